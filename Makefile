@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help setup demo release wheel test nightly lint conformance validation bench lab fuzz doc clean
+.PHONY: help setup demo release wheel dist test nightly lint conformance validation bench lab fuzz doc site clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="	" read -r name what; do \
@@ -20,11 +20,11 @@ demo: setup ## One fio job under three settings and its report, the published ex
 	@echo
 	@target/demo/wakepath report target/demo-results -o target/demo-report.html --force
 	@echo
-	@echo "Published experiments beside their simulation (tables: target/demo/wakepath reproduce, docs/validation.md):"
+	@echo "Published experiments beside their simulation (tables: target/demo/wakepath reproduce, docs/background/validation.md):"
 	@echo
 	@target/demo/wakepath reproduce --runs 3 --brief
 	@echo
-	@echo "The best settings for that job, 8 hours a day, if 99 % of the reads take at most 5 % longer (docs/tune.md):"
+	@echo "The best settings for that job, 8 hours a day, if 99 % of the reads take at most 5 % longer (docs/guides/tune.md):"
 	@echo
 	@target/demo/wakepath tune workloads/iowait-rk3399.fio=8h --machine rk3399 --seconds 100ms \
 		--keep 'p99_us <= +5%' --over idle,cpu-latency,frequency --budget 2500000
@@ -35,6 +35,9 @@ release: setup ## Build target/profiled/wakepath, optimised by a profile of its 
 
 wheel: setup ## Build the Python package with the program into target/wheels; PROFILE=demo is quicker
 	scripts/wheel.sh $(PROFILE)
+
+dist: setup ## Build all of a release into target/dist: crates, wheel, .deb, .rpm, checksums, components; publishes nothing
+	scripts/dist.sh
 
 test: setup ## What CI runs, in some 20 minutes: lint, tests, conformance, mutants, fuzzing for seconds
 	@scripts/test.sh
@@ -51,15 +54,17 @@ conformance: setup ## Compare the policies with the kernel's own C, compiled on 
 	$(CARGO) run --quiet --release --locked -p wakepath-conformance -- run
 	$(CARGO) run --quiet --release --locked -p wakepath-conformance -- mutants
 
-validation: ## Simulate all published experiments and write docs/validation.md
+validation: ## Simulate all published experiments and write docs/background/validation.md with its cells
 	@$(CARGO) build --quiet --release --locked -p wakepath-cli
 	@target/release/wakepath reproduce --format markdown > target/validation.md
-	@mv target/validation.md docs/validation.md
+	@target/release/wakepath reproduce --format csv > target/validation.csv
+	@mv target/validation.md docs/background/validation.md
+	@mv target/validation.csv docs/background/data/validation.csv
 
-bench: setup ## Time simulator, imports, governors and a large study, and write docs/performance.md
+bench: setup ## Time simulator, imports, governors and a large study, and write docs/background/performance.md
 	@scripts/bench.sh
 
-lab: setup ## Run real kernels in virtual time beside the simulator and write docs/fidelity.md
+lab: setup ## Run real kernels in virtual time beside the simulator and write docs/background/fidelity.md
 	$(CARGO) build --quiet --release --locked -p wakepath-cli
 	rig/laboratory/run.sh target/release/wakepath
 
@@ -68,6 +73,10 @@ fuzz: setup ## Fuzz every parser, FUZZ_SECONDS (60) each
 
 doc: ## Build the API documentation; open target/doc/wakepath_policies/index.html
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --exclude wakepath-fuzz --no-deps --locked
+
+site: ## Build the pages of docs/ as a site with a search; open target/site/index.html
+	@scripts/setup-python.sh
+	@scripts/site.py
 
 clean: ## Remove what was built; downloaded kernel sources stay in their cache
 	$(CARGO) clean

@@ -39,7 +39,7 @@ def install(kernel: str, out: Path) -> Path:
     with tempfile.TemporaryDirectory(prefix="wakepath-dkms-") as folder:
         scratch = Path(folder)
         headers = headers_tree(guest.headers, release, scratch)
-        # Where a package of ours, or the reader of docs/module.md, puts the source.
+        # Where a package of ours, or the reader of docs/guides/psd.md, puts the source.
         shutil.copytree(SOURCE, scratch / "src" / f"{name}-{version}")
         (scratch / "tree").mkdir()
         done = subprocess.run(

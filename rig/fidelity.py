@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Writes how far the simulator is from real kernels: docs/fidelity.md, from what rig/lab.py left.
+"""Writes how far the simulator is from real kernels: docs/background/fidelity.md, from what rig/lab.py left.
 
-Example: rig/fidelity.py target/fidelity/* > docs/fidelity.md
+The page has goals, the cells that miss theirs, and why; every cell goes to a CSV file beside the page.
+
+Example: rig/fidelity.py target/fidelity/* --cells docs/background/data/fidelity.csv > docs/background/fidelity.md
 """
 
 import argparse
+import csv
 import json
 import math
 import statistics
@@ -263,10 +266,8 @@ def page(cells: list[Compared], others: list[Compared]) -> str:
         f"  second (`{FREQUENCIES[1].metric}`) have to be within {FREQUENCIES[1].percent:g} % or",
         f"  {FREQUENCIES[1].floor:g} per second",
     ]
-    for kernel in dict.fromkeys(cell.kernel for cell in jobs):
-        lines += ["", f"## {kernel}", "", *table([cell for cell in jobs if cell.kernel == kernel])]
-    lines += thread_table(threads)
-    lines += frequency_table(clocks)
+    lines += kernel_table(cells)
+    lines += off_table(cells)
     if others:
         met = sum(cell.met() for cell in others)
         lines += [
@@ -275,8 +276,6 @@ def page(cells: list[Compared], others: list[Compared]) -> str:
             "",
             "The model was not adjusted to these, and they have another seed. "
             f"{met} of {len(others)} cells meet all goals of a cell.",
-            "",
-            *table(others),
         ]
     if REASONS.is_file():
         lines += ["", REASONS.read_text().rstrip()]
@@ -308,85 +307,79 @@ def goal(name: str, share: float, near: list[bool], either: list[bool]) -> str:
     return f"| {name} | {share:.0%} | {does:.0%} | {may:.0%} | {verdict} |"
 
 
-def frequency_table(cells: list[Compared]) -> list[str]:
-    """What schedutil asked for."""
-    if not cells:
-        return []
+def verdict(cell: Compared) -> str:
+    """Whether a cell meets its goals, or would but for chance."""
+    return "met" if cell.met() else "perhaps" if cell.met_but_for_chance() else "not met"
+
+
+def kernel_table(cells: list[Compared]) -> list[str]:
+    """How many cells of each kernel meet their goals."""
     lines = [
         "",
-        "## Frequencies",
+        "## By kernel",
         "",
-        "| kernel | job | policy | mean MHz: simulated | real | off % | changes per s: simulated | real | |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "[fidelity.csv](data/fidelity.csv) has every cell, with its mean and spread on both sides.",
+        "",
+        "| kernel | cells | met | perhaps | not met |",
+        "|---|---|---|---|---|",
     ]
-    mhz, changes = (rate.metric for rate in FREQUENCIES)
+    for kernel in dict.fromkeys(cell.kernel for cell in cells):
+        verdicts = [verdict(cell) for cell in cells if cell.kernel == kernel]
+        counts = (str(verdicts.count(word)) for word in ("met", "perhaps", "not met"))
+        lines.append(f"| {kernel} | {len(verdicts)} | {' | '.join(counts)} |")
+    return lines
+
+
+def off_table(cells: list[Compared]) -> list[str]:
+    """The cells that do not meet their goals: by how many percent each figure is off."""
+    lines = [
+        "",
+        "## Cells that are off",
+        "",
+        "Mean latency (of wake-ups, for rt-app files) and p99 are off by so many percent, the share of an idle",
+        "state by so many points.",
+        "",
+        "| kernel | job | policy | mean | p99 | idle share | |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for cell in cells:
-        row = [
-            cell.kernel,
-            cell.job,
-            cell.policy,
-            cell.sim.shown(mhz),
-            cell.lab.shown(mhz),
-            f"{cell.off(mhz):+.1f}",
-            cell.sim.shown(changes),
-            cell.lab.shown(changes),
-            "met" if frequencies_met(cell) else "not met",
-        ]
+        if cell.met():
+            continue
+        mean, tail = ("wake_mean_us", "wake_p99_us") if cell.threads() else ("mean_us", "p99_us")
+        state, points = cell.shares_off()
+        off = [f"{cell.off(name):+.1f}" if name in cell.lab.metrics else "" for name in (mean, tail)]
+        row = [cell.kernel, cell.job, cell.policy, *off, f"{state} {points:+.1f}", verdict(cell)]
         lines.append(f"| {' | '.join(row)} |")
     return lines
 
 
-def thread_table(cells: list[Compared]) -> list[str]:
-    """Of rt-app files, whose wake-ups by timers have latencies."""
-    if not cells:
-        return []
-    lines = [
-        "",
-        "## Threads",
-        "",
-        "rt-app logs the latency of wake-ups by timers, and of no others.",
-        "",
-        "| kernel | file | policy | operations per s: simulated | real | off % "
-        "| mean wake-up us: simulated | real | off % | p99 us: simulated | real | off % "
-        "| idle share that is furthest off, points | tickless per s: simulated | real | |",
-        f"|{'---|' * 16}",
-    ]
-    for cell in cells:
-        row = [cell.kernel, cell.job, cell.policy]
-        for metric in THREAD_METRICS:
-            row += beside(cell, metric) if metric in cell.lab.metrics else ["", "", ""]
-        lines.append(f"| {' | '.join([*row, *states(cell)])} |")
-    return lines
+def write_cells(file: Path, cells: list[Compared], others: list[Compared]) -> None:
+    """Write a line for each figure of each cell: its mean and standard deviation, simulated and real."""
+    header = ("suite", "kernel", "job", "policy", "figure", "simulated", "sd", "real", "real_sd", "verdict")
+    with file.open("w", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(header)
+        for suite, of_suite in (("suite", cells), ("outside", others)):
+            for cell in of_suite:
+                key = (suite, cell.kernel, cell.job, cell.policy)
+                for figure, simulated, real in figures(cell):
+                    writer.writerow([*key, figure, *spread(simulated), *spread(real), verdict(cell)])
 
 
-def beside(cell: Compared, metric: str) -> list[str]:
-    """Three columns: simulated, real, and by how much that is off."""
-    return [cell.sim.shown(metric), cell.lab.shown(metric), f"{cell.off(metric):+.1f}"]
+def figures(cell: Compared) -> list[tuple[str, list[float], list[float]]]:
+    """The compared figures of a cell by name, with the repeats of both sides: metrics, and shares of states in %."""
+    rates = (TICKLESS, *(FREQUENCIES if cell.follows_load() else ()))
+    names = (*METRICS, *THREAD_METRICS, *(rate.metric for rate in rates))
+    found = [name for name in names if name in cell.lab.metrics and name in cell.sim.metrics]
+    metrics = [(name, cell.sim.metrics[name], cell.lab.metrics[name]) for name in found]
+    states = [(f"share of {state}", cell.sim.repeats(state), cell.lab.repeats(state)) for state in cell.lab.shares]
+    return metrics + states
 
 
-def states(cell: Compared) -> list[str]:
-    """The last columns: idle states, and whether the cell meets its goals."""
-    state, points = cell.shares_off()
-    return [
-        f"{state} {points:+.1f}",
-        cell.sim.shown(TICKLESS.metric),
-        cell.lab.shown(TICKLESS.metric) if cell.has(TICKLESS) else "not measured",
-        "met" if cell.met() else "perhaps" if cell.met_but_for_chance() else "not met",
-    ]
-
-
-def table(cells: list[Compared]) -> list[str]:
-    """A row per cell."""
-    lines = [
-        "| job | policy | mean us: simulated | real | off % | IOPS off % | p99 us: simulated | real | off % | "
-        "idle share that is furthest off, points | tickless per s: simulated | real | |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for cell in cells:
-        iops = f"{cell.off('iops'):+.1f}"
-        row = [cell.job, cell.policy, *beside(cell, "mean_us"), iops, *beside(cell, "p99_us"), *states(cell)]
-        lines.append(f"| {' | '.join(row)} |")
-    return lines
+def spread(values: list[float]) -> tuple[str, str]:
+    """The mean and the standard deviation; the latter is empty for a single repeat."""
+    deviation = f"{statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.2f}", deviation
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -394,6 +387,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="+", help="what rig/lab.py left: sim/ and lab/")
     parser.add_argument("--others", type=Path, nargs="*", default=[], help="the same of jobs outside the suite")
+    parser.add_argument("--cells", type=Path, help="write every cell to this file, as CSV")
     parser.add_argument("--exit-code", action="store_true", help="exit with 1 if a cell does not meet its goals")
     return parser.parse_args(arguments)
 
@@ -406,6 +400,8 @@ def main() -> int:
         cells, others = (
             [cell for folder in of for cell in compared(folder)] for of in (options.folder, options.others)
         )
+        if options.cells:
+            write_cells(options.cells, cells, others)
         print(page(cells, others), end="")
         return 1 if options.exit_code and not all(cell.met() for cell in cells) else 0
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""wakepath-lab: runs a study in guests with real kernels and known hardware, in virtual time (docs/laboratory.md).
+"""wakepath-lab: runs a study in guests with real kernels and known hardware, in virtual time (docs/background/laboratory.md).
 
 Example: rig/lab.py rig/laboratory/fidelity.toml --program target/debug/wakepath -o target/fidelity
 """
@@ -113,6 +113,7 @@ def runs_of(
             events=options.trace,
             program=options.program,
             record=options.record,
+            device_interrupts=options.device_interrupts,
         )
         yield from run_guest(guest)
 
@@ -153,6 +154,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--record",
         action="store_true",
         help="record each run in its guest, and replay the recordings; takes CPU time there",
+    )
+    parser.add_argument(
+        "--device-interrupts",
+        action="store_true",
+        help="drives interrupt as devices do (irq_handler_entry), and complete by rq_affinity; takes CPU time",
     )
     parser.add_argument("--runs-per-guest", type=int, default=1000, help="most runs before the guest is started anew")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds after which a guest is given up (3600)")

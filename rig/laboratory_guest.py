@@ -42,6 +42,8 @@ class GuestRun:
     # wakepath itself, which records or gives leases in the guest.
     program: Path
     record: bool
+    # Drives interrupt by interrupts of the kernel's.
+    device_interrupts: bool
 
 
 def run_guest(run: GuestRun) -> list[dict[str, Any]]:
@@ -87,9 +89,10 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
         tree.add_modules(kernel, [*COMMON_MODULES, *(["raid0"] if raid else [])])
         workers = f"cpus=0-{machine.cpus - 1}"
         seed = f"seed={run.seed}"
+        interrupts = " device_interrupts=1" if run.device_interrupts else ""
         for source, parameters in (
             ("module", f"masked=1 {workers} {seed} {machine.idle_parameters()}"),
-            ("drive", f"cpu={machine.cpus} {seed} {machine.drive_parameters()}"),
+            ("drive", f"cpu={machine.cpus} {seed} {machine.drive_parameters()}{interrupts}"),
             ("cpufreq", f"{workers} {machine.frequency_parameters()}"),
         ):
             tree.add_module(built_module(REPOSITORY / "rig" / source, kernel), parameters)

@@ -19,17 +19,28 @@ ARM64_BOARD = ["-machine", "virt", "-cpu", "cortex-a57", "-smp", str(CPUS), "-m"
 X86_BOARD = ["-machine", "q35", "-cpu", "max", "-smp", str(CPUS), "-m", str(MEMORY_MIB)]
 
 
-def x86_command(scratch: Path) -> list[str]:
-    """QEMU with an emulated NVMe drive."""
+def x86_command(scratch: Path, parameters: str = "", *, shared_vector: bool = False) -> list[str]:
+    """QEMU with an emulated NVMe drive, which has a queue for each CPU, and with more parameters of the kernel.
+
+    `shared_vector`: beside it another drive, with a single queue whose interrupt is also that of its own commands.
+    """
     drive = sparse(scratch / "nvme.img", NVME_BYTES)
+    if shared_vector:
+        shared = [
+            *("-drive", f"file={sparse(scratch / 'shared.img', NVME_BYTES)},if=none,id=shared,format=raw,cache=unsafe"),
+            *("-device", "nvme,serial=shared,drive=shared,max_ioqpairs=1,msix_qsize=1"),
+        ]
+    else:
+        shared = []
     return [
         "qemu-system-x86_64",
         *X86_BOARD,
         *("-drive", f"file={drive},if=none,id=nvme,format=raw,cache=unsafe"),
         *("-device", "nvme,serial=rig,drive=nvme"),
+        *shared,
         # Without idle=halt, the ACPI driver takes the place of ours. On a busy machine the kernel may find the timer
         # too slow at its start, and hang.
-        *("-append", "console=ttyS0 quiet panic=-1 no_timer_check idle=halt intel_idle.max_cstate=0"),
+        *("-append", f"console=ttyS0 quiet panic=-1 no_timer_check idle=halt intel_idle.max_cstate=0 {parameters}"),
     ]
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a script in a virtual machine with a stock Debian kernel and real idle states (docs/rig.md).
+"""Runs a script in a virtual machine with a stock Debian kernel and real idle states (docs/background/laboratory.md).
 
 Example: rig/rig.py x86 --kernel 6.1 --program target/debug/wakepath --out target/rig rig/guest/look.sh
 """
@@ -75,6 +75,8 @@ def run_guest(options: argparse.Namespace) -> int:
     """Puts the guest together, runs it; the exit status of its script."""
     if options.machine and options.guest != "x86":
         raise RigError("--machine is for x86: the idle states of arm64 are in its device tree")
+    if (options.shared_vector or options.append) and options.guest != "x86":
+        raise RigError("--shared-vector and --append are for x86")
     missing = [str(path) for path in options.script if not path.is_file()]
     if missing:
         raise RigError(f"no script {', '.join(missing)}")
@@ -88,7 +90,7 @@ def run_guest(options: argparse.Namespace) -> int:
             tree.add(Path(item), f"rig/{Path(item).name}")
         if options.guest == "x86":
             x86_guest(tree, kernel, options)
-            command = x86_command(scratch)
+            command = x86_command(scratch, options.append, shared_vector=options.shared_vector)
         else:
             arm64_guest(tree, kernel)
             command = arm64_command(scratch)
@@ -127,6 +129,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--module", action="append", default=[], type=Path, help="folder with a kernel module to build and load, too"
+    )
+    parser.add_argument("--append", default="", help="x86: more parameters for the kernel, such as threadirqs")
+    parser.add_argument(
+        "--shared-vector",
+        action="store_true",
+        help="x86: a second NVMe drive, with one queue that shares its interrupt with the controller's own commands",
     )
     parser.add_argument("--timeout", type=float, default=110, help="seconds after which the guest is given up (110)")
     return parser.parse_args(arguments)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs all benchmarks and writes their output into docs/performance.md, between "figures" and "end of figures". Nothing else
+# Runs all benchmarks and writes their output into docs/background/performance.md, between "figures" and "end of figures". Nothing else
 # should run meanwhile. It takes about half an hour, most of it for four release builds.
 #
 #   scripts/bench.sh            builds with a profile, runs all, writes the page
@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-page=docs/performance.md
+page=docs/background/performance.md
 for marker in '<!-- figures -->' '<!-- end of figures -->'; do
     if ! grep -qxF -- "$marker" "$page"; then
         echo "bench: $page has no line \"$marker\"; put it back, so that figures have a place" >&2

@@ -12,7 +12,7 @@ if [ $# -gt 0 ] && [ ! -x $cargo_deb ]; then
     echo "package-debian: no cargo-deb; scripts/setup-cargo-deb.sh installs it" >&2
     exit 1
 fi
-assets=target/package
+assets=target/staged
 rm -rf "$assets"
 mkdir -p "$assets/man"
 if [ $# -gt 0 ]; then
@@ -33,5 +33,5 @@ gzip --best --no-name --stdout CHANGELOG.md >"$assets/NEWS.gz"
 for shell in bash zsh fish; do
     "$assets/wakepath" completions "$shell" >"$assets/wakepath.$shell"
 done
-# It wonders whether the files in target/package are to be built, which they are.
+# It wonders whether the files in target/staged are to be built, which they are.
 $cargo_deb --quiet --package wakepath-cli --no-build --no-strip "${options[@]}"

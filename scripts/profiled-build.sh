@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds a program twice: once with counters in its code, which it fills while it does TRAINING, and again with what they
 # say about where the program spends its time. That makes imports and the simulator of I/O faster and changes no
-# result (docs/performance.md).
+# result (docs/background/performance.md).
 #
 #   scripts/profiled-build.sh MANIFEST PROGRAM TRAINING...
 #

@@ -16,17 +16,19 @@ set -euo pipefail
 # python3-venv    tests: timelines in Perfetto's trace processor (scripts/setup-python.sh)
 # bsdutils        tests: a terminal for the progress bar (script)
 # zstd            unpacks a trace (scripts/training.sh)
-# slurmctld, slurmd, slurm-client  tests: scripts of docs/cluster.md as jobs of a real Slurm
+# slurmctld, slurmd, slurm-client  tests: scripts of docs/guides/cluster.md as jobs of a real Slurm
 # systemd, dpkg-dev  tests: the Debian package (systemd-analyze, dpkg-shlibdeps; scripts/setup-cargo-deb.sh)
+# rpm             makes the RPM package (scripts/package-rpm.sh)
 # chromium        tests: reports in a real browser; fonts-dejavu-core, so that it has letters
 # clang, libbpf-dev  compile the eBPF programs of `wakepath record` and `wakepath daemon`
 # qemu-system-*, busybox-static, cpio, device-tree-compiler, trace-cmd, linux-perf, libelf1
-#                 tests: virtual machines with idle states (docs/rig.md), whose kernels rig/rig.py fetches itself
+#                 tests: virtual machines with idle states (docs/background/laboratory.md), whose kernels rig/rig.py fetches itself
+# bpftrace        what `wakepath explain` costs beside it (scripts/explain-cost.sh)
 # bc, bison, flex, libelf-dev  kernels of our own for the laboratory (rig/own_kernel.py)
 packages=(make gcc g++ libc6-dev binutils xz-utils ca-certificates fio nvme-cli python3-venv bsdutils
     clang libbpf-dev qemu-system-x86 qemu-system-arm busybox-static cpio device-tree-compiler trace-cmd linux-perf
-    rt-app libelf1 bc bison flex libelf-dev chromium fonts-dejavu-core dbench hyperfine systemd dpkg-dev zstd
-    slurmctld slurmd slurm-client)
+    rt-app libelf1 bc bison flex libelf-dev chromium fonts-dejavu-core dbench hyperfine systemd dpkg-dev rpm zstd
+    slurmctld slurmd slurm-client bpftrace)
 
 if ! command -v dpkg-query >/dev/null; then
     echo "setup: not a Debian system; install what corresponds to: ${packages[*]}" >&2

@@ -3,7 +3,7 @@
 # the summaries of the test runners come at the end, also in target/test-logs/summary.txt.
 #
 #   scripts/test.sh           `make test`, which CI runs: what a change may break, in some 20 minutes
-#   scripts/test.sh nightly   `make nightly`: everything; docs/testing.md lists the difference
+#   scripts/test.sh nightly   `make nightly`: everything; docs/background/testing.md lists the difference
 #
 # WAKEPATH_REQUIRE_ALL=1  a test that skips itself, because something is not installed, counts as failed; always so
 #                         in `make nightly`
@@ -109,8 +109,9 @@ if [ -x "$python/ruff" ]; then
     step ruff "$python/ruff" check .
     step ruff-format "$python/ruff" format --check .
     step mypy types
+    step site scripts/site.py
 else
-    python_skips=3
+    python_skips=4
 fi
 [ -z "$nightly" ] || step doc env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --exclude wakepath-fuzz --no-deps --locked
 # The output of tests that pass is shown as well, because a skipped test passes and says so there.
@@ -132,6 +133,8 @@ step mutants conformance mutants
     step fuzz env FUZZ_SECONDS="$fuzz_seconds" FUZZ_SEED="${FUZZ_SEED:-1}" FUZZ_JOBS="${FUZZ_JOBS:-2}" \
         FUZZ_COVERAGE="$fuzz_coverage" scripts/fuzz.sh
 [ -z "$package_began" ] || finish package
+# It makes the wheel anew, so nothing may use that meanwhile.
+[ -z "$nightly" ] || step dist scripts/test-dist.sh
 
 # Sums "N word" over the `test result:` lines of the test binaries.
 sum() { grep -h '^test result:' "$logs/tests.log" | grep -o "[0-9]* $1" | awk '{n += $1} END {print n + 0}'; }
@@ -156,7 +159,7 @@ failed=$(($(sum failed) + fuzz_failed + $(package_sum failed)))
 package_skips=$(count '^skipped: ' "$logs/package.log")
 skipped=$(($(sum ignored) - deferred + skips + python_skips + $(package_sum skipped) + ${package_skips:-0}))
 # Steps that do not count tests count as one, and a step that failed to even build must not look like none.
-for name in format bench-format clippy bench-clippy ruff ruff-format mypy doc wheel conformance mutants; do
+for name in format bench-format clippy bench-clippy ruff ruff-format mypy site doc wheel dist conformance mutants; do
     [ -f "$logs/$name.log" ] && [[ " ${failed_steps[*]-} " != *" $name "* ]] && passed=$((passed + 1))
 done
 for name in "${failed_steps[@]+"${failed_steps[@]}"}"; do
@@ -180,7 +183,7 @@ fi
     [ -f "$logs/fuzz.log" ] && grep -hE '^fuzz [a-z_]+: ' "$logs/fuzz.log"
     grep -hsE '^[0-9]+ (passed|failed|skipped).* in ' "$logs/package.log" | sed 's/^/python package: /'
     grep -hs '^skipped: ' "$logs/tests.log" "$logs/package.log"
-    [ "$python_skips" = 0 ] || echo "skipped: ruff, mypy and the Python package: scripts/setup-python.sh could not install them"
+    [ "$python_skips" = 0 ] || echo "skipped: ruff, mypy, the site and the Python package: scripts/setup-python.sh could not install them"
     [ "$deferred" = 0 ] || echo "left to make nightly: $deferred tests"
     echo "seconds of each step: ${seconds[*]} all with set-up $((SECONDS - began))"
     # Once more at the very end, because CI may keep no more than that.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
 use wakepath_policies::spec::PolicySpec;
-use wakepath_replay::{Setup, States, replay};
+use wakepath_replay::{Setup, States, replay_recording};
 use wakepath_trace::import::{ImportOptions, import_file};
 use wakepath_trace::recording::{
     Before, Event, EventKind, IdleInputs, IdlePeriod, Metadata, Overwrite, Reader, Writer,
@@ -129,7 +129,7 @@ fn measure_replay_speed(folder: &Path, effort: Effort) -> anyhow::Result<()> {
         for _ in 0..effort.rounds {
             let (time, done) = timed(|| -> anyhow::Result<u64> {
                 let mut reader = Reader::open(&recording)?;
-                Ok(replay(&mut reader, &setup, None, &mut |_| true)?.periods)
+                Ok(replay_recording(&mut reader, &setup, None, &mut |_| true)?.periods)
             });
             rates.push(done? as f64 * each / time.as_secs_f64());
         }
@@ -174,7 +174,7 @@ fn replay_setup(governors: &str) -> anyhow::Result<Setup> {
         policies.push((governor.to_owned(), spec.idle()?));
     }
     Ok(Setup {
-        states: vec![States::declared(Vec::new(), states)],
+        states: vec![States::from_declared(Vec::new(), states)],
         package: None,
         tick: HZ,
         policies,

@@ -10,8 +10,8 @@ fuzz_target!(|data: &[u8]| {
         Ok(table) => {
             assert_eq!(table.to_bytes().as_slice(), data);
             assert_eq!(table.entries().count(), 32);
-            let _ = table.problems(data.first().copied());
-            let _ = table.problems(None);
+            let _ = table.find_problems(data.first().copied());
+            let _ = table.find_problems(None);
         }
         Err(_) => assert_ne!(data.len(), 256),
     }

@@ -8,13 +8,13 @@ use wakepath_workloads::fio::{self, Draw, Sizes, Walk};
 struct Numbers(u64);
 
 impl Draw for Numbers {
-    fn below(&mut self, n: u64) -> u64 {
+    fn draw_below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         self.0 % n
     }
 
-    fn size(&mut self, sizes: &Sizes) -> u64 {
-        if self.below(2) == 0 {
+    fn draw_size(&mut self, sizes: &Sizes) -> u64 {
+        if self.draw_below(2) == 0 {
             sizes.smallest()
         } else {
             sizes.largest()
@@ -32,12 +32,12 @@ fuzz_target!(|text: &str| {
             }
             assert_eq!(file.jobs, back.jobs);
             for job in &file.jobs {
-                job.limits(1 << 24);
+                job.process_limits(1 << 24);
                 let (mut walk, mut numbers) = (Walk::for_job(job, 1 << 24), Numbers(1));
                 for number in 0..100 {
                     let next = walk
                         .as_mut()
-                        .and_then(|walk| walk.next(number % 2, &mut numbers));
+                        .and_then(|walk| walk.next_io(number % 2, &mut numbers));
                     assert!(next.is_none_or(|next| next.bytes > 0));
                 }
             }

@@ -9,7 +9,7 @@ fuzz_target!(|text: &str| {
         let printed = spec.to_string();
         let back: PolicySpec = printed.parse().expect("own output");
         assert_eq!(back.to_string(), printed);
-        assert_eq!(back.policy(), spec.policy());
+        assert_eq!(back.typed_policy(), spec.typed_policy());
     }
     if let Ok(set) = text.parse::<PolicySet>() {
         let back: PolicySet = set.to_string().parse().expect("own output");

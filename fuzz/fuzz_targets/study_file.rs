@@ -19,7 +19,7 @@ fuzz_target!(|text: &str| {
     // An empty folder: files named by a study are not found.
     for target in [RunOrigin::Sim, RunOrigin::Live] {
         if let Ok(plan) = Plan::from_text(text, "fuzz.toml", Path::new("/nonexistent"), target) {
-            assert!(plan.runs() > 0);
+            assert!(plan.run_count() > 0);
             assert!(plan.baseline < plan.policies.len());
         }
     }

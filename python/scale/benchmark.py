@@ -1,4 +1,4 @@
-"""What a sweep and a call cost beyond their runs: prints the figures of docs/cluster.md beside their limits.
+"""What a sweep and a call cost beyond their runs: prints the figures of docs/guides/cluster.md beside their limits.
 
     python python/scale/benchmark.py [CELLS]
 

@@ -1,4 +1,4 @@
-"""Large sweeps on paper: a simulation of scheduler, batches and file system. Prints the table of docs/cluster.md.
+"""Large sweeps on paper: a simulation of scheduler, batches and file system. Prints the table of docs/guides/cluster.md.
 
     python python/scale/cluster_model.py
 
@@ -14,7 +14,7 @@ from wakepath import _sweep
 
 
 class Costs(NamedTuple):
-    """Seconds of one CPU beside the simulations, as docs/cluster.md has them."""
+    """Seconds of one CPU beside the simulations, as docs/guides/cluster.md has them."""
 
     begin: float = 0.1e-6
     """Client: a cell, before the first one is handed out."""

@@ -275,14 +275,14 @@ impl PolicySet {
     }
 
     fn __getnewargs__(&self) -> (String,) {
-        (self.set.as_written(),)
+        (self.set.text_as_written(),)
     }
 }
 
 impl PolicySet {
     fn joined(first: &spec::PolicySet, second: &spec::PolicySet) -> PyResult<Self> {
         let both = [first.clone(), second.clone()];
-        let set = spec::PolicySet::join(both).map_err(errors::python_error)?;
+        let set = spec::PolicySet::join_sets(both).map_err(errors::python_error)?;
         Ok(Self { set })
     }
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use wakepath_compare::results::{
     CompareOptions, Comparison, ComparisonFile, Objective, Points, ScopeList, Source,
-    add_idle_rates, answers, choose, compare as compare_sources, front, scopes,
+    add_idle_rates, answer_all_questions, choose_policy, compare_results as compare_sources,
+    find_pareto_front, say_per_machine,
 };
 use wakepath_compare::{Condition, Goal};
-use wakepath_report::html::{from_results, render};
+use wakepath_report::html::{from_results, render_html_report};
 use wakepath_results::{Document, ResultReader, RunRecord, import};
 
 use crate::errors;
@@ -42,7 +43,7 @@ impl Results {
     /// Opens a result directory, or results of fio, hyperfine and MMTests.
     #[staticmethod]
     fn open(path: PathBuf) -> PyResult<Self> {
-        let mut opened = import::open_all(&[path]).map_err(errors::python_error)?;
+        let mut opened = import::open_results(&[path]).map_err(errors::python_error)?;
         Ok(Self::new(opened.remove(0).results, Duration::ZERO))
     }
 
@@ -52,13 +53,13 @@ impl Results {
         let document: Document = serde_json::from_str(document).map_err(errors::python_error)?;
         let runs: Vec<RunRecord> = serde_json::from_str(runs).map_err(errors::python_error)?;
         let name = document.study.name.clone();
-        let reader = ResultReader::of_runs(name, document, runs);
+        let reader = ResultReader::for_imported_runs(name, document, runs);
         Ok(Self::new(reader, Duration::ZERO))
     }
 
     /// All runs.
     fn runs(&self) -> PyResult<String> {
-        let runs = self.reader.runs().map_err(errors::python_error)?;
+        let runs = self.reader.read_runs().map_err(errors::python_error)?;
         serde_json::to_string(&runs).map_err(errors::python_error)
     }
 
@@ -106,7 +107,7 @@ fn open_results(arguments: Vec<ResultsArgument<'_>>) -> PyResult<Vec<(String, Ar
             ResultsArgument::Open(_) => None,
         })
         .collect();
-    let mut imported = import::open_all(&paths)
+    let mut imported = import::open_results(&paths)
         .map_err(errors::python_error)?
         .into_iter();
     let mut named = Vec::new();
@@ -194,21 +195,21 @@ impl ComparisonRequest {
     /// The answer as JSON: the best policies for a goal, a Pareto front, or the whole comparison.
     fn answer(&self, sources: &[Source], comparison: &Comparison) -> PyResult<String> {
         let text = if let Some((metric, goal)) = &self.goal {
-            let choices = scopes(comparison, |among| {
+            let choices = say_per_machine(comparison, |among| {
                 let objective = Objective {
                     metric: metric.clone(),
                     goal: *goal,
                     keep: self.keep.clone(),
                     among,
                 };
-                choose(comparison, &objective)
+                choose_policy(comparison, &objective)
             });
             serde_json::to_string_pretty(&ScopeList::from(
                 &choices.map_err(errors::python_error)?[..],
             ))
         } else if self.arguments.pareto.is_empty() {
             let answers = if self.is_whole() {
-                answers(sources, comparison)
+                answer_all_questions(sources, comparison)
             } else {
                 Vec::new()
             };
@@ -217,10 +218,10 @@ impl ComparisonRequest {
                 comparison,
             })
         } else {
-            let points = scopes(comparison, |among| {
+            let points = say_per_machine(comparison, |among| {
                 Ok(Points {
                     metrics: self.arguments.pareto.clone(),
-                    points: front(comparison, &self.arguments.pareto, &among)?,
+                    points: find_pareto_front(comparison, &self.arguments.pareto, &among)?,
                 })
             });
             serde_json::to_string_pretty(&ScopeList::from(
@@ -243,7 +244,7 @@ pub(crate) fn compare(
     py.detach(|| {
         let read = opened
             .iter()
-            .map(|(name, reader)| Source::read(name, reader));
+            .map(|(name, reader)| Source::read_result(name, reader));
         let mut sources: Vec<Source> = read
             .collect::<Result<_, _>>()
             .map_err(errors::python_error)?;
@@ -267,6 +268,6 @@ pub(crate) fn report(
         let readers: Vec<ResultReader> = opened.iter().map(|(_, r)| (**r).clone()).collect();
         let view = from_results::build_view(&readers, baseline.as_deref())
             .map_err(errors::python_error)?;
-        render(&view).map_err(errors::python_error)
+        render_html_report(&view).map_err(errors::python_error)
     })
 }

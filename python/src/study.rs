@@ -88,7 +88,7 @@ impl Plan {
 
     #[getter]
     fn text(&self) -> PyResult<String> {
-        self.plan.text().map_err(errors::of_study)
+        self.plan.study_text_with_sets().map_err(errors::of_study)
     }
 
     #[getter]
@@ -117,23 +117,23 @@ impl Plan {
             let warnings = workload.warnings.iter();
             warnings.map(|warning| format!("{}: line {warning}", workload.name))
         });
-        let notes = of_jobs.chain(self.plan.notes());
+        let notes = of_jobs.chain(self.plan.list_notes());
         notes.map(|note| in_python(&note)).collect()
     }
 
     /// Whether the study runs no code named only in its file, or the user allows such code.
     #[getter]
     fn may_run(&self) -> bool {
-        self.plan.may_run().is_ok()
+        self.plan.check_programs_allowed().is_ok()
     }
 
     fn __len__(&self) -> usize {
-        self.plan.runs()
+        self.plan.run_count()
     }
 
     /// Files to run the study elsewhere: `study.toml` and all named files.
     fn files(&self) -> PyResult<BTreeMap<String, Vec<u8>>> {
-        let files = parts::study_files(&self.plan).map_err(errors::of_study)?;
+        let files = parts::list_study_files(&self.plan).map_err(errors::of_study)?;
         Ok(files.into_iter().collect())
     }
 
@@ -163,8 +163,8 @@ impl Plan {
             let backend = run::make_backend(plan)?;
             run::run_plan(plan, &*backend, shard, &into, mode, waiting)
         })?;
-        let has = |index: &usize| shard.is_none_or(|shard| shard.has(*index));
-        Ok((0..plan.runs()).filter(has).count())
+        let has = |index: &usize| shard.is_none_or(|shard| shard.includes_run(*index));
+        Ok((0..plan.run_count()).filter(has).count())
     }
 
     /// Runs the whole study and keeps the results in memory.
@@ -178,7 +178,7 @@ impl Plan {
         let plan = &self.plan;
         let (reader, took) = run_interruptibly(py, jobs, progress, errors::of_study, |waiting| {
             let started = Instant::now();
-            let reader = parts::in_memory(plan, waiting)?;
+            let reader = parts::run_in_memory(plan, waiting)?;
             Ok((reader, started.elapsed()))
         })?;
         Ok(Results::new(reader, took))
@@ -187,7 +187,7 @@ impl Plan {
     /// Writes results from memory.
     fn write(&self, py: Python<'_>, results: &Results, into: PathBuf, mode: &str) -> PyResult<()> {
         let mode = self::parse_mode(mode)?;
-        py.detach(|| parts::write_results(&self.plan, results.reader(), &into, mode))
+        py.detach(|| parts::write_results_from_memory(&self.plan, results.reader(), &into, mode))
             .map_err(errors::of_study)
     }
 
@@ -203,12 +203,12 @@ impl Plan {
 
     /// Groups runs that are best made together.
     fn together(&self, runs: Vec<usize>) -> Vec<Vec<usize>> {
-        parts::estimate_parts(&self.plan, &runs)
+        parts::group_runs_by_recording(&self.plan, &runs)
     }
 
     /// Makes runs in another process's directory.
     fn make(&self, py: Python<'_>, runs: Vec<usize>, into: PathBuf) -> PyResult<()> {
-        py.detach(|| parts::make_part(&self.plan, &runs, &into))
+        py.detach(|| parts::make_runs_in_part(&self.plan, &runs, &into))
             .map_err(errors::of_study)
     }
 }
@@ -227,7 +227,7 @@ impl Parts {
     #[getter]
     fn missing(&self) -> Vec<(usize, usize)> {
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let missing = parts.as_ref().map_or(&[][..], parts::Parts::missing);
+        let missing = parts.as_ref().map_or(&[][..], parts::Parts::missing_runs);
         let ranges = missing.chunk_by(|one, next| one + 1 == *next);
         ranges
             .map(|range| (range[0], range[0] + range.len()))
@@ -239,7 +239,7 @@ impl Parts {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         match parts.take() {
             Some(parts) => run_interruptibly(py, None, None, errors::of_study, |_| {
-                parts.finish(&self.plan)
+                parts.write_tables(&self.plan)
             }),
             None => Err(Error::new_err("these results are finished already")),
         }

@@ -53,7 +53,10 @@ fn arrow_array(kind: &str, values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
 
 impl Table {
     pub(crate) fn new(reader: &Arc<ResultReader>, name: &str) -> PyResult<Self> {
-        let schema = reader.batches(name).map_err(errors::python_error)?.schema();
+        let schema = reader
+            .read_record_batches(name)
+            .map_err(errors::python_error)?
+            .schema();
         Ok(Self {
             source: Source::Results(Arc::clone(reader)),
             name: name.to_owned(),
@@ -63,7 +66,9 @@ impl Table {
 
     fn batches(&self) -> PyResult<Batches> {
         match &self.source {
-            Source::Results(reader) => reader.batches(&self.name).map_err(errors::python_error),
+            Source::Results(reader) => reader
+                .read_record_batches(&self.name)
+                .map_err(errors::python_error),
             Source::Memory(rows) => {
                 let rows = std::iter::once(Ok(rows.clone()));
                 Ok(Box::new(RecordBatchIterator::new(

@@ -49,7 +49,7 @@ def test_the_blocks_of_the_manual_are_one_script(python: Start, tmp_path: Path) 
     for needed in ("polars", "duckdb", "pyarrow", "matplotlib", "optuna"):
         pytest.importorskip(needed)
     pandas = pytest.importorskip("pandas")
-    script = "\n".join(blocks("docs/python.md"))
+    script = "\n".join(blocks("docs/guides/python.md"))
     if not hasattr(pandas.DataFrame, "from_arrow"):  # before pandas 3
         script = script.replace("pandas.DataFrame.from_arrow(metrics)", "pyarrow.table(metrics).to_pandas()")
     out = run(python, script)
@@ -60,7 +60,7 @@ def test_the_blocks_of_the_manual_are_one_script(python: Start, tmp_path: Path) 
         assert (tmp_path / picture).stat().st_size > 5000
 
 
-@pytest.mark.parametrize("block", blocks("docs/cluster.md") + blocks("README.md"))
+@pytest.mark.parametrize("block", blocks("docs/guides/cluster.md") + blocks("README.md"))
 def test_a_block_is_a_script(block: str, python: Start) -> None:
     run(python, block)
 

@@ -1,4 +1,4 @@
-"""The simulation of large sweeps: where the answer is known, and the table of docs/cluster.md."""
+"""The simulation of large sweeps: where the answer is known, and the table of docs/guides/cluster.md."""
 
 import subprocess
 import sys
@@ -50,4 +50,4 @@ def test_nothing_is_lost_or_made_twice() -> None:
 
 def test_the_table_of_the_page_is_what_it_prints() -> None:
     printed = subprocess.run([sys.executable, MODEL], capture_output=True, text=True, check=True).stdout
-    assert f"```text\n{printed}```" in (ROOT / "docs/cluster.md").read_text()
+    assert f"```text\n{printed}```" in (ROOT / "docs/guides/cluster.md").read_text()

@@ -1,4 +1,4 @@
-"""The scripts of docs/cluster.md on a real Slurm: a sweep whose workers are its jobs, and a job array."""
+"""The scripts of docs/guides/cluster.md on a real Slurm: a sweep whose workers are its jobs, and a job array."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ import slurm
 import wakepath
 from conftest import contents
 
-PAGE = (Path(__file__).parents[2] / "docs/cluster.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/guides/cluster.md").read_text()
 
 
 @pytest.fixture(scope="module")

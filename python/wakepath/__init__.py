@@ -5,7 +5,7 @@
 >>> results.compare(metric="mean_us").best
 'teo'
 
-The words are those of the command line `wakepath`, which is in the same package. docs/python.md is the manual.
+The words are those of the command line `wakepath`, which is in the same package. docs/guides/python.md is the manual.
 """
 
 from ._arguments import ArgumentError

@@ -31,7 +31,7 @@ class Error(Exception):
 
 @final
 class Machine:
-    """A machine that can be simulated: a built-in one, a recorded system, or a machine file (docs/machines.md).
+    """A machine that can be simulated: a built-in one, a recorded system, or a machine file (docs/reference/machines.md).
 
     Two machines are equal if their files would be.
     """
@@ -91,7 +91,7 @@ class Drive:
 
 @final
 class PolicySet:
-    """Policies that hold together, such as `menu@6.12 + psd[timeout=3ms]` (docs/policies.md).
+    """Policies that hold together, such as `menu@6.12 + psd[timeout=3ms]` (docs/reference/policies.md).
 
     >>> PolicySet("menu") + "psd"
     PolicySet('menu@6.12 + psd')

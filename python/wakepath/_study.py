@@ -36,7 +36,7 @@ _WORKLOAD_WHOLE = {"copies": (1, 4096), "hz": (1, 6250), "instances": (1, 4096)}
 class Study:
     """What is compared: each workload under each policy set, so many times.
 
-    A study is a file, or built of the same keys (docs/studies.md has all of them):
+    A study is a file, or built of the same keys (docs/guides/studies.md has all of them):
 
     >>> study = Study(
     ...     name="governors",

@@ -16,6 +16,9 @@
 #include <linux/blk-mq.h>
 #include <linux/cpumask.h>
 #include <linux/hrtimer.h>
+#include <linux/interrupt.h>
+#include <linux/irq.h>
+#include <linux/irqdesc.h>
 #include <linux/llist.h>
 #include <linux/math64.h>
 #include <linux/module.h>
@@ -69,6 +72,11 @@ MODULE_PARM_DESC(lead_ns, "how long before a request ends the timer fires");
 static int completion_cpu = -1;
 module_param(completion_cpu, int, 0444);
 MODULE_PARM_DESC(completion_cpu, "the CPU that takes all interrupts; -1: one of those of the queue");
+
+static bool device_interrupts;
+module_param(device_interrupts, bool, 0444);
+MODULE_PARM_DESC(device_interrupts,
+	"each queue has an interrupt of the kernel's, which its CPU takes where the drive's IPI comes, and completes as NVMe does");
 
 static unsigned int coalesce = 1;
 module_param(coalesce, uint, 0644);
@@ -134,6 +142,8 @@ struct queue {
 	/* Requests that it has not seen yet. */
 	struct llist_head told;
 	call_single_data_t call;
+	/* With `device_interrupts`; 0: none. */
+	unsigned int irq;
 };
 
 struct drive {
@@ -407,6 +417,18 @@ static void wait_for(u64 end)
 		cpu_relax();
 }
 
+/* The handler of a queue's interrupt. Where the block layer says so, the CPU that submitted completes. */
+static irqreturn_t on_device_interrupt(int irq, void *info)
+{
+	struct queue *queue = info;
+	struct llist_node *node = llist_reverse_order(llist_del_all(&queue->told));
+	struct command *command, *after;
+
+	llist_for_each_entry_safe(command, after, node, node)
+		blk_mq_complete_request(blk_mq_rq_from_pdu(command));
+	return IRQ_HANDLED;
+}
+
 /* On the CPU that a queue interrupts, if it is not that which submitted. */
 static void on_interrupt(void *info)
 {
@@ -416,6 +438,42 @@ static void on_interrupt(void *info)
 
 	llist_for_each_entry_safe(command, after, node, node)
 		blk_mq_end_request(blk_mq_rq_from_pdu(command), BLK_STS_OK);
+}
+
+/* The same with an interrupt of the kernel's. */
+static void on_interrupt_of_device(void *info)
+{
+	struct queue *queue = info;
+
+	generic_handle_irq(queue->irq);
+}
+
+static int add_interrupt(struct queue *queue)
+{
+	int irq = irq_alloc_desc(NUMA_NO_NODE), error;
+
+	if (irq < 0)
+		return irq;
+	irq_set_chip_and_handler(irq, &dummy_irq_chip, handle_simple_irq);
+	error = request_irq(irq, on_device_interrupt, 0, "wakepath_drive", queue);
+	if (error) {
+		irq_free_desc(irq);
+		return error;
+	}
+	queue->irq = irq;
+	return 0;
+}
+
+static void remove_interrupts(struct drive *drive)
+{
+	unsigned int i;
+
+	for (i = 0; i < drive->tags.nr_hw_queues; i++) {
+		if (!drive->queues[i].irq)
+			continue;
+		free_irq(drive->queues[i].irq, &drive->queues[i]);
+		irq_free_desc(drive->queues[i].irq);
+	}
 }
 
 static void interrupt(struct drive *drive, struct queue *queue)
@@ -552,7 +610,7 @@ static int interrupted_cpu(const struct drive *drive, unsigned int queue)
 
 	if (completion_cpu >= 0)
 		return completion_cpu;
-	if (next - first == 1)
+	if (next - first == 1 && !device_interrupts)
 		return -1;
 	first += drive->number % (next - first);
 	return first + (first >= cpu);
@@ -603,8 +661,12 @@ static int add_drive(unsigned int number)
 	for (i = 0; i < count; i++) {
 		INIT_LIST_HEAD(&drive->queues[i].collected);
 		init_llist_head(&drive->queues[i].told);
-		INIT_CSD(&drive->queues[i].call, on_interrupt, &drive->queues[i]);
+		INIT_CSD(&drive->queues[i].call, device_interrupts ? on_interrupt_of_device : on_interrupt,
+			 &drive->queues[i]);
 		drive->queues[i].cpu = interrupted_cpu(drive, i);
+		error = device_interrupts ? add_interrupt(&drive->queues[i]) : 0;
+		if (error)
+			goto free;
 	}
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
 	if (flush_ns)
@@ -646,6 +708,7 @@ put:
 free_tags:
 	blk_mq_free_tag_set(&drive->tags);
 free:
+	remove_interrupts(drive);
 	kfree(drive);
 	return error;
 }
@@ -740,6 +803,7 @@ static void remove_all(void)
 		put_disk(all[i]->disk);
 		hrtimer_cancel(&all[i]->timer);
 		blk_mq_free_tag_set(&all[i]->tags);
+		remove_interrupts(all[i]);
 		kfree(all[i]);
 		all[i] = NULL;
 	}

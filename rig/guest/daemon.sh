@@ -1,4 +1,4 @@
-# Guests in which `wakepath daemon` gives leases (docs/daemon.md): the psd.sh of the rig, and the laboratory.
+# Guests in which `wakepath daemon` gives leases (docs/guides/psd.md): the psd.sh of the rig, and the laboratory.
 
 # Starts it with this policy as its configuration, and waits until it is ready. Its process is $daemon.
 daemon() {

@@ -55,7 +55,7 @@ fresh() {
     done
 }
 
-# Leases by the module of docs/module.md: ms after the last completion, and the longest exit latency in us.
+# Leases by the module of docs/guides/psd.md: ms after the last completion, and the longest exit latency in us.
 leases() {
     insmod /rig/psd.ko timeout_ms=$1 ceiling_us=$2
 }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs all cells of the fidelity suite and writes docs/fidelity.md. The argument is wakepath; with `stored` behind it, the
+# Runs all cells of the fidelity suite and writes docs/background/fidelity.md. The argument is wakepath; with `stored` behind it, the
 # measurements of rig/laboratory/measured are taken, and no guest runs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -26,5 +26,6 @@ for study in rig/laboratory/{fidelity,others}-*.toml; do
         others-*) others+=("$folder") ;;
     esac
 done
-rig/fidelity.py "${suite[@]}" --others "${others[@]}" >target/fidelity.md
-mv target/fidelity.md docs/fidelity.md
+rig/fidelity.py "${suite[@]}" --others "${others[@]}" --cells target/fidelity.csv >target/fidelity.md
+mv target/fidelity.md docs/background/fidelity.md
+mv target/fidelity.csv docs/background/data/fidelity.csv

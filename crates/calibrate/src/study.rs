@@ -97,13 +97,13 @@ impl JobStudy<'_> {
     ) -> Result<Vec<Vec<Vec<RunRecord>>>, CalibrateError> {
         let plan = Plan::from_text(text, "calibration", self.folder.path(), origin)?;
         let backend = make_backend(&plan)?;
-        backend.begin()?;
+        backend.acquire_rights()?;
         let mut runs = vec![vec![Vec::new(); self.sets.len()]; self.jobs.len()];
         let mut result = Ok(());
-        for (position, index) in (0..plan.runs()).enumerate() {
-            let cell = plan.cell(index);
-            let mut run = RunRecord::new(plan.key(index), None, cell.repeat, position as u32);
-            result = backend.run(cell, &mut run, cancelled);
+        for (position, index) in (0..plan.run_count()).enumerate() {
+            let cell = plan.cell_at(index);
+            let mut run = RunRecord::new(plan.key_at(index), None, cell.repeat, position as u32);
+            result = backend.run_cell(cell, &mut run, cancelled);
             if result.is_err() || cancelled.load(Ordering::Relaxed) {
                 break;
             }
@@ -116,7 +116,7 @@ impl JobStudy<'_> {
             }
         }
         // What was changed is put back before an error is told.
-        backend.end()?;
+        backend.restore_machine()?;
         result?;
         if cancelled.load(Ordering::Relaxed) {
             return Err(StudyError::Interrupted.into());

@@ -5,14 +5,14 @@
 
 use console::{Style, Term};
 
-/// A terminal to draw on.
+/// A terminal that bars and histograms can be drawn on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Canvas {
     /// Columns.
     pub(crate) width: usize,
-    /// Whether block characters can be shown.
+    /// Whether the terminal can show block characters.
     unicode: bool,
-    /// Whether colours can be shown.
+    /// Whether the terminal can show colours.
     colours: bool,
 }
 
@@ -21,20 +21,20 @@ pub(crate) struct Canvas {
 pub(crate) enum Hue {
     /// Nothing.
     Plain,
-    /// Better than the baseline.
+    /// Colour for values better than the baseline.
     Good,
-    /// Worse than the baseline.
+    /// Colour for values worse than the baseline.
     Bad,
 }
 
-/// Eighths of a column, from left to right and from below.
+/// Characters that fill eighths of a column, from the left and from below.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const PARTS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 const PLAIN_LEVELS: [char; 8] = ['.', ':', '-', '=', '+', '*', '%', '#'];
 
 impl Canvas {
-    /// Standard output, if it is a terminal to draw on.
-    pub(crate) fn of_stdout() -> Option<Self> {
+    /// A canvas for standard output; `None` unless standard output is a terminal that can be drawn on.
+    pub(crate) fn for_stdout_terminal() -> Option<Self> {
         let terminal = Term::stdout();
         if !terminal.is_term() || std::env::var("TERM").is_ok_and(|t| t == "dumb") {
             return None;
@@ -51,7 +51,7 @@ impl Canvas {
         })
     }
 
-    /// Text in a colour.
+    /// Text in a colour, if the terminal shows colours.
     pub(crate) fn paint(self, text: &str, hue: Hue) -> String {
         let style = match hue {
             Hue::Plain => return text.to_owned(),
@@ -61,8 +61,8 @@ impl Canvas {
         style.force_styling(self.colours).apply_to(text).to_string()
     }
 
-    /// A bar for a share from 0 to 1, out of `columns`.
-    pub(crate) fn bar(self, share: f64, columns: usize) -> String {
+    /// A horizontal bar for a share from 0 to 1, filled up with blanks to `columns`.
+    pub(crate) fn bar_for_share(self, share: f64, columns: usize) -> String {
         let share = if share.is_finite() {
             share.clamp(0.0, 1.0)
         } else {
@@ -79,8 +79,8 @@ impl Canvas {
         bar
     }
 
-    /// A column per value, as high as its share of the maximum; nonzero values stay visible.
-    pub(crate) fn histogram(self, values: &[f64]) -> String {
+    /// A histogram with a column per value, as high as the value's share in the maximum; nonzero values stay visible.
+    pub(crate) fn column_histogram(self, values: &[f64]) -> String {
         let highest = values
             .iter()
             .copied()
@@ -100,8 +100,9 @@ impl Canvas {
     }
 }
 
-/// Spreads histogram buckets `(low, high, count)` over the columns of a logarithmic scale. A bucket counts at its middle.
-pub(crate) fn on_log_scale(
+/// Counts per column of a logarithmic scale, from histogram buckets `(low, high, count)`. A bucket counts at its
+/// middle.
+pub(crate) fn counts_on_log_scale(
     buckets: impl IntoIterator<Item = (f64, f64, f64)>,
     [from, to]: [f64; 2],
     columns: usize,
@@ -120,8 +121,12 @@ pub(crate) fn on_log_scale(
     sums
 }
 
-/// Counts values per column on a linear scale.
-pub(crate) fn on_linear_scale(values: &[f64], [from, to]: [f64; 2], columns: usize) -> Vec<f64> {
+/// Number of values in each column of a linear scale.
+pub(crate) fn counts_on_linear_scale(
+    values: &[f64],
+    [from, to]: [f64; 2],
+    columns: usize,
+) -> Vec<f64> {
     let mut counts = vec![0.0; columns];
     for value in values.iter().filter(|v| v.is_finite()) {
         let share = if to > from {
@@ -134,7 +139,7 @@ pub(crate) fn on_linear_scale(values: &[f64], [from, to]: [f64; 2], columns: usi
     counts
 }
 
-/// Adds to the column at a share from 0 to 1.
+/// Adds `count` to the column that lies at a share, from 0 to 1, of the width.
 fn add_bar_column(columns: &mut [f64], share: f64, count: f64) {
     let column = (share.clamp(0.0, 1.0) * columns.len() as f64) as usize;
     if let Some(last) = columns.len().checked_sub(1) {
@@ -158,23 +163,23 @@ mod tests {
 
     #[test]
     fn bars_are_as_long_as_their_share() {
-        assert_eq!(UNICODE.bar(0.5, 4), "██");
-        assert_eq!(UNICODE.bar(0.53, 4), "██▏");
-        assert_eq!(PLAIN.bar(0.5, 4), "##");
+        assert_eq!(UNICODE.bar_for_share(0.5, 4), "██");
+        assert_eq!(UNICODE.bar_for_share(0.53, 4), "██▏");
+        assert_eq!(PLAIN.bar_for_share(0.5, 4), "##");
         for odd in [f64::NAN, -1.0, 0.0] {
-            assert_eq!(UNICODE.bar(odd, 4), "");
+            assert_eq!(UNICODE.bar_for_share(odd, 4), "");
         }
-        assert_eq!(UNICODE.bar(7.0, 4), "████");
+        assert_eq!(UNICODE.bar_for_share(7.0, 4), "████");
     }
 
     #[test]
     fn histograms_show_what_is_not_0() {
         assert_eq!(
-            UNICODE.histogram(&[0.0, 0.001, 4.0, 8.0, f64::NAN]),
+            UNICODE.column_histogram(&[0.0, 0.001, 4.0, 8.0, f64::NAN]),
             " ▁▄█ "
         );
-        assert_eq!(PLAIN.histogram(&[0.0, 0.001, 4.0, 8.0]), " .=#");
-        assert_eq!(UNICODE.histogram(&[0.0, 0.0]), "  ");
+        assert_eq!(PLAIN.column_histogram(&[0.0, 0.001, 4.0, 8.0]), " .=#");
+        assert_eq!(UNICODE.column_histogram(&[0.0, 0.0]), "  ");
     }
 
     #[test]
@@ -192,11 +197,14 @@ mod tests {
     fn values_fall_into_the_columns_of_a_linear_scale() {
         let values = [10.0, 11.0, 20.0, f64::NAN];
         assert_eq!(
-            on_linear_scale(&values, [10.0, 20.0], 4),
+            counts_on_linear_scale(&values, [10.0, 20.0], 4),
             [2.0, 0.0, 0.0, 1.0]
         );
-        assert_eq!(on_linear_scale(&[5.0; 3], [5.0, 5.0], 3), [0.0, 3.0, 0.0]);
-        assert!(on_linear_scale(&values, [10.0, 20.0], 0).is_empty());
+        assert_eq!(
+            counts_on_linear_scale(&[5.0; 3], [5.0, 5.0], 3),
+            [0.0, 3.0, 0.0]
+        );
+        assert!(counts_on_linear_scale(&values, [10.0, 20.0], 0).is_empty());
     }
 
     #[test]
@@ -207,10 +215,10 @@ mod tests {
             (1000.0, 1000.0, 3.0),
         ];
         assert_eq!(
-            on_log_scale(buckets, [10.0, 1000.0], 4),
+            counts_on_log_scale(buckets, [10.0, 1000.0], 4),
             [1.0, 0.0, 2.0, 3.0]
         );
-        assert_eq!(on_log_scale(buckets, [10.0, 10.0], 1), [6.0]);
-        assert!(on_log_scale(buckets, [10.0, 1000.0], 0).is_empty());
+        assert_eq!(counts_on_log_scale(buckets, [10.0, 10.0], 1), [6.0]);
+        assert!(counts_on_log_scale(buckets, [10.0, 1000.0], 0).is_empty());
     }
 }

@@ -41,23 +41,26 @@ struct Cli {
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return refuse_arguments(&error),
+        Err(error) => return report_usage_error(&error),
     };
-    raise_open_files();
+    raise_open_files_limit();
     let mut out = Screen::for_stdout();
-    let result = cli.command.run(Cli::command(), &mut out).and_then(|code| {
-        messages::flush_messages();
-        Ok((code, print_all(&mut out)?))
-    });
+    let result = cli
+        .command
+        .run_command(Cli::command(), &mut out)
+        .and_then(|code| {
+            messages::print_held_messages();
+            Ok((code, print_screen(&mut out)?))
+        });
     match result {
-        Ok(_) if waiting::cancelled() => ExitCode::from(waiting::exit_code()),
+        Ok(_) if waiting::is_cancelled() => ExitCode::from(waiting::exit_code_after_signal()),
         Ok((code, ())) => ExitCode::from(code),
         Err(error) => {
-            messages::fail(&with_causes(error.as_ref()));
-            ExitCode::from(if waiting::cancelled() {
-                waiting::exit_code()
+            messages::print_final_error(&with_causes(error.as_ref()));
+            ExitCode::from(if waiting::is_cancelled() {
+                waiting::exit_code_after_signal()
             } else {
-                commands::exit_code(&error)
+                commands::exit_code_for_error(&error)
             })
         }
     }
@@ -65,7 +68,7 @@ fn main() -> ExitCode {
 
 /// Raises the limit on open files: governor programs and recordings need more than the usual soft limit, meant for programs
 /// unable to count beyond 1024. A refusal is ignored.
-fn raise_open_files() {
+fn raise_open_files_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
@@ -74,8 +77,8 @@ fn raise_open_files() {
     _ = setrlimit(Resource::Nofile, raised);
 }
 
-/// Writes to standard output; a closed pipe means a satisfied reader.
-fn print_all(out: &mut Screen) -> io::Result<()> {
+/// Prints the screen to standard output; a closed pipe counts as success, as the reader has seen enough.
+fn print_screen(out: &mut Screen) -> io::Result<()> {
     match out.print() {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
@@ -83,16 +86,16 @@ fn print_all(out: &mut Screen) -> io::Result<()> {
 }
 
 /// Prints help or a usage error, without colours if any argument has terminal controls.
-fn refuse_arguments(error: &clap::Error) -> ExitCode {
+fn report_usage_error(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
-    // clap's rendering has lost such sequences; the arguments have them all.
+    // clap's text has lost control sequences, so the arguments are examined themselves.
     let mut arguments = std::env::args_os();
     let hostile = arguments.any(|word| word.to_string_lossy().contains(printable::is_hidden))
         || text.contains(|c| c != '\n' && printable::is_hidden(c));
     if error.use_stderr() && hostile {
-        messages::usage(&text);
+        messages::print_usage_lines(&text);
     } else {
-        // Without a reader, nobody needs help.
+        // If nobody reads standard error, printing help is no use.
         _ = error.print();
     }
     ExitCode::from(error.exit_code() as u8)

@@ -9,24 +9,24 @@ use std::sync::{Mutex, PoisonError};
 
 use wakepath_units::printable;
 
-/// How much a message matters.
+/// Kind of a message: how much it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageKind {
     /// Something happened.
     Remark,
     /// Something to know.
     Note,
-    /// Something unlike the request.
+    /// A warning: something was done unlike the request.
     Warning,
 }
 
-/// Most names in front of a message.
+/// Most subjects that are named in front of a message.
 const NAMED: usize = 3;
 
 #[derive(Debug)]
 struct Message {
     kind: MessageKind,
-    /// Subjects, one per occurrence; none: the whole command.
+    /// What the message is about, one per occurrence; none: the whole command.
     about: Vec<Option<String>>,
     text: String,
     printed: bool,
@@ -34,8 +34,8 @@ struct Message {
 
 static MESSAGES: Mutex<Vec<Message>> = Mutex::new(Vec::new());
 
-/// Says something in time, about a file or a workload if that has a name.
-pub(crate) fn add_message(kind: MessageKind, about: Option<&str>, text: String) {
+/// Holds a message until there is a result. `about`: the file or workload that the message is about.
+pub(crate) fn hold_message(kind: MessageKind, about: Option<&str>, text: String) {
     let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
     let about = about.map(str::to_owned);
     match messages
@@ -52,48 +52,48 @@ pub(crate) fn add_message(kind: MessageKind, about: Option<&str>, text: String) 
     }
 }
 
-/// Prints all waiting messages, each once.
-pub(crate) fn flush_messages() {
+/// Prints all messages that were held, each once.
+pub(crate) fn print_held_messages() {
     let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
     for message in messages.iter_mut().filter(|message| !message.printed) {
         message.printed = true;
-        print_line(&message.line());
+        print_line(&message.text_with_subjects());
     }
 }
 
-/// Prints a message at once.
-pub(crate) fn now(text: &str) {
-    flush_messages();
+/// Prints a message to standard error at once.
+pub(crate) fn print_message_now(text: &str) {
+    print_held_messages();
     print_line(text);
 }
 
-/// Prints the error that ends the command. Waiting messages would be about a result that never comes.
-pub(crate) fn fail(text: &str) {
+/// Prints the error that ends the command. Held messages are dropped: they are about a result that never comes.
+pub(crate) fn print_final_error(text: &str) {
     print_line(text);
 }
 
-/// Prints clap's lines with their own line ends.
-pub(crate) fn usage(text: &str) {
+/// Prints clap's text about the usage, keeping its line ends.
+pub(crate) fn print_usage_lines(text: &str) {
     write_stderr(&printable::escape_except_line_ends(text));
 }
 
 fn print_line(text: &str) {
-    write_stderr(&message_lines(text));
+    write_stderr(&mark_continued_lines(text));
 }
 
-/// A message's lines: all after the first are marked.
-fn message_lines(text: &str) -> String {
+/// A message's text in which every line after the first is marked as continued.
+fn mark_continued_lines(text: &str) -> String {
     let shown = printable::escape_except_line_ends(text.trim_end());
     format!("wakepath: {}\n", shown.replace('\n', "\n  | "))
 }
 
 fn write_stderr(text: &str) {
-    // Without a reader the command goes on.
+    // If standard error has no reader, the command goes on.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
 impl Message {
-    fn line(&self) -> String {
+    fn text_with_subjects(&self) -> String {
         let kind = match self.kind {
             MessageKind::Remark => "",
             MessageKind::Note => "note: ",
@@ -122,24 +122,24 @@ impl Message {
     }
 }
 
-/// Adds a note for the reader.
+/// Holds a note for the reader, printed once there is a result.
 macro_rules! note {
     ($($text:tt)*) => {
-        $crate::messages::add_message($crate::messages::MessageKind::Note, None, format!($($text)*))
+        $crate::messages::hold_message($crate::messages::MessageKind::Note, None, format!($($text)*))
     };
 }
 
-/// Adds a warning about something unlike the request.
+/// Holds a warning about something done unlike the request, printed once there is a result.
 macro_rules! warning {
     ($($text:tt)*) => {
-        $crate::messages::add_message($crate::messages::MessageKind::Warning, None, format!($($text)*))
+        $crate::messages::hold_message($crate::messages::MessageKind::Warning, None, format!($($text)*))
     };
 }
 
-/// Prints a remark at once.
+/// Prints a remark to standard error at once.
 macro_rules! tell {
     ($($text:tt)*) => {
-        $crate::messages::now(&format!($($text)*))
+        $crate::messages::print_message_now(&format!($($text)*))
     };
 }
 
@@ -157,7 +157,7 @@ mod tests {
             text: "x".to_owned(),
             printed: false,
         };
-        message.line()
+        message.text_with_subjects()
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn no_text_fakes_a_message() {
         assert_eq!(
-            message_lines("bad name: a\nwakepath: done\r\u{1b}]52;c;x\u{7}\n"),
+            mark_continued_lines("bad name: a\nwakepath: done\r\u{1b}]52;c;x\u{7}\n"),
             "wakepath: bad name: a\n  | wakepath: done\\r\\u{1b}]52;c;x\\u{7}\n"
         );
     }

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 
-/// Checks a path before any work is done.
-pub(crate) fn check(path: &Path, force: bool) -> anyhow::Result<()> {
+/// Checks before any work that `path` may be written: a file that exists needs `force`.
+pub(crate) fn check_may_be_written(path: &Path, force: bool) -> anyhow::Result<()> {
     if path == Path::new("-") {
-        // Elsewhere `-` means a pipe; here files are written whole, beside the command's output.
+        // In other arguments `-` means a pipe; this file is written whole, beside the command's output.
         bail!("standard output cannot be written to; name a file, or ./- for one of this name");
     }
     match fs::metadata(path) {
@@ -20,32 +20,32 @@ pub(crate) fn check(path: &Path, force: bool) -> anyhow::Result<()> {
     }
 }
 
-/// The file behind `path`: an existing link's target.
-pub(crate) fn target(path: &Path) -> PathBuf {
+/// The path behind a link, or `path` itself if it is no link.
+pub(crate) fn follow_link(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// A file's folder.
-pub(crate) fn folder(path: &Path) -> &Path {
+pub(crate) fn parent_folder(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     }
 }
 
-/// Writes under a temporary name first, so that no partial file bears the real name.
-pub(crate) fn write(
+/// Writes a file under a temporary name, then renames it, so that no partial file bears the real name.
+pub(crate) fn write_new_file(
     path: &Path,
     force: bool,
     content: impl FnOnce(&File) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let path = target(path);
-    // Like any new file's mode: the umask removes bits.
+    let path = follow_link(path);
+    // The mode is that of any new file: the umask removes bits.
     let file = tempfile::Builder::new()
         .prefix(".wakepath-")
         .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder(&path))
-        // The error itself names the temporary file, unknown to users.
+        .tempfile_in(parent_folder(&path))
+        // The library's error names the temporary file, which users do not know.
         .map_err(|e| e.raw_os_error().map_or(e, io::Error::from_raw_os_error))?;
     content(file.as_file())?;
     let kept = if force {

@@ -71,7 +71,7 @@ impl Screen {
         Self::with_columns(columns.unwrap_or(COLUMNS).max(FEWEST_COLUMNS))
     }
 
-    /// A screen with a given width.
+    /// A screen with a given number of columns.
     pub(crate) const fn with_columns(columns: usize) -> Self {
         Self {
             bytes: Vec::new(),
@@ -79,7 +79,7 @@ impl Screen {
         }
     }
 
-    /// Target for `write!` and `writeln!`.
+    /// Writes formatted text, for `write!` and `writeln!`: control characters and inner line ends are shown escaped.
     #[expect(clippy::unnecessary_wraps, reason = "`write!` expects a result")]
     pub(crate) fn write_fmt(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
         let text = text.to_string();
@@ -94,33 +94,33 @@ impl Screen {
         Ok(())
     }
 
-    /// Prints a folded line, continued with an indent.
-    pub(crate) fn prose(&mut self, text: &str, indent: usize) -> io::Result<()> {
+    /// Writes a text folded to the screen's width; continued lines have an indent.
+    pub(crate) fn write_folded(&mut self, text: &str, indent: usize) -> io::Result<()> {
         let line = printable::escape_for_one_line(text);
-        for line in fold::hanging(&line, self.columns, indent) {
+        for line in fold::fold_with_indent(&line, self.columns, indent) {
             writeln!(self, "{line}")?;
         }
         Ok(())
     }
 
-    /// Adds lines with their own line ends.
-    pub(crate) fn text(&mut self, text: &str) {
+    /// Writes lines that have their own line ends; other control characters are shown escaped.
+    pub(crate) fn write_own_lines(&mut self, text: &str) {
         self.bytes
             .extend_from_slice(printable::escape_except_line_ends(text).as_bytes());
     }
 
-    /// A coloured drawing; names went through [`printable::escape_for_one_line`] before.
-    pub(crate) fn drawing(&mut self, line: &str) {
+    /// Writes a line of a coloured drawing, unchanged: names in the line went through [`printable::escape_for_one_line`] before.
+    pub(crate) fn write_drawing_line(&mut self, line: &str) {
         self.bytes.extend_from_slice(line.as_bytes());
         self.bytes.push(b'\n');
     }
 
-    /// Where bytes for programs go.
-    pub(crate) const fn raw(&mut self) -> &mut Vec<u8> {
+    /// The screen's bytes, for output that programs read.
+    pub(crate) const fn raw_bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Writes the content to standard output.
+    /// Prints the collected content to standard output, and empties the screen.
     pub(crate) fn print(&mut self) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(&self.bytes)?;
@@ -129,13 +129,13 @@ impl Screen {
     }
 }
 
-/// Clears the terminal that is standard output.
+/// Clears the terminal that standard output goes to.
 pub(crate) fn clear_screen() -> io::Result<()> {
     console::Term::stdout().clear_screen()
 }
 
-/// A count with its noun: `1 run`, `2 runs`.
-pub(crate) fn counted(count: u64, noun: &str) -> String {
+/// A count with its noun, in the plural unless 1: `1 run`, `2 runs`.
+pub(crate) fn count_with_noun(count: u64, noun: &str) -> String {
     match count {
         1 => format!("1 {noun}"),
         _ => format!("{count} {noun}s"),
@@ -143,28 +143,28 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
 }
 
 /// Writes `value` as indented JSON with a final line end.
-pub(crate) fn json(out: &mut Screen, value: &impl Serialize) -> anyhow::Result<()> {
+pub(crate) fn write_json(out: &mut Screen, value: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(value)?;
-    out.raw()
+    out.raw_bytes()
         .extend(printable::escape_hidden_in_json(&text).as_bytes());
     Ok(writeln!(out)?)
 }
 
 /// Writes `value` as JSON in a line.
-pub(crate) fn json_line(out: &mut Screen, value: &impl Serialize) -> anyhow::Result<()> {
+pub(crate) fn write_json_line(out: &mut Screen, value: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string(value)?;
-    out.raw()
+    out.raw_bytes()
         .extend(printable::escape_hidden_in_json(&text).as_bytes());
     Ok(writeln!(out)?)
 }
 
-/// Writes rows under a header, numbers to the right, folded to the width of the screen.
-pub(crate) fn table<H: ToString>(
+/// Writes rows under a header as a table for people, numbers to the right, folded to the screen's width.
+pub(crate) fn write_table<H: ToString>(
     out: &mut Screen,
     header: impl AsRef<[H]>,
     rows: impl IntoIterator<Item = impl AsRef<[String]>>,
 ) -> anyhow::Result<()> {
-    // Names in headers are strangers' too, such as policies'.
+    // Headers can hold strangers' names, such as policies', so they are escaped, too.
     let names: Vec<String> = header
         .as_ref()
         .iter()
@@ -185,8 +185,8 @@ pub(crate) fn table<H: ToString>(
     Ok(())
 }
 
-/// Writes rows under a header as a table of Markdown.
-pub(crate) fn markdown<H: ToString>(
+/// Writes rows under a header as a Markdown table.
+pub(crate) fn write_markdown_table<H: ToString>(
     out: &mut Screen,
     header: impl AsRef<[H]>,
     rows: impl IntoIterator<Item = impl AsRef<[String]>>,
@@ -209,21 +209,24 @@ fn markdown_row(cells: &[String]) -> String {
 }
 
 /// Writes rows under a header as CSV; no cell can act as a spreadsheet formula.
-pub(crate) fn csv<H: AsRef<str>>(
+pub(crate) fn write_csv<H: AsRef<str>>(
     out: &mut Screen,
     header: impl AsRef<[H]>,
     rows: impl IntoIterator<Item = impl AsRef<[String]>>,
 ) -> anyhow::Result<()> {
-    write_csv_row(&mut csv::Writer::from_writer(out.raw()), header.as_ref())?;
-    csv_rows(out, rows)
+    write_csv_row(
+        &mut csv::Writer::from_writer(out.raw_bytes()),
+        header.as_ref(),
+    )?;
+    write_csv_rows(out, rows)
 }
 
-/// Prints CSV rows without a header, such as those that follow earlier ones.
-pub(crate) fn csv_rows(
+/// Writes CSV rows without a header, such as rows that follow earlier ones.
+pub(crate) fn write_csv_rows(
     out: &mut Screen,
     rows: impl IntoIterator<Item = impl AsRef<[String]>>,
 ) -> anyhow::Result<()> {
-    let mut writer = csv::Writer::from_writer(out.raw());
+    let mut writer = csv::Writer::from_writer(out.raw_bytes());
     for row in rows {
         write_csv_row(&mut writer, row.as_ref())?;
     }
@@ -252,7 +255,7 @@ mod tests {
         let mut out = Screen::with_columns(100);
         let header = ["policy", "a\u{202e}b"];
         let row = ["x\u{1b}[31m".to_owned(), "\u{5d0}\u{2067}'q'".to_owned()];
-        table(&mut out, header, [row]).unwrap();
+        write_table(&mut out, header, [row]).unwrap();
         let shown = shown(&out);
         assert!(shown.contains("a\\u{202e}b"), "{shown}");
         assert!(shown.contains("x\\u{1b}[31m"), "{shown}");
@@ -274,8 +277,8 @@ mod tests {
     #[test]
     fn programs_get_what_means_the_same() {
         let mut out = Screen::with_columns(100);
-        json(&mut out, &["\u{202e}"]).unwrap();
-        csv(&mut out, ["name"], [["=1+1".to_owned()], ["-3".to_owned()]]).unwrap();
+        write_json(&mut out, &["\u{202e}"]).unwrap();
+        write_csv(&mut out, ["name"], [["=1+1".to_owned()], ["-3".to_owned()]]).unwrap();
         assert_eq!(shown(&out), "[\n  \"\\u202e\"\n]\nname\n'=1+1\n-3\n");
     }
 }

@@ -1,4 +1,4 @@
-//! Policy sets as arguments.
+//! Policy sets as arguments on the command line.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -17,13 +17,13 @@ use wakepath_sim::SimError;
 
 use crate::messages::{note, warning};
 
-/// Parser for a set's text. Shells complete mechanisms for a place.
+/// Parser for an argument with a policy set's text. Shells complete the mechanisms that are possible at a place.
 #[derive(Clone, Copy)]
 pub(crate) struct SetText(pub(crate) Place);
 
-/// Mechanisms possible at a place.
-pub(crate) fn mechanisms(place: Place) -> impl Iterator<Item = &'static Mechanism> {
-    // Leases on a machine need a process that runs: the daemon.
+/// Mechanisms that are possible at a place: a simulation, a replay or a machine.
+pub(crate) fn mechanisms_possible_at(place: Place) -> impl Iterator<Item = &'static Mechanism> {
+    // Leases on a machine need the daemon's process, so they are no setting.
     let leases = place == Place::Machine;
     MECHANISMS
         .iter()
@@ -44,11 +44,12 @@ impl TypedValueParser for SetText {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(complete_set(self.0)))
+        Some(Box::new(complete_set_text(self.0)))
     }
 }
 
-/// Parser for arguments with a set each, possibly including a daemon's configuration. Shells complete as for [`SetText`].
+/// Parser for an argument with a whole policy set, or with a daemon's configuration. Shells complete as for
+/// [`SetText`].
 #[derive(Clone, Copy)]
 pub(crate) struct WholeSet(pub(crate) Place);
 
@@ -65,11 +66,11 @@ impl TypedValueParser for WholeSet {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(complete_set(self.0)))
+        Some(Box::new(complete_set_text(self.0)))
     }
 }
 
-/// Parses a set. Commas between sets get their own error.
+/// Parses a policy set. Commas between policies get their own error.
 fn parse_set(text: &str) -> Result<PolicySet, String> {
     let one = wakepath_settings::policy_set::parse_with_config_files(text);
     let mut parts = text.split(',').map(str::trim);
@@ -89,20 +90,21 @@ fn parse_set(text: &str) -> Result<PolicySet, String> {
     one
 }
 
-fn complete_set(place: Place) -> impl Iterator<Item = PossibleValue> {
-    // Replays have idle periods only, where profiles have no effect.
+fn complete_set_text(place: Place) -> impl Iterator<Item = PossibleValue> {
+    // A replay has idle periods only, where tools' profiles have no effect.
     let profiles = PROFILES.iter().filter(move |_| place != Place::Replay);
-    mechanisms(place)
+    mechanisms_possible_at(place)
         .map(|m| {
-            // A file name follows.
-            let name = ProgramForm::named(m.name).map_or(m.name, ProgramForm::prefix);
+            // A mechanism with a file's name: the user goes on typing.
+            let name =
+                ProgramForm::by_policy_name(m.name).map_or(m.name, ProgramForm::policy_prefix);
             PossibleValue::new(name).help(m.summary)
         })
         .chain(profiles.map(|p| PossibleValue::new(p.text).help(p.summary)))
 }
 
-/// Notes profile parts without policies on a simulated machine, and assumptions in policies, each once.
-pub(crate) fn tell_notes<'a>(
+/// Notes which profile parts have no policy on a simulated machine, and what policies assume, each once.
+pub(crate) fn note_policy_assumptions<'a>(
     machine: &Machine,
     sets: impl IntoIterator<Item = &'a PolicySet>,
 ) -> Result<(), SimError> {
@@ -127,24 +129,27 @@ pub(crate) struct Programs {
     pub(crate) allowed: bool,
 }
 
-/// Sets with custom governors ready to run; relative paths begin here.
+/// Prepares the custom governors in policy sets to run; relative paths count from the current folder.
 ///
 /// # Errors
 /// A file is missing, or cannot be run.
-pub(crate) fn load(sets: &[PolicySet], programs: Programs) -> anyhow::Result<Vec<PolicySet>> {
+pub(crate) fn load_custom_governors(
+    sets: &[PolicySet],
+    programs: Programs,
+) -> anyhow::Result<Vec<PolicySet>> {
     let loaded = sets
         .iter()
         .map(|set| governors::load_governor(set.clone(), Path::new("."), programs.allowed))
         .collect::<Result<Vec<_>, _>>()
         .context("--policy")?;
-    tell_warnings(&loaded);
+    show_compiler_warnings(&loaded);
     Ok(loaded)
 }
 
-/// Shows compiler warnings to governors' authors, once per governor.
-pub(crate) fn tell_warnings<'a>(sets: impl IntoIterator<Item = &'a PolicySet>) {
+/// Prints the compiler's warnings about custom governors, once per governor.
+pub(crate) fn show_compiler_warnings<'a>(sets: impl IntoIterator<Item = &'a PolicySet>) {
     let mut told = Vec::new();
-    for program in sets.into_iter().filter_map(PolicySet::program) {
+    for program in sets.into_iter().filter_map(PolicySet::own_governor) {
         if let Some(warnings) = program.warnings()
             && !told.contains(&program)
         {
@@ -154,8 +159,8 @@ pub(crate) fn tell_warnings<'a>(sets: impl IntoIterator<Item = &'a PolicySet>) {
     }
 }
 
-/// Removes repeated sets, with a note.
-pub(crate) fn each_once(sets: Vec<PolicySet>) -> Vec<PolicySet> {
+/// Removes policy sets that are given twice, with a note.
+pub(crate) fn remove_repeated_sets(sets: Vec<PolicySet>) -> Vec<PolicySet> {
     let mut once: Vec<PolicySet> = Vec::new();
     for set in sets {
         if once.contains(&set) {
@@ -167,7 +172,8 @@ pub(crate) fn each_once(sets: Vec<PolicySet>) -> Vec<PolicySet> {
     once
 }
 
-/// Sets to add to a study: its own paths count from its folder, arguments' paths from here.
+/// Prepares sets that are given beside a study: their custom governors get absolute paths, as paths in the study count
+/// from its folder.
 ///
 /// # Errors
 /// A path is not UTF-8, or the current folder is unknown.
@@ -180,23 +186,23 @@ pub(crate) fn sets_beside_study(
         return Ok(sets.to_vec());
     }
     sets.iter()
-        .map(|set| set.clone().map_program(with_absolute_path))
+        .map(|set| set.clone().map_own_governor(with_absolute_program_path))
         .collect()
 }
 
-fn with_absolute_path(program: &Program) -> anyhow::Result<Program> {
+fn with_absolute_program_path(program: &Program) -> anyhow::Result<Program> {
     let path = std::path::absolute(program.path())?;
     let text = path
         .to_str()
         .context("the path of this folder is not UTF-8")?;
-    Ok(program.at(text))
+    Ok(program.with_path(text))
 }
 
-/// Joins all arguments into one set.
+/// Joins all arguments into one policy set.
 ///
 /// # Errors
 /// An argument is no policy set, or two contradict each other.
-pub(crate) fn join(texts: &[String]) -> Result<PolicySet, SpecError> {
+pub(crate) fn join_into_one_set(texts: &[String]) -> Result<PolicySet, SpecError> {
     let sets: Result<Vec<PolicySet>, SpecError> = texts.iter().map(|text| text.parse()).collect();
-    PolicySet::join(sets?)
+    PolicySet::join_sets(sets?)
 }

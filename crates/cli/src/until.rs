@@ -12,7 +12,7 @@ use wakepath_units::quantity::{self, TIMES};
 /// From now on Ctrl-C, SIGTERM and a closed terminal do nothing by themselves. A program that is told to ignore a
 /// closed terminal, as nohup does, goes on ignoring it. A shell lets background programs of a script ignore Ctrl-C
 /// only because of the keyboard. So a SIGINT that is sent to them counts.
-fn watch_signals() -> anyhow::Result<Signals> {
+fn catch_end_signals() -> anyhow::Result<Signals> {
     let hang_up_ignored = ignored_signals() >> (SIGHUP - 1) & 1 != 0;
     let caught = [SIGINT, SIGTERM, SIGHUP]
         .into_iter()
@@ -28,27 +28,27 @@ fn ignored_signals() -> u64 {
         .unwrap_or(0)
 }
 
-/// Catches termination signals from its creation on.
+/// Catches signals that would end the program, from its creation on.
 pub(crate) struct EndSignals {
     caught: mpsc::Receiver<i32>,
 }
 
 impl EndSignals {
-    /// From now on Ctrl-C, SIGTERM and a closed terminal do not end the program, but the waiting.
+    /// Begins to catch: from now on Ctrl-C, SIGTERM and a closed terminal do not end the program, but the waiting.
     pub(crate) fn new() -> anyhow::Result<Self> {
-        let mut signals = watch_signals()?;
+        let mut signals = catch_end_signals()?;
         let (send, caught) = mpsc::channel();
         std::thread::spawn(move || {
             for signal in signals.forever() {
-                // Nobody listens any more when the program is about to end anyway.
+                // The receiver is gone only when the program is about to end anyway.
                 let _ = send.send(signal);
             }
         });
         Ok(Self { caught })
     }
 
-    /// Waits; returns the signal if one came before the time was over. No time is for ever.
-    pub(crate) fn wait(&self, time: Option<Duration>) -> Option<i32> {
+    /// Waits for `time`, or for ever without a time. Returns the signal that ended the waiting early, if any.
+    pub(crate) fn wait_for_signal(&self, time: Option<Duration>) -> Option<i32> {
         match time {
             Some(time) => self.caught.recv_timeout(time).ok(),
             None => self.caught.recv().ok(),
@@ -56,36 +56,39 @@ impl EndSignals {
     }
 }
 
-/// From now on Ctrl-C, SIGTERM and a closed terminal do nothing but this.
-pub(crate) fn at_signals(handle: impl Fn(i32) + Send + 'static) -> anyhow::Result<()> {
-    let mut signals = watch_signals()?;
+/// Calls `handle` for each signal: from now on Ctrl-C, SIGTERM and a closed terminal do nothing else.
+pub(crate) fn handle_end_signals(handle: impl Fn(i32) + Send + 'static) -> anyhow::Result<()> {
+    let mut signals = catch_end_signals()?;
     std::thread::spawn(move || signals.forever().for_each(handle));
     Ok(())
 }
 
-/// From now on Ctrl-C, SIGTERM and a closed terminal end the program after `cleaning_up`, and as they would have ended it.
-pub(crate) fn end_after(cleaning_up: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
-    let mut signals = watch_signals()?;
+/// Lets the program end only after `cleaning_up`: from now on Ctrl-C, SIGTERM and a closed terminal call this first,
+/// and then end the program as usual.
+pub(crate) fn end_by_signal_after(
+    cleaning_up: impl FnOnce() + Send + 'static,
+) -> anyhow::Result<()> {
+    let mut signals = catch_end_signals()?;
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
             cleaning_up();
-            // The default handler does not return.
+            // The default handler ends the program and does not return.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     });
     Ok(())
 }
 
-/// Parses `500ms`, `30s`, `10m`, `2h`; a plain number counts seconds.
-pub(crate) fn duration(text: &str) -> anyhow::Result<Duration> {
+/// Parses a duration such as `500ms`, `30s`, `10m`, `2h`; a plain number counts seconds.
+pub(crate) fn parse_duration(text: &str) -> anyhow::Result<Duration> {
     match quantity::parse_time_or_number_in(text, "s").map(Nanoseconds::as_duration) {
         Some(time) if time >= Duration::from_millis(1) => Ok(time),
         _ => bail!("expected a time above 0, such as {TIMES}; a plain number counts seconds"),
     }
 }
 
-/// Parses simulated time, which may be short; a plain number counts seconds.
-pub(crate) fn simulated(text: &str) -> anyhow::Result<Nanoseconds> {
+/// Parses simulated time, down to nanoseconds; a plain number counts seconds.
+pub(crate) fn parse_simulated_time(text: &str) -> anyhow::Result<Nanoseconds> {
     match quantity::parse_time_or_number_in(text, "s") {
         Some(time) if (1_000..=YEAR_NS).contains(&time.0) => Ok(time),
         _ => bail!(
@@ -94,23 +97,23 @@ pub(crate) fn simulated(text: &str) -> anyhow::Result<Nanoseconds> {
     }
 }
 
-/// Parses simulated time that may be 0; a plain number counts seconds.
-pub(crate) fn warm_up(text: &str) -> anyhow::Result<Nanoseconds> {
+/// Parses simulated time for a warm-up, which may be 0; a plain number counts seconds.
+pub(crate) fn parse_warm_up_time(text: &str) -> anyhow::Result<Nanoseconds> {
     match text.trim() {
         "0" => Ok(Nanoseconds::ZERO),
-        other => simulated(other).context("0 counts from the first request"),
+        other => parse_simulated_time(other).context("0 counts from the first request"),
     }
 }
 
 const YEAR_NS: u64 = 365 * 86_400 * 1_000_000_000;
 
-/// Parses a time in whole microseconds; a plain number counts them.
-pub(crate) fn microseconds(text: &str) -> anyhow::Result<u64> {
+/// Parses a time in whole microseconds; a plain number counts microseconds.
+pub(crate) fn parse_microseconds(text: &str) -> anyhow::Result<u64> {
     parse_whole_units(text, ("us", "microseconds"), 1_000)
 }
 
-/// Parses a time in whole milliseconds; a plain number counts them.
-pub(crate) fn milliseconds(text: &str) -> anyhow::Result<u64> {
+/// Parses a time in whole milliseconds; a plain number counts milliseconds.
+pub(crate) fn parse_milliseconds(text: &str) -> anyhow::Result<u64> {
     parse_whole_units(text, ("ms", "milliseconds"), 1_000_000)
 }
 
@@ -123,8 +126,8 @@ fn parse_whole_units(text: &str, (unit, name): (&str, &str), scale: u64) -> anyh
     }
 }
 
-/// A duration for people.
-pub(crate) fn in_words(seconds: f64) -> String {
+/// A duration for people, in s, min or h.
+pub(crate) fn duration_in_words(seconds: f64) -> String {
     match seconds {
         s if s < 100.0 => format!("{s:.1} s"),
         s if s < 6000.0 => format!("{:.0} min", s / 60.0),
@@ -138,13 +141,22 @@ mod tests {
 
     #[test]
     fn a_plain_number_counts_seconds_where_people_wait() {
-        assert_eq!(duration("10").ok(), Some(Duration::from_secs(10)));
-        assert_eq!(duration("500ms").ok(), Some(Duration::from_millis(500)));
-        assert_eq!(duration("10 parsecs").ok(), None);
-        assert_eq!(duration("0").ok(), None);
-        assert_eq!(warm_up("0").ok(), Some(Nanoseconds::ZERO));
-        assert_eq!(warm_up("2").ok(), Some(Nanoseconds::from_secs(2)));
-        assert_eq!(warm_up("500ms").ok(), Some(Nanoseconds::from_millis(500)));
-        assert_eq!(warm_up("-1").ok(), None);
+        assert_eq!(parse_duration("10").ok(), Some(Duration::from_secs(10)));
+        assert_eq!(
+            parse_duration("500ms").ok(),
+            Some(Duration::from_millis(500))
+        );
+        assert_eq!(parse_duration("10 parsecs").ok(), None);
+        assert_eq!(parse_duration("0").ok(), None);
+        assert_eq!(parse_warm_up_time("0").ok(), Some(Nanoseconds::ZERO));
+        assert_eq!(
+            parse_warm_up_time("2").ok(),
+            Some(Nanoseconds::from_secs(2))
+        );
+        assert_eq!(
+            parse_warm_up_time("500ms").ok(),
+            Some(Nanoseconds::from_millis(500))
+        );
+        assert_eq!(parse_warm_up_time("-1").ok(), None);
     }
 }

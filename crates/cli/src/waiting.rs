@@ -17,27 +17,28 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::messages::{self, tell};
 use crate::until;
 
-/// Signals so soon after the first are the same request: what was told to end, such as a workload, is given the time.
+/// Signals that come so soon after the first signal are the same request: a program that was told to end, such as a
+/// workload, is given the time.
 const SAME: Duration = Duration::from_secs(1);
 
-/// Signal that cancelled the work; 0 if none.
+/// Number of the signal that cancelled the work; 0 if none.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 static CANCELLED: AtomicBool = AtomicBool::new(false);
 
-/// Cancels the work because of a signal. Returns whether already cancelled.
-pub(crate) fn cancel(signal: i32) -> bool {
+/// Cancels the work because of a signal. Returns whether an earlier signal had cancelled the work already.
+pub(crate) fn cancel_by_signal(signal: i32) -> bool {
     SIGNAL.store(signal, Ordering::Relaxed);
     wakepath_governors::interrupt_governors();
     CANCELLED.swap(true, Ordering::Relaxed)
 }
 
-/// Whether a signal came while work was in progress.
-pub(crate) fn cancelled() -> bool {
+/// Whether a signal has cancelled the work in progress.
+pub(crate) fn is_cancelled() -> bool {
     CANCELLED.load(Ordering::Relaxed)
 }
 
-/// Exit code for the signal, as in shells: 128 plus its number.
-pub(crate) fn exit_code() -> u8 {
+/// Exit code after the cancelling signal, as in shells: 128 plus its number.
+pub(crate) fn exit_code_after_signal() -> u8 {
     128 + SIGNAL.load(Ordering::Relaxed) as u8
 }
 
@@ -50,7 +51,7 @@ pub(crate) struct ProgressReporter {
 
 struct ProgressSink {
     file: File,
-    /// Time of the last report.
+    /// When progress was last reported.
     last: Option<Instant>,
 }
 
@@ -65,9 +66,11 @@ impl ProgressSink {
 }
 
 impl ProgressReporter {
-    /// How often at most.
+    /// Shortest time between two progress reports.
     const EVERY: Duration = Duration::from_millis(50);
 
+    /// Opens the file that `WAKEPATH_PROGRESS` names, if any, to report `total` parts.
+    ///
     /// # Errors
     /// The file cannot be opened.
     pub(crate) fn new(total: u64) -> anyhow::Result<Self> {
@@ -80,7 +83,8 @@ impl ProgressReporter {
         })
     }
 
-    /// Reports progress. Write errors are ignored: nobody may be reading.
+    /// Writes a line about progress, unless the last line is too recent. Write errors are ignored: nobody may be
+    /// reading.
     pub(crate) fn report(&self, done: u64) {
         let Some(sink) = &self.sink else { return };
         let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +96,7 @@ impl ProgressReporter {
     }
 }
 
-/// When a log gets another line about long work: each half minute, and after the first of them with every tenth.
+/// When a log gets another line about long work: each half minute, and after the first line with every tenth.
 #[derive(Debug, Default)]
 struct Schedule {
     last: Duration,
@@ -101,11 +105,11 @@ struct Schedule {
 
 impl Schedule {
     const EVERY: Duration = Duration::from_secs(30);
-    /// Shortest pause between tenths with lines.
+    /// Shortest time between two lines for tenths.
     const SHORTEST: Duration = Duration::from_secs(5);
 
-    /// Whether it is time, so much being done after so long.
-    fn is_due(&mut self, after: Duration, done: usize, total: usize) -> bool {
+    /// Whether another line is due, when `done` parts are done after a time.
+    fn is_line_due(&mut self, after: Duration, done: usize, total: usize) -> bool {
         let since = after.saturating_sub(self.last);
         let tenth = done.saturating_sub(self.done) * 10 >= total && !self.last.is_zero();
         let due = since >= Self::EVERY || since >= Self::SHORTEST && tenth;
@@ -116,37 +120,39 @@ impl Schedule {
     }
 }
 
-/// How far work is, in words.
-fn progress_line(after: Duration, done: usize, total: Option<usize>, what: &str) -> String {
+/// A log line about progress, in words.
+fn format_progress_line(after: Duration, done: usize, total: Option<usize>, what: &str) -> String {
     let seconds = after.as_secs_f64();
     let Some(total) = total else {
-        return format!("{done} {what} after {}", until::in_words(seconds));
+        return format!("{done} {what} after {}", until::duration_in_words(seconds));
     };
     let left = if done == 0 {
         String::new()
     } else {
         let left = seconds * total.saturating_sub(done) as f64 / done as f64;
-        format!(", about {} left", until::in_words(left))
+        format!(", about {} left", until::duration_in_words(left))
     };
     format!(
         "{done} of {total} {what} after {}{left}",
-        until::in_words(seconds)
+        until::duration_in_words(seconds)
     )
 }
 
-/// Lines about long work where no terminal shows a bar: in a log, or a file. Dropping it ends them.
+/// Thread that writes lines about long work to a log or a file, where no terminal shows a bar. Dropping it ends the
+/// thread.
 pub(crate) struct ProgressLog {
     end: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ProgressLog {
-    /// Interval for looking at the count.
+    /// Interval at which the count of finished parts is looked at.
     const LOOK: Duration = Duration::from_secs(1);
 
-    /// Starts to watch `done`, out of `total` if known.
+    /// Starts a thread that watches `done`, out of `total` if known. `None` if there is nothing to write about, or
+    /// nowhere to write.
     pub(crate) fn start(done: Arc<AtomicUsize>, total: Option<usize>, what: &str) -> Option<Self> {
-        // A single part has no progress.
+        // Work with a single part has no progress to show.
         if total.is_some_and(|total| total < 2) || io::stderr().is_terminal() {
             return None;
         }
@@ -156,8 +162,8 @@ impl ProgressLog {
             let (started, mut schedule) = (Instant::now(), Schedule::default());
             while ended.recv_timeout(Self::LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
                 let (after, done) = (started.elapsed(), done.load(Ordering::Relaxed));
-                if schedule.is_due(after, done, total.unwrap_or(usize::MAX)) {
-                    tell!("{}", progress_line(after, done, total, &what));
+                if schedule.is_line_due(after, done, total.unwrap_or(usize::MAX)) {
+                    tell!("{}", format_progress_line(after, done, total, &what));
                 }
             }
         });
@@ -171,7 +177,7 @@ impl ProgressLog {
 impl Drop for ProgressLog {
     fn drop(&mut self) {
         self.end.take();
-        // A thread that cannot write has nothing to say about the result.
+        // A progress thread that cannot write has no effect on the result.
         _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -185,13 +191,13 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// One at a time: work that must not disturb itself.
-    pub(crate) const fn one() -> Self {
+    /// One job at a time, for work that must not disturb itself.
+    pub(crate) const fn one_at_a_time() -> Self {
         Self { jobs: Some(1) }
     }
 
     /// Number of threads.
-    pub(crate) fn threads(self) -> usize {
+    pub(crate) fn thread_count(self) -> usize {
         self.jobs.map_or_else(
             || std::thread::available_parallelism().map_or(1, usize::from),
             usize::from,
@@ -199,52 +205,52 @@ impl Jobs {
     }
 }
 
-/// Temporary folders to remove when a second signal ends the program.
+/// Temporary folders that are removed when a second signal ends the program.
 static LEFTOVERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Has a temporary folder removed when a second signal ends the program.
-pub(crate) fn remove_at_exit(folder: &Path) {
+/// Registers a temporary folder to be removed when a second signal ends the program.
+pub(crate) fn remove_folder_at_exit(folder: &Path) {
     let mut leftovers = LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner);
     leftovers.push(folder.to_owned());
 }
 
-fn remove_leftovers() {
+fn remove_registered_folders() {
     for folder in LEFTOVERS
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .iter()
     {
-        // What cannot be removed cannot be helped any more.
+        // Failures to remove a folder are ignored: the program is ending.
         _ = std::fs::remove_dir_all(folder);
     }
 }
 
-/// Does `work`, of `total` parts that are called `what`, in a rayon pool of as many threads as `jobs` says. On a
-/// terminal standard error shows how many parts `work` says it has finished. The first signal (Ctrl-C, SIGTERM, a
-/// closed terminal) calls the work off, the second ends the program.
-pub(crate) fn counting<T: Send>(
+/// Runs `work` in a rayon pool with `jobs` threads. `work` reports how many of `total` parts, called `what`, are done;
+/// a terminal's standard error shows a bar. The first signal (Ctrl-C, SIGTERM, a closed terminal) cancels the work, the
+/// second ends the program.
+pub(crate) fn run_with_progress<T: Send>(
     jobs: Jobs,
     total: usize,
     what: &str,
     work: impl FnOnce(&(dyn Fn(usize) + Sync), &AtomicBool) -> anyhow::Result<T> + Send,
 ) -> anyhow::Result<T> {
     let threads = rayon::ThreadPoolBuilder::new()
-        // 0 means one per core.
+        // rayon takes 0 threads as one thread per core.
         .num_threads(jobs.jobs.map_or(0, usize::from))
         .build()
         .context("--jobs")?;
     let first = OnceLock::new();
-    until::at_signals(move |signal| {
+    until::handle_end_signals(move |signal| {
         let again = first.get_or_init(Instant::now).elapsed() > SAME;
-        // A terminal closing with its shell sends SIGHUP twice within milliseconds: count once.
-        if cancel(signal) && again {
-            // What cannot be put back stays in the journal; `wakepath restore` says so.
+        // A terminal that closes with its shell sends SIGHUP twice within milliseconds: only the first counts.
+        if cancel_by_signal(signal) && again {
+            // Settings that cannot be put back stay in the journal; `wakepath restore` says so.
             _ = wakepath_settings::put_back_all_before_exit();
-            remove_leftovers();
-            std::process::exit(i32::from(exit_code()));
+            remove_registered_folders();
+            std::process::exit(i32::from(exit_code_after_signal()));
         }
     })?;
-    // Draws nothing unless standard error is a terminal.
+    // The progress bar is drawn only if standard error is a terminal.
     let bar = ProgressBar::new(total as u64).with_style(ProgressStyle::with_template(&format!(
         "{{bar:30}} {{pos}} of {{len}} {what}, {{per_sec}}, {{eta}} left"
     ))?);
@@ -255,8 +261,8 @@ pub(crate) fn counting<T: Send>(
     let finished = |parts| {
         let before = done.fetch_add(parts, Ordering::Relaxed);
         if before == 0 {
-            // The first finished part proves that a result will come, so waiting messages have a subject.
-            bar.suspend(messages::flush_messages);
+            // The first finished part shows that a result will come, so held messages are printed.
+            bar.suspend(messages::print_held_messages);
         }
         bar.inc(parts as u64);
         reporter.report((before + parts) as u64);
@@ -264,7 +270,7 @@ pub(crate) fn counting<T: Send>(
     let result = threads.install(|| work(&finished, &CANCELLED));
     drop(log);
     bar.finish_and_clear();
-    if cancelled() {
+    if is_cancelled() {
         let done = done.load(Ordering::Relaxed);
         let interrupted = format!("interrupted; {done} of {total} {what} are finished");
         if result.is_err() {
@@ -286,7 +292,7 @@ mod tests {
         // Ten minutes' work, half finished at once.
         for second in 1..=600 {
             let done = if second > 40 { 500 + second } else { 0 };
-            if schedule.is_due(Duration::from_secs(second), done as usize, 1100) {
+            if schedule.is_line_due(Duration::from_secs(second), done as usize, 1100) {
                 lines.push(second);
             }
         }
@@ -297,22 +303,22 @@ mod tests {
     #[test]
     fn short_work_says_nothing() {
         let mut schedule = Schedule::default();
-        assert!((1..30).all(|second| !schedule.is_due(Duration::from_secs(second), 10, 10)));
+        assert!((1..30).all(|second| !schedule.is_line_due(Duration::from_secs(second), 10, 10)));
     }
 
     #[test]
     fn progress_says_what_is_left() {
         let after = Duration::from_secs(60);
         assert_eq!(
-            progress_line(after, 0, Some(10), "runs"),
+            format_progress_line(after, 0, Some(10), "runs"),
             "0 of 10 runs after 60.0 s"
         );
         assert_eq!(
-            progress_line(after, 7, None, "events"),
+            format_progress_line(after, 7, None, "events"),
             "7 events after 60.0 s"
         );
         assert_eq!(
-            progress_line(after, 20, Some(100), "runs"),
+            format_progress_line(after, 20, Some(100), "runs"),
             "20 of 100 runs after 60.0 s, about 4 min left"
         );
     }

@@ -1,4 +1,4 @@
-//! Differences between results besides their policies.
+//! Differences between results besides their policies: workloads and machines.
 
 use std::fmt::Write as _;
 
@@ -6,9 +6,10 @@ use wakepath_results::{MachineInfo, RunOrigin};
 
 use crate::results::Source;
 
-/// Workloads with one name and different contents, and different machines, each in a sentence: a gain between such results
-/// need not come from a policy. Results carry the given names. Results imported from other tools are left out.
-pub fn differences(sources: &[(&str, &Source)]) -> Vec<String> {
+/// Finds workloads with one name and different contents, and different machines, each in a
+/// sentence: a gain between such results need not come from a policy. Results carry the given
+/// names. Results imported from other tools are left out.
+pub fn describe_differences(sources: &[(&str, &Source)]) -> Vec<String> {
     let known: Vec<(&str, &Source)> = sources
         .iter()
         .copied()
@@ -39,7 +40,7 @@ pub fn differences(sources: &[(&str, &Source)]) -> Vec<String> {
         shared |= statements.len() > 1;
         let kinds = group_by_text(&statements);
         if kinds.len() > 1 {
-            let places: Vec<String> = kinds.iter().map(|kind| result_names(kind)).collect();
+            let places: Vec<String> = kinds.iter().map(|kind| join_result_names(kind)).collect();
             notes.push(format!(
                 "workload `{name}` is one thing in {}: what differs need not be the policies' doing",
                 places.join(" and another in ")
@@ -47,18 +48,19 @@ pub fn differences(sources: &[(&str, &Source)]) -> Vec<String> {
         }
     }
     if shared {
-        notes.extend(machine_difference(&known));
+        notes.extend(describe_machine_difference(&known));
     }
     notes
 }
 
-/// A number for each source's machine. Results imported from other tools count as measured on the first machine.
-pub(crate) fn machine_kinds(sources: &[Source]) -> Vec<usize> {
+/// Numbers the machines: the same number for each source with the same machine. Results imported
+/// from other tools count as measured on the first machine.
+pub(crate) fn number_machines(sources: &[Source]) -> Vec<usize> {
     let mut known: Vec<String> = Vec::new();
     let simulated = sources
         .iter()
         .all(|source| source.document.backend == RunOrigin::Sim);
-    let hosts = name_hosts(sources.iter());
+    let hosts = all_name_hosts(sources.iter());
     let mut kinds = Vec::with_capacity(sources.len());
     for source in sources {
         if source.document.backend == RunOrigin::Import {
@@ -75,12 +77,13 @@ pub(crate) fn machine_kinds(sources: &[Source]) -> Vec<usize> {
     kinds
 }
 
-/// Whether all results name their hosts; older versions did not.
-fn name_hosts<'a>(mut sources: impl Iterator<Item = &'a Source>) -> bool {
+/// Whether all results name the hosts that they were measured on; older versions did not.
+fn all_name_hosts<'a>(mut sources: impl Iterator<Item = &'a Source>) -> bool {
     sources.all(|source| source.document.machines.iter().all(|m| m.host.is_some()))
 }
 
-/// A source's machines in words. The kernel of a measured machine may change; name, drive and CPUs may not.
+/// Describes a result's machines in words. The kernel of a measured machine may change; name, drive
+/// and CPUs may not.
 fn describe_machines(source: &Source, simulated: bool, hosts: bool) -> String {
     let mut text = String::new();
     for machine in &source.document.machines {
@@ -101,12 +104,12 @@ fn describe_machines(source: &Source, simulated: bool, hosts: bool) -> String {
     text
 }
 
-/// How the machines differ.
-fn machine_difference(sources: &[(&str, &Source)]) -> Option<String> {
+/// Sentence on how the machines of several results differ; `None` if they do not.
+fn describe_machine_difference(sources: &[(&str, &Source)]) -> Option<String> {
     let simulated = sources
         .iter()
         .all(|(_, s)| s.document.backend == RunOrigin::Sim);
-    let hosts = name_hosts(sources.iter().map(|(_, source)| *source));
+    let hosts = all_name_hosts(sources.iter().map(|(_, source)| *source));
     let statements: Vec<Statement<'_>> = sources
         .iter()
         .map(|(result, source)| Statement {
@@ -121,12 +124,18 @@ fn machine_difference(sources: &[(&str, &Source)]) -> Option<String> {
     }
     let machines = machine_labels(&kinds, |machine| &machine.name);
     let drives = machine_labels(&kinds, |machine| &machine.drive);
-    let difference = if values_differ(&machines) {
-        format!("the machines differ ({})", with_places(&machines, &kinds))
-    } else if values_differ(&drives) {
-        format!("the drives differ ({})", with_places(&drives, &kinds))
+    let difference = if labels_differ(&machines) {
+        format!(
+            "the machines differ ({})",
+            join_labels_with_results(&machines, &kinds)
+        )
+    } else if labels_differ(&drives) {
+        format!(
+            "the drives differ ({})",
+            join_labels_with_results(&drives, &kinds)
+        )
     } else {
-        let places: Vec<String> = kinds.iter().map(|kind| result_names(kind)).collect();
+        let places: Vec<String> = kinds.iter().map(|kind| join_result_names(kind)).collect();
         format!(
             "machine `{}` is one thing in {}",
             machines[0],
@@ -148,18 +157,18 @@ fn machine_labels(kinds: &[Vec<&Statement<'_>>], label: fn(&MachineInfo) -> &str
     labels.collect()
 }
 
-fn values_differ(labels: &[String]) -> bool {
+fn labels_differ(labels: &[String]) -> bool {
     labels.iter().any(|label| *label != labels[0])
 }
 
-/// Labels with the results that have them.
-fn with_places(labels: &[String], kinds: &[Vec<&Statement<'_>>]) -> String {
+/// Labels of machines or drives, each followed by the results that have it.
+fn join_labels_with_results(labels: &[String], kinds: &[Vec<&Statement<'_>>]) -> String {
     let pairs = labels.iter().zip(kinds);
-    let places = pairs.map(|(label, kind)| format!("{label} in {}", result_names(kind)));
+    let places = pairs.map(|(label, kind)| format!("{label} in {}", join_result_names(kind)));
     places.collect::<Vec<_>>().join(", ")
 }
 
-/// A result, and what it says about a workload or a machine.
+/// What a result says about a workload or a machine, as text to compare.
 struct Statement<'a> {
     result: &'a str,
     source: &'a Source,
@@ -181,7 +190,7 @@ fn group_by_text<'s, 'a>(statements: &'s [Statement<'a>]) -> Vec<Vec<&'s Stateme
     groups
 }
 
-fn result_names(kind: &[&Statement<'_>]) -> String {
+fn join_result_names(kind: &[&Statement<'_>]) -> String {
     let names: Vec<&str> = kind.iter().map(|statement| statement.result).collect();
     names.join(", ")
 }

@@ -1,4 +1,4 @@
-//! Gain of a series over its baseline, with a bootstrap interval.
+//! Gain of a series of runs over its baseline, with a bootstrap interval.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -6,88 +6,92 @@ use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use wakepath_results::{Design, Mean, Metric};
 
-/// Resamples behind every interval.
+/// Number of bootstrap resamples behind every interval of a gain.
 pub const RESAMPLES: usize = 1999;
 
-/// Fewest runs for an interval.
+/// Fewest runs of a series for which an interval is given.
 pub(crate) const FEWEST: usize = 4;
 
-/// Smallest standard error that a resample counts with, as a share of the runs' standard error. A resample from few runs
-/// can miss the only outlier, or draw nearly the same value every time: a third of the resamples from five runs do. The
-/// standard error is then next to 0, and a deviation in units of such an error has no bounds. Intervals hold the truth
-/// as often with this share as without a bound, and less often with half the share (tests/all/coverage.rs).
+/// Smallest standard error that a bootstrap resample counts with, as a share of the runs' standard
+/// error. A resample from few runs can miss the only outlier, or draw nearly the same value every
+/// time: a third of the resamples from five runs do. The standard error is then next to 0, and a
+/// deviation in units of such an error has no bounds. Intervals hold the truth as often with this
+/// share as without a bound, and less often with half the share (tests/all/coverage.rs).
 const LEAST_ERROR: f64 = 0.25;
 
-/// A standard deviation up to this share of the mean is rounding.
+/// Share of the mean up to which a standard deviation is only rounding.
 const NO_SPREAD: f64 = 1e-9;
 
-/// Smaller p-values follow the tail of the t distribution: the resamples beyond are too few to count.
+/// P-value below which p-values follow the tail of the t distribution: the resamples beyond are too
+/// few to count.
 const TAIL: f64 = 0.02;
 
-/// The gain of a series over its baseline.
+/// Gain of a series of runs over its baseline, in one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Gain {
-    /// The metric's means: baseline, series.
+    /// Means of the metric: baseline, series.
     pub means: [f64; 2],
-    /// Change of the mean in percent of the baseline, plus being better, as in MMTests.
+    /// Change of the mean in percent of the baseline; plus is better, as in MMTests.
     pub percent: f64,
-    /// The interval around the change at the requested level, in percent.
+    /// Interval around the change at the requested confidence level, in percent.
     pub interval: [f64; 2],
-    /// How often chance alone would give at least this difference, either way; not corrected for other comparisons.
+    /// Probability that chance alone gives at least this difference, either way; not corrected for
+    /// other comparisons.
     pub p_value: f64,
-    /// Hedges' g: the difference of arithmetic means in pooled standard deviations, plus being better. None for runs
-    /// without spread, as a job with a limited rate gives.
+    /// Effect size Hedges' g: the difference of arithmetic means in pooled standard deviations;
+    /// plus is better. `None` for runs without spread, as a job with a limited rate gives.
     pub effect: Option<f64>,
     /// Numbers of runs: baseline, series.
     pub runs: [usize; 2],
 }
 
-/// Why no gain can be given.
+/// Why no gain of a series over its baseline can be given.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum GainError {
-    /// Too few runs for an interval.
+    /// A series has too few runs for an interval.
     #[error("{runs} run(s): no interval can be given for fewer than {FEWEST}")]
     TooFewRuns {
-        /// Runs in the shorter series.
+        /// Number of runs in the shorter series.
         runs: usize,
     },
     /// Pairs without partners.
     #[error("{baseline} and {series} runs cannot be paired")]
     NotPairs {
-        /// Runs in the baseline.
+        /// Number of runs in the baseline.
         baseline: usize,
-        /// Runs in the series.
+        /// Number of runs in the series.
         series: usize,
     },
-    /// A value that has no mean ratio: arithmetic means need numbers from 0 on, other means numbers above 0.
+    /// A run's value has no mean ratio: arithmetic means need numbers from 0 on, other means
+    /// numbers above 0.
     #[error("run {index} is {value}; a mean ratio needs finite numbers above 0")]
     Value {
-        /// Index in the series.
+        /// Index of the run in the series.
         index: usize,
         /// The value.
         value: f64,
     },
-    /// A series of zeros: no gain is a percentage of 0.
+    /// All runs of a series are zero: no gain is a percentage of 0.
     #[error("{0} is 0 in every run, and there is no ratio to 0")]
     Zero(&'static str),
-    /// Few runs above 0: the next runs may have none above 0, or many.
+    /// Few runs of a series are above 0: the next runs may have none above 0, or many.
     #[error("above 0 in {runs} run(s) only: too rare for an interval, which takes {FEWEST}")]
     Rare {
-        /// Runs above 0 in the series with fewer such runs.
+        /// Number of runs above 0 in the series with fewer such runs.
         runs: usize,
     },
-    /// A level out of range.
+    /// The confidence level is out of range.
     #[error("{0} is no confidence level between 0.5 and 0.999")]
     Level(f64),
 }
 
-/// Compares `series` with `baseline`. `level` is the interval's confidence level, 0.5 to 0.999; `seed` starts the
-/// resampling.
+/// Estimates the gain of `series` over `baseline`. `level` is the interval's confidence level, 0.5
+/// to 0.999; `seed` starts the resampling.
 ///
 /// # Errors
 /// Fewer than 4 runs, pairs without partners, values that are not finite numbers above 0. Metrics with an arithmetic mean,
 /// such as counts and added time, can have runs at 0, if all runs are 0 or at least 4 in each series are not.
-pub fn gain(
+pub fn estimate_gain(
     metric: &Metric,
     baseline: &[f64],
     series: &[f64],
@@ -95,38 +99,42 @@ pub fn gain(
     level: f64,
     seed: u64,
 ) -> Result<Gain, GainError> {
-    check_series(metric.mean, [baseline, series], design, level)?;
+    check_runs_and_level(metric.mean, [baseline, series], design, level)?;
     if [baseline, series].concat().iter().all(|v| *v == 0.0) {
-        return Ok(no_gain([baseline.len(), series.len()]));
+        return Ok(gain_of_zero_runs([baseline.len(), series.len()]));
     }
     let scale = Scale(metric.mean);
-    let [a, b] = [baseline, series].map(|values| scale.convert(values));
-    let estimate = scale.log_ratio(&a, &b, design);
-    let (log_ratio, error) = (estimate.log_ratio, estimate.error());
+    let [a, b] = [baseline, series].map(|values| scale.convert_values(values));
+    let estimate = scale.estimate_log_ratio(&a, &b, design);
+    let (log_ratio, error) = (estimate.log_ratio, estimate.standard_error());
     let [from, to, p_value] = if error > 0.0 {
-        let mut studentised = resample_mean(&a, &b, design, seed, |a, b| {
-            let resampled = scale.log_ratio(a, b, design);
-            let resampled_error = resampled.error().max(LEAST_ERROR * error);
+        let mut studentised = statistics_of_resamples(&a, &b, design, seed, |a, b| {
+            let resampled = scale.estimate_log_ratio(a, b, design);
+            let resampled_error = resampled.standard_error().max(LEAST_ERROR * error);
             let deviation = (resampled.log_ratio - log_ratio) / resampled_error;
-            // A resample can have runs at 0 alone.
+            // A resample of mostly zero runs can have runs at 0 alone, and then no error.
             (resampled_error > 0.0 && deviation.is_finite()).then_some(deviation)
         });
         studentised.sort_by(f64::total_cmp);
         let observed = log_ratio / error;
         let tail = (1.0 - level) / 2.0;
         [
-            log_ratio - interpolated_quantile(&studentised, 1.0 - tail) * error,
-            log_ratio - interpolated_quantile(&studentised, tail) * error,
-            p_value(&studentised, observed, estimate.freedom(a.len(), b.len())),
+            log_ratio - nearest_quantile(&studentised, 1.0 - tail) * error,
+            log_ratio - nearest_quantile(&studentised, tail) * error,
+            two_sided_p_value(
+                &studentised,
+                observed,
+                estimate.degrees_of_freedom(a.len(), b.len()),
+            ),
         ]
     } else {
-        // Nothing varies, so there is no doubt.
+        // Runs that do not vary leave no doubt about the difference.
         let certain = if log_ratio == 0.0 { 1.0 } else { 0.0 };
         [log_ratio, log_ratio, certain]
     };
     let percent = |log: f64| (log.exp() - 1.0) * 100.0;
     let [change, low, high] = [log_ratio, from, to].map(percent);
-    let sign = metric.better.sign();
+    let sign = metric.better.gain_sign();
     Ok(Gain {
         means: [baseline, series].map(|values| metric.mean.average(values)),
         percent: sign * change,
@@ -136,20 +144,21 @@ pub fn gain(
             [-high, -low]
         },
         p_value,
-        effect: hedges_g(baseline, series).map(|g| sign * g),
+        effect: hedges_g_effect_size(baseline, series).map(|g| sign * g),
         runs: [baseline.len(), series.len()],
     })
 }
 
-/// The interval around a mean at a confidence level, by Student's t on the scale that makes the mean arithmetic. None for
-/// fewer than 4 runs and for values that are no finite numbers.
+/// Interval around the mean of some runs at a confidence level, by Student's t on the scale that
+/// makes the mean arithmetic. `None` for fewer than 4 runs and for values that are no finite
+/// numbers.
 pub fn interval_of_mean(kind: Mean, values: &[f64], level: f64) -> Option<[f64; 2]> {
     if values.len() < FEWEST || values.iter().any(|v| !v.is_finite()) {
         return None;
     }
     let positive = values.iter().all(|v| *v > 0.0);
     let scale = Scale(if positive { kind } else { Mean::Arithmetic });
-    let scaled = scale.convert(values);
+    let scaled = scale.convert_values(values);
     let (runs, middle) = (scaled.len() as f64, arithmetic_mean(&scaled));
     let squares: f64 = scaled.iter().map(|v| (v - middle).powi(2)).sum();
     let quantile = StudentsT::new(0.0, 1.0, runs - 1.0).ok()?;
@@ -157,17 +166,17 @@ pub fn interval_of_mean(kind: Mean, values: &[f64], level: f64) -> Option<[f64; 
         quantile.inverse_cdf(f64::midpoint(1.0, level)) * (squares / (runs * (runs - 1.0))).sqrt();
     let (low, high) = (middle - half, middle + half);
     Some(match scale.0 {
-        // Amounts have no mean below 0.
+        // The lower end is at least 0, because amounts have no mean below 0.
         Mean::Arithmetic if values.iter().all(|v| *v >= 0.0) => [low.max(0.0), high],
         Mean::Arithmetic => [low, high],
         Mean::Geometric => [low.exp(), high.exp()],
-        // No rate is too high to be ruled out.
+        // The upper end is open, because no rate is too high to be ruled out.
         Mean::Harmonic if low <= 0.0 => [1.0 / high, f64::INFINITY],
         Mean::Harmonic => [1.0 / high, 1.0 / low],
     })
 }
 
-/// The standard deviation; none for fewer than two runs.
+/// Standard deviation of some runs; `None` for fewer than two.
 pub fn standard_deviation(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {
         return None;
@@ -177,8 +186,8 @@ pub fn standard_deviation(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() as f64 - 1.0)).sqrt())
 }
 
-/// No difference: all runs are 0.
-fn no_gain(runs: [usize; 2]) -> Gain {
+/// Gain of two series that are all 0: no difference.
+fn gain_of_zero_runs(runs: [usize; 2]) -> Gain {
     Gain {
         means: [0.0; 2],
         percent: 0.0,
@@ -189,7 +198,7 @@ fn no_gain(runs: [usize; 2]) -> Gain {
     }
 }
 
-fn check_series(
+fn check_runs_and_level(
     mean: Mean,
     [baseline, series]: [&[f64]; 2],
     design: Design,
@@ -225,12 +234,12 @@ fn check_series(
     }
 }
 
-/// The scale that makes a mean arithmetic.
+/// Scale on which a metric's mean is arithmetic.
 #[derive(Clone, Copy)]
 struct Scale(Mean);
 
 impl Scale {
-    fn convert(self, values: &[f64]) -> Vec<f64> {
+    fn convert_values(self, values: &[f64]) -> Vec<f64> {
         match self.0 {
             Mean::Arithmetic => values.to_vec(),
             Mean::Harmonic => values.iter().map(|v| 1.0 / v).collect(),
@@ -238,10 +247,10 @@ impl Scale {
         }
     }
 
-    /// The logarithm of the mean ratio, with the variance by the delta method.
-    fn log_ratio(self, a: &[f64], b: &[f64], design: Design) -> Estimate {
+    /// Estimates the logarithm of the ratio of two means, with its variance by the delta method.
+    fn estimate_log_ratio(self, a: &[f64], b: &[f64], design: Design) -> Estimate {
         let [mean_a, mean_b] = [arithmetic_mean(a), arithmetic_mean(b)];
-        // How much a value's distance from the mean moves the mean's logarithm.
+        // Each share says how much a value's distance from the mean moves the mean's logarithm.
         let (log, share_a, share_b) = match self.0 {
             Mean::Geometric => (mean_b - mean_a, 1.0, 1.0),
             Mean::Arithmetic => ((mean_b / mean_a).ln(), 1.0 / mean_a, 1.0 / mean_b),
@@ -266,33 +275,34 @@ impl Scale {
     }
 }
 
-/// Variance of the mean of values that deviate from their mean by this much.
+/// Variance of a mean of values that deviate from their mean by this much.
 fn variance_of_mean(deviations: impl ExactSizeIterator<Item = f64>) -> f64 {
     let runs = deviations.len() as f64;
     deviations.map(|v| v * v).sum::<f64>() / (runs * (runs - 1.0))
 }
 
-/// A ratio of means.
+/// Estimate of the ratio of two means.
 #[derive(Clone, Copy)]
 struct Estimate {
-    /// Logarithm of the ratio.
+    /// Logarithm of the ratio of means.
     log_ratio: f64,
-    /// The logarithm's variance: baseline's part, series' part. The variance of pairs is all in the first part.
+    /// Variance of the logarithm in two parts: baseline's part, series' part. The variance of pairs
+    /// is all in the first part.
     variances: [f64; 2],
 }
 
 impl Estimate {
     /// The standard error.
-    fn error(self) -> f64 {
+    fn standard_error(self) -> f64 {
         self.variances.iter().sum::<f64>().sqrt()
     }
 
-    /// Welch's degrees of freedom; for pairs, one less than their number.
-    fn freedom(self, a: usize, b: usize) -> f64 {
+    /// Welch's degrees of freedom for `a` and `b` runs; for pairs, one less than their number.
+    fn degrees_of_freedom(self, a: usize, b: usize) -> f64 {
         let [part_a, part_b] = self.variances;
         let squares = part_a.powi(2) / (a as f64 - 1.0) + part_b.powi(2) / (b as f64 - 1.0);
         let freedom = (part_a + part_b).powi(2) / squares;
-        // Squares of very small variances are 0.
+        // The squares of very small variances are 0, so that the quotient is not finite.
         if freedom.is_finite() {
             freedom
         } else {
@@ -301,8 +311,8 @@ impl Estimate {
     }
 }
 
-/// The statistic of each resample, unless it is `None`.
-fn resample_mean(
+/// Computes a statistic for each bootstrap resample of both series, unless it is `None`.
+fn statistics_of_resamples(
     a: &[f64],
     b: &[f64],
     design: Design,
@@ -330,27 +340,28 @@ fn resample_mean(
     all
 }
 
-/// The quantile of sorted values.
-fn interpolated_quantile(sorted: &[f64], share: f64) -> f64 {
-    let rank = (share * (sorted.len() as f64 + 1.0)).round() as usize;
+/// Quantile of sorted values: the value nearest to the given share of them.
+fn nearest_quantile(sorted: &[f64], probability: f64) -> f64 {
+    let rank = (probability * (sorted.len() as f64 + 1.0)).round() as usize;
     let index = rank.clamp(1, sorted.len().max(1)) - 1;
     sorted.get(index).copied().unwrap_or(0.0)
 }
 
-/// Two-sided, never 0: the observation counts as a resample.
+/// Two-sided p-value of an observed statistic by its resamples; never 0, because the observation
+/// counts as a resample.
 ///
 /// Resamples cannot show p-values below one over their number, and after the correction for many comparisons such a value
 /// is never significant. So below `TAIL` the p-value falls with the tail of the t distribution, from the resamples' own
 /// quantile on, and is no smaller than in the t test.
-fn p_value(sorted: &[f64], observed: f64, freedom: f64) -> f64 {
+fn two_sided_p_value(sorted: &[f64], observed: f64, freedom: f64) -> f64 {
     let below = sorted.partition_point(|t| *t < observed);
     let not_above = sorted.partition_point(|t| *t <= observed);
     let rarer = not_above.min(sorted.len() - below) as f64;
     let counted = (2.0 * (rarer + 1.0) / (sorted.len() as f64 + 1.0)).min(1.0);
     let start = if observed > 0.0 {
-        interpolated_quantile(sorted, 1.0 - TAIL / 2.0)
+        nearest_quantile(sorted, 1.0 - TAIL / 2.0)
     } else {
-        -interpolated_quantile(sorted, TAIL / 2.0)
+        -nearest_quantile(sorted, TAIL / 2.0)
     };
     let Ok(t) = StudentsT::new(0.0, 1.0, freedom) else {
         return counted;
@@ -360,7 +371,8 @@ fn p_value(sorted: &[f64], observed: f64, freedom: f64) -> f64 {
         return counted;
     }
     let beyond = t.sf(observed);
-    // Resamples with lighter tails than t are not believed: at 60 comparisons they find too much (tests/all/coverage.rs).
+    // The tail is at least twice that of t: resamples with lighter tails find too much at 60
+    // comparisons (tests/all/coverage.rs).
     let continued = (TAIL * beyond / t.sf(start)).max(2.0 * beyond);
     if continued.is_nan() {
         return counted;
@@ -372,15 +384,15 @@ fn arithmetic_mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Squared deviations from the mean, added up.
-fn sum_of_squares(values: &[f64]) -> f64 {
+/// Sum of the squared deviations from the mean.
+fn sum_of_squared_deviations(values: &[f64]) -> f64 {
     let mean = arithmetic_mean(values);
     values.iter().map(|v| (v - mean).powi(2)).sum()
 }
 
-fn hedges_g(a: &[f64], b: &[f64]) -> Option<f64> {
+fn hedges_g_effect_size(a: &[f64], b: &[f64]) -> Option<f64> {
     let freedom = (a.len() + b.len() - 2) as f64;
-    let pooled = ((sum_of_squares(a) + sum_of_squares(b)) / freedom).sqrt();
+    let pooled = ((sum_of_squared_deviations(a) + sum_of_squared_deviations(b)) / freedom).sqrt();
     if pooled <= NO_SPREAD * arithmetic_mean(a).abs() {
         return None;
     }
@@ -399,7 +411,7 @@ mod tests {
     }
 
     fn gain_in(name: &str, a: &[f64], b: &[f64], design: Design) -> Result<Gain, GainError> {
-        gain(metric(name), a, b, design, 0.95, 1)
+        estimate_gain(metric(name), a, b, design, 0.95, 1)
     }
 
     #[test]
@@ -442,7 +454,7 @@ mod tests {
         assert!(gain_in("mean_us", &four, &[1.0, -1.0, 1.0, 1.0], Design::Paired).is_err());
         let not_pairs = gain_in("iops", &four, &[1.0; 5], Design::Paired);
         assert!(matches!(not_pairs, Err(GainError::NotPairs { .. })));
-        assert!(gain(metric("iops"), &four, &four, Design::Paired, 1.0, 1).is_err());
+        assert!(estimate_gain(metric("iops"), &four, &four, Design::Paired, 1.0, 1).is_err());
     }
 
     #[test]
@@ -458,7 +470,7 @@ mod tests {
             "{worse:?}"
         );
         assert!(worse.interval.iter().all(|v| v.is_finite()), "{worse:?}");
-        let rare = gain(
+        let rare = estimate_gain(
             metric("mean_us"),
             &a,
             &[0.0, 0.0, 0.0, 2.0, 0.0, 0.0],
@@ -498,7 +510,7 @@ mod tests {
             for name in ["iops", "mean_us"] {
                 let gain_of = |factor: f64| {
                     let [a, b] = [&a, &b].map(|s| s.iter().map(|v| v * factor).collect::<Vec<_>>());
-                    gain(metric(name), &a, &b, Design::Unpaired, 0.9, 7).unwrap()
+                    estimate_gain(metric(name), &a, &b, Design::Unpaired, 0.9, 7).unwrap()
                 };
                 let one = gain_of(1.0);
                 prop_assert!(one.p_value > 0.0 && one.p_value <= 1.0);

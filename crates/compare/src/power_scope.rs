@@ -1,32 +1,34 @@
-//! What watts of several machines count: packages, boards and whole systems are not comparable.
+//! Checks what the watts of several machines count: packages, boards and whole systems are not
+//! comparable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::results::{Load, Source, policy_name};
+use crate::results::{Load, Source, name_beside_sources};
 
-/// Power metrics, to which a machine's file gives a scope.
+/// Power metrics whose scope a machine's file declares.
 const SCOPED: [&str; 2] = ["mean_mw", "per_io_uj"];
 
-/// Whether a metric counts what the machine's scope says.
-pub(crate) fn has_scope(metric: &str) -> bool {
+/// Whether a metric counts power in the scope that the machine's file declares.
+pub(crate) fn is_scoped_power_metric(metric: &str) -> bool {
     SCOPED.contains(&metric)
 }
 
-/// The scope that power counts, by policy and by [`crate::results::Load::machine`].
+/// Scope that power counts, by policy and by [`crate::results::Load::machine`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PowerCounts(BTreeMap<(String, String), PowerCount>);
 
 #[derive(Clone, Debug)]
 struct PowerCount {
-    /// `package`, `board` or `wall`.
+    /// Scope of the power: `package`, `board` or `wall`.
     scope: String,
     /// Machine name.
     machine: String,
 }
 
 impl PowerCounts {
-    /// The scopes under all policies, by policy name. Machines without a known scope are left out.
-    pub(crate) fn new(sources: &[Source]) -> Self {
+    /// Scopes of power under all policies, by policy name. Machines without a known scope are left
+    /// out.
+    pub(crate) fn from_sources(sources: &[Source]) -> Self {
         let mut all = BTreeMap::new();
         for source in sources {
             let document = &source.document;
@@ -39,7 +41,7 @@ impl PowerCounts {
                     machine: machine.name.clone(),
                 };
                 for policy in &document.policies {
-                    let name = policy_name(sources, source, &policy.name);
+                    let name = name_beside_sources(sources, source, &policy.name);
                     let load = Load::new(document, &machine.name, "");
                     all.insert((name, load.machine), count.clone());
                 }
@@ -48,8 +50,8 @@ impl PowerCounts {
         Self(all)
     }
 
-    /// A sentence for the reader if power under some policies, on some machines, has several scopes.
-    pub(crate) fn mixed<'a>(
+    /// Sentence for the reader if power under some policies, on some machines, has several scopes.
+    pub(crate) fn describe_mixed_scopes<'a>(
         &self,
         pairs: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Option<String> {
@@ -57,21 +59,26 @@ impl PowerCounts {
             let count = self.0.get(&(policy.to_owned(), machine.to_owned()))?;
             Some((count.scope.as_str(), count.machine.as_str()))
         });
-        several_scopes(counts)
+        list_if_several_scopes(counts)
     }
 }
 
-/// A sentence for the reader if power on some machines has several scopes.
-pub fn mixed_scopes(sources: &[Source], machines: &[String]) -> Option<String> {
+/// Sentence for the reader if power on some machines has several scopes.
+pub fn describe_mixed_scopes_of_machines(
+    sources: &[Source],
+    machines: &[String],
+) -> Option<String> {
     let documents = sources.iter().map(|source| &source.document);
     let known = documents
         .flat_map(|document| &document.machines)
         .filter(|machine| !machine.power_scope.is_empty() && machines.contains(&machine.name));
-    several_scopes(known.map(|machine| (machine.power_scope.as_str(), machine.name.as_str())))
+    list_if_several_scopes(
+        known.map(|machine| (machine.power_scope.as_str(), machine.name.as_str())),
+    )
 }
 
-/// Scopes with their machines in words, if there are several scopes.
-fn several_scopes<'a>(counts: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
+/// Lists the scopes of power with their machines in words, if there are several scopes.
+fn list_if_several_scopes<'a>(counts: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
     let mut by_scope: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (scope, machine) in counts {
         by_scope.entry(scope).or_default().insert(machine);

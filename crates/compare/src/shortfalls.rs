@@ -1,4 +1,4 @@
-//! Runs that did less than their workload asks for.
+//! Finds runs that did less than their workload asks for.
 
 use std::collections::BTreeMap;
 
@@ -7,27 +7,28 @@ use wakepath_results::{Mean, MetricRow, RequestedRate};
 use crate::gain::interval_of_mean;
 use crate::results::Source;
 
-/// From so many percent on a rate counts as reached: fio's own jobs end a little early or late.
+/// Percentage from which a requested rate counts as reached: fio's own jobs end a little early or
+/// late.
 const REACHED: f64 = 98.0;
 
-/// Changes within a run of up to so many percent matter to nobody.
+/// Change within a run, in percent, up to which the run counts as settled.
 const SETTLED: f64 = 2.0;
 
-/// Confidence level that a run still drifts.
+/// Confidence level for saying that runs still drift.
 const DRIFT_LEVEL: f64 = 0.95;
 
-/// Most policies in a sentence.
+/// Most policies that a sentence on shortfalls names.
 const NAMED: usize = 3;
 
-/// Workloads that do not reach a requested rate, still drift, or were cut short, each in a sentence. Results carry the given
-/// names; in a result called "" only the workload is named.
-pub fn shortfalls(sources: &[(&str, &Source)]) -> Vec<String> {
+/// Finds workloads that do not reach a requested rate, still drift, or were cut short, each in a
+/// sentence. Results carry the given names; in a result called "" only the workload is named.
+pub fn describe_shortfalls(sources: &[(&str, &Source)]) -> Vec<String> {
     let mut sentences = Vec::new();
     for (name, source) in sources {
         let reached = rows_with_metric(source, "rate_reached");
         let cut = rows_with_metric(source, "cut_after_s");
         let drift = rows_with_metric(source, "drift_percent");
-        for (machine, workload) in source.document.loads() {
+        for (machine, workload) in source.document.machine_workload_pairs() {
             let on = match source.document.machines.len() {
                 1 => String::new(),
                 _ => format!(" on {}", machine.name),
@@ -46,12 +47,14 @@ pub fn shortfalls(sources: &[(&str, &Source)]) -> Vec<String> {
                     Some((policy.name.clone(), Mean::Arithmetic.average(values)))
                 })
                 .collect();
-            sentences.extend(missed_rate(&who, &workload.rates, &shares));
+            sentences.extend(describe_missed_rate(&who, &workload.rates, &shares));
             let drifting: Vec<(String, f64)> = values_by_policy(&drift, is_own)
                 .into_iter()
-                .filter_map(|(policy, changes)| Some((policy.to_owned(), steady_change(&changes)?)))
+                .filter_map(|(policy, changes)| {
+                    Some((policy.to_owned(), mean_change_if_significant(&changes)?))
+                })
                 .collect();
-            sentences.extend(still_drifts(&who, &drifting, "`warm_up_s` of the study"));
+            sentences.extend(describe_drift(&who, &drifting, "`warm_up_s` of the study"));
             if let Some(row) = cut.iter().find(|row| is_own(row)) {
                 sentences.push(format!(
                     "{who} was cut after {} s with more to do: `runtime` in the job or `seconds` of the workload sets \
@@ -69,7 +72,7 @@ fn rows_with_metric<'a>(source: &'a Source, metric: &str) -> Vec<&'a MetricRow> 
     rows.filter(|row| row.metric == metric).collect()
 }
 
-/// Values of the selected rows by policy.
+/// Values of the selected rows, by policy.
 fn values_by_policy<'a>(
     rows: &[&'a MetricRow],
     select: impl Fn(&MetricRow) -> bool,
@@ -81,9 +84,10 @@ fn values_by_policy<'a>(
     values
 }
 
-/// The mean of changes within runs, in percent, if it is not 0 by chance and matters. `None` for fewer than 4 runs.
-pub fn steady_change(percent: &[f64]) -> Option<f64> {
-    // The shift makes all values positive: an interval around amounts ends at 0.
+/// Mean of the changes within runs, in percent, if it is not 0 by chance and large enough to
+/// matter. `None` for fewer than 4 runs.
+pub fn mean_change_if_significant(percent: &[f64]) -> Option<f64> {
+    // The shift makes all changes positive, because an interval around amounts ends at 0.
     let lowest = percent.iter().copied().fold(f64::INFINITY, f64::min);
     let shift = lowest.min(0.0) - 1.0;
     let shifted: Vec<f64> = percent.iter().map(|p| p - shift).collect();
@@ -93,9 +97,9 @@ pub fn steady_change(percent: &[f64]) -> Option<f64> {
     (apart && mean.abs() > SETTLED).then_some(mean)
 }
 
-/// A sentence if runs had not settled. `drifting` has the change of mean latency under each policy with a steady change;
-/// `option` makes the warm-up longer.
-pub fn still_drifts(who: &str, drifting: &[(String, f64)], option: &str) -> Option<String> {
+/// Sentence on runs that had not settled; `None` if all had. `drifting` has the change of mean
+/// latency under each policy with a steady change; `option` makes the warm-up longer.
+pub fn describe_drift(who: &str, drifting: &[(String, f64)], option: &str) -> Option<String> {
     let farthest = drifting
         .iter()
         .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;
@@ -113,8 +117,9 @@ pub fn still_drifts(who: &str, drifting: &[(String, f64)], option: &str) -> Opti
     ))
 }
 
-/// A sentence if requested rates are missed. `reached` has the percentage under each policy.
-pub fn missed_rate(
+/// Sentence on requested rates that runs missed; `None` if all were reached. `reached` has the
+/// percentage under each policy.
+pub fn describe_missed_rate(
     who: &str,
     rates: &[RequestedRate],
     reached: &[(String, f64)],
@@ -126,12 +131,15 @@ pub fn missed_rate(
     };
     let most = missed.last().map_or(least, |(_, most)| most);
     let under = if missed.len() <= NAMED {
-        let each = missed
-            .iter()
-            .map(|(policy, percent)| format!("{} under {policy}", rate_share(rates, *percent)));
+        let each = missed.iter().map(|(policy, percent)| {
+            format!("{} under {policy}", format_share_of_rates(rates, *percent))
+        });
         each.collect::<Vec<_>>().join(", ")
     } else {
-        let (from, to) = (rate_share(rates, *least), rate_share(rates, *most));
+        let (from, to) = (
+            format_share_of_rates(rates, *least),
+            format_share_of_rates(rates, *most),
+        );
         let range = if from == to {
             from
         } else {
@@ -144,7 +152,7 @@ pub fn missed_rate(
         )
     };
     if let [only] = rates {
-        let asked = rate_text(only, only.per_second);
+        let asked = format_rate(only, only.per_second);
         return Some(format!(
             "{who} does not reach the {asked} per second that it asks for: {under}"
         ));
@@ -153,7 +161,7 @@ pub fn missed_rate(
         let what = match rate.unit.as_str() {
             "bytes" => format!(
                 "{} of {}s",
-                rate_text(rate, rate.per_second),
+                format_rate(rate, rate.per_second),
                 rate.direction
             ),
             _ => format!("{:.0} {}s", rate.per_second, rate.direction),
@@ -167,16 +175,16 @@ pub fn missed_rate(
     ))
 }
 
-/// A percentage in words: an amount if there is only one rate.
-fn rate_share(rates: &[RequestedRate], percent: f64) -> String {
+/// Percentage of the requested rates in words: as an amount if there is only one rate.
+fn format_share_of_rates(rates: &[RequestedRate], percent: f64) -> String {
     match rates {
-        [only] => rate_text(only, only.per_second * percent / 100.0),
+        [only] => format_rate(only, only.per_second * percent / 100.0),
         _ => format!("{percent:.0} %"),
     }
 }
 
-/// An amount in the unit of a rate, in words.
-fn rate_text(rate: &RequestedRate, per_second: f64) -> String {
+/// Amount per second in the unit of a requested rate, in words.
+fn format_rate(rate: &RequestedRate, per_second: f64) -> String {
     if rate.unit == "bytes" {
         format!("{:.1} MB", per_second / 1e6)
     } else {
@@ -206,7 +214,7 @@ mod tests {
     fn said(rates: &[RequestedRate], reached: &[(&str, f64)]) -> String {
         let reached: Vec<(String, f64)> =
             reached.iter().map(|(n, p)| ((*n).to_owned(), *p)).collect();
-        missed_rate("workload `w`", rates, &reached).unwrap_or_default()
+        describe_missed_rate("workload `w`", rates, &reached).unwrap_or_default()
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A sentence about a comparison.
+//! Verdict on a comparison, and the sentence that says it.
 
 use std::fmt;
 
@@ -6,76 +6,78 @@ use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 use wakepath_results::Better;
 
-use crate::figure::percent_size;
+use crate::figure::format_unsigned_percent;
 use crate::gain::Gain;
 
-/// Most runs worth asking for.
+/// Most runs worth asking for when a comparison leaves the outcome open.
 pub const MAX_RUNS: usize = 10_000;
 
-/// An interval this wide, in percent, says nothing about tenths.
+/// Width of an interval in percent from which its ends are printed without tenths.
 const WIDE: f64 = 20.0;
 
-/// The outcome of a comparison.
+/// Outcome of comparing a series with its baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum Verdict {
-    /// Better by so many percent, and by more than the margin as far as the mean says.
+    /// The series is better by so many percent, and by more than the margin as far as the mean
+    /// says.
     Better {
         /// At least.
         from: f64,
         /// At most.
         to: f64,
     },
-    /// Worse by so many percent, and by more than the margin as far as the mean says.
+    /// The series is worse by so many percent, and by more than the margin as far as the mean says.
     Worse {
         /// At least.
         from: f64,
         /// At most.
         to: f64,
     },
-    /// More by so many percent, in a metric that is neither better nor worse.
+    /// The series has more by so many percent, in a metric that is neither better nor worse.
     More {
         /// At least.
         from: f64,
         /// At most.
         to: f64,
     },
-    /// Less by so many percent, in a metric that is neither better nor worse.
+    /// The series has less by so many percent, in a metric that is neither better nor worse.
     Less {
         /// At least.
         from: f64,
         /// At most.
         to: f64,
     },
-    /// Any difference is smaller than anyone cares about.
+    /// Any difference is smaller than the margin of interest.
     NoDifference {
-        /// Largest possible difference in percent.
+        /// Largest possible difference, in percent.
         within: f64,
     },
     /// The runs leave the outcome open.
     CannotTell {
-        /// About how many more runs in each series would settle the doubt; [`MAX_RUNS`] means so many or more.
+        /// Number of further runs in each series, roughly, that would settle the doubt;
+        /// [`MAX_RUNS`] means so many or more.
         more_runs: usize,
         /// The open question.
         doubt: Doubt,
     },
 }
 
-/// A question that a comparison leaves open.
+/// What a comparison leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doubt {
-    /// Any difference may be chance.
+    /// Any difference between the series may be chance.
     Chance,
     /// The difference may be chance only because so many comparisons were made.
     Comparisons,
-    /// A certain difference may be larger than the margin or not.
+    /// The difference is certain, but may be larger than the margin or not.
     Margin,
 }
 
 impl Verdict {
-    /// The verdict on a gain, with the p-value corrected for all comparisons in the question. Differences up to `margin`
-    /// percent are neither better nor worse, however certain.
+    /// Judges a gain by its interval and its p-value, corrected for all comparisons in the
+    /// question. Differences up to `margin` percent are neither better nor worse, however certain.
     pub fn from_gain(gain: &Gain, corrected_p: f64, level: f64, margin: f64) -> Self {
         let [low, high] = gain.interval;
         let largest = low.abs().max(high.abs());
@@ -98,14 +100,18 @@ impl Verdict {
                 }
             };
         }
-        // An interval narrows with the square root of the runs, and a p-value's quantile grows with this root.
+        // The interval narrows with the square root of the number of runs, and the quantile of the
+        // p-value grows with this root.
         let half = (high - low) / 2.0;
         let (doubt, narrower) = if significant {
             let aim = (margin - gain.percent.abs()).max(margin / 10.0);
             (Doubt::Margin, half / aim)
         } else if apart {
-            let wanted = quantile_of(gain.p_value * (1.0 - level) / corrected_p);
-            (Doubt::Comparisons, wanted / quantile_of(gain.p_value))
+            let wanted = two_sided_normal_quantile(gain.p_value * (1.0 - level) / corrected_p);
+            (
+                Doubt::Comparisons,
+                wanted / two_sided_normal_quantile(gain.p_value),
+            )
         } else {
             let aim = margin.max(gain.percent.abs() / 2.0).max(1e-3);
             (Doubt::Chance, half / aim)
@@ -118,9 +124,10 @@ impl Verdict {
         }
     }
 
-    /// The verdict with the direction that the metric calls better.
+    /// The verdict in the direction that the metric calls better; `More` or `Less` in a metric
+    /// without one.
     #[must_use]
-    pub fn judged_by(self, better: Better) -> Self {
+    pub fn in_direction_of(self, better: Better) -> Self {
         match (better, self) {
             (Better::Neither, Self::Better { from, to }) => Self::More { from, to },
             (Better::Neither, Self::Worse { from, to }) => Self::Less { from, to },
@@ -128,19 +135,20 @@ impl Verdict {
         }
     }
 
-    /// Whether the verdict names a winner.
-    pub fn is_finding(&self) -> bool {
+    /// Whether the verdict says that the series is better or worse.
+    pub fn names_winner(&self) -> bool {
         matches!(self, Self::Better { .. } | Self::Worse { .. })
     }
 }
 
-/// The two-sided quantile of the normal distribution, in standard errors.
-fn quantile_of(p_value: f64) -> f64 {
+/// Two-sided quantile of the normal distribution for a p-value, in standard errors.
+fn two_sided_normal_quantile(p_value: f64) -> f64 {
     -Normal::standard().inverse_cdf(p_value / 2.0)
 }
 
-/// `3.1 to 5.2`, or one number where both are the same, with as many digits as the interval deserves.
-pub fn range([from, to]: [f64; 2]) -> String {
+/// Formats a range of percentages, `3.1 to 5.2`, or one number where both are the same, with as
+/// many digits as the interval deserves.
+pub fn format_percent_range([from, to]: [f64; 2]) -> String {
     let decimals = if to - from >= WIDE {
         0
     } else if to.abs().max(from.abs()) < 0.1 {
@@ -148,7 +156,7 @@ pub fn range([from, to]: [f64; 2]) -> String {
     } else {
         1
     };
-    let [from, to] = [from, to].map(|v| percent_size(v, decimals));
+    let [from, to] = [from, to].map(|v| format_unsigned_percent(v, decimals));
     if from == to {
         from
     } else {
@@ -156,8 +164,8 @@ pub fn range([from, to]: [f64; 2]) -> String {
     }
 }
 
-/// About how many more runs, in words.
-fn more_runs_needed(more_runs: usize) -> String {
+/// Says in words about how many more runs are needed.
+fn describe_runs_needed(more_runs: usize) -> String {
     let s = if more_runs == 1 { "" } else { "s" };
     let about = if more_runs < MAX_RUNS {
         "about"
@@ -170,13 +178,21 @@ fn more_runs_needed(more_runs: usize) -> String {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Better { from, to } => write!(f, "better by {} %", range([*from, *to])),
-            Self::Worse { from, to } => write!(f, "worse by {} %", range([*from, *to])),
-            Self::More { from, to } => write!(f, "more by {} %", range([*from, *to])),
-            Self::Less { from, to } => write!(f, "less by {} %", range([*from, *to])),
+            Self::Better { from, to } => {
+                write!(f, "better by {} %", format_percent_range([*from, *to]))
+            }
+            Self::Worse { from, to } => {
+                write!(f, "worse by {} %", format_percent_range([*from, *to]))
+            }
+            Self::More { from, to } => {
+                write!(f, "more by {} %", format_percent_range([*from, *to]))
+            }
+            Self::Less { from, to } => {
+                write!(f, "less by {} %", format_percent_range([*from, *to]))
+            }
             Self::NoDifference { within } if *within == 0.0 => f.write_str("no difference"),
             Self::NoDifference { within } => {
-                // Rounded up, as a bound has to be.
+                // The bound on the difference is rounded up.
                 let tenths = (within * 10.0 - 1e-9).ceil() / 10.0;
                 write!(f, "no difference larger than {tenths:.1} %")
             }
@@ -186,7 +202,7 @@ impl fmt::Display for Verdict {
                     Doubt::Comparisons => " among so many comparisons",
                     Doubt::Margin => " whether it is more than the margin",
                 };
-                write!(f, "cannot tell{what}: {}", more_runs_needed(*more_runs))
+                write!(f, "cannot tell{what}: {}", describe_runs_needed(*more_runs))
             }
         }
     }
@@ -256,9 +272,9 @@ mod tests {
             ([-5.0, -3.0], "less by 3.0 to 5.0 %"),
             ([0.0, 0.0], "no difference"),
         ] {
-            let judged = verdict(interval, 0.001).judged_by(Better::Neither);
+            let judged = verdict(interval, 0.001).in_direction_of(Better::Neither);
             assert_eq!(judged.to_string(), sentence);
-            assert!(!judged.is_finding());
+            assert!(!judged.names_winner());
         }
     }
 

@@ -1,4 +1,4 @@
-//! Series whose intervals should not be trusted.
+//! Finds series of runs whose intervals should not be trusted.
 
 use std::fmt;
 
@@ -8,43 +8,44 @@ use wakepath_units::median;
 /// Coefficient of variation above which a series counts as unstable.
 const UNSTABLE: f64 = 0.1;
 
-/// Modified z-score from which a value counts as an outlier, and its factor (Iglewicz and Hoaglin, "How to detect
-/// and handle outliers", 1993).
+/// Modified z-score from which a run counts as an outlier, and its factor (Iglewicz and Hoaglin,
+/// "How to detect and handle outliers", 1993).
 const OUTLIER: f64 = 3.5;
 const MAD_FACTOR: f64 = 0.6745;
 
-/// A value this close to the median, as a share, is no outlier, however similar the other values are.
+/// Distance from the median, as a share, up to which a run is no outlier, however similar the other
+/// runs are.
 const NEAR: f64 = 0.01;
 
 /// Fewest runs for which a drift can be told from chance, and the normal quantile for 1 %.
 const FEWEST_FOR_DRIFT: usize = 8;
 const ONE_PERCENT: f64 = 2.576;
 
-/// An oddity in a series.
+/// Why the interval of a series should not be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "warning")]
 pub enum SeriesWarning {
-    /// The runs differ much.
+    /// The runs of a series differ much.
     Unstable {
-        /// Standard deviation over mean.
+        /// Standard deviation of the runs divided by their mean.
         variation: f64,
     },
-    /// A run is far from the others.
+    /// One run is far from the others.
     Outlier {
         /// Index from 0.
         run: usize,
         /// The run's value.
         value: f64,
     },
-    /// The values rise or fall over the session.
+    /// The runs rise or fall over the session.
     Drift {
-        /// Spearman's rank correlation with the run order.
+        /// Spearman's rank correlation of the runs with their order.
         correlation: f64,
     },
 }
 
-/// Looks for oddities in a series, whose runs are in the order of the session.
-pub fn warnings(series: &[f64]) -> Vec<SeriesWarning> {
+/// Looks for runs that make an interval doubtful in a series, which has the order of the session.
+pub fn find_series_warnings(series: &[f64]) -> Vec<SeriesWarning> {
     let mut found = Vec::new();
     let count = series.len() as f64;
     let mean = series.iter().sum::<f64>() / count;
@@ -64,7 +65,7 @@ pub fn warnings(series: &[f64]) -> Vec<SeriesWarning> {
         }
     }
     if series.len() >= FEWEST_FOR_DRIFT {
-        let correlation = rank_correlation_with_order(series);
+        let correlation = correlation_with_order(series);
         if correlation.abs() * (count - 1.0).sqrt() > ONE_PERCENT {
             found.push(SeriesWarning::Drift { correlation });
         }
@@ -72,14 +73,14 @@ pub fn warnings(series: &[f64]) -> Vec<SeriesWarning> {
     found
 }
 
-/// Spearman's rho; ties share their mean rank.
-fn rank_correlation_with_order(series: &[f64]) -> f64 {
+/// Spearman's rho of a series with its order; ties share their mean rank.
+fn correlation_with_order(series: &[f64]) -> f64 {
     let middle = (series.len() as f64 - 1.0) / 2.0;
     let (mut both, mut of_order, mut of_rank) = (0.0, 0.0, 0.0);
     for (order, value) in series.iter().enumerate() {
         let (x, y) = (
             order as f64 - middle,
-            rank_correlation(series, *value) - middle,
+            rank_in_series(series, *value) - middle,
         );
         both += x * y;
         of_order += x * x;
@@ -91,15 +92,15 @@ fn rank_correlation_with_order(series: &[f64]) -> f64 {
     both / (of_order * of_rank).sqrt()
 }
 
-/// Rank of a value from 0; ties share their mean rank.
-fn rank_correlation(series: &[f64], value: f64) -> f64 {
+/// Rank of a value in a series, from 0; ties share their mean rank.
+fn rank_in_series(series: &[f64], value: f64) -> f64 {
     let below = series.iter().filter(|v| **v < value).count() as f64;
     let ties = series.iter().filter(|v| v.total_cmp(&value).is_eq());
     below + (ties.count() as f64 - 1.0) / 2.0
 }
 
-/// A number with five significant digits, or with more if there are more before the point.
-fn short_number(value: f64) -> String {
+/// Formats a number with five significant digits, or with more if there are more before the point.
+fn format_five_digits(value: f64) -> String {
     let before = value.abs().log10().floor().max(-12.0) as i32 + 1;
     let decimals = usize::try_from(5 - before).unwrap_or(0);
     let text = format!("{value:.decimals$}");
@@ -121,7 +122,12 @@ impl fmt::Display for SeriesWarning {
                 )
             }
             Self::Outlier { run, value } => {
-                write!(f, "run {} is an outlier: {}", run + 1, short_number(*value))
+                write!(
+                    f,
+                    "run {} is an outlier: {}",
+                    run + 1,
+                    format_five_digits(*value)
+                )
             }
             Self::Drift { correlation } => {
                 let way = if *correlation > 0.0 { "rise" } else { "fall" };
@@ -139,15 +145,22 @@ mod tests {
     use super::*;
 
     fn sentences(series: &[f64]) -> String {
-        let all: Vec<String> = warnings(series).iter().map(ToString::to_string).collect();
+        let all: Vec<String> = find_series_warnings(series)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         all.join("; ")
     }
 
     #[test]
     fn a_quiet_series_gives_no_warning() {
-        assert!(warnings(&[100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1]).is_empty());
-        assert!(warnings(&[5.0; 10]).is_empty() && warnings(&[5.0]).is_empty());
-        assert!(warnings(&[]).is_empty());
+        assert!(
+            find_series_warnings(&[100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1]).is_empty()
+        );
+        assert!(
+            find_series_warnings(&[5.0; 10]).is_empty() && find_series_warnings(&[5.0]).is_empty()
+        );
+        assert!(find_series_warnings(&[]).is_empty());
     }
 
     #[test]
@@ -164,7 +177,7 @@ mod tests {
             (-2.5, "-2.5"),
             (0.0, "0"),
         ] {
-            assert_eq!(short_number(value), shown);
+            assert_eq!(format_five_digits(value), shown);
         }
         let rising: Vec<f64> = (0..10).map(|i| 100.0 + f64::from(i) * 0.1).collect();
         assert_eq!(

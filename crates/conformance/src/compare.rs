@@ -11,29 +11,29 @@ use crate::checks::{CheckResult, GovernorSetting, compare_batch, policy_name};
 use crate::generate;
 use crate::program::KernelProgram;
 use crate::record::Case;
-use crate::shrink::shrink;
+use crate::shrink::shrink_case;
 use crate::source::KernelSource;
 use crate::subject::Subject;
 
-/// How much to compare.
+/// How many inputs to compare over.
 #[derive(Clone, Copy, Debug)]
 pub struct Amount {
-    /// Calls per governor, version and tick rate, and updates per boost.
+    /// Calls per governor, kernel version and tick rate, and updates per boost.
     pub calls: u64,
-    /// State tables for the polling limit.
+    /// State tables to compare the polling limit on.
     pub tables: u64,
-    /// Random drives for APST, besides the library's.
+    /// Random drives to compare APST tables on, besides the library's.
     pub drives: u64,
 }
 
-/// A line in the result.
+/// Result of the comparison for one policy, kernel source and tick rate.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReleaseRow {
     /// Compared policy, `menu@6.12`.
     pub policy: String,
-    /// The kernel source compared with.
+    /// Kernel source that the policy was compared with.
     pub source: String,
-    /// Ticks per second; none where the tick plays no part.
+    /// Ticks per second; `None` where the tick plays no part.
     pub hz: Option<u32>,
     /// Decisions compared.
     pub decisions: u64,
@@ -42,8 +42,8 @@ pub struct ReleaseRow {
 }
 
 impl Amount {
-    /// How many inputs a subject gets.
-    fn inputs(&self, subject: Subject) -> u64 {
+    /// Number of inputs that a subject is compared over.
+    fn inputs_for_subject(&self, subject: Subject) -> u64 {
         match subject {
             Subject::PollLimit => self.tables,
             Subject::Apst => self.drives,
@@ -52,8 +52,8 @@ impl Amount {
     }
 }
 
-/// Inputs that are generated and run at once: enough to make a process worth starting, few enough
-/// to keep many batches out of memory.
+/// Number of inputs that are generated and run at once: enough to make a process worth starting,
+/// few enough to keep many batches out of memory.
 pub const fn batch_size(subject: Subject) -> u64 {
     match subject {
         Subject::PollLimit | Subject::Apst => 10_000,
@@ -61,20 +61,28 @@ pub const fn batch_size(subject: Subject) -> u64 {
     }
 }
 
-/// Everything that is compared, with the source it is compared with.
+/// Every subject and tick rate to compare, with the kernel source to compare it with.
 ///
 /// # Errors
+///
 /// A source is of a kernel whose policies are not known.
-pub fn settings<'s>(
+pub fn settings_to_compare<'s>(
     sources: &'s [KernelSource],
     ticks: &[TickRate],
 ) -> Result<Vec<(GovernorSetting, &'s KernelSource)>> {
     let mut settings = Vec::new();
     for subject in Subject::ALL {
-        for source in sources.iter().filter(|source| source.compares(subject)) {
-            let most = if subject.has_tick() { ticks.len() } else { 1 };
+        for source in sources
+            .iter()
+            .filter(|source| source.is_compared_for(subject))
+        {
+            let most = if subject.depends_on_tick() {
+                ticks.len()
+            } else {
+                1
+            };
             for &tick in ticks.iter().take(most) {
-                let version = source.kernel()?;
+                let version = source.kernel_version()?;
                 settings.push((
                     GovernorSetting {
                         subject,
@@ -89,7 +97,7 @@ pub fn settings<'s>(
     Ok(settings)
 }
 
-/// A batch of inputs for a row of the result.
+/// A batch of inputs for one row of the comparison's result.
 #[derive(Clone, Copy)]
 struct Batch {
     row: usize,
@@ -97,32 +105,33 @@ struct Batch {
     inputs: u64,
 }
 
-/// Compares everything and describes the first difference of each row in `failures`.
-pub fn run(
+/// Compares every policy with the kernel's code, and writes the first difference of each row to the
+/// folder `failures`.
+pub fn compare_all_policies(
     sources: &[KernelSource],
     ticks: &[TickRate],
     amount: Amount,
     seed: u64,
     failures: &Path,
 ) -> Result<Vec<ReleaseRow>> {
-    let settings = settings(sources, ticks)?;
+    let settings = settings_to_compare(sources, ticks)?;
     let programs = settings
         .par_iter()
         .map(|(setting, source)| {
-            KernelProgram::build(setting.subject, source, setting.tick.hz(), None)
+            KernelProgram::compile_subject(setting.subject, source, setting.tick.hz(), None)
         })
         .collect::<Result<Vec<_>>>()?;
 
-    // A single list with all rows' batches, so that no thread idles at the end of a row.
+    // A single list with all rows' batches keeps every thread busy to the end.
     let batches: Vec<Batch> = settings
         .iter()
         .enumerate()
-        .flat_map(|(row, (setting, _))| split_row(row, setting.subject, amount))
+        .flat_map(|(row, (setting, _))| split_row_into_batches(row, setting.subject, amount))
         .collect();
     let outcomes = batches
         .par_iter()
         .map(|batch| {
-            let mut rng = generate::rng(seed, batch.number);
+            let mut rng = generate::batch_generator(seed, batch.number);
             let setting = settings[batch.row].0;
             let size = batch.inputs as usize;
             compare_batch(setting, &programs[batch.row], &mut rng, batch.number, size)
@@ -144,13 +153,13 @@ pub fn run(
         {
             eprintln!("DIFFERENCE (seed {seed}, batch {number}): {}", first.text);
             if let Some(case) = &first.case {
-                save_case(setting, &programs[row], case, failures)?;
+                save_shrunk_case(setting, &programs[row], case, failures)?;
             }
         }
         rows.push(ReleaseRow {
             policy: policy_name(setting),
-            source: source.describe(),
-            hz: setting.subject.has_tick().then(|| setting.tick.hz()),
+            source: source.describe_package(),
+            hz: setting.subject.depends_on_tick().then(|| setting.tick.hz()),
             decisions: results.iter().map(|(_, result)| result.decisions).sum(),
             differences: results.iter().map(|(_, result)| result.differences).sum(),
         });
@@ -158,11 +167,15 @@ pub fn run(
     Ok(rows)
 }
 
-/// The batches of a row.
-fn split_row(row: usize, subject: Subject, amount: Amount) -> impl Iterator<Item = Batch> {
+/// Splits the inputs of a result's row into batches.
+fn split_row_into_batches(
+    row: usize,
+    subject: Subject,
+    amount: Amount,
+) -> impl Iterator<Item = Batch> {
     let size = batch_size(subject);
-    let inputs = amount.inputs(subject);
-    // Batch 0 for APST has the drives from the library.
+    let inputs = amount.inputs_for_subject(subject);
+    // Batch 0 of the comparison of APST has the drives from the library.
     let first = u64::from(subject == Subject::Apst);
     let library = (0..first).map(move |number| Batch {
         row,
@@ -177,17 +190,17 @@ fn split_row(row: usize, subject: Subject, amount: Amount) -> impl Iterator<Item
     library.chain(random)
 }
 
-/// Shrinks a case that both sides decide differently and writes it where `wakepath policy idle` can
-/// read it.
-fn save_case(
+/// Shrinks a case that both sides decide differently, and writes it to `failures` in a form that
+/// `wakepath policy idle` reads.
+fn save_shrunk_case(
     setting: GovernorSetting,
     program: &KernelProgram,
     case: &Case,
     failures: &Path,
 ) -> Result<()> {
-    let case = shrink(setting, program, case)?;
+    let case = shrink_case(setting, program, case)?;
     let name = format!("{}-{}-", policy_name(setting), setting.tick.hz());
-    let (states, calls) = case.write(failures, &name)?;
+    let (states, calls) = case.write_csv_files(failures, &name)?;
     eprintln!(
         "  shrunk to {} calls; reproduce with\n    wakepath policy idle --governor {} --states {} \
          --hz {} {}",
@@ -197,7 +210,11 @@ fn save_case(
         setting.tick.hz(),
         calls.display()
     );
-    if case.calls.iter().any(|call| call.toggle.get().is_some()) {
+    if case
+        .calls
+        .iter()
+        .any(|call| call.toggle.state_and_disabled().is_some())
+    {
         eprintln!("  which leaves out that states are switched: {case:?}");
     }
     Ok(())

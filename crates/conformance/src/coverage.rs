@@ -14,41 +14,50 @@ use crate::program::KernelProgram;
 use crate::source::KernelSource;
 use crate::subject::Subject;
 
-/// Branch coverage for a governor.
+/// Branch coverage of a kernel governor's C file by the generated inputs.
 #[derive(Clone, Debug, Serialize)]
 pub struct CoverageRow {
     /// The governor, `menu@6.12`.
     pub policy: String,
-    /// Branches in its file: two per condition.
+    /// Branches in the governor's C file: two per condition.
     pub branches: usize,
-    /// Branches that the inputs took.
+    /// Branches that the generated inputs took.
     pub taken: usize,
-    /// Where the others are: line and condition, one per line.
+    /// Branches that were not taken: line and condition, one per line.
     pub not_taken: String,
 }
 
-/// Runs `batches` batches through each governor and counts the branches taken.
-pub fn run(sources: &[KernelSource], batches: u64, seed: u64) -> Result<Vec<CoverageRow>> {
+/// Runs `batches` batches of inputs through each kernel governor and counts the branches taken.
+pub fn measure_branch_coverage(
+    sources: &[KernelSource],
+    batches: u64,
+    seed: u64,
+) -> Result<Vec<CoverageRow>> {
     let governors: Vec<(Subject, &KernelSource)> = Subject::GOVERNORS
         .into_iter()
         .flat_map(|subject| sources.iter().map(move |source| (subject, source)))
-        .filter(|(subject, source)| source.compares(*subject))
+        .filter(|(subject, source)| source.is_compared_for(*subject))
         .collect();
     governors
         .par_iter()
-        .map(|(subject, source)| count(*subject, source, batches, seed))
+        .map(|(subject, source)| measure_governor_coverage(*subject, source, batches, seed))
         .collect()
 }
 
-fn count(subject: Subject, source: &KernelSource, batches: u64, seed: u64) -> Result<CoverageRow> {
+fn measure_governor_coverage(
+    subject: Subject,
+    source: &KernelSource,
+    batches: u64,
+    seed: u64,
+) -> Result<CoverageRow> {
     let setting = GovernorSetting {
         subject,
-        version: source.kernel()?,
+        version: source.kernel_version()?,
         tick: TickRate::HZ_250,
     };
-    let program = KernelProgram::build_counting(subject, source, setting.tick.hz())?;
+    let program = KernelProgram::compile_for_coverage(subject, source, setting.tick.hz())?;
     for batch in 0..batches {
-        let mut rng = generate::rng(seed, batch);
+        let mut rng = generate::batch_generator(seed, batch);
         let size = batch_size(subject) as usize;
         compare_batch(setting, &program, &mut rng, batch, size)?;
     }
@@ -66,8 +75,12 @@ fn count(subject: Subject, source: &KernelSource, batches: u64, seed: u64) -> Re
         "gcov failed: {}",
         String::from_utf8_lossy(&gcov.stderr)
     );
-    let (branches, not_taken) = read_gcov(&String::from_utf8_lossy(&gcov.stdout));
-    ensure!(branches > 0, "gcov found no branch in {}", subject.file());
+    let (branches, not_taken) = parse_gcov_output(&String::from_utf8_lossy(&gcov.stdout));
+    ensure!(
+        branches > 0,
+        "gcov found no branch in {}",
+        subject.kernel_file()
+    );
     Ok(CoverageRow {
         policy: policy_name(setting),
         branches,
@@ -76,9 +89,9 @@ fn count(subject: Subject, source: &KernelSource, batches: u64, seed: u64) -> Re
     })
 }
 
-/// The number of branches in the governor's own file, and those never taken. Each source line
-/// reads `count:line:text` and is followed by its branches.
-fn read_gcov(text: &str) -> (usize, Vec<String>) {
+/// Reads gcov's output: the number of branches in the governor's own file, and a text for each
+/// branch never taken. Each source line reads `count:line:text` and is followed by its branches.
+fn parse_gcov_output(text: &str) -> (usize, Vec<String>) {
     let mut branches = 0;
     let mut not_taken = Vec::new();
     let mut at = String::new();
@@ -115,7 +128,7 @@ mod tests {
                     branch  0 taken 5 (fallthrough)\nbranch  1 taken 0\n    #####:   13:  f(b);\n\
                     call    0 never executed\n        -:    0:Source:x/cpuidle_standin.h\n\
                             5:    2:  if (c)\nbranch  0 taken 0\n";
-        let (branches, not_taken) = read_gcov(text);
+        let (branches, not_taken) = parse_gcov_output(text);
         assert_eq!(branches, 2);
         assert_eq!(not_taken, ["12: if (a)"]);
     }

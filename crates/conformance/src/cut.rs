@@ -5,16 +5,17 @@
 
 use anyhow::{Result, anyhow, bail};
 
-/// A C file in which every byte is known to be code or not.
+/// A C file in which every byte is known to be code, or something else.
 #[derive(Debug)]
 pub struct CFile<'a> {
     text: &'a str,
-    /// The text with comments, literals and preprocessor lines blanked out, byte for byte as long.
+    /// Text of the file with comments, literals and preprocessor lines blanked out, byte for byte
+    /// as long.
     code: Vec<u8>,
 }
 
 impl<'a> CFile<'a> {
-    /// Reads a C file's text.
+    /// Takes the text of a C file and finds out what is code.
     pub fn new(text: &'a str) -> Self {
         Self {
             text,
@@ -22,23 +23,23 @@ impl<'a> CFile<'a> {
         }
     }
 
-    /// Finds the definition of function `name`, from return type to closing brace.
-    pub fn function(&self, name: &str) -> Result<&'a str> {
-        for at in self.words(name) {
-            let Some(open) = self.skip_space(at + name.len()) else {
+    /// Cuts out the definition of function `name`, from return type to closing brace.
+    pub fn cut_function(&self, name: &str) -> Result<&'a str> {
+        for at in self.positions_of_word(name) {
+            let Some(open) = self.next_code_byte(at + name.len()) else {
                 continue;
             };
-            if self.code[open] != b'(' || self.depth_at(at) != 0 {
+            if self.code[open] != b'(' || self.brace_depth_at(at) != 0 {
                 continue;
             }
-            let Some(close) = self.matching(open) else {
+            let Some(close) = self.closing_bracket(open) else {
                 continue;
             };
-            match self.skip_space(close + 1) {
-                // A declaration ends in a semicolon; a definition goes on with its body.
+            match self.next_code_byte(close + 1) {
+                // A function's declaration ends in a semicolon; a definition goes on with its body.
                 Some(brace) if self.code[brace] == b'{' => {
                     let end = self
-                        .matching(brace)
+                        .closing_bracket(brace)
                         .ok_or_else(|| anyhow!("function {name}: no closing brace"))?;
                     return Ok(&self.text[self.start_of_definition(at)..=end]);
                 }
@@ -48,17 +49,17 @@ impl<'a> CFile<'a> {
         bail!("no definition of function {name}")
     }
 
-    /// Finds the definition of `struct name`, up to the semicolon.
-    pub fn structure(&self, name: &str) -> Result<&'a str> {
-        for at in self.words(name) {
+    /// Cuts out the definition of `struct name`, up to the semicolon.
+    pub fn cut_struct(&self, name: &str) -> Result<&'a str> {
+        for at in self.positions_of_word(name) {
             let before = String::from_utf8_lossy(&self.code[..at]);
-            let brace = self.skip_space(at + name.len());
+            let brace = self.next_code_byte(at + name.len());
             if let (Some(brace), true) = (brace, before.trim_end().ends_with("struct"))
                 && self.code[brace] == b'{'
             {
                 let end = self
-                    .matching(brace)
-                    .and_then(|close| self.skip_space(close + 1))
+                    .closing_bracket(brace)
+                    .and_then(|close| self.next_code_byte(close + 1))
                     .filter(|end| self.code[*end] == b';')
                     .ok_or_else(|| anyhow!("struct {name}: no end"))?;
                 return Ok(&self.text[before.trim_end().len() - "struct".len()..=end]);
@@ -67,12 +68,12 @@ impl<'a> CFile<'a> {
         bail!("no definition of struct {name}")
     }
 
-    /// The file-level variable `name`, from its first keyword to its semicolon.
-    pub fn variable(&self, name: &str) -> Result<&'a str> {
-        for at in self.words(name) {
-            let next = self.skip_space(at + name.len());
+    /// Cuts out the file-level variable `name`, from its first keyword to its semicolon.
+    pub fn cut_variable(&self, name: &str) -> Result<&'a str> {
+        for at in self.positions_of_word(name) {
+            let next = self.next_code_byte(at + name.len());
             let defines = next.is_some_and(|next| matches!(self.code[next], b'=' | b';'));
-            if !defines || self.depth_at(at) != 0 {
+            if !defines || self.brace_depth_at(at) != 0 {
                 continue;
             }
             if let Some(length) = self.code[at..].iter().position(|&b| b == b';') {
@@ -82,8 +83,8 @@ impl<'a> CFile<'a> {
         bail!("no definition of variable {name}")
     }
 
-    /// The `#define` of macro `name`, continuation lines included.
-    pub fn macro_definition(&self, name: &str) -> Result<&'a str> {
+    /// Cuts out the `#define` of macro `name`, continuation lines included.
+    pub fn cut_macro(&self, name: &str) -> Result<&'a str> {
         let mut start = 0;
         for line in self.text.split_inclusive('\n') {
             let rest = line
@@ -108,14 +109,15 @@ impl<'a> CFile<'a> {
         bail!("no definition of macro {name}")
     }
 
-    /// Where the whole word `name` stands in code.
-    fn words<'s>(&'s self, name: &'s str) -> impl Iterator<Item = usize> + 's {
+    /// Positions in code where the whole word `name` stands.
+    fn positions_of_word<'s>(&'s self, name: &'s str) -> impl Iterator<Item = usize> + 's {
         (0..self.code.len().saturating_sub(name.len())).filter(move |&at| {
             self.code[at..].starts_with(name.as_bytes()) && self.is_whole_word(at, name.len())
         })
     }
 
-    /// Whether no letter or digit stands beside the text of this length.
+    /// Whether the `length` bytes from `at` on are a whole word: no letter or digit stands beside
+    /// them.
     fn is_whole_word(&self, at: usize, length: usize) -> bool {
         let before = at.checked_sub(1).map(|i| self.code[i]);
         let after = self.code.get(at + length).copied();
@@ -125,8 +127,8 @@ impl<'a> CFile<'a> {
             .any(|b| is_word_char(char::from(b)))
     }
 
-    /// How many braces are open at `at`.
-    fn depth_at(&self, at: usize) -> i32 {
+    /// Number of braces that are open at position `at` of the code.
+    fn brace_depth_at(&self, at: usize) -> i32 {
         self.code[..at].iter().fold(0, |depth, b| match b {
             b'{' => depth + 1,
             b'}' => depth - 1,
@@ -134,8 +136,8 @@ impl<'a> CFile<'a> {
         })
     }
 
-    /// The first code byte that is not white space, from `at` on.
-    fn skip_space(&self, at: usize) -> Option<usize> {
+    /// Position of the first code byte from `at` on that is not white space.
+    fn next_code_byte(&self, at: usize) -> Option<usize> {
         self.code
             .get(at..)?
             .iter()
@@ -143,8 +145,8 @@ impl<'a> CFile<'a> {
             .map(|i| at + i)
     }
 
-    /// Position of the bracket that closes `open`.
-    fn matching(&self, open: usize) -> Option<usize> {
+    /// Position of the bracket that closes the one at `open`.
+    fn closing_bracket(&self, open: usize) -> Option<usize> {
         let (opening, closing) = match self.code[open] {
             b'(' => (b'(', b')'),
             _ => (b'{', b'}'),
@@ -163,13 +165,14 @@ impl<'a> CFile<'a> {
         None
     }
 
-    /// Where the definition that holds `at` starts: after whatever ends the one before.
+    /// Position where the definition that holds `at` starts: after the end of the definition
+    /// before.
     fn start_of_definition(&self, at: usize) -> usize {
         let after = self.code[..at]
             .iter()
             .rposition(|b| matches!(b, b';' | b'}' | b'#'))
             .map_or(0, |end| end + 1);
-        self.skip_space(after).unwrap_or(at)
+        self.next_code_byte(after).unwrap_or(at)
     }
 }
 
@@ -177,7 +180,7 @@ fn is_word_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Replaces all that is not code by blanks. A preprocessor line leaves a `#` at its end, so that it
+/// Replaces everything but code by blanks. A preprocessor line leaves a `#` at its end, so that it
 /// still separates definitions.
 fn blank_non_code(text: &[u8]) -> Vec<u8> {
     let mut code = text.to_vec();
@@ -185,12 +188,12 @@ fn blank_non_code(text: &[u8]) -> Vec<u8> {
     let mut at_line_start = true;
     while i < text.len() {
         let end = match (text[i], text.get(i + 1)) {
-            (b'/', Some(b'*')) => find(text, i + 2, b"*/"),
-            (b'/', Some(b'/')) => line_end(text, i),
-            (quote @ (b'"' | b'\''), _) => literal_end(text, i, quote),
+            (b'/', Some(b'*')) => index_after(text, i + 2, b"*/"),
+            (b'/', Some(b'/')) => end_of_line(text, i),
+            (quote @ (b'"' | b'\''), _) => end_of_literal(text, i, quote),
             (b'#', _) if at_line_start => {
-                let end = directive_end(text, i);
-                blank(&mut code[i..end]);
+                let end = end_of_directive(text, i);
+                overwrite_with_blanks(&mut code[i..end]);
                 code[end - 1] = b'#';
                 i = end;
                 continue;
@@ -201,13 +204,13 @@ fn blank_non_code(text: &[u8]) -> Vec<u8> {
                 continue;
             }
         };
-        blank(&mut code[i..end]);
+        overwrite_with_blanks(&mut code[i..end]);
         i = end;
     }
     code
 }
 
-fn blank(bytes: &mut [u8]) {
+fn overwrite_with_blanks(bytes: &mut [u8]) {
     for b in bytes {
         if *b != b'\n' {
             *b = b' ';
@@ -215,21 +218,21 @@ fn blank(bytes: &mut [u8]) {
     }
 }
 
-/// The index after the next `needle`, or the end of the text.
-fn find(text: &[u8], from: usize, needle: &[u8]) -> usize {
+/// Index after the next `needle` in the text, or the end of the text.
+fn index_after(text: &[u8], from: usize, needle: &[u8]) -> usize {
     text.get(from..)
         .and_then(|rest| rest.windows(needle.len()).position(|w| w == needle))
         .map_or(text.len(), |i| from + i + needle.len())
 }
 
-fn line_end(text: &[u8], from: usize) -> usize {
+fn end_of_line(text: &[u8], from: usize) -> usize {
     text[from..]
         .iter()
         .position(|&b| b == b'\n')
         .map_or(text.len(), |i| from + i)
 }
 
-fn literal_end(text: &[u8], from: usize, quote: u8) -> usize {
+fn end_of_literal(text: &[u8], from: usize, quote: u8) -> usize {
     let mut i = from + 1;
     while i < text.len() {
         match text[i] {
@@ -242,13 +245,13 @@ fn literal_end(text: &[u8], from: usize, quote: u8) -> usize {
     text.len()
 }
 
-/// The end of a preprocessor directive, over continuation lines and comments that span lines.
-fn directive_end(text: &[u8], from: usize) -> usize {
+/// End of a preprocessor directive, over continuation lines and comments that span lines.
+fn end_of_directive(text: &[u8], from: usize) -> usize {
     let mut i = from;
     while i < text.len() {
         match (text[i], text.get(i + 1)) {
             (b'\\', Some(b'\n')) => i += 2,
-            (b'/', Some(b'*')) => i = find(text, i + 2, b"*/"),
+            (b'/', Some(b'*')) => i = index_after(text, i + 2, b"*/"),
             (b'\n', _) => return i,
             _ => i += 1,
         }
@@ -298,11 +301,11 @@ static u64 last(void) { return wanted(NULL); }
 
     #[test]
     fn a_function_is_cut_from_its_type_to_its_brace() -> Result<()> {
-        let cut = CFile::new(SAMPLE).function("wanted")?;
+        let cut = CFile::new(SAMPLE).cut_function("wanted")?;
         assert!(cut.starts_with("static int __init wanted("), "{cut}");
         assert!(cut.ends_with("return 0;\n}"), "{cut}");
         assert_eq!(
-            CFile::new(SAMPLE).function("last")?,
+            CFile::new(SAMPLE).cut_function("last")?,
             "static u64 last(void) { return wanted(NULL); }"
         );
         Ok(())
@@ -312,15 +315,15 @@ static u64 last(void) { return wanted(NULL); }
     fn macros_structs_and_variables_are_cut_whole() -> Result<()> {
         let file = CFile::new(SAMPLE);
         assert_eq!(
-            file.macro_definition("LIMIT")?,
+            file.cut_macro("LIMIT")?,
             "#define LIMIT (3 * \\\n\t       4)"
         );
         assert_eq!(
-            file.structure("thing")?,
+            file.cut_struct("thing")?,
             "struct thing {\n\tint a;\n\tstruct { int b; } inner;\n};"
         );
         assert_eq!(
-            file.variable("timeout_ms")?,
+            file.cut_variable("timeout_ms")?,
             "static unsigned long timeout_ms = 100;"
         );
         Ok(())
@@ -329,11 +332,11 @@ static u64 last(void) { return wanted(NULL); }
     #[test]
     fn what_is_not_there_is_an_error() {
         let file = CFile::new(SAMPLE);
-        assert!(file.function("other").is_err());
-        assert!(file.function("wante").is_err());
-        assert!(file.structure("dev").is_err());
-        assert!(file.variable("LIMIT").is_err());
-        assert!(file.macro_definition("LIM").is_err());
+        assert!(file.cut_function("other").is_err());
+        assert!(file.cut_function("wante").is_err());
+        assert!(file.cut_struct("dev").is_err());
+        assert!(file.cut_variable("LIMIT").is_err());
+        assert!(file.cut_macro("LIM").is_err());
     }
 
     #[test]
@@ -348,8 +351,8 @@ static u64 last(void) { return wanted(NULL); }
             "struct s {",
         ] {
             let file = CFile::new(text);
-            assert!(file.function("f").is_err());
-            assert!(file.structure("s").is_err());
+            assert!(file.cut_function("f").is_err());
+            assert!(file.cut_struct("s").is_err());
         }
     }
 }

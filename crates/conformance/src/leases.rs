@@ -1,4 +1,5 @@
-//! Latency leases by wakepath's own code for the kernel beside the rule in `policies`, on the same I/Os.
+//! Compares the latency leases by wakepath's code for the kernel with the rule in `policies`, on
+//! the same I/Os.
 //!
 //! The kernel module and the daemon's eBPF program are compiled as they are, for one CPU in user space whose time stands still
 //! while they work. So what they decide is compared, and not how fast a machine is.
@@ -14,37 +15,41 @@ use anyhow::{Context, Result, bail, ensure};
 use wakepath_policies::psd::{BurstEvent, HeardLease, Lease, LeaseRule, PsdPolicy};
 use wakepath_units::{Nanoseconds, TickRate};
 
-use crate::program::{included_headers, run_command};
+use crate::program::{included_headers, run_command_within};
 
-/// How long compiling and running may take.
+/// Time limit for compiling and running a lease's C program.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Leases on a CPU by the rule in `policies`, for I/Os at given times in ns. Each lease is a range from start to end.
-pub fn by_rule(policy: &PsdPolicy, tick: TickRate, ios: &[u64]) -> Vec<Range<u64>> {
+/// Leases on a CPU by the rule in `policies`, for I/Os at the given times in ns. Each lease is a
+/// range from start to end.
+pub fn leases_by_rule(policy: &PsdPolicy, tick: TickRate, ios: &[u64]) -> Vec<Range<u64>> {
     let mut lease = Lease::new(policy, tick);
     let mut leases: Vec<Range<u64>> = Vec::new();
     for io in ios.iter().map(|ns| Nanoseconds(*ns)) {
-        lease.io(io);
-        if lease.holds(io) {
-            add_lease(&mut leases, io.0..lease.end().0);
+        lease.handle_io(io);
+        if lease.holds_at(io) {
+            append_or_extend_lease(&mut leases, io.0..lease.end_without_further_io().0);
         }
     }
     leases
 }
 
-/// Adds a lease. One that begins where another ends, or earlier, goes on with it.
-fn add_lease(leases: &mut Vec<Range<u64>>, lease: Range<u64>) {
+/// Appends a lease. A lease that begins where the last one ends, or earlier, extends the last one.
+fn append_or_extend_lease(leases: &mut Vec<Range<u64>>, lease: Range<u64>) {
     match leases.last_mut().filter(|last| lease.start <= last.end) {
         Some(last) => last.end = lease.end,
         None => leases.push(lease),
     }
 }
 
-/// Leases by the code itself: the module's, or the daemon's with its user space. The patch has no code here.
+/// Leases on a CPU by the kernel code itself: the module's, or the daemon's with its user space.
+/// The patch has no code here.
 ///
 /// # Errors
-/// It cannot be compiled or run; a rule that has no code; a module whose leases begin later in a burst.
-pub fn by_code(policy: &PsdPolicy, ios: &[u64]) -> Result<Vec<Range<u64>>> {
+///
+/// The code cannot be compiled or run; a rule that has no code; a module whose leases begin later
+/// in a burst.
+pub fn leases_by_kernel_code(policy: &PsdPolicy, ios: &[u64]) -> Result<Vec<Range<u64>>> {
     let (source, driver, daemon) = match policy.rule {
         LeaseRule::Module => ("module/wakepath_psd.c", "psd_module_main.c", false),
         LeaseRule::Daemon => (
@@ -60,7 +65,7 @@ pub fn by_code(policy: &PsdPolicy, ios: &[u64]) -> Result<Vec<Range<u64>>> {
     );
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let scratch = tempfile::tempdir()?;
-    let program = compile_driver(&root.join(source), driver, scratch.path())?;
+    let program = compile_lease_driver(&root.join(source), driver, scratch.path())?;
     let mut input = String::new();
     for io in ios {
         let _ = writeln!(input, "{io}");
@@ -70,7 +75,7 @@ pub fn by_code(policy: &PsdPolicy, ios: &[u64]) -> Result<Vec<Range<u64>>> {
     if daemon {
         command.arg(policy.start_after.to_string());
     }
-    let output = String::from_utf8(run_command(&mut command, input.as_bytes(), LIMIT)?)?;
+    let output = String::from_utf8(run_command_within(&mut command, input.as_bytes(), LIMIT)?)?;
     let numbers: Vec<u64> = output
         .split_ascii_whitespace()
         .map(str::parse)
@@ -82,15 +87,15 @@ pub fn by_code(policy: &PsdPolicy, ios: &[u64]) -> Result<Vec<Range<u64>>> {
     }
     let mut leases = Vec::new();
     for [from, to] in pairs {
-        add_lease(&mut leases, *from..*to);
+        append_or_extend_lease(&mut leases, *from..*to);
     }
     Ok(leases)
 }
 
-/// Compiles a driver around code for the kernel.
-fn compile_driver(source: &Path, driver: &str, folder: &Path) -> Result<PathBuf> {
+/// Compiles a test program around wakepath's code for the kernel; returns the program's path.
+fn compile_lease_driver(source: &Path, driver: &str, folder: &Path) -> Result<PathBuf> {
     let text = fs::read_to_string(source).with_context(|| source.display().to_string())?;
-    // The driver's text includes its kernel definitions, so the headers are empty.
+    // The driver's text has the kernel's definitions, so that the headers can be empty.
     for header in included_headers(&text).chain(["kernel.h"]) {
         let path = folder.join(header);
         fs::create_dir_all(path.parent().unwrap_or(folder))?;
@@ -111,7 +116,7 @@ fn compile_driver(source: &Path, driver: &str, folder: &Path) -> Result<PathBuf>
     Ok(program)
 }
 
-/// Leases as the daemon's user space sees them, from pairs with kind and time.
+/// Leases as the daemon's user space grants them, from events with kind and time in ns.
 fn leases_from_events(events: &[[u64; 2]]) -> Vec<Range<u64>> {
     let mut lease = HeardLease::default();
     let mut leases: Vec<Range<u64>> = Vec::new();
@@ -120,9 +125,9 @@ fn leases_from_events(events: &[[u64; 2]]) -> Vec<Range<u64>> {
             1 => BurstEvent::Io,
             _ => BurstEvent::Quiet,
         };
-        lease.handle(event, *time);
-        match (lease.change(), leases.last_mut()) {
-            (Some(true), _) => add_lease(&mut leases, *time..u64::MAX),
+        lease.handle_event(event, *time);
+        match (lease.take_change(), leases.last_mut()) {
+            (Some(true), _) => append_or_extend_lease(&mut leases, *time..u64::MAX),
             (Some(false), Some(last)) => last.end = *time,
             _ => {}
         }

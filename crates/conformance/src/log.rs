@@ -11,29 +11,30 @@ use wakepath_policies::input::{CallReader, read_states};
 use wakepath_units::TickRate;
 
 use crate::program::KernelProgram;
-use crate::record::{CallRecord, Case, StateRecord, decision_text};
+use crate::record::{CallRecord, Case, StateRecord, format_decision};
 use crate::source::{KernelSource, VERSIONS};
 use crate::subject::Subject;
 
-/// A governor of a kernel version.
+/// An idle governor of one kernel version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelGovernor {
     /// The governor.
     pub subject: Subject,
-    /// As in the name of Debian's source package, `6.12`.
+    /// Version as in the name of Debian's source package, `6.12`.
     pub version: &'static str,
 }
 
 impl KernelGovernor {
-    /// Takes `menu@6.12` apart.
+    /// Parses the name of a governor with version, such as `menu@6.12`.
     ///
     /// # Errors
+    ///
     /// There is no such governor or version.
     pub fn parse(name: &str) -> Result<Self> {
         let (governor, version) = name
             .split_once('@')
             .with_context(|| format!("{name}: expected GOVERNOR@VERSION, such as menu@6.12"))?;
-        let subject = Subject::named(governor);
+        let subject = Subject::governor_by_name(governor);
         let version = VERSIONS.into_iter().find(|known| *known == version);
         Ok(Self {
             subject: subject.with_context(|| {
@@ -46,43 +47,43 @@ impl KernelGovernor {
     }
 }
 
-/// Compiles the governor and has it answer every call. The result has a line for each, as
-/// `wakepath policy idle` prints them.
+/// Compiles the kernel's governor and has it answer every call of a log. The result has a line for
+/// each, as `wakepath policy idle` prints them.
 ///
 /// # Errors
 /// A file cannot be read, or the governor cannot be compiled.
-pub fn kernel_answers(
+pub fn answer_log_by_kernel(
     governor: KernelGovernor,
     source: &KernelSource,
     tick: TickRate,
     states: &Path,
     calls: &Path,
 ) -> Result<String> {
-    let case = read_case(states, calls)?;
-    let program = KernelProgram::build(governor.subject, source, tick.hz(), None)?;
+    let case = read_case_files(states, calls)?;
+    let program = KernelProgram::compile_subject(governor.subject, source, tick.hz(), None)?;
     let mut input = Vec::new();
-    case.encode(&mut input);
+    case.append_to(&mut input);
     let mut text = String::new();
-    for decision in program.run(&input)? {
-        let _ = writeln!(text, "{}", decision_text(decision));
+    for decision in program.run_over_input(&input)? {
+        let _ = writeln!(text, "{}", format_decision(decision));
     }
     Ok(text)
 }
 
-fn read_case(states: &Path, calls: &Path) -> Result<Case> {
-    let (states, states_name) = open_file(states)?;
-    let (calls, calls_name) = open_file(calls)?;
+fn read_case_files(states: &Path, calls: &Path) -> Result<Case> {
+    let (states, states_name) = open_with_name(states)?;
+    let (calls, calls_name) = open_with_name(calls)?;
     parse_case((states, &states_name), (calls, &calls_name))
 }
 
-/// An open file, with its name for messages.
-fn open_file(path: &Path) -> Result<(BufReader<File>, String)> {
+/// Opens a file; returns also its name for messages.
+fn open_with_name(path: &Path) -> Result<(BufReader<File>, String)> {
     let name = path.display().to_string();
     let file = File::open(path).with_context(|| name.clone())?;
     Ok((BufReader::new(file), name))
 }
 
-/// A state table and a call log from their text; each with a name for messages.
+/// Parses a state table and a call log; each text comes with a name for messages.
 pub(crate) fn parse_case(
     (states, states_name): (impl Read, &str),
     (calls, calls_name): (impl Read, &str),

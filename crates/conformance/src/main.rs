@@ -15,8 +15,8 @@ use wakepath_conformance::log;
 use wakepath_conformance::mutants;
 use wakepath_conformance::record::Toggle;
 use wakepath_conformance::recorded;
-use wakepath_conformance::report::{Format, print};
-use wakepath_conformance::source::{self, KernelSource, cache_dir};
+use wakepath_conformance::report::{Format, print_rows};
+use wakepath_conformance::source::{self, KernelSource, source_cache_folder};
 use wakepath_conformance::subject::Subject;
 use wakepath_units::TickRate;
 
@@ -154,21 +154,21 @@ struct Common {
 }
 
 impl Common {
-    /// Prepares the threads and gets the kernel sources.
-    fn set_up(&self) -> Result<Vec<KernelSource>> {
+    /// Sets the number of threads and gets the kernel sources.
+    fn set_threads_and_get_sources(&self) -> Result<Vec<KernelSource>> {
         rayon::ThreadPoolBuilder::new()
             .num_threads(self.jobs)
             .build_global()?;
-        let sources = source::obtain_all(&cache_dir())?;
+        let sources = source::obtain_all_sources(&source_cache_folder())?;
         for source in &sources {
-            eprintln!("comparing with {}", source.describe());
+            eprintln!("comparing with {}", source.describe_package());
         }
         Ok(sources)
     }
 }
 
 fn main() -> ExitCode {
-    match run(&Cli::parse()) {
+    match run_subcommand(&Cli::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -178,38 +178,40 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a command; `false` if something differs or was missed.
-fn run(cli: &Cli) -> Result<bool> {
+/// Runs a subcommand; `false` if something differs or was missed.
+fn run_subcommand(cli: &Cli) -> Result<bool> {
     match &cli.command {
-        Cmd::Run(arguments) => return compare_all(arguments),
-        Cmd::Mutants(arguments) => return try_mutants(arguments),
-        Cmd::Coverage(arguments) => count_branches(arguments)?,
+        Cmd::Run(arguments) => return run_comparison(arguments),
+        Cmd::Mutants(arguments) => return run_mutants(arguments),
+        Cmd::Coverage(arguments) => run_coverage(arguments)?,
         Cmd::Log(arguments) => print_kernel_answers(arguments)?,
         Cmd::Bench(arguments) => compare_speed(arguments)?,
-        Cmd::WriteLog(arguments) => write_log(arguments)?,
+        Cmd::WriteLog(arguments) => write_generated_log(arguments)?,
         Cmd::BenchOurs(arguments) => time_own_side(arguments)?,
     }
     Ok(true)
 }
 
-/// Compares everything; `false` if a decision differs, or nothing was compared in some row.
-fn compare_all(arguments: &RunArguments) -> Result<bool> {
+/// Compares every policy with the kernel's code; `false` if a decision differs, or nothing was
+/// compared in some row.
+fn run_comparison(arguments: &RunArguments) -> Result<bool> {
     let start = Instant::now();
     let common = &arguments.common;
     let ticks: Vec<TickRate> = arguments
         .hz
         .iter()
-        .map(|hz| tick_rate(*hz))
+        .map(|hz| tick_rate_from_hz(*hz))
         .collect::<Result<_>>()?;
-    let sources = common.set_up()?;
+    let sources = common.set_threads_and_get_sources()?;
     let amount = Amount {
         calls: arguments.calls,
         tables: arguments.tables,
         drives: arguments.drives,
     };
-    let mut rows = compare::run(&sources, &ticks, amount, common.seed, &arguments.failures)?;
-    rows.extend(recorded::compare()?);
-    print(&rows, common.format)?;
+    let mut rows =
+        compare::compare_all_policies(&sources, &ticks, amount, common.seed, &arguments.failures)?;
+    rows.extend(recorded::compare_recorded_decisions()?);
+    print_rows(&rows, common.format)?;
     let decisions: u64 = rows.iter().map(|row| row.decisions).sum();
     let differences: u64 = rows.iter().map(|row| row.differences).sum();
     eprintln!(
@@ -224,13 +226,13 @@ fn compare_all(arguments: &RunArguments) -> Result<bool> {
     Ok(differences == 0 && empty.is_empty())
 }
 
-/// Tries every mutant; `false` if one was not noticed.
-fn try_mutants(arguments: &BatchArguments) -> Result<bool> {
+/// Compares every altered kernel program; `false` if an alteration was not noticed.
+fn run_mutants(arguments: &BatchArguments) -> Result<bool> {
     let start = Instant::now();
     let common = &arguments.common;
-    let sources = common.set_up()?;
-    let rows = mutants::try_mutants(&sources, arguments.batches, common.seed)?;
-    print(&rows, common.format)?;
+    let sources = common.set_threads_and_get_sources()?;
+    let rows = mutants::compare_all_mutants(&sources, arguments.batches, common.seed)?;
+    print_rows(&rows, common.format)?;
     let missed = rows.iter().filter(|row| !row.is_noticed()).count();
     eprintln!(
         "{} of {} alterations noticed in {:.1} s",
@@ -241,61 +243,63 @@ fn try_mutants(arguments: &BatchArguments) -> Result<bool> {
     Ok(missed == 0)
 }
 
-fn count_branches(arguments: &BatchArguments) -> Result<()> {
+fn run_coverage(arguments: &BatchArguments) -> Result<()> {
     let common = &arguments.common;
-    let sources = common.set_up()?;
-    let rows = coverage::run(&sources, arguments.batches, common.seed)?;
-    print(&rows, common.format)
+    let sources = common.set_threads_and_get_sources()?;
+    let rows = coverage::measure_branch_coverage(&sources, arguments.batches, common.seed)?;
+    print_rows(&rows, common.format)
 }
 
 fn print_kernel_answers(arguments: &LogArguments) -> Result<()> {
     let governor = log::KernelGovernor::parse(&arguments.governor)?;
-    let source = KernelSource::obtain(governor.version, &cache_dir())?;
-    eprintln!("answers of {}", source.describe());
-    let tick = tick_rate(arguments.hz)?;
+    let source = KernelSource::obtain_source(governor.version, &source_cache_folder())?;
+    eprintln!("answers of {}", source.describe_package());
+    let tick = tick_rate_from_hz(arguments.hz)?;
     let answers =
-        log::kernel_answers(governor, &source, tick, &arguments.states, &arguments.calls)?;
+        log::answer_log_by_kernel(governor, &source, tick, &arguments.states, &arguments.calls)?;
     print!("{answers}");
     Ok(())
 }
 
 fn compare_speed(arguments: &BenchArguments) -> Result<()> {
     let common = &arguments.common;
-    let sources = common.set_up()?;
-    let rows = bench::run(
+    let sources = common.set_threads_and_get_sources()?;
+    let rows = bench::compare_speed(
         &sources,
-        tick_rate(arguments.hz)?,
+        tick_rate_from_hz(arguments.hz)?,
         usize::from(arguments.repetitions),
         arguments.passes,
         common.seed,
     )?;
-    print(&rows, common.format)
+    print_rows(&rows, common.format)
 }
 
-/// Writes a generated log, without states that are switched on or off: the text format has no place for them.
-fn write_log(arguments: &WriteLogArguments) -> Result<()> {
-    let tick = tick_rate(arguments.hz)?.period().0 as i64;
-    let mut rng = generate::rng(arguments.seed, 0);
-    let mut case = generate::governor_case(&mut rng, tick, arguments.calls);
+/// Writes a generated call log, without states that are switched on or off: the text format has no
+/// place for them.
+fn write_generated_log(arguments: &WriteLogArguments) -> Result<()> {
+    let tick = tick_rate_from_hz(arguments.hz)?.period().0 as i64;
+    let mut rng = generate::batch_generator(arguments.seed, 0);
+    let mut case = generate::random_governor_case(&mut rng, tick, arguments.calls);
     for call in &mut case.calls {
         call.toggle = Toggle::default();
     }
-    case.write(&arguments.folder, "")?;
+    case.write_csv_files(&arguments.folder, "")?;
     Ok(())
 }
 
 fn time_own_side(arguments: &BenchOursArguments) -> Result<()> {
     let governor = &arguments.governor;
     let setting = GovernorSetting {
-        subject: Subject::named(governor).with_context(|| format!("no governor {governor}"))?,
+        subject: Subject::governor_by_name(governor)
+            .with_context(|| format!("no governor {governor}"))?,
         version: arguments.version.parse()?,
-        tick: tick_rate(arguments.hz)?,
+        tick: tick_rate_from_hz(arguments.hz)?,
     };
-    let ns = bench::run_own_side(setting, arguments.log, arguments.passes, arguments.seed)?;
+    let ns = bench::time_own_governor(setting, arguments.log, arguments.passes, arguments.seed)?;
     println!("{ns:.3}");
     Ok(())
 }
 
-fn tick_rate(hz: u32) -> Result<TickRate> {
+fn tick_rate_from_hz(hz: u32) -> Result<TickRate> {
     TickRate::new(hz).with_context(|| format!("no tick rate: {hz} Hz"))
 }

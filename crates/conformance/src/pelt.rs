@@ -1,4 +1,5 @@
-//! The scheduler's signals of a CPU, utilisation and `runnable_avg`, by the kernel's own code.
+//! Computes the scheduler's signals of a CPU, utilisation and `runnable_avg`, by the kernel's own
+//! code.
 //!
 //! Kept apart from [`crate::checks`], because they are averages: ours are continuous, and the kernel's are rounded to periods.
 
@@ -11,22 +12,22 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::cut::CFile;
-use crate::program::run_command;
+use crate::program::run_command_within;
 use crate::source::KernelSource;
 
-/// How long it may take.
+/// Time limit for running the kernel's PELT code.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A time during which a queue had the same tasks.
+/// A time during which a CPU's run queue had the same tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Stretch {
     /// End, in ns.
     pub until: u64,
-    /// Number of tasks, with a single running one.
+    /// Number of tasks in the queue, one of them running.
     pub tasks: u32,
 }
 
-/// `util_avg` and `runnable_avg`.
+/// Signals `util_avg` and `runnable_avg` of a run queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signals {
     /// 1024: always busy.
@@ -35,30 +36,35 @@ pub struct Signals {
     pub runnable: u32,
 }
 
-/// Signals at the end of a stretch.
+/// Signals of a run queue at the end of a stretch.
 #[derive(Clone, Copy, Debug)]
 pub struct PeltSums {
-    /// Signals stored in the kernel, updated once per period of 1024 us.
+    /// Signals as the kernel stores them, updated once per period of 1024 us.
     pub updated: Signals,
-    /// Signals as if the kernel updated them now.
+    /// Signals as if the kernel updated them at the stretch's end.
     pub now: Signals,
 }
 
-/// The signals of a queue on a CPU of full capacity, by `kernel/sched/pelt.c`.
+/// Signals of a queue on a CPU of full capacity, by `kernel/sched/pelt.c`, at the end of each
+/// stretch.
 ///
 /// # Errors
+///
 /// The source has other functions; it cannot be compiled or run.
-pub fn by_kernel(source: &KernelSource, stretches: &[Stretch]) -> Result<Vec<PeltSums>> {
+pub fn signals_by_kernel_code(
+    source: &KernelSource,
+    stretches: &[Stretch],
+) -> Result<Vec<PeltSums>> {
     let scratch = tempfile::tempdir()?;
-    let program = compile_pelt(&cut_pelt(source)?, scratch.path())?;
+    let program = compile_pelt(&cut_pelt_functions(source)?, scratch.path())?;
     let mut input = String::new();
     for Stretch { until, tasks } in stretches {
         let _ = writeln!(input, "{until} {tasks}");
     }
-    let output = run_command(&mut Command::new(program), input.as_bytes(), LIMIT)?;
+    let output = run_command_within(&mut Command::new(program), input.as_bytes(), LIMIT)?;
     let answers: Vec<PeltSums> = String::from_utf8(output)?
         .lines()
-        .map(parse_sums)
+        .map(parse_pelt_sums)
         .collect::<Result<_>>()?;
     ensure!(
         answers.len() == stretches.len(),
@@ -69,15 +75,15 @@ pub fn by_kernel(source: &KernelSource, stretches: &[Stretch]) -> Result<Vec<Pel
     Ok(answers)
 }
 
-/// The functions that keep a queue's signals, and what they need.
-fn cut_pelt(source: &KernelSource) -> Result<String> {
-    let code = source.text("kernel/sched/pelt.c")?;
-    let header = source.text("kernel/sched/pelt.h")?;
+/// Cuts out the kernel functions that keep a queue's signals, and the definitions that they need.
+fn cut_pelt_functions(source: &KernelSource) -> Result<String> {
+    let code = source.read_file("kernel/sched/pelt.c")?;
+    let header = source.read_file("kernel/sched/pelt.h")?;
     let (code, header) = (CFile::new(&code), CFile::new(&header));
-    let mut cut = source.text("kernel/sched/sched-pelt.h")?;
-    cut += header.macro_definition("PELT_MIN_DIVIDER")?;
+    let mut cut = source.read_file("kernel/sched/sched-pelt.h")?;
+    cut += header.cut_macro("PELT_MIN_DIVIDER")?;
     cut += "\n";
-    cut += header.function("get_pelt_divider")?;
+    cut += header.cut_function("get_pelt_divider")?;
     for name in [
         "decay_load",
         "__accumulate_pelt_segments",
@@ -86,7 +92,7 @@ fn cut_pelt(source: &KernelSource) -> Result<String> {
         "___update_load_avg",
     ] {
         cut += "\n";
-        cut += code.function(name)?;
+        cut += code.cut_function(name)?;
     }
     Ok(cut)
 }
@@ -107,8 +113,8 @@ fn compile_pelt(cut: &str, folder: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// A line of four numbers: both signals as stored, and both as of now.
-fn parse_sums(line: &str) -> Result<PeltSums> {
+/// Parses a line of four numbers: both signals as stored, and both as of now.
+fn parse_pelt_sums(line: &str) -> Result<PeltSums> {
     let numbers: Vec<u32> = line
         .split(' ')
         .map(str::parse)

@@ -1,4 +1,4 @@
-//! Builds the kernel's C into test programs, each linked with a driver of ours from `c/`.
+//! Compiles the kernel's C into test programs, each linked with a driver of ours from `c/`.
 
 use std::fs;
 use std::io::{Read, Write as _};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::recipe::{Recipe, cut_pieces, recipe};
+use crate::recipe::{Recipe, cut_pieces, recipe_for_subject};
 use crate::source::KernelSource;
 use crate::subject::Subject;
 
@@ -18,15 +18,15 @@ use crate::subject::Subject;
 pub struct Alteration {
     /// A kernel file.
     pub file: &'static str,
-    /// Text to replace, exactly once in the compiled source.
+    /// Text to replace, which must occur exactly once in the compiled source.
     pub from: &'static str,
     /// Replacement.
     pub to: &'static str,
 }
 
 impl Alteration {
-    /// Changes `text`, if `file` is the alteration's file.
-    fn apply(&self, file: &str, text: String) -> Result<String> {
+    /// Replaces the text in `text`, if `file` is the kernel file that is to be altered.
+    fn alter_file_text(&self, file: &str, text: String) -> Result<String> {
         if file != self.file {
             return Ok(text);
         }
@@ -40,10 +40,10 @@ impl Alteration {
     }
 }
 
-/// How long a program may take over one batch, which is done in less than a second.
+/// Time limit for a test program over one batch, which takes less than a second.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// A program did not end in time: altered code may loop.
+/// Error: a test program did not end in time; altered code may loop.
 #[derive(Debug)]
 pub struct TimedOut(Duration);
 
@@ -55,7 +55,7 @@ impl std::fmt::Display for TimedOut {
 
 impl std::error::Error for TimedOut {}
 
-/// A compiled test program.
+/// A compiled test program with kernel code.
 #[derive(Debug)]
 pub struct KernelProgram {
     path: PathBuf,
@@ -66,34 +66,39 @@ pub struct KernelProgram {
 }
 
 impl KernelProgram {
-    /// Compiles `subject` as `source` has it, for a kernel with `hz` ticks a second.
-    pub fn build(
+    /// Compiles a subject's kernel code from `source`, for a kernel with `hz` ticks a second.
+    pub fn compile_subject(
         subject: Subject,
         source: &KernelSource,
         hz: u32,
         alteration: Option<&Alteration>,
     ) -> Result<Self> {
-        // The optimisation level of a kernel build.
-        Self::build_with(&["-O2"], subject, source, hz, alteration)
+        // Kernels are built with this optimisation level.
+        Self::compile_with_flags(&["-O2"], subject, source, hz, alteration)
     }
 
-    /// Compiles `subject` so that each run adds to the counts that `gcov` reads.
-    pub fn build_counting(subject: Subject, source: &KernelSource, hz: u32) -> Result<Self> {
-        Self::build_with(&["-O0", "--coverage"], subject, source, hz, None)
+    /// Compiles a subject's kernel code so that each run adds to the counts that `gcov` reads.
+    pub fn compile_for_coverage(subject: Subject, source: &KernelSource, hz: u32) -> Result<Self> {
+        Self::compile_with_flags(&["-O0", "--coverage"], subject, source, hz, None)
     }
 
-    fn build_with(
+    fn compile_with_flags(
         flags: &[&str],
         subject: Subject,
         source: &KernelSource,
         hz: u32,
         alteration: Option<&Alteration>,
     ) -> Result<Self> {
-        Self::try_build(flags, subject, source, hz, alteration)
-            .with_context(|| format!("{} of {} at HZ={hz}", subject.name(), source.describe()))
+        Self::try_compile(flags, subject, source, hz, alteration).with_context(|| {
+            format!(
+                "{} of {} at HZ={hz}",
+                subject.name(),
+                source.describe_package()
+            )
+        })
     }
 
-    fn try_build(
+    fn try_compile(
         flags: &[&str],
         subject: Subject,
         source: &KernelSource,
@@ -103,18 +108,18 @@ impl KernelProgram {
         let scratch = tempfile::tempdir()?;
         let folder = scratch.path();
         let path = folder.join("program");
-        let mut compiler = gcc_for_driver(subject, folder)?;
+        let mut compiler = gcc_command_for_driver(subject, folder)?;
         compiler
             .args(flags)
             .arg(format!("-DHZ={hz}"))
             .arg("-o")
             .arg(&path);
-        match recipe(subject) {
+        match recipe_for_subject(subject) {
             Recipe::Whole => add_whole_file(&mut compiler, subject, source, alteration, folder)?,
             Recipe::Cut(pieces) => {
-                let cut = cut_pieces(&source.text(subject.file())?, pieces)?;
-                let altered = alter_text(alteration, subject.file(), cut)?;
-                add_cut(&mut compiler, &altered, folder)?;
+                let cut = cut_pieces(&source.read_file(subject.kernel_file())?, pieces)?;
+                let altered = alter_if_for_file(alteration, subject.kernel_file(), cut)?;
+                add_cut_pieces(&mut compiler, &altered, folder)?;
             }
         }
         let output = compiler
@@ -127,29 +132,30 @@ impl KernelProgram {
         );
         Ok(Self {
             path,
-            arguments: subject.arguments(),
+            arguments: subject.driver_arguments(),
             limit: LIMIT,
             _scratch: scratch,
         })
     }
 
-    /// Where the program is.
+    /// Path of the compiled test program.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The same with so much time for each run.
+    /// The same test program with another time limit for each run.
     #[must_use]
-    pub fn within(self, limit: Duration) -> Self {
+    pub fn with_time_limit(self, limit: Duration) -> Self {
         Self { limit, ..self }
     }
 
-    /// Runs the program over `input` and returns what it wrote.
+    /// Runs the test program over `input` and returns what it wrote.
     ///
     /// # Errors
-    /// It fails, or does not end in time ([`TimedOut`]).
-    pub fn run(&self, input: &[u8]) -> Result<Vec<u8>> {
-        run_command(
+    ///
+    /// The program fails, or does not end in time ([`TimedOut`]).
+    pub fn run_over_input(&self, input: &[u8]) -> Result<Vec<u8>> {
+        run_command_within(
             Command::new(&self.path).args(self.arguments),
             input,
             self.limit,
@@ -157,18 +163,18 @@ impl KernelProgram {
     }
 }
 
-/// gcc with a subject's driver, and the language rules of a kernel build.
-fn gcc_for_driver(subject: Subject, folder: &Path) -> Result<Command> {
+/// A gcc command with a subject's driver, and the language rules of a kernel build.
+fn gcc_command_for_driver(subject: Subject, folder: &Path) -> Result<Command> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let folders = [crates.join("conformance/c"), crates.join("governors/c")];
     let driver = folders
         .iter()
-        .map(|folder| folder.join(subject.driver()))
+        .map(|folder| folder.join(subject.driver_file()))
         .find(|file| file.is_file())
-        .with_context(|| format!("no driver {}", subject.driver()))?;
+        .with_context(|| format!("no driver {}", subject.driver_file()))?;
     let mut compiler = Command::new("gcc");
     compiler
-        // Signed overflow wraps in a kernel.
+        // The flag makes signed overflow wrap, as in a kernel.
         .args(["-std=gnu11", "-fno-strict-overflow"])
         .args(["-fno-strict-aliasing", "-w"])
         .arg("-I")
@@ -181,7 +187,7 @@ fn gcc_for_driver(subject: Subject, folder: &Path) -> Result<Command> {
     Ok(compiler)
 }
 
-/// Adds a kernel file as it is, with the header that governors share.
+/// Adds a whole kernel file to the compiler's command, with the header that governors share.
 fn add_whole_file(
     compiler: &mut Command,
     subject: Subject,
@@ -190,13 +196,21 @@ fn add_whole_file(
     folder: &Path,
 ) -> Result<()> {
     const SHARED_HEADER: &str = "drivers/cpuidle/governors/gov.h";
-    let text = alter_text(alteration, subject.file(), source.text(subject.file())?)?;
-    forward_includes(&text, &folder.join("include"))?;
+    let text = alter_if_for_file(
+        alteration,
+        subject.kernel_file(),
+        source.read_file(subject.kernel_file())?,
+    )?;
+    write_forwarding_headers(&text, &folder.join("include"))?;
     if text.contains("\"gov.h\"") {
-        let header = alter_text(alteration, SHARED_HEADER, source.text(SHARED_HEADER)?)?;
+        let header =
+            alter_if_for_file(alteration, SHARED_HEADER, source.read_file(SHARED_HEADER)?)?;
         fs::write(folder.join("gov.h"), header)?;
     } else if alteration.is_some_and(|alteration| alteration.file == SHARED_HEADER) {
-        bail!("stale mutant: {} does not include gov.h", subject.file());
+        bail!(
+            "stale mutant: {} does not include gov.h",
+            subject.kernel_file()
+        );
     }
     let file = folder.join("governor.c");
     fs::write(&file, text)?;
@@ -204,8 +218,9 @@ fn add_whole_file(
     Ok(())
 }
 
-/// Has the driver include pieces of a kernel file, and tells it what differs between kernels.
-fn add_cut(compiler: &mut Command, cut: &str, folder: &Path) -> Result<()> {
+/// Has the driver include the cut pieces of a kernel file, and tells it by macros what differs
+/// between kernels.
+fn add_cut_pieces(compiler: &mut Command, cut: &str, folder: &Path) -> Result<()> {
     if cut.contains("unsigned long sugov_iowait_apply(") {
         compiler.arg("-DAPPLY_RETURNS_BOOST");
     }
@@ -221,19 +236,20 @@ fn add_cut(compiler: &mut Command, cut: &str, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The text of a kernel file, altered if the alteration is for this file.
-fn alter_text(alteration: Option<&Alteration>, file: &str, text: String) -> Result<String> {
+/// Text of a kernel file, altered if the alteration is for this file.
+fn alter_if_for_file(alteration: Option<&Alteration>, file: &str, text: String) -> Result<String> {
     match alteration {
-        Some(alteration) => alteration.apply(file, text),
+        Some(alteration) => alteration.alter_file_text(file, text),
         None => Ok(text),
     }
 }
 
-/// Feeds `input` to a command and returns what it wrote within `limit`.
+/// Feeds `input` to a command and returns what the command wrote within `limit`.
 ///
 /// # Errors
-/// It cannot be run, fails, or does not end in time ([`TimedOut`]).
-pub fn run_command(command: &mut Command, input: &[u8], limit: Duration) -> Result<Vec<u8>> {
+///
+/// The command cannot be run, fails, or does not end in time ([`TimedOut`]).
+pub fn run_command_within(command: &mut Command, input: &[u8], limit: Duration) -> Result<Vec<u8>> {
     let end = Instant::now() + limit;
     let mut child = command
         .stdin(Stdio::piped())
@@ -247,8 +263,8 @@ pub fn run_command(command: &mut Command, input: &[u8], limit: Duration) -> Resu
     let (Some(mut stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
         bail!("no pipe from {}", command.get_program().display());
     };
-    // Programs read their whole input before writing, so no deadlock. An early death breaks the pipe; the program's
-    // own message says more.
+    // Test programs read their whole input before writing, so no deadlock. An early death breaks
+    // the pipe; the program's own message says more.
     let written = stdin.write_all(input);
     drop(stdin);
     let (status, output, errors) = thread::scope(|scope| {
@@ -267,7 +283,11 @@ pub fn run_command(command: &mut Command, input: &[u8], limit: Duration) -> Resu
             }
             pause = (pause * 2).min(Duration::from_millis(10));
         };
-        anyhow::Ok((status, join_reader(output)?, join_reader(errors)?))
+        anyhow::Ok((
+            status,
+            join_reader_thread(output)?,
+            join_reader_thread(errors)?,
+        ))
     })?;
     ensure!(
         status.success(),
@@ -279,8 +299,8 @@ pub fn run_command(command: &mut Command, input: &[u8], limit: Duration) -> Resu
     Ok(output)
 }
 
-/// What a thread of [`read_all`] read; nothing if the thread panicked.
-fn join_reader(
+/// Output that a thread of [`read_all`] read; nothing if the thread panicked.
+fn join_reader_thread(
     reader: thread::ScopedJoinHandle<'_, std::io::Result<Vec<u8>>>,
 ) -> std::io::Result<Vec<u8>> {
     reader.join().unwrap_or_else(|_| Ok(Vec::new()))
@@ -292,7 +312,7 @@ fn read_all(from: &mut impl Read) -> std::io::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// The headers in angle brackets that a C file includes.
+/// Headers that a C file includes in angle brackets.
 pub(crate) fn included_headers(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
         let rest = line.trim_start().strip_prefix("#include")?;
@@ -301,8 +321,8 @@ pub(crate) fn included_headers(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Makes each header that a kernel file includes a forwarder to our stand-ins.
-fn forward_includes(text: &str, include: &Path) -> Result<()> {
+/// Writes a header for each one that a kernel file includes, which leads to our stand-ins.
+fn write_forwarding_headers(text: &str, include: &Path) -> Result<()> {
     for header in included_headers(text) {
         ensure!(
             !header.split('/').any(|part| part == ".."),
@@ -317,8 +337,8 @@ fn forward_includes(text: &str, include: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether there is a C compiler to build the kernel's files with.
-pub fn compiler_found() -> bool {
+/// Whether gcc is there to build the kernel's files with.
+pub fn has_compiler() -> bool {
     Command::new("gcc")
         .arg("--version")
         .output()

@@ -7,21 +7,21 @@ use crate::subject::Subject;
 
 /// How to get a compilable piece out of a kernel file.
 pub(crate) enum Recipe {
-    /// The whole file, compiled on its own.
+    /// The kernel file is compiled whole, on its own.
     Whole,
-    /// Cut definitions, included by the driver.
+    /// Definitions are cut out of the kernel file, and the driver includes them.
     Cut(&'static [Piece]),
 }
 
-/// A definition to cut out.
+/// A definition to cut out of a kernel file, or a header of ours in between.
 pub(crate) enum Piece {
     Macro(&'static str),
     Struct(&'static str),
     Variable(&'static str),
     Function(&'static str),
-    /// A function in some kernels only.
+    /// A function that only some kernels have.
     FunctionOfSome(&'static str),
-    /// A header of ours that needs earlier pieces, and is needed by later ones.
+    /// A header of ours that needs the pieces before, and is needed by the pieces after.
     Ours(&'static str),
 }
 
@@ -93,8 +93,8 @@ const APST: &[Piece] = &[
     Function("nvme_configure_apst"),
 ];
 
-/// How a subject is got out of its file.
-pub(crate) const fn recipe(subject: Subject) -> Recipe {
+/// How a subject's code is taken out of its kernel file.
+pub(crate) const fn recipe_for_subject(subject: Subject) -> Recipe {
     match subject {
         Subject::Menu
         | Subject::Teo
@@ -110,17 +110,17 @@ pub(crate) const fn recipe(subject: Subject) -> Recipe {
     }
 }
 
-/// Cuts pieces out of a kernel file, in their order.
+/// Cuts the pieces out of a kernel file and joins them, in their order.
 pub(crate) fn cut_pieces(text: &str, pieces: &[Piece]) -> Result<String> {
     let file = CFile::new(text);
     let mut cut = String::new();
     for piece in pieces {
         match piece {
-            Macro(name) => cut += file.macro_definition(name)?,
-            Struct(name) => cut += file.structure(name)?,
-            Variable(name) => cut += file.variable(name)?,
-            Function(name) => cut += file.function(name)?,
-            FunctionOfSome(name) => cut += file.function(name).unwrap_or_default(),
+            Macro(name) => cut += file.cut_macro(name)?,
+            Struct(name) => cut += file.cut_struct(name)?,
+            Variable(name) => cut += file.cut_variable(name)?,
+            Function(name) => cut += file.cut_function(name)?,
+            FunctionOfSome(name) => cut += file.cut_function(name).unwrap_or_default(),
             Ours(header) => cut.extend(["#include \"", header, "\""]),
         }
         cut += "\n\n";

@@ -13,21 +13,21 @@ use wakepath_policies::input;
 pub const NO_LATENCY_LIMIT: i64 = 2_147_483_647_000;
 
 const CASE_MAGIC: u32 = 0x6573_6163;
-/// In the place of haltpoll's last parameter.
+/// Flag in the place of haltpoll's last parameter: the kernel's defaults stay.
 const KEEP_DEFAULTS: u32 = 2;
 const POLLING: u64 = 1;
 const DISABLED: u64 = 2;
 
-/// An idle state. Times in nanoseconds.
+/// An idle state as the C programs read it. Times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateRecord {
-    /// Declared worst-case exit latency.
+    /// Declared worst-case exit latency of the idle state, in ns.
     pub exit_latency: i64,
-    /// Shortest residency that saves energy.
+    /// Shortest residency in the idle state that saves energy, in ns.
     pub target_residency: i64,
     /// The state spins.
     pub polling: bool,
-    /// The state is switched off.
+    /// Whether the idle state is switched off.
     pub disabled: bool,
 }
 
@@ -42,33 +42,33 @@ impl From<&IdleState> for StateRecord {
     }
 }
 
-/// One line of a governor call log; see the mechanisms' description of the format. In the layout of
-/// the C programs, so that both sides of the benchmark walk over the same bytes.
+/// One call of a governor: query and outcome, in the layout of the C programs, so that both sides
+/// of the benchmark walk over the same bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct CallRecord {
-    /// Time to the next timer with the tick stopped.
+    /// Time to the next timer with the tick stopped, in ns.
     pub sleep_length: i64,
-    /// Time to the next timer or tick.
+    /// Time to the next timer or tick, in ns.
     pub delta_tick: i64,
-    /// Longest tolerated exit latency.
+    /// Longest tolerated exit latency, in ns.
     pub latency_request: i64,
-    /// The clock at select.
+    /// The CPU's clock at select, in ns.
     pub select_clock: u64,
-    /// The clock at reflect.
+    /// The CPU's clock at reflect, in ns.
     pub reflect_clock: u64,
-    /// Measured residency; 0 when the driver refused the state.
+    /// Measured residency in ns; 0 when the driver refused the state.
     pub residency: u64,
-    /// Tasks that wait for I/O.
+    /// Number of tasks that wait for I/O.
     pub nr_iowait: u32,
-    /// The tick is stopped already.
+    /// Whether the tick is stopped already.
     pub tick_stopped: bool,
-    /// The tick woke the CPU.
+    /// Whether the tick woke the CPU.
     pub got_tick: bool,
-    /// The polling state gave up.
+    /// Whether the polling state gave up at its limit.
     pub poll_limit_hit: bool,
-    /// A state that is switched on or off in sysfs before the call. The text format has no place
-    /// for it, and the benchmark leaves it out.
+    /// State that is switched on or off in sysfs before the call. The text format has no place for
+    /// it, and the benchmark leaves it out.
     pub toggle: Toggle,
 }
 
@@ -90,19 +90,19 @@ impl From<(&IdleQuery, &IdleOutcome)> for CallRecord {
     }
 }
 
-/// A state that is switched on or off, or none.
+/// An idle state that is switched on or off before a call, or none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Toggle(u8);
 
 impl Toggle {
-    /// Switches state number `state`.
-    pub const fn new(state: u8, off: bool) -> Self {
+    /// Switches idle state number `state` off or on.
+    pub const fn switch_state(state: u8, off: bool) -> Self {
         Self((state + 1) << 1 | off as u8)
     }
 
-    /// The state, and whether it is switched off.
-    pub const fn get(self) -> Option<(usize, bool)> {
+    /// Index of the idle state, and whether it is switched off; `None` without a change.
+    pub const fn state_and_disabled(self) -> Option<(usize, bool)> {
         match self.0 {
             0 => None,
             toggle => Some(((toggle >> 1) as usize - 1, toggle & 1 != 0)),
@@ -115,24 +115,24 @@ impl Toggle {
 pub struct HaltPoll {
     /// Longest polling time.
     pub limit: u32,
-    /// Division factor when shrinking; 0 drops to no polling at once.
+    /// Divisor of haltpoll's polling time when it shrinks; 0 drops to no polling at once.
     pub shrink: u32,
-    /// Multiplication factor when growing.
+    /// Factor of haltpoll's polling time when it grows.
     pub grow: u32,
-    /// First polling time when growing from nothing.
+    /// First polling time when haltpoll grows it from nothing, in ns.
     pub grow_start: u32,
-    /// Whether the polling time may shrink at all.
+    /// Whether haltpoll's polling time may shrink at all.
     pub allow_shrink: bool,
 }
 
-/// A state table and a call log over it: one CPU from its boot on.
+/// A governor's test case: a state table and a call log, for one CPU from its boot on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Case {
-    /// Parameters of haltpoll; `None` is the kernel's defaults. Other governors ignore them.
+    /// Parameters of haltpoll; `None`: the kernel's defaults. Other governors ignore them.
     pub halt_poll: Option<HaltPoll>,
-    /// 1 to 10 states, shallowest first.
+    /// Idle states of the CPU, 1 to 10, shallowest first.
     pub states: Vec<StateRecord>,
-    /// The calls in their order.
+    /// Calls of the governor, in their order.
     pub calls: Vec<CallRecord>,
 }
 
@@ -141,87 +141,87 @@ pub struct Case {
 pub struct EventRecord {
     /// When, in ns.
     pub time: u64,
-    /// A task woke up from waiting for I/O.
+    /// Whether a task woke up from waiting for I/O.
     pub iowait: bool,
-    /// Another CPU in the same frequency domain asks for its boost. schedutil only.
+    /// Whether another CPU in the same frequency domain asks for its boost; schedutil only.
     pub other_cpu: bool,
-    /// Capacity of the CPU, up to 1024.
+    /// Capacity of the CPU at its highest frequency, up to 1024.
     pub max_capacity: u32,
-    /// The CPU's counters APERF, MPERF and TSC.
+    /// Values of the CPU's counters APERF, MPERF and TSC.
     pub counters: [u64; 3],
 }
 
-/// A log of a CPU's utilisation updates since boot.
+/// A test case of a boost: a CPU's utilisation updates since boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventCase {
     /// Performance levels. For the HWP boost: the lowest, the guaranteed and the highest one. For
     /// `intel_pstate` without HWP: the P-states min, max, `max_physical` and turbo, and the lowest
     /// and highest that the policy allows.
     pub levels: [u8; 6],
-    /// The updates in their order.
+    /// Utilisation updates, in their order.
     pub events: Vec<EventRecord>,
 }
 
-/// A power state of a drive, as far as APST looks at it.
+/// A power state of a drive, as far as APST depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriveState {
-    /// Entry latency in us.
+    /// Time to enter the power state, in us.
     pub entry_us: u32,
-    /// Exit latency in us.
+    /// Time to leave the power state, in us.
     pub exit_us: u32,
-    /// No I/O is possible in the state.
+    /// Whether no I/O is possible in the power state.
     pub non_operational: bool,
 }
 
-/// A drive and the parameters by which its APST table is built. `None` is the kernel's default.
+/// A test case of APST: a drive and the parameters for its table. `None`: the kernel's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriveCase {
-    /// Where the power states come from, for messages.
+    /// Name of the drive that the power states come from, for messages.
     pub name: String,
-    /// The drive knows APST.
+    /// Whether the drive knows APST.
     pub apsta: bool,
-    /// Number of the deepest power state.
+    /// Number of the drive's deepest power state.
     pub npss: u8,
-    /// APST is switched on.
+    /// Whether APST is switched on.
     pub enabled: bool,
-    /// The quirk that keeps the deepest state out.
+    /// Whether the quirk holds that keeps the drive out of its deepest state.
     pub no_deepest: bool,
-    /// The latency budget in us.
+    /// Latency budget of the drive in us.
     pub max_latency_us: Option<u64>,
-    /// Idle time before a state within the primary tolerance, in ms.
+    /// Idle time before a power state within the primary tolerance, in ms.
     pub primary_timeout_ms: Option<u64>,
-    /// Idle time before a state within the secondary tolerance, in ms.
+    /// Idle time before a power state within the secondary tolerance, in ms.
     pub secondary_timeout_ms: Option<u64>,
-    /// Tolerated entry plus exit latency, in us.
+    /// Highest entry plus exit latency of the primary state, in us.
     pub primary_tolerance_us: Option<u64>,
-    /// Tolerated entry plus exit latency of a second, deeper state, in us.
+    /// Highest entry plus exit latency of the secondary, deeper state, in us.
     pub secondary_tolerance_us: Option<u64>,
-    /// Power states, at most 32.
+    /// Power states of the drive, at most 32.
     pub states: Vec<DriveState>,
 }
 
-/// What the kernel would send to a drive.
+/// APST command that the kernel would send to a drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApstCommand {
-    /// APST on or off.
+    /// Whether the command switches APST on.
     pub enable: bool,
-    /// The table of the feature, 32 little-endian entries.
+    /// Table in the command: 32 little-endian entries.
     pub entries: [u64; 32],
 }
 
-/// A decision as the C program prints it: the state in bits 6:0, `stop_tick` in bit 7.
-pub const fn decision_byte(state: usize, stop_tick: bool) -> u8 {
+/// Encodes a decision as the C program prints it: the state in bits 6:0, `stop_tick` in bit 7.
+pub const fn encode_decision(state: usize, stop_tick: bool) -> u8 {
     state as u8 & 0x7f | (stop_tick as u8) << 7
 }
 
-/// A decision in the text form of `wakepath policy idle`.
-pub fn decision_text(byte: u8) -> String {
+/// Writes a decision in the text form of `wakepath policy idle`.
+pub fn format_decision(byte: u8) -> String {
     format!("{},{}", byte & 0x7f, byte >> 7)
 }
 
 impl Case {
-    /// Appends the case to the input of a governor program.
-    pub fn encode(&self, out: &mut Vec<u8>) {
+    /// Appends the case to the input of a governor's C program.
+    pub fn append_to(&self, out: &mut Vec<u8>) {
         let halt_poll = self.halt_poll.map_or([0, 0, 0, 0, KEEP_DEFAULTS], |p| {
             let allow_shrink = u32::from(p.allow_shrink);
             [p.limit, p.shrink, p.grow, p.grow_start, allow_shrink]
@@ -242,13 +242,13 @@ impl Case {
             out.extend((polling | disabled).to_le_bytes());
         }
         for call in &self.calls {
-            call.encode(out);
+            call.append_to(out);
         }
     }
 
-    /// Writes table and log to `PREFIXstates.csv` and `PREFIXcalls.csv` in `folder`, and returns
-    /// these paths.
-    pub fn write(&self, folder: &Path, prefix: &str) -> Result<(PathBuf, PathBuf)> {
+    /// Writes state table and call log to `PREFIXstates.csv` and `PREFIXcalls.csv` in `folder`, and
+    /// returns these paths.
+    pub fn write_csv_files(&self, folder: &Path, prefix: &str) -> Result<(PathBuf, PathBuf)> {
         fs::create_dir_all(folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
         let states = folder.join(format!("{prefix}states.csv"));
@@ -259,7 +259,7 @@ impl Case {
         Ok((states, calls))
     }
 
-    /// The state table as `wakepath policy idle --states` reads it.
+    /// State table of the case in the form that `wakepath policy idle --states` reads.
     pub fn states_csv(&self) -> String {
         let mut text = String::new();
         for (i, s) in self.states.iter().enumerate() {
@@ -270,17 +270,17 @@ impl Case {
         text
     }
 
-    /// The call log as `wakepath policy idle` reads it.
+    /// Call log of the case in the form that `wakepath policy idle` reads.
     pub fn calls_csv(&self) -> String {
         self.calls.iter().fold(String::new(), |mut text, call| {
-            let _ = writeln!(text, "{}", call.asked());
+            let _ = writeln!(text, "{}", call.to_input_call());
             text
         })
     }
 }
 
 impl CallRecord {
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn append_to(&self, out: &mut Vec<u8>) {
         out.extend(self.sleep_length.to_le_bytes());
         out.extend(self.delta_tick.to_le_bytes());
         out.extend(self.latency_request.to_le_bytes());
@@ -296,9 +296,9 @@ impl CallRecord {
         ]);
     }
 
-    /// The call as our governor sees it.
+    /// The call in the form that wakepath's governors take.
     #[inline]
-    pub fn asked(&self) -> input::Call {
+    pub fn to_input_call(&self) -> input::Call {
         input::Call {
             query: IdleQuery {
                 sleep_length: self.sleep_length,
@@ -322,15 +322,15 @@ impl CallRecord {
 }
 
 impl EventCase {
-    /// Appends the case to the input of a boost program.
-    pub fn encode(&self, out: &mut Vec<u8>) {
+    /// Appends the case to the input of a boost's C program.
+    pub fn append_to(&self, out: &mut Vec<u8>) {
         out.extend(CASE_MAGIC.to_le_bytes());
         out.extend((self.events.len() as u32).to_le_bytes());
         out.extend(self.levels);
         out.extend([0, 0]);
         for event in &self.events {
             out.extend(event.time.to_le_bytes());
-            out.extend(event_flags(event).to_le_bytes());
+            out.extend(encode_event_flags(event).to_le_bytes());
             out.extend(event.max_capacity.to_le_bytes());
             for counter in event.counters {
                 out.extend(counter.to_le_bytes());
@@ -339,13 +339,13 @@ impl EventCase {
     }
 }
 
-fn event_flags(event: &EventRecord) -> u32 {
+fn encode_event_flags(event: &EventRecord) -> u32 {
     u32::from(event.iowait) | u32::from(event.other_cpu) << 1
 }
 
 impl DriveCase {
     /// Appends the drive to the input of the APST program.
-    pub fn encode(&self, out: &mut Vec<u8>) {
+    pub fn append_to(&self, out: &mut Vec<u8>) {
         for word in [
             u32::from(self.apsta),
             u32::from(self.npss),
@@ -373,10 +373,11 @@ impl DriveCase {
 }
 
 impl ApstCommand {
-    /// Bytes in an answer by the APST program.
+    /// Bytes of one answer by the APST program.
     pub const SIZE: usize = 8 * 34;
 
-    /// Reads one answer; `None` when nothing would be sent to the drive.
+    /// Decodes one answer of the APST program; `None` when the kernel would send nothing to the
+    /// drive.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (words, _) = bytes.as_chunks::<8>();
         let mut words = words.iter().map(|word| u64::from_le_bytes(*word));

@@ -12,51 +12,54 @@ use wakepath_units::TickRate;
 use crate::checks::{Check as _, GovernorCheck, GovernorSetting, policy_name};
 use crate::compare::ReleaseRow;
 use crate::log::parse_case;
-use crate::record::{Case, decision_byte};
+use crate::record::{Case, encode_decision};
 use crate::subject::Subject;
 
-/// Packed logs: for each a line `log NUMBER hz RATE`, a line `states`, the table, a line `calls` and the calls.
+/// Compressed logs: for each a line `log NUMBER hz RATE`, a line `states`, the table, a line
+/// `calls` and the calls.
 const LOGS: &[u8] = include_bytes!("../data/logs.txt.xz");
-/// Packed decisions: for each governor, release and log a line `GOVERNOR RELEASE NUMBER DECISIONS`, with a digit per
-/// decision that keeps the tick and a letter from `a` on per decision that stops it.
+/// Compressed decisions: for each governor, release and log a line `GOVERNOR RELEASE NUMBER
+/// DECISIONS`, with a digit per decision that keeps the tick and a letter from `a` on per decision
+/// that stops it.
 const DECISIONS: &[u8] = include_bytes!("../data/decisions.txt.xz");
 
-/// A log that several releases have decided on.
+/// A call log that several kernel releases have decided on.
 #[derive(Clone, Debug)]
 pub struct RecordedLog {
     /// Number, such as `03`.
     pub number: String,
     /// Ticks per second.
     pub tick: TickRate,
-    /// State table and calls.
+    /// State table and calls of the log.
     pub case: Case,
 }
 
-/// What a release decided on a log.
+/// Decisions of one kernel release on a recorded log.
 #[derive(Clone, Debug)]
 pub struct RecordedDecisions {
     /// `menu` or `teo`.
     pub subject: Subject,
     /// The release.
     pub kernel: KernelVersion,
-    /// The number of the log.
+    /// Number of the log that was decided on.
     pub log: String,
-    /// A byte per call, as [`decision_byte`] makes it.
+    /// One byte per call, as [`encode_decision`] makes it.
     pub decisions: Vec<u8>,
 }
 
-/// All logs.
+/// Reads all recorded logs.
 ///
 /// # Errors
+///
 /// The data is damaged.
-pub fn read_logs() -> Result<Vec<RecordedLog>> {
-    let text = unpack(LOGS)?;
+pub fn read_recorded_logs() -> Result<Vec<RecordedLog>> {
+    let text = decompress_text(LOGS)?;
     text.split("log ").skip(1).map(parse_log).collect()
 }
 
 fn parse_log(text: &str) -> Result<RecordedLog> {
     let [number, hz, states, calls] =
-        split_log(text).context("a log without head, states or calls")?;
+        split_log_text(text).context("a log without head, states or calls")?;
     let name = format!("log {number}");
     Ok(RecordedLog {
         tick: TickRate::new(hz.parse()?).with_context(|| format!("{name}: no tick rate: {hz}"))?,
@@ -65,29 +68,34 @@ fn parse_log(text: &str) -> Result<RecordedLog> {
     })
 }
 
-/// Number, tick rate, state table and calls of a log.
-fn split_log(text: &str) -> Option<[&str; 4]> {
+/// Splits the text of a log into number, tick rate, state table and calls.
+fn split_log_text(text: &str) -> Option<[&str; 4]> {
     let (head, rest) = text.split_once("\nstates\n")?;
     let (states, calls) = rest.split_once("calls\n")?;
     let (number, hz) = head.split_once(" hz ")?;
     Some([number, hz, states, calls])
 }
 
-/// All decisions.
+/// Reads all recorded decisions.
 ///
 /// # Errors
+///
 /// The data is damaged.
-pub fn read_decisions() -> Result<Vec<RecordedDecisions>> {
-    unpack(DECISIONS)?.lines().map(parse_decisions).collect()
+pub fn read_recorded_decisions() -> Result<Vec<RecordedDecisions>> {
+    decompress_text(DECISIONS)?
+        .lines()
+        .map(parse_decisions_line)
+        .collect()
 }
 
-fn parse_decisions(line: &str) -> Result<RecordedDecisions> {
+fn parse_decisions_line(line: &str) -> Result<RecordedDecisions> {
     let parts: Vec<_> = line.split(' ').collect();
     let [governor, kernel, log, decisions] = parts[..] else {
         anyhow::bail!("not GOVERNOR RELEASE NUMBER DECISIONS: {line:.40}");
     };
     Ok(RecordedDecisions {
-        subject: Subject::named(governor).with_context(|| format!("no governor {governor}"))?,
+        subject: Subject::governor_by_name(governor)
+            .with_context(|| format!("no governor {governor}"))?,
         kernel: kernel.parse()?,
         log: log.to_owned(),
         decisions: decisions
@@ -97,7 +105,7 @@ fn parse_decisions(line: &str) -> Result<RecordedDecisions> {
     })
 }
 
-/// A decision from its digit or letter.
+/// Decodes a decision from its digit or letter.
 fn parse_decision(letter: u8) -> Result<u8> {
     let (first, stop_tick) = if letter.is_ascii_digit() {
         (b'0', false)
@@ -106,18 +114,19 @@ fn parse_decision(letter: u8) -> Result<u8> {
     };
     let state = letter.wrapping_sub(first);
     ensure!(state < 10, "not a decision: {letter}");
-    Ok(decision_byte(usize::from(state), stop_tick))
+    Ok(encode_decision(usize::from(state), stop_tick))
 }
 
-/// Compares every recorded decision with ours, and describes the first difference of each governor and release. Needs
-/// neither a compiler nor a kernel's source.
+/// Compares every recorded decision with ours, and describes the first difference of each governor
+/// and release. Needs neither a compiler nor a kernel's source.
 ///
 /// # Errors
+///
 /// The data is damaged.
-pub fn compare() -> Result<Vec<ReleaseRow>> {
-    let logs = read_logs()?;
+pub fn compare_recorded_decisions() -> Result<Vec<ReleaseRow>> {
+    let logs = read_recorded_logs()?;
     let mut rows: Vec<ReleaseRow> = Vec::new();
-    for decided in read_decisions()? {
+    for decided in read_recorded_decisions()? {
         let log = logs
             .iter()
             .find(|log| log.number == decided.log)
@@ -129,7 +138,7 @@ pub fn compare() -> Result<Vec<ReleaseRow>> {
         };
         let check = GovernorCheck(setting);
         let mut ours = Vec::new();
-        check.ours(&log.case, &mut ours)?;
+        check.append_our_answers(&log.case, &mut ours)?;
         ensure!(
             ours.len() == decided.decisions.len(),
             "log {} has {} calls, not {}",
@@ -155,7 +164,7 @@ pub fn compare() -> Result<Vec<ReleaseRow>> {
             }
             row.differences += 1;
             if row.differences == 1 {
-                let text = check.explain(&log.case, at, kernel, ours);
+                let text = check.describe_difference(&log.case, at, kernel, ours);
                 eprintln!("DIFFERENCE (recorded log {}): {text}", log.number);
             }
         }
@@ -163,7 +172,7 @@ pub fn compare() -> Result<Vec<ReleaseRow>> {
     Ok(rows)
 }
 
-fn unpack(packed: &[u8]) -> Result<String> {
+fn decompress_text(packed: &[u8]) -> Result<String> {
     let mut text = String::new();
     XzReader::new(packed, true)
         .read_to_string(&mut text)

@@ -19,8 +19,8 @@ pub enum Format {
     Csv,
 }
 
-/// Prints rows, whose field names become the column titles.
-pub fn print<R: Serialize>(rows: &[R], format: Format) -> Result<()> {
+/// Prints rows to standard output; their field names become the column titles.
+pub fn print_rows<R: Serialize>(rows: &[R], format: Format) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match format {
         Format::Json => {
@@ -34,12 +34,12 @@ pub fn print<R: Serialize>(rows: &[R], format: Format) -> Result<()> {
             }
             writer.flush()?;
         }
-        Format::Table => writeln!(out, "{}", table(rows)?)?,
+        Format::Table => writeln!(out, "{}", rows_to_table(rows)?)?,
     }
     Ok(())
 }
 
-fn table<R: Serialize>(rows: &[R]) -> Result<Table> {
+fn rows_to_table<R: Serialize>(rows: &[R]) -> Result<Table> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     for (i, row) in rows.iter().enumerate() {

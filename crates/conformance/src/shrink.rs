@@ -6,25 +6,25 @@ use crate::checks::{Check as _, GovernorCheck, GovernorSetting};
 use crate::program::KernelProgram;
 use crate::record::Case;
 
-/// Bounds the time spent: each try starts a process.
+/// Most attempts to shrink a case: each starts a process.
 const MAX_TRIES: usize = 1_000;
 
-/// Leaves calls and states out as long as some decision still differs.
-pub fn shrink(setting: GovernorSetting, program: &KernelProgram, case: &Case) -> Result<Case> {
+/// Shrinks a case: leaves calls and states out as long as some decision still differs.
+pub fn shrink_case(setting: GovernorSetting, program: &KernelProgram, case: &Case) -> Result<Case> {
     let mut case = case.clone();
-    if let Some(at) = first_difference(setting, program, &case)? {
+    if let Some(at) = index_of_first_difference(setting, program, &case)? {
         case.calls.truncate(at + 1);
     }
     let mut tries = 0;
     let mut chunk = case.calls.len() / 2;
     while chunk > 0 && tries < MAX_TRIES {
         let mut at = 0;
-        // The last call stays: it is the one that shows the difference.
+        // The last call stays, because it shows the difference.
         while at + chunk < case.calls.len() && tries < MAX_TRIES {
             let mut smaller = case.clone();
             smaller.calls.drain(at..at + chunk);
             tries += 1;
-            if first_difference(setting, program, &smaller)?.is_some() {
+            if index_of_first_difference(setting, program, &smaller)?.is_some() {
                 case = smaller;
             } else {
                 at += chunk;
@@ -38,23 +38,23 @@ pub fn shrink(setting: GovernorSetting, program: &KernelProgram, case: &Case) ->
         }
         let mut smaller = case.clone();
         smaller.states.remove(state);
-        if first_difference(setting, program, &smaller)?.is_some() {
+        if index_of_first_difference(setting, program, &smaller)?.is_some() {
             case = smaller;
         }
     }
     Ok(case)
 }
 
-fn first_difference(
+fn index_of_first_difference(
     setting: GovernorSetting,
     program: &KernelProgram,
     case: &Case,
 ) -> Result<Option<usize>> {
     let check = GovernorCheck(setting);
     let mut input = Vec::new();
-    check.encode(case, &mut input);
-    let kernel = program.run(&input)?;
+    check.append_input(case, &mut input);
+    let kernel = program.run_over_input(&input)?;
     let mut ours = Vec::new();
-    check.ours(case, &mut ours)?;
+    check.append_our_answers(case, &mut ours)?;
     Ok(kernel.iter().zip(&ours).position(|(k, o)| k != o))
 }

@@ -18,13 +18,13 @@ use crate::subject::Subject;
 /// The kernel versions compared with, as Debian names its source packages.
 pub const VERSIONS: [&str; 4] = ["6.1", "6.12", "7.2", "7.3"];
 
-/// A package of another suite, which this machine's suite may lack.
+/// A kernel source package of another Debian suite, which this machine's suite may lack.
 struct PinnedPackage {
     kernel: &'static str,
     suite: &'static str,
-    /// The version that the comparison was made with.
+    /// Version of the package that the comparison was made with.
     version: &'static str,
-    /// The package's SHA-256 in that version.
+    /// SHA-256 of the package in this version.
     sha256: &'static str,
 }
 
@@ -43,7 +43,7 @@ const PINNED: [PinnedPackage; 2] = [
     },
 ];
 
-/// The files taken from each source package. `gov.h` exists only in the newer one.
+/// Kernel files taken from each source package. `gov.h` exists only in newer ones.
 const FILES: [&str; 13] = [
     "Makefile",
     "drivers/cpuidle/cpuidle.c",
@@ -56,43 +56,44 @@ const FILES: [&str; 13] = [
     "drivers/cpufreq/intel_pstate.c",
     "drivers/nvme/host/core.c",
     "kernel/sched/cpufreq_schedutil.c",
-    // Checks the style of our kernel code.
+    // checkpatch.pl checks the style of our kernel code.
     "scripts/checkpatch.pl",
     "scripts/spelling.txt",
 ];
 
-/// Files taken from a single kernel's package.
+/// Kernel files taken from a single version's source package.
 const ALSO: [(&str, &str); 3] = [
     ("6.12", "kernel/sched/pelt.c"),
     ("6.12", "kernel/sched/pelt.h"),
     ("6.12", "kernel/sched/sched-pelt.h"),
 ];
 
-/// Files that a source package may lack.
+/// Kernel files that a source package may lack.
 const OPTIONAL: [&str; 1] = ["drivers/cpuidle/governors/gov.h"];
 
-/// Unpacked files of a kernel version.
+/// Unpacked source files of a kernel version.
 #[derive(Clone, Debug)]
 pub struct KernelSource {
-    /// The version as in the package's name, `6.12`.
+    /// Kernel version as in the package's name, `6.12`.
     pub version: &'static str,
-    /// The package's exact version, `6.12.117-1~deb12u1`.
+    /// Exact version of the Debian package, `6.12.117-1~deb12u1`.
     pub debian_version: String,
-    /// The stable release, `6.12.117`, as the source's own Makefile gives it.
+    /// Stable release of the kernel, `6.12.117`, as the source's own Makefile gives it.
     pub release: String,
-    /// The folder that holds the files under their paths in the kernel tree.
+    /// Folder that holds the files under their paths in the kernel tree.
     pub root: PathBuf,
 }
 
-/// Obtains every source. Of one that only another suite than this machine's has, the recorded decisions stand in where
-/// it cannot be had, and a warning says so.
+/// Gets the kernel sources of all versions. A source that only another suite than this machine's
+/// has may be missing: a warning says so, and the recorded decisions stand in.
 ///
 /// # Errors
+///
 /// A source that this machine's suite has cannot be had.
-pub fn obtain_all(cache: &Path) -> Result<Vec<KernelSource>> {
+pub fn obtain_all_sources(cache: &Path) -> Result<Vec<KernelSource>> {
     let obtained: Vec<_> = VERSIONS
         .par_iter()
-        .map(|version| (*version, KernelSource::obtain(version, cache)))
+        .map(|version| (*version, KernelSource::obtain_source(version, cache)))
         .collect();
     let mut sources = Vec::new();
     for (version, source) in obtained {
@@ -110,30 +111,31 @@ pub fn obtain_all(cache: &Path) -> Result<Vec<KernelSource>> {
 }
 
 impl KernelSource {
-    /// Finds the files of `version` in the cache, or fills the cache from the installed package,
-    /// or from a fresh download.
-    pub fn obtain(version: &'static str, cache: &Path) -> Result<Self> {
+    /// Finds the files of a kernel version in the cache, or fills the cache from the installed
+    /// package, or from a fresh download.
+    pub fn obtain_source(version: &'static str, cache: &Path) -> Result<Self> {
         let package = format!("linux-source-{version}");
         let shelf = cache.join(&package);
         let pinned = PINNED.iter().find(|package| package.kernel == version);
-        if let Some(package) = find_unpacked(pinned, &shelf) {
-            return Self::read(version, package.version.to_owned(), &shelf);
+        if let Some(package) = pinned_package_in_cache(pinned, &shelf) {
+            return Self::open_unpacked(version, package.version.to_owned(), &shelf);
         }
-        // Where there is no lock, such as on a read-only file system, the same package may be downloaded twice.
-        let _lock = lock(&shelf).ok();
-        if let Some(package) = find_unpacked(pinned, &shelf) {
-            return Self::read(version, package.version.to_owned(), &shelf);
+        // Without a lock, such as on a read-only file system, the same package may be downloaded
+        // twice.
+        let _lock = lock_cache_folder(&shelf).ok();
+        if let Some(package) = pinned_package_in_cache(pinned, &shelf) {
+            return Self::open_unpacked(version, package.version.to_owned(), &shelf);
         }
-        let origin = match (Origin::find(&package), pinned) {
-            (None, Some(pinned)) => Origin::find_elsewhere(&package, pinned, &shelf)
+        let origin = match (Origin::find_installed_or_in_apt(&package), pinned) {
+            (None, Some(pinned)) => Origin::find_in_other_suite(&package, pinned, &shelf)
                 .inspect_err(|error| eprintln!("warning: {package}: {error:#}"))
                 .ok(),
             (origin, _) => origin,
         };
 
         let debian_version = match &origin {
-            Some(origin) => origin.version().to_owned(),
-            None => newest_cached(&shelf).ok_or_else(|| {
+            Some(origin) => origin.package_version().to_owned(),
+            None => newest_cached_version(&shelf).ok_or_else(|| {
                 anyhow!(
                     "{package} is neither installed, nor in the cache {}, nor known to apt; run \
                      `apt-get update` as root with a network, or install {package}",
@@ -142,58 +144,59 @@ impl KernelSource {
             })?,
         };
         let root = shelf.join(&debian_version);
-        if !is_complete(&root, version) {
+        if !has_required_files(&root, version) {
             let filled = match &origin {
-                Some(origin) => origin.unpack(version, &shelf),
+                Some(origin) => origin.unpack_files(version, &shelf),
                 None => Ok(()),
             };
             if let Err(error) = filled {
-                // Better an older release of the same kernel than no comparison at all.
-                let Some(older) = newest_cached(&shelf) else {
+                // An older release of the same kernel is better than no comparison at all.
+                let Some(older) = newest_cached_version(&shelf) else {
                     return Err(error.context(format!(
                         "cannot obtain {package} {debian_version}; it needs a network and current \
                          package lists (`apt-get update` as root), or {package} installed"
                     )));
                 };
                 eprintln!("warning: {error:#}; using {package} {older} from the cache");
-                return Self::read(version, older, &shelf);
+                return Self::open_unpacked(version, older, &shelf);
             }
         }
-        Self::read(version, debian_version, &shelf)
+        Self::open_unpacked(version, debian_version, &shelf)
     }
 
-    fn read(version: &'static str, debian_version: String, shelf: &Path) -> Result<Self> {
+    fn open_unpacked(version: &'static str, debian_version: String, shelf: &Path) -> Result<Self> {
         let root = shelf.join(&debian_version);
         let makefile = root.join("Makefile");
         let text = fs::read_to_string(&makefile)
             .with_context(|| format!("cannot read {}", makefile.display()))?;
         Ok(Self {
             version,
-            release: release_of(&text).with_context(|| makefile.display().to_string())?,
+            release: release_from_makefile(&text)
+                .with_context(|| makefile.display().to_string())?,
             debian_version,
             root,
         })
     }
 
-    /// Reads a file in the kernel tree.
-    pub fn text(&self, path: &str) -> Result<String> {
+    /// Reads the text of a file in the kernel tree.
+    pub fn read_file(&self, path: &str) -> Result<String> {
         let full = self.root.join(path);
         fs::read_to_string(&full).with_context(|| format!("cannot read {}", full.display()))
     }
 
-    /// Whether this kernel's version of something is compared. Of 7.2 only menu and teo are: apt no longer has 7.1, and
-    /// this shows that they are the same from then on.
-    pub fn compares(&self, subject: Subject) -> bool {
+    /// Whether this kernel's code for a subject is compared. Of 7.2 only menu and teo are: apt no
+    /// longer has 7.1, and the comparison shows that they are the same from then on.
+    pub fn is_compared_for(&self, subject: Subject) -> bool {
         self.version != "7.2" || matches!(subject, Subject::Menu | Subject::Teo)
     }
 
-    /// The release, as a policy's version.
-    pub fn kernel(&self) -> Result<KernelVersion> {
+    /// Release of the kernel source as a policy's version.
+    pub fn kernel_version(&self) -> Result<KernelVersion> {
         Ok(self.release.parse()?)
     }
 
-    /// `linux-source-6.12 6.12.117-1~deb12u1 (Linux 6.12.117)`
-    pub fn describe(&self) -> String {
+    /// Package and release in words: `linux-source-6.12 6.12.117-1~deb12u1 (Linux 6.12.117)`.
+    pub fn describe_package(&self) -> String {
         format!(
             "linux-source-{} {} (Linux {})",
             self.version, self.debian_version, self.release
@@ -201,21 +204,21 @@ impl KernelSource {
     }
 }
 
-/// Where kernel sources are cached: `$WAKEPATH_CACHE`, or `.cache` in the repository.
-pub fn cache_dir() -> PathBuf {
+/// Folder where kernel sources are cached: `$WAKEPATH_CACHE`, or `.cache` in the repository.
+pub fn source_cache_folder() -> PathBuf {
     std::env::var_os("WAKEPATH_CACHE").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache"),
         PathBuf::from,
     )
 }
 
-/// Where a source package can be had.
+/// Where a kernel source package can be had.
 enum Origin {
-    /// Installed: its archive lies in `/usr/src`.
+    /// The package is installed: its archive lies in `/usr/src`.
     Installed { version: String, archive: PathBuf },
     /// apt knows it.
     Apt { package: String, version: String },
-    /// Another suite than this machine's has it.
+    /// Another Debian suite than this machine's has the package.
     Elsewhere {
         package: String,
         version: String,
@@ -225,27 +228,33 @@ enum Origin {
 }
 
 impl Origin {
-    fn find(package: &str) -> Option<Self> {
+    fn find_installed_or_in_apt(package: &str) -> Option<Self> {
         let archive = PathBuf::from(format!("/usr/src/{package}.tar.xz"));
         if archive.is_file() {
             let query = ["-W", "-f", "${Version}", package];
-            if let Some(version) = output_of("dpkg-query", &query).filter(|v| !v.is_empty()) {
+            if let Some(version) =
+                command_output_if_ok("dpkg-query", &query).filter(|v| !v.is_empty())
+            {
                 return Some(Self::Installed { version, archive });
             }
         }
-        let policy = output_of("apt-cache", &["policy", package])?;
-        let candidate = candidate_of(&policy)?;
+        let policy = command_output_if_ok("apt-cache", &["policy", package])?;
+        let candidate = candidate_version(&policy)?;
         Some(Self::Apt {
             package: package.to_owned(),
             version: candidate.to_owned(),
         })
     }
 
-    fn find_elsewhere(package: &str, pinned: &'static PinnedPackage, shelf: &Path) -> Result<Self> {
-        let apt = OtherSuite::new(pinned.suite, shelf)?;
-        let policy = output(apt.command("apt-cache").args(["policy", package]))?;
-        let version =
-            candidate_of(&policy).with_context(|| format!("{} has no {package}", pinned.suite))?;
+    fn find_in_other_suite(
+        package: &str,
+        pinned: &'static PinnedPackage,
+        shelf: &Path,
+    ) -> Result<Self> {
+        let apt = OtherSuite::download_package_lists(pinned.suite, shelf)?;
+        let policy = command_output(apt.apt_command("apt-cache").args(["policy", package]))?;
+        let version = candidate_version(&policy)
+            .with_context(|| format!("{} has no {package}", pinned.suite))?;
         Ok(Self::Elsewhere {
             package: package.to_owned(),
             version: version.to_owned(),
@@ -254,7 +263,7 @@ impl Origin {
         })
     }
 
-    fn version(&self) -> &str {
+    fn package_version(&self) -> &str {
         match self {
             Self::Installed { version, .. }
             | Self::Apt { version, .. }
@@ -262,34 +271,35 @@ impl Origin {
         }
     }
 
-    /// Unpacks the wanted files to `shelf/VERSION`, which appears only when it is complete.
-    fn unpack(&self, kernel: &str, shelf: &Path) -> Result<()> {
+    /// Unpacks the wanted kernel files to `shelf/VERSION`, which appears only when it is complete.
+    fn unpack_files(&self, kernel: &str, shelf: &Path) -> Result<()> {
         fs::create_dir_all(shelf).with_context(|| format!("cannot create {}", shelf.display()))?;
         let scratch = tempfile::tempdir_in(shelf)?;
         let archive = self.fetch_archive(scratch.path())?;
         let tree = scratch.path().join("tree");
         extract_files(kernel, &archive, &tree)?;
-        let place = shelf.join(self.version());
-        // An older wakepath took fewer files.
-        if place.is_dir() && !is_complete(&place, kernel) {
+        let place = shelf.join(self.package_version());
+        // An older wakepath took fewer files, so that the cached folder is incomplete.
+        if place.is_dir() && !has_required_files(&place, kernel) {
             fs::remove_dir_all(&place)
                 .with_context(|| format!("cannot remove {}", place.display()))?;
         }
         match fs::rename(&tree, &place) {
-            // Another process was faster.
-            Err(_) if is_complete(&place, kernel) => Ok(()),
+            // Another process has unpacked the same package meanwhile.
+            Err(_) if has_required_files(&place, kernel) => Ok(()),
             renamed => Ok(renamed?),
         }
     }
 
-    /// The archive of the sources, downloaded to a folder if not installed.
+    /// Path of the archive with the kernel's sources, downloaded to a folder if the package is not
+    /// installed.
     fn fetch_archive(&self, folder: &Path) -> Result<PathBuf> {
         match self {
             Self::Installed { archive, .. } => Ok(archive.clone()),
             Self::Apt { package, version } => {
                 eprintln!("downloading {package} {version} (once; about 150 MB)");
                 let mut apt = Command::new("apt-get");
-                download(&mut apt, package, version, None, folder)
+                download_and_extract_archive(&mut apt, package, version, None, folder)
             }
             Self::Elsewhere {
                 package,
@@ -308,8 +318,8 @@ impl Origin {
                         pinned.version
                     );
                 }
-                let mut apt = apt.command("apt-get");
-                download(&mut apt, package, version, sha256, folder)
+                let mut apt = apt.apt_command("apt-get");
+                download_and_extract_archive(&mut apt, package, version, sha256, folder)
             }
         }
     }
@@ -318,8 +328,8 @@ impl Origin {
 /// Extracts the wanted files of a kernel's archive to a new folder.
 fn extract_files(kernel: &str, archive: &Path, folder: &Path) -> Result<()> {
     fs::create_dir(folder)?;
-    let names = files(kernel).map(|file| format!("linux-source-{kernel}/{file}"));
-    // tar exits non-zero when an optional file is missing, so the result is judged by the files that are there.
+    let names = files_of_kernel(kernel).map(|file| format!("linux-source-{kernel}/{file}"));
+    // tar fails when an optional file is missing, so the files that are there decide.
     let tar = Command::new("tar")
         .arg("-xJf")
         .arg(archive)
@@ -330,7 +340,7 @@ fn extract_files(kernel: &str, archive: &Path, folder: &Path) -> Result<()> {
         .stderr(Stdio::null())
         .status()
         .context("cannot run tar")?;
-    for file in required_files(kernel) {
+    for file in required_files_of_kernel(kernel) {
         ensure!(
             folder.join(file).is_file(),
             "{} has no {file} (tar: {tar})",
@@ -340,41 +350,43 @@ fn extract_files(kernel: &str, archive: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A package of another suite, if the version that the comparison was made with is in the cache.
-fn find_unpacked(
+/// The pinned package of another suite, if the cache has its version complete.
+fn pinned_package_in_cache(
     pinned: Option<&'static PinnedPackage>,
     shelf: &Path,
 ) -> Option<&'static PinnedPackage> {
-    pinned.filter(|package| is_complete(&shelf.join(package.version), package.kernel))
+    pinned.filter(|package| has_required_files(&shelf.join(package.version), package.kernel))
 }
 
-/// Keeps other threads and processes away from a folder of the cache until the file is closed: whoever is first downloads.
-fn lock(shelf: &Path) -> Result<File> {
+/// Locks a folder of the cache against other threads and processes, waiting for them, until the
+/// file is closed: whoever is first downloads.
+fn lock_cache_folder(shelf: &Path) -> Result<File> {
     fs::create_dir_all(shelf)?;
     let file = File::create(shelf.join("lock"))?;
     flock(&file, FlockOperation::LockExclusive)?;
     Ok(file)
 }
 
-/// The files taken from the package of a kernel.
-fn files(kernel: &str) -> impl Iterator<Item = &'static str> {
+/// Files that are taken from a kernel's source package.
+fn files_of_kernel(kernel: &str) -> impl Iterator<Item = &'static str> {
     let also = ALSO
         .into_iter()
         .filter(move |(version, _)| *version == kernel);
     FILES.into_iter().chain(also.map(|(_, file)| file))
 }
 
-fn required_files(kernel: &str) -> impl Iterator<Item = &'static str> {
-    files(kernel).filter(|file| !OPTIONAL.contains(file))
+fn required_files_of_kernel(kernel: &str) -> impl Iterator<Item = &'static str> {
+    files_of_kernel(kernel).filter(|file| !OPTIONAL.contains(file))
 }
 
-/// Whether all necessary files are unpacked.
-fn is_complete(root: &Path, kernel: &str) -> bool {
-    required_files(kernel).all(|file| root.join(file).is_file())
+/// Whether all necessary kernel files are unpacked below `root`.
+fn has_required_files(root: &Path, kernel: &str) -> bool {
+    required_files_of_kernel(kernel).all(|file| root.join(file).is_file())
 }
 
-/// Downloads a source package without installing, and extracts the archive. A given SHA-256 must match.
-fn download(
+/// Downloads a source package without installing it, and extracts the archive of the sources. A
+/// given SHA-256 must match.
+fn download_and_extract_archive(
     apt: &mut Command,
     package: &str,
     version: &str,
@@ -398,7 +410,7 @@ fn download(
         .find(|path| path.extension().is_some_and(|e| e == "deb"))
         .ok_or_else(|| anyhow!("`apt-get download {package}` left no package behind"))?;
     if let Some(expected) = sha256 {
-        let sums = output(Command::new("sha256sum").arg(&deb))?;
+        let sums = command_output(Command::new("sha256sum").arg(&deb))?;
         ensure!(
             sums.split_whitespace().next() == Some(expected),
             "{package} {version} is not the package that the comparison was made with: its SHA-256 is {sums}, not \
@@ -430,20 +442,22 @@ fn download(
     Ok(into.join(member))
 }
 
-/// apt's view of another suite, in a temporary folder. The system's configuration and lists stay unchanged.
+/// apt's view of another Debian suite, in a temporary folder. The system's configuration and lists
+/// stay unchanged.
 struct OtherSuite {
     folder: tempfile::TempDir,
 }
 
 impl OtherSuite {
-    /// Gets the lists of a suite from the archive that this machine uses, signed as Debian's suites are.
-    fn new(suite: &str, shelf: &Path) -> Result<Self> {
+    /// Downloads the package lists of a suite from the archive that this machine uses, signed as
+    /// Debian's suites are.
+    fn download_package_lists(suite: &str, shelf: &Path) -> Result<Self> {
         const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
         ensure!(
             Path::new(KEYRING).is_file(),
             "no {KEYRING} (package debian-archive-keyring)"
         );
-        let archive = debian_archive().context("apt knows no archive of Debian's")?;
+        let archive = configured_debian_archive().context("apt knows no archive of Debian's")?;
         fs::create_dir_all(shelf).with_context(|| format!("cannot create {}", shelf.display()))?;
         let other = Self {
             folder: tempfile::tempdir_in(shelf)?,
@@ -455,12 +469,12 @@ impl OtherSuite {
             other.folder.path().join("sources.list"),
             format!("deb [signed-by={KEYRING}] {archive} {suite} main\n"),
         )?;
-        output(other.command("apt-get").args(["-q", "update"]))
+        command_output(other.apt_command("apt-get").args(["-q", "update"]))
             .with_context(|| format!("cannot get the package lists of {suite}"))?;
         Ok(other)
     }
 
-    fn command(&self, program: &str) -> Command {
+    fn apt_command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         for (key, name) in [
             ("Dir::State::lists", "lists"),
@@ -476,23 +490,23 @@ impl OtherSuite {
     }
 }
 
-/// Debian archive configured on this machine.
-fn debian_archive() -> Option<String> {
+/// Address of the Debian archive that apt is configured for on this machine.
+fn configured_debian_archive() -> Option<String> {
     let format = ["indextargets", "--format", "$(REPO_URI)", "Origin: Debian"];
-    let archives = output_of("apt-get", &format)?;
+    let archives = command_output_if_ok("apt-get", &format)?;
     let mut plain = archives.lines().filter(|uri| !uri.contains("security"));
     plain.next().map(str::to_owned)
 }
 
-/// What a command printed, trimmed; `None` when it is missing or failed.
-fn output_of(command: &str, args: &[&str]) -> Option<String> {
-    output(Command::new(command).args(args)).ok()
+/// Output of a command, trimmed; `None` when the command is missing or failed.
+fn command_output_if_ok(command: &str, args: &[&str]) -> Option<String> {
+    command_output(Command::new(command).args(args)).ok()
 }
 
-/// What a command printed, trimmed.
-fn output(command: &mut Command) -> Result<String> {
+/// Runs a command and returns its output, trimmed.
+fn command_output(command: &mut Command) -> Result<String> {
     let name = command.get_program().display().to_string();
-    // In another language apt-cache names the field differently.
+    // apt-cache names the field differently in another language.
     let output = command
         .env("LC_ALL", "C")
         .output()
@@ -505,8 +519,8 @@ fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// The candidate version in the output of `apt-cache policy`.
-fn candidate_of(policy: &str) -> Option<&str> {
+/// Candidate version in the output of `apt-cache policy`; `None` if there is none.
+fn candidate_version(policy: &str) -> Option<&str> {
     policy
         .lines()
         .find_map(|line| line.trim().strip_prefix("Candidate:"))
@@ -514,8 +528,8 @@ fn candidate_of(policy: &str) -> Option<&str> {
         .filter(|version| *version != "(none)")
 }
 
-/// The version that was put into the cache last.
-fn newest_cached(shelf: &Path) -> Option<String> {
+/// Version of a source package that was put into the cache last.
+fn newest_cached_version(shelf: &Path) -> Option<String> {
     fs::read_dir(shelf)
         .ok()?
         .filter_map(Result::ok)
@@ -524,17 +538,17 @@ fn newest_cached(shelf: &Path) -> Option<String> {
         .and_then(|entry| entry.file_name().into_string().ok())
 }
 
-/// `VERSION.PATCHLEVEL.SUBLEVEL` of the kernel's top Makefile.
-fn release_of(makefile: &str) -> Result<String> {
+/// Release of a kernel from its top Makefile: `VERSION.PATCHLEVEL.SUBLEVEL`.
+fn release_from_makefile(makefile: &str) -> Result<String> {
     let [version, patchlevel, sublevel] = [
-        makefile_value(makefile, "VERSION")?,
-        makefile_value(makefile, "PATCHLEVEL")?,
-        makefile_value(makefile, "SUBLEVEL")?,
+        value_in_makefile(makefile, "VERSION")?,
+        value_in_makefile(makefile, "PATCHLEVEL")?,
+        value_in_makefile(makefile, "SUBLEVEL")?,
     ];
     Ok(format!("{version}.{patchlevel}.{sublevel}"))
 }
 
-fn makefile_value<'a>(makefile: &'a str, name: &str) -> Result<&'a str> {
+fn value_in_makefile<'a>(makefile: &'a str, name: &str) -> Result<&'a str> {
     makefile
         .lines()
         .filter_map(|line| line.split_once('='))
@@ -550,15 +564,18 @@ mod tests {
     #[test]
     fn the_release_comes_from_the_makefile() {
         let makefile = "# x\nVERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 117\nEXTRAVERSION =\n";
-        assert_eq!(release_of(makefile).ok().as_deref(), Some("6.12.117"));
-        assert!(release_of("VERSION = 6\n").is_err());
+        assert_eq!(
+            release_from_makefile(makefile).ok().as_deref(),
+            Some("6.12.117")
+        );
+        assert!(release_from_makefile("VERSION = 6\n").is_err());
     }
 
     #[test]
     fn the_candidate_comes_from_apt() {
         let policy = "linux-source-6.1:\n  Installed: (none)\n  Candidate: 6.1.192-2\n";
-        assert_eq!(candidate_of(policy), Some("6.1.192-2"));
-        assert_eq!(candidate_of("x:\n  Candidate: (none)\n"), None);
-        assert_eq!(candidate_of(""), None);
+        assert_eq!(candidate_version(policy), Some("6.1.192-2"));
+        assert_eq!(candidate_version("x:\n  Candidate: (none)\n"), None);
+        assert_eq!(candidate_version(""), None);
     }
 }

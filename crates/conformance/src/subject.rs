@@ -1,29 +1,29 @@
-//! The pieces of the kernel that are compared.
+//! The pieces of kernel code that policies are compared with.
 
-/// Kernel code that a program runs.
+/// A piece of kernel code that a policy is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// The menu governor.
     Menu,
-    /// The timer-events-oriented governor.
+    /// Idle governor teo, the timer-events-oriented one.
     Teo,
     /// The ladder governor.
     Ladder,
     /// The haltpoll governor.
     Haltpoll,
-    /// How long the haltpoll governor lets the polling state spin.
+    /// Time for which the haltpoll governor lets the polling state spin.
     HaltpollLimit,
-    /// How long the polling state spins.
+    /// Time for which the polling state spins by the kernel's rule.
     PollLimit,
     /// schedutil's iowait boost.
     SchedutilBoost,
-    /// The dynamic boost of intel_pstate with HWP.
+    /// HWP dynamic boost of intel_pstate.
     HwpBoost,
-    /// The P-states and the iowait boost of intel_pstate without HWP.
+    /// P-states and iowait boost of intel_pstate without HWP.
     IntelPstate,
-    /// The requests of amd-pstate.
+    /// CPPC requests of amd-pstate.
     AmdPstate,
-    /// The table of NVMe autonomous power state transitions.
+    /// APST table that the kernel programs into an NVMe drive.
     Apst,
 }
 
@@ -46,14 +46,14 @@ impl Subject {
     /// The four governors.
     pub const GOVERNORS: [Self; 4] = [Self::Menu, Self::Teo, Self::Ladder, Self::Haltpoll];
 
-    /// Finds a governor by name.
-    pub fn named(name: &str) -> Option<Self> {
+    /// Finds a governor by its name; `None` for other subjects.
+    pub fn governor_by_name(name: &str) -> Option<Self> {
         Self::GOVERNORS
             .into_iter()
             .find(|subject| subject.name() == name)
     }
 
-    /// Its name in tables and messages.
+    /// Name of the subject in tables and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Menu => "menu",
@@ -70,8 +70,8 @@ impl Subject {
         }
     }
 
-    /// Kernel file with the code.
-    pub const fn file(self) -> &'static str {
+    /// Path of the kernel file that has the subject's code.
+    pub const fn kernel_file(self) -> &'static str {
         match self {
             Self::Menu => "drivers/cpuidle/governors/menu.c",
             Self::Teo => "drivers/cpuidle/governors/teo.c",
@@ -85,13 +85,13 @@ impl Subject {
         }
     }
 
-    /// Whether the tick plays a part in it.
-    pub const fn has_tick(self) -> bool {
+    /// Whether the subject's answers depend on the tick rate.
+    pub const fn depends_on_tick(self) -> bool {
         !matches!(self, Self::Apst | Self::AmdPstate)
     }
 
-    /// File of the program around the kernel's code, in a folder `c/`.
-    pub(crate) const fn driver(self) -> &'static str {
+    /// File name of the C program around the subject's code, in a folder `c/`.
+    pub(crate) const fn driver_file(self) -> &'static str {
         match self {
             Self::Menu | Self::Teo | Self::Ladder | Self::Haltpoll | Self::HaltpollLimit => {
                 "governor_main.c"
@@ -105,8 +105,8 @@ impl Subject {
         }
     }
 
-    /// What the driver program is to answer, if it can answer several things.
-    pub(crate) const fn arguments(self) -> &'static [&'static str] {
+    /// Arguments that tell the C program what to answer, if it can answer several things.
+    pub(crate) const fn driver_arguments(self) -> &'static [&'static str] {
         match self {
             Self::HaltpollLimit => &["--poll-limits"],
             _ => &[],

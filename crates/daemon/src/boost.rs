@@ -190,7 +190,7 @@ impl PolicyBoost {
         for event in events {
             if event.kind == BurstEvent::Io && self.cpus.contains(&event.cpu) {
                 self.busy.insert(event.cpu);
-                self.rule.update(Nanoseconds(event.time_ns), true);
+                self.rule.update_minimum(Nanoseconds(event.time_ns), true);
             }
         }
         for change in ended.iter().filter(|change| !change.give) {
@@ -198,12 +198,12 @@ impl PolicyBoost {
         }
         if !self.busy.is_empty() {
             self.due_ns = None;
-        } else if self.rule.minimum() > 0 && self.due_ns.is_none_or(|due| due <= now_ns) {
-            self.rule.update(Nanoseconds(now_ns), false);
-            let held = self.rule.minimum() > 0;
+        } else if self.rule.minimum_in_force() > 0 && self.due_ns.is_none_or(|due| due <= now_ns) {
+            self.rule.update_minimum(Nanoseconds(now_ns), false);
+            let held = self.rule.minimum_in_force() > 0;
             self.due_ns = held.then(|| now_ns + HOLD_NS + 1);
         }
-        let rung = self.rule.minimum();
+        let rung = self.rule.minimum_in_force();
         if rung == self.rung {
             return None;
         }

@@ -26,10 +26,10 @@ impl Leases {
     pub fn handle_events(&mut self, events: &[WatchEvent]) -> Vec<LeaseChange> {
         for event in events {
             let lease = self.cpus.entry(event.cpu).or_default();
-            lease.handle(event.kind, event.time_ns);
+            lease.handle_event(event.kind, event.time_ns);
         }
         let changes = self.cpus.iter_mut().filter_map(|(cpu, lease)| {
-            let give = lease.change()?;
+            let give = lease.take_change()?;
             Some(LeaseChange { cpu: *cpu, give })
         });
         changes.collect()
@@ -37,7 +37,7 @@ impl Leases {
 
     /// Number of CPUs that have a lease.
     pub fn count_given_leases(&self) -> usize {
-        self.cpus.values().filter(|lease| lease.is_given()).count()
+        self.cpus.values().filter(|lease| lease.has_lease()).count()
     }
 }
 
@@ -120,7 +120,7 @@ mod tests {
                 now += gap;
                 // Events of the program in the kernel, in the order of time.
                 let mut ended: Vec<(u64, usize)> = (0..3)
-                    .map(|other: usize| (rules[other].end().0, other))
+                    .map(|other: usize| (rules[other].end_without_further_io().0, other))
                     .filter(|(end, other)| {
                         given[*other] && (*end < now || *end == now && *other != cpu)
                     })
@@ -129,12 +129,12 @@ mod tests {
                 for (end, other) in ended {
                     hear(&mut given, event(other, BurstEvent::Quiet, end));
                 }
-                let held = rules[cpu].holds(Nanoseconds(now));
-                rules[cpu].io(Nanoseconds(now));
-                if !held && rules[cpu].holds(Nanoseconds(now)) {
+                let held = rules[cpu].holds_at(Nanoseconds(now));
+                rules[cpu].handle_io(Nanoseconds(now));
+                if !held && rules[cpu].holds_at(Nanoseconds(now)) {
                     hear(&mut given, event(cpu, BurstEvent::Io, now));
                 }
-                let holds = [0, 1, 2].map(|cpu: usize| rules[cpu].holds(Nanoseconds(now)));
+                let holds = [0, 1, 2].map(|cpu: usize| rules[cpu].holds_at(Nanoseconds(now)));
                 prop_assert_eq!(given, holds);
             }
         }

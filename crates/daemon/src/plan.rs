@@ -261,7 +261,7 @@ impl DaemonPlan {
 /// Starts the eBPF programs that tell bursts of I/O. A boost without leases uses the same bursts as leases would.
 fn start_programs(config: &Config, boost: bool, drives: Vec<Vec<u32>>) -> Result<Watch, LoadError> {
     let leases = config.policy.leases_by_daemon().cloned();
-    let psd = leases.unwrap_or_else(|| LeaseRule::Daemon.settings());
+    let psd = leases.unwrap_or_else(|| LeaseRule::Daemon.default_settings());
     Watch::start(WatchOptions {
         timeout: Duration::from_millis(psd.timeout_ms.into()),
         grant: psd.grant,

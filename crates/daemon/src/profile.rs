@@ -3,7 +3,7 @@
 use regex::Regex;
 use wakepath_hardware::drive::Drive;
 use wakepath_policies::apst::gaps::Gaps;
-use wakepath_policies::apst::{ApstTable, plan};
+use wakepath_policies::apst::{ApstTable, plan_apst_table};
 use wakepath_settings::daemon_config::{Config, DriveConfig, Timeouts};
 use wakepath_settings::{Hold, SettingsError, Targets, policy};
 use wakepath_system::apst::read_kernel_apst_settings;
@@ -236,7 +236,7 @@ impl DriveProfile {
     ) -> String {
         let settings = read_kernel_apst_settings(system.root(), &self.name, &self.drive);
         let supported = self.drive.apsta.unwrap_or(true);
-        let planned = plan(self.drive.npss, supported, &self.drive.states, &settings);
+        let planned = plan_apst_table(self.drive.npss, supported, &self.drive.states, &settings);
         let by_kernel = planned.is_ok_and(|plan| {
             let feature = ApstFeature {
                 enabled: plan.enabled,
@@ -299,7 +299,7 @@ impl DriveProfile {
 
     /// Fits the idle times of a table to the observed gaps, if enough gaps are known.
     fn fit_timeouts_to_gaps(&self, table: &mut ApstTable, gaps: &Gaps) {
-        if gaps.count() < ENOUGH_GAPS {
+        if gaps.total_count() < ENOUGH_GAPS {
             return;
         }
         let entries: Vec<_> = table
@@ -309,9 +309,9 @@ impl DriveProfile {
         for entry in entries {
             let target = self.drive.states.get(usize::from(entry.target));
             let latency = target.map_or(0, wakepath_hardware::drive::PowerState::total_latency_us);
-            if let Some(found) = gaps.best_timeout(latency) {
+            if let Some(found) = gaps.choose_best_timeout(latency) {
                 table.0[usize::from(entry.state)] =
-                    u64::from(entry.target) << 3 | found.timeout_ms() << 8;
+                    u64::from(entry.target) << 3 | found.rounded_up_ms() << 8;
             }
         }
     }

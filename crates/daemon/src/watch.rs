@@ -331,10 +331,10 @@ fn attach_completion_and_issue(
     (complete, issue): (&str, &str),
 ) -> Result<Vec<BtfTracePointLink>, ProgramError> {
     let mut links = Vec::new();
-    if grant.on_completion() {
+    if grant.grants_on_completion() {
         links.push(load_and_attach(ebpf, btf, complete, COMPLETE)?);
     }
-    if grant.on_issue() {
+    if grant.grants_on_issue() {
         links.push(load_and_attach(ebpf, btf, issue, ISSUE)?);
     }
     Ok(links)

@@ -3,7 +3,7 @@
 use wakepath_hardware::drive::Drive;
 use wakepath_hardware::drive::quirks::{PciId, QuirkKind, Quirks};
 use wakepath_policies::PolicySet;
-use wakepath_policies::apst::{ApstPlan, ApstSettings, ApstTable, plan};
+use wakepath_policies::apst::{ApstPlan, ApstSettings, ApstTable, plan_apst_table};
 use wakepath_system::apst::{read_kernel_apst_settings, read_quirk_place, read_quirks_in_force};
 use wakepath_system::nvme::{self, ApstFeature};
 
@@ -112,7 +112,7 @@ fn find_apst_fault(
     now: &ApstFeature,
 ) -> Option<Finding> {
     let settings = read_kernel_apst_settings(case.system.root(), name, drive);
-    let planned = plan(
+    let planned = plan_apst_table(
         drive.npss,
         drive.apsta.unwrap_or(true),
         &drive.states,
@@ -178,14 +178,14 @@ fn find_empty_table(
         quirks: settings.quirks,
         ..ApstSettings::default()
     };
-    let possible = plan(
+    let possible = plan_apst_table(
         drive.npss,
         drive.apsta.unwrap_or(true),
         &drive.states,
         &wanted,
     )
     .ok()?;
-    if possible.targets().next().is_some() {
+    if possible.chosen_states_with_timeouts_ms().next().is_some() {
         return Some(add_sleep_costs(
             case,
             drive,
@@ -320,7 +320,7 @@ fn find_slow_wake_up(
 
 /// Explains why the kernel's APST table is empty.
 fn explain_empty_table(planned: &ApstPlan, settings: &ApstSettings) -> String {
-    if planned.targets().next().is_some() {
+    if planned.chosen_states_with_timeouts_ms().next().is_some() {
         return "the kernel's parameters would give a table with states in it. Something has switched it off since: \
                 nvme-cli, a firmware update, or the start-up of the drive"
             .to_owned();
@@ -357,7 +357,7 @@ fn add_sleep_costs(
         return finding;
     };
     let never: Option<PolicySet> = "apst[max_latency_us=0]".parse().ok();
-    let Some(never) = never.map(|never| never.or(&case.model.now)) else {
+    let Some(never) = never.map(|never| never.completed_from(&case.model.now)) else {
         return finding;
     };
     let (_, asleep) = case.model.machine_and_set_after(&set);

@@ -13,12 +13,12 @@ pub(crate) fn find_missing_boost(case: &mut Case<'_>) -> Option<Finding> {
     if case.system.root().read_text_if_readable(path)? != "0" {
         return None;
     }
-    let now = case.model.now.get(Kind::Frequency)?.clone();
+    let now = case.model.now.policy_of_kind(Kind::Frequency)?.clone();
     // Under the governor performance there is nothing to raise.
     let FreqPolicy::IntelPstateHwp {
         dynamic_boost: false,
         ..
-    } = now.frequency().ok()?
+    } = now.as_frequency_policy().ok()?
     else {
         return None;
     };

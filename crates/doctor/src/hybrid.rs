@@ -207,7 +207,7 @@ fn set_like_biggest_kind(
             let first =
                 first_policy_of_kind(case, &kinds[0]).filter(|_| named.contains(&&**value))?;
             let model = case.model.with_clocks_of_policy(case.system, first).ok()?;
-            let frequency = model.now.get(PolicyKind::Frequency)?.clone();
+            let frequency = model.now.policy_of_kind(PolicyKind::Frequency)?.clone();
             return PolicySet::new([frequency]).ok();
         }
         set = format!("epp[value={value}]").parse().ok();

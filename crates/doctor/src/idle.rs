@@ -45,7 +45,7 @@ pub(crate) fn find_idle_limits(case: &mut Case<'_>) -> Vec<Finding> {
         "deep idle states are off for the whole machine, which costs power all the time",
     );
     finding.evidence = evidence;
-    let Ok(set) = PolicySet::named(lifted) else {
+    let Ok(set) = PolicySet::from_names(lifted) else {
         return vec![finding];
     };
     // States hidden at boot are unknown, and only disabled states can be simulated.
@@ -139,7 +139,7 @@ fn system_wide_request(machine: &Machine) -> Option<u64> {
 fn profile_with_request(states: &[Counted], us: u64) -> Option<&'static Profile> {
     let mut profiles = PROFILES.iter();
     profiles.find(|profile| {
-        let mut policies = profile.choices().flatten();
+        let mut policies = profile.alternatives_per_setting().flatten();
         policies.any(|policy| {
             latency_limit_of_policy(states, &policy) == Some(Nanoseconds::from_micros(us))
         })
@@ -148,13 +148,13 @@ fn profile_with_request(states: &[Counted], us: u64) -> Option<&'static Profile>
 
 /// The latency limit that a policy sets on a machine with these states.
 fn latency_limit_of_policy(states: &[Counted], policy: &PolicySpec) -> Option<Nanoseconds> {
-    let Policy::CpuLatency(latency) = policy.policy() else {
+    let Policy::CpuLatency(latency) = policy.typed_policy() else {
         return None;
     };
     let states = states.iter().map(|c| &c.sum.state);
     let limit = latency
         .limit
-        .on(states.map(|s| (s.name.as_str(), s.latency())));
+        .limit_for_states(states.map(|s| (s.name.as_str(), s.latency())));
     limit.ok().flatten()
 }
 
@@ -422,7 +422,7 @@ fn explain_gain_from_missing_teo(case: &Case<'_>) -> Option<String> {
 fn find_faster_governor(case: &Case<'_>) -> Option<PolicySet> {
     let offered = read_offered_governors(case)?;
     let now = simulate_read_latency_us(case, &PolicySet::default())?;
-    let running = case.model.now.get(Kind::Idle)?.mechanism().name;
+    let running = case.model.now.policy_of_kind(Kind::Idle)?.mechanism().name;
     let version = case.system.nearest_kernel_version();
     let (set, best) = offered
         .split_whitespace()

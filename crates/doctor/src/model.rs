@@ -81,7 +81,7 @@ impl Model {
         }
         // The machine's own notes already mention substitutes.
         let now = read_running_policies(system, &machine)
-            .or_else(|_| PolicySet::named(["menu", "schedutil"]))
+            .or_else(|_| PolicySet::from_names(["menu", "schedutil"]))
             .map_err(|e| MachineError::Invalid {
                 origin: machine.name.clone(),
                 key: "policy".to_owned(),
@@ -128,18 +128,20 @@ impl Model {
             adjusted.unwrap_or_else(|| policy.clone())
         });
         let set = PolicySet::new(policies).unwrap_or_else(|_| set.clone());
-        (machine, set.or(&self.now))
+        (machine, set.completed_from(&self.now))
     }
 
     /// The policy that results where a policy names the governor or driver in use: the one in use, with the given keys.
     fn policy_in_use_with_keys_of(&self, policy: &PolicySpec) -> Option<PolicySpec> {
-        let now = self.now.get(policy.kind())?;
+        let now = self.now.policy_of_kind(policy.kind())?;
         let by_key = matches!(policy.kind(), Kind::Idle | Kind::Frequency);
         if !by_key || now.mechanism() != policy.mechanism() {
             return None;
         }
-        let mut given = policy.given();
-        given.try_fold(now.clone(), |now, (key, value)| now.with(key, value).ok())
+        let mut given = policy.given_keys();
+        given.try_fold(now.clone(), |now, (key, value)| {
+            now.with_key(key, value).ok()
+        })
     }
 
     /// Enables states that a user disabled, on each core type. States missing on its CPUs, or disabled by the driver,
@@ -177,7 +179,7 @@ impl Model {
 
     /// The text of the present policy of a kind.
     pub(crate) fn policy_text_of_kind(&self, kind: Kind) -> String {
-        let policy = self.now.get(kind);
+        let policy = self.now.policy_of_kind(kind);
         policy.map(ToString::to_string).unwrap_or_default()
     }
 
@@ -209,9 +211,9 @@ impl Model {
     ) -> Result<Self, SpecError> {
         let frequency =
             running::read_frequency_policy(system, &self.machine, policy, &mut Vec::new())?
-                .on_kernel(system.nearest_kernel_version());
+                .with_kernel_if_bare(system.nearest_kernel_version());
         Ok(Self {
-            now: PolicySet::new([frequency])?.or(&self.now),
+            now: PolicySet::new([frequency])?.completed_from(&self.now),
             ..self.clone()
         })
     }
@@ -259,7 +261,7 @@ fn simulate_job(
 ) -> Result<PolicyResult, StudyError> {
     #[expect(clippy::expect_used, reason = "constants that the tests parse")]
     let file = fio::parse(job, "doctor").expect("a job of our own");
-    let plan = Plan::on_the_spot(
+    let plan = Plan::without_file(
         load,
         machine.clone(),
         file.into(),
@@ -317,8 +319,8 @@ pub(crate) fn difference_between(
 fn read_running_policies(system: &System, machine: &Machine) -> Result<PolicySet, SpecError> {
     let running = RunningPolicies::read(system, machine)?;
     // Without cpufreq the clocks stay where they are, as under the governor performance.
-    let set = running.set.or(&"performance".parse()?);
-    Ok(set.on_kernel(system.nearest_kernel_version()))
+    let set = running.set.completed_from(&"performance".parse()?);
+    Ok(set.with_kernel_for_bare_names(system.nearest_kernel_version()))
 }
 
 #[cfg(test)]

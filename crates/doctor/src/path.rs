@@ -21,7 +21,7 @@ pub(crate) fn find_wrong_polling_limit(case: &mut Case<'_>) -> Option<Finding> {
     let states = case.model.machine.declared_idle_states().ok()?;
     // Without a polling state the CPUs never poll.
     states.first().filter(|s| s.polling)?;
-    let limit = poll::limit(&states, case.model.machine.tick_rate(), None);
+    let limit = poll::polling_limit(&states, case.model.machine.tick_rate(), None);
     let (disk, gap_us) = counters::busiest_drive_mean_read_us(case.system)?;
     let limit_us = limit.0 as f64 / 1e3;
     if gap_us <= limit_us {
@@ -37,7 +37,7 @@ pub(crate) fn find_wrong_polling_limit(case: &mut Case<'_>) -> Option<Finding> {
     ));
     // What polling through a whole read would gain, as far as the kernel can be told to.
     let poll = format!("poll[request_us={}]", gap_us.ceil());
-    let policies = case.model.now.with(poll.parse().ok()?).ok()?;
+    let policies = case.model.now.with_policy(poll.parse().ok()?).ok()?;
     let what = format!("a limit of {:.0} us", gap_us.ceil());
     let simulated = case
         .model

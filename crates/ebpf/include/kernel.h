@@ -23,12 +23,20 @@ typedef _Bool bool;
 /* From the kernel's interface to user space, linux/bpf.h. */
 #define BPF_MAP_TYPE_HASH 1
 #define BPF_MAP_TYPE_ARRAY 2
+#define BPF_MAP_TYPE_PERF_EVENT_ARRAY 4
 #define BPF_MAP_TYPE_PERCPU_ARRAY 6
 #define BPF_MAP_TYPE_LRU_HASH 9
 #define BPF_MAP_TYPE_ARRAY_OF_MAPS 12
 #define BPF_MAP_TYPE_RINGBUF 27
 #define BPF_RB_NO_WAKEUP 1
 #define BPF_ANY 0
+#define BPF_F_CURRENT_CPU 0xffffffffULL
+
+struct bpf_perf_event_value {
+	__u64 counter;
+	__u64 enabled;
+	__u64 running;
+};
 
 /* What a program sees of it; the kernel keeps its own timer elsewhere. */
 struct bpf_timer {
@@ -74,9 +82,22 @@ struct thread_info {
 	__u32 cpu;
 };
 
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	__u64 nivcsw;
+	struct css_set *cgroups;
 	int pid;
 	char comm[16];
 	__u32 in_iowait : 1;

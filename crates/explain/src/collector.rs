@@ -3,18 +3,19 @@
 use std::collections::{BTreeMap, HashMap};
 
 use wakepath_trace::recording::{
-    Block, DataQuality, Event, EventKind, Interrupt, Metadata, QueueStep, TaskStep,
+    Block, ClockCycles, DataQuality, Event, EventKind, Interrupt, Metadata, QueueStep, TaskStep,
 };
 
-use crate::cpu::{Cpu, HANDLER_NS, MAX_PENDING, Pending, PendingRemote, Sender, resolve};
+use crate::clock::ClockMeter;
+use crate::cpu::{Cpu, HANDLER_NS, MAX_PENDING, Pending, PendingRemote, Sender, resolve_met_state};
 use crate::lateness::LatenessTotals;
 use crate::order::Sorter;
-use crate::period::{Period, find_late_exit};
+use crate::period::{Period, find_late_timer_exit};
 use crate::queueing::{Origin, Queues};
 use crate::requests::{
     Collected, Coverage, MAX_REQUESTS, MetState, Notification, Sibling, TracedRequest,
 };
-use crate::wakeups::{WakeUps, start_wake};
+use crate::wakeups::{WakeUps, start_way_to_task};
 
 /// Requests without a completion that are remembered; a truncated recording may have any number.
 const MAX_OUTSTANDING: usize = 1 << 20;
@@ -49,10 +50,11 @@ pub struct Collector {
     outstanding: HashMap<(u32, u64, bool), Issue>,
     queues: Queues,
     wake_ups: WakeUps,
-    /// The other CPUs of each CPU's core.
+    /// By CPU: the other CPUs of the same core (SMT siblings).
     siblings: HashMap<u32, Vec<u32>>,
     lateness: LatenessTotals,
-    /// Steps of tasks are recorded, so that plain wake-ups tell nothing more.
+    clocks: ClockMeter,
+    /// The recording has the steps of waiting tasks, so that plain wake-up events add nothing.
     tasks_known: bool,
     requests: Vec<TracedRequest>,
     coverage: Coverage,
@@ -76,43 +78,43 @@ impl Collector {
             tasks_known: metadata.recorded.tasks != DataQuality::Missing,
             ..Self::default()
         };
-        collector.learn_names(&metadata.tasks);
+        collector.learn_task_names(&metadata.tasks);
         collector
     }
 
-    /// Learns task names; kernel threads do I/O for others. Live, names come with events.
-    pub fn learn_names(&mut self, tasks: &BTreeMap<u32, String>) {
-        self.wake_ups.learn_names(tasks);
+    /// Learns names of tasks by thread number: kernel threads do I/O for others. Live, names come with events.
+    pub fn learn_task_names(&mut self, tasks: &BTreeMap<u32, String>) {
+        self.wake_ups.learn_kernel_threads(tasks);
     }
 
-    /// Takes the next event.
-    pub fn push(&mut self, event: &Event) {
-        self.sorter.push(event);
-        while let Some(settled) = self.sorter.pop_settled() {
-            self.follow(&settled);
+    /// Takes the next event of a recording; events of different CPUs may be some milliseconds out of order.
+    pub fn push_event(&mut self, event: &Event) {
+        self.sorter.hold_event(event);
+        while let Some(settled) = self.sorter.pop_settled_event() {
+            self.follow_event_in_order(&settled);
         }
     }
 
-    /// Ends the recording.
+    /// Ends the recording, and returns all requests that completed.
     pub fn finish(mut self) -> Collected {
-        while let Some(event) = self.sorter.pop() {
-            self.follow(&event);
+        while let Some(event) = self.sorter.pop_earliest_event() {
+            self.follow_event_in_order(&event);
         }
         for cpu in self.cpus.values_mut() {
             while let Some(pending) = cpu.pending.pop_front() {
-                resolve(&mut self.requests, &cpu.periods, pending, None);
+                resolve_met_state(&mut self.requests, &cpu.periods, pending, None);
             }
         }
         self.coverage.without_completion += self.outstanding.len() as u64;
         Collected {
             requests: self.requests,
             coverage: self.coverage,
-            timers: self.lateness.summarize(),
+            timers: self.lateness.mean_by_state(),
             hops: self.wake_ups.hops,
         }
     }
 
-    fn follow(&mut self, event: &Event) {
+    fn follow_event_in_order(&mut self, event: &Event) {
         let time = event.time.0;
         if event.cpu >= MAX_NUMBER {
             return;
@@ -124,10 +126,10 @@ impl Collector {
                     exit: time,
                     state: idle.state,
                 };
-                let late = find_late_exit(idle, period);
+                let late = find_late_timer_exit(idle, period);
                 self.cpus.entry(event.cpu).or_default().late = late;
-                self.wake_ups.enter_idle(event.cpu, period.entry);
-                self.end_idle(event.cpu, period);
+                self.wake_ups.note_idle_entry(event.cpu, period.entry);
+                self.end_idle_period(event.cpu, period);
             }
             EventKind::Idle(_) => {}
             EventKind::Queueing(step) => {
@@ -135,17 +137,24 @@ impl Collector {
                     task: Some(task), ..
                 } = step
                 {
-                    self.wake_ups.submit(event.cpu, *task);
+                    self.wake_ups.note_submission(event.cpu, *task);
                 }
-                self.queues.step(time, step);
+                self.queues.follow_step(time, step);
             }
-            EventKind::BlockIssue(block) => self.issue(time, block),
-            EventKind::BlockComplete(block) => self.complete(time, event.cpu, block),
-            EventKind::Interrupt(interrupt) => self.interrupt(time, event.cpu, *interrupt),
-            EventKind::Task { task, step } => self.step_task(time, event.cpu, *task, *step),
+            EventKind::BlockIssue(block) => self.begin_request(time, block),
+            EventKind::BlockComplete(block) => self.complete_request(time, event.cpu, block),
+            EventKind::Interrupt(interrupt) => self.note_interrupt(time, event.cpu, *interrupt),
+            EventKind::Task { task, step } => self.note_task_step(time, event.cpu, *task, *step),
             EventKind::Wake { target, .. } if *target >= MAX_NUMBER => {}
-            EventKind::Wake { target, .. } => self.wake(time, event.cpu, *target),
-            EventKind::Frequency(khz) => self.cpus.entry(event.cpu).or_default().khz = khz.0,
+            EventKind::Wake { target, .. } => self.note_wake_up(time, event.cpu, *target),
+            EventKind::Frequency(khz) => {
+                let cpu = self.cpus.entry(event.cpu).or_default();
+                // What was asked for counts only where nobody counts cycles.
+                if !cpu.clock_measured {
+                    cpu.khz = khz.0;
+                }
+            }
+            EventKind::Clock(clock) => self.measure_clock(event.cpu, clock),
             EventKind::Timer(_) => {
                 let cpu = self.cpus.entry(event.cpu).or_default();
                 if let Some(late) = cpu
@@ -153,18 +162,18 @@ impl Collector {
                     .take()
                     .filter(|late| time.saturating_sub(late.exit) <= HANDLER_NS)
                 {
-                    self.lateness.add(late.state, late.lateness);
+                    self.lateness.add_timer(late.state, late.lateness);
                 }
-                cpu.disturb(time);
+                cpu.note_disturbance(time);
                 cpu.last_request = None;
             }
-            EventKind::Lost { .. } => self.lose(event.cpu),
-            EventKind::Hotplug { .. } => self.forget(event.cpu),
+            EventKind::Lost { .. } => self.drop_state_after_lost_events(event.cpu),
+            EventKind::Hotplug { .. } => self.forget_cpu_but_frequency(event.cpu),
         }
     }
 
-    fn issue(&mut self, time: u64, block: &Block) {
-        let origin = self.queues.issue(time, block);
+    fn begin_request(&mut self, time: u64, block: &Block) {
+        let origin = self.queues.take_bios_of_request(time, block);
         let known = self.devices.contains_key(&block.device);
         let too_many_devices = !known && self.devices.len() >= MAX_NUMBER as usize;
         if self.outstanding.len() >= MAX_OUTSTANDING || too_many_devices {
@@ -191,10 +200,10 @@ impl Collector {
         }
     }
 
-    fn complete(&mut self, time: u64, on: u32, block: &Block) {
+    fn complete_request(&mut self, time: u64, on: u32, block: &Block) {
         let cpu = self.cpus.entry(on).or_default();
         cpu.last_request = None;
-        let (running, sender) = cpu.take_handler(time);
+        let (running, sender) = cpu.attribute_completion_to_handler(time);
         let key = (block.device, block.sector, block.write);
         let Some(issue) = self.outstanding.remove(&key) else {
             cpu.completed = cpu.completed.max(Some(time));
@@ -230,7 +239,7 @@ impl Collector {
                 sent: sender.sent,
                 runs,
             };
-            cpu.await_remote(pending, time, sender.notification)
+            cpu.begin_remote_completion(pending, time, sender.notification)
         });
         let (interrupted, handler) = match remote_sender {
             Some(sender) => (sender.cpu, sender.handler),
@@ -271,11 +280,11 @@ impl Collector {
             disturbed: handler.map_or(known.disturbed, |handler| handler.disturbed),
             previous: known.completed,
         };
-        self.await_period(interrupted, pending);
+        self.await_idle_period(interrupted, pending);
     }
 
-    /// Waits for the idle period of the interrupted CPU.
-    fn await_period(&mut self, on: u32, pending: Pending) {
+    /// Holds a completed request until the interrupted CPU's idle period is known, which recordings write when it ends.
+    fn await_idle_period(&mut self, on: u32, pending: Pending) {
         let cpu = self.cpus.entry(on).or_default();
         if let Some(request) = self.requests.get_mut(pending.request) {
             request.khz = cpu.khz;
@@ -288,7 +297,7 @@ impl Collector {
             let slept = other
                 .periods
                 .iter()
-                .find(|period| period.contains(pending.signal));
+                .find(|period| period.contains_time(pending.signal));
             let known = slept.map(|period| Sibling::Idle(period.state));
             if known.is_none() && other.sibling_requests.len() < MAX_PENDING {
                 other
@@ -296,7 +305,7 @@ impl Collector {
                     .push((pending.request, pending.signal));
             }
             if let Some(request) = self.requests.get_mut(pending.request) {
-                request.see_sibling(known.unwrap_or(Sibling::Unknown));
+                request.merge_sibling_state(known.unwrap_or(Sibling::Unknown));
             }
         }
         let cpu = self.cpus.entry(on).or_default();
@@ -304,40 +313,60 @@ impl Collector {
         if cpu
             .periods
             .iter()
-            .any(|period| period.contains(pending.signal))
+            .any(|period| period.contains_time(pending.signal))
         {
-            resolve(&mut self.requests, &cpu.periods, pending, None);
+            resolve_met_state(&mut self.requests, &cpu.periods, pending, None);
             return;
         }
         cpu.pending.push_back(pending);
         if cpu.pending.len() > MAX_PENDING
             && let Some(oldest) = cpu.pending.pop_front()
         {
-            resolve(&mut self.requests, &cpu.periods, oldest, None);
+            resolve_met_state(&mut self.requests, &cpu.periods, oldest, None);
         }
     }
 
-    fn interrupt(&mut self, time: u64, on: u32, interrupt: Interrupt) {
+    fn note_interrupt(&mut self, time: u64, on: u32, interrupt: Interrupt) {
         let cpu = self.cpus.entry(on).or_default();
         match interrupt {
-            Interrupt::Device { irq } => cpu.enter_handler(time, Some(irq)),
-            Interrupt::CallFunction => cpu.enter_handler(time, None),
-            Interrupt::Reschedule => cpu.disturb(time),
+            Interrupt::Device { irq } => cpu.enter_interrupt_handler(time, Some(irq)),
+            Interrupt::CallFunction => cpu.enter_interrupt_handler(time, None),
+            Interrupt::Reschedule => cpu.note_disturbance(time),
             // A softirq follows the handler that raised this softirq.
             Interrupt::BlockSoftirq => {
                 if let Some(handler) = &mut cpu.handler
-                    && handler.may_run(time)
+                    && handler.may_still_run_at(time)
                 {
                     handler.active = time;
                 }
             }
-            Interrupt::Sent { target } => self.notify(time, on, target, Notification::Ipi),
-            Interrupt::Stored { target } => self.notify(time, on, target, Notification::Store),
+            Interrupt::Sent { target } => {
+                self.note_notification(time, on, target, Notification::Ipi);
+            }
+            Interrupt::Stored { target } => {
+                self.note_notification(time, on, target, Notification::Store);
+            }
+        }
+    }
+
+    /// Takes the clock at which a CPU ran until it completed its last request.
+    fn measure_clock(&mut self, on: u32, clock: &ClockCycles) {
+        let cpu = self.cpus.entry(on).or_default();
+        let Some(khz) = self.clocks.measure_khz(clock) else {
+            return;
+        };
+        cpu.clock_measured = true;
+        cpu.khz = khz;
+        if let Some((request, _)) = cpu.last_request
+            && let Some(request) = self.requests.get_mut(request)
+            && request.cpu == on
+        {
+            request.khz = khz;
         }
     }
 
     /// A CPU tells another one that there is something to do.
-    fn notify(&mut self, time: u64, from: u32, target: u32, notification: Notification) {
+    fn note_notification(&mut self, time: u64, from: u32, target: u32, notification: Notification) {
         if target >= MAX_NUMBER || target == from {
             return;
         }
@@ -346,7 +375,7 @@ impl Collector {
             cpu: from,
             sent: time,
             notification,
-            handler: handler.filter(|handler| handler.serves_device(time)),
+            handler: handler.filter(|handler| handler.may_serve_device_at(time)),
         };
         let notified = self.cpus.entry(target).or_default();
         notified.notified = Some(sender);
@@ -355,33 +384,33 @@ impl Collector {
         }
     }
 
-    fn step_task(&mut self, time: u64, on: u32, task: u32, step: TaskStep) {
+    fn note_task_step(&mut self, time: u64, on: u32, task: u32, step: TaskStep) {
         match step {
             TaskStep::Waking => {
                 let last_request = self.cpus.entry(on).or_default().last_request.take();
                 self.wake_ups
-                    .begin(time, on, task, last_request, &mut self.requests);
+                    .begin_wake_up(time, on, task, last_request, &mut self.requests);
             }
             TaskStep::Woken { .. } => {}
             TaskStep::Running => {
                 let cpu = self.cpus.entry(on).or_default();
                 self.wake_ups
-                    .run_task(time, on, task, cpu, &mut self.requests);
+                    .note_running_task(time, on, task, cpu, &mut self.requests);
             }
         }
     }
 
-    /// A wake-up of any task.
-    fn wake(&mut self, time: u64, on: u32, target: u32) {
+    /// Notes that a CPU woke some task: the wake-up may be the way to the task of the CPU's last completed request.
+    fn note_wake_up(&mut self, time: u64, on: u32, target: u32) {
         let waker = self.cpus.entry(on).or_default();
         let last_request = if self.tasks_known {
             None
         } else {
             waker.last_request.take()
         };
-        waker.disturb(time);
+        waker.note_disturbance(time);
         let woken = self.cpus.entry(target).or_default();
-        woken.disturb(time);
+        woken.note_disturbance(time);
         let Some((request, completed)) = last_request else {
             return;
         };
@@ -389,30 +418,30 @@ impl Collector {
         let Some(hand_over) = hand_over.filter(|time| *time <= HANDLER_NS) else {
             return;
         };
-        start_wake(&mut self.requests, request, None, hand_over);
+        start_way_to_task(&mut self.requests, request, None, hand_over);
         if woken.woken.len() < MAX_PENDING {
             woken.woken.push((request, time));
         }
     }
 
-    fn end_idle(&mut self, on: u32, period: Period) {
+    fn end_idle_period(&mut self, on: u32, period: Period) {
         let cpu = self.cpus.entry(on).or_default();
         for (request, wake) in cpu.woken.drain(..) {
             let wake_up = self.requests.get_mut(request).and_then(|r| r.wake.as_mut());
-            if let Some(wake_up) = wake_up.filter(|_| period.contains(wake)) {
+            if let Some(wake_up) = wake_up.filter(|_| period.contains_time(wake)) {
                 wake_up.exit = period.exit - wake;
             }
         }
         for (request, signal) in cpu.sibling_requests.drain(..) {
             if let Some(request) = self.requests.get_mut(request) {
                 let idle = period
-                    .contains(signal)
+                    .contains_time(signal)
                     .then_some(Sibling::Idle(period.state));
-                request.see_sibling(idle.unwrap_or(Sibling::Running));
+                request.merge_sibling_state(idle.unwrap_or(Sibling::Running));
             }
         }
         for pending in cpu.remotes.drain(..) {
-            if period.contains(pending.sent)
+            if period.contains_time(pending.sent)
                 && let Some(request) = self.requests.get_mut(pending.request)
                 && let Some(remote) = &mut request.remote
             {
@@ -422,28 +451,29 @@ impl Collector {
             }
         }
         while let Some(pending) = cpu.pending.pop_front() {
-            let around = period.contains(pending.signal).then_some(period);
-            resolve(&mut self.requests, &cpu.periods, pending, around);
+            let around = period.contains_time(pending.signal).then_some(period);
+            resolve_met_state(&mut self.requests, &cpu.periods, pending, around);
         }
-        cpu.remember_period(period);
+        cpu.remember_idle_period(period);
     }
 
     /// Events of a CPU are missing: any request may have completed meanwhile.
-    fn lose(&mut self, cpu: u32) {
+    fn drop_state_after_lost_events(&mut self, cpu: u32) {
         self.coverage.gaps += 1;
         self.coverage.without_completion += self.outstanding.len() as u64;
         self.outstanding.clear();
         self.devices.clear();
-        self.queues.clear();
-        self.wake_ups.clear();
-        self.forget(cpu);
+        self.queues.forget_all_bios();
+        self.wake_ups.forget_tasks();
+        self.forget_cpu_but_frequency(cpu);
     }
 
     /// Forgets a CPU's past, which says nothing about the present.
-    fn forget(&mut self, cpu: u32) {
-        let khz = self.cpus.get(&cpu).map_or(0, |cpu| cpu.khz);
+    fn forget_cpu_but_frequency(&mut self, cpu: u32) {
+        let known = self.cpus.get(&cpu);
         let fresh = Cpu {
-            khz,
+            khz: known.map_or(0, |cpu| cpu.khz),
+            clock_measured: known.is_some_and(|cpu| cpu.clock_measured),
             ..Cpu::default()
         };
         self.cpus.insert(cpu, fresh);

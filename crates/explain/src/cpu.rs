@@ -19,10 +19,10 @@ const NOTIFICATION_NS: u64 = 10_000_000;
 #[derive(Clone, Copy)]
 pub(crate) struct Handler {
     pub(crate) began: u64,
-    /// Last completion, or else the beginning.
+    /// When the handler completed its last request, or else when it began.
     pub(crate) active: u64,
     pub(crate) irq: Option<u32>,
-    /// The CPU's last disturbance before.
+    /// Last event before the handler that may have woken the CPU: a timer, a wake-up, another interrupt.
     pub(crate) disturbed: Option<u64>,
 }
 
@@ -32,11 +32,11 @@ pub(crate) struct Sender {
     pub(crate) cpu: u32,
     pub(crate) sent: u64,
     pub(crate) notification: Notification,
-    /// The device's handler on the sending CPU.
+    /// The device's handler that ran on the sending CPU, if any.
     pub(crate) handler: Option<Handler>,
 }
 
-/// A completion before the interrupted CPU's idle period is known.
+/// A completed request whose interrupted CPU has an idle period that is not known yet.
 #[derive(Clone, Copy)]
 pub(crate) struct Pending {
     pub(crate) request: usize,
@@ -45,9 +45,9 @@ pub(crate) struct Pending {
     pub(crate) signal: u64,
     /// When the interrupted CPU was done: at completion, or when it told another CPU.
     pub(crate) handled: u64,
-    /// The CPU's last event of another kind, or a wake-up from elsewhere.
+    /// The interrupted CPU's last event that may have woken it instead of the drive: a timer, a wake-up, another interrupt.
     pub(crate) disturbed: Option<u64>,
-    /// The CPU's completion before.
+    /// When the interrupted CPU completed the request before.
     pub(crate) previous: Option<u64>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Pending {
 pub(crate) struct PendingRemote {
     pub(crate) request: usize,
     pub(crate) sent: u64,
-    /// First event on the running CPU.
+    /// When the completing CPU is first seen to run.
     pub(crate) runs: u64,
 }
 
@@ -65,13 +65,13 @@ pub(crate) struct Cpu {
     pub(crate) periods: VecDeque<Period>,
     pub(crate) pending: VecDeque<Pending>,
     pub(crate) remotes: Vec<PendingRemote>,
-    /// A sibling CPU's requests with interrupt times.
+    /// Requests with interrupt times whose SMT sibling is this CPU, until its idle period is known.
     pub(crate) sibling_requests: Vec<(usize, u64)>,
     /// The last idle period, if ended after a timer was due; until a timer expires.
     pub(crate) late: Option<LateExit>,
     /// Requests with wake-up times, for wake-ups to this CPU; only where no event shows running tasks.
     pub(crate) woken: Vec<(usize, u64)>,
-    /// The last completion, until the next wake-up.
+    /// The request that this CPU completed last, with the time, until its next wake-up of a task.
     pub(crate) last_request: Option<(usize, u64)>,
     pub(crate) disturbed: Option<u64>,
     pub(crate) completed: Option<u64>,
@@ -83,36 +83,40 @@ pub(crate) struct Cpu {
     pub(crate) notified: Option<Sender>,
     /// The last notification from a device's handler, until this CPU answers.
     pub(crate) completion_sender: Option<Sender>,
+    /// The last known clock; 0 if none is known.
     pub(crate) khz: u32,
+    /// The clock comes from cycles of this CPU, not from requested frequencies.
+    pub(crate) clock_measured: bool,
 }
 
 impl Pending {
-    /// Whether an idle period ended after the issue, and began before the interrupt.
-    fn is_after_issue(&self, period: &Period) -> bool {
-        period.exit > self.issued && (period.exit <= self.signal || period.contains(self.signal))
+    /// Whether an idle period of the interrupted CPU lies between the request's issue and its interrupt.
+    fn overlaps_idle_period(&self, period: &Period) -> bool {
+        period.exit > self.issued
+            && (period.exit <= self.signal || period.contains_time(self.signal))
     }
 }
 
 impl Handler {
     /// The handler may still run at this time, or the softirq raised there.
-    pub(crate) fn may_run(&self, time: u64) -> bool {
+    pub(crate) fn may_still_run_at(&self, time: u64) -> bool {
         time.saturating_sub(self.active) <= HANDLER_NS
     }
 
-    /// A device's handler runs at this time.
-    pub(crate) fn serves_device(&self, time: u64) -> bool {
-        self.irq.is_some() && self.may_run(time)
+    /// A device's handler, not one of an IPI, may still run at this time.
+    pub(crate) fn may_serve_device_at(&self, time: u64) -> bool {
+        self.irq.is_some() && self.may_still_run_at(time)
     }
 }
 
 impl Cpu {
-    /// Something else than the drive's interrupt wakes the CPU.
-    pub(crate) fn disturb(&mut self, time: u64) {
+    /// Notes that something else than the drive's interrupt may have woken the CPU.
+    pub(crate) fn note_disturbance(&mut self, time: u64) {
         self.disturbed = self.disturbed.max(Some(time));
     }
 
-    /// Keeps the last idle periods.
-    pub(crate) fn remember_period(&mut self, period: Period) {
+    /// Keeps an idle period, and drops the oldest of more than 64.
+    pub(crate) fn remember_idle_period(&mut self, period: Period) {
         if self.periods.len() >= PERIODS {
             self.periods.pop_front();
         }
@@ -120,7 +124,7 @@ impl Cpu {
     }
 
     /// A handler begins that may complete requests.
-    pub(crate) fn enter_handler(&mut self, time: u64, irq: Option<u32>) {
+    pub(crate) fn enter_interrupt_handler(&mut self, time: u64, irq: Option<u32>) {
         let asked = match irq {
             Some(_) => None,
             None => self.completion_sender.take(),
@@ -128,18 +132,22 @@ impl Cpu {
         let sender = asked.filter(|sender| time.saturating_sub(sender.sent) <= NOTIFICATION_NS);
         let device_runs = self
             .handler
-            .is_some_and(|handler| handler.serves_device(time));
+            .is_some_and(|handler| handler.may_serve_device_at(time));
         // An IPI for something else may interrupt the softirq of a device.
         if irq.is_some() || sender.is_some() || !device_runs {
-            self.handler = Some(self.begin_handler(time, irq));
+            self.handler = Some(self.new_handler(time, irq));
             self.sender = sender;
         }
         // To other requests, this handler is a disturbance.
-        self.disturb(time);
+        self.note_disturbance(time);
     }
 
-    /// The handler that completes a request now, and the CPU that asked for it.
-    pub(crate) fn take_handler(&mut self, time: u64) -> (Option<Handler>, Option<Sender>) {
+    /// Finds the handler that completes a request at this time, and the CPU that asked for it; the handler counts as
+    /// active from now.
+    pub(crate) fn attribute_completion_to_handler(
+        &mut self,
+        time: u64,
+    ) -> (Option<Handler>, Option<Sender>) {
         let stored = self.completion_sender.filter(|sender| {
             sender.notification == Notification::Store
                 && time.saturating_sub(sender.sent) <= NOTIFICATION_NS
@@ -148,12 +156,12 @@ impl Cpu {
                     .is_none_or(|handler| handler.began < sender.sent)
         });
         if stored.is_some() {
-            return (Some(self.begin_handler(time, None)), stored);
+            return (Some(self.new_handler(time, None)), stored);
         }
         let running = self
             .handler
             .as_mut()
-            .filter(|handler| handler.may_run(time));
+            .filter(|handler| handler.may_still_run_at(time));
         let Some(handler) = running else {
             return (None, None);
         };
@@ -161,7 +169,7 @@ impl Cpu {
         (Some(*handler), self.sender)
     }
 
-    fn begin_handler(&self, began: u64, irq: Option<u32>) -> Handler {
+    fn new_handler(&self, began: u64, irq: Option<u32>) -> Handler {
         Handler {
             began,
             active: began,
@@ -170,8 +178,8 @@ impl Cpu {
         }
     }
 
-    /// Begins to cut the time of a completion that another CPU asked for.
-    pub(crate) fn await_remote(
+    /// Begins to divide the time of a completion that another CPU asked for into idle exit and handling.
+    pub(crate) fn begin_remote_completion(
         &mut self,
         pending: PendingRemote,
         completed: u64,
@@ -180,7 +188,7 @@ impl Cpu {
         let known = self
             .periods
             .iter()
-            .rfind(|period| period.contains(pending.sent));
+            .rfind(|period| period.contains_time(pending.sent));
         let exit = known.map_or(0, |period| period.exit.min(pending.runs) - pending.sent);
         if known.is_none() && self.remotes.len() < MAX_PENDING {
             self.remotes.push(pending);
@@ -194,7 +202,7 @@ impl Cpu {
 }
 
 /// Finds the state met by a request, once the idle period around the interrupt is known or known to be missing.
-pub(crate) fn resolve(
+pub(crate) fn resolve_met_state(
     requests: &mut [TracedRequest],
     periods: &VecDeque<Period>,
     pending: Pending,
@@ -211,7 +219,7 @@ pub(crate) fn resolve(
     }
     let mut since_issue = periods
         .iter()
-        .filter(|period| pending.is_after_issue(period));
+        .filter(|period| pending.overlaps_idle_period(period));
     let mut seen = since_issue.clone().chain(&around);
     request.first = seen.next().map(|period| period.state);
     request.periods = u32::from(request.first.is_some()) + seen.count() as u32;

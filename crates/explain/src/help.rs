@@ -11,7 +11,7 @@ pub const LEASE_NS: u64 = 3_000_000;
 /// Gains below this share of the mean latency are not worth a sentence.
 const LEAST_GAIN: f64 = 0.01;
 
-/// A change that may help.
+/// A change to the machine that may shorten requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Remedy {
@@ -32,31 +32,40 @@ pub enum Remedy {
 pub struct Help {
     /// The change.
     pub remedy: Remedy,
-    /// Lower end of the 95 % interval; 0 where only an upper limit is known.
+    /// Time saved: lower end of the 95 % interval; 0 where only an upper limit is known.
     pub low_ns: f64,
-    /// Upper end, or limit.
+    /// Time saved: upper end of the 95 % interval, or the upper limit.
     pub high_ns: f64,
 }
 
 /// Remedies for requests from one kind with mean latency `latency_ns`, in the order of [`Remedy`].
-pub(crate) fn find_help(
+pub(crate) fn find_helpful_remedies(
     requests: &[&TracedRequest],
     split: &Split,
     latency_ns: f64,
     metadata: &Metadata,
 ) -> Vec<Help> {
     let count = requests.len().max(1) as f64;
-    let slow: f64 = requests.iter().map(|r| clock_loss(r, metadata)).sum();
+    let slow: f64 = requests
+        .iter()
+        .map(|r| time_lost_below_highest_clock(r, metadata))
+        .sum();
     let all = [
-        (Remedy::ShallowStates, save_exits(requests, split, |_| true)),
-        (Remedy::Leases, save_exits(requests, split, is_in_lease)),
+        (
+            Remedy::ShallowStates,
+            mean_exit_cost_saved(requests, split, |_| true),
+        ),
+        (
+            Remedy::Leases,
+            mean_exit_cost_saved(requests, split, is_in_lease),
+        ),
         (
             Remedy::CompleteWhereInterrupted,
-            [0.0, mean(requests, TracedRequest::remote_ns)],
+            [0.0, mean_ns(requests, TracedRequest::remote_completion_ns)],
         ),
         (
             Remedy::TasksWhereCompleted,
-            [0.0, mean(requests, exit_elsewhere)],
+            [0.0, mean_ns(requests, task_exit_if_completed_elsewhere)],
         ),
         (Remedy::HighestFrequency, [0.0, slow / count]),
     ];
@@ -70,8 +79,8 @@ pub(crate) fn find_help(
         .collect()
 }
 
-/// Mean exit cost over all requests, counted for some of the requests only, as an interval in ns.
-fn save_exits(
+/// Mean exit cost that requests with `is_saved` would not pay, over all requests, as a 95 % interval in ns.
+fn mean_exit_cost_saved(
     requests: &[&TracedRequest],
     split: &Split,
     is_saved: fn(&TracedRequest) -> bool,
@@ -79,18 +88,18 @@ fn save_exits(
     let count = requests.len().max(1) as f64;
     let saved = requests.iter().filter(|request| is_saved(request));
     saved.fold([0.0, 0.0], |sum, request| {
-        let [low, high] = sure_cost(split, request);
+        let [low, high] = sure_cost_interval(split, request);
         [sum[0] + low / count, sum[1] + high / count]
     })
 }
 
-fn mean(requests: &[&TracedRequest], time: fn(&TracedRequest) -> u64) -> f64 {
+fn mean_ns(requests: &[&TracedRequest], time: fn(&TracedRequest) -> u64) -> f64 {
     let sum: u128 = requests.iter().map(|r| u128::from(time(r))).sum();
     sum as f64 / requests.len().max(1) as f64
 }
 
-/// The state's cost above the reference as an interval; 0 unless the cost is sure.
-fn sure_cost(split: &Split, request: &TracedRequest) -> [f64; 2] {
+/// Exit cost of the state that a request met, above the reference's, as an interval in ns; 0 unless surely positive.
+fn sure_cost_interval(split: &Split, request: &TracedRequest) -> [f64; 2] {
     let MetState::State(met) = request.met else {
         return [0.0; 2];
     };
@@ -100,13 +109,13 @@ fn sure_cost(split: &Split, request: &TracedRequest) -> [f64; 2] {
         .map_or([0.0; 2], |cost| [cost.low_ns, cost.high_ns])
 }
 
-/// A completion before would have given the interrupted CPU a lease that lasted until the issue.
+/// Whether a lease from the interrupted CPU's last completion would have lasted until this request's issue.
 fn is_in_lease(request: &TracedRequest) -> bool {
     request.cpu_gap.is_some_and(|gap| gap <= LEASE_NS)
 }
 
 /// The idle exit of the task's CPU, if another CPU completed the request.
-fn exit_elsewhere(request: &TracedRequest) -> u64 {
+fn task_exit_if_completed_elsewhere(request: &TracedRequest) -> u64 {
     let wake = request
         .wake
         .filter(|wake| matches!(wake.notification, Notification::Ipi | Notification::Store));
@@ -114,7 +123,7 @@ fn exit_elsewhere(request: &TracedRequest) -> u64 {
 }
 
 /// Upper limit for the interrupted CPU's time lost below the highest frequency; 0 for an unknown frequency.
-fn clock_loss(request: &TracedRequest, metadata: &Metadata) -> f64 {
+fn time_lost_below_highest_clock(request: &TracedRequest, metadata: &Metadata) -> f64 {
     let domains = metadata.frequency_domains.iter();
     let mut own = domains.filter(|domain| domain.cpus.contains(&request.cpu));
     let highest = own.next().and_then(|domain| domain.khz.iter().max());

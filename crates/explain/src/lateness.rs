@@ -6,28 +6,28 @@ use serde::Serialize;
 /// the deadline. Timer slack and the time to the handler are in it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TimerLateness {
-    /// Index of the state.
+    /// Index of the idle state that the timers ended.
     pub state: u8,
-    /// How many timers.
+    /// Number of timers that ended an idle period of this state.
     pub timers: u64,
-    /// Their mean, from the deadline to the end of the idle period, in ns.
+    /// Mean lateness: from a timer's deadline to the end of the idle period, in ns.
     pub mean_ns: f64,
 }
 
-/// Sums by state.
+/// Number and summed lateness in ns of timers, by idle state.
 #[derive(Default)]
 pub(crate) struct LatenessTotals {
     states: std::collections::BTreeMap<u8, (u64, u128)>,
 }
 
 impl LatenessTotals {
-    pub(crate) fn add(&mut self, state: u8, lateness: u64) {
+    pub(crate) fn add_timer(&mut self, state: u8, lateness: u64) {
         let (timers, sum) = self.states.entry(state).or_default();
         *timers += 1;
         *sum += u128::from(lateness);
     }
 
-    pub(crate) fn summarize(&self) -> Vec<TimerLateness> {
+    pub(crate) fn mean_by_state(&self) -> Vec<TimerLateness> {
         let states = self
             .states
             .iter()

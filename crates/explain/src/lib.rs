@@ -2,9 +2,10 @@
 //!
 //! [`Collector`] follows each request through the events of a recording, from its bio to the task that waited for it, and
 //! cuts its time into measured parts. The exit from an idle state hides before the first event of the interrupted CPU.
-//! [`split`] estimates its cost from requests that are alike but for the state. [`explain`] does both for each kind of
-//! request.
+//! [`split_drive_from_exits`] estimates its cost from requests that are alike but for the state. [`explain_requests`] does both
+//! for each kind of request.
 
+mod clock;
 mod collector;
 mod cpu;
 mod help;
@@ -15,6 +16,7 @@ mod probes;
 mod queueing;
 mod report;
 mod requests;
+mod residency;
 mod split;
 mod traced;
 mod wakeups;
@@ -25,12 +27,14 @@ pub use lateness::TimerLateness;
 pub use probes::ProbeCost;
 pub use queueing::QueuedParts;
 pub use report::{
-    Explanation, HopParts, InterruptParts, KindGroup, MeanParts, ProcessParts, ReplayedHelp,
-    RequestKind, WaitParts, explain, explain_kinds, summarize,
+    ClockRange, Explanation, HopParts, InterruptParts, KindGroup, MeanParts, ReplayedHelp,
+    RequestKind, Submitter, SubmitterParts, WaitParts, assemble_explanation, explain_request_kinds,
+    explain_requests,
 };
 pub use requests::{
     Collected, Coverage, Hop, MAX_REQUESTS, MetState, Notification, RemoteCompletion, Sibling,
     TaskWake, TracedRequest,
 };
-pub use split::{ExitCost, ExitEstimate, Split, Unseparated, split};
+pub use residency::{ReachedShare, RequestedShare, ResidencyShares};
+pub use split::{ExitCost, ExitEstimate, Split, Unseparated, split_drive_from_exits};
 pub use traced::{LatencyRange, MeanTimes, MetClass, RequestTimes, TracedLatencies};

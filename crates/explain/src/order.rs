@@ -7,7 +7,7 @@ use wakepath_trace::recording::Event;
 
 /// How late an event of another CPU may come, in ns: recordings write an idle period once its governor was told.
 const LATEST_NS: u64 = 5_000_000;
-/// Events that are held back at most.
+/// Most events that are held back to be sorted.
 const MAX_HELD: usize = 1 << 16;
 
 /// An event with its place in the recording, which decides between equal times.
@@ -38,8 +38,8 @@ pub(crate) struct Sorter {
 }
 
 impl Sorter {
-    /// Takes the next event of the recording.
-    pub(crate) fn push(&mut self, event: &Event) {
+    /// Takes the next event of the recording, to be handed out in the order of time.
+    pub(crate) fn hold_event(&mut self, event: &Event) {
         self.latest = self.latest.max(event.time.0);
         let place = self.pushed;
         self.pushed += 1;
@@ -47,15 +47,15 @@ impl Sorter {
         self.held.push(Reverse(QueuedEvent { place, event }));
     }
 
-    /// The next event that no other can precede any more.
-    pub(crate) fn pop_settled(&mut self) -> Option<Event> {
+    /// Removes and returns the earliest event if no later arrival can precede it; `None` if one still could.
+    pub(crate) fn pop_settled_event(&mut self) -> Option<Event> {
         let Reverse(first) = self.held.peek()?;
         let settled = first.event.time.0.saturating_add(LATEST_NS) < self.latest;
-        (settled || self.held.len() > MAX_HELD).then(|| self.pop())?
+        (settled || self.held.len() > MAX_HELD).then(|| self.pop_earliest_event())?
     }
 
-    /// The next event, at the end of the recording.
-    pub(crate) fn pop(&mut self) -> Option<Event> {
+    /// Removes and returns the earliest event, at the end of the recording.
+    pub(crate) fn pop_earliest_event(&mut self) -> Option<Event> {
         self.held.pop().map(|Reverse(held)| held.event)
     }
 }

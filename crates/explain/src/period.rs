@@ -2,10 +2,10 @@
 
 use wakepath_trace::recording::IdlePeriod;
 
-/// Idle periods that end later after a timer have missed it.
+/// An idle period that ends this long after a timer's deadline was not ended by the timer.
 const LATEST_TIMER_NS: u64 = 2_000_000;
 
-/// An idle period with its state's index. Times in ns.
+/// An idle period of a CPU from entry to exit, in ns of the recording's clock, with the state's index.
 #[derive(Clone, Copy)]
 pub(crate) struct Period {
     pub(crate) entry: u64,
@@ -15,7 +15,7 @@ pub(crate) struct Period {
 
 impl Period {
     /// Whether the CPU was idle at this time, in this period.
-    pub(crate) fn contains(&self, time: u64) -> bool {
+    pub(crate) fn contains_time(&self, time: u64) -> bool {
         self.entry < time && time <= self.exit
     }
 }
@@ -28,8 +28,8 @@ pub(crate) struct LateExit {
     pub(crate) lateness: u64,
 }
 
-/// An idle period that ended soon after the governor's next timer was due.
-pub(crate) fn find_late_exit(idle: &IdlePeriod, period: Period) -> Option<LateExit> {
+/// Finds whether an idle period ended soon after its governor's next timer was due, and how late.
+pub(crate) fn find_late_timer_exit(idle: &IdlePeriod, period: Period) -> Option<LateExit> {
     let inputs = &idle.inputs;
     let stopped = idle.stop_tick == Some(true) || inputs.tick_stopped == Some(true);
     let wait = if stopped {

@@ -8,22 +8,22 @@ use serde::Serialize;
 /// works, such as a switch to the idle task, adds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ProbeCost {
-    /// Mean run of a probe.
+    /// Mean run time of a probe, in ns.
     pub run_ns: f64,
-    /// Before the issue: `block_bio_queue`, `block_getrq`; one more where a scheduler takes requests.
+    /// Added before the issue, by `block_bio_queue` and `block_getrq`; one more where a scheduler takes requests.
     pub queued_ns: f64,
-    /// Issue to interrupt: `block_rq_issue`.
+    /// Added from issue to interrupt, by `block_rq_issue`.
     pub out_ns: f64,
-    /// Interrupt to completion: `cpu_idle`, `irq_handler_entry`, `softirq_entry`.
+    /// Added from interrupt to completion, by `cpu_idle`, `irq_handler_entry` and `softirq_entry`.
     pub interrupt_ns: f64,
-    /// Completion to wake-up: `block_rq_complete`.
+    /// Added from completion to wake-up, by `block_rq_complete`.
     pub hand_over_ns: f64,
-    /// Wake-up until the task runs: `sched_waking`, `ipi_send_cpu`, `sched_wakeup`.
+    /// Added from the wake-up until the task runs, by `sched_waking`, `ipi_send_cpu` and `sched_wakeup`.
     pub run_queue_ns: f64,
 }
 
 impl ProbeCost {
-    /// From the mean run of a probe in ns.
+    /// Estimates all parts from the mean run of a probe in ns.
     pub fn new(run_ns: f64) -> Self {
         Self {
             run_ns,

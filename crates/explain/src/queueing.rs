@@ -15,22 +15,22 @@ const SECTOR: u32 = 512;
 /// Time before the issue, in ns. The parts add up to the time from the bio's entry into the block layer to the issue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueuedParts {
-    /// Until a tag was free (`block_getrq`).
+    /// From the bio's entry into the block layer until a tag was free (`block_getrq`).
     pub tag: u64,
-    /// Tag to scheduler or, without a scheduler, to the issue: plugging.
+    /// From the tag to the I/O scheduler or, without a scheduler, to the issue: plugging.
     pub plug: u64,
-    /// In the scheduler (`block_rq_insert` to `block_rq_issue`).
+    /// In the I/O scheduler (`block_rq_insert` to `block_rq_issue`).
     pub scheduler: u64,
 }
 
 impl QueuedParts {
-    /// All three.
-    pub const fn total(&self) -> u64 {
+    /// Sum of the three parts: bio to issue.
+    pub const fn total_ns(&self) -> u64 {
         self.tag + self.plug + self.scheduler
     }
 }
 
-/// Where a request comes from.
+/// What the bios of a request say: time before the issue, submitter, whether nobody waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) parts: QueuedParts,
@@ -47,13 +47,13 @@ struct QueuedBio {
     task: Option<u32>,
     background: bool,
     write: bool,
-    /// Time of arrival from a device above, where waiting began.
+    /// When a stacked device above sent the bio here, if so.
     remapped: Option<u64>,
 }
 
 impl QueuedBio {
     /// Whether a device above sent the bio that enters the block layer at this time.
-    fn came_from_above(&self, time: u64) -> bool {
+    fn came_from_device_above(&self, time: u64) -> bool {
         self.tagged.is_none()
             && self
                 .remapped
@@ -61,7 +61,7 @@ impl QueuedBio {
     }
 }
 
-/// Bios by device and first sector.
+/// Bios on their way to a request, by device and first sector.
 #[derive(Default)]
 pub(crate) struct Queues {
     devices: HashMap<u32, BTreeMap<u64, QueuedBio>>,
@@ -69,30 +69,30 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// Takes a step of a bio or request.
-    pub(crate) fn step(&mut self, time: u64, step: &QueueStep) {
+    /// Follows a step of a bio or request towards the issue.
+    pub(crate) fn follow_step(&mut self, time: u64, step: &QueueStep) {
         match step {
             QueueStep::Queued {
                 block,
                 task,
                 background,
-            } => self.queue(time, block, *task, *background),
+            } => self.enter_bio(time, block, *task, *background),
             QueueStep::Tagged(block) => {
-                if let Some(bio) = self.bio(block.device, block.sector) {
+                if let Some(bio) = self.bio_mut(block.device, block.sector) {
                     bio.tagged.get_or_insert(time);
                 }
             }
             QueueStep::Inserted(block) => {
-                let device = self.find_device(block);
-                if let Some(bio) = device.and_then(|device| self.bio(device, block.sector)) {
+                let device = self.find_device_with_bio(block);
+                if let Some(bio) = device.and_then(|device| self.bio_mut(device, block.sector)) {
                     bio.inserted.get_or_insert(time);
                 }
             }
             // A merged request's sectors belong to the other request, and are found at the latter's issue.
             QueueStep::Merged(_) => {}
             QueueStep::Split { block, at } => {
-                if let Some(bio) = self.bio(block.device, block.sector).copied() {
-                    self.insert(block.device, *at, bio);
+                if let Some(bio) = self.bio_mut(block.device, block.sector).copied() {
+                    self.insert_bio(block.device, *at, bio);
                 }
             }
             QueueStep::Remapped {
@@ -102,24 +102,24 @@ impl Queues {
             } => {
                 // A bio for a partition is queued after its remap, unless a stacked device sent it there.
                 let queued_above = *from_device != block.device;
-                let bio = self.bio(*from_device, *from_sector).copied();
+                let bio = self.bio_mut(*from_device, *from_sector).copied();
                 if let Some(bio) = bio.filter(|bio| queued_above || bio.remapped.is_some()) {
-                    self.remove(*from_device, *from_sector);
+                    self.remove_bio(*from_device, *from_sector);
                     let remapped = Some(time);
-                    self.insert(block.device, block.sector, QueuedBio { remapped, ..bio });
+                    self.insert_bio(block.device, block.sector, QueuedBio { remapped, ..bio });
                 }
             }
         }
     }
 
-    /// Takes a request's bios.
-    pub(crate) fn issue(&mut self, time: u64, block: &Block) -> Option<Origin> {
+    /// Removes the bios of a request that is issued at this time; `None` if no bio was seen.
+    pub(crate) fn take_bios_of_request(&mut self, time: u64, block: &Block) -> Option<Origin> {
         let sectors = u64::from(block.bytes.div_ceil(SECTOR).max(1));
         let end = block.sector.saturating_add(sectors);
-        let device = self.find_device(block)?;
+        let device = self.find_device_with_bio(block)?;
         let mut bios = Vec::new();
-        while let Some(sector) = self.first_in_range(device, block.sector, end) {
-            bios.extend(self.remove(device, sector));
+        while let Some(sector) = self.first_bio_sector_in_range(device, block.sector, end) {
+            bios.extend(self.remove_bio(device, sector));
         }
         // The first bio with a tag became the request; others were merged.
         let owner = bios.iter().min_by_key(|bio| {
@@ -140,16 +140,16 @@ impl Queues {
         })
     }
 
-    /// Events are missing.
-    pub(crate) fn clear(&mut self) {
+    /// Forgets all bios, because events are missing.
+    pub(crate) fn forget_all_bios(&mut self) {
         self.devices.clear();
         self.bios = 0;
     }
 
-    fn queue(&mut self, time: u64, block: &Block, task: Option<u32>, background: bool) {
+    fn enter_bio(&mut self, time: u64, block: &Block, task: Option<u32>, background: bool) {
         if let Some(bio) = self
-            .bio(block.device, block.sector)
-            .filter(|bio| bio.came_from_above(time))
+            .bio_mut(block.device, block.sector)
+            .filter(|bio| bio.came_from_device_above(time))
         {
             // From here on it is a bio of this device.
             bio.remapped = None;
@@ -164,12 +164,12 @@ impl Queues {
             write: block.write,
             remapped: None,
         };
-        self.insert(block.device, block.sector, bio);
+        self.insert_bio(block.device, block.sector, bio);
     }
 
     /// The request's device, or the only one of the same major number with such a bio: traces name bios by partition, with
     /// sectors of the drive. NVMe drives share a major number, so that several candidates tell nothing.
-    fn find_device(&self, block: &Block) -> Option<u32> {
+    fn find_device_with_bio(&self, block: &Block) -> Option<u32> {
         if let Some(bios) = self.devices.get(&block.device)
             && bios.contains_key(&block.sector)
         {
@@ -188,24 +188,24 @@ impl Queues {
         found.next().is_none().then_some(*device)
     }
 
-    fn first_in_range(&self, device: u32, from: u64, to: u64) -> Option<u64> {
+    fn first_bio_sector_in_range(&self, device: u32, from: u64, to: u64) -> Option<u64> {
         let (sector, _) = self.devices.get(&device)?.range(from..to).next()?;
         Some(*sector)
     }
 
-    fn bio(&mut self, device: u32, sector: u64) -> Option<&mut QueuedBio> {
+    fn bio_mut(&mut self, device: u32, sector: u64) -> Option<&mut QueuedBio> {
         self.devices.get_mut(&device)?.get_mut(&sector)
     }
 
-    fn insert(&mut self, device: u32, sector: u64, bio: QueuedBio) {
+    fn insert_bio(&mut self, device: u32, sector: u64, bio: QueuedBio) {
         if self.bios >= MAX_BIOS {
-            self.clear();
+            self.forget_all_bios();
         }
         let bios = self.devices.entry(device).or_default();
         self.bios += usize::from(bios.insert(sector, bio).is_none());
     }
 
-    fn remove(&mut self, device: u32, sector: u64) -> Option<QueuedBio> {
+    fn remove_bio(&mut self, device: u32, sector: u64) -> Option<QueuedBio> {
         let removed = self.devices.get_mut(&device)?.remove(&sector);
         self.bios -= usize::from(removed.is_some());
         removed
@@ -247,36 +247,42 @@ mod tests {
     fn parts_add_up_with_and_without_a_scheduler() {
         let mut queues = Queues::default();
         let request = block(DRIVE, 8, 4096);
-        queues.step(100, &queued(request));
-        queues.step(130, &QueueStep::Tagged(request));
-        let parts = queues.issue(190, &request).unwrap().parts;
+        queues.follow_step(100, &queued(request));
+        queues.follow_step(130, &QueueStep::Tagged(request));
+        let parts = queues.take_bios_of_request(190, &request).unwrap().parts;
         assert_eq!((parts.tag, parts.plug, parts.scheduler), (30, 60, 0));
-        assert_eq!(queues.issue(200, &request), None, "it was issued before");
+        assert_eq!(
+            queues.take_bios_of_request(200, &request),
+            None,
+            "it was issued before"
+        );
 
-        queues.step(300, &queued(request));
-        queues.step(310, &QueueStep::Tagged(request));
-        queues.step(350, &QueueStep::Inserted(request));
-        let parts = queues.issue(400, &request).unwrap().parts;
+        queues.follow_step(300, &queued(request));
+        queues.follow_step(310, &QueueStep::Tagged(request));
+        queues.follow_step(350, &QueueStep::Inserted(request));
+        let parts = queues.take_bios_of_request(400, &request).unwrap().parts;
         assert_eq!((parts.tag, parts.plug, parts.scheduler), (10, 40, 50));
-        assert_eq!(parts.total(), 100);
+        assert_eq!(parts.total_ns(), 100);
     }
 
     #[test]
     fn merged_split_and_remapped_bios_are_followed() {
         let mut queues = Queues::default();
         // Two bios, one request.
-        queues.step(100, &queued(block(DRIVE, 8, 4096)));
-        queues.step(110, &QueueStep::Tagged(block(DRIVE, 8, 4096)));
-        queues.step(120, &queued(block(DRIVE, 16, 4096)));
-        let origin = queues.issue(200, &block(DRIVE, 8, 8192)).unwrap();
-        assert_eq!(origin.parts.total(), 100);
+        queues.follow_step(100, &queued(block(DRIVE, 8, 4096)));
+        queues.follow_step(110, &QueueStep::Tagged(block(DRIVE, 8, 4096)));
+        queues.follow_step(120, &queued(block(DRIVE, 16, 4096)));
+        let origin = queues
+            .take_bios_of_request(200, &block(DRIVE, 8, 8192))
+            .unwrap();
+        assert_eq!(origin.parts.total_ns(), 100);
         assert_eq!(queues.bios, 0);
 
         // A bio of a stacked device, split in two for two drives.
         let above = 253 << 20;
-        queues.step(300, &queued(block(above, 0, 8192)));
+        queues.follow_step(300, &queued(block(above, 0, 8192)));
         let at = 8;
-        queues.step(
+        queues.follow_step(
             305,
             &QueueStep::Split {
                 block: block(above, 0, 4096),
@@ -285,41 +291,47 @@ mod tests {
         );
         for (from_sector, sector) in [(0, 1000), (8, 2000)] {
             let below = block(DRIVE, sector, 4096);
-            queues.step(310, &remapped(below, above, from_sector));
-            queues.step(312, &queued(below));
-            let origin = queues.issue(340, &below).unwrap();
-            assert_eq!((origin.parts.total(), origin.task), (40, Some(7)));
+            queues.follow_step(310, &remapped(below, above, from_sector));
+            queues.follow_step(312, &queued(below));
+            let origin = queues.take_bios_of_request(340, &below).unwrap();
+            assert_eq!((origin.parts.total_ns(), origin.task), (40, Some(7)));
         }
         assert_eq!(queues.bios, 0);
 
         // dm on a partition, which `wakepath record` names by its drive.
-        queues.step(400, &queued(block(above, 16, 4096)));
-        queues.step(403, &remapped(block(DRIVE, 2064, 4096), above, 16));
-        queues.step(405, &remapped(block(DRIVE, 2064, 4096), DRIVE | 1, 16));
-        queues.step(407, &queued(block(DRIVE, 2064, 4096)));
-        let origin = queues.issue(440, &block(DRIVE, 2064, 4096)).unwrap();
-        assert_eq!(origin.parts.total(), 40);
+        queues.follow_step(400, &queued(block(above, 16, 4096)));
+        queues.follow_step(403, &remapped(block(DRIVE, 2064, 4096), above, 16));
+        queues.follow_step(405, &remapped(block(DRIVE, 2064, 4096), DRIVE | 1, 16));
+        queues.follow_step(407, &queued(block(DRIVE, 2064, 4096)));
+        let origin = queues
+            .take_bios_of_request(440, &block(DRIVE, 2064, 4096))
+            .unwrap();
+        assert_eq!(origin.parts.total_ns(), 40);
 
         // The same in a trace, where the partition keeps its name, and another bio has the sector that the remap is from.
         let partition = DRIVE | 1;
-        queues.step(445, &queued(block(above, 16, 4096)));
-        queues.step(446, &remapped(block(partition, 16, 4096), above, 16));
-        queues.step(447, &remapped(block(partition, 2064, 4096), partition, 16));
-        queues.step(448, &queued(block(partition, 2064, 4096)));
-        queues.step(
+        queues.follow_step(445, &queued(block(above, 16, 4096)));
+        queues.follow_step(446, &remapped(block(partition, 16, 4096), above, 16));
+        queues.follow_step(447, &remapped(block(partition, 2064, 4096), partition, 16));
+        queues.follow_step(448, &queued(block(partition, 2064, 4096)));
+        queues.follow_step(
             449,
             &remapped(block(partition, 4112, 4096), partition, 2064),
         );
         let below = block(DRIVE, 2064, 4096);
-        queues.step(470, &QueueStep::Inserted(below));
-        let parts = queues.issue(485, &below).map(|origin| origin.parts);
-        assert_eq!(parts.map(|parts| parts.total()), Some(40));
+        queues.follow_step(470, &QueueStep::Inserted(below));
+        let parts = queues
+            .take_bios_of_request(485, &below)
+            .map(|origin| origin.parts);
+        assert_eq!(parts.map(|parts| parts.total_ns()), Some(40));
         assert_eq!(queues.bios, 0);
 
         // A trace names the partition.
-        queues.step(500, &queued(block(DRIVE | 1, 64, 4096)));
-        let origin = queues.issue(520, &block(DRIVE, 64, 4096)).unwrap();
-        assert_eq!(origin.parts.total(), 20);
+        queues.follow_step(500, &queued(block(DRIVE | 1, 64, 4096)));
+        let origin = queues
+            .take_bios_of_request(520, &block(DRIVE, 64, 4096))
+            .unwrap();
+        assert_eq!(origin.parts.total_ns(), 20);
     }
 
     #[test]
@@ -327,33 +339,36 @@ mod tests {
         let mut queues = Queues::default();
         let below = block(DRIVE, 8, 4096);
         let above = 253 << 20;
-        queues.step(100, &queued(block(above, 0, 4096)));
-        queues.step(110, &remapped(below, above, 0));
+        queues.follow_step(100, &queued(block(above, 0, 4096)));
+        queues.follow_step(110, &remapped(below, above, 0));
         let later = 200 + REMAP_NS;
-        queues.step(later, &queued(below));
-        let origin = queues.issue(later + 5, &below).unwrap();
-        assert_eq!(origin.parts.total(), 5);
+        queues.follow_step(later, &queued(below));
+        let origin = queues.take_bios_of_request(later + 5, &below).unwrap();
+        assert_eq!(origin.parts.total_ns(), 5);
     }
 
     #[test]
     fn a_bio_is_that_of_one_drive_and_direction() {
         let mut queues = Queues::default();
         let [first, second] = [DRIVE | 1, DRIVE | 3];
-        queues.step(100, &queued(block(first, 8, 4096)));
+        queues.follow_step(100, &queued(block(first, 8, 4096)));
         let read = Block {
             write: false,
             ..block(DRIVE, 8, 4096)
         };
-        assert_eq!(queues.issue(110, &read), None);
-        queues.step(120, &queued(block(second, 8, 4096)));
-        assert_eq!(queues.issue(130, &block(DRIVE, 8, 4096)), None);
+        assert_eq!(queues.take_bios_of_request(110, &read), None);
+        queues.follow_step(120, &queued(block(second, 8, 4096)));
+        assert_eq!(
+            queues.take_bios_of_request(130, &block(DRIVE, 8, 4096)),
+            None
+        );
     }
 
     #[test]
     fn bios_without_an_issue_are_forgotten_in_the_end() {
         let mut queues = Queues::default();
         for sector in 0..MAX_BIOS as u64 + 10 {
-            queues.step(sector, &queued(block(DRIVE, sector * 8, 4096)));
+            queues.follow_step(sector, &queued(block(DRIVE, sector * 8, 4096)));
         }
         assert!(queues.bios <= MAX_BIOS);
     }

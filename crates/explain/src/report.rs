@@ -5,35 +5,37 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use wakepath_trace::recording::Metadata;
 
-use crate::help::{Help, find_help};
+use crate::help::{Help, find_helpful_remedies};
 use crate::lateness::TimerLateness;
 use crate::probes::ProbeCost;
 use crate::queueing::QueuedParts;
 use crate::requests::{Collected, Coverage, MetState, Notification, Sibling, TracedRequest};
-use crate::split::{Split, split};
+use crate::residency::ResidencyShares;
+use crate::split::{Split, split_drive_from_exits};
 
 /// Means over a kind's requests, in ns. `out`, `interrupt`, `remote_exit` and `remote` add up to the latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct MeanParts {
     /// Issue to completion.
     pub latency_ns: f64,
-    /// Issue to the interrupted CPU's first sign of life.
+    /// From issue to the interrupted CPU's first sign of life: end of its idle period, or interrupt handler.
     pub out_ns: f64,
-    /// First sign of life to completion, or to the notification for another CPU, where visible.
+    /// From the interrupted CPU's first sign of life to completion, or to its notification of another CPU; 0 where not
+    /// visible.
     pub interrupt_ns: f64,
-    /// Notification to the end of the completing CPU's idle period.
+    /// From the notification of another CPU that completes to the end of that CPU's idle period.
     pub remote_exit_ns: f64,
-    /// End of the idle period to completion on the notified CPU.
+    /// From the end of the notified CPU's idle period to completion there.
     pub remote_ns: f64,
-    /// Before the issue: waiting for a tag, over requests with a known bio.
+    /// Before the issue: bio to tag, over requests with a known bio.
     pub tag_ns: f64,
-    /// Plugged, over the same requests.
+    /// Before the issue: plugged, over requests with a known bio.
     pub plug_ns: f64,
-    /// In the scheduler, over the same requests.
+    /// Before the issue: in the I/O scheduler, over requests with a known bio.
     pub scheduler_ns: f64,
-    /// Completion to wake-up, over requests that woke a task.
+    /// From completion to the task's wake-up, over requests that woke a task.
     pub hand_over_ns: f64,
-    /// Wake-up to the end of the woken CPU's idle period, over the same requests.
+    /// From wake-up to the end of the idle period of the task's CPU, over requests that woke a task.
     pub task_exit_ns: f64,
 }
 
@@ -42,15 +44,15 @@ pub struct MeanParts {
 pub struct WaitParts {
     /// How many.
     pub requests: u64,
-    /// From the bio, or else the issue, until the task ran.
+    /// The whole wait: from the bio, or else the issue, until the task ran.
     pub wait_ns: f64,
     /// Before the issue.
     pub queued_ns: f64,
     /// Issue to completion.
     pub latency_ns: f64,
-    /// Completion to wake-up.
+    /// From completion to the first wake-up of a task.
     pub hand_over_ns: f64,
-    /// First wake-up to the waiting task's wake-up: through other threads.
+    /// From the first wake-up to the waiting task's wake-up: through other threads.
     pub through_ns: f64,
     /// Wake-up to the end of the idle period on the task's CPU.
     pub task_exit_ns: f64,
@@ -62,70 +64,106 @@ pub struct WaitParts {
     pub by_store: u64,
 }
 
+/// Clocks of interrupted CPUs, over requests with a known clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ClockRange {
+    /// How many requests.
+    pub requests: u64,
+    /// Slowest clock of a request, in kHz.
+    pub lowest_khz: u32,
+    /// Mean clock over the requests, in kHz.
+    pub mean_khz: u32,
+    /// Fastest clock of a request, in kHz.
+    pub highest_khz: u32,
+}
+
+impl ClockRange {
+    fn from_requests(group: &[&TracedRequest]) -> Option<Self> {
+        let known = group
+            .iter()
+            .map(|request| request.khz)
+            .filter(|khz| *khz > 0);
+        let requests = known.clone().count() as u64;
+        let sum: u64 = known.clone().map(u64::from).sum();
+        Some(Self {
+            requests,
+            lowest_khz: known.clone().min()?,
+            mean_khz: u32::try_from(sum / requests).ok()?,
+            highest_khz: known.max()?,
+        })
+    }
+}
+
 /// Requests with the same device, direction and size class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RequestKind {
-    /// The kernel's name, or `major:minor`.
+    /// The drive: the kernel's name, or `major:minor`.
     pub device: String,
     /// The requests write or discard.
     pub write: bool,
-    /// Nobody waits: readahead or write-back.
+    /// Nobody waits for these requests: readahead or write-back.
     pub background: bool,
     /// Smallest size in bytes; the class ends below twice as much. 0: flushes.
     pub bytes: u32,
+    /// The submitting process or cgroup, where kinds are told apart by submitter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub submitter: Option<String>,
     /// How many.
     pub requests: u64,
-    /// How many have a known time before the issue.
+    /// Number of requests with a known time before the issue.
     pub queued: u64,
-    /// How many woke a task up.
+    /// Number of requests that woke a task up.
     pub woke: u64,
-    /// How many were completed by a CPU other than the interrupted CPU.
+    /// Number of requests completed by another CPU than the interrupted one.
     pub remote: u64,
-    /// How many found the CPU running.
+    /// Number of requests whose interrupt found the CPU running.
     pub awake: u64,
-    /// How many came when something else had ended the idle period.
+    /// Number of requests whose interrupt came when something else had ended the CPU's idle period.
     pub leaving: u64,
-    /// How many completed behind another request.
+    /// Number of requests that completed behind another request of the same idle period.
     pub behind: u64,
-    /// How many lack events.
+    /// Number of requests for which events are missing.
     pub unknown: u64,
-    /// How many found the core kept awake by an SMT sibling.
+    /// Number of requests whose interrupt found the core kept awake by an SMT sibling.
     pub sibling_ran: u64,
-    /// How many saw the governor choose again.
+    /// Number of requests during which the governor chose an idle state more than once.
     pub chosen_anew: u64,
     /// Measured means.
     pub parts: MeanParts,
-    /// Waits until tasks ran again; `None` if no task was seen to do so.
+    /// Clocks of interrupted CPUs; `None` if no request has a known clock.
+    pub clock: Option<ClockRange>,
+    /// Mean waits until tasks ran again; `None` if no task was seen to do so.
     pub wait: Option<WaitParts>,
-    /// Median latency in ns.
+    /// Median latency from issue to completion, in ns.
     pub median_ns: u64,
-    /// 99th percentile latency in ns.
+    /// 99th percentile of the latency from issue to completion, in ns.
     pub p99_ns: u64,
-    /// Costs by idle state.
+    /// Cost of exits by idle state, and what is left of the drive.
     pub split: Split,
-    /// State names by index.
+    /// Names of idle states by index; empty where CPUs differ.
     pub state_names: BTreeMap<u8, String>,
     /// Declared exit latency of the split's reference in us, rounded up, so that a limit of it keeps the state. The lowest
     /// where CPUs differ. `None` if it is unknown or 0.
     pub reference_exit_us: Option<u64>,
-    /// States that spin: an exit takes next to no time, and so fixes the zero.
+    /// Idle states that spin: their exit takes next to no time, and so fixes the zero of costs.
     pub polling: Vec<u8>,
-    /// Changes with a gain for this kind.
+    /// Changes to the machine that would save time for this kind.
     pub help: Vec<Help>,
-    /// Mean in ns without charged exits, interrupt and another CPU's part: the drive, and the reference's exit.
+    /// Mean latency in ns without charged exits, interrupt and another CPU's part: the drive, and the exit of the
+    /// reference state.
     pub rest_ns: Option<f64>,
 }
 
-/// Requests by a process.
+/// Requests by who submitted them: a process or a cgroup.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ProcessParts {
-    /// The submitting thread's name.
+pub struct SubmitterParts {
+    /// The submitting thread's name, or the path of its cgroup.
     pub name: String,
     /// How many.
     pub requests: u64,
-    /// Mean from issue to completion, in ns.
+    /// Mean latency from issue to completion, in ns.
     pub latency_ns: f64,
-    /// Waits until tasks ran again; `None` if no task was seen to do so.
+    /// Mean waits until tasks ran again; `None` if no task was seen to do so.
     pub wait: Option<WaitParts>,
 }
 
@@ -138,11 +176,11 @@ pub struct InterruptParts {
     pub cpu: u32,
     /// How many requests.
     pub requests: u64,
-    /// How many were completed by another CPU.
+    /// Number of requests completed by another CPU.
     pub remote: u64,
-    /// Mean from issue to the CPU's first sign of life, in ns.
+    /// Mean time from issue to the CPU's first sign of life, in ns.
     pub out_ns: f64,
-    /// Mean from the sign of life to completion, or to another CPU's notification, in ns.
+    /// Mean time from the CPU's first sign of life to completion, or to another CPU's notification, in ns.
     pub interrupt_ns: f64,
 }
 
@@ -151,29 +189,33 @@ pub struct InterruptParts {
 pub struct HopParts {
     /// The thread's name.
     pub name: String,
-    /// How many requests went through.
+    /// Number of requests that went through the thread.
     pub requests: u64,
-    /// Mean from wake-up to running, in ns.
+    /// Mean time from the thread's wake-up until it ran, in ns.
     pub waited_ns: f64,
-    /// Mean from running to the next task's wake-up, in ns.
+    /// Mean time from when the thread ran to its wake-up of the next task, in ns.
     pub ran_ns: f64,
 }
 
 /// A whole recording, explained: the kinds with most time first.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explanation {
-    /// Coverage over the recording.
+    /// How many events of the recording were used.
     pub coverage: Coverage,
     /// The kinds.
     pub kinds: Vec<RequestKind>,
     /// Processes, by falling number of requests; empty where submitters are not known.
-    pub processes: Vec<ProcessParts>,
+    pub processes: Vec<SubmitterParts>,
+    /// Cgroups, by falling number of requests; empty where cgroups of submitters are not known.
+    pub cgroups: Vec<SubmitterParts>,
     /// Interrupts and CPUs, by falling number of requests.
     pub interrupts: Vec<InterruptParts>,
-    /// Threads that passed requests on to waiting tasks, by name.
+    /// Threads that passed requests on to waiting tasks, by falling number of requests.
     pub hops: Vec<HopParts>,
     /// Timer lateness by state, a second estimate for exits; empty where deadlines are not known.
     pub timers: Vec<TimerLateness>,
+    /// Idle states as asked for and as reached, over all CPUs; `None` where nobody read the counters.
+    pub residency: Option<ResidencyShares>,
     /// Time added by the probes; measured live only.
     pub probes: Option<ProbeCost>,
     /// Other policies on this recording, by replay, if replayed.
@@ -183,7 +225,7 @@ pub struct Explanation {
 /// A replayed policy beside the recorded choices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReplayedHelp {
-    /// The policy set.
+    /// Name of the replayed policy set.
     pub policy: String,
     /// Mean time saved per completion, by exit latencies, in ns; negative: added.
     pub saved_ns: f64,
@@ -193,55 +235,91 @@ pub struct ReplayedHelp {
     pub added_mw: Option<f64>,
 }
 
-/// Common properties within a kind.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// What tells submitters of requests apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Submitter {
+    /// The submitting thread's name.
+    Process,
+    /// The submitting thread's cgroup.
+    Cgroup,
+}
+
+impl Submitter {
+    /// Name of the process or cgroup that submitted a request; `None` where it is not known.
+    fn find_name(self, request: &TracedRequest, metadata: &Metadata) -> Option<String> {
+        let task = request.task?;
+        match self {
+            Self::Process => Some(task_name(task, metadata)),
+            Self::Cgroup => metadata.cgroups.get(&task).cloned(),
+        }
+    }
+}
+
+/// Properties that all requests of a kind share.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct KindKey {
     device: u32,
     write: bool,
     background: bool,
     bytes: u32,
+    submitter: Option<String>,
 }
 
 impl KindKey {
-    fn new(request: &TracedRequest) -> Self {
+    fn from_request(request: &TracedRequest, by: Option<Submitter>, metadata: &Metadata) -> Self {
+        let submitter = by.map(|by| by.find_name(request, metadata));
         Self {
             device: request.device,
             write: request.write,
             background: request.background,
             bytes: request.bytes.checked_ilog2().map_or(0, |log| 1 << log),
+            submitter: submitter.map(|name| name.unwrap_or_else(|| UNKNOWN_SUBMITTER.to_owned())),
         }
     }
 }
 
+/// Name of the submitter of requests whose bio, thread or cgroup was not seen.
+const UNKNOWN_SUBMITTER: &str = "unknown";
+
 /// Explains requests with the recorded machine's description.
-pub fn explain(collected: &Collected, metadata: &Metadata) -> Explanation {
-    summarize(&explain_kinds(collected, metadata), collected, metadata)
+pub fn explain_requests(collected: &Collected, metadata: &Metadata) -> Explanation {
+    let groups = explain_request_kinds(collected, None, metadata);
+    assemble_explanation(&groups, collected, metadata)
 }
 
 /// A kind with all requests, in completion order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KindGroup<'a> {
-    /// The kind.
+    /// The kind, with its means and costs.
     pub kind: RequestKind,
-    /// The requests.
+    /// All requests of the kind.
     pub requests: Vec<&'a TracedRequest>,
 }
 
-/// Explains each kind; the kind with most time comes first.
-pub fn explain_kinds<'a>(collected: &'a Collected, metadata: &Metadata) -> Vec<KindGroup<'a>> {
-    let grouped = group_kinds(&collected.requests).into_iter();
+/// Explains each kind of requests; the kind with most time comes first. Kinds are device, direction and size class, and with
+/// `by` also the submitter.
+pub fn explain_request_kinds<'a>(
+    collected: &'a Collected,
+    by: Option<Submitter>,
+    metadata: &Metadata,
+) -> Vec<KindGroup<'a>> {
+    let grouped = group_kinds(&collected.requests, by, metadata).into_iter();
     let mut groups: Vec<KindGroup<'a>> = grouped
         .map(|(key, requests)| KindGroup {
             kind: explain_kind(key, &requests, metadata),
             requests,
         })
         .collect();
-    groups.sort_by(|a, b| b.kind.total_ns().total_cmp(&a.kind.total_ns()));
+    groups.sort_by(|a, b| {
+        b.kind
+            .total_latency_ns()
+            .total_cmp(&a.kind.total_latency_ns())
+    });
     groups
 }
 
 /// Puts explained kinds beside processes, interrupts, threads and timers.
-pub fn summarize(
+pub fn assemble_explanation(
     groups: &[KindGroup<'_>],
     collected: &Collected,
     metadata: &Metadata,
@@ -250,29 +328,35 @@ pub fn summarize(
     Explanation {
         coverage: collected.coverage,
         kinds: groups.iter().map(|group| group.kind.clone()).collect(),
-        processes: explain_processes(requests, metadata),
+        processes: explain_submitters(requests, Submitter::Process, metadata),
+        cgroups: explain_submitters(requests, Submitter::Cgroup, metadata),
         interrupts: explain_interrupts(requests, metadata),
-        hops: explain_hops(collected, metadata),
+        hops: explain_passing_threads(collected, metadata),
         timers: collected.timers.clone(),
+        residency: ResidencyShares::from_metadata(metadata),
         probes: None,
         replayed: Vec::new(),
     }
 }
 
 /// Requests by kind.
-fn group_kinds(requests: &[TracedRequest]) -> BTreeMap<KindKey, Vec<&TracedRequest>> {
+fn group_kinds<'a>(
+    requests: &'a [TracedRequest],
+    by: Option<Submitter>,
+    metadata: &Metadata,
+) -> BTreeMap<KindKey, Vec<&'a TracedRequest>> {
     let mut groups: BTreeMap<KindKey, Vec<&TracedRequest>> = BTreeMap::new();
     for request in requests {
         groups
-            .entry(KindKey::new(request))
+            .entry(KindKey::from_request(request, by, metadata))
             .or_default()
             .push(request);
     }
     groups
 }
 
-/// Hops by thread name, by falling number of requests.
-fn explain_hops(collected: &Collected, metadata: &Metadata) -> Vec<HopParts> {
+/// Threads that passed requests on, by name; those with most requests first.
+fn explain_passing_threads(collected: &Collected, metadata: &Metadata) -> Vec<HopParts> {
     let mut threads: BTreeMap<String, HopParts> = BTreeMap::new();
     for hop in &collected.hops {
         let name = task_name(hop.task, metadata);
@@ -293,7 +377,7 @@ fn explain_hops(collected: &Collected, metadata: &Metadata) -> Vec<HopParts> {
 }
 
 /// Mean time over requests; 0 without requests.
-fn mean(requests: &[&TracedRequest], value: impl Fn(&TracedRequest) -> u64) -> f64 {
+fn mean_ns(requests: &[&TracedRequest], value: impl Fn(&TracedRequest) -> u64) -> f64 {
     let sum: u128 = requests.iter().map(|r| u128::from(value(r))).sum();
     sum as f64 / requests.len().max(1) as f64
 }
@@ -304,51 +388,51 @@ fn mean_parts(
     woke: &[&TracedRequest],
 ) -> MeanParts {
     let before =
-        |part: fn(&QueuedParts) -> u64| mean(queued, |r| r.queued.as_ref().map_or(0, part));
+        |part: fn(&QueuedParts) -> u64| mean_ns(queued, |r| r.queued.as_ref().map_or(0, part));
     MeanParts {
-        latency_ns: mean(group, |r| r.latency),
-        out_ns: mean(group, |r| r.out),
-        interrupt_ns: mean(group, |r| r.interrupt),
-        remote_exit_ns: mean(group, |r| r.remote.map_or(0, |remote| remote.exit)),
-        remote_ns: mean(group, |r| r.remote.map_or(0, |remote| remote.handling)),
+        latency_ns: mean_ns(group, |r| r.latency),
+        out_ns: mean_ns(group, |r| r.out),
+        interrupt_ns: mean_ns(group, |r| r.interrupt),
+        remote_exit_ns: mean_ns(group, |r| r.remote.map_or(0, |remote| remote.exit)),
+        remote_ns: mean_ns(group, |r| r.remote.map_or(0, |remote| remote.handling)),
         tag_ns: before(|queued| queued.tag),
         plug_ns: before(|queued| queued.plug),
         scheduler_ns: before(|queued| queued.scheduler),
-        hand_over_ns: mean(woke, |r| r.wake.map_or(0, |wake| wake.hand_over)),
-        task_exit_ns: mean(woke, |r| r.wake.map_or(0, |wake| wake.exit)),
+        hand_over_ns: mean_ns(woke, |r| r.wake.map_or(0, |wake| wake.hand_over)),
+        task_exit_ns: mean_ns(woke, |r| r.wake.map_or(0, |wake| wake.exit)),
     }
 }
 
-/// Means over requests with a task that was seen to run again.
-fn wait_parts(group: &[&TracedRequest]) -> Option<WaitParts> {
-    let waited: Vec<&TracedRequest> = keep(group, |r| r.wait_ns().is_some());
+/// Means of the parts of waits, over requests whose task was seen to run again; `None` without any.
+fn mean_wait_parts(group: &[&TracedRequest]) -> Option<WaitParts> {
+    let waited: Vec<&TracedRequest> = filter_requests(group, |r| r.task_wait_ns().is_some());
     if waited.is_empty() {
         return None;
     }
     Some(WaitParts {
         requests: waited.len() as u64,
-        wait_ns: mean(&waited, |r| r.wait_ns().unwrap_or(0)),
-        queued_ns: mean(&waited, |r| r.queued.map_or(0, |queued| queued.total())),
-        latency_ns: mean(&waited, |r| r.latency),
-        hand_over_ns: mean(&waited, |r| r.wake.map_or(0, |wake| wake.hand_over)),
-        through_ns: mean(&waited, |r| r.wake.map_or(0, |wake| wake.through)),
-        task_exit_ns: mean(&waited, |r| r.wake.map_or(0, |wake| wake.exit)),
-        run_queue_ns: mean(&waited, |r| {
+        wait_ns: mean_ns(&waited, |r| r.task_wait_ns().unwrap_or(0)),
+        queued_ns: mean_ns(&waited, |r| r.queued.map_or(0, |queued| queued.total_ns())),
+        latency_ns: mean_ns(&waited, |r| r.latency),
+        hand_over_ns: mean_ns(&waited, |r| r.wake.map_or(0, |wake| wake.hand_over)),
+        through_ns: mean_ns(&waited, |r| r.wake.map_or(0, |wake| wake.through)),
+        task_exit_ns: mean_ns(&waited, |r| r.wake.map_or(0, |wake| wake.exit)),
+        run_queue_ns: mean_ns(&waited, |r| {
             r.wake.and_then(|wake| wake.run_queue).unwrap_or(0)
         }),
-        by_ipi: count_notified(&waited, Notification::Ipi),
-        by_store: count_notified(&waited, Notification::Store),
+        by_ipi: count_tasks_notified_by(&waited, Notification::Ipi),
+        by_store: count_tasks_notified_by(&waited, Notification::Store),
     })
 }
 
-fn count_notified(requests: &[&TracedRequest], notification: Notification) -> u64 {
-    let notified = keep(requests, |r| {
+fn count_tasks_notified_by(requests: &[&TracedRequest], notification: Notification) -> u64 {
+    let notified = filter_requests(requests, |r| {
         r.wake.is_some_and(|wake| wake.notification == notification)
     });
     notified.len() as u64
 }
 
-fn keep<'a>(
+fn filter_requests<'a>(
     group: &[&'a TracedRequest],
     test: impl Fn(&TracedRequest) -> bool,
 ) -> Vec<&'a TracedRequest> {
@@ -356,7 +440,7 @@ fn keep<'a>(
 }
 
 /// Requests in groups, the largest first; equally large groups by key.
-fn group_by<K: Ord + Clone>(
+fn group_by_falling_size<K: Ord + Clone>(
     requests: &[TracedRequest],
     key: impl Fn(&TracedRequest) -> Option<K>,
 ) -> Vec<(K, Vec<&TracedRequest>)> {
@@ -371,13 +455,17 @@ fn group_by<K: Ord + Clone>(
     sorted
 }
 
-fn explain_processes(requests: &[TracedRequest], metadata: &Metadata) -> Vec<ProcessParts> {
-    let groups = group_by(requests, |request| Some(task_name(request.task?, metadata)));
-    let parts = groups.into_iter().map(|(name, group)| ProcessParts {
+fn explain_submitters(
+    requests: &[TracedRequest],
+    submitter: Submitter,
+    metadata: &Metadata,
+) -> Vec<SubmitterParts> {
+    let groups = group_by_falling_size(requests, |request| submitter.find_name(request, metadata));
+    let parts = groups.into_iter().map(|(name, group)| SubmitterParts {
         name,
         requests: group.len() as u64,
-        latency_ns: mean(&group, |r| r.latency),
-        wait: wait_parts(&group),
+        latency_ns: mean_ns(&group, |r| r.latency),
+        wait: mean_wait_parts(&group),
     });
     parts.collect()
 }
@@ -388,7 +476,7 @@ fn task_name(task: u32, metadata: &Metadata) -> String {
 }
 
 fn explain_interrupts(requests: &[TracedRequest], metadata: &Metadata) -> Vec<InterruptParts> {
-    let groups = group_by(requests, |request| Some((request.irq, request.cpu)));
+    let groups = group_by_falling_size(requests, |request| Some((request.irq, request.cpu)));
     let parts = groups
         .into_iter()
         .map(|((irq, cpu), group)| InterruptParts {
@@ -398,21 +486,21 @@ fn explain_interrupts(requests: &[TracedRequest], metadata: &Metadata) -> Vec<In
             }),
             cpu,
             requests: group.len() as u64,
-            remote: keep(&group, |r| r.remote.is_some()).len() as u64,
-            out_ns: mean(&group, |r| r.out),
-            interrupt_ns: mean(&group, |r| r.interrupt),
+            remote: filter_requests(&group, |r| r.remote.is_some()).len() as u64,
+            out_ns: mean_ns(&group, |r| r.out),
+            interrupt_ns: mean_ns(&group, |r| r.interrupt),
         });
     parts.collect()
 }
 
 fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> RequestKind {
     let requests = group.len() as u64;
-    let queued = keep(group, |r| r.queued.is_some());
-    let woke = keep(group, |r| r.wake.is_some());
+    let queued = filter_requests(group, |r| r.queued.is_some());
+    let woke = filter_requests(group, |r| r.wake.is_some());
     let parts = mean_parts(group, &queued, &woke);
     let mut latencies: Vec<u64> = group.iter().map(|r| r.latency).collect();
     latencies.sort_unstable();
-    let split = split(group);
+    let split = split_drive_from_exits(group);
     let charged: f64 = split
         .states
         .iter()
@@ -420,49 +508,51 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
         .sum();
     let others = parts.interrupt_ns + parts.remote_exit_ns + parts.remote_ns;
     let rest = parts.latency_ns - others - charged / requests.max(1) as f64;
-    let (state_names, polling) = name_states(metadata);
+    let (state_names, polling) = state_names_and_polling_states(metadata);
     RequestKind {
         device: metadata.device_name(key.device),
         write: key.write,
         background: key.background,
         bytes: key.bytes,
+        submitter: key.submitter,
         requests,
         queued: queued.len() as u64,
         woke: woke.len() as u64,
-        remote: count(group, |r| r.remote.is_some()),
-        awake: count(group, |r| r.met == MetState::Awake),
-        leaving: count(group, |r| r.met == MetState::Leaving),
-        behind: count(group, |r| r.met == MetState::Behind),
-        sibling_ran: count(group, |r| r.sibling == Sibling::Running),
-        unknown: count(group, |r| r.met == MetState::Unknown),
-        chosen_anew: count(group, |r| r.periods > 1),
+        remote: count_matching(group, |r| r.remote.is_some()),
+        awake: count_matching(group, |r| r.met == MetState::Awake),
+        leaving: count_matching(group, |r| r.met == MetState::Leaving),
+        behind: count_matching(group, |r| r.met == MetState::Behind),
+        sibling_ran: count_matching(group, |r| r.sibling == Sibling::Running),
+        unknown: count_matching(group, |r| r.met == MetState::Unknown),
+        chosen_anew: count_matching(group, |r| r.periods > 1),
         parts,
-        wait: wait_parts(group),
-        median_ns: quantile(&latencies, 50),
-        p99_ns: quantile(&latencies, 99),
-        help: find_help(group, &split, parts.latency_ns, metadata),
+        clock: ClockRange::from_requests(group),
+        wait: mean_wait_parts(group),
+        median_ns: latency_at_percent(&latencies, 50),
+        p99_ns: latency_at_percent(&latencies, 99),
+        help: find_helpful_remedies(group, &split, parts.latency_ns, metadata),
         rest_ns: split.reference.map(|_| rest),
         reference_exit_us: split
             .reference
-            .and_then(|state| declared_exit_us(state, metadata)),
+            .and_then(|state| lowest_declared_exit_us(state, metadata)),
         split,
         state_names,
         polling,
     }
 }
 
-fn count(group: &[&TracedRequest], test: fn(&TracedRequest) -> bool) -> u64 {
+fn count_matching(group: &[&TracedRequest], test: fn(&TracedRequest) -> bool) -> u64 {
     group.iter().filter(|request| test(request)).count() as u64
 }
 
 /// The latency not exceeded by this share of all sorted latencies; 0 without any.
-fn quantile(latencies: &[u64], percent: usize) -> u64 {
+fn latency_at_percent(latencies: &[u64], percent: usize) -> u64 {
     let rank = (latencies.len() * percent).div_ceil(100).max(1) - 1;
     latencies.get(rank).copied().unwrap_or(0)
 }
 
 /// The lowest declared exit latency of a state in us, rounded up; `None` if it is unknown or 0.
-fn declared_exit_us(state: u8, metadata: &Metadata) -> Option<u64> {
+fn lowest_declared_exit_us(state: u8, metadata: &Metadata) -> Option<u64> {
     let groups = metadata.idle_states.iter();
     let states = groups.filter_map(|group| group.states.get(usize::from(state)));
     let lowest = states
@@ -471,8 +561,8 @@ fn declared_exit_us(state: u8, metadata: &Metadata) -> Option<u64> {
     lowest.filter(|us| *us > 0)
 }
 
-/// State names where all CPUs agree, and the spinning states.
-fn name_states(metadata: &Metadata) -> (BTreeMap<u8, String>, Vec<u8>) {
+/// Names of idle states by index, and indices of spinning states; none where CPUs have different states.
+fn state_names_and_polling_states(metadata: &Metadata) -> (BTreeMap<u8, String>, Vec<u8>) {
     let [group] = &metadata.idle_states[..] else {
         return (BTreeMap::new(), Vec::new());
     };
@@ -484,13 +574,13 @@ fn name_states(metadata: &Metadata) -> (BTreeMap<u8, String>, Vec<u8>) {
 }
 
 impl RequestKind {
-    /// Sum over all latencies, in ns.
-    pub fn total_ns(&self) -> f64 {
+    /// Summed latency of all requests of the kind, in ns.
+    pub fn total_latency_ns(&self) -> f64 {
         self.parts.latency_ns * self.requests as f64
     }
 
-    /// Share among the kind's requests.
-    pub fn share(&self, met: u64) -> f64 {
+    /// A number of requests as a share of the kind's, 0 to 1.
+    pub fn share_of_requests(&self, met: u64) -> f64 {
         met as f64 / self.requests.max(1) as f64
     }
 
@@ -505,12 +595,12 @@ impl RequestKind {
         (mean.round() as u64).min(request.out)
     }
 
-    /// Some state met has no cost.
+    /// Whether a state that requests met has no cost.
     pub fn has_unknown_exits(&self) -> bool {
         self.split.states.iter().any(|state| state.cost.is_none())
     }
 
-    /// A state's name, or else index.
+    /// Name of an idle state, or else `state INDEX`.
     pub fn state_name(&self, state: u8) -> String {
         let name = self.state_names.get(&state);
         name.cloned().unwrap_or_else(|| format!("state {state}"))

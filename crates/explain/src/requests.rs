@@ -13,15 +13,15 @@ pub(crate) const MAX_HOPS: usize = 8;
 /// The interrupted CPU's idle state, as found by the drive's interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetState {
-    /// None: the CPU was running.
+    /// The interrupt found the CPU running.
     Awake,
-    /// This state, ended first by the drive's interrupt.
+    /// The CPU was in this state, by index, and the drive's interrupt ended it.
     State(u8),
-    /// A timer, a wake-up or another interrupt had ended the idle period before.
+    /// A timer, a wake-up or another interrupt had ended the CPU's idle period before.
     Leaving,
-    /// Another request completed first.
+    /// Another request completed first after the same idle period.
     Behind,
-    /// Events are missing.
+    /// Not known: events are missing.
     Unknown,
 }
 
@@ -31,11 +31,11 @@ pub enum Sibling {
     /// No sibling, or none named in the recording.
     #[default]
     None,
-    /// Events are missing.
+    /// Not known: events are missing.
     Unknown,
     /// A running sibling kept the core awake.
     Running,
-    /// It was in this idle state.
+    /// All siblings were idle; the shallowest state, by index.
     Idle(u8),
 }
 
@@ -43,10 +43,10 @@ pub enum Sibling {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Notification {
-    /// No event says how.
+    /// No event says how the CPU was told.
     #[default]
     Unknown,
-    /// Both are one CPU.
+    /// Nobody had to be told: both are one CPU.
     SameCpu,
     /// By IPI.
     Ipi,
@@ -57,11 +57,11 @@ pub enum Notification {
 /// The way from completion to the task that waited for it. All times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskWake {
-    /// The task, where known.
+    /// Thread number of the task, where known.
     pub task: Option<u32>,
-    /// Completion to the start of the first wake-up.
+    /// From completion to the start of the first wake-up.
     pub hand_over: u64,
-    /// Threads that passed the request on before this task's wake-up.
+    /// Number of threads that passed the request on before this task's wake-up.
     pub hops: u8,
     /// Time through such threads: first wake-up to this task's wake-up.
     pub through: u64,
@@ -69,7 +69,7 @@ pub struct TaskWake {
     pub exit: u64,
     /// Time in the run queue until the task ran, where known.
     pub run_queue: Option<u64>,
-    /// Notification used for the task's CPU.
+    /// How the task's CPU was told to run the task.
     pub notification: Notification,
 }
 
@@ -78,7 +78,7 @@ pub struct TaskWake {
 pub struct RemoteCompletion {
     /// Notification to the end of the completing CPU's idle period; 0 if the CPU ran.
     pub exit: u64,
-    /// End of the idle period to completion.
+    /// From the end of the completing CPU's idle period to completion.
     pub handling: u64,
     /// How the completing CPU was told.
     pub notification: Notification,
@@ -93,50 +93,51 @@ pub struct TracedRequest {
     pub bytes: u32,
     /// The request writes or discards.
     pub write: bool,
-    /// Readahead or write-back: nobody waits for it.
+    /// Nobody waits for the request: readahead or write-back.
     pub background: bool,
-    /// The submitting thread, where known.
+    /// Number of the submitting thread, where known.
     pub task: Option<u32>,
     /// Time before the issue, where known.
     pub queued: Option<QueuedParts>,
-    /// Completion on the recording's clock.
+    /// When the request completed, on the recording's clock.
     pub completed: u64,
     /// From issue to completion: `out`, `interrupt` and `remote` together.
     pub latency: u64,
-    /// From issue to the interrupted CPU's first sign of life: the end of its idle period or its interrupt handler, whichever
+    /// From issue to the interrupted CPU's first sign of life: the end of its idle period or its interrupt handler,
+    /// whichever
     /// is first. To completion where no event shows either.
     pub out: u64,
     /// First sign of life to completion, or to the notification for another CPU; 0 where not visible.
     pub interrupt: u64,
-    /// Completion on another CPU, if so.
+    /// The completing CPU's part, if another CPU than the interrupted one completed.
     pub remote: Option<RemoteCompletion>,
     /// The interrupted CPU: the completing CPU where no event shows another.
     pub cpu: u32,
-    /// The device's interrupt, where known.
+    /// Number of the device's interrupt, where known.
     pub irq: Option<u32>,
     /// From the device's last completion to the issue; 0 while other requests were in flight.
     pub gap: Option<u64>,
     /// From the interrupted CPU's last completion to the issue; 0 if the completion was later.
     pub cpu_gap: Option<u64>,
-    /// Other requests at the device at the issue.
+    /// Number of other requests at the device when this one was issued.
     pub in_flight: u32,
-    /// The interrupted CPU's frequency in kHz; 0 without an event.
+    /// The interrupted CPU's clock in kHz: by its cycles, else the frequency last asked for; 0 without either.
     pub khz: u32,
-    /// The interrupted CPU's state at issue, or else first choice afterwards.
+    /// The idle state that the interrupted CPU was in at the issue, or else chose first after it.
     pub first: Option<u8>,
-    /// The interrupted CPU's idle periods between issue and interrupt.
+    /// Number of the interrupted CPU's idle periods between issue and interrupt.
     pub periods: u32,
-    /// The state found by the interrupt.
+    /// The idle state that the interrupt found the CPU in.
     pub met: MetState,
-    /// Siblings that kept the core from the state met.
+    /// Whether SMT siblings kept the core from the state that was met.
     pub sibling: Sibling,
-    /// The wake-up on the completing CPU before another completion or a timer.
+    /// The wake-up of a task that followed on the completing CPU, before another completion or a timer.
     pub wake: Option<TaskWake>,
 }
 
 impl TracedRequest {
-    /// Adds a sibling's state; among several siblings the shallowest counts.
-    pub(crate) fn see_sibling(&mut self, sibling: Sibling) {
+    /// Takes a further SMT sibling into account: a running sibling counts first, then the shallowest idle state.
+    pub(crate) fn merge_sibling_state(&mut self, sibling: Sibling) {
         self.sibling = match (self.sibling, sibling) {
             (Sibling::Running, _) | (_, Sibling::Running) => Sibling::Running,
             (Sibling::Idle(a), Sibling::Idle(b)) => Sibling::Idle(a.min(b)),
@@ -146,46 +147,46 @@ impl TracedRequest {
     }
 
     /// Notification to completion on another CPU, in ns; 0 if a single CPU does all.
-    pub fn remote_ns(&self) -> u64 {
+    pub fn remote_completion_ns(&self) -> u64 {
         self.remote
             .map_or(0, |remote| remote.exit + remote.handling)
     }
 
     /// Sum over all parts: the wait from the bio, or else the issue, until the task ran again, in ns, where known.
-    pub fn wait_ns(&self) -> Option<u64> {
+    pub fn task_wait_ns(&self) -> Option<u64> {
         let wake = self.wake?;
-        let queued = self.queued.map_or(0, |queued| queued.total());
+        let queued = self.queued.map_or(0, |queued| queued.total_ns());
         Some(queued + self.latency + wake.hand_over + wake.through + wake.exit + wake.run_queue?)
     }
 }
 
-/// Used and unused events in a recording.
+/// How many requests and events of a recording were used, and how many not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
     /// Requests with issue and completion.
     pub requests: u64,
-    /// Completions without an issue.
+    /// Number of completions without an issue.
     pub without_issue: u64,
-    /// Issues without a completion, or issued again.
+    /// Number of issues without a completion, or issued again.
     pub without_completion: u64,
     /// Completions before the issue: CPU clocks differ.
     pub backwards: u64,
     /// Requests beyond [`MAX_REQUESTS`].
     pub beyond_limit: u64,
-    /// Places where the recording lacks events.
+    /// Number of places where the recording lacks events.
     pub gaps: u64,
 }
 
 /// A thread that passed a request on to the waiting task, or to the next thread. Times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// The request's index.
+    /// Index of the request in [`Collected::requests`].
     pub request: usize,
-    /// The thread.
+    /// Number of the thread.
     pub task: u32,
-    /// Wake-up to running.
+    /// From the thread's wake-up until it ran.
     pub waited: u64,
-    /// Running to the next thread's wake-up.
+    /// From when the thread ran to its wake-up of the next thread.
     pub ran: u64,
 }
 
@@ -194,17 +195,17 @@ pub struct Hop {
 pub struct Collected {
     /// Requests in completion order.
     pub requests: Vec<TracedRequest>,
-    /// Used and unused events.
+    /// How many requests and events were used.
     pub coverage: Coverage,
-    /// Lateness by state, over timers that ended idle periods.
+    /// How late timers were that ended idle periods, by state.
     pub timers: Vec<TimerLateness>,
-    /// Threads that passed requests on.
+    /// Threads that passed requests on to waiting tasks, one entry for each request and thread.
     pub hops: Vec<Hop>,
 }
 
 impl Collected {
-    /// Leaves out other devices' requests.
-    pub fn keep_device(&mut self, device: u32) {
+    /// Keeps the requests of one device, and the hops that belong to these.
+    pub fn keep_only_device(&mut self, device: u32) {
         let mut places: Vec<Option<usize>> = Vec::with_capacity(self.requests.len());
         let mut kept = 0;
         for request in &self.requests {

@@ -17,7 +17,7 @@ use crate::requests::{MetState, Sibling, TracedRequest};
 const FEWEST: usize = 8;
 /// Most blocks in a bootstrap, each with successive requests; half as many are the fewest for an estimate.
 const BLOCKS: usize = 40;
-/// Requests per block at least.
+/// Fewest requests in a block of the bootstrap.
 const PER_BLOCK: usize = 5;
 const RESAMPLES: usize = 499;
 /// Largest share of requests with a state never chosen first.
@@ -26,11 +26,11 @@ const MOST_FOREIGN: f64 = 0.01;
 /// A mean in ns with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ExitEstimate {
-    /// The estimate.
+    /// The estimated mean, in ns.
     pub mean_ns: f64,
-    /// The interval's lower end.
+    /// Lower end of the 95 % interval, in ns.
     pub low_ns: f64,
-    /// The interval's upper end.
+    /// Upper end of the 95 % interval, in ns.
     pub high_ns: f64,
 }
 
@@ -54,16 +54,16 @@ pub enum Unseparated {
 /// Cost of an exit from a state above the exit from the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ExitCost {
-    /// Index of the state.
+    /// Index of the idle state.
     pub state: u8,
     /// Requests with an interrupt that ended this state first.
     pub met: u64,
-    /// The cost, where known.
+    /// Mean cost above the reference's, where known.
     pub cost: Option<ExitEstimate>,
     /// Differences between latency quantiles at 50, 90 and 99 %, in ns, where the cost is known and hardly any request saw
     /// the governor choose again. Requests with the reference are weighted by the strata with the state.
     pub quantiles_ns: Option<[f64; 3]>,
-    /// Why not.
+    /// Why no cost is known; `None` where one is.
     pub reason: Option<Unseparated>,
 }
 
@@ -81,7 +81,7 @@ pub struct Split {
 /// Gap in eighths per octave, requests in flight in octaves, clock.
 type Stratum = (u32, u32, u32);
 
-/// A compared request.
+/// A request as the comparison of states sees it.
 #[derive(Clone, Copy)]
 struct Sample {
     stratum: Stratum,
@@ -92,23 +92,23 @@ struct Sample {
 }
 
 /// Splits latencies of requests from one kind, given in completion order.
-pub fn split(requests: &[&TracedRequest]) -> Split {
+pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
     let mut met_counts: BTreeMap<u8, u64> = BTreeMap::new();
     for request in requests {
         if let MetState::State(state) = request.met {
             *met_counts.entry(state).or_default() += 1;
         }
     }
-    let samples: Vec<Sample> = requests.iter().filter_map(|r| sample(r)).collect();
-    let overlapping = keep_overlaps(&samples);
-    let component = largest_component(&overlapping);
+    let samples: Vec<Sample> = requests.iter().filter_map(|r| make_sample(r)).collect();
+    let overlapping = keep_comparable_samples(&samples);
+    let component = largest_connected_states(&overlapping);
     let comparison = compare_states(&overlapping, component.clone());
     let others: Vec<u8> = comparison.states.iter().skip(1).copied().collect();
     let estimates = comparison.estimates.as_ref();
     let shallowest = comparison.states.first().copied();
     let reference = shallowest.filter(|_| estimates.is_some());
     // No deeper exit is cheaper, so such a comparison found something else.
-    let cheaper = estimates.is_some_and(|all| all.iter().any(is_below_zero));
+    let cheaper = estimates.is_some_and(|all| all.iter().any(is_surely_below_zero));
     let mut costs = Vec::new();
     for (state, met) in met_counts {
         if Some(state) == reference {
@@ -124,13 +124,14 @@ pub fn split(requests: &[&TracedRequest]) -> Split {
             None if estimate.is_some() => Some(Unseparated::VariesWithGap),
             None if comparison.foreign => Some(Unseparated::ChosenAnew),
             None if component.contains(&state) => Some(Unseparated::TooFew),
-            None => Some(find_reason(&samples, state)),
+            None => Some(find_reason_without_cost(&samples, state)),
         };
         costs.push(ExitCost {
             state,
             met,
             cost,
-            quantiles_ns: cost.and_then(|_| quantiles(&comparison.samples, reference?, state)),
+            quantiles_ns: cost
+                .and_then(|_| exit_cost_at_quantiles(&comparison.samples, reference?, state)),
             reason,
         });
     }
@@ -141,7 +142,7 @@ pub fn split(requests: &[&TracedRequest]) -> Split {
     }
 }
 
-/// Result from a comparison between states.
+/// Costs of some idle states, from requests that are alike but for the state.
 struct Comparison {
     states: BTreeSet<u8>,
     samples: Vec<Sample>,
@@ -162,12 +163,12 @@ fn compare_states(samples: &[Sample], mut states: BTreeSet<u8>) -> Comparison {
         compared.retain(|sample| states.contains(&sample.met));
         let foreign = (all - compared.len()) as f64 > MOST_FOREIGN * all as f64;
         let others: Vec<u8> = states.iter().skip(1).copied().collect();
-        let estimates = estimate(&compared, &others).filter(|_| !foreign);
+        let estimates = estimate_costs(&compared, &others).filter(|_| !foreign);
         if estimates.is_some() || foreign || states.len() <= 2 {
             return Comparison {
                 varies: estimates
                     .as_ref()
-                    .map_or_else(Vec::new, |_| find_varying(&compared, &others)),
+                    .map_or_else(Vec::new, |_| costs_vary_with_gap(&compared, &others)),
                 samples: compared,
                 states,
                 estimates,
@@ -188,7 +189,7 @@ fn compare_states(samples: &[Sample], mut states: BTreeSet<u8>) -> Comparison {
 const LARGEST_VARIATION: f64 = 0.2;
 
 /// Whether each state in `others` has different costs at short and long gaps, beyond the intervals.
-fn find_varying(samples: &[Sample], others: &[u8]) -> Vec<bool> {
+fn costs_vary_with_gap(samples: &[Sample], others: &[u8]) -> Vec<bool> {
     let mut gaps: Vec<u64> = samples.iter().map(|sample| sample.gap).collect();
     gaps.sort_unstable();
     let middle = gaps.get(gaps.len() / 2).copied().unwrap_or(0);
@@ -196,8 +197,8 @@ fn find_varying(samples: &[Sample], others: &[u8]) -> Vec<bool> {
         samples.iter().partition(|sample| sample.gap < middle);
     // Intervals take a thousand times as long as means.
     let means = (
-        estimate_means(&short, others),
-        estimate_means(&long, others),
+        estimate_mean_costs(&short, others),
+        estimate_mean_costs(&long, others),
     );
     let (Some(at_short), Some(at_long)) = means else {
         return vec![false; others.len()];
@@ -206,20 +207,29 @@ fn find_varying(samples: &[Sample], others: &[u8]) -> Vec<bool> {
     if !pairs.any(|(a, b)| (a - b).abs() > LARGEST_VARIATION * a.abs().max(b.abs())) {
         return vec![false; others.len()];
     }
-    let halves = (estimate(&short, others), estimate(&long, others));
+    let halves = (
+        estimate_costs(&short, others),
+        estimate_costs(&long, others),
+    );
     let (Some(short), Some(long)) = halves else {
         return vec![false; others.len()];
     };
     let pairs = short.iter().zip(&long);
-    pairs.map(|(short, long)| differ(short, long)).collect()
+    pairs
+        .map(|(short, long)| estimates_contradict(short, long))
+        .collect()
 }
 
 /// Half widths per 95 % interval that a difference between two halves reaches by chance: four standard errors, so about
 /// 1 recording in 16,000 is refused for nothing.
 const CHANCE: f64 = 4.0 / 1.96;
 
-fn estimate_means(samples: &[Sample], others: &[u8]) -> Option<Vec<f64>> {
-    solve(&sum_blocks(samples, others, 1), &[1], others.len())
+fn estimate_mean_costs(samples: &[Sample], others: &[u8]) -> Option<Vec<f64>> {
+    solve_costs(
+        &sum_by_block_and_stratum(samples, others, 1),
+        &[1],
+        others.len(),
+    )
 }
 
 impl ExitEstimate {
@@ -229,12 +239,12 @@ impl ExitEstimate {
 }
 
 /// The estimate is below zero by three standard errors.
-fn is_below_zero(estimate: &ExitEstimate) -> bool {
+fn is_surely_below_zero(estimate: &ExitEstimate) -> bool {
     estimate.mean_ns + 3.0 / 1.96 * estimate.half_width() < 0.0
 }
 
 /// Two estimates contradict each other.
-fn differ(a: &ExitEstimate, b: &ExitEstimate) -> bool {
+fn estimates_contradict(a: &ExitEstimate, b: &ExitEstimate) -> bool {
     let by_chance = CHANCE * a.half_width().hypot(b.half_width());
     let larger = a.mean_ns.abs().max(b.mean_ns.abs());
     (a.mean_ns - b.mean_ns).abs() > by_chance.max(LARGEST_VARIATION * larger)
@@ -244,7 +254,7 @@ fn differ(a: &ExitEstimate, b: &ExitEstimate) -> bool {
 const MOST_CHOSEN_ANEW: f64 = 0.02;
 
 /// Differences between quantiles with a state and with the reference.
-fn quantiles(samples: &[Sample], reference: u8, state: u8) -> Option<[f64; 3]> {
+fn exit_cost_at_quantiles(samples: &[Sample], reference: u8, state: u8) -> Option<[f64; 3]> {
     let mut counts: BTreeMap<Stratum, (f64, f64)> = BTreeMap::new();
     let mut chosen_anew = 0_usize;
     for sample in samples {
@@ -292,7 +302,7 @@ fn weighted_quantile(values: &[(f64, f64)], share: f64) -> Option<f64> {
     reached.or(values.last()).map(|(value, _)| *value)
 }
 
-fn sample(request: &TracedRequest) -> Option<Sample> {
+fn make_sample(request: &TracedRequest) -> Option<Sample> {
     let MetState::State(requested) = request.met else {
         return None;
     };
@@ -312,7 +322,7 @@ fn sample(request: &TracedRequest) -> Option<Sample> {
         gap,
         first: request.first?.min(allowed),
         met: requested.min(allowed),
-        latency: (request.latency - request.remote_ns()) as f64,
+        latency: (request.latency - request.remote_completion_ns()) as f64,
     })
 }
 
@@ -324,7 +334,7 @@ fn gap_class(gap: u64) -> u32 {
 }
 
 /// Finds why a state is not compared.
-fn find_reason(samples: &[Sample], state: u8) -> Unseparated {
+fn find_reason_without_cost(samples: &[Sample], state: u8) -> Unseparated {
     let mut strata: BTreeMap<Stratum, usize> = BTreeMap::new();
     for sample in samples.iter().filter(|sample| sample.first == state) {
         *strata.entry(sample.stratum).or_default() += 1;
@@ -340,7 +350,7 @@ fn find_reason(samples: &[Sample], state: u8) -> Unseparated {
 /// Keeps strata in which at least two states have enough requests at the same gaps.
 ///
 /// Within a stratum a governor may still choose by gap, so gaps count only if all states had them.
-fn keep_overlaps(samples: &[Sample]) -> Vec<Sample> {
+fn keep_comparable_samples(samples: &[Sample]) -> Vec<Sample> {
     let mut strata: BTreeMap<Stratum, BTreeMap<u8, Vec<u64>>> = BTreeMap::new();
     for sample in samples {
         let states = strata.entry(sample.stratum).or_default();
@@ -348,7 +358,7 @@ fn keep_overlaps(samples: &[Sample]) -> Vec<Sample> {
     }
     let ranges: BTreeMap<Stratum, (u64, u64)> = strata
         .iter_mut()
-        .filter_map(|(stratum, states)| Some((*stratum, common_range(states)?)))
+        .filter_map(|(stratum, states)| Some((*stratum, keep_common_gaps(states)?)))
         .collect();
     let mut kept = samples.to_vec();
     kept.retain(|sample| {
@@ -362,7 +372,7 @@ fn keep_overlaps(samples: &[Sample]) -> Vec<Sample> {
 }
 
 /// Gaps common to all states with enough requests. Other states are removed.
-fn common_range(states: &mut BTreeMap<u8, Vec<u64>>) -> Option<(u64, u64)> {
+fn keep_common_gaps(states: &mut BTreeMap<u8, Vec<u64>>) -> Option<(u64, u64)> {
     states.retain(|_, gaps| gaps.len() >= FEWEST);
     let low = states.values().filter_map(|gaps| gaps.iter().min()).max()?;
     let high = states.values().filter_map(|gaps| gaps.iter().max()).min()?;
@@ -372,7 +382,7 @@ fn common_range(states: &mut BTreeMap<u8, Vec<u64>>) -> Option<(u64, u64)> {
 }
 
 /// States connected by common strata; the set with most requests, if several.
-fn largest_component(samples: &[Sample]) -> BTreeSet<u8> {
+fn largest_connected_states(samples: &[Sample]) -> BTreeSet<u8> {
     let mut strata: BTreeMap<Stratum, BTreeSet<u8>> = BTreeMap::new();
     let mut counts: BTreeMap<u8, usize> = BTreeMap::new();
     for sample in samples {
@@ -409,7 +419,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn with_states(states: usize) -> Self {
+    fn zeros(states: usize) -> Self {
         Self {
             n: 0.0,
             y: 0.0,
@@ -436,7 +446,7 @@ impl Sums {
         }
     }
 
-    fn add_times(&mut self, times: f64, other: &Self) {
+    fn add_multiple(&mut self, times: f64, other: &Self) {
         let add = |to: &mut [f64], from: &[f64]| {
             for (to, from) in to.iter_mut().zip(from) {
                 *to += times * from;
@@ -457,13 +467,13 @@ impl Sums {
 type Blocks = Vec<BTreeMap<Stratum, Sums>>;
 
 /// Estimates costs for `others` above the reference, with intervals; `None` with too few samples.
-fn estimate(samples: &[Sample], others: &[u8]) -> Option<Vec<ExitEstimate>> {
+fn estimate_costs(samples: &[Sample], others: &[u8]) -> Option<Vec<ExitEstimate>> {
     let blocks = BLOCKS.min(samples.len() / PER_BLOCK);
     if others.is_empty() || blocks < BLOCKS / 2 {
         return None;
     }
-    let sums = sum_blocks(samples, others, blocks);
-    let means = solve(&sums, &vec![1; blocks], others.len())?;
+    let sums = sum_by_block_and_stratum(samples, others, blocks);
+    let means = solve_costs(&sums, &vec![1; blocks], others.len())?;
     let mut random = Pcg64Mcg::seed_from_u64(1);
     let mut drawn: Vec<Vec<f64>> = Vec::with_capacity(RESAMPLES);
     for _ in 0..RESAMPLES {
@@ -473,19 +483,19 @@ fn estimate(samples: &[Sample], others: &[u8]) -> Option<Vec<ExitEstimate>> {
                 *count += 1;
             }
         }
-        drawn.extend(solve(&sums, &times, others.len()));
+        drawn.extend(solve_costs(&sums, &times, others.len()));
     }
     if drawn.len() < RESAMPLES * 95 / 100 {
         return None;
     }
     let means = means.iter().enumerate();
     means
-        .map(|(place, mean)| with_interval(*mean, &drawn, place))
+        .map(|(place, mean)| add_bootstrap_interval(*mean, &drawn, place))
         .collect()
 }
 
 /// A mean with the middle 95 % over all resamples.
-fn with_interval(mean: f64, drawn: &[Vec<f64>], place: usize) -> Option<ExitEstimate> {
+fn add_bootstrap_interval(mean: f64, drawn: &[Vec<f64>], place: usize) -> Option<ExitEstimate> {
     let mut values: Vec<f64> = drawn.iter().filter_map(|d| d.get(place).copied()).collect();
     values.sort_by(f64::total_cmp);
     let rank = |share: f64| (share * values.len() as f64) as usize;
@@ -496,7 +506,7 @@ fn with_interval(mean: f64, drawn: &[Vec<f64>], place: usize) -> Option<ExitEsti
     })
 }
 
-fn sum_blocks(samples: &[Sample], others: &[u8], blocks: usize) -> Blocks {
+fn sum_by_block_and_stratum(samples: &[Sample], others: &[u8], blocks: usize) -> Blocks {
     let mut sums: Blocks = vec![BTreeMap::new(); blocks];
     let place = |state: u8| others.iter().position(|other| *other == state);
     for (index, sample) in samples.iter().enumerate() {
@@ -505,21 +515,21 @@ fn sum_blocks(samples: &[Sample], others: &[u8], blocks: usize) -> Blocks {
         };
         let cell = block
             .entry(sample.stratum)
-            .or_insert_with(|| Sums::with_states(others.len()));
+            .or_insert_with(|| Sums::zeros(others.len()));
         cell.add_sample(sample.latency, place(sample.first), place(sample.met));
     }
     sums
 }
 
 /// The costs, with each block counted so many times.
-fn solve(blocks: &Blocks, times: &[u32], states: usize) -> Option<Vec<f64>> {
+fn solve_costs(blocks: &Blocks, times: &[u32], states: usize) -> Option<Vec<f64>> {
     let mut strata: BTreeMap<Stratum, Sums> = BTreeMap::new();
     for (block, times) in blocks.iter().zip(times).filter(|(_, times)| **times > 0) {
         for (stratum, sums) in block {
             let total = strata
                 .entry(*stratum)
-                .or_insert_with(|| Sums::with_states(states));
-            total.add_times(f64::from(*times), sums);
+                .or_insert_with(|| Sums::zeros(states));
+            total.add_multiple(f64::from(*times), sums);
         }
     }
     // Each row: states met and latency, as explained by the first state.
@@ -536,11 +546,11 @@ fn solve(blocks: &Blocks, times: &[u32], states: usize) -> Option<Vec<f64>> {
             }
         }
     }
-    eliminate(rows)
+    solve_linear_equations(rows)
 }
 
 /// Solves linear equations, the right side last in each row; `None` without a single solution.
-fn eliminate(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
+fn solve_linear_equations(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     let count = rows.len();
     for column in 0..count {
         let size = |row: &usize| {

@@ -6,7 +6,7 @@ use crate::requests::{MetState, TracedRequest};
 /// The parts of a request's latency in the terms of the simulator, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestTimes {
-    /// Before the issue: tag, plug, scheduler.
+    /// Time before the issue: tag, plug, scheduler.
     pub submission: u64,
     /// Issue to interrupt without the estimated exit: queueing, wake-up and service of the drive.
     pub drive: u64,
@@ -14,19 +14,19 @@ pub struct RequestTimes {
     pub interrupt: u64,
     /// Idle exits: the interrupted CPU's, estimated; the completing CPU's and the task's CPU's, measured.
     pub idle_exit: u64,
-    /// Hand-over, other threads and run queue.
+    /// Time after completion until the task ran: hand-over, other threads and run queue.
     pub waiting: u64,
 }
 
 impl RequestTimes {
-    /// Cuts a request of a kind.
-    pub fn new(kind: &RequestKind, request: &TracedRequest) -> Self {
+    /// Divides the time of a request that belongs to this kind.
+    pub fn from_request(kind: &RequestKind, request: &TracedRequest) -> Self {
         let exit = kind.estimated_exit(request);
         let remote = request.remote;
         let (remote_exit, handling) = remote.map_or((0, 0), |r| (r.exit, r.handling));
         let wake = request.wake.filter(|wake| wake.run_queue.is_some());
         Self {
-            submission: request.queued.map_or(0, |queued| queued.total()),
+            submission: request.queued.map_or(0, |queued| queued.total_ns()),
             drive: request.out - exit,
             interrupt: request.interrupt + handling,
             idle_exit: exit + remote_exit + wake.map_or(0, |wake| wake.exit),
@@ -36,12 +36,12 @@ impl RequestTimes {
         }
     }
 
-    /// All parts: from the bio, or else the issue, until the task ran, or else to completion.
-    pub fn latency(&self) -> u64 {
+    /// Sum of all parts: from the bio, or else the issue, until the task ran, or else to completion.
+    pub fn latency_ns(&self) -> u64 {
         self.submission + self.drive + self.interrupt + self.idle_exit + self.waiting
     }
 
-    fn array(&self) -> [u64; 5] {
+    fn in_field_order(&self) -> [u64; 5] {
         [
             self.submission,
             self.drive,
@@ -62,11 +62,11 @@ pub struct LatencyRange {
     pub low: u64,
     /// Longest latency in ns.
     pub high: u64,
-    /// How many requests.
+    /// Number of requests with a latency in the range.
     pub requests: u64,
 }
 
-/// Latencies of some requests.
+/// Latencies of some requests, sorted, with their parts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TracedLatencies {
     /// Sorted by latency.
@@ -80,7 +80,7 @@ impl TracedLatencies {
     /// Summarizes requests, in any order.
     pub fn new(times: impl Iterator<Item = RequestTimes>) -> Self {
         let mut sorted: Vec<RequestTimes> = times.collect();
-        sorted.sort_by_key(RequestTimes::latency);
+        sorted.sort_by_key(RequestTimes::latency_ns);
         Self { times: sorted }
     }
 
@@ -90,48 +90,49 @@ impl TracedLatencies {
     }
 
     /// Mean latency in ns; 0 without requests.
-    pub fn mean(&self) -> f64 {
+    pub fn mean_ns(&self) -> f64 {
         self.mean_times().iter().sum()
     }
 
     /// Latency that this share of the requests does not exceed, in ns.
-    pub fn quantile(&self, share: f64) -> Option<u64> {
-        self.at(share).map(RequestTimes::latency)
+    pub fn quantile_ns(&self, share: f64) -> Option<u64> {
+        self.request_at_quantile(share)
+            .map(RequestTimes::latency_ns)
     }
 
-    fn at(&self, share: f64) -> Option<&RequestTimes> {
+    fn request_at_quantile(&self, share: f64) -> Option<&RequestTimes> {
         let rank = (self.times.len() as f64 * share).ceil() as usize;
         self.times.get(rank.saturating_sub(1)).or(self.times.last())
     }
 
     /// Mean parts over all requests.
     pub fn mean_times(&self) -> MeanTimes {
-        mean_times(&self.times)
+        mean_times_over(&self.times)
     }
 
     /// Mean parts over the requests within 3 % of a quantile.
-    pub fn times_at(&self, share: f64) -> Option<MeanTimes> {
-        let range = range_index(self.quantile(share)?);
+    pub fn mean_times_near_quantile(&self, share: f64) -> Option<MeanTimes> {
+        let range = latency_range_index(self.quantile_ns(share)?);
         let begin = self
             .times
-            .partition_point(|t| range_index(t.latency()) < range);
+            .partition_point(|t| latency_range_index(t.latency_ns()) < range);
         let end = self
             .times
-            .partition_point(|t| range_index(t.latency()) <= range);
-        self.times.get(begin..end).map(mean_times)
+            .partition_point(|t| latency_range_index(t.latency_ns()) <= range);
+        self.times.get(begin..end).map(mean_times_over)
     }
 
-    /// The histogram.
-    pub fn ranges(&self) -> Vec<LatencyRange> {
+    /// Numbers of requests by range of latency, shortest first; empty ranges are left out.
+    pub fn histogram(&self) -> Vec<LatencyRange> {
         let mut ranges: Vec<LatencyRange> = Vec::new();
         for times in &self.times {
-            let index = range_index(times.latency());
-            let low = range_start(index);
+            let index = latency_range_index(times.latency_ns());
+            let low = shortest_latency_in_range(index);
             match ranges.last_mut().filter(|last| last.low == low) {
                 Some(last) => last.requests += 1,
                 None => ranges.push(LatencyRange {
                     low,
-                    high: range_start(index + 1) - 1,
+                    high: shortest_latency_in_range(index + 1) - 1,
                     requests: 1,
                 }),
             }
@@ -140,24 +141,25 @@ impl TracedLatencies {
     }
 }
 
-fn mean_times(times: &[RequestTimes]) -> MeanTimes {
+fn mean_times_over(times: &[RequestTimes]) -> MeanTimes {
     let mut sums = [0_u128; 5];
     for request in times {
-        for (sum, part) in sums.iter_mut().zip(request.array()) {
+        for (sum, part) in sums.iter_mut().zip(request.in_field_order()) {
             *sum += u128::from(part);
         }
     }
     sums.map(|sum| sum as f64 / times.len().max(1) as f64)
 }
 
-/// A latency's range: a range per value below `2^(RANGE_BITS + 1)`, then `2^RANGE_BITS` per doubling.
-fn range_index(latency: u64) -> u64 {
+/// Index of the range that a latency falls in: a range per value below `2^(RANGE_BITS + 1)`, then `2^RANGE_BITS` per
+/// doubling.
+fn latency_range_index(latency: u64) -> u64 {
     let octave = (64 - latency.leading_zeros()).saturating_sub(RANGE_BITS + 1);
     (u64::from(octave) << RANGE_BITS) + (latency >> octave)
 }
 
-/// The shortest latency of a range.
-fn range_start(index: u64) -> u64 {
+/// Shortest latency of the range with this index, in ns.
+fn shortest_latency_in_range(index: u64) -> u64 {
     let octave = (index >> RANGE_BITS).saturating_sub(1);
     let mantissa = index - (octave << RANGE_BITS);
     mantissa.checked_shl(octave as u32).unwrap_or(u64::MAX)
@@ -174,7 +176,7 @@ pub enum MetClass {
 
 impl MetClass {
     /// The class of a request; `None` where something else had ended the idle period, or events are missing.
-    pub fn new(request: &TracedRequest) -> Option<Self> {
+    pub fn from_request(request: &TracedRequest) -> Option<Self> {
         match request.met {
             MetState::Awake => Some(Self::Awake),
             MetState::State(state) => Some(Self::State(state)),
@@ -191,8 +193,11 @@ mod tests {
     fn ranges_are_narrow_and_follow_each_other() {
         let latencies = (0..200).chain((0..58).map(|bit| (1_u64 << bit) + 12_345));
         for latency in latencies {
-            let index = range_index(latency);
-            let (low, next) = (range_start(index), range_start(index + 1));
+            let index = latency_range_index(latency);
+            let (low, next) = (
+                shortest_latency_in_range(index),
+                shortest_latency_in_range(index + 1),
+            );
             assert!((low..next).contains(&latency), "{latency}");
             assert!(next - low <= 1 + latency / 31, "{latency}");
         }
@@ -211,19 +216,25 @@ mod tests {
         };
         let times = [short; 98].into_iter().chain([long; 2]);
         let summary = TracedLatencies::new(times);
-        assert_eq!(summary.quantile(0.5), Some(1_000));
+        assert_eq!(summary.quantile_ns(0.5), Some(1_000));
         assert_eq!(
-            summary.times_at(0.99),
+            summary.mean_times_near_quantile(0.99),
             Some([0.0, 1_000.0, 0.0, 9_000.0, 0.0])
         );
-        assert_eq!(summary.times_at(0.5), Some([0.0, 1_000.0, 0.0, 0.0, 0.0]));
-        assert!((summary.mean() - 1_180.0).abs() < 1e-9);
+        assert_eq!(
+            summary.mean_times_near_quantile(0.5),
+            Some([0.0, 1_000.0, 0.0, 0.0, 0.0])
+        );
+        assert!((summary.mean_ns() - 1_180.0).abs() < 1e-9);
         let counts = summary
-            .ranges()
+            .histogram()
             .iter()
             .map(|r| r.requests)
             .collect::<Vec<_>>();
         assert_eq!(counts, [98, 2]);
-        assert_eq!(TracedLatencies::default().times_at(0.5), None);
+        assert_eq!(
+            TracedLatencies::default().mean_times_near_quantile(0.5),
+            None
+        );
     }
 }

@@ -51,7 +51,7 @@ struct Passing {
 #[derive(Default)]
 pub(crate) struct WakeUps {
     waking: HashMap<u32, Waking>,
-    /// By CPU.
+    /// Threads that may pass a request on, by the CPU that runs them.
     passing: HashMap<u32, Passing>,
     kernel_threads: HashSet<u32>,
     pub(crate) hops: Vec<Hop>,
@@ -59,33 +59,35 @@ pub(crate) struct WakeUps {
 
 impl WakeUps {
     /// Learns which tasks are kernel threads that do I/O for others.
-    pub(crate) fn learn_names(&mut self, names: &BTreeMap<u32, String>) {
-        let threads = names.iter().filter(|(_, name)| is_kernel_thread(name));
+    pub(crate) fn learn_kernel_threads(&mut self, names: &BTreeMap<u32, String>) {
+        let threads = names
+            .iter()
+            .filter(|(_, name)| is_name_of_kernel_io_thread(name));
         self.kernel_threads = threads.map(|(task, _)| *task).collect();
     }
 
-    /// Events are missing.
-    pub(crate) fn clear(&mut self) {
+    /// Forgets all tasks on their way, because events are missing.
+    pub(crate) fn forget_tasks(&mut self) {
         self.waking.clear();
         self.passing.clear();
     }
 
     /// A thread submits a bio, and waits for another request from now on.
-    pub(crate) fn submit(&mut self, on: u32, task: u32) {
+    pub(crate) fn note_submission(&mut self, on: u32, task: u32) {
         if self.passing.get(&on).is_some_and(|p| p.task == task) {
             self.passing.remove(&on);
         }
     }
 
     /// A CPU that becomes idle ran no thread to its next wake-up.
-    pub(crate) fn enter_idle(&mut self, on: u32, entry: u64) {
+    pub(crate) fn note_idle_entry(&mut self, on: u32, entry: u64) {
         if self.passing.get(&on).is_some_and(|p| p.since < entry) {
             self.passing.remove(&on);
         }
     }
 
     /// A CPU begins to wake a task; `last_request` was completed there just before.
-    pub(crate) fn begin(
+    pub(crate) fn begin_wake_up(
         &mut self,
         time: u64,
         waker: u32,
@@ -100,10 +102,10 @@ impl WakeUps {
                 let Some(hand_over) = hand_over.filter(|ns| *ns <= HANDLER_NS) else {
                     return;
                 };
-                start_wake(requests, request, Some(task), hand_over);
+                start_way_to_task(requests, request, Some(task), hand_over);
                 request
             }
-            None => match self.pass_on(time, waker, task, requests) {
+            None => match self.pass_request_to_next_thread(time, waker, task, requests) {
                 Some(request) => request,
                 None => return,
             },
@@ -118,8 +120,8 @@ impl WakeUps {
         }
     }
 
-    /// A thread woken by a completion wakes the next thread.
-    fn pass_on(
+    /// Passes a request on from a thread that its completion woke to the next thread; returns the request's index if so.
+    fn pass_request_to_next_thread(
         &mut self,
         time: u64,
         waker: u32,
@@ -155,8 +157,8 @@ impl WakeUps {
         Some(passing.request)
     }
 
-    /// A task runs, perhaps after a wait for a request.
-    pub(crate) fn run_task(
+    /// Notes that a CPU runs a task, which ends the task's wait for a request if there was one.
+    pub(crate) fn note_running_task(
         &mut self,
         time: u64,
         on: u32,
@@ -176,7 +178,7 @@ impl WakeUps {
             return;
         };
         let mut periods = cpu.periods.iter();
-        let slept = periods.rfind(|period| period.contains(waking.time));
+        let slept = periods.rfind(|period| period.contains_time(waking.time));
         let exit = slept.map_or(0, |period| {
             period.exit.min(time).saturating_sub(waking.time)
         });
@@ -203,8 +205,8 @@ impl WakeUps {
     }
 }
 
-/// Begins a request's way to its task.
-pub(crate) fn start_wake(
+/// Begins a completed request's way to a task that was woken `hand_over` ns later.
+pub(crate) fn start_way_to_task(
     requests: &mut [TracedRequest],
     request: usize,
     task: Option<u32>,
@@ -224,7 +226,7 @@ pub(crate) fn start_wake(
 }
 
 /// Whether the name is a kernel thread's that does I/O for others.
-fn is_kernel_thread(name: &str) -> bool {
+fn is_name_of_kernel_io_thread(name: &str) -> bool {
     let mut prefixes = KERNEL_THREADS.iter();
     let mut numbered = NUMBERED_THREADS.iter();
     prefixes.any(|prefix| name.starts_with(prefix))
@@ -250,7 +252,7 @@ mod tests {
             "loop0",
             "raid5wq",
         ] {
-            assert!(is_kernel_thread(name), "{name}");
+            assert!(is_name_of_kernel_io_thread(name), "{name}");
         }
         for name in [
             "fio",
@@ -263,7 +265,7 @@ mod tests {
             "raider",
             "irqbalance",
         ] {
-            assert!(!is_kernel_thread(name), "{name}");
+            assert!(!is_name_of_kernel_io_thread(name), "{name}");
         }
     }
 }

@@ -9,7 +9,7 @@
 
 use wakepath_explain::{
     Collected, Coverage, Help, LEASE_NS, MetState, Notification, Remedy, RemoteCompletion, Sibling,
-    TaskWake, TracedRequest, explain_kinds,
+    TaskWake, TracedRequest, explain_request_kinds,
 };
 use wakepath_trace::recording::{FrequencyDomain, Metadata};
 
@@ -53,7 +53,7 @@ fn read(number: u64) -> TracedRequest {
 }
 
 /// What would help 4,000 reads, each changed in the same way.
-fn find_help(change: impl Fn(u64, &mut TracedRequest)) -> Vec<Help> {
+fn find_helpful_remedies(change: impl Fn(u64, &mut TracedRequest)) -> Vec<Help> {
     let requests = (0..4_000).map(|number| {
         let mut request = read(number);
         change(number, &mut request);
@@ -72,7 +72,10 @@ fn find_help(change: impl Fn(u64, &mut TracedRequest)) -> Vec<Help> {
         }],
         ..Metadata::default()
     };
-    explain_kinds(&collected, &metadata)[0].kind.help.clone()
+    explain_request_kinds(&collected, None, &metadata)[0]
+        .kind
+        .help
+        .clone()
 }
 
 fn remedy(all: &[Help], remedy: Remedy) -> Option<Help> {
@@ -81,7 +84,7 @@ fn remedy(all: &[Help], remedy: Remedy) -> Option<Help> {
 
 #[test]
 fn shallow_states_save_what_deep_exits_cost() {
-    let all = find_help(|_, _| ());
+    let all = find_helpful_remedies(|_, _| ());
     let [help] = all[..] else {
         panic!("{all:?}");
     };
@@ -94,7 +97,7 @@ fn shallow_states_save_what_deep_exits_cost() {
 
 #[test]
 fn leases_save_exits_soon_after_a_completion_only() {
-    let all = find_help(|number, request| {
+    let all = find_helpful_remedies(|number, request| {
         request.cpu_gap = Some(if number % 2 == 0 {
             LEASE_NS
         } else {
@@ -109,7 +112,7 @@ fn leases_save_exits_soon_after_a_completion_only() {
 
 #[test]
 fn completion_on_another_cpu_costs_at_most_its_way() {
-    let all = find_help(|_, request| {
+    let all = find_helpful_remedies(|_, request| {
         request.out -= 9_000;
         request.remote = Some(RemoteCompletion {
             exit: 7_000,
@@ -133,7 +136,7 @@ fn exits_of_tasks_elsewhere_can_be_saved_by_placement() {
             run_queue: Some(1_000),
             notification,
         };
-        let all = find_help(|_, request| request.wake = Some(wake));
+        let all = find_helpful_remedies(|_, request| request.wake = Some(wake));
         remedy(&all, Remedy::TasksWhereCompleted)
     };
     assert_eq!(woken(Notification::Ipi).unwrap().high_ns, 20_000.0);
@@ -142,9 +145,9 @@ fn exits_of_tasks_elsewhere_can_be_saved_by_placement() {
 
 #[test]
 fn a_low_clock_costs_at_most_what_it_makes_of_the_work() {
-    let all = find_help(|_, request| request.khz = 800_000);
+    let all = find_helpful_remedies(|_, request| request.khz = 800_000);
     let help = remedy(&all, Remedy::HighestFrequency).unwrap();
     assert_eq!((help.low_ns, help.high_ns), (0.0, 1_500.0));
-    let at_full_speed = find_help(|_, request| request.khz = 3_200_000);
+    let at_full_speed = find_helpful_remedies(|_, request| request.khz = 3_200_000);
     assert_eq!(remedy(&at_full_speed, Remedy::HighestFrequency), None);
 }

@@ -9,10 +9,11 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, LogNormal};
 use rand_pcg::Pcg64Mcg;
 use wakepath_explain::{
-    Collector, ExitCost, MetState, Sibling, Split, TracedRequest, Unseparated, split,
+    Collector, ExitCost, MetState, Sibling, Split, TracedRequest, Unseparated,
+    split_drive_from_exits,
 };
 use wakepath_trace::recording::{
-    Block, Event, EventKind, IdlePeriod, Interrupt, Metadata, TimerKind,
+    Block, ClockCycles, Event, EventKind, IdlePeriod, Interrupt, Metadata, TimerKind,
 };
 use wakepath_units::Nanoseconds;
 
@@ -43,6 +44,8 @@ enum Trap {
     Demoted,
     /// A busy drive, where requests wait for each other, and the CPU sleeps deeply when they wait least.
     Loaded,
+    /// Every other time the CPU runs at a quarter of its clock, and then mostly chose the deep state.
+    SlowClock,
     /// Every other time an SMT sibling runs, so that the core stays shallow.
     SiblingRuns,
 }
@@ -98,9 +101,11 @@ fn record(seed: u64, number: u64, trap: Trap, order: Order) -> Vec<Event> {
             0
         };
         let drive = (80_000.0 * spread.sample(&mut random)) as u64 + tail + asleep;
+        let slow = trap == Trap::SlowClock && random.random_bool(0.5);
         let chance = match trap {
             Trap::DriveSleeps if gap > 300_000 => 0.8,
-            Trap::DriveSleeps => 0.2,
+            Trap::SlowClock if slow => 0.8,
+            Trap::DriveSleeps | Trap::SlowClock => 0.2,
             Trap::GapDecides => f64::from(u8::from(gap > 283_000)),
             _ => 0.5,
         };
@@ -135,7 +140,16 @@ fn record(seed: u64, number: u64, trap: Trap, order: Order) -> Vec<Event> {
             Some(timer) => arrives.max(timer + exit_time),
             None => arrives + exit_time,
         };
-        let completed = woken + 2_000;
+        let completed = woken + if slow { 42_000 } else { 2_000 };
+        if trap == Trap::SlowClock {
+            let elapsed = completed - woken;
+            let clock = ClockCycles {
+                elapsed: Nanoseconds(elapsed),
+                cycles: elapsed * if slow { 8 } else { 32 } / 10,
+                reference: elapsed * 24 / 10,
+            };
+            events.push(event(completed + 100, 0, EventKind::Clock(clock)));
+        }
         let complete = event(completed, 0, EventKind::BlockComplete(block(sector)));
         let wake = EventKind::Wake {
             target: 0,
@@ -183,14 +197,14 @@ fn collect(events: &[Event]) -> Vec<TracedRequest> {
         ..Metadata::default()
     });
     for event in events {
-        collector.push(event);
+        collector.push_event(event);
     }
     collector.finish().requests
 }
 
 fn split_of_recording(events: &[Event]) -> Split {
     let requests = collect(events);
-    split(&requests.iter().collect::<Vec<_>>())
+    split_drive_from_exits(&requests.iter().collect::<Vec<_>>())
 }
 
 fn deep(split: &Split) -> ExitCost {
@@ -252,7 +266,7 @@ fn a_known_exit_is_found_in_either_order() {
 
 #[test]
 fn what_misleads_a_plain_difference_does_not_mislead_the_split() {
-    for trap in [Trap::DriveSleeps, Trap::Tick] {
+    for trap in [Trap::DriveSleeps, Trap::Tick, Trap::SlowClock] {
         let events = record(3, 30_000, trap, Order::ExitFirst);
         let plain = plain_difference(&collect(&events));
         assert!(
@@ -398,7 +412,7 @@ fn a_rare_state_does_not_hide_what_others_cost() {
         let state = if extra % 2 == 0 { SHALLOW } else { DEEP };
         (request.first, request.met) = (Some(state), MetState::State(state));
     }
-    let split = split(&requests.iter().collect::<Vec<_>>());
+    let split = split_drive_from_exits(&requests.iter().collect::<Vec<_>>());
     let cost = deep(&split).cost.unwrap();
     assert!(
         (cost.mean_ns - TRUE_COST).abs() < 0.05 * TRUE_COST,
@@ -498,7 +512,7 @@ fn any_order_of_events_is_survived() {
         }
         let requests = collect(&events);
         assert!(requests.iter().all(|r| r.out + r.interrupt == r.latency));
-        _ = split(&requests.iter().collect::<Vec<_>>());
+        _ = split_drive_from_exits(&requests.iter().collect::<Vec<_>>());
     }
 }
 
@@ -511,7 +525,7 @@ fn lost_events_leave_no_request_that_spans_them() {
     ];
     let mut collector = Collector::default();
     for event in &events {
-        collector.push(event);
+        collector.push_event(event);
     }
     let collected = collector.finish();
     assert!(collected.requests.is_empty());

@@ -8,10 +8,10 @@
 
 use wakepath_explain::{Collected, Collector, Hop, MetState, Notification, Sibling, TracedRequest};
 use wakepath_trace::recording::{
-    Block, DataQuality, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, Metadata, QueueStep,
-    Recorded, TaskStep, TimerKind,
+    Block, ClockCycles, DataQuality, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, Metadata,
+    QueueStep, Recorded, TaskStep, TimerKind,
 };
-use wakepath_units::Nanoseconds;
+use wakepath_units::{Kilohertz, Nanoseconds};
 
 const DRIVE_IRQ: Interrupt = Interrupt::Device { irq: 36 };
 const TASK: u32 = 812;
@@ -71,13 +71,13 @@ fn follow(events: &[Event]) -> TracedRequest {
     };
     let mut collector = Collector::new(&metadata);
     for event in events {
-        collector.push(event);
+        collector.push_event(event);
     }
     let requests = collector.finish().requests;
     let [request] = requests[..] else {
         panic!("{} requests", requests.len())
     };
-    let parts = request.out + request.interrupt + request.remote_ns();
+    let parts = request.out + request.interrupt + request.remote_completion_ns();
     assert_eq!(parts, request.latency, "{request:?}");
     request
 }
@@ -87,7 +87,7 @@ fn wait(request: &TracedRequest) -> [u64; 4] {
     let wake = request.wake.unwrap();
     let queued = request.queued.unwrap();
     let run_queue = wake.run_queue.unwrap();
-    [queued.total(), wake.hand_over, wake.exit, run_queue]
+    [queued.total_ns(), wake.hand_over, wake.exit, run_queue]
 }
 
 #[test]
@@ -107,8 +107,40 @@ fn one_cpu_does_it_all() {
     assert_eq!((request.irq, request.cpu), (Some(36), 0));
     assert_eq!(request.met, MetState::State(2));
     assert_eq!(wait(&request), [6_000, 700, 0, 2_300]);
-    assert_eq!(request.wait_ns(), Some(94_000));
+    assert_eq!(request.task_wait_ns(), Some(94_000));
     assert_eq!(request.wake.unwrap().notification, Notification::SameCpu);
+}
+
+#[test]
+fn cycles_tell_the_clock_whatever_was_asked_for() {
+    let clock = |time: u64, cycles: u64| {
+        let clock = ClockCycles {
+            elapsed: Nanoseconds(2_000),
+            cycles,
+            reference: 4_800,
+        };
+        at(time, 0, EventKind::Clock(clock))
+    };
+    let asked = |time: u64| at(time, 0, EventKind::Frequency(Kilohertz(3_200_000)));
+    let completed = [
+        idle(8_000, 90_000, 0, 2),
+        at(92_000, 0, EventKind::BlockComplete(READ)),
+    ];
+    for (more, khz) in [
+        (vec![], 0),
+        (vec![asked(6_000)], 3_200_000),
+        (vec![asked(6_000), clock(92_100, 1_640)], 800_000),
+        // Without a usable reading of its own, a request has the CPU's last one.
+        (
+            vec![clock(5_000, 1_640), asked(6_000), clock(92_100, 0)],
+            800_000,
+        ),
+    ] {
+        let mut events = submission();
+        events.extend(completed);
+        events.extend(more);
+        assert_eq!(follow(&events).khz, khz);
+    }
 }
 
 #[test]
@@ -173,7 +205,7 @@ fn three_cpus_have_a_part_each() {
         assert_eq!(request.met, MetState::State(2));
         assert_eq!(wait(&request), [6_000, 500, 50_000, 1_500]);
         assert_eq!(request.wake.unwrap().notification, notification);
-        assert_eq!(request.wait_ns(), Some(174_000));
+        assert_eq!(request.task_wait_ns(), Some(174_000));
     }
 }
 
@@ -207,7 +239,7 @@ fn a_polled_queue_has_no_interrupt() {
     let request = follow(&events);
     assert_eq!((request.out, request.interrupt), (43_000, 0));
     assert_eq!((request.irq, request.met), (None, MetState::Awake));
-    assert_eq!(request.wait_ns(), None, "it woke nobody");
+    assert_eq!(request.task_wait_ns(), None, "it woke nobody");
 }
 
 #[test]
@@ -244,9 +276,9 @@ fn timers_say_how_late_they_were() {
             },
             ..IdlePeriod::default()
         };
-        collector.push(&at(exit, 0, EventKind::Idle(period)));
+        collector.push_event(&at(exit, 0, EventKind::Idle(period)));
         let timer = EventKind::Timer(TimerKind::HighResolution);
-        collector.push(&at(exit + 300, 0, timer));
+        collector.push_event(&at(exit + 300, 0, timer));
     }
     let lateness = collector.finish().timers;
     let [late] = lateness[..] else {
@@ -307,7 +339,7 @@ fn passed_on(submitter: u32, name: &str, between: &[Event]) -> (TracedRequest, V
         step(142_000, 0, TASK, TaskStep::Running),
     ]);
     for event in &events {
-        collector.push(event);
+        collector.push_event(event);
     }
     let collected = collector.finish();
     (collected.requests[0], collected.hops)
@@ -322,7 +354,7 @@ fn a_wait_through_another_thread_ends_with_the_task_that_waits() {
         assert_eq!((wake.task, wake.hops), (Some(TASK), 1));
         assert_eq!((wake.hand_over, wake.through), (400, 17_600));
         assert_eq!((wake.exit, wake.run_queue), (30_000, Some(2_000)));
-        assert_eq!(request.wait_ns(), Some(141_000));
+        assert_eq!(request.task_wait_ns(), Some(141_000));
         let hop = hops[0];
         assert_eq!((hop.task, hop.waited, hop.ran), (THREAD, 1_600, 16_000));
     }
@@ -332,7 +364,7 @@ fn a_wait_through_another_thread_ends_with_the_task_that_waits() {
 fn a_task_that_wakes_others_after_its_own_read_passes_nothing_on() {
     let (request, hops) = passed_on(THREAD, "postgres", &[]);
     assert_eq!(request.wake.unwrap().task, Some(THREAD));
-    assert_eq!(request.wait_ns(), Some(93_000));
+    assert_eq!(request.task_wait_ns(), Some(93_000));
     assert!(hops.is_empty());
 }
 
@@ -368,7 +400,7 @@ fn requests_of_another_device_take_their_hops_along() {
         ],
         ..Collected::default()
     };
-    collected.keep_device(READ.device);
+    collected.keep_only_device(READ.device);
     assert_eq!(collected.requests, [read]);
     assert_eq!(collected.hops, [hops[0]]);
 }

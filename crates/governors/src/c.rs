@@ -22,32 +22,33 @@ use crate::source::Source;
 const MAGIC: u32 = 0x6573_6163;
 /// `KEEP_DEFAULTS`.
 const KEEP_DEFAULTS: u32 = 2;
-/// `ASK_REFLECT`, `ASK_TOGGLE` and `ASK_START`.
+/// Request bits `ASK_REFLECT`, `ASK_TOGGLE` and `ASK_START` of a question.
 const REFLECT: u32 = 1;
 const TOGGLE: u32 = 2;
 const START: u32 = 4;
-/// `sizeof(struct question_record)`.
+/// Bytes of a question: `sizeof(struct question_record)`.
 const QUESTION: usize = 72;
-/// `sizeof(struct answer_record)`.
+/// Bytes of an answer: `sizeof(struct answer_record)`.
 const ANSWER: usize = 16;
-/// `EXIT_ENDLESS` and `EXIT_UNCONFINED`.
+/// Exit statuses `EXIT_ENDLESS` and `EXIT_UNCONFINED` of a process that serves C code.
 const ENDLESS: i32 = 86;
 const UNCONFINED: i32 = 87;
-/// The limit of processor time ends an endless loop first, unless others keep the CPUs busy.
+/// Advice for C code that does not answer: the limit of processor time ends an endless loop first,
+/// unless others keep the CPUs busy.
 const SILENCE_ADVICE: &str =
     "it has a loop without an end, or other programs leave it no processor time";
 
 /// The tick rate that C code is compiled for to see whether it compiles.
 const ANY_TICK: TickRate = TickRate::HZ_250;
 
-/// A governor's C code.
+/// A governor's C code and the processes that run it.
 #[derive(Debug)]
 pub(crate) struct CGovernor {
     source: Source,
-    /// Name of the copy kept with results.
+    /// Name of the source's copy that is kept with results.
     copy: String,
     need: Need,
-    /// Running processes, by tick rate in Hz.
+    /// Running processes of the governor, by tick rate in Hz.
     servers: Mutex<Vec<(u32, Arc<Server>)>>,
 }
 
@@ -61,25 +62,26 @@ impl CGovernor {
         }
     }
 
-    /// A free slot in a process used by this thread or by none.
+    /// Takes a free slot in a process that this thread or no thread uses; starts a process if there
+    /// is none.
     fn take_slot(&self, tick: TickRate) -> Result<Slot, String> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         servers.retain(|(_, server)| {
-            let slots = server.lock();
-            slots.process.is_ours() && !slots.failed
+            let slots = server.lock_slots();
+            slots.process.is_own_running_child() && !slots.failed
         });
         let free_slot = servers
             .iter()
             .filter(|(hz, _)| *hz == tick.hz())
-            .find_map(|(_, server)| server.take_slot());
+            .find_map(|(_, server)| server.take_slot_for_this_thread());
         if let Some(slot) = free_slot {
             return Ok(slot);
         }
         let binary = compile::compile_governor(&self.source, tick, self.need)?;
-        let server = Arc::new(Server::start(&binary)?);
+        let server = Arc::new(Server::start_process(&binary)?);
         servers.push((tick.hz(), Arc::clone(&server)));
         server
-            .take_slot()
+            .take_slot_for_this_thread()
             .ok_or_else(|| "its process serves no CPU".to_owned())
     }
 }
@@ -87,7 +89,7 @@ impl CGovernor {
 impl GovernorStarter for CGovernor {
     fn check_governor(&self) -> Result<Option<String>, String> {
         let binary = compile::compile_governor(&self.source, ANY_TICK, self.need)?;
-        Ok(binary.warnings().map(str::to_owned))
+        Ok(binary.gcc_warnings().map(str::to_owned))
     }
 
     fn copy_for_results(&self) -> Option<(String, &str)> {
@@ -100,51 +102,53 @@ impl GovernorStarter for CGovernor {
         tick: TickRate,
     ) -> Result<Box<dyn RunningGovernor>, String> {
         let slot = self.take_slot(tick)?;
-        let start = question_record(slot.index, None, &IdleQuery::default(), (0, START), 0);
+        let start = encode_question_record(slot.index, None, &IdleQuery::default(), (0, START), 0);
         let mut bytes = start.to_vec();
-        bytes.extend(case_record(states));
-        slot.server.lock().exchange(&bytes, None)?;
+        bytes.extend(encode_case_record(states));
+        slot.server
+            .lock_slots()
+            .exchange_or_mark_failed(&bytes, None)?;
         Ok(Box::new(RunningCode { slot, asked: 0 }))
     }
 }
 
-/// A process that serves CPUs.
+/// A process that serves CPUs with a C governor.
 #[derive(Debug)]
 struct Server(Mutex<ServerSlots>);
 
-/// The slots of a process, one for each CPU.
+/// Slots of a server process, one for each CPU.
 #[derive(Debug)]
 struct ServerSlots {
     process: Process,
     free: Vec<u32>,
     count: u32,
-    /// Thread that uses the process, while a slot is taken.
+    /// Thread that uses the process; `None` while no slot is taken.
     user: Option<ThreadId>,
-    /// After a missing answer the process is asked no more.
+    /// Whether an answer was missing: the process is not asked any more.
     failed: bool,
 }
 
 impl ServerSlots {
-    fn exchange(
+    fn exchange_or_mark_failed(
         &mut self,
         question: &[u8],
         answer: Option<&mut [u8; ANSWER]>,
     ) -> Result<(), String> {
-        let exchanged = self.try_exchange(question, answer);
+        let exchanged = self.send_and_read_answer(question, answer);
         self.failed |= exchanged.is_err();
         exchanged
     }
 
-    fn try_exchange(
+    fn send_and_read_answer(
         &mut self,
         question: &[u8],
         answer: Option<&mut [u8; ANSWER]>,
     ) -> Result<(), String> {
-        self.process.send(question)?;
+        self.process.send_question(question)?;
         if let Some(answer) = answer {
             let mut filled = 0;
             while filled < ANSWER {
-                filled += self.process.read_answer(&mut answer[filled..])?;
+                filled += self.process.read_some_of_answer(&mut answer[filled..])?;
             }
         }
         Ok(())
@@ -152,12 +156,12 @@ impl ServerSlots {
 }
 
 impl Server {
-    fn start(binary: &Binary) -> Result<Self, String> {
-        let (mut command, _launcher) = binary.command()?;
-        sandbox::limit_resources(&mut command, process::LIMITS);
-        let process = Process::start(command, None, SILENCE_ADVICE)
+    fn start_process(binary: &Binary) -> Result<Self, String> {
+        let (mut command, _launcher) = binary.server_command()?;
+        sandbox::limit_command_resources(&mut command, process::LIMITS);
+        let process = Process::start_with_socket(command, None, SILENCE_ADVICE)
             .map_err(|e| process::describe_start_error(&e))?;
-        let count = binary.slots();
+        let count = binary.cpus_per_process();
         Ok(Self(Mutex::new(ServerSlots {
             process,
             free: (0..count).rev().collect(),
@@ -167,12 +171,12 @@ impl Server {
         })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, ServerSlots> {
+    fn lock_slots(&self) -> MutexGuard<'_, ServerSlots> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_slot(self: &Arc<Self>) -> Option<Slot> {
-        let mut slots = self.lock();
+    fn take_slot_for_this_thread(self: &Arc<Self>) -> Option<Slot> {
+        let mut slots = self.lock_slots();
         let this_thread = thread::current().id();
         if slots.user.is_some_and(|user| user != this_thread) {
             return None;
@@ -186,7 +190,7 @@ impl Server {
     }
 }
 
-/// A CPU served by a process.
+/// A CPU's place in a server process; dropping the value frees the place.
 #[derive(Debug)]
 struct Slot {
     server: Arc<Server>,
@@ -195,7 +199,7 @@ struct Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut slots = self.server.lock();
+        let mut slots = self.server.lock_slots();
         slots.free.push(self.index);
         if slots.free.len() == slots.count as usize {
             slots.user = None;
@@ -203,8 +207,8 @@ impl Drop for Slot {
     }
 }
 
-/// `struct case_record` without calls, followed by the idle states.
-fn case_record(states: &IdleStates) -> Vec<u8> {
+/// Encodes a `struct case_record` without calls, followed by the idle states.
+fn encode_case_record(states: &IdleStates) -> Vec<u8> {
     let words = [MAGIC, states.len() as u32, 0, 0, 0, 0, 0, KEEP_DEFAULTS];
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     for state in states.iter() {
@@ -216,7 +220,7 @@ fn case_record(states: &IdleStates) -> Vec<u8> {
     bytes
 }
 
-/// A compiled governor at work.
+/// A compiled governor that serves one CPU.
 #[derive(Debug)]
 struct RunningCode {
     slot: Slot,
@@ -225,19 +229,19 @@ struct RunningCode {
 }
 
 impl RunningCode {
-    /// Explains to users why the process ended.
-    fn explain_end(&self, process: &mut Process, error: String) -> String {
+    /// Explains to users why the process of a C governor ended; returns `error` if it still runs.
+    fn explain_process_end(&self, process: &mut Process, error: String) -> String {
         let question = self.asked;
-        let Some(status) = process.status() else {
+        let Some(status) = process.wait_briefly_for_exit() else {
             return error;
         };
-        let words = process.last_words();
+        let words = process.end_of_standard_error();
         match (status.code(), status.signal()) {
             (Some(ENDLESS), _) => format!(
                 "it computed for more than a second of processor time without an answer to question {question}: a loop \
                  without an end"
             ),
-            (Some(UNCONFINED), _) => Need::refusal(),
+            (Some(UNCONFINED), _) => Need::refusal_text(),
             (_, Some(libc::SIGKILL)) => format!(
                 "it was ended at question {question} for asking the kernel for something: a governor may only compute"
             ),
@@ -257,16 +261,16 @@ impl RunningCode {
         }
     }
 
-    /// Sends a question, and fills in the answer if one is expected.
-    fn exchange(
+    /// Sends a question to the process, and fills in the answer if one is expected.
+    fn ask_process(
         &self,
         question: &[u8; QUESTION],
         answer: Option<&mut [u8; ANSWER]>,
     ) -> Result<(), String> {
-        let mut slots = self.slot.server.lock();
+        let mut slots = self.slot.server.lock_slots();
         slots.process.asked = self.asked;
-        let exchanged = slots.exchange(question, answer);
-        exchanged.map_err(|error| self.explain_end(&mut slots.process, error))
+        let exchanged = slots.exchange_or_mark_failed(question, answer);
+        exchanged.map_err(|error| self.explain_process_end(&mut slots.process, error))
     }
 }
 
@@ -284,8 +288,8 @@ impl QuestionWriter {
     }
 }
 
-/// `struct question_record`. `toggle` and `ask` have the bits of `c/record.h`.
-fn question_record(
+/// Encodes a `struct question_record`. `toggle` and `ask` have the bits of `c/record.h`.
+fn encode_question_record(
     slot: u32,
     last: Option<(usize, &IdleOutcome)>,
     query: &IdleQuery,
@@ -319,7 +323,7 @@ fn question_record(
 }
 
 impl RunningGovernor for RunningCode {
-    fn ask(
+    fn report_and_query(
         &mut self,
         last: Option<(usize, &IdleOutcome)>,
         query: &IdleQuery,
@@ -328,8 +332,8 @@ impl RunningGovernor for RunningCode {
         self.asked += 1;
         let ask = if last.is_some() { REFLECT } else { 0 };
         let mut bytes = [0; ANSWER];
-        let question = question_record(self.slot.index, last, query, (0, ask), utilisation);
-        self.exchange(&question, Some(&mut bytes))?;
+        let question = encode_question_record(self.slot.index, last, query, (0, ask), utilisation);
+        self.ask_process(&question, Some(&mut bytes))?;
         let [a, b, c, d, tick, _, _, _, limit @ ..] = bytes;
         let state = i32::from_ne_bytes([a, b, c, d]);
         let limit = u64::from_ne_bytes(limit);
@@ -345,13 +349,13 @@ impl RunningGovernor for RunningCode {
 
     fn set_disabled(&mut self, state: usize, disabled: bool) -> Result<(), String> {
         let toggle = (state as u8 + 1) << 1 | u8::from(disabled);
-        let question = question_record(
+        let question = encode_question_record(
             self.slot.index,
             None,
             &IdleQuery::default(),
             (toggle, TOGGLE),
             0,
         );
-        self.exchange(&question, None)
+        self.ask_process(&question, None)
     }
 }

@@ -24,17 +24,17 @@ use wakepath_units::TickRate;
 use crate::group;
 use crate::process::{self, Process};
 use crate::sandbox::{self, Files, Need};
-use crate::text::printable;
+use crate::text::printable_text;
 
 /// Advice for a program that does not answer.
 const SILENCE_ADVICE: &str = "answer every question with a line, and flush it at once";
-/// The longest answer in bytes.
+/// Longest answer of a program, in bytes.
 const LONGEST: usize = 128;
 
 /// Environment variables passed on to a program: where programs are, language, and time zone.
 const ENVIRONMENT: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ"];
 
-/// A program's hash and path, kept with results for `sha256sum -c`.
+/// Hash and path of a governor's program, kept with results in the form that `sha256sum -c` reads.
 #[derive(Debug)]
 pub(crate) struct HashRecord {
     /// File name.
@@ -66,15 +66,15 @@ impl ExecGovernor {
             command.current_dir(folder);
         }
         let files = Files {
-            read: program_files(&self.path),
+            read: readable_program_files(&self.path),
             write: Vec::new(),
         };
-        let group = group::shared_group();
+        let group = group::shared_control_group();
         if let Some(group) = &group {
-            group.adopt(&mut command);
+            group.adopt_command(&mut command);
         }
-        sandbox::confine(&mut command, process::LIMITS, &files, self.need)?;
-        Process::start(command, group, SILENCE_ADVICE).map_err(|e| match e.raw_os_error() {
+        sandbox::confine_command(&mut command, process::LIMITS, &files, self.need)?;
+        Process::start_with_socket(command, group, SILENCE_ADVICE).map_err(|e| match e.raw_os_error() {
             Some(libc::ENOEXEC | libc::ENOENT | libc::EACCES) => format!(
                 "{} cannot be started ({e}): it has to be a program of this machine, or a script that begins with #! and \
                  the path of its language",
@@ -85,30 +85,32 @@ impl ExecGovernor {
     }
 }
 
-/// Readable files besides the system's: the program's folder, and the interpreter in the first line.
-fn program_files(program: &Path) -> Vec<PathBuf> {
+/// Files that a program may read besides the system's: its own folder, and the interpreter in its
+/// first line.
+fn readable_program_files(program: &Path) -> Vec<PathBuf> {
     let real_path = program
         .canonicalize()
         .unwrap_or_else(|_| program.to_owned());
     let mut files = vec![real_path.clone()];
     if let Some(folder) = real_path.parent()
-        && !contains_home(folder)
+        && !is_home_or_above(folder)
     {
         files.push(folder.to_owned());
     }
     if let Some(language) = find_interpreter(&real_path) {
-        files.extend(interpreter_files(&language));
+        files.extend(interpreter_folders(&language));
     }
     files
 }
 
-/// Whether a folder is too wide to belong to a program: the user's home, a folder above it, or the root.
-fn contains_home(folder: &Path) -> bool {
+/// Whether a folder is too wide to count as a program's own: the user's home, a folder above the
+/// home, or the root.
+fn is_home_or_above(folder: &Path) -> bool {
     let home = env::var_os("HOME").map(PathBuf::from);
     home.is_some_and(|home| home.starts_with(folder)) || folder.parent().is_none()
 }
 
-/// The interpreter that runs a script, if found on the user's `PATH`.
+/// Finds the interpreter that runs a script, by its first line and the user's `PATH`.
 fn find_interpreter(script: &Path) -> Option<PathBuf> {
     let mut start = [0; 256];
     let count = File::open(script)
@@ -137,12 +139,13 @@ fn find_interpreter(script: &Path) -> Option<PathBuf> {
         .then(|| named.to_owned())
 }
 
-/// Folders of an interpreter outside the system: the folders next to the program, at each step along its links.
-fn interpreter_files(language: &Path) -> Vec<PathBuf> {
+/// Folders of an interpreter outside the system: the folders next to the interpreter, at each step
+/// along its links.
+fn interpreter_folders(language: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     let mut at = language.to_owned();
     for _ in 0..8 {
-        if !sandbox::is_system_file(&at)
+        if !sandbox::is_readable_by_all(&at)
             && let Some(prefix) = at.parent().and_then(Path::parent)
         {
             all.push(at.clone());
@@ -178,15 +181,15 @@ impl GovernorStarter for ExecGovernor {
             utilisation: 0,
         };
         _ = writeln!(program.lines, "tick,{}", tick.period().0);
-        for state in state_lines(states) {
+        for state in format_state_lines(states) {
             _ = writeln!(program.lines, "state,{state}");
         }
         Ok(Box::new(program))
     }
 }
 
-/// Fields of the `state` lines.
-fn state_lines(states: &IdleStates) -> impl Iterator<Item = String> + '_ {
+/// Values of the `state` lines that a program is told at its start.
+fn format_state_lines(states: &IdleStates) -> impl Iterator<Item = String> + '_ {
     states.iter().map(|state| {
         format!(
             "{},{},{},{},{}",
@@ -199,20 +202,21 @@ fn state_lines(states: &IdleStates) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// A program at work.
+/// A program that serves one CPU as its governor.
 #[derive(Debug)]
 struct RunningProgram {
     process: Process,
-    /// Lines to send along with the next question.
+    /// Lines that go to the program along with the next question.
     lines: String,
-    /// Lines sent along with the last question.
+    /// Lines that went to the program along with the last question.
     sent_lines: String,
-    /// Last utilisation sent to the program.
+    /// CPU utilisation that the program was told last, 0 to 1024.
     utilisation: u16,
 }
 
 impl RunningProgram {
-    /// Writes what the program is told of the last idle period and the next one.
+    /// Appends the lines about the last idle period and the next query to the lines for the
+    /// program.
     fn write_question(
         &mut self,
         last: Option<(usize, &IdleOutcome)>,
@@ -245,18 +249,21 @@ impl RunningProgram {
         );
     }
 
-    /// Reads the program's next line.
-    fn read_line(&mut self) -> Result<String, String> {
+    /// Reads the program's next line, waiting until the time limit for answers.
+    fn read_answer_line(&mut self) -> Result<String, String> {
         let mut line = Vec::new();
         let mut chunk = [0; LONGEST];
         while line.last() != Some(&b'\n') {
-            let count = self.process.read_answer(&mut chunk).map_err(|error| {
-                if line.is_empty() {
-                    return error;
-                }
-                let begun = printable(&String::from_utf8_lossy(&line));
-                format!("{error}; it began to answer `{begun}`, without the end of the line")
-            })?;
+            let count = self
+                .process
+                .read_some_of_answer(&mut chunk)
+                .map_err(|error| {
+                    if line.is_empty() {
+                        return error;
+                    }
+                    let begun = printable_text(&String::from_utf8_lossy(&line));
+                    format!("{error}; it began to answer `{begun}`, without the end of the line")
+                })?;
             line.extend(&chunk[..count]);
             if line.len() > LONGEST {
                 break;
@@ -267,26 +274,26 @@ impl RunningProgram {
             .to_owned())
     }
 
-    /// The line that the program should have answered.
+    /// Last line sent to the program, the one that it should have answered.
     fn last_sent_line(&self) -> &str {
         let lines = self.sent_lines.trim_end().lines();
         lines.last().unwrap_or_default()
     }
 
-    /// Explains an answer that is no decision.
-    fn explain_answer(&mut self, line: &str) -> String {
+    /// Error text about a program's answer that is no decision.
+    fn explain_bad_answer(&mut self, line: &str) -> String {
         let question = self.process.asked;
         let shown: String = line.chars().take(60).collect();
         format!(
             "it answered `{}` to question {question}. Expected one line such as 2,1: the index of an idle state, and 1 if the \
              tick may stop, else 0{}",
             shown.escape_default(),
-            self.process.last_words()
+            self.process.end_of_standard_error()
         )
     }
 }
 
-/// The decision that a line such as `2,1` stands for.
+/// Parses a program's answer such as `2,1`: state and whether the tick stops.
 fn parse_decision(line: &str) -> Option<IdleDecision> {
     let (state, stop_tick) = line.trim().split_once(',')?;
     Some(IdleDecision {
@@ -300,7 +307,7 @@ fn parse_decision(line: &str) -> Option<IdleDecision> {
 }
 
 impl RunningGovernor for RunningProgram {
-    fn ask(
+    fn report_and_query(
         &mut self,
         last: Option<(usize, &IdleOutcome)>,
         query: &IdleQuery,
@@ -309,24 +316,24 @@ impl RunningGovernor for RunningProgram {
         self.process.asked += 1;
         let question = self.process.asked;
         self.write_question(last, query, utilisation);
-        if self.process.is_ahead() {
+        if self.process.wrote_unasked() {
             return Err(format!(
                 "it wrote something before it was asked question {question}; expected one line for each `select`, and none for \
                  other lines{}",
-                self.process.last_words()
+                self.process.end_of_standard_error()
             ));
         }
-        self.process.send(self.lines.as_bytes())?;
-        // Both strings keep their memory for the next question.
+        self.process.send_question(self.lines.as_bytes())?;
+        // After the exchange both strings keep their memory for the next question.
         std::mem::swap(&mut self.lines, &mut self.sent_lines);
         self.lines.clear();
-        let line = self.read_line().map_err(|error| {
+        let line = self.read_answer_line().map_err(|error| {
             format!(
                 "{error}. What was not answered: `{}`",
                 self.last_sent_line()
             )
         })?;
-        let decision = parse_decision(&line).ok_or_else(|| self.explain_answer(&line))?;
+        let decision = parse_decision(&line).ok_or_else(|| self.explain_bad_answer(&line))?;
         Ok(ProgramAnswer {
             decision,
             poll_limit: None,

@@ -13,25 +13,25 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-/// Where control groups are mounted.
+/// Folder where control groups are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
-/// Prefix of our groups' names, before the number of the creating process.
+/// Prefix of the names of wakepath's control groups, before the number of the creating process.
 const NAME: &str = "wakepath-";
 
-/// A control group, removed with the last holder.
+/// A control group with a memory limit, removed with its last holder.
 #[derive(Debug)]
 pub(crate) struct Group {
     folder: PathBuf,
-    /// Creating process; a forked process leaves the group alone.
+    /// Process that created the group; a forked process leaves the group alone.
     owner: u32,
-    /// Writing 0 here moves the writing process into the group.
+    /// The group's file of members: a process that writes 0 moves itself into the group.
     members: File,
 }
 
 static CURRENT: Mutex<Weak<Group>> = Mutex::new(Weak::new());
 
-/// The group for this process's programs, where available.
-pub(crate) fn shared_group() -> Option<Arc<Group>> {
+/// The control group that all programs of this process share; `None` where no group can be made.
+pub(crate) fn shared_control_group() -> Option<Arc<Group>> {
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(group) = current.upgrade() {
         return Some(group);
@@ -41,17 +41,17 @@ pub(crate) fn shared_group() -> Option<Arc<Group>> {
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = total.trim().trim_end_matches(" kB").parse().ok()?;
-    let created = candidate_folders()
+    let created = candidate_group_folders()
         .into_iter()
-        .find_map(|(parent, limit)| Group::create(&parent, limit, kib * 512).ok())?;
+        .find_map(|(parent, limit)| Group::create_with_limit(&parent, limit, kib * 512).ok())?;
     let group = Arc::new(created);
     *current = Arc::downgrade(&group);
     Some(group)
 }
 
-/// Folders for a new group, with the file for its limit: next to this process's group, since a group with processes
-/// has no limited groups inside, and within.
-fn candidate_folders() -> Vec<(PathBuf, &'static str)> {
+/// Folders where a control group may be made, each with the name of its limit's file: next to this
+/// process's group, since a group with processes has no limited groups inside, and within.
+fn candidate_group_folders() -> Vec<(PathBuf, &'static str)> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mut all = Vec::new();
     for line in own.lines() {
@@ -64,7 +64,7 @@ fn candidate_folders() -> Vec<(PathBuf, &'static str)> {
             let own_group = Path::new(ROOT).join(path);
             let parent_group = own_group.parent().filter(|_| !path.is_empty());
             let groups = parent_group.into_iter().chain([&*own_group]);
-            let limited = groups.filter(|group| limits_memory(group));
+            let limited = groups.filter(|group| can_limit_memory(group));
             all.extend(limited.map(|group| (group.to_owned(), "memory.max")));
         } else if controllers.split(',').any(|name| name == "memory") {
             let folder = Path::new(ROOT).join("memory").join(path);
@@ -74,15 +74,15 @@ fn candidate_folders() -> Vec<(PathBuf, &'static str)> {
     all
 }
 
-/// Whether groups within a control group can have a limit of memory.
-fn limits_memory(group: &Path) -> bool {
+/// Whether groups within a control group can have a memory limit.
+fn can_limit_memory(group: &Path) -> bool {
     let controllers = fs::read_to_string(group.join("cgroup.subtree_control"));
     controllers.is_ok_and(|names| names.split_whitespace().any(|name| name == "memory"))
 }
 
 impl Group {
-    fn create(parent: &Path, limit: &str, bytes: u64) -> io::Result<Self> {
-        remove_abandoned(parent);
+    fn create_with_limit(parent: &Path, limit: &str, bytes: u64) -> io::Result<Self> {
+        remove_abandoned_groups(parent);
         let owner = std::process::id();
         let folder = parent.join(format!("{NAME}{owner}"));
         fs::create_dir(&folder)?;
@@ -104,15 +104,17 @@ impl Group {
         }
     }
 
-    /// Puts the command's process and all its children into the group, if the kernel allows.
+    /// Puts the command's process, once started, and all its children into the group, if the kernel
+    /// allows.
     #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
-    pub(crate) fn adopt(self: &Arc<Self>, command: &mut Command) {
+    pub(crate) fn adopt_command(self: &Arc<Self>, command: &mut Command) {
         let members = self.members.as_raw_fd();
         let group = Arc::clone(self);
-        // SAFETY: only a call to the kernel, no memory is allocated and no lock taken. The byte lives through the call.
+        // SAFETY: the closure only calls the kernel, without allocating or locking. The byte lives
+        // through the call.
         unsafe {
             command.pre_exec(move || {
-                // The group lives as long as this closure.
+                // The closure keeps the group alive.
                 let _group = &group;
                 libc::write(members, c"0".as_ptr().cast(), 1);
                 Ok(())
@@ -121,8 +123,8 @@ impl Group {
     }
 }
 
-/// Removes groups left behind by killed processes.
-fn remove_abandoned(parent: &Path) {
+/// Removes control groups left behind by killed wakepath processes.
+fn remove_abandoned_groups(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;
     };
@@ -138,7 +140,7 @@ fn remove_abandoned(parent: &Path) {
 }
 
 impl Drop for Group {
-    /// Its processes have been told to end, and take a moment.
+    /// Removes the group's folder; waits a moment for processes that were told to end.
     fn drop(&mut self) {
         for _ in 0..40 {
             if self.owner != std::process::id() || fs::remove_dir(&self.folder).is_ok() {
@@ -156,20 +158,20 @@ mod tests {
     #[test]
     fn a_group_goes_with_its_last_process() {
         // Where no control group can be made, there is nothing to test.
-        let Some(group) = shared_group() else {
+        let Some(group) = shared_control_group() else {
             return;
         };
         let folder = group.folder.clone();
         let mut command = Command::new("sleep");
         command.arg("60");
-        group.adopt(&mut command);
+        group.adopt_command(&mut command);
         let mut child = command.spawn().unwrap();
         let members = fs::read_to_string(folder.join("cgroup.procs")).unwrap();
         assert_eq!(members.trim(), child.id().to_string());
         child.kill().unwrap();
         child.wait().unwrap();
         drop(command);
-        assert!(Arc::ptr_eq(&group, &shared_group().unwrap()));
+        assert!(Arc::ptr_eq(&group, &shared_control_group().unwrap()));
         drop(group);
         assert!(!folder.exists());
     }

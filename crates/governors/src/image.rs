@@ -11,47 +11,49 @@ use object::{Endianness, Object as _, ObjectSection as _, SectionFlags};
 
 use crate::process;
 
-/// Base address of images: below the launcher's memory, within reach of code compiled for small addresses.
+/// Base address of a governor's image: below the launcher's memory, within reach of code compiled
+/// for small addresses.
 pub(crate) const BASE: u64 = 0x1000_0000;
-/// The most memory that an image may take, in bytes.
+/// Most memory that a governor's image may take, in bytes.
 const LARGEST: u64 = 64 << 20;
-/// `IMAGE_MAGIC`, `SEGMENT_WRITE` and `SEGMENT_EXECUTE` from `c/launcher.h`.
+/// Constants `IMAGE_MAGIC`, `SEGMENT_WRITE` and `SEGMENT_EXECUTE` from `c/launcher.h`.
 const MAGIC: u32 = 0x6761_6d69;
 const WRITE: u64 = 2;
 const EXECUTE: u64 = 1;
-/// Segments that `c/launcher.c` has room for.
+/// Most segments that `c/launcher.c` has room for.
 const MOST_SEGMENTS: usize = 8;
-/// Most CPUs served by a process.
+/// Most CPUs that one process serves.
 const MOST_SLOTS: u64 = 1024;
-/// Data that are copied at each change of CPU may be so large, in bytes. With more, each CPU has a process.
+/// Most bytes of variables that are copied at each change of CPU. With more, each CPU has a
+/// process.
 const COPIED: u64 = 64 << 10;
 
 type Elf<'a> = ElfFile64<'a, Endianness>;
 
-/// Refuses features that no kernel file has.
-pub(crate) fn check_object(bytes: &[u8]) -> Result<(), String> {
-    let object = parse(bytes)?;
+/// Refuses a compiled object with features that no kernel file has, such as constructors.
+pub(crate) fn refuse_non_kernel_features(bytes: &[u8]) -> Result<(), String> {
+    let object = parse_elf(bytes)?;
     for section in object.sections() {
         let name = section.name().unwrap_or_default();
-        if has_prefix(name, &[".preinit_array", ".init_array", ".ctors"]) {
-            return Err(refusal(
+        if has_any_prefix(name, &[".preinit_array", ".init_array", ".ctors"]) {
+            return Err(refusal_text(
                 "code that runs before it is called (constructor, .init_array, .preinit_array)",
             ));
         }
-        if has_prefix(name, &[".fini_array", ".dtors"]) {
-            return Err(refusal(
+        if has_any_prefix(name, &[".fini_array", ".dtors"]) {
+            return Err(refusal_text(
                 "code that runs at the end (destructor, .fini_array)",
             ));
         }
         if let SectionFlags::Elf { sh_flags } = section.flags()
             && sh_flags & u64::from(SHF_TLS) != 0
         {
-            return Err(refusal("variables of a thread (__thread)"));
+            return Err(refusal_text("variables of a thread (__thread)"));
         }
     }
     for symbol in object.symbols() {
         if symbol.elf_symbol().st_type() == STT_GNU_IFUNC {
-            return Err(refusal(
+            return Err(refusal_text(
                 "a function that is chosen when it is loaded (IFUNC)",
             ));
         }
@@ -59,22 +61,22 @@ pub(crate) fn check_object(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-fn has_prefix(name: &str, prefixes: &[&str]) -> bool {
+fn has_any_prefix(name: &str, prefixes: &[&str]) -> bool {
     prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Explains why a governor cannot be taken.
-fn refusal(what: &str) -> String {
+/// Error text for a governor with a feature that the kernel has not.
+fn refusal_text(feature: &str) -> String {
     format!(
-        "it has {what}, which a governor in the kernel cannot have; a governor is what postcore_initcall() registers"
+        "it has {feature}, which a governor in the kernel cannot have; a governor is what postcore_initcall() registers"
     )
 }
 
-fn parse(bytes: &[u8]) -> Result<Elf<'_>, String> {
+fn parse_elf(bytes: &[u8]) -> Result<Elf<'_>, String> {
     Elf::parse(bytes).map_err(|e| format!("what gcc made of it: {e}"))
 }
 
-/// A part of an image's memory.
+/// A part of a governor image's memory, with address, content and access.
 #[derive(Debug)]
 struct Segment {
     address: u64,
@@ -84,12 +86,12 @@ struct Segment {
 }
 
 impl Segment {
-    fn end(&self) -> u64 {
+    fn end_address(&self) -> u64 {
         self.address + self.size
     }
 
-    /// From and to the ends of pages.
-    fn widen(&mut self, page: u64) {
+    /// Extends the segment to whole pages, at both ends.
+    fn extend_to_whole_pages(&mut self, page: u64) {
         let before = self.address % page;
         self.address -= before;
         self.size = (self.size + before).next_multiple_of(page);
@@ -98,7 +100,7 @@ impl Segment {
     }
 }
 
-/// A linked governor, as the launcher takes it.
+/// A linked governor in the form that the launcher maps.
 #[derive(Debug)]
 pub(crate) struct Image {
     file: OwnedFd,
@@ -106,54 +108,54 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Lays out a linked program.
-    pub(crate) fn of_program(bytes: &[u8]) -> Result<Self, String> {
-        let program = parse(bytes)?;
+    /// Lays out a linked ELF program as an image.
+    pub(crate) fn from_elf(bytes: &[u8]) -> Result<Self, String> {
+        let program = parse_elf(bytes)?;
         let mut segments = read_segments(&program, bytes)?;
         let data: Vec<&Segment> = segments.iter().filter(|s| s.flags == WRITE).collect();
         let start = data.iter().map(|s| s.address & !7).min().unwrap_or(BASE);
-        let end = data.iter().map(|s| s.end()).max().unwrap_or(BASE);
+        let end = data.iter().map(|s| s.end_address()).max().unwrap_or(BASE);
         let size = (end - start).next_multiple_of(8);
         let slots = if size > COPIED { 1 } else { MOST_SLOTS };
         let page = rustix::param::page_size() as u64;
         for segment in &mut segments {
-            segment.widen(page);
+            segment.extend_to_whole_pages(page);
         }
-        let joined = join_writable(segments)?;
+        let joined = join_writable_segments(segments)?;
         if joined.len() > MOST_SEGMENTS {
             return Err(format!(
                 "it has {} parts, and {MOST_SEGMENTS} are the most",
                 joined.len()
             ));
         }
-        let content = image_bytes(
+        let content = encode_image(
             &joined,
             program.elf_header().e_entry(program.endian()),
             (start, size),
             slots,
         );
-        let file = process::file_in_memory(&content)
+        let file = process::create_memory_file(&content)
             .map_err(|e| format!("no memory for what was compiled: {e}"))?;
         Ok(Self { file, slots })
     }
 
-    /// The file read by the launcher.
+    /// File with the image, which the launcher reads.
     pub(crate) fn file(&self) -> &OwnedFd {
         &self.file
     }
 
-    /// Number of CPUs that a process serves.
-    pub(crate) fn slots(&self) -> u32 {
+    /// Number of CPUs that a process with this image serves.
+    pub(crate) fn cpus_per_process(&self) -> u32 {
         self.slots as u32
     }
 }
 
-/// Joins writable segments into one, so that a single copy saves all variables.
-fn join_writable(segments: Vec<Segment>) -> Result<Vec<Segment>, String> {
+/// Joins all writable segments into one, so that a single copy saves all variables.
+fn join_writable_segments(segments: Vec<Segment>) -> Result<Vec<Segment>, String> {
     let mut joined: Vec<Segment> = Vec::new();
     for segment in segments {
         match joined.last_mut() {
-            Some(last) if last.end() > segment.address => {
+            Some(last) if last.end_address() > segment.address => {
                 return Err(
                     "its parts lie on one page; gcc's linker was told to keep them apart"
                         .to_owned(),
@@ -178,7 +180,7 @@ fn read_segments(program: &Elf<'_>, bytes: &[u8]) -> Result<Vec<Segment>, String
         let (address, size) = (header.p_vaddr(endian), header.p_memsz(endian));
         match header.p_type(endian) {
             PT_INTERP | PT_DYNAMIC | PT_TLS => {
-                return Err(refusal("sections for a dynamic loader or for threads"));
+                return Err(refusal_text("sections for a dynamic loader or for threads"));
             }
             PT_LOAD if size > 0 => {}
             _ => continue,
@@ -193,7 +195,7 @@ fn read_segments(program: &Elf<'_>, bytes: &[u8]) -> Result<Vec<Segment>, String
         }
         let elf_flags = header.p_flags(endian);
         let flags = match (elf_flags & PF_W != 0, elf_flags & PF_X != 0) {
-            (true, true) => return Err(refusal("memory that can be both written and run")),
+            (true, true) => return Err(refusal_text("memory that can be both written and run")),
             (true, false) => WRITE,
             (false, true) => EXECUTE,
             (false, false) => 0,
@@ -216,8 +218,8 @@ fn read_segments(program: &Elf<'_>, bytes: &[u8]) -> Result<Vec<Segment>, String
     Ok(all)
 }
 
-/// Serializes `struct image_header`, the segments, and their bytes.
-fn image_bytes(segments: &[Segment], entry: u64, data: (u64, u64), slots: u64) -> Vec<u8> {
+/// Encodes `struct image_header`, the segments, and their bytes.
+fn encode_image(segments: &[Segment], entry: u64, data: (u64, u64), slots: u64) -> Vec<u8> {
     const HEADER: usize = 40;
     const SEGMENT: usize = 40;
     let mut bytes: Vec<u8> = [MAGIC, segments.len() as u32]

@@ -29,14 +29,14 @@ use wakepath_policies::idle::program::{GovernorStarter, Program, ProgramForm};
 
 use crate::sandbox::Need;
 
-/// Digits of a hash shown in results.
+/// Digits of a governor file's hash that results show.
 const DIGITS: usize = 8;
-/// Folder in a result directory with copies of a study's governor files.
+/// Folder in a result directory that keeps copies of a study's governor files.
 const COPIES: &str = "governors";
 /// The largest program.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Why a governor of one's own cannot be had.
+/// Why a user's own governor cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[error("`{program}`: {problem}")]
 pub struct GovernorLoadError {
@@ -44,8 +44,9 @@ pub struct GovernorLoadError {
     problem: String,
 }
 
-/// Prepares a policy set's own governor to run, if any: finds the file, and compiles C code. The set's name then
-/// includes the file's hash. Relative paths begin at `base`. No foreign code runs yet.
+/// Prepares the user's own governor in a policy set, if any: finds the file, and compiles C code.
+/// The set's name then includes the file's hash. Relative paths begin at `base`. No foreign code
+/// runs yet.
 ///
 /// `allow_programs`: the user accepts programs that this kernel cannot confine.
 ///
@@ -57,22 +58,22 @@ pub fn load_governor(
     base: &Path,
     allow_programs: bool,
 ) -> Result<PolicySet, GovernorLoadError> {
-    let need = Need::unless(allow_programs);
-    set.map_program(|program| {
-        load_program(program, base, need).map_err(|problem| GovernorLoadError {
+    let need = Need::from_allow_programs(allow_programs);
+    set.map_own_governor(|program| {
+        load_own_governor(program, base, need).map_err(|problem| GovernorLoadError {
             program: program.to_string(),
             problem,
         })
     })
 }
 
-fn load_program(program: &Program, base: &Path, need: Need) -> Result<Program, String> {
-    let (path, recorded_hash) = find_file(program, base)?;
+fn load_own_governor(program: &Program, base: &Path, need: Need) -> Result<Program, String> {
+    let (path, recorded_hash) = find_governor_file(program, base)?;
     let (hash, starter): (String, Arc<dyn GovernorStarter>) = match program.form() {
         ProgramForm::C => {
-            let source = source::Source::read(&path, program.path())?;
+            let source = source::Source::read_with_includes(&path, program.path())?;
             let hash = hash_content(source.text.as_bytes());
-            let copy = copy_name(program.path());
+            let copy = copy_name_in_results(program.path());
             (hash, Arc::new(c::CGovernor::new(source, copy, need)))
         }
         ProgramForm::Exec => {
@@ -80,7 +81,7 @@ fn load_program(program: &Program, base: &Path, need: Need) -> Result<Program, S
             let absolute = std::path::absolute(&path).map_err(|e| e.to_string())?;
             let hash = hash_content(&content);
             let record = exec::HashRecord {
-                name: record_name(program.path()),
+                name: hash_record_name_in_results(program.path()),
                 text: format!("{hash}  {}\n", absolute.display()),
             };
             (
@@ -91,12 +92,13 @@ fn load_program(program: &Program, base: &Path, need: Need) -> Result<Program, S
     };
     let expected = program.hash().or(recorded_hash.as_deref());
     check_hash(program, &path, &hash, expected)?;
-    // Code that does not compile is an error before anything runs, whatever the tick rate.
+    // Code that does not compile is an error before any run, whatever the tick rate.
     let warnings = starter.check_governor()?;
-    Ok(program.loaded(&hash[..DIGITS], starter, warnings.as_deref()))
+    Ok(program.with_starter(&hash[..DIGITS], starter, warnings.as_deref()))
 }
 
-/// Refuses a file that differs from the expected hash, of which any number of digits is given.
+/// Refuses a governor's file whose hash differs from the expected one, of which any number of
+/// digits is given.
 fn check_hash(
     program: &Program,
     path: &Path,
@@ -111,7 +113,10 @@ fn check_hash(
     }
     let advice = match program.hash() {
         Some(given) => format!("Leave `@{given}` out to take it as it is"),
-        None => format!("{} has the one that ran", record_name(program.path())),
+        None => format!(
+            "{} has the one that ran",
+            hash_record_name_in_results(program.path())
+        ),
     };
     Err(format!(
         "the file {} is another one now: its hash begins with {}, not with {}. {advice}",
@@ -121,38 +126,38 @@ fn check_hash(
     ))
 }
 
-fn copy_name(path: &str) -> String {
+fn copy_name_in_results(path: &str) -> String {
     format!("{COPIES}/{}", path.replace('/', "_"))
 }
 
-fn record_name(path: &str) -> String {
-    format!("{}.sha256", copy_name(path))
+fn hash_record_name_in_results(path: &str) -> String {
+    format!("{}.sha256", copy_name_in_results(path))
 }
 
-/// The named file, or the copy that results keep beside a study. For a program, results keep path and hash instead,
-/// and the hash is returned.
-fn find_file(program: &Program, base: &Path) -> Result<(PathBuf, Option<String>), String> {
+/// Finds a governor's file: the named one, or the copy that results keep beside a study. For a
+/// program, results keep path and hash instead, and the hash is returned.
+fn find_governor_file(program: &Program, base: &Path) -> Result<(PathBuf, Option<String>), String> {
     let path = Path::new(program.path());
     let named = base.join(path);
-    let copy = base.join(copy_name(program.path()));
+    let copy = base.join(copy_name_in_results(program.path()));
     // A file outside of the folder may have changed since: a copy goes before it.
     let is_below = path
         .components()
         .all(|part| matches!(part, Component::Normal(_)));
-    let is_present = is_below && (named.exists() || source::find_tree(&named).is_some());
-    let record = base.join(record_name(program.path()));
+    let is_present = is_below && (named.exists() || source::kernel_tree_of_path(&named).is_some());
+    let record = base.join(hash_record_name_in_results(program.path()));
     match program.form() {
         ProgramForm::C if !is_present && copy.is_file() => Ok((copy, None)),
         ProgramForm::Exec if !is_present && record.is_file() => {
-            let (recorded, hash) = read_record(&record)?;
+            let (recorded, hash) = read_hash_record(&record)?;
             Ok((recorded, Some(hash)))
         }
         _ => Ok((named, None)),
     }
 }
 
-/// Path and hash of a program, as results recorded them.
-fn read_record(record: &Path) -> Result<(PathBuf, String), String> {
+/// Reads path and hash of a program as results recorded them.
+fn read_hash_record(record: &Path) -> Result<(PathBuf, String), String> {
     let shown = record.display();
     let text = fs::read_to_string(record).map_err(|e| format!("{shown}: {e}"))?;
     let (hash, path) = text
@@ -163,7 +168,7 @@ fn read_record(record: &Path) -> Result<(PathBuf, String), String> {
     Ok((PathBuf::from(path), hash.to_owned()))
 }
 
-/// Content of a program's file, if it can be run.
+/// Reads the file of a program, which must be executable.
 fn read_executable(path: &Path) -> Result<Vec<u8>, String> {
     use std::os::unix::fs::PermissionsExt as _;
     let shown = path.display();
@@ -191,7 +196,7 @@ fn hash_content(content: &[u8]) -> String {
     format_hex(&Sha256::digest(content))
 }
 
-/// Bytes in hexadecimal digits.
+/// Writes bytes as lower-case hexadecimal digits.
 pub fn format_hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         _ = write!(text, "{byte:02x}");

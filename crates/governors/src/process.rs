@@ -1,4 +1,4 @@
-//! A process that is asked and answers, over a socket, within a time limit.
+//! A child process that is asked and answers, over a socket, within a time limit.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -20,14 +20,14 @@ use wakepath_units::median;
 
 use crate::group::Group;
 use crate::sandbox::Limits;
-use crate::text::printable;
+use crate::text::printable_text;
 
-/// How long an answer may take, in seconds of real time. A decision takes a kernel less than a microsecond; this is for
-/// programs that start slowly, on a busy machine.
+/// Longest real time that an answer may take. A decision takes a kernel less than a microsecond;
+/// this is for programs that start slowly, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// How often to check whether the user interrupted the run.
+/// Interval at which a wait for an answer checks whether the user interrupted the run.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// Time for a process to end after closing its output.
+/// Time for which a process may live on after closing its output.
 const GRACE: Duration = Duration::from_millis(500);
 /// Resource limits of a governor's process.
 pub(crate) const LIMITS: Limits = Limits {
@@ -35,39 +35,40 @@ pub(crate) const LIMITS: Limits = Limits {
     memory: 4 << 30,
     file: 1 << 20,
 };
-/// Bytes of standard error that are shown, from the end.
+/// Bytes of a process's standard error that error messages show, from the end.
 const LAST_WORDS: u64 = 2000;
 
-/// This process is about to end: nobody waits for answers.
+/// Whether this process is about to end, so that nobody waits for answers.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Has every governor of one's own fail that does not answer at once, now and from now on: this process is about to end.
+/// Makes every governor process fail that does not answer at once, now and from now on: this
+/// process is about to end.
 pub fn interrupt_governors() {
     INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
-/// A command, and where its process goes.
+/// A command to start, and the channel for its process.
 type Order = (Command, Sender<io::Result<Child>>);
 
-/// Channel to the thread that starts processes, and the process with that thread.
+/// Channel to the thread that starts processes, and the process which that thread belongs to.
 static STARTER: Mutex<Option<(u32, Sender<Order>)>> = Mutex::new(None);
 
 const STARTER_GONE: &str = "the thread that starts processes is gone";
 
-/// Starts a process that ends with this one. The kernel ends a child with its starting thread, hence a thread that
-/// stays.
-pub(crate) fn spawn(command: Command) -> io::Result<Child> {
+/// Starts a command in a process that ends with this one. The kernel ends a child with its starting
+/// thread, hence a thread that stays.
+pub(crate) fn spawn_from_lasting_thread(command: Command) -> io::Result<Child> {
     let (to, started) = mpsc::channel();
     let mut starter = STARTER.lock().unwrap_or_else(PoisonError::into_inner);
     let own = std::process::id();
-    // A forked process has no threads of its parent.
+    // A forked process lacks its parent's threads and needs a starter thread of its own.
     let orders = match &*starter {
         Some((process, orders)) if *process == own => orders.clone(),
         _ => {
             let (orders, ordered) = mpsc::channel::<Order>();
             thread::Builder::new()
                 .name("starter".to_owned())
-                .spawn(move || start_all(ordered))?;
+                .spawn(move || serve_start_orders(ordered))?;
             *starter = Some((own, orders.clone()));
             orders
         }
@@ -79,7 +80,7 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
     started.recv().map_err(|_| io::Error::other(STARTER_GONE))?
 }
 
-/// Why no process could be started.
+/// Error text for a program's process that could not be started.
 pub(crate) fn describe_start_error(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE) => format!(
@@ -94,30 +95,31 @@ pub(crate) fn describe_start_error(error: &io::Error) -> String {
     }
 }
 
-fn start_all(ordered: Receiver<Order>) {
+fn serve_start_orders(ordered: Receiver<Order>) {
     for (mut command, to) in ordered {
-        // The requesting thread waits for the result.
+        // The requesting thread waits for the result of the start.
         _ = to.send(command.spawn());
     }
 }
 
-/// Where a child process finds an open file.
+/// Path under which a child process finds a file that stays open for it.
 pub(crate) fn inherited_path(file: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
-/// A file in memory that has no name.
-pub(crate) fn file_in_memory(content: &[u8]) -> io::Result<OwnedFd> {
+/// Creates a file in memory, without a name, with this content.
+pub(crate) fn create_memory_file(content: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create("wakepath", MemfdFlags::CLOEXEC)?);
     file.write_all(content)?;
     Ok(file.into())
 }
 
-/// Leaves a file open in the process that a command starts, under the same number. The file has to stay open until then.
+/// Leaves a file open in the process that a command starts, under the same number. The file has to
+/// stay open until the start.
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
-pub(crate) fn keep_file_open(command: &mut Command, file: &OwnedFd) {
+pub(crate) fn keep_open_in_child(command: &mut Command, file: &OwnedFd) {
     let number = file.as_raw_fd();
-    // SAFETY: only a call to the kernel, no memory is allocated and no lock taken.
+    // SAFETY: the closure only calls the kernel, without allocating or locking.
     unsafe {
         command.pre_exec(move || clear_close_on_exec(number));
     }
@@ -135,8 +137,8 @@ fn clear_close_on_exec(number: RawFd) -> io::Result<()> {
     }
 }
 
-/// Measures a question and its answer between two threads of this process now: the median, without the waits of a
-/// busy machine. Another process takes about as long.
+/// Measures how long a question and its answer take between two threads of this process now: the
+/// median, without the waits of a busy machine. Another process takes about as long.
 pub fn measure_exchange_time() -> Duration {
     const TIMES: u32 = 300;
     let Ok((mut here, mut there)) = UnixStream::pair() else {
@@ -147,43 +149,43 @@ pub fn measure_exchange_time() -> Duration {
         while there.read_exact(&mut question).is_ok() && there.write_all(&[0; 16]).is_ok() {}
     });
     let exchanges: Vec<f64> = (0..TIMES)
-        .map_while(|_| time_question(&mut here).ok())
+        .map_while(|_| measure_question_seconds(&mut here).ok())
         .collect();
     drop(here);
     _ = answers.join();
     Duration::from_secs_f64(median(exchanges).unwrap_or_default())
 }
 
-/// Seconds until a question was answered.
-fn time_question(socket: &mut UnixStream) -> io::Result<f64> {
+/// Sends a question and waits for the answer; returns the time in seconds.
+fn measure_question_seconds(socket: &mut UnixStream) -> io::Result<f64> {
     let started = Instant::now();
     socket.write_all(&[0; 72])?;
     socket.read_exact(&mut [0; 16])?;
     Ok(started.elapsed().as_secs_f64())
 }
 
-/// A process that answers queries.
+/// A child process that answers a governor's queries.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
     socket: UnixStream,
-    /// Standard error of the process.
+    /// File that receives the process's standard error.
     said: File,
-    /// Process that started this one.
+    /// Process that started the child.
     owner: u32,
     // Limits shared with other processes.
     _group: Option<Arc<Group>>,
-    /// What to look for when it does not answer in time.
+    /// Advice for users when the process does not answer in time.
     silence_advice: &'static str,
     /// Questions so far.
     pub(crate) asked: u64,
-    /// Exit status, once collected.
+    /// Exit status of the process, once known.
     ended: Option<ExitStatus>,
 }
 
 impl Process {
-    /// Starts a command with this socket as standard input and output.
-    pub(crate) fn start(
+    /// Starts a command with a socket as its standard input and output.
+    pub(crate) fn start_with_socket(
         mut command: Command,
         group: Option<Arc<Group>>,
         silence_advice: &'static str,
@@ -191,13 +193,13 @@ impl Process {
         let (socket, theirs) = UnixStream::pair()?;
         socket.set_read_timeout(Some(CHECK_INTERVAL))?;
         socket.set_write_timeout(Some(PATIENCE))?;
-        let said = File::from(file_in_memory(&[])?);
+        let said = File::from(create_memory_file(&[])?);
         command
             .stdin(Stdio::from(OwnedFd::from(theirs.try_clone()?)))
             .stdout(Stdio::from(OwnedFd::from(theirs)))
             .stderr(said.try_clone()?);
         Ok(Self {
-            child: spawn(command)?,
+            child: spawn_from_lasting_thread(command)?,
             socket,
             said,
             owner: std::process::id(),
@@ -208,23 +210,24 @@ impl Process {
         })
     }
 
-    /// Whether this process started the child; a forked process shares the socket and must not use it.
-    pub(crate) fn is_ours(&self) -> bool {
+    /// Whether this process started the child and has not seen it end; a forked process shares the
+    /// socket and must not use it.
+    pub(crate) fn is_own_running_child(&self) -> bool {
         self.ended.is_none() && self.owner == std::process::id()
     }
 
-    /// Writes all bytes of a question.
-    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
+    /// Sends all bytes of a question to the process.
+    pub(crate) fn send_question(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.socket
             .write_all(bytes)
             .map_err(|e| self.explain_silence(&e))
     }
 
-    /// Reads at least a byte of the answer.
-    pub(crate) fn read_answer(&mut self, into: &mut [u8]) -> Result<usize, String> {
+    /// Reads at least a byte of the process's answer, waiting until the time limit.
+    pub(crate) fn read_some_of_answer(&mut self, buffer: &mut [u8]) -> Result<usize, String> {
         let began = Instant::now();
         loop {
-            match self.socket.read(into) {
+            match self.socket.read(buffer) {
                 Ok(0) => return Err(self.explain_silence(&io::ErrorKind::BrokenPipe.into())),
                 Ok(count) => return Ok(count),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -238,8 +241,8 @@ impl Process {
         }
     }
 
-    /// Whether the process wrote without a query.
-    pub(crate) fn is_ahead(&self) -> bool {
+    /// Whether the process wrote something without being asked.
+    pub(crate) fn wrote_unasked(&self) -> bool {
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
         let now = Timespec::default();
         poll(&mut polled, Some(&now)).is_ok_and(|ready| ready > 0)
@@ -247,8 +250,8 @@ impl Process {
             && !polled[0].revents().contains(PollFlags::HUP)
     }
 
-    /// The exit status, if the process ends soon.
-    pub(crate) fn status(&mut self) -> Option<ExitStatus> {
+    /// Exit status of the process; waits briefly for its end, then `None`.
+    pub(crate) fn wait_briefly_for_exit(&mut self) -> Option<ExitStatus> {
         let until = Instant::now() + GRACE;
         while self.ended.is_none() && Instant::now() < until {
             self.ended = self.child.try_wait().ok()?;
@@ -259,7 +262,7 @@ impl Process {
         self.ended
     }
 
-    /// Explains a missing answer.
+    /// Error text for an answer that the process did not give.
     fn explain_silence(&mut self, error: &io::Error) -> String {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, WouldBlock};
         let (question, advice) = (self.asked, self.silence_advice);
@@ -267,25 +270,25 @@ impl Process {
             WouldBlock | TimedOut => format!(
                 "no answer to question {question} within {} s; {advice}{}",
                 PATIENCE.as_secs(),
-                self.last_words()
+                self.end_of_standard_error()
             ),
             BrokenPipe | ConnectionReset => {
-                let event = match self.status() {
+                let event = match self.wait_briefly_for_exit() {
                     Some(status) => format!("it ended ({status})"),
                     None => "it closed its output".to_owned(),
                 };
                 format!(
                     "{event} instead of answering question {question}{}",
-                    self.last_words()
+                    self.end_of_standard_error()
                 )
             }
             _ => format!("question {question}: {error}"),
         }
     }
 
-    /// Explains a missing answer after the user has called the run off.
+    /// Error text for a missing answer after the user has interrupted the run.
     fn explain_interruption(&mut self, waited: Duration) -> String {
-        let words = self.last_words();
+        let words = self.end_of_standard_error();
         format!(
             "interrupted while it had not answered question {} for {:.1} s{words}",
             self.asked,
@@ -293,8 +296,8 @@ impl Process {
         )
     }
 
-    /// The end of standard error.
-    pub(crate) fn last_words(&mut self) -> String {
+    /// End of the process's standard error, as text for messages.
+    pub(crate) fn end_of_standard_error(&mut self) -> String {
         let mut text = Vec::new();
         let length = self.said.metadata().map_or(0, |metadata| metadata.len());
         let from = io::SeekFrom::Start(length.saturating_sub(LAST_WORDS));
@@ -303,15 +306,15 @@ impl Process {
         }
         match String::from_utf8_lossy(&text).trim() {
             "" => String::new(),
-            words => format!("; it said: {}", printable(words)),
+            words => format!("; it said: {}", printable_text(words)),
         }
     }
 }
 
 impl Drop for Process {
-    /// Kills the process and all its children.
+    /// Kills the process and all processes of its group.
     fn drop(&mut self) {
-        if self.is_ours() {
+        if self.is_own_running_child() {
             if let Some(group) = Pid::from_raw(self.child.id() as i32) {
                 _ = kill_process_group(group, Signal::KILL);
             }

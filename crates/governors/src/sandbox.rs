@@ -18,18 +18,18 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 mod filter;
 
-/// The most that a process may use.
+/// Most resources that a confined process may use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Processor time, in seconds.
+    /// Processor time in seconds; `None`: unlimited.
     pub(crate) cpu_s: Option<u64>,
     /// Memory, in bytes.
     pub(crate) memory: u64,
-    /// Largest file written, in bytes.
+    /// Size of the largest file that the process may write, in bytes.
     pub(crate) file: u64,
 }
 
-/// Files of a process besides the system's programs and libraries.
+/// Files that a confined process may use besides the system's programs and libraries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Files {
     /// Files and folders, with everything below, that the process may read and run.
@@ -38,7 +38,8 @@ pub(crate) struct Files {
     pub(crate) write: Vec<PathBuf>,
 }
 
-/// Programs, libraries and the loader's files.
+/// System folders and files that every confined process may read: programs, libraries and the
+/// loader's files.
 const SYSTEM: [&str; 14] = [
     "/usr",
     "/bin",
@@ -57,26 +58,26 @@ const SYSTEM: [&str; 14] = [
 ];
 /// Devices without content.
 const DEVICES: [&str; 4] = ["/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
-/// The newest Landlock whose parts are asked for. Older kernels confine as far as theirs goes.
+/// Newest Landlock version that is asked for. Older kernels confine as far as theirs goes.
 const LANDLOCK: ABI = ABI::V6;
-/// How many files a process may have open at a time.
+/// Most files that a confined process may have open at a time.
 const OPEN_FILES: u64 = 1024;
 
-/// Why a process cannot be confined here.
+/// Error text: a process cannot be confined on this kernel.
 const UNCONFINED: &str = "this kernel cannot confine a program of somebody else (Landlock of Linux 5.13 and seccomp are needed)";
 
-/// Whether what cannot be confined may run all the same.
+/// Whether a program must be confined, or may run even where the kernel cannot confine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
     /// Confinement is required.
     Confined,
-    /// The user accepts a kernel that cannot confine.
+    /// The user accepts a kernel that cannot confine programs.
     WherePossible,
 }
 
 impl Need {
-    /// The need that follows from `--allow-programs`.
-    pub(crate) fn unless(allowed: bool) -> Self {
+    /// Confinement that the option `--allow-programs` leaves required.
+    pub(crate) fn from_allow_programs(allowed: bool) -> Self {
         if allowed {
             Self::WherePossible
         } else {
@@ -84,32 +85,34 @@ impl Need {
         }
     }
 
-    /// What to say where something cannot be confined.
-    pub(crate) fn refusal() -> String {
+    /// Error text for a program that cannot be confined, with advice.
+    pub(crate) fn refusal_text() -> String {
         format!("{UNCONFINED}; --allow-programs runs it as you, with all that you may do")
     }
 }
 
-/// Limits a command's resources, in a process group without Ctrl-C. The process ends with this one.
+/// Limits the resources of a command's process, once started, in a process group without Ctrl-C.
+/// The process ends with this one.
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
-pub(crate) fn limit_resources(command: &mut Command, limits: Limits) {
+pub(crate) fn limit_command_resources(command: &mut Command, limits: Limits) {
     command.process_group(0);
     let parent = std::process::id();
-    // SAFETY: only calls to the kernel, no memory is allocated and no lock taken.
+    // SAFETY: the closure only calls the kernel, without allocating or locking.
     unsafe {
         command.pre_exec(move || {
-            set_limits(limits)?;
+            set_resource_limits(limits)?;
             end_with_parent(parent)
         });
     }
 }
 
-/// Confines a command, and limits its resources as [`limit_resources`] does.
+/// Confines the process that a command starts, and limits its resources as [`limit_command_resources`]
+/// does.
 ///
 /// # Errors
 /// This kernel cannot confine the process, and confinement is required.
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
-pub(crate) fn confine(
+pub(crate) fn confine_command(
     command: &mut Command,
     limits: Limits,
     files: &Files,
@@ -117,52 +120,53 @@ pub(crate) fn confine(
 ) -> Result<(), String> {
     command.process_group(0);
     let parent = std::process::id();
-    let rules = landlock_rules(files).map_err(|e| format!("Landlock: {e}"))?;
-    let filter = filter::filter_program();
+    let rules = create_landlock_rules(files).map_err(|e| format!("Landlock: {e}"))?;
+    let filter = filter::build_filter();
     if need == Need::Confined && (rules.is_none() || filter.is_none()) {
-        return Err(Need::refusal());
+        return Err(Need::refusal_text());
     }
-    // SAFETY: only calls to the kernel, no memory is allocated and no lock taken.
+    // SAFETY: the closure only calls the kernel, without allocating or locking.
     unsafe {
         command.pre_exec(move || {
-            become_confined(parent, limits, rules.as_ref(), filter.as_deref(), need)
+            confine_this_process(parent, limits, rules.as_ref(), filter.as_deref(), need)
         });
     }
     Ok(())
 }
 
-/// Between fork and exec: nothing here allocates or takes a lock.
+/// Confines the calling process, between fork and exec: nothing here allocates or takes a lock.
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
-fn become_confined(
+fn confine_this_process(
     parent: u32,
     limits: Limits,
     rules: Option<&OwnedFd>,
     filter: Option<&[libc::sock_filter]>,
     need: Need,
 ) -> io::Result<()> {
-    set_limits(limits)?;
+    set_resource_limits(limits)?;
     close_files_on_exec();
-    enter_namespaces(parent)?;
+    fork_into_namespaces(parent)?;
     drop_capabilities();
-    // Until here this process's files are open, whose limit may be higher. A lower limit stays.
-    _ = set_limit(Resource::Nofile, OPEN_FILES);
+    // Before this point the parent's files are open, whose limit may be higher. A lower limit
+    // stays.
+    _ = set_resource_limit(Resource::Nofile, OPEN_FILES);
     // SAFETY: numbers only.
     let no_new = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    check_call(i64::from(no_new), need)?;
+    require_success(i64::from(no_new), need)?;
     if let Some(rules) = rules {
-        // SAFETY: the descriptor is open.
+        // SAFETY: the descriptor of the Landlock rules is open.
         let restricted =
             unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) };
-        check_call(restricted, need)?;
+        require_success(restricted, need)?;
     }
     if let Some(filter) = filter {
-        check_call(filter::install(filter), need)?;
+        require_success(filter::install_filter(filter), need)?;
     }
     Ok(())
 }
 
-/// An error if a call to the kernel failed that has to succeed.
-fn check_call(returned: i64, need: Need) -> io::Result<()> {
+/// Error for a system call that failed, unless confinement is optional.
+fn require_success(returned: i64, need: Need) -> io::Result<()> {
     if returned == 0 || need == Need::WherePossible {
         Ok(())
     } else {
@@ -170,8 +174,8 @@ fn check_call(returned: i64, need: Need) -> io::Result<()> {
     }
 }
 
-/// Rules for Landlock; none where the kernel has no Landlock.
-fn landlock_rules(files: &Files) -> Result<Option<OwnedFd>, RulesetError> {
+/// Creates the Landlock rules for these files; `None` where the kernel has no Landlock.
+fn create_landlock_rules(files: &Files) -> Result<Option<OwnedFd>, RulesetError> {
     let read = AccessFs::from_read(LANDLOCK);
     let devices = AccessFs::ReadFile | AccessFs::WriteFile;
     let created = Ruleset::default()
@@ -190,30 +194,31 @@ fn landlock_rules(files: &Files) -> Result<Option<OwnedFd>, RulesetError> {
     Ok(created.into())
 }
 
-/// Whether confined processes may read all system programs, and so this file.
-pub(crate) fn is_system_file(path: &Path) -> bool {
+/// Whether every confined process may read this file, as part of the system.
+pub(crate) fn is_readable_by_all(path: &Path) -> bool {
     SYSTEM.iter().any(|folder| path.starts_with(folder))
 }
 
-fn set_limits(limits: Limits) -> io::Result<()> {
-    set_limit(Resource::Core, 0)?;
-    set_limit(Resource::As, limits.memory)?;
-    set_limit(Resource::Fsize, limits.file)?;
+fn set_resource_limits(limits: Limits) -> io::Result<()> {
+    set_resource_limit(Resource::Core, 0)?;
+    set_resource_limit(Resource::As, limits.memory)?;
+    set_resource_limit(Resource::Fsize, limits.file)?;
     limits
         .cpu_s
-        .map_or(Ok(()), |seconds| set_limit(Resource::Cpu, seconds))
+        .map_or(Ok(()), |seconds| set_resource_limit(Resource::Cpu, seconds))
 }
 
-/// Allocates nothing: it is called between fork and exec.
-fn set_limit(what: Resource, most: u64) -> io::Result<()> {
+/// Sets a resource limit of the calling process. Allocates nothing: it is called between fork and
+/// exec.
+fn set_resource_limit(resource: Resource, value: u64) -> io::Result<()> {
     let limit = Rlimit {
-        current: Some(most),
-        maximum: Some(most),
+        current: Some(value),
+        maximum: Some(value),
     };
-    Ok(setrlimit(what, limit)?)
+    Ok(setrlimit(resource, limit)?)
 }
 
-/// Makes this process end with its parent's thread, at once if `parent` is gone already.
+/// Makes the calling process end with its parent's thread, at once if `parent` is gone already.
 #[expect(
     unsafe_code,
     reason = "rustix cannot end a process without what libc does at its end"
@@ -231,10 +236,10 @@ fn end_with_parent(parent: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Closes inherited files, such as the shell's, when the program begins.
+/// Marks all inherited files, such as the shell's, to be closed when the program begins.
 #[expect(unsafe_code, reason = "rustix has no close_range()")]
 fn close_files_on_exec() {
-    // SAFETY: numbers only. Kernels before 5.11 leave them open.
+    // SAFETY: the call has numbers only. Kernels before 5.11 leave the files open.
     unsafe {
         let on_exec = libc::CLOSE_RANGE_CLOEXEC;
         libc::syscall(libc::SYS_close_range, 3, u32::MAX, on_exec);
@@ -245,11 +250,12 @@ fn close_files_on_exec() {
 /// started there ends with the child. The original process waits, and ends with the same status. Without namespaces
 /// the original process continues.
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
-fn enter_namespaces(parent: u32) -> io::Result<()> {
+fn fork_into_namespaces(parent: u32) -> io::Result<()> {
     let own = libc::CLONE_NEWPID | libc::CLONE_NEWNET | libc::CLONE_NEWIPC;
-    // SAFETY: numbers only, and memory on this stack. Between fork and exec there is a single thread.
+    // SAFETY: the calls have numbers only, and memory on this stack. Between fork and exec there is
+    // a single thread.
     unsafe {
-        // Unprivileged users get namespaces within a user namespace.
+        // Unprivileged users get the namespaces within a user namespace.
         if libc::unshare(own) != 0 && libc::unshare(libc::CLONE_NEWUSER | own) != 0 {
             return end_with_parent(parent);
         }
@@ -262,7 +268,8 @@ fn enter_namespaces(parent: u32) -> io::Result<()> {
             0 => {
                 libc::close(ends[1]);
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
-                // Whoever waits may have ended before that.
+                // The waiting original process may have ended before the child asked to end with
+                // it.
                 let mut waits = libc::pollfd {
                     fd: ends[0],
                     events: libc::POLLIN,
@@ -276,17 +283,18 @@ fn enter_namespaces(parent: u32) -> io::Result<()> {
             }
             child => {
                 end_with_parent(parent)?;
-                close_all_but(ends[1]);
-                wait_and_end_like(child)
+                close_all_files_but(ends[1]);
+                wait_and_exit_like_child(child)
             }
         }
     }
 }
 
-/// Closes all files except `kept`: readers at the other ends wait for the child, not for this process.
+/// Closes all files of the calling process except `kept`: readers at the other ends wait for the
+/// child, not for this process.
 #[expect(unsafe_code, reason = "the files belong to what was before the fork")]
-fn close_all_but(kept: RawFd) {
-    // SAFETY: nothing uses the descriptors afterwards.
+fn close_all_files_but(kept: RawFd) {
+    // SAFETY: nothing uses the closed descriptors afterwards.
     unsafe {
         let kept = kept.cast_unsigned();
         let closed = kept == 0 || libc::syscall(libc::SYS_close_range, 0, kept - 1, 0) == 0;
@@ -299,8 +307,8 @@ fn close_all_but(kept: RawFd) {
 }
 
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
-fn wait_and_end_like(child: libc::pid_t) -> ! {
-    // SAFETY: numbers only, and memory on this stack.
+fn wait_and_exit_like_child(child: libc::pid_t) -> ! {
+    // SAFETY: the calls have numbers only, and memory on this stack.
     unsafe {
         let mut status = 0;
         while libc::waitpid(child, &raw mut status, 0) == -1 {
@@ -317,16 +325,17 @@ fn wait_and_end_like(child: libc::pid_t) -> ! {
     }
 }
 
-/// Gives up all that root may do beyond other users, for good. Who has nothing loses nothing.
+/// Gives up, for good, all that root may do beyond other users. A process without such capabilities
+/// loses nothing.
 #[expect(unsafe_code, reason = "rustix has no call for the bounding set")]
 fn drop_capabilities() {
-    /// `struct __user_cap_header_struct`: version 3, this process.
+    /// Layout of `struct __user_cap_header_struct`: version 3, this process.
     #[repr(C)]
     struct Header(u32, libc::c_int);
     const LAST: libc::c_ulong = 63;
     let header = Header(0x2008_0522, 0);
     let none = [[0_u32; 3]; 2];
-    // SAFETY: the header and the sets live through the call.
+    // SAFETY: the header and the capability sets live through the call.
     unsafe {
         for capability in 0..=LAST {
             libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0);

@@ -1,30 +1,31 @@
-//! C code of a governor: the file, and included files beside it.
+//! C code of a governor: the file, and the files beside it that it includes.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use crate::text::printable;
+use crate::text::printable_text;
 
 /// The largest file.
 const MAX_BYTES: u64 = 1 << 20;
-/// How deeply files may include each other.
+/// Most levels to which a governor's files may include each other.
 const DEEPEST: usize = 8;
 
 /// A governor's C code as one text: its quoted includes are inlined.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    /// The file's name, for messages.
+    /// Name of the governor's file, for messages.
     pub(crate) name: String,
-    /// The text, with quoted includes inlined.
+    /// Text of the governor, with quoted includes inlined.
     pub(crate) text: String,
 }
 
 impl Source {
-    /// Reads a file, called `name`. In a kernel tree, `linux/teo` means the kernel's governor teo.
-    pub(crate) fn read(path: &Path, name: &str) -> Result<Self, String> {
+    /// Reads a governor's C file, called `name`. In a kernel tree, `linux/teo` means the kernel's
+    /// governor teo.
+    pub(crate) fn read_with_includes(path: &Path, name: &str) -> Result<Self, String> {
         let path = resolve_in_tree(path)?;
-        let folder = real_folder(&path)?;
+        let folder = real_folder_of_c_file(&path)?;
         let mut text = String::new();
         let name = Path::new(name).file_name().map_or_else(String::new, |n| {
             let name = n.to_string_lossy().into_owned();
@@ -35,38 +36,39 @@ impl Source {
             }
         });
         let reader = Reader { folder };
-        reader.include(&path, &name, &mut text, DEEPEST)?;
+        reader.append_file_with_includes(&path, &name, &mut text, DEEPEST)?;
         if text.trim().is_empty() {
             return Err(format!("{} is empty", path.display()));
         }
         Ok(Self { name, text })
     }
 
-    /// Kernel headers that the code includes.
-    pub(crate) fn headers(&self) -> impl Iterator<Item = &str> {
+    /// Kernel headers that the governor's code includes, such as `linux/cpuidle.h`.
+    pub(crate) fn kernel_headers(&self) -> impl Iterator<Item = &str> {
         let headers = self
             .text
             .lines()
-            .filter_map(|line| included_header(line, '<', '>'));
-        headers.filter(|header| is_inside(header))
+            .filter_map(|line| header_in_include_line(line, '<', '>'));
+        headers.filter(|header| is_below_start(header))
     }
 }
 
-/// Where a kernel tree has its governors.
+/// Folder of a kernel tree that has the governors.
 const GOVERNORS: &str = "drivers/cpuidle/governors";
 
-/// The kernel tree that a path such as `linux/teo` begins with.
-pub(crate) fn find_tree(path: &Path) -> Option<&Path> {
+/// Kernel tree that a path such as `linux/teo` begins with; `None` if it is none.
+pub(crate) fn kernel_tree_of_path(path: &Path) -> Option<&Path> {
     let tree = path.parent()?;
     tree.join(GOVERNORS).is_dir().then_some(tree)
 }
 
-/// The file that a path means: itself, or `TREE/drivers/cpuidle/governors/NAME.c` for `TREE/NAME`.
+/// Path of the governor's file that a path means: itself, or
+/// `TREE/drivers/cpuidle/governors/NAME.c` for `TREE/NAME`.
 fn resolve_in_tree(path: &Path) -> Result<PathBuf, String> {
     if path.is_file() {
         return Ok(path.to_owned());
     }
-    let (tree, name) = match (find_tree(path), path.file_name()) {
+    let (tree, name) = match (kernel_tree_of_path(path), path.file_name()) {
         (Some(tree), Some(name)) => (tree, name.to_string_lossy().into_owned()),
         _ => (path, String::new()),
     };
@@ -105,8 +107,9 @@ fn resolve_in_tree(path: &Path) -> Result<PathBuf, String> {
     ))
 }
 
-/// Returns `gov.h` from `#include "gov.h"`.
-fn included_header(line: &str, open: char, close: char) -> Option<&str> {
+/// Header named by a line such as `#include "gov.h"`, between the given delimiters; `None` for
+/// other lines.
+fn header_in_include_line(line: &str, open: char, close: char) -> Option<&str> {
     let directive = line.trim_start().strip_prefix('#')?.trim_start();
     let argument = directive.strip_prefix("include")?.trim_start();
     argument
@@ -115,17 +118,17 @@ fn included_header(line: &str, open: char, close: char) -> Option<&str> {
         .map(|(name, _)| name)
 }
 
-/// Whether an include stays below its starting folder.
-fn is_inside(header: &str) -> bool {
+/// Whether an included path stays below its starting folder.
+fn is_below_start(header: &str) -> bool {
     !header.is_empty()
         && Path::new(header)
             .components()
             .all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// Where the folder of a governor really is. The file has to be C code by its name: of anything else, not even the first
-/// line is shown.
-fn real_folder(path: &Path) -> Result<PathBuf, String> {
+/// Real path of the folder of a governor's file. The file has to be C code by its name: of anything
+/// else, not even the first line is shown.
+fn real_folder_of_c_file(path: &Path) -> Result<PathBuf, String> {
     let shown = path.display();
     let real = path.canonicalize().map_err(|e| format!("{shown}: {e}"))?;
     if [path, &real]
@@ -141,15 +144,15 @@ fn real_folder(path: &Path) -> Result<PathBuf, String> {
         .map_err(|e| format!("{shown}: {e}"))
 }
 
-/// Reads a governor and its includes.
+/// Reader of a governor's file and the files that it includes.
 struct Reader {
-    /// Folder that contains all files.
+    /// Folder outside of which no file is read.
     folder: PathBuf,
 }
 
 impl Reader {
-    /// Refuses a link out of the folder.
-    fn check_place(&self, path: &Path) -> Result<(), String> {
+    /// Refuses a file that a link leads out of the governor's folder.
+    fn refuse_link_out_of_folder(&self, path: &Path) -> Result<(), String> {
         let shown = path.display();
         let real = path.canonicalize().map_err(|e| format!("{shown}: {e}"))?;
         if real.starts_with(&self.folder) {
@@ -161,7 +164,7 @@ impl Reader {
         ))
     }
 
-    fn include(
+    fn append_file_with_includes(
         &self,
         path: &Path,
         name: &str,
@@ -169,7 +172,7 @@ impl Reader {
         deeper: usize,
     ) -> Result<(), String> {
         let shown = path.display();
-        self.check_place(path)?;
+        self.refuse_link_out_of_folder(path)?;
         let metadata = fs::metadata(path).map_err(|e| format!("{shown}: {e}"))?;
         if !metadata.is_file() || metadata.len() > MAX_BYTES {
             return Err(format!("{shown} is no file of at most {MAX_BYTES} bytes"));
@@ -179,15 +182,15 @@ impl Reader {
         for (number, line) in (1..).zip(content.lines()) {
             let outside = [('"', '"'), ('<', '>')]
                 .into_iter()
-                .filter_map(|(open, close)| included_header(line, open, close))
-                .find(|header| !is_inside(header));
+                .filter_map(|(open, close)| header_in_include_line(line, open, close))
+                .find(|header| !is_below_start(header));
             if let Some(header) = outside {
                 return Err(format!(
                     "{name}:{number} includes {}, which is outside of its folder; copy what it needs to a file beside it",
-                    printable(header)
+                    printable_text(header)
                 ));
             }
-            let Some(header) = included_header(line, '"', '"') else {
+            let Some(header) = header_in_include_line(line, '"', '"') else {
                 text.push_str(line);
                 text.push('\n');
                 continue;
@@ -196,7 +199,7 @@ impl Reader {
             if !file.is_file() {
                 return Err(format!(
                     "{name}:{number} includes \"{}\", which is not there; copy it from the kernel tree to {}",
-                    printable(header),
+                    printable_text(header),
                     file.display()
                 ));
             }
@@ -206,7 +209,7 @@ impl Reader {
                 ));
             }
             _ = writeln!(text, "#line 1 \"{header}\"");
-            self.include(&file, header, text, deeper - 1)?;
+            self.append_file_with_includes(&file, header, text, deeper - 1)?;
             _ = writeln!(text, "#line {} \"{name}\"", number + 1);
         }
         Ok(())
@@ -222,23 +225,29 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (file, header) = (folder.path().join("a.c"), folder.path().join("gov.h"));
         fs::write(&file, "#include <linux/time.h>\n#include \"gov.h\"\nint a;").unwrap();
-        let error = Source::read(&file, "x/a.c").unwrap_err();
+        let error = Source::read_with_includes(&file, "x/a.c").unwrap_err();
         assert!(
             error.starts_with("a.c:2 includes \"gov.h\", which is not there"),
             "{error}"
         );
         fs::write(&header, "int b;\n").unwrap();
-        let source = Source::read(&file, "x/a.c").unwrap();
+        let source = Source::read_with_includes(&file, "x/a.c").unwrap();
         assert_eq!(
             source.text,
             "#include <linux/time.h>\n#line 1 \"gov.h\"\nint b;\n#line 3 \"a.c\"\nint a;\n"
         );
-        assert_eq!(source.headers().collect::<Vec<_>>(), ["linux/time.h"]);
+        assert_eq!(
+            source.kernel_headers().collect::<Vec<_>>(),
+            ["linux/time.h"]
+        );
         fs::write(&file, &source.text).unwrap();
-        assert_eq!(Source::read(&file, "a.c").unwrap().text, source.text);
+        assert_eq!(
+            Source::read_with_includes(&file, "a.c").unwrap().text,
+            source.text
+        );
         fs::write(&header, "#include \"gov.h\"").unwrap();
         fs::write(&file, "#include \"gov.h\"").unwrap();
-        let error = Source::read(&file, "a.c").unwrap_err();
+        let error = Source::read_with_includes(&file, "a.c").unwrap_err();
         assert!(error.contains("without an end"), "{error}");
     }
 
@@ -248,16 +257,16 @@ mod tests {
         let governors = folder.path().join("drivers/cpuidle/governors");
         fs::create_dir_all(&governors).unwrap();
         fs::write(governors.join("teo.c"), "int teo;\n").unwrap();
-        let teo = Source::read(&folder.path().join("teo"), "linux/teo").unwrap();
+        let teo = Source::read_with_includes(&folder.path().join("teo"), "linux/teo").unwrap();
         assert_eq!((&*teo.name, &*teo.text), ("teo.c", "int teo;\n"));
         for name in ["", "tea"] {
-            let error = Source::read(&folder.path().join(name), name).unwrap_err();
+            let error = Source::read_with_includes(&folder.path().join(name), name).unwrap_err();
             assert!(
                 error.contains("a kernel tree") && error.ends_with("/teo"),
                 "{error}"
             );
         }
-        let error = Source::read(Path::new("/nowhere/x.c"), "x.c").unwrap_err();
+        let error = Source::read_with_includes(Path::new("/nowhere/x.c"), "x.c").unwrap_err();
         assert!(error.contains("/nowhere/x.c is not there"), "{error}");
     }
 }

@@ -21,7 +21,7 @@
 //! EPP >= 128: up to highest - (highest - base) x (EPP - 128) / 127
 //! ```
 //!
-//! Both effects are published. Assumed: both are straight lines that meet at 128. `docs/frequency.md` has the
+//! Both effects are published. Assumed: both are straight lines that meet at 128. `docs/background/frequency.md` has the
 //! sources.
 
 use wakepath_units::{Kilohertz, Nanoseconds};

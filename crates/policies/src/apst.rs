@@ -1,7 +1,7 @@
 //! APST: which NVMe power states the drive enters on its own, and after how long.
 //!
 //! The kernel programs a table of 32 entries, one per power state: the state to go to and the idle
-//! time before it. [`plan`] computes this table as `nvme_configure_apst()` does
+//! time before it. [`plan_apst_table`] computes this table as `nvme_configure_apst()` does
 //! (`drivers/nvme/host/core.c`, the same in 6.1.192 and 6.12.117) and tells for every state why it
 //! is used or not. [`ApstTable`] encodes, decodes and checks the 256 bytes of the feature;
 //! [`printed`] reads them from what tools print.
@@ -35,10 +35,11 @@ pub enum ApstRule {
     Legacy,
 }
 
-/// What the kernel's administrator and quirk tables set for a drive.
+/// Settings of the kernel's administrator and quirk tables for a drive's autonomous power state
+/// transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ApstSettings {
-    /// The rule; the kernel itself has no switch for it.
+    /// Rule that picks a drive's states; the kernel itself has no switch for it.
     pub rule: ApstRule,
     /// Idle time before a primary state in ms (`apst_primary_timeout_ms`).
     pub primary_timeout_ms: u64,
@@ -51,14 +52,14 @@ pub struct ApstSettings {
     /// The drive's latency budget in us, which its exit latency alone must meet
     /// (`default_ps_max_latency_us`, `pm_qos_latency_tolerance_us`); 0 switches APST off.
     pub max_latency_us: u64,
-    /// APST is wanted at all (`apst_enabled` of the controller).
+    /// Whether autonomous transitions are wanted at all (`apst_enabled` of the controller).
     pub enabled: bool,
     /// Drive faults with a workaround in the kernel.
     pub quirks: ApstQuirks,
 }
 
 impl Default for ApstSettings {
-    /// The kernel's own defaults.
+    /// Default APST settings: the kernel's own.
     fn default() -> Self {
         Self {
             rule: ApstRule::Current,
@@ -74,7 +75,8 @@ impl Default for ApstSettings {
 }
 
 impl ApstSettings {
-    /// The rule in force under these settings.
+    /// Rule in force under these APST settings: the legacy rule where the primary timeout or
+    /// tolerance is 0.
     pub const fn effective_rule(&self) -> ApstRule {
         match self.rule {
             ApstRule::Current if self.primary_timeout_ms != 0 && self.primary_tolerance_us != 0 => {
@@ -94,21 +96,22 @@ pub struct ApstQuirks {
     pub no_apst: bool,
 }
 
-/// Why the kernel leaves the feature alone: it stays as the drive came up with it.
+/// Why the kernel programs no APST table and leaves the drive's feature as the drive came up with
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoTable {
-    /// The drive has no such feature.
+    /// The drive has no autonomous power state transitions.
     #[error("the drive does not support APST (APSTA is 0): the kernel programs no table")]
     Unsupported,
-    /// The drive claims more states than can exist.
+    /// The drive claims more power states than can exist.
     #[error("NPSS is {0}, but 31 is the last possible power state: the kernel programs no table")]
     TooManyStates(u8),
 }
 
-/// What the kernel programs into the feature.
+/// What the kernel programs into a drive's APST feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApstPlan {
-    /// The feature's enable bit (`APSTE`).
+    /// Enable bit of the APST feature (`APSTE`).
     pub enabled: bool,
     /// The table.
     pub table: ApstTable,
@@ -121,43 +124,45 @@ pub struct ApstPlan {
 pub struct StateChoice {
     /// Index of the power state.
     pub state: u8,
-    /// Exit latency in us.
+    /// Exit latency of the power state, in us.
     pub exit_latency_us: u64,
-    /// Its entry and exit latency in us.
+    /// Entry latency plus exit latency of the power state, in us.
     pub total_latency_us: u64,
     /// The decision.
     pub verdict: ApstVerdict,
 }
 
-/// A decision on a power state.
+/// Why the kernel's rule uses a drive's power state in the APST table, or leaves it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApstVerdict {
-    /// Chosen as the primary state, after this idle time in ms.
+    /// The state was chosen as the primary one; the drive enters it after this idle time in ms.
     Primary(u64),
-    /// Chosen as the secondary state, after this idle time in ms.
+    /// The state was chosen as the secondary one; the drive enters it after this idle time in ms.
     Secondary(u64),
-    /// Chosen by the legacy rule, after this idle time in ms.
+    /// The state was chosen by the legacy rule; the drive enters it after this idle time in ms.
     Legacy(u64),
-    /// Not considered: APST is off.
+    /// The state was not considered, because APST is off.
     Off,
-    /// Not considered: the drive's last state is quirked off.
+    /// The state was not considered: it is the drive's last one, which a quirk forbids.
     QuirkedOff,
-    /// The drive works in this state, so no transition leads here.
+    /// The drive works in this state, so no idle transition leads to it.
     Operational,
-    /// The exit latency exceeds the budget.
+    /// The state's exit latency exceeds the drive's latency budget.
     OverBudget,
-    /// Within the primary tolerance, but a deeper state is the primary one already.
+    /// The state is within the primary latency tolerance, but a deeper one is the primary state
+    /// already.
     PrimaryTaken,
-    /// Within the secondary tolerance, but a deeper state was chosen already.
+    /// The state is within the secondary latency tolerance, but a deeper one was chosen already.
     DeeperTaken,
-    /// The total latency exceeds both tolerances.
+    /// The state's total latency exceeds both tolerances.
     OverTolerance,
-    /// Above the primary tolerance, and the secondary timeout is 0.
+    /// The state's total latency is above the primary tolerance, and the secondary timeout is 0.
     SecondaryOff,
 }
 
 impl ApstVerdict {
-    /// The idle time in ms after which the state is entered, if it is.
+    /// Idle time in ms after which the drive enters the power state; `None` if the state was not
+    /// chosen.
     pub const fn timeout_ms(self) -> Option<u64> {
         match self {
             Self::Primary(ms) | Self::Secondary(ms) | Self::Legacy(ms) => Some(ms),
@@ -166,18 +171,18 @@ impl ApstVerdict {
     }
 }
 
-/// Plans the APST table of a drive.
+/// Plans the APST table of an NVMe drive as the kernel does.
 ///
 /// `npss` and `apsta` are the drive's fields, `states` its power states from 0 on. States that are
 /// missing below `npss` count as all-zero descriptors, which are operational.
 ///
 /// The result is the kernel's for every input. That includes timeouts above [`MAX_TIMEOUT_MS`]
 /// under the current rule: the kernel shifts them into place in 64 bits, so they spill into the
-/// entry's reserved bits; [`ApstTable::problems`] finds that.
+/// entry's reserved bits; [`ApstTable::find_problems`] finds that.
 ///
 /// # Errors
 /// [`NoTable`] if the kernel leaves the drive's feature alone, unlike a plan that switches the feature off.
-pub fn plan(
+pub fn plan_apst_table(
     npss: u8,
     apsta: bool,
     states: &[PowerState],
@@ -198,12 +203,13 @@ pub fn plan(
     let mut table = ApstTable::default();
     let mut target = 0;
     let mut choices = Vec::with_capacity(usize::from(npss) + 1);
-    // From the deepest state up: an entry holds what was chosen among the states below its own.
+    // States are judged from the deepest up: the entry of a state leads to the state chosen among
+    // those deeper than it.
     for state in (0..=npss).rev() {
         let descriptor = states.get(usize::from(state)).copied().unwrap_or_default();
         let verdict = if enabled {
             table.0[usize::from(state)] = target;
-            chooser.judge(state, &descriptor)
+            chooser.judge_power_state(state, &descriptor)
         } else {
             ApstVerdict::Off
         };
@@ -225,7 +231,7 @@ pub fn plan(
     })
 }
 
-/// What a chosen state was chosen as.
+/// Role in which a power state was chosen for the APST table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Primary,
@@ -235,12 +241,12 @@ enum Kind {
 struct Chooser<'a> {
     settings: &'a ApstSettings,
     npss: u8,
-    /// The choice made last, among the states deeper than the one being judged.
+    /// Role of the power state chosen last, among the states deeper than the one being judged.
     last: Option<Kind>,
 }
 
 impl Chooser<'_> {
-    fn judge(&mut self, state: u8, descriptor: &PowerState) -> ApstVerdict {
+    fn judge_power_state(&mut self, state: u8, descriptor: &PowerState) -> ApstVerdict {
         let s = self.settings;
         let total = descriptor.total_latency_us();
         if state == self.npss && s.quirks.no_deepest {
@@ -273,8 +279,8 @@ impl Chooser<'_> {
 }
 
 impl ApstPlan {
-    /// Chosen states with idle times in ms, shallowest first.
-    pub fn targets(&self) -> impl Iterator<Item = (u8, u64)> {
+    /// Chosen power states, each with its idle time in ms, shallowest first.
+    pub fn chosen_states_with_timeouts_ms(&self) -> impl Iterator<Item = (u8, u64)> {
         self.states
             .iter()
             .filter_map(|c| Some((c.state, c.verdict.timeout_ms()?)))
@@ -282,7 +288,7 @@ impl ApstPlan {
 }
 
 impl StateChoice {
-    /// The decision in words, with the figures it was made from.
+    /// Why a power state is used or not, in words with the latencies and limits that decided.
     pub fn explain(&self, settings: &ApstSettings) -> String {
         let total = self.total_latency_us;
         let (primary, secondary) = (
@@ -345,7 +351,7 @@ impl StateChoice {
     }
 }
 
-/// Data of the APST feature: an entry per power state.
+/// Data of the APST feature: one 64-bit entry per power state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApstTable(pub [u64; MAX_POWER_STATES]);
 
@@ -365,14 +371,14 @@ pub struct ApstEntry {
     pub target: u8,
     /// Idle time before the transition in ms (`ITPT`), 24 bits; 0: no transition from this state.
     pub timeout_ms: u32,
-    /// Bits set among the reserved ones (2:0 and 63:32), in place.
+    /// Bits that are set among an entry's reserved ones (2:0 and 63:32), in their places.
     pub reserved: u64,
 }
 
-/// Something in a table that a drive need not accept.
+/// A fault in an APST table that a drive may refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApstProblem {
-    /// Bits 2:0 or 63:32 are set.
+    /// Reserved bits of an entry, 2:0 or 63:32, are set.
     #[error("entry {state}: reserved bits are set ({bits:#018x})")]
     ReservedBits {
         /// The entry.
@@ -380,7 +386,7 @@ pub enum ApstProblem {
         /// The reserved bits that are set, in place.
         bits: u64,
     },
-    /// The target does not exist.
+    /// The entry leads to a power state that the drive does not have.
     #[error("entry {state}: target PS{target} is beyond the drive's last state PS{npss}")]
     TargetBeyondNpss {
         /// The entry.
@@ -390,7 +396,7 @@ pub enum ApstProblem {
         /// The drive's last state.
         npss: u8,
     },
-    /// The entry is for a state that does not exist.
+    /// The entry is for a power state that the drive does not have.
     #[error("entry {state}: is set, but the drive's last state is PS{npss}")]
     EntryBeyondNpss {
         /// The entry.
@@ -398,7 +404,7 @@ pub enum ApstProblem {
         /// The drive's last state.
         npss: u8,
     },
-    /// The target is the state itself or a shallower one.
+    /// The entry leads to the same power state or to a shallower one.
     #[error("entry {state}: target PS{target} is not deeper than PS{state}")]
     NotDeeper {
         /// The entry.
@@ -408,13 +414,13 @@ pub enum ApstProblem {
     },
 }
 
-/// The data is not as long as the feature.
+/// Data is not as long as the 256 bytes of an APST table; holds the length found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} bytes, expected the {TABLE_BYTES} of an APST table")]
 pub struct WrongSize(pub usize);
 
 impl ApstTable {
-    /// The 256 bytes of the feature: 32 little-endian 64-bit entries.
+    /// Encodes the table as the 256 bytes of the APST feature: 32 little-endian 64-bit entries.
     pub fn to_bytes(self) -> [u8; TABLE_BYTES] {
         let mut bytes = [0; TABLE_BYTES];
         for (chunk, entry) in bytes.chunks_exact_mut(8).zip(self.0) {
@@ -423,7 +429,8 @@ impl ApstTable {
         bytes
     }
 
-    /// Reads the 256 bytes of the feature. Any content is accepted; see [`Self::problems`].
+    /// Decodes the 256 bytes of the APST feature. Any content is accepted; see
+    /// [`Self::find_problems`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, WrongSize> {
         if bytes.len() != TABLE_BYTES {
             return Err(WrongSize(bytes.len()));
@@ -448,8 +455,9 @@ impl ApstTable {
         })
     }
 
-    /// What a drive need not accept in this table. `npss` is the drive's last state, if known.
-    pub fn problems(&self, npss: Option<u8>) -> Vec<ApstProblem> {
+    /// Lists what a drive may refuse in this APST table. `npss` is the drive's last power state, if
+    /// known.
+    pub fn find_problems(&self, npss: Option<u8>) -> Vec<ApstProblem> {
         let mut problems = Vec::new();
         for entry in self.entries() {
             let ApstEntry {
@@ -487,7 +495,7 @@ impl ApstTable {
 }
 
 impl fmt::Display for ApstTable {
-    /// The bytes in hexadecimal, 16 to a line, as `xxd -r -p` reads them.
+    /// Writes the table's bytes in hexadecimal, 16 to a line, as `xxd -r -p` reads them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, byte) in self.to_bytes().iter().enumerate() {
             let end = if i % 16 == 15 { "\n" } else { "" };

@@ -10,56 +10,59 @@ use crate::idle::limit::NoSuchState;
 /// A latency request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct CpuLatency {
-    /// The longest exit latency.
+    /// The longest exit latency that the request allows.
     pub limit: LatencyLimit,
-    /// Scope of the request.
+    /// CPUs that the latency request holds for.
     pub scope: LatencyScope,
 }
 
 /// The longest exit latency that a request allows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum LatencyLimit {
-    /// The request is lifted.
+    /// The request is lifted: any exit latency is allowed.
     Lifted,
-    /// A fixed limit, in whole microseconds.
+    /// A fixed limit on the exit latency, in whole microseconds.
     Of(Nanoseconds),
-    /// Exit latency of a machine's state. Without such a state, or with exit latency 0, `or` applies; without `or`, a
-    /// missing state is an error, and exit latency 0 a limit of 0.
+    /// The exit latency of a machine's idle state is the limit. Without such a state, or with exit
+    /// latency 0, `or` applies; without `or`, a missing state is an error, and exit latency 0 a
+    /// limit of 0.
     State {
         /// The state.
         state: StateName,
-        /// Alternative limit, in whole microseconds.
+        /// Limit in whole microseconds for a machine without the state, or with exit latency 0.
         or: Option<Nanoseconds>,
     },
 }
 
-/// An idle state of a machine.
+/// How a latency limit names a machine's idle state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum StateName {
-    /// By the driver's name.
+    /// Idle state by the driver's name, such as `C1E`.
     Name(String),
-    /// By kernel index: the shallowest is 0.
+    /// Idle state by kernel index: the shallowest is 0.
     Index(usize),
 }
 
 /// Scope of a latency request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum LatencyScope {
-    /// The whole system, for as long as a process holds it (`/dev/cpu_dma_latency`).
+    /// Latency request for the whole system, for as long as a process holds it
+    /// (`/dev/cpu_dma_latency`).
     System,
-    /// Each CPU by itself (`pm_qos_resume_latency_us`).
+    /// Latency request at each CPU by itself (`pm_qos_resume_latency_us`).
     EachCpu,
     /// Listed CPUs, ascending.
     Cpus(Vec<usize>),
 }
 
 impl LatencyLimit {
-    /// The limit on a machine with these idle states, shallowest first, each with name and declared exit latency; `None`: no
-    /// limit.
+    /// Exit latency limit in ns on a machine with these idle states, shallowest first, each with
+    /// name and declared exit latency; `None`: no limit.
     ///
     /// # Errors
-    /// The state does not exist, and there is no alternative.
-    pub fn on<'a>(
+    ///
+    /// The idle state does not exist on the machine, and the limit has no alternative.
+    pub fn limit_for_states<'a>(
         &self,
         states: impl Iterator<Item = (&'a str, Nanoseconds)> + Clone,
     ) -> Result<Option<Nanoseconds>, NoSuchState> {
@@ -88,19 +91,19 @@ impl LatencyLimit {
     }
 }
 
-/// A drive's latency tolerance.
+/// How long a drive may take to leave a power state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum DriveLatency {
-    /// At most this, in whole microseconds; 0 switches APST off.
+    /// Drive latency of at most this, in whole microseconds; 0 switches APST off.
     Limit(Nanoseconds),
     /// Any latency.
     Any,
-    /// The kernel's default for drives.
+    /// The kernel's default latency tolerance for drives.
     Auto,
 }
 
 impl fmt::Display for DriveLatency {
-    /// Notation in sysfs (`pm_qos_latency_tolerance_us`).
+    /// Writes the drive's tolerance as sysfs shows it (`pm_qos_latency_tolerance_us`).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Limit(limit) => write!(f, "{}", limit.as_micros()),

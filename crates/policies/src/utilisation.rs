@@ -4,25 +4,27 @@
 //! times the running share (Linux 6.12 `kernel/sched/pelt.c`). This model is continuous, without the kernel's
 //! rounding of partial periods.
 
-/// Units of time in a half-life.
+/// Half-life of a utilisation signal, in units of 1024 ns.
 const HALF_LIFE: u64 = 32 * 1024;
-/// Fraction bits in a decay factor.
+/// Fraction bits in a decay factor of utilisation.
 const FACTOR_BITS: u32 = 31;
-/// Fraction bits in a signal.
+/// Fraction bits in a utilisation signal.
 const SIGNAL_BITS: u32 = 20;
-/// After this many half-lives nothing is left of a 10-bit signal with [`SIGNAL_BITS`].
+/// Half-lives after which nothing is left of a 10-bit utilisation signal with [`SIGNAL_BITS`].
 const FORGOTTEN: u64 = 31;
 
-/// Decay over 0..1024 single units, and over 0..32 whole periods of 1024 units.
-static UNITS: [u32; 1024] = powers(UNIT_DECAY);
-static PERIODS: [u32; 32] = powers(PERIOD_DECAY);
+/// Decay factors of utilisation over 0..1024 single units, and over 0..32 whole periods of 1024
+/// units.
+static UNITS: [u32; 1024] = table_of_powers(UNIT_DECAY);
+static PERIODS: [u32; 32] = table_of_powers(PERIOD_DECAY);
 
-/// `2^63` times `2^(-1 / 32768)` and `2^(-1 / 32)`: the decay over a unit, and over a period.
+/// Decay of utilisation over one unit, and over one period: `2^63` times `2^(-1 / 32768)` and
+/// `2^(-1 / 32)`.
 const UNIT_DECAY: u64 = 9_223_176_935_331_786_073;
 const PERIOD_DECAY: u64 = 9_025_734_193_507_008_925;
 
-/// Powers of a factor, starting with the zeroth.
-const fn powers<const N: usize>(factor: u64) -> [u32; N] {
+/// Table of the powers of a decay factor, starting with the zeroth.
+const fn table_of_powers<const N: usize>(factor: u64) -> [u32; N] {
     let mut powers = [0; N];
     let mut power: u64 = 1 << 63;
     let mut index = 0;
@@ -35,18 +37,18 @@ const fn powers<const N: usize>(factor: u64) -> [u32; N] {
     powers
 }
 
-/// Decay factor after `units` units of time.
+/// Factor by which a utilisation signal decays in `units` units of 1024 ns.
 #[inline(always)]
-fn decay(units: u64) -> u64 {
-    // Most stretches are shorter than a period.
+fn decay_factor(units: u64) -> u64 {
+    // Shortcut: most stretches between two updates of a signal are shorter than a period.
     if let Some(factor) = UNITS.get(units as usize) {
         return u64::from(*factor);
     }
-    long_decay(units)
+    decay_factor_over_periods(units)
 }
 
 #[inline(never)]
-fn long_decay(units: u64) -> u64 {
+fn decay_factor_over_periods(units: u64) -> u64 {
     let half_lives = units / HALF_LIFE;
     if half_lives >= FORGOTTEN {
         return 0;
@@ -57,20 +59,20 @@ fn long_decay(units: u64) -> u64 {
     ((whole * part) >> FACTOR_BITS) >> half_lives
 }
 
-/// A utilisation signal, on the scheduler's scale of 1024.
+/// A utilisation signal of a CPU or task, from 0 to the scheduler's scale of 1024.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Utilisation {
-    /// The signal times `2^SIGNAL_BITS`.
+    /// Utilisation times `2^SIGNAL_BITS`.
     value: u64,
-    /// Unit of time of the last update.
+    /// Time of the signal's last update, in units of 1024 ns.
     known: u64,
 }
 
 impl Utilisation {
     /// Accounts the time up to `now` ns, during which the CPU delivered `running` of 1024 (0 when
-    /// idle, its capacity at the current frequency when busy).
+    /// idle, its capacity at the current frequency when busy). Earlier times change nothing.
     #[inline(always)]
-    pub fn advance(&mut self, now: u64, running: u32) {
+    pub fn account_until(&mut self, now: u64, running: u32) {
         let now = now >> 10;
         if now <= self.known {
             return;
@@ -81,10 +83,10 @@ impl Utilisation {
         if self.value == target {
             return;
         }
-        let factor = decay(units);
-        // 30 bits of signal times 31 bits of factor fit 64.
+        let factor = decay_factor(units);
+        // The product of 30 bits of signal and 31 bits of factor fits 64 bits.
         let keep = |v: u64| (v * factor) >> FACTOR_BITS;
-        // Moving towards the target by what is forgotten keeps the signal within its bounds.
+        // Moving towards the target by the forgotten share keeps the signal within its bounds.
         self.value = if self.value >= target {
             target + keep(self.value - target)
         } else {
@@ -92,33 +94,36 @@ impl Utilisation {
         };
     }
 
-    /// Up to when it is known, in ns.
+    /// Time of the signal's last update, in ns.
     #[inline]
-    pub fn known_ns(&self) -> u64 {
+    pub fn last_update_ns(&self) -> u64 {
         self.known << 10
     }
 
-    /// The current period of 1024 units. The scheduler informs cpufreq when a new period begins.
+    /// Index of the current period of 1024 units, counted from time 0. The scheduler informs
+    /// cpufreq when a new period begins.
     #[inline]
-    pub fn period(&self) -> u64 {
+    pub fn current_period_index(&self) -> u64 {
         self.known >> 10
     }
 
-    /// Removes a migrating task's share; both signals must have the same time.
+    /// Subtracts the utilisation of a task that leaves the CPU; both signals must have the same
+    /// time.
     #[inline]
-    pub fn remove(&mut self, task: Self) {
+    pub fn remove_task(&mut self, task: Self) {
         self.value = self.value.saturating_sub(task.value);
     }
 
-    /// Adds a migrating task's share; both signals must have the same time.
+    /// Adds the utilisation of a task that comes to the CPU, up to 1024; both signals must have the
+    /// same time.
     #[inline]
-    pub fn add(&mut self, task: Self) {
+    pub fn add_task(&mut self, task: Self) {
         self.value = (self.value + task.value).min(1024 << SIGNAL_BITS);
     }
 
     /// The signal, 0 to 1024.
     #[inline]
-    pub fn get(&self) -> u32 {
+    pub fn out_of_1024(&self) -> u32 {
         (self.value >> SIGNAL_BITS) as u32
     }
 }
@@ -128,30 +133,33 @@ impl Utilisation {
 pub struct Runnable(Utilisation);
 
 impl Runnable {
-    /// Highest number of tasks counted.
+    /// Highest number of runnable tasks that the signal counts.
     const MOST: u32 = 16;
-    /// Signal of a single task, scaled so that [`Self::MOST`] tasks fit.
+    /// Signal of a single runnable task, scaled so that [`Self::MOST`] tasks fit.
     const ONE: u32 = 1024 / Self::MOST;
 
-    /// Advances to `now` ns, during which `tasks` tasks shared a CPU with `capacity`, up to 1024.
+    /// Accounts the time up to `now` ns, during which `tasks` runnable tasks shared a CPU with
+    /// `capacity`, up to 1024.
     #[inline(always)]
-    pub fn advance(&mut self, now: u64, tasks: u32, capacity: u32) {
+    pub fn account_until(&mut self, now: u64, tasks: u32, capacity: u32) {
         let tasks = tasks.min(Self::MOST) * Self::ONE;
-        self.0.advance(now, tasks * capacity / 1024);
+        self.0.account_until(now, tasks * capacity / 1024);
     }
 
-    /// Removes a migrating task's share; both signals must have the same time.
-    pub fn remove(&mut self, task: Self) {
-        self.0.remove(task.0);
+    /// Subtracts the runnable signal of a task that leaves the CPU; both signals must have the same
+    /// time.
+    pub fn remove_task(&mut self, task: Self) {
+        self.0.remove_task(task.0);
     }
 
-    /// Adds a migrating task's share; both signals must have the same time.
-    pub fn add(&mut self, task: Self) {
-        self.0.add(task.0);
+    /// Adds the runnable signal of a task that comes to the CPU; both signals must have the same
+    /// time.
+    pub fn add_task(&mut self, task: Self) {
+        self.0.add_task(task.0);
     }
 
-    /// The signal, 1024 for each task.
-    pub fn get(&self) -> u32 {
+    /// The runnable signal: 1024 for each task that is always running or waiting.
+    pub fn tasks_times_1024(&self) -> u32 {
         ((self.0.value * u64::from(Self::MOST)) >> SIGNAL_BITS) as u32
     }
 }
@@ -161,22 +169,25 @@ impl Runnable {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuUtilisation {
     signal: Utilisation,
-    /// An idle period was seen already.
+    /// Whether an idle period has been seen; the CPU counts as idle before the first one.
     known: bool,
 }
 
 impl CpuUtilisation {
-    /// An idle period begins at `now` ns. The utilisation then, of 1024.
-    pub fn begin_idle(&mut self, now: u64) -> u16 {
-        self.signal.advance(now, if self.known { 1024 } else { 0 });
+    /// Begins an idle period at `now` ns: the CPU was busy until then. Returns the utilisation, 0
+    /// to 1024.
+    pub fn begin_idle_period(&mut self, now: u64) -> u16 {
+        self.signal
+            .account_until(now, if self.known { 1024 } else { 0 });
         self.known = true;
-        self.signal.get() as u16
+        self.signal.out_of_1024() as u16
     }
 
-    /// Ends an idle period at `now` ns, and returns the utilisation then, up to 1024.
-    pub fn idle_until(&mut self, now: u64) -> u16 {
-        self.signal.advance(now, 0);
-        self.signal.get() as u16
+    /// Ends an idle period at `now` ns: the CPU was idle until then. Returns the utilisation, 0 to
+    /// 1024.
+    pub fn end_idle_period(&mut self, now: u64) -> u16 {
+        self.signal.account_until(now, 0);
+        self.signal.out_of_1024() as u16
     }
 }
 
@@ -191,29 +202,37 @@ mod tests {
         const MS: u64 = 1_000_000;
         let mut busy = CpuUtilisation::default();
         // Nobody knows what was before the recording.
-        assert_eq!(busy.begin_idle(500 * MS), 0);
-        assert_eq!(busy.idle_until(510 * MS), 0);
-        let after_long = busy.begin_idle(710 * MS);
+        assert_eq!(busy.begin_idle_period(500 * MS), 0);
+        assert_eq!(busy.end_idle_period(510 * MS), 0);
+        let after_long = busy.begin_idle_period(710 * MS);
         assert!((1000..=1024).contains(&after_long), "{after_long}");
         // The half-life is 32 ms of 1024 us.
-        let half = busy.idle_until(710 * MS + (32 << 20));
+        let half = busy.end_idle_period(710 * MS + (32 << 20));
         assert!(half.abs_diff(after_long / 2) <= 1, "{half}");
     }
 
     #[test]
     fn each_task_counts_whole() {
         let mut runnable = Runnable::default();
-        runnable.advance(10_000_000_000, 3, 1024);
-        assert_eq!(runnable.get(), 3 * 1024);
-        runnable.advance(10_000_000_000 + (32 << 20), 1, 1024);
-        assert!(runnable.get().abs_diff(2 * 1024) <= 1, "{}", runnable.get());
+        runnable.account_until(10_000_000_000, 3, 1024);
+        assert_eq!(runnable.tasks_times_1024(), 3 * 1024);
+        runnable.account_until(10_000_000_000 + (32 << 20), 1, 1024);
+        assert!(
+            runnable.tasks_times_1024().abs_diff(2 * 1024) <= 1,
+            "{}",
+            runnable.tasks_times_1024()
+        );
         let mut task = Runnable::default();
-        task.advance(10_000_000_000 + (32 << 20), 1, 512);
-        runnable.remove(task);
-        assert!(runnable.get().abs_diff(1536) <= 1, "{}", runnable.get());
+        task.account_until(10_000_000_000 + (32 << 20), 1, 512);
+        runnable.remove_task(task);
+        assert!(
+            runnable.tasks_times_1024().abs_diff(1536) <= 1,
+            "{}",
+            runnable.tasks_times_1024()
+        );
         // More than count, for as long as it takes.
-        runnable.advance(90_000_000_000, 1_000_000, 1024);
-        assert_eq!(runnable.get(), 16 * 1024);
+        runnable.account_until(90_000_000_000, 1_000_000, 1024);
+        assert_eq!(runnable.tasks_times_1024(), 16 * 1024);
     }
 
     /// What is left of a signal after some units of time.
@@ -231,19 +250,27 @@ mod tests {
     #[test]
     fn half_is_left_after_32_periods() {
         let mut u = Utilisation::default();
-        u.advance(10_000_000_000, 1024);
-        assert_eq!(u.get(), 1024);
-        u.advance(10_000_000_000 + (32 << 20), 0);
-        assert!((511..=512).contains(&u.get()), "{}", u.get());
+        u.account_until(10_000_000_000, 1024);
+        assert_eq!(u.out_of_1024(), 1024);
+        u.account_until(10_000_000_000 + (32 << 20), 0);
+        assert!(
+            (511..=512).contains(&u.out_of_1024()),
+            "{}",
+            u.out_of_1024()
+        );
     }
 
     #[test]
     fn a_half_busy_cpu_settles_at_half() {
         let mut u = Utilisation::default();
         for i in 0..20_000_u64 {
-            u.advance(i * 100_000, if i % 2 == 0 { 0 } else { 1024 });
+            u.account_until(i * 100_000, if i % 2 == 0 { 0 } else { 1024 });
         }
-        assert!((500..=524).contains(&u.get()), "{}", u.get());
+        assert!(
+            (500..=524).contains(&u.out_of_1024()),
+            "{}",
+            u.out_of_1024()
+        );
     }
 
     proptest! {
@@ -255,20 +282,20 @@ mod tests {
             for (dt, running) in steps {
                 now += dt;
                 most = most.max(running);
-                u.advance(now, running);
-                prop_assert!(u.get() <= most);
+                u.account_until(now, running);
+                prop_assert!(u.out_of_1024() <= most);
             }
         }
 
         #[test]
         fn splitting_an_interval_changes_nothing_to_speak_of(a in 0_u64..1 << 33, b in 0_u64..1 << 33, running in 0_u32..=1024) {
             let (mut whole, mut split) = (Utilisation::default(), Utilisation::default());
-            whole.advance(1 << 30, 700);
-            split.advance(1 << 30, 700);
-            whole.advance((1 << 30) + a + b, running);
-            split.advance((1 << 30) + a, running);
-            split.advance((1 << 30) + a + b, running);
-            prop_assert!(whole.get().abs_diff(split.get()) <= 1);
+            whole.account_until(1 << 30, 700);
+            split.account_until(1 << 30, 700);
+            whole.account_until((1 << 30) + a + b, running);
+            split.account_until((1 << 30) + a, running);
+            split.account_until((1 << 30) + a + b, running);
+            prop_assert!(whole.out_of_1024().abs_diff(split.out_of_1024()) <= 1);
         }
     }
 }

@@ -12,16 +12,16 @@ use proptest::prelude::*;
 use wakepath_hardware::drive::{Drive, DriveLibrary, PowerState};
 use wakepath_policies::apst::{
     ApstPlan, ApstProblem, ApstQuirks, ApstRule, ApstSettings, ApstTable, ApstVerdict,
-    MAX_TIMEOUT_MS, NoTable, plan,
+    MAX_TIMEOUT_MS, NoTable, plan_apst_table,
 };
 
 fn table_of(npss: u8, states: &[PowerState], settings: &ApstSettings) -> ApstPlan {
-    plan(npss, true, states, settings).unwrap()
+    plan_apst_table(npss, true, states, settings).unwrap()
 }
 
 fn targets(drive: &Drive) -> Vec<(u8, u64)> {
     table_of(drive.npss, &drive.states, &ApstSettings::default())
-        .targets()
+        .chosen_states_with_timeouts_ms()
         .collect()
 }
 
@@ -159,12 +159,17 @@ fn what_switches_apst_off_leaves_a_zero_table() {
 #[test]
 fn without_the_feature_there_is_no_table() {
     let settings = ApstSettings::default();
-    let outcome = plan(4, false, &[], &settings);
+    let outcome = plan_apst_table(4, false, &[], &settings);
     assert_eq!(outcome, Err(NoTable::Unsupported));
-    let outcome = plan(32, true, &[], &settings);
+    let outcome = plan_apst_table(32, true, &[], &settings);
     assert_eq!(outcome, Err(NoTable::TooManyStates(32)));
     // Missing descriptors count as zeros, which are operational.
-    assert!(table_of(31, &[], &settings).targets().next().is_none());
+    assert!(
+        table_of(31, &[], &settings)
+            .chosen_states_with_timeouts_ms()
+            .next()
+            .is_none()
+    );
 }
 
 #[test]
@@ -177,7 +182,10 @@ fn the_quirk_skips_the_last_state_only() {
         ..ApstSettings::default()
     };
     let plan = table_of(3, &states(&[state(1, 1), state(2, 2)]), &settings);
-    assert_eq!(plan.targets().collect::<Vec<_>>(), [(2, 100)]);
+    assert_eq!(
+        plan.chosen_states_with_timeouts_ms().collect::<Vec<_>>(),
+        [(2, 100)]
+    );
 }
 
 #[test]
@@ -187,7 +195,10 @@ fn the_budget_is_compared_with_the_exit_latency_alone() {
         ..ApstSettings::default()
     };
     let within = table_of(2, &states(&[state(9_000, 5_000)]), &settings);
-    assert_eq!(within.targets().collect::<Vec<_>>(), [(2, 100)]);
+    assert_eq!(
+        within.chosen_states_with_timeouts_ms().collect::<Vec<_>>(),
+        [(2, 100)]
+    );
     let over = table_of(2, &states(&[state(0, 5_001)]), &settings);
     assert_eq!(over.states[2].verdict, ApstVerdict::OverBudget);
 }
@@ -212,7 +223,7 @@ fn a_primary_parameter_of_0_means_the_legacy_rule() {
     ] {
         let plan = table_of(4, &drive, &settings);
         assert_eq!(
-            plan.targets().collect::<Vec<_>>(),
+            plan.chosen_states_with_timeouts_ms().collect::<Vec<_>>(),
             [(2, 150), (3, 1), (4, 5500)]
         );
     }
@@ -226,8 +237,11 @@ fn legacy_timeouts_stop_at_24_bits() {
         ..ApstSettings::default()
     };
     let plan = table_of(2, &states(&[state(u32::MAX, u32::MAX)]), &settings);
-    assert_eq!(plan.targets().collect::<Vec<_>>(), [(2, MAX_TIMEOUT_MS)]);
-    assert_eq!(plan.table.problems(Some(2)), []);
+    assert_eq!(
+        plan.chosen_states_with_timeouts_ms().collect::<Vec<_>>(),
+        [(2, MAX_TIMEOUT_MS)]
+    );
+    assert_eq!(plan.table.find_problems(Some(2)), []);
 }
 
 #[test]
@@ -239,7 +253,7 @@ fn a_timeout_too_long_for_its_field_spills_as_in_the_kernel() {
     let plan = table_of(2, &states(&[state(1, 1)]), &settings);
     assert_eq!(plan.table.0[0], 2 << 3 | 5 << 8 | 1 << 32);
     assert_eq!(
-        plan.table.problems(Some(2))[0],
+        plan.table.find_problems(Some(2))[0],
         ApstProblem::ReservedBits {
             state: 0,
             bits: 1 << 32
@@ -250,11 +264,11 @@ fn a_timeout_too_long_for_its_field_spills_as_in_the_kernel() {
 #[test]
 fn damaged_tables_are_found() {
     let mut table = ApstTable::default();
-    assert_eq!(table.problems(Some(0)), []);
+    assert_eq!(table.find_problems(Some(0)), []);
     table.0[0] = 9 << 3 | 1 << 8;
     table.0[2] = 1 << 3 | 1 << 8;
     table.0[7] = 8 << 3 | 1 << 8 | 0b101;
-    let found = table.problems(Some(4));
+    let found = table.find_problems(Some(4));
     assert_eq!(
         found,
         [
@@ -274,7 +288,7 @@ fn damaged_tables_are_found() {
             ApstProblem::EntryBeyondNpss { state: 7, npss: 4 },
         ]
     );
-    assert_eq!(table.problems(None).len(), 2);
+    assert_eq!(table.find_problems(None).len(), 2);
     assert!(ApstTable::from_bytes(&[0; 255]).is_err());
 }
 
@@ -356,16 +370,16 @@ proptest! {
     fn targets_can_be_reached_and_sleep((npss, states) in drive(), settings in settings()) {
         let plan = table_of(npss, &states, &settings);
         prop_assert_eq!(plan.enabled, settings.max_latency_us != 0);
-        for (target, _) in plan.targets() {
+        for (target, _) in plan.chosen_states_with_timeouts_ms() {
             let chosen = &states[usize::from(target)];
             prop_assert!(chosen.non_operational);
             prop_assert!(u64::from(chosen.exit_latency_us) <= settings.max_latency_us);
             prop_assert!(!(settings.quirks.no_deepest && target == npss));
         }
-        prop_assert_eq!(plan.table.problems(Some(npss)), []);
+        prop_assert_eq!(plan.table.find_problems(Some(npss)), []);
         // An entry leads to the nearest deeper state that was chosen, after that state's time.
         for entry in plan.table.entries().take(usize::from(npss) + 1) {
-            let next = plan.targets().find(|(target, _)| *target > entry.state);
+            let next = plan.chosen_states_with_timeouts_ms().find(|(target, _)| *target > entry.state);
             let (target, ms) = next.unwrap_or_default();
             prop_assert_eq!((entry.target, u64::from(entry.timeout_ms)), (target, ms));
         }
@@ -376,7 +390,7 @@ proptest! {
     fn the_current_rule_chooses_two_states_at_most((npss, states) in drive(), settings in settings()) {
         prop_assume!(settings.effective_rule() == ApstRule::Current);
         let plan = table_of(npss, &states, &settings);
-        let chosen: Vec<_> = plan.targets().collect();
+        let chosen: Vec<_> = plan.chosen_states_with_timeouts_ms().collect();
         prop_assert!(chosen.len() <= 2);
         // The deeper of two is the secondary one, so it comes later.
         prop_assert!(chosen.is_sorted_by_key(|(_, ms)| *ms));
@@ -385,7 +399,7 @@ proptest! {
     #[test]
     fn the_legacy_rule_spends_2_percent_in_transitions((npss, states) in drive(), s in settings()) {
         let settings = ApstSettings { rule: ApstRule::Legacy, ..s };
-        for (target, ms) in table_of(npss, &states, &settings).targets() {
+        for (target, ms) in table_of(npss, &states, &settings).chosen_states_with_timeouts_ms() {
             let total = states[usize::from(target)].total_latency_us();
             let idle_us = u128::from(ms) * 1000;
             prop_assert!(ms == MAX_TIMEOUT_MS || idle_us >= u128::from(total) * 50);

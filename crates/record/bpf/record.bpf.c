@@ -73,12 +73,21 @@ struct {
 	__type(value, struct asked);
 } answers SEC(".maps");
 
-/* Tasks that did I/O or waited for some, by thread number: whether one was woken and did not run since. */
+/* A task that did I/O or waited for some. */
+struct io_task {
+	/* The task was woken, and did not run since. */
+	__u32 woken;
+	__u32 unused;
+	/* Number of the task's cgroup; 0 where the kernel has no cgroups. */
+	__u64 cgroup;
+};
+
+/* Such tasks by thread number. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
 	__type(key, __u32);
-	__type(value, __u32);
+	__type(value, struct io_task);
 } io_tasks SEC(".maps");
 
 static __always_inline struct asked *this_cpu(void)
@@ -164,6 +173,66 @@ static __always_inline int add(struct wp_header *record, __u32 size)
 	return 0;
 }
 
+/* Whether the loader put counters of cycles into the maps below. */
+const volatile __u32 counts_cycles;
+
+/* Counters by CPU: of cycles, and of cycles at a constant clock. The loader sets the number of CPUs. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} cycles SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} reference_cycles SEC(".maps");
+
+/* The counters at a time; 0: nobody read them. */
+struct clock_reading {
+	__u64 time_ns;
+	__u64 cycles;
+	__u64 reference;
+};
+
+/* When the CPU last left an idle state, or entered a handler. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct clock_reading);
+} clock_starts SEC(".maps");
+
+static __always_inline bool read_clock(struct clock_reading *reading)
+{
+	struct bpf_perf_event_value value = {};
+
+	reading->time_ns = bpf_ktime_get_ns();
+	if (bpf_perf_event_read_value(&cycles, BPF_F_CURRENT_CPU, &value, sizeof(value)))
+		return 0;
+	reading->cycles = value.counter;
+	if (bpf_perf_event_read_value(&reference_cycles, BPF_F_CURRENT_CPU, &value, sizeof(value)))
+		return 0;
+	reading->reference = value.counter;
+	return 1;
+}
+
+/* The CPU begins to run. */
+static __always_inline void start_clock(void)
+{
+	__u32 zero = 0;
+	struct clock_reading *start;
+
+	if (!counts_cycles)
+		return;
+	start = bpf_map_lookup_elem(&clock_starts, &zero);
+	if (start && !read_clock(start))
+		start->time_ns = 0;
+}
+
 static __always_inline struct wp_header header(__u16 kind, __u16 cpu, __u32 word)
 {
 	return (struct wp_header) {
@@ -179,6 +248,27 @@ static __always_inline int plain(__u16 kind, __u16 cpu, __u32 word)
 	struct wp_header record = header(kind, cpu, word);
 
 	return add(&record, sizeof(record));
+}
+
+/* The cycles since the CPU began to run. */
+static __always_inline void tell_clock(void)
+{
+	__u32 zero = 0;
+	struct clock_reading now, *start;
+
+	if (!counts_cycles)
+		return;
+	start = bpf_map_lookup_elem(&clock_starts, &zero);
+	if (start && start->time_ns && read_clock(&now)) {
+		struct wp_clock record = {
+			.header = header(WP_CLOCK, bpf_get_smp_processor_id(), 0),
+			.elapsed_ns = now.time_ns - start->time_ns,
+			.cycles = now.cycles - start->cycles,
+			.reference = now.reference - start->reference,
+		};
+
+		add(&record.header, sizeof(record));
+	}
 }
 
 /*
@@ -219,7 +309,9 @@ int BPF_PROG(cpu_idle, __u32 state, __u32 cpu)
 		return plain(WP_IDLE_ENTER, cpu, state | take_left(asked));
 	if (!asked->switches_known)
 		made_way(asked);
-	return plain(WP_IDLE_EXIT, cpu, 0);
+	plain(WP_IDLE_EXIT, cpu, 0);
+	start_clock();
+	return 0;
 }
 
 SEC("fexit/tick_nohz_idle_exit")
@@ -248,19 +340,38 @@ int BPF_PROG(cpuhp_enter, __u32 cpu, int target, int step)
 	return plain(WP_HOTPLUG, cpu, step <= target);
 }
 
-/* From now on the task's wake-ups count. */
-static __always_inline void remember_task(__u32 task, const char *name, __u32 woken)
+/* Number of a task's cgroup in the hierarchy of version 2; 0 where the kernel has no cgroups. */
+static __always_inline __u64 cgroup_number(struct task_struct *task)
 {
+	if (!bpf_core_field_exists(task->cgroups))
+		return 0;
+	return BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
+}
+
+static __always_inline void tell_cgroup(__u32 task, __u64 cgroup)
+{
+	struct wp_cgroup record = {
+		.header = header(WP_TASK_CGROUP, bpf_get_smp_processor_id(), task),
+		.cgroup = cgroup,
+	};
+
+	if (cgroup)
+		add(&record.header, sizeof(record));
+}
+
+/* From now on the task's wake-ups count. */
+static __always_inline void remember_task(struct task_struct *task, __u32 woken)
+{
+	__u32 number = task->pid;
+	struct io_task known = { .woken = woken, .cgroup = cgroup_number(task) };
 	struct wp_name record;
 
-	bpf_map_update_elem(&io_tasks, &task, &woken, BPF_ANY);
-	record.header = header(WP_TASK_NAME, bpf_get_smp_processor_id(), task);
+	bpf_map_update_elem(&io_tasks, &number, &known, BPF_ANY);
+	record.header = header(WP_TASK_NAME, bpf_get_smp_processor_id(), number);
 	__builtin_memset(record.name, 0, sizeof(record.name));
-	if (name)
-		bpf_probe_read_kernel(record.name, sizeof(record.name), name);
-	else
-		bpf_get_current_comm(record.name, sizeof(record.name));
+	bpf_probe_read_kernel(record.name, sizeof(record.name), task->comm);
 	add(&record.header, sizeof(record));
+	tell_cgroup(number, known.cgroup);
 }
 
 /* Tasks that never did I/O are left out, so that few events are added. */
@@ -268,12 +379,12 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *task)
 {
 	__u32 number = task->pid;
-	__u32 *woken = bpf_map_lookup_elem(&io_tasks, &number);
+	struct io_task *known = bpf_map_lookup_elem(&io_tasks, &number);
 
-	if (woken)
-		*woken = 1;
+	if (known)
+		known->woken = 1;
 	else if (BPF_CORE_READ_BITFIELD(task, in_iowait))
-		remember_task(number, task->comm, 1);
+		remember_task(task, 1);
 	else
 		return 0;
 	return plain(WP_WAKING, bpf_get_smp_processor_id(), number);
@@ -284,9 +395,9 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
 	__u32 target = task->thread_info.cpu;
 	__u32 number = task->pid;
-	__u32 *woken = bpf_map_lookup_elem(&io_tasks, &number);
+	struct io_task *known = bpf_map_lookup_elem(&io_tasks, &number);
 
-	if (woken && *woken) {
+	if (known && known->woken) {
 		struct wp_woken record = {
 			.header = header(WP_WOKEN, bpf_get_smp_processor_id(), number),
 			.target = target,
@@ -303,15 +414,15 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *previous, struct task_struct *next)
 {
 	__u32 number = next->pid;
-	__u32 *woken;
+	struct io_task *known;
 
 	/* The idle task waits for nothing. */
 	if (!number)
 		return 0;
-	woken = bpf_map_lookup_elem(&io_tasks, &number);
-	if (!woken || !*woken)
+	known = bpf_map_lookup_elem(&io_tasks, &number);
+	if (!known || !known->woken)
 		return 0;
-	*woken = 0;
+	known->woken = 0;
 	return plain(WP_RUNNING, bpf_get_smp_processor_id(), number);
 }
 
@@ -337,7 +448,9 @@ int BPF_PROG(sched_process_exit, struct task_struct *task)
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(irq_handler_entry, int irq)
 {
-	return plain(WP_IRQ, bpf_get_smp_processor_id(), irq);
+	plain(WP_IRQ, bpf_get_smp_processor_id(), irq);
+	start_clock();
+	return 0;
 }
 
 /* BLOCK_SOFTIRQ, include/linux/interrupt.h. */
@@ -411,7 +524,9 @@ int BPF_PROG(block_rq_issue, struct request *request)
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(block_rq_complete, struct request *request)
 {
-	return block(WP_BLOCK_COMPLETE, request);
+	block(WP_BLOCK_COMPLETE, request);
+	tell_clock();
+	return 0;
 }
 
 SEC("tp_btf/block_rq_insert")
@@ -446,14 +561,24 @@ static __always_inline struct wp_block describe_bio(__u16 kind, struct bio *bio)
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(block_bio_queue, struct bio *bio)
 {
-	__u32 task = bpf_get_current_pid_tgid();
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 number = task->pid;
 	struct wp_bio record = {
 		.block = describe_bio(WP_QUEUED, bio),
-		.task = task,
+		.task = number,
 	};
+	struct io_task *known = bpf_map_lookup_elem(&io_tasks, &number);
 
-	if (!bpf_map_lookup_elem(&io_tasks, &task))
-		remember_task(task, 0, 0);
+	if (known) {
+		__u64 cgroup = cgroup_number(task);
+
+		if (cgroup != known->cgroup) {
+			known->cgroup = cgroup;
+			tell_cgroup(number, cgroup);
+		}
+	} else {
+		remember_task(task, 0);
+	}
 	return add(&record.block.header, sizeof(record));
 }
 

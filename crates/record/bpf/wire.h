@@ -36,6 +36,8 @@ enum wp_kind {
 	WP_WOKEN,		/* word: thread number; struct wp_woken */
 	WP_RUNNING,		/* word: thread number */
 	WP_TASK_NAME,		/* word: thread number; struct wp_name */
+	WP_TASK_CGROUP,		/* word: thread number; struct wp_cgroup; again after the thread moved to another cgroup */
+	WP_CLOCK,		/* word: 0; struct wp_clock */
 };
 
 struct wp_header {
@@ -111,6 +113,19 @@ struct wp_woken {
 struct wp_name {
 	struct wp_header header;
 	char name[16];
+};
+
+struct wp_cgroup {
+	struct wp_header header;
+	__u64 cgroup;		/* number of the cgroup's directory in the hierarchy of version 2 */
+};
+
+/* From the end of the CPU's idle period, or the beginning of a handler if that is later, to the record. */
+struct wp_clock {
+	struct wp_header header;
+	__u64 elapsed_ns;
+	__u64 cycles;
+	__u64 reference;	/* cycles at a constant clock */
 };
 
 #define WP_IOWAIT		(1u << 31)

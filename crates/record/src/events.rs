@@ -157,9 +157,11 @@ fn event_of_independent_record(kind: RecordKind) -> Option<recording::EventKind>
         RecordKind::Queueing(step) => recording::EventKind::Queueing(step),
         RecordKind::Interrupt(interrupt) => recording::EventKind::Interrupt(interrupt),
         RecordKind::Task { task, step } => recording::EventKind::Task { task, step },
+        RecordKind::Clock(clock) => recording::EventKind::Clock(clock),
         RecordKind::Timer => recording::EventKind::Timer(TimerKind::Wheel),
-        // Names of tasks belong to the recording's metadata.
+        // Names and cgroups of tasks belong to the recording's metadata.
         RecordKind::TaskName { .. }
+        | RecordKind::TaskCgroup { .. }
         | RecordKind::Select(_)
         | RecordKind::IdleEnter { .. }
         | RecordKind::IdleExit

@@ -180,6 +180,8 @@ impl Attached {
             block: self.quality_from_hooks(&["block_rq_issue", "block_rq_complete"]),
             wakes: self.quality_from_hooks(&["sched_wakeup"]),
             frequency: self.quality_from_hooks(&["cpu_frequency"]),
+            // Counters are no hooks.
+            clock: DataQuality::Missing,
             timers: self.quality_from_hooks(&["hrtimer_expire_entry", "timer_expire_entry"]),
             queueing: self.quality_from_hooks(&[
                 "block_bio_queue",

@@ -5,6 +5,8 @@
 //! since, in order of time. [`LiveRecording::detach_and_take_rest`] detaches them and says what it cost. The programs only copy:
 //! [`wire`] says what.
 
+#[cfg(target_os = "linux")]
+mod cycles;
 pub mod events;
 pub mod facts;
 #[cfg(target_os = "linux")]
@@ -13,6 +15,8 @@ mod hooks;
 mod queue;
 #[cfg(target_os = "linux")]
 mod recording;
+#[cfg(target_os = "linux")]
+mod residency;
 #[cfg(target_os = "linux")]
 mod session;
 #[cfg(target_os = "linux")]

@@ -9,9 +9,11 @@ use wakepath_ebpf::{
     LoadError as StartError, Meter, Overhead, error_with_causes, explain_load_failure,
     read_kernel_btf,
 };
-use wakepath_trace::recording::Recorded;
+use wakepath_system::System;
+use wakepath_trace::recording::{DataQuality, Recorded};
 use wakepath_units::causes::in_one_line;
 
+use crate::cycles::CycleCounters;
 use crate::hooks::{self, Attached, MissingHook};
 use crate::queue::Queue;
 use crate::wire::{CpuBuffer, CpuBufferWords, Record, WireError};
@@ -67,6 +69,8 @@ pub struct LiveRecording {
     /// Time up to which all records of each CPU were taken, in ns.
     taken_until_ns: Vec<u64>,
     meter: Meter,
+    /// Read by the programs; `None` where this machine has none.
+    cycles: Option<CycleCounters>,
 }
 
 impl LiveRecording {
@@ -83,15 +87,23 @@ impl LiveRecording {
         let cpus = nr_cpus()
             .map_err(|(path, error)| StartError::Unsupported(format!("{path}: {error}")))?;
         let tick_function = tick_function_address();
+        let online = System::live().cpus();
+        let cycles = CycleCounters::open(&online);
+        let counts_cycles = u32::from(cycles.is_some());
         let mut ebpf = EbpfLoader::new()
             .override_global("tick_function", &tick_function, true)
+            .override_global("counts_cycles", &counts_cycles, true)
             .btf(Some(&btf))
             .map_max_entries("rings", cpus as u32)
             .map_max_entries("buffers", cpus as u32)
+            .map_max_entries("cycles", cpus as u32)
+            .map_max_entries("reference_cycles", cpus as u32)
             .load(OBJECT)
             .map_err(|error| not_loaded_error(&error))?;
         let rings = make_ring_buffers(&mut ebpf, cpus as u32, buffer)
             .map_err(|error| StartError::Unsupported(in_one_line(&error)))?;
+        // Programs without counters record no clocks.
+        let cycles = cycles.filter(|cycles| cycles.hand_to_programs(&online, &mut ebpf).is_ok());
         let attached =
             hooks::attach_available(&mut ebpf, &btf).map_err(|error| not_attached_error(&error))?;
         let meter = Meter::start_measuring(ebpf.programs());
@@ -105,6 +117,7 @@ impl LiveRecording {
             begun_ns,
             taken_until_ns: vec![begun_ns; cpus],
             meter,
+            cycles,
         })
     }
 
@@ -120,7 +133,14 @@ impl LiveRecording {
 
     /// Recorded data.
     pub fn recorded_data(&self) -> Recorded {
-        self.attached.recorded_data()
+        Recorded {
+            clock: if self.cycles.is_some() {
+                DataQuality::Exact
+            } else {
+                DataQuality::Missing
+            },
+            ..self.attached.recorded_data()
+        }
     }
 
     /// Whether outcomes of idle states are recorded ([`crate::wire::RecordKind::Reflect`]).

@@ -4,14 +4,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
-use wakepath_system::System;
+use wakepath_system::{CgroupPaths, System};
 use wakepath_trace::recording::{DataQuality, Event, EventKind, Overwrite, RecordingError, Writer};
 
 use crate::Overhead;
 use crate::events::Assembler;
 use crate::facts::{self, TickClock};
 use crate::recording::{LiveRecording, RecordBatch};
-use crate::stream::keep_task_name;
+use crate::residency::ResidencyMeter;
+use crate::stream::describe_task;
 use crate::wire::WireError;
 
 /// How often the file is flushed, so that it is readable if nothing follows.
@@ -34,6 +35,7 @@ pub struct RecordSession {
     sink: Sink,
     system: System,
     ticks: Option<TickClock>,
+    residency: ResidencyMeter,
     started: Instant,
     flushed: Instant,
 }
@@ -46,6 +48,7 @@ struct Sink {
     begun_ns: u64,
     summary: RecordSummary,
     events: Vec<Event>,
+    cgroups: CgroupPaths,
     iowaiters_seen: bool,
     /// CPUs whose idle periods no governor chose a state for.
     without_states: Vec<u32>,
@@ -105,6 +108,7 @@ impl RecordSession {
             begun_ns: recording.begun_ns(),
             summary,
             events: Vec::new(),
+            cgroups: CgroupPaths::find_mount(system.root()),
             iowaiters_seen: false,
         };
         let now = Instant::now();
@@ -112,6 +116,7 @@ impl RecordSession {
             recording,
             sink,
             ticks: TickClock::read_now(system.root()),
+            residency: ResidencyMeter::start(system.clone()),
             system,
             started: now,
             flushed: now,
@@ -141,7 +146,8 @@ impl RecordSession {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn finish_file(self) -> Result<RecordSummary, SessionError> {
+    pub fn finish_file(mut self) -> Result<RecordSummary, SessionError> {
+        let residency = self.residency.take();
         let mut sink = self.sink;
         let sees_iowaiters = self.recording.recorded_data().iowaiters != DataQuality::Missing;
         let (batch, overhead) = self.recording.detach_and_take_rest()?;
@@ -158,6 +164,7 @@ impl RecordSession {
             .and_then(|(first, last)| last.tick_rate_since(first));
         let metadata = sink.writer.metadata_mut();
         metadata.hz = metadata.hz.or(measured);
+        metadata.residency = residency;
         if sees_iowaiters && !sink.iowaiters_seen {
             // A governor's input counts as recorded only if this governor asks for it, though the hook exists.
             metadata.recorded.iowaiters = DataQuality::Missing;
@@ -171,7 +178,7 @@ impl Sink {
     fn take_batch(&mut self, batch: &RecordBatch) -> Result<(), SessionError> {
         self.summary.records += batch.records.len() as u64;
         for record in &batch.records {
-            keep_task_name(self.writer.metadata_mut(), record);
+            describe_task(self.writer.metadata_mut(), &mut self.cgroups, record);
             self.assembler.take_record(record, &mut self.events);
         }
         for (cpu, count) in &batch.lost {
@@ -230,6 +237,7 @@ impl RecordSummary {
             | EventKind::Queueing(_)
             | EventKind::Interrupt(_)
             | EventKind::Task { .. }
+            | EventKind::Clock(_)
             | EventKind::Lost { .. }
             | EventKind::Hotplug { .. } => {}
         }

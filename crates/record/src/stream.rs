@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 
-use wakepath_system::System;
+use wakepath_system::{CgroupPaths, System};
 use wakepath_trace::recording::{Event, EventKind, MAX_NAMES, Metadata};
 
 use crate::Overhead;
 use crate::events::Assembler;
 use crate::facts;
 use crate::recording::LiveRecording;
+use crate::residency::ResidencyMeter;
 use crate::wire::{Record, RecordKind, WireError};
 
 /// Hands out events while they are recorded. Writing a file would be I/O itself.
@@ -16,6 +17,8 @@ pub struct EventStream {
     recording: LiveRecording,
     assembler: Assembler,
     metadata: Metadata,
+    cgroups: CgroupPaths,
+    residency: ResidencyMeter,
     /// CPUs whose idle periods no governor chose a state for.
     without_states: Vec<u32>,
     events: Vec<Event>,
@@ -29,6 +32,8 @@ impl EventStream {
         Self {
             assembler: Assembler::new(recording.sees_idle_outcomes()),
             without_states: facts::find_cpus_without_states(system, &metadata.idle_states),
+            cgroups: CgroupPaths::find_mount(system.root()),
+            residency: ResidencyMeter::start(system.clone()),
             metadata,
             recording,
             events: Vec::new(),
@@ -40,16 +45,22 @@ impl EventStream {
         &self.metadata
     }
 
+    /// Puts the counters of idle states since the start or the last call into the description.
+    pub fn read_residency(&mut self) {
+        self.metadata.residency = self.residency.take();
+    }
+
     /// The eBPF programs' cost so far; `None` where the kernel does not count it.
     pub fn overhead_so_far(&self) -> Option<Overhead> {
         self.recording.overhead_so_far()
     }
 
-    /// Makes room for names of new tasks: where half of [`MAX_NAMES`] are known, drops names of tasks other than
+    /// Makes room for names and cgroups of new tasks: where half of [`MAX_NAMES`] are known, drops names of tasks other than
     /// `used`.
     pub fn forget_unused_task_names(&mut self, used: &HashSet<u32>) {
         if self.metadata.tasks.len() >= MAX_NAMES / 2 {
             self.metadata.tasks.retain(|task, _| used.contains(task));
+            self.metadata.cgroups.retain(|task, _| used.contains(task));
         }
     }
 
@@ -60,7 +71,7 @@ impl EventStream {
     pub fn visit_new_events(&mut self, each: impl FnMut(&Event)) -> Result<(), WireError> {
         let batch = self.recording.take_batch()?;
         for record in &batch.records {
-            keep_task_name(&mut self.metadata, record);
+            describe_task(&mut self.metadata, &mut self.cgroups, record);
             self.assembler.take_record(record, &mut self.events);
         }
         for (cpu, count) in &batch.lost {
@@ -78,10 +89,40 @@ impl EventStream {
     }
 }
 
-/// Keeps the name of a task in the metadata, if the record has one.
-pub(crate) fn keep_task_name(metadata: &mut Metadata, record: &Record) {
-    if let RecordKind::TaskName { task, name } = record.kind {
-        let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
-        metadata.keep_task_name(task, &String::from_utf8_lossy(text));
+/// Keeps the name or the cgroup of a task that a record tells.
+pub(crate) fn describe_task(metadata: &mut Metadata, cgroups: &mut CgroupPaths, record: &Record) {
+    match record.kind {
+        RecordKind::TaskName { task, name } => {
+            let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
+            metadata.keep_task_name(task, &String::from_utf8_lossy(text));
+        }
+        RecordKind::TaskCgroup { task, cgroup } => {
+            let path = cgroups.path_by_number(cgroup).map(str::to_owned);
+            metadata.put_task_in_cgroup(task, path.unwrap_or_else(|| format!("cgroup {cgroup}")));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_in_the_cgroup_of_its_last_move() {
+        let mut metadata = Metadata::default();
+        let mut cgroups = CgroupPaths::default();
+        for cgroup in [7, 9] {
+            let kind = RecordKind::TaskCgroup { task: 812, cgroup };
+            let record = Record {
+                time_ns: 5,
+                cpu: 0,
+                kind,
+            };
+            describe_task(&mut metadata, &mut cgroups, &record);
+        }
+        // No directory is known by that number.
+        assert_eq!(metadata.cgroups[&812], "cgroup 9");
+        assert!(metadata.tasks.is_empty());
     }
 }

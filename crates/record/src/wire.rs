@@ -1,7 +1,8 @@
 //! Decodes records from the eBPF programs, in the layout of `bpf/wire.h`.
 
 use thiserror::Error;
-use wakepath_trace::recording::{Block, Interrupt, QueueStep, TaskStep};
+use wakepath_trace::recording::{Block, ClockCycles, Interrupt, QueueStep, TaskStep};
+use wakepath_units::Nanoseconds;
 
 /// An event on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +76,15 @@ pub enum RecordKind {
         task: u32,
         /// The task's name, padded with zeros.
         name: [u8; 16],
+    },
+    /// Cycles of a CPU before it completes a request.
+    Clock(ClockCycles),
+    /// The cgroup of a task that does I/O, at its first I/O and after each move to another cgroup.
+    TaskCgroup {
+        /// The thread number.
+        task: u32,
+        /// Inode number of the cgroup's directory in the hierarchy of version 2.
+        cgroup: u64,
     },
 }
 
@@ -292,6 +302,8 @@ fn decode_first_record(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
         25 => (fields.take_woken_step(word), HEADER + 8),
         26 => (Some(task_step_record(word, TaskStep::Running)), HEADER),
         27 => (fields.take_task_name(word), HEADER + 16),
+        28 => (fields.task_cgroup(word), HEADER + 8),
+        29 => (fields.clock().map(RecordKind::Clock), HEADER + 24),
         other => return Err(WireError::Kind(other)),
     };
     match kind {
@@ -451,6 +463,19 @@ impl Fields<'_> {
     fn take_task_name(&mut self, task: u32) -> Option<RecordKind> {
         let name = self.take_bytes()?;
         Some(RecordKind::TaskName { task, name })
+    }
+
+    fn clock(&mut self) -> Option<ClockCycles> {
+        Some(ClockCycles {
+            elapsed: Nanoseconds(self.take_u64()?),
+            cycles: self.take_u64()?,
+            reference: self.take_u64()?,
+        })
+    }
+
+    fn task_cgroup(&mut self, task: u32) -> Option<RecordKind> {
+        let cgroup = self.take_u64()?;
+        Some(RecordKind::TaskCgroup { task, cgroup })
     }
 }
 
@@ -615,6 +640,19 @@ mod tests {
         bytes.extend([3_u32, 0].map(u32::to_ne_bytes).concat());
         let woken = task_step_record(812, TaskStep::Woken { target: 3 });
         assert_eq!(kind_of(&bytes), woken);
+        let mut bytes = header(28, 812);
+        bytes.extend((1_u64 << 40 | 7).to_ne_bytes());
+        let (task, cgroup) = (812, 1 << 40 | 7);
+        assert_eq!(kind_of(&bytes), RecordKind::TaskCgroup { task, cgroup });
+        let mut bytes = header(29, 0);
+        bytes.extend([2_000_u64, 6_400, 4_800].map(u64::to_ne_bytes).concat());
+        let clock = ClockCycles {
+            elapsed: Nanoseconds(2_000),
+            cycles: 6_400,
+            reference: 4_800,
+        };
+        assert_eq!(kind_of(&bytes), RecordKind::Clock(clock));
+        assert!(decode_records(&bytes[..23]).all(|record| record.is_err()));
     }
 
     #[test]

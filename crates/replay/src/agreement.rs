@@ -14,33 +14,34 @@ use wakepath_trace::recording::{Before, IdlePeriod};
 use crate::setup::RecordedGovernor;
 use crate::span::CAUSE_WITHIN;
 
-/// Idle periods after which history from before the recording no longer counts for much: menu looks at the last 8
-/// intervals, and correction factors and bins forget an eighth at each period.
+/// Number of idle periods after which a governor's history from before the recording no longer
+/// counts for much: menu looks at the last 8 intervals, and correction factors and bins forget an
+/// eighth at each period.
 const WARM_UP: u32 = 64;
 
-/// How often a governor answers as recorded.
+/// Counts of how often a governor answers as recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Agreement {
     /// Idle periods compared.
     pub periods: u64,
-    /// Compared periods with the same state.
+    /// Number of compared periods with the same idle state.
     pub same_state: u64,
-    /// Periods for which the recording says whether to stop the tick, and periods with the same answer.
+    /// Number of periods for which the recording says whether to stop the tick.
     pub tick_known: u64,
-    /// See [`Agreement::tick_known`].
+    /// Number of periods with the same answer about the tick, among [`Agreement::tick_known`].
     pub same_tick: u64,
-    /// Periods with another state, by the likely reason.
+    /// Number of periods with another state, by the likely reason.
     pub reasons: BTreeMap<&'static str, u64>,
 }
 
 impl Agreement {
-    /// The share with the same state, 0 to 1; `None` if nothing was compared.
-    pub fn share(&self) -> Option<f64> {
+    /// Share of compared periods with the same state, 0 to 1; `None` if nothing was compared.
+    pub fn same_state_share(&self) -> Option<f64> {
         (self.periods > 0).then(|| self.same_state as f64 / self.periods as f64)
     }
 
     /// Adds the counts from another CPU or block.
-    pub fn add(&mut self, other: &Self) {
+    pub fn add_counts(&mut self, other: &Self) {
         self.periods += other.periods;
         self.same_state += other.same_state;
         self.tick_known += other.tick_known;
@@ -54,9 +55,9 @@ impl Agreement {
 /// Why a governor may answer otherwise than in the recording, apart from missing inputs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Uncertainty {
-    /// The governor's parameters are not recorded.
+    /// Whether the governor's parameters are unknown, because the recording lacks them.
     parameters: bool,
-    /// The governor asks for the next timer or the tick, as ladder and haltpoll do not.
+    /// Whether the governor asks for the next timer or the tick, as ladder and haltpoll do not.
     asks_for_timers: bool,
 }
 
@@ -72,27 +73,28 @@ impl Uncertainty {
     }
 }
 
-/// A copy of the governor that ran, on one CPU. The copy learns what really happened, so one different answer does not
-/// lead to the next.
+/// A copy of the governor that ran, on one CPU, which is asked again. The copy learns what really
+/// happened, so one different answer does not lead to the next.
 #[derive(Debug)]
 pub struct ShadowGovernor {
     governor: Option<Governor>,
-    /// Idle periods since the governor began.
+    /// Number of idle periods since the governor started without history.
     periods: u32,
-    /// The last period asked about, whose end the governor does not know: a tick that ended the period comes later in
-    /// the recording.
+    /// Query, state and outcome of the last period, whose end the governor does not know yet: a
+    /// tick that ended the period comes later in the recording.
     open: Option<(IdleQuery, u8, IdleOutcome)>,
-    /// The tick ended the previous period.
+    /// Whether the tick ended the previous period.
     ticked: bool,
     uncertainty: Uncertainty,
-    /// The end of the last exported call, in ns.
+    /// End of the last call in the exported log, in ns.
     exported_to: u64,
-    /// Answers compared with the recording, by block of time.
+    /// Agreement with the recording, by block of time.
     pub agreements: Vec<Agreement>,
 }
 
 impl ShadowGovernor {
-    /// Starts without history. Without a known governor, calls are only exported.
+    /// Makes a shadow of the recorded governor without history. Without a known governor, calls are
+    /// only exported.
     pub fn new(
         governor: Option<Governor>,
         recorded: Option<&RecordedGovernor>,
@@ -109,12 +111,12 @@ impl ShadowGovernor {
         }
     }
 
-    /// Why a governor of one's own no longer answers.
-    pub fn failure(&self) -> Option<&str> {
-        self.governor.as_ref()?.failure()
+    /// Why a user's own governor no longer answers; `None` while it answers.
+    pub fn failure_reason(&self) -> Option<&str> {
+        self.governor.as_ref()?.failure_reason()
     }
 
-    /// Notes that the tick ran at `time`: perhaps the tick ended the last period.
+    /// Notes that the tick ran at `time`: perhaps the tick ended the last idle period.
     pub fn note_tick(&mut self, time: u64) {
         if let Some((_, _, outcome)) = &mut self.open
             && time.saturating_sub(outcome.clock) <= CAUSE_WITHIN
@@ -123,20 +125,23 @@ impl ShadowGovernor {
         }
     }
 
-    /// Tells the governor how the last period ended, and writes a line of the call log.
-    pub fn settle(&mut self, calls: Option<&mut dyn Write>) -> io::Result<()> {
+    /// Tells the governor how the last idle period ended, and writes the call as a line of the call
+    /// log to `calls`.
+    pub fn finish_last_call(&mut self, calls: Option<&mut dyn Write>) -> io::Result<()> {
         let Some((query, state, outcome)) = self.open.take() else {
             return Ok(());
         };
         self.ticked = outcome.got_tick;
         if let Some(governor) = &mut self.governor {
-            // Also after a refusal, which menu remembers at the next decision.
+            // The governor also learns of a refused state, which menu remembers at the next
+            // decision.
             governor.reflect(usize::from(state), &outcome);
         }
         match calls {
-            // The kernel asked no governor.
+            // For a driver with one state the kernel asked no governor, so no call is exported.
             Some(_) if matches!(self.governor, Some(Governor::OnlyState(_))) => Ok(()),
-            // An aborted entry has no residency, and is left out to keep the log in order.
+            // A call that was aborted before the last exported one is left out to keep the log in
+            // order.
             Some(_) if query.clock < self.exported_to => Ok(()),
             Some(calls) => {
                 self.exported_to = outcome.clock;
@@ -146,9 +151,10 @@ impl ShadowGovernor {
         }
     }
 
-    /// Asks the governor about the next period, given with its end in ns and the block of time for which the period
-    /// counts. `tick_period` and `longest`, the longest idle span so far, stand in for inputs that were not recorded.
-    pub fn ask(
+    /// Asks the governor about the next idle period, given with its end in ns and the block of time
+    /// for which the period counts. `tick_period` and `longest`, the longest idle span so far,
+    /// stand in for inputs that were not recorded.
+    pub fn ask_about_period(
         &mut self,
         (end, block): (u64, usize),
         period: &IdlePeriod,
@@ -176,7 +182,7 @@ impl ShadowGovernor {
         };
         if let Some(governor) = &mut self.governor {
             let decision = governor.select(&query);
-            self.compare(block, decision, period);
+            self.compare_with_recording(block, decision, period);
         }
         let outcome = IdleOutcome {
             clock: end,
@@ -188,9 +194,14 @@ impl ShadowGovernor {
         self.open = Some((query, period.state, outcome));
     }
 
-    /// Counts whether the governor's decision is as recorded.
-    fn compare(&mut self, block: usize, decision: IdleDecision, period: &IdlePeriod) {
-        let reason = self.reason_to_differ(period);
+    /// Compares the governor's decision with the recorded one, and counts the result in a block.
+    fn compare_with_recording(
+        &mut self,
+        block: usize,
+        decision: IdleDecision,
+        period: &IdlePeriod,
+    ) {
+        let reason = self.likely_reason_to_differ(period);
         let Some(agreement) = self.agreements.get_mut(block) else {
             return;
         };
@@ -206,8 +217,8 @@ impl ShadowGovernor {
         }
     }
 
-    /// The likeliest reason why another state may be chosen for a period than was recorded.
-    fn reason_to_differ(&self, period: &IdlePeriod) -> &'static str {
+    /// Likeliest reason why another state may be chosen for a period than was recorded.
+    fn likely_reason_to_differ(&self, period: &IdlePeriod) -> &'static str {
         let inputs = &period.inputs;
         let timers = self.uncertainty.asks_for_timers;
         if period.duration.0 == 0 {
@@ -233,8 +244,8 @@ impl ShadowGovernor {
         }
     }
 
-    /// Starts without history after missing events.
-    pub fn restart(&mut self, governor: Option<Governor>) {
+    /// Restarts the shadow without history, because events of the recording are missing.
+    pub fn restart_without_history(&mut self, governor: Option<Governor>) {
         self.governor = governor;
         self.open = None;
         self.ticked = false;

@@ -1,4 +1,4 @@
-//! The cost of idle periods, compared with an oracle on the same idle spans.
+//! Costs of idle periods in energy and latency, compared with an oracle on the same idle spans.
 //!
 //! The energy of an idle period is the energy in the state plus the energy for entry and exit
 //! ([`wakepath_policies::idle::power`]); the oracle's energy is computed alike. The oracle knows the idle span's
@@ -14,28 +14,30 @@ use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::setup::States;
 
-/// Sums for one governor in one state.
+/// Sums over the idle periods of one governor in one state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Time in the state, in ns.
+    /// Time spent in the idle state, in ns.
     pub time: u64,
     /// Idle periods.
     pub count: u64,
-    /// Idle periods shorter than the target residency, although a shallower state was enabled.
+    /// Number of idle periods shorter than the target residency, although a shallower state was
+    /// enabled.
     pub too_deep: u64,
-    /// Idle periods long enough for a deeper state.
+    /// Number of idle periods that were long enough for a deeper state.
     pub too_shallow: u64,
-    /// Wake-ups slower than the oracle's.
+    /// Number of wake-ups that took longer than the oracle's.
     pub slower: u64,
-    /// Total time by which wake-ups were slower than the oracle's, in ns.
+    /// Total time by which wake-ups took longer than the oracle's, in ns.
     pub added_latency: u64,
-    /// Slower wake-ups that delayed an I/O completion.
+    /// Number of wake-ups that took longer than the oracle's and delayed an I/O completion.
     pub slower_io: u64,
-    /// Total delay of I/O completions by slower wake-ups, in ns.
+    /// Total delay of I/O completions by wake-ups that took longer than the oracle's, in ns.
     pub added_io_latency: u64,
     /// Total exit latency that I/O completions waited for, in ns, whatever the oracle's.
     pub io_exit: u64,
-    /// Energy beyond the oracle's, in fJ. A single state can be below zero; only the sum over states counts.
+    /// Energy beyond the oracle's, in fJ. A single state can be below zero; only the sum over
+    /// states counts.
     pub wasted: i128,
     /// Energy, in fJ.
     pub energy: u128,
@@ -43,7 +45,7 @@ pub struct Totals {
 
 impl Totals {
     /// Adds another sum.
-    pub fn add(&mut self, other: &Self) {
+    pub fn add_totals(&mut self, other: &Self) {
         self.time += other.time;
         self.count += other.count;
         self.too_deep += other.too_deep;
@@ -57,27 +59,28 @@ impl Totals {
         self.energy += other.energy;
     }
 
-    /// Adds an I/O completion that waited `exit` ns for the last wake-up, `added` ns longer than with the oracle.
-    pub fn delay_io(&mut self, added: u64, exit: u64) {
+    /// Counts an I/O completion that waited `exit` ns for the last wake-up, `added` ns longer than with the
+    /// oracle.
+    pub fn count_delayed_io(&mut self, added: u64, exit: u64) {
         self.io_exit += exit;
         self.slower_io += u64::from(added > 0);
         self.added_io_latency += added;
     }
 }
 
-/// Sums for one governor, by block of time and state.
+/// Sums over idle periods for one governor, by block of time and idle state.
 #[derive(Clone, Debug)]
 pub struct TotalsByBlock {
     states: usize,
     list: Vec<Totals>,
-    /// The current block, in which periods are counted.
+    /// Index of the current block of time, in which periods are counted.
     block: usize,
-    /// Sums by state since the current block became current; not in `list` yet.
+    /// Sums by idle state since the current block became current; not in `list` yet.
     current: Vec<Totals>,
 }
 
 impl TotalsByBlock {
-    /// Empty sums for a number of blocks and states.
+    /// Empty sums for a number of blocks of time and idle states.
     pub fn new(blocks: usize, states: usize) -> Self {
         Self {
             states,
@@ -87,26 +90,26 @@ impl TotalsByBlock {
         }
     }
 
-    /// The sums of a block by state, to add to.
+    /// Makes a block of time current and returns its sums by idle state, to add to.
     #[inline(always)]
-    pub fn block_mut(&mut self, block: usize) -> &mut [Totals] {
+    pub fn select_block(&mut self, block: usize) -> &mut [Totals] {
         if block != self.block {
-            self.change_block(block);
+            self.flush_current_block(block);
         }
         &mut self.current
     }
 
     #[cold]
-    fn change_block(&mut self, block: usize) {
+    fn flush_current_block(&mut self, block: usize) {
         let from = self.block * self.states;
         for (sum, current) in self.list.iter_mut().skip(from).zip(&mut self.current) {
-            sum.add(&std::mem::take(current));
+            sum.add_totals(&std::mem::take(current));
         }
         self.block = block;
     }
 
-    /// Sums over some blocks, by state.
-    pub fn sums(&self, blocks: Range<usize>) -> Vec<Totals> {
+    /// Adds up the sums over some blocks of time, by idle state.
+    pub fn totals_over_blocks(&self, blocks: Range<usize>) -> Vec<Totals> {
         let mut sums = if blocks.contains(&self.block) {
             self.current.clone()
         } else {
@@ -117,59 +120,59 @@ impl TotalsByBlock {
             .get(blocks.start * self.states..blocks.end * self.states);
         for block_totals in list.unwrap_or_default().chunks(self.states.max(1)) {
             for (sum, totals) in sums.iter_mut().zip(block_totals) {
-                sum.add(totals);
+                sum.add_totals(totals);
             }
         }
         sums
     }
 }
 
-/// Judges idle spans on CPUs of one kind.
+/// Judge of idle spans on CPUs with the same idle states, by an oracle.
 #[derive(Clone, Debug)]
 pub struct Judge {
     states: States,
     oracle: Oracle,
-    /// Rules for idle periods, one for each state.
+    /// Rules for judging idle periods, one for each idle state.
     rules: Vec<StateRule>,
 }
 
-/// Rules for idle periods in one state.
+/// Rules for judging idle periods in one idle state.
 #[derive(Clone, Copy, Debug)]
 pub struct StateRule {
     bounds: FitBounds,
-    /// True exit latency in ns.
+    /// True exit latency of the state in ns.
     pub exit: u64,
-    /// Declared exit latency in ns.
+    /// Declared exit latency of the state in ns.
     pub exit_latency: u64,
-    /// The CPU polls in this state.
+    /// Whether the CPU polls in this state.
     pub polling: bool,
 }
 
-/// The oracle's choice for an idle span.
+/// The oracle's choice of an idle state for an idle span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OracleChoice {
     /// The state entered.
     pub state: usize,
-    /// True exit latency of the state in ns.
+    /// True exit latency of the chosen state in ns.
     pub exit: u64,
-    /// Energy for entry and exit, in fJ.
+    /// Energy for entering and leaving the chosen state, in fJ.
     transitions: u64,
 }
 
 impl Judge {
-    /// Judges CPUs with these states.
+    /// Makes a judge for CPUs with these idle states.
     pub fn new(states: &States, tick: TickRate) -> Self {
         let list = &states.declared;
         Self {
             oracle: match &states.power {
-                Some(power) => Oracle::with_power(list, OracleGoal::Energy, tick, power),
+                Some(power) => Oracle::new_with_power(list, OracleGoal::Energy, tick, power),
                 None => Oracle::new(list, OracleGoal::Energy, tick),
             },
             rules: list
                 .iter()
                 .enumerate()
                 .map(|(state, declared)| StateRule {
-                    bounds: FitBounds::new(list, state),
+                    bounds: FitBounds::for_state(list, state),
                     exit: states.exit.get(state).map_or(0, |exit| exit.0),
                     exit_latency: declared.exit_latency.0,
                     polling: declared.polling,
@@ -179,15 +182,16 @@ impl Judge {
         }
     }
 
-    /// Rules for idle periods in a state; `None` if the CPU has no such state.
+    /// Rules for judging idle periods in a state; `None` if the CPU has no such state.
     #[inline(always)]
-    pub fn rule(&self, state: usize) -> Option<&StateRule> {
+    pub fn rule_for_state(&self, state: usize) -> Option<&StateRule> {
         self.rules.get(state)
     }
 
-    /// The oracle's choice for an idle span of `length` ns in which the package may save `package_saving` fJ.
+    /// Chooses the oracle's state for an idle span of `length` ns in which the package may save
+    /// `package_saving` fJ.
     #[inline(always)]
-    pub fn oracle_choice(
+    pub fn choose_like_oracle(
         &self,
         length: u64,
         package_saving: i64,
@@ -195,9 +199,9 @@ impl Judge {
     ) -> OracleChoice {
         let state = self
             .oracle
-            .state_for(length, package_saving, latency_request);
+            .best_state(length, package_saving, latency_request);
         let transitions = match &self.states.power {
-            Some(power) => state_power(power, state).transitions(Nanoseconds(length)),
+            Some(power) => power_in_state(power, state).transition_femtojoules(Nanoseconds(length)),
             None => 0,
         };
         OracleChoice {
@@ -207,16 +211,16 @@ impl Judge {
         }
     }
 
-    /// Whether the package may sleep while a CPU is in this state.
+    /// Whether an idle state is the CPU's deepest, in which alone the package may sleep.
     #[inline(always)]
     pub fn is_deepest(&self, state: usize) -> bool {
         state + 1 == self.rules.len()
     }
 
-    /// Accounts an idle period. `last`: the idle span ended with this period. Returns the time by which the wake-up was
-    /// slower than the oracle's, in ns.
+    /// Adds an idle period in a state to the sums in `totals`. `last`: the idle span ended with
+    /// this period. Returns the time by which the wake-up was slower than the oracle's, in ns.
     #[inline(always)]
-    pub fn account(
+    pub fn account_idle_period(
         &self,
         totals: &mut [Totals],
         state: usize,
@@ -232,7 +236,7 @@ impl Judge {
         sums.too_deep += u64::from(duration < rule.bounds.shortest);
         sums.too_shallow += u64::from(duration > rule.bounds.longest);
         if let Some(power) = &self.states.power {
-            let (energy, wasted) = energies(power, state, duration, last, best);
+            let (energy, wasted) = energy_and_waste(power, state, duration, last, best);
             sums.energy += energy;
             sums.wasted += wasted;
         }
@@ -246,13 +250,13 @@ impl Judge {
     }
 }
 
-fn state_power(power: &IdlePower, state: usize) -> StatePower {
+fn power_in_state(power: &IdlePower, state: usize) -> StatePower {
     power.states.get(state).copied().unwrap_or_default()
 }
 
-/// The energy of an idle period, and the part beyond the oracle's, in fJ.
+/// Energy of an idle period, and the part of the energy beyond the oracle's, in fJ.
 #[inline(never)]
-fn energies(
+fn energy_and_waste(
     power: &IdlePower,
     state: usize,
     duration: u64,
@@ -260,8 +264,10 @@ fn energies(
     best: OracleChoice,
 ) -> (u128, i128) {
     let time = Nanoseconds(duration);
-    let energy = state_power(power, state).femtojoules(time);
-    let mut oracle = state_power(power, best.state).asleep.femtojoules_over(time);
+    let energy = power_in_state(power, state).idle_femtojoules(time);
+    let mut oracle = power_in_state(power, best.state)
+        .asleep
+        .femtojoules_over(time);
     if last {
         oracle += u128::from(best.transitions);
     }

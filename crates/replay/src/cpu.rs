@@ -1,4 +1,4 @@
-//! A CPU during a replay: its open idle span, its lease, and its governors.
+//! State of a CPU during a replay: its open idle span, its lease, and its governors.
 
 use wakepath_policies::idle::Governor;
 use wakepath_policies::poll;
@@ -17,48 +17,48 @@ use crate::span::IdleSpans;
 pub(crate) struct CpuGroup<'a> {
     pub(crate) states: &'a States,
     pub(crate) judge: Judge,
-    /// Limit of the polling state in ns, unless a governor has its own.
+    /// Longest time in the polling state in ns, unless a governor has its own limit.
     pub(crate) poll_limit: u64,
 }
 
 impl<'a> CpuGroup<'a> {
-    /// Prepares the CPUs with these states.
+    /// Prepares a replay on CPUs with these idle states.
     pub(crate) fn new(states: &'a States, tick: TickRate) -> Self {
         Self {
             states,
             judge: Judge::new(states, tick),
-            poll_limit: poll::limit(&states.declared, tick, None).0,
+            poll_limit: poll::polling_limit(&states.declared, tick, None).0,
         }
     }
 }
 
-/// The last wake-up from a recorded idle span.
+/// A wake-up from a recorded idle span.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RecordedWakeUp {
-    /// Block of time in which the span began.
+    /// Block of time in which the idle span began.
     pub(crate) block: usize,
     /// Idle state that the CPU left.
     pub(crate) state: usize,
-    /// Time beyond the oracle's wake-up in ns.
+    /// Time by which the wake-up was slower than the oracle's, in ns.
     pub(crate) added: u64,
     /// Exit latency of the state in ns.
     pub(crate) exit: u64,
 }
 
-/// One CPU of the recording.
+/// One CPU of the recording during a replay.
 pub(crate) struct Cpu<'a> {
     pub(crate) number: usize,
     pub(crate) group: &'a CpuGroup<'a>,
     pub(crate) spans: IdleSpans,
     pub(crate) leases: Option<Leases>,
     latency_limit: i64,
-    /// End of the last idle span in ns, while the cause of the wake-up is not known.
+    /// End of the last idle span in ns; `None` once the cause of the wake-up is known.
     pub(crate) woken_at: Option<u64>,
-    /// Time of the last request completion here, in ns.
+    /// Time of the last I/O completion on this CPU, in ns.
     pub(crate) completed_at: u64,
-    /// A completion ended the idle span before the CPU left its idle state.
+    /// Whether a completion ended the idle span before the CPU left its idle state.
     pub(crate) woken_inside: bool,
-    /// A time at which the tick ran, in ns.
+    /// Any time at which the CPU's tick ran, in ns.
     pub(crate) tick_phase: u64,
     pub(crate) loops: Vec<IdleLoop>,
     /// End of the last idle span that all governors have gone through, in ns.
@@ -67,9 +67,9 @@ pub(crate) struct Cpu<'a> {
     pub(crate) window: usize,
     pub(crate) recorded: TotalsByBlock,
     pub(crate) last_wake_up: RecordedWakeUp,
-    /// Block of the last idle span.
+    /// Cursor of the last idle span's block of time.
     pub(crate) block_cursor: BlockCursor,
-    /// The shadow governor answers too, or its calls are exported.
+    /// Whether the shadow governor is asked, or its calls are exported.
     pub(crate) is_watched: bool,
     pub(crate) shadow: ShadowGovernor,
     /// Time of the last event in ns.
@@ -87,52 +87,53 @@ impl<'a> Cpu<'a> {
         exports_calls: bool,
     ) -> Self {
         let states = group.states;
-        let totals = TotalsByBlock::new(blocks.count(), states.declared.len());
+        let totals = TotalsByBlock::new(blocks.block_count(), states.declared.len());
         let recorded = setup.recorded_governor.as_ref();
-        let shadow = setup.shadow_governor(states);
+        let shadow = setup.make_shadow_governor(states);
         Self {
             number: number as usize,
             group,
             spans: IdleSpans::default(),
             leases: setup.psd.map(|psd| Leases::new(&psd, setup.tick)),
-            latency_limit: setup.latency_limit(number),
+            latency_limit: setup.latency_limit_of_cpu(number),
             woken_at: None,
             completed_at: 0,
             woken_inside: false,
             tick_phase: 0,
-            loops: idle_loops(setup, group, &totals),
+            loops: make_idle_loops(setup, group, &totals),
             asked_until: 0,
             window: 0,
             recorded: totals,
             last_wake_up: RecordedWakeUp::default(),
             block_cursor: BlockCursor::default(),
             is_watched: recorded.is_some() || exports_calls,
-            shadow: ShadowGovernor::new(shadow, recorded, blocks.count()),
+            shadow: ShadowGovernor::new(shadow, recorded, blocks.block_count()),
             last_event: 0,
             has_periods: false,
         }
     }
 
-    /// Drops the state after missing events, because nothing is known of the time between.
-    pub(crate) fn forget(&mut self, setup: &Setup) {
-        self.spans.forget();
+    /// Forgets the open idle span and the shadow's history after missing events, because nothing is
+    /// known of the time between.
+    pub(crate) fn forget_history(&mut self, setup: &Setup) {
+        self.spans.drop_open_span();
         self.woken_at = None;
         self.woken_inside = false;
         self.shadow
-            .restart(setup.shadow_governor(self.group.states));
+            .restart_without_history(setup.make_shadow_governor(self.group.states));
     }
 
-    /// Starts leases and governors without history, as a CPU that comes online has them.
+    /// Restarts leases and governors without history, as for a CPU that comes online.
     pub(crate) fn restart_governors(&mut self, setup: &Setup) {
         self.leases = setup.psd.map(|psd| Leases::new(&psd, setup.tick));
         let nothing = TotalsByBlock::new(1, self.group.states.declared.len());
-        let fresh = idle_loops(setup, self.group, &nothing);
+        let fresh = make_idle_loops(setup, self.group, &nothing);
         for (idle_loop, fresh_loop) in self.loops.iter_mut().zip(fresh) {
-            idle_loop.restart(fresh_loop);
+            idle_loop.replace_governor(fresh_loop);
         }
     }
 
-    /// The context of this CPU's idle spans. `tick_period` in ns.
+    /// Facts common to this CPU's idle spans. `tick_period` in ns.
     pub(crate) fn span_context(&self, setup: &Setup, tick_period: u64) -> SpanContext<'a> {
         let group = self.group;
         SpanContext {
@@ -144,23 +145,23 @@ impl<'a> Cpu<'a> {
         }
     }
 
-    /// Fails if a governor of one's own no longer answers.
-    pub(crate) fn check_governors(&self) -> Result<(), ReplayError> {
-        let failures = self.loops.iter().filter_map(IdleLoop::failure);
-        match failures.chain(self.shadow.failure()).next() {
+    /// Fails if a user's own governor on this CPU no longer answers.
+    pub(crate) fn check_own_governors(&self) -> Result<(), ReplayError> {
+        let failures = self.loops.iter().filter_map(IdleLoop::failure_reason);
+        match failures.chain(self.shadow.failure_reason()).next() {
             Some(why) => Err(ReplayError::Governor(why.to_owned())),
             None => Ok(()),
         }
     }
 }
 
-/// An idle loop around each governor of the setup. `totals`: empty sums to start with.
-fn idle_loops(setup: &Setup, group: &CpuGroup<'_>, totals: &TotalsByBlock) -> Vec<IdleLoop> {
+/// Makes an idle loop around each governor of the setup. `totals`: empty sums to start with.
+fn make_idle_loops(setup: &Setup, group: &CpuGroup<'_>, totals: &TotalsByBlock) -> Vec<IdleLoop> {
     let states = group.states;
     let loops = setup.policies.iter().map(|(_, policy)| {
         let governor = match &states.power {
-            Some(power) => Governor::with_power(policy, &states.declared, setup.tick, power),
-            None => Governor::in_kernel(policy, &states.declared, setup.tick),
+            Some(power) => Governor::new_with_power(policy, &states.declared, setup.tick, power),
+            None => Governor::new_or_only_state(policy, &states.declared, setup.tick),
         };
         IdleLoop::new(governor, group.poll_limit, totals.clone())
     });

@@ -1,4 +1,5 @@
-//! Drives in a recording: CPUs that completions come to, and times without a request in flight.
+//! Drives in a recording: the CPUs that completions come to, and the gaps without a request in
+//! flight.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,27 +8,29 @@ use serde::Serialize;
 use wakepath_policies::apst::gaps::Gaps;
 use wakepath_trace::recording::Block;
 
-/// Most requests in flight; beyond, their completions were not recorded.
+/// Most requests in flight at a drive that are remembered; if there are more, completions were not
+/// recorded.
 const MAX_IN_FLIGHT: usize = 1 << 16;
-/// The kernel gives up slower requests (`BLK_DEFAULT_SG_TIMEOUT` and the `io_timeout` of NVMe, 30 s), so their
-/// completions were not recorded. In ns.
+/// Longest time in ns that a request can take: the kernel gives up slower ones
+/// (`BLK_DEFAULT_SG_TIMEOUT` and the `io_timeout` of NVMe, 30 s), so their completions were not
+/// recorded.
 const LONGEST_REQUEST: u64 = 30_000_000_000;
-/// With a larger share of requests without a recorded completion, a drive's idle times are uncertain.
+/// Share of requests without a recorded completion from which a drive's idle times are uncertain.
 const MANY_MISSED: f64 = 0.01;
 /// Usual number of requests in flight at the end of a recording.
 const MAX_AT_END: f64 = 64.0;
-/// Sums of entry and exit latency in ms for which timeouts are suggested. The kernel's default tolerances are 15 and
-/// 100 ms.
+/// Sums of entry and exit latency in ms for which drive timeouts are suggested. The kernel's
+/// default tolerances are 15 and 100 ms.
 const TRANSITIONS_MS: [u64; 3] = [1, 15, 100];
 
-/// Requests and idle gaps of a drive.
+/// Requests and idle gaps of a drive so far in the recording.
 #[derive(Debug)]
 pub struct DriveHistory {
-    /// Requests in flight, by first sector.
+    /// Requests in flight at the drive, by first sector.
     in_flight: HashMap<u64, RequestIssue>,
-    /// Time of the last search for requests without a completion, in ns.
+    /// Time of the last search for requests that cannot complete any more, in ns.
     searched_at: u64,
-    /// Requests without a recorded completion.
+    /// Number of requests without a recorded completion.
     missed: u64,
     idle_since: Option<u64>,
     completions: u64,
@@ -36,66 +39,67 @@ pub struct DriveHistory {
     issued: u64,
 }
 
-/// The issue of a request: time in ns and CPU.
+/// When and on which CPU a request was issued.
 #[derive(Clone, Copy, Debug)]
 struct RequestIssue {
     time: u64,
     cpu: u32,
 }
 
-/// All drives, by device number.
+/// All drives of a recording, by device number.
 #[derive(Debug, Default)]
 pub struct Drives {
     drives: BTreeMap<u32, DriveHistory>,
 }
 
-/// A drive's requests, idle gaps and suggested timeouts.
+/// Report on a drive: requests, idle gaps and suggested timeouts.
 #[derive(Clone, Debug, Serialize)]
 pub struct DriveReport {
-    /// The kernel's name, or the device number.
+    /// Kernel's name of the drive, or the device number.
     pub name: String,
     /// Requests issued.
     pub issued: u64,
-    /// Requests with a recorded issue and completion.
+    /// Number of requests with a recorded issue and completion.
     pub completions: u64,
-    /// Requests without a recorded completion, including requests in flight at the end.
+    /// Number of requests without a recorded completion, including requests in flight at the end.
     pub missed: u64,
-    /// Completions on the CPU that issued the request.
+    /// Number of completions on the CPU that issued the request.
     pub same_cpu: u64,
-    /// Times without a request in flight, by length.
+    /// Gaps without a request in flight, by length.
     pub gaps: Vec<Gap>,
-    /// Timeouts that suit the gaps.
+    /// Suggested timeouts of the drive's power states, which suit its idle gaps.
     pub timeouts: Vec<Timeout>,
 }
 
-/// Idle gaps of a range of lengths.
+/// Idle gaps of a drive with lengths in one range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Gap {
-    /// Shortest length in us.
+    /// Shortest gap in the range, in us.
     pub from_us: u64,
-    /// Upper limit of the length in us, not included.
+    /// Upper limit of the gaps' length in us, not included.
     pub to_us: u64,
     /// Number of gaps.
     pub count: u64,
-    /// Total time in us.
+    /// Total length of the gaps in us.
     pub total_us: u64,
 }
 
-/// Idle time before a drive goes to a power state.
+/// Suggested idle time before a drive enters a power state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Timeout {
-    /// Sum of the state's entry and exit latency in ms.
+    /// Sum of the power state's entry and exit latency in ms.
     pub transition_ms: u64,
-    /// The timeout in ms that suits the gaps ([`Gaps::best_timeout`]). `None`: the state never pays.
+    /// Timeout in ms that suits the drive's idle gaps ([`Gaps::choose_best_timeout`]). `None`: the
+    /// state never pays.
     pub timeout_ms: Option<f64>,
-    /// Times that a request would have woken the drive.
+    /// Number of times that a request would have woken the drive.
     pub wake_ups: u64,
-    /// Share of the drive's idle time in the state, 0 to 1.
+    /// Share of the drive's idle time that it would spend in the power state, 0 to 1.
     pub asleep: f64,
 }
 
 impl DriveReport {
-    /// Whether too many completions are missing for reliable idle times.
+    /// Whether too many completions are missing for reliable idle times of the drive.
     pub fn is_uncertain(&self) -> bool {
         self.missed as f64 > (self.issued as f64 * MANY_MISSED).max(MAX_AT_END)
     }
@@ -110,14 +114,14 @@ impl DriveHistory {
             idle_since: None,
             completions: 0,
             same_cpu: 0,
-            // From 1 us to 10 minutes, to 1 %.
+            // The histogram holds gaps from 1 us to 10 minutes, to 1 %.
             gaps: Histogram::new_with_bounds(1, 600_000_000, 2).ok()?,
             issued: 0,
         })
     }
 
-    /// Drops requests whose completion cannot come any more.
-    fn give_up(&mut self, now: u64) {
+    /// Drops requests whose completion cannot come any more, and counts them as missed.
+    fn drop_lost_requests(&mut self, now: u64) {
         let before = self.in_flight.len();
         if now.saturating_sub(self.searched_at) > LONGEST_REQUEST {
             self.searched_at = now;
@@ -132,12 +136,12 @@ impl DriveHistory {
 }
 
 impl Drives {
-    /// Whether no request was recorded.
-    pub fn is_empty(&self) -> bool {
+    /// Whether the recording has no block request so far.
+    pub fn has_no_requests(&self) -> bool {
         self.drives.is_empty()
     }
 
-    fn drive_mut(&mut self, device: u32) -> Option<&mut DriveHistory> {
+    fn drive_history(&mut self, device: u32) -> Option<&mut DriveHistory> {
         match self.drives.entry(device) {
             std::collections::btree_map::Entry::Occupied(entry) => Some(entry.into_mut()),
             std::collections::btree_map::Entry::Vacant(entry) => {
@@ -146,9 +150,9 @@ impl Drives {
         }
     }
 
-    /// Notes that a CPU issued a request.
-    pub fn issue(&mut self, time: u64, cpu: u32, block: &Block) {
-        let Some(drive) = self.drive_mut(block.device) else {
+    /// Notes that a CPU issued a block request.
+    pub fn note_issue(&mut self, time: u64, cpu: u32, block: &Block) {
+        let Some(drive) = self.drive_history(block.device) else {
             return;
         };
         drive.issued += 1;
@@ -157,16 +161,16 @@ impl Drives {
                 .gaps
                 .saturating_record(time.saturating_sub(since) / 1_000);
         }
-        drive.give_up(time);
+        drive.drop_lost_requests(time);
         let issue = RequestIssue { time, cpu };
         if drive.in_flight.insert(block.sector, issue).is_some() {
             drive.missed += 1;
         }
     }
 
-    /// Notes that a request completed on a CPU.
-    pub fn complete(&mut self, time: u64, cpu: u32, block: &Block) {
-        let Some(drive) = self.drive_mut(block.device) else {
+    /// Notes that a block request completed on a CPU.
+    pub fn note_completion(&mut self, time: u64, cpu: u32, block: &Block) {
+        let Some(drive) = self.drive_history(block.device) else {
             return;
         };
         if let Some(issue) = drive.in_flight.remove(&block.sector) {
@@ -178,7 +182,7 @@ impl Drives {
         }
     }
 
-    /// Drops all requests in flight after missing events.
+    /// Forgets all requests in flight, because events of the recording are missing.
     pub fn forget_requests(&mut self) {
         for drive in self.drives.values_mut() {
             drive.in_flight.clear();
@@ -186,8 +190,8 @@ impl Drives {
         }
     }
 
-    /// A report for each drive; `name` turns a device number into a name.
-    pub fn report(&self, name: impl Fn(u32) -> String) -> Vec<DriveReport> {
+    /// Makes a report for each drive; `name` turns a device number into a name.
+    pub fn report_drives(&self, name: impl Fn(u32) -> String) -> Vec<DriveReport> {
         let drives = self.drives.iter();
         let reports = drives.map(|(device, drive)| DriveReport {
             name: name(*device),
@@ -198,14 +202,14 @@ impl Drives {
             gaps: gaps_by_length(&drive.gaps),
             timeouts: TRANSITIONS_MS
                 .iter()
-                .map(|ms| best_timeout(&drive.gaps, *ms))
+                .map(|ms| suggest_timeout(&drive.gaps, *ms))
                 .collect(),
         });
         reports.collect()
     }
 }
 
-/// Gaps grouped by powers of ten of their length.
+/// Groups a drive's idle gaps by powers of ten of their length.
 fn gaps_by_length(histogram: &Histogram<u64>) -> Vec<Gap> {
     let mut gaps: Vec<Gap> = Vec::new();
     for value in histogram.iter_recorded() {
@@ -228,13 +232,14 @@ fn gaps_by_length(histogram: &Histogram<u64>) -> Vec<Gap> {
     gaps
 }
 
-/// The timeout that suits the gaps for a power state.
-fn best_timeout(histogram: &Histogram<u64>, transition_ms: u64) -> Timeout {
+/// Suggests the timeout that suits a drive's idle gaps, for a power state that takes
+/// `transition_ms` to enter and leave.
+fn suggest_timeout(histogram: &Histogram<u64>, transition_ms: u64) -> Timeout {
     let mut gaps = Gaps::default();
     for value in histogram.iter_recorded() {
-        gaps.add(value.value_iterated_to(), value.count_at_value());
+        gaps.add_gaps(value.value_iterated_to(), value.count_at_value());
     }
-    let found = gaps.best_timeout(transition_ms * 1_000);
+    let found = gaps.choose_best_timeout(transition_ms * 1_000);
     let total: u64 = gaps.total_us.iter().sum();
     Timeout {
         transition_ms,

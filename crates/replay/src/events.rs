@@ -1,4 +1,5 @@
-//! Events of a recording: idle periods become idle spans, and finished spans go through the governors.
+//! Handling of a recording's events: idle periods become idle spans, and finished spans go through
+//! the governors.
 
 use std::io::Write;
 
@@ -18,10 +19,10 @@ use crate::package_stage::{PackageStage, tally_span};
 use crate::setup::Setup;
 use crate::span::{CAUSE_WITHIN, MAX_IDLE_PERIOD};
 
-/// A CPU, and the destination for its governor call log.
+/// Number of a CPU, and the destination for its governor call log.
 pub(crate) type CallExport<'a> = (u32, &'a mut dyn Write);
 
-/// State of a pass that belongs to no single CPU.
+/// State of a pass over a recording that belongs to no single CPU.
 pub(crate) struct SharedState<'a> {
     pub(crate) setup: &'a Setup,
     pub(crate) groups: &'a [CpuGroup<'a>],
@@ -30,21 +31,21 @@ pub(crate) struct SharedState<'a> {
     /// Recorded idle periods.
     pub(crate) periods: u64,
     pub(crate) blocks: Blocks,
-    /// One for each block of time.
+    /// Counts of events, one entry for each block of time.
     pub(crate) counts: Vec<BlockCounts>,
     pub(crate) flags: FlagCounts,
     calls: Option<CallExport<'a>>,
-    /// Idle periods left out because of their length.
+    /// Number of idle periods left out because they are implausibly long.
     pub(crate) long_periods: u64,
-    /// Times at which a CPU's clock went back.
+    /// Number of times at which a CPU's clock went back.
     pub(crate) clock_jumps: u64,
     hotplug: HotplugRule,
     pub(crate) package: PackageStage,
-    /// Neither leases nor a package, as in most replays.
+    /// Whether the replay has neither leases nor a package, as most have.
     is_plain: bool,
 }
 
-/// Counts in a block of time that do not depend on governors.
+/// Counts of events in a block of time, which do not depend on governors.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BlockCounts {
     pub(crate) spans: u64,
@@ -54,7 +55,7 @@ pub(crate) struct BlockCounts {
 }
 
 impl<'a> SharedState<'a> {
-    /// Empty counts for a pass over these blocks of time.
+    /// Starts a pass over a recording, with empty counts for these blocks of time.
     pub(crate) fn new(
         setup: &'a Setup,
         groups: &'a [CpuGroup<'a>],
@@ -70,7 +71,7 @@ impl<'a> SharedState<'a> {
             drives: Drives::default(),
             periods: 0,
             blocks,
-            counts: vec![BlockCounts::default(); blocks.count()],
+            counts: vec![BlockCounts::default(); blocks.block_count()],
             flags: FlagCounts::default(),
             calls,
             long_periods: 0,
@@ -81,23 +82,24 @@ impl<'a> SharedState<'a> {
         }
     }
 
-    /// A CPU before its first event.
+    /// Makes a CPU before its first event.
     pub(crate) fn new_cpu(&self, number: u32) -> Cpu<'a> {
-        let group = &self.groups[self.setup.group_of(number)];
+        let group = &self.groups[self.setup.group_index_of_cpu(number)];
         let exports_calls = self.calls.as_ref().is_some_and(|(cpu, _)| *cpu == number);
         Cpu::new(self.setup, group, number, self.blocks, exports_calls)
     }
 
-    /// Tells a CPU's shadow governor how its last idle period ended, and exports the call if wanted.
-    pub(crate) fn settle_shadow(&mut self, cpu: &mut Cpu<'_>) -> Result<(), ReplayError> {
+    /// Tells a CPU's shadow governor how its last idle period ended, and exports the call if
+    /// wanted.
+    pub(crate) fn finish_shadow_call(&mut self, cpu: &mut Cpu<'_>) -> Result<(), ReplayError> {
         let out: Option<&mut dyn Write> = match &mut self.calls {
             Some((wanted, out)) if *wanted as usize == cpu.number => Some(&mut **out),
             _ => None,
         };
-        Ok(cpu.shadow.settle(out)?)
+        Ok(cpu.shadow.finish_last_call(out)?)
     }
 
-    /// Handles an event other than an idle period.
+    /// Handles one event of the recording.
     pub(crate) fn handle_event(
         &mut self,
         cpu: &mut Cpu<'_>,
@@ -113,54 +115,56 @@ impl<'a> SharedState<'a> {
                 cpu.spans.note_tick(time);
                 cpu.shadow.note_tick(time);
             }
-            EventKind::Timer(_) | EventKind::Wake { .. } => self.end_span(cpu),
+            EventKind::Timer(_) | EventKind::Wake { .. } => self.end_and_judge_span(cpu),
             EventKind::BlockIssue(block) => {
-                self.end_span(cpu);
-                self.drives.issue(time, event.cpu, block);
-                self.extend_lease(cpu, time, Grant::on_issue);
+                self.end_and_judge_span(cpu);
+                self.drives.note_issue(time, event.cpu, block);
+                self.extend_lease_if_counted(cpu, time, Grant::grants_on_issue);
             }
-            EventKind::BlockComplete(block) => self.complete_request(cpu, time, block),
+            EventKind::BlockComplete(block) => self.handle_completion(cpu, time, block),
             EventKind::Frequency(_)
             | EventKind::Queueing(_)
             | EventKind::Interrupt(_)
-            | EventKind::Task { .. } => {}
+            | EventKind::Task { .. }
+            | EventKind::Clock(_) => {}
             EventKind::Lost { .. } => {
-                cpu.forget(self.setup);
+                cpu.forget_history(self.setup);
                 self.drives.forget_requests();
             }
-            EventKind::Hotplug { .. } => return self.change_online(cpu),
+            EventKind::Hotplug { .. } => return self.handle_hotplug(cpu),
         }
         Ok(())
     }
 
-    /// Handles the completion of a block request.
-    fn complete_request(&mut self, cpu: &mut Cpu<'_>, time: u64, block: &Block) {
-        self.end_span(cpu);
-        self.drives.complete(time, cpu.number as u32, block);
-        let time_block = cpu.block_cursor.block(&self.blocks, time);
+    /// Handles the completion of a block request on a CPU.
+    fn handle_completion(&mut self, cpu: &mut Cpu<'_>, time: u64, block: &Block) {
+        self.end_and_judge_span(cpu);
+        self.drives.note_completion(time, cpu.number as u32, block);
+        let time_block = cpu.block_cursor.block_at(&self.blocks, time);
         self.counts[time_block].io_completions += 1;
         let woken_at = cpu.woken_at.take();
         if woken_at.is_some_and(|at| time.saturating_sub(at) <= CAUSE_WITHIN) {
             self.count_io_wake_up(cpu);
         }
         cpu.completed_at = time;
-        self.extend_lease(cpu, time, Grant::on_completion);
+        self.extend_lease_if_counted(cpu, time, Grant::grants_on_completion);
     }
 
     /// Handles a CPU that goes offline or comes online.
-    fn change_online(&mut self, cpu: &mut Cpu<'_>) -> Result<(), ReplayError> {
-        self.end_span(cpu);
-        self.settle_shadow(cpu)?;
+    fn handle_hotplug(&mut self, cpu: &mut Cpu<'_>) -> Result<(), ReplayError> {
+        self.end_and_judge_span(cpu);
+        self.finish_shadow_call(cpu)?;
         cpu.woken_at = None;
         if self.hotplug == HotplugRule::Restarts {
-            self.ask_governors(cpu);
-            cpu.forget(self.setup);
+            self.replay_finished_spans(cpu);
+            cpu.forget_history(self.setup);
             cpu.restart_governors(self.setup);
         }
         Ok(())
     }
 
-    /// Handles an idle period that ended at `end`.
+    /// Handles a recorded idle period that ended at `end` ns: begins an idle span or continues the
+    /// last one.
     #[inline(always)]
     pub(crate) fn handle_idle_period(
         &mut self,
@@ -169,7 +173,7 @@ impl<'a> SharedState<'a> {
         period: &PackedIdlePeriod,
     ) -> Result<(), ReplayError> {
         let group = cpu.group;
-        let Some(state) = group.judge.rule(usize::from(period.state())) else {
+        let Some(state) = group.judge.rule_for_state(usize::from(period.state())) else {
             return Err(ReplayError::NoSuchState {
                 cpu: cpu.number as u32,
                 state: period.state(),
@@ -179,49 +183,49 @@ impl<'a> SharedState<'a> {
         };
         let continues = cpu.spans.continues_with(period);
         if !continues {
-            self.end_span(cpu);
+            self.end_and_judge_span(cpu);
         }
         self.periods += 1;
         cpu.has_periods = true;
         if cpu.is_watched {
-            self.settle_shadow(cpu)?;
+            self.finish_shadow_call(cpu)?;
         }
         if period.duration() > MAX_IDLE_PERIOD {
             self.long_periods += 1;
-            cpu.forget(self.setup);
+            cpu.forget_history(self.setup);
             return Ok(());
         }
         let start = end.saturating_sub(period.duration());
-        // Where interrupts are on in the idle state, as in the polling state and in halt states, they come before
-        // the exit from the state.
+        // Interrupts that are on in the idle state, as in the polling state and in halt states,
+        // come before the exit from the state.
         let cause_within = CAUSE_WITHIN + state.exit_latency;
         let got_tick = period.got_tick().or_else(|| {
-            let tick_inside = is_inside(cpu.tick_phase, start..end, cause_within);
+            let tick_inside = is_near_end_of_period(cpu.tick_phase, start..end, cause_within);
             (tick_inside && !state.polling).then_some(true)
         });
         if cpu.is_watched {
-            self.ask_shadow(cpu, end, period, got_tick);
+            self.ask_shadow_governor(cpu, end, period, got_tick);
         }
         self.flags.count_period(period);
         let limit_hit = period
             .poll_limit_hit()
             .unwrap_or_else(|| state.polling && period.duration() >= group.poll_limit);
-        cpu.woken_inside = is_inside(cpu.completed_at, start..end, cause_within);
+        cpu.woken_inside = is_near_end_of_period(cpu.completed_at, start..end, cause_within);
         if continues {
-            cpu.spans.extend();
+            cpu.spans.continue_span();
         } else {
-            if cpu.spans.is_full() {
-                self.ask_governors(cpu);
+            if cpu.spans.has_full_batch() {
+                self.replay_finished_spans(cpu);
             }
-            cpu.spans.begin(start, period, self.tick_period);
+            cpu.spans.begin_span(start, period, self.tick_period);
         }
         cpu.spans
-            .add(end, period, got_tick == Some(true) || limit_hit);
+            .set_last_period(end, period, got_tick == Some(true) || limit_hit);
         Ok(())
     }
 
-    /// Asks the shadow governor about an idle period that ended at `end`.
-    fn ask_shadow(
+    /// Asks the shadow governor about an idle period that ended at `end` ns.
+    fn ask_shadow_governor(
         &self,
         cpu: &mut Cpu<'_>,
         end: u64,
@@ -233,32 +237,34 @@ impl<'a> SharedState<'a> {
             ..IdlePeriod::from(packed)
         };
         let start = end.saturating_sub(packed.duration());
-        let place = (end, cpu.block_cursor.block(&self.blocks, start));
+        let place = (end, cpu.block_cursor.block_at(&self.blocks, start));
         cpu.shadow
-            .ask(place, &period, self.tick_period, cpu.spans.longest());
+            .ask_about_period(place, &period, self.tick_period, cpu.spans.longest_span());
     }
 
-    /// Ends a CPU's open idle span, and judges what was recorded in the span.
+    /// Ends a CPU's open idle span, if any, and judges the recorded idle periods of the span.
     #[inline(never)]
-    pub(crate) fn end_span(&mut self, cpu: &mut Cpu<'_>) {
+    pub(crate) fn end_and_judge_span(&mut self, cpu: &mut Cpu<'_>) {
         let judge = &cpu.group.judge;
-        let Some((span, earlier, last)) = cpu.spans.close(self.tick_period, cpu.tick_phase) else {
+        let Some((span, earlier, last)) =
+            cpu.spans.close_open_span(self.tick_period, cpu.tick_phase)
+        else {
             return;
         };
-        span.block = cpu.block_cursor.block(&self.blocks, span.start);
+        span.block = cpu.block_cursor.block_at(&self.blocks, span.start);
         let counts = &mut self.counts[span.block];
         counts.spans += 1;
         if self.is_plain {
-            span.judge(judge);
+            span.set_oracle_choice(judge);
         } else {
             if let Some(leases) = &mut cpu.leases {
-                span.lease = leases.found_at(span.start);
-                counts.leased_spans += u64::from(span.lease.holds(Nanoseconds(span.start)));
+                span.lease = leases.lease_at_span_start(span.start);
+                counts.leased_spans += u64::from(span.lease.holds_at(Nanoseconds(span.start)));
             }
             match &mut self.package {
-                PackageStage::None => span.judge(judge),
+                PackageStage::None => span.set_oracle_choice(judge),
                 PackageStage::FindsWindows(finder) => {
-                    finder.add_span(cpu.number, span.start, span.end);
+                    finder.add_idle_span(cpu.number, span.start, span.end);
                     return;
                 }
                 PackageStage::Tallies(tally) => {
@@ -266,13 +272,13 @@ impl<'a> SharedState<'a> {
                 }
             }
         }
-        let totals = cpu.recorded.block_mut(span.block);
+        let totals = cpu.recorded.select_block(span.block);
         for period in earlier {
             let state = usize::from(period.state);
-            judge.account(totals, state, period.duration, false, span.best);
+            judge.account_idle_period(totals, state, period.duration, false, span.best);
         }
         let last_state = usize::from(last.state);
-        let added = judge.account(totals, last_state, last.duration, true, span.best);
+        let added = judge.account_idle_period(totals, last_state, last.duration, true, span.best);
         cpu.last_wake_up = RecordedWakeUp {
             block: span.block,
             state: last_state,
@@ -286,10 +292,10 @@ impl<'a> SharedState<'a> {
         }
     }
 
-    /// Sends a CPU's finished idle spans through all governors.
-    pub(crate) fn ask_governors(&mut self, cpu: &mut Cpu<'_>) {
+    /// Sends a CPU's finished idle spans through all governors, and drops the spans.
+    pub(crate) fn replay_finished_spans(&mut self, cpu: &mut Cpu<'_>) {
         let context = cpu.span_context(self.setup, self.tick_period);
-        let spans = cpu.spans.closed();
+        let spans = cpu.spans.closed_spans();
         let mut tally = self.package.tally_mut();
         for (i, idle_loop) in cpu.loops.iter_mut().enumerate() {
             let place = tally
@@ -299,17 +305,18 @@ impl<'a> SharedState<'a> {
         }
         if let Some(tally) = tally {
             for span in spans {
-                tally.end_span(&span.windows, span.end, span.woken_by_io);
+                tally.note_end_of_span(&span.windows, span.end, span.woken_by_io);
             }
         }
         if let Some(last) = spans.last() {
             cpu.asked_until = last.end;
         }
-        cpu.spans.clear();
+        cpu.spans.drop_all_spans();
     }
 
-    /// Gives a CPU a lease at `time`, if an I/O event of this kind (`counts`) gives leases.
-    fn extend_lease(&self, cpu: &mut Cpu<'_>, time: u64, counts: fn(Grant) -> bool) {
+    /// Gives a CPU a lease at `time`, or extends it, if the PSD setting counts this kind of I/O
+    /// event (`counts`).
+    fn extend_lease_if_counted(&self, cpu: &mut Cpu<'_>, time: u64, counts: fn(Grant) -> bool) {
         if let (Some(leases), Some(psd)) = (&mut cpu.leases, self.setup.psd)
             && counts(psd.grant)
         {
@@ -317,29 +324,31 @@ impl<'a> SharedState<'a> {
         }
     }
 
-    /// Counts that an I/O completion ended the last idle span.
+    /// Counts that an I/O completion ended a CPU's last idle span, and how long the wake-up delayed
+    /// it.
     fn count_io_wake_up(&mut self, cpu: &mut Cpu<'_>) {
-        if let Some(span) = cpu.spans.last_mut() {
+        if let Some(span) = cpu.spans.last_span() {
             span.woken_by_io = true;
         }
         let wake_up = cpu.last_wake_up;
         self.counts[wake_up.block].io_wake_ups += 1;
-        let totals = cpu.recorded.block_mut(wake_up.block);
+        let totals = cpu.recorded.select_block(wake_up.block);
         if let Some(state_totals) = totals.get_mut(wake_up.state) {
-            state_totals.delay_io(wake_up.added, wake_up.exit);
+            state_totals.count_delayed_io(wake_up.added, wake_up.exit);
         }
     }
 
-    /// Handles a CPU's clock that went back.
+    /// Handles a CPU's clock that went back: counts it and forgets the CPU's history.
     #[cold]
-    pub(crate) fn note_clock_jump(&mut self, cpu: &mut Cpu<'_>) {
+    pub(crate) fn handle_clock_jump(&mut self, cpu: &mut Cpu<'_>) {
         self.clock_jumps += 1;
-        cpu.forget(self.setup);
+        cpu.forget_history(self.setup);
     }
 }
 
-/// Whether an event at `at` came during an idle period, and at most `within` ns before the period's end.
+/// Whether an event at `event_time` came during an idle period, and at most `within` ns before the period's
+/// end.
 #[inline(always)]
-fn is_inside(at: u64, period: std::ops::Range<u64>, within: u64) -> bool {
-    at > period.start && period.end.saturating_sub(at) <= within
+fn is_near_end_of_period(event_time: u64, period: std::ops::Range<u64>, within: u64) -> bool {
+    event_time > period.start && period.end.saturating_sub(event_time) <= within
 }

@@ -2,7 +2,7 @@
 //! `kernel/sched/idle.c`, Linux 6.1 and 6.12).
 
 use wakepath_hardware::IdleStates;
-use wakepath_policies::idle::kernel::{IdleCall, poll_limit};
+use wakepath_policies::idle::kernel::{IdleCall, own_poll_limit_or};
 use wakepath_policies::idle::{Governor, IdleGovernor, IdleOutcome, WithGovernor};
 use wakepath_policies::psd::Ceiling;
 use wakepath_policies::utilisation::CpuUtilisation;
@@ -17,17 +17,17 @@ use crate::span::IdleSpan;
 pub struct SpanContext<'a> {
     /// The CPU's idle states.
     pub states: &'a IdleStates,
-    /// Judge of the CPU's idle periods.
+    /// Judge of the CPU's idle periods, with an oracle.
     pub judge: &'a Judge,
-    /// The tick's period, in ns.
+    /// Period of the tick, in ns.
     pub tick_period: u64,
-    /// The deepest state under a PSD lease; `None` without leases.
+    /// Deepest sleep under a PSD lease; `None` without leases.
     pub ceiling: Option<Ceiling>,
-    /// Limit of the exit latency in ns, in addition to recorded requests.
+    /// Longest exit latency allowed in ns, in addition to recorded requests.
     pub latency_limit: i64,
 }
 
-/// A governor on one CPU, with counts of what the governor did.
+/// A governor on one CPU of a replay, with counts of what it did.
 #[derive(Debug)]
 pub struct IdleLoop {
     governor: Governor,
@@ -38,22 +38,22 @@ pub struct IdleLoop {
     pub counts: Counts,
 }
 
-/// Counts of what a governor did on one CPU.
+/// Counts of what a governor did on one CPU in a replay.
 #[derive(Clone, Debug)]
 pub struct Counts {
-    /// Sums by block of time and state.
+    /// Sums over idle periods, by block of time and idle state.
     pub totals: TotalsByBlock,
-    /// Times that the governor was asked.
+    /// Number of times that the governor was asked.
     pub selections: u64,
-    /// Times that the governor stopped a running tick.
+    /// Number of times that the governor stopped a running tick.
     pub tick_stops: u64,
-    /// Times that polling ended at the limit.
+    /// Number of times that polling ended at the limit.
     pub poll_limit_hits: u64,
 }
 
 impl IdleLoop {
-    /// A governor on a CPU that has never been idle. `poll_limit`: limit of the polling state in ns, unless the
-    /// governor has a limit; `totals`: empty sums.
+    /// An idle loop around a governor, on a CPU that has never been idle. `poll_limit`: longest
+    /// time in the polling state in ns, unless the governor has a limit; `totals`: empty sums.
     pub fn new(governor: Governor, poll_limit: u64, totals: TotalsByBlock) -> Self {
         Self {
             governor,
@@ -69,19 +69,21 @@ impl IdleLoop {
         }
     }
 
-    /// Replaces the governor with one without history, for a CPU that comes online. Counts stay.
-    pub fn restart(&mut self, fresh: Self) {
+    /// Replaces the governor by that of `fresh`, without history, for a CPU that comes online.
+    /// Counts stay.
+    pub fn replace_governor(&mut self, fresh: Self) {
         self.governor = fresh.governor;
         self.tick_stopped = false;
         self.busy = CpuUtilisation::default();
     }
 
-    /// Why a governor of one's own no longer answers.
-    pub fn failure(&self) -> Option<&str> {
-        self.governor.failure()
+    /// Why the user's own governor no longer answers; `None` while it answers.
+    pub fn failure_reason(&self) -> Option<&str> {
+        self.governor.failure_reason()
     }
 
-    /// Runs the idle loop over idle spans, in order. `package`: the package's tally, and this governor's index there.
+    /// Runs the idle loop over recorded idle spans, in order. `package`: the package's tally, and
+    /// this governor's index there.
     pub(crate) fn run_spans(
         &mut self,
         context: SpanContext<'_>,
@@ -89,19 +91,19 @@ impl IdleLoop {
         package: Option<(&mut Tally, usize)>,
     ) {
         if package.is_none() && context.ceiling.is_none() {
-            self.run::<true>(context, spans, None);
+            self.run_spans_as::<true>(context, spans, None);
         } else {
-            self.run::<false>(context, spans, package);
+            self.run_spans_as::<false>(context, spans, package);
         }
     }
 
-    fn run<const PLAIN: bool>(
+    fn run_spans_as<const PLAIN: bool>(
         &mut self,
         context: SpanContext<'_>,
         spans: &[IdleSpan],
         package: Option<(&mut Tally, usize)>,
     ) {
-        self.governor.with(SpanRun::<PLAIN> {
+        self.governor.run_operation(SpanRun::<PLAIN> {
             context,
             spans,
             package,
@@ -113,7 +115,8 @@ impl IdleLoop {
     }
 }
 
-/// Idle spans to run with a governor of any type. `PLAIN`: neither leases nor a package, as in most replays.
+/// Idle spans for a governor of any type. `PLAIN`: neither leases nor a package, as in most
+/// replays.
 struct SpanRun<'a, const PLAIN: bool> {
     context: SpanContext<'a>,
     spans: &'a [IdleSpan],
@@ -125,17 +128,17 @@ struct SpanRun<'a, const PLAIN: bool> {
 }
 
 impl<const PLAIN: bool> WithGovernor for SpanRun<'_, PLAIN> {
-    fn run<G: IdleGovernor>(mut self, governor: &mut G) {
+    fn run_with<G: IdleGovernor>(mut self, governor: &mut G) {
         for span in self.spans {
-            self.run_span(governor, span);
+            self.run_one_span(governor, span);
         }
     }
 }
 
 impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
-    /// Runs the idle loop from the start of a span to the end.
+    /// Runs the idle loop over one span, from its start to its end.
     #[inline(always)]
-    fn run_span<G: IdleGovernor>(&mut self, governor: &mut G, span: &IdleSpan) {
+    fn run_one_span<G: IdleGovernor>(&mut self, governor: &mut G, span: &IdleSpan) {
         // A task restarts the tick; in recordings without tasks, a task is assumed to have run.
         let mut progress = SpanProgress {
             now: span.start,
@@ -145,15 +148,15 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
             slept: false,
         };
         if G::WANTS_UTILISATION {
-            governor.set_utilisation(self.busy.begin_idle(progress.now));
+            governor.set_utilisation(self.busy.begin_idle_period(progress.now));
         }
-        while !self.run_period(governor, span, &mut progress) {}
+        while !self.run_one_period(governor, span, &mut progress) {}
         *self.tick_stopped = progress.tick_stopped;
     }
 
     /// Runs one idle period of a span; returns whether the span ended.
     #[inline(always)]
-    fn run_period<G: IdleGovernor>(
+    fn run_one_period<G: IdleGovernor>(
         &mut self,
         governor: &mut G,
         span: &IdleSpan,
@@ -164,14 +167,14 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
         while progress.tick <= now {
             progress.tick += context.tick_period;
         }
-        let leased = !PLAIN && span.lease.holds(Nanoseconds(now));
-        let looks_at = match span.lease.next_look(Nanoseconds(now)) {
+        let leased = !PLAIN && span.lease.holds_at(Nanoseconds(now));
+        let looks_at = match span.lease.next_timer_after(Nanoseconds(now)) {
             Some(at) if leased => at.0,
             _ => u64::MAX,
         };
-        let call = self.idle_call(span, progress, looks_at);
+        let call = self.make_idle_call(span, progress, looks_at);
         let ceiling = context.ceiling.filter(|_| leased);
-        let choice = call.choose(&call.query(), context.states, governor, ceiling);
+        let choice = call.ask_governor(&call.governor_query(), context.states, governor, ceiling);
         let state = choice.state;
         let counts = &mut *self.counts;
         counts.selections += 1;
@@ -179,22 +182,26 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
             progress.tick_stopped = true;
             counts.tick_stops += 1;
         }
-        let polls_until = if context.judge.rule(state).is_some_and(|rule| rule.polling) {
-            let limit = poll_limit(governor, Nanoseconds(self.poll_limit));
+        let polls_until = if context
+            .judge
+            .rule_for_state(state)
+            .is_some_and(|rule| rule.polling)
+        {
+            let limit = own_poll_limit_or(governor, Nanoseconds(self.poll_limit));
             now.saturating_add(limit.0.max(1))
         } else {
             u64::MAX
         };
-        let ticks_at = progress.next_tick();
+        let ticks_at = progress.next_tick_or_never();
         let end = span.end.min(polls_until).min(ticks_at).min(looks_at);
         let last = end == span.end;
-        let totals = counts.totals.block_mut(span.block);
+        let totals = counts.totals.select_block(span.block);
         let added = context
             .judge
-            .account(totals, state, end - now, last, span.best);
+            .account_idle_period(totals, state, end - now, last, span.best);
         if last && span.woken_by_io {
             let exit = context.judge.rule(state).map_or(0, |rule| rule.exit);
-            totals[state].delay_io(added, exit);
+            totals[state].count_delayed_io(added, exit);
         }
         if !PLAIN && let Some((tally, place)) = &mut self.package {
             let sleeps = context.judge.is_deepest(state);
@@ -204,18 +211,19 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
         let poll_limit_hit = !last && polls_until == end;
         counts.poll_limit_hits += u64::from(poll_limit_hit);
         progress.after_tick = end == ticks_at;
-        let outcome = IdleOutcome::of_period(now, end, progress.after_tick, poll_limit_hit);
+        let outcome = IdleOutcome::for_period(now, end, progress.after_tick, poll_limit_hit);
         governor.reflect(state, &outcome);
         if G::WANTS_UTILISATION {
-            governor.set_utilisation(self.busy.idle_until(end));
+            governor.set_utilisation(self.busy.end_idle_period(end));
         }
         progress.now = end;
         last
     }
 
-    /// The kernel's call to the governor. `looks_at`: time at which the lease's timer wakes the CPU, in ns.
+    /// Makes the kernel's call to the governor. `looks_at`: time at which the lease's timer wakes
+    /// the CPU, in ns.
     #[inline(always)]
-    fn idle_call(&self, span: &IdleSpan, progress: &SpanProgress, looks_at: u64) -> IdleCall {
+    fn make_idle_call(&self, span: &IdleSpan, progress: &SpanProgress, looks_at: u64) -> IdleCall {
         let now = progress.now;
         let next_timer = if now > span.start && span.timer <= now as i64 {
             span.assumed_sleep
@@ -237,22 +245,22 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
     }
 }
 
-/// Place of the idle loop in a span. Times in ns.
+/// Where the idle loop stands in an idle span. Times in ns.
 struct SpanProgress {
     now: u64,
-    /// Time of the next tick, if the tick runs.
+    /// Time of the next tick, if the tick is not stopped.
     tick: u64,
     tick_stopped: bool,
-    /// The tick ended the previous idle period.
+    /// Whether the tick ended the previous idle period.
     after_tick: bool,
-    /// The CPU was in its deepest state in the previous idle period.
+    /// Whether the CPU was in its deepest state in the previous idle period.
     slept: bool,
 }
 
 impl SpanProgress {
-    /// Time of the next tick in ns; the end of time without a tick.
+    /// Time of the next tick in ns; [`u64::MAX`] while the tick is stopped.
     #[inline(always)]
-    fn next_tick(&self) -> u64 {
+    fn next_tick_or_never(&self) -> u64 {
         if self.tick_stopped {
             u64::MAX
         } else {

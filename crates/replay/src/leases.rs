@@ -8,22 +8,23 @@ use std::collections::VecDeque;
 use wakepath_policies::psd::{Lease, LeaseRule, LeaseView, PsdPolicy};
 use wakepath_units::{Nanoseconds, TickRate};
 
-/// Most I/O events since an idle span began. A completion ends every idle state except polling, which ends after a
-/// tick at most.
+/// Most pending I/O events since an idle span began. A completion ends every idle state except
+/// polling, which ends after a tick at most.
 const MAX_PENDING: usize = 1024;
 
-/// A CPU's lease, and the I/O events since the last idle span began.
+/// A CPU's PSD lease, and the I/O events since the last idle span began.
 #[derive(Clone, Debug)]
 pub(crate) struct Leases {
     lease: Lease,
-    /// Only the first I/O event counts in each interval of this length, which starts at a tick; 0: all count.
+    /// Length in ns of intervals, starting at ticks, in each of which only the first I/O event
+    /// counts; 0: all count.
     interval: u64,
-    /// Times of I/O events in ns.
+    /// Times of I/O events in ns that the lease has not handled yet.
     pending: VecDeque<u64>,
 }
 
 impl Leases {
-    /// Starts without a lease.
+    /// A CPU without a lease, under these PSD settings.
     pub(crate) fn new(psd: &PsdPolicy, tick: TickRate) -> Self {
         let by_tick = psd.rule == LeaseRule::Patch && psd.start_after == 1;
         Self {
@@ -33,7 +34,7 @@ impl Leases {
         }
     }
 
-    /// Notes an I/O event that gives a lease, at `time`.
+    /// Notes an I/O event that may give a lease, at `time` ns.
     pub(crate) fn note_io(&mut self, time: u64) {
         if let Some(&last) = self.pending.back()
             && self.interval > 0
@@ -44,21 +45,22 @@ impl Leases {
         if self.pending.len() == MAX_PENDING
             && let Some(oldest) = self.pending.pop_front()
         {
-            self.lease.io(Nanoseconds(oldest));
+            self.lease.handle_io(Nanoseconds(oldest));
         }
         self.pending.push_back(time);
     }
 
-    /// The lease at `start`, when an idle span begins. Calls come in order of time.
+    /// Handles the I/O events up to `start`, when an idle span begins, and returns the lease as
+    /// seen then. Calls come in order of time.
     #[inline(never)]
-    pub(crate) fn found_at(&mut self, start: u64) -> LeaseView {
+    pub(crate) fn lease_at_span_start(&mut self, start: u64) -> LeaseView {
         while let Some(&time) = self.pending.front()
             && time <= start
         {
-            self.lease.io(Nanoseconds(time));
+            self.lease.handle_io(Nanoseconds(time));
             self.pending.pop_front();
         }
-        self.lease.view(Nanoseconds(start))
+        self.lease.view_at(Nanoseconds(start))
     }
 }
 
@@ -70,8 +72,8 @@ mod tests {
 
     /// End of the lease that holds at `start`, in ns; 0 without a lease.
     fn end(leases: &mut Leases, start: u64) -> u64 {
-        let lease = leases.found_at(start);
-        let last = (0..100).rfind(|ms| lease.holds(Nanoseconds(start + ms * MS)));
+        let lease = leases.lease_at_span_start(start);
+        let last = (0..100).rfind(|ms| lease.holds_at(Nanoseconds(start + ms * MS)));
         last.map_or(0, |ms| start + (ms + 1) * MS)
     }
 

@@ -1,6 +1,6 @@
 //! Replay of a recorded load under other idle governors: what would each have chosen, at which cost?
 //!
-//! [`replay`] reads a recording, twice if the package counts. On each CPU it puts together the *idle spans*: from when the
+//! [`replay_recording`] reads a recording, twice if the package counts. On each CPU it puts together the *idle spans*: from when the
 //! CPU ran out of work until something other than the CPU's tick or polling limit caused a wake-up ([`span`]).
 //! Each idle span goes through the kernel's idle loop with every governor in question ([`idle_loop`]).
 //! Each idle period is compared with an oracle on the same idle span ([`cost`]). So is the sleep of the
@@ -37,7 +37,7 @@ mod windows;
 pub use blocks::MAX_BLOCKS;
 pub use error::ReplayError;
 pub use report::{BlockPolicy, BlockReport, FEWEST_SPANS, PolicyReport, Report, StateReport, Sums};
-pub use run::replay;
+pub use run::replay_recording;
 pub use setup::{LatencyLimits, RecordedGovernor, Setup, SetupError, States};
 
 #[cfg(test)]

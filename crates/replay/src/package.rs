@@ -1,4 +1,4 @@
-//! Energy of the package, which sleeps while every CPU is in its deepest state.
+//! Energy of the CPU package, which sleeps while every CPU is in its deepest state.
 //!
 //! The rules are the simulator's ([`PackageSleep`]), applied to the recorded idle times. In each window in which all CPUs
 //! are idle (`windows.rs`), the package falls asleep after the last moment at which a CPU was in another state.
@@ -14,14 +14,15 @@ use wakepath_units::{Kilohertz, Microwatts, Nanoseconds};
 use crate::blocks::{BlockCursor, Blocks};
 use crate::windows::{Window, Windows};
 
-/// The package's figures from a machine.
+/// Power and sleep figures of a machine's CPU package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackageFigures {
     /// Power drawn always.
     pub idle: Microwatts,
-    /// Additional power while not asleep: by the package, and by the uncore at the lowest clock.
+    /// Additional power while the package is not asleep: by the package, and by the uncore at the
+    /// lowest clock.
     pub awake: Microwatts,
-    /// Rules for falling asleep and waking up.
+    /// Rules by which the package falls asleep and wakes up.
     pub sleep: PackageSleep,
     /// Power of a CPU that waits for the package to wake up.
     pub waiting: Microwatts,
@@ -30,8 +31,8 @@ pub struct PackageFigures {
 }
 
 impl PackageFigures {
-    /// The package's figures from a machine; `None` without a package.
-    pub fn of_machine(machine: &Machine) -> Option<Self> {
+    /// Reads the package's figures from a machine model; `None` without a package.
+    pub fn from_machine(machine: &Machine) -> Option<Self> {
         let package = machine.package.as_ref()?;
         let uncores = machine.uncore.as_ref().map_or(0, |uncore| {
             uncore
@@ -52,25 +53,31 @@ impl PackageFigures {
         })
     }
 
-    /// Energy saved in the windows of an idle span if all CPUs sleep as deeply as they can, in fJ. `end`: wake-up of
-    /// the CPU.
-    pub(crate) fn saving(&self, windows: &Windows, span_windows: &Range<usize>, end: u64) -> i64 {
+    /// Energy in fJ that the package saves in the windows of an idle span if all CPUs sleep as
+    /// deeply as they can. `end`: wake-up of the CPU.
+    pub(crate) fn saving_in_windows(
+        &self,
+        windows: &Windows,
+        span_windows: &Range<usize>,
+        end: u64,
+    ) -> i64 {
         let slept = self
             .awake
-            .femtojoules_over(Nanoseconds(windows.sleep_in(span_windows)));
+            .femtojoules_over(Nanoseconds(windows.possible_sleep_in(span_windows)));
         let last = span_windows
             .clone()
             .last()
-            .and_then(|last| windows.get(last));
+            .and_then(|last| windows.window_at(last));
         let waits = last
             .filter(|last| last.end == end)
-            .map_or(0, |last| self.wait_after(last.start, last.end));
+            .map_or(0, |last| self.wait_for_package(last.start, last.end));
         let waiting = self.waiting.femtojoules_over(Nanoseconds(waits));
         i64::try_from(slept as i128 - waiting as i128).unwrap_or(i64::MAX)
     }
 
-    /// Time in ns that a CPU waits after waking up at `woken`, if the last CPU fell asleep at `asleep`.
-    fn wait_after(&self, asleep: u64, woken: u64) -> u64 {
+    /// Time in ns for which a CPU that wakes up at `woken` waits for the package, if the last CPU
+    /// fell asleep at `asleep`.
+    fn wait_for_package(&self, asleep: u64, woken: u64) -> u64 {
         self.sleep
             .power_up_time(Nanoseconds(asleep), Nanoseconds(woken))
             .0
@@ -78,52 +85,53 @@ impl PackageFigures {
     }
 }
 
-/// The package's sleep under a governor.
+/// Report on the package's sleep under a governor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PackageReport {
-    /// Time asleep in ns.
+    /// Time that the package was asleep, in ns.
     pub asleep_ns: u64,
-    /// Times that the package fell asleep.
+    /// Number of times that the package fell asleep.
     pub count: u64,
-    /// Wake-ups that waited longer for the package than with the oracle.
+    /// Number of wake-ups that waited longer for the package than with the oracle.
     pub slower: u64,
-    /// Total time by which such wake-ups were slower, in ns.
+    /// Total time by which wake-ups waited longer for the package than with the oracle, in ns.
     pub added_latency_ns: u64,
-    /// Slower wake-ups that delayed an I/O completion.
+    /// Number of wake-ups that waited longer for the package and delayed an I/O completion.
     pub slower_io: u64,
-    /// Total delay of I/O completions by slower wake-ups, in ns.
+    /// Total delay of I/O completions by waiting longer for the package, in ns.
     pub added_io_latency_ns: u64,
     /// Total wait of I/O completions for the package, in ns, whatever the oracle's.
     #[serde(skip)]
     pub io_exit_ns: u64,
-    /// Energy beyond the oracle's, in J.
+    /// Package's energy beyond the oracle's, in J.
     pub wasted_j: f64,
-    /// Energy from the first idle span to the end of the last, including CPUs that wait for the package, in J.
+    /// Package's energy from the first idle span to the end of the last, including CPUs that wait
+    /// for the package, in J.
     pub energy_j: f64,
 }
 
-/// Activity of the CPUs in a window under one governor.
+/// What the CPUs do in a window in which all are idle, under one governor.
 #[derive(Clone, Copy, Debug, Default)]
 struct Course {
     /// Last time at which some CPU was not in its deepest state, in ns.
     awake_until: u64,
     /// Time that the package was up because a tick woke a CPU, in ns.
     interrupted: u64,
-    /// Change of the number of CPUs awake at a window's end. Most idle spans that keep the package awake do so in
-    /// several windows, and count at the first and behind the last.
+    /// Change of the number of CPUs that are awake at a window's end. Most idle spans that keep the
+    /// package awake do so in several windows, and count at the first and behind the last.
     change: i32,
 }
 
-/// Sums over windows, for one governor.
+/// Sums over windows of package sleep, for one governor.
 #[derive(Clone, Debug)]
 struct Sums {
-    /// Number of CPUs awake at the next window's end.
+    /// Number of CPUs that are awake at the next window's end.
     awake: i32,
-    /// Sums by the block in which a window starts; sleep counts where the time is.
+    /// Sums by the block in which a window starts; sleep counts in the block in which it is.
     blocks: Vec<BlockSums>,
 }
 
-/// Sums over the windows of some blocks.
+/// Sums over the windows of package sleep in some blocks of time.
 #[derive(Clone, Copy, Debug, Default)]
 struct BlockSums {
     asleep: u64,
@@ -136,43 +144,44 @@ struct BlockSums {
     waits_io: u64,
 }
 
-/// Cause of a window's end.
+/// What ended a window in which all CPUs were idle.
 #[derive(Clone, Copy, Debug, Default)]
 struct WindowEnd {
     by_cpu: bool,
     by_io: bool,
 }
 
-/// Activity in each window until all CPUs have gone through the window. Then the window is added up and dropped, so that
-/// memory does not grow with the recording. The oracle comes first, then the recorded choices, then the governors.
+/// Package sleep under each governor: what the CPUs do in each window, until all CPUs have gone
+/// through the window. Then the window is added up and dropped, so that memory does not grow with
+/// the recording. The oracle comes first, then the recorded choices, then the governors.
 #[derive(Debug)]
 pub(crate) struct Tally {
     package: PackageFigures,
     pub(crate) windows: Windows,
     governors: usize,
-    /// Index of the next window to add up.
+    /// Index of the first window that is not added up yet.
     first: usize,
-    /// The governors' courses in each window from there on.
+    /// What the CPUs do under each governor, for each window from [`Tally::first`] on.
     courses: VecDeque<Course>,
     ends: VecDeque<WindowEnd>,
     sums: Vec<Sums>,
     blocks: Blocks,
-    /// Block of the last window that was added up.
+    /// Cursor of the block in which the last added-up window starts.
     block_cursor: BlockCursor,
 }
 
 /// Index of the oracle among the governors of a [`Tally`].
 pub(crate) const ORACLE: usize = 0;
-/// Index of the recorded choices.
+/// Index of the recorded choices among the governors of a [`Tally`].
 pub(crate) const RECORDED: usize = 1;
-/// Index of the first other governor.
+/// Index of the first replayed governor among the governors of a [`Tally`].
 pub(crate) const FIRST: usize = 2;
 
 /// Number of waiting windows from which a search for finished windows is worth the time.
 const WORTH_SETTLING: usize = 1 << 14;
 
 impl Tally {
-    /// Empty sums for the oracle, the recorded choices and a number of governors.
+    /// Empty sums of package sleep for the oracle, the recorded choices and a number of governors.
     pub(crate) fn new(
         package: PackageFigures,
         windows: Windows,
@@ -181,7 +190,7 @@ impl Tally {
     ) -> Self {
         let nothing = Sums {
             awake: 0,
-            blocks: vec![BlockSums::default(); blocks.count()],
+            blocks: vec![BlockSums::default(); blocks.block_count()],
         };
         Self {
             package,
@@ -196,13 +205,15 @@ impl Tally {
         }
     }
 
-    /// Energy that the package can save in an idle span; see [`PackageFigures::saving`].
-    pub(crate) fn saving(&self, span_windows: &Range<usize>, end: u64) -> i64 {
-        self.package.saving(&self.windows, span_windows, end)
+    /// Energy in fJ that the package can save in an idle span; see
+    /// [`PackageFigures::saving_in_windows`].
+    pub(crate) fn saving_in_span(&self, span_windows: &Range<usize>, end: u64) -> i64 {
+        self.package
+            .saving_in_windows(&self.windows, span_windows, end)
     }
 
-    /// A governor's course in a window; `None` after the window was added up.
-    fn course_mut(&mut self, governor: usize, window: usize) -> Option<&mut Course> {
+    /// What the CPUs do under a governor in a window; `None` after the window was added up.
+    fn course_in_window(&mut self, governor: usize, window: usize) -> Option<&mut Course> {
         let at = window.checked_sub(self.first)?;
         if self.ends.len() <= at {
             self.ends.resize(at + 1, WindowEnd::default());
@@ -212,8 +223,9 @@ impl Tally {
         self.courses.get_mut(at * self.governors + governor)
     }
 
-    /// Adds a CPU's idle period under a governor, in the deepest state or another (`deepest`). `span_windows`: windows of
-    /// the idle span; `after_deepest`: the CPU was in its deepest state before.
+    /// Adds a CPU's idle period under a governor, in the deepest state or another (`deepest`).
+    /// `span_windows`: windows of the idle span; `after_deepest`: the CPU was in its deepest state
+    /// before.
     #[inline(never)]
     pub(crate) fn add_period(
         &mut self,
@@ -229,12 +241,12 @@ impl Tally {
         if !deepest {
             self.keep_awake(governor, span_windows, time);
         } else if after_deepest {
-            self.interrupt_sleep(governor, span_windows, time.start);
+            self.note_tick_during_sleep(governor, span_windows, time.start);
         }
     }
 
-    /// Keeps the package awake under a governor for a time in which a CPU was not in its deepest state.
-    /// `span_windows`: windows of the idle span.
+    /// Keeps the package awake under a governor for a time in which a CPU was not in its deepest
+    /// state. `span_windows`: windows of the idle span.
     pub(crate) fn keep_awake(
         &mut self,
         governor: usize,
@@ -242,51 +254,56 @@ impl Tally {
         time: Range<u64>,
     ) {
         let end = time.end;
-        let begun = self.windows.first_after(time.start, span_windows);
+        let begun = self
+            .windows
+            .first_window_ending_after(time.start, span_windows);
         let from = begun.max(self.first);
-        let to = self.windows.first_after(end, span_windows);
+        let to = self.windows.first_window_ending_after(end, span_windows);
         if from < to {
-            if let Some(course) = self.course_mut(governor, from) {
+            if let Some(course) = self.course_in_window(governor, from) {
                 course.change += 1;
             }
-            if let Some(course) = self.course_mut(governor, to) {
+            if let Some(course) = self.course_in_window(governor, to) {
                 course.change -= 1;
             }
         }
         if to < span_windows.end
-            && self.windows.get(to).is_some_and(|w| w.start < end)
-            && let Some(course) = self.course_mut(governor, to)
+            && self.windows.window_at(to).is_some_and(|w| w.start < end)
+            && let Some(course) = self.course_in_window(governor, to)
         {
             course.awake_until = course.awake_until.max(end);
         }
     }
 
-    /// Interrupts the package's sleep under a governor: a tick woke a CPU at `time`, and the CPU went back to its
-    /// deepest state.
-    fn interrupt_sleep(&mut self, governor: usize, span_windows: &Range<usize>, time: u64) {
+    /// Interrupts the package's sleep under a governor: a tick woke a CPU at `time`, and the CPU
+    /// went back to its deepest state.
+    fn note_tick_during_sleep(&mut self, governor: usize, span_windows: &Range<usize>, time: u64) {
         let up = self.package.sleep.exit.0 + self.package.sleep.time_until_down().0;
         if up == 0 {
             return;
         }
-        let index = self.windows.first_after(time, span_windows);
+        let index = self.windows.first_window_ending_after(time, span_windows);
         if index < span_windows.end
-            && self.windows.get(index).is_some_and(|w| w.start < time)
-            && let Some(course) = self.course_mut(governor, index)
+            && self
+                .windows
+                .window_at(index)
+                .is_some_and(|w| w.start < time)
+            && let Some(course) = self.course_in_window(governor, index)
         {
             course.interrupted += up;
         }
     }
 
-    /// Ends a CPU's idle span at `end`; `by_io`: because of an I/O completion.
-    pub(crate) fn end_span(&mut self, span_windows: &Range<usize>, end: u64, by_io: bool) {
+    /// Notes that a CPU's idle span ended at `end` ns; `by_io`: because of an I/O completion.
+    pub(crate) fn note_end_of_span(&mut self, span_windows: &Range<usize>, end: u64, by_io: bool) {
         let Some(last) = span_windows
             .clone()
             .last()
-            .filter(|last| self.windows.get(*last).is_some_and(|w| w.end == end))
+            .filter(|last| self.windows.window_at(*last).is_some_and(|w| w.end == end))
         else {
             return;
         };
-        if self.course_mut(ORACLE, last).is_some()
+        if self.course_in_window(ORACLE, last).is_some()
             && let Some(ended) = self.ends.get_mut(last - self.first)
         {
             ended.by_cpu = true;
@@ -294,28 +311,29 @@ impl Tally {
         }
     }
 
-    /// Whether enough windows wait for a search for finished windows.
+    /// Whether so many windows wait that a search for finished ones is worth the time.
     pub(crate) fn is_worth_settling(&self) -> bool {
         self.ends.len() >= WORTH_SETTLING
     }
 
-    /// Adds up the windows that end by `time`, after all CPUs have gone through them.
-    pub(crate) fn settle(&mut self, time: u64) {
+    /// Adds up, and drops, the windows that end by `time` ns; all CPUs must have gone through them.
+    pub(crate) fn add_up_windows_until(&mut self, time: u64) {
         let all = 0..self.windows.len();
-        let before = self.windows.first_after(time, &all);
+        let before = self.windows.first_window_ending_after(time, &all);
         while self.first < before {
-            // In a window without a course every CPU slept deeply.
-            let _ = self.course_mut(ORACLE, self.first);
+            // A window without an entry is one in which every CPU slept deeply.
+            let _ = self.course_in_window(ORACLE, self.first);
             let end = self.ends.pop_front().unwrap_or_default();
-            let Some(window) = self.windows.get(self.first).copied() else {
+            let Some(window) = self.windows.window_at(self.first).copied() else {
                 return;
             };
-            let block = self.block_cursor.block(&self.blocks, window.start);
-            let crosses = (window.end > self.block_cursor.end()).then_some(&self.blocks);
+            let block = self.block_cursor.block_at(&self.blocks, window.start);
+            let crosses =
+                (window.end > self.block_cursor.end_of_last_block()).then_some(&self.blocks);
             let mut oracle_waits = 0;
             for (governor, sums) in self.sums.iter_mut().enumerate() {
                 let course = self.courses.pop_front().unwrap_or_default();
-                let waits = sums.add(&self.package, window, course, end, (block, crosses));
+                let waits = sums.add_window(&self.package, window, course, end, (block, crosses));
                 if governor == ORACLE {
                     oracle_waits = waits;
                 }
@@ -335,13 +353,16 @@ impl Tally {
         }
     }
 
-    /// The package's sleep under one governor in some blocks, after all windows were added up.
-    pub(crate) fn report(&self, governor: usize, blocks: Range<usize>) -> PackageReport {
-        let times = blocks.clone().map(|block| self.blocks.range(block));
-        let span = self.windows.span_in(times);
-        let sums = self.sums[governor].over_blocks(&blocks);
-        let energy = self.energy(&sums, span);
-        let oracle = self.energy(&self.sums[ORACLE].over_blocks(&blocks), span);
+    /// Reports the package's sleep under one governor in some blocks of time, after all windows
+    /// were added up.
+    pub(crate) fn report_package(&self, governor: usize, blocks: Range<usize>) -> PackageReport {
+        let times = blocks
+            .clone()
+            .map(|block| self.blocks.times_of_block(block));
+        let span = self.windows.extent_within(times);
+        let sums = self.sums[governor].sums_over_blocks(&blocks);
+        let energy = self.package_energy(&sums, span);
+        let oracle = self.package_energy(&self.sums[ORACLE].sums_over_blocks(&blocks), span);
         PackageReport {
             asleep_ns: sums.asleep,
             count: sums.count,
@@ -356,7 +377,7 @@ impl Tally {
     }
 
     /// Energy of the package in fJ over `span` ns with these sums.
-    fn energy(&self, sums: &BlockSums, span: u64) -> i128 {
+    fn package_energy(&self, sums: &BlockSums, span: u64) -> i128 {
         let package = &self.package;
         let awake = Nanoseconds(span.saturating_sub(sums.asleep));
         let energy = package.idle.femtojoules_over(Nanoseconds(span))
@@ -365,26 +386,26 @@ impl Tally {
         energy as i128
     }
 
-    /// CPUs of the package that are never idle.
-    pub(crate) fn silent_cpus(&self) -> usize {
+    /// Number of the package's CPUs without any idle period.
+    pub(crate) fn cpus_without_idle_periods(&self) -> usize {
         let seen = self.windows.cpus.iter().flatten().count();
         self.package.cpus.saturating_sub(seen)
     }
 }
 
 impl Sums {
-    /// Sums over some blocks.
-    fn over_blocks(&self, blocks: &Range<usize>) -> BlockSums {
+    /// Adds up the sums over some blocks of time.
+    fn sums_over_blocks(&self, blocks: &Range<usize>) -> BlockSums {
         let mut all = BlockSums::default();
         for sums in self.blocks.get(blocks.clone()).unwrap_or_default() {
-            all.add(sums);
+            all.add_sums(sums);
         }
         all
     }
 
-    /// Adds a window, which begins in a block and may cross the block's end. Returns how long the CPU that ends the
-    /// window waits, in ns.
-    fn add(
+    /// Adds a window of package sleep, which begins in a block and may cross the block's end.
+    /// Returns how long the CPU that ends the window waits, in ns.
+    fn add_window(
         &mut self,
         package: &PackageFigures,
         window: Window,
@@ -401,7 +422,7 @@ impl Sums {
         let whole = window.end.saturating_sub(from).saturating_sub(delay);
         let asleep = whole.saturating_sub(course.interrupted);
         let waits = if end.by_cpu {
-            package.wait_after(from, window.end)
+            package.wait_for_package(from, window.end)
         } else {
             0
         };
@@ -413,18 +434,19 @@ impl Sums {
             }
         }
         if let Some(blocks) = crosses {
-            self.divide_sleep(asleep, window.end, blocks, block);
+            self.divide_sleep_among_blocks(asleep, window.end, blocks, block);
         }
         waits
     }
 
-    /// Divides `asleep` ns of sleep up to `end` among blocks, from block `first` on.
+    /// Divides `asleep` ns of package sleep up to `end` among blocks of time, from block `first`
+    /// on.
     #[cold]
-    fn divide_sleep(&mut self, asleep: u64, end: u64, blocks: &Blocks, first: usize) {
+    fn divide_sleep_among_blocks(&mut self, asleep: u64, end: u64, blocks: &Blocks, first: usize) {
         let mut left = asleep;
         for (block, sums) in self.blocks.iter_mut().enumerate().skip(first) {
-            let behind = end.saturating_sub(blocks.range(block).end);
-            // Time behind this block counts for later blocks.
+            let behind = end.saturating_sub(blocks.times_of_block(block).end);
+            // Sleep after the end of this block counts for later blocks.
             let here = left.saturating_sub(behind);
             sums.asleep += here;
             left -= here;
@@ -436,7 +458,7 @@ impl Sums {
 }
 
 impl BlockSums {
-    fn add(&mut self, other: &Self) {
+    fn add_sums(&mut self, other: &Self) {
         self.asleep += other.asleep;
         self.count += other.count;
         self.waits += other.waits;

@@ -13,90 +13,92 @@ use crate::package::PackageReport;
 /// Fewest idle spans for a verdict on how governors differ (assumed; a rule of thumb).
 pub const FEWEST_SPANS: u64 = 30;
 
-/// The report of a replay.
+/// Report of a replay: the recorded choices beside each governor's.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Recorded idle periods.
     pub periods: u64,
-    /// Idle spans made from the idle periods.
+    /// Number of idle spans made from the recorded idle periods.
     pub spans: u64,
-    /// The CPUs with idle periods, in order.
+    /// Numbers of the CPUs with idle periods, ascending.
     pub cpus: Vec<u32>,
     /// Length of the recording in ns.
     pub duration_ns: u64,
-    /// The recorded choices first, then each governor.
+    /// Results of the recorded choices first, then of each replayed governor.
     pub policies: Vec<PolicyReport>,
-    /// How often the governor that ran answers as recorded, with its name.
+    /// How often the governor that ran answers as recorded, with the governor's name.
     pub agreement: Option<(String, Agreement)>,
     /// The drives.
     pub drives: Vec<DriveReport>,
-    /// Idle spans ended by an I/O completion.
+    /// Number of idle spans that an I/O completion ended.
     pub io_wake_ups: u64,
-    /// I/O completions, including completions on busy CPUs.
+    /// Number of I/O completions, including completions on busy CPUs.
     pub io_completions: u64,
-    /// The same by block of time ([`crate::Setup::blocks`]); the blocks add up to the whole.
+    /// Results by block of time ([`crate::Setup::blocks`]); the blocks add up to the whole.
     #[serde(skip)]
     pub blocks: Vec<BlockReport>,
-    /// Idle periods that make the result approximate, by missing fact.
+    /// Number of idle periods that make the result approximate, by missing fact.
     pub approximate: BTreeMap<&'static str, u64>,
-    /// Wake-up latencies are measured, rather than declared upper bounds.
+    /// Whether wake-up latencies are measured, rather than declared upper bounds.
     pub measured_latencies: bool,
     /// Faults of the recording.
     pub warnings: Vec<Warning>,
 }
 
-/// The report of a block of time.
+/// Report of a replay on a block of time.
 #[derive(Clone, Debug)]
 pub struct BlockReport {
-    /// Length of the block in ns.
+    /// Length of the block of time in ns.
     pub duration_ns: u64,
-    /// Idle spans that began in the block.
+    /// Number of idle spans that began in the block of time.
     pub spans: u64,
-    /// Idle spans ended by an I/O completion.
+    /// Number of idle spans in the block that an I/O completion ended.
     pub io_wake_ups: u64,
-    /// I/O completions in the block.
+    /// Number of I/O completions in the block of time.
     pub io_completions: u64,
     /// How often the governor that ran answers as recorded.
     pub agreement: Agreement,
-    /// As in [`Report::policies`].
+    /// Results by policy in the block, in the order of [`Report::policies`].
     pub policies: Vec<BlockPolicy>,
 }
 
-/// One governor in a block of time.
+/// Result of one governor in a block of time.
 #[derive(Clone, Debug)]
 pub struct BlockPolicy {
-    /// By group of CPUs ([`crate::Setup::states`]) and by state; empty for a group without CPUs in the recording.
+    /// States by group of CPUs ([`crate::Setup::states`]); empty for a group without CPUs in the
+    /// recording.
     pub groups: Vec<Vec<StateReport>>,
-    /// The package, if its power is known.
+    /// Sleep of the package in the block, if its power is known.
     pub package: Option<PackageReport>,
-    /// Idle spans that began under a PSD lease; `None` without PSD.
+    /// Number of idle spans that began under a PSD lease; `None` without PSD.
     pub leased_spans: Option<u64>,
 }
 
-/// A governor's sums over states and the package.
+/// A governor's sums over all idle states and the package.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
     /// Idle periods.
     pub count: u64,
-    /// See [`StateReport::too_deep`].
+    /// Number of idle periods in too deep a state; see [`StateReport::too_deep`].
     pub too_deep: u64,
-    /// See [`StateReport::too_shallow`].
+    /// Number of idle periods in too shallow a state; see [`StateReport::too_shallow`].
     pub too_shallow: u64,
-    /// Time by which wake-ups were slower than the oracle's, in ns, including waits for the package.
+    /// Total time by which wake-ups were slower than the oracle's, in ns, including waits for the
+    /// package.
     pub added_latency_ns: u64,
-    /// Delay of I/O completions by slower wake-ups, in ns.
+    /// Total delay of I/O completions by wake-ups slower than the oracle's, in ns.
     pub added_io_latency_ns: u64,
     /// Exit latencies that I/O completions waited for, in ns, of CPUs and the package, whatever the oracle's.
     pub io_exit_ns: u64,
     /// Energy beyond the oracle's in J, if power is known.
     pub wasted_j: Option<f64>,
-    /// Energy in J, if power is known.
+    /// Energy in idle states and of the package in J, if power is known.
     pub energy_j: Option<f64>,
 }
 
 impl Sums {
-    /// Sums over these states and the package.
-    pub fn over<'s>(
+    /// Adds up the reports of these idle states and of the package.
+    pub fn from_states_and_package<'s>(
         states: impl Iterator<Item = &'s StateReport> + Clone,
         package: Option<PackageReport>,
     ) -> Self {
@@ -131,68 +133,70 @@ impl Report {
 }
 
 impl PolicyReport {
-    /// Sums over all states and the package.
-    pub fn sums(&self) -> Sums {
-        Sums::over(self.states.iter(), self.package)
+    /// Adds up all idle states and the package.
+    pub fn total_sums(&self) -> Sums {
+        Sums::from_states_and_package(self.states.iter(), self.package)
     }
 }
 
 impl BlockPolicy {
-    /// Sums over all CPUs, states and the package.
-    pub fn sums(&self) -> Sums {
-        Sums::over(self.groups.iter().flatten(), self.package)
+    /// Adds up all CPUs, idle states and the package.
+    pub fn total_sums(&self) -> Sums {
+        Sums::from_states_and_package(self.groups.iter().flatten(), self.package)
     }
 }
 
-/// One governor over the whole recording.
+/// Result of one governor over the whole recording.
 #[derive(Clone, Debug, Serialize)]
 pub struct PolicyReport {
-    /// The governor's name, or `recorded`.
+    /// Name of the governor, or `recorded` for the recorded choices.
     pub policy: String,
-    /// Sums by state, shallowest first.
+    /// Results by idle state, shallowest first.
     pub states: Vec<StateReport>,
-    /// Times that the governor was asked.
+    /// Number of times that the governor was asked.
     pub selections: u64,
-    /// Times that the governor stopped a running tick; `None` if not recorded.
+    /// Number of times that the governor stopped a running tick; `None` if not recorded.
     pub tick_stops: Option<u64>,
-    /// Times that polling ended at the limit; `None` if not recorded.
+    /// Number of times that polling ended at the limit; `None` if not recorded.
     pub poll_limit_hits: Option<u64>,
-    /// The package, if its power is known.
+    /// Sleep of the package under the governor, if the package's power is known.
     pub package: Option<PackageReport>,
 }
 
-/// A governor's idle periods in one state.
+/// Result of one governor's idle periods in one state.
 #[derive(Clone, Debug, Serialize)]
 pub struct StateReport {
-    /// The driver's name for the state.
+    /// Driver's name of the idle state.
     pub state: String,
-    /// Time in the state, in ns.
+    /// Time spent in the idle state, in ns.
     pub time_ns: u64,
     /// Idle periods.
     pub count: u64,
-    /// Idle periods shorter than the target residency, although a shallower state was enabled.
+    /// Number of idle periods shorter than the target residency, although a shallower state was
+    /// enabled.
     pub too_deep: u64,
-    /// Idle periods long enough for a deeper state.
+    /// Number of idle periods that were long enough for a deeper state.
     pub too_shallow: u64,
-    /// Wake-ups slower than the oracle's.
+    /// Number of wake-ups that took longer than the oracle's.
     pub slower: u64,
-    /// Total time by which wake-ups were slower than the oracle's, in ns.
+    /// Total time by which wake-ups took longer than the oracle's, in ns.
     pub added_latency_ns: u64,
-    /// Slower wake-ups that delayed an I/O completion.
+    /// Number of wake-ups that took longer than the oracle's and delayed an I/O completion.
     pub slower_io: u64,
-    /// Total delay of I/O completions by slower wake-ups, in ns.
+    /// Total delay of I/O completions by wake-ups that took longer than the oracle's, in ns.
     pub added_io_latency_ns: u64,
     /// Total exit latency that I/O completions waited for, in ns, whatever the oracle's.
     #[serde(skip)]
     pub io_exit_ns: u64,
-    /// Energy beyond the oracle's in J, if power is known. A single state can be below zero; only the sum counts.
+    /// Energy beyond the oracle's in J, if power is known. A single state can be below zero; only
+    /// the sum over states counts.
     pub wasted_j: Option<f64>,
-    /// Energy in J, if power is known.
+    /// Energy of the idle periods in the state in J, if power is known.
     pub energy_j: Option<f64>,
 }
 
 impl StateReport {
-    /// A report from the sums in a state.
+    /// Makes a state's report from the sums in nanoseconds and femtojoules.
     pub fn from_totals(state: String, totals: &Totals, power_known: bool) -> Self {
         Self {
             state,
@@ -210,8 +214,8 @@ impl StateReport {
         }
     }
 
-    /// Adds the sums from another group of CPUs.
-    pub(crate) fn add(&mut self, other: &Self) {
+    /// Adds the report of the same idle state in another group of CPUs.
+    pub(crate) fn add_report(&mut self, other: &Self) {
         self.time_ns += other.time_ns;
         self.count += other.count;
         self.too_deep += other.too_deep;
@@ -221,12 +225,12 @@ impl StateReport {
         self.slower_io += other.slower_io;
         self.added_io_latency_ns += other.added_io_latency_ns;
         self.io_exit_ns += other.io_exit_ns;
-        self.wasted_j = add_known(self.wasted_j, other.wasted_j);
-        self.energy_j = add_known(self.energy_j, other.energy_j);
+        self.wasted_j = add_if_both_known(self.wasted_j, other.wasted_j);
+        self.energy_j = add_if_both_known(self.energy_j, other.energy_j);
     }
 }
 
-/// The sum of two energies; `None` unless both are known.
-fn add_known(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+/// Adds two energies; `None` unless both are known.
+fn add_if_both_known(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.zip(b).map(|(a, b)| a + b)
 }

@@ -18,17 +18,18 @@ use crate::setup::{Setup, SetupError};
 use crate::summary;
 use crate::windows::{WindowFinder, Windows};
 
-/// A CPU whose last idle span ended so long ago will not change that span any more, in ns.
+/// Time in ns after the end of a CPU's last idle span from which the CPU will not change that span
+/// any more.
 const SETTLED_AFTER: u64 = 1_000_000_000;
 
-/// Replays a recording.
+/// Replays a recording under every governor of the setup.
 ///
 /// `calls` names a CPU and the destination for its governor call log. `progress` gets the number of events so far, and
 /// answers whether to go on.
 ///
 /// # Errors
 /// The recording cannot be read, or does not fit the states; [`ReplayError::Stopped`].
-pub fn replay(
+pub fn replay_recording(
     reader: &mut Reader,
     setup: &Setup,
     calls: Option<(u32, &mut dyn Write)>,
@@ -55,21 +56,22 @@ pub fn replay(
     let package = match setup.package {
         None => PackageStage::None,
         Some(package) => {
-            let windows = find_windows(reader, setup, package, &groups, extent, &mut progress)?;
+            let windows =
+                find_all_idle_windows(reader, setup, package, &groups, extent, &mut progress)?;
             let governors = setup.policies.len();
             PackageStage::Tallies(Box::new(Tally::new(package, windows, governors, blocks)))
         }
     };
-    let hotplug = HotplugRule::for_driver(reader.metadata().idle_driver.as_deref());
+    let hotplug = HotplugRule::for_idle_driver(reader.metadata().idle_driver.as_deref());
     let calls = calls.map(|(cpu, out)| (cpu, out as &mut dyn Write));
     let mut pass = Pass::new(setup, &groups, blocks, calls, hotplug, package);
-    pass.read_all(reader, &mut progress)?;
-    pass.finish(reader.metadata())
+    pass.handle_all_events(reader, &mut progress)?;
+    pass.finish_report(reader.metadata())
 }
 
-/// Finds the times in which all CPUs are idle, in a pass of its own without any governor. `extent`: times of the first
-/// and the last event, in ns.
-fn find_windows(
+/// Finds the windows in which all CPUs are idle, in a pass of its own without any governor.
+/// `extent`: times of the first and the last event, in ns.
+fn find_all_idle_windows(
     reader: &mut Reader,
     setup: &Setup,
     package: PackageFigures,
@@ -90,15 +92,15 @@ fn find_windows(
         package.sleep.time_until_down().0,
     );
     let whole = Blocks::new(extent.0, extent.1, 1);
-    let hotplug = HotplugRule::for_driver(reader.metadata().idle_driver.as_deref());
+    let hotplug = HotplugRule::for_idle_driver(reader.metadata().idle_driver.as_deref());
     let stage = PackageStage::FindsWindows(finder);
     let mut pass = Pass::new(&without_governors, groups, whole, None, hotplug, stage);
-    pass.read_all(reader, progress)?;
+    pass.handle_all_events(reader, progress)?;
     reader.rewind_to_first_event();
-    Ok(pass.into_windows())
+    Ok(pass.into_found_windows())
 }
 
-/// Events read so far, over all passes.
+/// Counter of events read so far, over all passes.
 struct Progress<'p> {
     events: u64,
     passes: u64,
@@ -106,8 +108,8 @@ struct Progress<'p> {
 }
 
 impl Progress<'_> {
-    /// Reports further events; fails if the caller wants no more.
-    fn advance(&mut self, events: u64) -> Result<(), ReplayError> {
+    /// Reports further events to the caller; fails if the caller wants to stop.
+    fn report_progress(&mut self, events: u64) -> Result<(), ReplayError> {
         self.events += events;
         if (self.callback)(self.events / self.passes) {
             Ok(())
@@ -117,7 +119,7 @@ impl Progress<'_> {
     }
 }
 
-/// A pass over a recording.
+/// A pass over a recording: its CPUs and what they share.
 struct Pass<'a> {
     cpus: Vec<Option<Box<Cpu<'a>>>>,
     shared: SharedState<'a>,
@@ -134,13 +136,13 @@ impl Visitor for Pass<'_> {
         number: u32,
         period: &PackedIdlePeriod,
     ) -> Result<(), ReplayError> {
-        let (cpu, shared) = self.cpu_at(end.0, number)?;
+        let (cpu, shared) = self.cpu_of_event(end.0, number)?;
         shared.handle_idle_period(cpu, end.0, period)
     }
 
     #[inline(never)]
     fn visit_other_event(&mut self, event: &Event) -> Result<(), ReplayError> {
-        let (cpu, shared) = self.cpu_at(event.time.0, event.cpu)?;
+        let (cpu, shared) = self.cpu_of_event(event.time.0, event.cpu)?;
         shared.handle_event(cpu, event)
     }
 }
@@ -160,8 +162,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Reads the recording to its end.
-    fn read_all(
+    /// Reads the recording to its end and handles every event.
+    fn handle_all_events(
         &mut self,
         reader: &mut Reader,
         progress: &mut Progress<'_>,
@@ -169,25 +171,25 @@ impl<'a> Pass<'a> {
         while let Some(batch) = reader.next_batch()? {
             let events = batch.len() as u64;
             batch.visit_events(self)?;
-            self.settle_windows();
+            self.add_up_finished_windows();
             for cpu in self.cpus.iter().flatten() {
-                cpu.check_governors()?;
+                cpu.check_own_governors()?;
             }
-            progress.advance(events)?;
+            progress.report_progress(events)?;
         }
         Ok(())
     }
 
-    /// The times in which all CPUs are idle, after a pass that collected them.
-    fn into_windows(mut self) -> Windows {
+    /// Windows in which all CPUs are idle, after a pass that collected them.
+    fn into_found_windows(mut self) -> Windows {
         for cpu in self.cpus.iter_mut().flatten() {
-            self.shared.end_span(cpu);
+            self.shared.end_and_judge_span(cpu);
         }
-        self.shared.package.into_windows()
+        self.shared.package.into_found_windows()
     }
 
-    /// Adds up the windows that all CPUs have gone through, if they are many.
-    fn settle_windows(&mut self) {
+    /// Adds up the package windows that all CPUs have gone through, if many wait.
+    fn add_up_finished_windows(&mut self) {
         let shared = &mut self.shared;
         let Some(extents) = shared.package.tally().and_then(|tally| {
             let extents = &tally.windows.cpus;
@@ -204,12 +206,12 @@ impl<'a> Pass<'a> {
                 through = through.min(extent.first);
                 continue;
             };
-            if cpu.spans.end().saturating_add(SETTLED_AFTER) < now {
-                if cpu.spans.end() >= extent.last {
-                    shared.end_span(cpu);
+            if cpu.spans.end_of_last_period().saturating_add(SETTLED_AFTER) < now {
+                if cpu.spans.end_of_last_period() >= extent.last {
+                    shared.end_and_judge_span(cpu);
                 }
-                if cpu.spans.are_closed() {
-                    shared.ask_governors(cpu);
+                if cpu.spans.has_no_open_span() {
+                    shared.replay_finished_spans(cpu);
                 }
             }
             if cpu.asked_until < extent.last {
@@ -217,13 +219,13 @@ impl<'a> Pass<'a> {
             }
         }
         if let Some(tally) = shared.package.tally_mut() {
-            tally.settle(through);
+            tally.add_up_windows_until(through);
         }
     }
 
-    /// The CPU of the next event, beside the state that belongs to no single CPU.
+    /// The CPU of an event at `time`, added if new, beside the state that belongs to no single CPU.
     #[inline(always)]
-    fn cpu_at(
+    fn cpu_of_event(
         &mut self,
         time: u64,
         number: u32,
@@ -237,13 +239,13 @@ impl<'a> Pass<'a> {
             return Err(ReplayError::NoSuchCpu(number));
         };
         if time < cpu.last_event {
-            shared.note_clock_jump(cpu);
+            shared.handle_clock_jump(cpu);
         }
         cpu.last_event = time;
         Ok((cpu, shared))
     }
 
-    /// Adds a CPU at its first event.
+    /// Adds a CPU to the pass at its first event.
     #[cold]
     fn add_cpu(&mut self, number: u32) -> Result<(), ReplayError> {
         if number >= MAX_CPUS {
@@ -257,19 +259,19 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Ends all idle spans, and sums up.
-    fn finish(mut self, metadata: &Metadata) -> Result<Report, ReplayError> {
+    /// Ends all idle spans, sends them through the governors, and sums up the report.
+    fn finish_report(mut self, metadata: &Metadata) -> Result<Report, ReplayError> {
         let mut cpus = Vec::new();
         for mut cpu in self.cpus.into_iter().flatten() {
-            self.shared.end_span(&mut cpu);
-            self.shared.ask_governors(&mut cpu);
-            self.shared.settle_shadow(&mut cpu)?;
-            cpu.check_governors()?;
+            self.shared.end_and_judge_span(&mut cpu);
+            self.shared.replay_finished_spans(&mut cpu);
+            self.shared.finish_shadow_call(&mut cpu)?;
+            cpu.check_own_governors()?;
             cpus.push(cpu);
         }
         if let Some(tally) = self.shared.package.tally_mut() {
-            tally.settle(u64::MAX);
+            tally.add_up_windows_until(u64::MAX);
         }
-        summary::summarise(&self.shared, &cpus, metadata)
+        summary::summarise_pass(&self.shared, &cpus, metadata)
     }
 }

@@ -12,20 +12,20 @@ use wakepath_units::{Nanoseconds, TickRate};
 use crate::blocks::MAX_BLOCKS;
 use crate::package::PackageFigures;
 
-/// The setup of a replay.
+/// Setup of a replay: machine facts and governors to run.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The idle states of each group of CPUs.
+    /// Idle states of each group of CPUs.
     pub states: Vec<States>,
-    /// The package of all CPUs, if its power is known.
+    /// Power and sleep figures of the CPU package, if known.
     pub package: Option<PackageFigures>,
     /// The tick rate.
     pub tick: TickRate,
-    /// The governors to run, with the names to report them by.
+    /// Idle policies to replay, with the names to report them by.
     pub policies: Vec<(String, IdlePolicy)>,
     /// Power-sleep demotion prevention around each governor, if wanted.
     pub psd: Option<PsdPolicy>,
-    /// A latency request to each governor, in addition to recorded requests.
+    /// Latency request to each governor, in addition to recorded requests.
     pub latency: Option<LatencyLimits>,
     /// The governor that ran during the recording, if known.
     pub recorded_governor: Option<RecordedGovernor>,
@@ -33,68 +33,68 @@ pub struct Setup {
     pub blocks: usize,
 }
 
-/// A latency request, as a limit for each idle driver.
+/// A latency request in a replay, as a limit for each group of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatencyLimits {
-    /// The longest exit latency, for each group of [`Setup::states`].
+    /// Longest exit latency, for each group of [`Setup::states`].
     pub limits: Vec<Nanoseconds>,
-    /// The CPUs under the request; empty: all.
+    /// CPUs under the latency request; empty: all.
     pub cpus: Vec<usize>,
 }
 
 /// The governor that ran during the recording.
 #[derive(Clone, Debug)]
 pub struct RecordedGovernor {
-    /// Name in the report.
+    /// Name of the recorded governor in the report.
     pub name: String,
     /// Governor and parameters.
     pub policy: IdlePolicy,
-    /// The parameters are as recorded, rather than defaults.
+    /// Whether the parameters are as recorded, rather than defaults.
     pub parameters_known: bool,
 }
 
-/// The idle states of some CPUs.
+/// Idle states of a group of CPUs in a replay.
 #[derive(Clone, Debug)]
 pub struct States {
-    /// The CPUs; empty: all CPUs in no other group.
+    /// Numbers of the CPUs; empty: all CPUs in no other group.
     pub cpus: Vec<u32>,
-    /// As declared to the governor, shallowest first.
+    /// Idle states as declared to the governor, shallowest first.
     pub declared: IdleStates,
     /// True exit latency of each state; the declared latency where nothing better is known.
     pub exit: Vec<Nanoseconds>,
-    /// [`States::exit`] is measured rather than declared.
+    /// Whether [`States::exit`] is measured rather than declared.
     pub measured: bool,
-    /// Power in the states, if known.
+    /// Power in the idle states, if known.
     pub power: Option<IdlePower>,
 }
 
 /// Why there are no idle states to replay with.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// The recording has no idle states.
+    /// The recording names no idle states.
     #[error(
         "the recording does not say which idle states the machine has. Name the machine (--machine \
          rk3399, `wakepath machine list` has the names) or give its states (--states FILE.csv)"
     )]
     NoStates,
-    /// The machine recorded has no idle driver.
+    /// The recorded machine has no idle driver.
     #[error(
         "the machine that was recorded had no idle driver, as most virtual machines, so its governor had nothing to choose \
-         among. Record one that has (docs/replay.md), or see what governors would do with other idle states. Give those of a \
+         among. Record one that has (docs/guides/replay.md), or see what governors would do with other idle states. Give those of a \
          machine (--machine rk3399, `wakepath machine list` has the names) or of your own (--states FILE.csv)"
     )]
     NoDriver,
-    /// Impossible number of blocks.
+    /// The number of blocks of time is 0 or too large.
     #[error("{0} blocks of time; there can be 1 to {MAX_BLOCKS}")]
     Blocks(usize),
-    /// Impossible idle states in the recording.
+    /// The recording has impossible idle states.
     #[error("the idle states of the recording: {0}")]
     Impossible(#[from] IdleStatesError),
 }
 
 impl States {
-    /// States known only as declared.
-    pub fn declared(cpus: Vec<u32>, declared: IdleStates) -> Self {
+    /// Idle states of which only the declared latencies are known.
+    pub fn from_declared(cpus: Vec<u32>, declared: IdleStates) -> Self {
         Self {
             cpus,
             exit: declared.iter().map(|s| s.exit_latency).collect(),
@@ -104,8 +104,9 @@ impl States {
         }
     }
 
-    /// The states in a recording. A recording with block events alone gets a single stand-in state.
-    pub fn of_recording(metadata: &Metadata) -> Result<Vec<Self>, SetupError> {
+    /// Reads the idle states from a recording. A recording with block events alone gets a single
+    /// stand-in state.
+    pub fn from_recording(metadata: &Metadata) -> Result<Vec<Self>, SetupError> {
         let recorded = &metadata.recorded;
         let only_drives =
             recorded.idle == DataQuality::Missing && recorded.block != DataQuality::Missing;
@@ -117,10 +118,11 @@ impl States {
                 polling: true,
                 disabled: false,
             }])?;
-            return Ok(vec![Self::declared(Vec::new(), never_entered)]);
+            return Ok(vec![Self::from_declared(Vec::new(), never_entered)]);
         }
         if metadata.idle_states.is_empty() {
-            // Names of governor and driver are read together, so a governor without a driver means that there is none.
+            // Recordings have the names of governor and driver together, so a governor without a
+            // driver means that there is none.
             let names_were_read = metadata.idle_governor.is_some();
             return Err(if names_were_read && metadata.idle_driver.is_none() {
                 SetupError::NoDriver
@@ -130,14 +132,14 @@ impl States {
         }
         let groups = metadata.idle_states.iter().map(|group| {
             let declared = IdleStates::new(group.states.clone())?;
-            Ok(Self::declared(group.cpus.clone(), declared))
+            Ok(Self::from_declared(group.cpus.clone(), declared))
         });
         groups.collect()
     }
 
-    /// The states of a machine model, with true latencies and power where known. A polling CPU's power is taken at the
-    /// highest frequency.
-    pub fn of_machine(machine: &Machine) -> Result<Vec<Self>, SetupError> {
+    /// Takes the idle states from a machine model, with true latencies and power where known. A
+    /// polling CPU's power is taken at the highest frequency.
+    pub fn from_machine(machine: &Machine) -> Result<Vec<Self>, SetupError> {
         let mut first = 0_u32;
         let groups = machine.cluster.iter().map(|cluster| {
             let cpus = (first..first + cluster.cpus as u32).collect();
@@ -154,7 +156,7 @@ impl States {
             let exit: Vec<Nanoseconds> = exit.collect();
             let power = cluster.opps.last().and_then(|opp| {
                 let known = cluster.active_power(opp).0 > 0;
-                known.then(|| IdlePower::of_cluster(cluster, opp, &states, &exit))
+                known.then(|| IdlePower::for_cluster(cluster, opp, &states, &exit))
             });
             Ok(Self {
                 cpus,
@@ -169,28 +171,28 @@ impl States {
 }
 
 impl Setup {
-    /// Index of a CPU's group of states; the last group if none names the CPU.
-    pub fn group_of(&self, cpu: u32) -> usize {
+    /// Index of the group of idle states that a CPU has; the last group if none names the CPU.
+    pub fn group_index_of_cpu(&self, cpu: u32) -> usize {
         self.states
             .iter()
             .position(|group| group.cpus.is_empty() || group.cpus.contains(&cpu))
             .unwrap_or(self.states.len().saturating_sub(1))
     }
 
-    /// Limit of the exit latency on a CPU in ns, in addition to recorded requests.
-    pub(crate) fn latency_limit(&self, cpu: u32) -> i64 {
+    /// Longest exit latency allowed on a CPU in ns, in addition to recorded requests.
+    pub(crate) fn latency_limit_of_cpu(&self, cpu: u32) -> i64 {
         let request = self.latency.as_ref();
         request
             .filter(|request| request.cpus.is_empty() || request.cpus.contains(&(cpu as usize)))
-            .and_then(|request| request.limits.get(self.group_of(cpu)))
+            .and_then(|request| request.limits.get(self.group_index_of_cpu(cpu)))
             .and_then(|limit| i64::try_from(limit.0).ok())
             .unwrap_or(NO_LATENCY_REQUEST)
     }
 
-    /// A copy of the governor that ran during the recording, without history.
-    pub(crate) fn shadow_governor(&self, states: &States) -> Option<Governor> {
+    /// Makes the governor that ran during the recording, without history; `None` if unknown.
+    pub(crate) fn make_shadow_governor(&self, states: &States) -> Option<Governor> {
         let recorded = self.recorded_governor.as_ref()?;
-        Some(Governor::in_kernel(
+        Some(Governor::new_or_only_state(
             &recorded.policy,
             &states.declared,
             self.tick,

@@ -12,19 +12,21 @@ use wakepath_trace::recording::{Before, PackedIdlePeriod};
 
 use crate::cost::{Judge, OracleChoice};
 
-/// An event at most this long after the end of an idle period caused the wake-up, in ns.
+/// Longest time in ns after the end of an idle period in which an event counts as the cause of the
+/// wake-up.
 pub const CAUSE_WITHIN: u64 = 50_000;
-/// Longer idle periods are left out, because the clock or the recording is wrong; in ns.
+/// Longest plausible idle period in ns; longer ones are left out, because the clock or the
+/// recording is wrong.
 pub const MAX_IDLE_PERIOD: u64 = 600_000_000_000;
-/// Idle spans of a CPU that go through the governors together, for speed.
+/// Number of a CPU's idle spans that go through the governors together, for speed.
 const BATCH: usize = 32;
 
-/// A recorded idle period.
+/// A recorded idle period: state and time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Residency {
     /// The state entered.
     pub state: u8,
-    /// Time in the state, in ns.
+    /// Time spent in the idle state, in ns.
     pub duration: u64,
 }
 
@@ -35,23 +37,23 @@ pub struct IdleSpan {
     pub start: u64,
     /// End of the span.
     pub end: u64,
-    /// Expiry of the next timer if the tick is stopped.
+    /// Expiry of the next timer at the start of the span, if the tick is stopped.
     pub timer: i64,
     /// Assumed distance of the next timer after `timer` has passed without a wake-up.
     pub assumed_sleep: i64,
-    /// Time of the next tick.
+    /// Time of the first tick after the start of the span.
     pub tick: u64,
-    /// Longest tolerated exit latency.
+    /// Longest tolerated exit latency during the span.
     pub latency_request: i64,
-    /// Tasks that wait for I/O.
+    /// Number of tasks that wait for I/O.
     pub iowaiters: u32,
-    /// The CPU was in the idle loop before, so no task restarted the tick.
+    /// Whether the CPU was in the idle loop before, so that no task restarted the tick.
     pub in_loop: bool,
-    /// An I/O completion ended the span.
+    /// Whether an I/O completion ended the span.
     pub woken_by_io: bool,
-    /// The PSD lease at the start.
+    /// PSD lease of the CPU at the start of the span.
     pub lease: LeaseView,
-    /// Indices of the windows inside, in which every CPU is idle.
+    /// Indices of the windows inside the span, in which every CPU is idle.
     pub windows: Range<usize>,
     /// Energy that the package saves if this CPU sleeps in the deepest state, in fJ.
     pub package_saving: i64,
@@ -61,13 +63,13 @@ pub struct IdleSpan {
     pub block: usize,
 }
 
-/// Stands for an unknown tick: none comes at the start of the clock.
+/// Time that stands for an unknown tick: none comes at the start of the clock.
 const NO_TICK: u64 = 0;
 
 impl IdleSpan {
-    /// An open span that begins at `start` with the idle period `first`.
+    /// Begins an idle span at `start` ns with the idle period `first`.
     #[inline(always)]
-    fn begin(start: u64, first: &PackedIdlePeriod, assumed_sleep: i64) -> Self {
+    fn begin_span(start: u64, first: &PackedIdlePeriod, assumed_sleep: i64) -> Self {
         let asked = start - u64::from(first.select_lead().unwrap_or(0)).min(start);
         let sleep = first.sleep_length().unwrap_or(assumed_sleep);
         let tick = match (first.tick_stopped(), first.delta_tick()) {
@@ -92,40 +94,41 @@ impl IdleSpan {
         }
     }
 
-    /// Finds the oracle's choice.
+    /// Sets the oracle's choice for the span.
     #[inline(always)]
-    pub fn judge(&mut self, judge: &Judge) {
+    pub fn set_oracle_choice(&mut self, judge: &Judge) {
         let length = self.end - self.start;
-        self.best = judge.oracle_choice(length, self.package_saving, self.latency_request);
+        self.best = judge.choose_like_oracle(length, self.package_saving, self.latency_request);
     }
 
-    /// Ends the span at `end`. `phase`: a time at which the CPU had a tick; `period`: the tick's period.
+    /// Ends the span at `end` ns. `tick_phase`: a time at which the CPU had a tick; `tick_period`: the tick's
+    /// period.
     #[inline(always)]
-    fn close(&mut self, end: u64, period: u64, phase: u64) {
-        let since = self.start.abs_diff(phase) % period;
-        let by_phase = if self.start >= phase {
-            self.start - since + period
+    fn close_span(&mut self, end: u64, tick_period: u64, tick_phase: u64) {
+        let since = self.start.abs_diff(tick_phase) % tick_period;
+        let by_phase = if self.start >= tick_phase {
+            self.start - since + tick_period
         } else {
             self.start + since
         };
-        // Either value is as likely, so a branch would be slow.
+        // Both branches are as likely, so that a jump would be slow.
         self.tick = select_unpredictable(self.tick == NO_TICK, by_phase, self.tick);
         self.end = end;
     }
 }
 
-/// The idle spans of a CPU that have not gone through the governors yet, the last span included, which may still get
-/// longer.
+/// Idle spans of a CPU that have not gone through the governors yet, the last span included, which
+/// may still get longer.
 #[derive(Clone, Debug)]
 pub struct IdleSpans {
     list: Vec<IdleSpan>,
-    /// The last span may get longer.
+    /// Whether the last span may get longer.
     open: bool,
-    /// The tick or the polling limit ended the last idle period.
+    /// Whether the tick or the polling limit ended the last idle period.
     self_ended: bool,
-    /// End of the last idle period in ns.
+    /// End of the last recorded idle period in ns.
     end: u64,
-    /// The last recorded idle period of the open span.
+    /// Last recorded idle period of the open span.
     last: Residency,
     /// Recorded idle periods of the open span before the last.
     earlier: Vec<Residency>,
@@ -149,41 +152,44 @@ impl Default for IdleSpans {
 
 impl IdleSpans {
     /// Length of the longest idle span so far, in ns.
-    pub fn longest(&self) -> u64 {
+    pub fn longest_span(&self) -> u64 {
         self.longest
     }
 
-    /// Notes that the tick ran at `time`: perhaps the tick ended the last idle period.
+    /// Notes that the tick ran at `time` ns: perhaps the tick ended the last idle period.
     pub fn note_tick(&mut self, time: u64) {
         if self.open && time.saturating_sub(self.end) <= CAUSE_WITHIN {
             self.self_ended = true;
         }
     }
 
-    /// Whether a new idle period belongs to the last idle span.
+    /// Whether a new idle period continues the last idle span.
     #[inline(always)]
     pub fn continues_with(&self, period: &PackedIdlePeriod) -> bool {
         self.open && self.self_ended && period.before() == Before::IdleLoop
     }
 
-    /// Continues the last idle span; [`IdleSpans::add`] takes the new idle period next.
-    pub fn extend(&mut self) {
+    /// Continues the last idle span; [`IdleSpans::set_last_period`] takes the new idle period next.
+    pub fn continue_span(&mut self) {
         self.earlier.push(self.last);
     }
 
-    /// Begins an idle span at `start`; [`IdleSpans::add`] takes the idle period `first` next. `tick_period` in ns.
+    /// Begins an idle span at `start` ns; [`IdleSpans::set_last_period`] takes the idle period
+    /// `first` next. `tick_period` in ns.
     #[inline(always)]
-    pub fn begin(&mut self, start: u64, first: &PackedIdlePeriod, tick_period: u64) {
-        // In recordings without timers, the longest idle span so far stands in for the next timer.
+    pub fn begin_span(&mut self, start: u64, first: &PackedIdlePeriod, tick_period: u64) {
+        // The longest idle span so far stands in for the next timer in recordings without timers.
         let assumed_sleep = self.longest.max(tick_period) as i64;
-        self.list.push(IdleSpan::begin(start, first, assumed_sleep));
+        self.list
+            .push(IdleSpan::begin_span(start, first, assumed_sleep));
         self.earlier.clear();
         self.open = true;
     }
 
-    /// Adds the idle period that ended at `end`. `self_ended`: the tick or the polling limit ended the period.
+    /// Sets the idle period that ended at `end` ns as the last of the open span. `self_ended`: the
+    /// tick or the polling limit ended the period.
     #[inline(always)]
-    pub fn add(&mut self, end: u64, period: &PackedIdlePeriod, self_ended: bool) {
+    pub fn set_last_period(&mut self, end: u64, period: &PackedIdlePeriod, self_ended: bool) {
         self.self_ended = self_ended;
         self.end = end;
         self.last = Residency {
@@ -192,59 +198,60 @@ impl IdleSpans {
         };
     }
 
-    /// Ends an open idle span. Returns the span, the idle periods before the last, and the last. `phase`: a time at
-    /// which the CPU had a tick; `period`: the tick's period in ns.
+    /// Ends the open idle span; `None` if none is open. Returns the span, its idle periods before
+    /// the last, and the last. `tick_phase`: a time at which the CPU had a tick; `tick_period`: the tick's
+    /// period in ns.
     #[inline(always)]
-    pub fn close(
+    pub fn close_open_span(
         &mut self,
-        period: u64,
-        phase: u64,
+        tick_period: u64,
+        tick_phase: u64,
     ) -> Option<(&mut IdleSpan, &[Residency], Residency)> {
         if !std::mem::take(&mut self.open) {
             return None;
         }
         let span = self.list.last_mut()?;
-        span.close(self.end, period, phase);
+        span.close_span(self.end, tick_period, tick_phase);
         self.longest = self.longest.max(self.end - span.start);
         Some((span, &self.earlier, self.last))
     }
 
-    /// Drops an open idle span, because events are missing.
-    pub fn forget(&mut self) {
+    /// Drops the open idle span, if any, because events are missing.
+    pub fn drop_open_span(&mut self) {
         if std::mem::take(&mut self.open) {
             self.list.pop();
         }
     }
 
-    /// End of the last idle period in ns.
-    pub fn end(&self) -> u64 {
+    /// End of the last recorded idle period in ns.
+    pub fn end_of_last_period(&self) -> u64 {
         self.end
     }
 
-    /// Whether no idle span may get longer.
-    pub fn are_closed(&self) -> bool {
+    /// Whether no idle span is open.
+    pub fn has_no_open_span(&self) -> bool {
         !self.open
     }
 
-    /// The last idle span.
-    pub fn last_mut(&mut self) -> Option<&mut IdleSpan> {
+    /// The last idle span, open or closed.
+    pub fn last_span(&mut self) -> Option<&mut IdleSpan> {
         self.list.last_mut()
     }
 
-    /// Whether there are enough idle spans for a passage through the governors.
+    /// Whether there are enough idle spans to send through the governors together.
     #[inline(always)]
-    pub fn is_full(&self) -> bool {
+    pub fn has_full_batch(&self) -> bool {
         self.list.len() >= BATCH
     }
 
-    /// All idle spans; none is open.
-    pub fn closed(&self) -> &[IdleSpan] {
+    /// All idle spans that wait for the governors; none is open.
+    pub fn closed_spans(&self) -> &[IdleSpan] {
         debug_assert!(!self.open);
         &self.list
     }
 
-    /// Drops idle spans that have gone through the governors.
-    pub fn clear(&mut self) {
+    /// Drops all idle spans, after they have gone through the governors.
+    pub fn drop_all_spans(&mut self) {
         self.list.clear();
     }
 }

@@ -38,7 +38,7 @@ fn states() -> IdleStates {
 
 fn setup(policies: &[IdlePolicy]) -> Setup {
     Setup {
-        states: vec![States::declared(Vec::new(), states())],
+        states: vec![States::from_declared(Vec::new(), states())],
         package: None,
         tick: TickRate::HZ_250,
         policies: policies
@@ -114,7 +114,7 @@ fn recording_with(events: &[Event], idle_driver: Option<&str>) -> Recorded {
 fn run(events: &[Event], setup: &Setup) -> Result<Report, ReplayError> {
     let recorded = recording(events);
     let mut reader = Reader::open(&recorded.path).unwrap();
-    replay(&mut reader, setup, None, &mut |_| true)
+    replay_recording(&mut reader, setup, None, &mut |_| true)
 }
 
 fn sum(policy: &PolicyReport, what: impl Fn(&StateReport) -> u64) -> u64 {
@@ -401,7 +401,7 @@ proptest! {
         let mut policies = KERNELS.to_vec();
         policies.extend([IdlePolicy::Deepest, IdlePolicy::Oracle(OracleGoal::Energy)]);
         let mut setup = setup(&policies);
-        setup.states = States::of_machine(&machine).unwrap();
+        setup.states = States::from_machine(&machine).unwrap();
         for group in &mut setup.states {
             group.cpus.clear();
         }
@@ -552,14 +552,14 @@ fn the_call_log_is_what_was_asked() {
     let recorded = recording(&events);
     let mut reader = Reader::open(&recorded.path).unwrap();
     let mut log = Vec::new();
-    replay(&mut reader, &setup(&[]), Some((0, &mut log)), &mut |_| true).unwrap();
+    replay_recording(&mut reader, &setup(&[]), Some((0, &mut log)), &mut |_| true).unwrap();
     let calls: Vec<_> = CallReader::new(&log[..], "log")
         .collect::<Result<_, _>>()
         .unwrap();
     assert_eq!(calls.len(), events.len());
     let mut governor = Governor::new(&KERNELS[1], &states(), TickRate::HZ_250);
     let mut chosen = Vec::new();
-    governor.run_log(calls.iter().map(|c| (&c.query, &c.outcome)), |decision| {
+    governor.replay_log(calls.iter().map(|c| (&c.query, &c.outcome)), |decision| {
         chosen.push(decision.state as u8);
     });
     let recorded: Vec<u8> = events
@@ -592,13 +592,13 @@ fn recordings_that_do_not_fit_are_refused() {
     );
     let error = run(&[], &setup(&KERNELS)).unwrap_err();
     assert!(error.to_string().contains("no idle periods"), "{error}");
-    let error = States::of_recording(&Metadata::default()).unwrap_err();
+    let error = States::from_recording(&Metadata::default()).unwrap_err();
     assert!(error.to_string().contains("--machine"), "{error}");
     let virtual_machine = Metadata {
         idle_governor: Some("menu".to_owned()),
         ..Metadata::default()
     };
-    let error = States::of_recording(&virtual_machine).unwrap_err();
+    let error = States::from_recording(&virtual_machine).unwrap_err();
     assert!(error.to_string().contains("no idle driver"), "{error}");
 }
 
@@ -627,7 +627,7 @@ fn what_a_governor_knows_of_a_cpu_that_was_offline_depends_on_the_driver() {
         let recorded = recording_with(&events, driver);
         let mut reader = Reader::open(&recorded.path).unwrap();
         let setup = setup(&[IdlePolicy::Menu(KernelVersion::V6_1)]);
-        let report = replay(&mut reader, &setup, None, &mut |_| true).unwrap();
+        let report = replay_recording(&mut reader, &setup, None, &mut |_| true).unwrap();
         assert_eq!(report.spans, 200);
         report.policies[1].states[2].count
     };
@@ -677,7 +677,7 @@ fn a_kernel_with_one_idle_state_stops_the_tick_after_it_ended_an_idle_period() {
     let kernels = ["6.12.74", "6.12.77", "7.3"];
     let policies = kernels.map(|kernel| IdlePolicy::Menu(kernel.parse().unwrap()));
     let mut setup = setup(&policies);
-    setup.states = vec![States::declared(Vec::new(), one_state())];
+    setup.states = vec![States::from_declared(Vec::new(), one_state())];
     let report = run(&[idle(21 * MS, 20 * MS, 0, Before::Task)], &setup).unwrap();
     let counts = report.policies.iter().skip(1);
     let counts: Vec<_> = counts.map(|p| (p.selections, p.tick_stops)).collect();
@@ -689,7 +689,7 @@ fn a_kernel_with_one_idle_state_stops_the_tick_after_it_ended_an_idle_period() {
 fn a_kernel_that_asks_no_governor_has_no_call_log() {
     let lengths = |kernel: &str| {
         let mut setup = setup(&[]);
-        setup.states = vec![States::declared(Vec::new(), one_state())];
+        setup.states = vec![States::from_declared(Vec::new(), one_state())];
         setup.recorded_governor = Some(RecordedGovernor {
             name: "menu".to_owned(),
             policy: IdlePolicy::Menu(kernel.parse().unwrap()),
@@ -701,7 +701,7 @@ fn a_kernel_that_asks_no_governor_has_no_call_log() {
         let recorded = recording(&events);
         let mut reader = Reader::open(&recorded.path).unwrap();
         let mut log = Vec::new();
-        replay(&mut reader, &setup, Some((0, &mut log)), &mut |_| true).unwrap();
+        replay_recording(&mut reader, &setup, Some((0, &mut log)), &mut |_| true).unwrap();
         String::from_utf8(log).unwrap().lines().count()
     };
     assert_eq!([lengths("6.12.74"), lengths("6.12.78")], [9, 0]);

@@ -5,30 +5,31 @@
 
 use std::ops::Range;
 
-/// Most windows kept; beyond, the shortest windows count as busy.
+/// Most windows that are kept; if there are more, the shortest count as busy.
 const MAX_WINDOWS: usize = 1 << 20;
 
-/// A time in which every CPU is idle, in ns.
+/// A window, a time in which every CPU is idle, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) start: u64,
-    /// When the first CPU leaves the idle loop.
+    /// End of the window: the first CPU leaves the idle loop.
     pub(crate) end: u64,
-    /// Time that the package can sleep in all earlier windows, in ns.
+    /// Time that the package can sleep in all earlier windows together, in ns.
     sleep_before: u64,
 }
 
-/// All windows of a recording, in order.
+/// All windows of a recording, in order of time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Windows {
     list: Vec<Window>,
     /// Time that the package takes to fall asleep, in ns.
     delay: u64,
-    /// From the start of the first idle span to the end of the last, in ns.
+    /// Time from the start of the first idle span to the end of the last, in ns.
     pub(crate) span: Range<u64>,
-    /// Windows up to this length count as busy, in ns: 0, unless there are too many windows.
+    /// Length in ns up to which windows were left out as busy: 0, unless there are too many
+    /// windows.
     pub(crate) left_out: u64,
-    /// First and last idle time of each CPU, by CPU number.
+    /// First and last idle time of each CPU, by CPU number; `None` for a CPU that is never idle.
     pub(crate) cpus: Vec<Option<Extent>>,
 }
 
@@ -44,9 +45,9 @@ pub(crate) struct Extent {
 /// A CPU counts as asleep before its first idle span and after its last, and so does a CPU without idle spans.
 #[derive(Debug)]
 pub(crate) struct WindowFinder {
-    /// Times in which some CPU is busy, as start and end: disjoint, in order.
+    /// Times in which some CPU is busy, as start and end in ns: disjoint, in order.
     busy: Vec<(u64, u64)>,
-    /// Windows up to this length are not kept, in ns.
+    /// Length in ns up to which windows are not kept.
     join: u64,
     hysteresis: u64,
     delay: u64,
@@ -55,7 +56,8 @@ pub(crate) struct WindowFinder {
 }
 
 impl WindowFinder {
-    /// `hysteresis`: the package does not notice shorter idle times; `delay`: time to fall asleep. Both in ns.
+    /// Starts without windows. `hysteresis`: the package does not notice shorter idle times;
+    /// `delay`: time to fall asleep. Both in ns.
     pub(crate) fn new(hysteresis: u64, delay: u64) -> Self {
         Self {
             busy: Vec::new(),
@@ -67,17 +69,17 @@ impl WindowFinder {
         }
     }
 
-    /// Adds an idle span of a CPU. Spans of one CPU come in order.
-    pub(crate) fn add_span(&mut self, cpu: usize, start: u64, end: u64) {
+    /// Takes in an idle span of a CPU, from `start` to `end` ns. Spans of one CPU come in order.
+    pub(crate) fn add_idle_span(&mut self, cpu: usize, start: u64, end: u64) {
         if self.cpus.len() <= cpu {
             self.cpus.resize(cpu + 1, None);
         }
         match &mut self.cpus[cpu] {
             Some(extent) => {
                 let since = std::mem::replace(&mut extent.last, end);
-                // Only a clock that went back gives another order.
+                // Spans of one CPU come out of order only if its clock went back.
                 if since <= start {
-                    self.add_busy(since, start);
+                    self.add_busy_time(since, start);
                 }
             }
             none => {
@@ -89,17 +91,20 @@ impl WindowFinder {
         }
     }
 
-    fn add_busy(&mut self, start: u64, end: u64) {
+    fn add_busy_time(&mut self, start: u64, end: u64) {
         let join = self.join;
         if self
             .busy
             .last()
-            .is_none_or(|last| are_apart(last.1, start, join))
+            .is_none_or(|last| are_further_apart_than(last.1, start, join))
         {
             self.busy.push((start, end));
         } else {
-            let first = self.busy.partition_point(|b| are_apart(b.1, start, join));
-            let after = first + self.busy[first..].partition_point(|b| !are_apart(end, b.0, join));
+            let first = self
+                .busy
+                .partition_point(|b| are_further_apart_than(b.1, start, join));
+            let after = first
+                + self.busy[first..].partition_point(|b| !are_further_apart_than(end, b.0, join));
             if first == after {
                 self.busy.insert(first, (start, end));
             } else {
@@ -112,13 +117,13 @@ impl WindowFinder {
             }
         }
         if self.busy.len() > self.most {
-            self.join_more();
+            self.join_busy_times_if_many();
         }
     }
 
-    /// Leaves the shortest windows out.
+    /// Joins busy times until few enough are left: the shortest windows between them are lost.
     #[cold]
-    fn join_more(&mut self) {
+    fn join_busy_times_if_many(&mut self) {
         while self.busy.len() > self.most / 2 {
             self.join = (self.join * 2).max(1000);
             let join = self.join;
@@ -132,8 +137,8 @@ impl WindowFinder {
         }
     }
 
-    /// The windows between busy times.
-    pub(crate) fn into_windows(self) -> Windows {
+    /// Makes the windows between the busy times.
+    pub(crate) fn into_windows_between(self) -> Windows {
         let extents = self.cpus.iter().flatten();
         let start = extents.clone().map(|e| e.first).min().unwrap_or(0);
         let end = extents.map(|e| e.last).max().unwrap_or(0);
@@ -166,14 +171,14 @@ impl WindowFinder {
     }
 }
 
-/// Whether more than `join` ns lie between the end of a busy time and the start of the next.
-fn are_apart(end: u64, start: u64, join: u64) -> bool {
-    start.saturating_sub(end) > join
+/// Whether more than `longest_gap` ns lie between the end of a busy time and the start of the next.
+fn are_further_apart_than(end: u64, start: u64, longest_gap: u64) -> bool {
+    start.saturating_sub(end) > longest_gap
 }
 
 impl Windows {
-    /// How much of the span is in these times, in ns.
-    pub(crate) fn span_in(&self, times: impl Iterator<Item = Range<u64>>) -> u64 {
+    /// Part of the recording's idle extent that lies in these times, in ns.
+    pub(crate) fn extent_within(&self, times: impl Iterator<Item = Range<u64>>) -> u64 {
         let lengths = times.map(|time| {
             let from = time.start.max(self.span.start);
             time.end.min(self.span.end).saturating_sub(from)
@@ -185,21 +190,21 @@ impl Windows {
         self.list.len()
     }
 
-    pub(crate) fn get(&self, index: usize) -> Option<&Window> {
+    pub(crate) fn window_at(&self, index: usize) -> Option<&Window> {
         self.list.get(index)
     }
 
-    /// The windows inside an idle span; windows around a CPU's first and last idle span may reach beyond the span.
-    /// `near`: index of a window nearby, for speed.
+    /// Indices of the windows inside an idle span; windows around a CPU's first and last idle span
+    /// may reach beyond the span. `near`: index of a window nearby, for speed.
     #[inline(always)]
-    pub(crate) fn within(&self, near: usize, start: u64, end: u64) -> Range<usize> {
-        let first = self.seek(near, |w| w.end <= start);
-        first..self.seek(first, |w| w.start < end)
+    pub(crate) fn windows_in_span(&self, near: usize, start: u64, end: u64) -> Range<usize> {
+        let first = self.seek_first_not_before(near, |w| w.end <= start);
+        first..self.seek_first_not_before(first, |w| w.start < end)
     }
 
-    /// The first window for which `is_before` does not hold; quickest just behind `near`.
+    /// Index of the first window for which `is_before` does not hold; quickest just behind `near`.
     #[inline(always)]
-    fn seek(&self, near: usize, is_before: impl Fn(&Window) -> bool) -> usize {
+    fn seek_first_not_before(&self, near: usize, is_before: impl Fn(&Window) -> bool) -> usize {
         if near > 0 && !self.list.get(near - 1).is_some_and(&is_before) {
             return self.list.partition_point(&is_before);
         }
@@ -214,20 +219,20 @@ impl Windows {
     }
 
     /// Time that the package can sleep in these windows, in ns.
-    pub(crate) fn sleep_in(&self, windows: &Range<usize>) -> u64 {
-        let Some(last) = windows.clone().last().and_then(|last| self.get(last)) else {
+    pub(crate) fn possible_sleep_in(&self, windows: &Range<usize>) -> u64 {
+        let Some(last) = windows.clone().last().and_then(|last| self.window_at(last)) else {
             return 0;
         };
-        let before = self.get(windows.start).map_or(0, |w| w.sleep_before);
+        let before = self.window_at(windows.start).map_or(0, |w| w.sleep_before);
         let in_last = (last.end - last.start).saturating_sub(self.delay);
         last.sleep_before - before + in_last
     }
 
-    /// Index of the first window in `range` that ends after `time`, or the end of `range`.
+    /// Index of the first window in `range` that ends after `time` ns, or the end of `range`.
     #[inline]
-    pub(crate) fn first_after(&self, time: u64, range: &Range<usize>) -> usize {
-        // The most common cases: an empty range, or a first window that ends later.
-        if range.is_empty() || self.get(range.start).is_none_or(|w| w.end > time) {
+    pub(crate) fn first_window_ending_after(&self, time: u64, range: &Range<usize>) -> usize {
+        // Shortcut for the most common cases: an empty range, or a first window that ends later.
+        if range.is_empty() || self.window_at(range.start).is_none_or(|w| w.end > time) {
             return range.start;
         }
         let after = self
@@ -245,19 +250,19 @@ mod tests {
     use super::*;
 
     fn windows_found(finder: WindowFinder) -> Vec<(u64, u64)> {
-        let windows = finder.into_windows();
+        let windows = finder.into_windows_between();
         windows.list.iter().map(|w| (w.start, w.end)).collect()
     }
 
     #[test]
     fn a_window_is_where_every_cpu_is_idle() {
         let mut finder = WindowFinder::new(0, 0);
-        finder.add_span(0, 100, 200);
-        finder.add_span(0, 210, 300);
-        finder.add_span(0, 310, 900);
+        finder.add_idle_span(0, 100, 200);
+        finder.add_idle_span(0, 210, 300);
+        finder.add_idle_span(0, 310, 900);
         // CPU 1 is idle all the time except for one moment, and is known last.
-        finder.add_span(1, 150, 500);
-        finder.add_span(1, 500, 850);
+        finder.add_idle_span(1, 150, 500);
+        finder.add_idle_span(1, 500, 850);
         assert_eq!(
             windows_found(finder),
             [(100, 200), (210, 300), (310, 500), (500, 900)]
@@ -268,13 +273,13 @@ mod tests {
     fn what_the_package_does_not_notice_is_no_window() {
         let mut finder = WindowFinder::new(95, 200);
         for start in [0, 100, 210] {
-            finder.add_span(0, start, start + 95);
+            finder.add_idle_span(0, start, start + 95);
         }
-        finder.add_span(0, 400, 700);
-        let windows = finder.into_windows();
+        finder.add_idle_span(0, 400, 700);
+        let windows = finder.into_windows_between();
         assert_eq!(windows.len(), 1);
-        assert_eq!(windows.sleep_in(&(0..1)), 100);
-        assert_eq!(windows.sleep_in(&(0..0)), 0);
+        assert_eq!(windows.possible_sleep_in(&(0..1)), 100);
+        assert_eq!(windows.possible_sleep_in(&(0..0)), 0);
     }
 
     #[test]
@@ -283,10 +288,10 @@ mod tests {
         finder.most = 100;
         for i in 0..1000 {
             let length = if i % 10 == 0 { 50_000 } else { 500 };
-            finder.add_span(0, i * 100_000, i * 100_000 + length);
+            finder.add_idle_span(0, i * 100_000, i * 100_000 + length);
         }
         assert!(finder.busy.len() <= 100);
-        let windows = finder.into_windows();
+        let windows = finder.into_windows_between();
         assert!(windows.left_out >= 1000);
     }
 
@@ -311,7 +316,7 @@ mod tests {
                 }
                 extents.push((start, start + length));
                 now[cpu] = start + length;
-                finder.add_span(cpu, start, start + length);
+                finder.add_idle_span(cpu, start, start + length);
             }
             prop_assume!(!extents.is_empty());
             let first = extents.iter().map(|e| e.0).min().unwrap();
@@ -320,7 +325,7 @@ mod tests {
             for (start, end) in &awake {
                 busy[*start as usize..*end as usize].fill(true);
             }
-            let windows = finder.into_windows();
+            let windows = finder.into_windows_between();
             for moment in 0..400_u64 {
                 let inside = windows.list.iter().any(|w| (w.start..w.end).contains(&moment));
                 prop_assert_eq!(inside, !busy[moment as usize], "{}", moment);
@@ -331,13 +336,13 @@ mod tests {
             }
             for time in 0..400 {
                 let expected = windows.list.iter().filter(|w| w.start < time).count();
-                let found = windows.seek(near.min(windows.len()), |w| w.start < time);
+                let found = windows.seek_first_not_before(near.min(windows.len()), |w| w.start < time);
                 prop_assert_eq!(found, expected);
             }
-            let all = windows.within(0, first, last);
+            let all = windows.windows_in_span(0, first, last);
             prop_assert_eq!(all.len(), windows.len());
             let whole: u64 = windows.list.iter().map(|w| w.end - w.start).sum();
-            prop_assert_eq!(windows.sleep_in(&all), whole);
+            prop_assert_eq!(windows.possible_sleep_in(&all), whole);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// Prefix of unfinished files' names. After a kill such files are useless.
+/// Prefix for the names of unfinished files. After a kill such files are useless.
 pub(crate) const UNFINISHED: &str = ".unfinished-";
 
 /// A file under a temporary name until all content is on the disk. Dropping the file leaves nothing.
@@ -18,10 +18,10 @@ pub(crate) struct Unfinished {
 }
 
 impl Unfinished {
-    pub(crate) fn begin(path: &Path) -> io::Result<Self> {
+    pub(crate) fn create_temporary(path: &Path) -> io::Result<Self> {
         let file = tempfile::Builder::new()
             .prefix(UNFINISHED)
-            // The umask limits the mode, as for any new file.
+            // A new file gets the mode that the process's umask allows.
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(parent_folder(path))?;
         Ok(Self {
@@ -31,11 +31,11 @@ impl Unfinished {
     }
 
     /// The open file.
-    pub(crate) fn file(&self) -> &File {
+    pub(crate) fn temporary_file(&self) -> &File {
         self.file.as_file()
     }
 
-    pub(crate) fn finish(self) -> io::Result<()> {
+    pub(crate) fn sync_and_rename(self) -> io::Result<()> {
         self.file.as_file().sync_all()?;
         self.file.persist(&self.path).map_err(|e| e.error)?;
         // The name, too.
@@ -47,21 +47,21 @@ fn parent_folder(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("."))
 }
 
-/// Writes a file that exists whole or not at all.
+/// Writes a file that exists whole or not at all: under a temporary name first, synced, then renamed to `path`.
 pub(crate) fn write_atomically<E: From<io::Error>>(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<&File>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let unfinished = Unfinished::begin(path)?;
-    let mut out = BufWriter::new(unfinished.file());
+    let unfinished = Unfinished::create_temporary(path)?;
+    let mut out = BufWriter::new(unfinished.temporary_file());
     content(&mut out)?;
     out.flush()?;
     drop(out);
-    Ok(unfinished.finish()?)
+    Ok(unfinished.sync_and_rename()?)
 }
 
-/// Removes files that a kill left unfinished in a folder.
-pub(crate) fn remove_leftovers(folder: &Path) -> io::Result<()> {
+/// Removes the temporary files that killed writers left unfinished in `folder`.
+pub(crate) fn remove_unfinished_files(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {

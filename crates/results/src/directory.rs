@@ -23,36 +23,37 @@ use crate::table_files;
 
 pub use crate::layout::{DOCUMENT, GOVERNORS, MACHINE, MACHINES, RUNS, WORKLOADS, run_path};
 
-/// How to treat an existing directory.
+/// What to do when the result directory exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Refuse.
     New,
-    /// Go on, if the directory belongs to the same study, also with more repeats.
+    /// Resume the existing results, if they belong to the same study; the study may have more repeats now.
     Resume,
     /// Replace results.
     Replace,
 }
 
-/// Writes a result directory. Nobody else can while it exists.
+/// Writes a result directory under an exclusive lock: a second writer for the same directory is refused.
 #[derive(Debug)]
 pub struct ResultWriter {
     dir: PathBuf,
-    /// The directory, open for reading.
+    /// The result directory, opened for reading.
     folder: ResultFolder,
     document: Document,
-    /// Indices of runs that existed at the beginning.
+    /// Indices of runs that were finished before this writer began, ascending.
     there: Vec<usize>,
     /// Holds the lock.
     _lock: File,
 }
 
 impl ResultWriter {
-    /// Begins or goes on. `files` are copied in: a path inside the directory and a content each.
+    /// Locks and begins a result directory, or resumes an existing directory as `mode` allows. `files` are copied in:
+    /// each a path inside the directory, and its content.
     ///
     /// # Errors
-    /// The directory exists and `mode` does not allow that, belongs to another study or is in use; the file system
-    /// refuses.
+    /// The directory exists and `mode` does not allow that, belongs to another study or is in use; or the file system
+    /// refused.
     pub fn open(
         dir: impl Into<PathBuf>,
         document: Document,
@@ -77,11 +78,13 @@ impl ResultWriter {
                             .to_owned(),
                     });
                 }
-                Mode::Resume => grown = check_same_study(&dir, &folder, &document, files)?,
-                Mode::Replace => empty_folder(&dir, &folder, files)?,
+                Mode::Resume => {
+                    grown = check_same_study_for_growth(&dir, &folder, &document, files)?;
+                }
+                Mode::Replace => remove_replaced_results(&dir, &folder, files)?,
             }
         } else {
-            only_leftovers(&dir, &folder, files)?;
+            refuse_foreign_files(&dir, &folder, files)?;
         }
         let mut writer = Self {
             dir,
@@ -97,26 +100,26 @@ impl ResultWriter {
         for name in [RUNS, WORKLOADS].into_iter().chain(optional) {
             let folder = writer.dir.join(name);
             fs::create_dir_all(&folder).map_err(with_path(&folder))?;
-            // Nothing is removed or written through a link.
-            writer.folder.names(name)?;
-            atomic::remove_leftovers(&folder).map_err(with_path(&folder))?;
+            // Refuses folders that are links: nothing is removed or written through a link.
+            writer.folder.list_names(name)?;
+            atomic::remove_unfinished_files(&folder).map_err(with_path(&folder))?;
         }
-        atomic::remove_leftovers(&writer.dir).map_err(with_path(&writer.dir))?;
-        writer.there = writer.finished()?;
+        atomic::remove_unfinished_files(&writer.dir).map_err(with_path(&writer.dir))?;
+        writer.there = writer.finished_indices()?;
         if !has_results || mode == Mode::Replace {
-            writer.write_files(files)?;
+            writer.copy_changed_files(files)?;
             writer.write_document(false)?;
         } else if grown {
-            // The tables lack the added repeats. The document comes first and says so.
+            // The added repeats are missing from the old tables, so the document is first marked incomplete.
             writer.write_document(false)?;
-            writer.write_files(files)?;
+            writer.copy_changed_files(files)?;
         }
         Ok(writer)
     }
 
-    /// Copies missing and changed files of the study. A new directory gets its document last: from then on the directory
-    /// belongs to this study.
-    fn write_files(&self, files: &[(String, Vec<u8>)]) -> Result<(), ResultsError> {
+    /// Copies the study's files that are missing from the directory or have changed. A new directory gets its document
+    /// last: from then on the directory belongs to this study.
+    fn copy_changed_files(&self, files: &[(String, Vec<u8>)]) -> Result<(), ResultsError> {
         for (name, content) in files {
             let path = self.dir.join(name);
             if self
@@ -132,23 +135,24 @@ impl ResultWriter {
         Ok(())
     }
 
-    /// Indices of finished runs, ascending.
+    /// Indices of all runs whose files exist now, ascending.
     ///
     /// # Errors
     /// The directory cannot be read.
-    pub fn finished(&self) -> Result<Vec<usize>, ResultsError> {
+    pub fn finished_indices(&self) -> Result<Vec<usize>, ResultsError> {
         self.folder.run_indices()
     }
 
-    /// Whether the run with an index was finished when the writer began.
+    /// Whether run `index` was finished before this writer began.
     ///
     /// # Errors
-    /// The file holds another run than `key`, or no run: its writer numbers runs in another way, or somebody moved the file.
-    pub fn has(&self, index: usize, key: &RunKey) -> Result<bool, ResultsError> {
+    /// The file holds another run than `key`, or no run: its writer numbers runs in another way, or somebody moved the
+    /// file.
+    pub fn was_finished_at_start(&self, index: usize, key: &RunKey) -> Result<bool, ResultsError> {
         if self.there.binary_search(&index).is_err() {
             return Ok(false);
         }
-        let found = self.folder.any_run(index)?.1.key;
+        let found = self.folder.read_unplanned_run(index)?.1.key;
         if found == *key {
             return Ok(true);
         }
@@ -161,28 +165,28 @@ impl ResultWriter {
         })
     }
 
-    /// Keeps a finished run; `index` is its number among the planned runs.
+    /// Writes the file of a finished run; `index` is its number among the planned runs.
     ///
     /// # Errors
-    /// A metric is no finite number; the file system refuses, for example because it is full.
+    /// A metric is no finite number; or the file system refused, for example because it is full.
     pub fn write_run(&self, index: usize, run: &RunRecord) -> Result<(), ResultsError> {
         write_run(&self.dir, index, run)
     }
 
-    /// Keeps a finished run from another directory of the study.
-    pub(crate) fn copy_run(&self, index: usize, run: &[u8]) -> Result<(), ResultsError> {
+    /// Writes a finished run from another directory of the same study, byte for byte.
+    pub(crate) fn write_run_bytes(&self, index: usize, run: &[u8]) -> Result<(), ResultsError> {
         let path = self.run_path(index);
         atomic::write_atomically(&path, |out| out.write_all(run)).map_err(with_path(&path))
     }
 
-    /// Makes the tables of the runs and says that the results are complete.
+    /// Makes the Parquet tables from all runs, and marks the results as complete.
     ///
     /// # Errors
-    /// The file system refuses, or a run's file was tampered with.
-    pub fn finish(self) -> Result<(), ResultsError> {
-        // Killed workers leave unfinished files.
+    /// The file system refused, or a run's file was tampered with.
+    pub fn write_tables_and_finish(self) -> Result<(), ResultsError> {
+        // Workers that were killed leave unfinished files in the folder of runs.
         let folder = self.dir.join(RUNS);
-        atomic::remove_leftovers(&folder).map_err(with_path(&folder))?;
+        atomic::remove_unfinished_files(&folder).map_err(with_path(&folder))?;
         table_files::write_tables(&self.dir, &self.document)?;
         self.write_document(true)
     }
@@ -200,13 +204,13 @@ impl ResultWriter {
     }
 }
 
-/// Keeps a finished run in a directory that another process has begun with a [`ResultWriter`] and will finish. Making a run
-/// again writes the same bytes.
+/// Writes a finished run into a directory that another process began and will finish with a [`ResultWriter`]. Making a
+/// run again writes the same bytes.
 ///
 /// # Errors
 /// As [`ResultWriter::write_run`].
 pub fn write_run(dir: &Path, index: usize, run: &RunRecord) -> Result<(), ResultsError> {
-    if let Some((metric, value)) = run.not_finite() {
+    if let Some((metric, value)) = run.first_non_finite_metric() {
         return Err(ResultsError::NotFinite {
             key: run.key.clone(),
             metric: metric.to_owned(),
@@ -218,7 +222,7 @@ pub fn write_run(dir: &Path, index: usize, run: &RunRecord) -> Result<(), Result
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
     atomic::write_atomically(path, |out| {
-        // Runs are many and long, and for programs.
+        // JSON without indentation: run files are many and long, and read by programs only.
         if path.ends_with(DOCUMENT) {
             serde_json::to_writer_pretty(&mut *out, value)?;
         } else {
@@ -229,9 +233,9 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
     .map_err(with_path(path))
 }
 
-/// Checks that a directory holds results of the same study, perhaps with fewer repeats; returns whether files have to
-/// change.
-fn check_same_study(
+/// Checks that a directory holds results of the same study, perhaps with fewer repeats. Returns whether the study has
+/// more repeats now, so that document and copies must be written anew.
+fn check_same_study_for_growth(
     dir: &Path,
     folder: &ResultFolder,
     wanted: &Document,
@@ -249,7 +253,7 @@ fn check_same_study(
             ),
         });
     }
-    if let Some(changed) = wanted.changed_file(there) {
+    if let Some(changed) = wanted.first_changed_file(there) {
         return Err(ResultsError::ChangedFile {
             path: dir.to_owned(),
             file: changed.path,
@@ -267,7 +271,7 @@ fn check_same_study(
         if found == *content {
             continue;
         }
-        if name != STUDY || !differ_in_repeats(&found, content) {
+        if name != STUDY || !equal_except_repeats(&found, content) {
             return Err(difference(match name.strip_prefix("governors/") {
                 Some(_) => format!("the governor of your own in {name}"),
                 None => name.clone(),
@@ -275,14 +279,14 @@ fn check_same_study(
         }
         grown = true;
     }
-    match different_part(there, wanted) {
+    match first_difference(there, wanted) {
         Some(what) => Err(difference(what.to_owned())),
         None => Ok(grown),
     }
 }
 
-/// What differs between two documents besides the number of repeats, if anything.
-fn different_part(there: &Document, wanted: &Document) -> Option<&'static str> {
+/// The first part in which two documents differ, the number of repeats aside; `None` if they agree.
+fn first_difference(there: &Document, wanted: &Document) -> Option<&'static str> {
     if there.backend != wanted.backend {
         return Some("--on");
     }
@@ -298,19 +302,19 @@ fn different_part(there: &Document, wanted: &Document) -> Option<&'static str> {
         seeds: there.seeds.clone(),
         ..wanted.clone()
     };
-    // Simulations have a seed for each repeat.
+    // Simulated runs have one seed per repeat, so more repeats add seeds.
     let seeds_go_on = wanted.seeds.starts_with(&there.seeds);
     (!seeds_go_on || *there != as_there).then_some(DOCUMENT)
 }
 
-/// Whether two texts of a study differ at most in the line that sets `repeats`.
-fn differ_in_repeats(one: &[u8], other: &[u8]) -> bool {
-    let one = without_repeats(one);
-    one.is_some() && one == without_repeats(other)
+/// Whether two study texts are equal apart from the line that sets `repeats`.
+fn equal_except_repeats(one: &[u8], other: &[u8]) -> bool {
+    let one = lines_without_repeats(one);
+    one.is_some() && one == lines_without_repeats(other)
 }
 
-/// The lines of a study without the line that sets `repeats`.
-fn without_repeats(study: &[u8]) -> Option<Vec<&str>> {
+/// The lines of a study's text without the line that sets `repeats`; `None` if the text is no UTF-8.
+fn lines_without_repeats(study: &[u8]) -> Option<Vec<&str>> {
     let lines = std::str::from_utf8(study).ok()?.lines();
     let kept = lines.filter(|line| {
         let key = line.split('=').next().unwrap_or_default().trim();
@@ -319,9 +323,9 @@ fn without_repeats(study: &[u8]) -> Option<Vec<&str>> {
     Some(kept.collect())
 }
 
-/// Checks that a directory holds at most files that a kill left before this study had a document. Other files belong to
-/// somebody: no document explains them, and writing would replace or adopt them.
-fn only_leftovers(
+/// Refuses a directory without a document, unless it is empty or holds only files that a kill left before this study's
+/// document was written. Other files belong to somebody: writing would replace or adopt them.
+fn refuse_foreign_files(
     dir: &Path,
     folder: &ResultFolder,
     files: &[(String, Vec<u8>)],
@@ -330,7 +334,7 @@ fn only_leftovers(
         path: dir.to_owned(),
         message,
     };
-    for name in folder.names("")? {
+    for name in folder.list_names("")? {
         let path = dir.join(&name);
         if [RUNS, WORKLOADS, MACHINES, GOVERNORS].contains(&name.as_str()) && path.is_dir() {
             continue;
@@ -348,13 +352,13 @@ fn only_leftovers(
             }
         }
     }
-    if let Some(name) = folder.names(RUNS)?.first() {
+    if let Some(name) = folder.list_names(RUNS)?.first() {
         return Err(exists(format!(
             "holds {RUNS}/{name} and no {DOCUMENT} that says what it is a run of; name another directory, or remove \
              {RUNS}/"
         )));
     }
-    for name in folder.copies()? {
+    for name in folder.copied_file_paths()? {
         let own = files.iter().find(|(own, _)| *own == name);
         let found = folder.read(&name);
         if own.is_none_or(|(_, content)| found.is_ok_and(|found| found != *content)) {
@@ -366,16 +370,15 @@ fn only_leftovers(
     Ok(())
 }
 
-/// Removes the runs and tables of results that are to be replaced, and copies that the new study does not have. The
-/// old document stays until the new one takes its place. At any moment in between the directory holds the unfinished
-/// results of either study. No run is there without a document that says of which.
-fn empty_folder(
+/// Removes runs, tables and superfluous copies of results that are to be replaced. The old document stays until the new
+/// document takes its place, so that runs never lie in a directory without a document.
+fn remove_replaced_results(
     dir: &Path,
     folder: &ResultFolder,
     files: &[(String, Vec<u8>)],
 ) -> Result<(), ResultsError> {
     match ResultReader::open(dir) {
-        // The tables no longer count: they go next.
+        // The old tables no longer belong to the runs, so they are removed next.
         Ok(there) => write_json(
             &dir.join(DOCUMENT),
             &Document {
@@ -384,23 +387,30 @@ fn empty_folder(
             },
         )?,
         Err(ResultsError::Version { .. }) => {}
-        // The owner is unknown.
+        // A file of unknown origin is in the way.
         Err(error) => return Err(error),
     }
     for name in TABLES {
-        remove_path(&dir.join(name), |path| fs::remove_file(path))?;
+        remove_if_present(&dir.join(name), |path| fs::remove_file(path))?;
     }
-    remove_path(&dir.join(RUNS), |path| fs::remove_dir_all(path))?;
-    for name in folder.copies()?.into_iter().chain([MACHINE.to_owned()]) {
+    remove_if_present(&dir.join(RUNS), |path| fs::remove_dir_all(path))?;
+    for name in folder
+        .copied_file_paths()?
+        .into_iter()
+        .chain([MACHINE.to_owned()])
+    {
         if !files.iter().any(|(own, _)| *own == name) {
-            remove_path(&dir.join(name), |path| fs::remove_file(path))?;
+            remove_if_present(&dir.join(name), |path| fs::remove_file(path))?;
         }
     }
     Ok(())
 }
 
-/// Removes a file or folder, if it exists.
-fn remove_path(path: &Path, by: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), ResultsError> {
+/// Removes a file or folder by the function `by`; a missing path is no error.
+fn remove_if_present(
+    path: &Path,
+    by: impl FnOnce(&Path) -> io::Result<()>,
+) -> Result<(), ResultsError> {
     match by(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(with_path(path)(e)),
         _ => Ok(()),

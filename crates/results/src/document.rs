@@ -7,13 +7,13 @@ use std::path::{Component, Path};
 use serde::{Deserialize, Serialize};
 
 use crate::metric::Metric;
-use crate::question::{Question, is_among};
+use crate::question::{Question, is_empty_or_contains};
 use crate::shard::Shard;
 
-/// Value of `schema` in `result.json`.
+/// Value of the key `schema` in `result.json`.
 pub const SCHEMA: &str = "wakepath-result";
 
-/// The schema version that this code writes, and the only version that the code reads.
+/// The version of `result.json` that this code writes, and the only version accepted by the reader.
 pub const VERSION: u32 = 2;
 
 /// Allowed confidence levels.
@@ -22,12 +22,12 @@ pub const LEVELS: RangeInclusive<f64> = 0.5..=0.999;
 const MAX_MARGIN_PERCENT: f64 = 1000.0;
 /// Most repeats.
 const MAX_REPEATS: u32 = 100_000;
-/// Most CPUs, as in the largest kernel.
+/// Most CPUs that a document may claim: the limit of the largest kernel.
 const MAX_CPUS: u32 = 8192;
-/// The longest warm-up: a year.
+/// The longest warm-up that a document may claim, in seconds: a year.
 const MAX_WARM_UP_S: f64 = 366.0 * 86400.0;
 
-/// Origin of the numbers: a backend, or another tool.
+/// Where a document's numbers come from: one of the backends, or another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunOrigin {
@@ -37,7 +37,7 @@ pub enum RunOrigin {
     Replay,
     /// The machine itself.
     Live,
-    /// A virtual machine in virtual time, with known hardware (docs/laboratory.md).
+    /// Laboratory: a virtual machine in virtual time, with known hardware (docs/background/laboratory.md).
     Lab,
     /// Another tool's results.
     Import,
@@ -46,7 +46,7 @@ pub enum RunOrigin {
 }
 
 impl RunOrigin {
-    /// Name in `result.json`, and after `--on`.
+    /// The origin's name in `result.json`, and after the option `--on`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sim => "sim",
@@ -59,11 +59,11 @@ impl RunOrigin {
     }
 }
 
-/// How runs under two policies belong together.
+/// How runs under two policies belong together in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Design {
-    /// Runs with equal repeat share a seed, or a block of time.
+    /// Paired: runs with the same repeat number share a seed, or a block of time.
     Paired,
     /// Runs are independent.
     Unpaired,
@@ -77,16 +77,16 @@ pub struct Document {
     pub schema: String,
     /// [`VERSION`].
     pub version: u32,
-    /// Whether every planned run is finished.
+    /// Whether every planned run is finished, and the tables exist.
     pub complete: bool,
-    /// The part of the study, unless the study is whole.
+    /// The shard of the study in this directory; `None` for a whole study.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
     /// The study.
     pub study: StudyInfo,
-    /// Where the numbers come from.
+    /// Where the runs come from.
     pub backend: RunOrigin,
-    /// Versions by program: `wakepath`, and the programs that ran the workloads.
+    /// Versions by program name: `wakepath`, and the programs that ran the workloads.
     pub tools: BTreeMap<String, String>,
     /// Machines in the study's order.
     pub machines: Vec<MachineInfo>,
@@ -97,43 +97,43 @@ pub struct Document {
     /// SHA-256 by path, for named files without a copy: recordings, and lists of idle states.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sha256: BTreeMap<String, String>,
-    /// The policy to compare with.
+    /// Name of the policy that the others are compared with.
     pub baseline: String,
-    /// Planned runs for each workload and policy.
+    /// Number of planned runs for each machine, workload and policy.
     pub repeats: u32,
     /// How runs under different policies belong together.
     pub design: Design,
-    /// Simulation: seeds by repeat. Measurement: the seed that ordered the session.
+    /// Seeds. A simulation has one per repeat; a measurement has one, which ordered the session.
     pub seeds: Vec<u64>,
     /// The study's questions.
     pub questions: Vec<Question>,
     /// Possible metrics.
     pub metrics: Vec<Metric>,
-    /// Confidence level, within [`LEVELS`].
+    /// Confidence level of the intervals, within [`LEVELS`].
     pub level: f64,
-    /// Differences up to so many percent are of no interest.
+    /// Margin: differences between policies up to so many percent are of no interest.
     pub margin_percent: f64,
-    /// Notes for the reader.
+    /// Remarks about the results, for the reader.
     pub notes: Vec<String>,
 }
 
-/// The study in words.
+/// The study's title: its subject in words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StudyInfo {
     /// Short name.
     pub name: String,
-    /// The subject in words.
+    /// The publication that the study reproduces, in words; empty without.
     pub title: String,
 }
 
-/// A machine in short; the whole description is in the machine's file.
+/// Short description of a machine; the whole description is in the machine's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineInfo {
-    /// Name in the tables.
+    /// Name of the machine in the tables.
     pub name: String,
-    /// File: `machine.toml`, or a file in `machines/` if there are several; empty if nothing is known.
+    /// The machine's file: `machine.toml`, or a file in `machines/` if there are several; empty if nothing is known.
     pub source: String,
     /// Title.
     pub title: String,
@@ -146,7 +146,7 @@ pub struct MachineInfo {
     /// The start of a hash over `/etc/machine-id`, which tells measured hosts with the same name apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Scope of measured power: `package`, `board` or `wall`; empty if unknown.
+    /// What the measured power covers: `package`, `board` or `wall`; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub power_scope: String,
 }
@@ -155,7 +155,7 @@ pub struct MachineInfo {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuKind {
-    /// Name, as the cluster's.
+    /// Name of the CPU kind: the cluster's.
     pub name: String,
     /// CPU count.
     pub cpus: u32,
@@ -165,36 +165,36 @@ pub struct CpuKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadInfo {
-    /// Name in the tables.
+    /// Name of the workload in the tables.
     pub name: String,
     /// `fio`, `rt-app`, `command` or `recording`.
     pub kind: String,
-    /// File under `workloads/`, command, or recording.
+    /// What the workload runs: a file under `workloads/`, a command, or a recording.
     pub source: String,
-    /// Rates requested by the jobs.
+    /// Rates requested by the workload's fio jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<RequestedRate>,
-    /// Uncounted seconds at the start of each run; absent: none, or unknown.
+    /// Seconds at the start of each run that are not counted; absent: none, or unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up_s: Option<f64>,
-    /// Machines to run on; empty: all.
+    /// Names of the machines that the workload runs on; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<String>,
-    /// Policies to run under; empty: all.
+    /// Names of the policies that the workload runs under; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<String>,
-    /// Only some requests of another workload count.
+    /// Set if this workload counts only some requests of another workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subset: Option<RequestSubset>,
 }
 
-/// Requests of a workload that are a workload of their own, too.
+/// Requests of a workload that are counted as a workload of their own, too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestSubset {
     /// Name of the whole workload.
     pub workload: String,
-    /// The requests in words: `C6 met`.
+    /// The selected requests in words: `C6 met`.
     pub requests: String,
 }
 
@@ -206,11 +206,11 @@ pub struct RequestedRate {
     pub job: String,
     /// `read` or `write`.
     pub direction: String,
-    /// Amount per second, all processes together.
+    /// Requested amount per second, all processes together, in `unit`.
     pub per_second: f64,
     /// `I/Os` or `bytes`.
     pub unit: String,
-    /// Whether requests arrive as a Poisson process, with a number that varies by chance.
+    /// Whether requests arrive as a Poisson process: their number varies by chance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub poisson: bool,
 }
@@ -219,21 +219,24 @@ pub struct RequestedRate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyInfo {
-    /// Name in the tables.
+    /// Name of the policy in the tables.
     pub name: String,
-    /// Settings: `idle`, `freq` and so on with full policy names or values.
+    /// The policy's settings: `idle`, `freq` and so on, with full policy names or values.
     pub settings: BTreeMap<String, String>,
+    /// What a simulation of this policy assumes or leaves out, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl WorkloadInfo {
-    /// Whether `source` names a copy in the results. Commands and recordings have no copy.
-    pub fn has_copy(&self) -> bool {
+    /// Whether the workload's `source` names a file copied into the results. Commands and recordings have no copy.
+    pub fn has_copied_source(&self) -> bool {
         ["fio", "rt-app"].contains(&self.kind.as_str())
     }
 }
 
-/// Checks that a copy is inside the directory; an empty name stands for no copy.
-fn check_copy(list: &str, name: &str, source: &str) -> Result<(), String> {
+/// Checks that the path of a copy stays inside the result directory; an empty path stands for no copy.
+fn check_copy_path(list: &str, name: &str, source: &str) -> Result<(), String> {
     let mut parts = Path::new(source).components();
     if parts.all(|part| matches!(part, Component::Normal(_))) && !source.contains('\0') {
         return Ok(());
@@ -243,7 +246,7 @@ fn check_copy(list: &str, name: &str, source: &str) -> Result<(), String> {
     ))
 }
 
-/// A file with two contents.
+/// A file named by two documents with different contents.
 pub(crate) struct ChangedFile {
     pub(crate) path: String,
     pub(crate) here: String,
@@ -251,18 +254,18 @@ pub(crate) struct ChangedFile {
 }
 
 impl Document {
-    /// Planned pairs of machine and workload, machine by machine.
-    pub fn loads(&self) -> impl Iterator<Item = (&MachineInfo, &WorkloadInfo)> {
+    /// All planned pairs of machine and workload, machine by machine. A workload may be limited to some machines.
+    pub fn machine_workload_pairs(&self) -> impl Iterator<Item = (&MachineInfo, &WorkloadInfo)> {
         self.machines.iter().flat_map(|machine| {
             self.workloads
                 .iter()
-                .filter(|workload| is_among(&workload.machines, &machine.name))
+                .filter(|workload| is_empty_or_contains(&workload.machines, &machine.name))
                 .map(move |workload| (machine, workload))
         })
     }
 
-    /// The first file with different contents in both documents.
-    pub(crate) fn changed_file<'a>(&'a self, other: &'a Self) -> Option<ChangedFile> {
+    /// The first file (recording, or list of idle states) whose SHA-256 differs between two documents.
+    pub(crate) fn first_changed_file<'a>(&'a self, other: &'a Self) -> Option<ChangedFile> {
         self.sha256.iter().find_map(|(path, here)| {
             let there = other.sha256.get(path).filter(|there| *there != here)?;
             Some(ChangedFile {
@@ -273,10 +276,10 @@ impl Document {
         })
     }
 
-    /// Checks all values: the document may come from a hand or another program.
+    /// Checks all values of the document, which may come from a hand or another program.
     ///
     /// # Errors
-    /// The key, the value and the allowed values.
+    /// Names the key, its value and the allowed values.
     pub fn check(&self) -> Result<(), String> {
         if !LEVELS.contains(&self.level) {
             return Err(format!(
@@ -314,10 +317,10 @@ impl Document {
                     machine.name, kind.cpus
                 ));
             }
-            check_copy("machines", &machine.name, &machine.source)?;
+            check_copy_path("machines", &machine.name, &machine.source)?;
         }
-        for workload in self.workloads.iter().filter(|w| w.has_copy()) {
-            check_copy("workloads", &workload.name, &workload.source)?;
+        for workload in self.workloads.iter().filter(|w| w.has_copied_source()) {
+            check_copy_path("workloads", &workload.name, &workload.source)?;
         }
         for (path, sha256) in &self.sha256 {
             if sha256.len() != 64 || !sha256.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -327,14 +330,14 @@ impl Document {
         Ok(())
     }
 
-    /// Number of planned runs.
-    pub fn runs(&self) -> usize {
-        let policies = self
-            .loads()
-            .map(|(_, workload)| match workload.policies.len() {
-                0 => self.policies.len(),
-                some => some,
-            });
+    /// Number of runs that the document plans, in all shards together.
+    pub fn planned_run_count(&self) -> usize {
+        let policies =
+            self.machine_workload_pairs()
+                .map(|(_, workload)| match workload.policies.len() {
+                    0 => self.policies.len(),
+                    some => some,
+                });
         policies.sum::<usize>() * self.repeats as usize
     }
 }

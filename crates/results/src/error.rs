@@ -11,7 +11,7 @@ use crate::tables::TableError;
 /// Why a result directory cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
-    /// The file system refuses.
+    /// A file or folder of results could not be read or written: the file system refused.
     #[error("{}", path.display())]
     Io {
         /// File or folder.
@@ -19,7 +19,7 @@ pub enum ResultsError {
         /// Why.
         source: io::Error,
     },
-    /// No results in the directory.
+    /// The directory holds no results: there is no `result.json`.
     #[error("{}: no result directory: it has no {DOCUMENT}", .0.display())]
     NoResults(PathBuf),
     /// Unexpected content.
@@ -38,9 +38,9 @@ pub enum ResultsError {
     Version {
         /// File.
         path: PathBuf,
-        /// Version in the file.
+        /// Schema version found in the file.
         found: u64,
-        /// Version of the writer.
+        /// Version of the program that wrote the file.
         writer: String,
     },
     /// A table.
@@ -51,7 +51,7 @@ pub enum ResultsError {
         /// Why.
         source: TableError,
     },
-    /// Something is in the way.
+    /// Results, or files of unknown origin, are where the new results should go.
     #[error("{}: {message}", path.display())]
     Exists {
         /// The directory.
@@ -59,10 +59,10 @@ pub enum ResultsError {
         /// Advice.
         message: String,
     },
-    /// Another process is writing.
+    /// Another process is writing to the result directory, and holds its lock.
     #[error("{}: another wakepath is writing to it", .0.display())]
     Locked(PathBuf),
-    /// `--resume` with another study.
+    /// `--resume` was asked for, but the directory belongs to another study.
     #[error(
         "{}: these are results of another study ({what} differs); resume with the same study and wakepath, or write \
          to another directory", path.display()
@@ -73,7 +73,7 @@ pub enum ResultsError {
         /// The difference.
         what: String,
     },
-    /// `--resume` after a named file without a copy has changed.
+    /// `--resume` was asked for, but a named file without a copy has changed since.
     #[error(
         "{}: these are results of another content of {file} (SHA-256 {there}, and it now has {now}); put that content \
          back, or write to another directory", path.display()
@@ -88,7 +88,7 @@ pub enum ResultsError {
         /// New SHA-256.
         now: String,
     },
-    /// An infinite or undefined number.
+    /// A metric is infinite or undefined, so the run is not written.
     #[error("{key}: {metric} is {value}, which is no result; nothing of this run is kept")]
     NotFinite {
         /// The run.
@@ -100,7 +100,7 @@ pub enum ResultsError {
     },
 }
 
-/// Adds the path to a failure of the file system.
+/// Makes a function that turns failures of the file system into errors which name `path`.
 pub(crate) fn with_path<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> ResultsError {
     move |source| ResultsError::Io {
         path: path.to_owned(),

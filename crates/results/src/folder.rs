@@ -1,4 +1,4 @@
-//! Files in a result directory, perhaps a stranger's: only regular files, and no file outside.
+//! Reading a result directory that may come from a stranger: only regular files, and none outside of the directory.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -11,15 +11,15 @@ use crate::atomic;
 use crate::document::Document;
 use crate::error::{ResultsError, with_path};
 use crate::layout::{
-    DOCUMENT, GOVERNORS, MACHINES, RUNS, WORKLOADS, run_index, run_name, run_path,
+    DOCUMENT, GOVERNORS, MACHINES, RUNS, WORKLOADS, index_from_file_name, run_file_name, run_path,
 };
 use crate::plan::RunPlan;
 use crate::run_record::RunRecord;
 
-/// No document, run or copy is longer.
+/// Largest accepted size of a document, run or copy, in bytes.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// An open result directory. No path and no link leads outside.
+/// An open result directory. Paths and links that lead outside are refused.
 #[derive(Debug)]
 pub(crate) struct ResultFolder {
     path: PathBuf,
@@ -40,7 +40,7 @@ impl ResultFolder {
         read.map_err(with_path(&self.path.join(name)))
     }
 
-    /// A file's bytes; `None` without such a file.
+    /// Reads a file's bytes; `None` if the file does not exist.
     pub(crate) fn read_if_there(&self, name: &str) -> Result<Option<Vec<u8>>, ResultsError> {
         match self.tree.read_file_up_to(Path::new(name), MAX_BYTES) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -48,7 +48,7 @@ impl ResultFolder {
         }
     }
 
-    /// Several files, by name.
+    /// Reads several files; returns each with its name.
     pub(crate) fn read_all(
         &self,
         names: Vec<String>,
@@ -60,20 +60,20 @@ impl ResultFolder {
         files.collect()
     }
 
-    /// A file, to be read in parts.
-    pub(crate) fn file(&self, name: &str) -> Result<File, ResultsError> {
+    /// Opens a file to be read in parts.
+    pub(crate) fn open_file(&self, name: &str) -> Result<File, ResultsError> {
         let opened = self.tree.open_file(Path::new(name), OFlags::RDONLY);
         opened.map_err(with_path(&self.path.join(name)))
     }
 
-    /// Whether a file or folder exists.
+    /// Whether a file or folder with the name exists in the result directory.
     pub(crate) fn has(&self, name: &str) -> bool {
         let seen = OFlags::PATH | OFlags::NOFOLLOW;
         self.tree.open_file_or_folder(Path::new(name), seen).is_ok()
     }
 
-    /// Names in a folder, sorted, without unfinished files; empty without such a folder.
-    pub(crate) fn names(&self, folder: &str) -> Result<Vec<String>, ResultsError> {
+    /// Lists the names in a folder, sorted, without unfinished files; empty if the folder does not exist.
+    pub(crate) fn list_names(&self, folder: &str) -> Result<Vec<String>, ResultsError> {
         let names = match self.tree.list_names(Path::new(folder)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             names => names.map_err(with_path(&self.path.join(folder)))?,
@@ -84,33 +84,36 @@ impl ResultFolder {
             .collect())
     }
 
-    /// Paths of workload, machine and governor copies in the directory.
-    pub(crate) fn copies(&self) -> Result<Vec<String>, ResultsError> {
+    /// Paths of workload, machine and governor copies in the result directory.
+    pub(crate) fn copied_file_paths(&self) -> Result<Vec<String>, ResultsError> {
         let mut all = Vec::new();
         for folder in [WORKLOADS, MACHINES, GOVERNORS] {
-            let inside = self.names(folder)?.into_iter();
+            let inside = self.list_names(folder)?.into_iter();
             all.extend(inside.map(|name| format!("{folder}/{name}")));
         }
         Ok(all)
     }
 
-    /// Indices of finished runs, ascending. The folder is read once: asking for millions of files one by one would take
-    /// minutes on a network.
+    /// Indices of finished runs, ascending. The folder is listed once: asking for millions of files one by one would
+    /// take minutes on a network.
     pub(crate) fn run_indices(&self) -> Result<Vec<usize>, ResultsError> {
-        let names = self.names(RUNS)?;
-        let mut indices: Vec<usize> = names.iter().filter_map(|name| run_index(name)).collect();
+        let names = self.list_names(RUNS)?;
+        let mut indices: Vec<usize> = names
+            .iter()
+            .filter_map(|name| index_from_file_name(name))
+            .collect();
         indices.sort_unstable();
         Ok(indices)
     }
 
-    /// The bytes of a run, and the run, if the document plans this run under the index.
-    pub(crate) fn run(
+    /// Reads the run with an index, as bytes and parsed. Refused unless the document plans this run under this index.
+    pub(crate) fn read_planned_run(
         &self,
         index: usize,
         plan: &RunPlan,
     ) -> Result<(Vec<u8>, RunRecord), ResultsError> {
-        let (bytes, run) = self.any_run(index)?;
-        match plan.check(index, &run) {
+        let (bytes, run) = self.read_unplanned_run(index)?;
+        match plan.check_run(index, &run) {
             Ok(()) => Ok((bytes, run)),
             Err(message) => Err(ResultsError::Content {
                 path: self.run_path(index),
@@ -119,13 +122,16 @@ impl ResultFolder {
         }
     }
 
-    /// The bytes of a run, and the run, planned or not.
-    pub(crate) fn any_run(&self, index: usize) -> Result<(Vec<u8>, RunRecord), ResultsError> {
+    /// Reads the run with an index, as bytes and parsed, whether planned or not.
+    pub(crate) fn read_unplanned_run(
+        &self,
+        index: usize,
+    ) -> Result<(Vec<u8>, RunRecord), ResultsError> {
         let damaged = |why: String| ResultsError::Content {
             path: self.run_path(index),
             message: format!("{why}; {AGAIN}"),
         };
-        let name = format!("{RUNS}/{}", run_name(index));
+        let name = format!("{RUNS}/{}", run_file_name(index));
         let read = self.tree.read_file_up_to(Path::new(&name), MAX_BYTES);
         let bytes = read.map_err(|error| match error.kind() {
             ErrorKind::InvalidInput | ErrorKind::FileTooLarge => damaged(error.to_string()),
@@ -141,16 +147,16 @@ impl ResultFolder {
         run_path(&self.path, index)
     }
 
-    /// `result.json`, if present.
-    pub(crate) fn document(&self) -> Result<Option<Vec<u8>>, ResultsError> {
+    /// Reads the bytes of `result.json`; `None` if there is no such file.
+    pub(crate) fn read_document_bytes(&self) -> Result<Option<Vec<u8>>, ResultsError> {
         self.read_if_there(DOCUMENT)
     }
 }
 
-/// Advice for a damaged run.
+/// What an error about a damaged run tells the user to do.
 const AGAIN: &str = "remove the file, and `wakepath study run --resume` makes this run again";
 
-/// Checks a document's values.
+/// Checks a document's values; an error names the document's `path`.
 pub(crate) fn check_document(document: &Document, path: &Path) -> Result<(), ResultsError> {
     document.check().map_err(|message| ResultsError::Content {
         path: path.join(DOCUMENT),

@@ -1,4 +1,4 @@
-//! Runs made by the laboratory (docs/laboratory.md), as a result directory.
+//! Runs made by the laboratory (docs/background/laboratory.md), as a result directory.
 //!
 //! The directory of the same study as it was simulated says what was planned; the laboratory's own program runs it in
 //! virtual machines and leaves a line of JSON for each run.
@@ -10,34 +10,34 @@ use serde::Deserialize;
 
 use crate::directory::{MACHINE, MACHINES, Mode, ResultWriter};
 use crate::folder::ResultFolder;
-use crate::import::{ResultImportError, fio::Output, read_content, rt_app};
+use crate::import::{ResultImportError, content_error_at, fio::Output, rt_app};
 use crate::layout::STUDY;
 use crate::rows::BUSY;
 use crate::{Document, Idle, ResultReader, ResultsError, RunKey, RunOrigin, RunRecord};
 
-/// Largest file of measured runs.
+/// Largest accepted file of measured runs, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// A run in the laboratory's words.
+/// A run as the laboratory's program writes it: a line of JSON.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Measured {
     key: RunKey,
-    /// fio's output as JSON with histograms.
+    /// fio's output: JSON with histograms (`json+`).
     #[serde(default)]
     fio: Option<String>,
-    /// rt-app's logs.
+    /// rt-app's logs, if the workload is an rt-app file.
     #[serde(default)]
     rt_app: Option<rt_app::FirstTask>,
-    /// How long the counters were watched, in ns of the guest.
+    /// How long the idle counters were watched, in ns of the guest's virtual time.
     watched_ns: u64,
-    /// The watched part of a job.
+    /// The part of the job during which the counters were watched.
     #[serde(default)]
     window: Option<Window>,
     idle: Vec<StateCounts>,
     /// CPU count.
     cpus: u64,
-    /// Further metrics.
+    /// Number of CPUs in the guest.
     #[serde(default)]
     metrics: BTreeMap<String, f64>,
     tools: BTreeMap<String, String>,
@@ -50,11 +50,11 @@ struct Measured {
 struct Window {
     begin_ns: u64,
     end_ns: u64,
-    /// How long the job ran.
+    /// How long the whole job ran, in ns.
     job_ns: u64,
 }
 
-/// An idle state over all CPUs.
+/// Counters of an idle state, summed over all CPUs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StateCounts {
@@ -65,11 +65,12 @@ struct StateCounts {
     below: u64,
 }
 
-/// Makes a result directory from the laboratory's measurements of a simulated study. Returns the number of runs.
+/// Makes a result directory from the laboratory's measurements of a study that was simulated before. Returns the number
+/// of runs.
 ///
 /// # Errors
-/// The simulation's directory or the measured runs cannot be read; a run was not planned, is doubled or missing; the new
-/// directory cannot be written.
+/// The simulation's directory or the measured runs cannot be read; a run was not planned, is doubled or missing; the
+/// new directory cannot be written.
 pub fn write_laboratory_results(
     simulated: &Path,
     measured: &Path,
@@ -77,13 +78,13 @@ pub fn write_laboratory_results(
     mode: Mode,
 ) -> Result<usize, ResultImportError> {
     let plan = ResultReader::open(simulated)?;
-    let runs = read_run(measured)?;
-    let planned: Vec<RunRecord> = plan.runs()?;
+    let runs = read_measured_runs(measured)?;
+    let planned: Vec<RunRecord> = plan.read_runs()?;
     let indices =
-        planned_indices(&runs, &planned).map_err(|message| read_content(measured, message))?;
+        planned_indices(&runs, &planned).map_err(|message| content_error_at(measured, message))?;
     let document = Document {
         backend: RunOrigin::Lab,
-        tools: collect_tools(&runs),
+        tools: join_tool_versions(&runs),
         shard: None,
         notes: vec![
             "measured in virtual machines whose time is the number of instructions run: CPUs that are busy at once take turns"
@@ -91,23 +92,23 @@ pub fn write_laboratory_results(
         ],
         ..plan.document().clone()
     };
-    // Nothing is written before all can be read.
+    // All runs are converted before the first is written.
     let mut filled_runs = Vec::with_capacity(runs.len());
     for (order, (index, run)) in (0_u32..).zip(indices.into_iter().zip(runs)) {
         let kind = first_cpu_kind(plan.document(), &run.key.machine);
-        let filled =
-            fill_metrics(run, kind, order).map_err(|message| read_content(measured, message))?;
+        let filled = convert_measured_run(run, kind, order)
+            .map_err(|message| content_error_at(measured, message))?;
         filled_runs.push((index, filled));
     }
-    let writer = ResultWriter::open(into, document, &list_files(simulated)?, mode)?;
+    let writer = ResultWriter::open(into, document, &read_copied_files(simulated)?, mode)?;
     for (index, run) in &filled_runs {
         writer.write_run(*index, run)?;
     }
-    writer.finish()?;
+    writer.write_tables_and_finish()?;
     Ok(filled_runs.len())
 }
 
-/// Index of each measured run among the planned runs, each of which has to be measured once.
+/// Index of each measured run among the planned runs. An error if a planned run was not measured exactly once.
 fn planned_indices(measured: &[Measured], planned: &[RunRecord]) -> Result<Vec<usize>, String> {
     let mut indices = Vec::with_capacity(measured.len());
     let mut seen = BTreeSet::new();
@@ -134,8 +135,8 @@ fn planned_indices(measured: &[Measured], planned: &[RunRecord]) -> Result<Vec<u
     }
 }
 
-/// Versions of all tools that the runs used.
-fn collect_tools(runs: &[Measured]) -> BTreeMap<String, String> {
+/// The tools that the runs used, each with all its versions, and this program's version.
+fn join_tool_versions(runs: &[Measured]) -> BTreeMap<String, String> {
     let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (tool, version) in runs.iter().flat_map(|run| &run.tools) {
         versions.entry(tool).or_default().insert(version);
@@ -149,25 +150,25 @@ fn collect_tools(runs: &[Measured]) -> BTreeMap<String, String> {
     tools
 }
 
-/// The first kind of CPU on a machine.
+/// Name of the first kind of CPU on a machine; `cpu` if no kind is known.
 fn first_cpu_kind<'a>(document: &'a Document, machine: &str) -> &'a str {
     let mut machines = document.machines.iter().filter(|m| m.name == machine);
     let kind = machines.find_map(|machine| machine.cpu_kinds.first());
     kind.map_or("cpu", |kind| kind.name.as_str())
 }
 
-/// Copies of study, machines and workloads in a result directory.
-fn list_files(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
+/// Reads the copies of study, machines and workloads in a result directory.
+fn read_copied_files(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
     let folder = ResultFolder::open(dir)?;
     let mut names = vec![STUDY.to_owned()];
     if !folder.has(MACHINES) {
         names.push(MACHINE.to_owned());
     }
-    names.extend(folder.copies()?);
+    names.extend(folder.copied_file_paths()?);
     folder.read_all(names)
 }
 
-fn read_run(path: &Path) -> Result<Vec<Measured>, ResultImportError> {
+fn read_measured_runs(path: &Path) -> Result<Vec<Measured>, ResultImportError> {
     let read = wakepath_files::read_text_up_to(path, MAX_BYTES);
     let text = read.map_err(|source| ResultImportError::Read {
         path: path.to_owned(),
@@ -178,7 +179,7 @@ fn read_run(path: &Path) -> Result<Vec<Measured>, ResultImportError> {
         .filter(|(_, line)| !line.trim().is_empty())
         .map(|(number, line)| {
             serde_json::from_str(line).map_err(|error| {
-                read_content(
+                content_error_at(
                     path,
                     format!("line {number}: no run of the laboratory: {error}"),
                 )
@@ -187,15 +188,15 @@ fn read_run(path: &Path) -> Result<Vec<Measured>, ResultImportError> {
         .collect()
 }
 
-/// A run with its measurements.
-fn fill_metrics(measured: Measured, kind: &str, order: u32) -> Result<RunRecord, String> {
+/// Makes a run's record from a measurement: latencies by fio or rt-app, idle counters, and the derived busy time.
+fn convert_measured_run(measured: Measured, kind: &str, order: u32) -> Result<RunRecord, String> {
     let repeat = measured.key.repeat;
     let mut run = RunRecord::new(measured.key.clone(), None, repeat, order);
     match (&measured.fio, &measured.rt_app) {
-        (Some(fio), None) => Output::find(fio)
+        (Some(fio), None) => Output::parse_first(fio)
             .ok_or_else(|| "fio has printed no JSON".to_owned())
-            .and_then(|output| output?.fill(&mut run)),
-        (None, Some(logs)) => logs.fill(&mut run),
+            .and_then(|output| output?.fill_run_metrics(&mut run)),
+        (None, Some(logs)) => logs.fill_run_metrics(&mut run),
         _ => Err("has to have one of `fio` and `rt_app`".to_owned()),
     }
     .map_err(|message| format!("{}: {message}", measured.key))?;

@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 pub const DOCUMENT: &str = "result.json";
 /// The study's copy.
 pub(crate) const STUDY: &str = "study.toml";
-/// The folder for runs.
+/// The folder for run files, in a result directory.
 pub const RUNS: &str = "runs";
-/// The folder for copies of workload files.
+/// The folder for copies of workload files, in a result directory.
 pub const WORKLOADS: &str = "workloads";
-/// The machine's copy, if there is only one machine.
+/// The file with the machine's copy, in results with only one machine.
 pub const MACHINE: &str = "machine.toml";
 /// The folder for copies of machines, in results with several machines.
 pub const MACHINES: &str = "machines";
 /// The folder for copies of the user's own idle governors.
 pub const GOVERNORS: &str = "governors";
 
-/// The Parquet tables: metrics, latency, attribution, idle, frequency, timeline.
+/// Names of the Parquet tables, without ending.
 pub(crate) const TABLES: [&str; 6] = [
     "metrics.parquet",
     "latency.parquet",
@@ -27,18 +27,18 @@ pub(crate) const TABLES: [&str; 6] = [
     "timeline.parquet",
 ];
 
-/// A run's file, by index. The file exists when the run is finished.
+/// Path of a run's file. The file exists only when the run is finished.
 pub fn run_path(dir: &Path, index: usize) -> PathBuf {
-    dir.join(RUNS).join(run_name(index))
+    dir.join(RUNS).join(run_file_name(index))
 }
 
-/// A run's file name.
-pub(crate) fn run_name(index: usize) -> String {
+/// Name of a run's file: its index with six digits.
+pub(crate) fn run_file_name(index: usize) -> String {
     format!("{index:06}.json")
 }
 
-/// A run's index, by file name.
-pub(crate) fn run_index(name: &str) -> Option<usize> {
+/// The run's index from the name of its file; `None` for any other name.
+pub(crate) fn index_from_file_name(name: &str) -> Option<usize> {
     let index = name.strip_suffix(".json")?.parse().ok()?;
-    (run_name(index) == name).then_some(index)
+    (run_file_name(index) == name).then_some(index)
 }

@@ -1,7 +1,7 @@
 //! A study's results: a directory that can be read again years later.
 //!
 //! Simulator, replay, measurement and import leave the same kind of directory, so a single comparison and report serve
-//! all. `docs/results.md` describes every file.
+//! all. `docs/reference/results.md` describes every file.
 //!
 //! - [`metric`]: the metric dictionary, with the meaning of each number.
 //! - [`document`]: `result.json`, with machines, workloads, policies and method.
@@ -41,7 +41,7 @@ pub use document::{
 };
 pub use error::ResultsError;
 pub use mean::Mean;
-pub use merge::{MergeError, merge};
+pub use merge::{MergeError, merge_shards};
 pub use metric::{Better, METRICS, Metric};
 pub use question::{Condition, Goal, Question};
 pub use reader::ResultReader;

@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mean {
-    /// Sum over count: for times and amounts.
+    /// Arithmetic mean, sum over count: for times and amounts.
     Arithmetic,
-    /// Count over the sum of reciprocals: for rates, such as operations per second, of equal work.
+    /// Harmonic mean, count over the sum of reciprocals: for rates of equal work, such as operations per second.
     Harmonic,
-    /// The exponential of the mean logarithm: for ratios and summaries over workloads.
+    /// Geometric mean, the exponential of the mean logarithm: for ratios, and for summaries over workloads.
     Geometric,
 }
 
 impl Mean {
-    /// Averages values above 0; NaN without values.
+    /// Averages values above 0 by this kind of mean; NaN without values.
     pub fn average(self, values: &[f64]) -> f64 {
         match self {
-            Self::Arithmetic => average_by(values, |v| v),
-            Self::Harmonic => 1.0 / average_by(values, |v| 1.0 / v),
-            Self::Geometric => average_by(values, f64::ln).exp(),
+            Self::Arithmetic => average_converted(values, |v| v),
+            Self::Harmonic => 1.0 / average_converted(values, |v| 1.0 / v),
+            Self::Geometric => average_converted(values, f64::ln).exp(),
         }
     }
 }
 
 /// The arithmetic mean after a conversion of each value.
-fn average_by(values: &[f64], convert: fn(f64) -> f64) -> f64 {
+fn average_converted(values: &[f64], convert: fn(f64) -> f64) -> f64 {
     values.iter().map(|v| convert(*v)).sum::<f64>() / values.len() as f64
 }
 

@@ -10,27 +10,27 @@ use crate::directory::{Mode, ResultWriter};
 use crate::document::Document;
 use crate::error::ResultsError;
 use crate::folder::ResultFolder;
-use crate::layout::{DOCUMENT, GOVERNORS, MACHINES, RUNS, TABLES, WORKLOADS, run_index};
+use crate::layout::{DOCUMENT, GOVERNORS, MACHINES, RUNS, TABLES, WORKLOADS, index_from_file_name};
 use crate::plan::RunPlan;
 use crate::reader::ResultReader;
 use crate::shard::Shard;
 
-/// Why results cannot be merged.
+/// Why the shards' results cannot be merged.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
-    /// A directory cannot be read, or the merged one cannot be written.
+    /// A shard's directory cannot be read, or the merged directory cannot be written.
     #[error(transparent)]
     Results(#[from] ResultsError),
-    /// The merged results would replace a shard.
+    /// The directory for the merged results is a shard's own directory.
     #[error("{}: the directory of a shard; name another one for the merged results", .0.display())]
     OntoShard(PathBuf),
-    /// No directory was named.
+    /// No shard's directory was named.
     #[error("name the directories of all shards")]
     Nothing,
-    /// A directory holds a whole study.
+    /// A named directory holds a whole study, not a shard.
     #[error("{}: not a shard, but results of a whole study (`wakepath study run --shard 3/64` makes shards)", .0.display())]
     Whole(PathBuf),
-    /// Two directories belong to different studies.
+    /// Two named directories belong to different studies.
     #[error("{} and {}: not of the same study ({what} differs)", one.display(), other.display())]
     Different {
         /// A directory.
@@ -57,10 +57,10 @@ pub enum MergeError {
         shards: String,
         /// Number of shards.
         count: u32,
-        /// How many were named.
+        /// How many directories were named.
         there: usize,
     },
-    /// A shard was interrupted.
+    /// A shard was interrupted: its runs are not complete.
     #[error("{}: shard {shard} has {there} of its {planned} runs; finish it with `wakepath study run --shard {shard} --resume`", dir.display())]
     Unfinished {
         /// The directory.
@@ -72,7 +72,7 @@ pub enum MergeError {
         /// Planned runs.
         planned: usize,
     },
-    /// A shard with another shard's run.
+    /// A shard's directory holds a run that belongs to another shard.
     #[error("{}: not a run of shard {shard}", path.display())]
     Foreign {
         /// The file.
@@ -82,12 +82,12 @@ pub enum MergeError {
     },
 }
 
-/// Puts shards together in `to`, byte for byte as if the study had run in one piece.
+/// Merges shards into `to`, byte for byte as if the study had run in one piece. Returns the number of runs.
 ///
 /// # Errors
-/// A shard is missing, there twice, unfinished or of another study; files cannot be read or written. Then `to` is
-/// not complete, and no shard is changed.
-pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeError> {
+/// A shard is missing, there twice, unfinished or from another study; files cannot be read or written. Then `to` is not
+/// complete, and no shard is changed.
+pub fn merge_shards(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeError> {
     let target = fs::canonicalize(to).ok();
     if to.exists()
         && shards
@@ -97,14 +97,14 @@ pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeEr
         return Err(MergeError::OntoShard(to.to_owned()));
     }
     let (found, one, document) = read_shards(shards)?;
-    check_complete(&found)?;
+    check_all_shards_found(&found)?;
     let folders = found
         .iter()
         .map(|(shard, dir)| Ok((*shard, ResultFolder::open(dir)?)))
         .collect::<Result<Vec<_>, ResultsError>>()?;
-    let files = copied_files(&ResultFolder::open(one)?)?;
+    let files = read_copied_files(&ResultFolder::open(one)?)?;
     for ((_, dir), (_, folder)) in found.iter().zip(&folders) {
-        if let Some((name, _)) = different_copy(&files, &copied_files(folder)?) {
+        if let Some((name, _)) = first_different_copy(&files, &read_copied_files(folder)?) {
             return Err(MergeError::Different {
                 one: one.to_owned(),
                 other: dir.to_path_buf(),
@@ -112,27 +112,27 @@ pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeEr
             });
         }
     }
-    let runs = document.runs();
+    let runs = document.planned_run_count();
     let mut all = Vec::new();
     for ((shard, dir), (_, folder)) in found.iter().zip(&folders) {
-        let there = runs_of(*shard, dir, folder, runs)?.into_iter();
+        let there = finished_shard_runs(*shard, dir, folder, runs)?.into_iter();
         all.extend(there.map(|index| (index, folder)));
     }
     let plan = RunPlan::new(&document);
     let writer = ResultWriter::open(to, document, &files, mode)?;
-    // Each copy waits for the disk.
+    // Each copied run waits until it is on the disk, so the copies are made by several threads.
     all.into_par_iter().try_for_each(|(index, folder)| {
-        let (bytes, _) = folder.run(index, &plan)?;
-        writer.copy_run(index, &bytes)
+        let (bytes, _) = folder.read_planned_run(index, &plan)?;
+        writer.write_run_bytes(index, &bytes)
     })?;
-    writer.finish()?;
+    writer.write_tables_and_finish()?;
     Ok(runs)
 }
 
-/// The shards by number, with the first directory and the document of the whole study.
+/// Directories by shard, with the first directory, and the whole study's document.
 type ShardDirs<'a> = (BTreeMap<Shard, &'a Path>, &'a Path, Document);
 
-/// Reads the documents of all shards, which have to belong to the same study.
+/// Opens all shards and reads their documents. An error if they belong to different studies.
 fn read_shards(shards: &[PathBuf]) -> Result<ShardDirs<'_>, MergeError> {
     let mut found: BTreeMap<Shard, &Path> = BTreeMap::new();
     let mut first: Option<(&Path, Document)> = None;
@@ -154,7 +154,7 @@ fn read_shards(shards: &[PathBuf]) -> Result<ShardDirs<'_>, MergeError> {
                     other: dir.clone(),
                     what: what.to_owned(),
                 };
-                if let Some(changed) = expected.changed_file(&whole) {
+                if let Some(changed) = expected.first_changed_file(&whole) {
                     return Err(different(&format!("the content of {}", changed.path)));
                 }
                 if *expected != whole {
@@ -178,8 +178,8 @@ fn read_shards(shards: &[PathBuf]) -> Result<ShardDirs<'_>, MergeError> {
     Ok((found, one, document))
 }
 
-/// Checks that no shard is missing.
-fn check_complete(found: &BTreeMap<Shard, &Path>) -> Result<(), MergeError> {
+/// Checks that every shard was found: none is missing.
+fn check_all_shards_found(found: &BTreeMap<Shard, &Path>) -> Result<(), MergeError> {
     let count = found.keys().next().map_or(0, |shard| shard.count());
     let there: Vec<u32> = found.keys().map(|shard| shard.number()).collect();
     let missing: Vec<u32> = (1..=count)
@@ -189,23 +189,23 @@ fn check_complete(found: &BTreeMap<Shard, &Path>) -> Result<(), MergeError> {
         return Ok(());
     }
     Err(MergeError::Missing {
-        shards: shard_numbers(&missing),
+        shards: join_shard_numbers(&missing),
         count,
         there: there.len(),
     })
 }
 
-/// Run indices in a shard, if the shard is finished.
-fn runs_of(
+/// Indices of a shard's runs. An error if the shard is unfinished or has another shard's run.
+fn finished_shard_runs(
     shard: Shard,
     dir: &Path,
     folder: &ResultFolder,
     runs: usize,
 ) -> Result<Vec<usize>, MergeError> {
     let mut there = Vec::new();
-    for name in folder.names(RUNS)? {
-        let index = run_index(&name);
-        match index.filter(|index| *index < runs && shard.has(*index)) {
+    for name in folder.list_names(RUNS)? {
+        let index = index_from_file_name(&name);
+        match index.filter(|index| *index < runs && shard.includes_run(*index)) {
             Some(index) => there.push(index),
             None => {
                 return Err(MergeError::Foreign {
@@ -215,7 +215,7 @@ fn runs_of(
             }
         }
     }
-    let planned = (0..runs).filter(|index| shard.has(*index)).count();
+    let planned = (0..runs).filter(|index| shard.includes_run(*index)).count();
     if there.len() != planned {
         return Err(MergeError::Unfinished {
             dir: dir.to_owned(),
@@ -227,19 +227,19 @@ fn runs_of(
     Ok(there)
 }
 
-/// The study, machine, workload and governor files in a result directory, by name.
-fn copied_files(folder: &ResultFolder) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
-    let mut names = folder.names("")?;
+/// Reads the copies of study, machines, workloads and governors in a result directory, with their names.
+fn read_copied_files(folder: &ResultFolder) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
+    let mut names = folder.list_names("")?;
     names.retain(|name| {
         ![DOCUMENT, RUNS, WORKLOADS, MACHINES, GOVERNORS].contains(&name.as_str())
             && !TABLES.contains(&name.as_str())
     });
-    names.extend(folder.copies()?);
+    names.extend(folder.copied_file_paths()?);
     folder.read_all(names)
 }
 
-/// The first file that differs or is missing on one side.
-fn different_copy<'a>(
+/// The first copied file that differs between two directories, or exists in one only.
+fn first_different_copy<'a>(
     one: &'a [(String, Vec<u8>)],
     other: &'a [(String, Vec<u8>)],
 ) -> Option<&'a (String, Vec<u8>)> {
@@ -247,8 +247,8 @@ fn different_copy<'a>(
     different.or_else(|| other.iter().find(|file| !one.contains(file)))
 }
 
-/// Numbers in words, at most ten.
-fn shard_numbers(all: &[u32]) -> String {
+/// Joins shard numbers with commas for a message; after ten, how many more there are.
+fn join_shard_numbers(all: &[u32]) -> String {
     const SHOWN: usize = 10;
     let shown: Vec<String> = all.iter().take(SHOWN).map(u32::to_string).collect();
     match all.len().saturating_sub(SHOWN) {

@@ -12,22 +12,22 @@ use crate::Mean;
 pub enum Better {
     /// Rates.
     Higher,
-    /// Times, power and energy.
+    /// Smaller values are better: times, power and energy.
     Lower,
-    /// Neither: counts of events.
+    /// Neither direction is better: counts of events.
     Neither,
 }
 
 impl Better {
-    /// 1 where more is better, or nothing is, and -1 where less is: what turns a change into a gain.
-    pub const fn sign(self) -> f64 {
+    /// Sign that turns a change into a gain: -1 where smaller values are better, otherwise 1.
+    pub const fn gain_sign(self) -> f64 {
         match self {
             Self::Higher | Self::Neither => 1.0,
             Self::Lower => -1.0,
         }
     }
 
-    /// The kind of mean that is right over several runs.
+    /// The kind of mean that averages this metric over several runs.
     pub const fn mean_kind(self) -> Mean {
         match self {
             Self::Higher => Mean::Harmonic,
@@ -36,7 +36,7 @@ impl Better {
     }
 }
 
-/// A number from a run.
+/// A metric in the dictionary: a number that a run has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
@@ -46,41 +46,41 @@ pub struct Metric {
     pub title: Cow<'static, str>,
     /// Explanation.
     pub meaning: Cow<'static, str>,
-    /// Unit; empty for plain counts.
+    /// Unit of the values; empty for plain counts.
     pub unit: Cow<'static, str>,
     /// The better direction.
     pub better: Better,
     /// The mean over several runs.
     pub mean: Mean,
-    /// Compared unless other metrics are asked for.
+    /// Whether the metric is compared when no other metrics are asked for.
     pub headline: bool,
 }
 
-/// Largest accepted number: calculations such as squares stay finite.
+/// Largest accepted value of a metric: calculations such as squares stay finite.
 pub(crate) const LARGEST: f64 = 1e30;
 
-/// Checks whether a metric can have a value.
+/// Checks whether a metric can have this value: finite, possible, and not above the largest accepted.
 ///
 /// # Errors
 /// A sentence with the value.
-pub(crate) fn check_metric_name(name: &str, value: f64) -> Result<(), String> {
-    if value.abs() <= LARGEST && (value >= 0.0 || !is_rate(name)) {
+pub(crate) fn check_metric_value(name: &str, value: f64) -> Result<(), String> {
+    if value.abs() <= LARGEST && (value >= 0.0 || !is_rate_metric(name)) {
         return Ok(());
     }
     Err(format!("{name} is {value}, which is no result"))
 }
 
-fn is_rate(name: &str) -> bool {
+fn is_rate_metric(name: &str) -> bool {
     Metric::find(name).is_some_and(|metric| metric.mean == Mean::Harmonic)
 }
 
 impl Metric {
-    /// A metric in the dictionary, by name.
+    /// Finds a metric in the dictionary by name.
     pub fn find(name: &str) -> Option<&'static Self> {
         METRICS.iter().find(|m| m.name == name)
     }
 
-    /// The title with the unit, as a column or an axis has it.
+    /// The title with the unit in brackets, for columns and axes.
     pub fn title_with_unit(&self) -> String {
         if self.unit.is_empty() {
             self.title.to_string()
@@ -90,7 +90,7 @@ impl Metric {
     }
 }
 
-const fn metric(
+const fn define_metric(
     name: &'static str,
     title: &'static str,
     unit: &'static str,
@@ -108,112 +108,112 @@ const fn metric(
     }
 }
 
-const fn headline(mut metric: Metric) -> Metric {
+const fn mark_as_headline(mut metric: Metric) -> Metric {
     metric.headline = true;
     metric
 }
 
-/// Less is better: an amount or a time.
-const fn amount(
+/// Defines a metric for an amount or a time: smaller values are better.
+const fn define_amount(
     name: &'static str,
     title: &'static str,
     unit: &'static str,
     meaning: &'static str,
 ) -> Metric {
-    metric(name, title, unit, Better::Lower, meaning)
+    define_metric(name, title, unit, Better::Lower, meaning)
 }
 
-/// More is better: work done in a second.
-const fn rate(
+/// Defines a metric for a rate, work done per second: larger values are better.
+const fn define_rate(
     name: &'static str,
     title: &'static str,
     unit: &'static str,
     meaning: &'static str,
 ) -> Metric {
-    metric(name, title, unit, Better::Higher, meaning)
+    define_metric(name, title, unit, Better::Higher, meaning)
 }
 
-/// Neither is better: a count of events.
-const fn count(
+/// Defines a metric for a count of events: neither direction is better.
+const fn define_count(
     name: &'static str,
     title: &'static str,
     unit: &'static str,
     meaning: &'static str,
 ) -> Metric {
-    metric(name, title, unit, Better::Neither, meaning)
+    define_metric(name, title, unit, Better::Neither, meaning)
 }
 
 /// All metrics that wakepath measures. A study may add metrics, described in `result.json`.
 #[rustfmt::skip]
 pub const METRICS: &[Metric] = &[
-    headline(rate("iops", "IOPS", "1/s", "finished requests per second")),
-    rate("bandwidth_mbs", "bandwidth", "MB/s", "bytes read and written per second, in millions"),
-    rate("read_mbs", "read bandwidth", "MB/s", "bytes read per second, in millions"),
-    rate("write_mbs", "write bandwidth", "MB/s", "bytes written per second, in millions"),
-    headline(amount("mean_us", "mean latency", "us",
+    mark_as_headline(define_rate("iops", "IOPS", "1/s", "finished requests per second")),
+    define_rate("bandwidth_mbs", "bandwidth", "MB/s", "bytes read and written per second, in millions"),
+    define_rate("read_mbs", "read bandwidth", "MB/s", "bytes read per second, in millions"),
+    define_rate("write_mbs", "write bandwidth", "MB/s", "bytes written per second, in millions"),
+    mark_as_headline(define_amount("mean_us", "mean latency", "us",
         "mean time from the submission of a request to its completion, system calls included where the source has them")),
-    amount("read_mean_us", "mean read latency", "us", "the same, reads only"),
-    amount("write_mean_us", "mean write latency", "us", "the same, writes only"),
-    amount("p50_us", "median latency", "us", "half of the requests took at most this long"),
-    amount("p90_us", "p90 latency", "us", "90 % of the requests took at most this long"),
-    headline(amount("p99_us", "p99 latency", "us", "99 % of the requests took at most this long")),
-    amount("p999_us", "p99.9 latency", "us", "99.9 % of the requests took at most this long"),
-    amount("max_us", "longest latency", "us", "the longest that a request took"),
-    metric("rate_reached", "requested rate reached", "%", Better::Higher,
+    define_amount("read_mean_us", "mean read latency", "us", "the same, reads only"),
+    define_amount("write_mean_us", "mean write latency", "us", "the same, writes only"),
+    define_amount("p50_us", "median latency", "us", "half of the requests took at most this long"),
+    define_amount("p90_us", "p90 latency", "us", "90 % of the requests took at most this long"),
+    mark_as_headline(define_amount("p99_us", "p99 latency", "us", "99 % of the requests took at most this long")),
+    define_amount("p999_us", "p99.9 latency", "us", "99.9 % of the requests took at most this long"),
+    define_amount("max_us", "longest latency", "us", "the longest that a request took"),
+    define_metric("rate_reached", "requested rate reached", "%", Better::Higher,
         "share of the rate that a fio job asks for (`rate`, `rate_iops`) while it ran; of several rates the least"),
-    amount("cut_after_s", "cut after", "s",
+    define_amount("cut_after_s", "cut after", "s",
         "jobs without an end of their own were simulated for this long, and had more to do"),
-    headline(rate("ops_per_s", "operations", "1/s",
+    mark_as_headline(define_rate("ops_per_s", "operations", "1/s",
         "loops per second of the threads of an rt-app file's first task")),
-    headline(amount("wake_mean_us", "mean wake-up latency", "us",
+    mark_as_headline(define_amount("wake_mean_us", "mean wake-up latency", "us",
         "mean time from the cause of a wake-up until the thread runs, first task of an rt-app file")),
-    headline(amount("wake_p99_us", "p99 wake-up latency", "us",
+    mark_as_headline(define_amount("wake_p99_us", "p99 wake-up latency", "us",
         "99 % of these wake-ups took at most this long")),
-    headline(amount("mean_mw", "power", "mW",
+    mark_as_headline(define_amount("mean_mw", "power", "mW",
         "mean power of CPUs, clusters, package and modelled drives; of a recording that of idle CPUs and of the package")),
-    amount("per_io_uj", "energy per operation", "uJ",
+    define_amount("per_io_uj", "energy per operation", "uJ",
         "energy of the machine over finished requests, or over operations of an rt-app file"),
-    amount("drive_mw", "drive power", "mW", "mean power of the drive, where it has power states"),
-    amount("cpus_mw", "CPU power", "mW", "mean power of the CPUs alone"),
-    metric("mean_mhz", "mean frequency", "MHz", Better::Higher,
+    define_amount("drive_mw", "drive power", "mW", "mean power of the drive, where it has power states"),
+    define_amount("cpus_mw", "CPU power", "mW", "mean power of the CPUs alone"),
+    define_metric("mean_mhz", "mean frequency", "MHz", Better::Higher,
         "mean frequency at which tasks ran, weighted by the time that they ran"),
-    count("tickless_per_s", "tickless idle periods", "1/s",
+    define_count("tickless_per_s", "tickless idle periods", "1/s",
         "idle periods per second that CPUs began with their tick stopped, all CPUs together"),
-    count("ticks_per_s", "ticks on idle CPUs", "1/s", "ticks per second that interrupted or ended an idle period, all CPUs together"),
-    count("wake_ups_per_s", "wake-ups", "1/s", "ends of idle periods per second, all CPUs together"),
-    count("usage_per_s", "idle state usage", "1/s",
+    define_count("ticks_per_s", "ticks on idle CPUs", "1/s", "ticks per second that interrupted or ended an idle period, all CPUs together"),
+    define_count("wake_ups_per_s", "wake-ups", "1/s", "ends of idle periods per second, all CPUs together"),
+    define_count("usage_per_s", "idle state usage", "1/s",
         "idle states entered per second, as sysfs counts them (`usage`), all states and CPUs together"),
-    count("above_per_s", "above", "1/s",
+    define_count("above_per_s", "above", "1/s",
         "stays in an idle state per second that the kernel counts as too deep (`above` in sysfs): shorter than the target residency, by its own measure"),
-    count("below_per_s", "below", "1/s",
+    define_count("below_per_s", "below", "1/s",
         "stays in an idle state per second that the kernel counts as too shallow (`below` in sysfs), by its own measure"),
-    count("drift_percent", "drift", "%",
+    define_count("drift_percent", "drift", "%",
         "mean latency of the second half of the measured time against that of the first: far from 0, the run had not settled"),
-    metric("set_mhz", "frequency set", "MHz", Better::Higher,
+    define_metric("set_mhz", "frequency set", "MHz", Better::Higher,
         "mean frequency that clocks are set to, over all time, also while their CPUs sleep"),
-    amount("frequency_changes_per_s", "frequency changes", "1/s", "changes of frequency per second, all clocks together"),
-    amount("boosts", "boosts", "", "how often HWP dynamic boost raised the minimum of a CPU"),
-    headline(amount("package_mw", "package power", "mW",
+    define_amount("frequency_changes_per_s", "frequency changes", "1/s", "changes of frequency per second, all clocks together"),
+    define_amount("boosts", "boosts", "", "how often HWP dynamic boost raised the minimum of a CPU"),
+    mark_as_headline(define_amount("package_mw", "package power", "mW",
         "mean power of the processor packages over the run as RAPL counted it")),
-    amount("platform_mw", "platform power", "mW",
+    define_amount("platform_mw", "platform power", "mW",
         "mean power of the whole platform over the run as RAPL counted it (`psys`), where the firmware measures it: packages and what is around them"),
-    headline(amount("added_us_per_io", "added latency per I/O", "us",
+    mark_as_headline(define_amount("added_us_per_io", "added latency per I/O", "us",
         "what wake-ups for an I/O completion took longer than the oracle's, over all completions of a recording")),
-    amount("exit_us_per_io", "exit latency per I/O", "us",
+    define_amount("exit_us_per_io", "exit latency per I/O", "us",
         "exit latency of CPUs and package that wake-ups for an I/O completion took, over all completions of a recording, whatever the oracle's"),
-    headline(amount("added_us_per_wake", "added latency per wake-up", "us",
+    mark_as_headline(define_amount("added_us_per_wake", "added latency per wake-up", "us",
         "what wake-ups took longer than the oracle's, over all wake-ups of a recording")),
-    headline(amount("too_deep_per_s", "too deep", "1/s",
+    mark_as_headline(define_amount("too_deep_per_s", "too deep", "1/s",
         "stays in an idle state per second that were left before its target residency, although a shallower state was there")),
-    headline(amount("too_shallow_per_s", "too shallow", "1/s",
+    mark_as_headline(define_amount("too_shallow_per_s", "too shallow", "1/s",
         "stays in an idle state per second that were long enough for a deeper one")),
-    metric("as_recorded", "decided as recorded", "%", Better::Higher,
+    define_metric("as_recorded", "decided as recorded", "%", Better::Higher,
         "idle periods in which the governor that ran, asked the same again, chooses what it chose"),
-    metric("leased", "idle periods under a lease", "%", Better::Lower,
+    define_metric("leased", "idle periods under a lease", "%", Better::Lower,
         "idle periods that began while a power-sleep demotion prevention lease held"),
-    headline(amount("wall_s", "wall time", "s", "time from the start of the command to its end")),
-    amount("user_s", "user time", "s", "CPU time in user space of the command and of the children that it waited for"),
-    amount("system_s", "system time", "s", "CPU time in the kernel of the same"),
+    mark_as_headline(define_amount("wall_s", "wall time", "s", "time from the start of the command to its end")),
+    define_amount("user_s", "user time", "s", "CPU time in user space of the command and of the children that it waited for"),
+    define_amount("system_s", "system time", "s", "CPU time in the kernel of the same"),
 ];
 
 #[cfg(test)]

@@ -5,34 +5,38 @@ use std::collections::HashSet;
 use crate::document::{Document, RunOrigin, VERSION};
 use crate::layout::DOCUMENT;
 use crate::metric;
-use crate::question::is_among;
+use crate::question::is_empty_or_contains;
 use crate::rows::RunKey;
 use crate::run_record::RunRecord;
 use crate::shard::Shard;
 
-/// A document's planned runs, by index.
+/// The runs that a document plans, by index.
 #[derive(Clone, Debug)]
 pub(crate) struct RunPlan {
-    /// Cells of a repeat in order.
+    /// The cells (machine, workload, policy) of one repeat, in order.
     cells: Vec<PlannedCell>,
     known: HashSet<PlannedCell>,
     repeats: u32,
     shard: Option<Shard>,
     metrics: HashSet<String>,
-    /// Simulation: seeds by repeat.
+    /// Seeds by repeat in a simulation; empty otherwise.
     seeds: Vec<u64>,
 }
 
-/// Machine, workload and policy.
+/// Names of a machine, a workload and a policy.
 type PlannedCell = [String; 3];
 
 impl RunPlan {
     pub(crate) fn new(document: &Document) -> Self {
-        let cells = document.loads().flat_map(|(machine, workload)| {
-            let policies = document.policies.iter();
-            let planned = policies.filter(|p| is_among(&workload.policies, &p.name));
-            planned.map(|policy| [&machine.name, &workload.name, &policy.name].map(Clone::clone))
-        });
+        let cells = document
+            .machine_workload_pairs()
+            .flat_map(|(machine, workload)| {
+                let policies = document.policies.iter();
+                let planned =
+                    policies.filter(|p| is_empty_or_contains(&workload.policies, &p.name));
+                planned
+                    .map(|policy| [&machine.name, &workload.name, &policy.name].map(Clone::clone))
+            });
         let cells: Vec<PlannedCell> = cells.collect();
         Self {
             known: cells.iter().cloned().collect(),
@@ -51,12 +55,12 @@ impl RunPlan {
         }
     }
 
-    /// Checks that `run` is planned under this index and has possible numbers.
+    /// Checks that `run` is planned under `index`, and that its numbers are possible.
     ///
     /// # Errors
-    /// The difference in words.
-    pub(crate) fn check(&self, index: usize, run: &RunRecord) -> Result<(), String> {
-        match self.key(index) {
+    /// The difference from the plan in words.
+    pub(crate) fn check_run(&self, index: usize, run: &RunRecord) -> Result<(), String> {
+        match self.key_at(index) {
             Some(planned) if planned == run.key => {}
             Some(planned) => {
                 return Err(format!(
@@ -88,9 +92,9 @@ impl RunPlan {
             ));
         }
         for (name, value) in &run.metrics {
-            metric::check_metric_name(name, *value)?;
+            metric::check_metric_value(name, *value)?;
         }
-        if let Some((what, number)) = run.too_large() {
+        if let Some((what, number)) = run.first_too_large_number() {
             return Err(format!("{what} is {number}, which is no result"));
         }
         let mut names = HashSet::new();
@@ -113,11 +117,11 @@ impl RunPlan {
         Ok(())
     }
 
-    /// The planned run with an index.
-    fn key(&self, index: usize) -> Option<RunKey> {
+    /// The key of the run planned under `index`; `None` beyond the last run.
+    fn key_at(&self, index: usize) -> Option<RunKey> {
         let repeat = u32::try_from(index.checked_div(self.cells.len())?).ok()?;
         let [machine, workload, policy] = self.cells[index % self.cells.len()].clone();
-        let here = self.shard.is_none_or(|shard| shard.has(index));
+        let here = self.shard.is_none_or(|shard| shard.includes_run(index));
         (repeat < self.repeats && here).then_some(RunKey {
             machine,
             workload,
@@ -126,7 +130,7 @@ impl RunPlan {
         })
     }
 
-    /// Whether a run is planned.
+    /// Whether the document plans a run with this key.
     pub(crate) fn has_run(&self, key: &RunKey) -> bool {
         let cell = [&key.machine, &key.workload, &key.policy].map(Clone::clone);
         key.repeat < self.repeats && self.known.contains(&cell)

@@ -13,57 +13,57 @@ use crate::text::as_text;
 pub struct Question {
     /// In words.
     pub ask: String,
-    /// The metric for the answer.
+    /// Name of the metric that the answer compares.
     pub metric: String,
-    /// Which policy is wanted; absent: all are compared with the baseline.
+    /// Which policy is wanted; absent: all policies are compared with the baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<Goal>,
-    /// Conditions on every workload.
+    /// Conditions that the wanted policy has to meet on every workload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep: Vec<Condition>,
-    /// Policies concerned; empty: all.
+    /// Names of the policies that the question is about; empty: all.
     #[serde(default)]
     pub policies: Vec<String>,
-    /// Workloads concerned; empty: all.
+    /// Names of the workloads that the question is about; empty: all.
     #[serde(default)]
     pub workloads: Vec<String>,
-    /// Machines concerned; empty: all.
+    /// Names of the machines that the question is about; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<String>,
-    /// The policy to compare with; absent: the study's. A question with a goal has none.
+    /// The policy to compare with; absent: the study's baseline. A question with a goal has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
 }
 
 impl Question {
-    /// Metrics for the answer.
-    pub fn metrics(&self) -> impl Iterator<Item = &str> {
+    /// Names of the metrics that the answer needs: the question's own, then its conditions'.
+    pub fn metric_names(&self) -> impl Iterator<Item = &str> {
         let kept = self.keep.iter().map(|c| c.metric.as_str());
         std::iter::once(self.metric.as_str()).chain(kept)
     }
 
-    /// Whether the question includes a policy.
-    pub fn has_policy(&self, name: &str) -> bool {
-        is_among(&self.policies, name)
+    /// Whether the question is about a policy.
+    pub fn includes_policy(&self, name: &str) -> bool {
+        is_empty_or_contains(&self.policies, name)
     }
 
-    /// Whether the question includes a workload.
-    pub fn has_workload(&self, name: &str) -> bool {
-        is_among(&self.workloads, name)
+    /// Whether the question is about a workload.
+    pub fn includes_workload(&self, name: &str) -> bool {
+        is_empty_or_contains(&self.workloads, name)
     }
 
-    /// Whether the question includes a machine.
-    pub fn has_machine(&self, name: &str) -> bool {
-        is_among(&self.machines, name)
+    /// Whether the question is about a machine.
+    pub fn includes_machine(&self, name: &str) -> bool {
+        is_empty_or_contains(&self.machines, name)
     }
 }
 
-/// Whether a list has a name; an empty list has every name.
-pub fn is_among(names: &[String], name: &str) -> bool {
+/// Whether a list of names contains a name; an empty list stands for every name.
+pub fn is_empty_or_contains(names: &[String], name: &str) -> bool {
     names.is_empty() || names.iter().any(|n| n == name)
 }
 
-/// Whether the policy with least or with most of a metric is wanted.
+/// Whether the policy with the smallest or with the largest value of a metric is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Goal {
@@ -74,8 +74,8 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// 1 or -1: times this sign, the better value is the smaller.
-    pub fn sign(self) -> f64 {
+    /// Factor 1 or -1: a value times this factor is smallest for the wanted policy.
+    pub fn sign_to_minimise(self) -> f64 {
         match self {
             Self::Minimise => 1.0,
             Self::Maximise => -1.0,
@@ -88,17 +88,17 @@ impl Goal {
 pub struct Condition {
     /// Metric name.
     pub metric: String,
-    /// Whether the metric has to be below the limit, else above it.
+    /// Whether the metric has to be below the limit; else above.
     pub below: bool,
-    /// Whether the limit itself keeps the condition.
+    /// Whether a value equal to the limit meets the condition.
     pub or_equal: bool,
-    /// The limit, in the metric's unit.
+    /// The limit of the condition, in the metric's unit.
     pub limit: f64,
 }
 
 impl Condition {
-    /// Whether a value keeps the condition.
-    pub fn keeps(&self, value: f64) -> bool {
+    /// Whether a value meets the condition.
+    pub fn is_met_by(&self, value: f64) -> bool {
         match (self.below, self.or_equal) {
             (true, true) => value <= self.limit,
             (true, false) => value < self.limit,

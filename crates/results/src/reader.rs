@@ -15,8 +15,8 @@ use crate::rows::{AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, 
 use crate::run_record::RunRecord;
 use crate::tables::{self, Row};
 
-/// Reads a result directory. After an interruption the tables have the finished runs. Measurements from other tools can be
-/// read in the same way.
+/// Reads a result directory. An interrupted study's tables are made from the finished runs. Runs imported from other
+/// tools can be read in the same way.
 #[derive(Clone, Debug)]
 pub struct ResultReader {
     dir: PathBuf,
@@ -24,16 +24,16 @@ pub struct ResultReader {
     runs: Runs,
 }
 
-/// The place of the runs.
+/// Where the runs are: in a directory, or in memory.
 #[derive(Clone, Debug)]
 enum Runs {
-    /// In a result directory.
+    /// The runs are files in a result directory.
     Stored(Arc<ResultFolder>),
     /// In no directory.
     Imported(Vec<RunRecord>),
 }
 
-/// Keys in every schema version.
+/// Keys of `result.json` that every schema version has.
 #[derive(Deserialize)]
 struct Head {
     schema: Option<String>,
@@ -42,7 +42,7 @@ struct Head {
     tools: std::collections::BTreeMap<String, serde_json::Value>,
 }
 
-fn wrong_content(path: &Path, message: String) -> ResultsError {
+fn content_error(path: &Path, message: String) -> ResultsError {
     ResultsError::Content {
         path: path.to_owned(),
         message,
@@ -50,10 +50,10 @@ fn wrong_content(path: &Path, message: String) -> ResultsError {
 }
 
 impl ResultReader {
-    /// Reads `result.json`.
+    /// Opens a result directory and reads its `result.json`.
     ///
     /// # Errors
-    /// No results, or another schema version.
+    /// There are no results, or they have another schema version.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self, ResultsError> {
         let dir = dir.into();
         let path = dir.join(DOCUMENT);
@@ -61,13 +61,13 @@ impl ResultReader {
             return Err(ResultsError::NoResults(dir));
         }
         let folder = ResultFolder::open(&dir)?;
-        let Some(text) = folder.document()? else {
+        let Some(text) = folder.read_document_bytes()? else {
             return Err(ResultsError::NoResults(dir));
         };
         let head: Head =
-            serde_json::from_slice(&text).map_err(|e| wrong_content(&path, e.to_string()))?;
+            serde_json::from_slice(&text).map_err(|e| content_error(&path, e.to_string()))?;
         if head.schema.as_deref() != Some(SCHEMA) {
-            return Err(wrong_content(
+            return Err(content_error(
                 &path,
                 format!("its `schema` is not `{SCHEMA}`"),
             ));
@@ -82,7 +82,7 @@ impl ResultReader {
             });
         }
         let document =
-            serde_json::from_slice(&text).map_err(|e| wrong_content(&path, e.to_string()))?;
+            serde_json::from_slice(&text).map_err(|e| content_error(&path, e.to_string()))?;
         folder::check_document(&document, &dir)?;
         Ok(Self {
             dir,
@@ -91,8 +91,12 @@ impl ResultReader {
         })
     }
 
-    /// A reader for runs that were imported from `path`.
-    pub fn of_runs(path: impl Into<PathBuf>, document: Document, runs: Vec<RunRecord>) -> Self {
+    /// A reader for runs in memory that were imported from `path`.
+    pub fn for_imported_runs(
+        path: impl Into<PathBuf>,
+        document: Document,
+        runs: Vec<RunRecord>,
+    ) -> Self {
         Self {
             dir: path.into(),
             document,
@@ -100,12 +104,12 @@ impl ResultReader {
         }
     }
 
-    /// The directory, or the origin of imported runs.
+    /// Path of the result directory, or of the file that runs were imported from.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Whether the runs are in no directory, but in memory.
+    /// Whether the runs are in memory, and not in a result directory.
     pub fn is_in_memory(&self) -> bool {
         matches!(self.runs, Runs::Imported(_))
     }
@@ -120,7 +124,7 @@ impl ResultReader {
     ///
     /// # Errors
     /// No regular file in the directory, or no UTF-8.
-    pub fn file(&self, name: &str) -> Result<Option<String>, ResultsError> {
+    pub fn read_file_if_present(&self, name: &str) -> Result<Option<String>, ResultsError> {
         let Runs::Stored(folder) = &self.runs else {
             return Ok(None);
         };
@@ -134,90 +138,93 @@ impl ResultReader {
         })
     }
 
-    /// Finished runs in planned order.
+    /// Reads all finished runs, in planned order.
     ///
     /// # Errors
     /// A file cannot be read, or holds another run than planned.
-    pub fn runs(&self) -> Result<Vec<RunRecord>, ResultsError> {
+    pub fn read_runs(&self) -> Result<Vec<RunRecord>, ResultsError> {
         match &self.runs {
             Runs::Imported(runs) => Ok(runs.clone()),
             Runs::Stored(folder) => {
                 let plan = RunPlan::new(&self.document);
                 let finished = folder.run_indices()?.into_iter();
                 finished
-                    .map(|index| Ok(folder.run(index, &plan)?.1))
+                    .map(|index| Ok(folder.read_planned_run(index, &plan)?.1))
                     .collect()
             }
         }
     }
 
-    /// Numbers.
+    /// Reads the table of metrics.
     ///
     /// # Errors
-    /// The table cannot be read; the same holds for the other tables.
-    pub fn metrics(&self) -> Result<Vec<MetricRow>, ResultsError> {
-        self.table(0, |run, rows| rows.extend(run.metric_rows()))
+    /// The table cannot be read.
+    pub fn read_metric_rows(&self) -> Result<Vec<MetricRow>, ResultsError> {
+        self.read_or_make_rows(0, |run, rows| rows.extend(run.metric_rows()))
     }
 
-    /// Latency histograms.
+    /// Reads the table of latency histograms.
     ///
     /// # Errors
-    /// As [`Self::metrics`].
-    pub fn latency(&self) -> Result<Vec<LatencyRow>, ResultsError> {
-        self.table(1, |run, rows| rows.extend(run.latency_rows()))
+    /// As [`Self::read_metric_rows`].
+    pub fn read_latency_rows(&self) -> Result<Vec<LatencyRow>, ResultsError> {
+        self.read_or_make_rows(1, |run, rows| rows.extend(run.latency_rows()))
     }
 
-    /// Parts of the latency.
+    /// Reads the table of attribution: the parts of the latency.
     ///
     /// # Errors
-    /// As [`Self::metrics`].
-    pub fn attribution(&self) -> Result<Vec<AttributionRow>, ResultsError> {
-        self.table(2, |run, rows| rows.extend(run.attribution_rows()))
+    /// As [`Self::read_metric_rows`].
+    pub fn read_attribution_rows(&self) -> Result<Vec<AttributionRow>, ResultsError> {
+        self.read_or_make_rows(2, |run, rows| rows.extend(run.attribution_rows()))
     }
 
-    /// Idle states.
+    /// Reads the table of idle states.
     ///
     /// # Errors
-    /// As [`Self::metrics`].
-    pub fn idle(&self) -> Result<Vec<IdleRow>, ResultsError> {
-        self.table(3, |run, rows| rows.extend(run.idle_rows()))
+    /// As [`Self::read_metric_rows`].
+    pub fn read_idle_rows(&self) -> Result<Vec<IdleRow>, ResultsError> {
+        self.read_or_make_rows(3, |run, rows| rows.extend(run.idle_rows()))
     }
 
-    /// Frequencies.
+    /// Reads the table of frequencies.
     ///
     /// # Errors
-    /// As [`Self::metrics`].
-    pub fn frequency(&self) -> Result<Vec<FrequencyRow>, ResultsError> {
-        self.table(4, |run, rows| rows.extend(run.frequency_rows()))
+    /// As [`Self::read_metric_rows`].
+    pub fn read_frequency_rows(&self) -> Result<Vec<FrequencyRow>, ResultsError> {
+        self.read_or_make_rows(4, |run, rows| rows.extend(run.frequency_rows()))
     }
 
-    /// Short timelines.
+    /// Reads the table of short timelines.
     ///
     /// # Errors
-    /// As [`Self::metrics`].
-    pub fn timeline(&self) -> Result<Vec<TimelineRow>, ResultsError> {
-        self.table(5, |run, rows| rows.extend(run.timeline_rows()))
+    /// As [`Self::read_metric_rows`].
+    pub fn read_timeline_rows(&self) -> Result<Vec<TimelineRow>, ResultsError> {
+        self.read_or_make_rows(5, |run, rows| rows.extend(run.timeline_rows()))
     }
 
-    /// A table in Arrow's layout: `metrics`, `latency`, `attribution`, `idle`, `frequency` or `timeline`. A finished table is
-    /// read in parts.
+    /// Reads a table as Arrow batches: `metrics`, `latency`, `attribution`, `idle`, `frequency` or `timeline`. A
+    /// finished table is read in parts.
     ///
     /// # Errors
-    /// No such table; as [`Self::metrics`].
-    pub fn batches(&self, table: &str) -> Result<Box<dyn RecordBatchReader + Send>, ResultsError> {
+    /// There is no such table; else as [`Self::read_metric_rows`].
+    pub fn read_record_batches(
+        &self,
+        table: &str,
+    ) -> Result<Box<dyn RecordBatchReader + Send>, ResultsError> {
         let name = format!("{table}.parquet");
         let path = self.dir.join(&name);
         let index = TABLES.iter().position(|known| *known == name);
         let batches = match (index, &self.runs) {
             (Some(_), Runs::Stored(folder)) if self.document.complete => {
-                tables::read_batches(folder.file(&name)?, &self.document)
+                tables::read_batches(folder.open_file(&name)?, &self.document)
             }
-            (Some(0), _) => tables::in_memory(&self.metrics()?),
-            (Some(1), _) => tables::in_memory(&self.latency()?),
-            (Some(2), _) => tables::in_memory(&self.attribution()?),
-            (Some(3), _) => tables::in_memory(&self.idle()?),
-            (Some(4), _) => tables::in_memory(&self.frequency()?),
-            (Some(5), _) => tables::in_memory(&self.timeline()?),
+            (Some(0), _) => tables::batches_from_rows(&self.read_metric_rows()?),
+            (Some(1), _) => tables::batches_from_rows(&self.read_latency_rows()?),
+            (Some(2), _) => tables::batches_from_rows(&self.read_attribution_rows()?),
+            (Some(3), _) => tables::batches_from_rows(&self.read_idle_rows()?),
+            (Some(4), _) => tables::batches_from_rows(&self.read_frequency_rows()?),
+            (Some(5), _) => tables::batches_from_rows(&self.read_timeline_rows()?),
             _ => {
                 let known = TABLES.map(|name| name.trim_end_matches(".parquet"));
                 let message = format!("no such table; there are {}", known.join(", "));
@@ -227,8 +234,8 @@ impl ResultReader {
         batches.map_err(|source| ResultsError::Table { path, source })
     }
 
-    /// A table, made from the finished runs if the study was interrupted.
-    fn table<R: Row>(
+    /// Reads a table; for interrupted studies and runs in memory makes its rows from the finished runs.
+    fn read_or_make_rows<R: Row>(
         &self,
         table: usize,
         add_rows: fn(&RunRecord, &mut Vec<R>),
@@ -236,7 +243,7 @@ impl ResultReader {
         if let Runs::Stored(folder) = &self.runs
             && self.document.complete
         {
-            let file = folder.file(TABLES[table])?;
+            let file = folder.open_file(TABLES[table])?;
             return tables::read_table(file, &self.document).map_err(|source| {
                 ResultsError::Table {
                     path: self.dir.join(TABLES[table]),
@@ -247,7 +254,10 @@ impl ResultReader {
         let mut rows = Vec::new();
         match &self.runs {
             Runs::Imported(runs) => runs.iter().for_each(|run| add_rows(run, &mut rows)),
-            Runs::Stored(_) => self.runs()?.iter().for_each(|run| add_rows(run, &mut rows)),
+            Runs::Stored(_) => self
+                .read_runs()?
+                .iter()
+                .for_each(|run| add_rows(run, &mut rows)),
         }
         Ok(rows)
     }

@@ -7,10 +7,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The largest count, and the longest time in ns: 36 CPU years.
+/// Largest accepted count, and the longest accepted time in ns: 36 CPU years.
 pub(crate) const LARGEST_COUNT: u64 = 1 << 60;
 
-/// A run's name: the first columns in most tables.
+/// The key of a run: its machine, workload, policy and repeat. They are the first columns in most tables.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunKey {
@@ -20,7 +20,7 @@ pub struct RunKey {
     pub workload: String,
     /// Policy name.
     pub policy: String,
-    /// Number of the repeat, from 0.
+    /// Number of the repeat, counted from 0.
     pub repeat: u32,
 }
 
@@ -49,21 +49,21 @@ pub struct MetricRow {
     pub workload: String,
     /// Policy name.
     pub policy: String,
-    /// Number of the repeat, from 0.
+    /// Number of the repeat, counted from 0.
     pub repeat: u32,
-    /// Random seed; none in a measurement.
+    /// Random seed of the run; none in a measurement.
     pub seed: Option<u64>,
-    /// Block of related runs, from 0.
+    /// Block of related runs, counted from 0.
     pub block: u32,
-    /// Position in the session, from 0.
+    /// Position of the run in the session, counted from 0.
     pub order: u32,
     /// Metric name.
     pub metric: String,
-    /// Value in the metric's unit; always finite.
+    /// The metric's value in its unit; always finite.
     pub value: f64,
 }
 
-/// Declares two structs: `$row`, a whole row of a table, and its columns without those of [`RunKey`].
+/// Declares two structs: `$row`, a whole row of a table, and `$part`, the same columns without the run's key.
 macro_rules! run_rows {
     (
         $(#[$row_doc:meta])* $row:ident,
@@ -81,7 +81,7 @@ macro_rules! run_rows {
             pub workload: String,
             /// Policy name.
             pub policy: String,
-            /// Number of the repeat, from 0.
+            /// Number of the repeat, counted from 0.
             pub repeat: u32,
             $($(#[$field_doc])* pub $field: $type,)*
         }
@@ -93,8 +93,8 @@ macro_rules! run_rows {
         }
 
         impl $part {
-            /// The row in the table.
-            pub(crate) fn row(&self, key: &RunKey) -> $row {
+            /// Makes the table's row by adding the run's key.
+            pub(crate) fn make_row(&self, key: &RunKey) -> $row {
                 $row {
                     machine: key.machine.clone(),
                     workload: key.workload.clone(),
@@ -107,7 +107,7 @@ macro_rules! run_rows {
     };
 }
 
-/// Conversions between a struct and a tuple: files with runs hold tuples.
+/// Implements conversions between a struct and a tuple: run files hold tuples.
 macro_rules! as_tuple {
     ($name:ident { $($field:ident: $type:ty),* }) => {
         impl From<($($type,)*)> for $name {
@@ -130,9 +130,9 @@ run_rows! {
     /// A [`LatencyRow`] without its run.
     #[serde(from = "(u64, u64, u64)", into = "(u64, u64, u64)")]
     LatencyCount {
-        /// Shortest latency in ns.
+        /// Shortest latency in this histogram bucket, in ns.
         low_ns: u64,
-        /// Longest latency in ns.
+        /// Longest latency in this histogram bucket, in ns.
         high_ns: u64,
         /// Request count.
         count: u64,
@@ -146,14 +146,15 @@ as_tuple!(LatencyCount {
 });
 
 run_rows! {
-    /// A part of the latency: `attribution.parquet`. All parts with one `at` add up to a latency.
+    /// One part of the latency: `attribution.parquet`. All parts with the same `at` add up to the latency.
     AttributionRow,
     /// An [`AttributionRow`] without its run.
     #[serde(from = "(String, String, f64)", into = "(String, String, f64)")]
     LatencyPart {
-        /// The requests: `mean`, or about a percentile, `p50`, `p90`, `p99`, `p99.9`.
+        /// Whose latency is divided: `mean` of all requests, or requests about a percentile, `p50`, `p90`, `p99`,
+        /// `p99.9`.
         at: String,
-        /// The part's name, listed in [`crate::rows::PARTS`].
+        /// Name of the part, listed in [`crate::rows::PARTS`].
         part: String,
         /// Time in ns.
         ns: f64,
@@ -174,19 +175,19 @@ run_rows! {
     Idle {
         /// CPU kind.
         cpu_kind: String,
-        /// The state's name, or [`crate::rows::BUSY`].
+        /// Name of the idle state, or [`crate::rows::BUSY`].
         state: String,
-        /// Time in the state, summed over the CPUs, in ns.
+        /// Time in the idle state, summed over the CPUs, in ns.
         time_ns: u64,
-        /// Times entered.
+        /// How often the idle state was entered.
         entries: u64,
-        /// Idle periods too short for the state although a shallower state was enabled. The true idle time decides: from
-        /// entry to the event that ended the idle period.
+        /// Idle periods that were too short for the state although a shallower state was enabled. The true idle time
+        /// decides: from entry to the event that ended the idle period.
         too_deep: u64,
-        /// Idle periods long enough for a deeper enabled state, by the true idle time.
+        /// Idle periods that were long enough for a deeper enabled state, by the true idle time.
         too_shallow: u64,
-        /// Idle periods that the kernel counts as too deep (`above` in sysfs), by its own measure of the length; none in
-        /// results older than the column.
+        /// Idle periods that the kernel counts as too deep (`above` in sysfs), by its own measure of the length; none
+        /// in results older than the column.
         #[serde(default)]
         above: Option<u64>,
         /// Idle periods that the kernel counts as too shallow (`below` in sysfs).
@@ -213,7 +214,7 @@ run_rows! {
         cpu_kind: String,
         /// The frequency in kHz.
         khz: u64,
-        /// Time busy, waking up or polling, summed over the CPUs, in ns.
+        /// Time that CPUs were busy, waking up or polling at this frequency, summed over the CPUs, in ns.
         time_ns: u64,
     }
 }
@@ -235,15 +236,15 @@ pub struct TimelineRow {
     pub workload: String,
     /// Policy name.
     pub policy: String,
-    /// The request in the middle: `p50` or `p99`.
+    /// The request in the middle: `p50` or `p99`, for the percentile that its latency is near.
     pub at: String,
-    /// Track: a CPU, a clock, the drive, a request.
+    /// Track of the span: a CPU, a clock, the drive, a request.
     pub track: String,
-    /// Name: an idle state, a task, a frequency, a part of a request's way.
+    /// Name of the span: an idle state, a task, a frequency, a part of a request's way.
     pub name: String,
-    /// Start in ns since the run began.
+    /// Start of the span in ns since the run began.
     pub start_ns: u64,
-    /// End in ns since the run began.
+    /// End of the span in ns since the run began.
     pub end_ns: u64,
 }
 
@@ -270,11 +271,11 @@ as_tuple!(TimelineSpan {
     end_ns: u64
 });
 
-/// The state for busy time in [`IdleRow`].
+/// Name that [`IdleRow`] has in place of an idle state for busy time.
 pub const BUSY: &str = "(busy)";
 
-/// Parts on a request's way, in order, for [`AttributionRow`]. `drive` is queueing, wake-up and service together, where
-/// nothing tells them apart.
+/// Parts of a request's way, in order, for [`AttributionRow`]. `drive` is queueing, wake-up and service together, where
+/// these cannot be told apart.
 pub const PARTS: [&str; 10] = [
     "submission",
     "queueing",
@@ -288,26 +289,26 @@ pub const PARTS: [&str; 10] = [
     "completion",
 ];
 
-/// The requests in an attribution, for [`AttributionRow`].
+/// The requests whose latency an [`AttributionRow`] divides: all, or those about a percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttributionAt {
     /// All requests.
     Mean,
     /// About the median.
     P50,
-    /// About the 90th percentile.
+    /// Requests with about the 90th percentile's latency.
     P90,
-    /// About the 99th percentile.
+    /// Requests with about the 99th percentile's latency.
     P99,
-    /// About the 99.9th percentile.
+    /// Requests with about the 99.9th percentile's latency.
     P999,
 }
 
 impl AttributionAt {
-    /// Every variant, by latency.
+    /// All variants, the mean first, then by percentile.
     pub const ALL: [Self; 5] = [Self::Mean, Self::P50, Self::P90, Self::P99, Self::P999];
 
-    /// Name in the table.
+    /// The variant's name in the table's column `at`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mean => "mean",

@@ -9,41 +9,41 @@ use crate::rows::{
     LatencyPart, LatencyRow, MetricRow, RunKey, TimelineRow, TimelineSpan,
 };
 
-/// A finished run: a file `runs/NNNNNN.json`.
+/// The record of a finished run, in the file `runs/NNNNNN.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunRecord {
     /// [`crate::document::VERSION`].
     pub version: u32,
-    /// Machine, workload, policy and repeat.
+    /// The run's machine, workload, policy and repeat.
     pub key: RunKey,
-    /// Random seed; none in a measurement.
+    /// Random seed of the run; none in a measurement.
     pub seed: Option<u64>,
-    /// Block of related runs, from 0.
+    /// Block of related runs, counted from 0.
     pub block: u32,
-    /// Position in the session, from 0.
+    /// Position of the run in the session, counted from 0.
     pub order: u32,
-    /// Start of a measurement, in seconds since 1970.
+    /// When the measurement began, in seconds since 1970; absent in a simulation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_unix_s: Option<f64>,
-    /// Duration, simulated or real, in ns.
+    /// Duration of the run, simulated or real, in ns.
     pub duration_ns: u64,
     /// Numbers by metric.
     pub metrics: Vec<(String, f64)>,
     /// Latency histogram.
     pub latency: Vec<LatencyCount>,
-    /// Parts of the latency.
+    /// Parts that add up to the requests' latency.
     pub attribution: Vec<LatencyPart>,
-    /// Time in idle states.
+    /// Time in each idle state, by CPU kind.
     pub idle: Vec<Idle>,
     /// Time at frequencies.
     pub frequency: Vec<FrequencyResidency>,
-    /// Timeline of a few milliseconds.
+    /// Spans of a few milliseconds around representative requests.
     pub timeline: Vec<TimelineSpan>,
 }
 
 impl RunRecord {
-    /// A run without any numbers yet.
+    /// A record with key, seed and position, and without any numbers yet.
     pub fn new(key: RunKey, seed: Option<u64>, block: u32, order: u32) -> Self {
         Self {
             version: VERSION,
@@ -62,15 +62,15 @@ impl RunRecord {
         }
     }
 
-    /// A metric without a finite value, if any. Such a run is never written.
-    pub fn not_finite(&self) -> Option<(&str, f64)> {
+    /// Name and value of the first metric that is infinite or NaN, if any. Such a run is never written.
+    pub fn first_non_finite_metric(&self) -> Option<(&str, f64)> {
         let wrong = self.metrics.iter().find(|(_, value)| !value.is_finite());
         wrong.map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// A count, time or energy beyond the largest possible value, with its name.
-    pub(crate) fn too_large(&self) -> Option<(&'static str, f64)> {
-        let mut counts = self.counts();
+    /// Name and value of the first count, time or energy beyond the largest accepted, if any.
+    pub(crate) fn first_too_large_number(&self) -> Option<(&'static str, f64)> {
+        let mut counts = self.named_counts();
         let count = counts.find(|(_, count)| *count > LARGEST_COUNT);
         let energies = self.idle.iter().filter_map(|idle| idle.wasted_energy_uj);
         let mut numbers = self
@@ -83,8 +83,8 @@ impl RunRecord {
             .or_else(|| numbers.find(|(_, number)| number.abs() > metric::LARGEST))
     }
 
-    /// All counts, and times in whole ns, with their names.
-    fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    /// All counts, and all times in whole ns, each with its name.
+    fn named_counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let latency = self.latency.iter().flat_map(|bucket| {
             [
                 ("the end of a latency bucket", bucket.high_ns),
@@ -95,7 +95,7 @@ impl RunRecord {
         let timeline = self.timeline.iter();
         self.idle
             .iter()
-            .flat_map(idle_counts)
+            .flat_map(named_idle_counts)
             .chain(latency)
             .chain(frequency.map(|time| ("the time at a frequency", time.time_ns)))
             .chain(timeline.map(|span| ("the end of a stretch of its timeline", span.end_ns)))
@@ -120,22 +120,22 @@ impl RunRecord {
 
     /// The run's rows in `latency.parquet`.
     pub fn latency_rows(&self) -> impl Iterator<Item = LatencyRow> {
-        self.latency.iter().map(|bucket| bucket.row(&self.key))
+        self.latency.iter().map(|bucket| bucket.make_row(&self.key))
     }
 
     /// The run's rows in `attribution.parquet`.
     pub fn attribution_rows(&self) -> impl Iterator<Item = AttributionRow> {
-        self.attribution.iter().map(|part| part.row(&self.key))
+        self.attribution.iter().map(|part| part.make_row(&self.key))
     }
 
     /// The run's rows in `idle.parquet`.
     pub fn idle_rows(&self) -> impl Iterator<Item = IdleRow> {
-        self.idle.iter().map(|idle| idle.row(&self.key))
+        self.idle.iter().map(|idle| idle.make_row(&self.key))
     }
 
     /// The run's rows in `frequency.parquet`.
     pub fn frequency_rows(&self) -> impl Iterator<Item = FrequencyRow> {
-        self.frequency.iter().map(|time| time.row(&self.key))
+        self.frequency.iter().map(|time| time.make_row(&self.key))
     }
 
     /// The run's rows in `timeline.parquet`.
@@ -154,8 +154,8 @@ impl RunRecord {
     }
 }
 
-/// Known counts in an idle state, with names.
-fn idle_counts(idle: &Idle) -> impl Iterator<Item = (&'static str, u64)> {
+/// The known counts of an idle state, each with its name.
+fn named_idle_counts(idle: &Idle) -> impl Iterator<Item = (&'static str, u64)> {
     let counts = [
         ("the time in an idle state", Some(idle.time_ns)),
         ("the entries of an idle state", Some(idle.entries)),

@@ -8,14 +8,14 @@ use crate::text::as_text;
 /// Most shards.
 pub const MAX_SHARDS: u32 = 100_000;
 
-/// A part of a study: `3/64` has every 64th run from the third on.
+/// A shard, one part of a study that is run in several: `3/64` has every 64th run from the third on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shard {
     number: u32,
     count: u32,
 }
 
-/// Why a text is no shard.
+/// Why a text cannot be parsed as a shard such as `3/64`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}`: expected a shard such as 3/64, from 1/64 to 64/64, of at most {MAX_SHARDS}")]
 pub struct ShardError(String);
@@ -31,8 +31,8 @@ impl Shard {
         self.count
     }
 
-    /// Whether the shard has a run, by index from 0.
-    pub fn has(self, index: usize) -> bool {
+    /// Whether the shard includes the run with an index, counted from 0.
+    pub fn includes_run(self, index: usize) -> bool {
         index % self.count as usize + 1 == self.number as usize
     }
 }
@@ -43,7 +43,7 @@ impl FromStr for Shard {
     fn from_str(text: &str) -> Result<Self, ShardError> {
         let (number, count) = text
             .split_once('/')
-            .and_then(|(number, count)| Some((parse_digits(number)?, parse_digits(count)?)))
+            .and_then(|(number, count)| Some((parse_unsigned(number)?, parse_unsigned(count)?)))
             .filter(|(number, count)| (1..=*count).contains(number) && *count <= MAX_SHARDS)
             .ok_or_else(|| ShardError(text.to_owned()))?;
         Ok(Self { number, count })
@@ -58,8 +58,8 @@ impl fmt::Display for Shard {
 
 as_text!(Shard);
 
-/// A number without a sign.
-fn parse_digits(text: &str) -> Option<u32> {
+/// Parses a decimal number without a sign.
+fn parse_unsigned(text: &str) -> Option<u32> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     text.parse().ok().filter(|_| digits)
 }
@@ -73,7 +73,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_run_belongs_to_one_shard(count in 1_u32..200, index in 0_usize..100_000) {
-            let owners = (1..=count).filter(|number| Shard { number: *number, count }.has(index)).count();
+            let owners = (1..=count).filter(|number| Shard { number: *number, count }.includes_run(index)).count();
             prop_assert_eq!(owners, 1);
         }
 

@@ -16,13 +16,13 @@ use crate::rows::{AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, 
 use crate::run_record::RunRecord;
 use crate::tables::{ResultWriter, Row, TableError};
 
-/// Runs in memory at a time, read on all threads of the current rayon pool.
+/// Number of runs in memory at a time; they are read on all threads of the current rayon pool.
 const RUNS_AT_ONCE: usize = 256;
 
-/// Makes the tables from all runs in a directory; `document` plans the runs.
+/// Writes all Parquet tables from the runs in a directory; `document` plans the runs.
 ///
 /// # Errors
-/// A run cannot be read or was not planned; the file system refuses.
+/// A run cannot be read or was not planned; or the file system refused.
 pub(crate) fn write_tables(dir: &Path, document: &Document) -> Result<(), ResultsError> {
     let folder = ResultFolder::open(dir)?;
     let plan = RunPlan::new(document);
@@ -37,7 +37,7 @@ pub(crate) fn write_tables(dir: &Path, document: &Document) -> Result<(), Result
     for some in folder.run_indices()?.chunks(RUNS_AT_ONCE) {
         let runs = some
             .par_iter()
-            .map(|index| Ok(folder.run(*index, &plan)?.1));
+            .map(|index| Ok(folder.read_planned_run(*index, &plan)?.1));
         for run in runs.collect::<Result<Vec<RunRecord>, ResultsError>>()? {
             metrics.extend(run.metric_rows())?;
             latency.extend(run.latency_rows())?;
@@ -55,7 +55,7 @@ pub(crate) fn write_tables(dir: &Path, document: &Document) -> Result<(), Result
     timeline.finish()
 }
 
-/// A table file, which exists whole or not at all.
+/// A table's file while written: it exists whole or not at all.
 struct TableFile<R> {
     path: PathBuf,
     unfinished: Unfinished,
@@ -64,12 +64,12 @@ struct TableFile<R> {
 
 impl<R: Row> TableFile<R> {
     fn begin(path: &Path) -> Result<Self, ResultsError> {
-        Self::try_begin(path).map_err(|source| refused_row(path, source))
+        Self::try_begin(path).map_err(|source| refused_row_error(path, source))
     }
 
     fn try_begin(path: &Path) -> Result<Self, TableError> {
-        let unfinished = Unfinished::begin(path)?;
-        let rows = ResultWriter::new(BufWriter::new(unfinished.file().try_clone()?))?;
+        let unfinished = Unfinished::create_temporary(path)?;
+        let rows = ResultWriter::new(BufWriter::new(unfinished.temporary_file().try_clone()?))?;
         Ok(Self {
             path: path.to_owned(),
             unfinished,
@@ -79,22 +79,22 @@ impl<R: Row> TableFile<R> {
 
     fn extend(&mut self, rows: impl Iterator<Item = R>) -> Result<(), ResultsError> {
         let extended = self.rows.extend(rows);
-        extended.map_err(|source| refused_row(&self.path, source))
+        extended.map_err(|source| refused_row_error(&self.path, source))
     }
 
     fn finish(self) -> Result<(), ResultsError> {
         let path = self.path.clone();
         self.try_finish()
-            .map_err(|source| refused_row(&path, source))
+            .map_err(|source| refused_row_error(&path, source))
     }
 
     fn try_finish(self) -> Result<(), TableError> {
         self.rows.finish()?.flush()?;
-        Ok(self.unfinished.finish()?)
+        Ok(self.unfinished.sync_and_rename()?)
     }
 }
 
-fn refused_row(path: &Path, source: TableError) -> ResultsError {
+fn refused_row_error(path: &Path, source: TableError) -> ResultsError {
     ResultsError::Table {
         path: path.to_owned(),
         source,

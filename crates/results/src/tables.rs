@@ -1,4 +1,4 @@
-//! Rows as Parquet and back.
+//! Writing rows as Parquet tables, and reading them.
 
 use std::io::Write;
 
@@ -23,22 +23,22 @@ use crate::rows::{LARGEST_COUNT, RunKey};
 /// Why a table cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// The file is no Parquet file, or a damaged one.
+    /// The table's file is no Parquet file, or a damaged one.
     #[error(transparent)]
     Parquet(#[from] parquet::errors::ParquetError),
-    /// A part cannot be decoded.
+    /// A batch of the table's rows cannot be decoded.
     #[error(transparent)]
     Arrow(#[from] arrow_schema::ArrowError),
-    /// A column is missing or has another type.
+    /// A column of the table is missing, or has another type than the row's field.
     #[error(transparent)]
     Columns(#[from] serde_arrow::Error),
-    /// The file cannot be read or written.
+    /// The table's file could not be read or written.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// A column is missing.
+    /// A column of the table is missing.
     #[error("no column `{0}`")]
     NoColumn(String),
-    /// A row belongs to no planned run.
+    /// A row of the table belongs to no planned run.
     #[error(
         "{0}; the table was changed after it was made: `wakepath study run --resume` makes the tables again from the runs"
     )]
@@ -50,16 +50,16 @@ pub(crate) trait Row: Serialize + DeserializeOwned {}
 
 impl<T: Serialize + DeserializeOwned> Row for T {}
 
-/// A table's columns, in field order.
+/// The columns of a table, in the order of the row's fields.
 fn table_columns<R: Row>() -> Result<Vec<FieldRef>, TableError> {
     let options = TracingOptions::default().strings_as_large_utf8(false);
     Ok(Vec::<FieldRef>::from_type::<R>(options)?)
 }
 
-/// Rows encoded at a time, which bounds the memory for writing.
+/// Number of rows that are encoded at a time, which bounds the memory for writing.
 const ROWS_AT_ONCE: usize = 1 << 14;
 
-/// Writes rows as a Parquet file. The same rows make the same bytes, in whatever parts they come.
+/// Writes rows as a Parquet file. The same rows make the same bytes, in whatever portions they are given.
 pub(crate) struct ResultWriter<R, W: Write + Send> {
     columns: Vec<FieldRef>,
     waiting: Vec<R>,
@@ -86,28 +86,28 @@ impl<R: Row, W: Write + Send> ResultWriter<R, W> {
         for row in rows {
             self.waiting.push(row);
             if self.waiting.len() == ROWS_AT_ONCE {
-                self.encode()?;
+                self.encode_buffered_rows()?;
             }
         }
         Ok(())
     }
 
-    fn encode(&mut self) -> Result<(), TableError> {
+    fn encode_buffered_rows(&mut self) -> Result<(), TableError> {
         let batch = serde_arrow::to_record_batch(&self.columns, &self.waiting)?;
         self.waiting.clear();
         Ok(self.file.write(&batch)?)
     }
 
-    /// Ends the file; returns the writer.
+    /// Encodes the remaining rows, ends the file, and returns the underlying writer.
     pub(crate) fn finish(mut self) -> Result<W, TableError> {
         if !self.waiting.is_empty() {
-            self.encode()?;
+            self.encode_buffered_rows()?;
         }
         Ok(self.file.into_inner()?)
     }
 }
 
-/// Rows in a study's Parquet file, in parts.
+/// Reads a study's Parquet file as Arrow batches; a row that the document does not plan is an error.
 pub(crate) fn read_batches(
     from: impl ChunkReader + 'static,
     document: &Document,
@@ -117,15 +117,15 @@ pub(crate) fn read_batches(
     let (schema, check) = (reader.schema(), RowCheck::new(document));
     let checked = reader.map(move |batch| {
         let batch = batch?;
-        let checked = check.check(&batch);
+        let checked = check.check_batch(&batch);
         checked.map_err(|error| ArrowError::ExternalError(error.into()))?;
         Ok(batch)
     });
     Ok(Box::new(RecordBatchIterator::new(checked, schema)))
 }
 
-/// Rows from memory, in parts.
-pub(crate) fn in_memory<R: Row>(
+/// Arrow batches from rows in memory.
+pub(crate) fn batches_from_rows<R: Row>(
     rows: &[R],
 ) -> Result<Box<dyn RecordBatchReader + Send>, TableError> {
     let batch = serde_arrow::to_record_batch(&table_columns::<R>()?, &rows)?;
@@ -133,16 +133,17 @@ pub(crate) fn in_memory<R: Row>(
     Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)))
 }
 
-/// Reads all rows in a study's Parquet file. Columns without a field are left out.
+/// Reads all rows of a study's Parquet file; a row that the document does not plan is an error. Columns without a field
+/// in `R` are ignored.
 pub(crate) fn read_table<R: Row>(
     from: impl ChunkReader + 'static,
     document: &Document,
 ) -> Result<Vec<R>, TableError> {
     let check = RowCheck::new(document);
-    read_checked(from, |batch| check.check(batch))
+    read_checked_rows(from, |batch| check.check_batch(batch))
 }
 
-fn read_checked<R: Row>(
+fn read_checked_rows<R: Row>(
     from: impl ChunkReader + 'static,
     check: impl Fn(&RecordBatch) -> Result<(), TableError>,
 ) -> Result<Vec<R>, TableError> {
@@ -151,7 +152,7 @@ fn read_checked<R: Row>(
     let mut rows = Vec::new();
     for batch in builder.with_batch_size(1 << 16).build()? {
         let batch = batch?;
-        let known = check_columns(&batch, &columns)?;
+        let known = select_known_columns(&batch, &columns)?;
         check(&batch)?;
         let some: Vec<R> = serde_arrow::from_record_batch(&known)?;
         rows.extend(some);
@@ -159,7 +160,7 @@ fn read_checked<R: Row>(
     Ok(rows)
 }
 
-/// Checks that rows belong to planned runs.
+/// Checks that a batch's rows belong to planned runs.
 struct RowCheck(RunPlan);
 
 impl RowCheck {
@@ -167,7 +168,7 @@ impl RowCheck {
         Self(RunPlan::new(document))
     }
 
-    fn check(&self, batch: &RecordBatch) -> Result<(), TableError> {
+    fn check_batch(&self, batch: &RecordBatch) -> Result<(), TableError> {
         let machines = text_column(batch, "machine")?;
         let workloads = text_column(batch, "workload")?;
         let policies = text_column(batch, "policy")?;
@@ -199,11 +200,12 @@ impl RowCheck {
             }
             before = Some(key);
         }
-        check_numbers(batch).map_err(|why| TableError::Foreign(format!("has a row where {why}")))
+        check_number_ranges(batch)
+            .map_err(|why| TableError::Foreign(format!("has a row where {why}")))
     }
 }
 
-/// A column of texts.
+/// A batch's text column by name.
 fn text_column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a StringArray, TableError> {
     let column = batch.column_by_name(name);
     column
@@ -211,8 +213,8 @@ fn text_column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a StringArray
         .ok_or_else(|| TableError::NoColumn(name.to_owned()))
 }
 
-/// Checks that all numbers are possible.
-fn check_numbers(batch: &RecordBatch) -> Result<(), String> {
+/// Checks that all numbers of a batch are finite and within the accepted ranges.
+fn check_number_ranges(batch: &RecordBatch) -> Result<(), String> {
     for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
         let name = field.name();
         if let Some(numbers) = column.as_primitive_opt::<UInt64Type>()
@@ -223,7 +225,7 @@ fn check_numbers(batch: &RecordBatch) -> Result<(), String> {
         }
         if let Some(numbers) = column.as_primitive_opt::<Float64Type>() {
             for number in numbers.iter().flatten() {
-                metric::check_metric_name(name, number)?;
+                metric::check_metric_value(name, number)?;
             }
         }
     }
@@ -235,19 +237,22 @@ fn check_numbers(batch: &RecordBatch) -> Result<(), String> {
         .and_then(|column| column.as_primitive_opt::<Float64Type>());
     if let (Some(metrics), Some(values)) = (metrics, values) {
         for (name, value) in metrics.iter().zip(values.iter()) {
-            metric::check_metric_name(name.unwrap_or_default(), value.unwrap_or(0.0))?;
+            metric::check_metric_value(name.unwrap_or_default(), value.unwrap_or(0.0))?;
         }
     }
     Ok(())
 }
 
-fn check_columns(batch: &RecordBatch, columns: &[FieldRef]) -> Result<RecordBatch, TableError> {
+fn select_known_columns(
+    batch: &RecordBatch,
+    columns: &[FieldRef],
+) -> Result<RecordBatch, TableError> {
     let schema = batch.schema();
     let mut known = Vec::with_capacity(columns.len());
     for column in columns {
         match schema.index_of(column.name()) {
             Ok(index) => known.push(index),
-            // Tables older than the column lack the number.
+            // A table older than a nullable column lacks the column.
             Err(_) if column.is_nullable() => {}
             Err(_) => return Err(TableError::NoColumn(column.name().clone())),
         }
@@ -289,7 +294,7 @@ mod tests {
             .collect();
         let whole = tempfile::tempfile().unwrap();
         write(&whole, rows.clone());
-        assert_eq!(read_checked::<Full>(whole, |_| Ok(())).unwrap(), rows);
+        assert_eq!(read_checked_rows::<Full>(whole, |_| Ok(())).unwrap(), rows);
         let bytes = |size: usize| {
             let mut writer = ResultWriter::new(Vec::new()).unwrap();
             for part in rows.chunks(size) {
@@ -305,11 +310,14 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let rows = [Some(0.5), None].map(|number| Holes { number });
         write(&file, rows.clone());
-        assert_eq!(read_checked::<Holes>(file, |_| Ok(())).unwrap(), rows);
+        assert_eq!(read_checked_rows::<Holes>(file, |_| Ok(())).unwrap(), rows);
         let old = tempfile::tempfile().unwrap();
         write(&old, [Full { number: 0.0 }]);
         let known = Holes { number: Some(0.0) };
-        assert_eq!(read_checked::<Holes>(old, |_| Ok(())).unwrap(), [known]);
+        assert_eq!(
+            read_checked_rows::<Holes>(old, |_| Ok(())).unwrap(),
+            [known]
+        );
     }
 
     #[test]
@@ -324,7 +332,7 @@ mod tests {
         write(&old, [Full { number: 0.5 }]);
         let number = 0.5;
         assert_eq!(
-            read_checked::<Newer>(old, |_| Ok(())).unwrap(),
+            read_checked_rows::<Newer>(old, |_| Ok(())).unwrap(),
             [Newer {
                 number,
                 later: None
@@ -340,7 +348,7 @@ mod tests {
         }
         let file = tempfile::tempfile().unwrap();
         write(&file, [Full { number: 0.0 }]);
-        let error = read_checked::<Letter>(file, |_| Ok(())).unwrap_err();
+        let error = read_checked_rows::<Letter>(file, |_| Ok(())).unwrap_err();
         assert_eq!(error.to_string(), "no column `letter`");
     }
 }

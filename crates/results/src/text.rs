@@ -1,6 +1,6 @@
 //! Types stored as text.
 
-/// Serde for types that parse from and print as text.
+/// Implements serde for types that parse from text and print as text.
 macro_rules! as_text {
     ($type:ty) => {
         impl serde::Serialize for $type {

@@ -1,5 +1,5 @@
-//! What happened in a run, moment by moment: tracks of spans. `timeline.parquet` has stretches of it, a Perfetto trace
-//! all of it.
+//! Timelines: what happened in a run, as tracks of spans. `timeline.parquet` has a few milliseconds, a Perfetto trace
+//! the whole run.
 
 use std::collections::BTreeMap;
 
@@ -10,46 +10,46 @@ use crate::rows::TimelineRow;
 pub struct Timeline {
     /// Title.
     pub title: String,
-    /// Tracks in display order.
+    /// Tracks in the order in which they are displayed.
     pub tracks: Vec<Track>,
     /// Distinct names.
     pub names: Vec<String>,
-    /// Spans by start. On a track, an outer span comes before inner spans that begin together.
+    /// Spans by start. On a track, an outer span comes before inner spans that begin at the same time.
     pub spans: Vec<Span>,
 }
 
-/// A CPU, a clock, a drive, a request on its way.
+/// A track: a CPU, a clock, a drive, or a request on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Track {
     /// Name.
     pub name: String,
     /// The parent track.
     pub group: Option<usize>,
-    /// Meaning of the spans.
+    /// What the track's spans mean.
     pub kind: TrackKind,
 }
 
 /// The meaning of a track's spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrackKind {
-    /// Named activities; spans may be nested.
+    /// Spans are named activities, and may be nested.
     Slices,
-    /// A frequency in MHz.
+    /// Spans are frequencies in MHz.
     Frequency,
-    /// A count with this unit.
+    /// Spans are counts with this unit.
     Count(&'static str),
 }
 
-/// A state or activity with a length.
+/// A span: a state or activity with start and end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
     /// Track index.
     pub track: usize,
     /// Name or value.
     pub what: SpanValue,
-    /// Start in ns since the run began.
+    /// Start of the span in ns since the run began.
     pub start_ns: u64,
-    /// End in ns since the run began.
+    /// End of the span in ns since the run began.
     pub end_ns: u64,
 }
 
@@ -73,18 +73,18 @@ impl TrackKind {
     }
 }
 
-/// Rows of one machine, workload, policy and request.
+/// The timeline rows that share machine, workload, policy and request.
 #[derive(Clone, Copy, Default)]
 struct TimelinePart {
-    /// Parent track, if there are several parts.
+    /// Index of the parent track, if the timeline has several parts.
     track: Option<usize>,
-    /// Time at which the part's tracks begin.
+    /// Time in ns at which the part's tracks begin.
     start_ns: u64,
 }
 
 impl Timeline {
-    /// A span's content in words.
-    pub fn span_text(&self, span: &Span) -> String {
+    /// A span's content in words: its name, or its number with the track's unit.
+    pub fn describe_span(&self, span: &Span) -> String {
         match span.what {
             SpanValue::Name(index) => self.names.get(index).cloned().unwrap_or_default(),
             SpanValue::Value(value) => {
@@ -102,11 +102,11 @@ impl Timeline {
             title: title.to_owned(),
             ..Self::default()
         };
-        let parts = timeline.add_parts(rows);
+        let parts = timeline.add_part_tracks(rows);
         let mut tracks: BTreeMap<([&str; 4], &str), usize> = BTreeMap::new();
         let mut names: BTreeMap<&str, usize> = BTreeMap::new();
         for row in rows {
-            let key = part_key(row);
+            let key = request_of_row(row);
             let part = parts.get(&key).copied().unwrap_or_default();
             let number = row.name.strip_suffix(" MHz");
             let mhz: Option<f64> = number.and_then(|number| number.parse().ok());
@@ -137,11 +137,15 @@ impl Timeline {
         timeline
     }
 
-    /// Finds the parts that are compared. Several get a parent track each; a single one keeps its own time.
-    fn add_parts<'a>(&mut self, rows: &'a [TimelineRow]) -> BTreeMap<[&'a str; 4], TimelinePart> {
+    /// Adds a parent track for each part (machine, workload, policy, request), if there are several. A single part
+    /// keeps its own time.
+    fn add_part_tracks<'a>(
+        &mut self,
+        rows: &'a [TimelineRow],
+    ) -> BTreeMap<[&'a str; 4], TimelinePart> {
         let mut parts: BTreeMap<[&str; 4], TimelinePart> = BTreeMap::new();
         for row in rows {
-            let part = parts.entry(part_key(row)).or_insert(TimelinePart {
+            let part = parts.entry(request_of_row(row)).or_insert(TimelinePart {
                 track: None,
                 start_ns: u64::MAX,
             });
@@ -168,8 +172,8 @@ impl Timeline {
         parts
     }
 
-    /// Spans without overlaps, by track and time: an outer span lasts until the first inner span begins. Counts are left
-    /// out.
+    /// Spans without overlaps, by track and time: an outer span is cut where its first inner span begins. Tracks of
+    /// counts are left out.
     pub fn flatten_spans(&self) -> Vec<Span> {
         let mut next_start = vec![u64::MAX; self.tracks.len()];
         let mut spans: Vec<Span> = Vec::with_capacity(self.spans.len());
@@ -190,8 +194,8 @@ impl Timeline {
     }
 }
 
-/// A row's origin: machine, workload, policy, request.
-fn part_key(row: &TimelineRow) -> [&str; 4] {
+/// The part that a row belongs to: machine, workload, policy and request.
+fn request_of_row(row: &TimelineRow) -> [&str; 4] {
     [&row.machine, &row.workload, &row.policy, &row.at]
 }
 
@@ -238,7 +242,10 @@ mod tests {
         assert_eq!(names, ["CPU 0", "frequency of cluster big"]);
         assert_eq!(timeline.tracks[1].kind, TrackKind::Frequency);
         let spans = timeline.flatten_spans();
-        let says: Vec<String> = spans.iter().map(|span| timeline.span_text(span)).collect();
+        let says: Vec<String> = spans
+            .iter()
+            .map(|span| timeline.describe_span(span))
+            .collect();
         assert_eq!(says, ["C6", "idle exit", "1800 MHz"]);
         assert_eq!(timeline.spans[0].start_ns, 100);
         // Two parts begin together, each under a parent track.

@@ -279,7 +279,7 @@ impl<'de> Deserialize<'de> for CpuPolicy {
 fn parse_daemon_policy(text: &str) -> Result<PolicySpec, String> {
     let spec: PolicySpec = text.parse().map_err(|e| format!("{e}"))?;
     let psd = match spec.kind() {
-        Kind::Psd => spec.psd().map_err(|e| e.to_string())?,
+        Kind::Psd => spec.as_psd_settings().map_err(|e| e.to_string())?,
         Kind::Apst => {
             return Err(format!(
                 "`{spec}` is for drives: write it as `ac` of a [[drive]]"
@@ -291,7 +291,7 @@ fn parse_daemon_policy(text: &str) -> Result<PolicySpec, String> {
             ));
         }
     };
-    let rule = spec.given().find(|(key, _)| *key == "rule");
+    let rule = spec.given_keys().find(|(key, _)| *key == "rule");
     if rule.is_some() && psd.rule != LeaseRule::Daemon {
         return Err(format!(
             "`{spec}`: the daemon's leases follow rule=daemon; leave `rule` out"
@@ -302,7 +302,7 @@ fn parse_daemon_policy(text: &str) -> Result<PolicySpec, String> {
             "`{spec}`: a lease lasts 0ms (none) to {LONGEST_LEASE_MS}ms"
         ));
     }
-    spec.with("rule", "daemon").map_err(|e| e.to_string())
+    spec.with_key("rule", "daemon").map_err(|e| e.to_string())
 }
 
 impl<'de> Deserialize<'de> for Interval {
@@ -323,7 +323,8 @@ impl<'de> Deserialize<'de> for ApstPolicy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserialize_by_parsing(deserializer, |text| {
             let spec: PolicySpec = text.parse().map_err(|e| format!("`{text}`: {e}"))?;
-            spec.apst().map_err(|e| format!("`{text}`: {e}"))?;
+            spec.as_apst_settings()
+                .map_err(|e| format!("`{text}`: {e}"))?;
             Ok(Self(spec.into()))
         })
     }

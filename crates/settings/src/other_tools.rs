@@ -19,7 +19,7 @@ pub struct PowerTool {
     pub writes: &'static [&'static str],
 }
 
-/// The known power tools and their settings, from their configuration manuals, as of the versions that docs/apply.md
+/// The known power tools and their settings, from their configuration manuals, as of the versions that docs/guides/apply.md
 /// names.
 #[rustfmt::skip]
 static TOOLS: &[PowerTool] = &[

@@ -333,7 +333,7 @@ fn set_without_versions(set: &PolicySet) -> String {
 fn text_without_version(policy: &PolicySpec) -> String {
     let name = policy.mechanism().name;
     let keys: Vec<String> = policy
-        .given()
+        .given_keys()
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
     if keys.is_empty() {

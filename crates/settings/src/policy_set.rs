@@ -31,7 +31,7 @@ pub fn parse_with_config_files(text: &str) -> Result<PolicySet, String> {
         let config = Config::parse(path, &text).map_err(error_text)?;
         sets.push(config.policy.set().clone());
     }
-    PolicySet::join(sets).map_err(error_text)
+    PolicySet::join_sets(sets).map_err(error_text)
 }
 
 fn error_text(error: impl std::error::Error) -> String {

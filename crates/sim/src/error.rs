@@ -53,7 +53,7 @@ pub enum SimError {
     /// A machine's cluster lacks a figure that the frequency policy needs.
     #[error(
         "cluster '{cluster}' of this machine gives no {what}, which {policy} needs: add it to the \
-         machine's file (docs/machines.md), or take schedutil, ondemand, performance or powersave"
+         machine's file (docs/reference/machines.md), or take schedutil, ondemand, performance or powersave"
     )]
     NoClock {
         /// Cluster name.

@@ -2,7 +2,7 @@
 //!
 //! [`simulate`] runs a workload on a machine under one policy set. Time is integer nanoseconds, work is cycles on the
 //! machine's biggest core, and the same seed gives the same result: the same drive and the same background, whatever
-//! the policies. `docs/model.md` says what is modelled, and what is not.
+//! the policies. `docs/background/model.md` says what is modelled, and what is not.
 
 #![allow(
     clippy::inline_always,

@@ -1,4 +1,4 @@
-//! Built-in studies and workloads by name, from `data/studies` and the repository's `workloads`.
+//! Built-in studies and workloads by name, from `data/studies`, and from `data/workloads`, a link to the repository's folder.
 
 /// Name, text.
 type Files = &'static [(&'static str, &'static str)];
@@ -14,7 +14,7 @@ const STUDIES: Files = files!["../data/studies/", ".toml":
     "polling-tbench", "iowait-rk3399", "rk3399-depth", "hwp-boost", "apst", "psd", "kernel-updates",
 ];
 
-const WORKLOADS: Files = files!["../../../workloads/", "":
+const WORKLOADS: Files = files!["../data/workloads/", "":
     "apst-1.fio", "apst-2.fio", "apst-3.fio", "apst-4.fio", "apst-5.fio", "apst-6.fio",
     "apst-7.fio", "async-random.fio", "async-sequential.fio", "browser-like.json", "build-like.json", "dbench-like.json",
     "desktop-at-rest.json",
@@ -25,7 +25,7 @@ const WORKLOADS: Files = files!["../../../workloads/", "":
     "tbench-like.json", "tiobench-like.fio", "vdbench-like.fio", "web-like.json", "worker-pool.json", "x264-like.json",
 ];
 
-/// Text written by `study new`.
+/// Text of the commented example that `study new` writes.
 pub const EXAMPLE: &str = include_str!("../data/studies/example.toml");
 
 fn find_file(files: Files, name: &str) -> Option<&'static str> {
@@ -46,22 +46,22 @@ pub const EXPERIMENTS: &[&str] = &[
     "kernel-updates",
 ];
 
-/// A built-in study's text by name.
+/// Text of the built-in study with a name; `None` if there is no such study.
 pub fn study_text(name: &str) -> Option<&'static str> {
     find_file(STUDIES, name)
 }
 
-/// The built-in studies.
+/// Names of the built-in studies, also those with published values.
 pub fn study_names() -> impl Iterator<Item = &'static str> {
     STUDIES.iter().map(|(name, _)| *name)
 }
 
-/// A built-in workload's text by name.
+/// Text of the built-in workload with a name; `None` if there is no such workload.
 pub(crate) fn workload_text(name: &str) -> Option<&'static str> {
     find_file(WORKLOADS, name)
 }
 
-/// The built-in workloads.
+/// Names of the built-in workloads.
 pub(crate) fn workload_names() -> impl Iterator<Item = &'static str> {
     WORKLOADS.iter().map(|(name, _)| *name)
 }

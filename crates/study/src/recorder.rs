@@ -1,7 +1,7 @@
-//! A simulated run as a recording: what `wakepath record` would have seen of it.
+//! Recorder: writes a simulated run as the recording that `wakepath record` would have made.
 //!
-//! The simulated kernel has no I/O scheduler, so that a bio's way to its request is one step. An interrupt of a drive is
-//! taken by the CPU that completes.
+//! The simulated kernel has no I/O scheduler, so that a bio's way to its request is one step. An interrupt of a drive
+//! is taken by the CPU that completes.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -19,15 +19,16 @@ use wakepath_workloads::Workload;
 const DEVICE: u32 = 259 << 20;
 /// The drive's interrupt.
 const IRQ: u32 = 1;
-/// Sectors from one request's start to the next one's.
+/// Distance between the first sectors of successive requests.
 const STRIDE: u64 = 1 << 20;
-/// Tasks that submit without a request, as into the page cache, hold back no more events.
+/// Most events that wait for a submission's request. Tasks that submit without a request, as into the page cache, hold
+/// back no more.
 const MOST_HELD: usize = 1 << 16;
 
-/// What a simulated machine says of itself.
+/// Describes a simulated machine as a recording's metadata.
 ///
 /// # Errors
-/// Its idle states form no valid table; impossible on a checked machine.
+/// The machine's idle states form no valid table; impossible on a checked machine.
 pub fn describe_machine(machine: &Machine) -> Result<Metadata, String> {
     let mut first = 0;
     let mut idle_states = Vec::new();
@@ -40,7 +41,7 @@ pub fn describe_machine(machine: &Machine) -> Result<Metadata, String> {
         });
         first += cluster.cpus;
     }
-    // CPUs of equal states are one group.
+    // CPUs with equal idle states form one group.
     idle_states.dedup_by(|next, group| {
         let same = next.states == group.states;
         if same {
@@ -79,48 +80,48 @@ pub fn describe_machine(machine: &Machine) -> Result<Metadata, String> {
     })
 }
 
-/// A place in the order of events.
+/// A place in the order in which events are written.
 enum Place {
     Filled(Event),
-    /// A task submits; its request is not known yet.
+    /// A task is submitting, and the request is not known yet: later events wait.
     Open {
         time: Nanoseconds,
         cpu: u32,
         task: usize,
     },
-    /// The task made no request.
+    /// The place stays without an event: the task made no request.
     Unused,
 }
 
-/// What a CPU does.
+/// What a simulated CPU is doing.
 #[derive(Clone, Copy, Default)]
 struct CpuState {
     task: Option<usize>,
     idle: Option<usize>,
 }
 
-/// A request on its way.
+/// A request between issue and completion.
 #[derive(Clone, Copy)]
 struct Submitted {
     block: Block,
     task: usize,
 }
 
-/// Watches a run and writes it as a recording.
+/// Observer of a simulated run that writes the run as a recording.
 pub struct Recorder<'a, F> {
     writer: Writer,
     workload: &'a Workload,
     cpus: Vec<CpuState>,
-    /// The CPUs of each clock.
+    /// Numbers of the CPUs that each clock drives.
     clocks: Vec<Vec<u32>>,
     pairs: IdlePairs,
     requests: HashMap<usize, Submitted>,
-    /// Job and last CPU of each task.
+    /// Each task's job and the CPU that it ran on last.
     tasks: BTreeMap<usize, (Option<usize>, u32)>,
-    /// Tasks that a completion woke.
+    /// Tasks that a completion woke, and that have not run since.
     woken: HashSet<usize>,
     held: VecDeque<Place>,
-    /// Places handed out so far that are no longer held.
+    /// Number of places that were written or dropped so far.
     released: usize,
     open: HashMap<usize, usize>,
     sectors: u64,
@@ -129,7 +130,8 @@ pub struct Recorder<'a, F> {
 }
 
 impl<'a, F: Fn() -> bool> Recorder<'a, F> {
-    /// Writes to `writer`, whose description is [`describe_machine`]'s, until the run ends or is `cancelled`.
+    /// A recorder that writes to `writer` until the run ends or `cancelled` returns true. The writer's metadata are
+    /// [`describe_machine`]'s.
     pub fn new(writer: Writer, machine: &Machine, workload: &'a Workload, cancelled: F) -> Self {
         let mut cpus: u32 = 0;
         let mut clocks: Vec<Vec<u32>> = Vec::new();
@@ -163,23 +165,23 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
         }
     }
 
-    /// Ends the recording. Returns the number of its events.
+    /// Writes the rest of the recording. Returns the total number of events.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn finish(mut self) -> Result<u64, RecordingError> {
+    pub fn finish_recording(mut self) -> Result<u64, RecordingError> {
         for place in &mut self.held {
             if let Place::Open { .. } = place {
                 *place = Place::Unused;
             }
         }
-        self.release();
+        self.write_events_before_open_place();
         if let Some(failure) = self.failure {
             return Err(failure);
         }
         let names: Vec<String> = self
             .workload
-            .names()
+            .job_or_task_names()
             .into_iter()
             .map(str::to_owned)
             .collect();
@@ -193,7 +195,7 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
         self.writer.finish_file()
     }
 
-    fn push(&mut self, time: Nanoseconds, cpu: usize, kind: EventKind) {
+    fn hold_event(&mut self, time: Nanoseconds, cpu: usize, kind: EventKind) {
         let cpu = cpu as u32;
         self.held
             .push_back(Place::Filled(Event { time, cpu, kind }));
@@ -205,11 +207,11 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
                 }
             }
         }
-        self.release();
+        self.write_events_before_open_place();
     }
 
-    /// Writes events up to the first open place.
-    fn release(&mut self) {
+    /// Writes all events before the first place that is still open.
+    fn write_events_before_open_place(&mut self) {
         while let Some(place) = self.held.front() {
             match place {
                 Place::Open { .. } => return,
@@ -223,8 +225,8 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
         }
     }
 
-    /// The place of a task that submits, and what is there.
-    fn take_open(&mut self, task: usize) -> Option<(usize, Nanoseconds, u32)> {
+    /// Removes a task's open place from the list of open places: its index, time and CPU. `None` if the task has none.
+    fn remove_open_place(&mut self, task: usize) -> Option<(usize, Nanoseconds, u32)> {
         let index = self.open.remove(&task)?.checked_sub(self.released)?;
         match self.held.get(index)? {
             Place::Open {
@@ -236,9 +238,9 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
         }
     }
 
-    fn begin(&mut self, now: Nanoseconds, task: usize) {
-        self.close(task);
-        let cpu = self.cpu_of(task);
+    fn begin_submission(&mut self, now: Nanoseconds, task: usize) {
+        self.cancel_submission(task);
+        let cpu = self.last_cpu_of_task(task);
         self.open.insert(task, self.released + self.held.len());
         self.held.push_back(Place::Open {
             time: now,
@@ -247,10 +249,16 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
         });
     }
 
-    fn issue(&mut self, now: Nanoseconds, request: usize, submitted: Submitted, background: bool) {
+    fn record_issue(
+        &mut self,
+        now: Nanoseconds,
+        request: usize,
+        submitted: Submitted,
+        background: bool,
+    ) {
         let Submitted { block, task } = submitted;
-        let submitter = self.cpu_of(task);
-        if let Some((index, time, cpu)) = self.take_open(task) {
+        let submitter = self.last_cpu_of_task(task);
+        if let Some((index, time, cpu)) = self.remove_open_place(task) {
             let queued = QueueStep::Queued {
                 block,
                 task: Some(task as u32),
@@ -260,27 +268,27 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
             self.held[index] = Place::Filled(Event { time, cpu, kind });
         }
         self.requests.insert(request, submitted);
-        self.push(now, submitter as usize, EventKind::BlockIssue(block));
+        self.hold_event(now, submitter as usize, EventKind::BlockIssue(block));
     }
 
-    /// The task makes no request after all.
-    fn close(&mut self, task: usize) {
-        if let Some((index, ..)) = self.take_open(task) {
+    /// Marks a task's open place as unused: the task made no request.
+    fn cancel_submission(&mut self, task: usize) {
+        if let Some((index, ..)) = self.remove_open_place(task) {
             self.held[index] = Place::Unused;
         }
     }
 
-    fn deliver(&mut self, now: Nanoseconds, cpu: usize, request: usize) {
+    fn record_completion(&mut self, now: Nanoseconds, cpu: usize, request: usize) {
         let Some(submitted) = self.requests.get(&request).copied() else {
             return;
         };
-        self.push(now, cpu, EventKind::BlockComplete(submitted.block));
+        self.hold_event(now, cpu, EventKind::BlockComplete(submitted.block));
         let task = submitted.task;
         let runs = self.cpus.iter().any(|state| state.task == Some(task));
         if !runs && self.woken.insert(task) {
             let number = task as u32;
             let waking = TaskStep::Waking;
-            self.push(
+            self.hold_event(
                 now,
                 cpu,
                 EventKind::Task {
@@ -288,26 +296,26 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
                     step: waking,
                 },
             );
-            let target = self.cpu_of(task);
+            let target = self.last_cpu_of_task(task);
             let iowait = Some(true);
-            self.push(now, cpu, EventKind::Wake { target, iowait });
+            self.hold_event(now, cpu, EventKind::Wake { target, iowait });
         }
     }
 
-    /// The CPU on which a task runs, or ran last.
-    fn cpu_of(&self, task: usize) -> u32 {
+    /// The CPU on which a task runs, or ran last; 0 if it never ran.
+    fn last_cpu_of_task(&self, task: usize) -> u32 {
         let running = self.cpus.iter().position(|state| state.task == Some(task));
         let last = self.tasks.get(&task).map(|(_, cpu)| *cpu);
         running.map(|cpu| cpu as u32).or(last).unwrap_or(0)
     }
 
-    fn run_task(&mut self, now: Nanoseconds, cpu: usize, task: usize, job: Option<usize>) {
+    fn note_running_task(&mut self, now: Nanoseconds, cpu: usize, task: usize, job: Option<usize>) {
         self.pairs.note_task_ran(cpu as u32);
         self.tasks.insert(task, (job, cpu as u32));
         if self.woken.remove(&task) {
             let step = TaskStep::Running;
             let task = task as u32;
-            self.push(now, cpu, EventKind::Task { task, step });
+            self.hold_event(now, cpu, EventKind::Task { task, step });
         }
     }
 }
@@ -319,15 +327,15 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
         };
         let before = std::mem::take(state);
         match activity {
-            // The same state again, after a cut.
+            // The CPU chose the same idle state again, after its idle period was cut.
             Activity::Idle(index) if before.idle == Some(index) => *state = before,
-            // It leaves its state: the kernel sees that when it has left.
+            // The simulated CPU leaves its idle state now; the kernel traces the exit when the CPU has left.
             Activity::Waking => *state = before,
             _ => {
                 if before.idle.is_some()
                     && let Some(event) = self.pairs.end_idle_period(cpu as u32, now)
                 {
-                    self.push(now, cpu, event.kind);
+                    self.hold_event(now, cpu, event.kind);
                 }
             }
         }
@@ -340,7 +348,7 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
             Activity::Task { task, job, .. } => {
                 self.cpus[cpu].task = Some(task);
                 if before.task != Some(task) {
-                    self.run_task(now, cpu, task, job);
+                    self.note_running_task(now, cpu, task, job);
                 }
             }
             Activity::Interrupt(kind) => {
@@ -352,7 +360,7 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
                     InterruptKind::Timer => EventKind::Timer(TimerKind::HighResolution),
                     InterruptKind::Reschedule => EventKind::Interrupt(Interrupt::Reschedule),
                 };
-                self.push(now, cpu, kind);
+                self.hold_event(now, cpu, kind);
             }
         }
     }
@@ -375,20 +383,20 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
     fn clock_frequency_changed(&mut self, now: Nanoseconds, clock: usize, frequency: Kilohertz) {
         let cpus = self.clocks.get(clock).cloned().unwrap_or_default();
         for cpu in cpus {
-            self.push(now, cpu as usize, EventKind::Frequency(frequency));
+            self.hold_event(now, cpu as usize, EventKind::Frequency(frequency));
         }
     }
 
     fn request_step_reached(&mut self, now: Nanoseconds, step: RequestStep) {
         match step {
-            RequestStep::Begun { task } => self.begin(now, task),
+            RequestStep::Begun { task } => self.begin_submission(now, task),
             RequestStep::Issued {
                 task,
                 origin: RequestOrigin::Cached,
                 ..
             } => {
-                self.close(task);
-                self.release();
+                self.cancel_submission(task);
+                self.write_events_before_open_place();
             }
             RequestStep::Issued {
                 task,
@@ -405,9 +413,9 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
                 };
                 self.sectors += STRIDE;
                 let background = block.write && origin == RequestOrigin::PageCache;
-                self.issue(now, request, Submitted { block, task }, background);
+                self.record_issue(now, request, Submitted { block, task }, background);
             }
-            RequestStep::Delivered { request, cpu } => self.deliver(now, cpu, request),
+            RequestStep::Delivered { request, cpu } => self.record_completion(now, cpu, request),
             RequestStep::Completed { request } => {
                 self.requests.remove(&request);
             }

@@ -27,9 +27,9 @@ impl HaltpollAsSet {
         value: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, SpecError> {
         let mut complete = true;
-        let mut policy = "haltpoll".parse::<PolicySpec>()?.of_kernel(kernel);
+        let mut policy = "haltpoll".parse::<PolicySpec>()?.in_kernel_version(kernel);
         for key in policy.mechanism().keys {
-            let parameter = key.info();
+            let parameter = key.key_info();
             let found = SettingInfo::find_haltpoll_parameter(parameter.name)
                 .and_then(|info| value(info.name))
                 .map(|text| match text.as_str() {
@@ -37,13 +37,13 @@ impl HaltpollAsSet {
                     "N" => "off".to_owned(),
                     _ => text,
                 });
-            let Some(text) = found.filter(|text| key.allows(text)) else {
+            let Some(text) = found.filter(|text| key.accepts_value(text)) else {
                 complete = false;
                 continue;
             };
             let is_default = matches!(parameter.fallback, Fallback::Value(value) if value == text);
             if !is_default {
-                policy = policy.with(parameter.name, &text)?;
+                policy = policy.with_key(parameter.name, &text)?;
             }
         }
         Ok(Self { policy, complete })

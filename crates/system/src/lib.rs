@@ -13,6 +13,7 @@
 
 pub mod apst;
 pub mod capture;
+mod cgroups;
 pub mod counters;
 mod drive_identity;
 pub mod dump;
@@ -28,6 +29,7 @@ pub mod status;
 mod system;
 mod topology;
 
+pub use cgroups::CgroupPaths;
 pub use drive_identity::DriveIdentity;
 pub use error::SystemError;
 pub use haltpoll::HaltpollAsSet;

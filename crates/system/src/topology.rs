@@ -1,7 +1,7 @@
 //! Finds the parts of a machine: CPUs, idle states, frequency policies, drives.
 
 use wakepath_hardware::idle::is_polling_state_name;
-use wakepath_policies::psd::auto_ceiling;
+use wakepath_policies::psd::ceiling_just_above_c1;
 use wakepath_units::{KernelVersion, Nanoseconds, cpus};
 
 use crate::setting::SettingScope;
@@ -65,7 +65,7 @@ pub fn find_state_by_name<'a>(
 pub fn latency_just_above_c1<'a>(
     states: impl Iterator<Item = &'a StateInfo> + Clone,
 ) -> Option<Nanoseconds> {
-    auto_ceiling(states.filter(|s| !s.polling).map(StateInfo::latency))
+    ceiling_just_above_c1(states.filter(|s| !s.polling).map(StateInfo::latency))
 }
 
 impl System {

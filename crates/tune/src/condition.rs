@@ -57,7 +57,7 @@ impl LoadCondition {
             limit: self.limit_in_metric_unit(in_force),
             ..self.condition.clone()
         };
-        condition.keeps(value)
+        condition.is_met_by(value)
     }
 
     /// Distance of a metric's value beyond the limit as a share of the limit; 0 where the condition is kept.

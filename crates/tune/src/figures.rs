@@ -102,7 +102,7 @@ impl Question<'_> {
         let objective = mean(&self.objective_in_each_seed(trial)?);
         Ok(Score {
             excess,
-            objective: objective * self.objective.goal.sign(),
+            objective: objective * self.objective.goal.sign_to_minimise(),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! The decision: finalists on fresh seeds, intervals corrected for the number of finalists, useless parts left out.
 
-use wakepath_compare::{Design, Gain, gain, interval_of_mean};
+use wakepath_compare::{Design, Gain, estimate_gain, interval_of_mean};
 use wakepath_policies::PolicySet;
 use wakepath_results::{Mean, Metric};
 
@@ -82,7 +82,7 @@ impl Decision {
             ran.extend(run_and_describe_candidate(search, &baseline, candidate)?);
         }
         ran.sort_by(|a, b| {
-            let sign = search.question.objective.goal.sign();
+            let sign = search.question.objective.goal.sign_to_minimise();
             percent_beyond_limits(&a.finalist)
                 .total_cmp(&percent_beyond_limits(&b.finalist))
                 .then((sign * a.finalist.objective).total_cmp(&(sign * b.finalist.objective)))
@@ -170,7 +170,7 @@ fn is_better(search: &SearchState<'_>, series: &[f64], than: &[f64]) -> bool {
 /// The gain of a series over the baseline, in the direction of the goal.
 fn gain_over_baseline(search: &SearchState<'_>, baseline: &[f64], series: &[f64]) -> Option<Gain> {
     let objective = search.question.objective;
-    let found = gain(
+    let found = estimate_gain(
         objective.metric,
         baseline,
         series,
@@ -178,7 +178,7 @@ fn gain_over_baseline(search: &SearchState<'_>, baseline: &[f64], series: &[f64]
         LEVEL,
         search.seed,
     );
-    let wanted = objective.goal.sign() * objective.metric.better.sign();
+    let wanted = objective.goal.sign_to_minimise() * objective.metric.better.gain_sign();
     let mut gain = found.ok()?;
     // `Gain` is positive for the metric's better direction; the goal may ask for the other.
     if wanted > 0.0 {

@@ -272,7 +272,7 @@ fn check_mechanism_names(over: &[String]) -> Result<(), TuneError> {
             }
             Some(m) => format!(
                 "--over {name}: a policy of `{}`; name that, or another of {}",
-                m.kind.name(),
+                m.kind.name_for_users(),
                 NAMES.join(", ")
             ),
             None => format!(

@@ -5,16 +5,16 @@ use std::path::Path;
 
 use wakepath_units::pasted::decode_text_strictly;
 
-/// Why a file is no text that could be parsed.
+/// Why a workload file could not be read as text.
 #[derive(Debug)]
 pub(crate) struct Unreadable {
-    /// Line of the problem, counted from 1, if known.
+    /// Line with the problem, counted from 1; `None` if the problem is not in a line.
     pub(crate) line: Option<usize>,
     pub(crate) message: String,
 }
 
 impl Unreadable {
-    fn whole_file(message: String) -> Self {
+    fn for_whole_file(message: String) -> Self {
         Self {
             line: None,
             message,
@@ -22,13 +22,13 @@ impl Unreadable {
     }
 }
 
-/// Reads the file at `path`, at most `limit` bytes.
-pub(crate) fn read(path: &Path, limit: usize) -> Result<String, Unreadable> {
+/// Reads the file at `path` as UTF-8. A file longer than `limit` bytes is refused.
+pub(crate) fn read_bounded_text(path: &Path, limit: usize) -> Result<String, Unreadable> {
     let file = wakepath_files::open_regular_file(path)
-        .map_err(|e| Unreadable::whole_file(format!("cannot open: {e}")))?;
+        .map_err(|e| Unreadable::for_whole_file(format!("cannot open: {e}")))?;
     let bytes = wakepath_files::read_up_to(file, limit as u64).map_err(|e| match e.kind() {
-        ErrorKind::FileTooLarge => Unreadable::whole_file(too_large(limit)),
-        _ => Unreadable::whole_file(format!("cannot read: {e}")),
+        ErrorKind::FileTooLarge => Unreadable::for_whole_file(too_large_message(limit)),
+        _ => Unreadable::for_whole_file(format!("cannot read: {e}")),
     })?;
     decode_text_strictly(bytes).map_err(|e| {
         let valid = &e.as_bytes()[..e.utf8_error().valid_up_to()];
@@ -39,7 +39,7 @@ pub(crate) fn read(path: &Path, limit: usize) -> Result<String, Unreadable> {
     })
 }
 
-/// Message for a file longer than `limit` bytes.
-pub(crate) fn too_large(limit: usize) -> String {
+/// Message about a file that is longer than `limit` bytes.
+pub(crate) fn too_large_message(limit: usize) -> String {
     format!("is larger than {limit} bytes, which no such file needs to be")
 }

@@ -1,7 +1,7 @@
-//! Words for messages about what a user wrote.
+//! Making a user's text fit for error messages.
 
-/// A piece of the user's text for a message: control characters escaped, never more than a line.
-pub(crate) fn shown(text: &str) -> String {
+/// Text that a user wrote, for a message: control characters escaped, shortened to less than a line.
+pub(crate) fn escape_and_shorten(text: &str) -> String {
     const MOST: usize = 60;
     let mut out: String = text
         .chars()

@@ -1,4 +1,4 @@
-//! A workload in any supported format.
+//! A workload: a fio job file or an rt-app file.
 
 use std::fmt;
 use std::path::Path;
@@ -10,13 +10,13 @@ use crate::file;
 use crate::fio::{self, FioError, FioJobFile};
 use crate::rtapp::{self, RtAppError, RtAppFile, RtAppVersion};
 
-/// What the machine is asked to do.
+/// A workload: what the machine is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Workload {
-    /// I/O: a fio job file.
+    /// Workload of I/O requests: a fio job file.
     Fio(FioJobFile),
-    /// Work for the scheduler: an rt-app file.
+    /// Workload for the scheduler: an rt-app file.
     RtApp(RtAppFile),
 }
 
@@ -29,10 +29,10 @@ pub enum WorkloadError {
     RtApp(#[from] RtAppError),
 }
 
-/// Something in a workload file that was accepted but that the user should know about.
+/// A warning about a workload file: the line was accepted, but has another effect than a user may expect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadWarning {
-    /// Line that the warning is about, counted from 1.
+    /// Line with the accepted option or key, counted from 1.
     pub line: usize,
     /// The actual effect, which differs from what the line suggests.
     pub message: String,
@@ -52,14 +52,15 @@ impl Workload {
     /// The file cannot be read, or is no workload that is understood: see [`fio::parse`] and
     /// [`rtapp::parse`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, WorkloadError> {
-        Self::load_for(path, None)
+        Self::load_with_rt_app_version(path, None)
     }
 
-    /// Reads the workload at `path`; an rt-app file as that rt-app does, or as the one that the file names.
+    /// Reads the workload at `path`. `rt_app`: the version whose rules an rt-app file follows; `None`: the version that
+    /// the file names.
     ///
     /// # Errors
     /// As [`Workload::load`].
-    pub fn load_for(
+    pub fn load_with_rt_app_version(
         path: impl AsRef<Path>,
         rt_app: Option<RtAppVersion>,
     ) -> Result<Self, WorkloadError> {
@@ -68,19 +69,23 @@ impl Workload {
             .extension()
             .is_some_and(|e| e.eq_ignore_ascii_case("json"));
         let origin = path.display().to_string();
-        match file::read(path, fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES)) {
+        match file::read_bounded_text(path, fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES)) {
             Ok(text) if is_json || begins_as_json(&text) => {
-                Ok(rtapp::parse_for(&text, &origin, rt_app)?.into())
+                Ok(rtapp::parse_with_version(&text, &origin, rt_app)?.into())
             }
             Ok(text) => Ok(fio::parse(&text, &origin)?.into()),
-            Err(e) => Err(FioError::of_file(&origin, e.line, e.message).into()),
+            Err(e) => Err(FioError::for_whole_file(&origin, e.line, e.message).into()),
         }
     }
 
-    /// A copy that is simulated for at most this long. Each fio job that only time ends has a warm-up, given or default
+    /// A copy that is simulated for at most `at_most`. Each fio job that only time ends has a warm-up, given or default
     /// ([`FioJobFile::with_warm_up`]).
     #[must_use]
-    pub fn timed(self, at_most: Option<Nanoseconds>, warm_up: Option<Nanoseconds>) -> Self {
+    pub fn with_time_limit_and_warm_up(
+        self,
+        at_most: Option<Nanoseconds>,
+        warm_up: Option<Nanoseconds>,
+    ) -> Self {
         match self {
             Self::Fio(mut file) => {
                 for job in &mut file.jobs {
@@ -95,15 +100,15 @@ impl Workload {
         }
     }
 
-    /// Names of jobs or tasks, in file order.
-    pub fn names(&self) -> Vec<&str> {
+    /// Names of a fio file's jobs or an rt-app file's tasks, in file order.
+    pub fn job_or_task_names(&self) -> Vec<&str> {
         match self {
             Self::Fio(file) => file.jobs.iter().map(|j| j.name.as_str()).collect(),
             Self::RtApp(file) => file.tasks.iter().map(|t| t.name.as_str()).collect(),
         }
     }
 
-    /// Accepted lines without the suggested effect.
+    /// Warnings about accepted lines that have another effect than a user may expect.
     pub fn warnings(&self) -> Vec<WorkloadWarning> {
         match self {
             Self::Fio(file) => file
@@ -138,7 +143,7 @@ impl From<RtAppFile> for Workload {
     }
 }
 
-/// Job files never begin like JSON.
+/// A text that begins as JSON is an rt-app file: fio job files never begin so.
 fn begins_as_json(text: &str) -> bool {
     let text = text.trim_start();
     ["{", "//", "/*"]

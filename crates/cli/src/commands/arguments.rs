@@ -8,8 +8,10 @@ use wakepath_workloads::Workload;
 
 use crate::messages::{self, MessageKind};
 
-/// Says where a condition on a percentage looks like one on a share: `rate_reached >= 0.98` is always kept.
-pub(super) fn tell_shares<'a>(conditions: impl IntoIterator<Item = &'a Condition>) {
+/// Warns of a condition on a percentage that looks like a condition on a share: `rate_reached >= 0.98` is always kept.
+pub(super) fn warn_of_shares_as_percentages<'a>(
+    conditions: impl IntoIterator<Item = &'a Condition>,
+) {
     for condition in conditions {
         let limit = condition.limit;
         let in_percent = Metric::find(&condition.metric).is_some_and(|metric| metric.unit == "%");
@@ -23,16 +25,16 @@ pub(super) fn tell_shares<'a>(conditions: impl IntoIterator<Item = &'a Condition
     }
 }
 
-/// Says which lines of a workload's file were accepted without the effect that they suggest.
+/// Prints warnings about lines in a workload's file that were accepted but have another effect than a user may expect.
 pub(super) fn tell_workload_warnings(path: &Path, workload: &Workload) {
     for warning in workload.warnings() {
         let text = format!("{}:{warning}", path.display());
-        messages::add_message(MessageKind::Remark, None, text);
+        messages::hold_message(MessageKind::Remark, None, text);
     }
 }
 
-/// A kernel on the command line: a version, or what `uname -r` prints.
-pub(super) fn parse_kernel(text: &str) -> anyhow::Result<KernelVersion> {
+/// Parses a kernel's version, or what `uname -r` prints.
+pub(super) fn parse_kernel_version(text: &str) -> anyhow::Result<KernelVersion> {
     let version = text.parse::<KernelVersion>();
     let of_distribution = text.contains(|c: char| !c.is_ascii_digit() && c != '.');
     if version.is_ok() || !of_distribution {
@@ -50,8 +52,8 @@ pub(super) fn parse_kernel(text: &str) -> anyhow::Result<KernelVersion> {
     Ok(nearest)
 }
 
-/// A tick rate on the command line.
-pub(super) fn parse_hz(text: &str) -> Result<TickRate, String> {
+/// Parses a tick rate in Hz.
+pub(super) fn parse_tick_rate(text: &str) -> Result<TickRate, String> {
     text.parse()
         .ok()
         .and_then(TickRate::new)

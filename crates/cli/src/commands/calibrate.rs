@@ -16,7 +16,9 @@ use wakepath_calibrate::{
 use wakepath_hardware::machine::{Origin, PredictionError, SYSTEM_FILE, default_calibration_path};
 use wakepath_system::System;
 
-use super::measure::experiment::{PlanReport, check_new, parse_size, print_notes, write_text};
+use super::measure::experiment::{
+    PlanReport, check_result_file, parse_mebibytes, print_notes, write_result_file,
+};
 use super::measure::page::{page_head, page_rows, write_page};
 use crate::messages::warning;
 use crate::output::{self, Format, Screen};
@@ -34,10 +36,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", default_value = ".")]
     folder: PathBuf,
     /// Size of the test files: 256m, 4g; larger than the drive's cache is best.
-    #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = parse_mebibytes)]
     size: u64,
     /// How long all of it takes, without the time to fill the test files.
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = until::duration)]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = until::parse_duration)]
     budget: Duration,
     /// How often to calibrate, predict and measure in turn, within the budget; each round is compared with the others.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=MOST_ROUNDS as u64))]
@@ -82,8 +84,8 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let file = if args.dry_run {
         None
     } else {
-        let chosen = MachineOutput::choose(args)?;
-        chosen.check()?;
+        let chosen = MachineOutput::choose_output(args)?;
+        chosen.check_may_be_written()?;
         check_new(&chosen.page_path(), chosen.page_replaces())?;
         Some(chosen)
     };
@@ -99,18 +101,18 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     };
     let plan = CalibrationPlan::new(&system, request)?;
     let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe())
-        .with_bytes(plan.fill_bytes(), plan.most_bytes_written());
+        .with_bytes_written(plan.fill_bytes(), plan.most_bytes_written());
     let Some(file) = file else {
-        return report.print(args.format, out);
+        return report.print_plan(args.format, out);
     };
     let beyond = ", and the time to fill the test files";
-    let calibration = report.carry_out(beyond, |finished, cancelled| {
+    let calibration = report.announce_and_carry_out(beyond, |finished, cancelled| {
         Ok(calibrate(&system, &plan, finished, cancelled)?)
     })?;
     print_notes(&calibration.notes);
-    let (written, warning) = file.spare_earlier(calibration.flaw.as_deref());
-    print(args.format, &written.path, &calibration, out)?;
-    // What was measured is shown even where it cannot be written any more.
+    let (written, warning) = file.beside_earlier_if_flawed(calibration.flaw.as_deref());
+    print_calibration(args.format, &written.path, &calibration, out)?;
+    // Figures are printed even if the machine file cannot be written any more.
     out.print()?;
     let text = calibration.machine.to_toml()?;
     written
@@ -145,12 +147,12 @@ fn describe_command(args: &Args) -> String {
     )
 }
 
-/// Where the machine file and its page go.
+/// Where the calibrated machine's file and its page go.
 struct MachineOutput {
     path: PathBuf,
-    /// Whether a file that is there is replaced.
+    /// Whether a machine file that exists is replaced.
     replaces: bool,
-    /// Whether the folder is wakepath's own, and made if missing.
+    /// Whether the folder is wakepath's own, and is made if missing.
     is_usual: bool,
     /// The page, if named.
     page: Option<PathBuf>,
@@ -159,7 +161,7 @@ struct MachineOutput {
 }
 
 impl MachineOutput {
-    fn choose(args: &Args) -> anyhow::Result<Self> {
+    fn choose_output(args: &Args) -> anyhow::Result<Self> {
         if let Some(path) = &args.output {
             return Ok(Self {
                 path: path.clone(),
@@ -195,16 +197,16 @@ impl MachineOutput {
         }
     }
 
-    /// Checks before the measurement that the file can be written.
-    fn check(&self) -> anyhow::Result<()> {
+    /// Checks before the measurement that the machine file can be written.
+    fn check_may_be_written(&self) -> anyhow::Result<()> {
         if let Some(folder) = self.path.parent().filter(|_| self.is_usual) {
-            self.make(folder)
+            self.make_folder(folder)
                 .with_context(|| folder.display().to_string())?;
         }
-        check_new(&self.path, self.replaces)
+        check_result_file(&self.path, self.replaces)
     }
 
-    fn make(&self, folder: &Path) -> std::io::Result<()> {
+    fn make_folder(&self, folder: &Path) -> std::io::Result<()> {
         let is_new = !folder.exists();
         fs::create_dir_all(folder)?;
         if is_new && self.is_for_all_users() {
@@ -213,13 +215,13 @@ impl MachineOutput {
         Ok(())
     }
 
-    /// Whether all users take this file, whatever root's umask is.
+    /// Whether all users read this machine file, so that it must be readable whatever root's umask is.
     fn is_for_all_users(&self) -> bool {
         self.is_usual && self.path == Path::new(SYSTEM_FILE)
     }
 
-    /// Where a calibration goes: beside an earlier one, with a warning, if the new one has a flaw.
-    fn spare_earlier(self, flaw: Option<&str>) -> (Self, Option<String>) {
+    /// Where the machine file goes: if the calibration has a flaw, beside an earlier file, with a warning.
+    fn beside_earlier_if_flawed(self, flaw: Option<&str>) -> (Self, Option<String>) {
         let Some(flaw) = flaw.filter(|_| self.path.exists()) else {
             return (self, None);
         };
@@ -240,7 +242,7 @@ impl MachineOutput {
     }
 
     fn write(&self, text: &str) -> anyhow::Result<()> {
-        write_text(&self.path, self.replaces, text)?;
+        write_result_file(&self.path, self.replaces, text)?;
         if self.is_for_all_users() {
             fs::set_permissions(&self.path, Permissions::from_mode(0o644))?;
         }
@@ -248,7 +250,7 @@ impl MachineOutput {
     }
 }
 
-fn print(
+fn print_calibration(
     format: Format,
     file: &Path,
     calibration: &CalibratedMachine,
@@ -263,9 +265,13 @@ fn print(
     let assumed = count(|origin| matches!(origin, Origin::Assumed(_)));
     let prediction = calibration.machine.prediction.as_ref();
     let machine = file.display().to_string();
-    let rows = calibration.jobs.iter().filter_map(rows).flatten();
+    let rows = calibration
+        .jobs
+        .iter()
+        .filter_map(prediction_rows)
+        .flatten();
     match format {
-        Format::Json => output::json(
+        Format::Json => output::write_json(
             out,
             &Report {
                 machine,
@@ -275,15 +281,18 @@ fn print(
                 assumed,
             },
         ),
-        Format::Csv => output::csv(out, HEADER, rows),
+        Format::Csv => output::write_csv(out, HEADER, rows),
         Format::Table => {
-            output::table(out, HEADER, rows)?;
+            output::write_table(out, HEADER, rows)?;
             writeln!(out)?;
-            for line in prediction.iter().flat_map(|error| describe_error(error)) {
-                out.prose(&line, 2)?;
+            for line in prediction
+                .iter()
+                .flat_map(|error| describe_prediction_error(error))
+            {
+                out.write_folded(&line, 2)?;
             }
             let counts = format!("{measured} figures measured, {assumed} still assumed");
-            out.prose(
+            out.write_folded(
                 &format!("{machine}: {counts}; `wakepath machine show {machine}` lists them"),
                 2,
             )?;
@@ -292,8 +301,8 @@ fn print(
     }
 }
 
-/// The prediction error, beside what it is judged by.
-fn describe_error(error: &PredictionError) -> Vec<String> {
+/// Sentences about the prediction error, beside the spread that it is judged by.
+fn describe_prediction_error(error: &PredictionError) -> Vec<String> {
     let mut lines = vec![format!("predictions on this machine: {error}")];
     if let Some(itself) = error.itself {
         lines.push(format!(
@@ -317,8 +326,8 @@ const HEADER: [&str; 8] = [
     "uncalibrated error %",
 ];
 
-/// A row for each metric of a job, medians over rounds; `None` without runs.
-fn rows(job: &JobPrediction) -> Option<[[String; 8]; 3]> {
+/// A table row for each metric of a job, with medians over rounds; `None` without runs.
+fn prediction_rows(job: &JobPrediction) -> Option<[[String; 8]; 3]> {
     let (live, simulated) = (job.median_on_machine()?, job.median_simulated()?);
     let (errors, before) = (job.errors()?, job.uncalibrated_errors()?);
     let itself = job.differences_from_itself();
@@ -358,7 +367,7 @@ mod tests {
                 page: None,
                 replaces_page: false,
             };
-            chosen.spare_earlier(flaw)
+            chosen.beside_earlier_if_flawed(flaw)
         };
         let (first, warning) = choose(Some("a signal ended it early"));
         assert_eq!((&first.path, warning), (&path, None));

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use wakepath_compare::results::{
     Answer, CompareOptions, Comparison, ComparisonFile, Objective, Points, Source, add_idle_rates,
-    answers, choose, compare, front, scopes,
+    answer_all_questions, choose_policy, compare_results, find_pareto_front, say_per_machine,
 };
 use wakepath_compare::{Condition, Goal};
 use wakepath_report::html::from_results;
@@ -66,14 +66,14 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["minimise", "maximise", "pareto"])]
     brief: bool,
     /// Confidence level of the intervals, 0.5 to 0.999 [default: the study's].
-    #[arg(long, value_parser = parse_level)]
+    #[arg(long, value_parser = parse_confidence_level)]
     level: Option<f64>,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: PageFormat,
 }
 
-fn parse_level(text: &str) -> Result<f64, String> {
+fn parse_confidence_level(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(level) if (0.5..=0.999).contains(&level) => Ok(level),
         _ => Err("a number from 0.5 to 0.999".to_owned()),
@@ -81,16 +81,16 @@ fn parse_level(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let opened = import::open_all(&args.results)?;
+    let opened = import::open_results(&args.results)?;
     let mut sources: Vec<Source> = opened
         .iter()
-        .map(|o| Source::read(&o.name, &o.results))
+        .map(|o| Source::read_result(&o.name, &o.results))
         .collect::<Result<_, _>>()?;
     let results: Vec<&ResultReader> = opened.iter().map(|o| &o.results).collect();
     add_idle_rates(&mut sources, &results)?;
-    let goal = args.goal()?;
-    let comparison = compare(&sources, &args.options(&sources))?;
-    arguments::tell_shares(&args.keep);
+    let goal = args.metric_and_goal()?;
+    let comparison = compare_results(&sources, &args.make_compare_options(&sources))?;
+    arguments::warn_of_shares_as_percentages(&args.keep);
     if let Some((metric, goal)) = goal {
         return print_choices(args, metric, goal, &comparison, out);
     }
@@ -101,14 +101,14 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         let results: Vec<ResultReader> = opened.into_iter().map(|o| o.results).collect();
         return print_brief(args, &comparison, &results, out);
     }
-    // The study's questions concern all results.
+    // All results answer the questions of the study.
     let answers = if args.metric.is_empty() && args.workload.is_empty() && args.machine.is_empty() {
-        answers(&sources, &comparison)
+        answer_all_questions(&sources, &comparison)
     } else {
         Vec::new()
     };
     match args.format {
-        PageFormat::Json => output::json(
+        PageFormat::Json => output::write_json(
             out,
             &ComparisonFile {
                 answers: &answers,
@@ -123,8 +123,8 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
 }
 
 impl Args {
-    /// The metric to minimise or maximise.
-    fn goal(&self) -> anyhow::Result<Option<(&str, Goal)>> {
+    /// The metric to minimise or maximise, if `--minimise` or `--maximise` is given.
+    fn metric_and_goal(&self) -> anyhow::Result<Option<(&str, Goal)>> {
         let goal = match (&self.minimise, &self.maximise) {
             (Some(metric), _) => Some((metric.as_str(), Goal::Minimise)),
             (None, Some(metric)) => Some((metric.as_str(), Goal::Maximise)),
@@ -137,8 +137,9 @@ impl Args {
         Ok(goal)
     }
 
-    /// Goal or front metrics come before `--metric`; `--brief` alone takes the study's questions.
-    fn options(&self, sources: &[Source]) -> CompareOptions {
+    /// The options for the comparison. Metrics of goal and front come before `--metric`; only `--brief` answers the
+    /// study's questions.
+    fn make_compare_options(&self, sources: &[Source]) -> CompareOptions {
         let mut metrics: Vec<String> = self.pareto.clone();
         metrics.extend(self.minimise.iter().chain(&self.maximise).cloned());
         metrics.extend(self.keep.iter().map(|condition| condition.metric.clone()));
@@ -147,7 +148,11 @@ impl Args {
         }
         if self.brief && metrics.is_empty() {
             let questions = sources.iter().flat_map(|s| &s.document.questions);
-            metrics.extend(questions.flat_map(Question::metrics).map(str::to_owned));
+            metrics.extend(
+                questions
+                    .flat_map(Question::metric_names)
+                    .map(str::to_owned),
+            );
         }
         CompareOptions {
             baseline: self.baseline.clone(),
@@ -159,7 +164,7 @@ impl Args {
     }
 }
 
-/// Ranks the policies by `--minimise` or `--maximise`.
+/// Prints the ranking that `--minimise` or `--maximise` asks for.
 fn print_choices(
     args: &Args,
     metric: &str,
@@ -167,32 +172,32 @@ fn print_choices(
     comparison: &Comparison,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
-    let choices = scopes(comparison, |among| {
+    let choices = say_per_machine(comparison, |among| {
         let objective = Objective {
             metric: metric.to_owned(),
             goal,
             keep: args.keep.clone(),
             among,
         };
-        choose(comparison, &objective)
+        choose_policy(comparison, &objective)
     })?;
     ranking::print_choices(out, comparison, &choices, args.top, args.format)?;
     print_notes(out, comparison, args.format)
 }
 
-/// Prints the `--pareto` front.
+/// Prints the Pareto front that `--pareto` asks for.
 fn print_fronts(args: &Args, comparison: &Comparison, out: &mut Screen) -> anyhow::Result<()> {
-    let fronts = scopes(comparison, |among| {
+    let fronts = say_per_machine(comparison, |among| {
         Ok(Points {
             metrics: args.pareto.clone(),
-            points: front(comparison, &args.pareto, &among)?,
+            points: find_pareto_front(comparison, &args.pareto, &among)?,
         })
     })?;
     ranking::print_fronts(out, comparison, &args.pareto, &fronts, args.format)?;
     print_notes(out, comparison, args.format)
 }
 
-/// Prints notes below a ranking for people.
+/// Prints notes below a ranking, in formats for people.
 fn print_notes(
     out: &mut Screen,
     comparison: &Comparison,
@@ -214,7 +219,7 @@ fn print_brief(
 ) -> anyhow::Result<()> {
     let answers = from_results::build_answers(results, args.baseline.as_deref())?;
     match args.format {
-        PageFormat::Table | PageFormat::Markdown => tables::brief_sentence(
+        PageFormat::Table | PageFormat::Markdown => tables::write_brief(
             out,
             comparison,
             &answers,
@@ -235,18 +240,18 @@ fn print_tables(
     out: &mut Screen,
 ) -> anyhow::Result<()> {
     let style = choose_style(args.format);
-    if let Some(pair) = prediction::find_prediction(sources)
+    if let Some(pair) = prediction::find_simulated_and_measured(sources)
         && args.metric.is_empty()
         && args.baseline.is_none()
         && prediction::write_prediction(out, comparison, sources, pair, style)?
     {
         return tables::write_notes(out, comparison, style);
     }
-    tables::answered_rows(out, answers, style)?;
+    tables::write_answers(out, answers, style)?;
     if comparison.policies.len() > ranking::RANKED_ABOVE {
-        ranking::print_scopes(out, comparison, args.top, style)?;
+        ranking::print_rankings_per_metric(out, comparison, args.top, style)?;
         return tables::write_notes(out, comparison, style);
     }
-    let canvas = (args.format == PageFormat::Table).then(Canvas::of_stdout);
+    let canvas = (args.format == PageFormat::Table).then(Canvas::for_stdout_terminal);
     tables::print_comparison(out, comparison, style, canvas.flatten())
 }

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(value_name = "AFTER")]
     after: Option<PathBuf>,
     /// How much time lies between them [default: by /proc/uptime, if the dumps have it].
-    #[arg(long, value_name = "TIME", value_parser = until::duration)]
+    #[arg(long, value_name = "TIME", value_parser = until::parse_duration)]
     seconds: Option<Duration>,
     /// Each CPU by itself.
     #[arg(long)]
@@ -54,29 +54,29 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         },
     };
     if args.format == Format::Json {
-        return output::json(out, &counted);
+        return output::write_json(out, &counted);
     }
     for note in &counted.notes {
         note!("{note}");
     }
     let rows = counter_rows(&counted, args.per_cpu);
     if args.format == Format::Csv {
-        return output::csv(out, HEADER, rows);
+        return output::write_csv(out, HEADER, rows);
     }
     let shares = "above and below are shares of the entries, rejected of the attempts";
     let heading = match counted.seconds {
         Some(seconds) => format!(
             "{} over {seconds:.1} s; time is a share of theirs, {shares}",
-            output::counted(counted.cpus as u64, "CPU")
+            output::count_with_noun(counted.cpus as u64, "CPU")
         ),
         None => format!(
             "{} over an unknown time (--seconds says how long); time is a share of the idle time, {shares}",
-            output::counted(counted.cpus as u64, "CPU")
+            output::count_with_noun(counted.cpus as u64, "CPU")
         ),
     };
-    out.prose(&heading, 2)?;
+    out.write_folded(&heading, 2)?;
     writeln!(out)?;
-    output::table(out, HEADER, rows)
+    output::write_table(out, HEADER, rows)
 }
 
 const HEADER: [&str; 12] = [
@@ -119,7 +119,7 @@ fn state_rows(
         .iter()
         .map(|state| {
             let entries = state.usage.unwrap_or(0) as f64;
-            // The kernel does not count a refused entry as one.
+            // The kernel does not count a refused entry as an entry.
             let attempts = state.usage.map_or(0.0, |usage| {
                 usage as f64 + state.rejected.unwrap_or(0) as f64
             });
@@ -132,34 +132,34 @@ fn state_rows(
                 state.state.clone(),
                 state
                     .time_us
-                    .map_or_else(dash, |us| format!("{:.3}", us as f64 / 1e6)),
-                share_text(state.time_us, whole),
-                count_text(state.usage),
-                rate.map_or_else(dash, |rate| format!("{rate:.1}")),
-                count_text(state.above),
-                share_text(state.above, entries),
-                count_text(state.below),
-                share_text(state.below, entries),
-                count_text(state.rejected),
-                share_text(state.rejected, attempts),
+                    .map_or_else(no_value_cell, |us| format!("{:.3}", us as f64 / 1e6)),
+                share_or_dash(state.time_us, whole),
+                count_or_dash(state.usage),
+                rate.map_or_else(no_value_cell, |rate| format!("{rate:.1}")),
+                count_or_dash(state.above),
+                share_or_dash(state.above, entries),
+                count_or_dash(state.below),
+                share_or_dash(state.below, entries),
+                count_or_dash(state.rejected),
+                share_or_dash(state.rejected, attempts),
             ]
         })
         .collect()
 }
 
-fn count_text(count: Option<u64>) -> String {
-    count.map_or_else(dash, |count| count.to_string())
+fn count_or_dash(count: Option<u64>) -> String {
+    count.map_or_else(no_value_cell, |count| count.to_string())
 }
 
-fn share_text(count: Option<u64>, whole: f64) -> String {
+fn share_or_dash(count: Option<u64>, whole: f64) -> String {
     let part = count.filter(|_| whole > 0.0);
-    part.map_or_else(dash, |part| percent_text(part as f64, whole))
+    part.map_or_else(no_value_cell, |part| percent_of_whole(part as f64, whole))
 }
 
-fn percent_text(part: f64, whole: f64) -> String {
+fn percent_of_whole(part: f64, whole: f64) -> String {
     format!("{:.2}", 100.0 * part / whole)
 }
 
-fn dash() -> String {
+fn no_value_cell() -> String {
     "-".to_owned()
 }

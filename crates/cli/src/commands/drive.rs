@@ -65,13 +65,13 @@ pub(crate) fn run(args: Args, out: &mut Screen) -> anyhow::Result<()> {
     }
 }
 
-/// A power for people: `0.005 W`, `-` if it is not reported.
+/// A power in W for people: `0.005 W`, `-` if it is not reported.
 pub(super) fn format_power(power: Option<Microwatts>) -> String {
     power.map_or_else(
         || "-".to_owned(),
         |Microwatts(uw)| {
             let text = format!("{}.{:06}", uw / 1_000_000, uw % 1_000_000);
-            // Two decimals at least, so that a column is easy to compare.
+            // At least two decimals, so that a column is easy to compare.
             let digits = text.trim_end_matches('0').len();
             let point = text.len() - 6;
             format!("{} W", &text[..digits.max(point + 2)])
@@ -79,11 +79,11 @@ pub(super) fn format_power(power: Option<Microwatts>) -> String {
     )
 }
 
-fn hex_id(id: Option<u16>) -> String {
+fn hex_id_text(id: Option<u16>) -> String {
     id.map_or_else(String::new, |id| format!("{id:#06x}"))
 }
 
-fn yes_no(known: Option<bool>) -> &'static str {
+fn yes_no_or_unknown(known: Option<bool>) -> &'static str {
     match known {
         Some(true) => "yes",
         Some(false) => "no",
@@ -101,9 +101,9 @@ struct Listed<'a> {
     tables: usize,
     npss: u8,
     samples: u32,
-    /// Speeds that are published for the model; the others are medians of its class.
+    /// Number of speeds that are published for the model; the other speeds are medians of its class.
     published_speeds: usize,
-    /// Contradictions in the usual table.
+    /// How many contradictions the model's usual table has.
     contradictions: Vec<String>,
 }
 
@@ -122,11 +122,11 @@ impl<'a> Listed<'a> {
         }
     }
 
-    fn row(&self) -> [String; 8] {
+    fn row_cells(&self) -> [String; 8] {
         [
             self.model.to_owned(),
             self.label.unwrap_or_default().to_owned(),
-            hex_id(self.vendor_id),
+            hex_id_text(self.vendor_id),
             self.npss.to_string(),
             self.tables.to_string(),
             self.samples.to_string(),
@@ -140,13 +140,13 @@ fn list_drives(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
     let library = DriveLibrary::builtin();
     let models = library.models_with_text(args.filter.as_deref().unwrap_or_default());
     if models.is_empty() {
-        // The library lookup suggests near names.
+        // The library's own lookup suggests near names.
         library.find_one_model(args.filter.as_deref().unwrap_or_default())?;
     }
     let listed: Vec<_> = models.into_iter().map(Listed::new).collect();
-    let rows = listed.iter().map(Listed::row);
+    let rows = listed.iter().map(Listed::row_cells);
     match args.format {
-        Format::Json => output::json(out, &listed),
+        Format::Json => output::write_json(out, &listed),
         Format::Csv => {
             let header = [
                 "model",
@@ -158,7 +158,7 @@ fn list_drives(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
                 "published_speeds",
                 "contradictions",
             ];
-            output::csv(out, header, rows)
+            output::write_csv(out, header, rows)
         }
         Format::Table => {
             let header = [
@@ -171,15 +171,15 @@ fn list_drives(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
                 "speeds known of 7",
                 "contradicts itself",
             ];
-            output::table(out, header, rows)
+            output::write_table(out, header, rows)
         }
     }
 }
 
 // ---- show
 
-/// Finds a library drive by name, or by a short name as `sim --drive` takes.
-pub(super) fn find_drive(name: &str) -> anyhow::Result<&'static CatalogEntry> {
+/// Finds a drive in the library by name, or by a short name as `sim --drive` takes.
+pub(super) fn find_library_drive(name: &str) -> anyhow::Result<&'static CatalogEntry> {
     let library_name = machine::DriveModel::library_drive_named(name).unwrap_or(name);
     match DriveLibrary::builtin().find_one_model(library_name) {
         Ok(found) => Ok(found),
@@ -190,30 +190,30 @@ pub(super) fn find_drive(name: &str) -> anyhow::Result<&'static CatalogEntry> {
     }
 }
 
-/// A note on the drive chosen for a partial name.
-pub(super) fn note_on(model: &CatalogEntry, name: &str) -> Option<String> {
+/// A note that tells which drive a partial name was taken for; `None` for a full name.
+pub(super) fn note_on_partial_name(model: &CatalogEntry, name: &str) -> Option<String> {
     match machine::DriveModel::library_drive_named(name) {
         Some(_) => None,
         None => model.note_if_name_was_partial(name),
     }
 }
 
-/// Whether a drive name is a file with a tool's output.
-pub(super) fn is_dump(name: &str) -> bool {
+/// Whether a drive's name is the path of a file with a tool's output.
+pub(super) fn is_dump_file(name: &str) -> bool {
     machine::DriveModel::library_drive_named(name).is_none() && Path::new(name).is_file()
 }
 
-/// More than any dump has, with all the bits of `nvme id-ctrl -H -v` spelled out.
+/// Larger than any dump, even with all bits of `nvme id-ctrl -H -v` spelled out.
 pub(super) const MAX_DUMP: u64 = 1 << 20;
 
 fn show_drive(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
     let of_file;
-    let model = if is_dump(&args.name) {
+    let model = if is_dump_file(&args.name) {
         of_file = read_printed_drive(&args.name)?;
         &of_file
     } else {
-        let model = find_drive(&args.name)?;
-        if let Some(note) = note_on(model, &args.name) {
+        let model = find_library_drive(&args.name)?;
+        if let Some(note) = note_on_partial_name(model, &args.name) {
             note!("{note}");
         }
         model
@@ -223,13 +223,13 @@ fn show_drive(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
         None => model.tables.iter().collect(),
     };
     match args.format {
-        Format::Json => output::json(out, &ShownDrive::new(model, &tables)),
+        Format::Json => output::write_json(out, &ShownDrive::new(model, &tables)),
         Format::Csv => print_csv(out, model, &tables),
         Format::Table => print_tables(out, model, &tables),
     }
 }
 
-/// A drive from a tool's output, as a library entry.
+/// Reads a drive from a tool's output, as an entry like the library's.
 fn read_printed_drive(path: &str) -> anyhow::Result<CatalogEntry> {
     let found = id_ctrl::parse_dump(path, &input::read_input(path, MAX_DUMP)?)?;
     if let Some(assumed) = found.describe_assumptions() {
@@ -251,7 +251,7 @@ fn read_printed_drive(path: &str) -> anyhow::Result<CatalogEntry> {
     })
 }
 
-fn power_in_microwatts(power: Option<Microwatts>) -> String {
+fn power_in_microwatts_text(power: Option<Microwatts>) -> String {
     power.map_or_else(String::new, |power| power.0.to_string())
 }
 
@@ -327,7 +327,7 @@ impl<'a> ShownTable<'a> {
     }
 }
 
-/// The kernel's quirks for the first table.
+/// The quirks that the kernel has for the first table's drive.
 fn list_quirks(tables: &[&DriveTable]) -> Vec<ShownQuirk<'static>> {
     let list = Quirks::builtin();
     let Some(table) = tables.first() else {
@@ -374,19 +374,19 @@ fn print_csv(out: &mut Screen, model: &CatalogEntry, tables: &[&DriveTable]) -> 
                 table.samples.to_string(),
                 i.to_string(),
                 u8::from(s.non_operational).to_string(),
-                power_in_microwatts(s.max_power),
+                power_in_microwatts_text(s.max_power),
                 s.entry_latency_us.to_string(),
                 s.exit_latency_us.to_string(),
                 s.read_throughput_rank.to_string(),
                 s.read_latency_rank.to_string(),
                 s.write_throughput_rank.to_string(),
                 s.write_latency_rank.to_string(),
-                power_in_microwatts(s.idle_power),
-                power_in_microwatts(s.active_power),
+                power_in_microwatts_text(s.idle_power),
+                power_in_microwatts_text(s.active_power),
             ]
         })
     });
-    output::csv(out, header, rows)
+    output::write_csv(out, header, rows)
 }
 
 fn print_tables(
@@ -416,9 +416,9 @@ fn print_tables(
             "Linux {} {has} the quirk {} for this drive: {}.",
             quirk.kernel, quirk.name, quirk.effect
         );
-        out.prose(&fact, 2)?;
-        out.prose(&format!("  why: {}", quirk.why), 4)?;
-        out.prose(&format!("  lifted by: {}", quirk.lifted_by), 4)?;
+        out.write_folded(&fact, 2)?;
+        out.write_folded(&format!("  why: {}", quirk.why), 4)?;
+        out.write_folded(&format!("  lifted by: {}", quirk.lifted_by), 4)?;
     }
     Ok(())
 }
@@ -439,13 +439,13 @@ fn print_speeds(out: &mut Screen, speeds: &DriveSpeeds) -> anyhow::Result<()> {
             figure.origin.describe_origin(""),
         ]
     });
-    output::table(out, ["speed", "value", "unit", "from"], rows)
+    output::write_table(out, ["speed", "value", "unit", "from"], rows)
 }
 
 fn print_states(out: &mut Screen, table: &DriveTable) -> anyhow::Result<()> {
     let drive = &table.drive;
     let firmwares = table.firmwares.join(", ");
-    // A dump describes one uncounted drive.
+    // A dump describes a single drive, so no count is shown.
     match table.samples_of_model {
         0 => writeln!(out, "firmware  {firmwares}")?,
         all => writeln!(
@@ -454,15 +454,19 @@ fn print_states(out: &mut Screen, table: &DriveTable) -> anyhow::Result<()> {
             table.samples
         )?,
     }
-    writeln!(out, "vendor    {}", hex_id(drive.vendor_id))?;
+    writeln!(out, "vendor    {}", hex_id_text(drive.vendor_id))?;
     let evidence = table
         .apsta_source
         .as_ref()
         .map_or_else(String::new, |source| format!(" ({source})"));
-    writeln!(out, "APST      {}{evidence}", yes_no(drive.apsta))?;
-    out.prose(&format!("source    {}", drive.source), 10)?;
+    writeln!(
+        out,
+        "APST      {}{evidence}",
+        yes_no_or_unknown(drive.apsta)
+    )?;
+    out.write_folded(&format!("source    {}", drive.source), 10)?;
     writeln!(out)?;
-    output::table(
+    output::write_table(
         out,
         [
             "state", "mode", "power", "active", "idle", "entry us", "exit us", "rrt", "rrl", "rwt",

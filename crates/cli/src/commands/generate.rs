@@ -26,10 +26,10 @@ pub(crate) struct ManArgs {
 }
 
 pub(crate) fn write_completions(args: &CompletionsArgs, mut cli: Command, out: &mut Screen) {
-    clap_complete::generate(args.shell, &mut cli, "wakepath", out.raw());
+    clap_complete::generate(args.shell, &mut cli, "wakepath", out.raw_bytes());
 }
 
-/// Writes a page per command.
+/// Writes a man page per command into a directory.
 pub(crate) fn write_man_pages(args: &ManArgs, cli: Command) -> anyhow::Result<()> {
     fs::create_dir_all(&args.directory)
         .and_then(|()| clap_mangen::generate_to(cli, &args.directory))

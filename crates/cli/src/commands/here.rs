@@ -1,4 +1,4 @@
-//! The calibrated description of the running machine: which machine a command takes, and which figures are stale.
+//! `here`, the calibrated machine file of this computer: which machine a command takes, and which figures are stale.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,10 @@ use wakepath_units::KernelVersion;
 
 use crate::messages::warning;
 
-/// The machine of a name, or else the calibrated one, with a line that says which was taken.
-pub(super) fn find_machine(name: Option<&str>) -> anyhow::Result<(Machine, Option<String>)> {
+/// Finds a machine by name, or without a name the calibrated machine, if any; with a line that says which was taken.
+pub(super) fn find_machine_or_calibrated(
+    name: Option<&str>,
+) -> anyhow::Result<(Machine, Option<String>)> {
     if let Some(name) = name {
         return Ok((Machine::find(name)?, None));
     }
@@ -30,15 +32,15 @@ pub(super) fn find_machine(name: Option<&str>) -> anyhow::Result<(Machine, Optio
     Ok((machine, Some(line)))
 }
 
-/// The machine of a name, or else the calibrated one, under another kernel and with another drive, where they are given; with
-/// a line that says which was taken. Stale figures are told.
-pub(super) fn find_machine_with(
+/// Finds a machine for a simulation, by name or calibrated, with the given kernel and drive in place of its own; with a
+/// line that says which was taken. Warns of stale figures.
+pub(super) fn find_machine_for_simulation(
     name: Option<&str>,
     kernel: Option<KernelVersion>,
     drive: Option<&str>,
 ) -> anyhow::Result<(Machine, Option<String>)> {
-    let (mut machine, chosen) = find_machine(name)?;
-    tell_stale_figures(name, &machine);
+    let (mut machine, chosen) = find_machine_or_calibrated(name)?;
+    warn_of_stale_figures(name, &machine);
     if let Some(kernel) = kernel {
         machine.kernel = Some(kernel);
         machine.kernel_from = Some("--kernel".to_owned());
@@ -79,23 +81,24 @@ pub(super) fn find_calibration(
     }))
 }
 
-/// Whether a name stands for the calibrated machine.
-fn is_here(name: Option<&str>) -> bool {
+/// Whether a name (`here`, or none) stands for the calibrated machine.
+fn names_calibrated_machine(name: Option<&str>) -> bool {
     name.is_none_or(|name| name == HERE)
 }
 
-/// Measured figures from another state of this machine; none of machines by another name, which may be anywhere.
-pub(super) fn stale_figures(name: Option<&str>, machine: &Machine) -> Vec<StaleFigure> {
-    if !is_here(name) {
+/// Figures that were measured in another state of this machine. Machines with other names may be anywhere, and have
+/// none.
+pub(super) fn list_stale_figures(name: Option<&str>, machine: &Machine) -> Vec<StaleFigure> {
+    if !names_calibrated_machine(name) {
         return Vec::new();
     }
     find_stale_figures(machine, &System::live())
 }
 
-/// Warns of measured figures from another state of this machine, once for each change.
-pub(super) fn tell_stale_figures(name: Option<&str>, machine: &Machine) {
+/// Warns of figures that were measured in another state of this machine, once for each change.
+pub(super) fn warn_of_stale_figures(name: Option<&str>, machine: &Machine) {
     let mut keys: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for figure in stale_figures(name, machine) {
+    for figure in list_stale_figures(name, machine) {
         let changes = figure.changes.join(", ");
         keys.entry(changes).or_default().push(figure.key);
     }

@@ -15,7 +15,7 @@ use wakepath_trace::recording::{Metadata, Overwrite, Warning, Writer, tail_path}
 use wakepath_units::TickRate;
 
 use super::arguments;
-use crate::input::is_stdin;
+use crate::input::is_standard_input;
 use crate::messages::warning;
 use crate::new_file;
 use crate::output::{self, Format, Screen};
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
     /// Ticks per second (CONFIG_HZ) of the machine that was traced, if its timer events do not show it.
-    #[arg(long, value_name = "HZ", value_parser = arguments::parse_hz)]
+    #[arg(long, value_name = "HZ", value_parser = arguments::parse_tick_rate)]
     hz: Option<TickRate>,
     /// Make one recording of files even if they are of different machines.
     #[arg(long)]
@@ -82,30 +82,31 @@ impl FileSummary {
 }
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    new_file::check(&args.output, args.force).with_context(|| args.output.display().to_string())?;
-    // A recording to be replaced must survive a failed import.
-    let output = new_file::target(&args.output);
-    let folder = new_file::folder(&output);
+    new_file::check_may_be_written(&args.output, args.force)
+        .with_context(|| args.output.display().to_string())?;
+    // A recording that is to be replaced must survive a failed import.
+    let output = new_file::follow_link(&args.output);
+    let folder = new_file::parent_folder(&output);
     let unfinished = tempfile::Builder::new()
         .prefix(".wakepath-")
         .tempdir_in(folder)
         .with_context(|| format!("cannot write into {}", folder.display()))?;
     let leftover = unfinished.path().to_owned();
-    // A leftover folder cannot be helped.
-    until::end_after(move || drop(fs::remove_dir_all(leftover)))?;
+    // If the folder with spooled pipes cannot be removed, the import still counts.
+    until::end_by_signal_after(move || drop(fs::remove_dir_all(leftover)))?;
     let fresh = unfinished.path().join("new.parquet");
     let mut writer = Writer::create(&fresh, Overwrite::No, Metadata::default())?;
     let files = import_files(args, &mut writer, unfinished.path())?;
     ensure!(
         writer.count_added_events() > 0,
         "{}; nothing was written",
-        nothing_imported(&files, writer.metadata_mut())
+        explain_empty_import(&files, writer.metadata_mut())
     );
     let metadata = writer.metadata_mut();
     let (lost_events, warnings) = (metadata.lost_events, metadata.warnings.clone());
     let recorded_events = writer.finish_file()?;
     fs::rename(&fresh, &output).with_context(|| format!("cannot write {}", output.display()))?;
-    remove_tail(&output)?;
+    remove_leftovers_of_recording(&output)?;
     for warning in &warnings {
         warning!("{} ({}x): {}", warning.name, warning.count, warning.text);
     }
@@ -115,10 +116,10 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         lost_events,
         warnings,
     };
-    print_imported(&summary, args.format, out)
+    print_import_summary(&summary, args.format, out)
 }
 
-/// Imports files one after the other, with a bar for each; pipes are spooled into a folder.
+/// Imports files one after the other, with a progress bar for each; pipes are spooled into `spool_folder` first.
 fn import_files(
     args: &Args,
     writer: &mut Writer,
@@ -129,13 +130,13 @@ fn import_files(
         any_machine: args.any_machine,
     };
     let mut files = Vec::new();
-    // A trace does not say how many events it has.
+    // A trace does not tell how many events it has, so progress has no total.
     let reporter = ProgressReporter::new(0)?;
     let events_read = Arc::new(AtomicUsize::new(0));
     let _in_log = ProgressLog::start(Arc::clone(&events_read), None, "events");
     let mut before = 0;
     for path in &args.files {
-        let spooled = spool_pipe(path, spool_folder)
+        let spooled = spool_pipe_into_file(path, spool_folder)
             .with_context(|| format!("{}: cannot be kept while it is read", path.display()))?;
         let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template(
             "{spinner} {human_pos} events, {per_sec}",
@@ -156,8 +157,8 @@ fn import_files(
     Ok(files)
 }
 
-/// Removes what a killed recording left beside its file: it does not belong to the new recording.
-fn remove_tail(recording: &Path) -> anyhow::Result<()> {
+/// Removes what a killed recorder left beside its file: it does not belong to the new recording.
+fn remove_leftovers_of_recording(recording: &Path) -> anyhow::Result<()> {
     let tail = tail_path(recording);
     match fs::remove_file(&tail) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -167,8 +168,8 @@ fn remove_tail(recording: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Why files with events gave no recording.
-fn nothing_imported(files: &[FileSummary], metadata: &Metadata) -> String {
+/// Explains why files that have events gave no recording.
+fn explain_empty_import(files: &[FileSummary], metadata: &Metadata) -> String {
     let events: u64 = files.iter().map(|file| file.events).sum();
     let why: Vec<&str> = metadata.warnings.iter().map(|w| w.text.as_str()).collect();
     let why = match why[..] {
@@ -178,13 +179,13 @@ fn nothing_imported(files: &[FileSummary], metadata: &Metadata) -> String {
     format!("no idle period and no other event for a recording in {events} events ({why})")
 }
 
-/// Spools a pipe into a file: formats are not read from front to back. Shell pipes are accepted; other processes' FIFOs are
-/// refused.
-fn spool_pipe(path: &Path, folder: &Path) -> anyhow::Result<Option<PathBuf>> {
+/// Copies a pipe into a file in `folder`, because formats are not read from front to back; `None` for regular files.
+/// Shell pipes are accepted, other processes' FIFOs are refused.
+fn spool_pipe_into_file(path: &Path, folder: &Path) -> anyhow::Result<Option<PathBuf>> {
     let is_own = ["/dev/fd", "/proc/self/fd"]
         .iter()
         .any(|fds| path.starts_with(fds));
-    let mut input: Box<dyn Read> = if is_stdin(path) {
+    let mut input: Box<dyn Read> = if is_standard_input(path) {
         Box::new(io::stdin())
     } else if is_own && fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo()) {
         Box::new(File::open(path)?)
@@ -196,7 +197,11 @@ fn spool_pipe(path: &Path, folder: &Path) -> anyhow::Result<Option<PathBuf>> {
     Ok(Some(spooled))
 }
 
-fn print_imported(summary: &ImportSummary, format: Format, out: &mut Screen) -> anyhow::Result<()> {
+fn print_import_summary(
+    summary: &ImportSummary,
+    format: Format,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let header = ["file", "event", "count"];
     let rows = summary.files.iter().flat_map(|file| {
         let all = ("(all)".to_owned(), file.events);
@@ -207,16 +212,16 @@ fn print_imported(summary: &ImportSummary, format: Format, out: &mut Screen) -> 
             .map(|(name, count)| [file.file.clone(), name, count.to_string()])
     });
     match format {
-        Format::Json => output::json(out, summary),
-        Format::Csv => output::csv(out, header, rows),
+        Format::Json => output::write_json(out, summary),
+        Format::Csv => output::write_csv(out, header, rows),
         Format::Table => {
-            output::table(out, header, rows)?;
+            output::write_table(out, header, rows)?;
             let sources: Vec<&str> = summary.files.iter().map(|f| f.source.as_str()).collect();
             writeln!(
                 out,
                 "{}: {} recorded, {} lost",
                 sources.join("; "),
-                output::counted(summary.recorded_events, "event"),
+                output::count_with_noun(summary.recorded_events, "event"),
                 summary.lost_events
             )?;
             Ok(())

@@ -81,7 +81,7 @@ const STATE_HEADER: [&str; 4] = ["state", "exit us", "residency us", "by default
 fn show_machine(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
     let name = args.name.as_str();
     if let Some(system) = recorded::find_recorded_system(name).filter(|_| !args.model) {
-        return show_recorded(system, args.format, out);
+        return show_recorded_system(system, args.format, out);
     }
     if let Some(table) = recorded::builtin_intel_idle_tables()
         .iter()
@@ -89,18 +89,18 @@ fn show_machine(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
     {
         return show_driver_table(table, args.format, out);
     }
-    if let Some(nearest) = nearest_table(name) {
+    if let Some(nearest) = nearest_driver_table(name) {
         anyhow::bail!(
             "unknown machine '{name}'; did you mean '{nearest}'? `wakepath machine list` prints all names"
         );
     }
     let machine = Machine::find(name)?;
-    let stale = here::stale_figures(Some(name), &machine);
-    show_model(&machine, &stale, args.format, out)
+    let stale = here::list_stale_figures(Some(name), &machine);
+    show_machine_model(&machine, &stale, args.format, out)
 }
 
-/// The driver table closest to a misspelt name, unless a machine is closer.
-fn nearest_table(name: &str) -> Option<&'static str> {
+/// The driver's idle-state table with the name closest to `name`, unless a machine's name is closer.
+fn nearest_driver_table(name: &str) -> Option<&'static str> {
     let machines = builtin_machine_names().chain(
         recorded::builtin_recorded_systems()
             .iter()
@@ -116,7 +116,7 @@ fn nearest_table(name: &str) -> Option<&'static str> {
         .map(|(_, table)| table)
 }
 
-/// Why a figure has its value, and what has changed since it was measured.
+/// Where a figure's value comes from, and what has changed since it was measured.
 fn describe_origin(figure: &MachineFigure, stale: &[StaleFigure]) -> String {
     let reason = figure.origin_in_words();
     match stale.iter().find(|other| other.key == figure.key) {
@@ -125,7 +125,7 @@ fn describe_origin(figure: &MachineFigure, stale: &[StaleFigure]) -> String {
     }
 }
 
-fn show_model(
+fn show_machine_model(
     machine: &Machine,
     stale: &[StaleFigure],
     format: ShowFormat,
@@ -141,37 +141,37 @@ fn show_model(
         ]
     });
     match format {
-        ShowFormat::Json => output::json(out, machine),
-        ShowFormat::Csv => output::csv(out, FIGURE_HEADER, rows),
-        ShowFormat::States => write_states(&machine.declared_idle_states()?, out),
+        ShowFormat::Json => output::write_json(out, machine),
+        ShowFormat::Csv => output::write_csv(out, FIGURE_HEADER, rows),
+        ShowFormat::States => write_states_as_input(&machine.declared_idle_states()?, out),
         ShowFormat::Table => {
-            write_model(machine, out)?;
+            write_model_header(machine, out)?;
             let given = figures.iter().filter(|f| f.figure.is_given());
             let assumed = given
                 .clone()
                 .filter(|f| matches!(f.figure.origin, Origin::Assumed(_)));
             let (assumed_count, given_count) = (assumed.count(), given.count());
             writeln!(out, "{assumed_count} of {given_count} figures assumed\n")?;
-            output::table(out, FIGURE_HEADER, rows)
+            output::write_table(out, FIGURE_HEADER, rows)
         }
     }
 }
 
-/// What is no figure of its own: clusters, kernel, processor, whole machine, drives.
-fn write_model(machine: &Machine, out: &mut Screen) -> anyhow::Result<()> {
-    out.prose(&machine.title, 2)?;
+/// Writes what a machine has beside its figures: clusters, kernel, processor, whole machine, drives.
+fn write_model_header(machine: &Machine, out: &mut Screen) -> anyhow::Result<()> {
+    out.write_folded(&machine.title, 2)?;
     for cluster in &machine.cluster {
         write_cluster(cluster, out)?;
     }
     if let Some(kernel) = machine.kernel {
         let from = machine.kernel_from.as_deref().unwrap_or("its file");
-        out.prose(&format!("kernel: {kernel}, {from}"), 2)?;
+        out.write_folded(&format!("kernel: {kernel}, {from}"), 2)?;
     }
     if let Some(system) = recorded::find_recorded_system(&machine.name) {
         write_processor(system, out)?;
     }
     if let Some(platform) = &machine.platform {
-        out.prose(&resting_power_in_words(platform), 2)?;
+        out.write_folded(&resting_power_in_words(platform), 2)?;
     }
     for drive in &machine.other_drives {
         let device = drive.device.as_deref().unwrap_or_default();
@@ -191,30 +191,30 @@ fn write_cluster(cluster: &Cluster, out: &mut Screen) -> anyhow::Result<()> {
         cluster.capacity,
         mhz.join(" ")
     );
-    out.prose(&cores, 2)?;
+    out.write_folded(&cores, 2)?;
     for (what, why) in [
         ("capacity", &cluster.capacity_assumed),
         ("frequencies", &cluster.opps_assumed),
     ] {
         if let Some(why) = why {
-            out.prose(&format!("  {what} assumed: {why}"), 2)?;
+            out.write_folded(&format!("  {what} assumed: {why}"), 2)?;
         }
     }
     Ok(())
 }
 
-/// Power at rest for the whole machine, with range and origin.
+/// Power of the whole machine at rest, with range and origin.
 fn resting_power_in_words(platform: &Platform) -> String {
-    let resting = format_watts(&platform.resting_mw);
+    let resting = format_whole_machine_watts(&platform.resting_mw);
     let ends = [&platform.lowest_mw, &platform.highest_mw];
     let range = if ends.iter().all(|figure| figure.is_given()) {
-        let [lowest, highest] = ends.map(format_watts);
+        let [lowest, highest] = ends.map(format_whole_machine_watts);
         format!(" ({lowest} to {highest})")
     } else {
         String::new()
     };
     let step = if platform.first_core_mw.is_given() {
-        let step = format_watts(&platform.first_core_mw);
+        let step = format_whole_machine_watts(&platform.first_core_mw);
         format!(", {step} more for the first core awake")
     } else {
         String::new()
@@ -230,27 +230,31 @@ fn resting_power_in_words(platform: &Platform) -> String {
     )
 }
 
-/// Watts with digits fit for whole machines.
-fn format_watts(figure: &Figure) -> String {
+/// A power in W, with digits fit for a whole machine.
+fn format_whole_machine_watts(figure: &Figure) -> String {
     let watts = figure.value / 1e3;
     let decimals = usize::from(watts < 10.0);
     format!("{watts:.decimals$} W")
 }
 
-fn recorded_states(system: &RecordedSystem) -> anyhow::Result<&IdleStates> {
+fn require_idle_states(system: &RecordedSystem) -> anyhow::Result<&IdleStates> {
     let idle = system.idle.as_ref().map(|idle| &idle.states);
     idle.ok_or_else(|| anyhow::anyhow!("{}: no idle states were recorded", system.name))
 }
 
-fn show_recorded(
+fn show_recorded_system(
     system: &RecordedSystem,
     format: ShowFormat,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
     match format {
-        ShowFormat::Json => output::json(out, system),
-        ShowFormat::Csv => output::csv(out, STATE_HEADER, state_rows(recorded_states(system)?)),
-        ShowFormat::States => write_states(recorded_states(system)?, out),
+        ShowFormat::Json => output::write_json(out, system),
+        ShowFormat::Csv => output::write_csv(
+            out,
+            STATE_HEADER,
+            state_rows_in_ns(require_idle_states(system)?),
+        ),
+        ShowFormat::States => write_states_as_input(require_idle_states(system)?, out),
         ShowFormat::Table => {
             writeln!(out, "{}, Linux {}", system.cpu_model, system.kernel)?;
             write_processor(system, out)?;
@@ -268,12 +272,12 @@ fn show_recorded(
                 }
                 writeln!(out)?;
             }
-            // Machines that cannot be simulated have no such line.
+            // A system that cannot be simulated has no line about the simulation.
             if let Ok(machine) = Machine::from_recorded(system) {
                 for note in
                     wakepath_sim::notes_on_machine_and_policies(&machine, &PolicySet::default())?
                 {
-                    out.prose(&note, 2)?;
+                    out.write_folded(&note, 2)?;
                 }
             }
             if let Some(boost) = system.hwp_dynamic_boost {
@@ -283,12 +287,12 @@ fn show_recorded(
                     if boost { "on" } else { "off" }
                 )?;
             }
-            out.prose(&format!("source: {}", system.source), 2)?;
+            out.write_folded(&format!("source: {}", system.source), 2)?;
             match &system.idle {
                 None => writeln!(out, "no idle states were recorded")?,
                 Some(idle) => {
                     writeln!(out, "idle: {}, {}\n", idle.driver, idle.governor)?;
-                    output::table(out, STATE_HEADER, state_rows(&idle.states))?;
+                    output::write_table(out, STATE_HEADER, state_rows_in_ns(&idle.states))?;
                 }
             }
             Ok(())
@@ -302,17 +306,17 @@ fn show_driver_table(
     out: &mut Screen,
 ) -> anyhow::Result<()> {
     match format {
-        ShowFormat::Json => output::json(out, table),
-        ShowFormat::Csv => output::csv(out, STATE_HEADER, state_rows(&table.states)),
-        ShowFormat::States => write_states(&table.states, out),
+        ShowFormat::Json => output::write_json(out, table),
+        ShowFormat::Csv => output::write_csv(out, STATE_HEADER, state_rows_in_ns(&table.states)),
+        ShowFormat::States => write_states_as_input(&table.states, out),
         ShowFormat::Table => {
             writeln!(out, "{}\n", table.source)?;
-            output::table(out, STATE_HEADER, state_rows(&table.states))
+            output::write_table(out, STATE_HEADER, state_rows_in_ns(&table.states))
         }
     }
 }
 
-fn state_rows(states: &IdleStates) -> impl Iterator<Item = [String; 4]> {
+fn state_rows_in_ns(states: &IdleStates) -> impl Iterator<Item = [String; 4]> {
     states.iter().map(|s| {
         [
             s.name.clone(),
@@ -323,11 +327,11 @@ fn state_rows(states: &IdleStates) -> impl Iterator<Item = [String; 4]> {
     })
 }
 
-/// Writes states as `wakepath_policies::input::read_states` reads them: no header, times in nanoseconds.
-fn write_states(states: &IdleStates, out: &mut Screen) -> anyhow::Result<()> {
+/// Writes idle states as `wakepath_policies::input::read_states` reads them: no header, times in nanoseconds.
+fn write_states_as_input(states: &IdleStates, out: &mut Screen) -> anyhow::Result<()> {
     let mut writer = csv::WriterBuilder::new()
         .has_headers(false)
-        .from_writer(out.raw());
+        .from_writer(out.raw_bytes());
     for s in states.iter() {
         writer.serialize((
             &s.name,

@@ -90,8 +90,9 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// `cli` describes the whole command line, for man pages, completions and usage errors.
-    pub(crate) fn run(self, cli: clap::Command, out: &mut Screen) -> anyhow::Result<u8> {
+    /// Runs the command that was given; returns the exit code. `cli` describes the whole command line, for man pages,
+    /// completions and usage errors.
+    pub(crate) fn run_command(self, cli: clap::Command, out: &mut Screen) -> anyhow::Result<u8> {
         let done = match self {
             Self::Policy(args) => policy::run(args, out),
             Self::Apst(args) => apst::run(args, out),
@@ -129,10 +130,10 @@ impl Command {
     }
 }
 
-/// The exit code for an error.
-pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
+/// The exit code for an error that ended a command.
+pub(crate) fn exit_code_for_error(error: &anyhow::Error) -> u8 {
     #[cfg(target_os = "linux")]
-    if let Some(code) = live::daemon::exit_code(error) {
+    if let Some(code) = live::daemon::exit_code_for_daemon_error(error) {
         return code;
     }
     let _ = error;

@@ -55,11 +55,11 @@ enum Verb {
 
 pub(crate) fn run(args: Args, out: &mut Screen) -> anyhow::Result<()> {
     match args.verb {
-        Verb::Idle(args) => decide_idle(&args, out),
-        Verb::PollLimit(args) => poll_limit(&args, out),
-        Verb::SchedutilBoost(args) => schedutil_boost(&args, out),
-        Verb::HwpBoost(args) => hwp_boost(&args, out),
-        Verb::Psd(args) => lease_bursts(&args, out),
+        Verb::Idle(args) => print_idle_decisions(&args, out),
+        Verb::PollLimit(args) => print_poll_limit(&args, out),
+        Verb::SchedutilBoost(args) => print_schedutil_boosts(&args, out),
+        Verb::HwpBoost(args) => print_hwp_boosts(&args, out),
+        Verb::Psd(args) => print_lease_decisions(&args, out),
         Verb::List(args) => print_policies(args.format, out),
         Verb::Show(args) => show::run(&args, out),
         Verb::Kernels(args) => kernels::run(&args, out),
@@ -183,7 +183,7 @@ struct HwpBoostArgs {
 struct PsdArgs {
     /// Whose leases, such as psd[rule=daemon,start_after=3]. What gives a lease and how deeply a CPU may sleep is not
     /// looked at.
-    #[arg(long, value_name = "POLICY", default_value = "psd", value_parser = psd_settings)]
+    #[arg(long, value_name = "POLICY", default_value = "psd", value_parser = parse_psd_settings)]
     psd: PsdSettings,
     /// How long a lease lasts, in place of what the policy says; the patch rounds it up to whole ticks. 0 switches leases
     /// off.
@@ -222,20 +222,20 @@ enum ListFormat {
 #[derive(clap::Args)]
 struct TickArgs {
     /// Scheduler ticks per second (CONFIG_HZ), 1 to 6250.
-    #[arg(long = "hz", value_name = "HZ", default_value = "250", value_parser = arguments::parse_hz)]
+    #[arg(long = "hz", value_name = "HZ", default_value = "250", value_parser = arguments::parse_tick_rate)]
     rate: TickRate,
 }
 
-fn decide_idle(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn print_idle_decisions(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
     let spec: PolicySpec = args.governor.parse()?;
-    spec.idle()?;
+    spec.as_idle_policy()?;
     let set = governors::load_governor(spec.into(), Path::new("."), args.programs.allowed)?;
-    policy_set::tell_warnings([&set]);
-    let spec = set.get(Kind::Idle).context("no idle governor")?;
-    let policy = spec.idle()?;
-    let states = read_states(&args.states)?;
-    let (input, name) = open_log(args.calls.as_deref())?;
-    // The whole log is read before the first decision: a bad line must leave nothing printed.
+    policy_set::show_compiler_warnings([&set]);
+    let spec = set.policy_of_kind(Kind::Idle).context("no idle governor")?;
+    let policy = spec.as_idle_policy()?;
+    let states = read_idle_states(&args.states)?;
+    let (input, name) = open_log_or_stdin(args.calls.as_deref())?;
+    // The whole log is read before the first decision: after a bad line nothing must be printed.
     let calls: Vec<Call> = CallReader::new(input, &name).collect::<Result<_, _>>()?;
     let log = calls.iter().map(|call| (&call.query, &call.outcome));
 
@@ -244,10 +244,10 @@ fn decide_idle(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
         for _ in 0..runs {
             let mut used = 0_usize;
             let mut governor = Governor::new(&policy, &states, args.tick.rate);
-            governor.run_log(log.clone(), |decision| {
+            governor.replay_log(log.clone(), |decision| {
                 used += decision.state + usize::from(decision.stop_tick);
             });
-            check_governor(&governor)?;
+            check_governor_still_answers(&governor)?;
             black_box(used);
         }
         let decisions = calls.len() as f64 * f64::from(runs);
@@ -262,31 +262,31 @@ fn decide_idle(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
 
     let mut written = Ok(());
     let mut governor = Governor::new(&policy, &states, args.tick.rate);
-    governor.run_log(log.clone(), |decision| {
+    governor.replay_log(log.clone(), |decision| {
         if written.is_ok() {
             written = writeln!(out, "{},{}", decision.state, u8::from(decision.stop_tick));
         }
     });
-    check_governor(&governor)?;
+    check_governor_still_answers(&governor)?;
     Ok(written?)
 }
 
-/// Whether a governor of one's own has answered to the end.
-fn check_governor(governor: &Governor) -> anyhow::Result<()> {
-    match governor.failure() {
+/// Fails if a custom governor has stopped to answer.
+fn check_governor_still_answers(governor: &Governor) -> anyhow::Result<()> {
+    match governor.failure_reason() {
         Some(why) => bail!("the governor {why}"),
         None => Ok(()),
     }
 }
 
-fn poll_limit(args: &PollLimitArgs, out: &mut Screen) -> anyhow::Result<()> {
-    let states = read_states(&args.states)?;
-    let limit = poll::limit(&states, args.tick.rate, args.request_us);
+fn print_poll_limit(args: &PollLimitArgs, out: &mut Screen) -> anyhow::Result<()> {
+    let states = read_idle_states(&args.states)?;
+    let limit = poll::polling_limit(&states, args.tick.rate, args.request_us);
     writeln!(out, "{}", limit.as_micros())?;
     Ok(())
 }
 
-fn schedutil_boost(args: &SchedutilBoostArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn print_schedutil_boosts(args: &SchedutilBoostArgs, out: &mut Screen) -> anyhow::Result<()> {
     let settings = Settings {
         enabled: true,
         step: match args.step {
@@ -295,16 +295,22 @@ fn schedutil_boost(args: &SchedutilBoostArgs, out: &mut Screen) -> anyhow::Resul
         },
         cap: Capacity(args.cap),
     };
-    let (input, name) = open_log(args.events.as_deref())?;
+    let (input, name) = open_log_or_stdin(args.events.as_deref())?;
     let mut boost = IowaitBoost::new(settings, args.tick.rate);
     for event in events::read_util_updates(input, &name)? {
-        boost.request(event.time, event.iowait);
-        writeln!(out, "{}", boost.apply(event.time, event.max_capacity).0)?;
+        boost.note_report(event.time, event.iowait);
+        writeln!(
+            out,
+            "{}",
+            boost
+                .decay_and_scale_boost(event.time, event.max_capacity)
+                .0
+        )?;
     }
     Ok(())
 }
 
-fn hwp_boost(args: &HwpBoostArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn print_hwp_boosts(args: &HwpBoostArgs, out: &mut Screen) -> anyhow::Result<()> {
     anyhow::ensure!(
         args.min <= args.max,
         "--min {} is above --max {}",
@@ -316,20 +322,20 @@ fn hwp_boost(args: &HwpBoostArgs, out: &mut Screen) -> anyhow::Result<()> {
         guaranteed: args.guaranteed,
         max: args.max,
     };
-    let (input, name) = open_log(args.events.as_deref())?;
+    let (input, name) = open_log_or_stdin(args.events.as_deref())?;
     let mut boost = HwpBoost::new(levels, args.tick.rate);
     for event in events::read_hwp_updates(input, &name)? {
-        writeln!(out, "{}", boost.update(event.time, event.iowait))?;
+        writeln!(out, "{}", boost.update_minimum(event.time, event.iowait))?;
     }
     Ok(())
 }
 
-fn psd_settings(name: &str) -> Result<PsdSettings, SpecError> {
-    name.parse::<PolicySpec>()?.psd()
+fn parse_psd_settings(name: &str) -> Result<PsdSettings, SpecError> {
+    name.parse::<PolicySpec>()?.as_psd_settings()
 }
 
-fn lease_bursts(args: &PsdArgs, out: &mut Screen) -> anyhow::Result<()> {
-    let (input, name) = open_log(args.events.as_deref())?;
+fn print_lease_decisions(args: &PsdArgs, out: &mut Screen) -> anyhow::Result<()> {
+    let (input, name) = open_log_or_stdin(args.events.as_deref())?;
     let policy = PsdPolicy {
         timeout_ms: args.timeout_ms.unwrap_or(args.psd.timeout_ms),
         start_after: args.psd.start_after,
@@ -339,16 +345,16 @@ fn lease_bursts(args: &PsdArgs, out: &mut Screen) -> anyhow::Result<()> {
     let mut lease = Lease::new(&policy, args.tick.rate);
     for event in events::read_lease_events(input, &name)? {
         if event.completion {
-            lease.io(event.time);
+            lease.handle_io(event.time);
         } else {
-            writeln!(out, "{}", u8::from(lease.holds(event.time)))?;
+            writeln!(out, "{}", u8::from(lease.holds_at(event.time)))?;
         }
     }
     Ok(())
 }
 
-fn read_states(path: &Path) -> anyhow::Result<IdleStates> {
-    let given = if crate::input::is_stdin(path) {
+fn read_idle_states(path: &Path) -> anyhow::Result<IdleStates> {
+    let given = if crate::input::is_standard_input(path) {
         GivenStates::read_input(io::stdin().lock(), "<stdin>")?
     } else {
         GivenStates::read_path(path)?
@@ -359,10 +365,10 @@ fn read_states(path: &Path) -> anyhow::Result<IdleStates> {
     Ok(given.states)
 }
 
-/// Opens a file, or standard input for `-` and for no path at all. Also returns the name to report.
-fn open_log(path: Option<&Path>) -> anyhow::Result<(Box<dyn Read>, String)> {
+/// Opens a log file, or standard input for `-` and for no path. Returns the name for messages, too.
+fn open_log_or_stdin(path: Option<&Path>) -> anyhow::Result<(Box<dyn Read>, String)> {
     match path {
-        Some(path) if !crate::input::is_stdin(path) => {
+        Some(path) if !crate::input::is_standard_input(path) => {
             let file = wakepath_files::open_regular_file(path)
                 .with_context(|| path.display().to_string())?;
             let text = DecodedText::new(file).with_context(|| path.display().to_string())?;
@@ -375,13 +381,13 @@ fn open_log(path: Option<&Path>) -> anyhow::Result<(Box<dyn Read>, String)> {
 fn print_policies(format: ListFormat, out: &mut Screen) -> anyhow::Result<()> {
     let policies = list_policies();
     match format {
-        ListFormat::Json => output::json(out, &policies)?,
+        ListFormat::Json => output::write_json(out, &policies)?,
         ListFormat::Csv => write_csv(&policies, out)?,
-        ListFormat::Markdown => markdown::policies_page(&policies, out)?,
+        ListFormat::Markdown => markdown::write_policies_page(&policies, out)?,
         ListFormat::Table => {
             write_policy_table(&policies, out)?;
             writeln!(out)?;
-            out.prose(&kernels::summarise_kernels(), 0)?;
+            out.write_folded(&kernels::summary_of_generations(), 0)?;
         }
     }
     Ok(())
@@ -424,7 +430,7 @@ fn write_csv(policies: &[Listed], out: &mut Screen) -> anyhow::Result<()> {
             );
         }
     }
-    output::csv(out, header, rows)
+    output::write_csv(out, header, rows)
 }
 
 fn write_policy_table(policies: &[Listed], out: &mut Screen) -> anyhow::Result<()> {
@@ -437,7 +443,7 @@ fn write_policy_table(policies: &[Listed], out: &mut Screen) -> anyhow::Result<(
             .settings
             .iter()
             .map(|s| match s.unit {
-                // A default in words comes without unit.
+                // A default in words is printed without a unit.
                 unit if !unit.is_empty() && s.default.starts_with(|c: char| c.is_ascii_digit()) => {
                     format!("{} ({} {unit})", s.key, s.default)
                 }
@@ -452,5 +458,5 @@ fn write_policy_table(policies: &[Listed], out: &mut Screen) -> anyhow::Result<(
         ]
     });
     let header = ["policy", "kind", "what it goes by", "settings (default)"];
-    output::table(out, header, rows)
+    output::write_table(out, header, rows)
 }

@@ -23,7 +23,7 @@ use crate::new_file;
 use crate::output::{self, Format, Screen};
 use crate::until::{self, EndSignals};
 
-/// How often the buffers are emptied: rarely enough not to disturb idle CPUs much.
+/// Interval at which the event buffers are emptied: long enough not to disturb idle CPUs much.
 pub(super) const STEP: Duration = Duration::from_millis(100);
 
 #[derive(clap::Args)]
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE", default_value = "wakepath.parquet")]
     output: PathBuf,
     /// How long, such as 30s or 5m [default: until COMMAND ends, or Ctrl-C].
-    #[arg(long, value_name = "TIME", value_parser = until::duration)]
+    #[arg(long, value_name = "TIME", value_parser = until::parse_duration)]
     duration: Option<Duration>,
     /// Room for the events of each CPU until they are written, in KiB; with more of it less gets lost.
     #[arg(long, value_name = "KIB", default_value_t = BUFFER_BYTES >> 10,
@@ -58,33 +58,34 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     } else {
         Overwrite::No
     };
-    new_file::check(&args.output, args.force).with_context(|| args.output.display().to_string())?;
+    new_file::check_may_be_written(&args.output, args.force)
+        .with_context(|| args.output.display().to_string())?;
     let recording = LiveRecording::load_and_attach(args.buffer << 10)?;
-    for line in said_once(recording.missing_hooks()) {
+    for line in missing_kinds_in_words(recording.missing_hooks()) {
         tell!("{line}");
     }
     let signals = EndSignals::new()?;
-    // The file is touched when everything else runs: a recording that it replaces must not be lost for nothing.
-    let mut command = start_command(&args.command)?;
+    // The file is opened only when everything else runs: a recording that it replaces must not be lost for nothing.
+    let mut command = start_in_process_group(&args.command)?;
     let mut session =
         match RecordSession::start_into_file(recording, System::live(), &args.output, overwrite) {
             Ok(session) => session,
             Err(error) => {
                 if let Some(child) = &mut command {
-                    end_command(child);
+                    end_process_group(child);
                 }
                 return Err(error.into());
             }
         };
-    let ended = record_events(args, &mut session, &signals, command.as_mut());
+    let ended = record_until_end(args, &mut session, &signals, command.as_mut());
     if let Some(child) = &mut command {
-        end_command(child);
+        end_process_group(child);
     }
-    // Whatever went wrong meanwhile, the file is to be whole.
+    // The recording is ended properly whatever went wrong meanwhile.
     let (ended, summary) = match (ended, session.finish_file()) {
         (ended, Ok(summary)) => (ended, summary),
         (Ok(_), Err(error)) => return Err(error.into()),
-        (Err(first), Err(second)) => return Err(join_errors(first, &second)),
+        (Err(first), Err(second)) => return Err(join_two_errors(first, &second)),
     };
     if summary.lost > 0 {
         tell!(
@@ -106,21 +107,21 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Records until time to stop. Returns the command's end, if any.
-fn record_events(
+/// Records until the time is over, a signal comes, or the command ends. Returns the exit status if the command ended.
+fn record_until_end(
     args: &Args,
     session: &mut RecordSession,
     signals: &EndSignals,
     mut command: Option<&mut Child>,
 ) -> anyhow::Result<Option<std::process::ExitStatus>> {
-    // Draws nothing unless standard error is a terminal.
+    // The progress bar is drawn only if standard error is a terminal.
     let bar = ProgressBar::new_spinner()
         .with_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}")?);
     let started = Instant::now();
     let status = loop {
         let left = args.duration.map(|d| d.saturating_sub(started.elapsed()));
         let step = left.map_or(STEP, |l| l.min(STEP));
-        if left == Some(Duration::ZERO) || signals.wait(Some(step)).is_some() {
+        if left == Some(Duration::ZERO) || signals.wait_for_signal(Some(step)).is_some() {
             break None;
         }
         session.write_new_events()?;
@@ -137,8 +138,8 @@ fn record_events(
     Ok(status)
 }
 
-/// An error, and the later one that is perhaps due to the same.
-fn join_errors(first: anyhow::Error, second: &SessionError) -> anyhow::Error {
+/// An error, with a later error that may have the same cause.
+fn join_two_errors(first: anyhow::Error, second: &SessionError) -> anyhow::Error {
     let (earlier, later) = (format!("{first:#}"), in_one_line(second));
     if earlier == later {
         return first;
@@ -146,13 +147,14 @@ fn join_errors(first: anyhow::Error, second: &SessionError) -> anyhow::Error {
     anyhow::anyhow!("{earlier}; the recording could not be ended either: {later}")
 }
 
-pub(super) fn start_command(words: &[OsString]) -> anyhow::Result<Option<Child>> {
+pub(super) fn start_in_process_group(words: &[OsString]) -> anyhow::Result<Option<Child>> {
     let Some((program, arguments)) = words.split_first() else {
         return Ok(None);
     };
     let mut command = Command::new(program);
     if !std::io::stdin().is_terminal() {
-        // A process group lets descendants be ended, too, but cannot read from a terminal.
+        // Starts the command in its own process group: its descendants can be ended, too, but it cannot read from a
+        // terminal.
         command.process_group(0);
     }
     let child = command
@@ -162,21 +164,21 @@ pub(super) fn start_command(words: &[OsString]) -> anyhow::Result<Option<Child>>
     Ok(Some(child))
 }
 
-/// In place of a figure that was not measured.
+/// Text in place of a figure that was not measured.
 const UNKNOWN: &str = "unknown";
 
 /// Ends the command and its process group after the recording: first politely, two seconds later by force.
-pub(super) fn end_command(child: &mut Child) {
+pub(super) fn end_process_group(child: &mut Child) {
     if !is_running(child) {
         return;
     }
-    signal_command(child, Signal::TERM);
+    signal_process_group(child, Signal::TERM);
     let asked = Instant::now();
     while is_running(child) && asked.elapsed() < Duration::from_secs(2) {
         std::thread::sleep(Duration::from_millis(20));
     }
     if is_running(child) {
-        signal_command(child, Signal::KILL);
+        signal_process_group(child, Signal::KILL);
         let _ = child.wait();
     }
 }
@@ -185,10 +187,10 @@ fn is_running(child: &mut Child) -> bool {
     matches!(child.try_wait(), Ok(None))
 }
 
-/// Signals the command's process group, or the command alone if it has none.
-fn signal_command(child: &Child, signal: Signal) {
+/// Sends a signal to the command's process group, or to the command alone if it has no group.
+fn signal_process_group(child: &Child, signal: Signal) {
     let pid = Pid::from_child(child);
-    // Processes may have just ended.
+    // The processes may just have ended, so a failure is ignored.
     let _ = if getpgid(Some(pid)) == Ok(pid) {
         kill_process_group(pid, signal)
     } else {
@@ -196,8 +198,8 @@ fn signal_command(child: &Child, signal: Signal) {
     };
 }
 
-/// One line per missing event kind, however many hooks belong together.
-pub(super) fn said_once(missing: &[MissingHook]) -> Vec<String> {
+/// A line for each kind of events that is missing, however many hooks the kind has.
+pub(super) fn missing_kinds_in_words(missing: &[MissingHook]) -> Vec<String> {
     let mut groups: Vec<(&MissingHook, Vec<&str>)> = Vec::new();
     for hook in missing {
         match groups
@@ -220,7 +222,7 @@ pub(super) fn said_once(missing: &[MissingHook]) -> Vec<String> {
         .collect()
 }
 
-/// The summary for programs.
+/// Summary of a recording as programs read it.
 #[derive(Serialize)]
 struct Printed {
     file: String,
@@ -257,7 +259,7 @@ fn print_summary(summary: &RecordSummary, args: &Args, out: &mut Screen) -> anyh
         ebpf_missed_runs: summary.overhead.map(|o| o.missed_runs),
     };
     if args.format == Format::Json {
-        return output::json(out, &printed);
+        return output::write_json(out, &printed);
     }
     let rows = [
         ("file", printed.file),
@@ -292,8 +294,8 @@ fn print_summary(summary: &RecordSummary, args: &Args, out: &mut Screen) -> anyh
     ]
     .map(|(name, value)| [name.to_owned(), value]);
     match args.format {
-        Format::Csv => output::csv(out, ["recorded", "value"], rows),
-        _ => output::table(out, ["recorded", "value"], rows),
+        Format::Csv => output::write_csv(out, ["recorded", "value"], rows),
+        _ => output::write_table(out, ["recorded", "value"], rows),
     }
 }
 
@@ -313,7 +315,7 @@ mod tests {
             gives,
             reason: "no".to_owned(),
         });
-        let lines = said_once(&missing);
+        let lines = missing_kinds_in_words(&missing);
         assert_eq!(lines.len(), 2);
         assert!(lines[0].contains("governor inputs") && lines[0].contains("a, b"));
     }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use wakepath_report::html::{from_results, render};
+use wakepath_report::html::{from_results, render_html_report};
 use wakepath_results::ResultReader;
 use wakepath_results::import;
 
@@ -34,12 +34,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let place = format!("--output {}", args.output.display());
-    new_file::check(&args.output, args.force).with_context(|| place.clone())?;
-    let opened = import::open_all(&args.results)?;
+    new_file::check_may_be_written(&args.output, args.force).with_context(|| place.clone())?;
+    let opened = import::open_results(&args.results)?;
     let readers: Vec<ResultReader> = opened.into_iter().map(|o| o.results).collect();
     let view = from_results::build_view(&readers, args.baseline.as_deref())?;
-    let page = render(&view)?;
-    new_file::write(&args.output, args.force, |mut file| {
+    let page = render_html_report(&view)?;
+    new_file::write_new_file(&args.output, args.force, |mut file| {
         Ok(file.write_all(page.as_bytes())?)
     })
     .context(place)?;

@@ -17,10 +17,10 @@ use wakepath_units::printable;
 use crate::output::{self, PageFormat, Screen};
 use crate::waiting::{self, Jobs};
 
-/// Page template for `reproduce all --format markdown`.
+/// Template for the page that `reproduce all --format markdown` prints. The page has no cells: `make validation` writes them beside it, as CSV.
 const PAGE: &str = include_str!("../../data/validation.md");
 
-/// The exit code of `--exit-code` where something expected is not met.
+/// The exit code under `--exit-code` where an experiment does not meet its expectations.
 const NOT_MET: u8 = 3;
 
 #[derive(clap::Args)]
@@ -31,7 +31,7 @@ Examples:
   wakepath reproduce iowait-rk3399 --format markdown
   wakepath reproduce mine.toml --exit-code
 
-docs/experiments.md says how to write an experiment.")]
+docs/guides/experiments.md says how to write an experiment.")]
 pub(crate) struct Args {
     /// Which experiment: a built-in one, or a study file with published values.
     #[arg(default_value = ALL, hide_default_value = true, value_parser = ExperimentName)]
@@ -75,7 +75,7 @@ impl TypedValueParser for ExperimentName {
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         let plans = builtin::EXPERIMENTS.iter().filter_map(|name| {
-            let plan = reproduce::load_plans(Path::new(name)).ok()?;
+            let plan = reproduce::load_experiment(Path::new(name)).ok()?;
             Some(PossibleValue::new(name).help(plan.title().to_owned()))
         });
         let all = PossibleValue::new(ALL).help("all of them (default)");
@@ -86,7 +86,7 @@ impl TypedValueParser for ExperimentName {
 /// JSON output.
 #[derive(Serialize)]
 struct Document<'a> {
-    /// The experiments, in order.
+    /// All built-in experiments in the order in which they are printed.
     experiments: &'a [Outcome],
 }
 
@@ -96,12 +96,12 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
     let names = if all { builtin::EXPERIMENTS } else { &named };
     let mut plans = Vec::new();
     for name in names {
-        let mut plan = reproduce::load_plans(Path::new(name))?;
-        plan.repeat(args.runs, args.seed);
+        let mut plan = reproduce::load_experiment(Path::new(name))?;
+        plan.set_repeats_and_seed(args.runs, args.seed);
         plans.push(plan);
     }
-    let runs = plans.iter().map(Plan::runs).sum();
-    let outcomes = waiting::counting(args.jobs, runs, "runs", |finished, cancelled| {
+    let runs = plans.iter().map(Plan::run_count).sum();
+    let outcomes = waiting::run_with_progress(args.jobs, runs, "runs", |finished, cancelled| {
         let control = RunControl {
             finished,
             cancelled,
@@ -109,26 +109,30 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
         Ok(reproduce::reproduce(&plans, &control)?)
     })?;
     match args.format {
-        PageFormat::Json => output::json(
+        PageFormat::Json => output::write_json(
             out,
             &Document {
                 experiments: &outcomes,
             },
         ),
         PageFormat::Csv => write_csv(out, &outcomes),
-        PageFormat::Table if args.brief => write_brief(out, &outcomes),
+        PageFormat::Table if args.brief => write_outcome_lines(out, &outcomes),
         PageFormat::Table => write_tables(out, &outcomes),
         PageFormat::Markdown => {
             let mut text = String::new();
             for outcome in &outcomes {
-                write_markdown(&mut text, outcome);
+                write_markdown_criteria(&mut text, outcome);
+                if !all {
+                    write_markdown_cells(&mut text, outcome);
+                }
+                write_markdown_fitted(&mut text, outcome);
             }
             if all {
                 text = PAGE
-                    .replace("{{summary}}\n", &markdown_summary(&outcomes))
+                    .replace("{{summary}}\n", &markdown_summary_table(&outcomes))
                     .replace("{{experiments}}\n", text.trim_start());
             }
-            out.text(&text);
+            out.write_own_lines(&text);
             Ok(())
         }
     }?;
@@ -139,8 +143,9 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
     Ok(if failed { NOT_MET } else { 0 })
 }
 
-/// Columns after the labels: published value, simulated value, verdict.
-fn value_text(cell: &TableCell) -> [String; 4] {
+/// A cell's texts behind its labels: published value, simulated value, error or agreement, and whether a model was
+/// fitted to it.
+fn value_cells(cell: &TableCell) -> [String; 4] {
     let verdict = match (cell.relative_error, cell.agrees) {
         (Some(error), _) => format_share(error),
         (None, Some(true)) => "as published".to_owned(),
@@ -157,9 +162,9 @@ fn value_text(cell: &TableCell) -> [String; 4] {
 
 const VALUES: [&str; 4] = ["published", "simulated", "error %", "model fitted to it"];
 
-/// How a criterion came out, `marked` if not as expected.
-fn verdict_text(criterion: &Criterion, marked: impl Fn(&str) -> String) -> String {
-    match criterion.verdict() {
+/// How a criterion came out, in words; `marked` formats an outcome unlike the expected.
+fn outcome_text(criterion: &Criterion, marked: impl Fn(&str) -> String) -> String {
+    match criterion.outcome_in_words() {
         word if criterion.met => word.to_owned(),
         word => marked(word),
     }
@@ -171,12 +176,16 @@ fn write_csv(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
         let sections = outcome.sections.iter();
         let cells = sections.flat_map(|s| s.cells.iter().map(|cell| (&s.metric, cell)));
         cells.map(|(metric, cell)| {
-            let mut row = vec![outcome.experiment.clone(), metric.clone(), cell.name()];
-            row.extend(value_text(cell));
+            let mut row = vec![
+                outcome.experiment.clone(),
+                metric.clone(),
+                cell.label_text(),
+            ];
+            row.extend(value_cells(cell));
             row
         })
     });
-    output::csv(out, header, rows)
+    output::write_csv(out, header, rows)
 }
 
 fn write_tables(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
@@ -188,20 +197,20 @@ fn write_tables(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
             out,
             "simulated: {}, {}",
             r.machines.join("; "),
-            runs_in_words(outcome.runs)
+            run_count_in_words(outcome.runs)
         )?;
         for section in &r.sections {
             write_section(out, section)?;
         }
         if !r.criteria.is_empty() {
             writeln!(out, "\nCriteria:\n")?;
-            output::table(
+            output::write_table(
                 out,
                 ["expected", "", "found"],
                 r.criteria.iter().map(|c| {
                     [
                         c.expected.clone(),
-                        verdict_text(c, str::to_uppercase),
+                        outcome_text(c, str::to_uppercase),
                         c.found.clone(),
                     ]
                 }),
@@ -214,7 +223,7 @@ fn write_tables(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
             writeln!(
                 out,
                 "  {} = {}  ({})",
-                figure_key(figure),
+                figure_name_and_key(figure),
                 figure.value,
                 figure.fitted
             )?;
@@ -226,35 +235,35 @@ fn write_tables(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
             out,
             "{}: {}",
             outcome.experiment,
-            in_short(&outcome.summary)
+            summary_in_words(&outcome.summary)
         )?;
     }
     Ok(())
 }
 
-/// Each experiment's title and outcome.
-fn write_brief(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
+/// Writes a line per experiment: title and outcome.
+fn write_outcome_lines(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
     for outcome in outcomes {
         let title = &outcome.title;
         writeln!(out, "{}: {title}", outcome.experiment)?;
-        writeln!(out, "   {}", in_short(&outcome.summary))?;
+        writeln!(out, "   {}", summary_in_words(&outcome.summary))?;
     }
     Ok(())
 }
 
 fn write_section(out: &mut Screen, section: &Section) -> anyhow::Result<()> {
     writeln!(out, "\n{}:\n", section.metric)?;
-    let (header, rows) = grid_rows(section);
-    output::table(out, header, rows)
+    let (header, rows) = section_header_and_rows(section);
+    output::write_table(out, header, rows)
 }
 
-/// A section's header and rows.
-fn grid_rows(section: &Section) -> (Vec<&str>, Vec<Vec<String>>) {
+/// Header and rows of a section's table; a wide label becomes columns.
+fn section_header_and_rows(section: &Section) -> (Vec<&str>, Vec<Vec<String>>) {
     let labels = section.columns.iter().map(String::as_str);
     let Some(wide) = section.wide else {
         let rows = section.cells.iter().map(|cell| {
             let mut row = cell.labels.clone();
-            row.extend(value_text(cell));
+            row.extend(value_cells(cell));
             row
         });
         return (labels.chain(VALUES).collect(), rows.collect());
@@ -293,14 +302,14 @@ fn grid_rows(section: &Section) -> (Vec<&str>, Vec<Vec<String>>) {
     (header.collect(), rows.collect())
 }
 
-fn runs_in_words(runs: usize) -> String {
+fn run_count_in_words(runs: usize) -> String {
     match runs {
         1 => "one run per cell".to_owned(),
         n => format!("median of {n} runs per cell"),
     }
 }
 
-fn figure_key(figure: &FittedFigure) -> String {
+fn figure_name_and_key(figure: &FittedFigure) -> String {
     let model = figure
         .model
         .as_deref()
@@ -308,8 +317,8 @@ fn figure_key(figure: &FittedFigure) -> String {
     format!("{model}{}", figure.key)
 }
 
-/// An experiment in one line.
-fn in_short(summary: &ReproductionSummary) -> String {
+/// An experiment's outcome in a line.
+fn summary_in_words(summary: &ReproductionSummary) -> String {
     let mut text = format!(
         "{} of {} criteria met; {} values compared",
         summary.met, summary.criteria, summary.compared
@@ -327,7 +336,8 @@ fn in_short(summary: &ReproductionSummary) -> String {
     text
 }
 
-fn write_markdown(text: &mut String, outcome: &Outcome) {
+/// The heading of an experiment, what was simulated, and its criteria.
+fn write_markdown_criteria(text: &mut String, outcome: &Outcome) {
     let r = outcome;
     let _ = writeln!(
         text,
@@ -335,44 +345,63 @@ fn write_markdown(text: &mut String, outcome: &Outcome) {
         outcome.experiment,
         r.title,
         r.source,
-        runs_in_words(outcome.runs),
+        run_count_in_words(outcome.runs),
         r.machines.join("\n- "),
-        capitalise(&in_short(&outcome.summary))
+        capitalise(&summary_in_words(&outcome.summary))
     );
     if !r.criteria.is_empty() {
         let rows = r.criteria.iter().map(|c| {
-            let verdict = verdict_text(c, |word| format!("**{word}**"));
+            let verdict = outcome_text(c, |word| format!("**{word}**"));
             vec![c.expected.clone(), verdict, c.found.clone()]
         });
         let _ = writeln!(text);
-        markdown_table(text, &["expected", "", "found"], rows);
-    }
-    for section in &r.sections {
-        let _ = writeln!(text, "\n### {}: {}\n", outcome.experiment, section.metric);
-        let (header, rows) = grid_rows(section);
-        markdown_table(text, &header, rows.into_iter());
-    }
-    if !r.fitted_figures.is_empty() {
-        let _ = writeln!(text, "\n### {}: fitted figures\n", outcome.experiment);
-        let rows = r
-            .fitted_figures
-            .iter()
-            .map(|f| vec![figure_key(f), f.value.to_string(), f.fitted.clone()]);
-        markdown_table(text, &["figure", "value", "fitted to"], rows);
+        write_markdown_table(text, &["expected", "", "found"], rows);
     }
 }
 
-/// One row per experiment.
-fn markdown_summary(outcomes: &[Outcome]) -> String {
+/// A table for each metric of an experiment, with a row per cell.
+fn write_markdown_cells(text: &mut String, outcome: &Outcome) {
+    for section in &outcome.sections {
+        let _ = writeln!(text, "\n### {}: {}\n", outcome.experiment, section.metric);
+        let (header, rows) = section_header_and_rows(section);
+        write_markdown_table(text, &header, rows.into_iter());
+    }
+}
+
+/// The figures of machines that were fitted to an experiment.
+fn write_markdown_fitted(text: &mut String, outcome: &Outcome) {
+    if !outcome.fitted_figures.is_empty() {
+        let _ = writeln!(text, "\n### {}: fitted figures\n", outcome.experiment);
+        let rows = outcome.fitted_figures.iter().map(|f| {
+            vec![
+                figure_name_and_key(f),
+                f.value.to_string(),
+                f.fitted.clone(),
+            ]
+        });
+        write_markdown_table(text, &["figure", "value", "fitted to"], rows);
+    }
+}
+
+/// A Markdown table with a row per experiment.
+fn markdown_summary_table(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
-    let rows = outcomes
-        .iter()
-        .map(|o| vec![o.experiment.clone(), o.title.clone(), in_short(&o.summary)]);
-    markdown_table(&mut text, &["experiment", "", "in short"], rows);
+    let rows = outcomes.iter().map(|o| {
+        vec![
+            o.experiment.clone(),
+            o.title.clone(),
+            summary_in_words(&o.summary),
+        ]
+    });
+    write_markdown_table(&mut text, &["experiment", "", "in short"], rows);
     text
 }
 
-fn markdown_table(text: &mut String, header: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+fn write_markdown_table(
+    text: &mut String,
+    header: &[&str],
+    rows: impl Iterator<Item = Vec<String>>,
+) {
     let names = header.iter().map(|name| (*name).to_owned()).collect();
     let rule = vec!["---".to_owned(); header.len()];
     for row in [names, rule].into_iter().chain(rows) {

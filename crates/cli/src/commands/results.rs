@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use anyhow::Context;
 use wakepath_report::perfetto;
 use wakepath_results::laboratory;
-use wakepath_results::question::is_among;
+use wakepath_results::question::is_empty_or_contains;
 use wakepath_results::rows::TimelineRow;
 use wakepath_results::timeline::Timeline;
-use wakepath_results::{Mode, ResultReader, merge};
+use wakepath_results::{Better, METRICS, Mode, ResultReader, merge_shards};
 use wakepath_units::spelling::suggestion_with_known_names;
 
 use crate::new_file;
-use crate::output::{self, Screen};
+use crate::output::{self, PageFormat, Screen};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -29,6 +29,8 @@ enum Verb {
     Laboratory(LaboratoryArgs),
     /// Write timelines of simulated results for Perfetto: a few milliseconds around a request of about the 99th percentile.
     Timeline(TimelineArgs),
+    /// The metrics that wakepath knows: unit, which direction is better, meaning.
+    Metrics(MetricsArgs),
 }
 
 #[derive(clap::Args)]
@@ -92,36 +94,74 @@ struct TimelineArgs {
     force: bool,
 }
 
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  wakepath results metrics
+  wakepath results metrics --format csv")]
+struct MetricsArgs {
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: PageFormat,
+}
+
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     match &args.verb {
-        Verb::Merge(args) => merge_shards(args, out),
-        Verb::Laboratory(args) => of_laboratory(args, out),
+        Verb::Merge(args) => merge_shard_results(args, out),
+        Verb::Laboratory(args) => import_laboratory(args, out),
         Verb::Timeline(args) => write_timeline(args, out),
+        Verb::Metrics(args) => print_metrics(args.format, out),
+    }
+}
+
+/// Prints the metric dictionary.
+fn print_metrics(format: PageFormat, out: &mut Screen) -> anyhow::Result<()> {
+    let header = ["metric", "title", "unit", "better", "meaning"];
+    let rows = METRICS.iter().map(|metric| {
+        let better = match metric.better {
+            Better::Higher => "more",
+            Better::Lower => "less",
+            Better::Neither => "",
+        };
+        let cells: [&str; 5] = [
+            &metric.name,
+            &metric.title,
+            &metric.unit,
+            better,
+            &metric.meaning,
+        ];
+        cells.map(str::to_owned)
+    });
+    match format {
+        PageFormat::Table => output::write_table(out, header, rows),
+        PageFormat::Csv => output::write_csv(out, header, rows),
+        PageFormat::Markdown => output::write_markdown_table(out, header, rows),
+        PageFormat::Json => output::write_json(out, &METRICS),
     }
 }
 
 fn write_timeline(args: &TimelineArgs, out: &mut Screen) -> anyhow::Result<()> {
     let path = &args.output;
-    new_file::check(path, args.force).with_context(|| path.display().to_string())?;
+    new_file::check_may_be_written(path, args.force).with_context(|| path.display().to_string())?;
     let results = ResultReader::open(&args.results)?;
-    let mut rows = results.timeline()?;
+    let mut rows = results.read_timeline_rows()?;
     anyhow::ensure!(
         !rows.is_empty(),
         "{}: no timelines; only simulated runs longer than 0.1 s have some",
         args.results.display()
     );
-    keep_rows(&mut rows, "--workload", args.workload.as_slice(), |row| {
+    keep_rows_with_names(&mut rows, "--workload", args.workload.as_slice(), |row| {
         &row.workload
     })?;
-    keep_rows(&mut rows, "--policy", &args.policy, |row| &row.policy)?;
-    keep_rows(&mut rows, "--at", std::slice::from_ref(&args.at), |row| {
+    keep_rows_with_names(&mut rows, "--policy", &args.policy, |row| &row.policy)?;
+    keep_rows_with_names(&mut rows, "--at", std::slice::from_ref(&args.at), |row| {
         &row.at
     })?;
     let machines = results.document().machines.iter();
     let titles: Vec<&str> = machines.map(|machine| machine.title.as_str()).collect();
     let timeline = Timeline::from_rows(&titles.join(" / "), &rows);
-    new_file::write(path, args.force, |file| {
-        perfetto::write(BufWriter::new(file), &timeline)?;
+    new_file::write_new_file(path, args.force, |file| {
+        perfetto::write_perfetto_trace(BufWriter::new(file), &timeline)?;
         Ok(())
     })
     .with_context(|| path.display().to_string())?;
@@ -133,8 +173,8 @@ fn write_timeline(args: &TimelineArgs, out: &mut Screen) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Keeps rows with a given name; all without names.
-fn keep_rows(
+/// Keeps timeline rows that have one of the names given to an option; all rows if no names are given.
+fn keep_rows_with_names(
     rows: &mut Vec<TimelineRow>,
     option: &str,
     names: &[String],
@@ -152,11 +192,11 @@ fn keep_rows(
             suggestion_with_known_names(unknown, &known)
         );
     }
-    rows.retain(|row| is_among(names, name(row)));
+    rows.retain(|row| is_empty_or_contains(names, name(row)));
     Ok(())
 }
 
-fn of_laboratory(args: &LaboratoryArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn import_laboratory(args: &LaboratoryArgs, out: &mut Screen) -> anyhow::Result<()> {
     let mode = if args.force { Mode::Replace } else { Mode::New };
     let runs =
         laboratory::write_laboratory_results(&args.simulated, &args.measured, &args.output, mode)?;
@@ -164,19 +204,19 @@ fn of_laboratory(args: &LaboratoryArgs, out: &mut Screen) -> anyhow::Result<()> 
     writeln!(
         out,
         "{} in {dir}; next: wakepath compare {simulated} {dir}",
-        output::counted(runs as u64, "run")
+        output::count_with_noun(runs as u64, "run")
     )?;
     Ok(())
 }
 
-fn merge_shards(args: &MergeArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn merge_shard_results(args: &MergeArgs, out: &mut Screen) -> anyhow::Result<()> {
     let mode = if args.force { Mode::Replace } else { Mode::New };
-    let runs = merge(&args.shards, &args.output, mode)?;
+    let runs = merge_shards(&args.shards, &args.output, mode)?;
     let dir = args.output.display();
     writeln!(
         out,
         "{} in {dir}; next: wakepath compare {dir}, wakepath report {dir} -o report.html",
-        output::counted(runs as u64, "run")
+        output::count_with_noun(runs as u64, "run")
     )?;
     Ok(())
 }

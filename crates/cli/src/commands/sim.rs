@@ -66,7 +66,7 @@ pub(crate) struct Args {
     copies: Option<u32>,
     /// Longest time that each fio job, or an rt-app file, is simulated for, such as 500ms or 30s; a plain number counts seconds.
     /// Without it, what gives no time of its own ends after 60 s, and an rt-app file after 600 s.
-    #[arg(long, value_name = "TIME", value_parser = until::simulated)]
+    #[arg(long, value_name = "TIME", value_parser = until::parse_simulated_time)]
     seconds: Option<Nanoseconds>,
     /// The rt-app that a file was written for: 1.0, where `suspend` waits for the name that it gives, or 2025, where it waits
     /// for its own task's [default: as the file says, or 2025].
@@ -75,11 +75,11 @@ pub(crate) struct Args {
     /// Time at the start of time-based fio jobs that does not count, such as 500ms; a plain number counts seconds, and
     /// 0 counts from the first request. A job that has a ramp_time keeps it [default: ten times what is measured, 2 s at most;
     /// none of a job that pauses for as long as it runs].
-    #[arg(long, value_name = "TIME", value_parser = until::warm_up)]
+    #[arg(long, value_name = "TIME", value_parser = until::parse_warm_up_time)]
     warm_up: Option<Nanoseconds>,
     /// The kernel whose policies bare names mean, and what no set names, such as 6.12.48 or 7.3; `wakepath policy kernels` has
     /// what changed [default: the machine's, or 6.12].
-    #[arg(long, value_name = "VERSION", value_parser = arguments::parse_kernel)]
+    #[arg(long, value_name = "VERSION", value_parser = arguments::parse_kernel_version)]
     kernel: Option<KernelVersion>,
     /// Runs per policy set, each with a seed of its own.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -99,12 +99,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::Result<()> {
-    let (machine, chosen) =
-        here::find_machine_with(args.machine.as_deref(), args.kernel, args.drive.as_deref())?;
-    let given = policy_set::load(&args.policy, args.programs)?;
-    let policies = chosen_policies(&machine, &given)?;
+    let (machine, chosen) = here::find_machine_for_simulation(
+        args.machine.as_deref(),
+        args.kernel,
+        args.drive.as_deref(),
+    )?;
+    let given = policy_set::load_custom_governors(&args.policy, args.programs)?;
+    let policies = choose_policies(&machine, &given)?;
     let workload = load_workload(args)?;
-    let plan = Plan::on_the_spot(
+    let plan = Plan::without_file(
         &args.job.display().to_string(),
         machine.clone(),
         workload.clone(),
@@ -112,24 +115,32 @@ pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::
         args.seed,
         args.runs,
     );
-    let comparison = waiting::counting(args.jobs, plan.runs(), "runs", |finished, cancelled| {
-        let sim = Sim::new(&plan)?;
-        args.timeline.write(&plan, &sim, cli).map_err(plain_error)?;
-        let control = RunControl {
-            finished,
-            cancelled,
-        };
-        sim.compare(&control).map_err(|e| plain_error(e.into()))
-    })?;
-    tell_notes(args, &machine, &workload, &comparison);
+    let comparison = waiting::run_with_progress(
+        args.jobs,
+        plan.run_count(),
+        "runs",
+        |finished, cancelled| {
+            let sim = Sim::new(&plan)?;
+            args.timeline
+                .write_requested_files(&plan, &sim, cli)
+                .map_err(without_study_context)?;
+            let control = RunControl {
+                finished,
+                cancelled,
+            };
+            sim.compare(&control)
+                .map_err(|e| without_study_context(e.into()))
+        },
+    )?;
+    note_facts_for_readers(args, &machine, &workload, &comparison);
     let of_threads = matches!(workload, Workload::RtApp(_));
     match (chosen, args.format) {
-        (Some(line), Format::Table) => out.prose(&line, 2)?,
+        (Some(line), Format::Table) => out.write_folded(&line, 2)?,
         (Some(line), _) => note!("{line}"),
         (None, _) => {}
     }
     match args.format {
-        Format::Json => output::json(out, &PolicyComparison::from(comparison)),
+        Format::Json => output::write_json(out, &PolicyComparison::from(comparison)),
         Format::Csv if of_threads => threads::write_csv(out, &comparison),
         Format::Csv => tables::write_csv(out, &comparison),
         Format::Table if of_threads => threads::write_tables(out, &machine, &comparison),
@@ -137,29 +148,34 @@ pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::
     }
 }
 
-/// The workload that the arguments ask for.
+/// Reads the workload that the arguments name, with their limits on time and their number of copies.
 fn load_workload(args: &Args) -> anyhow::Result<Workload> {
-    let read = Workload::load_for(&args.job, args.rt_app)?;
+    let read = Workload::load_with_rt_app_version(&args.job, args.rt_app)?;
     if matches!(read, Workload::Fio(_)) && args.rt_app.is_some() {
         bail!("--rt-app is for rt-app files, and this is a fio job")
     }
-    let warmed_up = read.timed(args.seconds, args.warm_up);
+    let warmed_up = read.with_time_limit_and_warm_up(args.seconds, args.warm_up);
     match args.copies {
-        Some(copies) => tell_copies(warmed_up, copies).context("--copies"),
+        Some(copies) => make_copies(warmed_up, copies).context("--copies"),
         None => Ok(warmed_up),
     }
 }
 
-/// Tells a reader of the tables about the job, the drive and the runs.
-fn tell_notes(args: &Args, machine: &Machine, workload: &Workload, comparison: &SimComparison) {
+/// Prints notes on the job, the drive and the runs, for readers of the tables.
+fn note_facts_for_readers(
+    args: &Args,
+    machine: &Machine,
+    workload: &Workload,
+    comparison: &SimComparison,
+) {
     arguments::tell_workload_warnings(&args.job, workload);
-    notes::tell_warm_up(workload, args.format);
-    notes::tell_drifts(&args.job, comparison);
-    notes::tell_cut_jobs(workload, comparison);
-    threads::tell_thread_notes(&args.job, workload, comparison);
-    notes::tell_page_cache(machine, comparison);
-    notes::tell_power_limits(comparison);
-    notes::tell_prediction_error(machine, args.drive.is_some());
+    notes::note_warm_up(workload, args.format);
+    notes::note_drifts(&args.job, comparison);
+    notes::note_cut_jobs(workload, comparison);
+    threads::note_unexpected_outcomes(&args.job, workload, comparison);
+    notes::note_page_cache(machine, comparison);
+    notes::note_power_limits(comparison);
+    notes::note_prediction_error(machine, args.drive.is_some());
     let drive = &machine.drive;
     if let Some(note) = &drive.note {
         note!("{note}");
@@ -172,8 +188,8 @@ fn tell_notes(args: &Args, machine: &Machine, workload: &Workload, comparison: &
             drive.name
         );
     }
-    if let Some(warning) = notes::missed_rates(workload, comparison) {
-        messages::add_message(
+    if let Some(warning) = notes::missed_rates_in_words(workload, comparison) {
+        messages::hold_message(
             MessageKind::Warning,
             Some(&args.job.display().to_string()),
             warning,
@@ -181,8 +197,8 @@ fn tell_notes(args: &Args, machine: &Machine, workload: &Workload, comparison: &
     }
 }
 
-/// Removes workload and policy names from an error: the command line has them.
-fn plain_error(error: anyhow::Error) -> anyhow::Error {
+/// Removes the names of workload and policy from an error: they are on the command line.
+fn without_study_context(error: anyhow::Error) -> anyhow::Error {
     match error.downcast() {
         Ok(StudyError::Simulation { source, .. }) => (*source).into(),
         Ok(other) => other.into(),
@@ -190,8 +206,8 @@ fn plain_error(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// The policy sets to run, each once.
-fn chosen_policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec<PolicySet>> {
+/// The policy sets to run, each once; without given sets, the machine's own policies.
+fn choose_policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec<PolicySet>> {
     let unchanged = [PolicySet::default()];
     let given = if given.is_empty() { &unchanged } else { given };
     let ran = recorded::find_recorded_system(&machine.name).map(RecordedSystem::kernel_policy);
@@ -201,18 +217,18 @@ fn chosen_policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec
             .iter()
             .any(|set: &PolicySet| set.idle().is_none() || set.frequency().is_none())
     }) {
-        messages::add_message(MessageKind::Remark, None, told);
+        messages::hold_message(MessageKind::Remark, None, told);
     }
-    policy_set::tell_notes(machine, given).context("--policy")?;
+    policy_set::note_policy_assumptions(machine, given).context("--policy")?;
     let sets: Result<Vec<PolicySet>, _> = given
         .iter()
         .map(|set| policies_in_force(machine, set))
         .collect();
-    Ok(policy_set::each_once(sets.context("--policy")?))
+    Ok(policy_set::remove_repeated_sets(sets.context("--policy")?))
 }
 
-/// The workload so many times side by side.
-fn tell_copies(workload: Workload, copies: u32) -> anyhow::Result<Workload> {
+/// The workload with so many copies side by side; only rt-app files can have copies.
+fn make_copies(workload: Workload, copies: u32) -> anyhow::Result<Workload> {
     match workload {
         Workload::RtApp(file) => match file.with_copies(copies) {
             Ok(file) => Ok(file.into()),

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
+use wakepath_compare::describe_shortfalls;
 use wakepath_compare::results::Source;
-use wakepath_compare::shortfalls;
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
 use wakepath_results::{Mode, ResultReader, RunOrigin, Shard};
@@ -20,7 +20,7 @@ use crate::messages::warning;
 use crate::output::{self, Format, Screen};
 use crate::policy_set::{self, Programs, WholeSet};
 use crate::waiting::{self, Jobs};
-use notes::tell_notes;
+use notes::note_accepted_input;
 
 mod check;
 mod notes;
@@ -181,7 +181,7 @@ fn write_example(args: &NewArgs, out: &mut Screen) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A built-in study in a list.
+/// A built-in study as `study list` prints it.
 #[derive(Serialize)]
 struct BuiltinStudy {
     name: &'static str,
@@ -229,15 +229,15 @@ fn list_builtin_studies(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()>
         ]
     });
     match args.format {
-        Format::Json => output::json(out, &all),
-        Format::Csv => output::csv(out, header, rows),
-        Format::Table => output::table(out, header, rows),
+        Format::Json => output::write_json(out, &all),
+        Format::Csv => output::write_csv(out, header, rows),
+        Format::Table => output::write_table(out, header, rows),
     }
 }
 
 impl RunArgs {
-    /// The directory of the results where none is named.
-    fn default_output(&self, plan: &Plan) -> PathBuf {
+    /// The result directory if none is named: the study's name, and the backend's.
+    fn default_result_directory(&self, plan: &Plan) -> PathBuf {
         let shard = self
             .shard
             .map(|shard| format!("-{}-of-{}", shard.number(), shard.count()));
@@ -249,7 +249,7 @@ impl RunArgs {
         ))
     }
 
-    fn mode(&self) -> Mode {
+    fn directory_mode(&self) -> Mode {
         match (self.resume, self.force) {
             (true, _) => Mode::Resume,
             (false, true) => Mode::Replace,
@@ -265,7 +265,7 @@ fn check_study(args: &CheckArgs, out: &mut Screen) -> anyhow::Result<()> {
         &policy_set::sets_beside_study(&args.study, &args.policy)?,
         args.programs.allowed,
     )?;
-    check::print_plan(&plan, args.jobs.threads(), args.format, out)
+    check::print_checked_plan(&plan, args.jobs.thread_count(), args.format, out)
 }
 
 fn run_study(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
@@ -275,7 +275,7 @@ fn run_study(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
         &policy_set::sets_beside_study(&args.study, &args.policy)?,
         args.programs.allowed,
     )?;
-    plan.may_run()?;
+    plan.check_programs_allowed()?;
     if args.shard.is_some() && args.on != RunOrigin::Sim {
         bail!(
             "--shard is for simulations. A measurement takes its runs in an order of its own, on one machine. A \
@@ -285,25 +285,32 @@ fn run_study(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
     let dir = args
         .output
         .clone()
-        .unwrap_or_else(|| args.default_output(&plan));
-    let runs = (0..plan.runs())
-        .filter(|index: &usize| args.shard.is_none_or(|shard| shard.has(*index)))
+        .unwrap_or_else(|| args.default_result_directory(&plan));
+    let runs = (0..plan.run_count())
+        .filter(|index: &usize| args.shard.is_none_or(|shard| shard.includes_run(*index)))
         .count();
-    tell_notes(&plan);
-    let surprises = waiting::counting(args.jobs, runs, "runs", |finished, cancelled| {
+    note_accepted_input(&plan);
+    let surprises = waiting::run_with_progress(args.jobs, runs, "runs", |finished, cancelled| {
         let control = RunControl {
             finished,
             cancelled,
         };
         let backend = run::make_backend(&plan)?;
-        run::run_plan(&plan, &*backend, args.shard, &dir, args.mode(), &control)?;
-        Ok(backend.surprises())
+        run::run_plan(
+            &plan,
+            &*backend,
+            args.shard,
+            &dir,
+            args.directory_mode(),
+            &control,
+        )?;
+        Ok(backend.list_surprises())
     })?;
     for surprise in surprises {
         warning!("{surprise}");
     }
-    let source = Source::read("", &ResultReader::open(&dir)?)?;
-    for warning in shortfalls(&[("", &source)]) {
+    let source = Source::read_result("", &ResultReader::open(&dir)?)?;
+    for warning in describe_shortfalls(&[("", &source)]) {
         warning!("{warning}");
     }
     let dir = dir.display();
@@ -311,14 +318,14 @@ fn run_study(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
         writeln!(
             out,
             "{runs} of {} runs in {dir} (shard {shard}); when all are there: wakepath results merge DIR... -o results",
-            plan.runs()
+            plan.run_count()
         )?;
         return Ok(());
     }
     writeln!(
         out,
         "{} in {dir}; next: wakepath compare {dir}, wakepath report {dir} -o report.html",
-        output::counted(plan.runs() as u64, "run")
+        output::count_with_noun(plan.run_count() as u64, "run")
     )?;
     Ok(())
 }

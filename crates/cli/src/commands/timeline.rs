@@ -34,8 +34,9 @@ pub(crate) struct TimelineArgs {
 }
 
 impl TimelineArgs {
-    /// Writes the first run's recording and timeline, if requested. Both names are checked before anything is simulated.
-    pub(crate) fn write(
+    /// Writes the first run's recording and timeline, if requested. Both paths are checked before anything is
+    /// simulated.
+    pub(crate) fn write_requested_files(
         &self,
         plan: &Plan,
         sim: &Sim<'_>,
@@ -47,47 +48,47 @@ impl TimelineArgs {
             (None, Some(_)) => "--perfetto draws",
         };
         if plan.policies.len() > 1 {
-            narrow_timeline(cli, option, plan.policies.len());
+            refuse_several_sets(cli, option, plan.policies.len());
         }
         if self.record.is_some() && self.record == self.perfetto {
             bail!("--record and --perfetto name the same file; give each its own");
         }
         for (option, path) in [("--record", &self.record), ("--perfetto", &self.perfetto)] {
             if let Some(path) = path {
-                new_file::check(path, self.force)
+                new_file::check_may_be_written(path, self.force)
                     .with_context(|| format!("{option} {}", path.display()))?;
             }
         }
         if let Some(path) = &self.record {
-            self.record_to(path, plan, sim)
+            self.record_first_run(path, plan, sim)
                 .with_context(|| format!("--record {}", path.display()))?;
         }
         if let Some(path) = &self.perfetto {
-            self.write_to(path, plan, sim)
+            self.write_perfetto_timeline(path, plan, sim)
                 .with_context(|| format!("--perfetto {}", path.display()))?;
         }
         Ok(())
     }
 
-    fn record_to(&self, path: &Path, plan: &Plan, sim: &Sim<'_>) -> anyhow::Result<()> {
-        let cell = plan.cell(0);
-        let workload = plan.workloads[cell.workload].workload();
+    fn record_first_run(&self, path: &Path, plan: &Plan, sim: &Sim<'_>) -> anyhow::Result<()> {
+        let cell = plan.cell_at(0);
+        let workload = plan.workloads[cell.workload].simulated_workload();
         let workload = workload.context("no workload that can be simulated")?;
-        let machine = sim.machine(cell)?;
+        let machine = sim.machine_under_policy(cell)?;
         let metadata = recorder::describe_machine(&machine).map_err(anyhow::Error::msg)?;
-        // Whatever happens meanwhile, half a recording never bears the name.
-        let target = new_file::target(path);
+        // A recording gets its name only when complete, whatever happens meanwhile.
+        let target = new_file::follow_link(path);
         let folder = tempfile::Builder::new()
             .prefix(".wakepath-")
-            .tempdir_in(new_file::folder(&target))
+            .tempdir_in(new_file::parent_folder(&target))
             .map_err(|e| e.raw_os_error().map_or(e, io::Error::from_raw_os_error))?;
-        waiting::remove_at_exit(folder.path());
+        waiting::remove_folder_at_exit(folder.path());
         let unfinished = folder.path().join("recording.parquet");
         let writer = Writer::create(&unfinished, Overwrite::No, metadata)?;
-        let mut recorder = Recorder::new(writer, &machine, workload, waiting::cancelled);
+        let mut recorder = Recorder::new(writer, &machine, workload, waiting::is_cancelled);
         sim.simulate(cell, &mut recorder)?;
-        recorder.finish()?;
-        if waiting::cancelled() {
+        recorder.finish_recording()?;
+        if waiting::is_cancelled() {
             bail!("nothing was kept");
         }
         let unfinished = tempfile::TempPath::try_from_path(unfinished)?;
@@ -99,29 +100,34 @@ impl TimelineArgs {
         Ok(())
     }
 
-    fn write_to(&self, path: &Path, plan: &Plan, sim: &Sim<'_>) -> anyhow::Result<()> {
-        let cell = plan.cell(0);
+    fn write_perfetto_timeline(
+        &self,
+        path: &Path,
+        plan: &Plan,
+        sim: &Sim<'_>,
+    ) -> anyhow::Result<()> {
+        let cell = plan.cell_at(0);
         let workload = plan.workloads[cell.workload]
-            .workload()
+            .simulated_workload()
             .context("no workload that can be simulated")?;
-        new_file::write(path, self.force, |file| {
+        new_file::write_new_file(path, self.force, |file| {
             let span = self.perfetto_span;
-            let machine = sim.machine(cell)?;
-            let mut observed = Observed::new(&machine, workload, span, |_| waiting::cancelled());
+            let machine = sim.machine_under_policy(cell)?;
+            let mut observed = Observed::new(&machine, workload, span, |_| waiting::is_cancelled());
             sim.simulate(cell, &mut observed)?;
             let out = BufWriter::new(UntilCancelled(file));
-            perfetto::write(out, &observed.timeline())?;
+            perfetto::write_perfetto_trace(out, &observed.into_timeline())?;
             Ok(())
         })
     }
 }
 
-/// Refuses to be written to after Ctrl-C.
+/// A writer that refuses all bytes after Ctrl-C.
 struct UntilCancelled<'a>(&'a File);
 
 impl Write for UntilCancelled<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if waiting::cancelled() {
+        if waiting::is_cancelled() {
             return Err(io::Error::other("nothing was kept"));
         }
         self.0.write(bytes)
@@ -132,8 +138,8 @@ impl Write for UntilCancelled<'_> {
     }
 }
 
-/// Exits with a usage error: more than one policy set.
-fn narrow_timeline(mut cli: clap::Command, what: &str, sets: usize) -> ! {
+/// Exits with a usage error, because a timeline needs a single policy set.
+fn refuse_several_sets(mut cli: clap::Command, what: &str, sets: usize) -> ! {
     cli.build();
     let mut sim = cli.find_subcommand("sim").cloned().unwrap_or(cli);
     let message = format!("{what} one policy set, and there are {sets}; give --policy once");

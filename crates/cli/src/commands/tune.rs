@@ -61,10 +61,10 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Longest time that each fio job, or an rt-app file, is simulated for.
-    #[arg(long, value_name = "TIME", value_parser = until::simulated)]
+    #[arg(long, value_name = "TIME", value_parser = until::parse_simulated_time)]
     seconds: Option<Nanoseconds>,
     /// The kernel whose policies bare names mean [default: the machine's, or 6.12].
-    #[arg(long, value_name = "VERSION", value_parser = arguments::parse_kernel)]
+    #[arg(long, value_name = "VERSION", value_parser = arguments::parse_kernel_version)]
     kernel: Option<KernelVersion>,
     #[command(flatten)]
     cost: cost::CostArgs,
@@ -75,7 +75,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// A budget as given.
+/// A search budget as written on the command line.
 #[derive(Clone, Copy, Debug)]
 enum BudgetArgument {
     Time(Duration),
@@ -86,7 +86,7 @@ fn parse_budget(text: &str) -> anyhow::Result<BudgetArgument> {
     match text.trim().parse::<u64>() {
         Ok(0) => bail!("a budget of 0 requests finds nothing; give more"),
         Ok(requests) => Ok(BudgetArgument::Requests(requests)),
-        Err(_) => until::duration(text)
+        Err(_) => until::parse_duration(text)
             .map(BudgetArgument::Time)
             .context("a plain number counts simulated requests"),
     }
@@ -102,29 +102,30 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         )?,
     };
     let mut request = SearchRequest {
-        loads: load_all(args)?,
+        loads: load_daily_loads(args)?,
         objective,
         conditions: args.keep.clone(),
         budget: Budget(0),
         seed: args.seed,
     };
-    let answer = find_answer(args, &machine, &mut request)?;
+    let answer = search_within_budget(args, &machine, &mut request)?;
     for name in &answer.left_out {
         note!("left out: {name}");
     }
     for text in &answer.notes {
-        messages::add_message(MessageKind::Remark, None, text.clone());
+        messages::hold_message(MessageKind::Remark, None, text.clone());
     }
-    let day = args.cost.day(&answer, &request.loads)?;
+    let day = args.cost.compare_days(&answer, &request.loads)?;
     match args.format {
-        Format::Json => output::json(out, &tables::Report::new(&machine, &answer, day)),
+        Format::Json => output::write_json(out, &tables::Report::new(&machine, &answer, day)),
         Format::Csv => tables::write_csv(out, &answer),
         Format::Table => tables::write_tables(out, &machine, &request, &answer, day.as_ref()),
     }
 }
 
-/// Searches with the budget that the arguments give. A time is turned into requests by running what is in force once.
-fn find_answer(
+/// Searches for the best policy set within the budget that the arguments give. A time is converted to requests by
+/// running the policies in force once.
+fn search_within_budget(
     args: &Args,
     machine: &Machine,
     request: &mut SearchRequest,
@@ -135,7 +136,7 @@ fn find_answer(
         BudgetArgument::Time(_) => 0,
     };
     let total = usize::try_from(total).unwrap_or(usize::MAX);
-    waiting::counting(args.jobs, total, "requests", |finished, cancelled| {
+    waiting::run_with_progress(args.jobs, total, "requests", |finished, cancelled| {
         let count = |requests: u64| finished(usize::try_from(requests).unwrap_or(usize::MAX));
         let simulation = Simulation::new(
             machine,
@@ -147,14 +148,14 @@ fn find_answer(
         let space = Space::new(machine, &args.over, |set| simulation.policies_in_force(set))?;
         request.budget = match args.budget {
             BudgetArgument::Requests(requests) => Budget(requests),
-            BudgetArgument::Time(time) => budget_of_time(&simulation, time, args.seed)?,
+            BudgetArgument::Time(time) => budget_for_time(&simulation, time, args.seed)?,
         };
         Ok(search_space(&space, request, &simulation)?)
     })
 }
 
-/// Requests that can be simulated in a time here, by the rate of two runs for each thread.
-fn budget_of_time(
+/// Number of requests that this computer simulates in a time, by the rate of two runs for each thread.
+fn budget_for_time(
     simulation: &Simulation<'_>,
     time: Duration,
     seed: u64,
@@ -178,20 +179,23 @@ fn budget_of_time(
 }
 
 fn load_machine(args: &Args) -> anyhow::Result<Machine> {
-    let (machine, chosen) =
-        here::find_machine_with(args.machine.as_deref(), args.kernel, args.drive.as_deref())?;
+    let (machine, chosen) = here::find_machine_for_simulation(
+        args.machine.as_deref(),
+        args.kernel,
+        args.drive.as_deref(),
+    )?;
     if let Some(line) = chosen {
         note!("{line}");
     }
     Ok(machine)
 }
 
-/// All loads; those without hours share what the others leave of the day.
-fn load_all(args: &Args) -> anyhow::Result<Vec<DailyLoad>> {
+/// Loads all workloads with their hours per day; loads without hours share what the others leave of the day.
+fn load_daily_loads(args: &Args) -> anyhow::Result<Vec<DailyLoad>> {
     let given: Vec<LoadArgument> = args
         .loads
         .iter()
-        .map(|text| parse_load(text))
+        .map(|text| parse_load_argument(text))
         .collect::<anyhow::Result<_>>()?;
     let taken: f64 = given.iter().filter_map(|load| load.hours).sum();
     let without = given.iter().filter(|load| load.hours.is_none()).count();
@@ -199,7 +203,7 @@ fn load_all(args: &Args) -> anyhow::Result<Vec<DailyLoad>> {
     given
         .iter()
         .map(|load| {
-            let workload = read_workload(&load.path, args.seconds)?;
+            let workload = read_load_workload(&load.path, args.seconds)?;
             let stem = load.path.file_stem().unwrap_or_default();
             Ok(DailyLoad {
                 name: stem.to_string_lossy().into_owned(),
@@ -210,14 +214,14 @@ fn load_all(args: &Args) -> anyhow::Result<Vec<DailyLoad>> {
         .collect()
 }
 
-/// A load as given.
+/// A load as written on the command line.
 struct LoadArgument {
     path: PathBuf,
     hours: Option<f64>,
 }
 
-/// `FILE=8h` or `FILE`. A file whose name has a `=` and exists is a file.
-fn parse_load(text: &str) -> anyhow::Result<LoadArgument> {
+/// Parses `FILE=8h` or `FILE`. An existing file whose name has a `=` is taken as a file.
+fn parse_load_argument(text: &str) -> anyhow::Result<LoadArgument> {
     let whole = Path::new(text);
     let (path, hours) = match text.rsplit_once('=') {
         Some((path, hours)) if !whole.exists() => (Path::new(path), Some(hours)),
@@ -237,10 +241,10 @@ fn parse_load(text: &str) -> anyhow::Result<LoadArgument> {
     })
 }
 
-fn read_workload(path: &Path, at_most: Option<Nanoseconds>) -> anyhow::Result<Workload> {
-    let read = Workload::load_for(path, None)?;
+fn read_load_workload(path: &Path, at_most: Option<Nanoseconds>) -> anyhow::Result<Workload> {
+    let read = Workload::load_with_rt_app_version(path, None)?;
     arguments::tell_workload_warnings(path, &read);
-    Ok(read.timed(at_most, None))
+    Ok(read.with_time_limit_and_warm_up(at_most, None))
 }
 
 #[cfg(test)]
@@ -249,15 +253,15 @@ mod tests {
 
     #[test]
     fn hours_stand_behind_the_file() {
-        let load = parse_load("a.fio=8h").unwrap();
+        let load = parse_load_argument("a.fio=8h").unwrap();
         assert_eq!((load.path.to_str(), load.hours), (Some("a.fio"), Some(8.0)));
-        assert_eq!(parse_load("a.fio").unwrap().hours, None);
+        assert_eq!(parse_load_argument("a.fio").unwrap().hours, None);
     }
 
     #[test]
     fn hours_that_no_day_has_are_refused() {
         for text in ["a.fio=25h", "a.fio=0h", "a.fio=-1", "a.fio=x"] {
-            assert!(parse_load(text).is_err(), "{text}");
+            assert!(parse_load_argument(text).is_err(), "{text}");
         }
     }
 

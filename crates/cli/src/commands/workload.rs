@@ -42,28 +42,28 @@ struct ExtractArgs {
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     match &args.command {
-        Action::Extract(args) => extract(args, out),
+        Action::Extract(args) => extract_jobs(args, out),
     }
 }
 
-fn extract(args: &ExtractArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn extract_jobs(args: &ExtractArgs, out: &mut Screen) -> anyhow::Result<()> {
     let output = args.output.display();
-    new_file::check(&args.output, args.force).with_context(|| output.to_string())?;
+    new_file::check_may_be_written(&args.output, args.force).with_context(|| output.to_string())?;
     let name = args.recording.display().to_string();
     let profile = collect_task_io(&mut Reader::open(&args.recording)?)?;
-    let jobs = job::jobs(&profile);
+    let jobs = job::choose_jobs(&profile);
     ensure!(
         !jobs.is_empty(),
         "{name}: no task with at least {} requests that it waited for. A workload needs block requests with their \
          submitters, as `wakepath record` writes them (schema 2)",
         job::FEWEST_REQUESTS
     );
-    let text = job::write_file(&name, &profile, &jobs);
-    new_file::write(&args.output, args.force, |mut file| {
+    let text = job::write_job_file(&name, &profile, &jobs);
+    new_file::write_new_file(&args.output, args.force, |mut file| {
         Ok(file.write_all(text.as_bytes())?)
     })
     .with_context(|| output.to_string())?;
-    tell_left_out(&profile, &jobs);
+    note_omitted_requests(&profile, &jobs);
     writeln!(
         out,
         "{output}: {} jobs, from {} tasks with I/O over {:.3} s",
@@ -74,8 +74,8 @@ fn extract(args: &ExtractArgs, out: &mut Screen) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says which requests are in no job.
-fn tell_left_out(profile: &TaskIoProfile, jobs: &[job::Job<'_>]) {
+/// Notes which recorded requests are in no job.
+fn note_omitted_requests(profile: &TaskIoProfile, jobs: &[job::Job<'_>]) {
     let rare = profile.tasks.len() - jobs.len();
     if rare > 0 {
         note!(

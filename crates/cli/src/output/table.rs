@@ -1,53 +1,56 @@
-//! Tables for people, no wider than the screen.
+//! Laying out tables for people, no wider than the screen.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::fold::{fold, hanging, widest_piece, width};
+use super::fold::{fold_into_lines, fold_with_indent, widest_unbreakable_width, width_in_columns};
 
-/// Blanks between two columns.
+/// Number of blanks between two columns.
 const GAP: usize = 2;
 
-/// A column is folded to no less than this, unless there is no other way: a longer word is broken.
+/// Narrowest width to which a column is folded before long words are broken.
 const WORD: usize = 40;
 
-/// Shortest word to break, as a last resort.
+/// Shortest word that is broken, as a last resort.
 const SHORT_WORD: usize = 12;
 
-/// Widest number with deviation and gain.
+/// Width of the widest number with deviation and gain.
 const NUMBER: usize = 32;
 
-/// Fewest columns to indent continued cells.
+/// Columns narrower than this do not indent continued cells.
 const INDENTED_FROM: usize = 16;
 
-/// A column: header and cells.
+/// A column of a table: header and cells.
 #[derive(Clone, Debug)]
 struct Column {
     header: String,
     cells: Vec<String>,
-    /// Whether aligned to the right.
+    /// Whether the cells begin like numbers, and are aligned to the right.
     numeric: bool,
 }
 
 impl Column {
-    /// Width without folding.
-    fn natural(&self) -> usize {
-        self.widest_cell(width).max(width(&self.header))
+    /// Width of the column if no cell is folded.
+    fn width_without_folding(&self) -> usize {
+        self.widest_cell(width_in_columns)
+            .max(width_in_columns(&self.header))
     }
 
-    /// Narrowest width, breaking words longer than `word`.
-    fn least(&self, word: usize) -> usize {
-        let header = widest_piece(&self.header);
-        if self.is_kept() {
-            self.widest_cell(width).max(header)
+    /// Narrowest width of the column, if words longer than `word` are broken.
+    fn narrowest_width(&self, word: usize) -> usize {
+        let header = widest_unbreakable_width(&self.header);
+        if self.has_unbreakable_numbers() {
+            self.widest_cell(width_in_columns).max(header)
         } else {
-            self.widest_cell(widest_piece).max(header).min(word)
+            self.widest_cell(widest_unbreakable_width)
+                .max(header)
+                .min(word)
         }
     }
 
-    /// Whether cells are numbers, which are never broken, rather than sentences beginning with a number.
-    fn is_kept(&self) -> bool {
-        self.numeric && self.widest_cell(width) <= NUMBER
+    /// Whether the cells are numbers, which are never broken, and not sentences that begin with a number.
+    fn has_unbreakable_numbers(&self) -> bool {
+        self.numeric && self.widest_cell(width_in_columns) <= NUMBER
     }
 
     fn widest_cell(&self, measure: fn(&str) -> usize) -> usize {
@@ -55,18 +58,18 @@ impl Column {
         widths.max().unwrap_or(0)
     }
 
-    /// A cell's lines.
-    fn lines(&self, cell: &str, columns: usize) -> Vec<String> {
-        if self.is_kept() || columns < INDENTED_FROM {
-            fold(cell, columns)
+    /// The lines of a cell, folded to so many columns.
+    fn cell_lines(&self, cell: &str, columns: usize) -> Vec<String> {
+        if self.has_unbreakable_numbers() || columns < INDENTED_FROM {
+            fold_into_lines(cell, columns)
         } else {
-            hanging(cell, columns, 2)
+            fold_with_indent(cell, columns, 2)
         }
     }
 }
 
-/// A table's lines. If folding is not enough, splits into several tables, each beginning with the columns that identify
-/// rows.
+/// Lays out a table as lines. If folding is not enough, splits into several tables, each beginning with the columns
+/// that identify rows.
 pub(super) fn table_lines(header: &[String], rows: &[Vec<String>], columns: usize) -> Vec<String> {
     let table: Vec<Column> = header
         .iter()
@@ -87,10 +90,10 @@ pub(super) fn table_lines(header: &[String], rows: &[Vec<String>], columns: usiz
         })
         .collect();
     let all: Vec<&Column> = table.iter().collect();
-    if let Some(widths) = fit_columns(&all, columns, WORD) {
+    if let Some(widths) = fit_column_widths(&all, columns, WORD) {
         return render_lines(&all, &widths);
     }
-    let parts = split_table(&all, columns);
+    let parts = split_into_column_groups(&all, columns);
     let mut lines = Vec::new();
     for part in parts {
         if !lines.is_empty() {
@@ -98,24 +101,35 @@ pub(super) fn table_lines(header: &[String], rows: &[Vec<String>], columns: usiz
         }
         let widths = [WORD, SHORT_WORD, 1]
             .into_iter()
-            .find_map(|word| fit_columns(&part, columns, word));
-        // Numbers are never cut, even where they do not fit.
-        let widths = widths.unwrap_or_else(|| part.iter().map(|column| column.least(1)).collect());
+            .find_map(|word| fit_column_widths(&part, columns, word));
+        // Numbers are never cut, even if they do not fit.
+        let widths = widths.unwrap_or_else(|| {
+            part.iter()
+                .map(|column| column.narrowest_width(1))
+                .collect()
+        });
         lines.extend(render_lines(&part, &widths));
     }
     lines
 }
 
-/// Fitting widths, if any.
-fn fit_columns(table: &[&Column], columns: usize, word: usize) -> Option<Vec<usize>> {
-    let mut widths: Vec<usize> = table.iter().map(|column| column.natural()).collect();
-    let least: Vec<usize> = table.iter().map(|column| column.least(word)).collect();
+/// Widths with which all columns fit into the screen; `None` if folding cells is not enough.
+fn fit_column_widths(table: &[&Column], columns: usize, word: usize) -> Option<Vec<usize>> {
+    let mut widths: Vec<usize> = table
+        .iter()
+        .map(|column| column.width_without_folding())
+        .collect();
+    let least: Vec<usize> = table
+        .iter()
+        .map(|column| column.narrowest_width(word))
+        .collect();
     let gaps = GAP * table.len().saturating_sub(1);
-    // A folded header costs a line, a folded cell one for each row.
+    // A folded header costs a line, a folded cell a line in each row.
     for numeric in [true, false] {
         while widths.iter().sum::<usize>() + gaps > columns {
-            let foldable = (0..table.len())
-                .filter(|i| table[*i].is_kept() == numeric && widths[*i] > least[*i]);
+            let foldable = (0..table.len()).filter(|i| {
+                table[*i].has_unbreakable_numbers() == numeric && widths[*i] > least[*i]
+            });
             let Some(widest) = foldable.max_by_key(|i| widths[*i]) else {
                 break;
             };
@@ -125,10 +139,11 @@ fn fit_columns(table: &[&Column], columns: usize, word: usize) -> Option<Vec<usi
     (widths.iter().sum::<usize>() + gaps <= columns).then_some(widths)
 }
 
-/// The columns in groups that fit, each after the columns that tell the rows apart. The groups are about as wide as each other.
-fn split_table<'a>(table: &[&'a Column], columns: usize) -> Vec<Vec<&'a Column>> {
-    let (labels, rest) = table.split_at(column_labels(table, columns));
-    let room = columns.saturating_sub(label_width(labels, columns));
+/// Splits the columns into groups that fit, each after the columns that tell the rows apart. The groups are about
+/// equally wide.
+fn split_into_column_groups<'a>(table: &[&'a Column], columns: usize) -> Vec<Vec<&'a Column>> {
+    let (labels, rest) = table.split_at(count_label_columns(table, columns));
+    let room = columns.saturating_sub(width_for_labels(labels, columns));
     let fewest = group_columns(labels, rest, room).len();
     let mut evenly = (1..=room)
         .map(|most| group_columns(labels, rest, most))
@@ -138,37 +153,39 @@ fn split_table<'a>(table: &[&'a Column], columns: usize) -> Vec<Vec<&'a Column>>
         .unwrap_or_else(|| group_columns(labels, rest, room))
 }
 
-/// As many columns, from the first on, as tell the rows apart; one if they would leave little room for the others.
-fn column_labels(table: &[&Column], columns: usize) -> usize {
+/// Number of columns, from the first on, that tell the rows apart; 1 if they would leave little room for the others.
+fn count_label_columns(table: &[&Column], columns: usize) -> usize {
     let labels = (1..table.len())
-        .find(|count| tell_rows_apart(&table[..*count]))
-        .filter(|count| taken_width(&table[..*count]) <= columns / 2);
+        .find(|count| differ_in_all_rows(&table[..*count]))
+        .filter(|count| total_width_with_gaps(&table[..*count]) <= columns / 2);
     labels.unwrap_or(1).min(table.len())
 }
 
 /// Whether no two rows have the same cells in these columns.
-fn tell_rows_apart(labels: &[&Column]) -> bool {
+fn differ_in_all_rows(labels: &[&Column]) -> bool {
     let rows = labels.first().map_or(0, |column| column.cells.len());
     let cells = |row: usize| labels.iter().map(move |column| &column.cells[row]);
     let names: BTreeSet<Vec<&String>> = (0..rows).map(|row| cells(row).collect()).collect();
     names.len() == rows
 }
 
-/// Least width for columns and gaps.
-fn taken_width(columns: &[&Column]) -> usize {
-    let wanted = columns.iter().map(|column| GAP + column.least(WORD));
+/// Width that columns take with the gaps between them.
+fn total_width_with_gaps(columns: &[&Column]) -> usize {
+    let wanted = columns
+        .iter()
+        .map(|column| GAP + column.narrowest_width(WORD));
     wanted.sum::<usize>().saturating_sub(GAP)
 }
 
-/// How much of so many columns is for the labels. A name alone can be folded further.
-fn label_width(labels: &[&Column], columns: usize) -> usize {
+/// How much of the width is for the labels. A single name can be folded further.
+fn width_for_labels(labels: &[&Column], columns: usize) -> usize {
     match labels {
-        [name] if !name.is_kept() => taken_width(labels).min(columns / 3),
-        _ => taken_width(labels),
+        [name] if !name.has_unbreakable_numbers() => total_width_with_gaps(labels).min(columns / 3),
+        _ => total_width_with_gaps(labels),
     }
 }
 
-/// The columns in groups after the labels, each group with as many as there is room for, and at least one.
+/// Groups the columns after the labels, each group with as many columns as there is room for, and at least one.
 fn group_columns<'a>(
     labels: &[&'a Column],
     rest: &[&'a Column],
@@ -177,7 +194,7 @@ fn group_columns<'a>(
     let mut parts = vec![labels.to_vec()];
     let mut so_far = 0;
     for column in rest {
-        let wanted = GAP + column.least(WORD);
+        let wanted = GAP + column.narrowest_width(WORD);
         let part = parts.last().map_or(0, Vec::len);
         if part > labels.len() && so_far + wanted > room {
             parts.push(labels.to_vec());
@@ -208,14 +225,14 @@ fn render_row<'a>(
     let cells: Vec<Vec<String>> = table
         .iter()
         .zip(widths)
-        .map(|(column, columns)| column.lines(cell(column), *columns))
+        .map(|(column, columns)| column.cell_lines(cell(column), *columns))
         .collect();
     let height = cells.iter().map(Vec::len).max().unwrap_or(0);
     let lines = (0..height).map(|number| {
         let mut line = String::new();
         for ((column, columns), cell) in table.iter().zip(widths).zip(&cells) {
             let text = cell.get(number).map_or("", String::as_str);
-            let blanks = " ".repeat(columns.saturating_sub(width(text)));
+            let blanks = " ".repeat(columns.saturating_sub(width_in_columns(text)));
             let gap = " ".repeat(GAP);
             let _ = if column.numeric {
                 write!(line, "{blanks}{text}{gap}")
@@ -312,7 +329,7 @@ mod tests {
         ) {
             let header = texts(&["policy", "a", "b c", "long header of words", "e", "f", "g"]);
             for line in table_lines(&header, &rows, columns) {
-                prop_assert!(width(&line) <= columns, "{} > {}: {}", width(&line), columns, line);
+                prop_assert!(width_in_columns(&line) <= columns, "{} > {}: {}", width_in_columns(&line), columns, line);
             }
         }
     }

@@ -6,6 +6,8 @@
 //! start with `wakepath` must at least name subcommands and options that exist.
 //!
 //! What stands between `<!-- $ COMMAND -->` and `<!-- end -->` is the output of that command, as part of the page.
+//!
+//! `tutorial.rs` has the tutorial: its commands build on each other, and some are for the reader's own machine.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,33 +19,62 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+mod questions;
+mod size;
+mod tutorial;
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The README and all pages of `docs/`.
+/// Pages beside `docs/` whose commands and links are held as well.
+const PAGES_OF_THE_ROOT: [&str; 4] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+];
+
+/// All pages: those of the root and every shelf of `docs/`. Captured machines under `docs/examples/` are no pages.
 fn pages() -> Vec<PathBuf> {
-    let mut pages = vec![root().join("README.md")];
-    for entry in fs::read_dir(root().join("docs")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|e| e == "md") {
-            pages.push(path);
-        }
-    }
+    let mut pages: Vec<PathBuf> = PAGES_OF_THE_ROOT.iter().map(|p| root().join(p)).collect();
+    collect_pages(&root().join("docs"), &mut pages);
     pages.sort();
     pages
 }
 
+fn collect_pages(folder: &Path, pages: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("examples") {
+            collect_pages(&path, pages);
+        } else if path.extension().is_some_and(|e| e == "md") {
+            pages.push(path);
+        }
+    }
+}
+
+/// Runs a command line in the repository's root.
 fn shell(command: &str) -> Output {
-    let folder = Path::new(env!("CARGO_BIN_EXE_wakepath")).parent().unwrap();
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    shell_in(&root(), command)
+}
+
+/// Runs a command line in a folder, with `wakepath` being the one just built.
+fn shell_in(folder: &Path, command: &str) -> Output {
+    let programs = Path::new(env!("CARGO_BIN_EXE_wakepath")).parent().unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
     Command::new("sh")
         .args(["-c", command])
         .env("PATH", path)
         .env("WAKEPATH_HERE", "")
-        .current_dir(root())
+        .current_dir(folder)
         .output()
         .unwrap()
+}
+
+/// Whether the pages are to be written anew instead of compared.
+fn pages_are_updated() -> bool {
+    std::env::var_os("WAKEPATH_UPDATE_DOCS").is_some()
 }
 
 /// What a command printed, without lines of progress: they come and go with the speed of the machine.
@@ -59,8 +90,9 @@ fn printed(output: Output) -> String {
     kept.collect()
 }
 
-/// The page with the output of every console command as it really is.
-fn with_real_outputs(page: &str) -> String {
+/// The page with the output of every console command as it really is, run in a folder. `fence` begins the blocks that are meant, and
+/// `setup` stands before each command line.
+fn with_real_outputs(page: &str, folder: &Path, fence: &str, setup: &str) -> String {
     let mut text = String::new();
     let mut in_console = false;
     let mut lines = page.lines().peekable();
@@ -68,13 +100,13 @@ fn with_real_outputs(page: &str) -> String {
         let _ = writeln!(text, "{line}");
         let part = line.strip_prefix("<!-- $ ");
         if let Some(command) = part.and_then(|rest| rest.strip_suffix(" -->")) {
-            text.push_str(&printed(shell(command)));
+            text.push_str(&printed(shell_in(folder, command)));
             while lines.next_if(|line| *line != "<!-- end -->").is_some() {}
             assert!(lines.peek().is_some(), "no end after {line}");
             continue;
         }
         if line.starts_with("```") {
-            in_console = line == "```console";
+            in_console = line == fence;
         }
         let Some(command) = line.strip_prefix("$ ").filter(|_| in_console) else {
             continue;
@@ -86,7 +118,7 @@ fn with_real_outputs(page: &str) -> String {
             command.push('\n');
             command.push_str(more);
         }
-        text.push_str(&printed(shell(&command)));
+        text.push_str(&printed(shell_in(folder, &format!("{setup}{command}"))));
         while lines
             .peek()
             .is_some_and(|line| !line.starts_with("$ ") && !line.starts_with("```"))
@@ -97,35 +129,45 @@ fn with_real_outputs(page: &str) -> String {
     text
 }
 
-#[test]
-fn commands_print_what_the_pages_say() {
-    let update = std::env::var_os("WAKEPATH_UPDATE_DOCS").is_some();
+/// Where a page differs from what its commands really print: the first line, or nothing.
+fn first_difference(path: &Path, page: &str, real: &str) -> Option<String> {
+    let both = page.lines().zip(real.lines());
+    if let Some((said, really)) = both.into_iter().find(|(said, really)| said != really) {
+        return Some(format!(
+            "{}:\n  page:   {said}\n  really: {really}\n",
+            path.display()
+        ));
+    }
+    (page.lines().count() != real.lines().count())
+        .then(|| format!("{}: an output is longer or shorter\n", path.display()))
+}
+
+/// Writes the pages with their real outputs, or compares them.
+fn update_or_compare(pages: Vec<(PathBuf, String)>) {
     let mut stale = String::new();
-    for path in pages() {
-        let page = fs::read_to_string(&path).unwrap();
-        let real = with_real_outputs(&page);
-        if update {
+    for (path, real) in pages {
+        if pages_are_updated() {
             fs::write(&path, real).unwrap();
             continue;
         }
-        for (said, really) in page.lines().zip(real.lines()) {
-            if said != really {
-                let _ = writeln!(
-                    stale,
-                    "{}:\n  page:   {said}\n  really: {really}",
-                    path.display()
-                );
-                break;
-            }
-        }
-        if page.lines().count() != real.lines().count() && stale.is_empty() {
-            let _ = writeln!(stale, "{}: an output is longer or shorter", path.display());
-        }
+        let page = fs::read_to_string(&path).unwrap();
+        stale.extend(first_difference(&path, &page, &real));
     }
     assert!(
         stale.is_empty(),
         "{stale}WAKEPATH_UPDATE_DOCS=1 cargo test -p wakepath-cli --test all docs brings the pages up to date"
     );
+}
+
+#[test]
+fn commands_print_what_the_pages_say() {
+    let all = pages().into_iter().filter(|path| *path != tutorial::page());
+    let with_outputs = all.map(|path| {
+        let page = fs::read_to_string(&path).unwrap();
+        let real = with_real_outputs(&page, &root(), "```console", "");
+        (path, real)
+    });
+    update_or_compare(with_outputs.collect());
 }
 
 #[test]
@@ -163,21 +205,84 @@ fn commands_in_other_blocks_exist() {
     }
 }
 
-#[test]
-fn links_between_pages_lead_somewhere() {
-    for path in pages() {
-        let page = fs::read_to_string(&path).unwrap();
-        for (_, rest) in page
-            .match_indices("](")
-            .map(|(at, _)| page.split_at(at + 2))
-        {
-            let target = rest.split(')').next().unwrap_or_default();
-            let file = target.split('#').next().unwrap_or_default();
-            if file.is_empty() || file.contains("://") {
-                continue;
-            }
-            let there = path.parent().unwrap().join(file).exists();
-            assert!(there, "{}: {target}", path.display());
+/// The anchor that Markdown renderers give a heading: lower case, words joined by `-`, punctuation left out.
+fn heading_anchor(heading: &str) -> String {
+    let kept = heading.trim().chars().filter_map(|c| match c {
+        ' ' => Some('-'),
+        '-' | '_' => Some(c),
+        _ if c.is_alphanumeric() => Some(c.to_ascii_lowercase()),
+        _ => None,
+    });
+    kept.collect()
+}
+
+/// The anchors of a page's headings, without those of code blocks.
+fn page_anchors(page: &str) -> Vec<String> {
+    let mut in_code = false;
+    let mut anchors = Vec::new();
+    for line in page.lines() {
+        if line.starts_with("```") {
+            in_code = !in_code;
+        }
+        let heading = line.trim_start_matches('#');
+        if !in_code && heading.len() < line.len() && heading.starts_with(' ') {
+            anchors.push(heading_anchor(heading));
         }
     }
+    anchors
+}
+
+/// What a page links to, outside of code blocks: targets of `[text](target)`.
+fn link_targets(page: &str) -> Vec<&str> {
+    let prose = page.split("\n```").step_by(2);
+    let rests = prose.flat_map(|text| text.match_indices("](").map(|(at, _)| &text[at + 2..]));
+    rests
+        .filter_map(|rest| rest.split(')').next())
+        .filter(|target| !target.contains("://"))
+        .collect()
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let mut wrong = Vec::new();
+    for path in pages() {
+        let page = fs::read_to_string(&path).unwrap();
+        for target in link_targets(&page) {
+            let (file, section) = target.split_once('#').unwrap_or((target, ""));
+            let there = match file {
+                "" => path.clone(),
+                _ => path.parent().unwrap().join(file),
+            };
+            let leads = if section.is_empty() {
+                there.exists()
+            } else {
+                fs::read_to_string(&there)
+                    .is_ok_and(|text| page_anchors(&text).iter().any(|a| a == section))
+            };
+            if !leads {
+                wrong.push(format!("{}: {target}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_page_stands_in_an_index() {
+    let docs = root().join("docs");
+    let indexes = [
+        docs.join("README.md"),
+        docs.join("background/decisions/README.md"),
+    ];
+    let mut named = Vec::new();
+    for index in &indexes {
+        let text = fs::read_to_string(index).unwrap();
+        let targets = link_targets(&text).into_iter();
+        let files = targets.filter_map(|target| target.split('#').next());
+        named.extend(files.filter_map(|file| index.with_file_name(file).canonicalize().ok()));
+    }
+    let mut all = Vec::new();
+    collect_pages(&docs, &mut all);
+    all.retain(|page| !indexes.contains(page) && !named.contains(&page.canonicalize().unwrap()));
+    assert!(all.is_empty(), "docs/README.md does not name {all:?}");
 }

@@ -13,7 +13,8 @@ use tempfile::TempDir;
 use wakepath_hardware::IdleState;
 use wakepath_results::{AttributionRow, ResultReader, RunOrigin};
 use wakepath_trace::recording::{
-    Block, BlockDevice, CpuIdleStates, Event, EventKind, IdlePeriod, Metadata, Overwrite, Writer,
+    Block, BlockDevice, CpuIdleStates, DataQuality, Event, EventKind, IdlePeriod, IdleResidency,
+    Metadata, Overwrite, QueueStep, ReachedState, Recorded, RequestedState, Writer,
 };
 use wakepath_units::Nanoseconds;
 
@@ -29,7 +30,13 @@ fn state(name: &str) -> IdleState {
 
 /// Requests of 80 to 81 us that meet C1 (4 us) and C6 (100 us) in a fixed mixture.
 fn write_recording(folder: &Path, requests: u64) -> PathBuf {
+    write_recording_by(folder, requests, Metadata::default())
+}
+
+/// The same recording with more of a description; every third request is thread 8's, the others are thread 7's.
+fn write_recording_by(folder: &Path, requests: u64, more: Metadata) -> PathBuf {
     let path = folder.join("load.parquet");
+    let submitters_known = !more.tasks.is_empty();
     let metadata = Metadata {
         idle_states: vec![CpuIdleStates {
             cpus: vec![0],
@@ -40,7 +47,7 @@ fn write_recording(folder: &Path, requests: u64) -> PathBuf {
             name: "nvme0n1\u{1b}[31m".to_owned(),
             model: None,
         }],
-        ..Metadata::default()
+        ..more
     };
     let mut writer = Writer::create(&path, Overwrite::No, metadata).unwrap();
     let mut push = |time: u64, kind: EventKind| {
@@ -66,6 +73,14 @@ fn write_recording(folder: &Path, requests: u64) -> PathBuf {
             duration: Nanoseconds(woken - issued - 1_000),
             ..IdlePeriod::default()
         };
+        if submitters_known {
+            let step = QueueStep::Queued {
+                block,
+                task: Some(if sector % 3 == 0 { 8 } else { 7 }),
+                background: false,
+            };
+            push(issued - 1_000, EventKind::Queueing(step));
+        }
         push(issued, EventKind::BlockIssue(block));
         push(woken, EventKind::Idle(period));
         push(woken + 2_000, EventKind::BlockComplete(block));
@@ -118,6 +133,139 @@ fn the_answer_comes_first_and_in_each_format() {
         table,
         "the same input gives the same bytes"
     );
+}
+
+#[test]
+fn submitters_are_told_apart_by_process_and_by_cgroup() {
+    let folder = TempDir::new().unwrap();
+    let more = Metadata {
+        tasks: [(7, "fio"), (8, "fio")]
+            .map(|(task, name)| (task, name.to_owned()))
+            .into(),
+        cgroups: [
+            (7, "/user.slice"),
+            (8, "/system.slice/backup\u{1b}[2J.service"),
+        ]
+        .map(|(task, path)| (task, path.to_owned()))
+        .into(),
+        ..Metadata::default()
+    };
+    let path = write_recording_by(folder.path(), 3_000, more);
+    let path = path.to_str().unwrap();
+
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        let text = printed(&[&[path, "--format", "json"][..], arguments].concat());
+        serde_json::from_str(&text).unwrap()
+    };
+    let plain = json(&[]);
+    assert_eq!(plain["kinds"].as_array().unwrap().len(), 1);
+    let rows = |name: &str| {
+        let rows = plain[name].as_array().unwrap().iter();
+        let rows = rows.map(|row| {
+            (
+                row["name"].as_str().unwrap(),
+                row["requests"].as_u64().unwrap(),
+            )
+        });
+        rows.collect::<Vec<_>>()
+    };
+    assert_eq!(rows("processes"), [("fio", 3_000)]);
+    let backup = "/system.slice/backup\u{1b}[2J.service";
+    assert_eq!(rows("cgroups"), [("/user.slice", 2_000), (backup, 1_000)]);
+
+    let by_cgroup = json(&["--by", "cgroup"]);
+    let kinds = by_cgroup["kinds"].as_array().unwrap();
+    let named: Vec<_> = kinds
+        .iter()
+        .map(|kind| (&kind["submitter"], &kind["requests"]))
+        .collect();
+    assert_eq!(
+        format!("{named:?}"),
+        format!(
+            "{:?}",
+            [
+                (&serde_json::json!("/user.slice"), &serde_json::json!(2_000)),
+                (&serde_json::json!(backup), &serde_json::json!(1_000)),
+            ]
+        )
+    );
+    assert_eq!(json(&["--by", "process"])["kinds"][0]["submitter"], "fio");
+
+    let csv = printed(&[path, "--by", "cgroup", "--format", "csv"]);
+    assert!(
+        csv.starts_with("device,direction,size,cgroup,requests,"),
+        "{csv}"
+    );
+    let table = printed(&[path, "--by", "cgroup"]);
+    assert!(table.contains("4 KiB, by /user.slice: mean"), "{table}");
+    assert!(!table.contains('\u{1b}'), "{table}");
+    explain(&[path, "--by", "user"]).failure().code(2);
+
+    let results = folder.path().join("results");
+    printed(&[path, "--by", "cgroup", "-o", results.to_str().unwrap()]);
+    let reader = ResultReader::open(&results).unwrap();
+    let names: Vec<_> = reader
+        .document()
+        .workloads
+        .iter()
+        .map(|w| w.name.as_str())
+        .collect();
+    assert!(
+        names.iter().any(|name| name.ends_with("by /user.slice")),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn states_reached_are_set_beside_those_asked_for() {
+    let folder = TempDir::new().unwrap();
+    let requested = |name: &str, time_ns: u64| RequestedState {
+        name: name.to_owned(),
+        entries: 9,
+        refused: 1,
+        time_ns,
+    };
+    let recorded = Recorded {
+        idle: DataQuality::Exact,
+        ..Recorded::default()
+    };
+    let more = Metadata {
+        recorded,
+        idle_driver: Some("intel_idle".to_owned()),
+        residency: Some(IdleResidency {
+            cpu_time_ns: 1_000_000,
+            requested: vec![requested("C1", 100_000), requested("C6", 600_000)],
+            reached: vec![ReachedState {
+                package: false,
+                depth: 6,
+                ticks: 207,
+                all_ticks: 1_000,
+            }],
+        }),
+        ..Metadata::default()
+    };
+    let path = write_recording_by(folder.path(), 200, more);
+    let assert = explain(&[path.to_str().unwrap()]).success();
+    let table = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+    let row = table
+        .lines()
+        .find(|line| line.starts_with("core C6"))
+        .unwrap();
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(words, ["core", "C6", "60.0", "20.7"], "{table}");
+    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(!said.contains("residency counters"), "{said}");
+
+    // Without them it is said.
+    let other = TempDir::new().unwrap();
+    let more = Metadata {
+        recorded,
+        ..Metadata::default()
+    };
+    let path = write_recording_by(other.path(), 200, more);
+    let assert = explain(&[path.to_str().unwrap()]).success();
+    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(said.contains("no residency counters"), "{said}");
 }
 
 /// Reads a file of 8 MiB past the page cache, 300 times, while `explain` watches.
@@ -410,7 +558,7 @@ fn parts_in_results_add_up_to_the_latency() {
     let results = explain_into_results(folder.path());
     assert_eq!(results.document().backend, RunOrigin::Traced);
     assert_eq!(results.document().repeats, 10);
-    for run in results.runs().unwrap() {
+    for run in results.read_runs().unwrap() {
         let sum = |at: &str| -> f64 {
             let parts = run.attribution.iter().filter(|part| part.at == at);
             parts.map(|part| part.ns).sum::<f64>() / 1e3
@@ -440,7 +588,7 @@ fn results_have_the_exit_of_the_state_that_requests_met() {
         .collect();
     assert_eq!(names, ["C1 met", "C6 met"]);
     for (subset, exit) in [("C1 met", 0.0), ("C6 met", 96_000.0)] {
-        let attribution = results.attribution().unwrap();
+        let attribution = results.read_attribution_rows().unwrap();
         let mut rows = attribution.iter().filter(|row| {
             row.workload.ends_with(subset) && row.at == "mean" && row.part == "idle exit"
         });
@@ -470,7 +618,7 @@ fn results_of_a_recording_go_to_report_compare_and_perfetto() {
 #[test]
 fn results_that_are_there_are_replaced_by_force_only() {
     let folder = TempDir::new().unwrap();
-    let before = explain_into_results(folder.path()).runs().unwrap();
+    let before = explain_into_results(folder.path()).read_runs().unwrap();
     let recording = folder.path().join("load.parquet");
     let results = folder.path().join("results");
     let paths = [&recording, &results].map(|path| path.to_str().unwrap());
@@ -478,7 +626,7 @@ fn results_that_are_there_are_replaced_by_force_only() {
     common::fails_with(refused, &["results are there already", "--force"]);
     explain(&[paths[0], "-o", paths[1], "--force"]).success();
     assert_eq!(
-        ResultReader::open(&results).unwrap().runs().unwrap(),
+        ResultReader::open(&results).unwrap().read_runs().unwrap(),
         before
     );
 }

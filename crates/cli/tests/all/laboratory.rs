@@ -1,4 +1,4 @@
-//! The laboratory (docs/laboratory.md): what it measures becomes results; real kernels beside their simulation.
+//! The laboratory (docs/background/laboratory.md): what it measures becomes results; real kernels beside their simulation.
 
 #![allow(
     clippy::unwrap_used,
@@ -618,7 +618,7 @@ fn a_forced_idle_state_gives_the_latency_of_a_real_kernel() {
     }
 }
 
-/// What `menu` chooses depends on all that ran before; docs/fidelity.md says how far cells are off at most. The page
+/// What `menu` chooses depends on all that ran before; docs/background/fidelity.md says how far cells are off at most. The page
 /// has means over five guests and longer runs, so a cell is too far off here only if it is so in two guests.
 #[test]
 fn no_cell_is_further_off_than_the_page_of_fidelity_says() {

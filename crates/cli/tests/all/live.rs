@@ -101,7 +101,7 @@ fn a_thousand_killed_applies_leave_nothing_behind() {
 }
 
 /// Every setting of this machine that can be read.
-fn settings() -> BTreeMap<String, String> {
+pub(super) fn settings() -> BTreeMap<String, String> {
     let system = System::live();
     let mut all = BTreeMap::new();
     for setting in SETTINGS {

@@ -52,7 +52,7 @@ fn study(machine: &Path, data: &Path) -> String {
 
 /// The values of a metric in each run of a policy.
 fn values(results: &ResultReader, policy: &str, metric: &str) -> Vec<f64> {
-    let runs = results.runs().unwrap();
+    let runs = results.read_runs().unwrap();
     let runs = runs.iter().filter(|run| run.key.policy == policy);
     let metrics = runs.flat_map(|run| &run.metrics);
     metrics
@@ -70,7 +70,7 @@ fn the_daemon_gives_leases_while_their_policy_is_in_force() {
     let text = study(machine.path(), &data(folder.path()));
     let plan = Plan::from_text(&text, "leases", Path::new("."), RunOrigin::Live).unwrap();
     let system = System::new(Root::at_directory(machine.path()));
-    let backend = Live::on(&plan, system, WAKEPATH.into()).unwrap();
+    let backend = Live::on_system(&plan, system, WAKEPATH.into()).unwrap();
     let results = folder.path().join("results");
     let control = RunControl::for_nobody();
     match run::run_plan(&plan, &backend, None, &results, Mode::New, &control) {

@@ -140,7 +140,7 @@ fn keys(value: &Value, found: &mut BTreeSet<String>) {
 
 #[test]
 fn the_documentation_explains_every_key() {
-    let page = fs::read_to_string("../../docs/machines.md").unwrap();
+    let page = fs::read_to_string("../../docs/reference/machines.md").unwrap();
     let text = stdout(&["machine", "show", "epyc-7502", "--format", "json"]);
     let mut found = BTreeSet::new();
     keys(&serde_json::from_str(&text).unwrap(), &mut found);
@@ -154,7 +154,7 @@ fn the_documentation_explains_every_key() {
         .iter()
         .any(|written| page.contains(written))
             || page.contains(&format!("{key} ="));
-        assert!(named, "docs/machines.md does not explain {key}");
+        assert!(named, "docs/reference/machines.md does not explain {key}");
     }
 }
 

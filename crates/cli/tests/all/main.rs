@@ -10,6 +10,8 @@ mod daemon;
 mod docs;
 mod doctor;
 mod explain;
+mod explain_laboratory;
+mod explain_rig;
 mod extract;
 mod failed_tests;
 mod generate;

@@ -1,4 +1,4 @@
-//! A governor that was made worse on purpose looks worse in every table (docs/own-governor.md), and the kernel's own C
+//! A governor that was made worse on purpose looks worse in every table (docs/guides/own-governor.md), and the kernel's own C
 //! gives what the policy of its version gives.
 
 #![allow(
@@ -16,13 +16,13 @@ use crate::common::{json, repository, skip};
 use assert_cmd::Command;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use wakepath_conformance::{program::compiler_found, source};
+use wakepath_conformance::{program::has_compiler, source};
 
 /// A folder with what the page speaks of: the kernel's teo.c, and one that no longer sees that timers mislead it. None
 /// where there is no compiler or no kernel source; the page's release comes with it.
 fn folder(test: &str) -> Option<(TempDir, String)> {
-    let source = compiler_found()
-        .then(|| source::KernelSource::obtain("7.3", &source::cache_dir()).ok())
+    let source = has_compiler()
+        .then(|| source::KernelSource::obtain_source("7.3", &source::source_cache_folder()).ok())
         .flatten();
     let Some(source) = source else {
         skip(test, "no gcc or no kernel source");
@@ -30,10 +30,10 @@ fn folder(test: &str) -> Option<(TempDir, String)> {
     };
     let folder = tempfile::tempdir().unwrap();
     let governors = "drivers/cpuidle/governors";
-    let teo = source.text(&format!("{governors}/teo.c")).unwrap();
+    let teo = source.read_file(&format!("{governors}/teo.c")).unwrap();
     let rule = "if (2 * idx_intercept_sum > cpu_data->total - idx_hit_sum) {";
     assert_eq!(teo.matches(rule).count(), 1);
-    let gov = source.text(&format!("{governors}/gov.h")).unwrap();
+    let gov = source.read_file(&format!("{governors}/gov.h")).unwrap();
     let epyc = "crates/trace/tests/data/epyc7502-idle-wake-2500MHz.perf-script.txt";
     let job = fs::read_to_string(repository().join("docs/examples/nvme-pair.fio")).unwrap();
     let (study, worse) = (block("toml").concat(), teo.replace(rule, "if (0) {"));
@@ -58,7 +58,7 @@ fn run(folder: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
 
 /// The page's blocks of a language in section 2.
 fn block(language: &str) -> Vec<String> {
-    let page = fs::read_to_string(repository().join("docs/own-governor.md")).unwrap();
+    let page = fs::read_to_string(repository().join("docs/guides/own-governor.md")).unwrap();
     let section = page.split("\n## 2. ").nth(1).unwrap();
     let section = section.split("\n## 3. ").next().unwrap();
     let start = format!("```{language}\n");
@@ -218,7 +218,7 @@ fn what_is_wrong_is_one_error() {
             assert!(said.contains(part), "{said}");
         }
     };
-    if compiler_found() {
+    if has_compiler() {
         fails(
             "c:no.c",
             &[
@@ -261,7 +261,7 @@ fn deep_when_busy(above: u32) -> String {
 
 #[test]
 fn c_code_sees_how_busy_its_cpu_was() {
-    if !compiler_found() {
+    if !has_compiler() {
         skip("c_code_sees_how_busy_its_cpu_was", "no gcc");
         return;
     }
@@ -480,7 +480,7 @@ fn a_study_of_somebody_else_runs_nothing_unless_it_may() {
     let policy = script(folder.path(), "exit 3");
     let endless = "#include <linux/cpuidle.h>\nstatic int init_it(void)\n{\n\tfor (;;)\n\t\tbarrier();\n}\npostcore_initcall(init_it);\n";
     fs::write(folder.path().join("endless.c"), endless).unwrap();
-    let c = if compiler_found() {
+    let c = if has_compiler() {
         ", \"c:endless.c\""
     } else {
         ""
@@ -510,7 +510,7 @@ fn a_study_of_somebody_else_runs_nothing_unless_it_may() {
 
 #[test]
 fn the_number_of_threads_changes_nothing() {
-    if !compiler_found() {
+    if !has_compiler() {
         skip("the_number_of_threads_changes_nothing", "no gcc");
         return;
     }
@@ -569,7 +569,7 @@ fn a_machine_with_many_cpus_needs_no_raised_limit() {
 
 #[test]
 fn a_governor_of_ones_own_stands_beside_those_of_several_kernels() {
-    if !compiler_found() {
+    if !has_compiler() {
         skip(
             "a_governor_of_ones_own_stands_beside_those_of_several_kernels",
             "no gcc",

@@ -1,5 +1,5 @@
-//! Latency leases in virtual machines with several idle states (docs/rig.md): by the kernel module `wakepath_psd`
-//! (docs/module.md), and by `wakepath daemon` (docs/daemon.md).
+//! Latency leases in virtual machines with several idle states (docs/background/laboratory.md): by the kernel module `wakepath_psd`,
+//! and by `wakepath daemon` (docs/guides/psd.md).
 
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +18,7 @@ use crate::common::bursts::{Found, Lease, completions, given, judge};
 use crate::common::recording::read;
 use crate::common::repository;
 use crate::common::rig::{Guest, Shared, guest};
-use wakepath_conformance::leases::{by_code, by_rule};
+use wakepath_conformance::leases::{leases_by_kernel_code, leases_by_rule};
 use wakepath_policies::psd::{LeaseRule, PsdPolicy};
 use wakepath_results::ResultReader;
 use wakepath_trace::recording::{Event, EventKind, Metadata};
@@ -198,8 +198,12 @@ fn check_rule(
     };
     // The code itself, on the same completions.
     for ios in completions(&phases.events).values() {
-        let of_rule = by_rule(&policy, TickRate::HZ_250, ios);
-        assert_eq!(by_code(&policy, ios).unwrap(), of_rule, "{policy:?}");
+        let of_rule = leases_by_rule(&policy, TickRate::HZ_250, ios);
+        assert_eq!(
+            leases_by_kernel_code(&policy, ios).unwrap(),
+            of_rule,
+            "{policy:?}"
+        );
     }
     let rule = given(&phases.events, span, &policy);
     let latest = given(&phases.events, span, &late);
@@ -289,7 +293,7 @@ fn the_module_keeps_its_leases_on_linux_7_3() {
     check_module("the_module_keeps_its_leases_on_linux_7_3", "7.3");
 }
 
-/// What docs/module.md says of DKMS, done by Debian's own dkms.
+/// What docs/guides/psd.md says of DKMS, done by Debian's own dkms.
 #[test]
 #[ignore = "nightly: it fetches dkms and builds the module once more"]
 fn dkms_installs_the_module() {
@@ -333,7 +337,7 @@ fn the_module_has_the_version_of_wakepath() {
         ),
         ("module/dkms.conf", format!("PACKAGE_VERSION=\"{version}\"")),
         (
-            "docs/module.md",
+            "docs/guides/psd.md",
             format!("/usr/src/wakepath-psd-{version}\n"),
         ),
     ] {
@@ -395,7 +399,7 @@ fn check_daemon(test: &str, kernel: &str) {
 fn check_study(guest: &Guest) {
     println!("{}", guest.text("study.txt"));
     let results = ResultReader::open(guest.path("study")).unwrap();
-    for run in results.runs().unwrap() {
+    for run in results.read_runs().unwrap() {
         let expected = if run.key.policy == "leases" { 1.0 } else { 0.0 };
         for metric in ["leases", "deep"] {
             let found = run.metrics.iter().find(|(name, _)| name == metric);

@@ -12,7 +12,7 @@ use wakepath_policies::PolicySet;
 use wakepath_policies::idle::{IdleDecision, IdleQuery};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_replay::package::PackageFigures;
-use wakepath_replay::{PolicyReport, Report, Setup, States, replay};
+use wakepath_replay::{PolicyReport, Report, Setup, States, replay_recording};
 use wakepath_sim::observer::{Activity, Observer};
 use wakepath_sim::simulate_observed;
 use wakepath_trace::recording::{
@@ -91,7 +91,7 @@ fn only(machine: &Machine, state: &str) -> Machine {
 fn simulate(machine: &Machine, recording: &Path) -> (f64, f64) {
     let job = "[j]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\ntime_based\nruntime=2\nrate_iops=500\n";
     let workload = fio::parse(job, "test.fio").unwrap().into();
-    let policies = PolicySet::named(["deepest", "powersave"]).unwrap();
+    let policies = PolicySet::from_names(["deepest", "powersave"]).unwrap();
     let writer = Writer::create(recording, Overwrite::Yes, Metadata::default()).unwrap();
     let mut recorder = Recorder {
         writer,
@@ -107,11 +107,14 @@ fn simulate(machine: &Machine, recording: &Path) -> (f64, f64) {
 fn replayed(machine: &Machine, recording: &Path, idle: &str) -> Report {
     let policies = vec![(
         idle.to_owned(),
-        idle.parse::<PolicySpec>().unwrap().idle().unwrap(),
+        idle.parse::<PolicySpec>()
+            .unwrap()
+            .as_idle_policy()
+            .unwrap(),
     )];
     let setup = Setup {
-        states: States::of_machine(machine).unwrap(),
-        package: PackageFigures::of_machine(machine),
+        states: States::from_machine(machine).unwrap(),
+        package: PackageFigures::from_machine(machine),
         tick: machine.tick_rate(),
         policies,
         psd: None,
@@ -120,7 +123,7 @@ fn replayed(machine: &Machine, recording: &Path, idle: &str) -> Report {
         blocks: 1,
     };
     let mut reader = Reader::open(recording).unwrap();
-    replay(&mut reader, &setup, None, &mut |_| true).unwrap()
+    replay_recording(&mut reader, &setup, None, &mut |_| true).unwrap()
 }
 
 /// All energy of a policy in J, and the package's.

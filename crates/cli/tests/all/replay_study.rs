@@ -135,7 +135,10 @@ fn a_recording_is_a_workload() {
 
     // The blocks add up to what `replay` says of the whole.
     let results = ResultReader::open(dir).unwrap();
-    let (metrics, idle) = (results.metrics().unwrap(), results.idle().unwrap());
+    let (metrics, idle) = (
+        results.read_metric_rows().unwrap(),
+        results.read_idle_rows().unwrap(),
+    );
     let policies = ["--policy", "menu@6.12.48", "--policy", "deepest"];
     let whole = json(
         &wakepath(&[&["replay", trace, "--format", "json"], &policies[..]].concat()).success(),
@@ -444,7 +447,7 @@ fn recordings_of_several_machines_are_compared_each_on_its_own() {
     assert_eq!(names, ["One", "Other/2"]);
     let on = |workload: usize| document.workloads[workload].machines.join(" ");
     assert_eq!([on(0), on(1), on(2)], ["One", "Other/2", "One"]);
-    assert_eq!(document.runs(), 3 * 3 * 5);
+    assert_eq!(document.planned_run_count(), 3 * 3 * 5);
     assert!(out.join("machines/Other%2F2.toml").is_file());
     // The question is about one of the machines, so it has one answer.
     let compared = json(&wakepath(&["compare", dir, "--format", "json"]).success());
@@ -488,7 +491,10 @@ fn recordings_of_several_machines_are_compared_each_on_its_own() {
         "{checked}"
     );
     run(&file, grid.to_str().unwrap(), &[]).success();
-    let rows = ResultReader::open(&grid).unwrap().metrics().unwrap();
+    let rows = ResultReader::open(&grid)
+        .unwrap()
+        .read_metric_rows()
+        .unwrap();
     let power = |machine: &str, workload: &str| {
         let of = |row: &&MetricRow| {
             row.machine == machine && row.workload == workload && row.metric == "mean_mw"

@@ -1,4 +1,4 @@
-//! Recordings made in virtual machines, where governors choose among several idle states (docs/rig.md): by wakepath
+//! Recordings made in virtual machines, where governors choose among several idle states (docs/background/laboratory.md): by wakepath
 //! itself, by trace-cmd and by perf, and replayed.
 
 #![allow(
@@ -15,7 +15,7 @@ use crate::common::rig::{Guest, Shared, guest};
 use crate::common::{json, skip, wakepath};
 use serde_json::Value;
 use tempfile::TempDir;
-use wakepath_conformance::{log, program::compiler_found, source};
+use wakepath_conformance::{log, program::has_compiler, source};
 use wakepath_trace::recording::{DataQuality, Event, EventKind, IdlePeriod, TimerKind};
 use wakepath_units::TickRate;
 
@@ -370,14 +370,15 @@ fn check_call_log(test: &str, guest: &Guest, governors: [&str; 2]) {
         let ours = String::from_utf8(ours.success().get_output().stdout.clone()).unwrap();
         assert!(ours.lines().count() > 100, "{}", ours.lines().count());
         let named = log::KernelGovernor::parse(governor).unwrap();
-        let source = compiler_found()
-            .then(|| source::KernelSource::obtain(named.version, &source::cache_dir()));
+        let source = has_compiler().then(|| {
+            source::KernelSource::obtain_source(named.version, &source::source_cache_folder())
+        });
         let Some(Ok(source)) = source else {
             skip(test, "no gcc or no kernel source");
             return;
         };
         let kernel =
-            log::kernel_answers(named, &source, TickRate::HZ_250, Path::new(&states), &calls);
+            log::answer_log_by_kernel(named, &source, TickRate::HZ_250, Path::new(&states), &calls);
         assert!(ours == kernel.unwrap(), "{governor} answers differently");
     }
 }

@@ -568,7 +568,7 @@ fn every_frequency_policy_gives_a_result_or_one_error_on_every_machine() {
             } else {
                 // A machine without what Intel's driver needs: what is missing, and what to do.
                 assert!(name.starts_with("intel_pstate"), "{machine} {policy}");
-                fails_with(assert, &[name, "docs/machines.md", "schedutil"]);
+                fails_with(assert, &[name, "docs/reference/machines.md", "schedutil"]);
             }
         }
     }

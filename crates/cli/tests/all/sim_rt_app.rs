@@ -372,7 +372,7 @@ fn loops_of_real_rt_app(path: &Path) -> Option<Vec<(String, u64)>> {
     let folder = tempfile::tempdir().unwrap();
     let text = std::fs::read_to_string(path).unwrap();
     let version = Some(RtAppVersion::V1);
-    let file = rtapp::parse_for(&text, "file", version).unwrap();
+    let file = rtapp::parse_with_version(&text, "file", version).unwrap();
     // As plain JSON, with phases: in 1.0 a task without them goes on for ever, whatever its loops.
     let mut content: Value = serde_json::from_str(&file.to_string()).unwrap();
     content["global"]["logdir"] = json!(folder.path());

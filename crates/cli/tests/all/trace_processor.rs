@@ -1,7 +1,7 @@
 //! Perfetto's own trace processor reads the timelines and comes to the figures of the runs.
 //!
 //! It is the WebAssembly build that the Perfetto UI runs, taken from a PyPI package
-//! (`trace_processor.py`); `docs/timelines.md` says why.
+//! (`trace_processor.py`); `docs/guides/timelines.md` says why.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
@@ -36,12 +36,12 @@ fn case(
 ) -> Case {
     let text = format!("[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\ntime_based\n{lines}");
     let job = fio::parse(&text, "test.fio").unwrap().into();
-    let policies = PolicySet::named([idle, freq, "psd[timeout=1ms]"]).unwrap();
+    let policies = PolicySet::from_names([idle, freq, "psd[timeout=1ms]"]).unwrap();
     let span = Nanoseconds::from_secs(3600);
     let mut observed = Observed::new(&machine, &job, span, |_| false);
     let run = simulate_observed(&machine, &job, &policies, 1, &mut observed).unwrap();
     let trace = folder.join(format!("{name}.pftrace"));
-    let bytes = perfetto::write(Vec::new(), &observed.timeline()).unwrap();
+    let bytes = perfetto::write_perfetto_trace(Vec::new(), &observed.into_timeline()).unwrap();
     std::fs::write(&trace, bytes).unwrap();
     Case {
         name,

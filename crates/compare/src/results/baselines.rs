@@ -1,20 +1,20 @@
-//! The baseline for each policy.
+//! Finds the baseline that each policy is compared with.
 
 use super::error::CompareError;
-use super::source::{Source, policy_name};
-use crate::differences::machine_kinds;
+use super::source::{Source, name_beside_sources};
+use crate::differences::number_machines;
 
-/// Finds each policy's baseline, as an index in `policies`: the names of all sources' policies beside each other. A baseline
-/// has its own index.
+/// Finds each policy's baseline, as an index in `policies`: the names of all sources' policies. A
+/// baseline has its own index.
 pub(super) fn find_baselines(
     sources: &[Source],
     wanted: Option<&str>,
     policies: &[String],
 ) -> Result<Vec<usize>, CompareError> {
-    if let Some(index) = wanted.and_then(|name| position(policies, name)) {
+    if let Some(index) = wanted.and_then(|name| policy_index(policies, name)) {
         return Ok(vec![index; policies.len()]);
     }
-    let machines = machine_kinds(sources);
+    let machines = number_machines(sources);
     let mut by_policy: Vec<Option<usize>> = vec![None; policies.len()];
     let mut first = None;
     for (number, machine) in machines.iter().enumerate() {
@@ -26,10 +26,11 @@ pub(super) fn find_baselines(
             .zip(&machines)
             .filter_map(|(source, other)| (other == machine).then_some(source))
             .collect();
-        let index =
-            |source: &Source, name: &str| position(policies, &policy_name(sources, source, name));
+        let index = |source: &Source, name: &str| {
+            policy_index(policies, &name_beside_sources(sources, source, name))
+        };
         let found = match wanted {
-            // A name without a source means a policy on each machine.
+            // A baseline's name without a source means a policy of this name on each machine.
             Some(name) => on_machine
                 .iter()
                 .filter(|source| source.document.policies.iter().any(|p| p.name == name))
@@ -47,27 +48,27 @@ pub(super) fn find_baselines(
             })
             .filter_map(|(source, name)| index(source, name))
             .collect();
-        // A machine with nothing else to compare is compared with the first.
+        // A machine without another policy is compared with the first machine.
         let alone = found.is_none_or(|found| machine_policies.iter().all(|p| *p == found));
         let name = wanted.unwrap_or(&sources[number].document.baseline);
         let baseline = if alone { first.or(found) } else { found }
-            .ok_or_else(|| unknown_policy(name, policies))?;
+            .ok_or_else(|| unknown_policy_error(name, policies))?;
         first = first.or(Some(baseline));
         for policy in machine_policies {
             by_policy[policy] = Some(baseline);
         }
     }
-    // Policies named only in rows.
+    // Policies that only rows name, and no document, get the first baseline.
     let default = first.unwrap_or(0);
     let baselines = by_policy.into_iter().map(|own| own.unwrap_or(default));
     Ok(baselines.collect())
 }
 
-fn position(policies: &[String], name: &str) -> Option<usize> {
+fn policy_index(policies: &[String], name: &str) -> Option<usize> {
     policies.iter().position(|policy| policy == name)
 }
 
-fn unknown_policy(name: &str, policies: &[String]) -> CompareError {
+fn unknown_policy_error(name: &str, policies: &[String]) -> CompareError {
     CompareError::Unknown {
         what: "policy",
         name: name.to_owned(),

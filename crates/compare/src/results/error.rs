@@ -6,17 +6,17 @@ pub enum CompareError {
     /// No results.
     #[error("nothing to compare: there is no finished run")]
     Nothing,
-    /// A name unknown in the results.
+    /// A name that the user gave is unknown in the results.
     #[error("no {what} is called `{name}`; there are {known}")]
     Unknown {
-        /// Kind: policy, machine, workload or metric.
+        /// Kind of the unknown name: policy, machine, workload or metric.
         what: &'static str,
         /// The unknown name.
         name: String,
-        /// Known names, separated by commas.
+        /// Known names of this kind, separated by commas.
         known: String,
     },
-    /// A choice needs a metric without values.
+    /// A choice among policies needs a metric that has no values.
     #[error(
         "no policy has `{metric}` on the workload `{workload}`: ask about workloads that have it"
     )]
@@ -26,21 +26,21 @@ pub enum CompareError {
         /// Workload name.
         workload: String,
     },
-    /// Power counts different things on different machines.
+    /// Power counts different things on different machines, and is not compared.
     #[error("{0}")]
     MixedPower(String),
-    /// The same name for different things.
+    /// A metric has different units in two results.
     #[error(
         "`{metric}` is in {one} in {first} and in {other} in {second}: results in different units cannot be compared"
     )]
     MixedUnits {
         /// Metric name.
         metric: String,
-        /// Unit in the first source.
+        /// Unit of the metric in the first source.
         one: String,
         /// First source.
         first: String,
-        /// Unit in the second source.
+        /// Unit of the metric in the second source.
         other: String,
         /// Second source.
         second: String,

@@ -1,4 +1,4 @@
-//! How often idle periods did not fit their state, for results with counts but no rates.
+//! Adds to results how often idle periods did not fit their state, from counts.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,11 @@ use wakepath_results::{MetricRow, ResultReader, ResultsError, RunRecord};
 
 use super::source::Source;
 
-/// Adds `too_deep_per_s` and `too_shallow_per_s` to simulations and laboratories that stand beside a replay, from their
-/// idle states. Without a replay nothing changes.
+/// Adds the metrics `too_deep_per_s` and `too_shallow_per_s` to simulations and laboratory results
+/// that stand beside a replay. Without a replay nothing changes.
 ///
 /// # Errors
+///
 /// Runs cannot be read.
 pub fn add_idle_rates(
     sources: &mut [Source],
@@ -23,15 +24,15 @@ pub fn add_idle_rates(
     for (source, results) in sources.iter_mut().zip(results) {
         if matches!(source.document.backend, RunOrigin::Sim | RunOrigin::Lab) {
             let cpus = count_cpus(source);
-            for run in results.runs()? {
-                source.rows.extend(idle_rates(&run, &cpus));
+            for run in results.read_runs()? {
+                source.rows.extend(idle_rates_of_run(&run, &cpus));
             }
         }
     }
     Ok(())
 }
 
-/// CPU counts by machine and kind.
+/// Number of CPUs, by machine and kind of CPU.
 type CpuCounts = BTreeMap<(String, String), u32>;
 
 fn count_cpus(source: &Source) -> CpuCounts {
@@ -45,7 +46,7 @@ fn count_cpus(source: &Source) -> CpuCounts {
 }
 
 /// A run's rates.
-fn idle_rates(run: &RunRecord, cpus: &CpuCounts) -> Vec<MetricRow> {
+fn idle_rates_of_run(run: &RunRecord, cpus: &CpuCounts) -> Vec<MetricRow> {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     let (mut deep, mut shallow) = (0, 0);
     for idle in &run.idle {
@@ -53,7 +54,8 @@ fn idle_rates(run: &RunRecord, cpus: &CpuCounts) -> Vec<MetricRow> {
         deep += idle.too_deep;
         shallow += idle.too_shallow;
     }
-    // All CPUs were watched for the same time, and the rows of a kind add up to that time.
+    // Every CPU was watched for the same time, and the rows of a kind add up to that time on all
+    // its CPUs.
     let watched_s = sums.iter().find_map(|(kind, time_ns)| {
         let cpus = *cpus.get(&(run.key.machine.clone(), (*kind).to_owned()))?;
         (cpus > 0 && *time_ns > 0).then(|| *time_ns as f64 / 1e9 / f64::from(cpus))
@@ -145,7 +147,7 @@ mod tests {
             idle("C6", 600_000_000, 10, 0),
             idle("(busy)", 100_000_000, 0, 0),
         ];
-        ResultReader::of_runs("r", document, vec![run])
+        ResultReader::for_imported_runs("r", document, vec![run])
     }
 
     fn values(origins: &[RunOrigin]) -> Vec<Vec<f64>> {

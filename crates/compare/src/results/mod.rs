@@ -1,4 +1,4 @@
-//! Comparing result directories: a row for every metric, workload and policy.
+//! Comparison of result directories: a row for every metric, workload and policy.
 
 mod baselines;
 mod choice;
@@ -12,13 +12,13 @@ mod series;
 mod source;
 
 pub use choice::{
-    Answer, Candidate, Choice, Compliance, MetricFigure, Objective, Point, Subset, answer, answers,
-    choose, front, front_of,
+    Answer, Candidate, Choice, Compliance, MetricFigure, Objective, Point, Subset,
+    answer_all_questions, answer_question, are_on_pareto_front, choose_policy, find_pareto_front,
 };
-pub use compare::compare;
+pub use compare::compare_results;
 pub use comparison::{CORRECTION, Comparison, Family, Row, Summary};
 pub use error::CompareError;
 pub use idle_rates::add_idle_rates;
-pub use output::{ComparisonFile, MachineScope, Points, ScopeList, scopes};
+pub use output::{ComparisonFile, MachineScope, Points, ScopeList, say_per_machine};
 pub use selection::CompareOptions;
-pub use source::{Load, Source, policy_name};
+pub use source::{Load, Source, name_beside_sources};

@@ -1,4 +1,4 @@
-//! Comparisons and choices as files have them.
+//! Form of comparisons and choices in files.
 
 use serde::Serialize;
 
@@ -6,20 +6,20 @@ use super::choice::{Answer, Point, Subset};
 use super::comparison::Comparison;
 use super::error::CompareError;
 
-/// A comparison with the answers to the studies' questions.
+/// A comparison with the answers to the studies' questions, as a file has both.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ComparisonFile<'a> {
-    /// Answers to questions with a goal.
+    /// Answers to questions of the studies that have a goal.
     pub answers: &'a [Answer],
     /// The whole comparison.
     #[serde(flatten)]
     pub comparison: &'a Comparison,
 }
 
-/// A statement about a machine, or over all machines.
+/// A statement about one machine, or over all machines.
 #[derive(Clone, Debug, Serialize)]
 pub struct MachineScope<T> {
-    /// The machine; none: over all machines.
+    /// Machine of the statement; `None`: over all machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// The statement.
@@ -27,12 +27,13 @@ pub struct MachineScope<T> {
     pub said: T,
 }
 
-/// Statements about each machine, if there are several, and then over all machines. Machines without a statement are
-/// left out.
+/// Makes statements about each machine, if there are several, and then over all machines. Machines
+/// without a statement are left out.
 ///
 /// # Errors
+///
 /// There is no statement about any machine.
-pub fn scopes<T>(
+pub fn say_per_machine<T>(
     comparison: &Comparison,
     say: impl Fn(Subset) -> Result<T, CompareError>,
 ) -> Result<Vec<MachineScope<T>>, CompareError> {
@@ -57,11 +58,11 @@ pub fn scopes<T>(
     }
 }
 
-/// Statements in a file: a list, or without a list if there is only one.
+/// Statements in a file: as a list, or the statement itself if there is only one.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(untagged)]
 pub enum ScopeList<'a, T> {
-    /// The statement over all machines.
+    /// The only statement, over all machines.
     One(&'a MachineScope<T>),
     /// Statements about each machine, and over all machines.
     Several(&'a [MachineScope<T>]),
@@ -76,7 +77,7 @@ impl<'a, T> From<&'a [MachineScope<T>]> for ScopeList<'a, T> {
     }
 }
 
-/// Policies with some metrics.
+/// Policies with their values in some metrics.
 #[derive(Clone, Debug, Serialize)]
 pub struct Points {
     /// Metric names.

@@ -1,47 +1,51 @@
-//! Selecting machines, workloads and metrics to compare.
+//! Selection of the machines, workloads and metrics to compare.
 
 use wakepath_results::Metric;
-use wakepath_results::question::is_among;
+use wakepath_results::question::is_empty_or_contains;
 
 use super::error::CompareError;
 use super::source::Source;
 
-/// Selection, baseline and level for a comparison.
+/// What to compare: selection, baseline and confidence level.
 #[derive(Clone, Debug, Default)]
 pub struct CompareOptions {
-    /// The baseline; none: on each machine the first source's baseline.
+    /// Name of the baseline; `None`: on each machine the first source's baseline.
     pub baseline: Option<String>,
-    /// Machine names; empty: all.
+    /// Names of the machines to compare on; empty: all.
     pub machines: Vec<String>,
-    /// Workload names; empty: all.
+    /// Names of the workloads to compare on; empty: all.
     pub workloads: Vec<String>,
-    /// Metric names; empty: headline metrics, and metrics in questions.
+    /// Names of the metrics to compare; empty: headline metrics, and metrics in questions.
     pub metrics: Vec<String>,
-    /// Confidence level; none: the first source's.
+    /// Confidence level; `None`: the first source's.
     pub level: Option<f64>,
 }
 
 impl CompareOptions {
-    /// Whether a workload on a machine is to be compared.
-    pub(super) fn select(&self, machine: &str, workload: &str) -> bool {
-        is_among(&self.machines, machine) && is_among(&self.workloads, workload)
+    /// Whether a workload on a machine is selected.
+    pub(super) fn is_selected(&self, machine: &str, workload: &str) -> bool {
+        is_empty_or_contains(&self.machines, machine)
+            && is_empty_or_contains(&self.workloads, workload)
     }
 
-    /// Checks the names of workloads and machines.
-    pub(super) fn check_names(&self, sources: &[Source]) -> Result<(), CompareError> {
+    /// Checks that the selected workloads and machines exist in the results.
+    pub(super) fn check_selected_names(&self, sources: &[Source]) -> Result<(), CompareError> {
         let workloads = sources.iter().flat_map(|s| &s.document.workloads);
-        check_known("workload", &self.workloads, workloads.map(|w| &w.name))?;
+        check_names_are_known("workload", &self.workloads, workloads.map(|w| &w.name))?;
         let machines = sources.iter().flat_map(|s| &s.document.machines);
-        check_known("machine", &self.machines, machines.map(|m| &m.name))
+        check_names_are_known("machine", &self.machines, machines.map(|m| &m.name))
     }
 
-    /// The metrics to compare, each with one unit in all sources.
-    pub(super) fn metrics(&self, sources: &[Source]) -> Result<Vec<Metric>, CompareError> {
-        let known = known_metrics(sources)?;
+    /// Metrics to compare, each with one unit in all sources.
+    pub(super) fn metrics_to_compare(
+        &self,
+        sources: &[Source],
+    ) -> Result<Vec<Metric>, CompareError> {
+        let known = collect_known_metrics(sources)?;
         if self.metrics.is_empty() {
             let asked = |name: &str| {
                 let mut questions = sources.iter().flat_map(|s| &s.document.questions);
-                questions.any(|q| q.metrics().any(|m| m == name))
+                questions.any(|q| q.metric_names().any(|m| m == name))
             };
             let interesting = known.into_iter().filter(|m| m.headline || asked(&m.name));
             return Ok(interesting.cloned().collect());
@@ -51,7 +55,7 @@ impl CompareOptions {
         }
         let mut wanted: Vec<Metric> = Vec::new();
         for name in &self.metrics {
-            // A metric named twice has one table.
+            // A metric that is named twice is compared once.
             if !wanted.iter().any(|m| m.name == *name) {
                 wanted.push(find_metric(&known, name)?);
             }
@@ -60,29 +64,29 @@ impl CompareOptions {
     }
 }
 
-/// Index of an item, which is added at the end if missing.
-pub(super) fn index_of<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
+/// Index of an item in a list; a missing item is added at the end.
+pub(super) fn index_or_append<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
     items.iter().position(|n| *n == item).unwrap_or_else(|| {
         items.push(item);
         items.len() - 1
     })
 }
 
-/// Names without repetitions, in order.
-pub(super) fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
+/// Names without repetitions, in the order of first occurrence.
+pub(super) fn distinct_names<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut once = Vec::new();
     for name in names {
-        index_of(&mut once, name);
+        index_or_append(&mut once, name);
     }
     once.into_iter().cloned().collect()
 }
 
-fn check_known<'a>(
+fn check_names_are_known<'a>(
     what: &'static str,
     names: &[String],
     known: impl Iterator<Item = &'a String>,
 ) -> Result<(), CompareError> {
-    let known = distinct(known);
+    let known = distinct_names(known);
     match names.iter().find(|name| !known.contains(name)) {
         None => Ok(()),
         Some(name) => Err(CompareError::Unknown {
@@ -94,7 +98,7 @@ fn check_known<'a>(
 }
 
 /// All sources' metrics.
-fn known_metrics(sources: &[Source]) -> Result<Vec<&Metric>, CompareError> {
+fn collect_known_metrics(sources: &[Source]) -> Result<Vec<&Metric>, CompareError> {
     let mut first_uses: Vec<(&Metric, &str)> = Vec::new();
     for source in sources {
         for metric in &source.document.metrics {

@@ -1,19 +1,19 @@
-//! The runs behind each row.
+//! Series of runs behind each row of a comparison.
 
 use std::collections::BTreeMap;
 
 use wakepath_results::{Design, Mean, Metric, MetricRow};
 
 use super::comparison::Row;
-use super::selection::{CompareOptions, index_of};
-use super::source::{Load, Source, policy_name};
-use crate::gain::{gain, interval_of_mean, standard_deviation};
-use crate::warnings::warnings;
+use super::selection::{CompareOptions, index_or_append};
+use super::source::{Load, Source, name_beside_sources};
+use crate::gain::{estimate_gain, interval_of_mean, standard_deviation};
+use crate::warnings::find_series_warnings;
 
-/// Seed of the resampling: the same values give the same intervals.
+/// Seed of the bootstrap resampling: the same values give the same intervals.
 const SEED: u64 = 1;
 
-/// Indices: metric, load and policy.
+/// Indices of a series: metric, load and policy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SeriesKey {
     pub(super) metric: usize,
@@ -25,12 +25,12 @@ pub(super) struct SeriesKey {
 #[derive(Clone, Copy, Debug)]
 struct RunValue {
     block: u32,
-    /// Position in the session.
+    /// Position of the run in the session.
     order: u32,
     value: f64,
 }
 
-/// The runs for a metric on a workload under a policy.
+/// Runs for a metric on a workload under a policy.
 #[derive(Debug, Default)]
 pub(super) struct Series {
     design: Option<Design>,
@@ -41,17 +41,17 @@ pub(super) struct Series {
 /// What a series is compared with.
 #[derive(Clone, Copy)]
 pub(super) enum Reference<'a> {
-    /// Nothing: the series is a baseline.
+    /// The series is a baseline and compared with nothing.
     Itself,
-    /// The named baseline has no such runs.
+    /// The baseline of this name has no such runs.
     Missing(&'a str),
-    /// The named baseline's power counts another scope.
+    /// The power of the baseline with this name counts another scope.
     OtherScope(&'a str),
-    /// The baseline's name and its runs.
+    /// Name and runs of the baseline that the series is compared with.
     Baseline(&'a str, &'a Series),
 }
 
-/// All series, with loads and policies in the order of first occurrence.
+/// All series of a comparison, with loads and policies in the order of first occurrence.
 #[derive(Default)]
 pub(super) struct SeriesTable {
     pub(super) loads: Vec<Load>,
@@ -60,8 +60,8 @@ pub(super) struct SeriesTable {
 }
 
 impl SeriesTable {
-    /// Collects the selected rows from all sources.
-    pub(super) fn collect(
+    /// Collects the series of the selected rows from all sources.
+    pub(super) fn collect_series(
         sources: &[Source],
         options: &CompareOptions,
         metrics: &[Metric],
@@ -70,28 +70,33 @@ impl SeriesTable {
         let names = metrics.iter().enumerate();
         let metrics: BTreeMap<&str, usize> = names.map(|(i, m)| (&*m.name, i)).collect();
         for (index, source) in sources.iter().enumerate() {
-            table.add_names(sources, source, options);
-            table.add_rows(sources, index, options, &metrics);
+            table.add_loads_and_policies(sources, source, options);
+            table.add_source_rows(sources, index, options, &metrics);
         }
         table
     }
 
-    /// Adds the names that the source's document has.
-    fn add_names(&mut self, sources: &[Source], source: &Source, options: &CompareOptions) {
+    /// Adds the loads and policies that the source's document names.
+    fn add_loads_and_policies(
+        &mut self,
+        sources: &[Source],
+        source: &Source,
+        options: &CompareOptions,
+    ) {
         let document = &source.document;
-        for (machine, workload) in document.loads() {
-            if options.select(&machine.name, &workload.name) {
+        for (machine, workload) in document.machine_workload_pairs() {
+            if options.is_selected(&machine.name, &workload.name) {
                 let load = Load::new(document, &machine.name, &workload.name);
-                index_of(&mut self.loads, load);
+                index_or_append(&mut self.loads, load);
             }
         }
         for policy in &document.policies {
-            let name = policy_name(sources, source, &policy.name);
-            index_of(&mut self.policies, name);
+            let name = name_beside_sources(sources, source, &policy.name);
+            index_or_append(&mut self.policies, name);
         }
     }
 
-    fn add_rows(
+    fn add_source_rows(
         &mut self,
         sources: &[Source],
         index: usize,
@@ -99,23 +104,24 @@ impl SeriesTable {
         metrics: &BTreeMap<&str, usize>,
     ) {
         let source = &sources[index];
-        // Rows come in long stretches from the same run: names are looked up once a stretch.
+        // Rows come in long stretches from the same run, so that names are looked up once a
+        // stretch.
         let mut last: Option<(&MetricRow, usize, usize)> = None;
         for row in &source.rows {
             let Some(metric) = metrics.get(row.metric.as_str()) else {
                 continue;
             };
-            if !options.select(&row.machine, &row.workload) {
+            if !options.is_selected(&row.machine, &row.workload) {
                 continue;
             }
             let (load, policy) = match last {
-                Some((other, load, policy)) if same_cell(other, row) => (load, policy),
+                Some((other, load, policy)) if are_of_same_cell(other, row) => (load, policy),
                 _ => {
                     let load = Load::new(&source.document, &row.machine, &row.workload);
-                    let policy = policy_name(sources, source, &row.policy);
+                    let policy = name_beside_sources(sources, source, &row.policy);
                     (
-                        index_of(&mut self.loads, load),
-                        index_of(&mut self.policies, policy),
+                        index_or_append(&mut self.loads, load),
+                        index_or_append(&mut self.policies, policy),
                     )
                 }
             };
@@ -137,12 +143,12 @@ impl SeriesTable {
     }
 }
 
-fn same_cell(one: &MetricRow, other: &MetricRow) -> bool {
+fn are_of_same_cell(one: &MetricRow, other: &MetricRow) -> bool {
     (&one.machine, &one.workload, &one.policy) == (&other.machine, &other.workload, &other.policy)
 }
 
 impl Series {
-    /// Values in the session's order.
+    /// Values of the series in the session's order.
     fn values_in_order(&self) -> Vec<f64> {
         let mut runs = self.runs.clone();
         runs.sort_by_key(|run| run.order);
@@ -156,8 +162,8 @@ impl Series {
             && other.design == Some(Design::Paired)
     }
 
-    /// The series' row without a verdict.
-    pub(super) fn row(
+    /// Makes the row of the series, with its gain but without a verdict.
+    pub(super) fn make_row(
         &self,
         metric: &Metric,
         (load, policy): (&Load, &str),
@@ -170,7 +176,7 @@ impl Series {
             load: load.clone(),
             policy: policy.to_owned(),
             runs: values.len(),
-            mean: mean(metric, &values),
+            mean: mean_of_metric(metric, &values),
             deviation: standard_deviation(&values),
             interval: interval_of_mean(metric.mean, &values, level),
             baseline: None,
@@ -180,7 +186,10 @@ impl Series {
             significant: false,
             verdict: None,
             sentence: String::new(),
-            warnings: warnings(&values).iter().map(ToString::to_string).collect(),
+            warnings: find_series_warnings(&values)
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             values,
         };
         match reference {
@@ -202,7 +211,7 @@ impl Series {
         row
     }
 
-    /// Adds the gain over a baseline to the row, or the reason why none exists.
+    /// Adds the gain over a baseline to the row, or the reason why none can be given.
     fn add_gain(&self, row: &mut Row, metric: &Metric, baseline: &Self, level: f64) {
         let (theirs, ours) = if self.is_paired_with(baseline) {
             row.design = Design::Paired;
@@ -211,14 +220,14 @@ impl Series {
             let theirs = baseline.runs.iter().map(|run| run.value).collect();
             (theirs, row.values.clone())
         };
-        match gain(metric, &theirs, &ours, row.design, level, SEED) {
+        match estimate_gain(metric, &theirs, &ours, row.design, level, SEED) {
             Ok(gain) => row.gain = Some(gain),
             Err(error) => row.sentence = error.to_string(),
         }
     }
 }
 
-/// Values from common blocks, in block order.
+/// Values of both series from common blocks, in block order.
 fn paired_values(a: &[RunValue], b: &[RunValue]) -> (Vec<f64>, Vec<f64>) {
     let blocks: BTreeMap<u32, f64> = a.iter().map(|run| (run.block, run.value)).collect();
     let mut pairs: Vec<(u32, f64, f64)> = b
@@ -229,8 +238,8 @@ fn paired_values(a: &[RunValue], b: &[RunValue]) -> (Vec<f64>, Vec<f64>) {
     pairs.into_iter().map(|(_, a, b)| (a, b)).unzip()
 }
 
-/// The metric's mean; the arithmetic mean if a value is not above 0.
-fn mean(metric: &Metric, values: &[f64]) -> f64 {
+/// Mean of the metric over values; the arithmetic mean if a value is not above 0.
+fn mean_of_metric(metric: &Metric, values: &[f64]) -> f64 {
     if values.iter().all(|v| *v > 0.0) {
         metric.mean.average(values)
     } else {

@@ -14,7 +14,7 @@ use rand::SeedableRng;
 use rand_distr::{Distribution, LogNormal};
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
-use wakepath_compare::{Better, Design, Gain, Mean, Metric, gain};
+use wakepath_compare::{Better, Design, Gain, Mean, Metric, estimate_gain};
 
 const MEANS: [Mean; 3] = [Mean::Arithmetic, Mean::Harmonic, Mean::Geometric];
 
@@ -72,7 +72,7 @@ fn figures_are_those_of_scipy() {
                 .collect()
         };
         let (baseline, series) = (series(100.0), series(100.0 + (number % 7) as f64));
-        let found = gain(&metric(mean), &baseline, &series, Design::Unpaired, 0.95, 1);
+        let found = estimate_gain(&metric(mean), &baseline, &series, Design::Unpaired, 0.95, 1);
         ours.push(found.unwrap());
         cases.push(json!({"mean": mean, "baseline": baseline, "series": series}));
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use wakepath_compare::results::{
     Choice, CompareError, CompareOptions, Comparison, Compliance, Load, Objective, Source, Subset,
-    answers, choose, compare, front, scopes,
+    answer_all_questions, choose_policy, compare_results, find_pareto_front, say_per_machine,
 };
 use wakepath_compare::{Condition, Design, Goal, METRICS};
 use wakepath_results::document::{SCHEMA, VERSION};
@@ -51,6 +51,7 @@ fn source(name: &str, policies: &Policies<'_>, runs: u32, noise: f64) -> Source 
             .map(|(name, ..)| PolicyInfo {
                 name: (*name).to_owned(),
                 settings: BTreeMap::new(),
+                notes: Vec::new(),
             })
             .collect(),
         baseline: policies[0].0.to_owned(),
@@ -107,8 +108,8 @@ fn least_power(keep: &[&str]) -> Objective {
 }
 
 fn chosen(sources: &[Source], objective: &Objective) -> Choice {
-    choose(
-        &compare(sources, &CompareOptions::default()).unwrap(),
+    choose_policy(
+        &compare_results(sources, &CompareOptions::default()).unwrap(),
         objective,
     )
     .unwrap()
@@ -217,8 +218,8 @@ fn a_question_is_answered_from_its_own_results() {
         ),
     ];
     sources[0].document.questions = vec![question];
-    let comparison = compare(&sources, &CompareOptions::default()).unwrap();
-    let answers = answers(&sources, &comparison);
+    let comparison = compare_results(&sources, &CompareOptions::default()).unwrap();
+    let answers = answer_all_questions(&sources, &comparison);
     assert_eq!(answers.len(), 1);
     let choice = answers[0].choice.as_ref().unwrap();
     assert_eq!(order(choice), ["board: fast", "board: hot"]);
@@ -232,8 +233,8 @@ fn what_a_choice_lacks_is_named() {
     alone
         .rows
         .retain(|r| r.workload != "writes" || r.metric != "p99_us");
-    let comparison = compare(&[alone], &CompareOptions::default()).unwrap();
-    let error = choose(&comparison, &least_power(&["p99_us < 150"])).unwrap_err();
+    let comparison = compare_results(&[alone], &CompareOptions::default()).unwrap();
+    let error = choose_policy(&comparison, &least_power(&["p99_us < 150"])).unwrap_err();
     assert_eq!(
         error,
         CompareError::NoFigures {
@@ -246,7 +247,10 @@ fn what_a_choice_lacks_is_named() {
         machine: String::new(),
         workload: "reads".into(),
     }];
-    assert_eq!(choose(&comparison, &reads).unwrap().candidates.len(), 3);
+    assert_eq!(
+        choose_policy(&comparison, &reads).unwrap().candidates.len(),
+        3
+    );
 }
 
 #[test]
@@ -262,11 +266,11 @@ fn results_of_two_hosts_of_one_name_are_of_two_machines() {
         source
     };
     let notes = |one: &Source, other: &Source| {
-        wakepath_compare::differences(&[("a", one), ("b", other)]).join("\n")
+        wakepath_compare::describe_differences(&[("a", one), ("b", other)]).join("\n")
     };
     let (a, b) = (measured("a", Some("12ab")), measured("b", Some("34cd")));
     assert!(notes(&a, &b).contains("machine `vm` is one thing in a and another in b"));
-    let comparison = compare(&[a.clone(), b], &CompareOptions::default()).unwrap();
+    let comparison = compare_results(&[a.clone(), b], &CompareOptions::default()).unwrap();
     // Each host has a baseline of its own.
     let own = comparison.rows.iter().filter(|row| row.policy == "b/slow");
     assert!(
@@ -289,7 +293,7 @@ fn watts_at_the_wall_are_not_averaged_with_those_of_packages() {
         for (machine, scope) in source.document.machines.iter_mut().zip(scopes) {
             scope.clone_into(&mut machine.power_scope);
         }
-        let comparison = compare(&[source], &CompareOptions::default()).unwrap();
+        let comparison = compare_results(&[source], &CompareOptions::default()).unwrap();
         let has_mean = |metric: &str| comparison.summaries.iter().any(|s| s.metric == metric);
         let said = comparison.notes.join("\n");
         (
@@ -317,10 +321,13 @@ fn on_two_machines(scopes: [&str; 2]) -> Source {
 #[test]
 fn rankings_and_fronts_by_power_are_of_each_machine_where_its_scope_differs() {
     let machines = |counted| {
-        let comparison = compare(&[on_two_machines(counted)], &CompareOptions::default()).unwrap();
+        let comparison =
+            compare_results(&[on_two_machines(counted)], &CompareOptions::default()).unwrap();
         let ranked = scopes_of(&comparison, "mean_mw");
         let metrics = ["mean_mw", "p99_us"].map(str::to_owned);
-        let fronts = scopes(&comparison, |among| front(&comparison, &metrics, &among));
+        let fronts = say_per_machine(&comparison, |among| {
+            find_pareto_front(&comparison, &metrics, &among)
+        });
         let fronts: Vec<Option<String>> = fronts
             .unwrap()
             .into_iter()
@@ -338,13 +345,13 @@ fn rankings_and_fronts_by_power_are_of_each_machine_where_its_scope_differs() {
 
 /// The machines that a ranking by this metric is of; none: over all.
 fn scopes_of(comparison: &Comparison, metric: &str) -> Vec<Option<String>> {
-    let ranked = scopes(comparison, |among| {
+    let ranked = say_per_machine(comparison, |among| {
         let objective = Objective {
             metric: metric.to_owned(),
             among,
             ..least_power(&[])
         };
-        choose(comparison, &objective)
+        choose_policy(comparison, &objective)
     });
     ranked
         .unwrap()
@@ -357,8 +364,8 @@ fn scopes_of(comparison: &Comparison, metric: &str) -> Vec<Option<String>> {
 fn results_of_two_machines_are_not_ranked_by_watts_of_two_scopes() {
     let mut sources = ["a", "b"].map(|name| source(name, THREE, 4, 0.01));
     let ranked = |sources: &[Source]| {
-        let comparison = compare(sources, &CompareOptions::default()).unwrap();
-        choose(&comparison, &least_power(&[])).map(|choice| choice.candidates.len())
+        let comparison = compare_results(sources, &CompareOptions::default()).unwrap();
+        choose_policy(&comparison, &least_power(&[])).map(|choice| choice.candidates.len())
     };
     assert_eq!(ranked(&sources), Ok(6));
     sources[0].document.machines[0].power_scope = "package".to_owned();
@@ -370,7 +377,7 @@ fn results_of_two_machines_are_not_ranked_by_watts_of_two_scopes() {
         sentence.contains("of the package on a; at the wall on b"),
         "{sentence}"
     );
-    let comparison = compare(&sources, &CompareOptions::default()).unwrap();
+    let comparison = compare_results(&sources, &CompareOptions::default()).unwrap();
     let other = comparison
         .rows
         .iter()

@@ -6,7 +6,7 @@ use rand::SeedableRng;
 use rand_distr::{Distribution, LogNormal, Poisson};
 use rand_pcg::Pcg64Mcg;
 use rayon::prelude::*;
-use wakepath_compare::{Design, Metric, Verdict, benjamini_hochberg, gain};
+use wakepath_compare::{Design, Metric, Verdict, correct_by_benjamini_hochberg, estimate_gain};
 
 /// Simulated studies per case: `all` of them in `make nightly`, a fifth otherwise.
 fn studies(all: u64) -> u64 {
@@ -39,7 +39,7 @@ fn coverage(metric: &str, design: Design, runs: usize, spread: f64, factor: f64)
                 a.push(100.0 * common * draw());
                 b.push(100.0 * common * draw() * factor);
             }
-            let found = gain(metric, &a, &b, design, 0.95, study).unwrap();
+            let found = estimate_gain(metric, &a, &b, design, 0.95, study).unwrap();
             let [low, high] = found.interval;
             [(low..=high).contains(&truth), found.p_value <= 0.05]
         })
@@ -82,7 +82,7 @@ fn counts_that_are_0_in_some_runs_have_honest_intervals() {
                     a.push(count.sample(&mut random));
                     b.push(count.sample(&mut random));
                 }
-                let found = gain(metric, &a, &b, Design::Paired, 0.95, study).ok()?;
+                let found = estimate_gain(metric, &a, &b, Design::Paired, 0.95, study).ok()?;
                 let [low, high] = found.interval;
                 Some([(low..=high).contains(&0.0), found.p_value <= 0.05])
             })
@@ -135,11 +135,11 @@ fn corrected(
         let baseline = series(1.0);
         for _ in 0..POLICIES {
             let series = series(if p_values.len() < real { factor } else { 1.0 });
-            let gain = gain(metric, &baseline, &series, design, 0.95, study).unwrap();
+            let gain = estimate_gain(metric, &baseline, &series, design, 0.95, study).unwrap();
             p_values.push(gain.p_value);
         }
     }
-    benjamini_hochberg(&p_values)
+    correct_by_benjamini_hochberg(&p_values)
 }
 
 #[test]
@@ -170,13 +170,13 @@ fn runs_that_are_all_apart_are_told_apart() {
     let shipped = [190.3, 452.1, 277.5, 381.9, 248.2];
     let without = [101.2, 100.8, 101.5, 100.9, 101.1];
     let metric = Metric::find("p99_us").unwrap();
-    let found = gain(metric, &shipped, &without, Design::Paired, 0.95, 1).unwrap();
+    let found = estimate_gain(metric, &shipped, &without, Design::Paired, 0.95, 1).unwrap();
     let apart = found.p_value;
     assert!(apart * 84.0 > 0.05, "{found:?}");
     // 6 such policies at this load and at the lowest one, and 9 comparisons without a difference.
     let mut p_values = vec![apart; 12];
     p_values.extend((1..=9).map(|i| f64::from(i) / 10.0));
-    let corrected = benjamini_hochberg(&p_values)[0];
+    let corrected = correct_by_benjamini_hochberg(&p_values)[0];
     let verdict = Verdict::from_gain(&found, corrected, 0.95, 2.0);
     assert!(
         matches!(verdict, Verdict::Better { .. }),
@@ -191,7 +191,7 @@ fn ties_and_a_run_that_stands_out_do_not_hide_a_large_gain() {
     let series = [746.5, 746.3, 746.4, 746.4, 729.2];
     let iops = Metric::find("iops").unwrap();
     for design in [Design::Paired, Design::Unpaired] {
-        let found = gain(iops, &baseline, &series, design, 0.95, 1).unwrap();
+        let found = estimate_gain(iops, &baseline, &series, design, 0.95, 1).unwrap();
         let [low, high] = found.interval;
         // Student's t of the pairs says 20.6 to 23.8 %.
         assert!(low > 18.0 && high < 26.0, "{design:?}: {found:?}");

@@ -1,4 +1,4 @@
-//! The requests of amd-pstate, over random CPUs and governors.
+//! Check of amd-pstate's requests, over random CPUs and governors.
 
 use anyhow::Result;
 use rand::RngExt as _;
@@ -9,18 +9,18 @@ use wakepath_policies::freq::amd_pstate::{
 use wakepath_policies::idle::KernelVersion;
 use wakepath_units::Kilohertz;
 
-use super::check::{Check, GovernorSetting, double_words};
+use super::check::{Check, GovernorSetting, decode_u64s};
 
-/// The first kernel whose driver has more than passive mode.
+/// First kernel whose amd-pstate driver has more than passive mode.
 const FIRST_WITH_MODES: (u16, u16, u16) = (6, 3, 0);
 const CASE_MAGIC: u32 = 0x6573_6163;
-/// Answer by a driver that fails to load.
+/// Answer of the amd-pstate check for a driver that fails to load.
 const NOT_LOADED: u64 = u64::MAX;
 
-/// The check of the driver; it depends on no tick.
+/// Check of the amd-pstate driver; independent of the tick.
 pub struct AmdPstateCheck(pub GovernorSetting);
 
-/// A CPU and how its driver is set.
+/// Test case of amd-pstate: a CPU and how its driver is set.
 #[derive(Clone, Debug)]
 pub struct AmdCase {
     scale: PerfScale,
@@ -29,24 +29,24 @@ pub struct AmdCase {
     epp: u8,
     boost: bool,
     boost_supported: bool,
-    /// The limits of the policy in kHz.
+    /// Lowest and highest frequency that the policy allows, in kHz.
     limits: (u32, u32),
     requests: Vec<AmdRequest>,
 }
 
-/// What a governor asks for.
+/// What a governor asks amd-pstate for.
 #[derive(Clone, Copy, Debug)]
 struct AmdRequest {
     least: u64,
     target: u64,
     capacity: u64,
-    /// In kHz; 0: the utilisation counts.
+    /// Frequency asked for, in kHz; 0: the utilisation counts.
     frequency: u32,
     dynamic: bool,
 }
 
 impl AmdCase {
-    fn driver(&self, kernel: KernelVersion) -> Driver {
+    fn make_driver(&self, kernel: KernelVersion) -> Driver {
         let settings = AmdPstateSettings {
             mode: self.mode,
             governor: match (self.mode, self.performance) {
@@ -62,8 +62,8 @@ impl AmdCase {
     }
 }
 
-/// A processor's performance levels and frequencies.
-fn random_scale(rng: &mut Pcg64Mcg) -> PerfScale {
+/// A processor's random performance levels and frequencies.
+fn random_performance_scale(rng: &mut Pcg64Mcg) -> PerfScale {
     let mut levels: [u8; 4] = rng.random();
     levels.sort_unstable();
     if rng.random_ratio(1, 3) {
@@ -93,8 +93,8 @@ fn random_scale(rng: &mut Pcg64Mcg) -> PerfScale {
     }
 }
 
-fn random_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
-    let mut scale = random_scale(rng);
+fn random_amd_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
+    let mut scale = random_performance_scale(rng);
     let mode = match kernel.release() {
         release if release < FIRST_WITH_MODES => AmdMode::Passive,
         _ => [AmdMode::Active, AmdMode::Passive, AmdMode::Guided][rng.random_range(0..3)],
@@ -112,23 +112,26 @@ fn random_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
         limits: (0, 0),
         requests: Vec::new(),
     };
-    let driver = case.driver(kernel);
-    let (bottom, top) = (driver.bottom().0, driver.top().0.max(1));
+    let driver = case.make_driver(kernel);
+    let (bottom, top) = (
+        driver.lowest_policy_frequency().0,
+        driver.highest_policy_frequency().0.max(1),
+    );
     let range = bottom.min(top)..=top;
     let (a, b) = (rng.random_range(range.clone()), rng.random_range(range));
     case.limits = match rng.random_range(0..3) {
         0 => (a.min(b), a.max(b)),
         1 => (bottom.min(top), a),
-        _ => (driver.default_minimum().0.min(top), top),
+        _ => (driver.initial_minimum_frequency().0.min(top), top),
     };
     case.requests = (0..rng.random_range(1..20))
-        .map(|_| random_request(rng, top))
+        .map(|_| random_amd_request(rng, top))
         .collect();
     case
 }
 
-/// What a governor asks for on a CPU whose highest frequency is `top` kHz.
-fn random_request(rng: &mut Pcg64Mcg, top: u32) -> AmdRequest {
+/// A random request by a governor on a CPU whose highest frequency is `top` kHz.
+fn random_amd_request(rng: &mut Pcg64Mcg, top: u32) -> AmdRequest {
     let capacity = [1024, rng.random_range(1..=1024)][rng.random_range(0..2)];
     AmdRequest {
         least: [0, rng.random_range(0..=1100)][rng.random_range(0..2)],
@@ -146,18 +149,18 @@ impl Check for AmdPstateCheck {
     type Input = AmdCase;
     type Answer = u64;
 
-    fn generate(&self, rng: &mut Pcg64Mcg, _batch: u64, amount: usize) -> Vec<AmdCase> {
+    fn generate_inputs(&self, rng: &mut Pcg64Mcg, _batch: u64, amount: usize) -> Vec<AmdCase> {
         let mut cases = Vec::new();
         let mut requests = 0;
         while requests < amount {
-            let case = random_case(rng, self.0.version);
+            let case = random_amd_case(rng, self.0.version);
             requests += case.requests.len();
             cases.push(case);
         }
         cases
     }
 
-    fn encode(&self, input: &AmdCase, out: &mut Vec<u8>) {
+    fn append_input(&self, input: &AmdCase, out: &mut Vec<u8>) {
         let scale = input.scale;
         for word in [
             CASE_MAGIC,
@@ -196,27 +199,30 @@ impl Check for AmdPstateCheck {
         }
     }
 
-    fn decode(&self, output: &[u8]) -> Vec<u64> {
-        double_words(output)
+    fn decode_answers(&self, output: &[u8]) -> Vec<u64> {
+        decode_u64s(output)
     }
 
-    fn ours(&self, input: &AmdCase, out: &mut Vec<u64>) -> Result<()> {
-        let mut driver = input.driver(self.0.version);
-        if !driver.loads() {
+    fn append_our_answers(&self, input: &AmdCase, out: &mut Vec<u64>) -> Result<()> {
+        let mut driver = input.make_driver(self.0.version);
+        if !driver.accepts_performance_scale() {
             out.extend(std::iter::repeat_n(NOT_LOADED, input.requests.len() + 1));
             return Ok(());
         }
         let nonlinear = driver.lowest_nonlinear_frequency();
         out.push(u64::from(driver.boosted_frequency().0) | u64::from(nonlinear.0) << 32);
         let (minimum, maximum) = input.limits;
-        driver.limit(Kilohertz(minimum), Kilohertz(maximum));
+        driver.set_policy_limits(Kilohertz(minimum), Kilohertz(maximum));
         out.extend(input.requests.iter().map(|asked| {
             let request = match (input.mode, asked.frequency) {
-                (AmdMode::Active, _) => driver.autonomous(),
-                (_, 0) => {
-                    driver.for_utilisation(asked.least, asked.target, asked.capacity, asked.dynamic)
-                }
-                (_, khz) => driver.for_frequency(Kilohertz(khz), asked.dynamic),
+                (AmdMode::Active, _) => driver.request_in_active_mode(),
+                (_, 0) => driver.request_for_utilisation(
+                    asked.least,
+                    asked.target,
+                    asked.capacity,
+                    asked.dynamic,
+                ),
+                (_, khz) => driver.request_for_frequency(Kilohertz(khz), asked.dynamic),
             };
             let epp = driver.settings().epp_in_force();
             u64::from(u32::from_le_bytes([
@@ -229,7 +235,7 @@ impl Check for AmdPstateCheck {
         Ok(())
     }
 
-    fn explain(&self, input: &AmdCase, at: usize, kernel: &u64, ours: &u64) -> String {
+    fn describe_difference(&self, input: &AmdCase, at: usize, kernel: &u64, ours: &u64) -> String {
         format!(
             "amd-pstate, answer {at} (0: the frequencies at the start, then the requests):\n{input:#?}\n  \
              kernel: {kernel:#x}  ours: {ours:#x}"

@@ -1,45 +1,50 @@
-//! The APST table, over every drive of the library and over random ones.
+//! Check of the APST table, over every drive of the library and over random ones.
 
 use anyhow::Result;
 use rand_pcg::Pcg64Mcg;
 use wakepath_hardware::drive::{DriveLibrary, PowerState};
-use wakepath_policies::apst::{ApstQuirks, ApstSettings, plan};
+use wakepath_policies::apst::{ApstQuirks, ApstSettings, plan_apst_table};
 
 use super::check::Check;
 use crate::generate;
 use crate::record::{ApstCommand, DriveCase, DriveState};
 
-/// How many random rules every drive of the library is planned with, besides the kernel's defaults.
+/// Number of random rules that every drive of the library is planned with, besides the kernel's
+/// defaults.
 const RULES_PER_DRIVE: usize = 20;
 
-/// The check of the APST table; it depends on no tick and is the same in both kernels.
+/// Check of the APST table; independent of the tick, and the same in all kernels.
 pub struct ApstCheck;
 
 impl Check for ApstCheck {
     type Input = DriveCase;
     type Answer = Option<ApstCommand>;
 
-    /// The first batch is the library; every other one is random.
-    fn generate(&self, rng: &mut Pcg64Mcg, batch: u64, amount: usize) -> Vec<DriveCase> {
+    /// Generates drives: batch 0 is the library; all other batches are random.
+    fn generate_inputs(&self, rng: &mut Pcg64Mcg, batch: u64, amount: usize) -> Vec<DriveCase> {
         if batch == 0 {
-            library(rng)
+            cases_from_drive_library(rng)
         } else {
             (0..amount).map(|_| generate::random_drive(rng)).collect()
         }
     }
 
-    fn encode(&self, input: &DriveCase, out: &mut Vec<u8>) {
-        input.encode(out);
+    fn append_input(&self, input: &DriveCase, out: &mut Vec<u8>) {
+        input.append_to(out);
     }
 
-    fn decode(&self, output: &[u8]) -> Vec<Option<ApstCommand>> {
+    fn decode_answers(&self, output: &[u8]) -> Vec<Option<ApstCommand>> {
         output
             .chunks_exact(ApstCommand::SIZE)
             .map(ApstCommand::decode)
             .collect()
     }
 
-    fn ours(&self, input: &DriveCase, out: &mut Vec<Option<ApstCommand>>) -> Result<()> {
+    fn append_our_answers(
+        &self,
+        input: &DriveCase,
+        out: &mut Vec<Option<ApstCommand>>,
+    ) -> Result<()> {
         let states: Vec<PowerState> = input
             .states
             .iter()
@@ -66,7 +71,7 @@ impl Check for ApstCheck {
             },
             ..d
         };
-        let plan = plan(input.npss, input.apsta, &states, &settings);
+        let plan = plan_apst_table(input.npss, input.apsta, &states, &settings);
         out.push(plan.ok().map(|plan| ApstCommand {
             enable: plan.enabled,
             entries: plan.table.0,
@@ -74,7 +79,7 @@ impl Check for ApstCheck {
         Ok(())
     }
 
-    fn explain(
+    fn describe_difference(
         &self,
         input: &DriveCase,
         _at: usize,
@@ -85,9 +90,9 @@ impl Check for ApstCheck {
     }
 }
 
-/// Every table of the drive library: with the kernel's defaults, and with random rules. A drive that
-/// is not known to support APST is planned as if it did.
-fn library(rng: &mut Pcg64Mcg) -> Vec<DriveCase> {
+/// Test cases from every table of the drive library: with the kernel's defaults, and with random
+/// rules. A drive that is not known to support APST is planned as if it did.
+fn cases_from_drive_library(rng: &mut Pcg64Mcg) -> Vec<DriveCase> {
     let mut cases = Vec::new();
     for table in DriveLibrary::builtin().tables() {
         let drive = &table.drive;
@@ -110,7 +115,7 @@ fn library(rng: &mut Pcg64Mcg) -> Vec<DriveCase> {
         for _ in 0..RULES_PER_DRIVE {
             let mut varied = defaults.clone();
             varied.apsta = true;
-            generate::vary_rule(rng, &mut varied);
+            generate::randomize_rule(rng, &mut varied);
             cases.push(varied);
         }
         cases.push(defaults);

@@ -1,4 +1,5 @@
-//! cpufreq's boosts after I/O waits, and intel_pstate without HWP, over logs of utilisation updates.
+//! Check of cpufreq's boosts after I/O waits, and of intel_pstate without HWP, over logs of
+//! utilisation updates.
 
 use anyhow::{Result, bail};
 use rand_pcg::Pcg64Mcg;
@@ -7,40 +8,40 @@ use wakepath_policies::freq::intel_pstate::{Counters, IntelPstate, PstateLimits}
 use wakepath_policies::freq::iowait_boost::{IowaitBoost, Settings};
 use wakepath_units::{Capacity, Nanoseconds};
 
-use super::check::{Check, GovernorSetting, words};
+use super::check::{Check, GovernorSetting, decode_u32s};
 use crate::generate;
 use crate::record::EventCase;
 use crate::subject::Subject;
 
-/// Checks an iowait boost for a tick rate.
+/// Check of an iowait boost for a tick rate.
 pub struct BoostCheck(pub GovernorSetting);
 
 impl Check for BoostCheck {
     type Input = EventCase;
     type Answer = u32;
 
-    fn generate(&self, rng: &mut Pcg64Mcg, _batch: u64, amount: usize) -> Vec<EventCase> {
+    fn generate_inputs(&self, rng: &mut Pcg64Mcg, _batch: u64, amount: usize) -> Vec<EventCase> {
         let tick = self.0.tick.period().0 as i64;
         let mut cases = Vec::new();
         let mut events = 0;
         while events < amount {
             let shared = self.0.subject == Subject::SchedutilBoost;
-            let case = generate::event_case(rng, tick, shared);
+            let case = generate::random_event_case(rng, tick, shared);
             events += case.events.len();
             cases.push(case);
         }
         cases
     }
 
-    fn encode(&self, input: &EventCase, out: &mut Vec<u8>) {
-        input.encode(out);
+    fn append_input(&self, input: &EventCase, out: &mut Vec<u8>) {
+        input.append_to(out);
     }
 
-    fn decode(&self, output: &[u8]) -> Vec<u32> {
-        words(output)
+    fn decode_answers(&self, output: &[u8]) -> Vec<u32> {
+        decode_u32s(output)
     }
 
-    fn ours(&self, input: &EventCase, out: &mut Vec<u32>) -> Result<()> {
+    fn append_our_answers(&self, input: &EventCase, out: &mut Vec<u32>) -> Result<()> {
         let tick = self.0.tick;
         match self.0.subject {
             Subject::SchedutilBoost => {
@@ -48,9 +49,11 @@ impl Check for BoostCheck {
                 out.extend(input.events.iter().map(|event| {
                     let now = Nanoseconds(event.time);
                     if !event.other_cpu {
-                        boost.request(now, event.iowait);
+                        boost.note_report(now, event.iowait);
                     }
-                    boost.apply(now, Capacity(event.max_capacity)).0
+                    boost
+                        .decay_and_scale_boost(now, Capacity(event.max_capacity))
+                        .0
                 }));
             }
             Subject::HwpBoost => {
@@ -60,11 +63,9 @@ impl Check for BoostCheck {
                     max: input.levels[2],
                 };
                 let mut boost = HwpBoost::new(levels, tick);
-                out.extend(
-                    input.events.iter().map(|event| {
-                        u32::from(boost.update(Nanoseconds(event.time), event.iowait))
-                    }),
-                );
+                out.extend(input.events.iter().map(|event| {
+                    u32::from(boost.update_minimum(Nanoseconds(event.time), event.iowait))
+                }));
             }
             Subject::IntelPstate => {
                 let [min, max, max_physical, turbo, policy_min, policy_max] = input.levels;
@@ -80,13 +81,12 @@ impl Check for BoostCheck {
                 let mut in_force = u16::MAX;
                 out.extend(input.events.iter().map(|event| {
                     let [aperf, mperf, tsc] = event.counters;
-                    let chosen = cpu.update(Nanoseconds(event.time), event.iowait, || Counters {
-                        aperf,
-                        mperf,
-                        tsc,
-                    });
+                    let chosen =
+                        cpu.choose_pstate_if_due(Nanoseconds(event.time), event.iowait, || {
+                            Counters { aperf, mperf, tsc }
+                        });
                     in_force = chosen.map_or(in_force, u16::from);
-                    cpu.boost() | u32::from(in_force) << 16
+                    cpu.boost_in_256ths() | u32::from(in_force) << 16
                 }));
             }
             other => bail!("{} is not a boost", other.name()),
@@ -94,7 +94,13 @@ impl Check for BoostCheck {
         Ok(())
     }
 
-    fn explain(&self, input: &EventCase, at: usize, kernel: &u32, ours: &u32) -> String {
+    fn describe_difference(
+        &self,
+        input: &EventCase,
+        at: usize,
+        kernel: &u32,
+        ours: &u32,
+    ) -> String {
         let log: Vec<String> = input.events[..=at]
             .iter()
             .map(|e| {

@@ -1,4 +1,4 @@
-//! The cpuidle governors, over state tables and call logs.
+//! Checks of the cpuidle governors, over state tables and call logs.
 
 use anyhow::{Result, bail};
 use rand_pcg::Pcg64Mcg;
@@ -6,80 +6,80 @@ use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_policies::idle::{self, HaltpollParameters, IdleGovernor, IdlePolicy};
 use wakepath_units::Nanoseconds;
 
-use super::check::{Check, GovernorSetting, double_words};
+use super::check::{Check, GovernorSetting, decode_u64s};
 use crate::generate;
-use crate::record::{CallRecord, Case, HaltPoll, StateRecord, decision_byte, decision_text};
+use crate::record::{CallRecord, Case, HaltPoll, StateRecord, encode_decision, format_decision};
 use crate::subject::Subject;
 
-/// Checks a governor in a version, for a tick rate.
+/// Check of a governor in a kernel version, for a tick rate.
 pub struct GovernorCheck(pub GovernorSetting);
 
 impl Check for GovernorCheck {
     type Input = Case;
     type Answer = u8;
 
-    fn generate(&self, rng: &mut Pcg64Mcg, _batch: u64, amount: usize) -> Vec<Case> {
-        generate::governor_cases(rng, self.0.tick.period().0 as i64, amount)
+    fn generate_inputs(&self, rng: &mut Pcg64Mcg, _batch: u64, amount: usize) -> Vec<Case> {
+        generate::random_governor_cases(rng, self.0.tick.period().0 as i64, amount)
     }
 
-    fn encode(&self, input: &Case, out: &mut Vec<u8>) {
-        input.encode(out);
+    fn append_input(&self, input: &Case, out: &mut Vec<u8>) {
+        input.append_to(out);
     }
 
-    fn decode(&self, output: &[u8]) -> Vec<u8> {
+    fn decode_answers(&self, output: &[u8]) -> Vec<u8> {
         output.to_vec()
     }
 
-    fn ours(&self, input: &Case, out: &mut Vec<u8>) -> Result<()> {
-        let mut governor = governor_of(self.0, input)?;
+    fn append_our_answers(&self, input: &Case, out: &mut Vec<u8>) -> Result<()> {
+        let mut governor = our_governor_for_case(self.0, input)?;
         out.extend(input.calls.iter().map(|call| {
-            toggle(&mut governor, call);
-            run_ours(&mut governor, call)
+            apply_toggle(&mut governor, call);
+            call_our_governor(&mut governor, call)
         }));
         Ok(())
     }
 
-    fn explain(&self, input: &Case, at: usize, kernel: &u8, ours: &u8) -> String {
-        let (kernel, ours) = (decision_text(*kernel), decision_text(*ours));
-        explain(self.0, input, at, &kernel, &ours)
+    fn describe_difference(&self, input: &Case, at: usize, kernel: &u8, ours: &u8) -> String {
+        let (kernel, ours) = (format_decision(*kernel), format_decision(*ours));
+        describe_call_difference(self.0, input, at, &kernel, &ours)
     }
 
-    fn reproducible<'i>(&self, input: &'i Case) -> Option<&'i Case> {
+    fn reproducing_case<'i>(&self, input: &'i Case) -> Option<&'i Case> {
         Some(input)
     }
 }
 
-/// Checks haltpoll's polling limit, which decisions alone hardly reveal.
+/// Check of haltpoll's polling limit, which decisions alone hardly reveal.
 pub struct HaltpollLimitCheck(pub GovernorSetting);
 
 impl Check for HaltpollLimitCheck {
     type Input = Case;
     type Answer = u64;
 
-    fn generate(&self, rng: &mut Pcg64Mcg, batch: u64, amount: usize) -> Vec<Case> {
-        GovernorCheck(self.0).generate(rng, batch, amount)
+    fn generate_inputs(&self, rng: &mut Pcg64Mcg, batch: u64, amount: usize) -> Vec<Case> {
+        GovernorCheck(self.0).generate_inputs(rng, batch, amount)
     }
 
-    fn encode(&self, input: &Case, out: &mut Vec<u8>) {
-        input.encode(out);
+    fn append_input(&self, input: &Case, out: &mut Vec<u8>) {
+        input.append_to(out);
     }
 
-    fn decode(&self, output: &[u8]) -> Vec<u64> {
-        double_words(output)
+    fn decode_answers(&self, output: &[u8]) -> Vec<u64> {
+        decode_u64s(output)
     }
 
-    fn ours(&self, input: &Case, out: &mut Vec<u64>) -> Result<()> {
-        let mut governor = governor_of(self.0, input)?;
+    fn append_our_answers(&self, input: &Case, out: &mut Vec<u64>) -> Result<()> {
+        let mut governor = our_governor_for_case(self.0, input)?;
         out.extend(input.calls.iter().map(|call| {
-            toggle(&mut governor, call);
-            run_ours(&mut governor, call);
+            apply_toggle(&mut governor, call);
+            call_our_governor(&mut governor, call);
             governor.poll_limit().map_or(0, |limit| limit.0)
         }));
         Ok(())
     }
 
-    fn explain(&self, input: &Case, at: usize, kernel: &u64, ours: &u64) -> String {
-        explain(
+    fn describe_difference(&self, input: &Case, at: usize, kernel: &u64, ours: &u64) -> String {
+        describe_call_difference(
             self.0,
             input,
             at,
@@ -89,41 +89,54 @@ impl Check for HaltpollLimitCheck {
     }
 }
 
-/// Our governor of a comparison, on a CPU that has never been idle.
-pub(crate) fn governor_of(setting: GovernorSetting, case: &Case) -> Result<idle::Governor> {
-    let states = states_of(&case.states)?;
-    let policy = policy(setting, case.halt_poll)?;
+/// Our governor for a comparison, on a CPU that has never been idle.
+pub(crate) fn our_governor_for_case(
+    setting: GovernorSetting,
+    case: &Case,
+) -> Result<idle::Governor> {
+    let states = to_idle_states(&case.states)?;
+    let policy = idle_policy_for_setting(setting, case.halt_poll)?;
     Ok(idle::Governor::new(&policy, &states, setting.tick))
 }
 
-fn explain(setting: GovernorSetting, input: &Case, at: usize, kernel: &str, ours: &str) -> String {
+fn describe_call_difference(
+    setting: GovernorSetting,
+    input: &Case,
+    at: usize,
+    kernel: &str,
+    ours: &str,
+) -> String {
     format!(
         "call {at} of {} with HZ={}: {}\n  state table:\n    {}\n  {:?}\n  kernel: {kernel}  ours: {ours}",
         policy_name(setting),
         setting.tick.hz(),
-        input.calls[at].asked(),
+        input.calls[at].to_input_call(),
         input.states_csv().trim_end().replace('\n', "\n    "),
         input.halt_poll,
     )
 }
 
-fn toggle(governor: &mut idle::Governor, call: &CallRecord) {
-    if let Some((state, off)) = call.toggle.get() {
+fn apply_toggle(governor: &mut idle::Governor, call: &CallRecord) {
+    if let Some((state, off)) = call.toggle.state_and_disabled() {
         governor.set_disabled(state, off);
     }
 }
 
-/// One call to our governor, as the C program makes it to the kernel's.
+/// Makes one call to our governor, as the C program makes it to the kernel's, and returns the
+/// encoded decision.
 #[inline]
-pub fn run_ours(governor: &mut impl IdleGovernor, call: &CallRecord) -> u8 {
-    let asked = call.asked();
+pub fn call_our_governor(governor: &mut impl IdleGovernor, call: &CallRecord) -> u8 {
+    let asked = call.to_input_call();
     let decision = governor.select(&asked.query);
     governor.reflect(decision.state, &asked.outcome);
-    decision_byte(decision.state, decision.stop_tick)
+    encode_decision(decision.state, decision.stop_tick)
 }
 
-/// The policy that a comparison is about.
-fn policy(setting: GovernorSetting, halt_poll: Option<HaltPoll>) -> Result<IdlePolicy> {
+/// Idle policy that a comparison is about.
+fn idle_policy_for_setting(
+    setting: GovernorSetting,
+    halt_poll: Option<HaltPoll>,
+) -> Result<IdlePolicy> {
     Ok(match setting.subject {
         Subject::Menu => IdlePolicy::Menu(setting.version),
         Subject::Teo => IdlePolicy::Teo(setting.version),
@@ -142,7 +155,7 @@ fn policy(setting: GovernorSetting, halt_poll: Option<HaltPoll>) -> Result<IdleP
     })
 }
 
-/// A policy's name: of a governor as on the command line, `menu@6.12`.
+/// Name of the compared policy: for a governor as on the command line, `menu@6.12`.
 pub fn policy_name(setting: GovernorSetting) -> String {
     if Subject::GOVERNORS.contains(&setting.subject) {
         format!("{}@{}", setting.subject.name(), setting.version)
@@ -151,8 +164,8 @@ pub fn policy_name(setting: GovernorSetting) -> String {
     }
 }
 
-/// A state table as our policies take it.
-pub(crate) fn states_of(states: &[StateRecord]) -> Result<IdleStates> {
+/// Converts a test case's state table to what our policies take.
+pub(crate) fn to_idle_states(states: &[StateRecord]) -> Result<IdleStates> {
     let states = states.iter().enumerate().map(|(i, s)| IdleState {
         name: format!("S{i}"),
         exit_latency: Nanoseconds(s.exit_latency as u64),

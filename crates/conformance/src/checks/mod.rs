@@ -18,16 +18,16 @@ pub use amd_pstate::AmdPstateCheck;
 pub use apst::ApstCheck;
 pub use boost::BoostCheck;
 pub use check::{Check, GovernorSetting};
-pub(crate) use governor::governor_of;
-pub use governor::{GovernorCheck, HaltpollLimitCheck, policy_name, run_ours};
+pub(crate) use governor::our_governor_for_case;
+pub use governor::{GovernorCheck, HaltpollLimitCheck, call_our_governor, policy_name};
 pub use poll::PollLimitCheck;
 
-/// Result for a batch.
+/// Result of comparing both sides over a batch of inputs.
 #[derive(Debug, Default)]
 pub struct CheckResult {
     /// Decisions compared.
     pub decisions: u64,
-    /// Decisions in which both sides differ.
+    /// Number of decisions in which both sides differ.
     pub differences: u64,
     /// The first difference.
     pub first: Option<Difference>,
@@ -38,11 +38,11 @@ pub struct CheckResult {
 pub struct Difference {
     /// Description in words.
     pub text: String,
-    /// Table and log, for governors.
+    /// State table and call log that show the difference; only for governors.
     pub case: Option<Case>,
 }
 
-/// Generates batch number `batch` and compares both sides over it.
+/// Generates the inputs of batch number `batch` and compares both sides over them.
 pub fn compare_batch(
     setting: GovernorSetting,
     program: &KernelProgram,
@@ -52,40 +52,40 @@ pub fn compare_batch(
 ) -> Result<CheckResult> {
     match setting.subject {
         Subject::Menu | Subject::Teo | Subject::Ladder | Subject::Haltpoll => {
-            compare(&GovernorCheck(setting), program, rng, batch, amount)
+            compare_inputs(&GovernorCheck(setting), program, rng, batch, amount)
         }
         Subject::HaltpollLimit => {
-            compare(&HaltpollLimitCheck(setting), program, rng, batch, amount)
+            compare_inputs(&HaltpollLimitCheck(setting), program, rng, batch, amount)
         }
-        Subject::PollLimit => compare(&PollLimitCheck(setting), program, rng, batch, amount),
+        Subject::PollLimit => compare_inputs(&PollLimitCheck(setting), program, rng, batch, amount),
         Subject::SchedutilBoost | Subject::HwpBoost | Subject::IntelPstate => {
-            compare(&BoostCheck(setting), program, rng, batch, amount)
+            compare_inputs(&BoostCheck(setting), program, rng, batch, amount)
         }
-        Subject::AmdPstate => compare(&AmdPstateCheck(setting), program, rng, batch, amount),
-        Subject::Apst => compare(&ApstCheck, program, rng, batch, amount),
+        Subject::AmdPstate => compare_inputs(&AmdPstateCheck(setting), program, rng, batch, amount),
+        Subject::Apst => compare_inputs(&ApstCheck, program, rng, batch, amount),
     }
 }
 
-fn compare<C: Check>(
+fn compare_inputs<C: Check>(
     check: &C,
     program: &KernelProgram,
     rng: &mut Pcg64Mcg,
     batch: u64,
     amount: usize,
 ) -> Result<CheckResult> {
-    let inputs = check.generate(rng, batch, amount);
+    let inputs = check.generate_inputs(rng, batch, amount);
     let mut bytes = Vec::new();
     for input in &inputs {
-        check.encode(input, &mut bytes);
+        check.append_input(input, &mut bytes);
     }
-    let kernel = check.decode(&program.run(&bytes)?);
+    let kernel = check.decode_answers(&program.run_over_input(&bytes)?);
 
     let mut outcome = CheckResult::default();
     let mut ours = Vec::new();
     let mut done = 0;
     for input in &inputs {
         ours.clear();
-        check.ours(input, &mut ours)?;
+        check.append_our_answers(input, &mut ours)?;
         let theirs = kernel.get(done..done + ours.len()).unwrap_or_default();
         ensure!(
             theirs.len() == ours.len(),
@@ -99,8 +99,8 @@ fn compare<C: Check>(
             outcome.differences += 1;
             if outcome.first.is_none() {
                 outcome.first = Some(Difference {
-                    text: check.explain(input, at, kernel, ours),
-                    case: check.reproducible(input).cloned(),
+                    text: check.describe_difference(input, at, kernel, ours),
+                    case: check.reproducing_case(input).cloned(),
                 });
             }
         }

@@ -1,12 +1,12 @@
-//! NVMe drives, and the parameters of their APST tables.
+//! Generates NVMe drives, and the parameters for their APST tables.
 
 use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
 
-use super::numbers::{beside, spread};
+use super::numbers::{random_by_magnitude, random_near_limit};
 use crate::record::{DriveCase, DriveState};
 
-/// A drive that nobody built, with parameters that nobody set.
+/// Generates a random drive that nobody built, with parameters that nobody set.
 pub fn random_drive(rng: &mut Pcg64Mcg) -> DriveCase {
     let npss = match rng.random_range(0..20) {
         0 => rng.random_range(0..=255),
@@ -17,8 +17,8 @@ pub fn random_drive(rng: &mut Pcg64Mcg) -> DriveCase {
     let orderly = rng.random_ratio(3, 4);
     let mut states: Vec<DriveState> = (0..=npss.min(31))
         .map(|i| DriveState {
-            entry_us: random_latency(rng),
-            exit_us: random_latency(rng),
+            entry_us: random_drive_latency(rng),
+            exit_us: random_drive_latency(rng),
             non_operational: if orderly {
                 i >= first_non_operational
             } else {
@@ -36,12 +36,12 @@ pub fn random_drive(rng: &mut Pcg64Mcg) -> DriveCase {
         states,
         ..DriveCase::default()
     };
-    vary_rule(rng, &mut drive);
+    randomize_rule(rng, &mut drive);
     drive
 }
 
-/// Sets budget, timeouts, tolerances and quirks at random.
-pub fn vary_rule(rng: &mut Pcg64Mcg, drive: &mut DriveCase) {
+/// Sets a drive's budget, timeouts, tolerances and quirks at random.
+pub fn randomize_rule(rng: &mut Pcg64Mcg, drive: &mut DriveCase) {
     drive.enabled = !rng.random_ratio(1, 20);
     drive.no_deepest = rng.random_ratio(1, 4);
     let sums: Vec<i64> = drive
@@ -56,29 +56,30 @@ pub fn vary_rule(rng: &mut Pcg64Mcg, drive: &mut DriveCase) {
         .map(|s| i64::from(s.exit_us))
         .chain([100_000])
         .collect();
-    drive.max_latency_us = random_parameter(rng, &exits, 1 << 32);
-    drive.primary_timeout_ms = random_parameter(rng, &[100, (1 << 24) - 2], 1 << 26);
-    drive.secondary_timeout_ms = random_parameter(rng, &[2_000, (1 << 24) - 2], 1 << 26);
-    drive.primary_tolerance_us = random_parameter(rng, &sums, 1 << 33);
-    drive.secondary_tolerance_us = random_parameter(rng, &sums, 1 << 33);
+    drive.max_latency_us = random_apst_parameter(rng, &exits, 1 << 32);
+    drive.primary_timeout_ms = random_apst_parameter(rng, &[100, (1 << 24) - 2], 1 << 26);
+    drive.secondary_timeout_ms = random_apst_parameter(rng, &[2_000, (1 << 24) - 2], 1 << 26);
+    drive.primary_tolerance_us = random_apst_parameter(rng, &sums, 1 << 33);
+    drive.secondary_tolerance_us = random_apst_parameter(rng, &sums, 1 << 33);
 }
 
-/// A parameter of the kernel: its default, 0, at one of the limits, or anything up to the largest.
-fn random_parameter(rng: &mut Pcg64Mcg, limits: &[i64], largest: i64) -> Option<u64> {
+/// Random value of a kernel parameter: its default, 0, at one of the limits, or anything up to the
+/// largest.
+fn random_apst_parameter(rng: &mut Pcg64Mcg, limits: &[i64], largest: i64) -> Option<u64> {
     match rng.random_range(0..8) {
         0..=2 => None,
         3 => Some(0),
-        4 | 5 => Some(beside(rng, limits).max(0) as u64),
-        _ => Some(spread(rng, 1, largest) as u64),
+        4 | 5 => Some(random_near_limit(rng, limits).max(0) as u64),
+        _ => Some(random_by_magnitude(rng, 1, largest) as u64),
     }
 }
 
-fn random_latency(rng: &mut Pcg64Mcg) -> u32 {
+fn random_drive_latency(rng: &mut Pcg64Mcg) -> u32 {
     match rng.random_range(0..12) {
         0 => 0,
         1 => u32::MAX - rng.random_range(0..3),
-        2 | 3 => beside(rng, &[15_000, 100_000, 7_500, 50_000]) as u32,
+        2 | 3 => random_near_limit(rng, &[15_000, 100_000, 7_500, 50_000]) as u32,
         4 => rng.random(),
-        _ => spread(rng, 1, 2_000_000) as u32,
+        _ => random_by_magnitude(rng, 1, 2_000_000) as u32,
     }
 }

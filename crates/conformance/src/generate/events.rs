@@ -1,16 +1,16 @@
-//! Logs of utilisation updates.
+//! Generates logs of utilisation updates.
 
 use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
 
-use super::numbers::{MS, US, beside, spread};
+use super::numbers::{MS, US, random_by_magnitude, random_near_limit};
 use crate::record::{EventCase, EventRecord};
 
-/// A log of utilisation updates, for the boosts.
+/// Generates a log of utilisation updates, for the boosts.
 ///
 /// With `shared`, some events come from another CPU in the same frequency domain.
-pub fn event_case(rng: &mut Pcg64Mcg, tick: i64, shared: bool) -> EventCase {
-    let levels = random_levels(rng);
+pub fn random_event_case(rng: &mut Pcg64Mcg, tick: i64, shared: bool) -> EventCase {
+    let levels = random_performance_levels(rng);
     let mut story = EventStory::new(rng, tick, shared);
     let events = (0..rng.random_range(5..=200))
         .map(|_| story.next_event(rng))
@@ -18,9 +18,9 @@ pub fn event_case(rng: &mut Pcg64Mcg, tick: i64, shared: bool) -> EventCase {
     EventCase { levels, events }
 }
 
-fn random_levels(rng: &mut Pcg64Mcg) -> [u8; 6] {
+fn random_performance_levels(rng: &mut Pcg64Mcg) -> [u8; 6] {
     let mut levels: [u8; 6] = rng.random();
-    // Real processors keep this order; the kernel does not check.
+    // Real processors keep their levels in this order; the kernel does not check.
     if !rng.random_ratio(1, 10) {
         levels[..4].sort_unstable();
         levels[4..].sort_unstable();
@@ -31,22 +31,22 @@ fn random_levels(rng: &mut Pcg64Mcg) -> [u8; 6] {
     levels
 }
 
-/// Character of a log, and where its CPU stands.
+/// Character of a generated log of updates, and where its CPU stands.
 struct EventStory {
     tick: i64,
     time: u64,
-    /// Usual time between updates.
+    /// Usual time between two updates, in ns.
     scale: i64,
-    /// Updates in 20 that follow a wait for I/O.
+    /// Number of updates in 20 that follow a wait for I/O.
     waits: u32,
     capacity: u32,
-    /// Time may run backwards, and counters may jump.
+    /// Whether time may run backwards, and counters may jump.
     odd: bool,
-    /// Another CPU shares the clock.
+    /// Whether another CPU shares the clock.
     shared: bool,
-    /// APERF, MPERF and the time-stamp counter, which runs at 2.4 GHz.
+    /// Counters APERF, MPERF and TSC, which runs at 2.4 GHz.
     counters: [u64; 3],
-    /// Busy time in 24ths.
+    /// Busy share of time, in 24ths.
     busy: u64,
 }
 
@@ -59,7 +59,7 @@ impl EventStory {
                 1 => rng.random_range(0..3 * tick as u64),
                 _ => rng.random_range(0..1 << 45),
             },
-            scale: spread(rng, US, 4 * tick),
+            scale: random_by_magnitude(rng, US, 4 * tick),
             waits: rng.random_range(1..=19),
             capacity: match rng.random_range(0..3) {
                 0 => rng.random_range(0..=2048),
@@ -74,14 +74,14 @@ impl EventStory {
 
     fn next_event(&mut self, rng: &mut Pcg64Mcg) -> EventRecord {
         let step = match rng.random_range(0..8) {
-            0 => beside(rng, &[self.tick, 2 * self.tick, 3 * MS, 10 * MS, 0]).max(0),
+            0 => random_near_limit(rng, &[self.tick, 2 * self.tick, 3 * MS, 10 * MS, 0]).max(0),
             1 => 0,
-            2 => spread(rng, 1, 8 * self.tick),
+            2 => random_by_magnitude(rng, 1, 8 * self.tick),
             _ => rng.random_range(0..=self.scale),
         };
         self.time += step as u64;
         if self.odd && rng.random_ratio(1, 20) {
-            let back = spread(rng, 1, 2 * self.tick) as u64;
+            let back = random_by_magnitude(rng, 1, 2 * self.tick) as u64;
             self.time = self.time.saturating_sub(back);
         }
         self.advance_counters(rng, step as u64);
@@ -109,7 +109,7 @@ impl EventStory {
         self.counters[1] += busy_cycles;
         self.counters[2] += cycles;
         if self.odd && rng.random_ratio(1, 20) {
-            self.counters[rng.random_range(0..3)] += spread(rng, 1, 1 << 40) as u64;
+            self.counters[rng.random_range(0..3)] += random_by_magnitude(rng, 1, 1 << 40) as u64;
         }
     }
 }

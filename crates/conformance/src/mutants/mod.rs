@@ -17,10 +17,11 @@ use crate::generate;
 use crate::program::{Alteration, KernelProgram, TimedOut};
 use crate::source::KernelSource;
 
-/// How long a mutant may take over a batch, of which the unaltered code does dozens in this time. One that loops is noticed.
+/// Time limit for a mutant over a batch; unaltered code does dozens of batches in this time. A
+/// mutant that loops counts as noticed.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Result for an altered program.
+/// Result of the comparison with a mutant, an altered kernel program.
 #[derive(Clone, Debug, Serialize)]
 pub struct MutantRow {
     /// Altered policy.
@@ -31,23 +32,27 @@ pub struct MutantRow {
     pub from: &'static str,
     /// The text after.
     pub to: &'static str,
-    /// Decisions compared until the first batch with a difference was through.
+    /// Number of decisions compared until the first batch with a difference was through.
     pub decisions: u64,
     /// Differing decisions.
     pub differences: u64,
-    /// It did not end in time.
+    /// Whether the mutant did not end in time.
     pub timed_out: bool,
 }
 
 impl MutantRow {
-    /// Whether the comparison noticed it.
+    /// Whether the comparison noticed the mutant.
     pub fn is_noticed(&self) -> bool {
         self.differences > 0 || self.timed_out
     }
 }
 
-/// Builds every mutant and compares it with ours over at most `batches` batches.
-pub fn try_mutants(sources: &[KernelSource], batches: u64, seed: u64) -> Result<Vec<MutantRow>> {
+/// Compiles every mutant and compares it with our policy over at most `batches` batches.
+pub fn compare_all_mutants(
+    sources: &[KernelSource],
+    batches: u64,
+    seed: u64,
+) -> Result<Vec<MutantRow>> {
     let altered: Vec<(&Mutant, &KernelSource)> = MUTANTS
         .iter()
         .flat_map(|mutant| {
@@ -59,11 +64,11 @@ pub fn try_mutants(sources: &[KernelSource], batches: u64, seed: u64) -> Result<
         .collect();
     altered
         .par_iter()
-        .map(|(mutant, source)| try_mutant(mutant, source, batches, seed))
+        .map(|(mutant, source)| compare_mutant(mutant, source, batches, seed))
         .collect()
 }
 
-fn try_mutant(
+fn compare_mutant(
     mutant: &Mutant,
     source: &KernelSource,
     batches: u64,
@@ -72,7 +77,7 @@ fn try_mutant(
     let Alteration { from, to, .. } = mutant.alteration;
     let setting = GovernorSetting {
         subject: mutant.subject,
-        version: source.kernel()?,
+        version: source.kernel_version()?,
         tick: TickRate::HZ_250,
     };
     let mut row = MutantRow {
@@ -84,15 +89,15 @@ fn try_mutant(
         differences: 0,
         timed_out: false,
     };
-    let program = KernelProgram::build(
+    let program = KernelProgram::compile_subject(
         setting.subject,
         source,
         setting.tick.hz(),
         Some(&mutant.alteration),
     )?
-    .within(LIMIT);
+    .with_time_limit(LIMIT);
     for batch in 0..batches {
-        let mut rng = generate::rng(seed, batch);
+        let mut rng = generate::batch_generator(seed, batch);
         let size = batch_size(setting.subject) as usize;
         let outcome = match compare_batch(setting, &program, &mut rng, batch, size) {
             Err(error) if error.is::<TimedOut>() => {

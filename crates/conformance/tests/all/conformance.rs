@@ -7,10 +7,10 @@ use anyhow::Result;
 use assert_cmd::cargo::cargo_bin;
 use wakepath_conformance::checks::{Check as _, GovernorCheck, GovernorSetting, compare_batch};
 use wakepath_conformance::generate;
-use wakepath_conformance::program::{Alteration, KernelProgram, compiler_found};
-use wakepath_conformance::record::decision_text;
-use wakepath_conformance::shrink::shrink;
-use wakepath_conformance::source::{KernelSource, cache_dir};
+use wakepath_conformance::program::{Alteration, KernelProgram, has_compiler};
+use wakepath_conformance::record::format_decision;
+use wakepath_conformance::shrink::shrink_case;
+use wakepath_conformance::source::{KernelSource, source_cache_folder};
 use wakepath_conformance::subject::Subject;
 use wakepath_policies::idle::KernelVersion;
 use wakepath_units::TickRate;
@@ -18,7 +18,7 @@ use wakepath_units::TickRate;
 /// Runs the program, or says why not: it needs gcc, and kernel sources that are in the cache, are
 /// installed, or can be had from apt.
 fn run(arguments: &[&str]) -> Result<Option<(bool, String)>> {
-    if !compiler_found() {
+    if !has_compiler() {
         eprintln!("skipped: no gcc");
         return Ok(None);
     }
@@ -70,7 +70,8 @@ fn comparing_nothing_is_no_pass() -> Result<()> {
 
 #[test]
 fn a_difference_is_shrunk_to_a_log_that_shows_it() -> Result<()> {
-    let source = compiler_found().then(|| KernelSource::obtain("6.12", &cache_dir()));
+    let source =
+        has_compiler().then(|| KernelSource::obtain_source("6.12", &source_cache_folder()));
     let Some(Ok(source)) = source else {
         eprintln!("skipped: no gcc or no kernel source");
         return Ok(());
@@ -81,23 +82,29 @@ fn a_difference_is_shrunk_to_a_log_that_shows_it() -> Result<()> {
         tick: TickRate::HZ_250,
     };
     let altered = Alteration {
-        file: Subject::Menu.file(),
+        file: Subject::Menu.kernel_file(),
         from: "#define DECAY 8",
         to: "#define DECAY 16",
     };
-    let program = KernelProgram::build(setting.subject, &source, 250, Some(&altered))?;
-    let outcome = compare_batch(setting, &program, &mut generate::rng(1, 0), 0, 20_000)?;
+    let program = KernelProgram::compile_subject(setting.subject, &source, 250, Some(&altered))?;
+    let outcome = compare_batch(
+        setting,
+        &program,
+        &mut generate::batch_generator(1, 0),
+        0,
+        20_000,
+    )?;
     assert!(outcome.differences > 0);
     let case = outcome.first.and_then(|first| first.case);
     let case = case.ok_or_else(|| anyhow::anyhow!("a governor's difference has a case"))?;
 
-    let small = shrink(setting, &program, &case)?;
+    let small = shrink_case(setting, &program, &case)?;
     assert!(small.calls.len() < case.calls.len());
     let check = GovernorCheck(setting);
     let (mut input, mut ours) = (Vec::new(), Vec::new());
-    check.encode(&small, &mut input);
-    check.ours(&small, &mut ours)?;
-    let kernel = program.run(&input)?;
+    check.append_input(&small, &mut input);
+    check.append_our_answers(&small, &mut ours)?;
+    let kernel = program.run_over_input(&input)?;
     assert_eq!(kernel.len(), ours.len());
     assert_eq!(kernel[..ours.len() - 1], ours[..ours.len() - 1]);
     assert_ne!(kernel.last(), ours.last());
@@ -110,23 +117,25 @@ fn a_difference_is_shrunk_to_a_log_that_shows_it() -> Result<()> {
     let text = Command::new(program.path())
         .args([&states, &calls])
         .output()?;
-    let expected: String = kernel.iter().map(|&b| decision_text(b) + "\n").collect();
+    let expected: String = kernel.iter().map(|&b| format_decision(b) + "\n").collect();
     assert_eq!(String::from_utf8(text.stdout)?, expected);
     Ok(())
 }
 
 #[test]
 fn a_stale_alteration_is_an_error() {
-    let source = compiler_found().then(|| KernelSource::obtain("6.12", &cache_dir()));
+    let source =
+        has_compiler().then(|| KernelSource::obtain_source("6.12", &source_cache_folder()));
     let Some(Ok(source)) = source else {
         eprintln!("skipped: no gcc or no kernel source");
         return;
     };
     let stale = Alteration {
-        file: Subject::Ladder.file(),
+        file: Subject::Ladder.kernel_file(),
         from: "#define PROMOTION_COUNT 400",
         to: "#define PROMOTION_COUNT 5",
     };
-    let error = KernelProgram::build(Subject::Ladder, &source, 250, Some(&stale)).unwrap_err();
+    let error =
+        KernelProgram::compile_subject(Subject::Ladder, &source, 250, Some(&stale)).unwrap_err();
     assert!(format!("{error:#}").contains("stale mutant"), "{error:#}");
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use wakepath_conformance::source::{KernelSource, cache_dir};
+use wakepath_conformance::source::{KernelSource, source_cache_folder};
 
 const FILES: [&str; 4] = [
     "module/wakepath_psd.c",
@@ -25,7 +25,7 @@ fn skip(reason: &str) {
 
 #[test]
 fn kernel_code_is_in_kernel_style() {
-    let source = match KernelSource::obtain("6.12", &cache_dir()) {
+    let source = match KernelSource::obtain_source("6.12", &source_cache_folder()) {
         Ok(source) => source,
         Err(error) => {
             skip(&format!("{error:#}"));

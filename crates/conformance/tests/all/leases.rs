@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
-use wakepath_conformance::leases::{by_code, by_rule};
-use wakepath_conformance::program::compiler_found;
+use wakepath_conformance::leases::{leases_by_kernel_code, leases_by_rule};
+use wakepath_conformance::program::has_compiler;
 use wakepath_policies::psd::{LeaseRule, PsdPolicy};
 use wakepath_units::TickRate;
 
@@ -61,7 +61,7 @@ fn patch(timeout_ms: u32, tick: TickRate, ios: &[u64]) -> Vec<Range<u64>> {
 
 #[test]
 fn the_same_ios_give_the_leases_of_the_rule_by_every_rule() {
-    if !compiler_found() {
+    if !has_compiler() {
         eprintln!("skipped: no gcc");
         return;
     }
@@ -69,7 +69,7 @@ fn the_same_ios_give_the_leases_of_the_rule_by_every_rule() {
         let ios = ios(seed, timeout_ms);
         for hz in [100, 250, 300, 1000] {
             let tick = TickRate::new(hz).unwrap();
-            let of_patch = by_rule(&policy(LeaseRule::Patch, timeout_ms, 1), tick, &ios);
+            let of_patch = leases_by_rule(&policy(LeaseRule::Patch, timeout_ms, 1), tick, &ios);
             assert_eq!(of_patch, patch(timeout_ms, tick, &ios), "patch, {hz} Hz");
         }
         let tick = TickRate::HZ_250;
@@ -79,9 +79,9 @@ fn the_same_ios_give_the_leases_of_the_rule_by_every_rule() {
         ] {
             for first in firsts {
                 let policy = policy(rule, timeout_ms, *first);
-                let of_code = by_code(&policy, &ios).unwrap();
+                let of_code = leases_by_kernel_code(&policy, &ios).unwrap();
                 assert!(of_code.len() > 100, "{policy:?}: {}", of_code.len());
-                assert_eq!(of_code, by_rule(&policy, tick, &ios), "{policy:?}");
+                assert_eq!(of_code, leases_by_rule(&policy, tick, &ios), "{policy:?}");
             }
         }
     }

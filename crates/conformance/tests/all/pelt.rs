@@ -6,9 +6,9 @@
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
-use wakepath_conformance::pelt::{PeltSums, Signals, Stretch, by_kernel};
-use wakepath_conformance::program::compiler_found;
-use wakepath_conformance::source::{KernelSource, cache_dir};
+use wakepath_conformance::pelt::{PeltSums, Signals, Stretch, signals_by_kernel_code};
+use wakepath_conformance::program::has_compiler;
+use wakepath_conformance::source::{KernelSource, source_cache_folder};
 use wakepath_policies::utilisation::{Runnable, Utilisation};
 
 const US: u64 = 1000;
@@ -52,11 +52,11 @@ fn ours(stretches: &[Stretch]) -> Vec<Signals> {
     let mut utilisation = Utilisation::default();
     let mut runnable = Runnable::default();
     let answer = |stretch: &Stretch| {
-        utilisation.advance(stretch.until, if stretch.tasks > 0 { 1024 } else { 0 });
-        runnable.advance(stretch.until, stretch.tasks, 1024);
+        utilisation.account_until(stretch.until, if stretch.tasks > 0 { 1024 } else { 0 });
+        runnable.account_until(stretch.until, stretch.tasks, 1024);
         Signals {
-            utilisation: utilisation.get(),
-            runnable: runnable.get(),
+            utilisation: utilisation.out_of_1024(),
+            runnable: runnable.tasks_times_1024(),
         }
     };
     stretches.iter().map(answer).collect()
@@ -64,11 +64,11 @@ fn ours(stretches: &[Stretch]) -> Vec<Signals> {
 
 #[test]
 fn signals_are_those_of_the_kernel_but_for_its_rounding() {
-    if !compiler_found() {
+    if !has_compiler() {
         skip("no gcc");
         return;
     }
-    let source = match KernelSource::obtain("6.12", &cache_dir()) {
+    let source = match KernelSource::obtain_source("6.12", &source_cache_folder()) {
         Ok(source) => source,
         Err(error) => {
             skip(&format!("{error:#}"));
@@ -77,7 +77,7 @@ fn signals_are_those_of_the_kernel_but_for_its_rounding() {
     };
     for (seed, most) in [(1, 1), (2, 4), (3, 16)] {
         let stretches = stretches(seed, most);
-        let kernel = by_kernel(&source, &stretches).unwrap();
+        let kernel = signals_by_kernel_code(&source, &stretches).unwrap();
         let (mut worst, mut stale) = ([0; 2], [0; 2]);
         let mut off = [0; 2];
         for (ours, PeltSums { updated, now }) in ours(&stretches).iter().zip(&kernel) {
@@ -108,16 +108,16 @@ fn signals_are_those_of_the_kernel_but_for_its_rounding() {
 /// The comparison can fail: a half-life of another length is another signal.
 #[test]
 fn another_half_life_is_seen() {
-    if !compiler_found() {
+    if !has_compiler() {
         skip("no gcc");
         return;
     }
-    let Ok(source) = KernelSource::obtain("6.12", &cache_dir()) else {
+    let Ok(source) = KernelSource::obtain_source("6.12", &source_cache_folder()) else {
         skip("no source");
         return;
     };
     let stretches = stretches(1, 1);
-    let kernel = by_kernel(&source, &stretches).unwrap();
+    let kernel = signals_by_kernel_code(&source, &stretches).unwrap();
     let slower: Vec<Stretch> = stretches
         .iter()
         .map(|of| Stretch {

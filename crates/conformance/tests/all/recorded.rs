@@ -5,7 +5,7 @@ use wakepath_conformance::recorded;
 
 #[test]
 fn every_recorded_decision_is_ours() -> Result<()> {
-    let rows = recorded::compare()?;
+    let rows = recorded::compare_recorded_decisions()?;
     assert_eq!(rows.len(), 24);
     for row in rows {
         assert_eq!(

@@ -3,9 +3,9 @@
 
 use anyhow::Result;
 use wakepath_conformance::checks::{Check as _, GovernorCheck, GovernorSetting};
-use wakepath_conformance::program::{KernelProgram, compiler_found};
-use wakepath_conformance::record::{CallRecord, Case, StateRecord, decision_byte};
-use wakepath_conformance::source::{KernelSource, VERSIONS, cache_dir};
+use wakepath_conformance::program::{KernelProgram, has_compiler};
+use wakepath_conformance::record::{CallRecord, Case, StateRecord, encode_decision};
+use wakepath_conformance::source::{KernelSource, VERSIONS, source_cache_folder};
 use wakepath_conformance::subject::Subject;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::LatencyRequest;
@@ -37,7 +37,7 @@ impl Observer for CallLog {
             return;
         };
         let (calls, decisions) = &mut self.calls[cpu];
-        decisions.push(decision_byte(decision.state, decision.stop_tick));
+        decisions.push(encode_decision(decision.state, decision.stop_tick));
         calls.push(CallRecord::from((&query, outcome)));
     }
 }
@@ -66,7 +66,7 @@ fn machine() -> Result<Machine> {
 
 #[test]
 fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
-    if !compiler_found() {
+    if !has_compiler() {
         eprintln!("skipped: no gcc");
         return Ok(());
     }
@@ -74,23 +74,24 @@ fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
     let table = machine.declared_idle_states()?;
     let states: Vec<StateRecord> = table.iter().map(StateRecord::from).collect();
     for version in VERSIONS {
-        let Ok(source) = KernelSource::obtain(version, &cache_dir()) else {
+        let Ok(source) = KernelSource::obtain_source(version, &source_cache_folder()) else {
             eprintln!("skipped: no source of Linux {version}");
             continue;
         };
         for subject in Subject::GOVERNORS {
-            if !source.compares(subject) {
+            if !source.is_compared_for(subject) {
                 continue;
             }
             let setting = GovernorSetting {
                 subject,
-                version: source.kernel()?,
+                version: source.kernel_version()?,
                 tick: machine.tick_rate(),
             };
-            let program = KernelProgram::build(subject, &source, setting.tick.hz(), None)?;
+            let program =
+                KernelProgram::compile_subject(subject, &source, setting.tick.hz(), None)?;
             let name = format!("{}@{}", subject.name(), source.release);
             let mut log = CallLog::default();
-            let policies = PolicySet::named([&*name, "performance"])?;
+            let policies = PolicySet::from_names([&*name, "performance"])?;
             simulate_observed(&machine, &workload, &policies, 1, &mut log)?;
             for (cpu, (calls, simulated)) in log.calls.into_iter().enumerate() {
                 let request = [20_000, 0, 2_000].get(cpu).copied().unwrap_or(20_000);
@@ -105,15 +106,19 @@ fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
                 };
                 let check = GovernorCheck(setting);
                 let (mut input, mut ours) = (Vec::new(), Vec::new());
-                check.encode(&case, &mut input);
-                check.ours(&case, &mut ours)?;
+                check.append_input(&case, &mut input);
+                check.append_our_answers(&case, &mut ours)?;
                 assert!(
                     simulated.len() > 10,
                     "{name} CPU {cpu}: {}",
                     simulated.len()
                 );
                 assert_eq!(ours, simulated, "{name} CPU {cpu}");
-                assert_eq!(program.run(&input)?, simulated, "{name} CPU {cpu}");
+                assert_eq!(
+                    program.run_over_input(&input)?,
+                    simulated,
+                    "{name} CPU {cpu}"
+                );
             }
         }
     }

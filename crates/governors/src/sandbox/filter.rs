@@ -9,7 +9,7 @@ use libc::{
     SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS, c_long, sock_filter,
 };
 
-/// `AUDIT_ARCH_*` for this program's architecture.
+/// Architecture that the filter accepts system calls for: this program's `AUDIT_ARCH_*`.
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: Option<u32> = Some(0xc000_003e);
 #[cfg(target_arch = "aarch64")]
@@ -23,11 +23,11 @@ const ARCHITECTURE: Option<u32> = Some(0xc000_00f3);
 )))]
 const ARCHITECTURE: Option<u32> = None;
 
-/// `CLONE_NEW*` except time, which clone() does not accept.
+/// Flags `CLONE_NEW*` for namespaces, except time, which clone() does not accept.
 const NAMESPACES: u32 = 0x7e02_0000;
 /// `__X32_SYSCALL_BIT`.
 const X32: u32 = 0x4000_0000;
-/// Offsets within `struct seccomp_data`.
+/// Offsets of a system call's number, architecture and arguments within `struct seccomp_data`.
 const AT_NUMBER: u32 = 0;
 const AT_ARCHITECTURE: u32 = 4;
 const AT_ARGUMENTS: u32 = 16;
@@ -73,7 +73,8 @@ const FORBIDDEN: [c_long; 57] = [
     libc::SYS_fanotify_init,
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    // fchmodat2(), setxattrat() and removexattrat(): the same number everywhere.
+    // System calls with the same number on every architecture: fchmodat2(), setxattrat() and
+    // removexattrat().
     452,
     463,
     466,
@@ -92,7 +93,7 @@ const FORBIDDEN: [c_long; 57] = [
     libc::SYS_finit_module,
     libc::SYS_reboot,
 ];
-/// Calls that only older architectures have.
+/// Forbidden system calls that only older architectures have.
 #[cfg(target_arch = "x86_64")]
 const FORBIDDEN_HERE: [c_long; 8] = [
     libc::SYS_chmod,
@@ -107,7 +108,7 @@ const FORBIDDEN_HERE: [c_long; 8] = [
 #[cfg(not(target_arch = "x86_64"))]
 const FORBIDDEN_HERE: [c_long; 0] = [];
 
-const fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
+const fn bpf_instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
     sock_filter {
         code: code as u16,
         jt,
@@ -116,69 +117,72 @@ const fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
     }
 }
 
-const fn load(at: u32) -> sock_filter {
-    instruction(BPF_LD | BPF_W | BPF_ABS, 0, 0, at)
+const fn load_word(at: u32) -> sock_filter {
+    bpf_instruction(BPF_LD | BPF_W | BPF_ABS, 0, 0, at)
 }
 
-const fn load_argument(index: u32) -> sock_filter {
-    load(AT_ARGUMENTS + 8 * index)
+const fn load_call_argument(index: u32) -> sock_filter {
+    load_word(AT_ARGUMENTS + 8 * index)
 }
 
-/// Goes on, or jumps over `jf` instructions if what was loaded is another number.
-const fn if_equal(number: u32, jf: u8) -> sock_filter {
-    instruction(BPF_JMP | BPF_JEQ | BPF_K, 0, jf, number)
+/// BPF instruction: goes on if the loaded value equals `number`, or else jumps over `skipped`
+/// instructions.
+const fn skip_unless_equal(number: u32, skipped: u8) -> sock_filter {
+    bpf_instruction(BPF_JMP | BPF_JEQ | BPF_K, 0, skipped, number)
 }
 
-const fn return_value(with: u32) -> sock_filter {
-    instruction(BPF_RET | BPF_K, 0, 0, with)
+const fn return_action(action: u32) -> sock_filter {
+    bpf_instruction(BPF_RET | BPF_K, 0, 0, action)
 }
 
-const ALLOW: sock_filter = return_value(SECCOMP_RET_ALLOW);
-const REFUSE: sock_filter = return_value(SECCOMP_RET_ERRNO | libc::EPERM as u32);
+const ALLOW: sock_filter = return_action(SECCOMP_RET_ALLOW);
+const REFUSE: sock_filter = return_action(SECCOMP_RET_ERRNO | libc::EPERM as u32);
 
-/// The filter, where it is known how calls are numbered.
-pub(super) fn filter_program() -> Option<Vec<sock_filter>> {
+/// Builds the seccomp filter; `None` on an architecture whose system call numbers are not known
+/// here.
+pub(super) fn build_filter() -> Option<Vec<sock_filter>> {
     let mut all = vec![
-        load(AT_ARCHITECTURE),
-        instruction(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, ARCHITECTURE?),
-        return_value(SECCOMP_RET_KILL_PROCESS),
-        load(AT_NUMBER),
-        instruction(BPF_JMP | BPF_JGE | BPF_K, 0, 1, X32),
+        load_word(AT_ARCHITECTURE),
+        bpf_instruction(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, ARCHITECTURE?),
+        return_action(SECCOMP_RET_KILL_PROCESS),
+        load_word(AT_NUMBER),
+        bpf_instruction(BPF_JMP | BPF_JGE | BPF_K, 0, 1, X32),
         REFUSE,
     ];
     for number in FORBIDDEN.into_iter().chain(FORBIDDEN_HERE) {
-        all.extend([if_equal(number as u32, 1), REFUSE]);
+        all.extend([skip_unless_equal(number as u32, 1), REFUSE]);
     }
-    // Its flags are in memory, where a filter cannot look; libraries then take clone().
+    // clone3() is forbidden as unknown: its flags are in memory, where a filter cannot look.
+    // Libraries then take clone().
     all.extend([
-        if_equal(libc::SYS_clone3 as u32, 1),
-        return_value(SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
+        skip_unless_equal(libc::SYS_clone3 as u32, 1),
+        return_action(SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
     ]);
     all.extend([
-        if_equal(libc::SYS_clone as u32, 4),
-        load_argument(0),
-        instruction(BPF_JMP | BPF_JSET | BPF_K, 0, 1, NAMESPACES),
+        skip_unless_equal(libc::SYS_clone as u32, 4),
+        load_call_argument(0),
+        bpf_instruction(BPF_JMP | BPF_JSET | BPF_K, 0, 1, NAMESPACES),
         REFUSE,
         ALLOW,
     ]);
-    // Pairs of datagram sockets could send to other addresses.
+    // Pairs of datagram sockets are forbidden, because they could send to other addresses.
     all.extend([
-        if_equal(libc::SYS_socketpair as u32, 7),
-        load_argument(0),
-        if_equal(libc::AF_UNIX as u32, 4),
-        load_argument(1),
-        instruction(BPF_ALU | BPF_AND | BPF_K, 0, 0, 0xf),
-        if_equal(libc::SOCK_STREAM as u32, 1),
+        skip_unless_equal(libc::SYS_socketpair as u32, 7),
+        load_call_argument(0),
+        skip_unless_equal(libc::AF_UNIX as u32, 4),
+        load_call_argument(1),
+        bpf_instruction(BPF_ALU | BPF_AND | BPF_K, 0, 0, 0xf),
+        skip_unless_equal(libc::SOCK_STREAM as u32, 1),
         ALLOW,
         REFUSE,
     ]);
-    // An address is a pointer of two words.
+    // The address argument is a pointer of two words.
     all.extend([
-        if_equal(libc::SYS_sendto as u32, 6),
-        load_argument(4),
-        if_equal(0, 3),
-        load(AT_ARGUMENTS + 8 * 4 + 4),
-        if_equal(0, 1),
+        skip_unless_equal(libc::SYS_sendto as u32, 6),
+        load_call_argument(4),
+        skip_unless_equal(0, 3),
+        load_word(AT_ARGUMENTS + 8 * 4 + 4),
+        skip_unless_equal(0, 1),
         ALLOW,
         REFUSE,
     ]);
@@ -186,17 +190,17 @@ pub(super) fn filter_program() -> Option<Vec<sock_filter>> {
     Some(all)
 }
 
-/// Installs the filter for this process and all its children. Returns prctl()'s result.
+/// Installs the seccomp filter for this process and all its children. Returns prctl()'s result.
 #[expect(
     unsafe_code,
     reason = "no library takes a filter between fork and exec"
 )]
-pub(super) fn install(filter: &[sock_filter]) -> i64 {
+pub(super) fn install_filter(filter: &[sock_filter]) -> i64 {
     let program = libc::sock_fprog {
         len: filter.len() as u16,
         filter: filter.as_ptr().cast_mut(),
     };
-    // SAFETY: the filter lives through the call, and the kernel only reads it.
+    // SAFETY: the seccomp filter lives through the call, and the kernel only reads it.
     let returned = unsafe {
         libc::prctl(
             libc::PR_SET_SECCOMP,

@@ -39,7 +39,7 @@ fn choice(policy: &str, base: &Path) -> Result<usize, String> {
     let mut governor = Governor::new(&set.idle().unwrap(), &states(), TickRate::HZ_250);
     let state = governor.select(&IdleQuery::default()).state;
     governor
-        .failure()
+        .failure_reason()
         .map_or(Ok(state), |why| Err(why.to_owned()))
 }
 
@@ -350,7 +350,7 @@ fn what_a_kernel_cannot_have_is_refused() {
     );
     fs::write(scene.own().join("x.c"), text).unwrap();
     let set = load_governor("c:x.c".parse().unwrap(), &scene.own(), false).unwrap();
-    let warnings = set.program().unwrap().warnings().unwrap();
+    let warnings = set.own_governor().unwrap().warnings().unwrap();
     assert!(warnings.contains("uninitialized"), "{warnings}");
     assert!(
         !warnings.contains(['\u{1b}', '\u{7}', '\u{202e}']),
@@ -358,7 +358,7 @@ fn what_a_kernel_cannot_have_is_refused() {
     );
     fs::write(scene.own().join("x.c"), c_code("", "")).unwrap();
     let set = load_governor("c:x.c".parse().unwrap(), &scene.own(), false).unwrap();
-    assert_eq!(set.program().unwrap().warnings(), None);
+    assert_eq!(set.own_governor().unwrap().warnings(), None);
 }
 
 /// Each CPU begins as one that was just booted, whatever ran in its process before.
@@ -380,7 +380,7 @@ fn a_process_that_is_used_again_remembers_nothing() {
         for expected in [1, 2, 0] {
             for governor in &mut cpus {
                 assert_eq!(governor.select(&IdleQuery::default()).state, expected);
-                assert_eq!(governor.failure(), None);
+                assert_eq!(governor.failure_reason(), None);
             }
         }
     }
@@ -451,7 +451,7 @@ fn what_leaves_its_group_ends_with_it() {
     let set = load_governor("exec:x".parse().unwrap(), &scene.own(), false).unwrap();
     let mut governor = Governor::new(&set.idle().unwrap(), &states(), TickRate::HZ_250);
     governor.select(&IdleQuery::default());
-    assert_eq!(governor.failure(), None);
+    assert_eq!(governor.failure_reason(), None);
     wait(&mut || running(&mark) >= 3);
     drop(governor);
     wait(&mut || running(&mark) == 0);

@@ -83,7 +83,7 @@ fn decisions(mut governor: Governor, count: u64) -> (Vec<IdleDecision>, Option<S
         governor.reflect(decision.state, &outcome);
         all.push(decision);
     }
-    let failure = governor.failure().map(str::to_owned);
+    let failure = governor.failure_reason().map(str::to_owned);
     (all, failure)
 }
 
@@ -318,16 +318,16 @@ fn nothing_is_left_of_them() {
     );
     let mut governor = governor("exec:x", folder.path()).unwrap();
     governor.select(&IdleQuery::default());
-    assert_eq!(governor.failure(), None);
+    assert_eq!(governor.failure_reason(), None);
     wait(&mut || running(&mark) == 2);
     drop(governor);
     wait(&mut || running(&mark) == 0);
 }
 
-/// The program that docs/own-governor.md shows, and the exchange before it.
+/// The program that docs/guides/own-governor.md shows, and the exchange before it.
 #[test]
 fn the_pages_program_answers_as_the_page_says() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/own-governor.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/own-governor.md");
     let page = fs::read_to_string(page).unwrap();
     let block = |start: &str| {
         let rest = page.split(&format!("```{start}\n")).nth(1).unwrap();

@@ -37,7 +37,7 @@ pub struct Cluster {
     /// The CPUs of a virtual machine: they take requests for frequencies and always run at the speed of the fastest
     /// operating point. Without APERF and MPERF the kernel's utilisation is not frequency-invariant there
     /// (`arch_scale_freq_invariant()`). Absent: `false`.
-    #[schemars(extend("see" = "frequency.md#policies"))]
+    #[schemars(extend("see" = "background/frequency.md#policies"))]
     #[serde(default)]
     pub fixed_speed: bool,
     /// Time from when the hardware takes up a frequency request until the CPUs run at it.
@@ -65,7 +65,7 @@ pub struct Cluster {
     pub turbo_assumed: Option<String>,
     /// HWP controller with EPP 128: time from the lowest to the highest frequency after a long idle time, under full
     /// load. Needs `hwp_full_at_percent`, `base_mhz` and `clock_slot_us`. Absent: no HWP.
-    #[schemars(extend("unit" = "ms", "minimum" = 0.01, "maximum" = 1e4, "see" = "frequency.md"))]
+    #[schemars(extend("unit" = "ms", "minimum" = 0.01, "maximum" = 1e4, "see" = "background/frequency.md"))]
     #[serde(default)]
     pub hwp_ramp_ms: Figure,
     /// HWP controller with EPP 128: share of its highest performance from which on a CPU gets the highest frequency.
@@ -74,7 +74,7 @@ pub struct Cluster {
     #[serde(default)]
     pub hwp_full_at_percent: Figure,
     /// Performance scale that amd-pstate needs, with `clock_slot_us`. Absent: the driver is not for this machine.
-    #[schemars(extend("see" = "frequency.md#amd-pstate"))]
+    #[schemars(extend("see" = "background/frequency.md#amd-pstate"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cppc: Option<Cppc>,
     /// Operating points, slowest first: `{ khz = 600000, uv = 825000 }`; `uv` may be left out.

@@ -32,7 +32,7 @@ pub struct DriveModel {
     pub write_service_us: Figure,
     /// Time of a flush command, once what the drive's buffer holds is on the media; 0: the drive has no volatile cache,
     /// and the kernel sends it none. Absent: jobs that write with `fsync`, `fdatasync` or `sync` are refused.
-    #[schemars(extend("unit" = "us", "see" = "model.md#flushes"))]
+    #[schemars(extend("unit" = "us", "see" = "background/model.md#flushes"))]
     #[serde(default)]
     pub flush_us: Figure,
     /// Rate of the drive's link for what a read has beyond 4 KiB. Absent: larger reads are refused.
@@ -59,7 +59,7 @@ pub struct DriveModel {
     pub parallel_units: Figure,
     /// 1: a read waits for the unit with its address, as in flash. 0: the first free unit serves the read. Writes
     /// always take the first free unit. Absent: 0.
-    #[schemars(extend("maximum" = 1.0, "see" = "model.md#whose-unit-a-read-waits-for"))]
+    #[schemars(extend("maximum" = 1.0, "see" = "background/model.md#whose-unit-a-read-waits-for"))]
     #[serde(default)]
     pub reads_by_address: Figure,
     /// Number of such drives, striped (RAID0), 1 to 1024. Absent: 1.
@@ -214,7 +214,7 @@ pub struct DrivePower {
     pub idle_w: Figure,
     /// Power while the drive enters or leaves a non-operational state. Absent: half-way between idle and active power,
     /// assumed.
-    #[schemars(extend("unit" = "W", "see" = "drives.md#further-rules"))]
+    #[schemars(extend("unit" = "W", "see" = "background/apst.md#power-and-energy"))]
     #[serde(default)]
     pub transition_w: Figure,
     /// Idle time before drive and link enter light rest without a change of power state.

@@ -1,4 +1,4 @@
-//! An emulated machine whose CPUs run in turn: the laboratory in docs/laboratory.md.
+//! An emulated machine whose CPUs run in turn: the laboratory in docs/background/laboratory.md.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

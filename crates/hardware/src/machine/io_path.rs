@@ -18,7 +18,7 @@ pub struct IoPath {
     pub kcycles_per_kib: Figure,
     /// Extra cost of a buffered 4-KiB read: finding, allocating, mapping and copying a page of the page cache. Absent:
     /// 0.
-    #[schemars(extend("unit" = "1000 cycles", "see" = "model.md#the-page-cache"))]
+    #[schemars(extend("unit" = "1000 cycles", "see" = "background/model.md#the-page-cache"))]
     #[serde(default)]
     pub page_cache_kcycles: Figure,
     /// Work by the program between two I/Os, outside both latencies. Absent: 0.
@@ -32,7 +32,7 @@ pub struct IoPath {
     pub asynchronous_kcycles: Figure,
     /// Extra cost of a flush over a read before submission: a kernel thread sends the flush (`kworker/N:1H`,
     /// `blk_mq_requeue_work()`). Absent: 0.
-    #[schemars(extend("unit" = "1000 cycles", "see" = "model.md#flushes"))]
+    #[schemars(extend("unit" = "1000 cycles", "see" = "background/model.md#flushes"))]
     #[serde(default)]
     pub flush_kcycles: Figure,
     /// Share of the work by the task until the drive has the request and the task sleeps. The three shares add up to 1.
@@ -40,7 +40,7 @@ pub struct IoPath {
     pub submission_share: Figure,
     /// Part of `submission_share` for going to sleep, spent only by a task that waits. Absent: 0; every submission
     /// costs the same.
-    #[schemars(extend("maximum" = 1.0, "see" = "model.md#work-at-depth"))]
+    #[schemars(extend("maximum" = 1.0, "see" = "background/model.md#work-at-depth"))]
     #[serde(default)]
     pub deactivation_share: Figure,
     /// Share in the completion interrupt, waking the task included.

@@ -56,7 +56,7 @@ pub struct MachineKey {
     pub most: f64,
     /// Whether the key itself narrows the range of its unit.
     pub has_own_range: bool,
-    /// A section of another page that explains more, such as `model.md#flushes`.
+    /// A section of a page of `docs/` that explains more, such as `background/model.md#flushes`.
     pub see: Option<String>,
 }
 

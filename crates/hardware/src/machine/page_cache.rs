@@ -17,7 +17,7 @@ const PAGE_WHY: &str = "measured on another machine: the same, 1.3 for a page th
 
 const WRITE_BACK_KCYCLES: f64 = 1.0;
 const WRITE_BACK_WHY: &str =
-    "1.9 thousand instructions in the laboratory (docs/laboratory.md), two in a cycle";
+    "1.9 thousand instructions in the laboratory (docs/background/laboratory.md), two in a cycle";
 
 /// Size of the page cache, and the cost of writing into the cache.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]

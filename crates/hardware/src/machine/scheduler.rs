@@ -27,11 +27,11 @@ pub struct Scheduler {
     pub switch_kcycles: Figure,
     /// How much later than asked for a sleep ends (`/proc/PID/timerslack_ns`): fio's, or that of an rt-app thread. fio
     /// then spins for pauses that are too short to sleep. Absent: 0; sleeps end in time.
-    #[schemars(extend("unit" = "us", "see" = "model.md#how-fio-sleeps"))]
+    #[schemars(extend("unit" = "us", "see" = "background/model.md#how-fio-sleeps"))]
     #[serde(default)]
     pub timer_slack_us: Figure,
     /// Work of schedutil's thread (`sugov:0`) per frequency change. Absent: fast switching, without a thread.
-    #[schemars(extend("unit" = "1000 cycles", "see" = "schedutil.md#where-the-driver-does-not-switch-fast"))]
+    #[schemars(extend("unit" = "1000 cycles", "see" = "background/frequency.md#where-the-driver-does-not-switch-fast"))]
     #[serde(default)]
     pub sugov_kcycles: Figure,
     /// Work of the interrupt that wakes that thread (`irq_work`). Absent: 0.
@@ -40,7 +40,7 @@ pub struct Scheduler {
     pub sugov_interrupt_kcycles: Figure,
     /// Work of the menu governor for each further pass over the last idle intervals in search of a repeated one. Idle
     /// time is measured only afterwards, so equal periods may differ by a microsecond. Absent: 0.
-    #[schemars(extend("unit" = "1000 cycles", "see" = "model.md#idle-loop"))]
+    #[schemars(extend("unit" = "1000 cycles", "see" = "background/model.md#idle-loop"))]
     #[serde(default)]
     pub menu_round_kcycles: Figure,
 }

@@ -1,64 +1,67 @@
 //! Idle gaps between a drive's requests, and the idle time before a power state that suits the gaps.
 
-/// Classes of gaps: from 2^n to 2^(n+1) us, up to 71 minutes.
+/// Number of length classes of a drive's idle gaps: class n has gaps from 2^n to 2^(n+1) us, up to
+/// 71 minutes.
 pub const CLASSES: usize = 32;
 
-/// A transition is worth it if the drive then sleeps for so many times its latency: 2 % of the time in transitions,
-/// as the kernel's legacy rule has it.
+/// Latency multiple that a drive must sleep for a transition to be worth it: 2 % of the time in
+/// transitions, as in the kernel's legacy rule.
 const WORTH: u64 = 50;
-/// The first class whose shortest gap, 1024 us, can be programmed: the table has whole milliseconds.
+/// First class of idle gaps whose shortest gap, 1024 us, can be programmed: the APST table has
+/// whole milliseconds.
 const FIRST: usize = 10;
 
-/// How often a drive was idle for how long.
+/// Histogram of a drive's idle gaps by length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gaps {
-    /// Number of gaps by class.
+    /// Number of idle gaps in each length class.
     pub count: [u64; CLASSES],
-    /// Total length by class, in us.
+    /// Total length of the idle gaps in each class, in us.
     pub total_us: [u64; CLASSES],
 }
 
 /// An idle time before a power state, with the predicted effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SuitedTimeout {
-    /// The idle time in us.
+    /// Idle time before the drive enters the state, in us.
     pub timeout_us: u64,
-    /// How often a request would have woken the drive up.
+    /// Number of times that a request would have woken the drive up.
     pub wake_ups: u64,
-    /// How long the drive would have been in the state, in us.
+    /// Time that the drive would have spent in the power state, in us.
     pub asleep_us: u64,
 }
 
 impl Gaps {
-    /// Adds `count` gaps of `us` us each. Longer ones than 71 minutes count to the last class.
-    pub fn add(&mut self, us: u64, count: u64) {
+    /// Adds `count` idle gaps of `us` us each. Gaps longer than 71 minutes count to the last class.
+    pub fn add_gaps(&mut self, us: u64, count: u64) {
         let class = (us.max(1).ilog2() as usize).min(CLASSES - 1);
         self.count[class] += count;
         self.total_us[class] += us * count;
     }
 
-    /// Number of all gaps.
-    pub fn count(&self) -> u64 {
+    /// Number of idle gaps in all classes.
+    pub fn total_count(&self) -> u64 {
         self.count.iter().sum()
     }
 
-    /// The best idle time to wait before a state that takes `latency_us` to enter and leave: the drive sleeps longest,
-    /// where each transition costs 50 times the latency. `None`: the state never pays.
-    pub fn best_timeout(&self, latency_us: u64) -> Option<SuitedTimeout> {
+    /// Best idle time to wait before a state that takes `latency_us` to enter and leave: the drive
+    /// sleeps longest, each transition costing 50 times the latency. `None`: the state never pays.
+    pub fn choose_best_timeout(&self, latency_us: u64) -> Option<SuitedTimeout> {
         let cost_us = latency_us.saturating_mul(WORTH);
         (FIRST..CLASSES)
-            .map(|class| self.predict_timeout(class))
+            .map(|class| self.predict_effects_of_class(class))
             .max_by_key(|timeout| {
                 (
-                    timeout.gain_us(cost_us),
+                    timeout.net_sleep_us(cost_us),
                     std::cmp::Reverse(timeout.timeout_us),
                 )
             })
-            .filter(|timeout| timeout.gain_us(cost_us) > 0)
+            .filter(|timeout| timeout.net_sleep_us(cost_us) > 0)
     }
 
-    /// The effects of waiting for the shortest gap of a class.
-    fn predict_timeout(&self, class: usize) -> SuitedTimeout {
+    /// Effects on a drive of waiting for the shortest gap of a class before it enters a power
+    /// state.
+    fn predict_effects_of_class(&self, class: usize) -> SuitedTimeout {
         let timeout_us = 1_u64 << class;
         let wake_ups = self.count[class..].iter().sum::<u64>();
         let total_us = self.total_us[class..].iter().sum::<u64>();
@@ -71,13 +74,13 @@ impl Gaps {
 }
 
 impl SuitedTimeout {
-    /// Time asleep, less the cost of all transitions.
-    fn gain_us(&self, cost_us: u64) -> i128 {
+    /// Time that the drive sleeps, less the cost of all transitions; negative where they cost more.
+    fn net_sleep_us(&self, cost_us: u64) -> i128 {
         i128::from(self.asleep_us) - i128::from(self.wake_ups) * i128::from(cost_us)
     }
 
-    /// The idle time as the table has it: in ms, rounded up.
-    pub fn timeout_ms(&self) -> u64 {
+    /// Idle time in whole ms as an APST table holds it, rounded up.
+    pub fn rounded_up_ms(&self) -> u64 {
         self.timeout_us.div_ceil(1000)
     }
 }
@@ -89,22 +92,22 @@ mod tests {
     fn gaps(lengths: &[(u64, u64)]) -> Gaps {
         let mut gaps = Gaps::default();
         for (us, count) in lengths {
-            gaps.add(*us, *count);
+            gaps.add_gaps(*us, *count);
         }
         gaps
     }
 
     fn timeout_ms(gaps: &Gaps, latency_us: u64) -> Option<u64> {
-        gaps.best_timeout(latency_us)
-            .map(|found| found.timeout_ms())
+        gaps.choose_best_timeout(latency_us)
+            .map(|found| found.rounded_up_ms())
     }
 
     #[test]
     fn a_drive_sleeps_in_long_gaps_and_not_in_short_ones() {
         // Gaps of 5 ms and of 10 s: waiting out the short ones pays, and waiting longer does not.
         let mixed = gaps(&[(5_000, 10_000), (10_000_000, 20)]);
-        let found = mixed.best_timeout(4_000).unwrap();
-        assert_eq!((found.timeout_ms(), found.wake_ups), (9, 20));
+        let found = mixed.choose_best_timeout(4_000).unwrap();
+        assert_eq!((found.rounded_up_ms(), found.wake_ups), (9, 20));
         assert_eq!(found.asleep_us, 20 * (10_000_000 - 8_192));
         // With cheap transitions, sleeping at once pays in every gap.
         assert_eq!(timeout_ms(&mixed, 10), Some(2));
@@ -119,6 +122,6 @@ mod tests {
     fn lengths_at_the_ends_have_a_class() {
         let ends = gaps(&[(0, 1), (1, 1), (1 << 40, 1)]);
         assert_eq!((ends.count[0], ends.count[CLASSES - 1]), (2, 1));
-        assert_eq!(ends.count(), 3);
+        assert_eq!(ends.total_count(), 3);
     }
 }

@@ -5,65 +5,67 @@ use wakepath_units::pasted;
 
 use super::{ApstTable, TABLE_BYTES};
 
-/// Accepted formats, for messages.
+/// Forms of a printed APST table that are accepted, for error messages.
 const FORMS: &str = "expected what `nvme get-feature -f 0x0c` prints (with -H, with -b, with -o json, or plain), or a \
      hexadecimal dump of its 256 bytes";
 
-/// Hexadecimal digits in a row of a dump.
+/// Hexadecimal digits in a row of a dump of an APST table.
 const ROW_NIBBLES: usize = 32;
-/// Bytes of an entry, one for each power state.
+/// Bytes of an APST table's entry, one for each power state.
 const ENTRY_BYTES: usize = 8;
 
-/// A table printed by a tool.
+/// An APST table read from what a tool printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrintedTable {
-    /// The table; entries that were not printed are 0.
+    /// The APST table; entries that were not printed are 0.
     pub table: ApstTable,
-    /// Whether the feature is on; `None`: it was not printed.
+    /// Whether autonomous power state transitions are on; `None`: the tool did not print it.
     pub enabled: Option<bool>,
-    /// How many entries were not printed, and count as none.
+    /// Number of entries of the APST table that were not printed and count as 0.
     pub missing: usize,
 }
 
-/// Text without a table.
+/// Why a text has no APST table that can be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", .line.map(|l| format!("line {l}: ")).unwrap_or_default())]
 pub struct NoPrintedTable {
-    /// The line, counted from 1, where the problem has one.
+    /// Line of the printed text with the problem, counted from 1; `None` if no single line has it.
     pub line: Option<usize>,
-    /// The fault and the expected input.
+    /// What is wrong with the printed text, and what was expected.
     pub problem: String,
 }
 
 impl PrintedTable {
-    /// Reads a table in any of the forms. Text may be quoted and indented.
+    /// Reads an APST table in any form that tools print. Text may be quoted and indented.
     ///
     /// # Errors
     /// The input has none of the formats, or is incomplete.
     pub fn parse(data: &[u8]) -> Result<Self, NoPrintedTable> {
-        // Tables have reserved bits, so a binary table is never plain text.
-        if data.is_empty() || !data.iter().all(|byte| is_text(*byte)) && !pasted::is_utf16(data) {
+        // An APST table has reserved bits that are 0, so a binary table is never plain text.
+        if data.is_empty()
+            || !data.iter().all(|byte| is_text_byte(*byte)) && !pasted::is_utf16(data)
+        {
             return Self::from_table_bytes(data, None);
         }
         let text = pasted::without_hosts(pasted::decode_text(data))
-            .map_err(|several| NoPrintedTable::whole(several.to_string()))?;
+            .map_err(|several| NoPrintedTable::about_whole_text(several.to_string()))?;
         let lines: Vec<&str> = text
             .lines()
             .map(|line| pasted::quote_depth_and_text(line).1.trim())
             .collect();
         if text.contains("(ITPT)") {
-            return Self::from_words(&lines);
+            return Self::parse_entries_in_words(&lines);
         }
-        let mut bytes = parse_dump(&lines)?;
+        let mut bytes = parse_hex_dump(&lines)?;
         let missing = MAX_POWER_STATES - bytes.len() / ENTRY_BYTES;
         bytes.resize(TABLE_BYTES, 0);
-        let printed = Self::from_table_bytes(&bytes, find_enabled(&lines))?;
+        let printed = Self::from_table_bytes(&bytes, find_feature_state(&lines))?;
         Ok(Self { missing, ..printed })
     }
 
     fn from_table_bytes(bytes: &[u8], enabled: Option<bool>) -> Result<Self, NoPrintedTable> {
         let table = ApstTable::from_bytes(bytes)
-            .map_err(|e| NoPrintedTable::whole(format!("{e}; {FORMS}")))?;
+            .map_err(|e| NoPrintedTable::about_whole_text(format!("{e}; {FORMS}")))?;
         Ok(Self {
             table,
             enabled,
@@ -71,18 +73,19 @@ impl PrintedTable {
         })
     }
 
-    /// Entries in words: each has a number, then a time (ITPT), then a target (ITPS).
-    fn from_words(lines: &[&str]) -> Result<Self, NoPrintedTable> {
+    /// Reads a table printed in words: each entry has a number, then a time (ITPT), then a target
+    /// (ITPS).
+    fn parse_entries_in_words(lines: &[&str]) -> Result<Self, NoPrintedTable> {
         let mut entries: [Option<u64>; MAX_POWER_STATES] = [None; MAX_POWER_STATES];
         let (mut next, mut time) = (0, None);
         for (index, line) in lines.iter().enumerate() {
-            for word in find_words(line) {
+            for word in find_entry_parts(line) {
                 match word {
                     Word::Entry(number) => next = number.unwrap_or(MAX_POWER_STATES),
                     Word::Time(ms) => {
                         let valid = ms.filter(|ms| *ms <= super::MAX_TIMEOUT_MS);
                         time = Some(valid.ok_or_else(|| {
-                            NoPrintedTable::at(
+                            NoPrintedTable::on_line(
                                 index,
                                 "expected milliseconds of 24 bits after (ITPT)",
                             )
@@ -91,20 +94,23 @@ impl PrintedTable {
                     Word::Target(target) => {
                         let valid = target.filter(|state| *state < MAX_POWER_STATES as u64);
                         let state = valid.ok_or_else(|| {
-                            NoPrintedTable::at(
+                            NoPrintedTable::on_line(
                                 index,
                                 "expected a power state, 0 to 31, after (ITPS)",
                             )
                         })?;
                         let ms = time.take().ok_or_else(|| {
-                            NoPrintedTable::at(index, "a target (ITPS) without its time (ITPT)")
+                            NoPrintedTable::on_line(
+                                index,
+                                "a target (ITPS) without its time (ITPT)",
+                            )
                         })?;
                         let slot = entries.get_mut(next).ok_or_else(|| {
-                            NoPrintedTable::at(index, "an entry that is not one of 0 to 31")
+                            NoPrintedTable::on_line(index, "an entry that is not one of 0 to 31")
                         })?;
                         let entry = ms << 8 | state << 3;
                         if slot.replace(entry).is_some_and(|known| known != entry) {
-                            return Err(NoPrintedTable::at(
+                            return Err(NoPrintedTable::on_line(
                                 index,
                                 format!(
                                     "entry {next} is there a second time, with other values: give one table"
@@ -117,29 +123,29 @@ impl PrintedTable {
             }
         }
         if entries.iter().all(Option::is_none) {
-            return Err(NoPrintedTable::whole(format!(
+            return Err(NoPrintedTable::about_whole_text(format!(
                 "no entry of an APST table; {FORMS}"
             )));
         }
         Ok(Self {
             table: ApstTable(entries.map(Option::unwrap_or_default)),
-            enabled: find_enabled(lines),
+            enabled: find_feature_state(lines),
             missing: entries.iter().filter(|entry| entry.is_none()).count(),
         })
     }
 }
 
 impl NoPrintedTable {
-    /// The problem is on the line with this index.
-    fn at(index: usize, problem: impl Into<String>) -> Self {
+    /// An error on the printed line with this index, from 0.
+    fn on_line(line_index: usize, problem: impl Into<String>) -> Self {
         Self {
-            line: Some(index + 1),
+            line: Some(line_index + 1),
             problem: problem.into(),
         }
     }
 
-    /// The problem is on no single line.
-    fn whole(problem: String) -> Self {
+    /// An error about the printed text as a whole.
+    fn about_whole_text(problem: String) -> Self {
         Self {
             line: None,
             problem,
@@ -147,25 +153,26 @@ impl NoPrintedTable {
     }
 }
 
-/// A part of an entry in words, with the number.
+/// Part of a printed APST entry: its number, time or target.
 enum Word {
     Entry(Option<usize>),
     Time(Option<u64>),
     Target(Option<u64>),
 }
 
-/// Parts on a line, in order: a line of text has one part, a line of JSON may have all.
-fn find_words(line: &str) -> Vec<Word> {
+/// Parts of printed APST entries on a line, in order: a line of text has one part, a line of JSON
+/// may have all.
+fn find_entry_parts(line: &str) -> Vec<Word> {
     type WordReader = fn(&str) -> Word;
     let marks: [(&str, WordReader); 4] = [
         ("Entry[", |rest| {
-            Word::Entry(first_number(rest).map(|n| n as usize))
+            Word::Entry(parse_leading_number(rest).map(|n| n as usize))
         }),
         ("\"entry\"", |rest| {
-            Word::Entry(first_number(rest).map(|n| n as usize))
+            Word::Entry(parse_leading_number(rest).map(|n| n as usize))
         }),
-        ("(ITPT)", |rest| Word::Time(first_number(rest))),
-        ("(ITPS)", |rest| Word::Target(first_number(rest))),
+        ("(ITPT)", |rest| Word::Time(parse_leading_number(rest))),
+        ("(ITPS)", |rest| Word::Target(parse_leading_number(rest))),
     ];
     let mut found: Vec<(usize, Word)> = Vec::new();
     for (mark, word) in marks {
@@ -176,8 +183,8 @@ fn find_words(line: &str) -> Vec<Word> {
     found.into_iter().map(|(_, word)| word).collect()
 }
 
-/// The number that comes first, behind punctuation at most.
-fn first_number(text: &str) -> Option<u64> {
+/// Reads the number that a text begins with, after blanks, colons, quotes and equal signs at most.
+fn parse_leading_number(text: &str) -> Option<u64> {
     let text = text.trim_start_matches(|c: char| c.is_whitespace() || ":\"=".contains(c));
     let end = text
         .find(|c: char| !c.is_ascii_digit())
@@ -185,8 +192,8 @@ fn first_number(text: &str) -> Option<u64> {
     text[..end].parse().ok()
 }
 
-/// Whether the lines say that the feature is on: in words, or else by its value.
-fn find_enabled(lines: &[&str]) -> Option<bool> {
+/// Whether the printed lines say that the APST feature is on: in words, or else by its value.
+fn find_feature_state(lines: &[&str]) -> Option<bool> {
     const VALUE: &str = "(Autonomous Power State Transition), Current value:";
     let in_words = lines.iter().find_map(|line| line.split_once("(APSTE)"));
     if let Some((_, state)) = in_words {
@@ -200,18 +207,20 @@ fn find_enabled(lines: &[&str]) -> Option<bool> {
     Some(u64::from_str_radix(&digits[..end], 16).ok()? & 1 != 0)
 }
 
-/// The bytes of a hexadecimal dump. Without offsets it is a whole table; with offsets, its first entries.
-fn parse_dump(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
-    // Dumps with offsets also have columns of text and headings; without, all is digits.
-    let with_offsets = lines.iter().any(|line| parse_row(line).is_some());
+/// Reads the bytes of a hexadecimal dump. Without offsets, the dump must be a whole table; with
+/// offsets, it may be the first entries.
+fn parse_hex_dump(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
+    // A dump with offsets also has columns of text and headings; a dump without offsets has digits
+    // only.
+    let with_offsets = lines.iter().any(|line| parse_dump_row(line).is_some());
     let mut nibbles: Vec<u32> = Vec::with_capacity(2 * TABLE_BYTES);
-    // After `*`, rows like the one before are left out.
+    // In a dump, `*` stands for rows like the one before.
     let mut repeats = false;
     for (index, line) in lines.iter().enumerate() {
         if with_offsets {
-            // Before the first whole row, `*` has nothing to repeat.
+            // A `*` before the first whole row of a dump repeats nothing.
             repeats |= *line == "*" && nibbles.len() >= ROW_NIBBLES;
-            let Some((offsets, digits)) = parse_row(line) else {
+            let Some((offsets, digits)) = parse_dump_row(line) else {
                 continue;
             };
             while repeats
@@ -222,7 +231,7 @@ fn parse_dump(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
             }
             repeats = false;
             if !offsets.contains(&(nibbles.len() / 2)) {
-                return Err(NoPrintedTable::at(
+                return Err(NoPrintedTable::on_line(
                     index,
                     format!(
                         "offset {:#x}, expected {:#x}",
@@ -236,7 +245,7 @@ fn parse_dump(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
             for (column, c) in line.chars().enumerate().filter(|(_, c)| !c.is_whitespace()) {
                 let digit = c.to_digit(16).ok_or_else(|| {
                     let column = column + 1;
-                    NoPrintedTable::at(
+                    NoPrintedTable::on_line(
                         index,
                         format!("column {column}: {c:?} is no hexadecimal digit; {FORMS}"),
                     )
@@ -245,12 +254,12 @@ fn parse_dump(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
             }
         }
     }
-    // Rows at the end may be left out, as entries in words may be.
+    // A dump may leave out rows at the end, as tables in words may leave out entries.
     let has_first_entries = with_offsets
         && (2 * ENTRY_BYTES..2 * TABLE_BYTES).contains(&nibbles.len())
         && nibbles.len().is_multiple_of(2 * ENTRY_BYTES);
     if nibbles.len() != 2 * TABLE_BYTES && !has_first_entries {
-        return Err(NoPrintedTable::whole(format!(
+        return Err(NoPrintedTable::about_whole_text(format!(
             "{} hexadecimal digits, expected the {} of an APST table; {FORMS}",
             nibbles.len(),
             2 * TABLE_BYTES
@@ -262,8 +271,8 @@ fn parse_dump(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
         .collect())
 }
 
-/// An offset of at least so many digits, read as hexadecimal and as octal.
-fn parse_offset(text: &str, least_digits: usize) -> Option<[usize; 2]> {
+/// Reads an offset of at least so many digits both as hexadecimal and as octal.
+fn parse_hex_and_octal_offset(text: &str, least_digits: usize) -> Option<[usize; 2]> {
     if text.len() < least_digits || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
     }
@@ -272,21 +281,22 @@ fn parse_offset(text: &str, least_digits: usize) -> Option<[usize; 2]> {
     Some([hexadecimal, octal])
 }
 
-/// Whether a byte can be part of text, in ASCII or in UTF-8.
-fn is_text(byte: u8) -> bool {
+/// Whether a byte can occur in ASCII or UTF-8 text.
+fn is_text_byte(byte: u8) -> bool {
     byte.is_ascii_graphic() || byte.is_ascii_whitespace() || byte >= 0x80
 }
 
-/// Offset and digits of a row: `0010: 18 64 ...` from nvme-cli and xxd, `00000010  18 64 ... |..|` from hexdump and
-/// od. od counts in octal, so an offset has two readings.
-fn parse_row(line: &str) -> Option<([usize; 2], Vec<u32>)> {
+/// Reads a dump's row as its two possible offsets and its digits: `0010: 18 64 ...` from nvme-cli
+/// and xxd, `00000010  18 64 ... |..|` from hexdump and od. od counts in octal, so an offset has
+/// two readings.
+fn parse_dump_row(line: &str) -> Option<([usize; 2], Vec<u32>)> {
     if let Some((at, rest)) = line.split_once(": ") {
         let digits = rest.chars().filter(|c| *c != ' ').take(ROW_NIBBLES);
-        let [at, _] = parse_offset(at, 4)?;
+        let [at, _] = parse_hex_and_octal_offset(at, 4)?;
         return Some(([at; 2], digits.map_while(|c| c.to_digit(16)).collect()));
     }
     let mut parts = line.split_whitespace();
-    let at = parse_offset(parts.next()?, 6)?;
+    let at = parse_hex_and_octal_offset(parts.next()?, 6)?;
     let bytes: Vec<&str> = parts.take_while(|part| part.len() == 2).take(16).collect();
     let digits = bytes
         .concat()

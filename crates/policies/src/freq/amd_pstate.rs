@@ -7,18 +7,19 @@
 use serde::Serialize;
 use wakepath_units::{KernelVersion, Kilohertz, Nanoseconds};
 
-/// The time to leave between two changes of frequency, where the firmware names none and the processor
-/// has no fast CPPC (`AMD_PSTATE_TRANSITION_DELAY`).
+/// Time to leave between two frequency changes by amd-pstate, where the firmware names none and the
+/// processor has no fast CPPC (`AMD_PSTATE_TRANSITION_DELAY`).
 pub const TRANSITION_DELAY: Nanoseconds = Nanoseconds(1_000_000);
 
 /// Mode of the driver (`/sys/devices/system/cpu/amd_pstate/status`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum AmdMode {
-    /// The processor chooses the frequency, by an energy-performance preference.
+    /// Active mode: the processor chooses the frequency, by an energy-performance preference.
     Active,
-    /// A kernel governor chooses the frequency.
+    /// Passive mode: a kernel governor chooses the frequency.
     Passive,
-    /// The kernel's governor chooses the lowest one, the processor anything above.
+    /// Guided mode: the kernel's governor chooses the lowest frequency, the processor anything
+    /// above.
     Guided,
 }
 
@@ -33,14 +34,15 @@ impl AmdMode {
     }
 }
 
-/// Chooses the performance within the driver's limits.
+/// Governor that chooses the performance within amd-pstate's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum AmdGovernor {
-    /// The scheduler's utilisation signals. Not in active mode.
+    /// The scheduler's utilisation signals decide; not in active mode.
     Schedutil,
-    /// Active: no less than the nominal performance, and EPP 0. Otherwise: the highest frequency.
+    /// `performance`: in active mode, no less than the nominal performance and EPP 0; otherwise the
+    /// highest frequency.
     Performance,
-    /// Active: as the load asks for it. Otherwise: the lowest frequency.
+    /// `powersave`: in active mode, what the load asks for; otherwise the lowest frequency.
     Powersave,
 }
 
@@ -55,10 +57,10 @@ impl AmdGovernor {
     }
 }
 
-/// How the driver is set.
+/// Settings of the amd-pstate driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct AmdPstateSettings {
-    /// Mode of the driver.
+    /// Mode of the amd-pstate driver.
     pub mode: AmdMode,
     /// Governor within the driver's limits.
     pub governor: AmdGovernor,
@@ -66,46 +68,48 @@ pub struct AmdPstateSettings {
     pub epp: u8,
     /// Whether frequencies above the nominal one may be used.
     pub boost: bool,
-    /// Kernel version of the driver.
+    /// Kernel version of the amd-pstate driver, which decides its rules.
     pub kernel: KernelVersion,
 }
 
 impl AmdPstateSettings {
-    /// Whether the processor chooses from the nominal frequency up, with a preference that nobody can change.
+    /// Whether amd-pstate runs in active mode under `performance`: the processor then chooses from
+    /// the nominal frequency up, and nobody can change the preference.
     pub fn is_active_performance(&self) -> bool {
         (self.mode, self.governor) == (AmdMode::Active, AmdGovernor::Performance)
     }
 
-    /// Whether the driver is the older version, from Linux 6.12.
-    fn is_older(&self) -> bool {
+    /// Whether the kernel has the older amd-pstate driver, before its rewrite in 6.15.
+    fn is_before_linux_6_15(&self) -> bool {
         self.kernel.release() < (6, 15, 0)
     }
 
-    /// Whether the driver has passive mode only, as that of Linux 6.1: a request is not kept within the limits of the policy.
-    fn is_first(&self) -> bool {
+    /// Whether amd-pstate knows only passive mode, as in Linux 6.1: a request is not kept within
+    /// the limits of the policy.
+    fn has_only_passive_mode(&self) -> bool {
         self.kernel.release() < (6, 3, 0)
     }
 
-    /// The preference that the processor has in effect. In guided mode the newer driver writes 0 with each request; the older
-    /// one leaves the field alone.
+    /// Energy-performance preference that the processor has in effect. In guided mode the newer
+    /// driver writes 0 with each request; the older one leaves the field alone.
     pub fn epp_in_force(&self) -> u8 {
         match (self.mode, self.governor) {
             (AmdMode::Active, AmdGovernor::Performance) => 0,
             (AmdMode::Active, _) => self.epp,
-            _ if self.is_older() => self.epp,
+            _ if self.is_before_linux_6_15() => self.epp,
             _ => 0,
         }
     }
 }
 
-/// Performance scale of a CPU, declared by processor or firmware.
+/// CPPC performance scale of a CPU, as processor or firmware declares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerfScale {
     /// The highest performance, with boost.
     pub highest: u8,
-    /// What can be sustained with all cores busy.
+    /// Performance that can be sustained with all cores busy.
     pub nominal: u8,
-    /// Below this a lower frequency saves less energy than performance.
+    /// Performance below which a lower frequency saves less energy than it costs performance.
     pub lowest_nonlinear: u8,
     /// The lowest performance.
     pub lowest: u8,
@@ -113,7 +117,7 @@ pub struct PerfScale {
     pub nominal_khz: u32,
     /// Lowest frequency declared by firmware, in kHz; the older driver's lowest frequency.
     pub lowest_khz: u32,
-    /// The least performance that the firmware asks for; 0: none.
+    /// Lowest performance that the firmware asks for; 0: none.
     pub firmware_minimum: u8,
 }
 
@@ -122,27 +126,27 @@ pub struct PerfScale {
 pub struct Request {
     /// The least performance.
     pub minimum: u8,
-    /// The performance to have; 0: the processor chooses.
+    /// Performance to have; 0: the processor chooses.
     pub desired: u8,
     /// The most performance.
     pub maximum: u8,
 }
 
-/// The driver on a CPU.
+/// The amd-pstate driver on a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct AmdPstate {
     scale: PerfScale,
     settings: AmdPstateSettings,
-    /// The processor can boost, and the firmware lets it.
+    /// Whether the processor can boost, and the firmware lets it.
     boost_supported: bool,
-    /// The limits of the policy in force, as performance.
+    /// Lower limit of the policy in force, on the performance scale.
     lowest: u8,
     highest: u8,
 }
 
 impl AmdPstate {
-    /// The driver with initial limits: everything from the lowest frequency up; for the newer driver, from the lowest
-    /// non-linear frequency.
+    /// The amd-pstate driver with its initial limits: everything from the lowest frequency up; for
+    /// the newer driver, from the lowest non-linear frequency.
     pub fn new(scale: PerfScale, settings: AmdPstateSettings, boost_supported: bool) -> Self {
         let mut driver = Self {
             scale,
@@ -151,24 +155,27 @@ impl AmdPstate {
             lowest: scale.lowest,
             highest: scale.highest,
         };
-        driver.limit(driver.default_minimum(), driver.top());
+        driver.set_policy_limits(
+            driver.initial_minimum_frequency(),
+            driver.highest_policy_frequency(),
+        );
         driver
     }
 
-    /// Limits the policy to a range of frequencies, clamped to the driver's range
+    /// Sets the frequency limits of the policy, clamped to the driver's range
     /// (`amd_pstate_update_min_max_limit()`).
-    pub fn limit(&mut self, minimum: Kilohertz, maximum: Kilohertz) {
+    pub fn set_policy_limits(&mut self, minimum: Kilohertz, maximum: Kilohertz) {
         let performance = self.settings.mode == AmdMode::Active
             && self.settings.governor == AmdGovernor::Performance;
         let scale = self.scale;
-        if self.settings.is_older() {
-            self.lowest = self.share_of_top(minimum).max(scale.lowest);
-            self.highest = self.share_of_top(maximum).max(self.lowest);
+        if self.settings.is_before_linux_6_15() {
+            self.lowest = self.older_limit_for_frequency(minimum).max(scale.lowest);
+            self.highest = self.older_limit_for_frequency(maximum).max(self.lowest);
             if performance {
                 self.lowest = scale.nominal.min(self.highest);
             }
         } else {
-            self.highest = self.performance_of(maximum);
+            self.highest = self.performance_at_frequency(maximum);
             self.lowest = if performance {
                 let wanted = match scale.firmware_minimum {
                     0 => scale.nominal,
@@ -176,75 +183,77 @@ impl AmdPstate {
                 };
                 wanted.min(self.highest)
             } else {
-                self.performance_of(minimum)
+                self.performance_at_frequency(minimum)
             };
         }
     }
 
-    /// The performance for a frequency as the older driver's limits have it: a share of the range in force, which ends
-    /// at the nominal frequency without boost.
-    fn share_of_top(&self, frequency: Kilohertz) -> u8 {
+    /// Performance that the older driver sets as the limit for a frequency: a share of the range in
+    /// force, which ends at the nominal frequency without boost.
+    fn older_limit_for_frequency(&self, frequency: Kilohertz) -> u8 {
         let highest = if self.boost_supported && !self.settings.boost {
             self.scale.nominal
         } else {
             self.scale.highest
         };
         let scaled = frequency.0.wrapping_mul(u32::from(highest));
-        (scaled / self.top().0.max(1)).min(u32::from(u8::MAX)) as u8
+        (scaled / self.highest_policy_frequency().0.max(1)).min(u32::from(u8::MAX)) as u8
     }
 
-    /// The performance for a frequency: rounded up by the newer driver, to the nearest by the older one.
-    pub fn performance_of(&self, frequency: Kilohertz) -> u8 {
+    /// Performance for a frequency: rounded up by the newer driver, to the nearest by the older
+    /// one.
+    pub fn performance_at_frequency(&self, frequency: Kilohertz) -> u8 {
         let scale = self.scale;
         let khz = u64::from(frequency.0);
-        if self.settings.is_older() {
+        if self.settings.is_before_linux_6_15() {
             let top = u64::from(self.boosted_frequency().0.max(1));
             let nearest = (khz * u64::from(scale.highest) + top / 2) / top;
             return nearest.min(u64::from(u8::MAX)) as u8;
         }
         let scaled = khz * u64::from(scale.nominal);
-        // The kernel keeps only 32 bits.
+        // As in the kernel, only 32 bits of the performance are kept.
         let exact = scaled.div_ceil(u64::from(scale.nominal_khz.max(1))) as u32;
-        clamp(exact, scale.lowest, scale.highest)
+        clamp_performance(exact, scale.lowest, scale.highest)
     }
 
-    /// Frequency at a performance level.
-    pub fn frequency_of(&self, performance: u8) -> Kilohertz {
-        self.scale.frequency_of(performance)
+    /// Frequency of the CPU at a performance level.
+    pub fn frequency_at_performance(&self, performance: u8) -> Kilohertz {
+        self.scale.frequency_at_performance(performance)
     }
 
-    /// The highest frequency with boost, as the driver reckons it.
+    /// Highest frequency with boost, as amd-pstate reckons it.
     pub fn boosted_frequency(&self) -> Kilohertz {
-        if self.settings.is_older() {
-            self.ratio_frequency(self.scale.highest)
+        if self.settings.is_before_linux_6_15() {
+            self.older_frequency_at_performance(self.scale.highest)
         } else {
-            self.frequency_of(self.scale.highest)
+            self.frequency_at_performance(self.scale.highest)
         }
     }
 
-    /// The lowest non-linear frequency, as the driver reckons it.
+    /// Lowest non-linear frequency, as amd-pstate reckons it.
     pub fn lowest_nonlinear_frequency(&self) -> Kilohertz {
-        if self.settings.is_older() {
-            self.ratio_frequency(self.scale.lowest_nonlinear)
+        if self.settings.is_before_linux_6_15() {
+            self.older_frequency_at_performance(self.scale.lowest_nonlinear)
         } else {
-            self.frequency_of(self.scale.lowest_nonlinear)
+            self.frequency_at_performance(self.scale.lowest_nonlinear)
         }
     }
 
-    /// Settings of the driver.
+    /// Settings of the amd-pstate driver.
     pub fn settings(&self) -> &AmdPstateSettings {
         &self.settings
     }
 
-    /// Whether the driver takes the scale (`amd_pstate_init_freq()`); with an impossible one it does not load.
-    pub fn loads(&self) -> bool {
+    /// Whether amd-pstate accepts the CPU's performance scale (`amd_pstate_init_freq()`); with an
+    /// impossible one it does not load.
+    pub fn accepts_performance_scale(&self) -> bool {
         let scale = self.scale;
         let (lowest, nonlinear) = (scale.lowest_khz, self.lowest_nonlinear_frequency().0);
-        if self.settings.is_first() {
-            // With a highest frequency of 0 the driver loads, and requests nothing.
+        if self.settings.has_only_passive_mode() {
+            // With a highest frequency of 0 the amd-pstate driver loads, and requests nothing.
             return self.boosted_frequency().0 > 0 && lowest <= self.boosted_frequency().0;
         }
-        let lowest_fits = if self.settings.is_older() {
+        let lowest_fits = if self.settings.is_before_linux_6_15() {
             lowest < nonlinear
         } else {
             lowest <= nonlinear
@@ -254,17 +263,17 @@ impl AmdPstate {
         positive && lowest <= highest && lowest_fits && nonlinear <= scale.nominal_khz
     }
 
-    /// The lowest frequency that a policy can have.
-    pub fn bottom(&self) -> Kilohertz {
-        if self.settings.is_older() {
+    /// Lowest frequency that an amd-pstate policy can have.
+    pub fn lowest_policy_frequency(&self) -> Kilohertz {
+        if self.settings.is_before_linux_6_15() {
             Kilohertz(self.scale.lowest_khz)
         } else {
-            self.frequency_of(self.scale.lowest)
+            self.frequency_at_performance(self.scale.lowest)
         }
     }
 
-    /// The highest frequency in force.
-    pub fn top(&self) -> Kilohertz {
+    /// Highest frequency that amd-pstate allows: the nominal one while boost is switched off.
+    pub fn highest_policy_frequency(&self) -> Kilohertz {
         let boosted = self.boosted_frequency();
         if self.boost_supported && !self.settings.boost {
             boosted.min(Kilohertz(self.scale.nominal_khz))
@@ -273,40 +282,41 @@ impl AmdPstate {
         }
     }
 
-    /// The lowest frequency that the policy begins with.
-    pub fn default_minimum(&self) -> Kilohertz {
-        if self.settings.is_older() {
+    /// Lowest frequency that an amd-pstate policy begins with.
+    pub fn initial_minimum_frequency(&self) -> Kilohertz {
+        if self.settings.is_before_linux_6_15() {
             Kilohertz(self.scale.lowest_khz)
         } else {
             match self.scale.firmware_minimum {
                 0 => self.lowest_nonlinear_frequency(),
-                firmware => self.frequency_of(firmware),
+                firmware => self.frequency_at_performance(firmware),
             }
         }
     }
 
-    /// The older driver reckons in whole MHz, with a ratio of ten binary places.
-    fn ratio_frequency(&self, performance: u8) -> Kilohertz {
+    /// Frequency at a performance as the older driver reckons: in whole MHz, with a ratio of ten
+    /// binary places.
+    fn older_frequency_at_performance(&self, performance: u8) -> Kilohertz {
         let nominal = u32::from(self.scale.nominal.max(1));
         let ratio = (u32::from(performance) << 10) / nominal;
         let mhz = (self.scale.nominal_khz / 1000).wrapping_mul(ratio) >> 10;
         Kilohertz(mhz.wrapping_mul(1000))
     }
 
-    /// The request for a CPU at a frequency (`amd_pstate_update_freq()`). `dynamic`: the governor changes the
-    /// frequency continually.
-    pub fn for_frequency(&self, target: Kilohertz, dynamic: bool) -> Request {
-        let desired = self.performance_of(target);
-        if self.settings.is_older() {
-            self.request((self.scale.lowest, desired, self.scale.highest), dynamic)
+    /// CPPC request for running at a frequency (`amd_pstate_update_freq()`). `dynamic`: the
+    /// governor changes the frequency continually.
+    pub fn request_for_frequency(&self, target: Kilohertz, dynamic: bool) -> Request {
+        let desired = self.performance_at_frequency(target);
+        if self.settings.is_before_linux_6_15() {
+            self.request_within_limits((self.scale.lowest, desired, self.scale.highest), dynamic)
         } else {
-            self.request((self.lowest, desired, self.highest), dynamic)
+            self.request_within_limits((self.lowest, desired, self.highest), dynamic)
         }
     }
 
-    /// What schedutil asks for (`amd_pstate_adjust_perf()`): `least` and `target` are of `capacity`. `dynamic` is as for
-    /// frequencies.
-    pub fn for_utilisation(
+    /// CPPC request for schedutil (`amd_pstate_adjust_perf()`): `least` and `target` are
+    /// utilisations out of `capacity`. `dynamic`: the governor changes the frequency continually.
+    pub fn request_for_utilisation(
         &self,
         least: u64,
         target: u64,
@@ -314,26 +324,29 @@ impl AmdPstate {
         dynamic: bool,
     ) -> Request {
         let scale = self.scale;
-        let desired = scale.share(target, capacity).unwrap_or(scale.highest);
-        if self.settings.is_older() {
+        let desired = scale
+            .performance_for_utilisation(target, capacity)
+            .unwrap_or(scale.highest);
+        if self.settings.is_before_linux_6_15() {
             let minimum = scale
-                .share(least, capacity)
+                .performance_for_utilisation(least, capacity)
                 .unwrap_or(scale.lowest)
                 .max(scale.lowest_nonlinear);
             let maximum = scale.highest.max(minimum);
-            let desired = clamp(u32::from(desired), minimum, maximum);
-            self.request((minimum, desired, maximum), dynamic)
+            let desired = clamp_performance(u32::from(desired), minimum, maximum);
+            self.request_within_limits((minimum, desired, maximum), dynamic)
         } else {
             let minimum = scale
-                .share(least, capacity)
+                .performance_for_utilisation(least, capacity)
                 .unwrap_or(scale.highest)
                 .max(self.lowest);
-            self.request((minimum, desired, self.highest.max(minimum)), dynamic)
+            self.request_within_limits((minimum, desired, self.highest.max(minimum)), dynamic)
         }
     }
 
-    /// What is asked for in active mode (`amd_pstate_epp_update_limit()`).
-    pub fn autonomous(&self) -> Request {
+    /// CPPC request in active mode: the limits, with no desired performance
+    /// (`amd_pstate_epp_update_limit()`).
+    pub fn request_in_active_mode(&self) -> Request {
         Request {
             minimum: self.lowest,
             desired: 0,
@@ -341,7 +354,7 @@ impl AmdPstate {
         }
     }
 
-    /// The performance, at most nominal where the processor cannot boost.
+    /// Caps a performance at the nominal one if the processor cannot boost.
     fn cap_without_boost(&self, performance: u8) -> u8 {
         if self.boost_supported {
             performance
@@ -350,50 +363,56 @@ impl AmdPstate {
         }
     }
 
-    /// `amd_pstate_update()`: within the limits, and in guided mode as a minimum.
-    fn request(&self, (mut minimum, desired, mut maximum): (u8, u8, u8), dynamic: bool) -> Request {
-        if self.settings.is_first() {
+    /// CPPC request for minimum, desired and maximum performance, kept within the policy's limits;
+    /// in guided mode the desired performance becomes the minimum (`amd_pstate_update()`).
+    fn request_within_limits(
+        &self,
+        (mut minimum, desired, mut maximum): (u8, u8, u8),
+        dynamic: bool,
+    ) -> Request {
+        if self.settings.has_only_passive_mode() {
             return Request {
                 minimum,
-                desired: clamp(u32::from(desired), minimum, maximum),
+                desired: clamp_performance(u32::from(desired), minimum, maximum),
                 maximum,
             };
         }
-        if self.settings.is_older() {
-            minimum = clamp(u32::from(minimum), self.lowest, self.highest);
-            maximum = clamp(u32::from(maximum), self.lowest, self.highest);
+        if self.settings.is_before_linux_6_15() {
+            minimum = clamp_performance(u32::from(minimum), self.lowest, self.highest);
+            maximum = clamp_performance(u32::from(maximum), self.lowest, self.highest);
         } else {
             maximum = self.cap_without_boost(maximum);
         }
-        let mut desired = clamp(u32::from(desired), minimum, maximum);
+        let mut desired = clamp_performance(u32::from(desired), minimum, maximum);
         if self.settings.mode == AmdMode::Guided && dynamic {
             (minimum, desired) = (desired, 0);
         }
         Request {
             minimum,
             desired,
-            // The older driver looks at the desired performance before this.
+            // The older driver has used the desired performance before this cap.
             maximum: self.cap_without_boost(maximum),
         }
     }
 }
 
 impl PerfScale {
-    /// The performance for a utilisation, rounded up; `None` for one that is not below the capacity.
-    fn share(&self, utilisation: u64, capacity: u64) -> Option<u8> {
+    /// Performance for a utilisation, rounded up; `None` if the utilisation is not below the
+    /// capacity.
+    fn performance_for_utilisation(&self, utilisation: u64, capacity: u64) -> Option<u8> {
         let scaled = u64::from(self.highest) * utilisation;
         (utilisation < capacity).then(|| scaled.div_ceil(capacity) as u8)
     }
 
-    /// The frequency of a performance, rounded up.
-    pub fn frequency_of(&self, performance: u8) -> Kilohertz {
+    /// Frequency at a performance, rounded up.
+    pub fn frequency_at_performance(&self, performance: u8) -> Kilohertz {
         let scaled = u64::from(self.nominal_khz) * u64::from(performance);
         Kilohertz(scaled.div_ceil(u64::from(self.nominal.max(1))) as u32)
     }
 }
 
-/// Clamps as the kernel does: the upper end wins, even where below the lower end.
-fn clamp(value: u32, lowest: u8, highest: u8) -> u8 {
+/// Clamps a performance as the kernel does: the upper end wins, even if it is below the lower end.
+fn clamp_performance(value: u32, lowest: u8, highest: u8) -> u8 {
     if value >= u32::from(highest) {
         highest
     } else if value <= u32::from(lowest) {
@@ -439,15 +458,18 @@ mod tests {
     #[test]
     fn frequencies_are_those_that_were_recorded() {
         let driver = driver(AmdMode::Active);
-        assert_eq!(driver.top(), Kilohertz(4_410_811));
-        assert_eq!(driver.frequency_of(TURIN.lowest), Kilohertz(1_210_811));
-        assert_eq!(driver.performance_of(Kilohertz(4_410_811)), 255);
+        assert_eq!(driver.highest_policy_frequency(), Kilohertz(4_410_811));
+        assert_eq!(
+            driver.frequency_at_performance(TURIN.lowest),
+            Kilohertz(1_210_811)
+        );
+        assert_eq!(driver.performance_at_frequency(Kilohertz(4_410_811)), 255);
         let older = AmdPstate::new(TURIN, settings(AmdMode::Active, KernelVersion::V6_12), true);
-        assert_eq!(older.top(), Kilohertz(4_409_000));
+        assert_eq!(older.highest_policy_frequency(), Kilohertz(4_409_000));
     }
 
     fn request_at_640(mode: AmdMode) -> Request {
-        driver(mode).for_utilisation(0, 640, 1024, true)
+        driver(mode).request_for_utilisation(0, 640, 1024, true)
     }
 
     #[test]
@@ -470,11 +492,11 @@ mod tests {
             desired: 0,
             ..passive
         };
-        assert_eq!(driver(AmdMode::Active).autonomous(), active);
+        assert_eq!(driver(AmdMode::Active).request_in_active_mode(), active);
         // Little load is never below the lowest non-linear performance.
         assert_eq!(
             driver(AmdMode::Passive)
-                .for_utilisation(0, 10, 1024, true)
+                .request_for_utilisation(0, 10, 1024, true)
                 .desired,
             134
         );
@@ -485,13 +507,13 @@ mod tests {
         let mut fastest = settings(AmdMode::Active, KernelVersion::V7_3);
         fastest.governor = AmdGovernor::Performance;
         let driver = AmdPstate::new(TURIN, fastest, true);
-        assert_eq!(driver.autonomous().minimum, 185);
+        assert_eq!(driver.request_in_active_mode().minimum, 185);
         assert_eq!(fastest.epp_in_force(), 0);
         for kernel in [KernelVersion::V6_12, KernelVersion::V7_3] {
             let mut without_boost = settings(AmdMode::Passive, kernel);
             without_boost.boost = false;
-            let most =
-                AmdPstate::new(TURIN, without_boost, true).for_utilisation(0, 1024, 1024, true);
+            let most = AmdPstate::new(TURIN, without_boost, true)
+                .request_for_utilisation(0, 1024, 1024, true);
             assert_eq!((most.desired, most.maximum), (185, 185), "{kernel}");
         }
     }
@@ -519,7 +541,7 @@ mod tests {
             let mode = [AmdMode::Passive, AmdMode::Guided][mode];
             let settings = AmdPstateSettings { boost, ..settings(mode, kernel) };
             let driver = AmdPstate::new(scale, settings, supported);
-            let [less, more] = [a.min(b), a.max(b)].map(|utilisation| driver.for_utilisation(0, utilisation, 1024, true));
+            let [less, more] = [a.min(b), a.max(b)].map(|utilisation| driver.request_for_utilisation(0, utilisation, 1024, true));
             for request in [less, more] {
                 prop_assert!(request.minimum >= lowest && request.maximum <= highest);
             }

@@ -5,7 +5,8 @@ use std::fmt;
 use serde::Serialize;
 use wakepath_units::quantity;
 
-/// The preferences that have names (`epp_values`, `drivers/cpufreq/intel_pstate.c`, Linux 6.12).
+/// Energy-performance preferences that have names (`epp_values`, `drivers/cpufreq/intel_pstate.c`,
+/// Linux 6.12).
 pub(crate) const NAMED: &[(&str, u8)] = &[
     ("performance", 0x00),
     ("balance_performance", 0x80),
@@ -13,19 +14,19 @@ pub(crate) const NAMED: &[(&str, u8)] = &[
     ("power", 0xFF),
 ];
 
-/// An energy-performance preference.
+/// An energy-performance preference, as sysfs takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Epp {
-    /// A preference known to the kernel by name, with the usual number.
+    /// Preference known to the kernel by name, with the usual number.
     Named(&'static str, u8),
     /// Preference set by the firmware at boot.
     Firmware,
-    /// A number: 0 is performance, 255 is power saving.
+    /// Preference as a number: 0 is performance, 255 is power saving.
     Number(u8),
 }
 
 impl Epp {
-    /// The preference of a text as sysfs shows it. `None` if the kernel has no such preference.
+    /// Reads a preference as sysfs shows it. `None` if the kernel has no such preference.
     pub fn parse(text: &str) -> Option<Self> {
         if let Some((name, number)) = NAMED.iter().find(|(name, _)| *name == text) {
             return Some(Self::Named(name, *number));
@@ -37,7 +38,7 @@ impl Epp {
         u8::try_from(number).ok().map(Self::Number)
     }
 
-    /// Number of the preference; `None` for the firmware's.
+    /// Number of the preference, 0 to 255; `None` for the firmware's.
     pub const fn number(self) -> Option<u8> {
         match self {
             Self::Named(_, number) | Self::Number(number) => Some(number),
@@ -57,11 +58,11 @@ impl fmt::Display for Epp {
     }
 }
 
-/// Why a preference is refused while the governor `performance` is in force, and what to do, where `instead` is the policy that
-/// scales with the load.
-pub fn busy_under_performance(instead: &str) -> String {
+/// Explains why an energy-performance preference is refused while the governor `performance` is in
+/// force. The advice names `alternative_policy`, the policy that scales with the load.
+pub fn explain_refusal_under_performance(alternative_policy: &str) -> String {
     format!(
-        "under the governor performance the kernel refuses every preference but performance (EBUSY); add {instead} to the set"
+        "under the governor performance the kernel refuses every preference but performance (EBUSY); add {alternative_policy} to the set"
     )
 }
 

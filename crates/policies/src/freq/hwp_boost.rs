@@ -7,10 +7,10 @@
 
 use wakepath_units::{Nanoseconds, TickRate};
 
-/// How long a raised minimum is held at least.
+/// Shortest time in ns for which a raised minimum performance is held.
 const HOLD_NS: u64 = 3_000_000;
 
-/// The performance levels of a CPU, in the hardware's own units.
+/// HWP performance levels of a CPU, in the hardware's own units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HwpLevels {
     /// Requested minimum.
@@ -22,9 +22,9 @@ pub struct HwpLevels {
 }
 
 impl HwpLevels {
-    /// The rungs that the minimum can be raised to: half-way to the guaranteed performance, that
-    /// performance itself, and the maximum.
-    fn next_above(self, current: u8) -> Option<u8> {
+    /// Next level above `current` that the minimum can be raised to: half-way to the guaranteed
+    /// performance, the guaranteed performance, or the maximum.
+    fn next_boost_level_above(self, current: u8) -> Option<u8> {
         let half_way = u8::midpoint(self.min, self.guaranteed);
         if current < half_way {
             Some(half_way)
@@ -38,23 +38,24 @@ impl HwpLevels {
     }
 }
 
-/// The boost of one CPU. Only the minimum changes; maximum, desired performance and EPP stay.
+/// HWP dynamic boost of one CPU. Only the minimum performance changes; maximum, desired performance
+/// and EPP stay.
 #[derive(Clone, Copy, Debug)]
 pub struct HwpBoost {
     levels: HwpLevels,
     tick: u64,
-    /// The minimum that the hardware has been given.
+    /// Minimum performance that the hardware has been given.
     in_force: u8,
-    /// The rung last stepped on; 0 without boost.
+    /// Boost level reached last; 0 without boost.
     rung: u8,
     last_iowait: u64,
-    /// The last raise or the last update without I/O wait.
+    /// Time of the last raise, or of the last update without I/O wait, in ns.
     last_update: u64,
 }
 
 impl HwpBoost {
-    /// A CPU without boost. As the kernel's memory starts zeroed, a wake-up within the first two
-    /// ticks of the clock counts as following another one.
+    /// Boost of a CPU that has none yet. As the kernel's memory starts zeroed, a wake-up within the
+    /// first two ticks of the clock counts as following another one.
     pub fn new(levels: HwpLevels, tick: TickRate) -> Self {
         Self {
             levels,
@@ -66,24 +67,24 @@ impl HwpBoost {
         }
     }
 
-    /// The minimum performance in force.
-    pub fn minimum(&self) -> u8 {
+    /// Minimum performance that the hardware has been given.
+    pub fn minimum_in_force(&self) -> u8 {
         self.in_force
     }
 
-    /// The scheduler reports to the CPU at `now`; `iowait` if a task wakes up from waiting for I/O.
-    /// Returns the minimum performance in force from now on.
-    pub fn update(&mut self, now: Nanoseconds, iowait: bool) -> u8 {
+    /// Handles the scheduler's report at `now` and returns the minimum performance in force from
+    /// now on; `iowait` if a task wakes up from waiting for I/O.
+    pub fn update_minimum(&mut self, now: Nanoseconds, iowait: bool) -> u8 {
         let now = now.0;
         if iowait {
-            let frequent = is_before(now, self.last_iowait.wrapping_add(2 * self.tick));
+            let frequent = is_before_across_wrap(now, self.last_iowait.wrapping_add(2 * self.tick));
             self.last_iowait = now;
             if frequent {
-                self.raise(now);
+                self.raise_minimum(now);
             }
         } else {
             let held_until = self.last_update.wrapping_add(HOLD_NS);
-            if self.rung != 0 && is_before(held_until, now) {
+            if self.rung != 0 && is_before_across_wrap(held_until, now) {
                 self.in_force = self.levels.min;
                 self.rung = 0;
             }
@@ -92,7 +93,7 @@ impl HwpBoost {
         self.in_force
     }
 
-    fn raise(&mut self, now: u64) {
+    fn raise_minimum(&mut self, now: u64) {
         let levels = self.levels;
         if levels.max == levels.min || self.rung >= levels.max {
             return;
@@ -100,7 +101,7 @@ impl HwpBoost {
         if self.rung == 0 {
             self.rung = levels.min;
         }
-        if let Some(next) = levels.next_above(self.rung) {
+        if let Some(next) = levels.next_boost_level_above(self.rung) {
             self.rung = next;
             self.in_force = next;
             self.last_update = now;
@@ -108,8 +109,9 @@ impl HwpBoost {
     }
 }
 
-/// Clocks are compared as the kernel does it, right across a wrap (`time_before64()`).
-fn is_before(earlier: u64, later: u64) -> bool {
+/// Whether one clock value is before another, right across a wrap, as in the kernel
+/// (`time_before64()`).
+fn is_before_across_wrap(earlier: u64, later: u64) -> bool {
     (earlier.wrapping_sub(later) as i64) < 0
 }
 
@@ -129,7 +131,7 @@ mod tests {
         let mut boost = HwpBoost::new(levels, TickRate::HZ_250);
         events
             .iter()
-            .map(|&(ms, iowait)| boost.update(Nanoseconds::from_millis(ms), iowait))
+            .map(|&(ms, iowait)| boost.update_minimum(Nanoseconds::from_millis(ms), iowait))
             .collect()
     }
 
@@ -187,7 +189,7 @@ mod tests {
             let mut previous = levels.min;
             for (gap, iowait) in events {
                 now += gap;
-                let minimum = boost.update(Nanoseconds(now), iowait);
+                let minimum = boost.update_minimum(Nanoseconds(now), iowait);
                 prop_assert!((levels.min..=levels.max).contains(&minimum));
                 if iowait {
                     prop_assert!(minimum >= previous);

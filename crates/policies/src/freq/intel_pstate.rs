@@ -8,11 +8,11 @@ use wakepath_units::{Nanoseconds, TickRate};
 
 /// Time between samples.
 const SAMPLING_INTERVAL_NS: i64 = 10_000_000;
-/// Fractions have 8 binary places.
+/// The value 1.0 as a fixed-point number with 8 binary places.
 const ONE: u32 = 1 << 8;
-/// The boost starts at an eighth.
+/// First I/O wait boost of intel_pstate: an eighth.
 const BOOST_START: u32 = ONE / 8;
-/// The average performance has 14 binary places.
+/// Binary places of the average performance.
 const AVERAGE_BITS: u32 = 14;
 
 /// P-states of a CPU, as multiples of the bus clock, with limits.
@@ -22,7 +22,7 @@ pub struct PstateLimits {
     pub min: u8,
     /// The highest P-state without turbo that is sustained.
     pub max: u8,
-    /// The P-state at which MPERF counts.
+    /// P-state at whose frequency the counter MPERF runs.
     pub max_physical: u8,
     /// The highest turbo P-state; `max` where turbo is off.
     pub turbo: u8,
@@ -35,31 +35,31 @@ pub struct PstateLimits {
 /// A reading of the CPU's free-running counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Cycles at the actual frequency, while not idle.
+    /// APERF: cycles at the actual frequency, while not idle.
     pub aperf: u64,
-    /// Cycles at the `max_physical` frequency, while not idle.
+    /// MPERF: cycles at the `max_physical` frequency, while not idle.
     pub mperf: u64,
-    /// Cycles at the time-stamp counter's frequency, idle or not.
+    /// TSC: cycles at the time-stamp counter's frequency, idle or not.
     pub tsc: u64,
 }
 
-/// The algorithm on a CPU.
+/// intel_pstate's powersave algorithm on a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct IntelPstate {
     limits: PstateLimits,
     tick: u64,
     boost_enabled: bool,
-    /// Minimum share of busy time that the CPU counts with.
+    /// I/O wait boost in 256ths: the least share of busy time that the CPU counts with.
     boost: u32,
     last_update: u64,
-    /// When the last sample was taken; 0 before the first.
+    /// Time of the last sample in ns; 0 before the first.
     sampled: u64,
     counters: Counters,
     current: Option<u8>,
 }
 
 impl IntelPstate {
-    /// A CPU that has not been sampled.
+    /// The algorithm for a CPU that has not been sampled.
     pub fn new(limits: PstateLimits, iowait_boost: bool, tick: TickRate) -> Self {
         Self {
             limits,
@@ -73,11 +73,11 @@ impl IntelPstate {
         }
     }
 
-    /// The scheduler reports a change of utilisation at `now`; `iowait` if a task wakes up from
+    /// Handles the scheduler's report of a change at `now`; `iowait` if a task wakes up from
     /// waiting for I/O. `read` reads the CPU's counters and is only called when a sample is due.
     ///
     /// Returns the P-state to switch to, if it is not the one chosen before.
-    pub fn update(
+    pub fn choose_pstate_if_due(
         &mut self,
         now: Nanoseconds,
         iowait: bool,
@@ -97,14 +97,14 @@ impl IntelPstate {
         if counters.mperf == before.mperf || counters.tsc == before.tsc {
             return None;
         }
-        // The first sample has nothing to compare with.
+        // The first sample of the counters has nothing to be compared with.
         let comparable = self.sampled != 0;
         self.sampled = now;
         self.counters = counters;
         if !comparable {
             return None;
         }
-        let chosen = self.target(Counters {
+        let chosen = self.target_pstate(Counters {
             aperf: counters.aperf.wrapping_sub(before.aperf),
             mperf: counters.mperf.wrapping_sub(before.mperf),
             tsc: counters.tsc.wrapping_sub(before.tsc),
@@ -116,13 +116,13 @@ impl IntelPstate {
         Some(chosen)
     }
 
-    /// The boost in 256ths: the share of time that the CPU counts as busy at least.
-    pub fn boost(&self) -> u32 {
+    /// I/O wait boost in 256ths: the share of time that the CPU counts as busy at least.
+    pub fn boost_in_256ths(&self) -> u32 {
         self.boost
     }
 
-    /// Doubles the boost at a wake-up from I/O wait and halves it at any other update. After more
-    /// than a tick it starts anew.
+    /// Doubles the I/O wait boost at a wake-up from I/O wait and halves it at any other update.
+    /// After more than a tick it starts anew.
     fn update_boost(&mut self, now: u64, iowait: bool) {
         let rested = now.wrapping_sub(self.last_update) > self.tick;
         self.boost = match (iowait, rested) {
@@ -133,13 +133,13 @@ impl IntelPstate {
         };
     }
 
-    /// The P-state for an advance of the counters: a quarter above the P-state that would keep the CPU just busy, and
-    /// at least half-way to the last interval's average.
-    fn target(&self, advance: Counters) -> u8 {
+    /// P-state for an advance of the counters: a quarter above the P-state that would keep the CPU
+    /// just busy, and at least half-way to the last interval's average.
+    fn target_pstate(&self, advance: Counters) -> u8 {
         let limits = self.limits;
         let (mperf, tsc) = (advance.mperf as i64, advance.tsc as i64);
         let counted = (mperf << 8).checked_div(tsc).unwrap_or(0) as i32;
-        // The kernel compares unsigned values here.
+        // The kernel compares the busy share as an unsigned value.
         let busy = (counted as u32).max(self.boost) as i32;
 
         let ceiling = i64::from(limits.turbo) + i64::from(limits.turbo / 4);
@@ -192,13 +192,16 @@ mod tests {
         let mut cpu = IntelPstate::new(LIMITS, true, TickRate::HZ_250);
         let at = Nanoseconds::from_millis;
         assert_eq!(
-            cpu.update(at(10), false, || counters(10, percent, average)),
+            cpu.choose_pstate_if_due(at(10), false, || counters(10, percent, average)),
             None
         );
         for ms in 11..20 {
-            assert_eq!(cpu.update(at(ms), iowait, || unreachable!()), None);
+            assert_eq!(
+                cpu.choose_pstate_if_due(at(ms), iowait, || unreachable!()),
+                None
+            );
         }
-        cpu.update(at(20), iowait, || counters(20, percent, average))
+        cpu.choose_pstate_if_due(at(20), iowait, || counters(20, percent, average))
             .unwrap()
     }
 
@@ -239,8 +242,8 @@ mod tests {
             (19, true),
             (24, false),
         ] {
-            cpu.update(Nanoseconds::from_millis(ms), iowait, Counters::default);
-            boosts.push(cpu.boost());
+            cpu.choose_pstate_if_due(Nanoseconds::from_millis(ms), iowait, Counters::default);
+            boosts.push(cpu.boost_in_256ths());
         }
         assert_eq!(boosts, [32, 64, 128, 256, 256, 128, 64, 128, 32, 16, 32, 0]);
     }
@@ -254,7 +257,7 @@ mod tests {
             let mut cpu = IntelPstate::new(LIMITS, true, TickRate::HZ_1000);
             for (i, (aperf, mperf, tsc)) in (1..).zip(readings) {
                 let now = Nanoseconds::from_millis(10 * i);
-                if let Some(chosen) = cpu.update(now, iowait, || Counters { aperf, mperf, tsc }) {
+                if let Some(chosen) = cpu.choose_pstate_if_due(now, iowait, || Counters { aperf, mperf, tsc }) {
                     prop_assert!((8..=32).contains(&chosen));
                 }
             }

@@ -6,28 +6,29 @@
 use serde::Serialize;
 use wakepath_units::{Capacity, Nanoseconds, TickRate};
 
-/// Initial boost, below which a decaying boost ends: an eighth of the scale (`IOWAIT_BOOST_MIN`).
+/// First iowait boost, and the least one before a decaying boost ends: an eighth of the scale
+/// (`IOWAIT_BOOST_MIN`).
 const START: u32 = Capacity::SCALE.0 / 8;
 
-/// How a boost grows with each further wake-up from I/O wait.
+/// How schedutil's boost grows with each further wake-up from I/O wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Step {
-    /// Doubles, as in the kernel.
+    /// The boost doubles, as in the kernel.
     #[default]
     Double,
-    /// Grows by an eighth of the scale.
+    /// The boost grows by an eighth of the scale.
     Linear,
 }
 
-/// The variant of the boost to use. The default is the kernel's.
+/// Variant of schedutil's iowait boost. The default is the kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Settings {
-    /// Whether there is a boost at all.
+    /// Whether wake-ups from I/O wait boost the frequency at all.
     pub enabled: bool,
-    /// Growth of the boost.
+    /// Growth of the boost with each wake-up from I/O wait.
     pub step: Step,
-    /// The highest boost, at most [`Capacity::SCALE`], the kernel's.
+    /// Highest boost, at most [`Capacity::SCALE`], the kernel's.
     pub cap: Capacity,
 }
 
@@ -41,19 +42,20 @@ impl Default for Settings {
     }
 }
 
-/// The boost on a CPU.
+/// schedutil's iowait boost on a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct IowaitBoost {
     settings: Settings,
     tick: u64,
     boost: u32,
-    /// A request since the last update; further ones until then do not count.
+    /// Whether a wake-up from I/O wait was reported since the last update; further ones until then
+    /// do not count.
     requested: bool,
     last_update: u64,
 }
 
 impl IowaitBoost {
-    /// A CPU without boost.
+    /// Boost of a CPU that has none yet.
     pub fn new(settings: Settings, tick: TickRate) -> Self {
         Self {
             settings,
@@ -64,31 +66,32 @@ impl IowaitBoost {
         }
     }
 
-    /// The scheduler reports a change of utilisation at `now`; `iowait` if a task wakes up from
-    /// waiting for I/O. Call it on every report, also where the rate limit then forbids an update.
-    pub fn request(&mut self, now: Nanoseconds, iowait: bool) {
+    /// Handles the scheduler's report of a change at `now`, and raises the boost if `iowait`: a
+    /// task wakes up from waiting for I/O. Call it on every report, also where the rate limit then
+    /// forbids an update.
+    pub fn note_report(&mut self, now: Nanoseconds, iowait: bool) {
         if !self.settings.enabled {
             return;
         }
         if self.boost != 0 && self.is_stale(now) {
-            self.boost = if iowait { self.start() } else { 0 };
+            self.boost = if iowait { self.starting_boost() } else { 0 };
             self.requested = iowait;
         } else if iowait && !self.requested {
             self.requested = true;
             self.boost = if self.boost == 0 {
-                self.start()
+                self.starting_boost()
             } else {
-                self.raised()
+                self.next_higher_boost()
             };
         }
         self.last_update = now.0;
     }
 
-    /// The boost for a frequency update at `now`, scaled to a CPU with `max_capacity`. The larger of boost and real
-    /// utilisation counts.
+    /// Boost for a frequency update at `now`, scaled to a CPU with `max_capacity`. The larger of
+    /// boost and real utilisation counts.
     ///
-    /// Without a request since the last update it is halved first.
-    pub fn apply(&mut self, now: Nanoseconds, max_capacity: Capacity) -> Capacity {
+    /// Without a wake-up from I/O wait since the last update, the boost is halved first.
+    pub fn decay_and_scale_boost(&mut self, now: Nanoseconds, max_capacity: Capacity) -> Capacity {
         if self.boost == 0 {
             return Capacity(0);
         }
@@ -99,7 +102,7 @@ impl IowaitBoost {
         }
         if !self.requested {
             self.boost /= 2;
-            if self.boost < self.start() {
+            if self.boost < self.starting_boost() {
                 self.boost = 0;
                 return Capacity(0);
             }
@@ -109,17 +112,17 @@ impl IowaitBoost {
         Capacity((scaled / u64::from(Capacity::SCALE.0)) as u32)
     }
 
-    /// More than a tick has passed since the last report. Signed, as in the kernel: a clock that
-    /// went back is no reason to give up the boost.
+    /// Whether more than a tick has passed since the last report. Signed, as in the kernel: a clock
+    /// that went back is no reason to give up the boost.
     fn is_stale(&self, now: Nanoseconds) -> bool {
         now.0.wrapping_sub(self.last_update) as i64 > self.tick as i64
     }
 
-    fn start(&self) -> u32 {
+    fn starting_boost(&self) -> u32 {
         START.min(self.settings.cap.0)
     }
 
-    fn raised(&self) -> u32 {
+    fn next_higher_boost(&self) -> u32 {
         let raised = match self.settings.step {
             Step::Double => self.boost * 2,
             Step::Linear => self.boost + START,
@@ -142,8 +145,8 @@ mod tests {
             .zip(wakeups)
             .map(|(ms, &iowait)| {
                 let now = Nanoseconds::from_millis(ms);
-                boost.request(now, iowait);
-                boost.apply(now, FULL).0
+                boost.note_report(now, iowait);
+                boost.decay_and_scale_boost(now, FULL).0
             })
             .collect()
     }
@@ -182,30 +185,44 @@ mod tests {
     fn only_one_request_per_update_counts() {
         let mut boost = IowaitBoost::new(Settings::default(), TickRate::HZ_250);
         for us in 1..=5 {
-            boost.request(Nanoseconds::from_micros(us), true);
+            boost.note_report(Nanoseconds::from_micros(us), true);
         }
-        assert_eq!(boost.apply(Nanoseconds::from_micros(6), FULL).0, 128);
+        assert_eq!(
+            boost
+                .decay_and_scale_boost(Nanoseconds::from_micros(6), FULL)
+                .0,
+            128
+        );
     }
 
     #[test]
     fn more_than_a_tick_without_reports_ends_it() {
         let mut boost = IowaitBoost::new(Settings::default(), TickRate::HZ_250);
         for _ in 0..3 {
-            boost.request(Nanoseconds(0), true);
-            boost.apply(Nanoseconds(0), FULL);
+            boost.note_report(Nanoseconds(0), true);
+            boost.decay_and_scale_boost(Nanoseconds(0), FULL);
         }
         let mut kept = boost;
-        kept.request(Nanoseconds(4_000_000), true);
-        assert_eq!(kept.apply(Nanoseconds(4_000_000), FULL).0, 1024);
-        boost.request(Nanoseconds(4_000_001), true);
-        assert_eq!(boost.apply(Nanoseconds(4_000_001), FULL).0, 128);
+        kept.note_report(Nanoseconds(4_000_000), true);
+        assert_eq!(
+            kept.decay_and_scale_boost(Nanoseconds(4_000_000), FULL).0,
+            1024
+        );
+        boost.note_report(Nanoseconds(4_000_001), true);
+        assert_eq!(
+            boost.decay_and_scale_boost(Nanoseconds(4_000_001), FULL).0,
+            128
+        );
     }
 
     #[test]
     fn it_is_scaled_to_the_cpu() {
         let mut boost = IowaitBoost::new(Settings::default(), TickRate::HZ_250);
-        boost.request(Nanoseconds(0), true);
-        assert_eq!(boost.apply(Nanoseconds(0), Capacity(446)).0, 55);
+        boost.note_report(Nanoseconds(0), true);
+        assert_eq!(
+            boost.decay_and_scale_boost(Nanoseconds(0), Capacity(446)).0,
+            55
+        );
     }
 
     proptest! {
@@ -221,8 +238,8 @@ mod tests {
             let mut now = 0_u64;
             for (gap, iowait) in events {
                 now = now.wrapping_add(gap % 1_500_000);
-                boost.request(Nanoseconds(now), iowait);
-                let applied = boost.apply(Nanoseconds(now), FULL).0;
+                boost.note_report(Nanoseconds(now), iowait);
+                let applied = boost.decay_and_scale_boost(Nanoseconds(now), FULL).0;
                 prop_assert!(applied == 0 || (128..=cap).contains(&applied));
                 prop_assert!(!iowait || applied > 0);
             }

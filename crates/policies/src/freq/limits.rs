@@ -3,11 +3,11 @@
 use serde::Serialize;
 use wakepath_units::Kilohertz;
 
-/// Limits to the frequency. At least one is given.
+/// Limits to a CPU's frequency. At least one is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct FrequencyLimits {
-    /// The lowest frequency to use.
+    /// Lowest frequency that the CPU may use.
     pub min: Option<Kilohertz>,
-    /// The highest frequency to use.
+    /// Highest frequency that the CPU may use.
     pub max: Option<Kilohertz>,
 }

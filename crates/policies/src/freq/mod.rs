@@ -15,7 +15,7 @@ pub mod schedutil;
 use serde::Serialize;
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-/// The frequencies that a CPU can run at.
+/// The frequencies that a CPU can run at, never none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrequencyTable {
     /// Ascending, without duplicates, never empty.
@@ -23,14 +23,14 @@ pub struct FrequencyTable {
 }
 
 impl FrequencyTable {
-    /// Builds a table from frequencies in any order. `None` without any.
+    /// Builds a table from frequencies in any order. `None` if there are none.
     pub fn new(mut frequencies: Vec<Kilohertz>) -> Option<Self> {
         frequencies.sort_unstable();
         frequencies.dedup();
         (!frequencies.is_empty()).then_some(Self { frequencies })
     }
 
-    /// The frequencies, lowest first.
+    /// Frequencies of the table, lowest first.
     pub fn as_slice(&self) -> &[Kilohertz] {
         &self.frequencies
     }
@@ -45,21 +45,23 @@ impl FrequencyTable {
         self.frequencies[self.frequencies.len() - 1]
     }
 
-    /// The lowest frequency at or above `wanted`, or the highest there is (`CPUFREQ_RELATION_L`).
-    pub fn at_or_above(&self, wanted: Kilohertz) -> Kilohertz {
+    /// Lowest frequency of the table at or above `wanted`, or the highest there is
+    /// (`CPUFREQ_RELATION_L`).
+    pub fn lowest_at_or_above(&self, wanted: Kilohertz) -> Kilohertz {
         let index = self.frequencies.partition_point(|&f| f < wanted);
         *self.frequencies.get(index).unwrap_or(&self.highest())
     }
 
-    /// The highest frequency at or below `limit`, or the lowest there is.
-    pub fn at_or_below(&self, limit: Kilohertz) -> Kilohertz {
+    /// Highest frequency of the table at or below `limit`, or the lowest there is.
+    pub fn highest_at_or_below(&self, limit: Kilohertz) -> Kilohertz {
         let index = self.frequencies.partition_point(|&f| f <= limit);
         self.frequencies[index.saturating_sub(1)]
     }
 
-    /// The frequency closest to `wanted`, the lower in case of a tie (`CPUFREQ_RELATION_C`).
-    pub fn closest(&self, wanted: Kilohertz) -> Kilohertz {
-        let above = self.at_or_above(wanted);
+    /// Frequency of the table closest to `wanted`, the lower in case of a tie
+    /// (`CPUFREQ_RELATION_C`).
+    pub fn closest_frequency(&self, wanted: Kilohertz) -> Kilohertz {
+        let above = self.lowest_at_or_above(wanted);
         let index = self.frequencies.partition_point(|&f| f < wanted);
         let below = self.frequencies[index.saturating_sub(1)];
         if wanted.0.abs_diff(below.0) <= wanted.0.abs_diff(above.0) {
@@ -70,10 +72,10 @@ impl FrequencyTable {
     }
 }
 
-/// The time to leave between two changes of frequency where nothing else is said. It is one and a half times the
-/// driver's transition latency in whole microseconds, or 1 ms if that is below 1 us
+/// Time to leave between two frequency changes where no rate limit is given. It is one and a half
+/// times the driver's transition latency in whole microseconds, or 1 ms if that is below 1 us
 /// (`cpufreq_policy_transition_delay_us()`, `drivers/cpufreq/cpufreq.c`, Linux 6.12).
-pub fn transition_delay(transition_latency: Nanoseconds) -> Nanoseconds {
+pub fn rate_limit_from_transition_latency(transition_latency: Nanoseconds) -> Nanoseconds {
     match transition_latency.as_micros() {
         0 => Nanoseconds::from_millis(1),
         us => Nanoseconds::from_micros(us.saturating_add(us / 2)),
@@ -85,21 +87,22 @@ pub fn transition_delay(transition_latency: Nanoseconds) -> Nanoseconds {
 pub struct SchedutilSettings {
     /// How wake-ups from I/O wait raise the utilisation.
     pub boost: iowait_boost::Settings,
-    /// The shortest time between two changes of frequency. `None` leaves it to the machine, as the
-    /// kernel derives it from the driver's transition latency.
+    /// Shortest time between two frequency changes by schedutil. `None` leaves it to the machine,
+    /// as the kernel derives it from the driver's transition latency.
     pub rate_limit: Option<Nanoseconds>,
 }
 
-/// A frequency policy with settings. Parsed from names such as `schedutil[iowait_boost=off]` ([`crate::spec`]).
+/// A CPU frequency policy with settings. Parsed from names such as `schedutil[iowait_boost=off]`
+/// ([`crate::spec`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum FreqPolicy {
-    /// Frequency from the scheduler's utilisation signals.
+    /// `schedutil`: frequency from the scheduler's utilisation signals.
     Schedutil(SchedutilSettings),
-    /// Always the highest frequency.
+    /// `performance`: always the highest frequency.
     Performance,
-    /// Always the lowest frequency.
+    /// `powersave`: always the lowest frequency.
     Powersave,
-    /// Frequency from the share of busy time, sampled.
+    /// `ondemand`: frequency from the share of busy time, sampled.
     Ondemand,
     /// intel_pstate in active mode without hardware-managed P-states, powersave algorithm.
     IntelPstate {
@@ -129,8 +132,14 @@ mod tests {
 
     #[test]
     fn transition_delays() {
-        assert_eq!(transition_delay(Nanoseconds(40_000)), Nanoseconds(60_000));
-        assert_eq!(transition_delay(Nanoseconds(999)), Nanoseconds(1_000_000));
+        assert_eq!(
+            rate_limit_from_transition_latency(Nanoseconds(40_000)),
+            Nanoseconds(60_000)
+        );
+        assert_eq!(
+            rate_limit_from_transition_latency(Nanoseconds(999)),
+            Nanoseconds(1_000_000)
+        );
     }
 
     proptest! {
@@ -140,12 +149,12 @@ mod tests {
             wanted in 0_u32..6_000,
         ) {
             let table = FrequencyTable::new(list.iter().copied().map(Kilohertz).collect()).unwrap();
-            let above = table.at_or_above(Kilohertz(wanted)).0;
+            let above = table.lowest_at_or_above(Kilohertz(wanted)).0;
             let expected = list.iter().copied().filter(|&f| f >= wanted).min();
             prop_assert_eq!(above, expected.unwrap_or(table.highest().0));
             let below = list.iter().copied().filter(|&f| f <= wanted).max();
-            prop_assert_eq!(table.at_or_below(Kilohertz(wanted)).0, below.unwrap_or(table.lowest().0));
-            let closest = table.closest(Kilohertz(wanted)).0;
+            prop_assert_eq!(table.highest_at_or_below(Kilohertz(wanted)).0, below.unwrap_or(table.lowest().0));
+            let closest = table.closest_frequency(Kilohertz(wanted)).0;
             let distance = list.iter().map(|f| f.abs_diff(wanted)).min().unwrap();
             prop_assert_eq!(closest.abs_diff(wanted), distance);
             let mirrored = wanted.checked_sub(distance).filter(|f| list.contains(f));

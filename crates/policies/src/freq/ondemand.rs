@@ -5,32 +5,33 @@
 
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 
-use super::{FrequencyTable, transition_delay};
+use super::{FrequencyTable, rate_limit_from_transition_latency};
 
-/// The load in percent above which the highest frequency is taken, with idle times measured to the
-/// microsecond (`MICRO_FREQUENCY_UP_THRESHOLD`).
+/// Load of a CPU in percent above which ondemand takes the highest frequency, with idle times
+/// measured to the microsecond (`MICRO_FREQUENCY_UP_THRESHOLD`).
 const UP_THRESHOLD: u32 = 95;
 
-/// What a CPU did since the last sample, in microseconds.
+/// Busy and idle time of a CPU since ondemand's last sample, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Time since the last sample.
+    /// Time since ondemand's last sample.
     pub elapsed_us: u32,
-    /// How much of it the CPU was idle. Time waiting for I/O is idle time too.
+    /// Idle part of the time since the last sample. Time waiting for I/O is idle time too.
     pub idle_us: u32,
 }
 
-/// ondemand on a frequency domain.
+/// The ondemand governor of a frequency domain.
 #[derive(Clone, Debug)]
 pub struct Ondemand {
     table: FrequencyTable,
     interval: Nanoseconds,
-    /// The load of each CPU at the last sample, in percent; 0 once it has been used twice.
+    /// Load of each CPU at the last sample, in percent; 0 once it has been used twice.
     previous: Vec<u32>,
 }
 
 impl Ondemand {
-    /// A domain with `cpus` CPUs whose driver needs `transition_latency` per change.
+    /// The governor of a domain with `cpus` CPUs whose driver needs `transition_latency` per
+    /// frequency change.
     pub fn new(
         table: FrequencyTable,
         cpus: usize,
@@ -40,24 +41,24 @@ impl Ondemand {
         let two_ticks = Nanoseconds::from_micros(2 * tick.period().0 / 1_000);
         Self {
             table,
-            interval: transition_delay(transition_latency).max(two_ticks),
+            interval: rate_limit_from_transition_latency(transition_latency).max(two_ticks),
             previous: vec![0; cpus],
         }
     }
 
-    /// The time between samples: at least two ticks.
-    pub fn interval(&self) -> Nanoseconds {
+    /// Time between ondemand's samples: at least two ticks.
+    pub fn sampling_interval(&self) -> Nanoseconds {
         self.interval
     }
 
-    /// The frequency after a sample from all CPUs in the domain; the highest load counts.
-    pub fn update(&mut self, samples: &[Sample]) -> Kilohertz {
+    /// Chooses the frequency after a sample from all CPUs in the domain; the highest load counts.
+    pub fn choose_frequency(&mut self, samples: &[Sample]) -> Kilohertz {
         let interval_us = u32::try_from(self.interval.as_micros()).unwrap_or(u32::MAX);
         let load = self
             .previous
             .iter_mut()
             .zip(samples)
-            .map(|(previous, &sample)| load(previous, sample, interval_us))
+            .map(|(previous, &sample)| load_or_load_before_idle(previous, sample, interval_us))
             .max()
             .unwrap_or(0);
         if load > UP_THRESHOLD {
@@ -66,15 +67,16 @@ impl Ondemand {
         let (lowest, highest) = (self.table.lowest().0, self.table.highest().0);
         let range = u64::from(highest - lowest);
         let above = u64::from(load) * range / 100;
-        self.table.closest(Kilohertz(lowest + above as u32))
+        self.table
+            .closest_frequency(Kilohertz(lowest + above as u32))
     }
 }
 
-/// The load of a CPU in percent.
+/// Load of a CPU in percent since the last sample.
 ///
 /// After a long idle time the load before it counts once more, so that a task that has just woken
 /// up does not start at the lowest frequency.
-fn load(previous: &mut u32, sample: Sample, interval_us: u32) -> u32 {
+fn load_or_load_before_idle(previous: &mut u32, sample: Sample, interval_us: u32) -> u32 {
     if sample.elapsed_us == 0 {
         return *previous;
     }
@@ -111,23 +113,23 @@ mod tests {
     #[test]
     fn load_maps_linearly_up_to_the_threshold() {
         let mut domain = domain();
-        assert_eq!(domain.interval(), Nanoseconds::from_millis(8));
-        assert_eq!(domain.update(&busy(0)), Kilohertz(400_000));
-        assert_eq!(domain.update(&busy(50)), Kilohertz(1_200_000));
-        assert_eq!(domain.update(&busy(95)), Kilohertz(1_900_000));
-        assert_eq!(domain.update(&busy(96)), Kilohertz(2_000_000));
+        assert_eq!(domain.sampling_interval(), Nanoseconds::from_millis(8));
+        assert_eq!(domain.choose_frequency(&busy(0)), Kilohertz(400_000));
+        assert_eq!(domain.choose_frequency(&busy(50)), Kilohertz(1_200_000));
+        assert_eq!(domain.choose_frequency(&busy(95)), Kilohertz(1_900_000));
+        assert_eq!(domain.choose_frequency(&busy(96)), Kilohertz(2_000_000));
     }
 
     #[test]
     fn the_load_before_a_long_idle_counts_once_more() {
         let mut domain = domain();
-        domain.update(&busy(100));
+        domain.choose_frequency(&busy(100));
         let long_idle = [Sample {
             elapsed_us: 20_000,
             idle_us: 20_000,
         }];
-        assert_eq!(domain.update(&long_idle), Kilohertz(2_000_000));
-        assert_eq!(domain.update(&long_idle), Kilohertz(400_000));
+        assert_eq!(domain.choose_frequency(&long_idle), Kilohertz(2_000_000));
+        assert_eq!(domain.choose_frequency(&long_idle), Kilohertz(400_000));
     }
 
     proptest! {
@@ -137,7 +139,7 @@ mod tests {
         ) {
             let mut domain = domain();
             for (elapsed_us, idle_us) in samples {
-                let chosen = domain.update(&[Sample { elapsed_us, idle_us }]);
+                let chosen = domain.choose_frequency(&[Sample { elapsed_us, idle_us }]);
                 prop_assert!(domain.table.as_slice().contains(&chosen));
             }
         }

@@ -8,47 +8,49 @@ use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
 use super::iowait_boost::IowaitBoost;
 use super::{FrequencyTable, SchedutilSettings};
 
-/// A CPU's signals from the scheduler at an update.
+/// Signals of a CPU that the scheduler hands to schedutil with an update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuSignal {
-    /// Utilisation by all tasks together.
+    /// Utilisation of the CPU by all tasks together.
     pub utilisation: Capacity,
-    /// The same average of how many tasks have been running or waiting for the CPU (`runnable_avg`), which has counted since
-    /// Linux 6.5; none before.
+    /// Average of how many tasks have been running or waiting for the CPU (`runnable_avg`), which
+    /// has counted since Linux 6.5; none before.
     pub runnable: Capacity,
-    /// How often it has gone idle, ever (`tick_nohz_get_idle_calls_cpu()`).
+    /// How often the CPU has gone idle, ever (`tick_nohz_get_idle_calls_cpu()`).
     pub idle_calls: u64,
 }
 
 impl CpuSignal {
-    /// Capacity that the tasks want, at most `capacity`. Runnable tasks that wait for the CPU raise the demand, even
-    /// if each gets little time (`cpu_util_cfs_boost()`).
-    fn wanted(&self, capacity: Capacity) -> Capacity {
+    /// Capacity that the CPU's tasks want, at most `capacity`. Runnable tasks that wait for the CPU
+    /// raise the demand, even if each gets little time (`cpu_util_cfs_boost()`).
+    fn wanted_capacity(&self, capacity: Capacity) -> Capacity {
         self.utilisation.max(self.runnable).min(capacity)
     }
 }
 
-/// schedutil on a frequency domain: CPUs with a shared clock.
+/// The schedutil governor of a frequency domain: CPUs with a shared clock.
 #[derive(Clone, Debug)]
 pub struct Schedutil {
-    /// The lowest frequency at which a CPU has each performance, from none up to its capacity.
+    /// Lowest frequency at which a CPU has each performance: index 0 is no performance, the last
+    /// its capacity.
     frequency_for: Vec<Kilohertz>,
-    /// The frequencies, if the utilisation is not frequency-invariant.
+    /// Frequencies to scale by, if the utilisation is not frequency-invariant.
     relative: Option<FrequencyTable>,
     /// Capacity of each CPU at the table's highest frequency.
     capacity: Capacity,
     rate_limit: u64,
     boosts: Vec<IowaitBoost>,
-    /// The idle calls of the only CPU at the last update.
+    /// Idle calls at the last update, in a domain with one CPU.
     idle_calls: u64,
     frequency: Option<Kilohertz>,
     last_change: u64,
 }
 
 impl Schedutil {
-    /// A domain with `cpus` CPUs of equal capacity, before the first decision.
+    /// The governor of a domain with `cpus` CPUs of equal capacity, before the first decision.
     ///
-    /// `default_rate_limit` is the machine's ([`super::transition_delay`]), unless the settings override.
+    /// `default_rate_limit` is the machine's ([`super::rate_limit_from_transition_latency`]),
+    /// unless the settings override.
     pub fn new(
         settings: &SchedutilSettings,
         table: &FrequencyTable,
@@ -57,7 +59,7 @@ impl Schedutil {
         default_rate_limit: Nanoseconds,
         tick: TickRate,
     ) -> Self {
-        let mut domain = Self::continuous(
+        let mut domain = Self::for_any_frequency_up_to(
             settings,
             table.highest(),
             capacity,
@@ -65,7 +67,7 @@ impl Schedutil {
             tick,
         );
         for frequency in &mut domain.frequency_for {
-            *frequency = table.at_or_above(*frequency);
+            *frequency = table.lowest_at_or_above(*frequency);
         }
         domain
             .boosts
@@ -74,7 +76,7 @@ impl Schedutil {
     }
 
     /// Like [`Self::new`], for a single CPU whose driver accepts any frequency up to `highest`.
-    pub fn continuous(
+    pub fn for_any_frequency_up_to(
         settings: &SchedutilSettings,
         highest: Kilohertz,
         capacity: Capacity,
@@ -83,7 +85,7 @@ impl Schedutil {
     ) -> Self {
         Self {
             frequency_for: (0..=capacity.0)
-                .map(|performance| raw_frequency(highest, capacity, performance))
+                .map(|performance| exact_frequency(highest, capacity, performance))
                 .collect(),
             relative: None,
             capacity,
@@ -95,10 +97,11 @@ impl Schedutil {
         }
     }
 
-    /// The same where the kernel cannot tell how fast a CPU has been, so that its utilisation is not frequency-invariant:
-    /// performance is then relative to the present frequency (`get_capacity_ref_freq()`). It begins at the lowest one.
+    /// The governor where the kernel cannot tell how fast a CPU has been, so that its utilisation
+    /// is not frequency-invariant: performance is then relative to the present frequency
+    /// (`get_capacity_ref_freq()`). It begins at the lowest one.
     #[must_use]
-    pub fn without_invariance(self, table: FrequencyTable) -> Self {
+    pub fn without_frequency_invariance(self, table: FrequencyTable) -> Self {
         Self {
             frequency: Some(table.lowest()),
             relative: Some(table),
@@ -106,25 +109,26 @@ impl Schedutil {
         }
     }
 
-    /// The frequency for a performance.
+    /// Frequency that schedutil chooses for a performance.
     #[inline]
-    fn target(&self, performance: Capacity) -> Kilohertz {
+    fn frequency_for_performance(&self, performance: Capacity) -> Kilohertz {
         match (&self.relative, self.frequency) {
             (Some(table), Some(Kilohertz(now))) => {
-                // A quarter more, so that the frequency rises before a CPU is busy all the time.
+                // A quarter more than the present frequency, so that the frequency rises before a
+                // CPU is busy all the time.
                 let reference = Kilohertz(now.saturating_add(now / 4));
-                table.at_or_above(raw_frequency(reference, self.capacity, performance.0))
+                table.lowest_at_or_above(exact_frequency(reference, self.capacity, performance.0))
             }
             _ => self.frequency_for[performance.0 as usize],
         }
     }
 
-    /// Handles a change on CPU `cpu` at `now`; `iowait` if a task wakes up there after waiting for I/O. `signals`
-    /// covers all CPUs in the domain.
+    /// Handles the scheduler's report from CPU `cpu` at `now`; `iowait` if a task wakes up there
+    /// after waiting for I/O. `signals` covers all CPUs in the domain.
     ///
     /// Returns the frequency to switch to, if it is not the one chosen before. While the rate limit
     /// lasts nothing changes, but the boost grows.
-    pub fn update(
+    pub fn choose_frequency_if_due(
         &mut self,
         now: Nanoseconds,
         cpu: usize,
@@ -132,7 +136,7 @@ impl Schedutil {
         signals: impl ExactSizeIterator<Item = CpuSignal>,
     ) -> Option<Kilohertz> {
         if let Some(boost) = self.boosts.get_mut(cpu) {
-            boost.request(now, iowait);
+            boost.note_report(now, iowait);
         }
         let since_change = now.0.wrapping_sub(self.last_change) as i64;
         if since_change < i64::try_from(self.rate_limit).unwrap_or(i64::MAX) {
@@ -143,16 +147,16 @@ impl Schedutil {
         let mut idle_calls = 0;
         let mut utilisation = Capacity::default();
         for (boost, signal) in self.boosts.iter_mut().zip(signals) {
-            let wanted = signal.wanted(self.capacity);
-            let boosted = boost.apply(now, self.capacity).max(wanted);
+            let wanted = signal.wanted_capacity(self.capacity);
+            let boosted = boost.decay_and_scale_boost(now, self.capacity).max(wanted);
             utilisation = utilisation.max(boosted);
             idle_calls = signal.idle_calls;
         }
-        let performance = with_headroom(utilisation, self.capacity);
-        let mut next = self.target(performance);
+        let performance = add_headroom(utilisation, self.capacity);
+        let mut next = self.frequency_for_performance(performance);
 
-        // A CPU with a clock of its own gets no lower frequency if it has not been idle since the last update. It has more
-        // to do than the signal shows yet.
+        // A CPU with a clock of its own keeps its frequency if it has not been idle since the last
+        // update: it has more to do than its signal shows yet.
         if alone {
             let busy = std::mem::replace(&mut self.idle_calls, idle_calls) == idle_calls;
             if busy {
@@ -181,7 +185,7 @@ pub struct SchedutilPerf {
 }
 
 impl SchedutilPerf {
-    /// A CPU with a given capacity, before the first request.
+    /// The governor of a CPU with a given capacity, before its first request.
     pub fn new(
         settings: &SchedutilSettings,
         capacity: Capacity,
@@ -198,30 +202,34 @@ impl SchedutilPerf {
         }
     }
 
-    /// Capacity that requests are relative to.
+    /// Capacity of the CPU that requested performance is relative to.
     pub fn capacity(&self) -> Capacity {
         self.capacity
     }
 
-    /// The scheduler reports a change at `now`; `iowait` if a task wakes up from waiting for I/O, `local` if the CPU reports
-    /// about itself: no other CPU can change its request.
+    /// Handles the scheduler's report at `now`; `iowait` if a task wakes up from waiting for I/O,
+    /// `local` if the CPU reports about itself: no other CPU can change its request.
     ///
-    /// Returns the performance to ask for, of the capacity, unless the rate limit lasts.
-    pub fn update(
+    /// Returns the performance to ask for, out of the capacity, or `None` while the rate limit
+    /// lasts.
+    pub fn choose_performance_if_due(
         &mut self,
         now: Nanoseconds,
         iowait: bool,
         local: bool,
         signal: CpuSignal,
     ) -> Option<Capacity> {
-        self.boost.request(now, iowait);
+        self.boost.note_report(now, iowait);
         let since_change = now.0.wrapping_sub(self.last_change) as i64;
         if !local || since_change < i64::try_from(self.rate_limit).unwrap_or(i64::MAX) {
             return None;
         }
-        let wanted = signal.wanted(self.capacity);
-        let boosted = self.boost.apply(now, self.capacity).max(wanted);
-        let mut next = with_headroom(boosted, self.capacity);
+        let wanted = signal.wanted_capacity(self.capacity);
+        let boosted = self
+            .boost
+            .decay_and_scale_boost(now, self.capacity)
+            .max(wanted);
+        let mut next = add_headroom(boosted, self.capacity);
         if std::mem::replace(&mut self.idle_calls, signal.idle_calls) == signal.idle_calls {
             next = next.max(self.performance);
         }
@@ -231,8 +239,8 @@ impl SchedutilPerf {
     }
 }
 
-/// The frequency at which a CPU with `capacity` has exactly `performance`.
-fn raw_frequency(highest: Kilohertz, capacity: Capacity, performance: u32) -> Kilohertz {
+/// Frequency at which a CPU with `capacity` has exactly `performance`.
+fn exact_frequency(highest: Kilohertz, capacity: Capacity, performance: u32) -> Kilohertz {
     let scaled = u64::from(highest.0) * u64::from(performance);
     match scaled.checked_div(u64::from(capacity.0)) {
         Some(khz) => Kilohertz(u32::try_from(khz).unwrap_or(u32::MAX)),
@@ -240,9 +248,9 @@ fn raw_frequency(highest: Kilohertz, capacity: Capacity, performance: u32) -> Ki
     }
 }
 
-/// A quarter more than the utilisation, so that a busy CPU does not run at its limit, but no more
-/// than the CPU has (`sugov_effective_cpu_perf()`).
-fn with_headroom(utilisation: Capacity, capacity: Capacity) -> Capacity {
+/// Utilisation and a quarter more, so that a busy CPU does not run at its limit, but no more than
+/// the CPU's capacity (`sugov_effective_cpu_perf()`).
+fn add_headroom(utilisation: Capacity, capacity: Capacity) -> Capacity {
     let wanted = utilisation.0.saturating_add(utilisation.0 / 4);
     Capacity(wanted.min(capacity.0))
 }
@@ -283,7 +291,7 @@ mod tests {
         let settings = SchedutilSettings::default();
         let (limit, tick) = (Nanoseconds::from_millis(1), TickRate::HZ_250);
         let domain = Schedutil::new(&settings, &table, Capacity(1024), 2, limit, tick);
-        let mut relative = domain.without_invariance(table);
+        let mut relative = domain.without_frequency_invariance(table);
         for (ms, utilisation, chosen) in [
             // 305 MHz are enough: the frequency stays.
             (2, 500, None),
@@ -298,7 +306,7 @@ mod tests {
         ] {
             let signals = [signal(utilisation, ms), signal(0, ms)];
             let now = Nanoseconds::from_millis(ms);
-            let next = relative.update(now, 0, false, signals.into_iter());
+            let next = relative.choose_frequency_if_due(now, 0, false, signals.into_iter());
             assert_eq!(next, chosen.map(Kilohertz), "{ms} ms");
         }
     }
@@ -319,11 +327,11 @@ mod tests {
     fn the_lowest_point_with_headroom_is_taken() {
         let mut one = domain(1, false);
         // 1.25 x 1416 MHz x 200/485 = 730 MHz.
-        let next = one.update(at(1_000), 0, false, [signal(200, 1)].into_iter());
+        let next = one.choose_frequency_if_due(at(1_000), 0, false, [signal(200, 1)].into_iter());
         assert_eq!(next, Some(Kilohertz(816_000)));
-        let next = one.update(at(2_000), 0, false, [signal(485, 2)].into_iter());
+        let next = one.choose_frequency_if_due(at(2_000), 0, false, [signal(485, 2)].into_iter());
         assert_eq!(next, Some(Kilohertz(1_416_000)));
-        let next = one.update(at(3_000), 0, false, [signal(0, 3)].into_iter());
+        let next = one.choose_frequency_if_due(at(3_000), 0, false, [signal(0, 3)].into_iter());
         assert_eq!(next, Some(Kilohertz(408_000)));
     }
 
@@ -332,16 +340,16 @@ mod tests {
         let mut one = domain(1, true);
         // 1416 MHz x 1.25 x 128/1024 = 221 MHz.
         assert_eq!(
-            one.update(at(1_000), 0, true, [signal(0, 1)].into_iter()),
+            one.choose_frequency_if_due(at(1_000), 0, true, [signal(0, 1)].into_iter()),
             Some(Kilohertz(408_000))
         );
         assert_eq!(
-            one.update(at(1_099), 0, true, [signal(400, 2)].into_iter()),
+            one.choose_frequency_if_due(at(1_099), 0, true, [signal(400, 2)].into_iter()),
             None
         );
         // The boost doubled at the update that came too soon: 442 MHz.
         assert_eq!(
-            one.update(at(1_100), 0, false, [signal(0, 3)].into_iter()),
+            one.choose_frequency_if_due(at(1_100), 0, false, [signal(0, 3)].into_iter()),
             Some(Kilohertz(600_000))
         );
     }
@@ -349,13 +357,13 @@ mod tests {
     #[test]
     fn a_cpu_that_was_not_idle_keeps_its_frequency() {
         let mut one = domain(1, false);
-        one.update(at(1_000), 0, false, [signal(400, 7)].into_iter());
+        one.choose_frequency_if_due(at(1_000), 0, false, [signal(400, 7)].into_iter());
         assert_eq!(
-            one.update(at(2_000), 0, false, [signal(0, 7)].into_iter()),
+            one.choose_frequency_if_due(at(2_000), 0, false, [signal(0, 7)].into_iter()),
             None
         );
         assert_eq!(
-            one.update(at(3_000), 0, false, [signal(0, 8)].into_iter()),
+            one.choose_frequency_if_due(at(3_000), 0, false, [signal(0, 8)].into_iter()),
             Some(Kilohertz(408_000))
         );
     }
@@ -370,7 +378,7 @@ mod tests {
                 runnable: Capacity(runnable),
                 ..signal(100, ms)
             };
-            one.update(at(ms * 1_000), 0, false, [waiting].into_iter());
+            one.choose_frequency_if_due(at(ms * 1_000), 0, false, [waiting].into_iter());
             assert_eq!(one.frequency, Some(Kilohertz(khz)), "{runnable}");
         }
     }
@@ -380,13 +388,13 @@ mod tests {
         let mut two = domain(2, false);
         let signals = [signal(0, 0), signal(300, 0)];
         assert_eq!(
-            two.update(at(1_000), 0, false, signals.into_iter()),
+            two.choose_frequency_if_due(at(1_000), 0, false, signals.into_iter()),
             Some(Kilohertz(1_200_000))
         );
         // No holding on in a shared domain.
         let signals = [signal(0, 0), signal(0, 0)];
         assert_eq!(
-            two.update(at(2_000), 0, false, signals.into_iter()),
+            two.choose_frequency_if_due(at(2_000), 0, false, signals.into_iter()),
             Some(Kilohertz(408_000))
         );
     }
@@ -396,7 +404,7 @@ mod tests {
         fn more_utilisation_never_means_a_lower_frequency(a in 0_u32..2_000, b in 0_u32..2_000) {
             let [less, more] = [a.min(b), a.max(b)].map(|utilisation| {
                 let mut one = domain(1, false);
-                one.update(at(1_000), 0, false, [signal(utilisation, 1)].into_iter());
+                one.choose_frequency_if_due(at(1_000), 0, false, [signal(utilisation, 1)].into_iter());
                 one.frequency.unwrap()
             });
             prop_assert!(less <= more);
@@ -411,7 +419,7 @@ mod tests {
             let mut last = None;
             for (i, (gap, utilisation, iowait)) in (0..).zip(updates) {
                 now += gap;
-                if one.update(at(now), 0, iowait, [signal(utilisation, i)].into_iter()).is_some() {
+                if one.choose_frequency_if_due(at(now), 0, iowait, [signal(utilisation, i)].into_iter()).is_some() {
                     prop_assert!(last.is_none_or(|last| now - last >= 100));
                     last = Some(now);
                 }

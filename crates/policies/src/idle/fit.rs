@@ -6,19 +6,21 @@ use wakepath_hardware::IdleStates;
 /// (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`, `include/linux/pm_qos.h`).
 pub const NO_LATENCY_REQUEST: i64 = 2_147_483_647_000;
 
-/// How long the idle periods are that a state is right for, in ns, exit latency included: the kernel's `above` and `below`
-/// counters (`cpuidle_enter_state()`, `drivers/cpuidle/cpuidle.c`, Linux 6.1 and 6.12).
+/// Lengths of the idle periods that an idle state is right for, in ns, exit latency included: the
+/// kernel's `above` and `below` counters (`cpuidle_enter_state()`, `drivers/cpuidle/cpuidle.c`,
+/// Linux 6.1 and 6.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FitBounds {
-    /// The state is too deep for shorter idle periods.
+    /// Idle periods shorter than this, in ns, are too short for the state: a shallower one was
+    /// right.
     pub shortest: u64,
-    /// It is too shallow for longer idle periods.
+    /// Idle periods longer than this, in ns, are too long for the state: a deeper one was right.
     pub longest: u64,
 }
 
 impl FitBounds {
     /// Figures for `state`.
-    pub fn new(states: &IdleStates, state: usize) -> Self {
+    pub fn for_state(states: &IdleStates, state: usize) -> Self {
         let entered = &states[state];
         let shallower = states[..state].iter().any(|s| !s.disabled);
         let deeper = states[state + 1..].iter().find(|s| !s.disabled);
@@ -40,7 +42,7 @@ impl FitBounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::{states, tables};
+    use crate::idle::testing::{any_state_table, make_states};
     use proptest::prelude::*;
 
     /// How a state fits the idle period in it.
@@ -72,9 +74,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bounds_judge_alike(list in tables(), length in any::<u64>(), near in -2_i64..3) {
+        fn bounds_judge_alike(list in any_state_table(), length in any::<u64>(), near in -2_i64..3) {
             for state in 0..list.len() {
-                let bounds = FitBounds::new(&list, state);
+                let bounds = FitBounds::for_state(&list, state);
                 for length in [
                     length,
                     length >> 40,
@@ -96,7 +98,7 @@ mod tests {
 
     #[test]
     fn an_idle_period_is_too_short_or_too_long_for_its_state() {
-        let list = states(&[(0, 0), (2_000, 10_000), (50_000, 200_000)], true);
+        let list = make_states(&[(0, 0), (2_000, 10_000), (50_000, 200_000)], true);
         assert_eq!(judge(&list, 1, 9_999), Fit::TooDeep);
         assert_eq!(judge(&list, 1, 10_000), Fit::Right);
         assert_eq!(judge(&list, 1, 201_999), Fit::Right);
@@ -107,7 +109,7 @@ mod tests {
 
     #[test]
     fn disabled_states_do_not_count() {
-        let mut list = states(&[(0, 0), (2_000, 10_000), (50_000, 200_000)], true)
+        let mut list = make_states(&[(0, 0), (2_000, 10_000), (50_000, 200_000)], true)
             .as_slice()
             .to_vec();
         list[0].disabled = true;

@@ -5,18 +5,19 @@ use wakepath_units::KernelVersion;
 /// A generation of a governor: releases of Linux with equal rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Generation {
-    /// First releases of the generation, one for each stable series. A generation lasts until the next begins.
+    /// First kernel releases of the generation, one for each stable series. A generation lasts
+    /// until the next begins.
     pub since: &'static [(u16, u16, u16)],
-    /// The release whose own C decided the same in every case that was compared; none where only the description of
-    /// the change was to be had.
+    /// Release whose own C code decided the same in every case that was compared; `None` where only
+    /// the change's description was to be had.
     pub compared: Option<&'static str>,
-    /// Change that began the generation.
+    /// Change to the governor that began the generation.
     pub change: &'static str,
 }
 
 impl Generation {
-    /// First releases as text, `6.12.56, 6.17.6`.
-    pub fn begins(&self) -> String {
+    /// First kernel releases of the generation as text, `6.12.56, 6.17.6`.
+    pub fn first_releases(&self) -> String {
         let names: Vec<_> = self
             .since
             .iter()
@@ -29,13 +30,13 @@ impl Generation {
     }
 }
 
-/// A generation and its rules.
+/// A generation of a governor with its rules.
 pub(super) struct Entry<R> {
     pub(super) generation: Generation,
     pub(super) rules: R,
 }
 
-pub(super) const fn entry<R: Copy>(
+pub(super) const fn generation_entry<R: Copy>(
     since: &'static [(u16, u16, u16)],
     rules: R,
     compared: Option<&'static str>,
@@ -51,8 +52,8 @@ pub(super) const fn entry<R: Copy>(
     }
 }
 
-/// Index of a kernel's generation: the latest one that had begun.
-pub(super) fn index_of<'g>(
+/// Index of the latest governor generation that had begun by a kernel's release.
+pub(super) fn index_of_generation<'g>(
     generations: impl IntoIterator<Item = &'g Generation>,
     kernel: KernelVersion,
 ) -> usize {
@@ -64,12 +65,12 @@ pub(super) fn index_of<'g>(
     begun.max().map_or(0, |(_, index)| index)
 }
 
-/// The generation that a kernel belongs to.
+/// Generation of a governor that a kernel belongs to.
 pub(super) fn find_generation(
     mut generations: impl Iterator<Item = &'static Generation> + Clone,
     kernel: KernelVersion,
 ) -> Option<&'static Generation> {
-    let index = index_of(generations.clone(), kernel);
+    let index = index_of_generation(generations.clone(), kernel);
     generations.nth(index)
 }
 
@@ -77,7 +78,7 @@ pub(super) fn find_generation(
 /// expression for any variant.
 macro_rules! any_generation {
     ($d:tt $module:ident $any:ident $each:ident $governor:ident: $first:ident $($later:ident = $index:literal)+) => {
-        /// The governor in any generation. `G7` has index 7 in the list of generations.
+        /// The governor in any generation. Variant `G7` has index 7 in the list of generations.
         #[derive(Clone, Debug)]
         #[expect(missing_docs, reason = "the list of generations describes them")]
         pub enum $any {
@@ -86,8 +87,8 @@ macro_rules! any_generation {
         }
 
         impl $any {
-            /// Creates the governor for a generation by index, for a CPU that was never idle.
-            fn of_generation(
+            /// Creates the governor for a generation's index, for a CPU that was never idle.
+            fn new_for_generation(
                 index: usize,
                 states: &wakepath_hardware::IdleStates,
                 tick: wakepath_units::TickRate,

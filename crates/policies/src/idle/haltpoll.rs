@@ -11,9 +11,9 @@ use super::{
 
 /// The haltpoll governor (`drivers/cpuidle/governors/haltpoll.c`, Linux 6.1 and 6.12).
 ///
-/// State 0 polls and state 1 halts; it never looks further. The time to poll grows while halts turn
-/// out short and shrinks while they turn out long. The versions differ in that 6.12 lets a shrunken
-/// time drop to zero once it is below the smallest one to grow from.
+/// State 0 polls and state 1 halts; haltpoll never looks at deeper states. The time to poll grows
+/// while halts turn out short and shrinks while they turn out long. The versions differ in that
+/// 6.12 lets a shrunken time drop to zero once it is below the smallest one to grow from.
 #[derive(Clone, Debug)]
 pub struct Haltpoll {
     pub(in crate::idle) table: StateTable,
@@ -21,12 +21,12 @@ pub struct Haltpoll {
     drops_to_zero: bool,
     poll_limit: u64,
     last_state: usize,
-    /// The last idle period in a polling state ended at its time limit.
+    /// Whether the last idle period in a polling state ended at its time limit.
     limit_hit: bool,
 }
 
 impl Haltpoll {
-    /// A CPU that has never been idle.
+    /// The haltpoll governor of a CPU that has never been idle.
     pub fn new(
         states: &IdleStates,
         version: KernelVersion,
@@ -42,14 +42,14 @@ impl Haltpoll {
         }
     }
 
-    /// Adapts the time to poll to a halt of `blocked` nanoseconds.
+    /// Lengthens or shortens the time to poll after a halt of `blocked` nanoseconds.
     #[inline]
-    fn adapt(&mut self, blocked: u64) {
+    fn adapt_poll_limit(&mut self, blocked: u64) {
         let p = self.parameters;
         let ceiling = u64::from(p.guest_halt_poll_ns);
         if blocked <= ceiling {
             if blocked > self.poll_limit {
-                // The kernel keeps only 32 bits of the product.
+                // As in the kernel, only 32 bits of the product are kept.
                 let product =
                     self.poll_limit
                         .wrapping_mul(u64::from(p.guest_halt_poll_grow)) as u32;
@@ -89,17 +89,17 @@ impl IdleGovernor for Haltpoll {
         if outcome.residency == 0 {
             return;
         }
-        if self.table.polls(entered) {
+        if self.table.is_polling(entered) {
             self.limit_hit = outcome.poll_limit_hit;
         }
         self.last_state = entered;
         if entered != 0 {
-            self.adapt(outcome.residency);
+            self.adapt_poll_limit(outcome.residency);
         }
     }
 
-    /// How long the polling state is to poll, if the governor has an opinion: its own limit takes
-    /// the place of the one that the idle states give.
+    /// Time to poll by haltpoll's own reckoning, in place of the limit from the idle states; `None`
+    /// if the time is 0.
     #[inline]
     fn poll_limit(&self) -> Option<Nanoseconds> {
         (self.poll_limit != 0).then_some(Nanoseconds(self.poll_limit))
@@ -109,12 +109,12 @@ impl IdleGovernor for Haltpoll {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::states;
+    use crate::idle::testing::make_states;
     use proptest::prelude::*;
 
     fn guest(version: KernelVersion) -> Haltpoll {
         Haltpoll::new(
-            &states(&[(0, 0), (1_000, 1_000)], true),
+            &make_states(&[(0, 0), (1_000, 1_000)], true),
             version,
             HaltpollParameters::default(),
         )

@@ -11,20 +11,20 @@ use wakepath_units::Nanoseconds;
 use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 use crate::psd::Ceiling;
 
-/// A CPU that goes idle. All times in ns.
+/// What is known of a CPU that goes idle. All times in ns.
 #[derive(Clone, Copy, Debug)]
 pub struct IdleCall {
     /// The CPU's clock.
     pub now: u64,
     /// Time to the next timer that is not the tick; negative when it is overdue.
     pub next_timer: i64,
-    /// The tick is stopped already.
+    /// Whether the tick is stopped already.
     pub tick_stopped: bool,
     /// See [`IdleQuery::after_tick`].
     pub after_tick: bool,
-    /// When the tick comes next, if it is not stopped.
+    /// Time of the next tick, if the tick is not stopped.
     pub tick: u64,
-    /// A timer is too near for the tick to be stopped.
+    /// Whether a timer is too near for the tick to be stopped.
     pub keeps_tick: bool,
     /// See [`IdleQuery::latency_request`].
     pub latency_request: i64,
@@ -36,21 +36,21 @@ pub struct IdleCall {
     pub package_saving: i64,
 }
 
-/// Result of a query.
+/// State and tick that a CPU goes idle with, after the governor was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleChoice {
     /// The governor's answer.
     pub decision: IdleDecision,
     /// Index of the state that the CPU enters.
     pub state: usize,
-    /// The running tick is stopped before entry.
+    /// Whether the running tick is stopped before the CPU enters the state.
     pub stops_tick: bool,
 }
 
 impl IdleCall {
     /// The governor's input.
     #[inline(always)]
-    pub fn query(&self) -> IdleQuery {
+    pub fn governor_query(&self) -> IdleQuery {
         let delta_tick = if self.tick_stopped {
             self.next_timer
         } else {
@@ -74,9 +74,10 @@ impl IdleCall {
         }
     }
 
-    /// Asks the governor, on behalf of a CPU that may sleep no deeper than `ceiling` if a lease holds.
+    /// Asks the governor for an idle state. While a lease holds, the CPU may sleep no deeper than
+    /// `ceiling`.
     #[inline(always)]
-    pub fn choose<G: IdleGovernor>(
+    pub fn ask_governor<G: IdleGovernor>(
         &self,
         query: &IdleQuery,
         states: &IdleStates,
@@ -84,7 +85,7 @@ impl IdleCall {
         ceiling: Option<Ceiling>,
     ) -> IdleChoice {
         let decision = match ceiling {
-            Some(ceiling) => ceiling.select(states, governor, query),
+            Some(ceiling) => ceiling.select_below_ceiling(states, governor, query),
             None => governor.select(query),
         };
         IdleChoice {
@@ -95,27 +96,28 @@ impl IdleCall {
     }
 }
 
-/// How long a polling state polls: as long as the governor says, or else `limit`.
+/// Time for which a polling state polls: the governor's own limit if it has one, or else `limit`.
 #[inline(always)]
-pub fn poll_limit<G: IdleGovernor>(governor: &G, limit: Nanoseconds) -> Nanoseconds {
+pub fn own_poll_limit_or<G: IdleGovernor>(governor: &G, limit: Nanoseconds) -> Nanoseconds {
     governor.poll_limit().unwrap_or(limit)
 }
 
 impl IdleOutcome {
-    /// The end at `clock` of an idle period that began at `since`, in ns.
+    /// Outcome of an idle period from `since` to `clock`, in ns.
     #[inline(always)]
-    pub fn of_period(since: u64, clock: u64, got_tick: bool, poll_limit_hit: bool) -> Self {
+    pub fn for_period(since: u64, clock: u64, got_tick: bool, poll_limit_hit: bool) -> Self {
         Self {
             clock,
-            residency: Self::residency_of(clock - since),
+            residency: Self::nonzero_residency(clock - since),
             got_tick,
             poll_limit_hit,
         }
     }
 
-    /// Counted residency for an idle period in ns: 0 would mean a refused state.
+    /// Residency that a governor is told for an idle period of `length` ns: at least 1, because 0
+    /// would mean a refused state.
     #[inline(always)]
-    pub fn residency_of(length: u64) -> u64 {
+    pub fn nonzero_residency(length: u64) -> u64 {
         length.max(1)
     }
 }
@@ -123,7 +125,7 @@ impl IdleOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::states;
+    use crate::idle::testing::make_states;
     use crate::idle::{Governor, IdlePolicy};
     use wakepath_units::TickRate;
 
@@ -142,7 +144,7 @@ mod tests {
 
     /// Time to the next event, and to the next timer or tick.
     fn lengths(call: IdleCall) -> (i64, i64) {
-        let query = call.query();
+        let query = call.governor_query();
         (query.sleep_length, query.delta_tick)
     }
 
@@ -168,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_tick_is_stopped_once_and_only_if_no_timer_keeps_it() {
-        let list = states(&[(0, 0), (2_000, 20_000), (100_000, 600_000)], true);
+        let list = make_states(&[(0, 0), (2_000, 20_000), (100_000, 600_000)], true);
         let mut governor = Governor::new(&IdlePolicy::Deepest, &list, TickRate::HZ_250);
         let stopped = IdleCall {
             tick_stopped: true,
@@ -184,9 +186,9 @@ mod tests {
             (kept, None, 2, false),
             (CALL, Some(Ceiling::State(1)), 1, true),
         ] {
-            let choice = call.choose(&call.query(), &list, &mut governor, ceiling);
+            let choice = call.ask_governor(&call.governor_query(), &list, &mut governor, ceiling);
             assert_eq!((choice.state, choice.stops_tick), (state, stops_tick));
         }
-        assert_eq!(IdleOutcome::of_period(7, 7, false, false).residency, 1);
+        assert_eq!(IdleOutcome::for_period(7, 7, false, false).residency, 1);
     }
 }

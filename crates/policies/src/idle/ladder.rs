@@ -6,7 +6,8 @@ use wakepath_hardware::idle::MAX_STATES;
 use super::table::StateTable;
 use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 
-/// Consecutive long idle periods before a promotion; a single short period demotes.
+/// Number of consecutive long idle periods before ladder goes a state deeper; a single short period
+/// leads a state back.
 const PROMOTION_COUNT: u32 = 4;
 
 /// The ladder governor (`drivers/cpuidle/governors/ladder.c`, the same in Linux 6.1 and 6.12).
@@ -20,15 +21,15 @@ pub struct Ladder {
     first: usize,
     current: usize,
     last_residency: u64,
-    /// Long idle periods so far, by state.
+    /// Long idle periods in a row so far, by idle state.
     promotion_counts: [u32; MAX_STATES],
 }
 
 impl Ladder {
-    /// A CPU that has never been idle.
+    /// The ladder governor of a CPU that has never been idle.
     pub fn new(states: &IdleStates) -> Self {
         let table = StateTable::new(states);
-        let first = usize::from(table.polls(0));
+        let first = usize::from(table.is_polling(0));
         Self {
             table,
             first,
@@ -39,27 +40,28 @@ impl Ladder {
     }
 
     #[inline]
-    fn step_to(&mut self, state: usize) {
+    fn step_to_state(&mut self, state: usize) {
         self.promotion_counts[self.current] = 0;
         self.current = state;
     }
 
-    /// The next rung down, if the last idle period completes the required count.
+    /// Next deeper state, if the last idle period completes the required number of long ones;
+    /// counts the period.
     #[inline]
     #[expect(
         clippy::needless_bitwise_bool,
         reason = "a branch on these would be mispredicted"
     )]
-    fn promotion(&mut self, length: u64, latency_request: i64) -> Option<usize> {
+    fn count_towards_deeper_state(&mut self, length: u64, latency_request: i64) -> Option<usize> {
         let (table, current) = (&self.table, self.current);
         let deeper = current + 1;
-        // A state above the lowest rung, entered because of latency request 0, has no thresholds.
+        // The polling state, entered because of latency request 0, has no thresholds.
         let (long, needed) = if current >= self.first {
             (table.exit_latency(current) as u64, PROMOTION_COUNT)
         } else {
             (0, 0)
         };
-        // A state that does not exist is not enabled.
+        // A state beyond the deepest is not enabled.
         let earned = table.is_enabled(deeper)
             & (length > long)
             & (table.exit_latency(deeper) <= latency_request);
@@ -70,15 +72,16 @@ impl Ladder {
         (self.promotion_counts[current] >= needed).then_some(deeper)
     }
 
-    /// The rung to step back to, if the current one is disabled, too slow to leave or too deep.
+    /// State to step back to, if the current one is disabled, too slow to leave or too deep for the
+    /// last idle period.
     #[inline]
-    fn demotion(&self, length: u64, latency_request: i64) -> Option<usize> {
+    fn state_to_step_back_to(&self, length: u64, latency_request: i64) -> Option<usize> {
         let (table, current) = (&self.table, self.current);
         if current <= self.first {
             return None;
         }
         if !table.is_enabled(current) || table.exit_latency(current) > latency_request {
-            // Disabled states are not skipped here.
+            // The step back does not skip disabled states.
             let allowed = (self.first + 1..current)
                 .rev()
                 .find(|&state| table.exit_latency(state) <= latency_request);
@@ -92,7 +95,7 @@ impl IdleGovernor for Ladder {
     #[inline]
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
         if query.latency_request == 0 {
-            self.step_to(0);
+            self.step_to_state(0);
         } else {
             // The kernel compares this difference unsigned: an idle period shorter than the exit latency,
             // or a refused state, looks endless.
@@ -100,10 +103,10 @@ impl IdleGovernor for Ladder {
                 .last_residency
                 .wrapping_sub(self.table.exit_latency(self.current) as u64);
             let step = self
-                .promotion(length, query.latency_request)
-                .or_else(|| self.demotion(length, query.latency_request));
+                .count_towards_deeper_state(length, query.latency_request)
+                .or_else(|| self.state_to_step_back_to(length, query.latency_request));
             if let Some(state) = step {
-                self.step_to(state);
+                self.step_to_state(state);
             }
         }
         IdleDecision {

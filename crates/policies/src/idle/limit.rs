@@ -4,42 +4,43 @@ use serde::Serialize;
 use wakepath_hardware::IdleStates;
 use wakepath_units::Nanoseconds;
 
-/// Idle states that are switched off.
+/// Idle states that a policy switches off.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct IdleStatesLimit {
-    /// States above the ceiling are off, others on, except states that the driver disables by default. The shallowest
-    /// state always stays on.
+    /// States above the ceiling are switched off, others on, except states that the driver disables
+    /// by default. The shallowest state always stays on.
     pub ceiling: Option<StateLimit>,
-    /// States that are off, by the driver's name.
+    /// Driver's names of the idle states that are switched off.
     pub disable: Vec<String>,
 }
 
-/// An upper bound on idle states.
+/// Deepest idle state that stays on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum StateLimit {
-    /// All states are allowed.
+    /// All idle states stay on.
     None,
-    /// States with at most this declared exit latency.
+    /// Idle states with at most this declared exit latency stay on.
     Latency(Nanoseconds),
-    /// A state by the driver's name, and all shallower states.
+    /// The idle state with this driver's name and all shallower states stay on.
     State(String),
 }
 
-/// No idle state on the machine has this name.
+/// Error: no idle state on the machine has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no idle state is called `{name}` here; there are {}", known.join(", "))]
 pub struct NoSuchState {
     /// The name.
     pub name: String,
-    /// Existing names, shallowest state first.
+    /// Names of the machine's idle states, shallowest state first.
     pub known: Vec<String>,
 }
 
-/// The index of a state by name, ignoring case.
+/// Finds the index of an idle state by name, ignoring case.
 ///
 /// # Errors
-/// No state has the name.
-pub fn state_index(states: &IdleStates, name: &str) -> Result<usize, NoSuchState> {
+///
+/// No idle state has the name.
+pub fn find_state_index(states: &IdleStates, name: &str) -> Result<usize, NoSuchState> {
     let index = states
         .iter()
         .position(|state| state.name.eq_ignore_ascii_case(name));
@@ -50,17 +51,22 @@ pub fn state_index(states: &IdleStates, name: &str) -> Result<usize, NoSuchState
 }
 
 impl IdleStatesLimit {
-    /// Indices of states switched off, ascending. The shallowest enabled state stays on, unless named.
+    /// Indices of the idle states to switch off, ascending. The shallowest enabled state stays on,
+    /// unless named.
     ///
     /// # Errors
-    /// The machine has no state of a name.
-    pub fn switched_off(&self, states: &IdleStates) -> Result<Vec<usize>, NoSuchState> {
-        let named = self.disable.iter().map(|name| state_index(states, name));
+    ///
+    /// The machine lacks an idle state that the policy names.
+    pub fn states_to_switch_off(&self, states: &IdleStates) -> Result<Vec<usize>, NoSuchState> {
+        let named = self
+            .disable
+            .iter()
+            .map(|name| find_state_index(states, name));
         let mut off = named.collect::<Result<Vec<usize>, NoSuchState>>()?;
         let limit = match &self.ceiling {
             None | Some(StateLimit::None) => Nanoseconds(u64::MAX),
             Some(StateLimit::Latency(limit)) => *limit,
-            Some(StateLimit::State(name)) => states[state_index(states, name)?].exit_latency,
+            Some(StateLimit::State(name)) => states[find_state_index(states, name)?].exit_latency,
         };
         let on = |index: &usize| !states[*index].disabled && !off.contains(index);
         let shallowest = (0..states.len()).find(on);

@@ -48,11 +48,11 @@ use self::teo::{AnyTeo, Teo61, for_each_teo};
 use crate::utilisation::CpuUtilisation;
 
 impl IdlePolicy {
-    /// Generation of the policy; `None` for a policy that never changed.
+    /// Governor generation that the policy stands for; `None` for a governor that never changed.
     pub fn generation(&self) -> Option<&'static Generation> {
         match *self {
-            Self::Menu(kernel) => generations::find_generation(menu::generations(), kernel),
-            Self::Teo(kernel) => generations::find_generation(teo::generations(), kernel),
+            Self::Menu(kernel) => generations::find_generation(menu::menu_generations(), kernel),
+            Self::Teo(kernel) => generations::find_generation(teo::teo_generations(), kernel),
             _ => None,
         }
     }
@@ -77,7 +77,7 @@ pub enum Governor {
     Program(ProgramGovernor),
 }
 
-/// Evaluates an expression for whichever governor it is, without a virtual call.
+/// Evaluates an expression for whichever governor a [`Governor`] holds, without a virtual call.
 macro_rules! for_each_governor {
     ($governor:expr, $name:ident => $what:expr) => {
         match $governor {
@@ -96,7 +96,7 @@ macro_rules! for_each_governor {
 }
 
 impl Governor {
-    /// The governor for a CPU that has never been idle.
+    /// The policy's governor for a CPU that has never been idle.
     pub fn new(policy: &IdlePolicy, states: &IdleStates, tick: TickRate) -> Self {
         match *policy {
             IdlePolicy::Menu(kernel) => Self::Menu(AnyMenu::new(kernel, states, tick)),
@@ -115,71 +115,75 @@ impl Governor {
         }
     }
 
-    /// Decision maker on a CPU with these states: the governor, or the kernel's rule without governor.
-    pub fn in_kernel(policy: &IdlePolicy, states: &IdleStates, tick: TickRate) -> Self {
-        OnlyState::in_place_of(policy, states)
+    /// The policy's governor, or on a driver with one idle state the kernel's rule that asks no
+    /// governor.
+    pub fn new_or_only_state(policy: &IdlePolicy, states: &IdleStates, tick: TickRate) -> Self {
+        OnlyState::replacing_governor(policy, states)
             .map_or_else(|| Self::new(policy, states, tick), Self::OnlyState)
     }
 
-    /// Like [`Governor::in_kernel`], on a machine with known idle power. Only the oracle uses the power.
-    pub fn with_power(
+    /// Like [`Governor::new_or_only_state`], on a machine with known idle power. Only the oracle
+    /// uses the power.
+    pub fn new_with_power(
         policy: &IdlePolicy,
         states: &IdleStates,
         tick: TickRate,
         power: &IdlePower,
     ) -> Self {
         match *policy {
-            IdlePolicy::Oracle(goal) => Self::Oracle(Oracle::with_power(states, goal, tick, power)),
-            _ => Self::in_kernel(policy, states, tick),
+            IdlePolicy::Oracle(goal) => {
+                Self::Oracle(Oracle::new_with_power(states, goal, tick, power))
+            }
+            _ => Self::new_or_only_state(policy, states, tick),
         }
     }
 
-    /// Enables or disables a state and keeps all that the governor has learnt, as writing to the
-    /// state's `disable` file in sysfs does. An index that does not exist is ignored.
+    /// Switches an idle state off or on and keeps all that the governor has learnt, as writing to
+    /// the state's `disable` file in sysfs does. An index that does not exist is ignored.
     pub fn set_disabled(&mut self, state: usize, disabled: bool) {
         match self {
             Self::Program(program) => program.set_disabled(state, disabled),
-            _ => self.table_mut().set_disabled(state, disabled),
+            _ => self.state_table_mut().set_disabled(state, disabled),
         }
     }
 
-    /// Why a governor of one's own no longer answers; since then it takes state 0.
-    pub fn failure(&self) -> Option<&str> {
+    /// Why a user's own governor no longer answers; since then every query gets state 0.
+    pub fn failure_reason(&self) -> Option<&str> {
         match self {
-            Self::Program(program) => program.failure(),
+            Self::Program(program) => program.failure_reason(),
             _ => None,
         }
     }
 
-    /// Whether the governor uses CPU utilisation.
+    /// Whether the governor must be told the CPU's utilisation before each query.
     #[inline]
     pub fn wants_utilisation(&self) -> bool {
         matches!(self, Self::Program(_))
     }
 
-    /// Runs an operation on the concrete governor.
+    /// Runs an operation on the governor itself, whose type the compiler then knows.
     #[inline]
-    pub fn with(&mut self, what: impl WithGovernor) {
-        for_each_governor!(self, governor => what.run(governor));
+    pub fn run_operation(&mut self, operation: impl WithGovernor) {
+        for_each_governor!(self, governor => operation.run_with(governor));
     }
 
-    /// Runs through a log in which every state chosen was also the one entered, and hands on each
-    /// decision. Quicker than asking call by call: which governor it is, is settled once. Between its idle periods the CPU
-    /// counts as busy ([`CpuUtilisation`]).
-    pub fn run_log<'a>(
+    /// Replays a call log in which every state chosen was also the one entered, and hands each
+    /// decision to `decided`. Quicker than asking call by call: which governor it is, is settled
+    /// once. Between its idle periods the CPU counts as busy ([`CpuUtilisation`]).
+    pub fn replay_log<'a>(
         &mut self,
         log: impl Iterator<Item = (&'a IdleQuery, &'a IdleOutcome)>,
         mut decided: impl FnMut(IdleDecision),
     ) {
-        for_each_governor!(self, governor => through_log(governor, log, &mut decided));
+        for_each_governor!(self, governor => replay_log_with(governor, log, &mut decided));
     }
 
-    fn table_mut(&mut self) -> &mut StateTable {
+    fn state_table_mut(&mut self) -> &mut StateTable {
         for_each_governor!(self, governor => &mut governor.table)
     }
 }
 
-fn through_log<'a, G: IdleGovernor>(
+fn replay_log_with<'a, G: IdleGovernor>(
     governor: &mut G,
     log: impl Iterator<Item = (&'a IdleQuery, &'a IdleOutcome)>,
     decided: &mut impl FnMut(IdleDecision),
@@ -187,19 +191,20 @@ fn through_log<'a, G: IdleGovernor>(
     let mut busy = CpuUtilisation::default();
     for (query, outcome) in log {
         if G::WANTS_UTILISATION {
-            governor.set_utilisation(busy.begin_idle(query.clock));
+            governor.set_utilisation(busy.begin_idle_period(query.clock));
         }
         let decision = governor.select(query);
         governor.reflect(decision.state, outcome);
         if G::WANTS_UTILISATION && outcome.residency > 0 {
-            busy.idle_until(outcome.clock);
+            busy.end_idle_period(outcome.clock);
         }
         decided(decision);
     }
 }
 
-// Separate functions: with many generations, inlined calls would dominate the caller. Each also saves only the
-// registers in use, not the maximum over all generations.
+// `select` and `reflect` are functions of their own here: with many generations, inlined calls
+// would dominate the caller. Each also saves only the registers in use, not the maximum over all
+// generations.
 
 #[inline(never)]
 fn select<G: IdleGovernor>(governor: &mut G, query: &IdleQuery) -> IdleDecision {
@@ -227,8 +232,8 @@ impl IdleGovernor for Governor {
         for_each_governor!(self, governor => governor.poll_limit())
     }
 
-    fn rounds(&self) -> u32 {
-        for_each_governor!(self, governor => governor.rounds())
+    fn pattern_passes(&self) -> u32 {
+        for_each_governor!(self, governor => governor.pattern_passes())
     }
 
     fn set_utilisation(&mut self, share: u16) {

@@ -7,8 +7,8 @@ use super::table::StateTable;
 use super::{IdleDecision, IdleGovernor, IdleOutcome, IdlePolicy, IdleQuery};
 use wakepath_hardware::IdleStates;
 
-/// The releases in which the tick stops if it ended the idle period before, "sched: idle: Consolidate the handling of two
-/// special cases".
+/// Kernel releases in which a driver's only state stops the tick if the tick ended the idle period
+/// before, "sched: idle: Consolidate the handling of two special cases".
 const STOPS_AFTER_TICK: &[(u16, u16, u16)] = &[
     (6, 1, 167),
     (6, 6, 130),
@@ -17,8 +17,9 @@ const STOPS_AFTER_TICK: &[(u16, u16, u16)] = &[
     (6, 19, 10),
     (7, 0, 0),
 ];
-/// The releases in which no governor is asked about one state; before [`STOPS_AFTER_TICK`] the tick goes on. "cpuidle: Skip
-/// governor when only one idle state is available". For 6.1 no release in between is known.
+/// Kernel releases in which no governor is asked about a driver's only state; before
+/// [`STOPS_AFTER_TICK`] the tick goes on. "cpuidle: Skip governor when only one idle state is
+/// available". For 6.1 no release in between is known.
 const SKIPS: &[(u16, u16, u16)] = &[
     (6, 1, 167),
     (6, 6, 128),
@@ -28,7 +29,7 @@ const SKIPS: &[(u16, u16, u16)] = &[
     (7, 0, 0),
 ];
 
-/// Always state 0, without a governor.
+/// Rule of a driver with one idle state: always state 0, without a governor.
 #[derive(Clone, Debug)]
 pub struct OnlyState {
     pub(in crate::idle) table: StateTable,
@@ -36,10 +37,10 @@ pub struct OnlyState {
 }
 
 impl OnlyState {
-    /// What the kernel does in place of the governor; `None` where it asks the governor, or where the policy is not the
-    /// kernel's.
-    pub fn in_place_of(policy: &IdlePolicy, states: &IdleStates) -> Option<Self> {
-        let kernel = policy.kernel().filter(|_| states.len() <= 1)?;
+    /// The kernel's rule in place of the governor; `None` where the kernel asks the governor, or
+    /// where the policy is not the kernel's.
+    pub fn replacing_governor(policy: &IdlePolicy, states: &IdleStates) -> Option<Self> {
+        let kernel = policy.kernel_version().filter(|_| states.len() <= 1)?;
         kernel.has_change_released_in(SKIPS).then(|| Self {
             table: StateTable::new(states),
             stops_after_tick: kernel.has_change_released_in(STOPS_AFTER_TICK),
@@ -64,14 +65,18 @@ impl IdleGovernor for OnlyState {
 mod tests {
     use super::*;
     use crate::idle::Governor;
-    use crate::idle::testing::states;
+    use crate::idle::testing::make_states;
     use wakepath_units::TickRate;
 
     fn governor(policy: &str, count: usize) -> Governor {
-        let policy = policy.parse::<crate::PolicySpec>().unwrap().idle().unwrap();
+        let policy = policy
+            .parse::<crate::PolicySpec>()
+            .unwrap()
+            .as_idle_policy()
+            .unwrap();
         let all = [(0, 0), (2_000, 20_000)];
-        let list = states(&all[..count], false);
-        Governor::in_kernel(&policy, &list, TickRate::HZ_250)
+        let list = make_states(&all[..count], false);
+        Governor::new_or_only_state(&policy, &list, TickRate::HZ_250)
     }
 
     fn skips_governor(policy: &str, count: usize) -> bool {

@@ -1,4 +1,4 @@
-//! An idle policy with its settings.
+//! A CPU idle policy with its settings.
 
 use serde::Serialize;
 use wakepath_units::KernelVersion;
@@ -6,14 +6,14 @@ use wakepath_units::KernelVersion;
 use super::interface::{HaltpollParameters, OracleGoal};
 use super::program::Program;
 
-/// An idle policy with settings. Parsed from names such as `menu@6.1` ([`crate::spec`]).
+/// A CPU idle policy with settings. Parsed from names such as `menu@6.1` ([`crate::spec`]).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum IdlePolicy {
-    /// [`super::menu`] in a given kernel.
+    /// The menu governor of a given kernel ([`super::menu`]).
     Menu(KernelVersion),
-    /// [`super::teo`] in a given kernel.
+    /// The teo governor of a given kernel ([`super::teo`]).
     Teo(KernelVersion),
-    /// [`super::ladder::Ladder`]; equal in all versions.
+    /// The ladder governor ([`super::ladder::Ladder`]), equal in all versions.
     Ladder(KernelVersion),
     /// [`super::haltpoll::Haltpoll`].
     Haltpoll(KernelVersion, HaltpollParameters),
@@ -28,8 +28,8 @@ pub enum IdlePolicy {
 }
 
 impl IdlePolicy {
-    /// Kernel version of the policy; `None` for a policy outside the kernel.
-    pub const fn kernel(&self) -> Option<KernelVersion> {
+    /// Kernel version that the idle policy follows; `None` for a policy outside the kernel.
+    pub const fn kernel_version(&self) -> Option<KernelVersion> {
         match *self {
             Self::Menu(kernel)
             | Self::Teo(kernel)

@@ -3,29 +3,30 @@
 use wakepath_hardware::machine::{Cluster, MachineIdleState, Opp};
 use wakepath_units::{Microwatts, Nanoseconds};
 
-/// What the idle states of a CPU draw, shallowest first. A state without an entry draws nothing.
+/// Power of a CPU's idle states, shallowest first. A state without an entry draws nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdlePower {
     /// Each state.
     pub states: Vec<StatePower>,
 }
 
-/// What a CPU draws in an idle state and on its way in and out.
+/// Power of a CPU in an idle state and on its way in and out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatePower {
     /// In the state.
     pub asleep: Microwatts,
-    /// While it enters or leaves the state.
+    /// Power while the CPU enters or leaves the state.
     pub transition: Microwatts,
-    /// Entry time. A CPU that wakes up meanwhile waits for the end.
+    /// Time to enter the state. A CPU that wakes up meanwhile waits for the end.
     pub entry: Nanoseconds,
-    /// How long leaving takes.
+    /// Time to leave the state.
     pub exit: Nanoseconds,
 }
 
 impl IdlePower {
-    /// Power of a CPU in `cluster`, whose clock stands at `opp` while polling. `exit`: exit time.
-    pub fn of_cluster(
+    /// Idle power of a CPU in `cluster`, whose clock stands at `opp` while polling. `exit`: exit
+    /// time of each state.
+    pub fn for_cluster(
         cluster: &Cluster,
         opp: &Opp,
         states: &[MachineIdleState],
@@ -44,15 +45,15 @@ impl IdlePower {
 }
 
 impl StatePower {
-    /// Energy of an idle time, the way in and out included, in fJ.
+    /// Energy of an idle period in the state, the way in and out included, in fJ.
     #[inline(always)]
-    pub fn femtojoules(&self, idle: Nanoseconds) -> u128 {
-        self.asleep.femtojoules_over(idle) + self.transitions(idle)
+    pub fn idle_femtojoules(&self, idle: Nanoseconds) -> u128 {
+        self.asleep.femtojoules_over(idle) + self.transition_femtojoules(idle)
     }
 
-    /// Extra energy for entry and exit, beyond residence in the state.
+    /// Extra energy for entering and leaving the state, beyond residence in the state, in fJ.
     #[inline(always)]
-    pub fn transitions(&self, idle: Nanoseconds) -> u128 {
+    pub fn transition_femtojoules(&self, idle: Nanoseconds) -> u128 {
         let entering = self.entry.0.min(idle.0);
         let leaving = if idle < self.entry {
             self.entry.0 - idle.0
@@ -77,7 +78,7 @@ mod tests {
             entry: Nanoseconds(50),
             exit: Nanoseconds(200),
         };
-        let energy = |idle| state.femtojoules(Nanoseconds(idle));
+        let energy = |idle| state.idle_femtojoules(Nanoseconds(idle));
         // Woken during entry, the CPU waits for the rest of the entry and has no exit.
         assert_eq!(energy(20), 20 * 100 + 30 * 100);
         assert_eq!(energy(50), 50 * 100 + 200 * 100);

@@ -15,53 +15,56 @@ use super::table::StateTable;
 use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 use crate::spec::SpecError;
 
-/// Form of a user's own governor.
+/// How a user's own governor is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProgramForm {
     /// `c:FILE`: C code of a kernel's governor.
     C,
-    /// `exec:FILE`: a program.
+    /// `exec:FILE`: a program that answers a call log.
     Exec,
 }
 
 impl ProgramForm {
-    /// Policy name for the form.
-    pub const fn name(self) -> &'static str {
+    /// Policy name that stands for the form, `c` or `exec`.
+    pub const fn policy_name(self) -> &'static str {
         match self {
             Self::C => "c",
             Self::Exec => "exec",
         }
     }
 
-    /// The form with a given policy name.
-    pub fn named(name: &str) -> Option<Self> {
-        [Self::C, Self::Exec].into_iter().find(|f| f.name() == name)
+    /// Finds the form by its policy name, `c` or `exec`.
+    pub fn by_policy_name(name: &str) -> Option<Self> {
+        [Self::C, Self::Exec]
+            .into_iter()
+            .find(|f| f.policy_name() == name)
     }
 
-    /// The form at the start of a policy's text, and the remaining text.
+    /// Splits a policy's text into its form and the text after the colon; `None` without such a
+    /// prefix.
     pub fn split_prefix(text: &str) -> Option<(Self, &str)> {
         let (name, rest) = text.split_once(':')?;
-        Some((Self::named(name)?, rest))
+        Some((Self::by_policy_name(name)?, rest))
     }
 
-    /// Prefix of the policy's text.
-    pub const fn prefix(self) -> &'static str {
+    /// First letters of a policy's text with the colon, `c:` or `exec:`.
+    pub const fn policy_prefix(self) -> &'static str {
         match self {
             Self::C => "c:",
             Self::Exec => "exec:",
         }
     }
 
-    /// The policy name with a placeholder for the path.
-    pub const fn label(self) -> &'static str {
+    /// Policy name with a placeholder for the path, `c:FILE` or `exec:FILE`.
+    pub const fn policy_label(self) -> &'static str {
         match self {
             Self::C => "c:FILE",
             Self::Exec => "exec:FILE",
         }
     }
 
-    /// An example of a policy.
-    pub const fn example(self) -> &'static str {
+    /// Example of a policy in this form.
+    pub const fn example_policy(self) -> &'static str {
         match self {
             Self::C => "c:teo.c",
             Self::Exec => "exec:my-governor",
@@ -71,7 +74,7 @@ impl ProgramForm {
 
 /// Starts a governor that runs outside of this process.
 pub trait GovernorStarter: fmt::Debug + Send + Sync {
-    /// Checks the governor before any start; returns warnings for the author.
+    /// Checks a user's own governor before any start; returns warnings for its author.
     ///
     /// # Errors
     /// The governor cannot be started; the message says why and what to do.
@@ -79,12 +82,13 @@ pub trait GovernorStarter: fmt::Debug + Send + Sync {
         Ok(None)
     }
 
-    /// File name and text of the copy kept with results.
+    /// File name and text of the governor's copy that is kept with results; `None` if no copy is
+    /// kept.
     fn copy_for_results(&self) -> Option<(String, &str)> {
         None
     }
 
-    /// Starts the governor for a CPU that was never idle.
+    /// Starts the user's own governor for a CPU that was never idle.
     ///
     /// # Errors
     /// The governor cannot be started; the message says why and what to do.
@@ -95,37 +99,39 @@ pub trait GovernorStarter: fmt::Debug + Send + Sync {
     ) -> Result<Box<dyn RunningGovernor>, String>;
 }
 
-/// A governor outside of this process, for a single CPU. Dropping the value ends the governor.
+/// A running governor outside of this process, for a single CPU. Dropping the value ends the
+/// governor.
 pub trait RunningGovernor: fmt::Debug + Send {
-    /// Reports the last idle period, if any, and queries a state. `utilisation`: recent CPU utilisation, up to 1024;
-    /// 0 before the first idle period.
+    /// Reports the last idle period to the user's own governor, if there was one, and queries a
+    /// state. `utilisation`: recent CPU utilisation, up to 1024; 0 before the first idle period.
     ///
     /// # Errors
     /// The governor gives no answer, or a meaningless one; the message says why and what to do.
-    fn ask(
+    fn report_and_query(
         &mut self,
         last: Option<(usize, &IdleOutcome)>,
         query: &IdleQuery,
         utilisation: u16,
     ) -> Result<ProgramAnswer, String>;
 
-    /// Reports that a state was switched off or on.
+    /// Reports to the user's own governor that an idle state was switched off or on.
     ///
     /// # Errors
+    ///
     /// The governor cannot be informed.
     fn set_disabled(&mut self, state: usize, disabled: bool) -> Result<(), String>;
 }
 
-/// Answer by a user's own governor.
+/// Answer by a user's own governor to a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramAnswer {
     /// The decision.
     pub decision: IdleDecision,
-    /// The governor's own polling limit, if any.
+    /// Polling limit that the user's own governor asks for, if any.
     pub poll_limit: Option<Nanoseconds>,
 }
 
-/// A user's own governor: `c:teo.c@1f2e3d4c`. Values with equal text are equal.
+/// A user's own governor: `c:teo.c@1f2e3d4c`. Two of equal text are equal.
 #[derive(Clone, Debug)]
 pub struct Program {
     form: ProgramForm,
@@ -133,15 +139,16 @@ pub struct Program {
     hash: Option<Arc<str>>,
     starter: Option<Arc<dyn GovernorStarter>>,
     warnings: Option<Arc<str>>,
-    /// The first failure on any CPU, after which no CPU queries the governor.
+    /// First failure of the governor on any CPU, after which no CPU queries the governor.
     failed: Arc<OnceLock<String>>,
 }
 
 impl Program {
-    /// Parses the text after `c:` or `exec:`: a path, and the file's hash if known.
+    /// Parses the text after `c:` or `exec:`: the path of a governor's file, and the file's hash if
+    /// known.
     pub(crate) fn parse(form: ProgramForm, text: &str) -> Result<Self, SpecError> {
         let error = |problem: &str| SpecError::Program {
-            text: format!("{}:{text}", form.name()),
+            text: format!("{}:{text}", form.policy_name()),
             problem: problem.to_owned(),
         };
         let (path, hash) = match text.rsplit_once('@') {
@@ -157,7 +164,7 @@ impl Program {
             None => (text, None),
         };
         if path.is_empty() {
-            let example = form.example();
+            let example = form.example_policy();
             return Err(error(&format!("a file has to follow, as in {example}")));
         }
         if path.contains(['[', ']', ',', '@']) || path.contains(char::is_control) {
@@ -176,7 +183,7 @@ impl Program {
         })
     }
 
-    /// Form of the governor.
+    /// Form of the user's own governor: C code or a program.
     pub fn form(&self) -> ProgramForm {
         self.form
     }
@@ -186,23 +193,23 @@ impl Program {
         &self.path
     }
 
-    /// Expected start of the file's hash, if given.
+    /// Expected start of the hash of the governor's file, if given.
     pub fn hash(&self) -> Option<&str> {
         self.hash.as_deref()
     }
 
-    /// The same file by another path.
+    /// The same governor file by another path.
     #[must_use]
-    pub fn at(&self, path: &str) -> Self {
+    pub fn with_path(&self, path: &str) -> Self {
         Self {
             path: path.into(),
             ..self.clone()
         }
     }
 
-    /// A copy with the file's hash, a way to start, and warnings for the author.
+    /// A copy that can be started, with the file's hash and warnings for its author.
     #[must_use]
-    pub fn loaded(
+    pub fn with_starter(
         &self,
         hash: &str,
         starter: Arc<dyn GovernorStarter>,
@@ -217,13 +224,13 @@ impl Program {
         }
     }
 
-    /// Warnings for the author, such as a compiler's.
+    /// Warnings for the governor's author, such as a compiler's.
     pub fn warnings(&self) -> Option<&str> {
         self.warnings.as_deref()
     }
 
-    /// File name and text of the copy kept with results.
-    pub fn copy(&self) -> Option<(String, &str)> {
+    /// File name and text of the governor's copy that is kept with results.
+    pub fn copy_for_results(&self) -> Option<(String, &str)> {
         self.starter.as_ref()?.copy_for_results()
     }
 }
@@ -244,7 +251,7 @@ impl Hash for Program {
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.form.name(), self.path)?;
+        write!(f, "{}:{}", self.form.policy_name(), self.path)?;
         match &self.hash {
             Some(hash) => write!(f, "@{hash}"),
             None => Ok(()),
@@ -261,7 +268,7 @@ impl Serialize for Program {
 /// A user's own governor on a CPU.
 ///
 /// After a failure on any CPU, every CPU takes state 0 without a query: each could take as long to fail. Callers
-/// check [`ProgramGovernor::failure`].
+/// check [`ProgramGovernor::failure_reason`].
 #[derive(Debug)]
 pub struct ProgramGovernor {
     pub(in crate::idle) table: StateTable,
@@ -269,7 +276,7 @@ pub struct ProgramGovernor {
     states: IdleStates,
     tick: TickRate,
     running: Option<Box<dyn RunningGovernor>>,
-    /// Last idle period, reported with the next query.
+    /// Idle state and outcome of the last idle period, reported with the next query.
     last: Option<(usize, IdleOutcome)>,
     utilisation: u16,
     poll_limit: Option<Nanoseconds>,
@@ -277,7 +284,8 @@ pub struct ProgramGovernor {
 }
 
 impl ProgramGovernor {
-    /// The governor for a CPU that was never idle; started at the first query.
+    /// The user's own governor for a CPU that was never idle; its process starts at the first
+    /// query.
     pub fn new(program: &Program, states: &IdleStates, tick: TickRate) -> Self {
         Self {
             table: StateTable::new(states),
@@ -292,8 +300,8 @@ impl ProgramGovernor {
         }
     }
 
-    /// Reason why the governor stopped answering.
-    pub fn failure(&self) -> Option<&str> {
+    /// Why the user's own governor stopped answering; `None` while it answers.
+    pub fn failure_reason(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 
@@ -302,11 +310,11 @@ impl ProgramGovernor {
         if let Some(running) = &mut self.running
             && let Err(why) = running.set_disabled(state, disabled)
         {
-            self.fail(&why);
+            self.stop_after_failure(&why);
         }
     }
 
-    fn ask(&mut self, query: &IdleQuery) -> Result<IdleDecision, String> {
+    fn query_running_governor(&mut self, query: &IdleQuery) -> Result<IdleDecision, String> {
         if self.running.is_none() {
             let starter = self.program.starter.as_ref().ok_or(
                 "it was not loaded: a governor of one's own runs where it is named, in sim, replay, study and policy idle",
@@ -316,9 +324,9 @@ impl ProgramGovernor {
         let running = self.running.as_mut().ok_or("it does not run")?;
         let period = self.last.take();
         let last = period.as_ref().map(|(state, outcome)| (*state, outcome));
-        let answer = running.ask(last, query, self.utilisation)?;
+        let answer = running.report_and_query(last, query, self.utilisation)?;
         self.poll_limit = answer.poll_limit;
-        let count = self.table.count();
+        let count = self.table.state_count();
         if answer.decision.state < count {
             Ok(answer.decision)
         } else {
@@ -330,9 +338,9 @@ impl ProgramGovernor {
     }
 
     #[cold]
-    fn fail(&mut self, why: &str) {
+    fn stop_after_failure(&mut self, why: &str) {
         self.running = None;
-        // Among concurrent failures, the first is reported everywhere.
+        // Of failures on several CPUs at once, the first is reported everywhere.
         let failed = &self.program.failed;
         let first = failed.get_or_init(|| format!("`{}`: {why}", self.program));
         self.failure = Some(first.clone());
@@ -359,8 +367,8 @@ impl IdleGovernor for ProgramGovernor {
             self.failure = Some(why.clone());
             return none;
         }
-        self.ask(query).unwrap_or_else(|why| {
-            self.fail(&why);
+        self.query_running_governor(query).unwrap_or_else(|why| {
+            self.stop_after_failure(&why);
             none
         })
     }
@@ -377,7 +385,7 @@ impl IdleGovernor for ProgramGovernor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::states;
+    use crate::idle::testing::make_states;
     use crate::idle::{Governor, IdlePolicy};
     use crate::{PolicySet, PolicySpec};
 
@@ -401,7 +409,8 @@ mod tests {
         assert_eq!(set.to_string(), "c:6.12+deb/teo.c+psd.c + psd + schedutil");
         assert_eq!(set.policies().len(), 3);
         assert_eq!(
-            set.on_kernel(crate::idle::KernelVersion::V6_1).to_string(),
+            set.with_kernel_for_bare_names(crate::idle::KernelVersion::V6_1)
+                .to_string(),
             "c:6.12+deb/teo.c+psd.c + psd + schedutil"
         );
     }
@@ -437,7 +446,7 @@ mod tests {
     }
 
     impl RunningGovernor for Counting {
-        fn ask(
+        fn report_and_query(
             &mut self,
             last: Option<(usize, &IdleOutcome)>,
             _: &IdleQuery,
@@ -463,14 +472,14 @@ mod tests {
     #[test]
     fn an_answer_that_is_no_state_ends_it() {
         let program = Program::parse(ProgramForm::C, "x.c").unwrap();
-        let program = program.loaded("0123", Arc::new(Counting(0)), None);
-        let list = states(&[(0, 0), (2_000, 20_000)], false);
+        let program = program.with_starter("0123", Arc::new(Counting(0)), None);
+        let list = make_states(&[(0, 0), (2_000, 20_000)], false);
         let policy = IdlePolicy::Program(program);
         let mut governor = Governor::new(&policy, &list, TickRate::HZ_250);
         let mut next = || {
             let decision = governor.select(&IdleQuery::default());
             governor.reflect(decision.state, &IdleOutcome::default());
-            (decision.state, governor.failure().map(str::to_owned))
+            (decision.state, governor.failure_reason().map(str::to_owned))
         };
         assert_eq!([next(), next()], [(0, None), (1, None)]);
         let why = "`c:x.c@0123`: it chose idle state 2 and the CPU has 2, counted from 0";
@@ -498,7 +507,7 @@ mod tests {
     }
 
     impl RunningGovernor for UtilisationRecorder {
-        fn ask(
+        fn report_and_query(
             &mut self,
             _: Option<(usize, &IdleOutcome)>,
             _: &IdleQuery,
@@ -523,14 +532,14 @@ mod tests {
 
     fn loaded(told: &UtilisationRecorder) -> IdlePolicy {
         let program = Program::parse(ProgramForm::Exec, "x").unwrap();
-        IdlePolicy::Program(program.loaded("0123", Arc::new(told.clone()), None))
+        IdlePolicy::Program(program.with_starter("0123", Arc::new(told.clone()), None))
     }
 
     #[test]
     fn a_call_log_says_how_busy_the_cpu_was() {
         const MS: u64 = 1_000_000;
         let told = UtilisationRecorder::default();
-        let list = states(&[(0, 0), (2_000, 20_000)], false);
+        let list = make_states(&[(0, 0), (2_000, 20_000)], false);
         let mut governor = Governor::new(&loaded(&told), &list, TickRate::HZ_250);
         // Idle for 1 ms, busy for 200 ms, refused at once, idle for 33.5 ms.
         let log = [
@@ -551,7 +560,7 @@ mod tests {
             };
             (query, outcome)
         });
-        governor.run_log(log.iter().map(|(q, o)| (q, o)), |_| {});
+        governor.replay_log(log.iter().map(|(q, o)| (q, o)), |_| {});
         let all = told.all.lock().unwrap();
         let [first, busy, again, half] = all[..] else {
             panic!("{all:?}")
@@ -567,7 +576,7 @@ mod tests {
             fails: true,
             ..UtilisationRecorder::default()
         };
-        let list = states(&[(0, 0), (2_000, 20_000)], false);
+        let list = make_states(&[(0, 0), (2_000, 20_000)], false);
         let policy = loaded(&told);
         let mut cpus = [(); 3].map(|()| Governor::new(&policy, &list, TickRate::HZ_250));
         for governor in cpus.iter_mut().rev() {
@@ -575,7 +584,7 @@ mod tests {
         }
         assert_eq!(told.all.lock().unwrap().len(), 1);
         for governor in &cpus {
-            assert_eq!(governor.failure(), Some("`exec:x@0123`: silent"));
+            assert_eq!(governor.failure_reason(), Some("`exec:x@0123`: silent"));
         }
         // A newly loaded governor is queried again.
         let mut anew = Governor::new(&loaded(&told), &list, TickRate::HZ_250);
@@ -585,11 +594,11 @@ mod tests {
 
     #[test]
     fn one_that_was_not_loaded_says_so() {
-        let policy = parsed("c:x.c").unwrap().idle().unwrap();
-        let list = states(&[(0, 0), (2_000, 20_000)], false);
-        let mut governor = Governor::in_kernel(&policy, &list, TickRate::HZ_250);
-        assert_eq!(governor.failure(), None);
+        let policy = parsed("c:x.c").unwrap().as_idle_policy().unwrap();
+        let list = make_states(&[(0, 0), (2_000, 20_000)], false);
+        let mut governor = Governor::new_or_only_state(&policy, &list, TickRate::HZ_250);
+        assert_eq!(governor.failure_reason(), None);
         governor.select(&IdleQuery::default());
-        assert!(governor.failure().unwrap().contains("not loaded"));
+        assert!(governor.failure_reason().unwrap().contains("not loaded"));
     }
 }

@@ -5,15 +5,16 @@ use wakepath_hardware::IdleStates;
 use super::table::StateTable;
 use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 
-/// Always the shallowest enabled state (state 0 if none is), tick left alone. It is what a CPU does
-/// under `cpuidle.off`-like settings, and the least latency a machine can have.
+/// Governor that always takes the shallowest enabled state (state 0 if none is), tick left alone.
+/// It is what a CPU does under `cpuidle.off`-like settings, and the least latency a machine can
+/// have.
 #[derive(Clone, Debug)]
 pub struct Shallowest {
     pub(in crate::idle) table: StateTable,
 }
 
 impl Shallowest {
-    /// Creates the governor for a table of idle states.
+    /// The `shallowest` governor for a table of idle states.
     pub fn new(states: &IdleStates) -> Self {
         Self {
             table: StateTable::new(states),
@@ -25,7 +26,7 @@ impl IdleGovernor for Shallowest {
     #[inline]
     fn select(&mut self, _query: &IdleQuery) -> IdleDecision {
         IdleDecision {
-            state: self.table.enabled().shallowest().unwrap_or(0),
+            state: self.table.enabled_states().shallowest().unwrap_or(0),
             stop_tick: false,
         }
     }
@@ -34,15 +35,16 @@ impl IdleGovernor for Shallowest {
     fn reflect(&mut self, _entered: usize, _outcome: &IdleOutcome) {}
 }
 
-/// Always the deepest enabled state that may be left within the latency request; the shallowest
-/// enabled one if none may (state 0 if none is enabled). The tick is stopped unless that state polls.
+/// Governor that always takes the deepest enabled state within the latency request; the shallowest
+/// enabled one if none is (state 0 if none is enabled). The tick is stopped unless that state
+/// polls.
 #[derive(Clone, Debug)]
 pub struct Deepest {
     pub(in crate::idle) table: StateTable,
 }
 
 impl Deepest {
-    /// Creates the governor for a table of idle states.
+    /// The `deepest` governor for a table of idle states.
     pub fn new(states: &IdleStates) -> Self {
         Self {
             table: StateTable::new(states),
@@ -53,15 +55,15 @@ impl Deepest {
 impl IdleGovernor for Deepest {
     #[inline]
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
-        let enabled = self.table.enabled();
+        let enabled = self.table.enabled_states();
         let state = enabled
-            .without(self.table.slower_than(query.latency_request))
+            .without(self.table.enabled_slower_than(query.latency_request))
             .deepest()
             .or(enabled.shallowest())
             .unwrap_or(0);
         IdleDecision {
             state,
-            stop_tick: !self.table.polls(state),
+            stop_tick: !self.table.is_polling(state),
         }
     }
 
@@ -72,12 +74,12 @@ impl IdleGovernor for Deepest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::tables;
+    use crate::idle::testing::any_state_table;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
-        fn they_are_the_two_ends_of_what_is_allowed(list in tables(), limit in 0_i64..2_000_000) {
+        fn they_are_the_two_ends_of_what_is_allowed(list in any_state_table(), limit in 0_i64..2_000_000) {
             let query = IdleQuery { latency_request: limit, ..IdleQuery::default() };
             let shallow = Shallowest::new(&list).select(&query);
             let deep = Deepest::new(&list).select(&query);

@@ -8,7 +8,7 @@ use wakepath_hardware::IdleStates;
 use wakepath_hardware::idle::MAX_STATES;
 use wakepath_units::Nanoseconds;
 
-/// A set of idle states, by index: bit 0 is the shallowest.
+/// A set of idle states as a bit mask: bit 0 is the shallowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StateSet(u32);
 
@@ -30,37 +30,37 @@ impl StateSet {
         (self.0 != 0).then(|| self.0.ilog2() as usize)
     }
 
-    /// The members shallower than `state`.
+    /// Members of the set that are shallower than `state`.
     #[inline]
     pub(crate) fn shallower_than(self, state: usize) -> Self {
         Self(self.0 & ((1 << state) - 1))
     }
 
-    /// The members deeper than `state`.
+    /// Members of the set that are deeper than `state`.
     #[inline]
     pub(crate) fn deeper_than(self, state: usize) -> Self {
         Self(self.0 & (!1 << state))
     }
 
-    /// `state` and deeper members.
+    /// `state`, if a member, and all deeper members.
     #[inline]
-    pub(crate) fn from(self, state: usize) -> Self {
+    pub(crate) fn at_or_deeper_than(self, state: usize) -> Self {
         Self(self.0 & (!0 << state))
     }
 
-    /// `state` and shallower members.
+    /// `state`, if a member, and all shallower members.
     #[inline]
-    pub(crate) fn up_to(self, state: usize) -> Self {
+    pub(crate) fn at_or_shallower_than(self, state: usize) -> Self {
         self.shallower_than(state + 1)
     }
 
     #[inline]
-    pub(crate) fn and(self, other: Self) -> Self {
+    pub(crate) fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
     #[inline]
-    pub(crate) fn or(self, other: Self) -> Self {
+    pub(crate) fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
@@ -70,16 +70,17 @@ impl StateSet {
     }
 }
 
-/// Room for a time per state, rounded up so that any index can be cut to a valid one.
+/// Room in a table for a time per idle state: a power of two, so that any index can be cut to a
+/// valid one.
 const SLOTS: usize = 16;
 
-/// Most CPUs have no more states than this. Loops over all states are short for them, and have a
-/// fixed number of turns either way.
+/// Length of a short table: most CPUs have no more idle states. Loops over all states are short for
+/// them, and have a fixed number of turns either way.
 pub(super) const SHORT_TABLE: usize = 4;
-/// Nearly all others have no more than this.
+/// Length of a medium table: nearly all other CPUs have no more idle states.
 pub(super) const MEDIUM_TABLE: usize = 8;
 
-/// A time per state, in nanoseconds; 0 where there is no state.
+/// Exit latency or target residency of each idle state, in nanoseconds; 0 where there is no state.
 #[derive(Clone, Debug)]
 struct Times([i64; SLOTS]);
 
@@ -93,14 +94,14 @@ impl Times {
     }
 
     #[inline]
-    fn get(&self, state: usize) -> i64 {
+    fn time_in_state(&self, state: usize) -> i64 {
         self.0[state % SLOTS]
     }
 
-    /// Indices of times above `limit`, among the first `count` times.
+    /// Indices of the states with a time above `limit`, among the first `count` states.
     #[inline]
-    fn above(&self, limit: i64, count: usize) -> StateSet {
-        // Loops of a known length are unrolled.
+    fn states_above(&self, limit: i64, count: usize) -> StateSet {
+        // The compiler unrolls loops of a known length.
         if count <= SHORT_TABLE {
             indices_above(limit, &self.0[..SHORT_TABLE])
         } else if count <= MEDIUM_TABLE {
@@ -159,9 +160,9 @@ impl StateTable {
         table
     }
 
-    /// How many states the driver has.
+    /// Number of idle states of the driver.
     #[inline]
-    pub(crate) fn count(&self) -> usize {
+    pub(crate) fn state_count(&self) -> usize {
         self.count
     }
 
@@ -172,17 +173,17 @@ impl StateTable {
 
     #[inline]
     pub(crate) fn exit_latency(&self, state: usize) -> i64 {
-        self.exit_latency.get(state)
+        self.exit_latency.time_in_state(state)
     }
 
     #[inline]
     pub(crate) fn target_residency(&self, state: usize) -> i64 {
-        self.target_residency.get(state)
+        self.target_residency.time_in_state(state)
     }
 
-    /// States that are not disabled.
+    /// Idle states that are not switched off.
     #[inline]
-    pub(crate) fn enabled(&self) -> StateSet {
+    pub(crate) fn enabled_states(&self) -> StateSet {
         self.enabled
     }
 
@@ -192,12 +193,12 @@ impl StateTable {
     }
 
     #[inline]
-    pub(crate) fn polls(&self, state: usize) -> bool {
+    pub(crate) fn is_polling(&self, state: usize) -> bool {
         self.polling.contains(state)
     }
 
-    /// Enables or disables a state, as writing to its `disable` file in sysfs does. An index that
-    /// the table does not have is ignored.
+    /// Switches an idle state off or on, as writing to its `disable` file in sysfs does. An index
+    /// that the table does not have is ignored.
     pub(crate) fn set_disabled(&mut self, state: usize, disabled: bool) {
         if state < self.count {
             let bit = 1 << state;
@@ -205,36 +206,37 @@ impl StateTable {
         }
     }
 
-    /// The states, enabled or not, that pay off within `time`.
+    /// Idle states, enabled or not, whose target residency is at most `time` ns.
     #[inline]
-    pub(crate) fn paying_off_within(&self, time: i64) -> StateSet {
+    pub(crate) fn states_paying_off_within(&self, time: i64) -> StateSet {
         self.present
-            .without(self.target_residency.above(time, self.count))
+            .without(self.target_residency.states_above(time, self.count))
     }
 
-    /// The enabled states that take longer than `limit` to leave.
+    /// Enabled idle states whose exit latency is longer than `limit` ns.
     #[inline]
-    pub(crate) fn slower_than(&self, limit: i64) -> StateSet {
-        // Usually nobody limits latency; this check is the whole cost then.
+    pub(crate) fn enabled_slower_than(&self, limit: i64) -> StateSet {
+        // Shortcut: usually nobody limits latency, so that this check is the whole cost.
         if limit >= self.slowest {
             return StateSet(0);
         }
-        self.enabled.and(self.exit_latency.above(limit, self.count))
-    }
-
-    /// The enabled states that pay off only after more than `time`.
-    #[inline]
-    pub(crate) fn longer_than(&self, time: i64) -> StateSet {
         self.enabled
-            .and(self.target_residency.above(time, self.count))
+            .intersection(self.exit_latency.states_above(limit, self.count))
     }
 
-    /// The enabled state to fall back to from `state` when only `time` is left: the deepest
-    /// shallower one that pays off in it, or else the shallowest one, or else `state` itself.
+    /// Enabled idle states whose target residency is longer than `time` ns.
     #[inline]
-    pub(crate) fn shallower_for(&self, state: usize, time: i64) -> usize {
+    pub(crate) fn enabled_longer_than(&self, time: i64) -> StateSet {
+        self.enabled
+            .intersection(self.target_residency.states_above(time, self.count))
+    }
+
+    /// Enabled idle state to fall back to from `state` when only `time` ns are left: the deepest
+    /// shallower one that pays off, or else the shallowest one, or else `state` itself.
+    #[inline]
+    pub(crate) fn fall_back_state(&self, state: usize, time: i64) -> usize {
         let shallower = self.enabled.shallower_than(state);
-        let fitting = shallower.without(self.longer_than(time));
+        let fitting = shallower.without(self.enabled_longer_than(time));
         fitting
             .deepest()
             .or(shallower.shallowest())
@@ -245,23 +247,23 @@ impl StateTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::{states, tables};
+    use crate::idle::testing::{any_state_table, make_states};
     use proptest::prelude::*;
 
     #[test]
     fn indices_beyond_the_deepest_state_take_no_time_and_are_in_no_set() {
-        let table = StateTable::new(&states(&[(0, 0)], true));
-        assert_eq!(table.count(), 1);
+        let table = StateTable::new(&make_states(&[(0, 0)], true));
+        assert_eq!(table.state_count(), 1);
         assert_eq!((table.exit_latency(1), table.target_residency(1)), (0, 0));
-        assert!(!table.polls(1));
-        assert!(table.longer_than(-1).shallowest() == Some(0));
-        assert!(table.longer_than(-1).deepest() == Some(0));
+        assert!(!table.is_polling(1));
+        assert!(table.enabled_longer_than(-1).shallowest() == Some(0));
+        assert!(table.enabled_longer_than(-1).deepest() == Some(0));
     }
 
     proptest! {
         #[test]
         fn a_fallback_is_the_deepest_fitting_one(
-            list in tables(),
+            list in any_state_table(),
             state in 0_usize..MAX_STATES,
             time in -10_i64..2_000_000,
         ) {
@@ -276,18 +278,18 @@ mod tests {
                 .or(shallower.first())
                 .copied()
                 .unwrap_or(state);
-            prop_assert_eq!(table.shallower_for(state, time), expected);
+            prop_assert_eq!(table.fall_back_state(state, time), expected);
         }
 
         #[test]
-        fn disabling_a_state_takes_it_out_of_every_set(list in tables(), state in 0_usize..12) {
+        fn disabling_a_state_takes_it_out_of_every_set(list in any_state_table(), state in 0_usize..12) {
             let mut table = StateTable::new(&list);
             table.set_disabled(state, true);
-            prop_assert!(!table.enabled().contains(state));
-            prop_assert!(!table.slower_than(-1).contains(state));
-            prop_assert!(!table.longer_than(-1).contains(state));
+            prop_assert!(!table.enabled_states().contains(state));
+            prop_assert!(!table.enabled_slower_than(-1).contains(state));
+            prop_assert!(!table.enabled_longer_than(-1).contains(state));
             table.set_disabled(state, false);
-            prop_assert_eq!(table.enabled().contains(state), state < list.len());
+            prop_assert_eq!(table.enabled_states().contains(state), state < list.len());
         }
     }
 }

@@ -7,8 +7,9 @@ use wakepath_units::Nanoseconds;
 
 use super::{IdleOutcome, IdleQuery};
 
-/// States with these exit latencies and target residencies, in ns; the first polls if told so.
-pub(crate) fn states(times: &[(u64, u64)], first_polls: bool) -> IdleStates {
+/// Idle states with these exit latencies and target residencies, in ns; state 0 polls if
+/// `first_polls`.
+pub(crate) fn make_states(times: &[(u64, u64)], first_polls: bool) -> IdleStates {
     IdleStates::new(
         times
             .iter()
@@ -25,8 +26,8 @@ pub(crate) fn states(times: &[(u64, u64)], first_polls: bool) -> IdleStates {
     .unwrap()
 }
 
-/// Any state table of 1 to 10 states, in any order.
-pub(crate) fn tables() -> impl Strategy<Value = IdleStates> {
+/// Strategy for property tests: any table of 1 to 10 idle states, in any order.
+pub(crate) fn any_state_table() -> impl Strategy<Value = IdleStates> {
     let time = prop_oneof![0_u64..2_000_000, 0_u64..30_000, Just(i64::MAX as u64)];
     let state = (time.clone(), time, any::<bool>(), prop::bool::weighted(0.2));
     prop::collection::vec(state, 1..=MAX_STATES).prop_map(|list| {
@@ -45,8 +46,8 @@ pub(crate) fn tables() -> impl Strategy<Value = IdleStates> {
     })
 }
 
-/// Any governor call, however absurd, with an outcome.
-pub(crate) fn calls() -> impl Strategy<Value = (IdleQuery, IdleOutcome)> {
+/// Strategy for property tests: any governor call, however absurd, with an outcome.
+pub(crate) fn any_governor_call() -> impl Strategy<Value = (IdleQuery, IdleOutcome)> {
     let signed = || prop_oneof![-1_000_i64..20_000_000, any::<i64>(), Just(i64::MAX)];
     let unsigned = || prop_oneof![0_u64..20_000_000, any::<u64>(), Just(0)];
     (

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::fit::NO_LATENCY_REQUEST;
 use super::generations::Generation;
-use super::testing::{calls, states, tables};
+use super::testing::{any_governor_call, any_state_table, make_states};
 use super::*;
 
 /// A kernel of every generation of menu or teo.
@@ -17,12 +17,12 @@ fn kernels<'g>(generations: impl Iterator<Item = &'g Generation>) -> Vec<KernelV
 }
 
 fn menus() -> Vec<IdlePolicy> {
-    let kernels = kernels(menu::generations());
+    let kernels = kernels(menu::menu_generations());
     kernels.into_iter().map(IdlePolicy::Menu).collect()
 }
 
 fn menus_and_teos() -> Vec<IdlePolicy> {
-    let teos = kernels(teo::generations());
+    let teos = kernels(teo::teo_generations());
     let mut both = menus();
     both.extend(teos.into_iter().map(IdlePolicy::Teo));
     both
@@ -44,7 +44,7 @@ fn all() -> Vec<IdlePolicy> {
 }
 
 fn skylake() -> IdleStates {
-    states(
+    make_states(
         &[
             (0, 0),
             (2_000, 2_000),
@@ -247,7 +247,7 @@ fn the_ladder_climbs_one_rung_after_four_long_idle_periods() {
 
 #[test]
 fn a_ladder_over_one_polling_state_steps_to_a_state_that_does_not_exist() {
-    let list = states(&[(0, 0)], true);
+    let list = make_states(&[(0, 0)], true);
     let policy = IdlePolicy::Ladder(KernelVersion::V6_1);
     let mut governor = Governor::new(&policy, &list, TickRate::HZ_250);
     let request = |latency_request| IdleQuery {
@@ -262,10 +262,10 @@ fn a_ladder_over_one_polling_state_steps_to_a_state_that_does_not_exist() {
 #[test]
 fn every_kernel_has_the_generation_that_began_last_before_it() {
     let index = |kernel: &str, of: &[&Generation]| {
-        generations::index_of(of.iter().copied(), kernel.parse().unwrap())
+        generations::index_of_generation(of.iter().copied(), kernel.parse().unwrap())
     };
-    let menus: Vec<_> = menu::generations().collect();
-    let teos: Vec<_> = teo::generations().collect();
+    let menus: Vec<_> = menu::menu_generations().collect();
+    let teos: Vec<_> = teo::teo_generations().collect();
     for (kernel, menu, teo) in [
         ("6.1.0", "6.1, 6.2", "6.1"),
         ("6.1", "6.1.158", "6.1"),
@@ -287,11 +287,15 @@ fn every_kernel_has_the_generation_that_began_last_before_it() {
         ("7.3.4", "7.1", "7.1"),
     ] {
         assert_eq!(
-            menus[index(kernel, &menus)].begins(),
+            menus[index(kernel, &menus)].first_releases(),
             menu,
             "menu of {kernel}"
         );
-        assert_eq!(teos[index(kernel, &teos)].begins(), teo, "teo of {kernel}");
+        assert_eq!(
+            teos[index(kernel, &teos)].first_releases(),
+            teo,
+            "teo of {kernel}"
+        );
     }
     // teo of these is not known.
     for (kernel, menu) in [
@@ -308,11 +312,11 @@ fn every_kernel_has_the_generation_that_began_last_before_it() {
         ("6.8", "6.6, 6.7, 6.12"),
     ] {
         assert_eq!(
-            menus[index(kernel, &menus)].begins(),
+            menus[index(kernel, &menus)].first_releases(),
             menu,
             "menu of {kernel}"
         );
-        assert!(!teo::is_known(kernel.parse().unwrap()), "{kernel}");
+        assert!(!teo::has_known_rules(kernel.parse().unwrap()), "{kernel}");
     }
 }
 
@@ -321,8 +325,8 @@ proptest! {
 
     #[test]
     fn no_input_makes_a_governor_panic_or_leave_the_table(
-        list in tables(),
-        history in prop::collection::vec(calls(), 1..40),
+        list in any_state_table(),
+        history in prop::collection::vec(any_governor_call(), 1..40),
         hz in prop_oneof![Just(TickRate::HZ_250), Just(TickRate::HZ_1000)],
     ) {
         for policy in all() {
@@ -339,8 +343,8 @@ proptest! {
 
     #[test]
     fn a_disabled_state_is_never_chosen_while_state_0_is_enabled(
-        list in tables(),
-        history in prop::collection::vec(calls(), 1..40),
+        list in any_state_table(),
+        history in prop::collection::vec(any_governor_call(), 1..40),
         off in 1_usize..10,
     ) {
         for policy in &menus_and_teos() {
@@ -358,8 +362,8 @@ proptest! {
 
     #[test]
     fn a_latency_request_is_kept_wherever_state_0_meets_it(
-        list in tables(),
-        history in prop::collection::vec(calls(), 1..40),
+        list in any_state_table(),
+        history in prop::collection::vec(any_governor_call(), 1..40),
     ) {
         for policy in &menus() {
             let mut governor = Governor::new(policy, &list, TickRate::HZ_250);
@@ -379,8 +383,8 @@ proptest! {
 
     #[test]
     fn turning_a_state_off_and_on_again_changes_nothing(
-        list in tables(),
-        history in prop::collection::vec(calls(), 1..20),
+        list in any_state_table(),
+        history in prop::collection::vec(any_governor_call(), 1..20),
         state in 0_usize..10,
     ) {
         for policy in all() {
@@ -402,7 +406,7 @@ proptest! {
 
 #[test]
 fn teo_polls_under_a_request_that_excludes_a_state_which_it_would_not_with_that_state_off() {
-    let list = states(&[(0, 0), (2_000, 20_000), (100_000, 600_000)], true);
+    let list = make_states(&[(0, 0), (2_000, 20_000), (100_000, 600_000)], true);
     let learnt = || {
         let policy = IdlePolicy::Teo(KernelVersion::V6_12);
         let mut governor = Governor::new(&policy, &list, TickRate::HZ_250);

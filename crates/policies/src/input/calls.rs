@@ -20,17 +20,17 @@ const FIELDS: &[&str] = &[
     "poll_limit_hit",
 ];
 
-/// A pair of select and reflect.
+/// A governor's call: the query, and how the idle period after it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What the governor was asked. The true idle time is the residency of the outcome.
+    /// Query to the governor. The true idle time is the residency of the outcome.
     pub query: IdleQuery,
-    /// The outcome. A residency of 0 means that the driver refused the state.
+    /// How the idle period ended. A residency of 0 means that the driver refused the state.
     pub outcome: IdleOutcome,
 }
 
 impl fmt::Display for Call {
-    /// Writes a line of the call log, without line end.
+    /// Writes the call as a line of the call log, without line end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { query, outcome } = self;
         write!(
@@ -54,7 +54,7 @@ impl fmt::Display for Call {
 ///
 /// `sleep_length_ns` and `delta_tick_ns` may be negative. The clock must not go back from one
 /// select to the next, nor from a select to its reflect unless the state was refused. After an
-/// error the log has no more to say.
+/// error the reader ends.
 #[derive(Debug)]
 pub struct CallReader<R> {
     rows: Rows<R>,
@@ -63,7 +63,7 @@ pub struct CallReader<R> {
 }
 
 impl<R: Read> CallReader<R> {
-    /// Reads `input`, called `file` in errors.
+    /// Reads a call log from `input`, called `file` in errors.
     pub fn new(input: R, file: &str) -> Self {
         Self {
             rows: Rows::new(input, file, FIELDS, LONGEST_LOG),
@@ -72,39 +72,39 @@ impl<R: Read> CallReader<R> {
         }
     }
 
-    fn read(&mut self) -> Result<Option<Call>, ReadError> {
-        match self.rows.next()? {
-            Some(row) => call(row, &mut self.clock).map(Some),
+    fn read_call(&mut self) -> Result<Option<Call>, ReadError> {
+        match self.rows.next_row()? {
+            Some(row) => parse_call(row, &mut self.clock).map(Some),
             None => Ok(None),
         }
     }
 }
 
-fn call(row: Row<'_>, clock: &mut u64) -> Result<Call, ReadError> {
-    let residency = row.unsigned(7, u64::MAX)?;
+fn parse_call(row: Row<'_>, clock: &mut u64) -> Result<Call, ReadError> {
+    let residency = row.parse_unsigned(7, u64::MAX)?;
     let query = IdleQuery {
-        sleep_length: row.signed(0)?,
-        delta_tick: row.signed(1)?,
-        tick_stopped: row.flag(2)?,
+        sleep_length: row.parse_signed(0)?,
+        delta_tick: row.parse_signed(1)?,
+        tick_stopped: row.parse_flag(2)?,
         after_tick: false,
-        latency_request: row.unsigned(3, i64::MAX as u64)? as i64,
-        nr_iowait: row.unsigned(4, u64::from(u32::MAX))? as u32,
-        clock: row.time_from(5, clock)?,
+        latency_request: row.parse_unsigned(3, i64::MAX as u64)? as i64,
+        nr_iowait: row.parse_unsigned(4, u64::from(u32::MAX))? as u32,
+        clock: row.parse_time_not_before(5, clock)?,
         true_idle: residency,
         package_saving: 0,
     };
     let reflect_clock = if residency == 0 {
-        row.unsigned(6, u64::MAX)?
+        row.parse_unsigned(6, u64::MAX)?
     } else {
-        row.time_from(6, &mut query.clock.clone())?
+        row.parse_time_not_before(6, &mut query.clock.clone())?
     };
     Ok(Call {
         query,
         outcome: IdleOutcome {
             clock: reflect_clock,
             residency,
-            got_tick: row.flag(8)?,
-            poll_limit_hit: row.flag(9)?,
+            got_tick: row.parse_flag(8)?,
+            poll_limit_hit: row.parse_flag(9)?,
         },
     })
 }
@@ -116,7 +116,7 @@ impl<R: Read> Iterator for CallReader<R> {
         if self.failed {
             return None;
         }
-        let item = self.read().transpose();
+        let item = self.read_call().transpose();
         self.failed = matches!(item, Some(Err(_)));
         item
     }

@@ -6,17 +6,18 @@ use crate::idle::IdleDecision;
 
 use super::rows::{LONGEST_LOG, ReadError, Rows};
 
-/// Reads lines of `index,stop_tick` from `input`, called `file` in errors.
+/// Reads a decision log, lines of `index,stop_tick`, from `input`, called `file` in errors.
 ///
 /// # Errors
-/// A line is none, or there is none at all.
+///
+/// A line is no decision, or the input has no lines.
 pub fn read_decisions(input: impl Read, file: &str) -> Result<Vec<IdleDecision>, ReadError> {
     let mut rows = Rows::new(input, file, &["index", "stop_tick"], LONGEST_LOG);
     let mut decisions = Vec::new();
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.next_row()? {
         decisions.push(IdleDecision {
-            state: row.unsigned(0, u64::from(u32::MAX))? as usize,
-            stop_tick: row.flag(1)?,
+            state: row.parse_unsigned(0, u64::from(u32::MAX))? as usize,
+            stop_tick: row.parse_flag(1)?,
         });
     }
     Ok(decisions)
@@ -52,7 +53,7 @@ mod tests {
 
     fn last_error<R: Read>(mut rows: Rows<R>) -> String {
         loop {
-            if let Err(error) = rows.next() {
+            if let Err(error) = rows.next_row() {
                 return error.to_string();
             }
         }

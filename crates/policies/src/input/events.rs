@@ -6,36 +6,38 @@ use wakepath_units::{Capacity, Nanoseconds};
 
 use super::rows::{LONGEST_LOG, ReadError, Rows};
 
-/// The scheduler reports the utilisation of a CPU.
+/// Event: the scheduler reports the utilisation of a CPU to schedutil.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UtilUpdate {
     /// When.
     pub time: Nanoseconds,
-    /// A task wakes up from waiting for I/O.
+    /// Whether a task wakes up from waiting for I/O.
     pub iowait: bool,
     /// Capacity of the CPU at its highest frequency.
     pub max_capacity: Capacity,
 }
 
-/// The scheduler reports to intel_pstate.
+/// Event: the scheduler reports a change to intel_pstate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HwpUpdate {
     /// When.
     pub time: Nanoseconds,
-    /// A task wakes up from waiting for I/O.
+    /// Whether a task wakes up from waiting for I/O.
     pub iowait: bool,
 }
 
-/// Something that matters to a PSD lease.
+/// Event that a PSD lease depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseEvent {
     /// When.
     pub time: Nanoseconds,
-    /// A block I/O completes on this CPU; otherwise the governor asks whether the lease holds.
+    /// Whether a block I/O completes on this CPU; otherwise the governor asks whether the lease
+    /// holds.
     pub completion: bool,
 }
 
-/// Reads lines of `time_ns,iowait,max_capacity` from `input`, called `file` in errors.
+/// Reads utilisation reports, lines of `time_ns,iowait,max_capacity`, from `input`, called `file`
+/// in errors.
 pub fn read_util_updates(input: impl Read, file: &str) -> Result<Vec<UtilUpdate>, ReadError> {
     let mut rows = Rows::new(
         input,
@@ -45,35 +47,35 @@ pub fn read_util_updates(input: impl Read, file: &str) -> Result<Vec<UtilUpdate>
     );
     let mut clock = 0;
     let mut events = Vec::new();
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.next_row()? {
         events.push(UtilUpdate {
-            time: Nanoseconds(row.time_from(0, &mut clock)?),
-            iowait: row.flag(1)?,
-            max_capacity: Capacity(row.unsigned(2, u64::from(u32::MAX))? as u32),
+            time: Nanoseconds(row.parse_time_not_before(0, &mut clock)?),
+            iowait: row.parse_flag(1)?,
+            max_capacity: Capacity(row.parse_unsigned(2, u64::from(u32::MAX))? as u32),
         });
     }
     Ok(events)
 }
 
-/// Reads lines of `time_ns,iowait` from `input`, called `file` in errors.
+/// Reads reports to intel_pstate, lines of `time_ns,iowait`, from `input`, called `file` in errors.
 pub fn read_hwp_updates(input: impl Read, file: &str) -> Result<Vec<HwpUpdate>, ReadError> {
-    let events = read_flags(input, file, &["time_ns", "iowait"])?;
+    let events = read_times_with_flag(input, file, &["time_ns", "iowait"])?;
     Ok(events
         .into_iter()
         .map(|(time, iowait)| HwpUpdate { time, iowait })
         .collect())
 }
 
-/// Reads lines of `time_ns,completion` from `input`, called `file` in errors.
+/// Reads lease events, lines of `time_ns,completion`, from `input`, called `file` in errors.
 pub fn read_lease_events(input: impl Read, file: &str) -> Result<Vec<LeaseEvent>, ReadError> {
-    let events = read_flags(input, file, &["time_ns", "completion"])?;
+    let events = read_times_with_flag(input, file, &["time_ns", "completion"])?;
     Ok(events
         .into_iter()
         .map(|(time, completion)| LeaseEvent { time, completion })
         .collect())
 }
 
-fn read_flags(
+fn read_times_with_flag(
     input: impl Read,
     file: &str,
     fields: &'static [&'static str],
@@ -81,9 +83,9 @@ fn read_flags(
     let mut rows = Rows::new(input, file, fields, LONGEST_LOG);
     let mut clock = 0;
     let mut events = Vec::new();
-    while let Some(row) = rows.next()? {
-        let time = Nanoseconds(row.time_from(0, &mut clock)?);
-        events.push((time, row.flag(1)?));
+    while let Some(row) = rows.next_row()? {
+        let time = Nanoseconds(row.parse_time_not_before(0, &mut clock)?);
+        events.push((time, row.parse_flag(1)?));
     }
     Ok(events)
 }

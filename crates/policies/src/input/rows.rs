@@ -5,16 +5,16 @@ use std::io::{self, Chain, Read};
 
 use csv::{ErrorKind, Reader, ReaderBuilder, StringRecord, Terminator, Trim};
 
-/// What is wrong with an input, and where.
+/// An error in a CSV input: what is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ReadError {
-    /// Name of the input.
+    /// Name of the faulty input.
     pub file: String,
-    /// The line, from 1. `None` where the input as a whole is at fault.
+    /// Faulty line, from 1. `None` where the input as a whole is at fault.
     pub line: Option<u64>,
-    /// Field with the problem.
+    /// Name of the faulty field, if a single one is at fault.
     pub field: Option<&'static str>,
-    /// The fault and the expected value.
+    /// What is wrong with the input, and what was expected.
     pub problem: String,
 }
 
@@ -31,18 +31,18 @@ impl fmt::Display for ReadError {
     }
 }
 
-/// Longest log in bytes: hours of a CPU's calls.
+/// Most bytes of a log that a reader accepts: hours of a CPU's calls.
 pub(crate) const LONGEST_LOG: u64 = 256 << 20;
-/// Longest line, in bytes; real ones have a hundred.
+/// Most bytes of a line that a reader accepts; real lines have a hundred.
 const LONGEST_LINE: usize = 1 << 16;
 
-/// An input that ends with an error where it becomes too long, also within a line: what is read is kept in memory.
+/// An input that fails where it or a line becomes too long: readers keep it in memory.
 #[derive(Debug)]
 struct Bounded<R> {
     input: R,
     limit: u64,
     read: u64,
-    /// Bytes read from the current line.
+    /// Bytes read of the current line.
     line: usize,
 }
 
@@ -69,7 +69,7 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// Rows of an input.
+/// Reader for rows of a CSV input with given fields.
 #[derive(Debug)]
 pub(crate) struct Rows<R> {
     reader: Reader<Chain<Bounded<R>, &'static [u8]>>,
@@ -77,13 +77,13 @@ pub(crate) struct Rows<R> {
     file: String,
     fields: &'static [&'static str],
     any: bool,
-    /// The first line was a header.
+    /// Whether the first line was a header.
     has_header: bool,
 }
 
 impl<R: Read> Rows<R> {
-    /// Reads rows that have exactly these fields, of at most `limit` bytes in all. A first line with the fields' names is
-    /// skipped.
+    /// Reads rows with exactly these fields from `input`, at most `limit` bytes in all. A first
+    /// line with the fields' names is skipped.
     pub(crate) fn new(input: R, file: &str, fields: &'static [&'static str], limit: u64) -> Self {
         let input = Bounded {
             input,
@@ -95,11 +95,12 @@ impl<R: Read> Rows<R> {
             reader: ReaderBuilder::new()
                 .has_headers(false)
                 .flexible(true)
-                // A carriage return before the line feed is trimmed away with the spaces.
+                // Trimming also removes a carriage return before the line feed.
                 .trim(Trim::All)
                 .terminator(Terminator::Any(b'\n'))
                 // With a line feed after the last line too, a record always ends on the line before
-                // the reader's position. Its start would not do: that is before any blank lines.
+                // the reader's position. The record's start would not do: it comes before any blank
+                // lines.
                 .from_reader(input.chain(b"\n")),
             record: StringRecord::new(),
             file: file.to_owned(),
@@ -109,8 +110,8 @@ impl<R: Read> Rows<R> {
         }
     }
 
-    /// The next row, or `None` after the last one. An input without rows is an error.
-    pub(crate) fn next(&mut self) -> Result<Option<Row<'_>>, ReadError> {
+    /// Reads the next row, or `None` after the last one. An input without rows is an error.
+    pub(crate) fn next_row(&mut self) -> Result<Option<Row<'_>>, ReadError> {
         let found = loop {
             let found = self.reader.read_record(&mut self.record);
             if !matches!(found, Ok(true)) {
@@ -118,7 +119,7 @@ impl<R: Read> Rows<R> {
             }
             if !self.any && !self.has_header && is_header(&self.record, self.fields) {
                 self.has_header = true;
-            } else if !is_blank(&self.record) {
+            } else if !is_blank_line(&self.record) {
                 break found;
             }
         };
@@ -129,7 +130,7 @@ impl<R: Read> Rows<R> {
             fields: self.fields,
         };
         match found {
-            Err(error) => Err(explain(&error, row)),
+            Err(error) => Err(explain_csv_error(&error, row)),
             Ok(false) if !self.any => Err(ReadError {
                 file: self.file.clone(),
                 line: None,
@@ -137,7 +138,7 @@ impl<R: Read> Rows<R> {
                 problem: format!("empty; expected lines of {}", self.fields.join(",")),
             }),
             Ok(false) => Ok(None),
-            Ok(true) if self.record.len() != self.fields.len() => Err(row.error(format!(
+            Ok(true) if self.record.len() != self.fields.len() => Err(row.row_error(format!(
                 "expected {} fields ({}), found {}",
                 self.fields.len(),
                 self.fields.join(","),
@@ -151,11 +152,11 @@ impl<R: Read> Rows<R> {
     }
 }
 
-fn is_blank(record: &StringRecord) -> bool {
+fn is_blank_line(record: &StringRecord) -> bool {
     record.len() == 1 && record[0].is_empty()
 }
 
-/// Whether a record has the names of the fields, perhaps as a comment.
+/// Whether a record is a header: the names of the fields, perhaps as a comment.
 fn is_header(record: &StringRecord, fields: &[&str]) -> bool {
     let names = record
         .iter()
@@ -166,18 +167,18 @@ fn is_header(record: &StringRecord, fields: &[&str]) -> bool {
             .all(|(name, field)| name.eq_ignore_ascii_case(field))
 }
 
-fn explain(error: &csv::Error, row: Row<'_>) -> ReadError {
+fn explain_csv_error(error: &csv::Error, row: Row<'_>) -> ReadError {
     match error.kind() {
         ErrorKind::Io(cause) => ReadError {
             line: None,
-            ..row.error(cause.to_string())
+            ..row.row_error(cause.to_string())
         },
-        ErrorKind::Utf8 { .. } => row.error("not text (invalid UTF-8)".to_owned()),
-        _ => row.error(error.to_string()),
+        ErrorKind::Utf8 { .. } => row.row_error("not text (invalid UTF-8)".to_owned()),
+        _ => row.row_error(error.to_string()),
     }
 }
 
-/// One row with the right number of fields. Fields are asked for by index.
+/// One CSV row with the right number of fields. Fields are asked for by index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
     record: &'a StringRecord,
@@ -187,27 +188,29 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    pub(crate) fn text(&self, field: usize) -> &'a str {
+    pub(crate) fn field_text(&self, field: usize) -> &'a str {
         self.record.get(field).unwrap_or("")
     }
 
-    /// A whole number from 0 to `max`.
-    pub(crate) fn unsigned(&self, field: usize, max: u64) -> Result<u64, ReadError> {
-        let text = self.text(field);
-        // Digits only: the standard parser would also take a plus sign.
+    /// Reads a field as a whole number from 0 to `max`.
+    pub(crate) fn parse_unsigned(&self, field: usize, max: u64) -> Result<u64, ReadError> {
+        let text = self.field_text(field);
+        // The field may have digits only: the standard parser would also take a plus sign.
         let digits = text.bytes().all(|b| b.is_ascii_digit());
         match text.parse() {
             Ok(number) if digits && number <= max => Ok(number),
-            _ => Err(self.unexpected(field, &format!("a whole number from 0 to {max}"))),
+            _ => {
+                Err(self.unexpected_value_error(field, &format!("a whole number from 0 to {max}")))
+            }
         }
     }
 
-    /// A whole number, possibly negative, that fits 64 bits.
-    pub(crate) fn signed(&self, field: usize) -> Result<i64, ReadError> {
-        let text = self.text(field);
+    /// Reads a field as a whole number, possibly negative, that fits 64 bits.
+    pub(crate) fn parse_signed(&self, field: usize) -> Result<i64, ReadError> {
+        let text = self.field_text(field);
         match text.parse() {
             Ok(number) if !text.starts_with('+') => Ok(number),
-            _ => Err(self.unexpected(
+            _ => Err(self.unexpected_value_error(
                 field,
                 &format!("a whole number from {} to {}", i64::MIN, i64::MAX),
             )),
@@ -215,17 +218,21 @@ impl<'a> Row<'a> {
     }
 
     /// 0 or 1.
-    pub(crate) fn flag(&self, field: usize) -> Result<bool, ReadError> {
-        match self.text(field) {
+    pub(crate) fn parse_flag(&self, field: usize) -> Result<bool, ReadError> {
+        match self.field_text(field) {
             "0" => Ok(false),
             "1" => Ok(true),
-            _ => Err(self.unexpected(field, "0 or 1")),
+            _ => Err(self.unexpected_value_error(field, "0 or 1")),
         }
     }
 
-    /// A time no earlier than `earlier`, which is updated.
-    pub(crate) fn time_from(&self, field: usize, earlier: &mut u64) -> Result<u64, ReadError> {
-        let time = self.unsigned(field, u64::MAX)?;
+    /// Reads a field as a time no earlier than `earlier`, and sets `earlier` to the time.
+    pub(crate) fn parse_time_not_before(
+        &self,
+        field: usize,
+        earlier: &mut u64,
+    ) -> Result<u64, ReadError> {
+        let time = self.parse_unsigned(field, u64::MAX)?;
         if time < *earlier {
             return Err(self.field_error(
                 field,
@@ -236,8 +243,8 @@ impl<'a> Row<'a> {
         Ok(time)
     }
 
-    /// An error about the row as a whole.
-    pub(crate) fn error(&self, problem: String) -> ReadError {
+    /// Makes an error about the row as a whole.
+    pub(crate) fn row_error(&self, problem: String) -> ReadError {
         ReadError {
             file: self.file.to_owned(),
             line: Some(self.line),
@@ -246,17 +253,17 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// An error about a field.
+    /// Makes an error about one field of the row.
     pub(crate) fn field_error(&self, field: usize, problem: String) -> ReadError {
         ReadError {
             field: self.fields.get(field).copied(),
-            ..self.error(problem)
+            ..self.row_error(problem)
         }
     }
 
-    /// A field has another value than `expected`.
-    pub(crate) fn unexpected(&self, field: usize, expected: &str) -> ReadError {
-        let found: String = self.text(field).chars().take(40).collect();
+    /// Makes an error about a field with another value than `expected`.
+    pub(crate) fn unexpected_value_error(&self, field: usize, expected: &str) -> ReadError {
+        let found: String = self.field_text(field).chars().take(40).collect();
         self.field_error(field, format!("expected {expected}, found `{found}`"))
     }
 }

@@ -8,7 +8,7 @@ use wakepath_units::Nanoseconds;
 
 use super::rows::{ReadError, Row, Rows};
 
-/// Longest table, in bytes.
+/// Most bytes of a state table that a reader accepts.
 const LONGEST_TABLE: u64 = 1 << 20;
 
 const FIELDS: &[&str] = &[
@@ -19,11 +19,11 @@ const FIELDS: &[&str] = &[
     "disabled",
 ];
 
-fn read_time(row: &Row<'_>, field: usize) -> Result<Nanoseconds, ReadError> {
-    row.unsigned(field, i64::MAX as u64).map(Nanoseconds)
+fn parse_nanoseconds(row: &Row<'_>, field: usize) -> Result<Nanoseconds, ReadError> {
+    row.parse_unsigned(field, i64::MAX as u64).map(Nanoseconds)
 }
 
-/// Reads a state table from `input`, called `file` in errors.
+/// Reads a table of a CPU's idle states from `input`, called `file` in errors.
 ///
 /// Target residencies must not decrease from one state to the next deeper one. Exit latencies may: on real machines a
 /// cluster state can be left sooner than a core state that pays off earlier. Qualcomm SDM630 in Linux 6.12 declares
@@ -31,21 +31,21 @@ fn read_time(row: &Row<'_>, field: usize) -> Result<Nanoseconds, ReadError> {
 pub fn read_states(input: impl Read, file: &str) -> Result<IdleStates, ReadError> {
     let mut rows = Rows::new(input, file, FIELDS, LONGEST_TABLE);
     let mut states: Vec<IdleState> = Vec::new();
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.next_row()? {
         if states.len() == MAX_STATES {
-            return Err(row.error(format!(
+            return Err(row.row_error(format!(
                 "one idle state too many; a cpuidle driver has at most {MAX_STATES}"
             )));
         }
         let state = IdleState {
-            name: row.text(0).to_owned(),
-            exit_latency: read_time(&row, 1)?,
-            target_residency: read_time(&row, 2)?,
-            polling: row.flag(3)?,
-            disabled: row.flag(4)?,
+            name: row.field_text(0).to_owned(),
+            exit_latency: parse_nanoseconds(&row, 1)?,
+            target_residency: parse_nanoseconds(&row, 2)?,
+            polling: row.parse_flag(3)?,
+            disabled: row.parse_flag(4)?,
         };
         if state.name.is_empty() {
-            return Err(row.unexpected(0, "the name of the state"));
+            return Err(row.unexpected_value_error(0, "the name of the state"));
         }
         if let Some(previous) = states.last()
             && state.target_residency < previous.target_residency

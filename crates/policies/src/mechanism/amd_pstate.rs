@@ -1,11 +1,12 @@
 //! `amd-pstate`: AMD's cpufreq driver, in all modes.
 
-use super::key::{Fallback, Form, Key, KeyInfo, choice, switch};
+use super::key::{Fallback, Form, Key, KeyInfo, choice_key, switch_key};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 use crate::freq::FreqPolicy;
 use crate::freq::amd_pstate::{AmdGovernor, AmdMode, AmdPstateSettings};
 
-/// The preferences that have names (`epp_values`, `drivers/cpufreq/amd-pstate.c`, Linux 7.3).
+/// Energy-performance preferences that have names in AMD's driver (`epp_values`,
+/// `drivers/cpufreq/amd-pstate.c`, Linux 7.3).
 const NAMED: &[(&str, u8)] = &[
     ("performance", 0x00),
     ("balance_performance", 0x80),
@@ -13,10 +14,10 @@ const NAMED: &[(&str, u8)] = &[
     ("power", 0xFF),
 ];
 
-/// Linux 6.3 brought active mode, 6.4 guided mode.
+/// First kernel with all of amd-pstate's modes: Linux 6.3 brought active mode, 6.4 guided mode.
 const FIRST_WITH_MODES: (u16, u16, u16) = (6, 4, 0);
 
-static MODE: Key<AmdMode> = choice(
+static MODE: Key<AmdMode> = choice_key(
     "mode",
     &[
         ("active", AmdMode::Active),
@@ -53,7 +54,7 @@ static EPP: Key<u8> = Key {
     words: NAMED,
     form: Form::UpTo(u8::MAX as u64, |n| n as u8),
 };
-static BOOST: Key<bool> = switch(
+static BOOST: Key<bool> = switch_key(
     "boost",
     "on",
     "whether frequencies above the nominal one may be used",
@@ -69,24 +70,26 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     keys: &[&MODE, &GOVERNOR, &EPP, &BOOST],
     overlaps: &[("epp", Kind::Epp)],
     build: |given| {
-        let mode = given.get(&MODE)?;
-        if mode != AmdMode::Passive && given.version().release() < FIRST_WITH_MODES {
-            return Err(given.error("this kernel's driver has passive mode only: mode=passive"));
+        let mode = given.value_or_default(&MODE)?;
+        if mode != AmdMode::Passive && given.version_or_bare().release() < FIRST_WITH_MODES {
+            return Err(
+                given.keys_error("this kernel's driver has passive mode only: mode=passive")
+            );
         }
-        let governor = match (mode, given.given(&GOVERNOR)?) {
+        let governor = match (mode, given.given_value(&GOVERNOR)?) {
             (AmdMode::Active, None) => AmdGovernor::Powersave,
             (_, None) => AmdGovernor::Schedutil,
             (AmdMode::Active, Some(AmdGovernor::Schedutil)) => {
-                return Err(given.error(
+                return Err(given.keys_error(
                     "active mode has the governors powersave and performance; schedutil goes with mode=passive or mode=guided",
                 ));
             }
             (_, Some(governor)) => governor,
         };
-        if given.given(&EPP)?.is_some()
+        if given.given_value(&EPP)?.is_some()
             && (mode, governor) != (AmdMode::Active, AmdGovernor::Powersave)
         {
-            return Err(given.error(
+            return Err(given.keys_error(
                 "a preference goes with mode=active and governor=powersave; the driver writes its own otherwise",
             ));
         }
@@ -94,15 +97,15 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
             AmdPstateSettings {
                 mode,
                 governor,
-                epp: given.get(&EPP)?,
-                boost: given.get(&BOOST)?,
-                kernel: given.version(),
+                epp: given.value_or_default(&EPP)?,
+                boost: given.value_or_default(&BOOST)?,
+                kernel: given.version_or_bare(),
             },
         )))
     },
 };
 
-/// The number that AMD's driver has for a named preference.
+/// Number of a named energy-performance preference in AMD's driver; `None` for an unknown name.
 pub fn epp_number(name: &str) -> Option<u8> {
     NAMED
         .iter()

@@ -1,17 +1,17 @@
 //! `apst`: the table of power state transitions that the kernel programs into an NVMe drive.
 
-use super::key::{Key, choice, number, switch};
+use super::key::{Key, choice_key, number_key, switch_key};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 use crate::apst::{ApstQuirks, ApstRule, ApstSettings};
 
-static RULE: Key<ApstRule> = choice(
+static RULE: Key<ApstRule> = choice_key(
     "rule",
     &[("current", ApstRule::Current), ("legacy", ApstRule::Legacy)],
     "current",
     "legacy",
     "by tolerances, or by 50 times the transition latency",
 );
-static PRIMARY_TIMEOUT: Key<u64> = number(
+static PRIMARY_TIMEOUT: Key<u64> = number_key(
     "primary_timeout_ms",
     u64::MAX,
     "100",
@@ -19,7 +19,7 @@ static PRIMARY_TIMEOUT: Key<u64> = number(
     "50",
     "idle time before a quick state",
 );
-static SECONDARY_TIMEOUT: Key<u64> = number(
+static SECONDARY_TIMEOUT: Key<u64> = number_key(
     "secondary_timeout_ms",
     u64::MAX,
     "2000",
@@ -27,7 +27,7 @@ static SECONDARY_TIMEOUT: Key<u64> = number(
     "1000",
     "idle time before a slow state",
 );
-static PRIMARY_TOLERANCE: Key<u64> = number(
+static PRIMARY_TOLERANCE: Key<u64> = number_key(
     "primary_tolerance_us",
     u64::MAX,
     "15000",
@@ -35,7 +35,7 @@ static PRIMARY_TOLERANCE: Key<u64> = number(
     "5000",
     "how slow a quick state may be",
 );
-static SECONDARY_TOLERANCE: Key<u64> = number(
+static SECONDARY_TOLERANCE: Key<u64> = number_key(
     "secondary_tolerance_us",
     u64::MAX,
     "100000",
@@ -43,7 +43,7 @@ static SECONDARY_TOLERANCE: Key<u64> = number(
     "50000",
     "how slow a slow state may be",
 );
-static MAX_LATENCY: Key<u64> = number(
+static MAX_LATENCY: Key<u64> = number_key(
     "max_latency_us",
     u64::MAX,
     "100000",
@@ -51,7 +51,7 @@ static MAX_LATENCY: Key<u64> = number(
     "25000",
     "the latency budget; 0 switches APST off",
 );
-static NO_DEEPEST: Key<bool> = switch("no_deepest", "off", "never use the deepest state");
+static NO_DEEPEST: Key<bool> = switch_key("no_deepest", "off", "never use the deepest state");
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "apst",
@@ -72,15 +72,15 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     overlaps: &[("max_latency_us", Kind::DriveLatency)],
     build: |given| {
         Ok(Policy::Apst(ApstSettings {
-            rule: given.get(&RULE)?,
-            primary_timeout_ms: given.get(&PRIMARY_TIMEOUT)?,
-            secondary_timeout_ms: given.get(&SECONDARY_TIMEOUT)?,
-            primary_tolerance_us: given.get(&PRIMARY_TOLERANCE)?,
-            secondary_tolerance_us: given.get(&SECONDARY_TOLERANCE)?,
-            max_latency_us: given.get(&MAX_LATENCY)?,
+            rule: given.value_or_default(&RULE)?,
+            primary_timeout_ms: given.value_or_default(&PRIMARY_TIMEOUT)?,
+            secondary_timeout_ms: given.value_or_default(&SECONDARY_TIMEOUT)?,
+            primary_tolerance_us: given.value_or_default(&PRIMARY_TOLERANCE)?,
+            secondary_tolerance_us: given.value_or_default(&SECONDARY_TOLERANCE)?,
+            max_latency_us: given.value_or_default(&MAX_LATENCY)?,
             enabled: true,
             quirks: ApstQuirks {
-                no_deepest: given.get(&NO_DEEPEST)?,
+                no_deepest: given.value_or_default(&NO_DEEPEST)?,
                 no_apst: false,
             },
         }))

@@ -24,5 +24,5 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     on: SIM_AND_MACHINE,
     keys: &[&VALUE],
     overlaps: &[],
-    build: |given| Ok(Policy::C1Demotion(given.get(&VALUE)?)),
+    build: |given| Ok(Policy::C1Demotion(given.value_or_default(&VALUE)?)),
 };

@@ -3,7 +3,7 @@
 use wakepath_hardware::machine::MAX_LATENCY_REQUEST_US;
 use wakepath_units::{Nanoseconds, cpus, quantity};
 
-use super::idle_states::state_name;
+use super::idle_states::parse_state_name;
 use super::key::{Fallback, Form, Key, KeyInfo, TimeUnit};
 use super::{EVERYWHERE, Kind, Mechanism, Policy};
 use crate::latency::{CpuLatency, LatencyLimit, LatencyScope, StateName};
@@ -35,7 +35,7 @@ static STATE: Key<StateName> = Key {
                 quantity::parse_whole_number(text).and_then(|index| usize::try_from(index).ok());
             index
                 .map(StateName::Index)
-                .or_else(|| state_name(text).map(StateName::Name))
+                .or_else(|| parse_state_name(text).map(StateName::Name))
         },
     ),
 };
@@ -64,20 +64,22 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     keys: &[&LIMIT, &STATE, &CPUS],
     overlaps: &[],
     build: |given| {
-        let limit = match (given.given(&STATE)?, given.given(&LIMIT)?) {
+        let limit = match (given.given_value(&STATE)?, given.given_value(&LIMIT)?) {
             (None, Some(limit)) => limit.map_or(LatencyLimit::Lifted, LatencyLimit::Of),
             (Some(state), None) => LatencyLimit::State { state, or: None },
             (Some(state), Some(or @ Some(_))) => LatencyLimit::State { state, or },
             (Some(_), Some(None)) => {
-                return Err(given.error("limit=none lifts the request, and state sets one"));
+                return Err(given.keys_error("limit=none lifts the request, and state sets one"));
             }
             (None, None) => {
-                return Err(given.error("limit or state is missing, as in cpu-latency[limit=20us]"));
+                return Err(
+                    given.keys_error("limit or state is missing, as in cpu-latency[limit=20us]")
+                );
             }
         };
         Ok(Policy::CpuLatency(CpuLatency {
             limit,
-            scope: given.given(&CPUS)?.unwrap_or(LatencyScope::System),
+            scope: given.given_value(&CPUS)?.unwrap_or(LatencyScope::System),
         }))
     },
 };
@@ -95,7 +97,7 @@ mod tests {
         let limit = &set.cpu_latency().unwrap().limit;
         let states = states.iter();
         limit
-            .on(states.map(|(name, us)| (*name, Nanoseconds::from_micros(*us))))
+            .limit_for_states(states.map(|(name, us)| (*name, Nanoseconds::from_micros(*us))))
             .map(|limit| limit.map(Nanoseconds::as_micros))
             .map_err(|e| e.to_string())
     }

@@ -12,21 +12,23 @@ use crate::spec::SpecError;
 
 /// A mechanism.
 pub struct Mechanism {
-    /// Name without version and keys.
+    /// Name of the mechanism in policy sets, without version and keys.
     pub name: &'static str,
-    /// Kind of decision. A set has at most one mechanism per kind.
+    /// What the mechanism decides. A set has at most one mechanism per kind.
     pub kind: Kind,
-    /// Kernel versions differ, and the name takes a version. A bare name means [`crate::spec::version::BARE`].
+    /// Whether kernel versions differ in the mechanism, so that its name takes a version. A bare
+    /// name means [`crate::spec::version::BARE`].
     pub versioned: bool,
-    /// The rule, on one line.
+    /// The mechanism's rule, on one line.
     pub summary: &'static str,
-    /// Kernel source, or another origin of the rule.
+    /// Kernel source, or another origin of the mechanism's rule.
     pub source: &'static str,
-    /// Places where the mechanism acts.
+    /// Where the mechanism can act: simulator, recording or machine.
     pub on: &'static [Place],
     /// Keys.
     pub keys: &'static [&'static dyn AnyKey],
-    /// Keys that set the same as another kind of mechanism: both in a set contradict each other.
+    /// Keys of this mechanism that change the same setting as another kind: both in a set
+    /// contradict each other.
     pub overlaps: &'static [(&'static str, Kind)],
     /// Builds the policy.
     pub(crate) build: fn(&GivenPolicy<'_>) -> Result<Policy, SpecError>,
@@ -35,17 +37,17 @@ pub struct Mechanism {
 /// Where a mechanism can act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// On a simulated machine.
+    /// The mechanism acts on a simulated machine.
     Sim,
     /// On a recording.
     Replay,
-    /// On a real machine.
+    /// The mechanism acts on a real machine.
     Machine,
 }
 
 impl Place {
-    /// Command with this place.
-    pub const fn name(self) -> &'static str {
+    /// Wakepath command that uses mechanisms at this place: `sim`, `replay` or `apply`.
+    pub const fn command_name(self) -> &'static str {
         match self {
             Self::Sim => "sim",
             Self::Replay => "replay",
@@ -54,54 +56,59 @@ impl Place {
     }
 }
 
-/// Builds a policy that names a file.
-pub(super) fn build_program(given: &GivenPolicy<'_>) -> Result<Policy, SpecError> {
+/// Builds the policy of a user's own governor, which names a file.
+pub(super) fn build_program_policy(given: &GivenPolicy<'_>) -> Result<Policy, SpecError> {
     let program = given.program.ok_or_else(|| {
-        let example = ProgramForm::named(given.mechanism.name).map_or("", ProgramForm::example);
-        given.error(format!("a file has to follow, as in {example}"))
+        let example = ProgramForm::by_policy_name(given.mechanism.name)
+            .map_or("", ProgramForm::example_policy);
+        given.keys_error(format!("a file has to follow, as in {example}"))
     })?;
     Ok(Policy::Idle(IdlePolicy::Program(program.clone())))
 }
 
-/// Places of mechanisms that act everywhere.
+/// Places of mechanisms that act on simulated machines, recordings and real machines.
 pub(super) const EVERYWHERE: &[Place] = &[Place::Sim, Place::Replay, Place::Machine];
-/// Places of mechanisms that need a reacting machine.
+/// Places of mechanisms that need a machine which reacts: not recordings.
 pub(super) const SIM_AND_MACHINE: &[Place] = &[Place::Sim, Place::Machine];
 
-/// A key with its value, as given.
+/// A mechanism's key with the value that the user wrote.
 pub(crate) type GivenKey = (&'static dyn AnyKey, String);
 
-/// A mechanism's version and keys, as given.
+/// Version and keys of a policy as the user wrote them.
 pub(crate) struct GivenPolicy<'a> {
     pub(crate) mechanism: &'static Mechanism,
     pub(crate) version: Option<KernelVersion>,
     pub(crate) keys: &'a [GivenKey],
-    /// The user's own governor, if named.
+    /// The user's own governor, if the policy is one.
     pub(crate) program: Option<&'a Program>,
 }
 
 impl GivenPolicy<'_> {
-    /// The version; without one, the version of a bare name.
-    pub(crate) fn version(&self) -> KernelVersion {
+    /// Kernel version that the user wrote; without one, the version of a bare name.
+    pub(crate) fn version_or_bare(&self) -> KernelVersion {
         self.version.unwrap_or(crate::spec::version::BARE)
     }
 
-    /// The value that was given, if any.
-    pub(crate) fn given<T: Clone + Sync>(&self, key: &Key<T>) -> Result<Option<T>, SpecError> {
+    /// Value that the user wrote for a key; `None` if the key is not given.
+    pub(crate) fn given_value<T: Clone + Sync>(
+        &self,
+        key: &Key<T>,
+    ) -> Result<Option<T>, SpecError> {
         let text = self
             .keys
             .iter()
-            .find(|(given, _)| given.info().name == key.info.name);
-        text.map(|(_, text)| self.value(key, text)).transpose()
+            .find(|(given, _)| given.key_info().name == key.info.name);
+        text.map(|(_, text)| self.parse_value(key, text))
+            .transpose()
     }
 
-    /// The value that was given, or the default.
-    pub(crate) fn get<T: Clone + Sync>(&self, key: &Key<T>) -> Result<T, SpecError> {
-        if let Some(value) = self.given(key)? {
+    /// Value that the user wrote for a key, or the key's default.
+    pub(crate) fn value_or_default<T: Clone + Sync>(&self, key: &Key<T>) -> Result<T, SpecError> {
+        if let Some(value) = self.given_value(key)? {
             return Ok(value);
         }
         match key.info.fallback {
-            Fallback::Value(text) => self.value(key, text),
+            Fallback::Value(text) => self.parse_value(key, text),
             Fallback::Derived(_) | Fallback::Required => Err(SpecError::MissingKey {
                 name: self.mechanism.name,
                 key: key.info.name,
@@ -110,48 +117,51 @@ impl GivenPolicy<'_> {
         }
     }
 
-    /// The keys contradict each other, or say nothing.
-    pub(crate) fn error(&self, problem: impl Into<String>) -> SpecError {
+    /// Makes an error about keys that contradict each other, or set nothing.
+    pub(crate) fn keys_error(&self, problem: impl Into<String>) -> SpecError {
         SpecError::Keys {
             name: self.mechanism.name,
             problem: problem.into(),
         }
     }
 
-    fn value<T: Clone + Sync>(&self, key: &Key<T>, text: &str) -> Result<T, SpecError> {
-        key.parse(text).ok_or_else(|| SpecError::BadValue {
+    fn parse_value<T: Clone + Sync>(&self, key: &Key<T>, text: &str) -> Result<T, SpecError> {
+        key.parse_value(text).ok_or_else(|| SpecError::BadValue {
             name: self.mechanism.name,
             key: key.info.name,
             value: text.to_owned(),
-            allowed: key.describe(),
+            allowed: key.describe_accepted_values(),
         })
     }
 }
 
 impl Mechanism {
-    /// Finds a key by name.
-    pub fn key(&self, name: &str) -> Option<&'static dyn AnyKey> {
-        self.keys.iter().copied().find(|k| k.info().name == name)
+    /// Finds a key of the mechanism by name.
+    pub fn find_key(&self, name: &str) -> Option<&'static dyn AnyKey> {
+        self.keys
+            .iter()
+            .copied()
+            .find(|k| k.key_info().name == name)
     }
 
-    /// The name with a placeholder for required text: `menu`, `c:FILE`.
-    pub fn label(&self) -> &'static str {
-        ProgramForm::named(self.name).map_or(self.name, ProgramForm::label)
+    /// Name of the mechanism with a placeholder for required text: `menu`, `c:FILE`.
+    pub fn name_with_placeholder(&self) -> &'static str {
+        ProgramForm::by_policy_name(self.name).map_or(self.name, ProgramForm::policy_label)
     }
 
-    /// An example with every key that has to be given.
-    pub fn example(&self) -> String {
-        if let Some(form) = ProgramForm::named(self.name) {
-            return form.example().to_owned();
+    /// Example of the mechanism in a policy set, with every key that has to be given.
+    pub fn example_policy(&self) -> String {
+        if let Some(form) = ProgramForm::by_policy_name(self.name) {
+            return form.example_policy().to_owned();
         }
         let required: Vec<String> = self
             .keys
             .iter()
-            .map(|key| key.info())
+            .map(|key| key.key_info())
             .filter(|key| key.fallback == Fallback::Required)
             .map(|key| format!("{}={}", key.name, key.example))
             .collect();
-        let first = self.keys.first().map(|key| key.info());
+        let first = self.keys.first().map(|key| key.key_info());
         match (&required[..], first) {
             ([], Some(key)) => format!("{}[{}={}]", self.name, key.name, key.example),
             ([], None) => self.name.to_owned(),

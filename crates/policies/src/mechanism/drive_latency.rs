@@ -31,5 +31,5 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     on: SIM_AND_MACHINE,
     keys: &[&TOLERANCE],
     overlaps: &[],
-    build: |given| Ok(Policy::DriveLatency(given.get(&TOLERANCE)?)),
+    build: |given| Ok(Policy::DriveLatency(given.value_or_default(&TOLERANCE)?)),
 };

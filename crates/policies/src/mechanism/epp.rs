@@ -4,7 +4,7 @@ use super::key::{Fallback, Form, Key, KeyInfo};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 use crate::freq::epp::{Epp, NAMED};
 
-const fn named(index: usize) -> (&'static str, Epp) {
+const fn named_preference(index: usize) -> (&'static str, Epp) {
     let (name, number) = NAMED[index];
     (name, Epp::Named(name, number))
 }
@@ -18,10 +18,10 @@ static VALUE: Key<Epp> = Key {
         example: "balance_power",
     },
     words: &[
-        named(0),
-        named(1),
-        named(2),
-        named(3),
+        named_preference(0),
+        named_preference(1),
+        named_preference(2),
+        named_preference(3),
         ("default", Epp::Firmware),
     ],
     form: Form::UpTo(u8::MAX as u64, |n| Epp::Number(n as u8)),
@@ -36,5 +36,5 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     on: SIM_AND_MACHINE,
     keys: &[&VALUE],
     overlaps: &[],
-    build: |given| Ok(Policy::Epp(given.get(&VALUE)?)),
+    build: |given| Ok(Policy::Epp(given.value_or_default(&VALUE)?)),
 };

@@ -6,7 +6,11 @@ use super::key::{Fallback, Form, Key, KeyInfo};
 use super::{Kind, Mechanism, Place, Policy};
 use crate::freq::limits::FrequencyLimits;
 
-const fn limit(name: &'static str, example: &'static str, meaning: &'static str) -> Key<Kilohertz> {
+const fn frequency_key(
+    name: &'static str,
+    example: &'static str,
+    meaning: &'static str,
+) -> Key<Kilohertz> {
     Key {
         info: KeyInfo {
             name,
@@ -20,8 +24,8 @@ const fn limit(name: &'static str, example: &'static str, meaning: &'static str)
     }
 }
 
-static MIN: Key<Kilohertz> = limit("min", "1200MHz", "the lowest frequency to use");
-static MAX: Key<Kilohertz> = limit("max", "2.4GHz", "the highest frequency to use");
+static MIN: Key<Kilohertz> = frequency_key("min", "1200MHz", "the lowest frequency to use");
+static MAX: Key<Kilohertz> = frequency_key("max", "2.4GHz", "the highest frequency to use");
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "frequency",
@@ -34,18 +38,18 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     overlaps: &[],
     build: |given| {
         let limits = FrequencyLimits {
-            min: given.given(&MIN)?,
-            max: given.given(&MAX)?,
+            min: given.given_value(&MIN)?,
+            max: given.given_value(&MAX)?,
         };
         match limits {
             FrequencyLimits {
                 min: None,
                 max: None,
-            } => Err(given.error("min or max is missing, as in frequency[max=2.4GHz]")),
+            } => Err(given.keys_error("min or max is missing, as in frequency[max=2.4GHz]")),
             FrequencyLimits {
                 min: Some(min),
                 max: Some(max),
-            } if min > max => Err(given.error(format!("min ({min}) is above max ({max})"))),
+            } if min > max => Err(given.keys_error(format!("min ({min}) is above max ({max})"))),
             limits => Ok(Policy::FrequencyLimits(limits)),
         }
     },

@@ -6,8 +6,9 @@ use super::key::{Fallback, Form, Key, KeyInfo};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 use crate::idle::limit::{IdleStatesLimit, StateLimit};
 
-/// The name of an idle state: a letter, then letters, digits, blanks, `-`, `_` and `.`.
-pub(super) fn state_name(text: &str) -> Option<String> {
+/// Accepts the name of an idle state: a letter, then letters, digits, blanks, `-`, `_` and `.`;
+/// `None` for other texts.
+pub(super) fn parse_state_name(text: &str) -> Option<String> {
     let name = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && !text.ends_with(' ')
         && text
@@ -16,8 +17,8 @@ pub(super) fn state_name(text: &str) -> Option<String> {
     name.then(|| text.to_owned())
 }
 
-/// A latency in whole microseconds, the kernel's resolution.
-pub(super) fn latency(text: &str) -> Option<Nanoseconds> {
+/// Parses an exit latency in whole microseconds, the kernel's resolution.
+pub(super) fn parse_whole_microseconds(text: &str) -> Option<Nanoseconds> {
     quantity::parse_time(text).filter(|time| time.0 % 1_000 == 0)
 }
 
@@ -31,8 +32,8 @@ static CEILING: Key<StateLimit> = Key {
     },
     words: &[("none", StateLimit::None)],
     form: Form::Text("a latency such as 20us, or a state such as C1E", |text| {
-        let by_latency = latency(text).map(StateLimit::Latency);
-        by_latency.or_else(|| state_name(text).map(StateLimit::State))
+        let by_latency = parse_whole_microseconds(text).map(StateLimit::Latency);
+        by_latency.or_else(|| parse_state_name(text).map(StateLimit::State))
     }),
 };
 static DISABLE: Key<Vec<String>> = Key {
@@ -46,7 +47,7 @@ static DISABLE: Key<Vec<String>> = Key {
     words: &[],
     form: Form::List("states such as C6 or C3,C6", |text| {
         text.split(',')
-            .map(|name| state_name(name.trim()))
+            .map(|name| parse_state_name(name.trim()))
             .collect()
     }),
 };
@@ -62,12 +63,12 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     overlaps: &[],
     build: |given| {
         let limit = IdleStatesLimit {
-            ceiling: given.given(&CEILING)?,
-            disable: given.given(&DISABLE)?.unwrap_or_default(),
+            ceiling: given.given_value(&CEILING)?,
+            disable: given.given_value(&DISABLE)?.unwrap_or_default(),
         };
         if limit.ceiling.is_none() && limit.disable.is_empty() {
             return Err(
-                given.error("ceiling or disable is missing, as in idle-states[ceiling=20us]")
+                given.keys_error("ceiling or disable is missing, as in idle-states[ceiling=20us]")
             );
         }
         Ok(Policy::IdleStates(limit))

@@ -15,7 +15,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     overlaps: &[],
     build: |given| {
         Ok(Policy::Frequency(FreqPolicy::IntelPstate {
-            iowait_boost: given.get(&IOWAIT_BOOST)?,
+            iowait_boost: given.value_or_default(&IOWAIT_BOOST)?,
         }))
     },
 };

@@ -1,11 +1,11 @@
 //! `intel_pstate-hwp`: the driver in active mode with HWP.
 
-use super::key::{Fallback, Form, Key, KeyInfo, switch};
+use super::key::{Fallback, Form, Key, KeyInfo, switch_key};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 use crate::freq::FreqPolicy;
 use crate::freq::epp::NAMED;
 
-static DYNAMIC_BOOST: Key<bool> = switch(
+static DYNAMIC_BOOST: Key<bool> = switch_key(
     "hwp_dynamic_boost",
     "off",
     "whether wake-ups from I/O wait raise the minimum performance",
@@ -33,8 +33,8 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     overlaps: &[("hwp_dynamic_boost", Kind::HwpBoost), ("epp", Kind::Epp)],
     build: |given| {
         Ok(Policy::Frequency(FreqPolicy::IntelPstateHwp {
-            dynamic_boost: given.get(&DYNAMIC_BOOST)?,
-            epp: given.get(&EPP)?,
+            dynamic_boost: given.value_or_default(&DYNAMIC_BOOST)?,
+            epp: given.value_or_default(&EPP)?,
         }))
     },
 };

@@ -24,5 +24,5 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     on: &[Place::Sim],
     keys: &[&IOWAIT],
     overlaps: &[],
-    build: |given| Ok(Policy::IoUring(given.get(&IOWAIT)?)),
+    build: |given| Ok(Policy::IoUring(given.value_or_default(&IOWAIT)?)),
 };

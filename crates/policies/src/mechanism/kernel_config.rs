@@ -42,11 +42,11 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     overlaps: &[],
     build: |given| {
         let config = KernelConfig {
-            hz: given.given(&HZ)?,
-            irq_time: given.given(&IRQ_TIME)?,
+            hz: given.given_value(&HZ)?,
+            irq_time: given.given_value(&IRQ_TIME)?,
         };
         if config == KernelConfig::default() {
-            return Err(given.error("says nothing; give hz or irq_time"));
+            return Err(given.keys_error("says nothing; give hz or irq_time"));
         }
         Ok(Policy::KernelConfig(config))
     },

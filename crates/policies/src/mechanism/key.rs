@@ -4,35 +4,35 @@ use std::fmt;
 
 use wakepath_units::{Kilohertz, Nanoseconds, quantity};
 
-/// Description of a key for help, errors and documentation.
+/// Description of a mechanism's key for help, errors and documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyInfo {
-    /// Name of the key.
+    /// Name of the key, as in `psd[timeout=3ms]`.
     pub name: &'static str,
-    /// Meaning, on one line.
+    /// What the key sets, on one line.
     pub meaning: &'static str,
-    /// Unit for plain numbers; empty without unit.
+    /// Unit for plain numbers as the key's value; empty without unit.
     pub unit: &'static str,
     /// Default.
     pub fallback: Fallback,
-    /// An example value other than the default.
+    /// Example of a value for the key, other than the default.
     pub example: &'static str,
 }
 
-/// What holds where a key is not given.
+/// Value of a key that the user did not give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallback {
     /// A fixed value.
     Value(&'static str),
-    /// Something that depends on the machine or on other keys, in words.
+    /// A default that depends on the machine or on other keys, in words.
     Derived(&'static str),
-    /// Nothing: the key has to be given.
+    /// No default: the user has to give the key.
     Required,
 }
 
 impl Fallback {
-    /// For tables and help.
-    pub fn describe(self) -> &'static str {
+    /// Default in words for tables and help; `required` without one.
+    pub fn text_or_required(self) -> &'static str {
         match self {
             Self::Value(words) | Self::Derived(words) => words,
             Self::Required => "required",
@@ -40,33 +40,33 @@ impl Fallback {
     }
 }
 
-/// A key whose text becomes a `T`.
+/// A mechanism's key whose text becomes a `T`.
 pub struct Key<T: 'static> {
     /// Description.
     pub info: KeyInfo,
-    /// Allowed words and their values.
+    /// Words that the key accepts, with their values.
     pub words: &'static [(&'static str, T)],
     /// Other allowed values.
     pub form: Form<T>,
 }
 
-/// What a key may be besides words.
+/// Values that a key accepts besides its words.
 pub enum Form<T> {
     /// Nothing.
     WordsOnly,
-    /// A whole number up to a maximum.
+    /// A key accepts whole numbers up to a maximum.
     UpTo(u64, fn(u64) -> T),
-    /// A time with unit: a multiple of a unit, up to a maximum.
+    /// A key accepts times with unit: multiples of a unit, up to a maximum.
     Time(TimeUnit, u64, fn(Nanoseconds) -> T),
-    /// A frequency with unit.
+    /// A key accepts frequencies with unit.
     Frequency(fn(Kilohertz) -> T),
-    /// Something else, described in words.
+    /// A key accepts other text, described in words; `None` from the function: not allowed.
     Text(&'static str, fn(&str) -> Option<T>),
-    /// A list with commas, described in words.
+    /// A key accepts lists with commas, described in words; `None` from the function: not allowed.
     List(&'static str, fn(&str) -> Option<T>),
 }
 
-/// Unit whose multiples are allowed as times.
+/// Unit whose multiples a key accepts as times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
     /// Microseconds.
@@ -76,14 +76,14 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    const fn nanoseconds(self) -> u64 {
+    const fn in_nanoseconds(self) -> u64 {
         match self {
             Self::Micros => 1_000,
             Self::Millis => 1_000_000,
         }
     }
 
-    const fn names(self) -> (&'static str, &'static str) {
+    const fn name_and_abbreviation(self) -> (&'static str, &'static str) {
         match self {
             Self::Micros => ("microseconds", "us"),
             Self::Millis => ("milliseconds", "ms"),
@@ -92,8 +92,8 @@ impl TimeUnit {
 }
 
 impl<T: Clone> Key<T> {
-    /// Parses a value; `None` if not allowed.
-    pub(crate) fn parse(&self, text: &str) -> Option<T> {
+    /// Parses the text of a key's value; `None` if not allowed.
+    pub(crate) fn parse_value(&self, text: &str) -> Option<T> {
         if let Some((_, value)) = self.words.iter().find(|(word, _)| *word == text) {
             return Some(value.clone());
         }
@@ -103,7 +103,7 @@ impl<T: Clone> Key<T> {
                 .filter(|n| *n <= most)
                 .map(make),
             Form::Time(unit, most, make) => quantity::parse_time(text)
-                .filter(|t| t.0 % unit.nanoseconds() == 0 && t.0 / unit.nanoseconds() <= most)
+                .filter(|t| t.0 % unit.in_nanoseconds() == 0 && t.0 / unit.in_nanoseconds() <= most)
                 .map(make),
             Form::Frequency(make) => quantity::parse_frequency(text).map(make),
             Form::Text(_, parse) | Form::List(_, parse) => parse(text),
@@ -111,40 +111,40 @@ impl<T: Clone> Key<T> {
     }
 }
 
-/// A key with any type.
+/// A mechanism's key, whatever the type of its value.
 pub trait AnyKey: Sync {
-    /// Description of the key.
-    fn info(&self) -> &KeyInfo;
+    /// Description of the key for help, errors and documentation.
+    fn key_info(&self) -> &KeyInfo;
 
-    /// Whether `text` is an allowed value.
-    fn allows(&self, text: &str) -> bool;
+    /// Whether the key accepts `text` as its value.
+    fn accepts_value(&self, text: &str) -> bool;
 
-    /// Allowed values, in words.
-    fn describe(&self) -> String;
+    /// Values that the key accepts, in words.
+    fn describe_accepted_values(&self) -> String;
 
     /// Allowed words.
-    fn words(&self) -> Vec<&'static str>;
+    fn accepted_words(&self) -> Vec<&'static str>;
 
-    /// Whether values may contain commas.
-    fn is_list(&self) -> bool;
+    /// Whether values of the key may contain commas.
+    fn accepts_list(&self) -> bool;
 }
 
 impl<T: Clone + Sync> AnyKey for Key<T> {
-    fn info(&self) -> &KeyInfo {
+    fn key_info(&self) -> &KeyInfo {
         &self.info
     }
 
-    fn allows(&self, text: &str) -> bool {
-        self.parse(text).is_some()
+    fn accepts_value(&self, text: &str) -> bool {
+        self.parse_value(text).is_some()
     }
 
-    fn describe(&self) -> String {
-        let words = self.words();
+    fn describe_accepted_values(&self) -> String {
+        let words = self.accepted_words();
         let form = match self.form {
             Form::WordsOnly => return words.join(" or "),
             Form::UpTo(most, _) => format!("a whole number from 0 to {most}"),
             Form::Time(unit, most, _) => {
-                let (name, short) = unit.names();
+                let (name, short) = unit.name_and_abbreviation();
                 let example = self.info.example;
                 format!("whole {name} such as {example}, from 0{short} to {most}{short}")
             }
@@ -158,26 +158,26 @@ impl<T: Clone + Sync> AnyKey for Key<T> {
         }
     }
 
-    fn words(&self) -> Vec<&'static str> {
+    fn accepted_words(&self) -> Vec<&'static str> {
         self.words.iter().map(|(word, _)| *word).collect()
     }
 
-    fn is_list(&self) -> bool {
+    fn accepts_list(&self) -> bool {
         matches!(self.form, Form::List(..))
     }
 }
 
 impl fmt::Debug for dyn AnyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.info().fmt(f)
+        self.key_info().fmt(f)
     }
 }
 
 /// `on` or `off`.
 pub(crate) const SWITCH: &[(&str, bool)] = &[("on", true), ("off", false)];
 
-/// A key that is on or off.
-pub(crate) const fn switch(
+/// Makes a key whose value is `on` or `off`.
+pub(crate) const fn switch_key(
     name: &'static str,
     default: &'static str,
     meaning: &'static str,
@@ -195,8 +195,8 @@ pub(crate) const fn switch(
     }
 }
 
-/// A key that is a whole number.
-pub(crate) const fn number(
+/// Makes a key whose value is a whole number up to `most`.
+pub(crate) const fn number_key(
     name: &'static str,
     most: u64,
     default: &'static str,
@@ -204,11 +204,11 @@ pub(crate) const fn number(
     example: &'static str,
     meaning: &'static str,
 ) -> Key<u64> {
-    number_as(name, (most, |n| n), default, unit, example, meaning)
+    number_key_as(name, (most, |n| n), default, unit, example, meaning)
 }
 
-/// As [`number`], in another type.
-pub(crate) const fn number_as<T>(
+/// Makes a key whose value is a whole number up to `most`, converted to another type by `make`.
+pub(crate) const fn number_key_as<T>(
     name: &'static str,
     (most, make): (u64, fn(u64) -> T),
     default: &'static str,
@@ -229,8 +229,8 @@ pub(crate) const fn number_as<T>(
     }
 }
 
-/// A key with a few allowed words.
-pub(crate) const fn choice<T>(
+/// Makes a key whose value is one of a few words.
+pub(crate) const fn choice_key<T>(
     name: &'static str,
     words: &'static [(&'static str, T)],
     default: &'static str,

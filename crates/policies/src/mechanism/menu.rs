@@ -12,5 +12,5 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     on: EVERYWHERE,
     keys: &[],
     overlaps: &[],
-    build: |given| Ok(Policy::Idle(IdlePolicy::Menu(given.version()))),
+    build: |given| Ok(Policy::Idle(IdlePolicy::Menu(given.version_or_bare()))),
 };

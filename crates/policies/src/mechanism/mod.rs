@@ -38,12 +38,12 @@ mod shallowest;
 mod teo;
 mod wakeup_latency;
 
-use declaration::{EVERYWHERE, SIM_AND_MACHINE, build_program};
+use declaration::{EVERYWHERE, SIM_AND_MACHINE, build_program_policy};
 pub(crate) use declaration::{GivenKey, GivenPolicy};
 pub use declaration::{Mechanism, Place};
 pub use policy::{Kind, Policy};
 
-/// All mechanisms, in listing order.
+/// All mechanisms that a policy set can name, in listing order.
 pub static MECHANISMS: &[&Mechanism] = &[
     &menu::MECHANISM,
     &teo::MECHANISM,
@@ -76,7 +76,7 @@ pub static MECHANISMS: &[&Mechanism] = &[
     &kernel_config::MECHANISM,
 ];
 
-/// Finds a mechanism by name.
+/// Finds a mechanism by its name in policy sets.
 pub fn find_mechanism(name: &str) -> Option<&'static Mechanism> {
     MECHANISMS.iter().copied().find(|m| m.name == name)
 }

@@ -1,10 +1,10 @@
 //! `oracle`: the bound that no governor can reach.
 
-use super::key::{Key, choice};
+use super::key::{Key, choice_key};
 use super::{Kind, Mechanism, Place, Policy};
 use crate::idle::{IdlePolicy, OracleGoal};
 
-static GOAL: Key<OracleGoal> = choice(
+static GOAL: Key<OracleGoal> = choice_key(
     "goal",
     &[
         ("energy", OracleGoal::Energy),
@@ -24,5 +24,9 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     on: &[Place::Replay],
     keys: &[&GOAL],
     overlaps: &[],
-    build: |given| Ok(Policy::Idle(IdlePolicy::Oracle(given.get(&GOAL)?))),
+    build: |given| {
+        Ok(Policy::Idle(IdlePolicy::Oracle(
+            given.value_or_default(&GOAL)?,
+        )))
+    },
 };

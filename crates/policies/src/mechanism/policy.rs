@@ -13,44 +13,44 @@ use crate::latency::{CpuLatency, DriveLatency};
 use crate::poll::PollPolicy;
 use crate::psd::PsdSettings;
 
-/// Kind of decision by a mechanism.
+/// What a mechanism decides; a policy set has at most one mechanism of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// A CPU's idle state.
+    /// Decision on the idle state that a CPU enters.
     Idle,
     /// A CPU's frequency.
     Frequency,
     /// Available idle states.
     IdleStates,
-    /// The longest exit latency that the governor may accept.
+    /// Decision on the longest exit latency that the idle governor may accept.
     CpuLatency,
-    /// The longest exit latency during suspend-to-idle.
+    /// Decision on the longest exit latency during suspend-to-idle.
     WakeupLatency,
-    /// Whether the firmware keeps CPUs out of deep idle states.
+    /// Decision whether the firmware keeps CPUs out of deep idle states.
     C1Demotion,
-    /// How long the polling idle state polls.
+    /// Decision on how long the polling idle state polls.
     Poll,
-    /// How deeply a CPU may sleep after I/O.
+    /// Decision on how deeply a CPU may sleep after I/O.
     Psd,
     /// Frequency range.
     FrequencyLimits,
-    /// What the hardware prefers: performance or energy.
+    /// Decision on what the hardware prefers: performance or energy.
     Epp,
-    /// Whether wake-ups from I/O wait raise the hardware's minimum performance.
+    /// Decision whether wake-ups from I/O wait raise the hardware's minimum performance.
     HwpBoost,
-    /// When a drive goes to sleep by itself.
+    /// Decision on when a drive goes to sleep by itself.
     Apst,
-    /// The exit latency that a drive's power states may have.
+    /// Decision on the exit latency that a drive's power states may have.
     DriveLatency,
-    /// Whether waiting with `io_uring` counts as waiting for I/O.
+    /// Decision whether waiting with `io_uring` counts as waiting for I/O.
     IoUring,
-    /// How the kernel was configured.
+    /// Decision on how the kernel was configured.
     KernelConfig,
 }
 
 impl Kind {
     /// Name for users.
-    pub const fn name(self) -> &'static str {
+    pub const fn name_for_users(self) -> &'static str {
         match self {
             Self::Idle => "idle",
             Self::IdleStates => "idle state",
@@ -71,22 +71,22 @@ impl Kind {
     }
 }
 
-/// A mechanism's keys in typed form.
+/// A mechanism with its keys in typed form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Idle governor.
     Idle(IdlePolicy),
     /// Available idle states.
     IdleStates(IdleStatesLimit),
-    /// The longest exit latency.
+    /// Latency request: the longest exit latency that the idle governor may accept.
     CpuLatency(CpuLatency),
-    /// The longest exit latency during suspend-to-idle; `None`: no limit.
+    /// Longest exit latency during suspend-to-idle; `None`: no limit.
     WakeupLatency(Option<Nanoseconds>),
-    /// The firmware may demote deep idle states to C1.
+    /// Whether the firmware may demote deep idle states to C1.
     C1Demotion(bool),
-    /// How long to poll.
+    /// How long the polling idle state polls.
     Poll(PollPolicy),
-    /// How deeply after I/O.
+    /// Leases after I/O: how deeply a CPU may sleep for a while.
     Psd(PsdSettings),
     /// Frequency governor.
     Frequency(FreqPolicy),
@@ -94,15 +94,15 @@ pub enum Policy {
     FrequencyLimits(FrequencyLimits),
     /// Energy-performance preference.
     Epp(Epp),
-    /// HWP dynamic boost is on.
+    /// Whether HWP dynamic boost is on.
     HwpBoost(bool),
-    /// When a drive sleeps.
+    /// When a drive goes to sleep by itself.
     Apst(ApstSettings),
-    /// A drive's latency tolerance.
+    /// Latency tolerance of a drive.
     DriveLatency(DriveLatency),
-    /// Waiting with `io_uring` counts as waiting for I/O.
+    /// Whether waiting with `io_uring` counts as waiting for I/O.
     IoUring(bool),
-    /// How the kernel was configured.
+    /// Changes of the kernel's configuration.
     KernelConfig(KernelConfig),
 }
 

@@ -1,6 +1,6 @@
 //! `poll`: how long the polling idle state polls.
 
-use super::key::{Fallback, Form, Key, KeyInfo, choice};
+use super::key::{Fallback, Form, Key, KeyInfo, choice_key};
 use super::{Kind, Mechanism, Place, Policy};
 use crate::poll::{PollPolicy, PollRule};
 
@@ -15,7 +15,7 @@ static REQUEST: Key<u64> = Key {
     words: &[],
     form: Form::UpTo(u64::MAX, |n| n),
 };
-static RULE: Key<PollRule> = choice(
+static RULE: Key<PollRule> = choice_key(
     "rule",
     &[("current", PollRule::Current), ("first", PollRule::First)],
     "current",
@@ -34,8 +34,8 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     overlaps: &[],
     build: |given| {
         Ok(Policy::Poll(PollPolicy {
-            request_us: given.given(&REQUEST)?,
-            rule: given.get(&RULE)?,
+            request_us: given.given_value(&REQUEST)?,
+            rule: given.value_or_default(&RULE)?,
         }))
     },
 };

@@ -3,8 +3,8 @@
 use wakepath_hardware::idle::MAX_STATES;
 use wakepath_units::{Nanoseconds, quantity};
 
-use super::idle_states::{latency, state_name};
-use super::key::{Fallback, Form, Key, KeyInfo, TimeUnit, choice};
+use super::idle_states::{parse_state_name, parse_whole_microseconds};
+use super::key::{Fallback, Form, Key, KeyInfo, TimeUnit, choice_key};
 use super::{EVERYWHERE, Kind, Mechanism, Policy};
 use crate::psd::{Ceiling, Grant, LeaseCeiling, LeaseRule, PsdSettings};
 
@@ -33,10 +33,10 @@ static CEILING: Key<LeaseCeiling> = Key {
     ],
     form: Form::Text(
         "a latency such as 20us, a state by name such as C1E, or by index such as state:1",
-        ceiling,
+        parse_lease_ceiling,
     ),
 };
-static GRANT: Key<Grant> = choice(
+static GRANT: Key<Grant> = choice_key(
     "grant",
     &[
         ("completion", Grant::Completion),
@@ -61,7 +61,7 @@ static START_AFTER: Key<u32> = Key {
         u32::try_from(count).ok()
     }),
 };
-static RULE: Key<LeaseRule> = choice(
+static RULE: Key<LeaseRule> = choice_key(
     "rule",
     &[
         ("patch", LeaseRule::Patch),
@@ -73,13 +73,14 @@ static RULE: Key<LeaseRule> = choice(
     "whose leases: those of the kernel patch, of wakepath's module, or of its daemon",
 );
 
-fn ceiling(text: &str) -> Option<LeaseCeiling> {
+fn parse_lease_ceiling(text: &str) -> Option<LeaseCeiling> {
     if let Some(index) = text.strip_prefix("state:") {
         let index = usize::try_from(quantity::parse_whole_number(index)?).ok()?;
         return (index < MAX_STATES).then_some(LeaseCeiling::Of(Ceiling::State(index)));
     }
-    let by_latency = latency(text).map(|limit| LeaseCeiling::Of(Ceiling::Latency(limit)));
-    by_latency.or_else(|| state_name(text).map(LeaseCeiling::Named))
+    let by_latency =
+        parse_whole_microseconds(text).map(|limit| LeaseCeiling::Of(Ceiling::Latency(limit)));
+    by_latency.or_else(|| parse_state_name(text).map(LeaseCeiling::Named))
 }
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
@@ -92,14 +93,16 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     keys: &[&TIMEOUT, &CEILING, &GRANT, &START_AFTER, &RULE],
     overlaps: &[],
     build: |given| {
-        let rule = given.get(&RULE)?;
+        let rule = given.value_or_default(&RULE)?;
         Ok(Policy::Psd(PsdSettings {
-            timeout_ms: (given.get(&TIMEOUT)?.0 / 1_000_000) as u32,
-            ceiling: given.given(&CEILING)?.unwrap_or_else(|| rule.ceiling()),
-            grant: given.get(&GRANT)?,
+            timeout_ms: (given.value_or_default(&TIMEOUT)?.0 / 1_000_000) as u32,
+            ceiling: given
+                .given_value(&CEILING)?
+                .unwrap_or_else(|| rule.default_ceiling()),
+            grant: given.value_or_default(&GRANT)?,
             start_after: given
-                .given(&START_AFTER)?
-                .unwrap_or_else(|| rule.start_after()),
+                .given_value(&START_AFTER)?
+                .unwrap_or_else(|| rule.default_start_after()),
             rule,
         }))
     },
@@ -118,7 +121,11 @@ mod tests {
             ("psd[rule=daemon]", LeaseRule::Daemon),
         ] {
             let spec: PolicySpec = name.parse().unwrap();
-            assert_eq!(spec.psd(), Ok(rule.settings()), "{name}");
+            assert_eq!(
+                spec.as_psd_settings(),
+                Ok(rule.default_settings()),
+                "{name}"
+            );
         }
     }
 }

@@ -2,24 +2,24 @@
 
 use wakepath_units::{Capacity, Nanoseconds};
 
-use super::key::{Fallback, Form, Key, KeyInfo, choice, number, switch};
+use super::key::{Fallback, Form, Key, KeyInfo, choice_key, number_key, switch_key};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 use crate::freq::iowait_boost::{Settings, Step};
 use crate::freq::{FreqPolicy, SchedutilSettings};
 
-pub(super) static IOWAIT_BOOST: Key<bool> = switch(
+pub(super) static IOWAIT_BOOST: Key<bool> = switch_key(
     "iowait_boost",
     "on",
     "whether wake-ups from I/O wait raise the frequency",
 );
-static STEP: Key<Step> = choice(
+static STEP: Key<Step> = choice_key(
     "iowait_boost_step",
     &[("double", Step::Double), ("linear", Step::Linear)],
     "double",
     "linear",
     "how the boost grows: doubling, as in the kernel, or by 128 of 1024",
 );
-static CAP: Key<u64> = number(
+static CAP: Key<u64> = number_key(
     "iowait_boost_cap",
     Capacity::SCALE.0 as u64,
     "1024",
@@ -51,11 +51,13 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     build: |given| {
         let settings = SchedutilSettings {
             boost: Settings {
-                enabled: given.get(&IOWAIT_BOOST)?,
-                step: given.get(&STEP)?,
-                cap: Capacity(given.get(&CAP)? as u32),
+                enabled: given.value_or_default(&IOWAIT_BOOST)?,
+                step: given.value_or_default(&STEP)?,
+                cap: Capacity(given.value_or_default(&CAP)? as u32),
             },
-            rate_limit: given.given(&RATE_LIMIT)?.map(Nanoseconds::from_micros),
+            rate_limit: given
+                .given_value(&RATE_LIMIT)?
+                .map(Nanoseconds::from_micros),
         };
         Ok(Policy::Frequency(FreqPolicy::Schedutil(settings)))
     },

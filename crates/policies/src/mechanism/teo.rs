@@ -14,8 +14,8 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     keys: &[],
     overlaps: &[],
     build: |given| {
-        let kernel = given.version();
-        if teo::is_known(kernel) {
+        let kernel = given.version_or_bare();
+        if teo::has_known_rules(kernel) {
             return Ok(Policy::Idle(IdlePolicy::Teo(kernel)));
         }
         Err(SpecError::UnknownVersion {

@@ -35,7 +35,7 @@ fn every_file_is_a_mechanism_of_the_list() {
 #[test]
 fn every_mechanism_becomes_a_policy_of_its_kind() {
     for mechanism in MECHANISMS {
-        let policy = parse(&mechanism.example());
+        let policy = parse(&mechanism.example_policy());
         assert_eq!(policy.kind(), mechanism.kind, "{}", mechanism.name);
         assert!(!mechanism.on.is_empty(), "{}", mechanism.name);
         assert!(!mechanism.source.is_empty() && !mechanism.summary.is_empty());
@@ -46,13 +46,22 @@ fn every_mechanism_becomes_a_policy_of_its_kind() {
 fn every_default_and_every_example_is_an_allowed_value() {
     for mechanism in MECHANISMS {
         for key in mechanism.keys {
-            let info = key.info();
+            let info = key.key_info();
             if let Fallback::Value(value) = info.fallback {
-                assert!(key.allows(value), "{} {}", mechanism.name, info.name);
+                assert!(key.accepts_value(value), "{} {}", mechanism.name, info.name);
                 assert_ne!(value, info.example, "{} {}", mechanism.name, info.name);
             }
-            assert!(key.allows(info.example), "{} {}", mechanism.name, info.name);
-            assert!(key.words().iter().all(|word| key.allows(word)));
+            assert!(
+                key.accepts_value(info.example),
+                "{} {}",
+                mechanism.name,
+                info.name
+            );
+            assert!(
+                key.accepted_words()
+                    .iter()
+                    .all(|word| key.accepts_value(word))
+            );
         }
     }
 }
@@ -61,12 +70,12 @@ fn every_default_and_every_example_is_an_allowed_value() {
 #[test]
 fn every_value_of_every_key_changes_the_policy() {
     for mechanism in MECHANISMS {
-        let required = mechanism.keys.iter().map(|key| key.info());
+        let required = mechanism.keys.iter().map(|key| key.key_info());
         let required: Vec<_> = required
             .filter(|key| key.fallback == Fallback::Required)
             .collect();
         for key in mechanism.keys {
-            let info = key.info();
+            let info = key.key_info();
             let with = |value: &str| {
                 let others = required.iter().filter(|other| other.name != info.name);
                 let mut text: Vec<String> = others
@@ -76,12 +85,12 @@ fn every_value_of_every_key_changes_the_policy() {
                 let named = |keys: &[String]| format!("{}[{}]", mechanism.name, keys.join(","));
                 let alone = named(&text).parse::<PolicySpec>().ok();
                 // A key that goes with another only.
-                let first = mechanism.keys[0].info();
+                let first = mechanism.keys[0].key_info();
                 text.push(format!("{}={}", first.name, first.example));
                 let policy = alone.unwrap_or_else(|| parse(&named(&text)));
-                policy.policy().clone()
+                policy.typed_policy().clone()
             };
-            let mut values = key.words();
+            let mut values = key.accepted_words();
             if !values.contains(&info.example) {
                 values.push(info.example);
             }
@@ -106,7 +115,7 @@ fn every_value_of_every_key_changes_the_policy() {
 fn overlaps_name_keys_that_there_are() {
     for mechanism in MECHANISMS {
         for (key, kind) in mechanism.overlaps {
-            assert!(mechanism.key(key).is_some(), "{key}");
+            assert!(mechanism.find_key(key).is_some(), "{key}");
             assert!(MECHANISMS.iter().any(|other| other.kind == *kind));
         }
     }

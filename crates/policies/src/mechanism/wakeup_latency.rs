@@ -26,5 +26,5 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     on: &[Place::Machine],
     keys: &[&LIMIT],
     overlaps: &[],
-    build: |given| Ok(Policy::WakeupLatency(given.get(&LIMIT)?)),
+    build: |given| Ok(Policy::WakeupLatency(given.value_or_default(&LIMIT)?)),
 };

@@ -1,42 +1,42 @@
-//! What is known of another tool's profile.
+//! Declaration of profiles that other tools publish.
 
 use std::fmt;
 
-/// A tool that publishes profiles.
+/// A tool that publishes profiles, such as `TuneD`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tool {
-    /// Name in policy sets: `tuned`.
+    /// Name of the tool in policy sets: `tuned`.
     pub name: &'static str,
     /// Name and version of the tool.
     pub title: &'static str,
 }
 
-/// A profile published by another tool.
+/// A profile published by another tool, as policies.
 #[derive(Debug)]
 pub struct Profile {
-    /// Publisher of the profile.
+    /// Tool that publishes the profile.
     pub tool: &'static Tool,
-    /// Name in policy sets: `tuned[balanced]`.
+    /// Name of the profile in policy sets: `tuned[balanced]`.
     pub text: &'static str,
-    /// Purpose, on one line.
+    /// Purpose of the profile, on one line.
     pub summary: &'static str,
-    /// Publication with the settings.
+    /// Publication with the profile's settings.
     pub source: &'static str,
-    /// Settings as policies: from each list, the first policy available on the machine.
+    /// Policies that the profile sets: from each list, the first policy available on the machine.
     pub policies: &'static [&'static [&'static str]],
-    /// Further settings without a policy here, in the tool's notation.
+    /// Settings of the profile without a policy here, in the tool's notation.
     pub others: &'static [&'static str],
 }
 
 impl Profile {
-    /// The tool's name for the profile.
-    pub fn name(&self) -> &'static str {
+    /// Name that the tool has for the profile.
+    pub fn name_in_tool(&self) -> &'static str {
         let inner = self.text.split_once('[').map_or("", |(_, rest)| rest);
         inner.trim_end_matches(']')
     }
 
-    /// Note on settings without a policy; `None` if complete.
-    pub fn left_out(&self) -> Option<String> {
+    /// Note for users on the profile's settings that no policy covers; `None` if there are none.
+    pub fn uncovered_settings_note(&self) -> Option<String> {
         (!self.others.is_empty()).then(|| {
             format!(
                 "{self} sets more, which wakepath has no policy for: {}",

@@ -1,20 +1,20 @@
-//! What a profile becomes on a machine.
+//! Expansion of another tool's profile to policies on a machine.
 
 use super::declaration::Profile;
 use crate::spec::{PolicySet, PolicySpec, SpecError};
 
-/// A set with its profile expanded.
+/// A policy set whose profile was replaced by policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expanded {
     /// The set.
     pub set: PolicySet,
-    /// Notes on profile settings that are missing in the set.
+    /// Notes on settings of the profile that the set lacks.
     pub notes: Vec<String>,
 }
 
 impl Profile {
-    /// Alternative policies for each setting.
-    pub fn choices(&self) -> impl Iterator<Item = Vec<PolicySpec>> {
+    /// Alternative policies for each setting of the profile, best first.
+    pub fn alternatives_per_setting(&self) -> impl Iterator<Item = Vec<PolicySpec>> {
         self.policies
             .iter()
             .map(|names| names.iter().flat_map(|name| name.parse()).collect())
@@ -22,15 +22,16 @@ impl Profile {
 }
 
 impl PolicySet {
-    /// Expands the profile on a machine. A callback tells whether the machine has a policy, given the set so far.
-    /// Profile mechanisms also found in `own`, the machine's policies, keep the keys that the profile leaves out.
+    /// Replaces the set's profile by policies for a machine. `machine_has` tells whether the machine has a
+    /// policy, given the set so far. Profile mechanisms also found in `machine_policies`, the machine's
+    /// policies, keep the keys that the profile leaves out.
     ///
     /// # Errors
     /// Two policies contradict each other; impossible with [`PROFILES`](super::PROFILES).
-    pub fn expand(
+    pub fn expand_profile(
         &self,
-        own: &Self,
-        has: impl Fn(&PolicySpec, &Self) -> bool,
+        machine_policies: &Self,
+        machine_has: impl Fn(&PolicySpec, &Self) -> bool,
     ) -> Result<Expanded, SpecError> {
         let Some(profile) = self.profile() else {
             return Ok(Expanded {
@@ -39,13 +40,13 @@ impl PolicySet {
             });
         };
         let mut set = self.without_profile();
-        let mut notes: Vec<String> = profile.left_out().into_iter().collect();
-        for choices in profile.choices() {
-            if choices.iter().any(|policy| set.says(policy)) {
+        let mut notes: Vec<String> = profile.uncovered_settings_note().into_iter().collect();
+        for choices in profile.alternatives_per_setting() {
+            if choices.iter().any(|policy| set.decides_same_as(policy)) {
                 continue;
             }
-            if let Some(policy) = choices.iter().find(|policy| has(policy, &set)) {
-                set = set.with(policy.clone())?;
+            if let Some(policy) = choices.iter().find(|policy| machine_has(policy, &set)) {
+                set = set.with_policy(policy.clone())?;
             } else {
                 let names: Vec<String> = choices.iter().map(ToString::to_string).collect();
                 notes.push(format!(
@@ -55,20 +56,25 @@ impl PolicySet {
             }
         }
         Ok(Expanded {
-            set: set.keeping_keys_of(own, self)?,
+            set: set.inherit_keys_from(machine_policies, self)?,
             notes,
         })
     }
 
-    /// A copy where each policy missing in `said` inherits keys from the same kind of policy in `own`.
-    fn keeping_keys_of(&self, own: &Self, said: &Self) -> Result<Self, SpecError> {
+    /// Copies the set; each policy whose kind is missing in `given_set` inherits keys from the same kind
+    /// of policy in `machine_policies`.
+    fn inherit_keys_from(
+        &self,
+        machine_policies: &Self,
+        given_set: &Self,
+    ) -> Result<Self, SpecError> {
         let mut kept = self.clone();
         for policy in self.policies() {
-            if let Some(own) = own.get(policy.kind())
-                && !said.says(policy)
+            if let Some(own) = machine_policies.policy_of_kind(policy.kind())
+                && !given_set.decides_same_as(policy)
             {
                 let left_out = self.keys_set_elsewhere(policy);
-                kept = kept.with(policy.filled_from(own, &left_out))?;
+                kept = kept.with_policy(policy.fill_gaps_from(own, &left_out))?;
             }
         }
         Ok(kept)

@@ -6,30 +6,31 @@ use super::declaration::{Profile, Tool};
 use super::published::{PROFILES, TOOLS};
 use crate::spec::SpecError;
 
-/// Names of the tools.
+/// Names of the tools whose profiles policy sets can name.
 pub(crate) fn profile_tools() -> impl Iterator<Item = &'static str> {
     TOOLS.iter().map(|tool| tool.name)
 }
 
-/// Splits a part of a set into tool and profile name.
-fn split_tool(text: &str) -> Option<(&'static Tool, &str)> {
+/// Splits a part of a policy set into its tool and the rest; `None` if no tool has the name.
+fn split_off_tool(text: &str) -> Option<(&'static Tool, &str)> {
     let end = text.find(['[', '@']).unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
     let tool = TOOLS.iter().find(|tool| tool.name == name.trim());
     tool.map(|tool| (*tool, rest.trim()))
 }
 
-/// Whether a part of a set names a profile, or tries to.
+/// Whether a part of a policy set names a tool's profile, or tries to.
 pub(crate) fn is_profile(text: &str) -> bool {
-    split_tool(text).is_some()
+    split_off_tool(text).is_some()
 }
 
-/// The profile in `TOOL[NAME]`; `None` without a tool that has profiles.
+/// Finds the profile that `TOOL[NAME]` names; `None` if the text does not begin with a tool.
 ///
 /// # Errors
-/// The tool has no such profile here, or it is written otherwise.
+///
+/// The tool has no such profile here, or the text is malformed.
 pub(crate) fn find_profile(text: &str) -> Option<Result<&'static Profile, SpecError>> {
-    let (tool, rest) = split_tool(text.trim())?;
+    let (tool, rest) = split_off_tool(text.trim())?;
     let name = rest
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))
@@ -39,9 +40,14 @@ pub(crate) fn find_profile(text: &str) -> Option<Result<&'static Profile, SpecEr
         .iter()
         .filter(|profile| profile.tool == tool)
         .collect();
-    let found = profiles.iter().find(|profile| profile.name() == name);
+    let found = profiles
+        .iter()
+        .find(|profile| profile.name_in_tool() == name);
     Some(found.copied().ok_or_else(|| {
-        let known: Vec<&str> = profiles.iter().map(|profile| profile.name()).collect();
+        let known: Vec<&str> = profiles
+            .iter()
+            .map(|profile| profile.name_in_tool())
+            .collect();
         let problem = if name.is_empty() {
             format!(
                 "a profile of {} is written {}[{}]. Known: {}",

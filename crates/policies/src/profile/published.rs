@@ -34,7 +34,7 @@ const ON_DEMAND: &[&str] = &[
     "amd-pstate[governor=powersave]",
     "powersave",
 ];
-/// `schedutil|conservative|powersave`; there is no policy for `conservative`.
+/// Policies for `schedutil|conservative|powersave` in `TuneD`; no policy stands for `conservative`.
 const SAVING: &[&str] = &[
     "schedutil",
     "intel_pstate-hwp",
@@ -42,14 +42,14 @@ const SAVING: &[&str] = &[
     "amd-pstate[governor=powersave]",
     "powersave",
 ];
-/// `performance`, a setting of its own in AMD's driver.
+/// Policies for the governor `performance` in `TuneD`; AMD's driver has it as a setting.
 const PERFORMANCE: &[&str] = &["amd-pstate[governor=performance]", "performance"];
-/// Governor set by power-profiles-daemon along with an EPP.
+/// Governors that power-profiles-daemon sets along with an energy-performance preference.
 const SCALING: &[&str] = &["intel_pstate-hwp", "amd-pstate[governor=powersave]"];
-/// Likewise, in the profile `performance`.
+/// Governors that power-profiles-daemon sets in the profile `performance`.
 const SCALING_FAST: &[&str] = &["intel_pstate-hwp", "amd-pstate[governor=performance]"];
 
-const fn tuned(text: &'static str, summary: &'static str, source: &'static str) -> Profile {
+const fn tuned_profile(text: &'static str, summary: &'static str, source: &'static str) -> Profile {
     Profile {
         tool: &TUNED,
         text,
@@ -60,7 +60,7 @@ const fn tuned(text: &'static str, summary: &'static str, source: &'static str) 
     }
 }
 
-const fn power_profile(
+const fn power_profiles_daemon_profile(
     text: &'static str,
     summary: &'static str,
     policies: &'static [&'static [&'static str]],
@@ -76,7 +76,7 @@ const fn power_profile(
     }
 }
 
-/// All profiles, in listing order.
+/// All profiles of other tools, in listing order.
 pub static PROFILES: &[Profile] = &[
     Profile {
         policies: &[ON_DEMAND, EPP_BALANCED],
@@ -88,7 +88,7 @@ pub static PROFILES: &[Profile] = &[
             "[audio] timeout=10",
             "[video] radeon_powersave=dpm-balanced, panel_power_savings=0",
         ],
-        ..tuned(
+        ..tuned_profile(
             "tuned[balanced]",
             "the default: performance as the load asks for it",
             "profiles/balanced/tuned.conf",
@@ -104,7 +104,7 @@ pub static PROFILES: &[Profile] = &[
             "[audio] timeout=10",
             "[video] radeon_powersave=dpm-balanced, panel_power_savings=1",
         ],
-        ..tuned(
+        ..tuned_profile(
             "tuned[balanced-battery]",
             "balanced, inclined to save power",
             "profiles/balanced-battery/tuned.conf",
@@ -123,7 +123,7 @@ pub static PROFILES: &[Profile] = &[
             "kernel.nmi_watchdog=0",
             "power saving of Wi-Fi",
         ],
-        ..tuned(
+        ..tuned_profile(
             "tuned[powersave]",
             "little power",
             "profiles/powersave/tuned.conf",
@@ -140,7 +140,7 @@ pub static PROFILES: &[Profile] = &[
             "vm.swappiness=10",
             "[video] panel_power_savings=0",
         ],
-        ..tuned(
+        ..tuned_profile(
             "tuned[latency-performance]",
             "short latencies, at the price of power",
             "profiles/latency-performance/tuned.conf",
@@ -161,7 +161,7 @@ pub static PROFILES: &[Profile] = &[
             "kernel.timer_migration=0",
             "boot parameters skew_tick, tsc, rcupdate, rcutree",
         ],
-        ..tuned(
+        ..tuned_profile(
             "tuned[network-latency]",
             "latency-performance with settings of the network",
             "profiles/network-latency/tuned.conf",
@@ -180,13 +180,13 @@ pub static PROFILES: &[Profile] = &[
             "net.core.somaxconn=>2048",
             "[video] panel_power_savings=0",
         ],
-        ..tuned(
+        ..tuned_profile(
             "tuned[throughput-performance]",
             "the default of servers: high throughput",
             "profiles/throughput-performance/tuned.conf",
         )
     },
-    power_profile(
+    power_profiles_daemon_profile(
         "power-profiles[performance]",
         "high performance",
         &[SCALING_FAST, EPP_PERFORMANCE],
@@ -196,7 +196,7 @@ pub static PROFILES: &[Profile] = &[
             "on amd-pstate-epp: boost=1, lowest frequency to the lowest non-linear one",
         ],
     ),
-    power_profile(
+    power_profiles_daemon_profile(
         "power-profiles[balanced]",
         "the default: performance as the load asks for it (on battery the EPP is balance_power)",
         &[SCALING, EPP_BALANCED],
@@ -206,7 +206,7 @@ pub static PROFILES: &[Profile] = &[
             "on amd-pstate-epp: boost=1, lowest frequency to the lowest non-linear one",
         ],
     ),
-    power_profile(
+    power_profiles_daemon_profile(
         "power-profiles[power-saver]",
         "little power",
         &[SCALING, EPP_POWER],

@@ -13,7 +13,7 @@ fn error(text: &str) -> String {
 /// A machine with everything.
 fn all(text: &str) -> String {
     set(text)
-        .expand(&PolicySet::default(), |_, _| true)
+        .expand_profile(&PolicySet::default(), |_, _| true)
         .unwrap()
         .set
         .to_string()
@@ -25,7 +25,11 @@ fn every_choice_of_every_profile_is_a_policy_that_a_machine_can_have() {
         let text = profile.to_string();
         assert_eq!(set(&text).to_string(), text);
         assert_eq!(set(&text).profile(), Some(profile));
-        for (names, choices) in profile.policies.iter().zip(profile.choices()) {
+        for (names, choices) in profile
+            .policies
+            .iter()
+            .zip(profile.alternatives_per_setting())
+        {
             assert_eq!(names.len(), choices.len(), "{text}: {names:?}");
             let kinds: Vec<Kind> = choices.iter().map(PolicySpec::kind).collect();
             assert!(kinds.iter().all(|kind| *kind == kinds[0]), "{text}");
@@ -39,7 +43,7 @@ fn every_choice_of_every_profile_is_a_policy_that_a_machine_can_have() {
 #[test]
 fn a_profile_becomes_its_policies() {
     let not_amd = |policy: &PolicySpec, _: &PolicySet| policy.mechanism().name != "amd-pstate";
-    let expanded = set("tuned[latency-performance]").expand(&PolicySet::default(), not_amd);
+    let expanded = set("tuned[latency-performance]").expand_profile(&PolicySet::default(), not_amd);
     assert_eq!(
         expanded.unwrap().set.to_string(),
         "performance + cpu-latency[limit=3us,state=1]"
@@ -72,7 +76,7 @@ fn what_a_set_says_itself_holds_before_its_profile() {
 fn a_machine_gets_the_first_that_it_has_and_is_told_what_it_lacks() {
     let has = |policy: &PolicySpec, _: &PolicySet| policy.mechanism().name == "powersave";
     let expanded = set("tuned[powersave]")
-        .expand(&PolicySet::default(), has)
+        .expand_profile(&PolicySet::default(), has)
         .unwrap();
     assert_eq!(expanded.set.to_string(), "powersave");
     let [others, missing] = &expanded.notes[..] else {
@@ -88,7 +92,7 @@ fn a_machine_gets_the_first_that_it_has_and_is_told_what_it_lacks() {
         policy.kind() == Kind::Frequency || so_far.frequency().is_some()
     };
     let expanded = set("power-profiles[balanced]")
-        .expand(&PolicySet::default(), has)
+        .expand_profile(&PolicySet::default(), has)
         .unwrap();
     assert_eq!(expanded.set.policies().len(), 2);
 }
@@ -100,11 +104,15 @@ fn a_machine_keeps_the_keys_that_a_profile_does_not_set() {
         let own = set(own);
         let mechanism = own
             .frequency()
-            .map(|_| own.get(Kind::Frequency).unwrap().mechanism());
+            .map(|_| own.policy_of_kind(Kind::Frequency).unwrap().mechanism());
         let has = |policy: &PolicySpec, _: &PolicySet| {
             policy.kind() != Kind::Frequency || Some(policy.mechanism()) == mechanism
         };
-        set(profile).expand(&own, has).unwrap().set.to_string()
+        set(profile)
+            .expand_profile(&own, has)
+            .unwrap()
+            .set
+            .to_string()
     };
     let hwp = "menu + intel_pstate-hwp[hwp_dynamic_boost=on,epp=32]";
     for (profile, own, becomes) in [
@@ -184,10 +192,13 @@ fn a_profile_stays_with_its_set() {
     assert_eq!(base.to_string(), "tuned[balanced] + psd");
     assert!(!set("tuned[balanced]").is_empty());
     assert_ne!(set("tuned[balanced]"), set("tuned[powersave]"));
-    let with = base.with(menu()).unwrap();
+    let with = base.with_policy(menu()).unwrap();
     assert_eq!(with.to_string(), "tuned[balanced] + psd + menu@6.1");
-    assert_eq!(set("psd").or(&base).to_string(), "tuned[balanced] + psd");
-    let joined = PolicySet::join([set("menu@6.1"), base.clone()]).unwrap();
+    assert_eq!(
+        set("psd").completed_from(&base).to_string(),
+        "tuned[balanced] + psd"
+    );
+    let joined = PolicySet::join_sets([set("menu@6.1"), base.clone()]).unwrap();
     assert_eq!(joined.to_string(), "tuned[balanced] + menu@6.1 + psd");
-    assert!(PolicySet::join([base.clone(), base]).is_err());
+    assert!(PolicySet::join_sets([base.clone(), base]).is_err());
 }

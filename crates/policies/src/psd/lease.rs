@@ -7,8 +7,8 @@ use super::{LeaseRule, PsdPolicy};
 
 /// No such time.
 const NEVER: u64 = u64::MAX;
-/// How often within the timeout the daemon's timer looks; a burst is over when it has seen nothing new so many times in a
-/// row (`LOOKS` of `block_io.bpf.c`).
+/// Number of looks by the daemon's timer within a lease's timeout; a burst of I/O is over after so
+/// many looks in a row without a new I/O (`LOOKS` of `block_io.bpf.c`).
 const LOOKS: u64 = 2;
 
 /// A CPU's lease.
@@ -25,14 +25,15 @@ enum Rule {
     Daemon(WatchedLease),
 }
 
-/// A lease as seen by a CPU that goes idle, unchanged until the CPU's next I/O.
+/// A CPU's lease as seen when the CPU goes idle; holds until the CPU's next I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeaseView {
-    /// End of the lease; 0 without a lease.
+    /// End of the lease in ns; 0 without a lease.
     until: u64,
-    /// When a timer of the lease interrupts the CPU.
+    /// First time, in ns, when a timer of the lease interrupts the CPU.
     look: u64,
-    /// It does so again and again, until the end; 0: only then.
+    /// Period in ns with which the lease's timer interrupts the CPU again until the end; 0: only
+    /// once.
     every: u64,
 }
 
@@ -68,65 +69,66 @@ impl Lease {
         }
     }
 
-    /// The CPU handles an I/O that counts, no earlier than the one before.
-    pub fn io(&mut self, now: Nanoseconds) {
+    /// Handles an I/O of the CPU, which may begin or extend the lease. Times must not go back.
+    pub fn handle_io(&mut self, now: Nanoseconds) {
         if self.burst.timeout == 0 {
             return;
         }
         match &mut self.rule {
             Rule::Patch(lease) => {
-                if self.burst.gives_lease(now.0) {
-                    lease.grant(now.0);
+                if self.burst.count_io(now.0) {
+                    lease.extend_for_io(now.0);
                 }
             }
             Rule::Module(lease) => {
-                if self.burst.gives_lease(now.0) {
-                    lease.grant(now.0);
+                if self.burst.count_io(now.0) {
+                    lease.extend_for_io(now.0);
                 }
             }
-            Rule::Daemon(lease) => lease.io(&mut self.burst, now.0),
+            Rule::Daemon(lease) => lease.handle_io(&mut self.burst, now.0),
         }
     }
 
-    /// Whether the lease holds at `now`, which is no earlier than the last I/O.
-    pub fn holds(&self, now: Nanoseconds) -> bool {
-        now.0 < self.end().0
+    /// Whether the lease holds at `now`, no earlier than the last I/O.
+    pub fn holds_at(&self, now: Nanoseconds) -> bool {
+        now.0 < self.end_without_further_io().0
     }
 
-    /// End of the lease without further I/O; 0 without a lease.
-    pub fn end(&self) -> Nanoseconds {
+    /// End of the lease if no further I/O comes; 0 without a lease.
+    pub fn end_without_further_io(&self) -> Nanoseconds {
         Nanoseconds(match &self.rule {
             Rule::Patch(lease) => lease.expires.saturating_mul(lease.tick),
             Rule::Module(lease) => lease.end,
-            Rule::Daemon(lease) => lease.end(),
+            Rule::Daemon(lease) => lease.end_without_further_io(),
         })
     }
 
-    /// The lease as seen by a CPU that goes idle at `now`.
+    /// The lease as seen by the CPU when it goes idle at `now`.
     #[inline]
-    pub fn view(&self, now: Nanoseconds) -> LeaseView {
-        let until = self.end().0;
+    pub fn view_at(&self, now: Nanoseconds) -> LeaseView {
+        let until = self.end_without_further_io().0;
         let (look, every) = match &self.rule {
-            // The tick goes on, and the governor is asked again after it.
+            // With the patch's rule the tick goes on, and the governor is asked again after each
+            // tick.
             Rule::Patch(_) => (NEVER, 0),
             Rule::Module(lease) if lease.timer > now.0 => (lease.timer, 0),
             Rule::Module(_) => (until, 0),
-            Rule::Daemon(lease) => (lease.next_look(now.0), lease.look),
+            Rule::Daemon(lease) => (lease.next_look_after(now.0), lease.look),
         };
         LeaseView { until, look, every }
     }
 }
 
 impl LeaseView {
-    /// Whether the lease holds at `now`.
+    /// Whether the lease still holds at `now`.
     #[inline(always)]
-    pub fn holds(&self, now: Nanoseconds) -> bool {
+    pub fn holds_at(&self, now: Nanoseconds) -> bool {
         now.0 < self.until
     }
 
-    /// When a timer of the lease interrupts the CPU next, after `now`, if one does.
+    /// Next time after `now` when a timer of the lease interrupts the CPU; `None` if none does.
     #[inline]
-    pub fn next_look(&self, now: Nanoseconds) -> Option<Nanoseconds> {
+    pub fn next_timer_after(&self, now: Nanoseconds) -> Option<Nanoseconds> {
         if now.0 >= self.until || self.look == NEVER {
             return None;
         }
@@ -140,10 +142,10 @@ impl LeaseView {
     }
 }
 
-/// Counts I/Os that follow each other: a lease after a single one may serve none.
+/// Counter of I/Os that follow each other closely: a lease after a single I/O may serve none.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
-    /// An I/O later than this after the one before begins a new burst, in ns.
+    /// Longest gap between I/Os of a burst, in ns; a later I/O begins a new burst.
     timeout: u64,
     start_after: u32,
     last: u64,
@@ -151,8 +153,8 @@ struct Burst {
 }
 
 impl Burst {
-    /// Counts an I/O. Returns whether the I/O grants a lease, by its number within the burst.
-    fn gives_lease(&mut self, now: u64) -> bool {
+    /// Counts an I/O in its burst. Returns whether the burst is long enough for a lease.
+    fn count_io(&mut self, now: u64) -> bool {
         if now.saturating_sub(self.last) > self.timeout {
             self.count = 0;
         }
@@ -162,34 +164,36 @@ impl Burst {
     }
 }
 
-/// The patch's: its clock is the tick, so that a lease is granted and ends on tick boundaries.
+/// Lease by the patch's rule: its clock is the tick, so that a lease begins and ends on tick
+/// boundaries.
 #[derive(Clone, Copy, Debug)]
 struct TickLease {
     tick: u64,
-    /// How long a lease lasts, rounded up to whole ticks.
+    /// Length of a lease in whole ticks, rounded up.
     timeout_ticks: u64,
     expires: u64,
 }
 
 impl TickLease {
-    /// Extends the lease; never shortens.
-    fn grant(&mut self, now: u64) {
+    /// Extends the lease for an I/O at `now`; never shortens it.
+    fn extend_for_io(&mut self, now: u64) {
         let expires = (now / self.tick).saturating_add(self.timeout_ticks);
         self.expires = self.expires.max(expires);
     }
 }
 
-/// The module's lease, which ends exactly a timeout after the last I/O.
+/// Lease by the kernel module's rule: it ends exactly a timeout after the last I/O.
 #[derive(Clone, Copy, Debug)]
 struct TimedLease {
     timeout: u64,
     end: u64,
-    /// When the timer fires that withdraws the limit, or moves on to an end that is later by then (`psd_lease_ends()`).
+    /// When the timer fires in ns: it withdraws the latency limit, or waits on for an end that is
+    /// later by then (`psd_lease_ends()`).
     timer: u64,
 }
 
 impl TimedLease {
-    fn grant(&mut self, now: u64) {
+    fn extend_for_io(&mut self, now: u64) {
         if self.timer <= now && self.end > self.timer {
             self.timer = self.end;
         }
@@ -201,39 +205,42 @@ impl TimedLease {
     }
 }
 
-/// The daemon's: a program in the kernel sees where a burst begins and ends, and tells user space.
+/// Lease by the daemon's rule: a program in the kernel sees where a burst of I/O begins and ends,
+/// and tells user space.
 #[derive(Clone, Copy, Debug)]
 struct WatchedLease {
-    /// The time between two looks, in ns.
+    /// Time between two looks by the daemon's timer, in ns.
     look: u64,
-    /// When the present burst began, by the I/O that user space heard of.
+    /// Beginning of the present burst, by the I/O that user space heard of, in ns.
     begun: Option<u64>,
-    /// Last I/O in the burst.
+    /// Time of the last I/O in the burst, in ns.
     last: u64,
     heard: HeardLease,
 }
 
 impl WatchedLease {
-    fn io(&mut self, burst: &mut Burst, now: u64) {
+    fn handle_io(&mut self, burst: &mut Burst, now: u64) {
         if self.begun.is_some() {
-            if now <= self.end() {
-                // An I/O within the lease is only counted.
+            if now <= self.end_without_further_io() {
+                // An I/O while the lease holds is only counted.
                 self.last = self.last.max(now);
                 return;
             }
-            self.heard.handle(BurstEvent::Quiet, self.end());
+            self.heard
+                .handle_event(BurstEvent::Quiet, self.end_without_further_io());
             self.begun = None;
         }
-        if burst.gives_lease(now) {
+        if burst.count_io(now) {
             (self.begun, self.last) = (Some(now), now);
-            self.heard.handle(BurstEvent::Io, now);
+            self.heard.handle_event(BurstEvent::Io, now);
         }
     }
 
-    /// The second consecutive look without a new I/O. A look sees every I/O up to and including its own time.
-    fn end(&self) -> u64 {
+    /// End of the lease in ns: the second consecutive look without a new I/O. A look sees every I/O
+    /// up to and including its own time.
+    fn end_without_further_io(&self) -> u64 {
         match self.begun {
-            Some(begun) if self.heard.is_wanted() => {
+            Some(begun) if self.heard.wants_lease() => {
                 let seen_by = (self.last - begun).div_ceil(self.look);
                 begun.saturating_add((seen_by + LOOKS).saturating_mul(self.look))
             }
@@ -241,60 +248,60 @@ impl WatchedLease {
         }
     }
 
-    fn next_look(&self, now: u64) -> u64 {
+    fn next_look_after(&self, now: u64) -> u64 {
         self.begun.map_or(NEVER, |begun| {
             begun + (now.saturating_sub(begun) / self.look + 1) * self.look
         })
     }
 }
 
-/// Event in a burst, as received by the daemon's user space.
+/// Event in a burst of I/O, as received by the daemon in user space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BurstEvent {
-    /// Among the first I/Os of a burst.
+    /// One of the first I/Os of a burst was seen.
     Io,
-    /// The burst is over.
+    /// The burst of I/O is over.
     Quiet,
 }
 
-/// A CPU's lease as seen by the daemon's user space.
+/// A CPU's lease as the daemon in user space sees it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeardLease {
-    /// Latest known I/O, in ns.
+    /// Time of the latest I/O that was heard of, in ns.
     last: u64,
     wanted: bool,
     given: bool,
 }
 
 impl HeardLease {
-    /// Handles an event from `time` in ns. Events may arrive out of order.
-    pub fn handle(&mut self, event: BurstEvent, time: u64) {
+    /// Handles an event of the time in ns. Events may arrive out of order.
+    pub fn handle_event(&mut self, event: BurstEvent, time: u64) {
         match event {
             BurstEvent::Io => {
                 self.last = self.last.max(time);
                 self.wanted = true;
             }
-            // An end that knows less than what was heard was overtaken by an I/O.
+            // An end of a burst from before the latest I/O was overtaken by that I/O.
             BurstEvent::Quiet if time < self.last => {}
             BurstEvent::Quiet => self.wanted = false,
         }
     }
 
-    /// Whether the CPU is to have a lease.
-    pub fn is_wanted(&self) -> bool {
+    /// Whether the CPU is to have a lease, after all events so far.
+    pub fn wants_lease(&self) -> bool {
         self.wanted
     }
 
-    /// What has to be done, after all that was heard: give a lease (`true`), take it back (`false`), or nothing. A lease
-    /// that begins and ends in between changes nothing.
-    pub fn change(&mut self) -> Option<bool> {
+    /// Takes the pending change: give a lease (`true`), withdraw the lease (`false`), or nothing. A
+    /// lease that begins and ends in between changes nothing.
+    pub fn take_change(&mut self) -> Option<bool> {
         let changes = self.wanted != self.given;
         self.given = self.wanted;
         changes.then_some(self.wanted)
     }
 
-    /// The lease is given.
-    pub fn is_given(&self) -> bool {
+    /// Whether the CPU has been given the lease.
+    pub fn has_lease(&self) -> bool {
         self.given
     }
 }
@@ -322,24 +329,24 @@ mod tests {
     /// End of a lease after I/Os at given times, all in ms.
     fn end_ms(mut lease: Lease, ios: &[u64]) -> u64 {
         for io in ios {
-            lease.io(Nanoseconds(io * MS));
+            lease.handle_io(Nanoseconds(io * MS));
         }
-        lease.end().0 / MS
+        lease.end_without_further_io().0 / MS
     }
 
     #[test]
     fn three_milliseconds_are_one_tick_of_250_hz() {
         let mut lease = Lease::new(&PsdPolicy::default(), TickRate::HZ_250);
-        assert!(!lease.holds(Nanoseconds(0)));
-        lease.io(Nanoseconds(5 * MS));
+        assert!(!lease.holds_at(Nanoseconds(0)));
+        lease.handle_io(Nanoseconds(5 * MS));
         // Granted in the tick from 4 ms to 8 ms, so it ends at 8 ms.
-        assert!(lease.holds(Nanoseconds(5 * MS)));
-        assert!(lease.holds(Nanoseconds(8 * MS - 1)));
-        assert!(!lease.holds(Nanoseconds(8 * MS)));
+        assert!(lease.holds_at(Nanoseconds(5 * MS)));
+        assert!(lease.holds_at(Nanoseconds(8 * MS - 1)));
+        assert!(!lease.holds_at(Nanoseconds(8 * MS)));
         assert_eq!(
             lease
-                .view(Nanoseconds(6 * MS))
-                .next_look(Nanoseconds(6 * MS)),
+                .view_at(Nanoseconds(6 * MS))
+                .next_timer_after(Nanoseconds(6 * MS)),
             None
         );
     }
@@ -348,8 +355,8 @@ mod tests {
     fn no_timeout_means_no_lease() {
         for rule in [LeaseRule::Patch, LeaseRule::Module, LeaseRule::Daemon] {
             let mut lease = Lease::new(&policy(rule, 0, 1), TickRate::HZ_1000);
-            lease.io(Nanoseconds(10 * MS));
-            assert!(!lease.holds(Nanoseconds(10 * MS)), "{rule:?}");
+            lease.handle_io(Nanoseconds(10 * MS));
+            assert!(!lease.holds_at(Nanoseconds(10 * MS)), "{rule:?}");
         }
     }
 
@@ -390,16 +397,16 @@ mod tests {
     fn timer_looks(rule: LeaseRule) -> Vec<u64> {
         let mut lease = lease(rule, 1);
         for io in [101, 102, 104] {
-            lease.io(Nanoseconds(io * MS));
+            lease.handle_io(Nanoseconds(io * MS));
         }
         let mut now = Nanoseconds(104 * MS);
-        let view = lease.view(now);
+        let view = lease.view_at(now);
         let mut looks = Vec::new();
-        while let Some(next) = view.next_look(now) {
+        while let Some(next) = view.next_timer_after(now) {
             looks.push(next.0 / MS);
             now = next;
         }
-        assert_eq!(now, lease.end());
+        assert_eq!(now, lease.end_without_further_io());
         looks
     }
 
@@ -413,16 +420,16 @@ mod tests {
     #[test]
     fn an_end_that_was_overtaken_does_not_count() {
         let mut lease = HeardLease::default();
-        lease.handle(BurstEvent::Io, 50);
-        lease.handle(BurstEvent::Quiet, 20);
-        assert_eq!(lease.change(), Some(true));
-        assert_eq!(lease.change(), None);
-        lease.handle(BurstEvent::Quiet, 50);
-        assert_eq!(lease.change(), Some(false));
+        lease.handle_event(BurstEvent::Io, 50);
+        lease.handle_event(BurstEvent::Quiet, 20);
+        assert_eq!(lease.take_change(), Some(true));
+        assert_eq!(lease.take_change(), None);
+        lease.handle_event(BurstEvent::Quiet, 50);
+        assert_eq!(lease.take_change(), Some(false));
         // What begins and ends at once changes nothing.
-        lease.handle(BurstEvent::Io, 60);
-        lease.handle(BurstEvent::Quiet, 70);
-        assert_eq!(lease.change(), None);
+        lease.handle_event(BurstEvent::Io, 60);
+        lease.handle_event(BurstEvent::Quiet, 70);
+        assert_eq!(lease.take_change(), None);
     }
 
     /// `block_io.bpf.c` step by step, with its timer.
@@ -459,9 +466,9 @@ mod tests {
         fn tell(&mut self, heard: &mut HeardLease, until: u64) -> bool {
             for (event, time) in self.events.drain(..) {
                 assert!(time <= until);
-                heard.handle(event, time);
+                heard.handle_event(event, time);
             }
-            heard.is_wanted()
+            heard.wants_lease()
         }
 
         fn io(&mut self, now: u64, policy: PsdPolicy) {
@@ -499,11 +506,11 @@ mod tests {
                 // Both a little before the I/O and just after it.
                 program.look(now + gap, policy);
                 let before = Nanoseconds(now + gap - 1);
-                prop_assert_eq!(lease.holds(before), program.tell(&mut heard, before.0));
+                prop_assert_eq!(lease.holds_at(before), program.tell(&mut heard, before.0));
                 now += gap;
                 program.io(now, policy);
-                lease.io(Nanoseconds(now));
-                prop_assert_eq!(lease.holds(Nanoseconds(now)), program.tell(&mut heard, now));
+                lease.handle_io(Nanoseconds(now));
+                prop_assert_eq!(lease.holds_at(Nanoseconds(now)), program.tell(&mut heard, now));
             }
         }
 
@@ -516,15 +523,15 @@ mod tests {
         ) {
             let tick = TickRate::new(hz).unwrap();
             let mut lease = Lease::new(&policy(LeaseRule::Patch, timeout, 1), tick);
-            lease.io(Nanoseconds(now));
+            lease.handle_io(Nanoseconds(now));
             let (timeout, period) = (u64::from(timeout) * MS, tick.period().0);
             // A tick's period is itself rounded to whole nanoseconds.
             let slack = period + timeout / 1_000;
             if after + slack < timeout {
-                prop_assert!(lease.holds(Nanoseconds(now + after)));
+                prop_assert!(lease.holds_at(Nanoseconds(now + after)));
             }
             if after > timeout + slack {
-                prop_assert!(!lease.holds(Nanoseconds(now + after)));
+                prop_assert!(!lease.holds_at(Nanoseconds(now + after)));
             }
         }
 
@@ -536,9 +543,9 @@ mod tests {
             let mut now = 0;
             for gap in gaps {
                 now += gap;
-                lease.io(Nanoseconds(now));
-                prop_assert_eq!(lease.end().0, now + 4 * MS);
-                let look = lease.view(Nanoseconds(now)).next_look(Nanoseconds(now)).unwrap();
+                lease.handle_io(Nanoseconds(now));
+                prop_assert_eq!(lease.end_without_further_io().0, now + 4 * MS);
+                let look = lease.view_at(Nanoseconds(now)).next_timer_after(Nanoseconds(now)).unwrap();
                 prop_assert!(now < look.0 && look.0 <= now + 4 * MS);
             }
         }

@@ -8,6 +8,6 @@ mod ceiling;
 mod lease;
 mod settings;
 
-pub use ceiling::{Ceiling, LeaseCeiling, auto_ceiling};
+pub use ceiling::{Ceiling, LeaseCeiling, ceiling_just_above_c1};
 pub use lease::{BurstEvent, HeardLease, Lease, LeaseView};
 pub use settings::{Grant, LeaseRule, PsdError, PsdPolicy, PsdSettings};

@@ -1,4 +1,4 @@
-//! Settings of PSD, as given and as resolved for a machine.
+//! Settings of PSD leases, as given by users and as resolved for a machine.
 
 use serde::Serialize;
 use wakepath_hardware::IdleStates;
@@ -7,36 +7,36 @@ use wakepath_units::Nanoseconds;
 use super::ceiling::{Ceiling, LeaseCeiling};
 use crate::idle::limit::NoSuchState;
 
-/// Trigger of a lease.
+/// Which event gives a CPU a lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grant {
-    /// A completion on the CPU, as in the patch.
+    /// A block I/O completion on the CPU gives a lease, as in the proposed kernel patch.
     #[default]
     Completion,
-    /// A request issued by the CPU.
+    /// A request that the CPU issues gives a lease.
     Issue,
     /// Either.
     Both,
 }
 
 impl Grant {
-    /// A completion gives a lease.
-    pub fn on_completion(self) -> bool {
+    /// Whether an I/O completion on the CPU gives a lease.
+    pub fn grants_on_completion(self) -> bool {
         self != Self::Issue
     }
 
-    /// An issued request gives a lease.
-    pub fn on_issue(self) -> bool {
+    /// Whether a request that the CPU issues gives a lease.
+    pub fn grants_on_issue(self) -> bool {
         self != Self::Completion
     }
 }
 
-/// Implementation whose lease rule applies.
+/// Implementation of leases whose rule applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LeaseRule {
-    /// Proposed kernel patch: leases last whole ticks.
+    /// Rule of the proposed kernel patch: leases last whole ticks.
     #[default]
     Patch,
     /// wakepath's kernel module.
@@ -46,29 +46,29 @@ pub enum LeaseRule {
 }
 
 impl LeaseRule {
-    /// Default settings under this rule.
-    pub const fn settings(self) -> PsdSettings {
+    /// Default PSD settings under this lease rule.
+    pub const fn default_settings(self) -> PsdSettings {
         PsdSettings {
             timeout_ms: 3,
-            ceiling: self.ceiling(),
+            ceiling: self.default_ceiling(),
             grant: Grant::Completion,
-            start_after: self.start_after(),
+            start_after: self.default_start_after(),
             rule: self,
         }
     }
 
-    /// How deeply a CPU with a lease may sleep, where nothing else is said.
-    pub const fn ceiling(self) -> LeaseCeiling {
+    /// Default for how deeply a CPU with a lease may sleep, under this lease rule.
+    pub const fn default_ceiling(self) -> LeaseCeiling {
         match self {
             Self::Patch => LeaseCeiling::Of(Ceiling::Shallowest),
-            // `ceiling_us` in module/wakepath_psd.c.
+            // Default of `ceiling_us` in module/wakepath_psd.c.
             Self::Module => LeaseCeiling::Of(Ceiling::Latency(Nanoseconds(20_000))),
             Self::Daemon => LeaseCeiling::Auto,
         }
     }
 
-    /// The I/O of a burst that gives the first lease, where nothing else is said.
-    pub const fn start_after(self) -> u32 {
+    /// Default for the I/O of a burst that gives the first lease, under this lease rule.
+    pub const fn default_start_after(self) -> u32 {
         match self {
             Self::Patch | Self::Module => 1,
             Self::Daemon => 2,
@@ -83,7 +83,7 @@ pub struct PsdSettings {
     pub timeout_ms: u32,
     /// How deeply a CPU with a lease may sleep.
     pub ceiling: LeaseCeiling,
-    /// Trigger of a lease.
+    /// Which event gives a CPU a lease.
     pub grant: Grant,
     /// Number of the I/O within a burst that grants the first lease, 1 to 1000.
     pub start_after: u32,
@@ -91,23 +91,24 @@ pub struct PsdSettings {
     pub rule: LeaseRule,
 }
 
-/// Why the leases of a set cannot be simulated or replayed.
+/// Why the leases of a policy set cannot be simulated or replayed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PsdError {
-    /// The ceiling names no state of the machine.
+    /// The lease's ceiling names an idle state that the machine does not have.
     #[error("ceiling: {0}")]
     Ceiling(#[from] NoSuchState),
 }
 
 impl PsdSettings {
-    /// The leases on a machine with these idle states.
+    /// Resolves the settings for a machine with these idle states.
     ///
     /// # Errors
+    ///
     /// The ceiling names an unknown state.
-    pub fn on(&self, states: &IdleStates) -> Result<PsdPolicy, PsdError> {
+    pub fn resolve_for_states(&self, states: &IdleStates) -> Result<PsdPolicy, PsdError> {
         Ok(PsdPolicy {
             timeout_ms: self.timeout_ms,
-            ceiling: self.ceiling.on(states)?,
+            ceiling: self.ceiling.resolve_for_states(states)?,
             grant: self.grant,
             start_after: self.start_after,
             rule: self.rule,
@@ -115,14 +116,14 @@ impl PsdSettings {
     }
 }
 
-/// PSD settings resolved for a machine.
+/// PSD settings resolved for a machine: its ceiling is a state or a latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct PsdPolicy {
     /// How long a lease lasts, in ms; 0 switches PSD off.
     pub timeout_ms: u32,
-    /// Ceiling while a lease holds.
+    /// How deeply a CPU may sleep while a lease holds.
     pub ceiling: Ceiling,
-    /// Trigger of a lease.
+    /// Which event gives a CPU a lease.
     pub grant: Grant,
     /// Number of the I/O within a burst that grants the first lease.
     pub start_after: u32,

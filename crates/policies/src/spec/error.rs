@@ -3,7 +3,7 @@
 /// Why a text is not the name of a policy, or not a policy set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// It does not have the form `NAME@VERSION[key=value,...]`.
+    /// A policy's text does not have the form `NAME@VERSION[key=value,...]`.
     #[error(
         "`{text}`: {problem}; a policy is written NAME@VERSION[key=value,...], a set of them A + B"
     )]
@@ -18,20 +18,20 @@ pub enum SpecError {
     UnknownName {
         /// The name.
         name: String,
-        /// The probable meaning, in words; a full stop without any.
+        /// Suggestion of the policy that was probably meant, in words; a full stop without any.
         meant: String,
         /// All existing names.
         known: String,
     },
-    /// No tool has published such a profile, or a profile stands where it cannot.
+    /// A tool has published no such profile, or a profile stands where none can.
     #[error("`{text}`: {problem}")]
     Profile {
         /// The given text.
         text: String,
-        /// The fault, and the alternatives.
+        /// What is wrong with the profile, and the alternatives.
         problem: String,
     },
-    /// A governor of one's own is not written so.
+    /// A user's own governor is written in another form.
     #[error("`{text}`: {problem}")]
     Program {
         /// The given text.
@@ -44,34 +44,34 @@ pub enum SpecError {
     WrongKind {
         /// The policy.
         name: String,
-        /// Expected kind of decision, with article.
+        /// Kind of decision that was asked for, with article.
         wanted: String,
-        /// Actual kind of decision, with article.
+        /// Kind of decision that the policy makes, with article.
         actual: String,
         /// Suitable policies.
         known: String,
     },
-    /// The policy has no such version.
+    /// The policy has no version of this number.
     #[error("`{name}@{version}`: {problem}")]
     UnknownVersion {
         /// The policy.
         name: &'static str,
         /// The version.
         version: String,
-        /// The fault, and the existing ones.
+        /// What is wrong with the version, and the existing versions.
         problem: String,
     },
-    /// The policy has no such key.
+    /// The policy has no key of this name.
     #[error("`{name}` has no setting `{key}`; {known}")]
     UnknownKey {
         /// The policy.
         name: &'static str,
         /// The key.
         key: String,
-        /// The existing keys, and the probable meaning.
+        /// Existing keys, and the key that was probably meant.
         known: String,
     },
-    /// A key is given twice.
+    /// A policy's key is given twice.
     #[error("`{name}`: the setting `{key}` is given twice")]
     DuplicateKey {
         /// The policy.
@@ -79,7 +79,7 @@ pub enum SpecError {
         /// The key.
         key: &'static str,
     },
-    /// A key that has to be given is not.
+    /// A policy lacks a key that has to be given.
     #[error("`{name}`: the setting `{key}` is missing, as in {name}[{key}={example}]")]
     MissingKey {
         /// The policy.
@@ -89,7 +89,7 @@ pub enum SpecError {
         /// An example value.
         example: &'static str,
     },
-    /// The value is not allowed for the key.
+    /// The policy's key does not accept the value.
     #[error("`{name}[{key}={value}]`: expected {allowed}")]
     BadValue {
         /// The policy.
@@ -101,7 +101,7 @@ pub enum SpecError {
         /// Allowed values.
         allowed: String,
     },
-    /// Keys that do not go together, or too few.
+    /// Keys of a policy contradict each other, or are too few.
     #[error("`{name}`: {problem}")]
     Keys {
         /// The policy.
@@ -109,31 +109,31 @@ pub enum SpecError {
         /// The fault.
         problem: String,
     },
-    /// Two policies of a set decide the same.
+    /// Two policies of a set make the same kind of decision.
     #[error("`{first}` and `{second}` are both {kind} policies; a set has at most one")]
     SameKind {
         /// First policy.
         first: String,
         /// Second policy.
         second: String,
-        /// Kind of decision by both.
+        /// Kind of decision that both policies make.
         kind: &'static str,
     },
-    /// Two policies of a set set the same.
+    /// Two policies of a set change the same setting.
     #[error("`{first}` and `{second}` both set `{key}`; leave one of them out")]
     SetTwice {
         /// First policy.
         first: String,
         /// Second policy.
         second: String,
-        /// Setting changed by both.
+        /// Setting that both policies change.
         key: &'static str,
     },
 }
 
 impl SpecError {
-    /// The text does not follow the grammar.
-    pub(crate) fn syntax(text: &str, problem: &'static str) -> Self {
+    /// Makes an error about a text that is no policy and no set.
+    pub(crate) fn syntax_error(text: &str, problem: &'static str) -> Self {
         Self::Syntax {
             text: text.to_owned(),
             problem,

@@ -19,19 +19,19 @@ use crate::mechanism::{
 use crate::profile::{is_profile, profile_tools};
 use crate::psd::PsdSettings;
 
-/// A policy with version and keys, as given by name.
+/// A policy as users write it: mechanism, version and keys.
 #[derive(Clone)]
 pub struct PolicySpec {
     mechanism: &'static Mechanism,
     version: Option<KernelVersion>,
-    /// The version was not given.
+    /// Whether the user gave no version.
     bare: bool,
     keys: Vec<GivenKey>,
     policy: Policy,
 }
 
 impl PolicySpec {
-    /// Mechanism of the policy.
+    /// Mechanism that the policy uses.
     pub fn mechanism(&self) -> &'static Mechanism {
         self.mechanism
     }
@@ -41,165 +41,190 @@ impl PolicySpec {
         self.policy.kind()
     }
 
-    /// The version, if the policy has versions.
+    /// Kernel version of the policy; `None` if its mechanism is equal in all versions.
     pub fn version(&self) -> Option<KernelVersion> {
         self.version
     }
 
-    /// Whether the name lacks a version although versions exist: the kernel at hand decides then.
+    /// Whether the text lacks a version although versions differ: the kernel at hand decides then.
     pub fn is_bare(&self) -> bool {
         self.bare && self.version.is_some()
     }
 
-    /// Given keys, in the order given.
-    pub fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    /// Keys that the user gave, in that order, each with its value.
+    pub fn given_keys(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.keys
             .iter()
-            .map(|(key, value)| (key.info().name, &**value))
+            .map(|(key, value)| (key.key_info().name, &**value))
     }
 
-    /// The policy in typed form.
-    pub fn policy(&self) -> &Policy {
+    /// The policy with its keys in typed form.
+    pub fn typed_policy(&self) -> &Policy {
         &self.policy
     }
 
     /// The user's own governor, if the policy is one.
-    pub fn program(&self) -> Option<&Program> {
+    pub fn own_governor(&self) -> Option<&Program> {
         match &self.policy {
             Policy::Idle(IdlePolicy::Program(program)) => Some(program),
             _ => None,
         }
     }
 
-    /// A copy with another own governor, if the policy is one.
+    /// A copy with another program, if the policy is a user's own governor.
     #[must_use]
-    pub fn with_program(&self, program: Program) -> Self {
+    pub fn with_own_governor(&self, program: Program) -> Self {
         let mut changed = self.clone();
-        if self.program().is_some() {
+        if self.own_governor().is_some() {
             changed.policy = Policy::Idle(IdlePolicy::Program(program));
         }
         changed
     }
 
-    /// The policy as an idle policy, else an error with the actual kind.
-    pub fn idle(&self) -> Result<IdlePolicy, SpecError> {
+    /// The policy as an idle policy.
+    ///
+    /// # Errors
+    ///
+    /// The policy decides something else.
+    pub fn as_idle_policy(&self) -> Result<IdlePolicy, SpecError> {
         match &self.policy {
             Policy::Idle(policy) => Ok(policy.clone()),
-            _ => Err(self.wrong_kind(Kind::Idle)),
+            _ => Err(self.wrong_kind_error(Kind::Idle)),
         }
     }
 
-    /// The policy as a frequency policy, else an error with the actual kind.
-    pub fn frequency(&self) -> Result<FreqPolicy, SpecError> {
+    /// The policy as a frequency policy.
+    ///
+    /// # Errors
+    ///
+    /// The policy decides something else.
+    pub fn as_frequency_policy(&self) -> Result<FreqPolicy, SpecError> {
         match self.policy {
             Policy::Frequency(policy) => Ok(policy),
-            _ => Err(self.wrong_kind(Kind::Frequency)),
+            _ => Err(self.wrong_kind_error(Kind::Frequency)),
         }
     }
 
-    /// The policy as PSD settings, else an error with the actual kind.
-    pub fn psd(&self) -> Result<PsdSettings, SpecError> {
+    /// The policy as PSD settings.
+    ///
+    /// # Errors
+    ///
+    /// The policy decides something else.
+    pub fn as_psd_settings(&self) -> Result<PsdSettings, SpecError> {
         match &self.policy {
             Policy::Psd(policy) => Ok(policy.clone()),
-            _ => Err(self.wrong_kind(Kind::Psd)),
+            _ => Err(self.wrong_kind_error(Kind::Psd)),
         }
     }
 
-    /// The policy as APST settings, else an error with the actual kind.
-    pub fn apst(&self) -> Result<ApstSettings, SpecError> {
+    /// The policy as APST settings.
+    ///
+    /// # Errors
+    ///
+    /// The policy decides something else.
+    pub fn as_apst_settings(&self) -> Result<ApstSettings, SpecError> {
         match self.policy {
             Policy::Apst(policy) => Ok(policy),
-            _ => Err(self.wrong_kind(Kind::Apst)),
+            _ => Err(self.wrong_kind_error(Kind::Apst)),
         }
     }
 
-    fn wrong_kind(&self, wanted: Kind) -> SpecError {
+    fn wrong_kind_error(&self, wanted: Kind) -> SpecError {
         SpecError::WrongKind {
             name: self.to_string(),
-            wanted: with_article(wanted.name()),
-            actual: with_article(self.kind().name()),
-            known: names(Some(wanted)),
+            wanted: add_article(wanted.name_for_users()),
+            actual: add_article(self.kind().name_for_users()),
+            known: list_names(Some(wanted)),
         }
     }
 
-    /// A copy with another value for a key.
+    /// A copy of the policy with another value for a key.
     ///
     /// # Errors
     /// The policy has no such key, or the key cannot have the value.
-    pub fn with(&self, key: &str, value: &str) -> Result<Self, SpecError> {
-        let (key, value) = check_key(self.mechanism, key, value)?;
+    pub fn with_key(&self, key: &str, value: &str) -> Result<Self, SpecError> {
+        let (key, value) = find_and_check_key(self.mechanism, key, value)?;
         let mut keys = self.keys.clone();
         match keys
             .iter_mut()
-            .find(|(given, _)| given.info().name == key.info().name)
+            .find(|(given, _)| given.key_info().name == key.key_info().name)
         {
             Some((_, old)) => *old = value,
             None => keys.push((key, value)),
         }
         let bare = self.bare;
-        let changed = Self::new(self.mechanism, self.version, keys, self.program())?;
+        let changed = Self::new(self.mechanism, self.version, keys, self.own_governor())?;
         Ok(Self { bare, ..changed })
     }
 
-    /// The policy in another kernel, or in the next known series if that kernel is unknown; unchanged if versions do
-    /// not differ.
+    /// The policy in another kernel version, or in the next known series if that kernel is unknown;
+    /// unchanged if versions do not differ.
     #[must_use]
-    pub fn of_kernel(&self, kernel: KernelVersion) -> Self {
+    pub fn in_kernel_version(&self, kernel: KernelVersion) -> Self {
         let changed = if self.mechanism.versioned {
             std::iter::once(kernel)
                 .chain(kernel.first_releases_of_later_series())
-                .find_map(|version| self.at_version(Some(version)))
+                .find_map(|version| self.in_version_if_known(Some(version)))
         } else {
-            self.at_version(None)
+            self.in_version_if_known(None)
         };
         changed.unwrap_or_else(|| self.clone())
     }
 
-    /// The policy in another version; `None` if that version has no such policy.
-    fn at_version(&self, version: Option<KernelVersion>) -> Option<Self> {
-        Self::new(self.mechanism, version, self.keys.clone(), self.program()).ok()
+    /// The policy in another kernel version; `None` if its mechanism does not exist there.
+    fn in_version_if_known(&self, version: Option<KernelVersion>) -> Option<Self> {
+        Self::new(
+            self.mechanism,
+            version,
+            self.keys.clone(),
+            self.own_governor(),
+        )
+        .ok()
     }
 
-    /// The policy on a kernel: a bare name gets the kernel's version; a given version stays.
+    /// The policy on a machine's kernel: a bare name gets the kernel's version; a given version
+    /// stays.
     #[must_use]
-    pub fn on_kernel(&self, kernel: KernelVersion) -> Self {
+    pub fn with_kernel_if_bare(&self, kernel: KernelVersion) -> Self {
         if self.bare {
-            self.of_kernel(kernel)
+            self.in_kernel_version(kernel)
         } else {
             self.clone()
         }
     }
 
-    /// A copy that keeps today's version of its name, also on a machine with another kernel.
-    pub(crate) fn with_version(&self) -> Self {
+    /// A copy that counts its version as given, so that a machine with another kernel does not
+    /// change it.
+    pub(crate) fn with_fixed_version(&self) -> Self {
         Self {
             bare: self.bare && self.version.is_none(),
             ..self.clone()
         }
     }
 
-    /// A copy without some keys, which fall back to defaults. Required keys stay.
-    pub(crate) fn without(&self, keys: &[&str]) -> Self {
+    /// A copy of the policy without some keys, which fall back to defaults. Required keys stay.
+    pub(crate) fn without_keys(&self, keys: &[&str]) -> Self {
         let kept: Vec<GivenKey> = self
             .keys
             .iter()
-            .filter(|(key, _)| !keys.contains(&key.info().name))
+            .filter(|(key, _)| !keys.contains(&key.key_info().name))
             .cloned()
             .collect();
         let bare = self.bare;
-        Self::new(self.mechanism, self.version, kept, self.program())
+        Self::new(self.mechanism, self.version, kept, self.own_governor())
             .map_or_else(|_| self.clone(), |changed| Self { bare, ..changed })
     }
 
-    /// Fills gaps from `own`, the policy that a machine runs: with the same mechanism, its version and keys apply
-    /// where this policy has none. Keys in `left_out`, and keys that contradict this policy, are ignored.
-    pub(crate) fn filled_from(&self, own: &Self, left_out: &[&str]) -> Self {
+    /// Fills the policy's gaps from `own`, the policy that a machine runs: with the same mechanism,
+    /// its version and keys apply where this policy has none. Keys in `left_out`, and keys that
+    /// contradict this policy, are ignored.
+    pub(crate) fn fill_gaps_from(&self, own: &Self, left_out: &[&str]) -> Self {
         if own.mechanism != self.mechanism {
             return self.clone();
         }
         let version = if self.bare { own.version } else { self.version };
         let keys = self.keys.clone();
-        let versioned = Self::new(self.mechanism, version, keys, self.program());
+        let versioned = Self::new(self.mechanism, version, keys, self.own_governor());
         let mut filled = versioned.map_or_else(
             |_| self.clone(),
             |versioned| Self {
@@ -207,10 +232,10 @@ impl PolicySpec {
                 ..versioned
             },
         );
-        for (key, value) in own.given() {
-            let is_given = self.given().any(|(given, _)| given == key);
+        for (key, value) in own.given_keys() {
+            let is_given = self.given_keys().any(|(given, _)| given == key);
             if !is_given && !left_out.contains(&key) {
-                filled = filled.with(key, value).unwrap_or(filled);
+                filled = filled.with_key(key, value).unwrap_or(filled);
             }
         }
         filled
@@ -239,8 +264,9 @@ impl PolicySpec {
 }
 
 impl PolicySpec {
-    /// Text as given by a person: a bare name stays without version, because machines differ in its meaning.
-    pub fn as_written(&self) -> String {
+    /// Text of the policy as the user wrote it: a bare name stays without version, because machines
+    /// differ in its meaning.
+    pub fn text_as_written(&self) -> String {
         let mut written = self.clone();
         if self.bare {
             written.version = None;
@@ -254,8 +280,8 @@ impl PartialEq for PolicySpec {
     fn eq(&self, other: &Self) -> bool {
         self.mechanism == other.mechanism
             && self.version == other.version
-            && self.given().eq(other.given())
-            && self.program() == other.program()
+            && self.given_keys().eq(other.given_keys())
+            && self.own_governor() == other.own_governor()
     }
 }
 
@@ -269,14 +295,14 @@ impl fmt::Debug for PolicySpec {
 
 impl fmt::Display for PolicySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(program) = self.program() {
+        if let Some(program) = self.own_governor() {
             return fmt::Display::fmt(program, f);
         }
         f.write_str(self.mechanism.name)?;
         if let Some(version) = self.version {
             write!(f, "@{version}")?;
         }
-        for (i, (key, value)) in self.given().enumerate() {
+        for (i, (key, value)) in self.given_keys().enumerate() {
             let separator = if i == 0 { '[' } else { ',' };
             write!(f, "{separator}{key}={value}")?;
         }
@@ -307,14 +333,14 @@ impl FromStr for PolicySpec {
         }
         if let Some((form, rest)) = ProgramForm::split_prefix(text) {
             let program = Program::parse(form, rest)?;
-            let mechanism = find_or_suggest(form.name())?;
+            let mechanism = find_mechanism_or_suggest(form.policy_name())?;
             return Self::new(mechanism, None, Vec::new(), Some(&program));
         }
-        let parts = SpecParts::split(text)?;
+        let parts = SpecParts::split_text(text)?;
         if parts.name.is_empty() {
-            return Err(SpecError::syntax(text, "the name is missing"));
+            return Err(SpecError::syntax_error(text, "the name is missing"));
         }
-        let mechanism = find_or_suggest(parts.name)?;
+        let mechanism = find_mechanism_or_suggest(parts.name)?;
         let version = choose_version(mechanism, parts.version)?;
         let keys = match parts.keys {
             Some(keys) => parse_keys(mechanism, keys, text)?,
@@ -328,7 +354,7 @@ impl FromStr for PolicySpec {
     }
 }
 
-/// The parts of `NAME@VERSION[keys]`.
+/// Name, version and keys in the text of a policy, `NAME@VERSION[keys]`.
 struct SpecParts<'a> {
     name: &'a str,
     version: Option<&'a str>,
@@ -336,12 +362,12 @@ struct SpecParts<'a> {
 }
 
 impl<'a> SpecParts<'a> {
-    fn split(text: &'a str) -> Result<Self, SpecError> {
+    fn split_text(text: &'a str) -> Result<Self, SpecError> {
         let (head, keys) = match text.split_once('[') {
             Some((head, rest)) => {
                 let keys = rest
                     .strip_suffix(']')
-                    .ok_or_else(|| SpecError::syntax(text, "the `[` is not closed"))?;
+                    .ok_or_else(|| SpecError::syntax_error(text, "the `[` is not closed"))?;
                 (head, Some(keys))
             }
             None => (text, None),
@@ -358,19 +384,20 @@ impl<'a> SpecParts<'a> {
     }
 }
 
-/// The keys between brackets, each known, allowed and given once. `text` is the whole policy, for messages.
+/// Parses the keys between a policy's brackets, each known, allowed and given once. `text` is the
+/// whole policy, for messages.
 fn parse_keys(
     mechanism: &'static Mechanism,
     keys: &str,
     text: &str,
 ) -> Result<Vec<GivenKey>, SpecError> {
     let pairs = split_keys(mechanism, keys)
-        .ok_or_else(|| SpecError::syntax(text, "a setting is written key=value"))?;
+        .ok_or_else(|| SpecError::syntax_error(text, "a setting is written key=value"))?;
     let mut given: Vec<GivenKey> = Vec::new();
     for (name, text) in pairs {
-        let (key, value) = check_key(mechanism, name, &text)?;
-        let name = key.info().name;
-        if given.iter().any(|(known, _)| known.info().name == name) {
+        let (key, value) = find_and_check_key(mechanism, name, &text)?;
+        let name = key.key_info().name;
+        if given.iter().any(|(known, _)| known.key_info().name == name) {
             return Err(SpecError::DuplicateKey {
                 name: mechanism.name,
                 key: name,
@@ -381,8 +408,8 @@ fn parse_keys(
     Ok(given)
 }
 
-/// Splits `a=1,b=2,3` at the commas; what follows a comma and has no `=` belongs to the value of a
-/// list. `None` if there is something else without `=`.
+/// Splits a policy's keys `a=1,b=2,3` at the commas; what follows a comma and has no `=` belongs to
+/// the value of a list. `None` if there is something else without `=`.
 fn split_keys<'a>(mechanism: &'static Mechanism, text: &'a str) -> Option<Vec<(&'a str, String)>> {
     let mut keys: Vec<(&str, String)> = Vec::new();
     for part in text.split(',') {
@@ -390,7 +417,7 @@ fn split_keys<'a>(mechanism: &'static Mechanism, text: &'a str) -> Option<Vec<(&
             keys.push((key.trim(), value.trim().to_owned()));
         } else {
             let (key, value) = keys.last_mut()?;
-            mechanism.key(key).filter(|key| key.is_list())?;
+            mechanism.find_key(key).filter(|key| key.accepts_list())?;
             value.push(',');
             value.push_str(part.trim());
         }
@@ -398,8 +425,12 @@ fn split_keys<'a>(mechanism: &'static Mechanism, text: &'a str) -> Option<Vec<(&
     Some(keys)
 }
 
-/// The mechanism with this name, else an error with the most similar name.
-fn find_or_suggest(name: &str) -> Result<&'static Mechanism, SpecError> {
+/// Finds the mechanism with this name.
+///
+/// # Errors
+///
+/// The error suggests the most similar name.
+fn find_mechanism_or_suggest(name: &str) -> Result<&'static Mechanism, SpecError> {
     if let Some(found) = find_mechanism(name) {
         return Ok(found);
     }
@@ -420,17 +451,17 @@ fn find_or_suggest(name: &str) -> Result<&'static Mechanism, SpecError> {
             || ".".to_owned(),
             |name| format!("; did you mean `{name}`?"),
         ),
-        known: names(None),
+        known: list_names(None),
     })
 }
 
-fn check_key(
+fn find_and_check_key(
     mechanism: &'static Mechanism,
     key: &str,
     value: &str,
 ) -> Result<(&'static dyn AnyKey, String), SpecError> {
-    let Some(known) = mechanism.key(key) else {
-        let known: Vec<_> = mechanism.keys.iter().map(|k| k.info().name).collect();
+    let Some(known) = mechanism.find_key(key) else {
+        let known: Vec<_> = mechanism.keys.iter().map(|k| k.key_info().name).collect();
         let suggestion = similar_name(key, known.iter().copied())
             .map_or_else(String::new, |name| format!("did you mean `{name}`? "));
         return Err(SpecError::UnknownKey {
@@ -443,20 +474,20 @@ fn check_key(
             },
         });
     };
-    if known.allows(value) {
+    if known.accepts_value(value) {
         Ok((known, value.to_owned()))
     } else {
         Err(SpecError::BadValue {
             name: mechanism.name,
-            key: known.info().name,
+            key: known.key_info().name,
             value: value.to_owned(),
-            allowed: known.describe(),
+            allowed: known.describe_accepted_values(),
         })
     }
 }
 
-/// The version for a mechanism: given after the `@`, or else the bare name's. `None` for a mechanism without
-/// versions.
+/// Version for a mechanism: the one after the `@`, or else the bare name's. `None` for a mechanism
+/// without versions.
 fn choose_version(
     mechanism: &'static Mechanism,
     wanted: Option<&str>,
@@ -479,8 +510,8 @@ fn choose_version(
     })
 }
 
-/// `an idle`, `a frequency`.
-fn with_article(kind: &str) -> String {
+/// Kind of decision with its indefinite article: `an idle`, `a frequency`.
+fn add_article(kind: &str) -> String {
     let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u', 'A', 'E', 'H']) {
         "an"
     } else {
@@ -489,12 +520,12 @@ fn with_article(kind: &str) -> String {
     format!("{article} {kind}")
 }
 
-/// Names of mechanisms of a kind, or of all mechanisms and tools with profiles.
-fn names(kind: Option<Kind>) -> String {
+/// Names of the mechanisms of a kind, or of all mechanisms and tools with profiles.
+fn list_names(kind: Option<Kind>) -> String {
     let mechanisms = MECHANISMS
         .iter()
         .filter(|mechanism| kind.is_none_or(|kind| mechanism.kind == kind))
-        .map(|mechanism| mechanism.label());
+        .map(|mechanism| mechanism.name_with_placeholder());
     let profiles = profile_tools().filter(|_| kind.is_none());
     mechanisms.chain(profiles).collect::<Vec<_>>().join(", ")
 }

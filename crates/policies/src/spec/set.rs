@@ -1,4 +1,4 @@
-//! A policy set: a person's choice for a run or a machine.
+//! A policy set: the policies that a user chose for a run or a machine.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ use crate::poll::PollPolicy;
 use crate::profile::{Profile, find_profile};
 use crate::psd::PsdSettings;
 
-/// Name of the empty set: everything stays unchanged.
+/// Name of the empty policy set: everything stays as on the machine.
 const UNCHANGED: &str = "unchanged";
 
 /// Policies in force together, at most one per [`Kind`]: `menu@6.12 + psd[timeout=3ms]`. Other settings stay as on
@@ -30,7 +30,7 @@ const UNCHANGED: &str = "unchanged";
 /// use wakepath_policies::spec::PolicySet;
 ///
 /// let set: PolicySet = "teo + epp[value=power]".parse()?;
-/// let all = set.with("psd".parse()?)?.or(&"menu + schedutil".parse()?);
+/// let all = set.with_policy("psd".parse()?)?.completed_from(&"menu + schedutil".parse()?);
 /// assert_eq!(all.to_string(), "teo@6.12 + epp[value=power] + psd + schedutil");
 /// assert_eq!(PolicySet::default().to_string(), "unchanged");
 /// # Ok::<(), wakepath_policies::spec::SpecError>(())
@@ -45,11 +45,12 @@ impl PolicySet {
     /// Makes a set from policies.
     ///
     /// # Errors
-    /// Two policies have the same kind, or set the same.
+    ///
+    /// Two policies make the same kind of decision, or change the same setting.
     pub fn new(policies: impl IntoIterator<Item = PolicySpec>) -> Result<Self, SpecError> {
         let mut set = Self::default();
         for policy in policies {
-            set.push(policy)?;
+            set.add_policy(policy)?;
         }
         Ok(set)
     }
@@ -57,20 +58,22 @@ impl PolicySet {
     /// Makes a set from names of policies and profiles.
     ///
     /// # Errors
-    /// As [`PolicySet::join`], or a name belongs to no policy and no profile.
-    pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, SpecError> {
+    ///
+    /// As [`PolicySet::join_sets`], or a name belongs to no policy and no profile.
+    pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, SpecError> {
         let parts = names.into_iter().map(|name| match find_profile(name) {
             Some(profile) => profile.map(Self::from),
             None => name.parse::<PolicySpec>().map(Self::from),
         });
-        Self::join(parts.collect::<Result<Vec<Self>, SpecError>>()?)
+        Self::join_sets(parts.collect::<Result<Vec<Self>, SpecError>>()?)
     }
 
-    /// Joins several sets.
+    /// Joins the policies of several sets in one set.
     ///
     /// # Errors
+    ///
     /// As [`PolicySet::new`], or two sets have a profile.
-    pub fn join(sets: impl IntoIterator<Item = Self>) -> Result<Self, SpecError> {
+    pub fn join_sets(sets: impl IntoIterator<Item = Self>) -> Result<Self, SpecError> {
         let mut all = Self::default();
         for set in sets {
             if let (Some(first), Some(second)) = (all.profile, set.profile) {
@@ -81,22 +84,24 @@ impl PolicySet {
             }
             all.profile = all.profile.or(set.profile);
             for policy in set.policies {
-                all.push(policy)?;
+                all.add_policy(policy)?;
             }
         }
         Ok(all)
     }
 
-    fn push(&mut self, policy: PolicySpec) -> Result<(), SpecError> {
+    fn add_policy(&mut self, policy: PolicySpec) -> Result<(), SpecError> {
         for other in &self.policies {
             if other.kind() == policy.kind() {
                 return Err(SpecError::SameKind {
                     first: other.to_string(),
                     second: policy.to_string(),
-                    kind: policy.kind().name(),
+                    kind: policy.kind().name_for_users(),
                 });
             }
-            if let Some(key) = overlap(other, &policy).or_else(|| overlap(&policy, other)) {
+            if let Some(key) =
+                overlapping_key(other, &policy).or_else(|| overlapping_key(&policy, other))
+            {
                 return Err(SpecError::SetTwice {
                     first: other.to_string(),
                     second: policy.to_string(),
@@ -108,17 +113,17 @@ impl PolicySet {
         Ok(())
     }
 
-    /// Policies in the order given.
+    /// Policies of the set, in the order given.
     pub fn policies(&self) -> &[PolicySpec] {
         &self.policies
     }
 
-    /// The profile that fills the set's gaps ([`PolicySet::expand`]).
+    /// Another tool's profile that fills the set's gaps ([`PolicySet::expand_profile`]).
     pub fn profile(&self) -> Option<&'static Profile> {
         self.profile
     }
 
-    /// A copy without the profile.
+    /// A copy of the set without the profile.
     #[must_use]
     pub fn without_profile(&self) -> Self {
         Self {
@@ -127,28 +132,30 @@ impl PolicySet {
         }
     }
 
-    /// Whether the set changes nothing.
+    /// Whether the set changes nothing: no policy and no profile.
     pub fn is_empty(&self) -> bool {
         self.profile.is_none() && self.policies.is_empty()
     }
 
-    /// Whether a policy in the set has the same kind as `policy`, or sets the same.
-    pub fn says(&self, policy: &PolicySpec) -> bool {
+    /// Whether the set decides what `policy` decides: by a policy of the same kind, or one that
+    /// changes the same setting.
+    pub fn decides_same_as(&self, policy: &PolicySpec) -> bool {
         self.policies
             .iter()
-            .any(|own| own.kind() == policy.kind() || overlap(own, policy).is_some())
+            .any(|own| own.kind() == policy.kind() || overlapping_key(own, policy).is_some())
     }
 
-    /// Finds a policy by kind.
-    pub fn get(&self, kind: Kind) -> Option<&PolicySpec> {
+    /// Finds the set's policy of a kind; `None` if the set leaves that decision to the machine.
+    pub fn policy_of_kind(&self, kind: Kind) -> Option<&PolicySpec> {
         self.policies.iter().find(|policy| policy.kind() == kind)
     }
 
-    /// A copy with a policy, which replaces a policy of equal kind.
+    /// A copy of the set with a policy, which replaces the policy of equal kind.
     ///
     /// # Errors
-    /// Another policy of the set sets the same.
-    pub fn with(&self, policy: PolicySpec) -> Result<Self, SpecError> {
+    ///
+    /// Another policy of the set changes the same setting.
+    pub fn with_policy(&self, policy: PolicySpec) -> Result<Self, SpecError> {
         let mut policies = self.policies.clone();
         match policies.iter_mut().find(|p| p.kind() == policy.kind()) {
             Some(old) => *old = policy,
@@ -158,47 +165,53 @@ impl PolicySet {
         Self::new(policies).map(|set| Self { profile, ..set })
     }
 
-    /// A copy completed from `other`: policies of other kinds, without keys that this set sets.
+    /// A copy of the set completed from `other`: policies of other kinds, without keys for settings
+    /// that this set changes.
     #[must_use]
-    pub fn or(&self, other: &Self) -> Self {
+    pub fn completed_from(&self, other: &Self) -> Self {
         let mut all = self.clone();
         all.profile = self.profile.or(other.profile);
-        for policy in other.policies.iter().filter(|policy| !self.says(policy)) {
+        for policy in other
+            .policies
+            .iter()
+            .filter(|policy| !self.decides_same_as(policy))
+        {
             let left_out = self.keys_set_elsewhere(policy);
-            all.policies.push(policy.without(&left_out));
+            all.policies.push(policy.without_keys(&left_out));
         }
         all
     }
 
-    /// Keys of a policy that another mechanism in this set sets.
+    /// Keys of a policy whose settings another mechanism in this set changes.
     pub(crate) fn keys_set_elsewhere(&self, policy: &PolicySpec) -> Vec<&'static str> {
         let overlaps = policy.mechanism().overlaps.iter();
-        let elsewhere = overlaps.filter(|(_, kind)| self.get(*kind).is_some());
+        let elsewhere = overlaps.filter(|(_, kind)| self.policy_of_kind(*kind).is_some());
         elsewhere.map(|(key, _)| *key).collect()
     }
 
-    /// The set on a kernel: each bare name gets the kernel's version.
+    /// The set on a machine's kernel: each bare name gets the kernel's version.
     #[must_use]
-    pub fn on_kernel(mut self, kernel: KernelVersion) -> Self {
+    pub fn with_kernel_for_bare_names(mut self, kernel: KernelVersion) -> Self {
         for policy in &mut self.policies {
-            *policy = policy.on_kernel(kernel);
+            *policy = policy.with_kernel_if_bare(kernel);
         }
         self
     }
 
-    /// A copy that keeps today's versions of its names, also on a machine with another kernel.
+    /// A copy that counts all versions as given, so that a machine with another kernel does not
+    /// change them.
     #[must_use]
-    pub fn with_versions(mut self) -> Self {
+    pub fn with_fixed_versions(mut self) -> Self {
         for policy in &mut self.policies {
-            *policy = policy.with_version();
+            *policy = policy.with_fixed_version();
         }
         self
     }
 
-    /// Text as given by a person: bare names stay without version.
-    pub fn as_written(&self) -> String {
+    /// Text of the set as the user wrote it: bare names stay without version.
+    pub fn text_as_written(&self) -> String {
         let profile = self.profile.map(ToString::to_string);
-        let policies = self.policies.iter().map(PolicySpec::as_written);
+        let policies = self.policies.iter().map(PolicySpec::text_as_written);
         let parts: Vec<String> = profile.into_iter().chain(policies).collect();
         if parts.is_empty() {
             UNCHANGED.to_owned()
@@ -207,46 +220,47 @@ impl PolicySet {
         }
     }
 
-    /// A copy whose own governor, if any, is replaced by `make`'s result.
+    /// A copy whose own governor, if any, is replaced by what `make` returns.
     ///
     /// # Errors
-    /// As `make`.
-    pub fn map_program<E>(
+    ///
+    /// The error of `make`.
+    pub fn map_own_governor<E>(
         mut self,
         make: impl Fn(&Program) -> Result<Program, E>,
     ) -> Result<Self, E> {
         for policy in &mut self.policies {
-            if let Some(program) = policy.program() {
+            if let Some(program) = policy.own_governor() {
                 let made = make(program)?;
-                *policy = policy.with_program(made);
+                *policy = policy.with_own_governor(made);
             }
         }
         Ok(self)
     }
 
-    /// The user's own governor, if any.
-    pub fn program(&self) -> Option<&Program> {
-        self.policies.iter().find_map(PolicySpec::program)
+    /// The user's own governor, if the set has one.
+    pub fn own_governor(&self) -> Option<&Program> {
+        self.policies.iter().find_map(PolicySpec::own_governor)
     }
 
-    /// A copy in the order of [`Kind`]: equal for equal policies.
+    /// A copy in the order of [`Kind`], so that sets of equal policies are equal.
     #[must_use]
-    pub fn sorted(mut self) -> Self {
+    pub fn sorted_by_kind(mut self) -> Self {
         self.policies.sort_by_key(PolicySpec::kind);
         self
     }
 
     /// The idle governor.
     pub fn idle(&self) -> Option<IdlePolicy> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::Idle(policy) => Some(policy.clone()),
             _ => None,
         })
     }
 
-    /// The idle states that are switched off.
+    /// Limit that the set puts on idle states; `None`: unchanged.
     pub fn idle_states(&self) -> Option<&IdleStatesLimit> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::IdleStates(limit) => Some(limit),
             _ => None,
         })
@@ -254,23 +268,23 @@ impl PolicySet {
 
     /// The latency request.
     pub fn cpu_latency(&self) -> Option<&CpuLatency> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::CpuLatency(latency) => Some(latency),
             _ => None,
         })
     }
 
-    /// How long the polling idle state polls.
+    /// Settings of the polling limit in the set; `None`: unchanged.
     pub fn poll(&self) -> Option<PollPolicy> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::Poll(policy) => Some(*policy),
             _ => None,
         })
     }
 
-    /// How deeply a CPU may sleep after I/O.
+    /// Settings of the leases after I/O in the set; `None`: no leases.
     pub fn psd(&self) -> Option<&PsdSettings> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::Psd(settings) => Some(settings),
             _ => None,
         })
@@ -278,80 +292,82 @@ impl PolicySet {
 
     /// The frequency policy.
     pub fn frequency(&self) -> Option<FreqPolicy> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::Frequency(policy) => Some(*policy),
             _ => None,
         })
     }
 
-    /// Energy-performance preference from `epp[value=...]`.
+    /// Energy-performance preference by the set's `epp[value=...]`; `None`: unchanged.
     pub fn epp(&self) -> Option<Epp> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::Epp(epp) => Some(*epp),
             _ => None,
         })
     }
 
-    /// Whether `hwp-boost[value=...]` switches HWP dynamic boost on.
+    /// Whether the set's `hwp-boost[value=...]` switches HWP dynamic boost on; `None`: unchanged.
     pub fn hwp_boost(&self) -> Option<bool> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::HwpBoost(on) => Some(*on),
             _ => None,
         })
     }
 
-    /// Whether `c1-demotion[value=...]` lets the firmware demote deep idle states.
+    /// Whether the set's `c1-demotion[value=...]` lets the firmware demote deep idle states;
+    /// `None`: unchanged.
     pub fn c1_demotion(&self) -> Option<bool> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::C1Demotion(on) => Some(*on),
             _ => None,
         })
     }
 
-    /// When a drive goes to sleep.
+    /// Settings for a drive's autonomous sleep in the set; `None`: unchanged.
     pub fn apst(&self) -> Option<ApstSettings> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::Apst(settings) => Some(*settings),
             _ => None,
         })
     }
 
-    /// Latency tolerance of drives.
+    /// Latency tolerance of drives in the set; `None`: unchanged.
     pub fn drive_latency(&self) -> Option<DriveLatency> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::DriveLatency(tolerance) => Some(*tolerance),
             _ => None,
         })
     }
 
-    /// Whether waiting with `io_uring` counts as waiting for I/O.
+    /// Whether, by the set, waiting with `io_uring` counts as waiting for I/O; `None`: unchanged.
     pub fn io_uring_iowait(&self) -> Option<bool> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::IoUring(counts) => Some(*counts),
             _ => None,
         })
     }
 
-    /// How the kernel is configured, where that differs from the machine's.
+    /// Changes of the kernel's configuration in the set; `None`: unchanged.
     pub fn kernel_config(&self) -> Option<KernelConfig> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::KernelConfig(config) => Some(*config),
             _ => None,
         })
     }
 
-    fn find<'a, T>(&'a self, which: impl Fn(&'a Policy) -> Option<T>) -> Option<T> {
+    fn find_policy<'a, T>(&'a self, select: impl Fn(&'a Policy) -> Option<T>) -> Option<T> {
         self.policies
             .iter()
-            .find_map(|policy| which(policy.policy()))
+            .find_map(|policy| select(policy.typed_policy()))
     }
 }
 
-/// The key given in `one` that sets the same as `other`, a separate mechanism.
-fn overlap(one: &PolicySpec, other: &PolicySpec) -> Option<&'static str> {
+/// Key of `one` that changes the same setting as the mechanism of `other`; `None` without an
+/// overlap.
+fn overlapping_key(one: &PolicySpec, other: &PolicySpec) -> Option<&'static str> {
     let overlaps = one.mechanism().overlaps.iter();
     let mut same = overlaps.filter(|(_, kind)| *kind == other.kind());
-    let (key, _) = same.find(|(key, _)| one.given().any(|(given, _)| given == *key))?;
+    let (key, _) = same.find(|(key, _)| one.given_keys().any(|(given, _)| given == *key))?;
     Some(key)
 }
 
@@ -398,7 +414,7 @@ impl FromStr for PolicySet {
         if matches!(text.trim(), "" | UNCHANGED) {
             return Ok(Self::default());
         }
-        Self::named(split_outside(text, '+')?)
+        Self::from_names(split_outside_brackets(text, '+')?)
     }
 }
 
@@ -415,27 +431,32 @@ impl<'de> Deserialize<'de> for PolicySet {
     }
 }
 
-/// Whether a character belongs to the path of an own governor that begins at `start`. After a path, the joining sign
-/// needs spaces on both sides.
-fn in_path(text: &str, start: usize, at: usize) -> bool {
-    let spaced = text[..at].ends_with(' ') && text[at + 1..].starts_with(' ');
-    text.as_bytes()[at] == b'+'
+/// Whether a character belongs to the path of an own governor that begins at `start`. After a path,
+/// the joining `+` needs spaces on both sides.
+fn is_in_governor_path(text: &str, start: usize, position: usize) -> bool {
+    let spaced = text[..position].ends_with(' ') && text[position + 1..].starts_with(' ');
+    text.as_bytes()[position] == b'+'
         && !spaced
         && ProgramForm::split_prefix(text[start..].trim_start()).is_some()
 }
 
-/// Splits a text at a separator, but not within brackets.
-fn split_outside(text: &str, separator: char) -> Result<Vec<&str>, SpecError> {
+/// Splits the text of a policy set at a separator, but not within brackets.
+fn split_outside_brackets(text: &str, separator: char) -> Result<Vec<&str>, SpecError> {
     let mut names = Vec::new();
     let mut start = 0;
     let mut inside = false;
     for (at, c) in text.char_indices() {
         match c {
-            '[' if inside => return Err(SpecError::syntax(text, "brackets do not nest")),
+            '[' if inside => return Err(SpecError::syntax_error(text, "brackets do not nest")),
             '[' => inside = true,
-            ']' if !inside => return Err(SpecError::syntax(text, "there is a `]` without a `[`")),
+            ']' if !inside => {
+                return Err(SpecError::syntax_error(
+                    text,
+                    "there is a `]` without a `[`",
+                ));
+            }
             ']' => inside = false,
-            c if c == separator && !inside && !in_path(text, start, at) => {
+            c if c == separator && !inside && !is_in_governor_path(text, start, at) => {
                 names.push(text[start..at].trim());
                 start = at + 1;
             }
@@ -443,11 +464,11 @@ fn split_outside(text: &str, separator: char) -> Result<Vec<&str>, SpecError> {
         }
     }
     if inside {
-        return Err(SpecError::syntax(text, "the `[` is not closed"));
+        return Err(SpecError::syntax_error(text, "the `[` is not closed"));
     }
     names.push(text[start..].trim());
     if names.iter().any(|name| name.is_empty()) {
-        return Err(SpecError::syntax(text, "a name is missing"));
+        return Err(SpecError::syntax_error(text, "a name is missing"));
     }
     Ok(names)
 }

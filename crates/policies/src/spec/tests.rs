@@ -62,20 +62,23 @@ fn bare_names_mean_linux_6_12() {
 #[test]
 fn defaults_are_those_of_the_types() {
     assert_eq!(
-        parse("haltpoll").unwrap().idle(),
+        parse("haltpoll").unwrap().as_idle_policy(),
         Ok(IdlePolicy::Haltpoll(
             KernelVersion::V6_12,
             HaltpollParameters::default()
         ))
     );
     assert_eq!(
-        parse("schedutil").unwrap().frequency(),
+        parse("schedutil").unwrap().as_frequency_policy(),
         Ok(FreqPolicy::Schedutil(SchedutilSettings::default()))
     );
-    let psd = parse("psd").unwrap().psd().unwrap();
-    assert_eq!(psd.on(&states(&["POLL"])), Ok(PsdPolicy::default()));
+    let psd = parse("psd").unwrap().as_psd_settings().unwrap();
     assert_eq!(
-        parse("intel_pstate-hwp").unwrap().frequency(),
+        psd.resolve_for_states(&states(&["POLL"])),
+        Ok(PsdPolicy::default())
+    );
+    assert_eq!(
+        parse("intel_pstate-hwp").unwrap().as_frequency_policy(),
         Ok(FreqPolicy::IntelPstateHwp {
             dynamic_boost: false,
             epp: 0x80
@@ -88,7 +91,7 @@ fn settings_arrive() {
     assert_eq!(
         parse("psd[timeout=12ms,ceiling=20us,grant=both]")
             .unwrap()
-            .psd(),
+            .as_psd_settings(),
         Ok(PsdSettings {
             timeout_ms: 12,
             ceiling: LeaseCeiling::Of(Ceiling::Latency(Nanoseconds(20_000))),
@@ -99,7 +102,7 @@ fn settings_arrive() {
     );
     let apst = parse("apst[rule=legacy,max_latency_us=0,no_deepest=on]").unwrap();
     assert_eq!(
-        apst.apst(),
+        apst.as_apst_settings(),
         Ok(ApstSettings {
             rule: ApstRule::Legacy,
             primary_timeout_ms: 100,
@@ -116,7 +119,7 @@ fn settings_arrive() {
     );
     let schedutil = parse("schedutil[iowait_boost_step=linear,rate_limit_us=500]").unwrap();
     assert_eq!(
-        schedutil.frequency(),
+        schedutil.as_frequency_policy(),
         Ok(FreqPolicy::Schedutil(SchedutilSettings {
             boost: iowait_boost::Settings {
                 step: iowait_boost::Step::Linear,
@@ -156,7 +159,7 @@ fn settings_of_real_machines_arrive() {
         set("frequency[max=2.4GHz]")
             .policies()
             .iter()
-            .find_map(|one| match one.policy() {
+            .find_map(|one| match one.typed_policy() {
                 Policy::FrequencyLimits(limits) => Some(*limits),
                 _ => None,
             }),
@@ -190,7 +193,13 @@ fn states(names: &[&str]) -> IdleStates {
 #[test]
 fn a_ceiling_by_name_is_the_state_of_the_machine() {
     let skylake = states(&["POLL", "C1", "C1E", "C6"]);
-    let on = |text: &str| parse(text).unwrap().psd().unwrap().on(&skylake);
+    let on = |text: &str| {
+        parse(text)
+            .unwrap()
+            .as_psd_settings()
+            .unwrap()
+            .resolve_for_states(&skylake)
+    };
     let ceiling = |text: &str| on(text).map(|policy| policy.ceiling);
     assert_eq!(ceiling("psd[ceiling=C1E]"), Ok(Ceiling::State(2)));
     assert_eq!(ceiling("psd[ceiling=c1e]"), Ok(Ceiling::State(2)));
@@ -253,7 +262,11 @@ fn errors_say_what_is_known() {
         "`psd`: the setting `grant` is given twice"
     );
     assert_eq!(
-        parse("schedutil").unwrap().idle().unwrap_err().to_string(),
+        parse("schedutil")
+            .unwrap()
+            .as_idle_policy()
+            .unwrap_err()
+            .to_string(),
         "`schedutil` is not an idle policy but a frequency policy; known: menu, teo, ladder, \
          haltpoll, shallowest, deepest, oracle, c:FILE, exec:FILE"
     );
@@ -364,38 +377,40 @@ fn a_set_has_one_policy_of_a_kind() {
 #[test]
 fn sets_are_put_together() {
     let set = |text: &str| text.parse::<PolicySet>().unwrap();
-    let teo = set("menu + psd").with(parse("teo").unwrap()).unwrap();
+    let teo = set("menu + psd")
+        .with_policy(parse("teo").unwrap())
+        .unwrap();
     assert_eq!(teo, set("teo + psd"));
     assert_eq!(
-        teo.or(&set("menu + schedutil")),
+        teo.completed_from(&set("menu + schedutil")),
         set("teo + psd + schedutil")
     );
-    assert_eq!(PolicySet::default().or(&teo), teo);
+    assert_eq!(PolicySet::default().completed_from(&teo), teo);
     let hwp = "intel_pstate-hwp[epp=1,hwp_dynamic_boost=on]";
-    assert_eq!(set(hwp).or(&set("epp[value=2]")), set(hwp));
+    assert_eq!(set(hwp).completed_from(&set("epp[value=2]")), set(hwp));
     assert_eq!(
-        set("epp[value=2]").or(&set(hwp)),
+        set("epp[value=2]").completed_from(&set(hwp)),
         set("epp[value=2] + intel_pstate-hwp[hwp_dynamic_boost=on]")
     );
     let hwp = parse("intel_pstate-hwp[epp=power]").unwrap();
     assert_eq!(
-        hwp.with("hwp_dynamic_boost", "on").unwrap().to_string(),
+        hwp.with_key("hwp_dynamic_boost", "on").unwrap().to_string(),
         "intel_pstate-hwp[epp=power,hwp_dynamic_boost=on]"
     );
     assert_eq!(
-        hwp.with("epp", "12").unwrap().frequency(),
+        hwp.with_key("epp", "12").unwrap().as_frequency_policy(),
         Ok(FreqPolicy::IntelPstateHwp {
             dynamic_boost: false,
             epp: 12
         })
     );
     assert!(
-        hwp.with("eep", "12")
+        hwp.with_key("eep", "12")
             .unwrap_err()
             .to_string()
             .contains("did you mean `epp`")
     );
-    assert!(hwp.with("epp", "x").is_err());
+    assert!(hwp.with_key("epp", "x").is_err());
 }
 
 /// Any well-formed name of a mechanism's policy, with values of every form of key.
@@ -419,7 +434,7 @@ fn name_of(
     let mut keys: Vec<(&str, String)> = mechanism
         .keys
         .iter()
-        .map(|key| key.info())
+        .map(|key| key.key_info())
         .filter(|key| key.fallback == crate::mechanism::key::Fallback::Required)
         .map(|key| (key.name, key.example.to_owned()))
         .collect();
@@ -428,8 +443,12 @@ fn name_of(
             break;
         }
         let key = index.get(mechanism.keys);
-        let mut values: Vec<String> = key.words().into_iter().map(str::to_owned).collect();
-        values.push(key.info().example.to_owned());
+        let mut values: Vec<String> = key
+            .accepted_words()
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
+        values.push(key.key_info().example.to_owned());
         values.extend(
             [
                 format!("{number}"),
@@ -439,12 +458,15 @@ fn name_of(
                 format!("0-{number}"),
             ]
             .into_iter()
-            .filter(|value| key.allows(value)),
+            .filter(|value| key.accepts_value(value)),
         );
         let value = values.swap_remove(*number as usize % values.len());
-        match keys.iter_mut().find(|(name, _)| *name == key.info().name) {
+        match keys
+            .iter_mut()
+            .find(|(name, _)| *name == key.key_info().name)
+        {
             Some((_, old)) => *old = value,
-            None => keys.push((key.info().name, value)),
+            None => keys.push((key.key_info().name, value)),
         }
     }
     if keys.is_empty() {
@@ -458,7 +480,7 @@ fn name_of(
 fn any_set() -> impl Strategy<Value = PolicySet> {
     prop::collection::vec(any_name(), 0..8).prop_map(|names| {
         names.iter().fold(PolicySet::default(), |set, name| {
-            set.or(&parse(name).unwrap().into())
+            set.completed_from(&parse(name).unwrap().into())
         })
     })
 }
@@ -469,7 +491,7 @@ proptest! {
         let spec = parse(&name).unwrap();
         prop_assert_eq!(spec.to_string(), name);
         let again = parse(&spec.to_string()).unwrap();
-        prop_assert_eq!(again.policy(), spec.policy());
+        prop_assert_eq!(again.typed_policy(), spec.typed_policy());
         prop_assert_eq!(again, spec);
     }
 
@@ -484,8 +506,8 @@ proptest! {
         prop_assume!(find_mechanism(&name).is_none());
         prop_assert!(parse(&name).is_err());
         let policy = parse(&policy).unwrap();
-        prop_assume!(policy.mechanism().key(&name).is_none());
-        prop_assert!(policy.with(&name, "on").is_err());
+        prop_assume!(policy.mechanism().find_key(&name).is_none());
+        prop_assert!(policy.with_key(&name, "on").is_err());
         let text = format!("{}[{name}=on]", policy.mechanism().name);
         let is_unknown = matches!(parse(&text), Err(SpecError::UnknownKey { .. }));
         prop_assert!(is_unknown, "{}", text);
@@ -503,7 +525,7 @@ fn a_kernel_gives_bare_names_its_version() {
     let kernel = "7.3".parse().unwrap();
     let on = |text: &str| {
         let set: PolicySet = text.parse().unwrap();
-        set.on_kernel(kernel).to_string()
+        set.with_kernel_for_bare_names(kernel).to_string()
     };
     assert_eq!(on("menu + psd"), "menu@7.3 + psd");
     assert_eq!(on("menu@6.12"), "menu@6.12");
@@ -514,10 +536,10 @@ fn a_kernel_gives_bare_names_its_version() {
     assert_eq!(on("oracle + schedutil"), "oracle + schedutil");
     let changed = parse("haltpoll")
         .unwrap()
-        .with("guest_halt_poll_ns", "5")
+        .with_key("guest_halt_poll_ns", "5")
         .unwrap();
     assert_eq!(
-        changed.on_kernel(kernel).to_string(),
+        changed.with_kernel_if_bare(kernel).to_string(),
         "haltpoll@7.3[guest_halt_poll_ns=5]"
     );
 }

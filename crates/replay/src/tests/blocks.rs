@@ -45,7 +45,7 @@ proptest! {
     ) {
         let events = events_of(&lengths);
         let mut setup = setup(&KERNELS);
-        setup.states = States::of_machine(&Machine::find("skylake-2s-server").unwrap()).unwrap();
+        setup.states = States::from_machine(&Machine::find("skylake-2s-server").unwrap()).unwrap();
         setup.package = Some(PACKAGE);
         setup.psd = Some(PsdPolicy::default());
         setup.recorded_governor = Some(RecordedGovernor {
@@ -171,6 +171,6 @@ fn impossible_numbers_of_blocks_are_refused() {
 fn a_replay_can_be_stopped() {
     let recorded = recording(&[idle(2 * MS, MS, 2, Before::Task)]);
     let mut reader = Reader::open(&recorded.path).unwrap();
-    let stopped = replay(&mut reader, &setup(&[]), None, &mut |_| false);
+    let stopped = replay_recording(&mut reader, &setup(&[]), None, &mut |_| false);
     assert!(matches!(stopped, Err(ReplayError::Stopped)));
 }

@@ -17,18 +17,50 @@ function policyAxis(rows, chosen) {
   });
 }
 
+// What a question allows: a line at each limit, and shade over what is allowed. `axis` is the axis of the metric, `at` turns a
+// value into a place on it, and `range` has the ends of that axis. `above` is the upper end of a vertical line: the start where
+// the other axis goes down.
+function limitMarks(limits, axis, at, range, look, above = "end") {
+  if (!limits || !limits.length) return {};
+  const key = axis === "x" ? "xAxis" : "yAxis";
+  const lower = Math.max(range[0], ...limits.filter((l) => !l.upper).map((l) => at(l.value)));
+  const upper = Math.min(range[1], ...limits.filter((l) => l.upper).map((l) => at(l.value)));
+  const area = lower < upper ? [[{ [key]: lower }, { [key]: upper }]] : [];
+  const inside = limits.filter((l) => at(l.value) >= range[0] && at(l.value) <= range[1]);
+  return {
+    markArea: { silent: true, itemStyle: { color: look.better, opacity: 0.09 }, data: area },
+    markLine: {
+      silent: true, symbol: "none", animation: false, lineStyle: { color: look.worse, type: [6, 4], width: 1.5 },
+      // Above a chart the text must not leave it at the right.
+      data: inside.map((l) => {
+        const place = (at(l.value) - range[0]) / (range[1] - range[0]);
+        const beside = axis === "x" ? { position: above, distance: 3, align: place > 0.7 ? "right" : place < 0.3 ? "left" : "center" } : { position: "insideEndTop" };
+        return { [key]: at(l.value), label: { ...beside, color: look.worse, fontSize: 11, formatter: () => l.text } };
+      }),
+    },
+  };
+}
+
+// Ends of an axis that shows these values and these limits, if a limit is not far beyond the values.
+function withLimits(values, limits) {
+  const numbers = values.filter((v) => v !== null && Number.isFinite(v));
+  const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
+  return numbers.concat((limits || []).map((l) => l.value).filter((v) => v > 0 && v > low / 4 && v < high * 4));
+}
+
 const charts = {
   distribution(data, chosen) {
     const { look } = chosen;
     const series = shown(data.series, chosen);
     const tail = chosen.choice.view === "tail";
     const height = (slower) => (tail ? -Math.log10(Math.max(slower, 1e-9)) : (1 - slower) * 100);
-    const xs = series.flatMap((s) => s.points.map((p) => p[0]));
+    const xs = withLimits(series.flatMap((s) => s.points.map((p) => p[0])), data.limits);
     // The tail ends where the last request is the only one that is slower.
     const least = Math.min(...series.flatMap((s) => s.points.map((p) => p[1]).filter((v) => v > 0)), 0.01);
     const top = tail ? Math.ceil(-Math.log10(least)) : 100;
     const ticks = Array.from({ length: top + 1 }, (_, i) => i);
     const option = base(look);
+    if (data.limits.length) option.grid.top = 24;
     option.xAxis = logAxis(look, xs, `${data.of}, us`, chosen.narrow);
     option.yAxis = axis(look, { type: "value", min: 0, max: top, name: "% of requests", nameGap: 40 });
     option.yAxis.axisLabel.formatter = (v) => (tail ? `${+(100 - 100 * 10 ** -v).toFixed(6)}` : `${v}`);
@@ -44,6 +76,9 @@ const charts = {
         lineStyle: { color: colour, width: 2.25, type: dash }, itemStyle: { color: colour }, emphasis: { disabled: true },
       };
     });
+    if (option.series.length) {
+      Object.assign(option.series[0], limitMarks(data.limits, "x", logOf, [option.xAxis.min, option.xAxis.max], look));
+    }
     // Symbols at a few shares tell the lines apart without colour.
     const marks = tail ? ticks.slice(1).map((t) => 10 ** -t) : [0.9, 0.7, 0.5, 0.3, 0.1, 0.01];
     series.forEach((s) => {
@@ -81,15 +116,17 @@ const charts = {
     const { look } = chosen;
     const rows = shown(data.rows, chosen);
     const option = base(look);
-    const all = rows.flatMap((r) => r.values.flatMap((v) => v || []));
-    const [entry, top] = legend(look, data.names, chosen.width);
+    const all = withLimits(rows.flatMap((r) => r.values.flatMap((v) => v || [])), data.limits);
+    const [entry, below] = legend(look, data.names, chosen.width);
+    const top = below + (data.limits.length ? 16 : 0);
     option.legend = entry;
     option.grid.top = top;
     option.xAxis = logAxis(look, all, `${data.of}, us`, chosen.narrow);
     option.yAxis = policyAxis(rows, chosen);
-    const colours = ramp(data.names.length + 1, look).slice(1);
+    const colours = ramp(data.names.length + 1, look, "grey").slice(1);
+    const allowed = limitMarks(data.limits, "x", logOf, [option.xAxis.min, option.xAxis.max], look, "start");
     option.series = [{
-      type: "custom", silent: true, z: 1, tooltip: { show: false },
+      type: "custom", silent: true, z: 1, ...allowed, tooltip: { show: false },
       data: rows.map((r, i) => [i, ...r.values.filter(Boolean).map((v) => logOf(v[0]))]),
       renderItem: (_, api) => {
         const row = rows[api.value(0)].values.filter(Boolean);
@@ -134,7 +171,7 @@ const charts = {
     const at = data.at.map((name, index) => ({ name, index })).filter((a) => ["mean", "p99"].includes(a.name) || data.at.length < 3);
     const [entry, top] = legend(look, data.names, chosen.width);
     option.legend = entry;
-    const colours = categories(look);
+    const colours = data.names.map((part) => colourOf(part, look));
     const groups = at.map((a) => shown(data.rows, chosen).filter((r) => r.at === a.index));
     const tall = 44 + rowHeight(Math.max(...groups.map((g) => g.length), 1));
     const stacked = chosen.narrow || at.length < 2;
@@ -162,31 +199,44 @@ const charts = {
     const value = (row, v) => (v === null ? null : share ? (100 * v) / (total(row) || 1) : v);
     option.series = groups.flatMap((rows, i) => data.names.map((part, k) => ({
       type: "bar", name: part, stack: `at${i}`, xAxisIndex: i, yAxisIndex: i, barCategoryGap: "25%",
-      itemStyle: { color: colours[k % colours.length], borderColor: look.paper, borderWidth: 0.5, decal: DECALS[k % DECALS.length] },
-      emphasis: { disabled: true }, data: rows.map((row) => value(row, row.values[k])),
+      itemStyle: { color: colours[k], borderColor: look.paper, borderWidth: 0.5, decal: DECALS[k % DECALS.length] },
+      cursor: data.timelines ? "pointer" : "default", emphasis: { disabled: true }, data: rows.map((row) => value(row, row.values[k])),
     })));
     option.tooltip.formatter = (p) => {
       const row = groups[Math.floor(p.seriesIndex / data.names.length)][p.dataIndex];
       const lines = data.names.map((part, k) => [
-        dot(colours[k % colours.length]), part,
+        dot(colours[k]), part,
         `${short(row.values[k])} us, ${(100 * row.values[k] / (total(row) || 1)).toFixed(1)} %`,
       ]);
       return tip(`${chosen.names[row.policy]}, ${data.at[row.at]}: ${short(total(row))} us`, lines);
     };
     const stops = groups.flatMap((rows, i) => rows.map((_, dataIndex) => ({ seriesIndex: i * data.names.length, dataIndex })));
-    return { option, height: top + 26 + (stacked ? at.length * (tall + 34) : tall + 20), stops };
+    const target = ({ seriesIndex, dataIndex }) => {
+      const row = groups[Math.floor(seriesIndex / data.names.length)][dataIndex];
+      return row && { policy: row.policy, at: data.at[row.at] };
+    };
+    return { option, height: top + 26 + (stacked ? at.length * (tall + 34) : tall + 20), stops, target };
   },
 
   tradeoff(data, chosen) {
     const { look } = chosen;
     const option = base(look);
     const metric = data.metrics[Number(chosen.choice.metric || 0)];
-    const points = shown(metric.points, chosen);
+    // Policies with equal figures are one point with all names.
+    const points = [];
+    for (const point of shown(metric.points, chosen)) {
+      const equal = points.find((p) => p.x[0] === point.x[0] && p.y[0] === point.y[0]);
+      if (equal) {
+        equal.policies.push(point.policy);
+        if (point.winner) Object.assign(equal, { winner: true });
+      } else points.push({ ...point, policies: [point.policy] });
+    }
+    const namesOf = (point) => point.policies.map((policy) => chosen.names[policy]).join(", ");
     option.grid.top = 24;
     option.grid.right = 30;
-    option.xAxis = logAxis(look, points.flatMap((p) => p.x), metric.title, chosen.narrow);
+    option.xAxis = logAxis(look, withLimits(points.flatMap((p) => p.x), metric.limits), metric.title, chosen.narrow);
     option.yAxis = axis(look, { type: "value", scale: true, name: data.y, nameGap: 44 });
-    const values = points.flatMap((p) => p.y).filter((v) => v !== null);
+    const values = withLimits(points.flatMap((p) => p.y), data.limits);
     const room = Math.max((Math.max(...values) - Math.min(...values)) * 0.12, Math.abs(values[0] || 1) * 0.01);
     option.yAxis.min = Math.max(0, Math.min(...values) - room);
     option.yAxis.max = Math.max(...values) + room;
@@ -199,6 +249,7 @@ const charts = {
     option.series = [
       {
         type: "line", data: front.map((p) => [logOf(p.x[0]), p.y[0]]), step: "end", symbol: "none", silent: true,
+        ...limitMarks(metric.limits, "x", logOf, [option.xAxis.min, option.xAxis.max], look),
         lineStyle: { color: look.quiet, width: 1.5, type: [4, 4] }, tooltip: { show: false }, z: 1,
       },
       {
@@ -216,7 +267,7 @@ const charts = {
         },
       },
       {
-        type: "scatter", z: 3, symbolSize: 15,
+        type: "scatter", z: 3, symbolSize: 15, ...limitMarks(data.limits, "y", (v) => v, [option.yAxis.min, option.yAxis.max], look),
         data: points.map((p) => {
           const { colour, symbol } = policyLook(p.policy, look);
           return {
@@ -229,17 +280,60 @@ const charts = {
         }),
         label: {
           show: true, color: look.ink, fontSize: 12, width: chosen.narrow ? 120 : 260, overflow: "truncate",
-          formatter: (p) => chosen.names[points[p.dataIndex].policy],
+          formatter: (p) => namesOf(points[p.dataIndex]),
         },
         labelLayout: { moveOverlap: "shiftY", hideOverlap: true },
+      },
+      {
+        type: "scatter", z: 2, silent: true, symbolSize: 27, tooltip: { show: false }, data: points.filter((p) => p.winner).map((p) => [logOf(p.x[0]), p.y[0]]),
+        symbol: "circle", itemStyle: { color: "transparent", borderColor: look.better, borderWidth: 2.5 },
       },
     ];
     option.tooltip.formatter = (p) => {
       const point = points[p.dataIndex];
       const text = (v) => `${short(v[0])} (${short(v[1])} to ${short(v[2])})`;
-      return tip(chosen.names[point.policy], [["", metric.title, text(point.x)], ["", data.y, text(point.y)], ["", "on the Pareto front", point.front ? "yes" : "no"]]);
+      return tip(namesOf(point), [["", metric.title, text(point.x)], ["", data.y, text(point.y)], ["", "on the Pareto front", point.front ? "yes" : "no"]]);
     };
     return { option, height: chosen.narrow ? 340 : 400, stops: points.map((_, dataIndex) => ({ seriesIndex: 2, dataIndex })) };
+  },
+
+  load(data, chosen) {
+    const { look } = chosen;
+    const option = base(look);
+    const index = Number(chosen.choice.metric ?? data.first);
+    const metric = data.metrics.find((m) => m.index === index);
+    const series = data.series[Number(chosen.choice.series || 0)];
+    const lines = shown(series.lines, chosen).filter((line) => line.metric === index);
+    const values = withLimits(lines.flatMap((line) => line.means), metric.limits);
+    const [low, high] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
+    const room = Math.max((high - low) * 0.08, Math.abs(high) * 0.01);
+    const [entry, top] = legend(look, lines.map((line) => chosen.names[line.policy]), chosen.width);
+    option.legend = { ...entry, itemWidth: 30 };
+    option.grid.top = top + 14;
+    option.xAxis = logAxis(look, series.rates, series.unit, chosen.narrow);
+    option.yAxis = axis(look, { type: "value", name: metric.title, nameGap: 52, min: Math.min(Math.max(low - room, 0), low), max: high + room });
+    option.yAxis.axisLabel.formatter = (v) => plain(Number(v.toPrecision(4)));
+    option.yAxis.axisLabel.showMinLabel = false;
+    option.yAxis.axisLabel.showMaxLabel = false;
+    option.series = lines.map((line, i) => {
+      const { colour, dash, symbol } = policyLook(line.policy, look);
+      return {
+        type: "line", name: chosen.names[line.policy], symbol, symbolSize: 9, connectNulls: false, emphasis: { disabled: true },
+        data: line.means.map((mean, k) => [logOf(series.rates[k]), mean]), lineStyle: { color: colour, width: 2.25, type: dash },
+        itemStyle: { color: look.paper, borderColor: colour, borderWidth: 2 },
+        ...(i ? {} : limitMarks(metric.limits, "y", (v) => v, [option.yAxis.min, option.yAxis.max], look)),
+      };
+    });
+    option.tooltip = {
+      ...option.tooltip, trigger: "axis", axisPointer: { type: "line", label: { show: false } },
+      formatter: (all) => {
+        const at = all[0].dataIndex;
+        return tip(`${short(series.rates[at])} ${series.unit}`, lines.map((line) => [
+          dot(policyLook(line.policy, look).colour), chosen.names[line.policy], `${short(line.means[at])}`,
+        ]));
+      },
+    };
+    return { option, height: top + (chosen.narrow ? 320 : 380), stops: series.rates.map((_, dataIndex) => ({ seriesIndex: 0, dataIndex })) };
   },
 
   residency(data, chosen) {
@@ -250,10 +344,7 @@ const charts = {
     const [entry, top] = legend(look, kind.states, chosen.width);
     option.legend = entry;
     option.grid.top = top;
-    const idle = kind.busy.filter((b) => !b).length;
-    const shades = ramp(idle, look);
-    let next = 0;
-    const colours = kind.busy.map((busy) => (busy ? (look.dark ? "#d9a05b" : "#e8a33d") : shades[next++]));
+    const colours = kind.states.map((state) => colourOf(state, look));
     option.xAxis = axis(look, { type: "value", min: 0, max: 100, name: "% of CPU time" });
     option.yAxis = policyAxis(rows, chosen);
     option.series = kind.states.map((state, k) => ({
@@ -273,12 +364,11 @@ const charts = {
     const option = base(look);
     const kind = data.kinds[Number(chosen.choice.kind || 0)];
     const rows = shown(kind.rows, chosen);
-    const colours = categories(look);
     // Three panels over the same rows: how often, and what it costs in time and in power.
     const panels = [
-      { title: "Stays per s: too deep ◂ ▸ too shallow", series: [["too deep", 1, -1, 2], ["too shallow", 2, 1, 0]], room: 0.46 },
-      { title: "Added latency, us per s", series: [["added latency", 3, 1, 2]], room: 0.27 },
-      { title: `Wasted power, ${data.power}`, series: [["wasted power", 4, 1, 4]], room: 0.27 },
+      { title: "Stays per s: too deep ◂ ▸ too shallow", series: [["too deep", 1, -1], ["too shallow", 2, 1]], room: 0.46 },
+      { title: "Added latency, us per s", series: [["added latency", 3, 1]], room: 0.27 },
+      { title: `Wasted power, ${data.power}`, series: [["wasted power", 4, 1]], room: 0.27 },
     ];
     const tall = 30 + rowHeight(rows.length);
     const name = Math.min(chosen.narrow ? 120 : 230, 14 + 6.6 * Math.max(...chosen.names.map((n) => n.length)));
@@ -309,9 +399,9 @@ const charts = {
     });
     // Beside the panel, not beside its zero.
     option.yAxis[0].axisLine.onZero = false;
-    option.series = panels.flatMap((panel, i) => panel.series.map(([label, field, sign, colour]) => ({
+    option.series = panels.flatMap((panel, i) => panel.series.map(([label, field, sign]) => ({
       type: "bar", name: label, stack: `panel${i}`, xAxisIndex: i, yAxisIndex: i, barCategoryGap: "30%", emphasis: { disabled: true },
-      itemStyle: { color: colours[colour], decal: DECALS[label === "too shallow" ? 0 : 1] },
+      itemStyle: { color: colourOf(label, look), decal: DECALS[label === "too shallow" ? 0 : 1] },
       data: rows.map((row) => (row.sums[field] === null ? null : sign * row.sums[field])),
     })));
     option.tooltip.formatter = (p) => {
@@ -355,7 +445,7 @@ const charts = {
   gains(data, chosen) {
     const { look } = chosen;
     const option = base(look);
-    const metric = Number(chosen.choice.metric);
+    const metric = Number(chosen.choice.metric ?? data.first);
     const rows = shown(data.rows, chosen).filter((r) => r.metric === metric);
     rows.sort((a, b) => a.workload - b.workload || a.policy - b.policy);
     const ends = rows.flatMap((r) => [r.gain, ...(r.interval || [])]).filter((v) => v !== null);
@@ -367,7 +457,7 @@ const charts = {
     option.xAxis.axisLabel.formatter = (v) => (v > 0 ? "+" : "") + plain(Number(v.toPrecision(3)));
     option.xAxis.axisLabel.showMinLabel = false;
     option.xAxis.axisLabel.showMaxLabel = false;
-    const label = (line) => (line.title ? `{block|${line.title}}` : chosen.names[line.policy]).replace(/\n/g, " ");
+    const label = (line) => (line.title ? `{block|${line.title}}` : `${line.policy === data.winner ? "◎ " : ""}${chosen.names[line.policy]}`).replace(/\n/g, " ");
     option.yAxis = axis(look, {
       type: "category", inverse: true, data: lines.map((_, i) => i), splitLine: { show: false },
       axisLabel: {

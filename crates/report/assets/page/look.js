@@ -65,23 +65,49 @@ function policyLook(index, look) {
   };
 }
 
+const BUSY = { light: "#e8a33d", dark: "#d9a05b" };
+
+// One colour per thing: a function from a name and a look to the colour that the name has in every picture. Idle states are
+// lighter or darker by their depth, busy time is orange, and whatever else is drawn has a colour of its own.
+function colourer(things) {
+  return (name, look) => {
+    if (things.busy.includes(name)) return BUSY[look.dark ? "dark" : "light"];
+    const depth = things.states.indexOf(name);
+    if (depth >= 0) return ramp(things.states.length, look)[depth];
+    return distinct(things.others.length, look)[Math.max(things.others.indexOf(name), 0)];
+  };
+}
+
+
+
 // Light to dark on light paper and the other way round on dark paper: the deeper, the further from the paper.
-function ramp(count, look) {
-  const [from, to] = look.dark ? [[44, 66, 92], [196, 224, 255]] : [[206, 224, 243], [9, 46, 92]];
+function ramp(count, look, hue = "blue") {
+  const ends = {
+    blue: look.dark ? [[44, 66, 92], [196, 224, 255]] : [[206, 224, 243], [9, 46, 92]],
+    grey: look.dark ? [[64, 70, 78], [232, 235, 239]] : [[221, 225, 230], [40, 46, 54]],
+  };
+  const [from, to] = ends[hue];
   return Array.from({ length: count }, (_, i) => {
     const at = count < 2 ? 1 : i / (count - 1);
-    return `rgb(${from.map((f, k) => Math.round(f + (to[k] - f) * at)).join(",")})`;
+    return `#${from.map((f, k) => Math.round(f + (to[k] - f) * at).toString(16).padStart(2, "0")).join("")}`;
   });
 }
 
-// Colours for things without an order, such as parts of latency: neighbours differ in lightness.
+// Colours for things without an order, such as parts of latency: neighbours differ in lightness. Blue belongs to idle states
+// and orange to busy time.
 function categories(look) {
   return look.dark
-    ? ["#8fb8e8", "#3d5a80", "#f2b880", "#8c4a2f", "#b9e0c8", "#3f7d5f", "#e3a8d8", "#7a4a86", "#c9cfd6", "#6b7683"]
-    : ["#4f86c6", "#b7cdea", "#b5541c", "#f3c9a5", "#2f7d5b", "#b5dcc6", "#8e3b8a", "#e2bfe0", "#56606b", "#c3cad2"];
+    ? ["#5fc4c9", "#2f6b6f", "#f2a08a", "#8c4a2f", "#b9e0c8", "#3f7d5f", "#e3a8d8", "#7a4a86", "#c9cfd6", "#6b7683"]
+    : ["#1f8a8f", "#a9dcdd", "#b5441c", "#f3b9a5", "#2f7d5b", "#b5dcc6", "#8e3b8a", "#e2bfe0", "#56606b", "#c3cad2"];
 }
 
-// As many colours as there are things: those above, then hues a golden angle apart in three lightnesses.
+// Hues a golden angle apart, from 260 to 380 and 60 to 180 degrees: no blue, and no orange.
+const hueBesideBlue = (i) => {
+  const at = (i * 137.508) % 240;
+  return at < 120 ? 60 + at : 140 + at;
+};
+
+// As many colours as there are things: those above, then further hues in three lightnesses.
 function distinct(count, look) {
   const first = categories(look);
   const levels = look.dark ? [0.66, 0.44, 0.8] : [0.5, 0.72, 0.34];
@@ -89,7 +115,7 @@ function distinct(count, look) {
     if (i < first.length) return first[i];
     const lightness = levels[i % 3];
     const part = (n) => {
-      const k = (n + ((i * 137.508) % 360) / 30) % 12;
+      const k = (n + hueBesideBlue(i) / 30) % 12;
       const value = lightness - 0.55 * Math.min(lightness, 1 - lightness) * Math.max(-1, Math.min(k - 3, 9 - k, 1));
       return Math.round(255 * value).toString(16).padStart(2, "0");
     };

@@ -1,6 +1,7 @@
 // The page: which workload and which policies are shown, light or dark, and pictures that are drawn when they come into view.
 
 const data = JSON.parse(document.getElementById("data").textContent);
+const colourOf = colourer(data.things);
 const state = {
   look: theme(),
   names: data.policies.map((p) => p.name),
@@ -18,10 +19,16 @@ function draw(picture) {
   const made = charts[content.kind](content.data, { ...state, width, narrow: width < 560, choice });
   // Titles that only repeat the caption are not drawn, but saved pictures and tests want to know what a chart is.
   plot.style.height = `${made.height}px`;
-  if (!picture.chart) picture.chart = echarts.init(plot, null, { renderer: "svg" });
+  if (!picture.chart) {
+    picture.chart = echarts.init(plot, null, { renderer: "svg" });
+    picture.chart.on("click", (event) => {
+      const target = picture.target && picture.target(event);
+      if (target) showRequest(picture, target.policy, target.at);
+    });
+  }
   picture.chart.resize({ width, height: made.height });
   picture.chart.setOption(made.option, { notMerge: true });
-  Object.assign(picture, { stops: made.stops, stop: -1, zoom: made.zoom, width });
+  Object.assign(picture, { stops: made.stops, stop: -1, zoom: made.zoom, target: made.target, width });
   figure.dataset.drawn = state.look.dark ? "dark" : "light";
 }
 
@@ -67,6 +74,9 @@ function onKey(event) {
     chart.dispatchAction({ type: "showTip", ...stops[picture.stop] });
     const shownTip = [...event.currentTarget.children].find((c) => c.style.position === "absolute" && c.textContent);
     document.getElementById("spoken").textContent = shownTip ? [...shownTip.querySelectorAll("b, td")].map((c) => c.textContent).join(" ") : "";
+  } else if (event.key === "Enter" && picture.target && picture.stop >= 0) {
+    const target = picture.target(stops[picture.stop]);
+    if (target) showRequest(picture, target.policy, target.at);
   } else if (event.key === "Escape") {
     chart.dispatchAction({ type: "hideTip" });
     picture.stop = -1;
@@ -86,8 +96,26 @@ for (const figure of document.querySelectorAll("figure.picture")) {
   for (const select of figure.querySelectorAll("select")) {
     select.addEventListener("change", () => draw(pictures.get(plot)));
   }
+  addSaveButtons(pictures.get(plot));
   coming.observe(plot);
   sized.observe(plot);
+}
+
+// From a bar of "where a request's time goes" to such a request in the timeline of the same workload.
+function showRequest(picture, policy, at) {
+  const id = picture.figure.id.replace("parts", "timeline");
+  const figure = document.getElementById(id);
+  const content = data.figures[id];
+  const wanted = at === "mean" ? "p50" : at;
+  if (!content || !content.data.views.some((v) => v.policy === policy && v.at === wanted)) return;
+  for (const [key, value] of [["policy", String(policy)], ["at", wanted]]) {
+    const select = figure.querySelector(`select[data-choice="${key}"]`);
+    if (select) select.value = value;
+  }
+  const plot = figure.querySelector(".plot");
+  draw(pictures.get(plot));
+  figure.scrollIntoView();
+  plot.focus({ preventScroll: true });
 }
 
 // One workload at a time.

@@ -5,8 +5,8 @@ charts.timeline = (data, chosen) => {
   const option = base(look);
   const { policy, at } = chosen.choice;
   const view = data.views.find((v) => String(v.policy) === policy && v.at === at) || data.views[0];
-  // The same name has the same colour whatever is chosen, and no other one has it.
-  const colours = distinct(data.names.length, look);
+  // The same name has the same colour whatever is chosen, here and in other pictures.
+  const colours = data.names.map((name) => colourOf(name, look));
   const colour = (name) => colours[name];
   const end = Math.max(...view.spans.map((s) => s[2] + s[3]));
   option.grid.bottom = 46;

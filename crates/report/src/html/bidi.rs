@@ -1,4 +1,4 @@
-//! Names with characters that would turn the surrounding text.
+//! Policy and workload names with characters that would turn the text around them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,13 +16,13 @@ fn is_right_to_left(c: char) -> bool {
         | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
 }
 
-/// Before and behind words that are to be ordered for themselves (Unicode Standard Annex 9).
+/// Characters before and behind words that keep a direction of their own (Unicode Standard Annex 9).
 const FIRST_STRONG_ISOLATE: char = '\u{2068}';
 const POP_ISOLATE: char = '\u{2069}';
 
 /// A text for the page: characters that set a direction become code points, and words from right to left are isolated, so
 /// the sentence around a name keeps its order. `<bdi>` does not work in titles, attributes and pictures.
-pub(super) fn mark_directions(text: &str) -> Cow<'_, str> {
+pub(super) fn show_direction_marks(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| sets_direction(c) || is_right_to_left(c)) {
         return text.into();
     }
@@ -32,7 +32,7 @@ pub(super) fn mark_directions(text: &str) -> Cow<'_, str> {
         if sets_direction(c) {
             _ = write!(shown, "[U+{:04X}]", u32::from(c));
         } else if is_right_to_left(c) {
-            let words = right_to_left_words(rest);
+            let words = leading_right_to_left_words(rest);
             shown.push(FIRST_STRONG_ISOLATE);
             shown.push_str(words);
             shown.push(POP_ISOLATE);
@@ -47,7 +47,7 @@ pub(super) fn mark_directions(text: &str) -> Cow<'_, str> {
 }
 
 /// Words from right to left at the start of a text, with blanks and hyphens in between.
-fn right_to_left_words(text: &str) -> &str {
+fn leading_right_to_left_words(text: &str) -> &str {
     let end = text.find(|c: char| {
         let is_letter = is_right_to_left(c) && !sets_direction(c);
         !is_letter && !" -_".contains(c)
@@ -56,8 +56,8 @@ fn right_to_left_words(text: &str) -> &str {
     words.trim_end_matches([' ', '-', '_'])
 }
 
-/// Writes a value for the template, escaped unless safe.
-pub(super) fn format_value(
+/// Writes a value into the page: escaped unless the template calls it safe, with direction marks shown as code points.
+pub(super) fn write_escaped_value(
     out: &mut Output<'_>,
     state: &State<'_, '_>,
     value: &Value,
@@ -65,7 +65,7 @@ pub(super) fn format_value(
     match value
         .as_str()
         .filter(|_| !value.is_safe())
-        .map(mark_directions)
+        .map(show_direction_marks)
     {
         Some(Cow::Owned(shown)) => escape_formatter(out, state, &Value::from(shown)),
         _ => escape_formatter(out, state, value),
@@ -79,17 +79,20 @@ mod tests {
     #[test]
     fn a_name_from_right_to_left_keeps_the_order_of_its_sentence() {
         assert_eq!(
-            mark_directions("teo: better than menu"),
+            show_direction_marks("teo: better than menu"),
             "teo: better than menu"
         );
         assert_eq!(
-            mark_directions("\u{5d0}\u{5d1} \u{5d2}: better than \u{627}, 3 %"),
+            show_direction_marks("\u{5d0}\u{5d1} \u{5d2}: better than \u{627}, 3 %"),
             "\u{2068}\u{5d0}\u{5d1} \u{5d2}\u{2069}: better than \u{2068}\u{627}\u{2069}, 3 %"
         );
         // What a name brings along itself is shown, never followed.
-        assert_eq!(mark_directions("a\u{202e}b\u{2069}"), "a[U+202E]b[U+2069]");
         assert_eq!(
-            mark_directions("\u{5d0}\u{61c}"),
+            show_direction_marks("a\u{202e}b\u{2069}"),
+            "a[U+202E]b[U+2069]"
+        );
+        assert_eq!(
+            show_direction_marks("\u{5d0}\u{61c}"),
             "\u{2068}\u{5d0}\u{2069}[U+061C]"
         );
     }

@@ -1,30 +1,54 @@
-//! The comparison as a table: a line per workload and metric, a column per policy.
+//! The comparison as tables: one per workload, a row per policy, a column per metric.
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::number::{format_figure, format_percent, format_percents, short_number};
-use super::view::{PageRow, Tone, View};
+use super::number::{
+    format_figure, format_four_digits, format_signed_percent, format_signed_percents,
+};
+use super::view::{PageMetric, PageRow, Tone, View};
 
 /// A workload's comparison.
 #[derive(Debug, Serialize)]
 pub(crate) struct Block {
     workload: String,
-    lines: Vec<Line>,
+    columns: Vec<Column>,
+    lines: Vec<PolicyLine>,
+    /// Metrics with the same figure under every policy: `IOPS 20 000`.
+    same: Vec<String>,
 }
 
-/// A metric.
+/// A metric as a column's head.
 #[derive(Debug, Serialize)]
-struct Line {
+struct Column {
     title: String,
     unit: String,
     direction: &'static str,
+    /// Whether the figures rest on assumed power of the machine.
+    assumed: bool,
+}
+
+/// A policy's figures on a workload.
+#[derive(Debug, Serialize)]
+struct PolicyLine {
+    policy: String,
+    baseline: bool,
+    /// Whether the first answer chooses the policy.
+    winner: bool,
+    /// Further policies with the same figures.
+    equals: Vec<String>,
+    /// What a simulation of the policies in this line assumes or leaves out.
+    notes: Vec<String>,
     cells: Vec<Cell>,
 }
 
-/// A policy's figure.
-#[derive(Debug, Default, Serialize)]
+/// A policy's figure in a metric; empty where the results have none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct Cell {
     mean: String,
+    /// The mean for sorting; absent where there is no number.
+    number: Option<f64>,
     deviation: String,
     gain: String,
     class: &'static str,
@@ -49,54 +73,159 @@ pub(crate) struct Sentence {
     warnings: String,
 }
 
-/// The comparison in a block per workload, with the metrics that any policy has.
+/// A table per workload. Metrics of the first question come first; metrics without any figure are left out.
 pub(crate) fn comparison_blocks(view: &View) -> Vec<Block> {
-    let workloads = view.workloads.iter().enumerate();
-    let blocks = workloads.map(|(index, workload)| Block {
-        workload: workload.name.clone(),
-        lines: (0..view.metrics.len())
-            .filter_map(|metric| comparison_line(view, index, metric))
-            .collect(),
-    });
+    let order = view.metrics_by_interest();
+    let blocks = (0..view.workloads.len()).map(|index| comparison_block(view, index, &order));
     blocks.filter(|block| !block.lines.is_empty()).collect()
 }
 
-/// A metric on a workload; none if no policy has the metric.
-fn comparison_line(view: &View, workload: usize, metric: usize) -> Option<Line> {
+fn comparison_block(view: &View, workload: usize, order: &[usize]) -> Block {
     let rows: Vec<&PageRow> = view
         .rows
         .iter()
-        .filter(|row| row.workload == workload && row.metric == metric)
+        .filter(|row| row.workload == workload)
         .collect();
-    if rows.is_empty() {
-        return None;
+    let measured = order
+        .iter()
+        .filter(|metric| rows.iter().any(|row| row.metric == **metric));
+    let (same, different): (Vec<usize>, Vec<usize>) =
+        measured.partition(|metric| is_same_everywhere(&rows, **metric));
+    // With nothing but equal figures there would be no table.
+    let (shown, same) = if different.is_empty() {
+        (same, Vec::new())
+    } else {
+        (different, same)
+    };
+    Block {
+        workload: view.workloads[workload].name.clone(),
+        columns: shown
+            .iter()
+            .map(|metric| comparison_column(view, &view.metrics[*metric]))
+            .collect(),
+        lines: policy_lines(view, &rows, &shown),
+        same: same
+            .iter()
+            .filter_map(|metric| same_figure(view, &rows, *metric))
+            .collect(),
     }
+}
+
+/// Whether several policies have a metric and all show the same figure, so that a column would say nothing.
+fn is_same_everywhere(rows: &[&PageRow], metric: usize) -> bool {
+    let mut figures = rows.iter().filter(|row| row.metric == metric);
+    let Some(first) = figures.next() else {
+        return false;
+    };
+    let shown = format_figure(first.mean, first.decimals);
+    let others: Vec<&&PageRow> = figures.collect();
+    !others.is_empty()
+        && others.iter().all(|row| {
+            let significant = row.gain.is_some_and(|gain| gain.significant);
+            !significant && format_figure(row.mean, row.decimals) == shown
+        })
+}
+
+/// A metric's common figure in words.
+fn same_figure(view: &View, rows: &[&PageRow], metric: usize) -> Option<String> {
+    let row = rows.iter().find(|row| row.metric == metric)?;
     let about = &view.metrics[metric];
-    let cells = view.compared_policies().map(|(policy, _)| {
-        let row = rows.iter().find(|row| row.policy == policy);
-        row.map_or_else(Cell::default, |row| comparison_cell(row))
-    });
-    Some(Line {
-        title: about.title.clone(),
-        unit: about.unit.clone(),
-        direction: match about.higher_is_better {
+    let figure = format_figure(row.mean, row.decimals);
+    Some(
+        format!("{} {figure} {}", about.title, about.unit)
+            .trim_end()
+            .to_owned(),
+    )
+}
+
+fn comparison_column(view: &View, metric: &PageMetric) -> Column {
+    Column {
+        title: metric.title.clone(),
+        unit: metric.unit.clone(),
+        direction: match metric.higher_is_better {
             Some(true) => "more is better",
             Some(false) => "less is better",
             None => "neither is better",
         },
-        cells: cells.collect(),
-    })
+        assumed: view.is_assumed(metric),
+    }
+}
+
+/// A line per policy that has figures. Policies whose means are equal in all metrics share the line of the first.
+fn policy_lines(view: &View, rows: &[&PageRow], metrics: &[usize]) -> Vec<PolicyLine> {
+    let winner = view.focus.as_ref().and_then(|focus| focus.winner);
+    let figures: BTreeMap<(usize, usize), &PageRow> = rows
+        .iter()
+        .map(|row| ((row.policy, row.metric), *row))
+        .collect();
+    let mut lines: Vec<PolicyLine> = Vec::new();
+    let common = notes_of_all_policies(view);
+    for (index, policy) in view.compared_policies() {
+        let own_notes = policy.notes.iter().filter(|note| !common.contains(note));
+        let cells: Vec<Cell> = metrics
+            .iter()
+            .map(|metric| {
+                let row = figures.get(&(index, *metric));
+                row.map_or_else(Cell::default, |row| comparison_cell(row))
+            })
+            .collect();
+        if cells.iter().all(|cell| cell.mean.is_empty()) {
+            continue;
+        }
+        // A baseline has no gains, so its line stays its own.
+        let equal = lines.iter_mut().find(|line| {
+            !line.baseline && !policy.baseline && have_same_means(&line.cells, &cells)
+        });
+        match equal {
+            Some(line) => {
+                line.equals.push(policy.name.clone());
+                line.winner |= winner == Some(index);
+                for note in own_notes {
+                    if !line.notes.contains(note) {
+                        line.notes.push(note.clone());
+                    }
+                }
+            }
+            None => lines.push(PolicyLine {
+                policy: policy.name.clone(),
+                baseline: policy.baseline,
+                winner: winner == Some(index),
+                equals: Vec::new(),
+                notes: own_notes.cloned().collect(),
+                cells,
+            }),
+        }
+    }
+    lines
+}
+
+/// Notes that every compared policy has: said once above the tables, not beside each policy.
+pub(crate) fn notes_of_all_policies(view: &View) -> Vec<&String> {
+    let mut policies = view.compared_policies().map(|(_, policy)| policy);
+    let first = policies.next().filter(|_| view.policies.len() > 1);
+    let others: Vec<_> = policies.collect();
+    let notes = first.into_iter().flat_map(|policy| &policy.notes);
+    notes
+        .filter(|note| others.iter().all(|policy| policy.notes.contains(note)))
+        .collect()
+}
+
+/// Whether two policies have equal means in every metric, to the last bit: their settings made no difference.
+fn have_same_means(some: &[Cell], others: &[Cell]) -> bool {
+    let mut pairs = some.iter().zip(others);
+    pairs.all(|(one, other)| one.number == other.number && one.mean == other.mean)
 }
 
 fn comparison_cell(row: &PageRow) -> Cell {
     let significant = row.gain.is_some_and(|g| g.significant);
     Cell {
         mean: format_figure(row.mean, row.decimals),
-        deviation: deviation_text(row),
+        number: Some(row.mean).filter(|mean| mean.is_finite()),
+        deviation: format_deviation_percent(row),
         gain: row.gain.map_or_else(String::new, |g| {
             format!(
                 "{}{}",
-                format_percent(g.percent, g.interval),
+                format_signed_percent(g.percent, g.interval),
                 if significant { " *" } else { "" }
             )
         }),
@@ -108,7 +237,7 @@ fn comparison_cell(row: &PageRow) -> Cell {
     }
 }
 
-fn deviation_text(row: &PageRow) -> String {
+fn format_deviation_percent(row: &PageRow) -> String {
     row.deviation_percent
         .map_or_else(String::new, |d| format!("±{d:.1} %"))
 }
@@ -129,20 +258,20 @@ fn verdict_sentence(view: &View, row: &PageRow) -> Sentence {
         policy: policy.map(|p| p.name.clone()).unwrap_or_default(),
         runs: row.runs,
         mean: format_figure(row.mean, row.decimals),
-        deviation: deviation_text(row),
-        gain: row
-            .gain
-            .map_or_else(String::new, |g| format_percent(g.percent, g.interval)),
+        deviation: format_deviation_percent(row),
+        gain: row.gain.map_or_else(String::new, |g| {
+            format_signed_percent(g.percent, g.interval)
+        }),
         interval: row
             .gain
             .and_then(|g| g.interval)
             .map_or_else(String::new, |ends| {
-                format_percents(ends, Some(ends)).join(" to ")
+                format_signed_percents(ends, Some(ends)).join(" to ")
             }),
         effect: row
             .gain
             .and_then(|g| g.effect)
-            .map_or_else(String::new, short_number),
+            .map_or_else(String::new, format_four_digits),
         verdict: row.verdict.clone(),
         class: row.tone.class(),
         sign: if row.verdict.is_empty() {

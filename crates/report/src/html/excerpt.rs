@@ -1,16 +1,16 @@
 //! Excerpts from results too large for a page: the most interesting policies, then the first workloads.
 
-use super::view::{PageRow, PageWorkload, View};
+use super::view::{Focus, LoadSeries, PageRow, PageWorkload, View};
 
-/// Largest page, in bytes.
-pub const LARGEST: usize = 5_000_000;
+/// Largest report page, in bytes.
+pub const LARGEST_PAGE: usize = 5_000_000;
 
 /// Policies shown in the pictures at first: more lines at once are a tangle.
 pub(crate) const AT_FIRST: usize = 8;
 
 /// Policies by interest for a reader: baselines, policies named in answers, policies on Pareto fronts, the best by each
 /// metric on each workload, then the rest in the order of the study.
-pub(crate) fn policies_by_interest(view: &View) -> Vec<usize> {
+pub(crate) fn rank_policies_by_interest(view: &View) -> Vec<usize> {
     let all = 0..view.policies.len();
     let baselines = all.clone().filter(|p| view.policies[*p].baseline);
     let named = view.answers.iter().flat_map(|a| a.policies.iter().copied());
@@ -21,7 +21,7 @@ pub(crate) fn policies_by_interest(view: &View) -> Vec<usize> {
     for policy in baselines
         .chain(named)
         .chain(fronts)
-        .chain(best_policies(view))
+        .chain(best_policy_of_each_metric(view))
         .chain(all)
     {
         if let Some(seen) = seen.get_mut(policy).filter(|seen| !**seen) {
@@ -32,8 +32,8 @@ pub(crate) fn policies_by_interest(view: &View) -> Vec<usize> {
     order
 }
 
-/// Policies with the largest gain in a metric on a workload.
-fn best_policies(view: &View) -> Vec<usize> {
+/// For each metric and workload the policy with the largest gain over the baseline.
+fn best_policy_of_each_metric(view: &View) -> Vec<usize> {
     let mut groups: Vec<&[PageRow]> = view
         .rows
         .chunk_by(|a, b| (a.workload, a.metric) == (b.workload, b.metric))
@@ -41,14 +41,15 @@ fn best_policies(view: &View) -> Vec<usize> {
     groups.sort_by_key(|rows| rows.first().map(|r| r.metric));
     let best = groups.into_iter().filter_map(|rows| {
         let gained = rows.iter().filter(|r| r.gain.is_some());
-        gained
-            .rev()
-            .max_by(|a, b| a.gain_percent().total_cmp(&b.gain_percent()))
+        gained.rev().max_by(|a, b| {
+            a.gain_percent_or_lowest()
+                .total_cmp(&b.gain_percent_or_lowest())
+        })
     });
     best.map(|row| row.policy).collect()
 }
 
-/// Renders as much as fits on a page; `size` is the size of a page with everything, in bytes.
+/// Renders as many policies and workloads as fit on a page. `size` is the size of a page with all, in bytes.
 pub(crate) fn render_excerpt<E>(
     view: &View,
     order: &[usize],
@@ -59,22 +60,24 @@ pub(crate) fn render_excerpt<E>(
     let few = AT_FIRST.max(baselines).min(order.len());
     let (policies, workloads) = (order.len(), view.workloads.len());
     let render_some = |policies: usize, workloads: usize| {
-        let mut excerpt = cut_view(view, &order[..policies], workloads);
+        let mut excerpt = keep_policies_and_first_workloads(view, &order[..policies], workloads);
         excerpt.left_out = Some(left_out_sentence(view, &excerpt, size));
         render(&excerpt)
     };
-    if let Some(page) = largest_excerpt([few, policies], size, |n| render_some(n, workloads))? {
+    if let Some(page) =
+        render_largest_fitting_excerpt([few, policies], size, |n| render_some(n, workloads))?
+    {
         return Ok(page);
     }
-    match largest_excerpt([1, workloads], size, |n| render_some(few, n))? {
+    match render_largest_fitting_excerpt([1, workloads], size, |n| render_some(few, n))? {
         Some(page) => Ok(page),
         None => render_some(few, 1.min(workloads)),
     }
 }
 
-/// Looks for the largest page that fits, with from `few` to below `all` things; a page with all has `size` bytes. None if
-/// even a page with few things does not fit.
-fn largest_excerpt<E>(
+/// Looks for the largest page within [`LARGEST_PAGE`] that shows from `few` to below `all` policies or workloads. A page with
+/// `all` has `size` bytes. `None` if even a page with `few` is too large.
+fn render_largest_fitting_excerpt<E>(
     [few, all]: [usize; 2],
     size: usize,
     render: impl Fn(usize) -> Result<String, E>,
@@ -84,18 +87,18 @@ fn largest_excerpt<E>(
     }
     let mut fits = (few, render(few)?);
     let mut over = (all, size);
-    if fits.1.len() > LARGEST {
+    if fits.1.len() > LARGEST_PAGE {
         return Ok(None);
     }
-    // Each thing adds about the same size, so a straight line between both ends leads close.
-    while over.0 - fits.0 > 1 && fits.1.len() < LARGEST / 100 * 95 {
+    // Each policy or workload adds about the same size, so a straight line between both ends leads close.
+    while over.0 - fits.0 > 1 && fits.1.len() < LARGEST_PAGE / 100 * 95 {
         let (bytes, things) = (over.1 - fits.1.len(), over.0 - fits.0);
-        // A little less, or the line would often lead just beyond.
-        let room = (LARGEST - fits.1.len()) / 100 * 98;
+        // The guess is a little lower, or pages would often be just too large.
+        let room = (LARGEST_PAGE - fits.1.len()) / 100 * 98;
         let more = (room as f64 / bytes as f64 * things as f64) as usize;
         let next = (fits.0 + more).clamp(fits.0 + 1, over.0 - 1);
         let page = render(next)?;
-        if page.len() <= LARGEST {
+        if page.len() <= LARGEST_PAGE {
             fits = (next, page);
         } else {
             over = (next, page.len());
@@ -104,7 +107,7 @@ fn largest_excerpt<E>(
     Ok(Some(fits.1))
 }
 
-/// A sentence that says where the omitted parts are.
+/// A sentence for the page: how many policies and workloads it shows, and where all are.
 fn left_out_sentence(all: &View, excerpt: &View, size: usize) -> String {
     let counts = [
         (excerpt.policies.len(), all.policies.len(), "policies"),
@@ -127,8 +130,8 @@ fn left_out_sentence(all: &View, excerpt: &View, size: usize) -> String {
     )
 }
 
-/// A view with some policies and the first workloads.
-fn cut_view(view: &View, policies: &[usize], workloads: usize) -> View {
+/// A view with these policies and the first workloads only. Policy indices become those of the smaller view.
+fn keep_policies_and_first_workloads(view: &View, policies: &[usize], workloads: usize) -> View {
     let mut kept = policies.to_vec();
     kept.sort_unstable();
     let places = Places(
@@ -136,11 +139,11 @@ fn cut_view(view: &View, policies: &[usize], workloads: usize) -> View {
             .map(|policy| kept.binary_search(&policy).ok())
             .collect(),
     );
-    let mut rows = places.keep_policies(&view.rows, |row| &mut row.policy);
+    let mut rows = places.keep_parts_of_shown_policies(&view.rows, |row| &mut row.policy);
     rows.retain(|row| row.workload < workloads);
     let mut answers = view.answers.clone();
     for answer in &mut answers {
-        answer.policies = places.keep_policies(&answer.policies, |policy| policy);
+        answer.policies = places.keep_parts_of_shown_policies(&answer.policies, |policy| policy);
     }
     View {
         title: view.title.clone(),
@@ -151,9 +154,19 @@ fn cut_view(view: &View, policies: &[usize], workloads: usize) -> View {
         metrics: view.metrics.clone(),
         rows,
         assumes_power: view.assumes_power,
+        assumed_figures: view.assumed_figures,
+        focus: view.focus.clone().map(|focus| Focus {
+            winner: focus.winner.and_then(|policy| places.find(policy)),
+            ..focus
+        }),
+        load_series: view
+            .load_series
+            .iter()
+            .map(|series| keep_rates_of_first_workloads(series, workloads))
+            .collect(),
         workloads: view.workloads[..workloads]
             .iter()
-            .map(|workload| places.cut_workload(workload))
+            .map(|workload| places.drop_omitted_policies(workload))
             .collect(),
         sources: view.sources.clone(),
         commands: view.commands.clone(),
@@ -163,12 +176,24 @@ fn cut_view(view: &View, policies: &[usize], workloads: usize) -> View {
     }
 }
 
-/// The place of each policy in an excerpt; none for omitted policies.
+/// A series over the load with the points of the first workloads.
+fn keep_rates_of_first_workloads(series: &LoadSeries, workloads: usize) -> LoadSeries {
+    let mut cut = series.clone();
+    cut.points.retain(|(_, workload)| *workload < workloads);
+    cut
+}
+
+/// The index of each policy in a smaller view; `None` for policies that the smaller view leaves out.
 struct Places(Vec<Option<usize>>);
 
 impl Places {
-    /// The parts for policies in the excerpt, with the policies' new places.
-    fn keep_policies<T: Clone>(
+    /// The place of a policy in the excerpt; `None` if the excerpt leaves the policy out.
+    fn find(&self, policy: usize) -> Option<usize> {
+        self.0.get(policy).copied().flatten()
+    }
+
+    /// Copies parts that belong to policies of the smaller view, with the policies' new indices.
+    fn keep_parts_of_shown_policies<T: Clone>(
         &self,
         parts: &[T],
         policy: impl Fn(&mut T) -> &mut usize,
@@ -176,7 +201,7 @@ impl Places {
         let mut kept = Vec::new();
         for mut part in parts.iter().cloned() {
             let index = policy(&mut part);
-            if let Some(place) = self.0.get(*index).copied().flatten() {
+            if let Some(place) = self.find(*index) {
                 *index = place;
                 kept.push(part);
             }
@@ -184,18 +209,22 @@ impl Places {
         kept
     }
 
-    fn cut_workload(&self, workload: &PageWorkload) -> PageWorkload {
+    fn drop_omitted_policies(&self, workload: &PageWorkload) -> PageWorkload {
         PageWorkload {
             name: workload.name.clone(),
             about: workload.about.clone(),
             latency_of: workload.latency_of.clone(),
-            curves: self.keep_policies(&workload.curves, |part| &mut part.policy),
-            percentiles: self.keep_policies(&workload.percentiles, |part| &mut part.policy),
-            parts: self.keep_policies(&workload.parts, |part| &mut part.policy),
-            tradeoff: self.keep_policies(&workload.tradeoff, |part| &mut part.policy),
-            idle: self.keep_policies(&workload.idle, |part| &mut part.policy),
-            frequency: self.keep_policies(&workload.frequency, |part| &mut part.policy),
-            timelines: self.keep_policies(&workload.timelines, |part| &mut part.policy),
+            curves: self.keep_parts_of_shown_policies(&workload.curves, |part| &mut part.policy),
+            percentiles: self
+                .keep_parts_of_shown_policies(&workload.percentiles, |part| &mut part.policy),
+            parts: self.keep_parts_of_shown_policies(&workload.parts, |part| &mut part.policy),
+            tradeoff: self
+                .keep_parts_of_shown_policies(&workload.tradeoff, |part| &mut part.policy),
+            idle: self.keep_parts_of_shown_policies(&workload.idle, |part| &mut part.policy),
+            frequency: self
+                .keep_parts_of_shown_policies(&workload.frequency, |part| &mut part.policy),
+            timelines: self
+                .keep_parts_of_shown_policies(&workload.timelines, |part| &mut part.policy),
         }
     }
 }

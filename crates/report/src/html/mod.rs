@@ -1,6 +1,6 @@
 //! A report as one self-contained HTML page.
 //!
-//! [`from_results`] puts a [`view::View`] together; [`render`] makes the page. `figures` draws pictures with tables,
+//! [`from_results`] puts a [`view::View`] together; [`render_html_report`] makes the page. `figures` draws pictures with tables,
 //! `comparison` the comparison table. The template `page.html` adds the style sheet, the scripts and Apache ECharts,
 //! all inlined. The page loads nothing and tells the browser so: a Content-Security-Policy allows no request at all, and
 //! only the inlined scripts, by their hashes. [`measurements`] makes pages of another kind, without scripts.
@@ -21,90 +21,96 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 pub use bidi::sets_direction;
-pub use excerpt::LARGEST;
+pub use excerpt::LARGEST_PAGE;
 use figures::{Figure, Group, Slot};
 use view::View;
 
 /// Apache ECharts from `assets/echarts/`.
 const ECHARTS: &str = include_str!("../../assets/echarts/echarts.min.js");
-/// Our scripts in execution order.
-const SCRIPTS: [&str; 4] = [
+/// Scripts of the report's page in the order of execution.
+const SCRIPTS: [&str; 6] = [
     include_str!("../../assets/page/look.js"),
     include_str!("../../assets/page/charts.js"),
     include_str!("../../assets/page/timeline.js"),
+    include_str!("../../assets/page/save.js"),
     include_str!("../../assets/page/page.js"),
+    include_str!("../../assets/page/sort.js"),
 ];
 const STYLE: &str = include_str!("../../assets/page/page.css");
 const TEMPLATE: &str = include_str!("../../assets/page/page.html");
 
-/// Why no page can be made: the template does not fit the values, a fault in this crate.
+/// A report could not be made: the template does not fit its values, which is a fault of this crate.
 #[derive(Debug, thiserror::Error)]
 #[error("the report's template: {0}")]
 pub struct RenderError(#[from] minijinja::Error);
 
-/// Makes the page. A page larger than [`LARGEST`] leaves out policies, then workloads, and says so.
+/// Makes a report as one HTML page. A page larger than [`LARGEST_PAGE`] leaves out policies, then workloads, and says so.
 ///
 /// # Errors
 /// None that the input could cause.
-pub fn render(view: &View) -> Result<String, RenderError> {
-    let all = render_page(view)?;
-    if all.len() <= LARGEST {
+pub fn render_html_report(view: &View) -> Result<String, RenderError> {
+    let all = render_view_whole(view)?;
+    if all.len() <= LARGEST_PAGE {
         return Ok(all);
     }
     excerpt::render_excerpt(
         view,
-        &excerpt::policies_by_interest(view),
+        &excerpt::rank_policies_by_interest(view),
         all.len(),
-        render_page,
+        render_view_whole,
     )
 }
 
-/// A workload's figures, with the beginning of their ids.
+/// The pictures of a workload, and the beginning of their ids on the page.
 struct WorkloadFigures {
     prefix: String,
     groups: Vec<Group>,
 }
 
-fn render_page(view: &View) -> Result<String, RenderError> {
+fn render_view_whole(view: &View) -> Result<String, RenderError> {
     let gains = figures::draw_gains(view);
-    let workloads = draw_workloads(view);
+    let load = figures::draw_load_curves(view);
+    let workloads = draw_figures_of_each_workload(view);
     let scripts = format!("\"use strict\";\n(() => {{\n{}\n}})();", SCRIPTS.join("\n"));
     let mut environment = Environment::new();
-    environment.set_formatter(bidi::format_value);
+    environment.set_formatter(bidi::write_escaped_value);
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
-    // Values are escaped because the name ends in html.
+    // The template engine escapes all values, since the template's name ends in html.
     environment.add_template("page.html", TEMPLATE)?;
     let content = context! {
         policy => content_security_policy([ECHARTS, &scripts]),
         style => STYLE,
         echarts => ECHARTS,
         scripts => scripts,
-        data => script_data(view, gains.as_ref(), &workloads),
+        data => encode_data_for_scripts(view, gains.iter().chain(&load), &workloads),
         blocks => comparison::comparison_blocks(view),
+        common_notes => comparison::notes_of_all_policies(view),
         sentences => comparison::verdict_sentences(view),
         gains => gains,
+        load => load,
         parts => workloads.first().map(|figures| &figures.groups),
-        workloads => workload_sections(view, &workloads),
-        ..head_content(view)
+        workloads => describe_workloads_for_template(view, &workloads),
+        ..describe_view_for_template(view)
     };
     Ok(environment.get_template("page.html")?.render(content)?)
 }
 
-fn draw_workloads(view: &View) -> Vec<WorkloadFigures> {
+fn draw_figures_of_each_workload(view: &View) -> Vec<WorkloadFigures> {
     let workloads = view.workloads.iter().enumerate();
     let drawn = workloads.map(|(index, workload)| {
         let prefix = format!("w{index}");
-        let groups = figures::workload_groups(view, workload, &prefix);
+        let groups = figures::draw_workload_groups(view, workload, &prefix);
         WorkloadFigures { prefix, groups }
     });
     drawn.collect()
 }
 
-/// What the template takes from the view as it is: facts, answers, policies, metrics, sources.
-fn head_content(view: &View) -> minijinja::Value {
+/// Values for the template `page.html` that come from the view unchanged: facts, answers, policies, metrics, sources.
+fn describe_view_for_template(view: &View) -> minijinja::Value {
     context! {
         title => view.title,
+        baselines => view.baselines_in_words(),
         facts => view.facts,
         cautions => view.cautions,
         left_out => view.left_out,
@@ -114,13 +120,14 @@ fn head_content(view: &View) -> minijinja::Value {
             question => a.question,
             sentence => a.sentence,
             details => a.details,
+            tile => a.tile,
             class => a.tone.class(),
             sign => a.tone.sign(),
         }).collect::<Vec<_>>(),
         policies => view.compared_policies().map(|(_, p)| context! {
-            name => p.name, settings => p.settings, baseline => p.baseline,
+            name => p.name, settings => p.settings, baseline => p.baseline, notes => p.notes,
         }).collect::<Vec<_>>(),
-        settings => setting_names(view),
+        settings => distinct_setting_names(view),
         metrics => view.metrics.iter().map(|m| context! {
             name => m.name, title => m.title, unit => m.unit, meaning => m.meaning,
             better => match m.higher_is_better {
@@ -135,7 +142,10 @@ fn head_content(view: &View) -> minijinja::Value {
     }
 }
 
-fn workload_sections(view: &View, workloads: &[WorkloadFigures]) -> Vec<minijinja::Value> {
+fn describe_workloads_for_template(
+    view: &View,
+    workloads: &[WorkloadFigures],
+) -> Vec<minijinja::Value> {
     let sections = view
         .workloads
         .iter()
@@ -151,8 +161,8 @@ fn workload_sections(view: &View, workloads: &[WorkloadFigures]) -> Vec<minijinj
     sections.collect()
 }
 
-/// All settings, in the order of the policies.
-fn setting_names(view: &View) -> Vec<&str> {
+/// Names of all settings of the policies, each once, in the order of the policies.
+fn distinct_setting_names(view: &View) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in view.policies.iter().flat_map(|p| &p.settings) {
         if !names.contains(&name.as_str()) {
@@ -162,7 +172,7 @@ fn setting_names(view: &View) -> Vec<&str> {
     names
 }
 
-/// Nothing may be loaded, and only these scripts may run: not even markup in a name could call another script.
+/// A Content-Security-Policy under which a page loads nothing and runs only these scripts: markup in a name calls no other.
 fn content_security_policy<const N: usize>(scripts: [&str; N]) -> String {
     let hashes = scripts.map(|script| {
         format!(
@@ -176,8 +186,12 @@ fn content_security_policy<const N: usize>(scripts: [&str; N]) -> String {
     )
 }
 
-/// Data for the scripts, as JSON that cannot end its script element.
-fn script_data(view: &View, gains: Option<&Figure>, workloads: &[WorkloadFigures]) -> String {
+/// The data of all pictures for the page's scripts, as JSON that cannot end its script element. `general` has the figures of all workloads together.
+fn encode_data_for_scripts<'a>(
+    view: &View,
+    general: impl Iterator<Item = &'a Figure>,
+    workloads: &'a [WorkloadFigures],
+) -> String {
     let slots = workloads
         .iter()
         .flat_map(|figures| &figures.groups)
@@ -186,8 +200,7 @@ fn script_data(view: &View, gains: Option<&Figure>, workloads: &[WorkloadFigures
         Slot::Figure(figure) => Some(&**figure),
         Slot::Missing { .. } => None,
     });
-    let figures: serde_json::Map<String, Value> = gains
-        .into_iter()
+    let figures: serde_json::Map<String, Value> = general
         .chain(workload_figures)
         .map(|f| {
             (
@@ -196,7 +209,7 @@ fn script_data(view: &View, gains: Option<&Figure>, workloads: &[WorkloadFigures
             )
         })
         .collect();
-    let order = excerpt::policies_by_interest(view);
+    let order = excerpt::rank_policies_by_interest(view);
     let at_first = &order[..order.len().min(excerpt::AT_FIRST)];
     let policies: Vec<Value> = view
         .policies
@@ -207,6 +220,7 @@ fn script_data(view: &View, gains: Option<&Figure>, workloads: &[WorkloadFigures
             json!({"name": p.name, "baseline": p.baseline, "shown": shown})
         })
         .collect();
-    let text = json!({"policies": policies, "figures": figures}).to_string();
-    bidi::mark_directions(&text).replace('<', "\\u003c")
+    let things = figures::list_coloured_things(view);
+    let text = json!({"policies": policies, "things": things, "figures": figures}).to_string();
+    bidi::show_direction_marks(&text).replace('<', "\\u003c")
 }

@@ -3,11 +3,11 @@
 use serde_json::Value;
 use wakepath_compare::figure;
 
-/// Most decimals; a smaller number has an exponent.
+/// Most digits after the point; a number that needs more is written with an exponent.
 const MAX_DECIMALS: usize = 9;
 
-/// Four significant digits, thousands apart; a dash where there is no number.
-pub(crate) fn short_number(value: f64) -> String {
+/// A number with four significant digits and spaces between thousands; a dash for infinities and what is no number.
+pub(crate) fn format_four_digits(value: f64) -> String {
     if !value.is_finite() {
         return "–".into();
     }
@@ -28,23 +28,23 @@ pub(crate) fn short_number(value: f64) -> String {
             decimals
         }
     };
-    group_digits(sign, &format!("{size:.decimals$}"))
+    insert_thousands_spaces(sign, &format!("{size:.decimals$}"))
 }
 
 /// A figure with so many digits after the point; with four significant digits if `decimals` is `None`.
 pub(crate) fn format_figure(value: f64, decimals: Option<usize>) -> String {
     let Some(decimals) = decimals.filter(|_| value.is_finite()) else {
-        return short_number(value);
+        return format_four_digits(value);
     };
-    let text = figure::fixed(value, decimals);
+    let text = figure::format_fixed(value, decimals);
     match text.strip_prefix('-') {
-        Some(size) => group_digits("−", size),
-        None => group_digits("", &text),
+        Some(size) => insert_thousands_spaces("−", size),
+        None => insert_thousands_spaces("", &text),
     }
 }
 
-/// A number with thousands apart.
-fn group_digits(sign: &str, text: &str) -> String {
+/// Puts narrow spaces between the thousands of a number without sign, and `sign` before it.
+fn insert_thousands_spaces(sign: &str, text: &str) -> String {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let mut out = sign.to_owned();
     for (index, digit) in whole.chars().enumerate() {
@@ -62,11 +62,11 @@ fn group_digits(sign: &str, text: &str) -> String {
 }
 
 /// Percentages with signs, and the digits that the interval deserves.
-pub(crate) fn format_percents<const N: usize>(
+pub(crate) fn format_signed_percents<const N: usize>(
     values: [f64; N],
     interval: Option<[f64; 2]>,
 ) -> [String; N] {
-    let texts = figure::percents(values, interval);
+    let texts = figure::format_percents(values, interval);
     std::array::from_fn(|i| {
         if values[i].is_finite() {
             format!("{} %", texts[i]).replace('-', "−")
@@ -76,13 +76,13 @@ pub(crate) fn format_percents<const N: usize>(
     })
 }
 
-/// A percentage as in [`format_percents`].
-pub(crate) fn format_percent(value: f64, interval: Option<[f64; 2]>) -> String {
-    format_percents([value], interval).concat()
+/// A percentage as in [`format_signed_percents`].
+pub(crate) fn format_signed_percent(value: f64, interval: Option<[f64; 2]>) -> String {
+    format_signed_percents([value], interval).concat()
 }
 
 /// A share from 0 to 1 in percent.
-pub(crate) fn format_share(value: f64) -> String {
+pub(crate) fn format_share_as_percent(value: f64) -> String {
     if value.is_finite() {
         format!("{:.2} %", value * 100.0)
     } else {
@@ -91,7 +91,7 @@ pub(crate) fn format_share(value: f64) -> String {
 }
 
 /// For a chart: five significant digits are more than any screen shows, and keep the page small. `null` is a gap.
-pub(crate) fn json_number(value: f64) -> Value {
+pub(crate) fn round_for_json(value: f64) -> Value {
     if !value.is_finite() {
         return Value::Null;
     }
@@ -127,22 +127,22 @@ mod tests {
             (-9.9999e-10, "−1.000e−9"),
             (f64::MIN_POSITIVE, "2.225e−308"),
         ] {
-            assert_eq!(short_number(value), text);
+            assert_eq!(format_four_digits(value), text);
         }
-        assert_eq!(format_percent(-3.26, None), "−3.3 %");
-        assert_eq!(format_percent(3.26, Some([2.26, 4.26])), "+3.3 %");
-        assert_eq!(format_percent(33.26, Some([-2.0, 70.0])), "+33 %");
-        assert_eq!(format_percent(f64::NAN, None), "–");
+        assert_eq!(format_signed_percent(-3.26, None), "−3.3 %");
+        assert_eq!(format_signed_percent(3.26, Some([2.26, 4.26])), "+3.3 %");
+        assert_eq!(format_signed_percent(33.26, Some([-2.0, 70.0])), "+33 %");
+        assert_eq!(format_signed_percent(f64::NAN, None), "–");
         assert_eq!(format_figure(12_345.678, Some(0)), "12\u{202f}346");
         assert_eq!(format_figure(-3.0, Some(2)), "−3.00");
         assert_eq!(format_figure(1.234_56, None), "1.235");
-        assert_eq!(format_share(0.1234), "12.34 %");
+        assert_eq!(format_share_as_percent(0.1234), "12.34 %");
     }
 
     #[test]
     fn charts_get_few_digits_and_no_nan() {
-        assert_eq!(json_number(123.456_789).to_string(), "123.46");
-        assert_eq!(json_number(100.0).to_string(), "100");
-        assert_eq!(json_number(f64::NAN), Value::Null);
+        assert_eq!(round_for_json(123.456_789).to_string(), "123.46");
+        assert_eq!(round_for_json(100.0).to_string(), "100");
+        assert_eq!(round_for_json(f64::NAN), Value::Null);
     }
 }

@@ -3,36 +3,44 @@
 //! Policies and workloads are indices in [`View::policies`] and [`View::workloads`]. Parts missing in the results are empty,
 //! and the page says so.
 
+use serde::Serialize;
+
 /// A whole report.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// Title of the study.
     pub title: String,
-    /// Facts in a line below the title: backend, machine, counts.
+    /// Facts in a line below the title: origin of the numbers, machine, counts of workloads, policies and runs.
     pub facts: Vec<String>,
-    /// Cautions before believing anything.
+    /// Reasons to doubt the results, a sentence each.
     pub cautions: Vec<String>,
-    /// Answers by question.
+    /// Answers to the study's questions, the most important first.
     pub answers: Vec<PageAnswer>,
-    /// Compared policies.
+    /// Policies that were run, and subsets of their requests. Other parts name a policy by its index here.
     pub policies: Vec<PagePolicy>,
     /// Metrics, indexed by [`Self::rows`].
     pub metrics: Vec<PageMetric>,
-    /// One row per workload, metric and policy.
+    /// Figures of each policy: one row per workload, metric and policy.
     pub rows: Vec<PageRow>,
     /// Modelled power rests on assumed figures, and deserves few digits.
     pub assumes_power: bool,
-    /// Each workload.
+    /// Figures that the descriptions of the simulated machines mark as assumed; 0 for measurements.
+    pub assumed_figures: usize,
+    /// What the first question asks about; pictures open with its metrics. `None` without questions.
+    pub focus: Option<Focus>,
+    /// Workloads with their distributions. Other parts name a workload by its index here.
     pub workloads: Vec<PageWorkload>,
-    /// Origins, one per result directory.
+    /// Workloads that differ only in the rate of their requests.
+    pub load_series: Vec<LoadSeries>,
+    /// Where the numbers come from: an entry per result directory.
     pub sources: Vec<PageSource>,
-    /// Commands that make the results again.
+    /// Shell commands that make the results and the page again.
     pub commands: Vec<String>,
-    /// Result paths for commands.
+    /// Paths of the results, quoted for a shell.
     pub results: Vec<String>,
     /// A sentence about parts left out to keep the page small.
     pub left_out: Option<String>,
-    /// Program and version.
+    /// Program and version that made the page.
     pub made_by: String,
 }
 
@@ -43,8 +51,42 @@ impl View {
         policies.filter(|(_, policy)| !policy.is_subset)
     }
 
-    /// The baseline in words.
-    pub(crate) fn baseline_name(&self) -> &str {
+    /// The limits that the first question sets for a metric.
+    pub(crate) fn limits_for(&self, metric: usize) -> impl Iterator<Item = &Limit> {
+        let limits = self.focus.iter().flat_map(|focus| &focus.limits);
+        limits.filter(move |limit| limit.metric == metric)
+    }
+
+    /// Metrics in the order of interest: conditions of the first question, the metric that it asks for, then the rest.
+    pub(crate) fn metrics_by_interest(&self) -> Vec<usize> {
+        let limits = self.focus.iter().flat_map(|focus| &focus.limits);
+        let asked = self.focus.iter().map(|focus| focus.metric);
+        let mut order: Vec<usize> = Vec::new();
+        for metric in asked
+            .chain(limits.map(|limit| limit.metric))
+            .chain(0..self.metrics.len())
+        {
+            if metric < self.metrics.len() && !order.contains(&metric) {
+                order.push(metric);
+            }
+        }
+        order
+    }
+
+    /// Whether a metric is power or energy that a model derives from assumed figures.
+    pub(crate) fn is_assumed(&self, metric: &PageMetric) -> bool {
+        self.assumes_power && ["mW", "W", "uJ", "mJ", "J"].contains(&metric.unit.as_str())
+    }
+
+    /// Each baseline with its settings, such as `unchanged (idle menu@6.12)`; empty without a baseline.
+    pub(crate) fn baselines_in_words(&self) -> String {
+        let baselines = self.policies.iter().filter(|policy| policy.baseline);
+        let described: Vec<String> = baselines.map(PagePolicy::name_with_settings).collect();
+        described.join("; ")
+    }
+
+    /// The baseline's name; a phrase if there are several baselines or none.
+    pub(crate) fn baseline_name_or_phrase(&self) -> &str {
         let mut baselines = self.policies.iter().filter(|p| p.baseline);
         match (baselines.next(), baselines.next()) {
             (Some(only), None) => &only.name,
@@ -54,7 +96,40 @@ impl View {
     }
 }
 
-/// Good news or bad.
+/// The subject of the first question.
+#[derive(Clone, Debug, Default)]
+pub struct Focus {
+    /// Index of the metric that the question asks for.
+    pub metric: usize,
+    /// Conditions of the question.
+    pub limits: Vec<Limit>,
+    /// Index of the policy that the answer chooses, if it chooses one.
+    pub winner: Option<usize>,
+}
+
+/// A condition of a question: a metric below or above a value.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limit {
+    /// Index of the metric in [`View::metrics`].
+    pub metric: usize,
+    /// The limit in the metric's unit on the page.
+    pub value: f64,
+    /// Whether allowed values are below the limit, else above it.
+    pub is_upper: bool,
+}
+
+/// Workloads that differ only in the rate of their requests, for a curve over the load.
+#[derive(Clone, Debug, Default)]
+pub struct LoadSeries {
+    /// What the workloads have in common: `reads`, `reads (board)`.
+    pub name: String,
+    /// Unit of the rates: `I/Os` or `bytes` per second.
+    pub unit: String,
+    /// Requested rate per second and workload index, by rising rate.
+    pub points: Vec<(f64, usize)>,
+}
+
+/// Whether a finding is good or bad news for who asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     /// Better than the baseline.
@@ -69,7 +144,7 @@ pub enum Tone {
 }
 
 impl Tone {
-    /// Class in style sheets.
+    /// The class for the style sheet: `better`, `worse`, `same` or `open`.
     pub(crate) fn class(self) -> &'static str {
         match self {
             Self::Better => "better",
@@ -79,7 +154,7 @@ impl Tone {
         }
     }
 
-    /// A sign that works without colour.
+    /// A sign before a sentence that shows good or bad news without colour.
     pub(crate) fn sign(self) -> &'static str {
         match self {
             Self::Better => "▲",
@@ -97,77 +172,132 @@ pub struct PageAnswer {
     pub question: String,
     /// The answer in a sentence.
     pub sentence: String,
-    /// Details, a sentence each.
+    /// Further sentences below the answer.
     pub details: Vec<String>,
-    /// Indices of the named policies, the most important first.
+    /// The answer at a glance; `None` if no policy can be named.
+    pub tile: Option<Tile>,
+    /// Indices of the policies that the answer names, the most important first.
     pub policies: Vec<usize>,
-    /// Good news or bad.
+    /// Whether the finding is good or bad news.
     pub tone: Tone,
 }
 
-/// A policy.
+/// An answer at a glance: the policy and a few figures.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Tile {
+    /// The chosen policy, or a phrase such as `depends on the workload`.
+    pub headline: String,
+    /// The policy's settings, unless its name has them.
+    pub settings: String,
+    /// Figures, the most important first.
+    pub entries: Vec<TileEntry>,
+}
+
+/// A figure of a tile.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TileEntry {
+    /// What the value is: `p99 latency`.
+    pub label: String,
+    /// The value with its unit: `106 us`.
+    pub value: String,
+    /// What the value means: `limit 150 us, kept by 29 %`.
+    pub note: String,
+}
+
+/// A policy set that was run.
 #[derive(Clone, Debug, Default)]
 pub struct PagePolicy {
-    /// Name.
+    /// Name, distinct from the names of other policies on the page.
     pub name: String,
-    /// Settings: name and value.
+    /// Settings of the policy by name, such as `idle` and `menu@6.12`.
     pub settings: Vec<(String, String)>,
     /// Whether other policies are compared with this policy; each machine has a baseline.
     pub baseline: bool,
     /// Only a line in pictures: some requests of a policy, such as those that met an idle state.
     pub is_subset: bool,
+    /// What a simulation of this policy assumes or leaves out, a sentence each.
+    pub notes: Vec<String>,
 }
 
-/// A metric.
+impl PagePolicy {
+    /// Settings in a line: `freq schedutil, idle menu@6.12`.
+    pub(crate) fn settings_in_words(&self) -> String {
+        let settings = self.settings.iter();
+        let words = settings.map(|(key, value)| match key.as_str() {
+            "policy" => value.clone(),
+            key => format!("{key} {value}"),
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether the policy's name has the values of all settings.
+    pub(crate) fn name_has_all_settings(&self) -> bool {
+        let mut settings = self.settings.iter();
+        settings.all(|(_, value)| self.name.contains(value))
+    }
+
+    /// The name, followed by the settings in parentheses unless the name has them.
+    pub(crate) fn name_with_settings(&self) -> String {
+        if self.name_has_all_settings() {
+            self.name.clone()
+        } else {
+            format!("{} ({})", self.name, self.settings_in_words())
+        }
+    }
+}
+
+/// A metric as the page shows it.
 #[derive(Clone, Debug, Default)]
 pub struct PageMetric {
-    /// Name in files.
+    /// The metric's name in files, such as `p99_us`.
     pub name: String,
-    /// Title.
+    /// The metric's title on the page, such as `p99 latency`.
     pub title: String,
     /// Unit on the page; empty for counts.
     pub unit: String,
-    /// Explanation.
+    /// Factor from the metric's own unit to the unit on the page.
+    pub factor: f64,
+    /// A sentence that explains the metric.
     pub meaning: String,
-    /// Whether more is better, or less; `None`: neither.
+    /// Whether more of the metric is better; `None` if neither more nor less is.
     pub higher_is_better: Option<bool>,
 }
 
-/// A comparison with the baseline.
+/// A policy's figure in a metric on a workload, compared with the baseline.
 #[derive(Clone, Debug, Default)]
 pub struct PageRow {
-    /// Workload index.
+    /// Index of the workload in [`View::workloads`].
     pub workload: usize,
-    /// Metric index.
+    /// Index of the metric in [`View::metrics`].
     pub metric: usize,
-    /// Policy index.
+    /// Index of the policy in [`View::policies`].
     pub policy: usize,
-    /// Mean over the runs, by the metric's kind.
+    /// Mean of the metric over the runs, in the page's unit.
     pub mean: f64,
     /// Digits of the mean after the point; `None`: four significant digits.
     pub decimals: Option<usize>,
     /// Standard deviation in percent of the mean; none for a single run.
     pub deviation_percent: Option<f64>,
-    /// Run count.
+    /// Number of runs behind the mean.
     pub runs: usize,
     /// Gain over the baseline; none for the baseline itself, and where none can be given.
     pub gain: Option<PageGain>,
-    /// The verdict in words; empty for the baseline.
+    /// The comparison's verdict in words; empty for the baseline.
     pub verdict: String,
-    /// Good news or bad.
+    /// Whether the finding is good or bad news.
     pub tone: Tone,
-    /// Warnings about the runs.
+    /// Reasons to distrust the runs, such as a drift.
     pub warnings: Vec<String>,
 }
 
 impl PageRow {
-    /// The gain in percent, below all gains if there is none.
-    pub(crate) fn gain_percent(&self) -> f64 {
+    /// The gain in percent for sorting; a row without a gain sorts below all others.
+    pub(crate) fn gain_percent_or_lowest(&self) -> f64 {
         self.gain.map_or(f64::NEG_INFINITY, |gain| gain.percent)
     }
 }
 
-/// A gain over the baseline, plus being better.
+/// A gain over the baseline in percent; positive gains are better, whether the metric should rise or fall.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageGain {
     /// Gain in percent.
@@ -180,43 +310,43 @@ pub struct PageGain {
     pub significant: bool,
 }
 
-/// A workload's distributions.
+/// A workload with the data of its pictures.
 #[derive(Clone, Debug, Default)]
 pub struct PageWorkload {
     /// Name.
     pub name: String,
-    /// Kind and origin, such as `fio: read.fio`.
+    /// Kind and file of the workload, such as `fio: read.fio`.
     pub about: String,
-    /// The measured latency in words: `latency`, `wake-up latency`.
+    /// What the latencies are: `latency` of requests, `wake-up latency` of threads.
     pub latency_of: String,
     /// Cumulative latency distribution by policy.
     pub curves: Vec<Curve>,
-    /// Percentiles by policy.
+    /// Latency percentiles by policy.
     pub percentiles: Vec<Percentiles>,
-    /// Parts of a request's time.
+    /// Parts that a request's latency is made of, by policy.
     pub parts: Vec<PageParts>,
-    /// Power and latency.
+    /// Power against latency, by policy and latency metric.
     pub tradeoff: Vec<Tradeoff>,
-    /// Idle states by CPU kind and policy.
+    /// Time in idle states by CPU kind and policy.
     pub idle: Vec<PageIdle>,
-    /// Frequencies by CPU kind and policy.
+    /// Time at frequencies by CPU kind and policy.
     pub frequency: Vec<Frequency>,
-    /// A few representative milliseconds.
+    /// What happened around chosen requests, by policy and percentile.
     pub timelines: Vec<PageTimeline>,
 }
 
-/// A latency distribution.
+/// The latency distribution under a policy.
 #[derive(Clone, Debug, Default)]
 pub struct Curve {
-    /// Policy index.
+    /// Index of the policy in [`View::policies`].
     pub policy: usize,
-    /// Request count.
+    /// Number of requests, all runs together.
     pub requests: u64,
     /// Latency in us, and the share of requests, 0 to 1, up to this latency; both rising.
     pub points: Vec<(f64, f64)>,
 }
 
-/// A value with its range.
+/// The mean of a value over the runs, with the lowest and highest run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageSpread {
     /// Mean over the runs.
@@ -234,34 +364,34 @@ impl PageSpread {
     }
 }
 
-/// Percentiles under a policy.
+/// Latency percentiles under a policy.
 #[derive(Clone, Debug, Default)]
 pub struct Percentiles {
-    /// Policy index.
+    /// Index of the policy in [`View::policies`].
     pub policy: usize,
     /// `p99` and so on, with the latency in us.
     pub values: Vec<(String, PageSpread)>,
 }
 
-/// The parts of some requests' latency under a policy.
+/// What the latency of some requests is made of under a policy.
 #[derive(Clone, Debug, Default)]
 pub struct PageParts {
-    /// Policy index.
+    /// Index of the policy in [`View::policies`].
     pub policy: usize,
-    /// The requests: `mean`, `p99`.
+    /// Which requests: `mean` for all, `p99` for those about the 99th percentile.
     pub at: String,
-    /// Parts in the order of a request's way, in us.
+    /// Parts of the latency by name, in us, in the order of a request's way.
     pub parts: Vec<(String, f64)>,
 }
 
-/// A policy's power and latency.
+/// A policy as a point of power against latency.
 #[derive(Clone, Debug, Default)]
 pub struct Tradeoff {
-    /// Policy index.
+    /// Index of the policy in [`View::policies`].
     pub policy: usize,
-    /// Latency metric index.
+    /// Index of the latency metric in [`View::metrics`].
     pub latency_metric: usize,
-    /// Power metric index.
+    /// Index of the power metric in [`View::metrics`].
     pub power_metric: usize,
     /// Latency.
     pub latency: PageSpread,
@@ -271,14 +401,14 @@ pub struct Tradeoff {
     pub front: bool,
 }
 
-/// CPUs of a kind under a policy.
+/// Idle states of the CPUs of a kind under a policy.
 #[derive(Clone, Debug, Default)]
 pub struct PageIdle {
-    /// The kind.
+    /// The kind of CPUs (cluster), such as `little`.
     pub cpu_kind: String,
-    /// Policy index.
+    /// Index of the policy in [`View::policies`].
     pub policy: usize,
-    /// States: busy, then from shallow to deep.
+    /// Busy time first, then idle states from shallow to deep.
     pub states: Vec<PageState>,
 }
 
@@ -287,11 +417,11 @@ pub struct PageIdle {
 pub struct PageState {
     /// Name.
     pub name: String,
-    /// Whether the CPUs had something to do.
+    /// Whether this is busy time in place of an idle state.
     pub busy: bool,
-    /// Share of CPU time, 0 to 1.
+    /// Share of the kind's CPU time in this state, 0 to 1.
     pub share: f64,
-    /// Entries per second.
+    /// How often the CPUs entered the state, per second.
     pub entries: f64,
     /// Idle periods per second too short for the state.
     pub too_deep: f64,
@@ -303,52 +433,52 @@ pub struct PageState {
     pub wasted_mw: f64,
 }
 
-/// Frequencies of a CPU kind under a policy.
+/// Frequencies at which the CPUs of a kind were powered under a policy.
 #[derive(Clone, Debug, Default)]
 pub struct Frequency {
-    /// The kind.
+    /// The kind of CPUs (cluster), such as `little`.
     pub cpu_kind: String,
-    /// Policy index.
+    /// Index of the policy in [`View::policies`].
     pub policy: usize,
     /// Frequency in kHz, rising, with the share of powered time, 0 to 1.
     pub shares: Vec<(u64, f64)>,
 }
 
-/// A few milliseconds.
+/// The milliseconds around a chosen request under a policy.
 #[derive(Clone, Debug, Default)]
 pub struct PageTimeline {
-    /// Policy index.
+    /// Index of the policy in [`View::policies`].
     pub policy: usize,
-    /// The request in the middle: `p50`, `p99`.
+    /// Which request is in the middle: `p50` or `p99` of the latency.
     pub at: String,
-    /// Tracks, top to bottom.
+    /// Names of the rows, such as CPUs, clocks and drive, top to bottom.
     pub tracks: Vec<String>,
-    /// Spans on the tracks.
+    /// States and activities on the rows.
     pub spans: Vec<PageSpan>,
 }
 
-/// A state or activity with a length.
+/// A state or activity on a row of a timeline.
 #[derive(Clone, Debug, Default)]
 pub struct PageSpan {
-    /// Track index.
+    /// Index of the row in [`PageTimeline::tracks`].
     pub track: usize,
     /// Name.
     pub name: String,
-    /// Owner, such as a request, if not the track; may be empty.
+    /// The request that the span belongs to; empty if the span belongs to its row.
     pub owner: String,
-    /// Start in ns.
+    /// Start of the span in ns of the run.
     pub start_ns: u64,
-    /// Length in ns.
+    /// Length of the span in ns.
     pub length_ns: u64,
 }
 
-/// The origin of numbers.
+/// Where the numbers of a result directory come from.
 #[derive(Clone, Debug, Default)]
 pub struct PageSource {
-    /// The study and its backend.
+    /// Title of the study, with the name of the result if there are several.
     pub title: String,
-    /// Facts: name and value.
+    /// Facts about study, machine and statistics: name and value.
     pub facts: Vec<(String, String)>,
-    /// Files to read: name and text.
+    /// Copies of study, workload and machine files: name and text.
     pub files: Vec<(String, String)>,
 }

@@ -1,6 +1,6 @@
 //! A run's timeline as a trace for [Perfetto](https://ui.perfetto.dev).
 //!
-//! What the tracks mean is in `docs/timelines.md`.
+//! What the tracks mean is in `docs/guides/timelines.md`.
 
 mod proto;
 #[cfg(test)]
@@ -19,16 +19,16 @@ use self::writer::TraceWriter;
 ///
 /// # Errors
 /// The first error of `out`.
-pub fn write<W: Write>(out: W, timeline: &Timeline) -> io::Result<W> {
+pub fn write_perfetto_trace<W: Write>(out: W, timeline: &Timeline) -> io::Result<W> {
     let mut trace = TraceWriter::new(out);
-    let process = trace.process(1, &timeline.title);
+    let process = trace.add_process_track(1, &timeline.title);
     let mut tracks = Vec::with_capacity(timeline.tracks.len());
     for track in &timeline.tracks {
         let parent = track.group.and_then(|group| tracks.get(group));
         let parent = parent.copied().unwrap_or(process);
         tracks.push(match track.kind.unit() {
-            None => trace.slices(parent, &track.name),
-            Some(unit) => trace.counter(parent, &track.name, unit),
+            None => trace.add_slice_track(parent, &track.name),
+            Some(unit) => trace.add_counter_track(parent, &track.name, unit),
         });
     }
     // Slices that have begun, by their end; of those that end together, the one that began last ends first.
@@ -37,24 +37,24 @@ pub fn write<W: Write>(out: W, timeline: &Timeline) -> io::Result<W> {
         let Some(track) = tracks.get(span.track).copied() else {
             continue;
         };
-        end_until(&mut trace, &mut open, span.start_ns, &tracks, timeline);
+        end_spans_before(&mut trace, &mut open, span.start_ns, &tracks, timeline);
         match span.what {
-            SpanValue::Value(value) => trace.value(span.start_ns, track, value),
+            SpanValue::Value(value) => trace.write_counter_value(span.start_ns, track, value),
             SpanValue::Name(name) => {
                 let name = timeline.names.get(name).map_or("", String::as_str);
-                trace.begin(span.start_ns, track, name);
+                trace.begin_span(span.start_ns, track, name);
                 open.push(Reverse((span.end_ns, Reverse(index))));
             }
         }
     }
-    end_until(&mut trace, &mut open, u64::MAX, &tracks, timeline);
-    trace.finish()
+    end_spans_before(&mut trace, &mut open, u64::MAX, &tracks, timeline);
+    trace.finish_trace()
 }
 
 type Open = BinaryHeap<Reverse<(u64, Reverse<usize>)>>;
 
 /// Ends what ends up to a time.
-fn end_until<W: Write>(
+fn end_spans_before<W: Write>(
     trace: &mut TraceWriter<W>,
     open: &mut Open,
     time: u64,
@@ -70,7 +70,7 @@ fn end_until<W: Write>(
             .get(index)
             .and_then(|span| tracks.get(span.track));
         if let Some(track) = track {
-            trace.end(end, *track);
+            trace.end_span(end, *track);
         }
     }
 }

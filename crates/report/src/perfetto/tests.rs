@@ -9,7 +9,7 @@ use prost::Message;
 use wakepath_results::timeline::{Span, SpanValue, Timeline, Track, TrackKind};
 
 use super::proto::{EventType, Trace, TracePacket};
-use super::write;
+use super::write_perfetto_trace;
 
 /// What a reader makes of a trace: slices as (track, name, depth, start, end), values as (track, time, value).
 #[derive(Debug, Default, PartialEq)]
@@ -136,7 +136,7 @@ fn expected(timeline: &Timeline) -> Read {
             SpanValue::Value(value) => result.values.push((track, span.start_ns, value)),
             SpanValue::Name(_) => {
                 let (start, end) = (span.start_ns, span.end_ns);
-                let slice = (track, timeline.span_text(span), outer.len(), start, end);
+                let slice = (track, timeline.describe_span(span), outer.len(), start, end);
                 result.slices.push(slice);
                 outer.push(span.end_ns);
             }
@@ -149,9 +149,9 @@ fn expected(timeline: &Timeline) -> Read {
 proptest! {
     #[test]
     fn a_trace_says_what_its_timeline_says(timeline in timelines()) {
-        let bytes = write(Vec::new(), &timeline).unwrap();
+        let bytes = write_perfetto_trace(Vec::new(), &timeline).unwrap();
         prop_assert_eq!(read(&bytes), expected(&timeline));
-        prop_assert_eq!(write(Vec::new(), &timeline).unwrap(), bytes);
+        prop_assert_eq!(write_perfetto_trace(Vec::new(), &timeline).unwrap(), bytes);
     }
 }
 
@@ -190,6 +190,6 @@ fn a_full_disk_is_told() {
         spans: (0..1000).map(span).collect(),
         ..Timeline::default()
     };
-    let error = write(Full(5000), &timeline).err().unwrap();
+    let error = write_perfetto_trace(Full(5000), &timeline).err().unwrap();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
 }

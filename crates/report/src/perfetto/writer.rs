@@ -44,7 +44,7 @@ impl<W: Write> TraceWriter<W> {
     }
 
     /// Flushes what is left. Returns the first error of the whole trace.
-    pub(super) fn finish(mut self) -> io::Result<W> {
+    pub(super) fn finish_trace(mut self) -> io::Result<W> {
         if let Some(error) = self.failed {
             return Err(error);
         }
@@ -53,8 +53,8 @@ impl<W: Write> TraceWriter<W> {
     }
 
     /// Adds a process, under which tracks are shown in the order in which they are added.
-    pub(super) fn process(&mut self, pid: i32, name: &str) -> Track {
-        self.track(TrackDescriptor {
+    pub(super) fn add_process_track(&mut self, pid: i32, name: &str) -> Track {
+        self.write_track_descriptor(TrackDescriptor {
             process: Some(ProcessDescriptor {
                 pid: Some(pid),
                 process_name: Some(name.to_owned()),
@@ -64,8 +64,8 @@ impl<W: Write> TraceWriter<W> {
     }
 
     /// Adds a track of slices.
-    pub(super) fn slices(&mut self, parent: Track, name: &str) -> Track {
-        self.track(TrackDescriptor {
+    pub(super) fn add_slice_track(&mut self, parent: Track, name: &str) -> Track {
+        self.write_track_descriptor(TrackDescriptor {
             parent_uuid: Some(parent.0),
             name: Some(name.to_owned()),
             ..TrackDescriptor::default()
@@ -73,8 +73,8 @@ impl<W: Write> TraceWriter<W> {
     }
 
     /// Adds a track of a value that changes.
-    pub(super) fn counter(&mut self, parent: Track, name: &str, unit: &str) -> Track {
-        self.track(TrackDescriptor {
+    pub(super) fn add_counter_track(&mut self, parent: Track, name: &str, unit: &str) -> Track {
+        self.write_track_descriptor(TrackDescriptor {
             parent_uuid: Some(parent.0),
             name: Some(name.to_owned()),
             counter: Some(CounterDescriptor {
@@ -84,13 +84,13 @@ impl<W: Write> TraceWriter<W> {
         })
     }
 
-    fn track(&mut self, mut descriptor: TrackDescriptor) -> Track {
+    fn write_track_descriptor(&mut self, mut descriptor: TrackDescriptor) -> Track {
         self.tracks += 1;
         let track = Track(self.tracks);
         descriptor.uuid = Some(track.0);
         descriptor.child_ordering = Some(ChildTracksOrdering::Explicit.into());
         descriptor.sibling_order_rank = Some(i32::try_from(self.tracks).unwrap_or(i32::MAX));
-        self.packet(TracePacket {
+        self.write_packet(TracePacket {
             track_descriptor: Some(descriptor),
             ..TracePacket::default()
         });
@@ -98,12 +98,12 @@ impl<W: Write> TraceWriter<W> {
     }
 
     /// Begins a slice inside the one that is open on the track, if any.
-    pub(super) fn begin(&mut self, now: u64, track: Track, name: &str) {
+    pub(super) fn begin_span(&mut self, now: u64, track: Track, name: &str) {
         let (iid, interned_data) = match self.names.get(name) {
             Some(iid) => (*iid, None),
-            None => self.intern(name),
+            None => self.intern_name(name),
         };
-        self.packet(TracePacket {
+        self.write_packet(TracePacket {
             timestamp: Some(now),
             track_event: Some(TrackEvent {
                 r#type: Some(EventType::SliceBegin.into()),
@@ -116,7 +116,7 @@ impl<W: Write> TraceWriter<W> {
         });
     }
 
-    fn intern(&mut self, name: &str) -> (u64, Option<InternedData>) {
+    fn intern_name(&mut self, name: &str) -> (u64, Option<InternedData>) {
         let iid = self.names.len() as u64 + 1;
         self.names.insert(name.to_owned(), iid);
         let new = EventName {
@@ -130,17 +130,17 @@ impl<W: Write> TraceWriter<W> {
     }
 
     /// Ends the innermost slice of the track.
-    pub(super) fn end(&mut self, now: u64, track: Track) {
-        self.event(now, track, EventType::SliceEnd, None);
+    pub(super) fn end_span(&mut self, now: u64, track: Track) {
+        self.write_event(now, track, EventType::SliceEnd, None);
     }
 
     /// Sets the value of a counter.
-    pub(super) fn value(&mut self, now: u64, track: Track, value: f64) {
-        self.event(now, track, EventType::Counter, Some(value));
+    pub(super) fn write_counter_value(&mut self, now: u64, track: Track, value: f64) {
+        self.write_event(now, track, EventType::Counter, Some(value));
     }
 
-    fn event(&mut self, now: u64, track: Track, kind: EventType, value: Option<f64>) {
-        self.packet(TracePacket {
+    fn write_event(&mut self, now: u64, track: Track, kind: EventType, value: Option<f64>) {
+        self.write_packet(TracePacket {
             timestamp: Some(now),
             track_event: Some(TrackEvent {
                 r#type: Some(kind.into()),
@@ -152,7 +152,7 @@ impl<W: Write> TraceWriter<W> {
         });
     }
 
-    fn packet(&mut self, mut packet: TracePacket) {
+    fn write_packet(&mut self, mut packet: TracePacket) {
         if self.failed.is_some() {
             return;
         }

@@ -3,6 +3,7 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::panic,
     reason = "a test may stop where its premises fail"
 )]
 
@@ -12,7 +13,7 @@ use crate::common::browser::Browser;
 use crate::common::sample;
 use serde_json::Value;
 use tempfile::TempDir;
-use wakepath_report::html::render;
+use wakepath_report::html::render_html_report;
 use wakepath_report::html::view::View;
 
 fn plain(kind: &str, index: usize) -> String {
@@ -22,7 +23,7 @@ fn plain(kind: &str, index: usize) -> String {
 fn write(view: &View) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.html");
-    std::fs::write(&path, render(view).unwrap()).unwrap();
+    std::fs::write(&path, render_html_report(view).unwrap()).unwrap();
     (folder, path)
 }
 
@@ -70,6 +71,154 @@ fn every_picture_is_drawn_light_and_dark_and_on_a_phone() {
         let name = format!("report-{width}-{theme}.png");
         std::fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name), top).unwrap();
     }
+    let printed = browser.print();
+    assert!(printed.starts_with(b"%PDF-"));
+    std::fs::write(
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join("report.pdf"),
+        printed,
+    )
+    .unwrap();
+}
+
+/// Where the first answer ends, in pixels from the top of the page.
+const ANSWER_END: &str =
+    "Math.ceil(document.getElementById('answer').getBoundingClientRect().bottom + scrollY)";
+
+#[test]
+fn the_answer_ends_above_the_fold() {
+    let Some(mut browser) = Browser::start("the_answer_ends_above_the_fold") else {
+        return;
+    };
+    let mut view = sample::view(6, 3, plain);
+    view.title = "How cheap may reads be if 99 % of them take at most 300 us?".into();
+    view.answers[0].question = "Which set draws least with p99 below 300 us on every load?".into();
+    view.cautions = (0..10)
+        .map(|i| {
+            format!("Caution {i}: a sentence about what these results do not know. ").repeat(3)
+        })
+        .collect();
+    let (_folder, page) = write(&view);
+    for (width, height) in [(1280, 900), (390, 844)] {
+        browser.open(&page, width, height, false);
+        let end = browser.evaluate(ANSWER_END);
+        assert!(end.as_u64().unwrap() <= u64::from(height), "{width}: {end}");
+        // All of the tile can be seen, and the cautions follow, folded under their number.
+        let tile = browser.evaluate("document.querySelectorAll('#answer .tile div').length");
+        assert_eq!(tile, 4);
+        let folded = browser.evaluate(
+            "(() => { const d = document.querySelector('.cautions details'); return [d.open, d.textContent.includes('10 cautions')]; })()",
+        );
+        assert_eq!(folded, serde_json::json!([false, true]));
+    }
+    no_complaints(&mut browser);
+}
+
+/// The content of a file that the page saves, as soon as the whole file is there.
+fn saved(folder: &Path, name: &str) -> String {
+    let path = folder.join(name);
+    for _ in 0..200 {
+        if path.exists() {
+            return std::fs::read_to_string(path).unwrap();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("{name} was not saved");
+}
+
+#[test]
+fn a_picture_is_saved_as_svg_and_csv() {
+    let Some(mut browser) = Browser::start("a_picture_is_saved_as_svg_and_csv") else {
+        return;
+    };
+    let (_folder, page) = write(&sample::view(3, 2, plain));
+    let downloads = tempfile::tempdir().unwrap();
+    browser.open(&page, 1280, 900, false);
+    browser.draw_all();
+    browser.save_into(downloads.path());
+    let buttons = browser.evaluate(
+        "[...document.querySelectorAll('figure.picture')].every((f) => f.querySelectorAll('.save button').length === 2)",
+    );
+    assert_eq!(buttons, true);
+    browser.evaluate("document.querySelectorAll('#w0-tradeoff .save button')[0].click()");
+    let svg = saved(downloads.path(), "w0-tradeoff.svg");
+    assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
+    assert!(svg.contains("policy@2") && svg.contains("against latency"));
+    // A picture of its own, without the page.
+    let alone = downloads.path().join("w0-tradeoff.svg");
+    browser.open(&alone, 1280, 900, false);
+    assert_eq!(browser.evaluate("document.documentElement.tagName"), "svg");
+    browser.open(&page, 1280, 900, false);
+    browser.evaluate("document.querySelectorAll('#gains .save button')[1].click()");
+    let csv = saved(downloads.path(), "gains.csv");
+    let mut lines = csv.lines();
+    assert_eq!(
+        lines.next(),
+        Some("workload,metric,policy,\"gain, %\",\"from, %\",\"to, %\",significant")
+    );
+    for line in lines {
+        let cells: Vec<&str> = line.split(',').collect();
+        assert_eq!(cells.len(), 7, "{line}");
+        assert!(
+            cells[3..6].iter().all(|cell| cell.parse::<f64>().is_ok()),
+            "{line}"
+        );
+    }
+    no_complaints(&mut browser);
+}
+
+#[test]
+fn a_comparison_is_sorted_by_any_column() {
+    let Some(mut browser) = Browser::start("a_comparison_is_sorted_by_any_column") else {
+        return;
+    };
+    let (_folder, page) = write(&sample::view(5, 1, plain));
+    browser.open(&page, 1280, 900, false);
+    let column = "[...document.querySelectorAll('.comparison tbody tr')].map((row) => row.cells[0].querySelector('bdi').textContent.slice(-1)).join('')";
+    assert_eq!(browser.evaluate(column), "01234");
+    let click = "document.querySelectorAll('.comparison .sort')[1].click()";
+    // policy@1 has no gain, policy@0 has one of -7 %.
+    browser.evaluate(click);
+    assert_eq!(browser.evaluate(column), "01234");
+    browser.evaluate(click);
+    assert_eq!(browser.evaluate(column), "43210");
+    let sorted = "document.querySelectorAll('.comparison thead th')[1].getAttribute('aria-sort')";
+    assert_eq!(browser.evaluate(sorted), "descending");
+    no_complaints(&mut browser);
+}
+
+#[test]
+fn a_bar_leads_to_a_request_in_the_timeline() {
+    let Some(mut browser) = Browser::start("a_bar_leads_to_a_request_in_the_timeline") else {
+        return;
+    };
+    let (_folder, page) = write(&sample::view(3, 1, plain));
+    browser.open(&page, 1280, 900, false);
+    browser.draw_all();
+    let around = "['policy', 'at'].map((key) => document.querySelector(`#w0-timeline select[data-choice=${key}]`).value)";
+    // The bars of the mean come first, then those of p99.
+    let keys = |count: usize| {
+        format!(
+            "(() => {{ const plot = document.querySelector('#w0-parts .plot');
+                for (let i = 0; i < {count}; i += 1) plot.dispatchEvent(new KeyboardEvent('keydown', {{key: 'ArrowRight'}}));
+                plot.dispatchEvent(new KeyboardEvent('keydown', {{key: 'Enter'}})); }})()"
+        )
+    };
+    browser.evaluate(&keys(5));
+    assert_eq!(browser.evaluate(around), serde_json::json!(["1", "p99"]));
+    let focused = "document.activeElement.closest('figure').id";
+    assert_eq!(browser.evaluate(focused), "w0-timeline");
+    // A click on the bar of another policy.
+    let place = browser.evaluate(
+        "(() => { document.getElementById('w0-parts').scrollIntoView({block: 'center'});
+            const box = document.querySelector('#w0-parts .plot').getBoundingClientRect();
+            const bars = [...document.querySelectorAll('#w0-parts .plot svg path')].map((p) => p.getBoundingClientRect())
+                .filter((r) => r.width > 40 && r.height > 12 && r.height < 40 && r.left > box.left + box.width / 2);
+            const last = bars.sort((a, b) => b.top - a.top)[0];
+            return [last.left + last.width / 2, last.top + last.height / 2]; })()",
+    );
+    browser.click(place[0].as_f64().unwrap(), place[1].as_f64().unwrap());
+    assert_eq!(browser.evaluate(around), serde_json::json!(["2", "p99"]));
+    no_complaints(&mut browser);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::panic,
     reason = "a test may stop where its premises fail"
 )]
 
@@ -10,11 +11,11 @@ use std::path::Path;
 
 use crate::common::results as made;
 use tempfile::TempDir;
-use wakepath_compare::results::{CompareOptions, Comparison, Source, compare};
+use wakepath_compare::results::{CompareOptions, Comparison, Source, compare_results};
 use wakepath_report::html::from_results::{self, FromResultsError};
-use wakepath_report::html::render;
+use wakepath_report::html::render_html_report;
 use wakepath_report::html::view::{PageRow, Tone, View};
-use wakepath_results::document::CpuKind;
+use wakepath_results::document::{CpuKind, RequestedRate};
 use wakepath_results::rows::BUSY;
 use wakepath_results::{
     Document, Goal, MachineInfo, Mode, Question, RequestSubset, ResultReader, ResultWriter,
@@ -56,7 +57,7 @@ fn results(document: &Document, change: impl Fn(&mut RunRecord)) -> TempDir {
         ResultWriter::open(folder.path().join("r"), document.clone(), &files, Mode::New).unwrap();
     let mut index = 0;
     for repeat in 0..document.repeats {
-        for (machine, workload) in document.loads() {
+        for (machine, workload) in document.machine_workload_pairs() {
             for policy in &document.policies {
                 let factor = match policy.name.as_str() {
                     "menu" => 1.0,
@@ -71,7 +72,7 @@ fn results(document: &Document, change: impl Fn(&mut RunRecord)) -> TempDir {
             }
         }
     }
-    writer.finish().unwrap();
+    writer.write_tables_and_finish().unwrap();
     folder
 }
 
@@ -93,10 +94,10 @@ fn costs_that_are_not_known_are_no_zeros() {
         assert!(state.added_us.is_nan() && state.wasted_mw.is_nan());
         assert!(state.entries.is_finite());
     }
-    let page = render(&view).unwrap();
+    let page = render_html_report(&view).unwrap();
     assert!(page.contains("too shallow of"));
     assert!(!page.contains("added to wake-ups") && !page.contains("mW wasted"));
-    let known = render(&view_of(&results(&document(4), |_| {}))).unwrap();
+    let known = render_html_report(&view_of(&results(&document(4), |_| {}))).unwrap();
     assert!(known.contains("added to wake-ups") && known.contains("mW wasted"));
 }
 
@@ -108,7 +109,7 @@ fn power_of_assumed_figures_has_few_digits() {
         let view = view_of(&folder);
         let power = |row: &&PageRow| view.metrics[row.metric].name == "mean_mw" && row.policy == 1;
         let row = view.rows.iter().find(power).unwrap();
-        let wasted = view_digits(&render(&view).unwrap(), " mW wasted");
+        let wasted = view_digits(&render_html_report(&view).unwrap(), " mW wasted");
         (row.decimals.unwrap_or(1), wasted)
     };
     let assumed = "[package]\nidle_mw = { value = 300, assumed = \"typical\" }\n";
@@ -172,7 +173,7 @@ fn what_the_tables_say_is_in_the_view() {
         .mean;
     assert!((sum - mean).abs() < 1e-6, "{sum} {mean}");
     assert_eq!(reads.timelines.len(), 3);
-    let page = render(&view).unwrap();
+    let page = render_html_report(&view).unwrap();
     for wanted in [
         "# the machine",
         "[reads]",
@@ -273,6 +274,34 @@ fn a_question_for_the_best_policy_is_answered_first() {
         "{faster:?}"
     );
     assert_eq!(faster.tone, Tone::Worse);
+    let tile = cheapest.tile.as_ref().unwrap();
+    assert_eq!(
+        (tile.headline.as_str(), tile.settings.as_str()),
+        ("menu", "idle menu@6.12")
+    );
+    let entries: Vec<[&str; 3]> = tile
+        .entries
+        .iter()
+        .map(|entry| [&*entry.label, &*entry.value, &*entry.note])
+        .collect();
+    assert_eq!(entries[0][0], "p99 latency");
+    assert!(
+        entries[0][2].starts_with("limit at most 230 us, kept by 1")
+            && entries[0][2].contains("; worst on "),
+        "{entries:?}"
+    );
+    assert_eq!(entries[1][..2], ["power", "500.0 mW"]);
+    assert_eq!(entries[2], ["next best", "teo", "power +11.1 %"]);
+    // Pictures open with this question.
+    let focus = view.focus.as_ref().unwrap();
+    let name = |metric: usize| view.metrics[metric].name.as_str();
+    assert_eq!((name(focus.metric), focus.winner), ("mean_mw", Some(0)));
+    assert!((focus.limits[0].value - 230.0).abs() < 1e-9 && focus.limits[0].is_upper);
+    assert_eq!(name(focus.limits[0].metric), "p99_us");
+    // What nothing keeps is said, with the nearest.
+    let tile = faster.tile.as_ref().unwrap();
+    assert_eq!(tile.headline, "Nothing keeps the limit");
+    assert_eq!(tile.entries[0].value, "teo");
     // Beside other results each study is answered by its own, with the policies as the page calls them.
     let readers = [&folder, &folder].map(|f| ResultReader::open(f.path().join("r")).unwrap());
     let both = from_results::build_view(&readers, None).unwrap();
@@ -283,6 +312,89 @@ fn a_question_for_the_best_policy_is_answered_first() {
             .any(|p| first.starts_with(&format!("{}: ", p.name))),
         "{first}"
     );
+}
+
+#[test]
+fn a_winner_has_a_tile_with_gain_cost_next_and_assumptions() {
+    let mut document = document(6);
+    document.policies[1].notes = vec!["EPP 80 is assumed.".into()];
+    let folder = results(&document, |_| {});
+    let machine = "[package]\nidle_mw = { value = 300, assumed = \"typical\" }\n[scheduler]\nipi_us = { value = 1, assumed = \"as elsewhere\" }\n";
+    fs::write(folder.path().join("r/machine.toml"), machine).unwrap();
+    let view = view_of(&folder);
+    assert_eq!(view.assumed_figures, 2);
+    let tile = view.answers[0].tile.as_ref().unwrap();
+    assert_eq!(tile.headline, "teo");
+    let entry = |label: &str| {
+        tile.entries
+            .iter()
+            .find(|entry| entry.label == label)
+            .unwrap()
+    };
+    let gain = entry("p99 latency");
+    assert!(
+        gain.value.starts_with("+10.0") && gain.value.ends_with("% better"),
+        "{gain:?}"
+    );
+    assert_eq!(gain.note, "against menu, on 2 workloads");
+    let power = entry("power");
+    assert!(
+        power.value.starts_with("556") && power.note.contains("from assumed figures"),
+        "{power:?}"
+    );
+    assert_eq!(entry("next best").value, "menu");
+    let assumed = entry("assumed");
+    assert_eq!(assumed.value, "2 figures");
+    assert!(
+        assumed.note.ends_with("one thing about this policy"),
+        "{assumed:?}"
+    );
+    // Nothing is surely better: there is no tile.
+    assert!(view.answers[1].tile.is_none());
+    assert_eq!(view.focus.as_ref().unwrap().winner, Some(1));
+    // Measurements rest on no description.
+    document.backend = RunOrigin::Live;
+    let measured = results(&document, |_| {});
+    fs::write(measured.path().join("r/machine.toml"), machine).unwrap();
+    assert_eq!(view_of(&measured).assumed_figures, 0);
+}
+
+#[test]
+fn workloads_of_a_list_of_rates_make_a_curve_over_the_load() {
+    let names = ["reads/rate_iops=4000", "reads/rate_iops=1000", "writes"];
+    let mut document = made::document(&names, &POLICIES, 4);
+    for (workload, per_second) in document.workloads.iter_mut().zip([4000.0, 1000.0]) {
+        workload.rates = vec![RequestedRate {
+            job: "a".into(),
+            direction: "read".into(),
+            per_second,
+            unit: "I/Os".into(),
+            poisson: false,
+        }];
+    }
+    let view = view_of(&results(&document, |_| {}));
+    let [series] = &view.load_series[..] else {
+        panic!("{:?}", view.load_series);
+    };
+    assert_eq!(
+        (series.name.as_str(), series.unit.as_str()),
+        ("reads", "I/Os")
+    );
+    assert_eq!(series.points, [(1000.0, 1), (4000.0, 0)]);
+    let page = render_html_report(&view).unwrap();
+    assert!(page.contains("<figure id=\"load\""));
+}
+
+#[test]
+fn a_study_without_a_title_is_called_by_its_question() {
+    let mut untitled = document(4);
+    for title in ["", "governors"] {
+        title.clone_into(&mut untitled.study.title);
+        let view = view_of(&results(&untitled, |_| {}));
+        assert_eq!(view.title, "Which is fastest?");
+    }
+    untitled.questions.clear();
+    assert_eq!(view_of(&results(&untitled, |_| {})).title, "governors");
 }
 
 #[test]
@@ -302,8 +414,8 @@ fn the_star_considers_every_comparison_of_its_metric_and_no_other() {
     });
     let view = view_of(&folder);
     let reader = ResultReader::open(folder.path().join("r")).unwrap();
-    let source = Source::read("r", &reader).unwrap();
-    let compared = compare(&[source], &CompareOptions::default()).unwrap();
+    let source = Source::read_result("r", &reader).unwrap();
+    let compared = compare_results(&[source], &CompareOptions::default()).unwrap();
     for row in &view.rows {
         let (metric, workload) = (
             &view.metrics[row.metric].name,
@@ -323,8 +435,8 @@ fn the_star_considers_every_comparison_of_its_metric_and_no_other() {
         metrics: vec!["iops".into()],
         ..CompareOptions::default()
     };
-    let source = Source::read("r", &reader).unwrap();
-    let alone = compare(&[source], &alone).unwrap();
+    let source = Source::read_result("r", &reader).unwrap();
+    let alone = compare_results(&[source], &alone).unwrap();
     let p = |of: &Comparison| {
         let row = of
             .rows
@@ -365,7 +477,7 @@ fn results_of_several_machines_have_baselines_of_their_own() {
     let name = view.policies[0].name.clone();
     let view = from_results::build_view(&readers, Some(&name)).unwrap();
     assert_eq!(view.policies.iter().filter(|p| p.baseline).count(), 1);
-    render(&view).unwrap();
+    render_html_report(&view).unwrap();
 }
 
 #[test]
@@ -421,7 +533,7 @@ fn a_study_of_several_machines_compares_policies_on_each() {
     let entries = |workload: usize| view.workloads[workload].idle[0].states[1].entries;
     assert!((entries(2) / entries(0) - 0.5).abs() < 1e-9);
     assert!(view.facts.contains(&"A server".to_owned()));
-    render(&view).unwrap();
+    render_html_report(&view).unwrap();
 }
 
 #[test]
@@ -443,7 +555,7 @@ fn a_single_run_gives_numbers_and_no_verdict() {
         "{:?}",
         view.answers[0]
     );
-    render(&view).unwrap();
+    render_html_report(&view).unwrap();
 }
 
 #[test]
@@ -465,7 +577,7 @@ fn tables_without_rows_and_tables_that_are_gone_are_missing_parts() {
     assert!(!reads.percentiles.is_empty());
     // A picture and its place in the other workload each.
     assert_eq!(
-        render(&view)
+        render_html_report(&view)
             .unwrap()
             .matches("<p class=\"missing\">")
             .count(),
@@ -491,7 +603,7 @@ fn an_interrupted_study_is_reported_as_far_as_it_got() {
         view.cautions
     );
     assert_eq!(view.workloads[1].curves.len(), 2);
-    render(&view).unwrap();
+    render_html_report(&view).unwrap();
 }
 
 /// The second workload is some requests of the first one.
@@ -515,7 +627,7 @@ fn a_subset_of_requests_is_a_line_in_the_pictures_of_the_whole() {
     assert!(lines.contains(&subset.unwrap()), "{lines:?}");
     // It is compared with nothing.
     assert!(view.rows.iter().all(|row| row.policy < POLICIES.len()));
-    let page = render(&view).unwrap();
+    let page = render_html_report(&view).unwrap();
     assert!(page.contains("1 workload × 3 policies"));
 }
 
@@ -551,7 +663,7 @@ fn several_results_are_told_apart() {
     assert_eq!(view.workloads.len(), 2);
     assert_eq!(view.sources.len(), 2);
     assert_eq!(view.policies.iter().filter(|p| p.baseline).count(), 1);
-    render(&view).unwrap();
+    render_html_report(&view).unwrap();
 }
 
 #[test]

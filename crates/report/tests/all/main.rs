@@ -5,4 +5,5 @@ mod common;
 mod echarts;
 mod from_results;
 mod page;
+mod site;
 mod size;

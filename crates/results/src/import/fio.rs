@@ -12,13 +12,13 @@ use super::runs::ImportedRuns;
 pub struct Output {
     #[serde(rename = "fio version")]
     version: String,
-    /// When it was printed.
+    /// When fio printed the document, in seconds since 1970.
     #[serde(default)]
     timestamp_ms: u64,
     jobs: Vec<Job>,
 }
 
-/// A job, or with `group_reporting` a group.
+/// A job in fio's output, or with `group_reporting` a group of jobs.
 #[derive(Debug, Deserialize)]
 struct Job {
     jobname: String,
@@ -34,7 +34,7 @@ struct Job {
     trim: Direction,
 }
 
-/// A job's reads, writes or trims.
+/// The reads, writes or trims of a job.
 #[derive(Debug, Default, Deserialize)]
 struct Direction {
     #[serde(default)]
@@ -50,24 +50,24 @@ struct Direction {
     clat_ns: Times,
 }
 
-/// A time distribution in ns.
+/// A distribution of times in ns, as fio prints it.
 #[derive(Debug, Default, Deserialize)]
 struct Times {
     #[serde(default)]
     max: u64,
     #[serde(default)]
     mean: f64,
-    /// Since fio 3: number of values.
+    /// Number of values; fio prints it since version 3.
     #[serde(default, rename = "N")]
     count: u64,
     #[serde(default)]
     percentile: BTreeMap<String, u64>,
-    /// Values by the middle of their bucket.
+    /// Counts of values, by the middle of their bucket in ns.
     #[serde(default)]
     bins: BTreeMap<String, u64>,
 }
 
-/// Metrics with fio's names for percentiles.
+/// Metrics for percentiles, each with fio's name for the percentile.
 pub(super) const PERCENTILES: [(&str, &str); 4] = [
     ("p50_us", "50.000000"),
     ("p90_us", "90.000000"),
@@ -76,18 +76,18 @@ pub(super) const PERCENTILES: [(&str, &str); 4] = [
 ];
 
 impl Output {
-    /// Reads the first JSON document that fio printed, possibly behind warnings. `None` for other programs' output.
-    pub fn find(text: &str) -> Option<Result<Self, String>> {
+    /// Parses the first JSON document that fio printed, possibly behind warnings. `None` for other programs' output.
+    pub fn parse_first(text: &str) -> Option<Result<Self, String>> {
         let start = find_json_start(text)?;
-        Some(parse_document(&text[start..]).map(|(output, _)| output))
+        Some(parse_leading_document(&text[start..]).map(|(output, _)| output))
     }
 
-    /// Reads all documents in a text with output from several runs. `None` for other programs' output.
-    pub(super) fn find_all(text: &str) -> Option<Result<Vec<Self>, String>> {
+    /// Parses all JSON documents in a text with output from several fio runs. `None` for other programs' output.
+    pub(super) fn parse_all(text: &str) -> Option<Result<Vec<Self>, String>> {
         let mut rest = &text[find_json_start(text)?..];
         let mut all = Vec::new();
         loop {
-            match parse_document(rest) {
+            match parse_leading_document(rest) {
                 Ok((output, length)) => {
                     all.push(output);
                     rest = &rest[length..];
@@ -95,31 +95,34 @@ impl Output {
                 Err(e) if all.is_empty() => return Some(Err(e)),
                 Err(e) => return Some(Err(format!("after {} of fio's documents: {e}", all.len()))),
             }
-            match next_document(rest) {
+            match find_document_start(rest) {
                 Some(at) => rest = &rest[at..],
                 None => return Some(Ok(all)),
             }
         }
     }
 
-    /// Puts all jobs together into `run`, as one workload.
+    /// Fills `run` with metrics and histogram of all jobs together, as one workload.
     ///
     /// # Errors
     /// A job failed, or nothing was done.
-    pub fn fill(&self, run: &mut RunRecord) -> Result<(), String> {
-        fill_run(run, &self.jobs.iter().collect::<Vec<_>>())
+    pub fn fill_run_metrics(&self, run: &mut RunRecord) -> Result<(), String> {
+        fill_run_from_jobs(run, &self.jobs.iter().collect::<Vec<_>>())
     }
 
-    /// Percentage of the requested rates that was reached, the smallest if there are several; `None` if unknown, because
-    /// `group_reporting` has put jobs with different names together.
-    pub fn reached(&self, rates: &[RequestedRate]) -> Option<f64> {
-        let all: Option<Vec<f64>> = rates.iter().map(|rate| self.share(rate, rates)).collect();
+    /// Percentage of the requested rates that was reached, the smallest if there are several. `None` if unknown,
+    /// because `group_reporting` has put jobs with different names together.
+    pub fn smallest_reached_percent(&self, rates: &[RequestedRate]) -> Option<f64> {
+        let all: Option<Vec<f64>> = rates
+            .iter()
+            .map(|rate| self.reached_percent(rate, rates))
+            .collect();
         all?.into_iter().min_by(f64::total_cmp)
     }
 
     /// Percentage of a rate that was reached, together with the job's other `rates` in the same direction. A Poisson process
     /// may have as few arrivals as chance allows.
-    fn share(&self, rate: &RequestedRate, rates: &[RequestedRate]) -> Option<f64> {
+    fn reached_percent(&self, rate: &RequestedRate, rates: &[RequestedRate]) -> Option<f64> {
         let asked: f64 = rates
             .iter()
             .filter(|other| (&other.job, &other.direction) == (&rate.job, &rate.direction))
@@ -153,18 +156,18 @@ impl Output {
     }
 }
 
-/// So many standard deviations below the mean, a Poisson process is once in 700 runs.
+/// A Poisson process falls so many standard deviations below its mean once in 700 runs.
 const DEVIATIONS_OF_CHANCE: f64 = 3.0;
 
-/// Where the first document begins.
+/// Byte position at which the first JSON document begins; `None` if there is none.
 fn find_json_start(text: &str) -> Option<usize> {
     let is_fio = text.contains("\"fio version\"");
-    is_fio.then(|| next_document(text).or_else(|| text.find('{')))?
+    is_fio.then(|| find_document_start(text).or_else(|| text.find('{')))?
 }
 
-/// Where a document begins: a brace at the start of a line, or right behind the document before. fio's messages may have
-/// braces inside a line.
-fn next_document(text: &str) -> Option<usize> {
+/// Byte position of the next document: a brace at the start of a line, or right behind the document before. fio's
+/// messages may have braces inside a line.
+fn find_document_start(text: &str) -> Option<usize> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         if line.trim_start().starts_with('{') {
@@ -175,8 +178,8 @@ fn next_document(text: &str) -> Option<usize> {
     None
 }
 
-/// The document at the start of a text, and the document's length.
-fn parse_document(text: &str) -> Result<(Output, usize), String> {
+/// Parses the document at the start of a text; returns its length in bytes, too.
+fn parse_leading_document(text: &str) -> Result<(Output, usize), String> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Output>();
     match values.next() {
         Some(Ok(output)) => Ok((output, values.byte_offset())),
@@ -197,7 +200,7 @@ impl Job {
     }
 }
 
-fn fill_run(run: &mut RunRecord, jobs: &[&Job]) -> Result<(), String> {
+fn fill_run_from_jobs(run: &mut RunRecord, jobs: &[&Job]) -> Result<(), String> {
     if let Some(job) = jobs.iter().find(|j| j.error != 0) {
         return Err(format!(
             "fio job '{}' ended with error {}",
@@ -206,7 +209,7 @@ fn fill_run(run: &mut RunRecord, jobs: &[&Job]) -> Result<(), String> {
     }
     let all: Vec<&Direction> = jobs.iter().flat_map(|j| j.directions()).collect();
     let ios: u64 = all.iter().map(|d| d.total_ios).sum();
-    let ms = runtime_ms(jobs);
+    let ms = total_runtime_ms(jobs);
     if ios == 0 || ms == 0 {
         return Err("fio has finished no request".to_owned());
     }
@@ -217,30 +220,30 @@ fn fill_run(run: &mut RunRecord, jobs: &[&Job]) -> Result<(), String> {
         ("iops", ios as f64 / seconds),
         ("bandwidth_mbs", bytes as f64 / seconds / 1e6),
     ];
-    metrics.extend(mean_latency(&all).map(|mean| ("mean_us", mean)));
+    metrics.extend(mean_latency_us(&all).map(|mean| ("mean_us", mean)));
     let reads: Vec<&Direction> = jobs.iter().map(|job| &job.read).collect();
     let writes: Vec<&Direction> = jobs.iter().map(|job| &job.write).collect();
     for (directions, bandwidth, latency) in [
         (reads, "read_mbs", "read_mean_us"),
         (writes, "write_mbs", "write_mean_us"),
     ] {
-        if let Some(mean) = mean_latency(&directions) {
+        if let Some(mean) = mean_latency_us(&directions) {
             let bytes: u64 = directions.iter().map(|d| d.io_bytes).sum();
             metrics.push((bandwidth, bytes as f64 / seconds / 1e6));
             metrics.push((latency, mean));
         }
     }
-    metrics.extend(latency_percentiles(&all));
+    metrics.extend(completion_percentiles_us(&all));
     let longest = all.iter().map(|d| d.lat_ns.max.max(d.clat_ns.max)).max();
     let max_us = longest.filter(|max| *max > 0);
     metrics.extend(max_us.map(|max| ("max_us", max as f64 / 1e3)));
     let named = metrics.into_iter();
     run.metrics
         .extend(named.map(|(name, value)| (name.to_owned(), value)));
-    run.latency = latency_bins(&all)
+    run.latency = count_by_bucket_middle(&all)
         .into_iter()
         .map(|(middle, count)| {
-            let (low_ns, high_ns) = bin_bounds(middle);
+            let (low_ns, high_ns) = bucket_bounds(middle);
             LatencyCount {
                 low_ns,
                 high_ns,
@@ -251,8 +254,8 @@ fn fill_run(run: &mut RunRecord, jobs: &[&Job]) -> Result<(), String> {
     Ok(())
 }
 
-/// Duration of all jobs: groups run one after the other, a group's jobs at once.
-fn runtime_ms(jobs: &[&Job]) -> u64 {
+/// Runtime of all jobs in ms: groups run one after the other, the jobs of a group at the same time.
+fn total_runtime_ms(jobs: &[&Job]) -> u64 {
     let mut groups: BTreeMap<u64, u64> = BTreeMap::new();
     for job in jobs {
         let longest = job.directions().map(|d| d.runtime).max().unwrap_or(0);
@@ -263,7 +266,7 @@ fn runtime_ms(jobs: &[&Job]) -> u64 {
 }
 
 /// The mean latency in us from submission to completion, over all requests.
-fn mean_latency(directions: &[&Direction]) -> Option<f64> {
+fn mean_latency_us(directions: &[&Direction]) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0_u64);
     for direction in directions {
         let times = if direction.lat_ns.mean > 0.0 {
@@ -282,8 +285,8 @@ fn mean_latency(directions: &[&Direction]) -> Option<f64> {
     (sum > 0.0).then(|| sum / count as f64 / 1e3)
 }
 
-/// Request counts by bucket middle.
-fn latency_bins(directions: &[&Direction]) -> BTreeMap<u64, u64> {
+/// Sums request counts over directions, by the middle of the histogram's bucket in ns.
+fn count_by_bucket_middle(directions: &[&Direction]) -> BTreeMap<u64, u64> {
     let mut all = BTreeMap::new();
     for (middle, count) in directions.iter().flat_map(|d| &d.clat_ns.bins) {
         if let Ok(middle) = middle.parse::<u64>() {
@@ -295,7 +298,7 @@ fn latency_bins(directions: &[&Direction]) -> BTreeMap<u64, u64> {
 
 /// Percentiles of the completion latency in us. For a single direction fio prints percentiles; for several, fio's rule is
 /// applied to the histograms, if present.
-fn latency_percentiles(all: &[&Direction]) -> Vec<(&'static str, f64)> {
+fn completion_percentiles_us(all: &[&Direction]) -> Vec<(&'static str, f64)> {
     if let [one] = all {
         let printed = &one.clat_ns.percentile;
         return PERCENTILES
@@ -303,11 +306,11 @@ fn latency_percentiles(all: &[&Direction]) -> Vec<(&'static str, f64)> {
             .filter_map(|(name, key)| Some((*name, *printed.get(*key)? as f64 / 1e3)))
             .collect();
     }
-    // A direction without a histogram would be missing from the sum.
+    // The sum needs a histogram from every direction.
     if all.iter().any(|d| d.clat_ns.bins.is_empty()) {
         return Vec::new();
     }
-    let bins = latency_bins(all);
+    let bins = count_by_bucket_middle(all);
     let percents = PERCENTILES.iter();
     percents
         .map(|(name, key)| {
@@ -318,7 +321,7 @@ fn latency_percentiles(all: &[&Direction]) -> Vec<(&'static str, f64)> {
         .collect()
 }
 
-/// A percentile of a histogram, in us.
+/// A percentile of a histogram, in us, by fio's rule.
 fn percentile_us(bins: &BTreeMap<u64, u64>, percent: f64) -> f64 {
     let total: u64 = bins.values().sum();
     let mut seen = 0;
@@ -331,24 +334,24 @@ fn percentile_us(bins: &BTreeMap<u64, u64>, percent: f64) -> f64 {
 
 /// The bounds of a bucket in fio's histogram, by its middle: exact below 128 ns, then 64 buckets to each doubling (fio's
 /// `stat.h`, `FIO_IO_U_PLAT_BITS`).
-fn bin_bounds(middle: u64) -> (u64, u64) {
+fn bucket_bounds(middle: u64) -> (u64, u64) {
     let magnitude = (64 - middle.leading_zeros()).saturating_sub(7);
     let low = middle >> magnitude << magnitude;
     (low, low + ((1 << magnitude) - 1))
 }
 
-/// Each document is a run.
-pub(super) fn import(name: &str, outputs: &[Output]) -> Result<ImportedRuns, String> {
+/// Makes a run from each document.
+pub(super) fn import_outputs(name: &str, outputs: &[Output]) -> Result<ImportedRuns, String> {
     let mut all = ImportedRuns::default();
     let mut reports = 0;
     for (index, output) in outputs.iter().enumerate() {
         if outputs
             .get(index + 1)
-            .is_some_and(|later| output.is_report_of(later))
+            .is_some_and(|later| output.is_interim_report_before(later))
         {
             reports += 1;
         } else {
-            all.append(run(name, output)?);
+            all.append_later_runs(import_document_as_run(name, output)?);
         }
     }
     if reports > 0 {
@@ -360,10 +363,10 @@ pub(super) fn import(name: &str, outputs: &[Output]) -> Result<ImportedRuns, Str
 }
 
 impl Output {
-    /// Whether the document is a report during a run, and `later` a report from the same run: the run then began before
-    /// this report.
-    fn is_report_of(&self, later: &Self) -> bool {
-        let runtime = runtime_ms(&later.jobs.iter().collect::<Vec<_>>());
+    /// Whether this document is a report that fio printed during a run, and `later` is from the same run: then the run
+    /// began before this report.
+    fn is_interim_report_before(&self, later: &Self) -> bool {
+        let runtime = total_runtime_ms(&later.jobs.iter().collect::<Vec<_>>());
         let mut jobs = self.jobs.iter().zip(&later.jobs);
         self.timestamp_ms > 0
             && later.timestamp_ms.saturating_sub(self.timestamp_ms) < runtime
@@ -374,8 +377,8 @@ impl Output {
     }
 }
 
-/// Each job in a document is a workload; jobs with the same name and group belong together.
-fn run(name: &str, output: &Output) -> Result<ImportedRuns, String> {
+/// Makes a run from a document. Each job is a workload; jobs with the same name and group count together.
+fn import_document_as_run(name: &str, output: &Output) -> Result<ImportedRuns, String> {
     let mut groups: Vec<(String, Vec<&Job>)> = Vec::new();
     for job in &output.jobs {
         match groups
@@ -395,7 +398,7 @@ fn run(name: &str, output: &Output) -> Result<ImportedRuns, String> {
             repeat: 0,
         };
         let mut run = RunRecord::new(key, None, 0, 0);
-        fill_run(&mut run, &jobs)?;
+        fill_run_from_jobs(&mut run, &jobs)?;
         runs.push(run);
     }
     Ok(ImportedRuns::from_tool("fio", &output.version, runs))
@@ -408,7 +411,7 @@ mod tests {
     #[test]
     fn buckets_have_fios_bounds() {
         for (middle, low, high) in [(5, 5, 5), (127, 127, 127), (129, 128, 129), (310, 308, 311)] {
-            assert_eq!(bin_bounds(middle), (low, high), "{middle}");
+            assert_eq!(bucket_bounds(middle), (low, high), "{middle}");
         }
     }
 
@@ -423,7 +426,7 @@ mod tests {
 
     /// Repeats with their IOPS.
     fn repeats(text: &str) -> Result<Vec<(u32, f64)>, String> {
-        let imported = import("p", &Output::find_all(text).unwrap()?)?;
+        let imported = import_outputs("p", &Output::parse_all(text).unwrap()?)?;
         let runs = imported.runs.into_iter();
         Ok(runs.map(|r| (r.key.repeat, r.metrics[0].1)).collect())
     }
@@ -450,7 +453,8 @@ mod tests {
         // Two reports during a run, the run, and another run.
         let text =
             [(10, 5000), (20, 6000), (25, 6500), (10, 7600)].map(|(ios, at)| output(ios, at));
-        let imported = import("p", &Output::find_all(&text.concat()).unwrap().unwrap()).unwrap();
+        let imported =
+            import_outputs("p", &Output::parse_all(&text.concat()).unwrap().unwrap()).unwrap();
         assert_eq!(imported.runs.len(), 2);
         assert_eq!(imported.runs[0].duration_ns, 2_500_000_000);
         assert!(
@@ -477,18 +481,24 @@ mod tests {
             {"jobname": "a", "read": {"total_ios": 300, "runtime": 1000}},
             {"jobname": "a", "read": {"total_ios": 100, "runtime": 500}},
             {"jobname": "b", "write": {"io_bytes": 5000, "total_ios": 5, "runtime": 1000}}]}"#;
-        let output = Output::find(text).unwrap().unwrap();
+        let output = Output::parse_first(text).unwrap().unwrap();
         let a = rate("a", "read", 1000.0, "I/Os");
-        assert_eq!(output.reached(std::slice::from_ref(&a)), Some(50.0));
+        assert_eq!(
+            output.smallest_reached_percent(std::slice::from_ref(&a)),
+            Some(50.0)
+        );
         let b = rate("b", "write", 20_000.0, "bytes");
-        assert_eq!(output.reached(&[a, b]), Some(25.0));
+        assert_eq!(output.smallest_reached_percent(&[a, b]), Some(25.0));
         // Whatever fio does too early is no more than what was asked for.
         assert_eq!(
-            output.reached(&[rate("a", "read", 100.0, "I/Os")]),
+            output.smallest_reached_percent(&[rate("a", "read", 100.0, "I/Os")]),
             Some(100.0)
         );
-        assert_eq!(output.reached(&[rate("c", "read", 100.0, "I/Os")]), None);
-        assert_eq!(output.reached(&[]), None);
+        assert_eq!(
+            output.smallest_reached_percent(&[rate("c", "read", 100.0, "I/Os")]),
+            None
+        );
+        assert_eq!(output.smallest_reached_percent(&[]), None);
     }
 
     #[test]
@@ -500,7 +510,7 @@ mod tests {
                 ios * 4096,
                 seconds * 1000
             );
-            let output = Output::find(&text).unwrap().unwrap();
+            let output = Output::parse_first(&text).unwrap().unwrap();
             let [by_ios, by_bytes] = [(100.0, "I/Os"), (409_600.0, "bytes")].map(|(rate, unit)| {
                 let rate = RequestedRate {
                     job: "a".to_owned(),
@@ -509,7 +519,7 @@ mod tests {
                     unit: unit.to_owned(),
                     poisson,
                 };
-                format!("{:.0}", output.reached(&[rate]).unwrap())
+                format!("{:.0}", output.smallest_reached_percent(&[rate]).unwrap())
             });
             assert_eq!(by_ios, by_bytes);
             by_ios
@@ -525,15 +535,15 @@ mod tests {
 
     #[test]
     fn what_is_not_fios_is_not_taken_for_it() {
-        assert!(Output::find("{\"results\": []}").is_none());
+        assert!(Output::parse_first("{\"results\": []}").is_none());
         assert!(
-            Output::find("fio: x\n{\"fio version\": \"fio-3\"")
+            Output::parse_first("fio: x\n{\"fio version\": \"fio-3\"")
                 .unwrap()
                 .is_err()
         );
         let nothing =
             "fio: a warning\n{\"fio version\": \"fio-3.33\", \"jobs\": [{\"jobname\": \"a\"}]}";
-        let output = Output::find(nothing).unwrap().unwrap();
+        let output = Output::parse_first(nothing).unwrap().unwrap();
         let key = RunKey {
             machine: String::new(),
             workload: String::new(),
@@ -541,7 +551,7 @@ mod tests {
             repeat: 0,
         };
         let error = output
-            .fill(&mut RunRecord::new(key, None, 0, 0))
+            .fill_run_metrics(&mut RunRecord::new(key, None, 0, 0))
             .unwrap_err();
         assert!(error.contains("no request"), "{error}");
     }

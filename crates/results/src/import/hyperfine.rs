@@ -11,7 +11,7 @@ struct Export {
     results: Vec<Benchmark>,
 }
 
-/// A command. Times in seconds.
+/// A benchmarked command in hyperfine's output, with times in seconds.
 #[derive(Deserialize)]
 struct Benchmark {
     command: String,
@@ -20,10 +20,10 @@ struct Benchmark {
     exit_codes: Vec<Option<i32>>,
 }
 
-/// The workload's name if a file's commands are compared.
+/// The workload's name if a file compares several commands, which then stand for policies.
 const WORKLOAD: &str = "hyperfine";
 
-/// Several commands in a file are compared with each other; a single command with other files' commands.
+/// Several commands in a file are compared with each other; a single command is compared with other files' commands.
 pub(super) fn import_hyperfine(name: &str, text: &str) -> Result<ImportedRuns, String> {
     let export: Export = serde_json::from_str(text)
         .map_err(|e| format!("neither fio's JSON (no \"fio version\") nor hyperfine's: {e}"))?;

@@ -22,15 +22,15 @@ use crate::{ResultReader, RunRecord};
 pub use read::ResultImportError;
 pub use runs::ImportedRuns;
 
-pub(crate) use read::read_content;
+pub(crate) use read::content_error_at;
 
-use read::{read_bytes, read_inside, unreadable_file};
-use runs::not_finite;
+use read::{read_bytes, read_error_at, read_regular_file_in};
+use runs::non_finite_message;
 
 /// A result.
 #[derive(Debug)]
 pub struct Opened {
-    /// Name beside other results.
+    /// Name that tells this result from others in a comparison.
     pub name: String,
     /// The results.
     pub results: ResultReader,
@@ -40,7 +40,7 @@ pub struct Opened {
 ///
 /// # Errors
 /// A path without results, an unreadable file, another schema version.
-pub fn open_all(paths: &[PathBuf]) -> Result<Vec<Opened>, ResultImportError> {
+pub fn open_results(paths: &[PathBuf]) -> Result<Vec<Opened>, ResultImportError> {
     for (i, path) in paths.iter().enumerate() {
         let real = fs::canonicalize(path).ok();
         let mut earlier = paths[..i].iter().map(|path| fs::canonicalize(path).ok());
@@ -51,7 +51,7 @@ pub fn open_all(paths: &[PathBuf]) -> Result<Vec<Opened>, ResultImportError> {
             });
         }
     }
-    let names: Vec<String> = paths.iter().map(|p| name_of(p)).collect();
+    let names: Vec<String> = paths.iter().map(|p| result_name(p)).collect();
     let opened = paths.iter().zip(&names).map(|(path, name)| {
         let same = names.iter().filter(|n| *n == name).count() > 1;
         let name = if same {
@@ -74,18 +74,22 @@ fn open_result(path: &Path, name: &str) -> Result<ResultReader, ResultImportErro
     } else {
         match mmtests::import_mmtests(name, path)? {
             Some(imported) => imported,
-            None => json_files(name, path)?,
+            None => import_json_folder(name, path)?,
         }
     };
     let document = imported.make_document(name);
-    Ok(ResultReader::of_runs(path, document, imported.runs))
+    Ok(ResultReader::for_imported_runs(
+        path,
+        document,
+        imported.runs,
+    ))
 }
 
-/// The JSON files of a directory, a run in each.
-fn json_files(name: &str, folder: &Path) -> Result<ImportedRuns, ResultImportError> {
+/// Imports the JSON files of a folder, each as a run.
+fn import_json_folder(name: &str, folder: &Path) -> Result<ImportedRuns, ResultImportError> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(unreadable_file(folder))? {
-        let path = entry.map_err(unreadable_file(folder))?.path();
+    for entry in fs::read_dir(folder).map_err(read_error_at(folder))? {
+        let path = entry.map_err(read_error_at(folder))?.path();
         if path.extension().is_some_and(|e| e == "json") {
             files.push(path);
         }
@@ -97,52 +101,60 @@ fn json_files(name: &str, folder: &Path) -> Result<ImportedRuns, ResultImportErr
              log directory with logs of {}",
             mmtests::SUPPORTED
         );
-        return Err(read_content(folder, message));
+        return Err(content_error_at(folder, message));
     }
     let mut all = ImportedRuns::default();
     for path in files {
-        let text = read_inside(folder, &path)?;
-        all.append(parse_bytes(name, &path, text)?);
+        let text = read_regular_file_in(folder, &path)?;
+        all.append_later_runs(import_bytes(name, &path, text)?);
     }
     Ok(all)
 }
 
-/// Reads a file from fio or hyperfine.
+/// Imports a file that fio or hyperfine wrote.
 fn import_file(name: &str, path: &Path) -> Result<ImportedRuns, ResultImportError> {
-    parse_bytes(name, path, read_bytes(path)?)
+    import_bytes(name, path, read_bytes(path)?)
 }
 
-/// Parses a file's content.
-fn parse_bytes(name: &str, path: &Path, bytes: Vec<u8>) -> Result<ImportedRuns, ResultImportError> {
+/// Imports a file's content.
+fn import_bytes(
+    name: &str,
+    path: &Path,
+    bytes: Vec<u8>,
+) -> Result<ImportedRuns, ResultImportError> {
     let text = decode_text_strictly(bytes).map_err(|_| {
-        read_content(
+        content_error_at(
             path,
             "is neither UTF-8 nor UTF-16 text; expected fio's or hyperfine's JSON",
         )
     })?;
-    parse(name, &text).map_err(|e| read_content(path, e))
+    parse_tool_output(name, &text).map_err(|e| content_error_at(path, e))
 }
 
-/// Parses the output of fio or hyperfine for policy `name`.
+/// Parses the output of fio or hyperfine; the runs are under the policy `name`.
 ///
 /// # Errors
-/// Another format, or a failed benchmark.
-pub fn parse(name: &str, text: &str) -> Result<ImportedRuns, String> {
-    let imported = if let Some(outputs) = fio::Output::find_all(text) {
-        fio::import(name, &outputs?)
+/// The format is unknown, or the benchmark failed.
+pub fn parse_tool_output(name: &str, text: &str) -> Result<ImportedRuns, String> {
+    let imported = if let Some(outputs) = fio::Output::parse_all(text) {
+        fio::import_outputs(name, &outputs?)
     } else if terse::is_terse(text) {
         terse::import_terse(name, text)
     } else {
         hyperfine::import_hyperfine(name, text)
     }?;
-    // Finite numbers can have an infinite sum.
-    match imported.runs.iter().find_map(RunRecord::not_finite) {
-        Some((metric, value)) => Err(not_finite(metric, value)),
+    // A sum of finite numbers can be infinite.
+    match imported
+        .runs
+        .iter()
+        .find_map(RunRecord::first_non_finite_metric)
+    {
+        Some((metric, value)) => Err(non_finite_message(metric, value)),
         None => Ok(imported),
     }
 }
 
-fn name_of(path: &Path) -> String {
+fn result_name(path: &Path) -> String {
     let stem = if path.is_dir() {
         path.file_name()
     } else {

@@ -6,16 +6,16 @@ use wakepath_files::{Links, Tree};
 
 use crate::ResultsError;
 
-/// Largest file in bytes.
+/// Largest accepted file, in bytes.
 pub(super) const MAX_BYTES: u64 = 256 << 20;
 
-/// Why results cannot be read.
+/// Why another tool's results cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultImportError {
     /// A result directory.
     #[error(transparent)]
     Results(#[from] ResultsError),
-    /// The file system refuses.
+    /// A file of another tool could not be read: the file system refused.
     #[error("{}", path.display())]
     Read {
         /// File.
@@ -33,7 +33,7 @@ pub enum ResultImportError {
     },
 }
 
-pub(crate) fn read_content(path: &Path, message: impl Into<String>) -> ResultImportError {
+pub(crate) fn content_error_at(path: &Path, message: impl Into<String>) -> ResultImportError {
     ResultImportError::Content {
         path: path.to_owned(),
         message: message.into(),
@@ -41,7 +41,7 @@ pub(crate) fn read_content(path: &Path, message: impl Into<String>) -> ResultImp
 }
 
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, ResultImportError> {
-    let error = unreadable_file(path);
+    let error = read_error_at(path);
     wakepath_files::read_file_up_to(path, MAX_BYTES).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => error(std::io::Error::new(
             e.kind(),
@@ -51,18 +51,21 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, ResultImportError> {
     })
 }
 
-/// Makes a failure of the file system an error with the path.
-pub(super) fn unreadable_file(path: &Path) -> impl Fn(std::io::Error) -> ResultImportError {
+/// Makes a function that turns a failure to read into an error which names `path`.
+pub(super) fn read_error_at(path: &Path) -> impl Fn(std::io::Error) -> ResultImportError {
     move |source| ResultImportError::Read {
         path: path.to_owned(),
         source,
     }
 }
 
-/// A file in a folder from somewhere else: links are refused.
-pub(super) fn read_inside(folder: &Path, path: &Path) -> Result<Vec<u8>, ResultImportError> {
+/// Reads a regular file in a folder that came from somewhere else: links are refused.
+pub(super) fn read_regular_file_in(
+    folder: &Path,
+    path: &Path,
+) -> Result<Vec<u8>, ResultImportError> {
     let inside = path.strip_prefix(folder).unwrap_or(path);
     let read = Tree::open_folder(folder, Links::Refused)
         .and_then(|tree| tree.read_file_up_to(inside, MAX_BYTES));
-    read.map_err(unreadable_file(path))
+    read.map_err(read_error_at(path))
 }

@@ -1,4 +1,4 @@
-//! rt-app's logs, as the laboratory hands them over (docs/laboratory.md).
+//! rt-app's logs, as the laboratory hands them over (docs/background/laboratory.md).
 //!
 //! rt-app 1.0 writes a file per thread. After two lines that begin with `#`, a line stands for a phase that the
 //! thread has gone through once. It has thread, turns of its loop, run, period, start, end, start since the
@@ -10,35 +10,35 @@ use serde::Deserialize;
 
 use crate::RunRecord;
 
-/// Columns in a line.
+/// Number of columns in a line of rt-app's log.
 const COLUMNS: usize = 11;
 
-/// Most lines in all logs together.
+/// Most lines accepted in all logs together.
 const MOST_ROWS: usize = 10_000_000;
 
-/// Logs from the threads in an rt-app file's first task.
+/// Logs of all threads of the first task in an rt-app file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FirstTask {
-    /// A log for each thread.
+    /// Text of the log, one per thread.
     logs: Vec<String>,
-    /// Phases count if they end between both times, by the log's clock.
+    /// Counted time: phases count if they end between these two times, by the log's clock.
     from_us: u64,
     to_us: u64,
-    /// Lines for each loop through all phases; `None`: threads never finish a loop.
+    /// Log lines per loop through all phases; `None`: the threads never finish a loop.
     rows_per_loop: Option<u64>,
-    /// Whether a line has the latency of one wake-up at most, and the threads wake up for nothing else.
+    /// Whether each log line has at most one wake-up's latency, and the threads wake up for nothing else.
     logs_wake_ups: bool,
 }
 
-/// A phase that a thread has gone through; times in us.
+/// A line of the log: a phase that a thread has gone through. Times are in us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LogRow {
     start: u64,
     end: u64,
-    /// Sum of the configured periods; 0: the phase has no timer.
+    /// Sum of the phase's configured periods; 0: the phase has no timer.
     period: u64,
-    /// Time that was left before the timer expired; without any the thread did not sleep.
+    /// Time left before the timer expired; with none left the thread did not sleep.
     slack: i64,
     wake_up: u64,
 }
@@ -59,18 +59,18 @@ impl LogRow {
         (row.start <= row.end).then_some(row)
     }
 
-    /// The latency of the wake-up, if any.
-    fn wake_up(&self) -> Option<u64> {
+    /// Latency of the phase's wake-up, if the thread slept.
+    fn wake_up_latency_us(&self) -> Option<u64> {
         (self.period > 0 && self.slack > 0).then_some(self.wake_up)
     }
 }
 
 impl FirstTask {
-    /// Puts the threads' metrics into `run`, as a simulation of the same file would.
+    /// Fills `run` with the threads' metrics, as a simulation of the same file would.
     ///
     /// # Errors
-    /// Text that is no rt-app log, and threads without a finished phase.
-    pub(crate) fn fill(&self, run: &mut RunRecord) -> Result<(), String> {
+    /// A text is no rt-app log, or no thread has finished a phase.
+    pub(crate) fn fill_run_metrics(&self, run: &mut RunRecord) -> Result<(), String> {
         let (from, to) = (self.from_us, self.to_us);
         if to <= from {
             return Err(format!(
@@ -78,7 +78,7 @@ impl FirstTask {
             ));
         }
         let counted_us = to - from;
-        let threads = self.threads()?;
+        let threads = self.parse_thread_logs()?;
         let counted = from..=to;
         if !threads
             .iter()
@@ -88,13 +88,16 @@ impl FirstTask {
             return Err("rt-app's threads have finished no phase".to_owned());
         }
         run.duration_ns = counted_us.saturating_mul(1000);
-        let loops: u64 = threads.iter().map(|rows| self.loops(rows, &counted)).sum();
+        let loops: u64 = threads
+            .iter()
+            .map(|rows| self.count_finished_loops(rows, &counted))
+            .sum();
         let ops_per_s = loops as f64 / (counted_us as f64 / 1e6);
         run.metrics.push(("ops_per_s".to_owned(), ops_per_s));
         let rows = threads.iter().flatten();
         let mut wake_ups: Vec<u64> = rows
             .filter(|row| counted.contains(&row.end))
-            .filter_map(LogRow::wake_up)
+            .filter_map(LogRow::wake_up_latency_us)
             .collect();
         wake_ups.sort_unstable();
         if self.logs_wake_ups && !wake_ups.is_empty() {
@@ -109,8 +112,8 @@ impl FirstTask {
         Ok(())
     }
 
-    /// Counted loops of a thread through all phases.
-    fn loops(&self, rows: &[LogRow], counted: &RangeInclusive<u64>) -> u64 {
+    /// Number of loops through all phases that a thread finished within the counted time.
+    fn count_finished_loops(&self, rows: &[LogRow], counted: &RangeInclusive<u64>) -> u64 {
         let Some(of_loop) = self.rows_per_loop.and_then(|n| usize::try_from(n).ok()) else {
             return 0;
         };
@@ -120,7 +123,7 @@ impl FirstTask {
         ends.filter(|row| counted.contains(&row.end)).count() as u64
     }
 
-    fn threads(&self) -> Result<Vec<Vec<LogRow>>, String> {
+    fn parse_thread_logs(&self) -> Result<Vec<Vec<LogRow>>, String> {
         let all: usize = self.logs.iter().map(|log| log.lines().count()).sum();
         if all > MOST_ROWS {
             return Err(format!(
@@ -132,7 +135,7 @@ impl FirstTask {
     }
 }
 
-/// The rows in a thread's log.
+/// Parses one thread's log.
 fn parse_log(thread: usize, log: &str) -> Result<Vec<LogRow>, String> {
     let lines = (1..).zip(log.lines());
     let rows = lines.filter(|(_, line)| !line.starts_with('#'));
@@ -176,7 +179,7 @@ mod tests {
             repeat: 0,
         };
         let mut run = RunRecord::new(key, None, 0, 0);
-        logs.fill(&mut run).map(|()| run.metrics)
+        logs.fill_run_metrics(&mut run).map(|()| run.metrics)
     }
 
     #[test]

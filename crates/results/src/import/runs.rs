@@ -15,14 +15,14 @@ pub struct ImportedRuns {
     pub runs: Vec<RunRecord>,
     /// Versions by tool.
     pub tools: BTreeMap<String, String>,
-    /// Metrics that are not or not so in the dictionary.
+    /// Metrics that the dictionary lacks, or describes otherwise.
     pub metrics: Vec<Metric>,
-    /// Notes for the reader.
+    /// Remarks about the import, for the reader.
     pub notes: Vec<String>,
 }
 
 impl ImportedRuns {
-    /// Runs from a tool.
+    /// Imported runs with the name and version of the tool that measured them.
     pub(super) fn from_tool(tool: &str, version: &str, runs: Vec<RunRecord>) -> Self {
         Self {
             runs,
@@ -31,8 +31,8 @@ impl ImportedRuns {
         }
     }
 
-    /// Adds later runs from another file.
-    pub(super) fn append(&mut self, other: Self) {
+    /// Appends runs from another file, as later repeats.
+    pub(super) fn append_later_runs(&mut self, other: Self) {
         let repeats = self.runs.iter().map(|r| r.key.repeat + 1);
         let first = repeats.max().unwrap_or(0);
         self.runs.extend(other.runs.into_iter().map(|mut run| {
@@ -54,9 +54,9 @@ impl ImportedRuns {
         }
     }
 
-    /// Makes a document for the runs, which lists policies and workloads in the order of the runs.
+    /// Makes the document for imported runs; policies and workloads are in the order of their first run.
     pub fn make_document(&self, name: &str) -> Document {
-        let policies = self.policies();
+        let policies = self.list_policies();
         let repeats = self.runs.iter().map(|r| r.key.repeat + 1).max();
         Document {
             schema: SCHEMA.to_owned(),
@@ -73,21 +73,21 @@ impl ImportedRuns {
             baseline: policies
                 .first()
                 .map_or_else(String::new, |p| p.name.clone()),
-            workloads: self.workloads(name),
+            workloads: self.list_workloads(name),
             policies,
             repeats: repeats.unwrap_or(0),
             design: Design::Unpaired,
             seeds: Vec::new(),
             sha256: BTreeMap::new(),
             questions: Vec::new(),
-            metrics: self.dictionary(),
+            metrics: self.extend_dictionary(),
             level: 0.95,
             margin_percent: 2.0,
             notes: self.notes.clone(),
         }
     }
 
-    fn workloads(&self, source: &str) -> Vec<WorkloadInfo> {
+    fn list_workloads(&self, source: &str) -> Vec<WorkloadInfo> {
         let kind = self.tools.keys().next().map_or("", String::as_str);
         let mut workloads: Vec<WorkloadInfo> = Vec::new();
         for run in &self.runs {
@@ -103,22 +103,23 @@ impl ImportedRuns {
         workloads
     }
 
-    fn policies(&self) -> Vec<PolicyInfo> {
+    fn list_policies(&self) -> Vec<PolicyInfo> {
         let mut policies: Vec<PolicyInfo> = Vec::new();
         for run in &self.runs {
             if !policies.iter().any(|p| p.name == run.key.policy) {
                 policies.push(PolicyInfo {
                     name: run.key.policy.clone(),
                     settings: BTreeMap::new(),
+                    notes: Vec::new(),
                 });
             }
         }
         policies
     }
 
-    /// The metric dictionary with the runs' own metrics. Without a headline no table would show a metric, so that all
-    /// measured ones become headlines then.
-    fn dictionary(&self) -> Vec<Metric> {
+    /// The metric dictionary with the imported runs' own metrics. If no metric would be shown in tables by default, all
+    /// measured metrics are.
+    fn extend_dictionary(&self) -> Vec<Metric> {
         let values = self.runs.iter().flat_map(|run| &run.metrics);
         let measured: BTreeSet<&str> = values.map(|(name, _)| name.as_str()).collect();
         let mut metrics = METRICS.to_vec();
@@ -134,6 +135,6 @@ impl ImportedRuns {
     }
 }
 
-pub(super) fn not_finite(metric: &str, value: f64) -> String {
+pub(super) fn non_finite_message(metric: &str, value: f64) -> String {
     format!("{metric} comes to {value}, which is no result")
 }

@@ -9,10 +9,10 @@ use crate::{RunKey, RunRecord};
 use super::fio::PERCENTILES;
 use super::runs::ImportedRuns;
 
-/// Start of a line in this version.
+/// How a line of fio's terse output begins in version 3.
 const VERSION: &str = "3;";
 
-/// Fields in a line, with the fields for reads.
+/// Number of fields in a terse line, and fields that describe reads.
 const NAME: usize = 2;
 const GROUP: usize = 3;
 const ERROR: usize = 4;
@@ -22,33 +22,33 @@ const RUNTIME_MS: usize = 8;
 const CLAT_PERCENTILES: std::ops::Range<usize> = 17..37;
 const LAT_MAX: usize = 38;
 const LAT_MEAN: usize = 39;
-/// Distance from a field for reads to the same field for writes.
+/// Distance from a field for reads to the matching field for writes.
 const TO_WRITES: usize = 41;
-/// First field for the disks.
+/// Index of the first field about the disks.
 const DISKS: usize = 121;
 
-/// Fields for each disk: the name, and eight numbers.
+/// Number of fields about each disk: its name, and eight numbers.
 const DISK_FIELDS: usize = 9;
 
-/// A workload's metrics in an invocation.
+/// A workload's name and its metrics in one invocation of fio.
 type WorkloadMetrics = (String, Vec<(String, f64)>);
 
 /// Whether a text is fio's terse output, possibly behind warnings.
 pub(super) fn is_terse(text: &str) -> bool {
-    text.lines().any(is_result)
+    text.lines().any(is_job_line)
 }
 
-/// Whether a line is a job's, in any version.
-fn is_result(line: &str) -> bool {
+/// Whether a line is a job's terse output, in any version.
+fn is_job_line(line: &str) -> bool {
     let mut fields = line.split(';');
     let version = fields.next().unwrap_or_default();
     version.parse::<u8>().is_ok() && fields.next().is_some_and(|f| f.starts_with("fio-"))
 }
 
-/// Each job or group is a workload, each invocation a run.
+/// Imports fio's terse output: each job or group is a workload, each invocation a run.
 pub(super) fn import_terse(name: &str, text: &str) -> Result<ImportedRuns, String> {
     let mut runs: Vec<RunRecord> = Vec::new();
-    for (workload, metrics) in run_together(split_invocations(parse_jobs(text)?)?)? {
+    for (workload, metrics) in metrics_per_group(split_invocations(parse_jobs(text)?)?)? {
         let repeat = runs.iter().filter(|r| r.key.workload == workload).count() as u32;
         let key = RunKey {
             machine: String::new(),
@@ -62,7 +62,7 @@ pub(super) fn import_terse(name: &str, text: &str) -> Result<ImportedRuns, Strin
     }
     let version = text
         .lines()
-        .find(|l| is_result(l))
+        .find(|l| is_job_line(l))
         .and_then(|l| l.split(';').nth(1));
     Ok(ImportedRuns::from_tool(
         "fio",
@@ -71,44 +71,44 @@ pub(super) fn import_terse(name: &str, text: &str) -> Result<ImportedRuns, Strin
     ))
 }
 
-/// The workloads in a log from one invocation.
+/// Parses a log from a single invocation; returns each workload with its metrics.
 ///
 /// # Errors
 /// Another version, fields that are missing or no numbers, a job that failed or did nothing.
-pub(super) fn one_invocation(text: &str) -> Result<Vec<WorkloadMetrics>, String> {
+pub(super) fn parse_single_invocation(text: &str) -> Result<Vec<WorkloadMetrics>, String> {
     let mut groups = Groups::new();
     for (_, job) in parse_jobs(text)? {
-        match groups.iter_mut().find(|g| g[0].is_with(&job)) {
+        match groups.iter_mut().find(|g| g[0].is_same_group(&job)) {
             Some(group) => group.push(job),
             None => groups.push(vec![job]),
         }
     }
-    run_together(vec![groups])
+    metrics_per_group(vec![groups])
 }
 
-/// An invocation's jobs, grouped by name and group.
+/// Jobs of an invocation, grouped by name and group.
 type Groups = Vec<Vec<Job>>;
 
 /// A line.
 struct Job {
     name: String,
     group: String,
-    /// The disks' figures for the whole invocation; empty if idle disks cannot tell invocations apart.
+    /// Figures for the disks over the whole invocation; empty if idle disks cannot tell invocations apart.
     disks: String,
-    /// Reads and writes, if any.
+    /// The job's reads and writes, each absent if none were done.
     directions: [Option<Direction>; 2],
 }
 
 impl Job {
-    fn is_with(&self, other: &Self) -> bool {
+    fn is_same_group(&self, other: &Self) -> bool {
         self.name == other.name && self.group == other.group
     }
 }
 
-/// Jobs with line numbers.
+/// Parses every job line; returns each job with its line number.
 fn parse_jobs(text: &str) -> Result<Vec<(usize, Job)>, String> {
     let mut jobs = Vec::new();
-    for (number, line) in (1..).zip(text.lines()).filter(|(_, l)| is_result(l)) {
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, l)| is_job_line(l)) {
         if !line.starts_with(VERSION) {
             return Err(format!(
                 "line {number}: terse output of fio is read in version 3 (--terse-version=3), or take --output-format=json"
@@ -123,13 +123,13 @@ fn parse_jobs(text: &str) -> Result<Vec<(usize, Job)>, String> {
     Ok(jobs)
 }
 
-/// Tells the invocations in a file apart.
+/// Divides a file's jobs into the invocations that printed them.
 fn split_invocations(jobs: Vec<(usize, Job)>) -> Result<Vec<Groups>, String> {
     let mut all: Vec<Groups> = vec![Groups::new()];
     let mut before: Option<(usize, String)> = None;
     for (number, job) in jobs {
         let current = all.len() - 1;
-        let known = all[current].iter().position(|g| g[0].is_with(&job));
+        let known = all[current].iter().position(|g| g[0].is_same_group(&job));
         let disks = job.disks.clone();
         match (known, &before) {
             (Some(group), Some((line, last))) => {
@@ -155,14 +155,14 @@ fn split_invocations(jobs: Vec<(usize, Job)>) -> Result<Vec<Groups>, String> {
     Ok(all)
 }
 
-/// Metrics by group and invocation.
-fn run_together(invocations: Vec<Groups>) -> Result<Vec<WorkloadMetrics>, String> {
+/// Name and metrics of each group of jobs, over all invocations in order.
+fn metrics_per_group(invocations: Vec<Groups>) -> Result<Vec<WorkloadMetrics>, String> {
     let groups = invocations.into_iter().flatten();
-    let all = groups.map(|jobs| Ok((jobs[0].name.clone(), job_metrics(&jobs)?)));
+    let all = groups.map(|jobs| Ok((jobs[0].name.clone(), group_metrics(&jobs)?)));
     all.collect()
 }
 
-/// A job's reads or writes.
+/// The reads or writes of a job.
 struct Direction {
     bytes: f64,
     ios: f64,
@@ -184,16 +184,16 @@ fn parse_job(line: &str) -> Result<Job, String> {
     Ok(Job {
         name: line.text(NAME).to_owned(),
         group: line.text(GROUP).to_owned(),
-        disks: parse_disks(line.0.get(DISKS..).unwrap_or_default()),
-        directions: [line.direction(0)?, line.direction(TO_WRITES)?],
+        disks: join_disk_figures(line.0.get(DISKS..).unwrap_or_default()),
+        directions: [line.parse_direction(0)?, line.parse_direction(TO_WRITES)?],
     })
 }
 
-/// The fields of a line.
+/// The fields of a terse line.
 struct Fields<'a>(Vec<&'a str>);
 
 impl<'a> Fields<'a> {
-    /// A field, by index from 0; empty if the line ends before.
+    /// The field with an index, counted from 0; empty if the line ends before.
     fn text(&self, index: usize) -> &'a str {
         self.0.get(index).copied().unwrap_or_default()
     }
@@ -206,8 +206,8 @@ impl<'a> Fields<'a> {
             .ok_or_else(|| format!("field {} is '{text}', and should be a number", index + 1))
     }
 
-    /// Reads or writes, if any were done. `offset` is added to the fields for reads.
-    fn direction(&self, offset: usize) -> Result<Option<Direction>, String> {
+    /// Parses reads, or writes if `offset` is added to the field's index; `None` if none were done.
+    fn parse_direction(&self, offset: usize) -> Result<Option<Direction>, String> {
         let seconds = self.number(RUNTIME_MS + offset)? / 1e3;
         let percentiles = CLAT_PERCENTILES.filter_map(|index| {
             let (percent, us) = self.text(index + offset).split_once("%=")?;
@@ -230,14 +230,14 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The disks' figures, unless the disks were idle. The figures cover a whole invocation, and differ between invocations:
-/// some are times.
-fn parse_disks(fields: &[&str]) -> String {
+/// Joins the disks' figures, which tell invocations apart: they cover a whole invocation, and some are times. Empty if
+/// the disks were idle.
+fn join_disk_figures(fields: &[&str]) -> String {
     let disks: Vec<&[&str]> = fields
         .chunks_exact(DISK_FIELDS)
         .take_while(|disk| disk[1..].iter().all(|field| is_number(field)))
         .collect();
-    // Reads and writes take time, unless there were next to none.
+    // Reads and writes take disk time, unless next to none were done.
     let mut times = disks.iter().flat_map(|disk| &disk[5..]);
     if times.any(|time| time.contains(|c| ('1'..='9').contains(&c))) {
         disks.concat().join(";")
@@ -250,8 +250,8 @@ fn is_number(field: &str) -> bool {
     field.trim_end_matches('%').parse::<f64>().is_ok()
 }
 
-/// Metrics of jobs that ran at once.
-fn job_metrics(jobs: &[Job]) -> Result<Vec<(String, f64)>, String> {
+/// Metrics of jobs that ran at the same time, put together.
+fn group_metrics(jobs: &[Job]) -> Result<Vec<(String, f64)>, String> {
     let all: Vec<&Direction> = jobs
         .iter()
         .flat_map(|j| j.directions.iter().flatten())
@@ -279,7 +279,7 @@ fn job_metrics(jobs: &[Job]) -> Result<Vec<(String, f64)>, String> {
             metrics.push((latency.to_owned(), mean_us(&directions)));
         }
     }
-    // Percentiles of two distributions say nothing about the percentiles of both together.
+    // Percentiles of two distributions say nothing about percentiles of both together.
     if let [one] = &all[..] {
         metrics.extend(one.percentiles.iter().cloned());
     }
@@ -288,7 +288,7 @@ fn job_metrics(jobs: &[Job]) -> Result<Vec<(String, f64)>, String> {
     Ok(metrics)
 }
 
-/// The mean latency over all requests.
+/// The mean latency in us over all requests, by the directions' counts.
 fn mean_us(directions: &[&Direction]) -> f64 {
     let ios: f64 = directions.iter().map(|d| d.ios).sum();
     directions.iter().map(|d| d.mean_us * d.ios).sum::<f64>() / ios
@@ -387,7 +387,7 @@ mod tests {
                 error.contains("lines 2 and 3") && error.contains("json"),
                 "{error}"
             );
-            let workloads = one_invocation(&text).unwrap();
+            let workloads = parse_single_invocation(&text).unwrap();
             assert_eq!(workloads.len(), 2);
             assert!((workloads[1].1[0].1 - 30.0).abs() < 1e-9);
         }

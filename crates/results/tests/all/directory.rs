@@ -51,6 +51,7 @@ fn document() -> Document {
         policies: vec![PolicyInfo {
             name: "menu".to_owned(),
             settings: BTreeMap::new(),
+            notes: Vec::new(),
         }],
         baseline: "menu".to_owned(),
         repeats: 2,
@@ -107,7 +108,9 @@ fn run(repeat: u32, value: f64) -> RunRecord {
 }
 
 fn has(writer: &ResultWriter, index: u32) -> bool {
-    writer.has(index as usize, &run(index, 0.0).key).unwrap()
+    writer
+        .was_finished_at_start(index as usize, &run(index, 0.0).key)
+        .unwrap()
 }
 
 #[test]
@@ -116,7 +119,7 @@ fn an_interrupted_directory_ends_as_an_undisturbed_one() {
     let [whole, cut] = ["whole", "cut"].map(|name| temp.path().join(name));
     let writer = ResultWriter::open(&whole, document(), &files(), Mode::New).unwrap();
     (0..2).for_each(|i| writer.write_run(i as usize, &run(i, 100.0)).unwrap());
-    writer.finish().unwrap();
+    writer.write_tables_and_finish().unwrap();
 
     let writer = ResultWriter::open(&cut, document(), &files(), Mode::New).unwrap();
     writer.write_run(1, &run(1, 100.0)).unwrap();
@@ -126,55 +129,55 @@ fn an_interrupted_directory_ends_as_an_undisturbed_one() {
     fs::write(cut.join(".unfinished-y"), b"PAR1").unwrap();
     let partial = ResultReader::open(&cut).unwrap();
     assert!(!partial.document().complete);
-    assert_eq!(partial.metrics().unwrap().len(), 2);
+    assert_eq!(partial.read_metric_rows().unwrap().len(), 2);
 
     let writer = ResultWriter::open(&cut, document(), &files(), Mode::Resume).unwrap();
     assert!(!has(&writer, 0) && has(&writer, 1));
     writer.write_run(0, &run(0, 100.0)).unwrap();
-    writer.finish().unwrap();
+    writer.write_tables_and_finish().unwrap();
     assert_eq!(contents(&whole), contents(&cut));
 
     let reader = ResultReader::open(&cut).unwrap();
     assert!(reader.document().complete);
     let runs = [run(0, 100.0), run(1, 100.0)];
-    assert_eq!(reader.runs().unwrap(), runs);
+    assert_eq!(reader.read_runs().unwrap(), runs);
     assert_eq!(
-        reader.metrics().unwrap(),
+        reader.read_metric_rows().unwrap(),
         runs.iter()
             .flat_map(RunRecord::metric_rows)
             .collect::<Vec<_>>()
     );
     assert_eq!(
-        reader.latency().unwrap(),
+        reader.read_latency_rows().unwrap(),
         runs.iter()
             .flat_map(RunRecord::latency_rows)
             .collect::<Vec<_>>()
     );
     assert_eq!(
-        reader.attribution().unwrap(),
+        reader.read_attribution_rows().unwrap(),
         runs.iter()
             .flat_map(RunRecord::attribution_rows)
             .collect::<Vec<_>>()
     );
     assert_eq!(
-        reader.idle().unwrap(),
+        reader.read_idle_rows().unwrap(),
         runs.iter()
             .flat_map(RunRecord::idle_rows)
             .collect::<Vec<_>>()
     );
     assert_eq!(
-        reader.frequency().unwrap(),
+        reader.read_frequency_rows().unwrap(),
         runs.iter()
             .flat_map(RunRecord::frequency_rows)
             .collect::<Vec<_>>()
     );
     assert_eq!(
-        reader.timeline().unwrap(),
+        reader.read_timeline_rows().unwrap(),
         runs.iter()
             .flat_map(RunRecord::timeline_rows)
             .collect::<Vec<_>>()
     );
-    let study = reader.file("study.toml").unwrap();
+    let study = reader.read_file_if_present("study.toml").unwrap();
     assert_eq!(study.as_deref(), Some("name = \"test\"\n"));
 }
 
@@ -202,10 +205,19 @@ fn what_is_in_the_way_is_never_lost() {
         refused.to_string().contains("study.toml differs"),
         "{refused}"
     );
-    assert_eq!(ResultReader::open(&dir).unwrap().runs().unwrap().len(), 1);
+    assert_eq!(
+        ResultReader::open(&dir).unwrap().read_runs().unwrap().len(),
+        1
+    );
     // Only when asked to, and only results.
     drop(open(Mode::Replace).unwrap());
-    assert!(ResultReader::open(&dir).unwrap().runs().unwrap().is_empty());
+    assert!(
+        ResultReader::open(&dir)
+            .unwrap()
+            .read_runs()
+            .unwrap()
+            .is_empty()
+    );
     let home = temp.path().join("home");
     fs::create_dir(&home).unwrap();
     fs::write(home.join("letter.txt"), "dear").unwrap();
@@ -254,7 +266,7 @@ fn a_replacement_that_breaks_off_leaves_no_run_to_the_other_study() {
     files.push(("workloads/reads.fio".to_owned(), b"[reads]\n".to_vec()));
     let writer = ResultWriter::open(&dir, document(), &files, Mode::New).unwrap();
     writer.write_run(0, &run(0, 1.0)).unwrap();
-    writer.finish().unwrap();
+    writer.write_tables_and_finish().unwrap();
     let mut other = document();
     other.machines[0].name = "server".to_owned();
     let others = [("study.toml".to_owned(), b"name = \"other\"\n".to_vec())];
@@ -324,7 +336,10 @@ fn a_run_in_the_place_of_another_is_not_taken_for_it() {
     fs::write(temp.path().join("runs/000001.json"), "{").unwrap();
     drop(writer);
     let writer = ResultWriter::open(temp.path(), document(), &files(), Mode::Resume).unwrap();
-    let refused = writer.has(0, &run(0, 1.0).key).unwrap_err().to_string();
+    let refused = writer
+        .was_finished_at_start(0, &run(0, 1.0).key)
+        .unwrap_err()
+        .to_string();
     for part in [
         "runs/000000.json: holds board: reads under menu, repeat 1",
         "has board: reads under menu, repeat 0 in its place",
@@ -332,7 +347,9 @@ fn a_run_in_the_place_of_another_is_not_taken_for_it() {
     ] {
         assert!(refused.contains(part), "{refused}");
     }
-    writer.has(1, &run(1, 1.0).key).unwrap_err();
+    writer
+        .was_finished_at_start(1, &run(1, 1.0).key)
+        .unwrap_err();
 }
 
 #[test]
@@ -363,7 +380,10 @@ fn a_full_disk_is_an_error_and_keeps_what_was_measured() {
     fs::remove_file(&runs).unwrap();
     fs::rename(temp.path().join("kept"), &runs).unwrap();
     assert_eq!(
-        ResultReader::open(temp.path()).unwrap().runs().unwrap(),
+        ResultReader::open(temp.path())
+            .unwrap()
+            .read_runs()
+            .unwrap(),
         [run(0, 1.0)]
     );
 }
@@ -388,11 +408,11 @@ proptest! {
             writer.write_run(index, &run).unwrap();
         }
         let of = |dir: &Path| -> Vec<(String, u64)> {
-            let rows = ResultReader::open(dir).unwrap().metrics().unwrap();
+            let rows = ResultReader::open(dir).unwrap().read_metric_rows().unwrap();
             rows.into_iter().map(|r| (r.metric, r.value.to_bits())).collect()
         };
         let before = of(temp.path());
-        writer.finish().unwrap();
+        writer.write_tables_and_finish().unwrap();
         prop_assert_eq!(&before, &of(temp.path()));
         let wanted: Vec<_> = values.iter().map(|v| (name.clone(), v.to_bits())).collect();
         prop_assert_eq!(before, wanted);

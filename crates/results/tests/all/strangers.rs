@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use crate::files::{change, copy_folder, fifo, tiny_results};
-use wakepath_results::{Mode, ResultReader, ResultWriter, ResultsError, merge};
+use wakepath_results::{Mode, ResultReader, ResultWriter, ResultsError, merge_shards};
 
 /// An unfinished study: its tables are made from the runs.
 fn unfinished() -> tempfile::TempDir {
@@ -37,19 +37,19 @@ fn said(error: &ResultsError) -> String {
 /// All that a reader gives.
 fn read_all(dir: &Path) -> Result<(), ResultsError> {
     let reader = ResultReader::open(dir)?;
-    reader.runs()?;
-    reader.metrics()?;
-    reader.latency()?;
-    reader.attribution()?;
-    reader.idle()?;
-    reader.frequency()?;
-    reader.timeline()?;
+    reader.read_runs()?;
+    reader.read_metric_rows()?;
+    reader.read_latency_rows()?;
+    reader.read_attribution_rows()?;
+    reader.read_idle_rows()?;
+    reader.read_frequency_rows()?;
+    reader.read_timeline_rows()?;
     let sources = reader.document().workloads.iter().map(|w| &w.source);
     let sources = sources.chain(reader.document().machines.iter().map(|m| &m.source));
     for source in sources {
-        reader.file(source)?;
+        reader.read_file_if_present(source)?;
     }
-    reader.file("study.toml").map(|_| ())
+    reader.read_file_if_present("study.toml").map(|_| ())
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn a_run_of_another_study_is_refused_by_readers_and_by_resume() {
         // The tables are not made of it either.
         let document = ResultReader::open(dir.path()).unwrap().document().clone();
         let writer = ResultWriter::open(dir.path(), document, &[], Mode::Resume).unwrap();
-        let error = said(&writer.finish().unwrap_err());
+        let error = said(&writer.write_tables_and_finish().unwrap_err());
         assert!(error.contains("runs/000002.json"), "{error}");
     }
 }
@@ -246,12 +246,12 @@ fn tables_of_other_runs_are_refused() {
         let dir = tiny_results();
         change(&dir.path().join("result.json"), from, to);
         let reader = ResultReader::open(dir.path()).unwrap();
-        let error = said(&reader.metrics().unwrap_err());
+        let error = said(&reader.read_metric_rows().unwrap_err());
         assert!(
             error.contains("metrics.parquet") && error.contains("--resume"),
             "{error}"
         );
-        let mut batches = reader.batches("metrics").unwrap();
+        let mut batches = reader.read_record_batches("metrics").unwrap();
         let error = batches.find_map(Result::err).unwrap().to_string();
         assert!(error.contains("has a row of"), "{error}");
     }
@@ -279,7 +279,7 @@ fn merge_takes_what_resume_takes() {
         let dirs: Vec<PathBuf> = shards.iter().map(|dir| dir.path().to_owned()).collect();
         let to = tempfile::tempdir().unwrap();
         let into = to.path().join("merged");
-        let result = merge(&dirs, &into, Mode::New);
+        let result = merge_shards(&dirs, &into, Mode::New);
         let text = result.map_err(|error| match error {
             wakepath_results::MergeError::Results(error) => said(&error),
             other => other.to_string(),

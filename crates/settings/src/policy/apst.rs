@@ -1,6 +1,6 @@
 //! Settings for an APST policy: the table of a drive, planned as the kernel would, with the quirk list respected.
 
-use wakepath_policies::apst::{ApstSettings, plan};
+use wakepath_policies::apst::{ApstSettings, plan_apst_table};
 use wakepath_system::At;
 use wakepath_system::apst::find_apst_quirks;
 use wakepath_system::nvme::ApstFeature;
@@ -48,15 +48,15 @@ impl SettingsBuilder<'_> {
             }
         }
         let supported = drive.apsta.unwrap_or(true);
-        let planned = plan(drive.npss, supported, &drive.states, &allowed)
+        let planned = plan_apst_table(drive.npss, supported, &drive.states, &allowed)
             .map_err(|why| self.policy_error(format!("{name} ({}): {why}", drive.model)))?;
-        if let Some(problem) = planned.table.problems(Some(drive.npss)).first() {
+        if let Some(problem) = planned.table.find_problems(Some(drive.npss)).first() {
             return Err(self.policy_error(format!(
                 "{name} ({}): these settings give a table that the drive need not accept: {problem}",
                 drive.model
             )));
         }
-        if planned.enabled && planned.targets().next().is_none() {
+        if planned.enabled && planned.chosen_states_with_timeouts_ms().next().is_none() {
             self.add_note_once(format!(
                 "{name} ({}): no power state fits, so that the table is empty; `wakepath apst plan` says why",
                 drive.model

@@ -2,7 +2,7 @@
 
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::freq::amd_pstate::{AmdMode, AmdPstateSettings};
-use wakepath_policies::freq::epp::{Epp, busy_under_performance};
+use wakepath_policies::freq::epp::{Epp, explain_refusal_under_performance};
 use wakepath_policies::freq::limits::FrequencyLimits;
 use wakepath_policies::mechanism::Policy;
 use wakepath_system::setting;
@@ -33,7 +33,7 @@ impl SettingsBuilder<'_> {
 
     /// Asks for the policy's frequency governor, under the name that this machine's driver has for it.
     pub(super) fn want_frequency_governor(&mut self) -> Result<(), SettingsError> {
-        if let Policy::Frequency(FreqPolicy::AmdPstate(settings)) = self.spec.policy() {
+        if let Policy::Frequency(FreqPolicy::AmdPstate(settings)) = self.spec.typed_policy() {
             return self.want_amd_pstate(*settings);
         }
         let name = self.spec.mechanism().name;
@@ -48,7 +48,7 @@ impl SettingsBuilder<'_> {
                  that, frequency[max=...] for the lowest frequency",
             )),
             _ => {
-                if let Some((key, _)) = self.spec.given().next() {
+                if let Some((key, _)) = self.spec.given_keys().next() {
                     return Err(self.policy_error(format!(
                         "no running kernel lets `{key}` be set; it exists in the simulator"
                     )));
@@ -67,7 +67,7 @@ impl SettingsBuilder<'_> {
             )));
         }
         self.want_everywhere("frequency-governor", "powersave")?;
-        for (key, value) in self.spec.given() {
+        for (key, value) in self.spec.given_keys() {
             match key {
                 "epp" => self.want_preference(value)?,
                 "hwp_dynamic_boost" => self.want_hwp_boost(value == "on")?,
@@ -88,7 +88,7 @@ impl SettingsBuilder<'_> {
             _ => return self.want_everywhere("epp", value),
         };
         if !comes_with_performance && self.will_any_cpu_run_performance()? {
-            return Err(self.policy_error(busy_under_performance(instead)));
+            return Err(self.policy_error(explain_refusal_under_performance(instead)));
         }
         self.want_everywhere("epp", value)
     }
@@ -136,7 +136,7 @@ impl SettingsBuilder<'_> {
             )));
         }
         self.want_everywhere("frequency-governor", settings.governor.name())?;
-        for (key, value) in self.spec.given() {
+        for (key, value) in self.spec.given_keys() {
             match key {
                 "epp" => self.want_preference(value)?,
                 "boost" => {

@@ -38,7 +38,7 @@ impl SettingsBuilder<'_> {
                 "{spec}: the running kernel ({running}) has its own version of {name}; that is the one that runs"
             ));
         }
-        for (key, value) in spec.given() {
+        for (key, value) in spec.given_keys() {
             if let Some(info) = SettingInfo::find_haltpoll_parameter(key) {
                 self.want_value(info.name, At::System, switch_as_module_parameter(value));
             }

@@ -53,7 +53,7 @@ impl SettingsBuilder<'_> {
         let latencies = states.iter().map(|s| (s.name.as_str(), s.latency()));
         latency
             .limit
-            .on(latencies)
+            .limit_for_states(latencies)
             .map(|limit| limit.map(Nanoseconds::as_micros))
             .map_err(|why| self.policy_error(why.to_string()))
     }

@@ -49,7 +49,7 @@ pub fn resolve_to_settings(
 
 /// Asks for the settings of one policy.
 fn want_settings_of_policy(builder: &mut SettingsBuilder<'_>) -> Result<(), SettingsError> {
-    match builder.spec.policy() {
+    match builder.spec.typed_policy() {
             Policy::Idle(policy) => builder.want_idle_governor(policy),
             Policy::IdleStates(limit) => builder.want_idle_states(limit),
             Policy::CpuLatency(latency) => builder.want_cpu_latency(latency),

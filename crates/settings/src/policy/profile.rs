@@ -14,7 +14,7 @@ use crate::SettingsError;
 pub(super) fn expand_profile(system: &System, set: &PolicySet) -> Result<Expanded, SettingsError> {
     let offers = OfferedPolicies::read(system);
     // Settings that no policy of the set names stay as they are on a machine.
-    set.expand(&PolicySet::default(), |policy, _| offers.is_offered(policy))
+    set.expand_profile(&PolicySet::default(), |policy, _| offers.is_offered(policy))
         .map_err(|why| SettingsError::Policy {
             policy: set.to_string(),
             why: why.to_string(),
@@ -47,7 +47,7 @@ impl OfferedPolicies {
     fn is_offered(&self, policy: &PolicySpec) -> bool {
         let intel = self.driver.as_deref() == Some("intel_pstate");
         let amd = self.driver.as_deref() == Some(ACTIVE_AMD_DRIVER);
-        match policy.policy() {
+        match policy.typed_policy() {
             Policy::Frequency(FreqPolicy::IntelPstateHwp { .. }) => intel && self.epp,
             Policy::Frequency(FreqPolicy::IntelPstate { .. }) => intel && !self.epp,
             Policy::Frequency(FreqPolicy::AmdPstate(settings)) => {

@@ -237,7 +237,7 @@ impl<O: Observer> Engine<'_, O> {
         cpu: CpuId,
         id: RequestId,
     ) -> Option<PageCacheRequestId> {
-        self.grant_psd_lease_on(cpu, Grant::on_completion);
+        self.grant_psd_lease_on(cpu, Grant::grants_on_completion);
         let request = self.merge_delivered_piece(cpu, id)?;
         if self.requests[request].kind == RequestKind::WriteBack {
             return Some(request);

@@ -1,6 +1,6 @@
 //! A request's way through the kernel: submission, hardware queues, interrupt, and the waiting task.
 //!
-//! CPU work on the way is the machine's `[io_path]`, in cycles. `docs/model.md`, "Completions", says which CPU a
+//! CPU work on the way is the machine's `[io_path]`, in cycles. `docs/background/model.md`, "Completions", says which CPU a
 //! completion interrupts, and when.
 //!
 //! - Setup: `cost` is the CPU work for one I/O.

@@ -83,7 +83,7 @@ impl<'a> Idle<'a> {
     #[inline(always)]
     pub(super) fn latency_ceiling_of_lease(&self, now: u64) -> Option<Ceiling> {
         match &self.lease {
-            Some((lease, policy)) if lease.holds(Nanoseconds(now)) => Some(policy.ceiling),
+            Some((lease, policy)) if lease.holds_at(Nanoseconds(now)) => Some(policy.ceiling),
             _ => None,
         }
     }

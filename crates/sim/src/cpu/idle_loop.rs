@@ -1,7 +1,7 @@
 //! The kernel's idle loop: asking the governor, entering, leaving, telling it.
 
 use wakepath_hardware::c1_demotion::DemotionRule;
-use wakepath_policies::idle::kernel::{IdleCall, poll_limit};
+use wakepath_policies::idle::kernel::{IdleCall, own_poll_limit_or};
 use wakepath_policies::idle::{IdleGovernor, IdleOutcome};
 
 use crate::core::basics::{CpuId, NEVER};
@@ -27,19 +27,19 @@ impl<O: Observer> Engine<'_, O> {
             (timers.machine_has_any()).then(|| timers.next_expiries_for(cpu, &self.cpus));
         let c = &mut self.cpus[cpu];
         let call = c.make_idle_call(now, setup.tick_period, migratory.as_ref());
-        let query = call.query();
+        let query = call.governor_query();
         let ceiling = c.idle.latency_ceiling_of_lease(now);
         if c.idle.governor.wants_utilisation() {
             let capacity = self.setup.topology.cluster(c.cluster).capacity();
             c.tell_governor_utilisation(capacity);
         }
         let table = c.idle.table;
-        let choice = call.choose(&query, &table.declared, &mut c.idle.governor, ceiling);
+        let choice = call.ask_governor(&query, &table.declared, &mut c.idle.governor, ceiling);
         if let Some(observer) = self.context.observer() {
             observer.idle_state_chosen(cpu, &query, choice.decision);
         }
         if setup.menu_round > 0 {
-            let more = setup.menu_round * u64::from(c.idle.governor.rounds() - 1);
+            let more = setup.menu_round * u64::from(c.idle.governor.pattern_passes() - 1);
             c.idle.uncounted = self.domains[c.domain].time_for_work(now, more);
         }
         if choice.stops_tick {
@@ -219,7 +219,7 @@ impl Cpu<'_> {
 
     /// Tells the idle governor how busy the CPU is, as a share of its capacity in 1024ths.
     fn tell_governor_utilisation(&mut self, capacity: u32) {
-        let share = self.run_queue.utilisation().get() * 1024 / capacity.max(1);
+        let share = self.run_queue.utilisation().out_of_1024() * 1024 / capacity.max(1);
         self.idle.governor.set_utilisation(share.min(1024) as u16);
     }
 
@@ -248,7 +248,7 @@ impl Cpu<'_> {
     /// Begins to poll in the chosen idle state. Returns the polling limit in ns.
     #[inline(always)]
     fn begin_polling(&mut self, now: u64) -> u64 {
-        let limit = poll_limit(&self.idle.governor, self.idle.table.poll_limit).0;
+        let limit = own_poll_limit_or(&self.idle.governor, self.idle.table.poll_limit).0;
         self.idle.polling_until = Some(now + limit);
         limit
     }
@@ -289,7 +289,7 @@ impl Cpu<'_> {
         self.idle.polling_until = None;
         self.idle.awake_since = now;
         let counted = residency.saturating_sub(self.idle.uncounted);
-        self.idle.unreflected = Some((IdleOutcome::residency_of(counted), poll_limit_hit));
+        self.idle.unreflected = Some((IdleOutcome::nonzero_residency(counted), poll_limit_hit));
         let table = self.idle.table;
         let entered = &table.states[self.idle.state];
         let stats = &mut self.totals.states[self.idle.state];

@@ -49,7 +49,7 @@ impl TrueState {
             mwait: s.mwait,
             disabled: s.disabled,
             target_residency: s.target_residency_us.micros_to_time().0,
-            fit: FitBounds::new(declared, index),
+            fit: FitBounds::for_state(declared, index),
         }
     }
 }
@@ -82,7 +82,7 @@ impl IdleTable {
             .map(|(index, state)| TrueState::new(index, state, &declared))
             .collect();
         Ok(Self {
-            poll_limit: poll::limit_under(
+            poll_limit: poll::polling_limit_under_policy(
                 &poll.unwrap_or_default(),
                 &declared,
                 machine.tick_rate(),

@@ -63,7 +63,7 @@ impl<O: Observer> Engine<'_, O> {
         if let Some((lease, policy)) = &mut self.cpus[cpu].idle.lease
             && occasion(policy.grant)
         {
-            lease.io(Nanoseconds(self.context.now()));
+            lease.handle_io(Nanoseconds(self.context.now()));
             self.start_psd_lease_timer(cpu);
         }
     }
@@ -75,7 +75,7 @@ impl<O: Observer> Engine<'_, O> {
         let now = Nanoseconds(self.context.now());
         if !c.idle.lease_timer
             && let Some((lease, _)) = &c.idle.lease
-            && let Some(look) = lease.view(now).next_look(now)
+            && let Some(look) = lease.view_at(now).next_timer_after(now)
         {
             c.idle.lease_timer = true;
             c.timers.precise.add_without_slack(look.0, Timer::Lease);

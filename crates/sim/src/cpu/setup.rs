@@ -121,7 +121,7 @@ impl CpuSetup {
             longest_trial_sleep(
                 1000 + timer_slack,
                 table,
-                &mut Governor::in_kernel(&governor, &table.declared, tick),
+                &mut Governor::new_or_only_state(&governor, &table.declared, tick),
                 latency_requests[topology.cluster(home).cpus().start],
                 tick,
             )
@@ -168,7 +168,7 @@ impl CpuSetup {
                     number,
                     table,
                     cluster.clock_number(cpu),
-                    Governor::in_kernel(&self.governor, &table.declared, self.tick),
+                    Governor::new_or_only_state(&self.governor, &table.declared, self.tick),
                     self.latency_requests[cpu],
                     lease.map(|policy| (Lease::new(policy, self.tick), *policy)),
                     operating_points[number],

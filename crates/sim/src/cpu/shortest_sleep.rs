@@ -1,6 +1,6 @@
 //! How fio estimates the shortest possible sleep before its jobs start.
 
-use wakepath_policies::idle::kernel::{IdleCall, poll_limit};
+use wakepath_policies::idle::kernel::{IdleCall, own_poll_limit_or};
 use wakepath_policies::idle::{IdleGovernor, IdleOutcome};
 use wakepath_units::TickRate;
 
@@ -39,14 +39,14 @@ pub(crate) fn longest_trial_sleep(
                 true_idle: timer - now,
                 package_saving: 0,
             };
-            let choice = call.choose(&call.query(), &table.declared, governor, None);
+            let choice = call.ask_governor(&call.governor_query(), &table.declared, governor, None);
             let state = &table.states[choice.state];
             let end = if state.polling {
-                timer.min(now + poll_limit(governor, table.poll_limit).0.max(1))
+                timer.min(now + own_poll_limit_or(governor, table.poll_limit).0.max(1))
             } else {
                 timer + state.exit
             };
-            let outcome = IdleOutcome::of_period(now, end, false, end < timer);
+            let outcome = IdleOutcome::for_period(now, end, false, end < timer);
             governor.reflect(choice.state, &outcome);
             longest = longest.max(asked_ns + end.saturating_sub(timer));
             now = end;
@@ -68,7 +68,7 @@ mod tests {
     fn longest_sleep(table: &IdleTable, policy: &str, tick: TickRate) -> u64 {
         let set: PolicySet = policy.parse().unwrap();
         let idle: IdlePolicy = set.idle().unwrap();
-        let mut governor = Governor::in_kernel(&idle, &table.declared, tick);
+        let mut governor = Governor::new_or_only_state(&idle, &table.declared, tick);
         longest_trial_sleep(51_000, table, &mut governor, NO_LATENCY_REQUEST, tick)
     }
 

@@ -142,15 +142,15 @@ impl<'a> Cpu<'a> {
 
     /// Why the CPU's user-written governor has failed; `None` if it has not.
     pub(crate) fn governor_failure(&self) -> Option<&str> {
-        self.idle.governor.failure()
+        self.idle.governor.failure_reason()
     }
 
     /// The CPU's figures that schedutil looks at.
     #[inline]
     pub(crate) fn schedutil_signal(&self) -> CpuSignal {
         CpuSignal {
-            utilisation: Capacity(self.run_queue.utilisation().get()),
-            runnable: Capacity(self.run_queue.mean_runnable_tasks().get()),
+            utilisation: Capacity(self.run_queue.utilisation().out_of_1024()),
+            runnable: Capacity(self.run_queue.mean_runnable_tasks().tasks_times_1024()),
             idle_calls: self.totals.selections,
         }
     }

@@ -80,7 +80,7 @@ impl PowerSetup {
         let plan = settings.and_then(|s| {
             // A drive whose support for APST is unknown counts as supporting it.
             let apsta = declared.apsta.unwrap_or(true);
-            apst::plan(declared.npss, apsta, &declared.states, s).ok()
+            apst::plan_apst_table(declared.npss, apsta, &declared.states, s).ok()
         });
         let work = power.background.as_ref().map(|b| {
             let from = b.after_ms.millis_to_time().0;

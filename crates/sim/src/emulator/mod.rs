@@ -1,6 +1,6 @@
 //! Machines whose CPUs take turns: guests in an emulator with one thread for all CPUs.
 //!
-//! The rule comes from the laboratory's guests (`docs/model.md`, "CPUs that take turns"): one clock counts for all
+//! The rule comes from the laboratory's guests (`docs/background/model.md`, "CPUs that take turns"): one clock counts for all
 //! CPUs, and no other CPU begins anything during a turn. Only machines with `[emulator]` pay for turns.
 //!
 //! - State: `state` has the turn's holder, waiting CPUs, and the CPU that plays the drives (the player).

@@ -337,7 +337,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Submits a request of the page cache (a read, a write, or a flush without pages) to the drives.
     fn submit_pages_to_drives(&mut self, cpu: CpuId, task: TaskId, pages: Pages) {
-        self.grant_psd_lease_on(cpu, Grant::on_issue);
+        self.grant_psd_lease_on(cpu, Grant::grants_on_issue);
         let now = self.context.now();
         let id = self.requests.allocate_request_id();
         let (Some(caller), Some(cache)) = (&mut self.tasks[task].caller, &mut self.cache) else {

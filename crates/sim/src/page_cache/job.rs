@@ -21,14 +21,14 @@ pub(crate) struct CacheJob {
 
 impl CacheJob {
     pub(crate) fn new(job: &FioJob, capacity: u64) -> Option<Self> {
-        let offset = job.offset_of(0, capacity);
+        let offset = job.start_of_process(0, capacity);
         (!job.is_direct()).then(|| Self {
             file: 0,
-            shared: job.shared_files().is_some(),
+            shared: job.shared_files_key().is_some(),
             offset,
-            increment: job.offset_of(1, capacity) - offset,
+            increment: job.start_of_process(1, capacity) - offset,
             // A file that fio makes has no data beyond its end, so nothing is read before a partial write.
-            reads_parts: job.is_on_device() || job.rw.reads(),
+            reads_parts: job.goes_to_devices() || job.rw.reads(),
             syncs: job.sync,
         })
     }

@@ -157,7 +157,7 @@ impl Placement<'_> {
                 .topology
                 .cluster(self.cpus[cpu].cluster)
                 .capacity();
-            self.tasks[task].entity.utilisation_share().get() * 5 <= capacity * 4
+            self.tasks[task].entity.utilisation_share().out_of_1024() * 5 <= capacity * 4
         }
     }
 

@@ -123,13 +123,13 @@ impl RunQueue {
     /// Accounts the time up to `now`, in which the CPU delivered `capacity_used` of 1024.
     #[inline(always)]
     pub(crate) fn account_utilisation(&mut self, now: u64, capacity_used: u32) {
-        self.utilisation.advance(now, capacity_used);
+        self.utilisation.account_until(now, capacity_used);
     }
 
     /// Accounts an interrupt served since `begun` at this capacity, with nothing done before.
     #[inline(always)]
     pub(crate) fn account_interrupt_utilisation(&mut self, begun: u64, now: u64, capacity: u32) {
-        if self.utilisation.known_ns() < begun {
+        if self.utilisation.last_update_ns() < begun {
             self.account_utilisation(begun, 0);
         }
         self.account_utilisation(now, capacity);
@@ -138,14 +138,15 @@ impl RunQueue {
     /// Whether the utilisation signal has entered another period since the last call, which notes the new period.
     #[inline(always)]
     pub(crate) fn has_entered_new_period(&mut self) -> bool {
-        let period = self.utilisation.period();
+        let period = self.utilisation.current_period_index();
         std::mem::replace(&mut self.reported_period, period) != period
     }
 
     /// Accounts how many tasks there were to run up to now, at this capacity.
     #[inline(always)]
     pub(crate) fn account_runnable_tasks(&mut self, now: u64, capacity: u32) {
-        self.runnable.advance(now, self.runnable_now, capacity);
+        self.runnable
+            .account_until(now, self.runnable_now, capacity);
     }
 
     /// Counts a task that has become runnable, or is runnable no longer.
@@ -160,23 +161,23 @@ impl RunQueue {
 
     /// Adds the utilisation of a migrating task.
     pub(super) fn add_task_utilisation(&mut self, load: Utilisation) {
-        self.utilisation.add(load);
+        self.utilisation.add_task(load);
     }
 
     /// Removes the utilisation of a migrating task.
     pub(super) fn remove_task_utilisation(&mut self, load: Utilisation) {
-        self.utilisation.remove(load);
+        self.utilisation.remove_task(load);
     }
 
     /// Adds a migrating task, with its share of the signal.
     pub(crate) fn add_runnable_share(&mut self, share: Runnable, can_run: bool) {
-        self.runnable.add(share);
+        self.runnable.add_task(share);
         self.runnable_now += u32::from(can_run);
     }
 
     /// Removes a migrating task, with its share of the signal.
     pub(crate) fn remove_runnable_share(&mut self, share: Runnable, can_run: bool) {
-        self.runnable.remove(share);
+        self.runnable.remove_task(share);
         self.runnable_now -= u32::from(can_run);
     }
 

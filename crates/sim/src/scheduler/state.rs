@@ -180,10 +180,10 @@ impl Entity {
 
     /// Brings the task's utilisation share up to `now`. Run time since the last call counts as spread evenly.
     pub(crate) fn settle_utilisation(&mut self, now: u64) {
-        let elapsed = now - self.load.known_ns().min(now);
+        let elapsed = now - self.load.last_update_ns().min(now);
         if elapsed >= 1024 {
             let mean = std::mem::take(&mut self.ran) / elapsed;
-            self.load.advance(now, mean.min(1024) as u32);
+            self.load.account_until(now, mean.min(1024) as u32);
         }
     }
 
@@ -194,7 +194,8 @@ impl Entity {
         was_runnable: bool,
         capacity: u32,
     ) -> Runnable {
-        self.runnable.advance(now, was_runnable.into(), capacity);
+        self.runnable
+            .account_until(now, was_runnable.into(), capacity);
         self.runnable
     }
 
@@ -291,7 +292,7 @@ mod tests {
                 now += run;
                 entity.add_run_time(run, capacity);
                 entity.settle_utilisation(now);
-                prop_assert!(entity.utilisation_share().get() <= 1024);
+                prop_assert!(entity.utilisation_share().out_of_1024() <= 1024);
                 now += sleep;
                 entity.settle_utilisation(now);
             }

@@ -11,7 +11,7 @@ use wakepath_hardware::{IdleStates, Machine};
 use wakepath_policies::apst::ApstSettings;
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::freq::amd_pstate::{AmdGovernor, AmdMode};
-use wakepath_policies::freq::epp::{Epp, busy_under_performance};
+use wakepath_policies::freq::epp::{Epp, explain_refusal_under_performance};
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::idle::limit::IdleStatesLimit;
 use wakepath_policies::latency::{CpuLatency, DriveLatency, LatencyScope};
@@ -59,11 +59,11 @@ pub fn policies_in_force(machine: &Machine, set: &PolicySet) -> Result<PolicySet
     let own = policies_of_kernel(machine)?;
     let all = expand_profile_for_machine(machine, set)?
         .set
-        .or(&own)
-        .sorted();
+        .completed_from(&own)
+        .sorted_by_kind();
     refuse_preference_under_performance(&all, &cpufreq_driver(machine, &own))?;
     Ok(match machine.kernel {
-        Some(kernel) => all.on_kernel(kernel),
+        Some(kernel) => all.with_kernel_for_bare_names(kernel),
         None => all,
     })
 }
@@ -71,7 +71,7 @@ pub fn policies_in_force(machine: &Machine, set: &PolicySet) -> Result<PolicySet
 /// As the kernel, whose drivers answer `EBUSY` (`intel_pstate_set_energy_pref_index()`, `drivers/cpufreq/intel_pstate.c`, and
 /// `store_energy_performance_preference()`, `drivers/cpufreq/amd-pstate.c`, Linux 6.12).
 fn refuse_preference_under_performance(set: &PolicySet, driver: &Driver) -> Result<(), SimError> {
-    let Some(spec) = set.get(Kind::Epp) else {
+    let Some(spec) = set.policy_of_kind(Kind::Epp) else {
         return Ok(());
     };
     if set.epp().and_then(Epp::number) == Some(0) {
@@ -87,7 +87,7 @@ fn refuse_preference_under_performance(set: &PolicySet, driver: &Driver) -> Resu
     };
     Err(SimError::OnMachine {
         policy: spec.to_string(),
-        why: busy_under_performance(instead),
+        why: explain_refusal_under_performance(instead),
     })
 }
 
@@ -95,12 +95,14 @@ fn refuse_preference_under_performance(set: &PolicySet, driver: &Driver) -> Resu
 fn policies_of_kernel(machine: &Machine) -> Result<PolicySet, SimError> {
     let ran = recorded::find_recorded_system(&machine.name).map(RecordedSystem::kernel_policy);
     let kernel = match (&machine.runs, &ran) {
-        (Some(runs), _) => runs.parse::<PolicySet>()?.or(&"menu + schedutil".parse()?),
-        (None, Some(ran)) => PolicySet::named([ran.idle.as_str(), ran.freq.as_str()])?,
-        (None, None) => PolicySet::named(["menu", "schedutil"])?,
+        (Some(runs), _) => runs
+            .parse::<PolicySet>()?
+            .completed_from(&"menu + schedutil".parse()?),
+        (None, Some(ran)) => PolicySet::from_names([ran.idle.as_str(), ran.freq.as_str()])?,
+        (None, None) => PolicySet::from_names(["menu", "schedutil"])?,
     };
     Ok(match machine.drive.power {
-        Some(_) => kernel.or(&"apst".parse()?),
+        Some(_) => kernel.completed_from(&"apst".parse()?),
         None => kernel,
     })
 }
@@ -116,15 +118,15 @@ pub fn expand_profile_for_machine(
     let kernel = policies_of_kernel(machine)?;
     let own = cpufreq_driver(machine, &kernel);
     Ok(
-        set.expand(&kernel, |policy: &PolicySpec, so_far: &PolicySet| {
-            driver_has_policy(&own, policy, so_far.or(&kernel).frequency())
+        set.expand_profile(&kernel, |policy: &PolicySpec, so_far: &PolicySet| {
+            driver_has_policy(&own, policy, so_far.completed_from(&kernel).frequency())
         })?,
     )
 }
 
 /// Whether a machine with this driver has a policy of a profile, where this frequency policy is in force.
 fn driver_has_policy(driver: &Driver, policy: &PolicySpec, frequency: Option<FreqPolicy>) -> bool {
-    match policy.policy() {
+    match policy.typed_policy() {
         Policy::Frequency(FreqPolicy::Performance) => true,
         Policy::Frequency(wanted) => Driver::for_frequency_policy(*wanted) == *driver,
         Policy::Epp(_) => match frequency {
@@ -214,7 +216,7 @@ fn note_assumed_epp_effect(in_force: &PolicySet) -> Option<String> {
     };
     Some(format!(
         "EPP {epp} moves {end} of the processor's own range of clocks along a straight line. This is assumed; only the \
-         direction is published (docs/frequency.md, \"What EPP does\")"
+         direction is published (docs/background/frequency.md, \"What EPP does\")"
     ))
 }
 
@@ -304,7 +306,10 @@ fn figure_from_policy_set(value: f64) -> Figure {
 /// Makes the error that a machine cannot have a policy of a set.
 fn impossible_policy_error(set: &PolicySet, kind: Kind, why: String) -> SimError {
     SimError::OnMachine {
-        policy: set.get(kind).map(ToString::to_string).unwrap_or_default(),
+        policy: set
+            .policy_of_kind(kind)
+            .map(ToString::to_string)
+            .unwrap_or_default(),
         why,
     }
 }
@@ -349,7 +354,9 @@ fn names_of_states_switched_off(
     limit: &IdleStatesLimit,
 ) -> Result<Vec<String>, String> {
     let states = (machine.declared_idle_states_of(cluster)).map_err(|e| e.to_string())?;
-    let off = limit.switched_off(&states).map_err(|e| e.to_string())?;
+    let off = limit
+        .states_to_switch_off(&states)
+        .map_err(|e| e.to_string())?;
     Ok(off.iter().map(|i| states[*i].name.clone()).collect())
 }
 
@@ -395,7 +402,10 @@ fn add_latency_requests(machine: &mut Machine, latency: &CpuLatency) -> Result<(
 
 fn latency_limit_in_us(latency: &CpuLatency, states: &IdleStates) -> Result<Option<u64>, String> {
     let states = states.iter().map(|s| (s.name.as_str(), s.exit_latency));
-    let limit = latency.limit.on(states).map_err(|e| e.to_string())?;
+    let limit = latency
+        .limit
+        .limit_for_states(states)
+        .map_err(|e| e.to_string())?;
     Ok(limit.map(Nanoseconds::as_micros))
 }
 
@@ -420,7 +430,7 @@ impl Policies {
                 "a machine without an idle governor",
             ));
         };
-        let poll = set.get(Kind::Poll);
+        let poll = set.policy_of_kind(Kind::Poll);
         if let Some(poll) = poll
             && !states
                 .iter()
@@ -433,10 +443,14 @@ impl Policies {
             ));
         }
         let psd = (set.psd().into_iter())
-            .flat_map(|psd| states.iter().map(move |states| psd.on(states)))
+            .flat_map(|psd| {
+                states
+                    .iter()
+                    .map(move |states| psd.resolve_for_states(states))
+            })
             .collect::<Result<_, _>>()
             .map_err(|why| impossible_policy_error(set, Kind::Psd, why.to_string()))?;
-        let frequency = set.get(Kind::Frequency);
+        let frequency = set.policy_of_kind(Kind::Frequency);
         Ok(Self {
             idle,
             frequency: frequency_policy_with_epp_and_boost(set)?,
@@ -498,7 +512,10 @@ fn frequency_policy_with_epp_and_boost(set: &PolicySet) -> Result<FreqPolicy, Si
         return Ok(policy);
     }
     let FreqPolicy::IntelPstateHwp { dynamic_boost, epp } = policy else {
-        return match set.get(Kind::Epp).or_else(|| set.get(Kind::HwpBoost)) {
+        return match set
+            .policy_of_kind(Kind::Epp)
+            .or_else(|| set.policy_of_kind(Kind::HwpBoost))
+        {
             Some(of_hwp) => Err(policy_not_modelled_error(
                 of_hwp,
                 "it without intel_pstate-hwp; add intel_pstate-hwp to the set, or for an EPP amd-pstate",

@@ -83,7 +83,7 @@ impl<O: Observer> Engine<'_, O> {
     ) -> TaskTurn {
         match self.tasks[task].step {
             Step::Submit => {
-                self.grant_psd_lease_on(cpu, Grant::on_issue);
+                self.grant_psd_lease_on(cpu, Grant::grants_on_issue);
                 self.submit_request(cpu, task, Direction::Write, writes);
                 if let Some(work) = self.begin_leaving_run_queue(task) {
                     self.start_work(cpu, Mode::Task, work);

@@ -9,7 +9,7 @@
 //! - `rtapp`: an rt-app file's threads: programs, locks, timers, and totals.
 //! - `workload`: a run's jobs and threads.
 //!
-//! fio's rules follow fio 3.33, measured where the manual is silent (`docs/model.md`).
+//! fio's rules follow fio 3.33, measured where the manual is silent (`docs/background/model.md`).
 
 mod background;
 pub(crate) mod background_timer;

@@ -39,7 +39,7 @@ fn machines_run_what_their_records_say() {
         let ran = policies_in_force(&machine, &PolicySet::default()).unwrap();
         let policy: PolicySet = policy.parse().unwrap();
         let policy = match machine.kernel {
-            Some(kernel) => policy.on_kernel(kernel),
+            Some(kernel) => policy.with_kernel_for_bare_names(kernel),
             None => policy,
         };
         assert_eq!(ran.frequency(), policy.frequency());

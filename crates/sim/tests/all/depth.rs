@@ -12,7 +12,7 @@ use wakepath_workloads::fio;
 fn try_run(machine: &Machine, frequency: &str, lines: &str) -> Result<Run, SimError> {
     let text = format!("[j]\nfilename=/dev/nvme0n1\nrw=randread\nruntime=1\n{lines}");
     let job = fio::parse(&text, "test.fio").unwrap();
-    let policies = PolicySet::named(["menu@6.1", frequency]).unwrap();
+    let policies = PolicySet::from_names(["menu@6.1", frequency]).unwrap();
     simulate(machine, &job.into(), &policies, 1)
 }
 
@@ -183,7 +183,7 @@ fn sleep_length(machine: &mut Machine, kernel: &str) -> i64 {
     machine.kernel = Some(kernel.parse().unwrap());
     let text = "[j]\nfilename=/dev/nvme0n1\nrw=randread\nruntime=2\ntime_based\nioengine=psync\ndirect=1\n";
     let job = fio::parse(text, "test.fio").unwrap();
-    let policies = PolicySet::named(["menu", "performance"]).unwrap();
+    let policies = PolicySet::from_names(["menu", "performance"]).unwrap();
     let mut seen = SleepLengths::default();
     simulate_observed(machine, &job.into(), &policies, 1, &mut seen).unwrap();
     // Of the CPU that waits for the most I/Os.

@@ -19,7 +19,7 @@ const APST: [&str; 5] = [
 
 /// Without an APST policy the drive never sleeps.
 fn policies(apst: Option<&str>) -> PolicySet {
-    PolicySet::named([apst.unwrap_or("apst[max_latency_us=0]")]).unwrap()
+    PolicySet::from_names([apst.unwrap_or("apst[max_latency_us=0]")]).unwrap()
 }
 
 fn job(lines: &str) -> Workload {

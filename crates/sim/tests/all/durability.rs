@@ -18,7 +18,7 @@ fn on(drives: usize, flush_us: f64, lines: &str) -> Run {
     machine.drive.spread = Figure::assumed(0.0, "test");
     machine.drive.flush_us = Figure::assumed(flush_us, "test");
     let policies = ["menu@6.1", "performance", "cpu-latency[limit=1us]"];
-    let policies = PolicySet::named(policies).unwrap();
+    let policies = PolicySet::from_names(policies).unwrap();
     let text = format!("[j]\nfilename=/dev/nvme0n1\ndirect=1\nrw=write\nsize=1m\n{lines}");
     let job = fio::parse(&text, "test.fio").unwrap();
     simulate(&machine, &job.into(), &policies, 1).unwrap()

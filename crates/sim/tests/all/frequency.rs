@@ -26,7 +26,7 @@ fn job(lines: &str) -> Workload {
 }
 
 fn run_on(machine: &Machine, lines: &str, freq: &str) -> Run {
-    let policies = PolicySet::named(["menu", freq]).unwrap();
+    let policies = PolicySet::from_names(["menu", freq]).unwrap();
     simulate(machine, &job(lines), &policies, 1).unwrap()
 }
 
@@ -171,7 +171,7 @@ fn requests_are_taken_up_in_the_hardwares_slots() {
 
 #[test]
 fn a_machine_without_hwp_says_so() {
-    let policies = PolicySet::named(["menu", "intel_pstate-hwp[epp=power]"]).unwrap();
+    let policies = PolicySet::from_names(["menu", "intel_pstate-hwp[epp=power]"]).unwrap();
     let machine = Machine::find("rk3399").unwrap();
     let error = simulate(&machine, &job(READS), &policies, 1)
         .unwrap_err()
@@ -190,7 +190,7 @@ fn many_cpus_with_little_to_do_leave_their_common_clock_low() {
             "{{ \"tasks\": {{ \"t\": {{ \"instance\": {threads}, \"run\": 50, \"sleep\": 1150 }} }}, \"global\": {{ \"duration\": 1 }} }}"
         );
         let file = rtapp::parse(&text, "test.json").unwrap();
-        let policies = PolicySet::named(["menu", "intel_pstate-hwp"]).unwrap();
+        let policies = PolicySet::from_names(["menu", "intel_pstate-hwp"]).unwrap();
         simulate(&machine, &file.into(), &policies, 1)
             .unwrap()
             .mean_mhz
@@ -245,7 +245,7 @@ fn nothing_in_hackbench_is_boosted_and_no_hook_costs_a_tenth() {
     let text = include_str!("../../../../workloads/hackbench-like.json");
     let workload = rtapp::parse(text, "hackbench-like.json").unwrap().into();
     let policies =
-        PolicySet::named(["menu@6.1", "intel_pstate-hwp[hwp_dynamic_boost=on]"]).unwrap();
+        PolicySet::from_names(["menu@6.1", "intel_pstate-hwp[hwp_dynamic_boost=on]"]).unwrap();
     let run = simulate(&machine, &workload, &policies, 1).unwrap();
     let boosts = || run.clocks.iter().filter_map(|c| c.hwp_boost);
     assert_eq!(boosts().map(|b| b.raises).sum::<u64>(), 0);
@@ -285,7 +285,7 @@ fn busy_on(cpus: std::ops::Range<usize>) -> Workload {
 /// The clocks at the end of a run with these CPUs busy all the time; `None` where the machine cannot have the policy.
 fn clocks(machine: &Machine, busy: usize, idle: &str, freq: &str) -> Option<Vec<Kilohertz>> {
     let mut last = LastFrequencies::default();
-    let policies = PolicySet::named([idle, freq]).unwrap();
+    let policies = PolicySet::from_names([idle, freq]).unwrap();
     match simulate_observed(machine, &busy_on(0..busy), &policies, 1, &mut last) {
         Err(SimError::NoClock { .. }) => None,
         run => run.map(|_| Some(last.0)).unwrap(),

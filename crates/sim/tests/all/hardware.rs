@@ -9,7 +9,7 @@ use wakepath_workloads::Workload;
 use wakepath_workloads::{fio, rtapp};
 
 fn combination(idle: &str, psd: Option<&str>) -> PolicySet {
-    PolicySet::named([idle, "performance"].into_iter().chain(psd)).unwrap()
+    PolicySet::from_names([idle, "performance"].into_iter().chain(psd)).unwrap()
 }
 
 fn job(lines: &str) -> Workload {
@@ -196,7 +196,7 @@ fn a_clock_that_changes_does_not_keep_sleepers_demoted() {
     // Two hardware threads of a core have one clock, and sleep for longer than that.
     let workload = job(&format!("{READS}numjobs=96\nthinktime=1000\n"));
     let undemoted = |policy: &str| {
-        let combination = PolicySet::named(["deepest", policy]).unwrap();
+        let combination = PolicySet::from_names(["deepest", policy]).unwrap();
         let run = simulate(&machine, &workload, &combination, 1).unwrap();
         let sum = |of: fn(&CpuTime) -> u64| run.cpus.iter().map(of).sum::<u64>();
         sum(|c| c.undemotions) as f64 / sum(|c| c.demotions) as f64
@@ -230,7 +230,7 @@ fn a_polling_cpu_draws_what_its_state_says() {
     let mut as_running = machine.clone();
     as_running.idle_state[0].power_mw = Figure::default();
     for policy in ["performance", "schedutil"] {
-        let combination = PolicySet::named(["shallowest", policy]).unwrap();
+        let combination = PolicySet::from_names(["shallowest", policy]).unwrap();
         let run = simulate(&as_running, &job(READS), &combination, 1).unwrap();
         let clock = &run.clocks[0];
         let of_clock: f64 = (0..clock.cpus).map(|cpu| mj(&run, cpu)).sum();
@@ -342,7 +342,7 @@ fn leaving_a_state_draws_the_same_at_any_clock() {
         state.cold_start_kcycles = Figure::default();
     }
     let energy = |machine: &Machine, freq: &str| {
-        let policies = PolicySet::named(["deepest", freq]).unwrap();
+        let policies = PolicySet::from_names(["deepest", freq]).unwrap();
         let lines = format!("{READS}thinktime=1000");
         let run = simulate(machine, &job(&lines), &policies, 1).unwrap();
         run.energy.unwrap().cpus_mj.iter().sum::<f64>()

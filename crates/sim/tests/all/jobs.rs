@@ -15,7 +15,7 @@ fn parse(lines: &str) -> FioJobFile {
 }
 
 fn try_run(workload: &Workload) -> Result<Run, SimError> {
-    let policies = PolicySet::named(["menu@6.1", "performance"]).unwrap();
+    let policies = PolicySet::from_names(["menu@6.1", "performance"]).unwrap();
     simulate(&Machine::find("rk3399").unwrap(), workload, &policies, 1)
 }
 
@@ -79,7 +79,7 @@ fn on_flushing_drive(lines: &str, flush_us: f64) -> Run {
     machine.background.clear();
     machine.drive.flush_us = Figure::assumed(flush_us, "test");
     let policies = ["menu@6.1", "performance", "cpu-latency[limit=1us]"];
-    let policies = PolicySet::named(policies).unwrap();
+    let policies = PolicySet::from_names(policies).unwrap();
     simulate(&machine, &parse(lines).into(), &policies, 1).unwrap()
 }
 
@@ -395,7 +395,7 @@ fn io_uring_waits_as_iowait_unless_told_not_to_and_libaio_does_not() {
     let iops = |engine: &str, no_iowait: bool| {
         let file = parse(&format!("rw=randread\nioengine={engine}\nruntime=1"));
         let iowait = no_iowait.then_some("io_uring[iowait=off]");
-        let policies = PolicySet::named(["menu@6.1", "performance"].into_iter().chain(iowait));
+        let policies = PolicySet::from_names(["menu@6.1", "performance"].into_iter().chain(iowait));
         let machine = Machine::find("rk3399").unwrap();
         let run = simulate(&machine, &file.into(), &policies.unwrap(), 1);
         run.unwrap().iops
@@ -443,7 +443,7 @@ fn what_would_overflow_or_never_end_is_refused() {
 fn a_spin_takes_its_time_at_any_frequency_and_beside_any_sibling() {
     // Requests have the same period whether the job spins through its pauses or sleeps.
     let period_ms = |machine: &Machine, freq: &str, jobs: u64, lines: &str| {
-        let policies = PolicySet::named(["shallowest", freq]).unwrap();
+        let policies = PolicySet::from_names(["shallowest", freq]).unwrap();
         let lines =
             format!("rw=randread\nruntime=4\ntime_based\nthinktime=500ms\nnumjobs={jobs}\n{lines}");
         let run = simulate(machine, &parse(&lines).into(), &policies, 1).unwrap();
@@ -476,7 +476,7 @@ fn a_spin_takes_its_time_at_any_frequency_and_beside_any_sibling() {
 fn processes_begin_on_cores_of_their_own() {
     let mut machine = Machine::find("intel-tbench-80t").unwrap();
     machine.background.clear();
-    let policies = PolicySet::named(["menu", "performance"]).unwrap();
+    let policies = PolicySet::from_names(["menu", "performance"]).unwrap();
     let of = |jobs: usize| {
         let lines =
             format!("rw=randread\nruntime=200ms\ntime_based\nthinkcycles=1000000\nnumjobs={jobs}");
@@ -504,7 +504,7 @@ fn run_jobs(sections: &str) -> Run {
         "[global]\nfilename=/dev/nvme0n1\ndirect=1\nrw=randread\nruntime=1s\ntime_based\nrate_iops=1000\n{sections}"
     );
     let file = fio::parse(&text, "test.fio").unwrap();
-    let policies = PolicySet::named(["menu", "performance"]).unwrap();
+    let policies = PolicySet::from_names(["menu", "performance"]).unwrap();
     simulate(&machine, &file.into(), &policies, 1).unwrap()
 }
 
@@ -729,7 +729,7 @@ fn a_device_ends_a_job_even_before_its_runtime() {
     ] {
         let mut machine = Machine::find("rk3399").unwrap();
         machine.drive.capacity_gb = Figure::assumed(0.001, "for a test");
-        let policies = PolicySet::named(["menu@6.1", "performance"]).unwrap();
+        let policies = PolicySet::from_names(["menu@6.1", "performance"]).unwrap();
         let job = parse(&format!("rw=randread\n{lines}"));
         let run = simulate(&machine, &job.into(), &policies, 1).unwrap();
         assert_eq!(run.requests, requests, "{lines}");

@@ -27,7 +27,7 @@ fn machine(drives: usize, memory_gib: f64) -> Machine {
 
 fn try_on(machine: &Machine, lines: &str) -> Result<Run, SimError> {
     let policies = ["menu@6.1", "performance", "cpu-latency[limit=1us]"];
-    let policies = PolicySet::named(policies).unwrap();
+    let policies = PolicySet::from_names(policies).unwrap();
     let text = format!("[j]\nfilename=/dev/nvme0n1\n{lines}");
     let file = fio::parse(&text, "test.fio").unwrap();
     simulate(machine, &file.into(), &policies, 1)
@@ -102,7 +102,7 @@ fn a_part_of_a_page_that_is_not_cached_is_read_first() {
     assert!((parts(&sequential) - sequential.latency_us.mean).abs() < 1e-6);
     // A file that fio makes has nothing there.
     let text = "[j]\nrw=write\nbs=1k\nsize=64k\n";
-    let policies = PolicySet::named(["menu@6.1", "performance"]).unwrap();
+    let policies = PolicySet::from_names(["menu@6.1", "performance"]).unwrap();
     let file = fio::parse(text, "test.fio").unwrap();
     let run = simulate(&machine, &file.into(), &policies, 1).unwrap();
     assert!(!requests_of_drive(&run) && run.latency_us.max < 20.0);
@@ -256,7 +256,7 @@ fn a_read_of_what_was_written_needs_no_drive() {
         (text.to_owned(), true),
         (text.replace("a\nrw=randread", "b\nrw=randread"), false),
     ] {
-        let policies = PolicySet::named(["menu@6.1", "performance"]).unwrap();
+        let policies = PolicySet::from_names(["menu@6.1", "performance"]).unwrap();
         let file = fio::parse(&text, "test.fio").unwrap();
         let run = simulate(&machine, &file.into(), &policies, 1).unwrap();
         assert_eq!((run.reads, run.latency_us.read_mean < 5.0), (1024, cached));
@@ -312,7 +312,7 @@ impl wakepath_sim::observer::Observer for Watcher {
 #[test]
 fn whoever_looks_on_changes_nothing() {
     let (policies, machine) = (
-        PolicySet::named(["menu@6.1", "performance"]).unwrap(),
+        PolicySet::from_names(["menu@6.1", "performance"]).unwrap(),
         machine(2, 0.25),
     );
     let text = "[j]\nrw=randrw\nbs=16k\nnorandommap\nruntime=3\ntime_based\nsize=256m\nnumjobs=2\nfsync=50\n";

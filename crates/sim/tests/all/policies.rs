@@ -56,9 +56,9 @@ fn every_mechanism_says_rightly_whether_it_is_simulated() {
     let own = ["c", "exec"];
     for mechanism in MECHANISMS.iter().filter(|m| !own.contains(&m.name)) {
         let text = match mechanism.name {
-            "epp" | "hwp-boost" => format!("{} + intel_pstate-hwp", mechanism.example()),
+            "epp" | "hwp-boost" => format!("{} + intel_pstate-hwp", mechanism.example_policy()),
             "idle-states" => "idle-states[ceiling=20us]".to_owned(),
-            _ => mechanism.example(),
+            _ => mechanism.example_policy(),
         };
         let machine = match mechanism.name {
             "epp" | "hwp-boost" | "intel_pstate-hwp" | "intel_pstate" => {

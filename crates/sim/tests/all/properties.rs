@@ -38,7 +38,7 @@ const FREQ: [&str; 13] = [
 const PSD: [Option<&str>; 3] = [None, Some("psd"), Some("psd[timeout=1ms,ceiling=20us]")];
 
 fn combination(idle: &str, freq: &str, psd: Option<&str>) -> PolicySet {
-    PolicySet::named([idle, freq].into_iter().chain(psd)).unwrap()
+    PolicySet::from_names([idle, freq].into_iter().chain(psd)).unwrap()
 }
 
 fn job(lines: &str) -> Workload {

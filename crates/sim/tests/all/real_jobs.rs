@@ -24,7 +24,7 @@ fn real_jobs_that_are_modelled_run() {
         return;
     };
     let machine = Machine::find("xeon-e3-1240v5").unwrap();
-    let policies = PolicySet::named(["menu@6.1", "performance"]).unwrap();
+    let policies = PolicySet::from_names(["menu@6.1", "performance"]).unwrap();
     let mut failed = Vec::new();
     let mut ran = 0;
     for entry in entries {

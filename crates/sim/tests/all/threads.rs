@@ -14,7 +14,7 @@ use wakepath_workloads::rtapp::{
 const MACHINES: [&str; 3] = ["rk3399", "intel-tbench-80t", "laptop"];
 
 fn combination(idle: &str, freq: &str) -> PolicySet {
-    PolicySet::named([idle, freq]).unwrap()
+    PolicySet::from_names([idle, freq]).unwrap()
 }
 
 /// A file of a second, whose work is given in the time of the biggest core.

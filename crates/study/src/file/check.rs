@@ -1,4 +1,4 @@
-//! Reading a study file, and what can be checked without anything else.
+//! Parsing a study file, and checking what needs no other file.
 
 use toml::Spanned;
 
@@ -7,14 +7,14 @@ use super::policy::{PolicyEntry, PolicyItem};
 use super::study::{MetricEntry, StudyFile, WorkloadEntry};
 use super::text::{StudyText, check_name};
 
-/// Most repeats in a study.
+/// Most repeats that a study may have.
 const MAX_REPEATS: u32 = 100_000;
 
 impl StudyFile {
-    /// Reads a study file and checks what can be checked without anything else.
+    /// Parses a study file and checks what needs no other file.
     ///
     /// # Errors
-    /// No TOML, keys that no study has, values out of range, names that are used twice or lead nowhere.
+    /// The text is no TOML, keys are unknown, values out of range, or names used twice or unknown.
     pub fn parse(source: StudyText<'_>) -> Result<Self, StudyError> {
         let text = source.text.unwrap_or_default();
         let study: Self = toml::from_str(text).map_err(|e| {
@@ -22,15 +22,18 @@ impl StudyFile {
             let message = wakepath_units::spelling::toml_error_with_key(e.message(), text, at);
             source.error_at(at, message)
         })?;
-        study.check(source)?;
+        study.check_without_other_files(source)?;
         Ok(study)
     }
 
-    /// Checks what can be checked without anything else.
+    /// Checks what needs no other file.
     ///
     /// # Errors
-    /// As of [`StudyFile::parse`].
-    pub(crate) fn check(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+    /// As [`StudyFile::parse`].
+    pub(crate) fn check_without_other_files(
+        &self,
+        source: StudyText<'_>,
+    ) -> Result<(), StudyError> {
         check_name(source, &self.name)?;
         if self.name.get_ref().contains('/') {
             let message = "the name of a study has no `/`: it becomes that of a directory";
@@ -81,7 +84,7 @@ impl StudyFile {
         Ok(())
     }
 
-    /// Checks `[[published]]` and `[[expect]]`, each entry by itself and both against each other.
+    /// Checks the `[[published]]` and `[[expect]]` entries, each by itself and both against each other.
     fn check_published(&self, source: StudyText<'_>) -> Result<(), StudyError> {
         let mut names: Vec<&str> = Vec::new();
         for entry in &self.published {

@@ -10,7 +10,7 @@ use wakepath_units::spelling::suggestion_with_known_names;
 /// Why a study cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
-    /// Something in the study file.
+    /// A value in the study file is wrong.
     #[error("{origin}:{line}: {message}")]
     File {
         /// File name.
@@ -20,7 +20,7 @@ pub enum StudyError {
         /// Fault and remedy.
         message: String,
     },
-    /// A file cannot be read.
+    /// A file that the study names cannot be read.
     #[error("{}", path.display())]
     Read {
         /// Path that failed.
@@ -51,7 +51,7 @@ pub enum StudyError {
         /// Fault and remedy.
         message: String,
     },
-    /// The measured machine's settings.
+    /// The measured machine's settings cannot be changed or put back.
     #[error("{0}")]
     Settings(String),
     /// The results.
@@ -60,12 +60,12 @@ pub enum StudyError {
     /// A run is missing that other processes should have made.
     #[error("{0}: this run is not there")]
     Missing(RunKey),
-    /// Cancelled before the end.
+    /// The study was cancelled before its end.
     #[error("--resume goes on where it stopped")]
     Interrupted,
 }
 
-/// An unknown name with the nearest known one.
+/// A message about an unknown name, with the nearest known name.
 pub(crate) fn unknown_name_message(what: &str, wrong: &str, known: &[&str]) -> String {
     format!(
         "no {what} is called `{wrong}`{}",

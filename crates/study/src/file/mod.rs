@@ -1,7 +1,7 @@
 //! Study files: workloads and policies in one TOML file.
 //!
 //! This module reads and checks the file itself; [`crate::plan`] finds the named machine, workloads and policies.
-//! `docs/studies.md` describes the format.
+//! `docs/guides/studies.md` describes the format.
 
 mod check;
 mod error;
@@ -15,7 +15,7 @@ mod text;
 pub use error::StudyError;
 pub(crate) use error::unknown_name_message;
 pub use names::Names;
-pub use policy::{NamedSet, PolicyEntry, PolicyItem, named_sets};
+pub use policy::{NamedSet, PolicyEntry, PolicyItem, list_named_sets};
 pub use published::{
     Across, Aggregate, ChangeWithin, CompareEntry, Decision, ExpectEntry, FittedAtMost,
     FittedEntry, LessThan, Printed, PublishedEntry, RowEntry, Selection, Show, Take,

@@ -1,4 +1,4 @@
-//! A name, or a list of names.
+//! A value in a study file that is a name, or a list of names.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use toml::Spanned;
 use super::error::StudyError;
 use super::text::StudyText;
 
-/// A name, or a list of names.
+/// A value in a study file: a name, or a list of names.
 #[derive(Clone, Debug)]
 pub enum Names {
     /// `"spr1"`.
@@ -20,11 +20,11 @@ pub enum Names {
 }
 
 impl Names {
-    /// Every name with its place in the file.
+    /// Every name with its place in the study file.
     ///
     /// # Errors
     /// The list is empty.
-    pub fn all(
+    pub fn spanned_names(
         names: &Spanned<Self>,
         source: StudyText<'_>,
     ) -> Result<Vec<Spanned<String>>, StudyError> {
@@ -37,8 +37,8 @@ impl Names {
         }
     }
 
-    /// Whether `name` is listed, by itself or as a group member: `reads` covers `reads/bs=4k`.
-    pub fn has(&self, name: &str) -> bool {
+    /// Whether the names include `name`, by itself or as a group's member: `reads` includes `reads/bs=4k`.
+    pub fn includes(&self, name: &str) -> bool {
         match self {
             Self::One(listed) => covers_name(listed, name),
             Self::Several(list) => list
@@ -47,7 +47,7 @@ impl Names {
         }
     }
 
-    /// Every name, without places.
+    /// Every name in the list, without its place.
     pub fn texts(&self) -> Vec<String> {
         match self {
             Self::One(name) => vec![name.clone()],
@@ -56,7 +56,7 @@ impl Names {
     }
 }
 
-/// Whether a listed name is `name`, or its group.
+/// Whether a listed name is `name` itself, or the group of `name`.
 fn covers_name(listed: &str, name: &str) -> bool {
     let rest = name.strip_prefix(listed);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

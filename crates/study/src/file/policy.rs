@@ -1,4 +1,4 @@
-//! `policy` in a study: a list with policy sets, a grid, or tables with names.
+//! The key `policy` of a study: a list of policy sets, a grid, or tables with names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,17 +13,17 @@ use wakepath_settings::policy_set;
 use super::error::StudyError;
 use super::text::{MAX_NAME_BYTES, StudyText};
 
-/// Most policy sets in a grid.
+/// Most policy sets that a grid may make.
 const MAX_SETS: usize = 1000;
-/// Name for the set without changes.
+/// Name for a policy set without changes.
 const UNCHANGED: &str = "unchanged";
 
-/// An element in `policy`.
+/// An element in a study's `policy`.
 #[derive(Clone, Debug)]
 pub enum PolicyItem {
-    /// A policy set; also its name.
+    /// A policy set as text, which is its name, too.
     Set(String),
-    /// A side of a grid. Every set is combined with every set on each other side.
+    /// A side of a grid. Every set is combined with every set from each other side.
     Side(Vec<Spanned<String>>),
     /// `[[policy]]`.
     Table(PolicyEntry),
@@ -33,9 +33,9 @@ pub enum PolicyItem {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyEntry {
-    /// Name in the results; absent: the set itself.
+    /// Name of the policy in the results; absent: the policy set itself.
     pub name: Option<Spanned<String>>,
-    /// Policy set; absent: no change.
+    /// The policy set; absent: nothing is changed.
     pub set: Option<Spanned<String>>,
     /// Settings for the measured machine by name, as `wakepath status` lists them.
     #[serde(default)]
@@ -72,24 +72,24 @@ impl<'de> Deserialize<'de> for PolicyItem {
     }
 }
 
-/// A policy with its name and place.
+/// A policy set with its name and its place in the study file.
 #[derive(Clone, Debug)]
 pub struct NamedSet<'a> {
-    /// Name in the results.
+    /// Name of the policy in the results.
     pub name: String,
-    /// Place in the file; absent if given beside the file.
+    /// Place of the policy in the study file; absent if the policy comes from outside the file.
     pub at: Option<Spanned<()>>,
-    /// Policies to hold together.
+    /// Policies that hold together.
     pub set: PolicySet,
-    /// Whether the name is the set itself, and no given name.
+    /// Whether the name is the policy set's own text, and no given name.
     pub is_set: bool,
-    /// Settings for the measured machine.
+    /// Settings for the measured machine by name, beyond any policy.
     pub settings: Option<&'a BTreeMap<String, Spanned<toml::Value>>>,
 }
 
 impl NamedSet<'_> {
-    /// A policy outside any file.
-    pub fn outside(name: String, set: PolicySet) -> Self {
+    /// A named policy set without a place in a study file.
+    pub fn without_place(name: String, set: PolicySet) -> Self {
         Self {
             name,
             at: None,
@@ -99,20 +99,21 @@ impl NamedSet<'_> {
         }
     }
 
-    /// A set from outside the file, such as `--policy`; named by itself.
-    pub fn beside(set: &PolicySet) -> Self {
+    /// A policy set from outside the study file, such as `--policy`; the set's text is its name.
+    pub fn named_by_itself(set: &PolicySet) -> Self {
         Self {
             is_set: true,
-            ..Self::outside(name_of(&[&set.as_written()]), set.clone())
+            ..Self::without_place(join_as_written(&[&set.text_as_written()]), set.clone())
         }
     }
 }
 
-/// Policies in `policy`, in order, then `also`, then `more` from outside the file. In a grid the last side changes fastest.
+/// Named policy sets in order: those from `policy`, then `also`, then `more` from outside the file. In a grid the last
+/// side changes fastest.
 ///
 /// # Errors
 /// No policy set, or a grid that is mixed with other elements, empty or too large.
-pub fn named_sets<'a>(
+pub fn list_named_sets<'a>(
     items: &'a [Spanned<PolicyItem>],
     also: &'a [Spanned<String>],
     more: Vec<NamedSet<'a>>,
@@ -124,7 +125,7 @@ pub fn named_sets<'a>(
         match item.get_ref() {
             PolicyItem::Side(side) => sides.push((item, side)),
             PolicyItem::Table(entry) => named.push(parse_policy_table(item, entry, source)?),
-            PolicyItem::Set(text) => named.push(require_alone(item, text, source)?),
+            PolicyItem::Set(text) => named.push(require_set_alone(item, text, source)?),
         }
     }
     let mut named = match (&sides[..], named.first()) {
@@ -137,7 +138,7 @@ pub fn named_sets<'a>(
         }
     };
     for text in also {
-        named.push(require_alone(text, text.get_ref(), source)?);
+        named.push(require_set_alone(text, text.get_ref(), source)?);
     }
     named.extend(more);
     if let Some(long) = named.iter().find(|set| set.name.len() > MAX_NAME_BYTES) {
@@ -149,16 +150,16 @@ pub fn named_sets<'a>(
     Ok(named)
 }
 
-/// A set named by itself.
-fn require_alone<'a, T>(
+/// Parses a policy set that stands by itself in the list, with the set's text as name.
+fn require_set_alone<'a, T>(
     at: &Spanned<T>,
     text: &str,
     source: StudyText<'_>,
 ) -> Result<NamedSet<'a>, StudyError> {
     Ok(NamedSet {
-        name: name_of(&[text]),
+        name: join_as_written(&[text]),
         at: Some(Spanned::new(at.span(), ())),
-        set: parse_at(at, text, source)?,
+        set: parse_set_at(at, text, source)?,
         is_set: true,
         settings: None,
     })
@@ -170,7 +171,7 @@ fn parse_policy_table<'a>(
     source: StudyText<'_>,
 ) -> Result<NamedSet<'a>, StudyError> {
     let set = match &entry.set {
-        Some(text) => parse_at(text, text.get_ref(), source)?,
+        Some(text) => parse_set_at(text, text.get_ref(), source)?,
         None => PolicySet::default(),
     };
     let written = entry.set.as_ref().map_or("", |text| text.get_ref());
@@ -178,7 +179,7 @@ fn parse_policy_table<'a>(
     Ok(NamedSet {
         name: match &entry.name {
             Some(name) => name.get_ref().clone(),
-            None => name_of(&[written]),
+            None => join_as_written(&[written]),
         },
         at: Some(Spanned::new(at.map_or(item.span(), Spanned::span), ())),
         set,
@@ -187,7 +188,7 @@ fn parse_policy_table<'a>(
     })
 }
 
-/// Every combination with a set from each side.
+/// Parses a grid: every combination with a policy set from each side.
 fn parse_grid<'a>(
     sides: &[(&Spanned<PolicyItem>, &Vec<Spanned<String>>)],
     source: StudyText<'_>,
@@ -205,7 +206,7 @@ fn parse_grid<'a>(
         let mut wider = Vec::with_capacity(cells.len() * side.len());
         for (names, sets, _) in &cells {
             for text in *side {
-                let set = parse_at(text, text.get_ref(), source)?;
+                let set = parse_set_at(text, text.get_ref(), source)?;
                 let names = names.iter().copied().chain([text.get_ref().as_str()]);
                 let sets = sets.iter().cloned().chain([set]);
                 let at = Spanned::new(text.span(), ());
@@ -216,8 +217,8 @@ fn parse_grid<'a>(
     }
     let cells = cells.into_iter().map(|(names, sets, at)| {
         Ok(NamedSet {
-            name: name_of(&names),
-            set: PolicySet::join(sets).map_err(|e| source.error(&at, e.to_string()))?,
+            name: join_as_written(&names),
+            set: PolicySet::join_sets(sets).map_err(|e| source.error(&at, e.to_string()))?,
             at: Some(at),
             is_set: true,
             settings: None,
@@ -226,8 +227,8 @@ fn parse_grid<'a>(
     cells.collect()
 }
 
-/// Joins sets as written.
-fn name_of(written: &[&str]) -> String {
+/// Joins the texts of policy sets as a user would write them, with ` + `.
+fn join_as_written(written: &[&str]) -> String {
     let parts: Vec<&str> = written
         .iter()
         .map(|text| text.trim())
@@ -240,7 +241,7 @@ fn name_of(written: &[&str]) -> String {
     }
 }
 
-fn parse_at<T>(
+fn parse_set_at<T>(
     at: &Spanned<T>,
     text: &str,
     source: StudyText<'_>,
@@ -266,8 +267,8 @@ mod tests {
             text: Some(text),
         };
         let file: File = toml::from_str(text).map_err(|e| e.message().to_owned())?;
-        let sets =
-            named_sets(&file.policy, &file.also, Vec::new(), source).map_err(|e| e.to_string())?;
+        let sets = list_named_sets(&file.policy, &file.also, Vec::new(), source)
+            .map_err(|e| e.to_string())?;
         Ok(sets
             .into_iter()
             .map(|set: NamedSet<'_>| (set.name, set.set.to_string()))

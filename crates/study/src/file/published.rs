@@ -7,7 +7,7 @@ use super::error::StudyError;
 use super::names::Names;
 use super::text::StudyText;
 
-/// Cells to choose: cells with any given name; all without names.
+/// A selection of table cells: cells with any of the given names; all without names.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Selection {
@@ -27,7 +27,7 @@ pub struct Selection {
 pub enum Printed {
     /// A number.
     Number(f64),
-    /// Runs; the median counts.
+    /// Values of several runs; the median counts.
     Runs(Vec<f64>),
     /// A policy's decision, in words.
     Text(String),
@@ -40,15 +40,15 @@ impl TryFrom<toml::Value> for Printed {
         match &value {
             toml::Value::String(text) => Ok(Self::Text(text.clone())),
             toml::Value::Array(runs) if !runs.is_empty() => {
-                let runs = runs.iter().map(finite_number);
+                let runs = runs.iter().map(require_finite_number);
                 Ok(Self::Runs(runs.collect::<Result<_, _>>()?))
             }
-            number => finite_number(number).map(Self::Number),
+            number => require_finite_number(number).map(Self::Number),
         }
     }
 }
 
-fn finite_number(value: &toml::Value) -> Result<f64, String> {
+fn require_finite_number(value: &toml::Value) -> Result<f64, String> {
     match value {
         toml::Value::Integer(number) => Ok(*number as f64),
         toml::Value::Float(number) if number.is_finite() => Ok(*number),
@@ -58,55 +58,55 @@ fn finite_number(value: &toml::Value) -> Result<f64, String> {
     }
 }
 
-/// `[[published]]`: a table with published values beside the study's own.
+/// An entry `[[published]]`: a table with published values beside the study's own.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedEntry {
     /// Name for `[[expect]]`.
     pub name: Spanned<String>,
-    /// Heading; absent: the table is not shown.
+    /// The table's heading; absent: the table is not shown.
     pub title: Option<String>,
-    /// Metric; `rate` means operations, or requests without operations, and `time` the inverse.
+    /// Metric of the values; `rate` means operations, or requests without operations, and `time` the inverse.
     pub metric: Option<Spanned<String>>,
-    /// Metric to divide by.
+    /// Metric that the values are divided by.
     pub per: Option<Spanned<String>>,
-    /// Unit; absent: the metric's.
+    /// Unit of the values; absent: the metric's.
     pub unit: Option<Spanned<String>>,
-    /// A policy's decision, in place of a metric.
+    /// The policy's decision that the cells show, in place of a metric.
     pub decision: Option<Spanned<Decision>>,
-    /// How to show a value beside its base.
+    /// How a value is shown beside its base.
     #[serde(default)]
     pub show: Show,
     /// Policy pairs.
     #[serde(default)]
     pub compare: Vec<Spanned<CompareEntry>>,
-    /// Workload that every other workload is compared with.
+    /// Name of the workload that every other workload is compared with.
     pub over_workload: Option<Spanned<String>>,
-    /// How to combine workloads.
+    /// How several workloads are combined into one value.
     pub across: Option<Across>,
-    /// How to combine runs.
+    /// How the runs of a cell are combined.
     #[serde(default)]
     pub runs: Aggregate,
-    /// Table with the published values to compare here.
+    /// Name of another table, with the published values that this table compares.
     pub values_of: Option<Spanned<String>>,
     /// Cells to include.
     #[serde(default)]
     pub cells: Selection,
-    /// Workloads to leave out.
+    /// Names of workloads that the table leaves out.
     pub except: Option<Spanned<Names>>,
-    /// Metrics for both policies in a pair, as further columns.
+    /// Metrics for both policies in a pair, shown as further columns.
     #[serde(default)]
     pub columns: Vec<Spanned<String>>,
-    /// A column for each workload, for a table of simulated values alone.
+    /// Whether each workload has a column of its own, in a table of simulated values alone.
     pub wide: Option<Spanned<bool>>,
-    /// Heading for the rows' notes.
+    /// Heading for the column with the rows' notes.
     pub note: Option<String>,
     /// Published rows.
     #[serde(default)]
     pub row: Vec<Spanned<RowEntry>>,
 }
 
-/// A row in `[[published]]`: published values for the named cells.
+/// A row in `[[published]]`: published values for the cells that the row names.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RowEntry {
@@ -120,41 +120,41 @@ pub struct RowEntry {
     pub policy: Option<Spanned<Names>>,
     /// The value.
     pub value: Option<Spanned<Printed>>,
-    /// Published value for the base cell, in the same unit.
+    /// Published value for the base cell, in the table's unit.
     pub base: Option<Spanned<f64>>,
-    /// Bounds, in place of a value.
+    /// Published bounds, in place of a value: between two numbers, above or below one.
     pub between: Option<Spanned<[f64; 2]>>,
     /// Lower bound.
     pub above: Option<Spanned<f64>>,
     /// Upper bound.
     pub below: Option<Spanned<f64>>,
-    /// Whether a model's figure was chosen with this value in view.
+    /// Whether a figure in a model was chosen with this value in view.
     #[serde(default)]
     pub fitted: bool,
-    /// Other remarks in the publication.
+    /// Another remark in the publication about the value.
     pub note: Option<String>,
-    /// Of a polling limit: target residencies behind the polling state in us.
+    /// For a polling limit: target residencies of the states behind the polling state, in us.
     pub residencies_us: Option<Spanned<Vec<u64>>>,
 }
 
-/// How to show a value beside its base.
+/// How a table shows a value beside its base.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Show {
     /// The value alone.
     #[default]
     Value,
-    /// Ratio to the base.
+    /// The value's ratio to the base.
     Ratio,
-    /// The change in percent.
+    /// The change from the base in percent.
     Percent,
 }
 
-/// Two policies to compare.
+/// A pair of policies to compare.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompareEntry {
-    /// Name; absent: both policies' names.
+    /// Name of the pair; absent: both policies' names.
     pub name: Option<String>,
     /// The policy.
     pub policy: Spanned<String>,
@@ -162,17 +162,17 @@ pub struct CompareEntry {
     pub over: Spanned<String>,
 }
 
-/// How to combine workloads.
+/// How a table combines several workloads into one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Across {
     /// Geometric mean.
     GeometricMean,
-    /// In each row, the workload farthest in the published value's direction.
+    /// In each row, the value of the workload that is farthest in the published value's direction.
     Extreme,
 }
 
-/// How to combine runs.
+/// How a table combines the runs of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Aggregate {
@@ -183,17 +183,17 @@ pub enum Aggregate {
     Sum,
 }
 
-/// A policy's decision without a run.
+/// A decision that a policy makes without a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decision {
-    /// Sleep states of the drive and the idle time before each.
+    /// Sleep states that a drive uses, and the idle time before each.
     ApstTable,
     /// How long a CPU polls, in us, with 250 ticks a second.
     PollLimit,
 }
 
-/// `[[expect]]`: a requirement on tables' cells, by exactly one key.
+/// An entry `[[expect]]`: a requirement on tables' cells, by exactly one key.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExpectEntry {
@@ -202,55 +202,55 @@ pub struct ExpectEntry {
     /// The tables.
     #[serde(rename = "of")]
     pub tables: Spanned<Names>,
-    /// Cells to hold to it.
+    /// The cells that have to meet the requirement.
     #[serde(default)]
     pub cells: Selection,
-    /// Cells that keep this condition only: `mean_mhz > 449`.
+    /// A condition that cells have to meet before they count: `mean_mhz > 449`.
     #[serde(rename = "where")]
     pub condition: Option<Spanned<String>>,
-    /// Cells only whose base keeps this condition.
+    /// A condition that the bases of cells have to meet before they count.
     pub where_base: Option<Spanned<String>>,
-    /// Reported beside the expectations, and not counted.
+    /// Whether the outcome is only reported, and not counted among the expectations.
     #[serde(default)]
     pub observation: bool,
-    /// Fewest cells; absent: all.
+    /// Fewest cells that have to meet the requirement; absent: all.
     pub at_least: Option<Spanned<usize>>,
-    /// The largest relative error.
+    /// Requires that relative errors are at most so many percent.
     pub within_percent: Option<Spanned<f64>>,
-    /// Texts and bounds are as published.
+    /// Requires that texts and bounds are as published.
     pub as_published: Option<Spanned<bool>>,
-    /// Values are in the published order.
+    /// Requires that the values are in the published order.
     pub same_order: Option<Spanned<bool>>,
-    /// Changes have the published direction; less than so many percent have none.
+    /// Requires that changes have the published direction; changes below so many percent have none.
     pub same_direction: Option<Spanned<f64>>,
-    /// How far a change may be from the published one.
+    /// Requires that changes are near the published changes.
     pub change_within: Option<Spanned<ChangeWithin>>,
-    /// Range for the values.
+    /// Requires values between two bounds.
     pub between: Option<Spanned<[f64; 2]>>,
-    /// Lower bound for the values.
+    /// Requires values above a bound.
     pub above: Option<Spanned<f64>>,
-    /// Upper bound for the values.
+    /// Requires values below a bound.
     pub below: Option<Spanned<f64>>,
-    /// Values to hold to the range.
+    /// Which of the values have to be within the range: each, the lowest or the highest.
     #[serde(default)]
     pub take: Take,
-    /// The highest value is less than a share of another.
+    /// Requires that the highest value is less than a share of another cell's.
     pub less_than: Option<Spanned<LessThan>>,
-    /// Most fitted figures and cells. At least one cell has to be unfitted.
+    /// Requires that at most so many figures and cells are fitted. At least one cell has to be unfitted.
     pub fitted_at_most: Option<Spanned<FittedAtMost>>,
 }
 
-/// Largest distance between a change and the published change: the larger limit counts.
+/// Largest distance between a simulated and the published change: the larger of two limits counts.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeWithin {
-    /// Percent, relative to the published change.
+    /// Limit in percent, relative to the published change.
     pub percent: f64,
     /// Percentage points.
     pub points: f64,
 }
 
-/// Values to hold to a range.
+/// Which values have to be within a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Take {
@@ -263,44 +263,44 @@ pub enum Take {
     Highest,
 }
 
-/// A share relative to other cells' highest value.
+/// A limit as a share of other cells' highest value.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LessThan {
-    /// The share: 0.5 means half.
+    /// The share of the other cells' highest value: 0.5 means half.
     pub times: f64,
-    /// Other cells in the same tables.
+    /// The other cells, in the same tables.
     pub cells: Selection,
 }
 
-/// How much was fitted at most.
+/// How much a study may be fitted at most.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FittedAtMost {
     /// Model figures.
     pub figures: Option<usize>,
-    /// Cells in view when figures were chosen.
+    /// Most cells that were in view when figures were chosen.
     pub cells: Option<usize>,
 }
 
-/// `[[fitted]]`: work in an rt-app file, chosen with published values in view.
+/// An entry `[[fitted]]`: work in an rt-app file that was chosen with published values in view.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FittedEntry {
-    /// Workload with the file.
+    /// Name of the workload with the rt-app file.
     pub workload: Spanned<String>,
-    /// Names for its `run` events, beginning with the first.
+    /// Names for the file's `run` events, beginning with the first.
     #[serde(default)]
     pub figures: Vec<String>,
-    /// Name for their mean, in place of single names.
+    /// Name for the mean of the events, in place of single names.
     pub mean: Option<String>,
-    /// Target of the fit.
+    /// What the work was fitted to, in words.
     pub to: String,
 }
 
 impl RowEntry {
-    /// Cells to hold to it.
-    pub fn cells(&self) -> Selection {
+    /// The cells that are selected by name.
+    pub fn cell_selection(&self) -> Selection {
         Selection {
             workload: self.workload.clone(),
             machine: self.machine.clone(),
@@ -310,7 +310,7 @@ impl RowEntry {
     }
 
     /// Bounds, if any.
-    pub fn bounds(&self) -> Option<[Option<f64>; 2]> {
+    pub fn value_bounds(&self) -> Option<[Option<f64>; 2]> {
         bounds_between(
             self.between.as_ref(),
             self.above.as_ref(),
@@ -319,7 +319,7 @@ impl RowEntry {
     }
 }
 
-/// Lower and upper bound, if any.
+/// Lower and upper bound from `between`, `above` or `below`; `None` if none is given.
 fn bounds_between(
     between: Option<&Spanned<[f64; 2]>>,
     above: Option<&Spanned<f64>>,
@@ -335,8 +335,8 @@ fn bounds_between(
 }
 
 impl ExpectEntry {
-    /// Expected range, if the expectation is a range.
-    pub fn bounds(&self) -> Option<[Option<f64>; 2]> {
+    /// The bounds that values are expected within; `None` if the requirement is no range.
+    pub fn range_bounds(&self) -> Option<[Option<f64>; 2]> {
         bounds_between(
             self.between.as_ref(),
             self.above.as_ref(),
@@ -351,7 +351,7 @@ impl ExpectEntry {
             self.same_order.is_some(),
             self.same_direction.is_some(),
             self.change_within.is_some(),
-            self.bounds().is_some(),
+            self.range_bounds().is_some(),
             self.less_than.is_some(),
             self.fitted_at_most.is_some(),
         ];
@@ -446,7 +446,7 @@ impl RowEntry {
                 return Err(source.error(base, "`base` goes with a `value` in numbers"));
             }
         }
-        if self.value.is_some() && self.base.is_none() && self.bounds().is_some() {
+        if self.value.is_some() && self.base.is_none() && self.value_bounds().is_some() {
             return Err(source.error(at, "a row has either a `value` or bounds"));
         }
         Ok(())

@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer};
 /// A recording: `"load.parquet"`, or `{ path = "load.parquet", sha256 = "9f86d0..." }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordingName {
-    /// Path, relative to the study file.
+    /// Path of the recording, relative to the study file.
     pub path: String,
-    /// Required content as SHA-256 in hexadecimal digits; absent: any content.
+    /// SHA-256 that the recording must have, in hexadecimal digits; absent: any content.
     pub sha256: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Keys of a study file.
+//! The keys that a study file may have.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -9,40 +9,40 @@ use super::policy::PolicyItem;
 use super::published::{ExpectEntry, FittedEntry, PublishedEntry};
 use super::recording::RecordingName;
 
-/// A study file's content.
+/// The content of a study file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StudyFile {
-    /// Short name, for directories.
+    /// Short name of the study, for directories.
     pub name: Spanned<String>,
-    /// Title; absent: the name.
+    /// Title of the study; absent: the name.
     pub title: Option<String>,
-    /// Publication with the published values.
+    /// Publication that the published values are from.
     pub source: Option<String>,
     /// Machines to simulate.
     pub machine: Option<Spanned<Names>>,
-    /// Drives in place of the machines' own: every machine with every drive.
+    /// Drives in place of the machines' own: every machine is combined with every drive.
     pub drive: Option<Spanned<Names>>,
     /// Kernel for bare policy names and unnamed policies, in place of the machines' own.
     pub kernel: Option<Spanned<String>>,
-    /// Runs for each workload under each policy.
+    /// Number of runs for each workload under each policy.
     #[serde(default = "default_repeats")]
     pub repeats: Spanned<u32>,
-    /// Seed for the first repeat, and for the order in measurements.
+    /// Seed for the first repeat; in a measurement, for the order of runs.
     #[serde(default = "default_seed")]
     pub seed: u64,
-    /// The policy that the others are compared with; absent: the first.
+    /// Name of the policy that the others are compared with; absent: the first.
     pub baseline: Option<Spanned<String>>,
     /// Intervals' confidence level.
     #[serde(default = "default_level")]
     pub level: Spanned<f64>,
-    /// Differences up to so many percent are of no interest.
+    /// Margin: differences up to so many percent are of no interest.
     #[serde(default = "default_margin")]
     pub margin_percent: Spanned<f64>,
     /// Seconds to wait after every change of settings, before a measurement.
     #[serde(default = "default_settle")]
     pub settle_s: Spanned<f64>,
-    /// Seconds before time-based fio jobs count; absent: chosen by their length.
+    /// Seconds of time-based fio jobs that are not counted at first; absent: chosen by their length.
     pub warm_up_s: Option<Spanned<f64>>,
     /// Workloads.
     #[serde(default)]
@@ -58,10 +58,10 @@ pub struct StudyFile {
     /// Published tables.
     #[serde(default)]
     pub published: Vec<PublishedEntry>,
-    /// Expectations about published tables.
+    /// Expectations about the published tables.
     #[serde(default)]
     pub expect: Vec<ExpectEntry>,
-    /// Work in rt-app files, chosen with published values in view.
+    /// Work in rt-app files that was chosen with published values in view.
     #[serde(default)]
     pub fitted: Vec<FittedEntry>,
 }
@@ -70,43 +70,43 @@ pub struct StudyFile {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadEntry {
-    /// Name in the results.
+    /// Name of the workload in the results.
     pub name: Spanned<String>,
     /// A fio job file: a path from the study file, or the name of a built-in workload.
     pub fio: Option<Spanned<String>>,
-    /// Text, as in a fio job file.
+    /// Text of a fio job, as in a fio job file.
     pub fio_job: Option<Spanned<String>>,
     /// fio options for every job. Every value in a list makes a workload.
     #[serde(default)]
     pub fio_options: toml::Table,
-    /// An rt-app file.
+    /// An rt-app file, relative to the study file.
     pub rt_app: Option<Spanned<String>>,
     /// The rt-app that the file was written for: `1.0` or `2025`.
     pub rt_app_version: Option<Spanned<String>>,
-    /// How often to run the rt-app file side by side.
+    /// How many copies of the rt-app file run side by side.
     pub copies: Option<Spanned<u32>>,
-    /// Threads for the rt-app file's first task, in place of its own number.
+    /// Number of threads for the rt-app file's first task, in place of its own number.
     pub instances: Option<Spanned<u32>>,
-    /// From when on operations of the rt-app file's threads, or requests of time-based fio jobs, are counted.
+    /// Time in seconds from which operations of rt-app threads, or requests of time-based fio jobs, are counted.
     pub warm_up_s: Option<Spanned<f64>>,
     /// Command and arguments.
     pub command: Option<Spanned<Vec<String>>>,
-    /// Recording by `wakepath record` or `wakepath import`.
+    /// Recording made by `wakepath record` or `wakepath import`.
     pub recording: Option<Spanned<RecordingName>>,
-    /// Idle states for a recording's CPUs, in place of the recording's or the machine's.
+    /// File with idle states for a recording's CPUs, in place of the recording's or the machine's.
     pub states: Option<Spanned<String>>,
     /// Ticks per second during a recording, in place of the recording's or the machine's.
     pub hz: Option<Spanned<u64>>,
-    /// Governor during a recording, in place of the recorded name.
+    /// Name of the governor during a recording, in place of the recorded name.
     pub ran: Option<Spanned<String>>,
-    /// Duration in seconds, in place of the file's.
+    /// Duration of the workload in seconds, in place of the file's.
     pub seconds: Option<Spanned<f64>>,
-    /// How to read the command's result.
+    /// How to read metrics from the command's output.
     #[serde(default)]
     pub metric: Vec<MetricEntry>,
-    /// Machines to simulate or replay on; absent: all.
+    /// Names of the machines to simulate or replay on; absent: all.
     pub machines: Option<Spanned<Names>>,
-    /// Policies to run under; absent: all.
+    /// Names of the policies to run under; absent: all.
     pub policies: Option<Spanned<Names>>,
 }
 
@@ -114,11 +114,11 @@ pub struct WorkloadEntry {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetricEntry {
-    /// Name in the results; a dictionary metric needs nothing more.
+    /// Name of the metric in the results; a metric in the dictionary needs nothing more.
     pub name: Spanned<String>,
-    /// Regular expression, matched against each line. In the last match, the first group is the number.
+    /// Regular expression for a line of the output. In the last line that matches, the first group is the number.
     pub pattern: Option<Spanned<String>>,
-    /// A JSON pointer to the number, if the command prints JSON.
+    /// JSON pointer to the number, if the command prints JSON.
     pub json: Option<Spanned<String>>,
     /// Title in tables.
     pub title: Option<String>,
@@ -134,27 +134,27 @@ pub struct MetricEntry {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuestionEntry {
-    /// Question in words; absent: made from its keys.
+    /// The question in words; absent: made from its keys.
     pub ask: Option<String>,
     /// Metric to compare.
     pub metric: Option<Spanned<String>>,
-    /// Metric to minimise, in place of a comparison.
+    /// Name of the metric to minimise, in place of a comparison.
     pub minimise: Option<Spanned<String>>,
     /// Metric to maximise.
     pub maximise: Option<Spanned<String>>,
-    /// Conditions on every workload: `p99_us < 150`.
+    /// Conditions that the policy has to meet on every workload: `p99_us < 150`.
     #[serde(default)]
     pub keep: Vec<Spanned<String>>,
-    /// Policies concerned; absent: all.
+    /// Names of the policies that the question is about; absent: all.
     #[serde(default)]
     pub policies: Vec<Spanned<String>>,
-    /// Workloads concerned; absent: all.
+    /// Names of the workloads that the question is about; absent: all.
     #[serde(default)]
     pub workloads: Vec<Spanned<String>>,
-    /// Machines concerned; absent: all.
+    /// Names of the machines that the question is about; absent: all.
     #[serde(default)]
     pub machines: Vec<Spanned<String>>,
-    /// The policy to compare with; absent: the study's.
+    /// Name of the policy to compare with; absent: the study's baseline.
     pub baseline: Option<Spanned<String>>,
 }
 
@@ -179,8 +179,8 @@ fn default_settle() -> Spanned<f64> {
 }
 
 impl StudyFile {
-    /// A study without a file.
-    pub(crate) fn on_the_spot(name: &str, seed: u64, repeats: u32) -> Self {
+    /// A study with name, seed and repeats only, for callers without a study file.
+    pub(crate) fn without_file(name: &str, seed: u64, repeats: u32) -> Self {
         Self {
             name: Spanned::new(0..0, name.to_owned()),
             title: None,
@@ -207,8 +207,8 @@ impl StudyFile {
 }
 
 impl WorkloadEntry {
-    /// A workload with a name and nothing else.
-    pub(crate) fn named(name: Spanned<String>) -> Self {
+    /// A workload entry with a name and no other key.
+    pub(crate) fn with_name_only(name: Spanned<String>) -> Self {
         Self {
             name,
             fio: None,

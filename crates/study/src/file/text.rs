@@ -1,4 +1,4 @@
-//! The text of a study: lines of its values, and the names in it.
+//! The text of a study, with the line of each value.
 
 use toml::Spanned;
 
@@ -7,27 +7,27 @@ use super::error::StudyError;
 /// Longest name.
 pub(super) const MAX_NAME_BYTES: usize = 100;
 
-/// The text of a study, for errors with lines.
+/// The text of a study, for errors that name a line.
 #[derive(Clone, Copy, Debug)]
 pub struct StudyText<'a> {
-    /// Name of the file, or of the command that made the study.
+    /// Name of the study file, or of the command that made the study.
     pub origin: &'a str,
-    /// Text of the file; absent for a study made without a file, whose errors have no line.
+    /// Text of the study file; absent for a study made without a file, whose errors have no line.
     pub text: Option<&'a str>,
 }
 
 impl StudyText<'_> {
-    /// An error about a value of the file.
+    /// An error about a value in the study file, with its line.
     pub fn error<T>(&self, at: &Spanned<T>, message: impl Into<String>) -> StudyError {
         self.error_at(at.span().start, message)
     }
 
-    /// The line of a value of the file, counted from 1.
-    pub fn line<T>(&self, at: &Spanned<T>) -> usize {
+    /// The number of the line with a value, counted from 1.
+    pub fn line_of<T>(&self, at: &Spanned<T>) -> usize {
         self.line_at(at.span().start)
     }
 
-    /// An error about a policy: at its line, or by its name where the file does not have it.
+    /// An error about a policy: with its line, or with its name if the policy is not from the file.
     pub fn policy_error(
         &self,
         place: Option<&Spanned<()>>,
@@ -59,7 +59,7 @@ impl StudyText<'_> {
     }
 }
 
-/// Names are parts of tables and messages.
+/// Checks a name in the study file: names are used in tables, paths and messages.
 pub(crate) fn check_name(source: StudyText<'_>, name: &Spanned<String>) -> Result<(), StudyError> {
     let text = name.get_ref();
     if text.trim().is_empty() || text.len() > MAX_NAME_BYTES || text.contains(char::is_control) {

@@ -16,7 +16,7 @@ use wakepath_units::pasted::decode_text_strictly;
 use wakepath_workloads::Workload;
 
 use super::machine::{self, PlannedMachine};
-use super::names::{find_position, select_names};
+use super::names::{find_name, select_names};
 use super::planned::Plan;
 use super::policy::PlannedPolicy;
 use super::replay::ReplayRequest;
@@ -24,24 +24,24 @@ use super::workload::{self, PlannedWorkload, Task};
 use super::{published, question};
 use crate::builtin;
 use crate::file::{
-    MAX_BYTES, NamedSet, StudyError, StudyFile, StudyText, named_sets, unknown_name_message,
+    MAX_BYTES, NamedSet, StudyError, StudyFile, StudyText, list_named_sets, unknown_name_message,
 };
 
-/// Most runs in a repeat.
+/// Most runs that one repeat may have.
 const MAX_CELLS: usize = 10_000_000;
 
-/// Fewest time blocks per recording: an interval needs as many.
+/// Fewest time blocks per recording: a confidence interval needs as many.
 const FEWEST_BLOCKS: u32 = 4;
 
-/// The text of a study file. If there is none, the error says what may have been meant.
-fn read_study(path: &Path) -> io::Result<String> {
+/// Reads a study file. If there is none, the error says which built-in study may have been meant.
+fn read_study_file(path: &Path) -> io::Result<String> {
     let file = wakepath_files::open_regular_file(path).map_err(|e| {
         if e.kind() != ErrorKind::NotFound {
             return e;
         }
         let name = path.display().to_string();
         let message = match path.extension() {
-            // Most likely a built-in study's name.
+            // The name is most likely a misspelt built-in study's.
             None => {
                 let known: Vec<&str> = builtin::study_names().collect();
                 unknown_name_message("built-in study or file", &name, &known)
@@ -56,23 +56,25 @@ fn read_study(path: &Path) -> io::Result<String> {
     decode_text_strictly(bytes).map_err(|e| io::Error::new(ErrorKind::InvalidData, e))
 }
 
-/// Whether a set runs `program`.
+/// Whether a policy set runs the custom governor `program`.
 fn runs_program(set: &PolicySet, program: &Program) -> bool {
-    let named = set.program();
+    let named = set.own_governor();
     named.is_some_and(|named| (named.form(), named.path()) == (program.form(), program.path()))
 }
 
-/// Programs in policies beyond the user's own sets.
-fn foreign_programs(policies: &[PlannedPolicy], own: &[PolicySet]) -> Vec<String> {
-    let programs = policies.iter().filter_map(|policy| policy.set.program());
+/// Custom governors in policies that are not among the user's `own` sets.
+fn list_foreign_programs(policies: &[PlannedPolicy], own: &[PolicySet]) -> Vec<String> {
+    let programs = policies
+        .iter()
+        .filter_map(|policy| policy.set.own_governor());
     programs
         .filter(|program| !own.iter().any(|set| runs_program(set, program)))
         .map(ToString::to_string)
         .collect()
 }
 
-/// Checks that a replay's repeats, which are blocks, are possible.
-fn check_blocks(file: &StudyFile, source: StudyText<'_>) -> Result<(), StudyError> {
+/// Checks that a recording can be divided into as many time blocks as the study has repeats.
+fn check_repeats_as_blocks(file: &StudyFile, source: StudyText<'_>) -> Result<(), StudyError> {
     if (FEWEST_BLOCKS..=MAX_BLOCKS as u32).contains(file.repeats.get_ref()) {
         return Ok(());
     }
@@ -82,7 +84,7 @@ fn check_blocks(file: &StudyFile, source: StudyText<'_>) -> Result<(), StudyErro
 }
 
 impl Plan {
-    /// A study file, or else a built-in study with the name.
+    /// Plans a study file, or else the built-in study with this name.
     ///
     /// # Errors
     /// The file cannot be read, or asks for something missing or impossible on the target.
@@ -90,10 +92,10 @@ impl Plan {
         Self::load_with_sets(path, target, &[], false)
     }
 
-    /// A study with further policy sets beside the file's.
+    /// Plans a study with further policy sets beside the file's.
     ///
-    /// `allow_programs`: the user allows custom governors from the file to run, even on kernels without confinement. Sets
-    /// in `more` are the user's own.
+    /// `allow_programs`: the user allows custom governors from the file to run, even on kernels without confinement.
+    /// Sets in `more` are the user's own.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -103,7 +105,7 @@ impl Plan {
         more: &[PolicySet],
         allow_programs: bool,
     ) -> Result<Self, StudyError> {
-        // A directory with this name, such as one with results, is no study.
+        // A directory with this name, such as one with results, is no study file.
         if !path.is_file()
             && let Some(text) = path.to_str().and_then(builtin::study_text)
         {
@@ -116,7 +118,7 @@ impl Plan {
                 allow_programs,
             );
         }
-        let text = read_study(path).map_err(|source| StudyError::Read {
+        let text = read_study_file(path).map_err(|source| StudyError::Read {
             path: path.to_owned(),
             source,
         })?;
@@ -125,7 +127,7 @@ impl Plan {
         Self::parse_text(&text, &origin, folder, target, more, allow_programs)
     }
 
-    /// A study's text by the caller, with programs by the user; paths count from `folder`.
+    /// Plans a study from text that the caller wrote, so that its custom governors may run; paths count from `folder`.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -138,7 +140,8 @@ impl Plan {
         Self::from_user_text(text, origin, folder, target, false)
     }
 
-    /// As [`Self::from_text`]. `allow_programs`: the user allows custom governors to run, even on kernels without confinement.
+    /// Plans a study from a user's text; paths count from `folder`. `allow_programs`: the user allows custom governors
+    /// to run, even on kernels without confinement.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -156,10 +159,10 @@ impl Plan {
         })
     }
 
-    /// A study made on the spot, without a file: a workload on a modelled machine under these policies (none: what the
-    /// machine's kernel does), so many times with seeds counting up from the first. `Sim::compare` runs it; without a file
-    /// there is nothing to keep beside results.
-    pub fn on_the_spot(
+    /// Plans a simulation without a study file: a workload on a modelled machine under these policies (none: what the
+    /// machine's kernel does), `repeats` times with seeds counting up from the first. `Sim::compare` runs the plan;
+    /// without a file there is nothing to keep beside results.
+    pub fn without_file(
         name: &str,
         machine: Machine,
         workload: Workload,
@@ -171,19 +174,19 @@ impl Plan {
         let policies: Vec<PlannedPolicy> = policies
             .into_iter()
             .chain(unchanged)
-            .map(|set| PlannedPolicy::on_machine(set, &machine))
+            .map(|set| PlannedPolicy::for_machine(set, &machine))
             .collect();
         let mut plan = Self {
             origin: name.to_owned(),
             file_text: None,
-            file: StudyFile::on_the_spot(name, seed, repeats),
+            file: StudyFile::without_file(name, seed, repeats),
             target: RunOrigin::Sim,
             machines: vec![PlannedMachine {
                 name: machine.name.clone(),
                 model: Some(machine),
                 file: MACHINE.to_owned(),
             }],
-            workloads: vec![PlannedWorkload::on_the_spot(name, workload)],
+            workloads: vec![PlannedWorkload::without_entry(name, workload)],
             policies,
             baseline: 0,
             questions: Vec::new(),
@@ -195,11 +198,11 @@ impl Plan {
             allow_programs: false,
             cells: Vec::new(),
         };
-        plan.combine();
+        plan.make_cells();
         plan
     }
 
-    /// One recording under policy sets, without a file.
+    /// Plans a replay without a study file: one recording under policy sets.
     ///
     /// `allow_programs`: the user allows custom governors to run, even on kernels without confinement.
     ///
@@ -210,9 +213,9 @@ impl Plan {
             origin: "wakepath replay",
             text: None,
         };
-        let file = request.file();
-        file.check(source)?;
-        let policies = request.policies();
+        let file = request.make_study_file();
+        file.check_without_other_files(source)?;
+        let policies = request.list_named_sets();
         let folder = Path::new(".");
         let plan = Self::plan_file(
             file,
@@ -236,14 +239,14 @@ impl Plan {
         more: &[PolicySet],
         allow_programs: bool,
     ) -> Result<Self, StudyError> {
-        // As in files, a mark before UTF-8 is no part of the text.
+        // A byte order mark before the text is no part of the study, as in files.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let source = StudyText {
             origin,
             text: Some(text),
         };
         let file = StudyFile::parse(source)?;
-        let beside = more.iter().map(NamedSet::beside).collect();
+        let beside = more.iter().map(NamedSet::named_by_itself).collect();
         let plan = Self::plan_file(file, source, folder, target, beside, allow_programs)?;
         Ok(Self {
             more: more.to_vec(),
@@ -251,7 +254,7 @@ impl Plan {
         })
     }
 
-    /// Plans a study file, with policies beside the file's own.
+    /// Plans a study file, with the policies `beside` from outside the file.
     fn plan_file(
         file: StudyFile,
         source: StudyText<'_>,
@@ -266,16 +269,16 @@ impl Plan {
             let message = "no `policy`: there is nothing to compare; policy = [\"menu\", \"teo\"] compares two";
             return Err(source.error(&file.name, message));
         }
-        let (machines, workloads) = plan_loads(&file, source, folder, target)?;
-        let metrics = study_metrics(&file, source, &workloads)?;
-        let named = named_sets(&file.policy, also, beside, source)?;
+        let (machines, workloads) = plan_machines_and_workloads(&file, source, folder, target)?;
+        let metrics = dictionary_with_study_metrics(&file, source, &workloads)?;
+        let named = list_named_sets(&file.policy, also, beside, source)?;
         let places: Vec<Option<Spanned<()>>> = named.iter().map(|named| named.at.clone()).collect();
         let policies = plan_policies(named, source, folder, target, allow_programs)?;
-        let foreign = foreign_programs(&policies, &own);
+        let foreign = list_foreign_programs(&policies, &own);
         let policy_names: Vec<&str> = policies.iter().map(|p| p.name.as_str()).collect();
         let baseline = match &file.baseline {
             None => 0,
-            Some(name) => find_position(source, "policy", name, &policy_names)?,
+            Some(name) => find_name(source, "policy", name, &policy_names)?,
         };
         let mut plan = Self {
             origin: source.origin.to_owned(),
@@ -295,23 +298,24 @@ impl Plan {
             allow_programs,
             cells: Vec::new(),
         };
-        plan.restrict(source)?;
+        plan.restrict_workloads(source)?;
         plan.questions = question::plan_questions(&plan, source)?;
         // Measured and replayed machines have no model names for tables.
         if target == RunOrigin::Sim {
             plan.check_policies(source, &places)?;
-            (plan.tables, plan.expectations) = published::all(&plan, source)?;
+            (plan.tables, plan.expectations) =
+                published::plan_tables_and_expectations(&plan, source)?;
         }
         Ok(plan)
     }
 
-    /// Restricts workloads to their machines and policies.
-    fn restrict(&mut self, source: StudyText<'_>) -> Result<(), StudyError> {
+    /// Limits each workload to the machines and policies that its entry names.
+    fn restrict_workloads(&mut self, source: StudyText<'_>) -> Result<(), StudyError> {
         let machines: Vec<&str> = self.machines.iter().map(|m| m.name.as_str()).collect();
         let policies: Vec<&str> = self.policies.iter().map(|p| p.name.as_str()).collect();
         for workload in &mut self.workloads {
             let entry = &self.file.workload[workload.entry];
-            // Measurements are made here, whatever the machine's name.
+            // A measurement runs on this computer, whatever the machine's name in the study.
             if let Some(names) = entry
                 .machines
                 .as_ref()
@@ -332,11 +336,11 @@ impl Plan {
             );
             return Err(source.error(&self.file.name, message));
         }
-        self.combine();
+        self.make_cells();
         Ok(())
     }
 
-    /// Checks every policy on every machine where it runs. `places` has policies' places in the file.
+    /// Checks every policy on every machine where it runs. `places` has the policies' places in the file.
     fn check_policies(
         &self,
         source: StudyText<'_>,
@@ -365,28 +369,29 @@ impl Plan {
     }
 }
 
-/// Machines and workloads. Machines of a replay come from the workloads' recordings; others are checked first.
-fn plan_loads(
+/// Plans machines and workloads. A replay's machines come from the workloads' recordings; other machines are planned
+/// first.
+fn plan_machines_and_workloads(
     file: &StudyFile,
     source: StudyText<'_>,
     folder: &Path,
     target: RunOrigin,
 ) -> Result<(Vec<PlannedMachine>, Vec<PlannedWorkload>), StudyError> {
     if target == RunOrigin::Replay {
-        check_blocks(file, source)?;
+        check_repeats_as_blocks(file, source)?;
         let mut workloads = workload::plan_workloads(file, source, folder, target)?;
         let machines = machine::plan_replayed_machines(file, source, folder, &mut workloads)?;
         return Ok((machines, workloads));
     }
     let machines = match target {
         RunOrigin::Sim => machine::plan_simulated_machines(file, source, folder)?,
-        _ => vec![PlannedMachine::measured()],
+        _ => vec![PlannedMachine::for_this_computer()],
     };
     let workloads = workload::plan_workloads(file, source, folder, target)?;
     Ok((machines, workloads))
 }
 
-/// Plans each set; names must differ.
+/// Plans each policy set; their names must differ.
 fn plan_policies(
     sets: Vec<NamedSet<'_>>,
     source: StudyText<'_>,
@@ -407,8 +412,8 @@ fn plan_policies(
     Ok(policies)
 }
 
-/// The dictionary with the study's own metrics.
-fn study_metrics(
+/// The metric dictionary with the metrics that the study adds.
+fn dictionary_with_study_metrics(
     file: &StudyFile,
     source: StudyText<'_>,
     workloads: &[PlannedWorkload],

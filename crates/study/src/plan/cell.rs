@@ -1,13 +1,13 @@
-//! A run's machine, workload, policy and repeat.
+//! A cell of a plan: the machine, workload, policy and repeat of a run.
 
-/// A workload on a machine under a policy, once.
+/// A cell: a workload on a machine under a policy, run once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Index among the plan's machines.
+    /// Index of the machine in the plan.
     pub machine: usize,
-    /// Index among the plan's workloads.
+    /// Index of the workload in the plan.
     pub workload: usize,
-    /// Index among the plan's policies.
+    /// Index of the policy in the plan.
     pub policy: usize,
     /// Repeat, from 0.
     pub repeat: u32,

@@ -1,12 +1,12 @@
-//! Option lists: a workload for each combination.
+//! Lists of fio option values in a study: a workload for each combination.
 
 use crate::file::{StudyError, StudyText, WorkloadEntry, check_name};
 
-/// Most workloads per entry.
+/// Most workloads that one entry may make.
 const MAX_WORKLOADS: usize = 1000;
 
-/// Name and options for each workload in an entry. Names contain list values: `reads/rate_iops=2000`. The last list changes
-/// fastest.
+/// Name and fio options for each workload that an entry makes. Names contain list values: `reads/rate_iops=2000`. The
+/// last list changes fastest.
 pub(super) fn grid_variants(
     entry: &WorkloadEntry,
     source: StudyText<'_>,
@@ -28,7 +28,7 @@ pub(super) fn grid_variants(
         let mut more = Vec::with_capacity(all.len() * values.len());
         for (name, options) in &all {
             for value in values {
-                let shown = option_value(value).unwrap_or_default();
+                let shown = print_option_value(value).unwrap_or_default();
                 let mut options = options.clone();
                 options.insert(key.clone(), value.clone());
                 more.push((format!("{name}/{key}={shown}"), options));
@@ -42,8 +42,8 @@ pub(super) fn grid_variants(
     Ok(all)
 }
 
-/// A value in a job file's syntax; `None` if impossible in a job file.
-pub(super) fn option_value(value: &toml::Value) -> Option<String> {
+/// A TOML value in the syntax of a fio job file; `None` if a job file cannot have such a value.
+pub(super) fn print_option_value(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),
         toml::Value::Integer(number) => Some(number.to_string()),

@@ -1,4 +1,4 @@
-//! A study's machines, each with each drive.
+//! Planning a study's machines: each named machine with each named drive.
 
 use std::path::Path;
 
@@ -10,33 +10,33 @@ use wakepath_results::document::CpuKind;
 use wakepath_trace::recording::Metadata;
 use wakepath_units::KernelVersion;
 
-use super::names::copy_name;
+use super::names::copy_path;
 use super::workload::{PlannedWorkload, Task};
 use crate::file::{Names, StudyError, StudyFile, StudyText, check_name};
 
-/// Most machines in a study, counted with each drive.
+/// Most machines in a study, counting each with every drive.
 const MAX_MACHINES: usize = 1000;
 
-/// File stem shared by all captured machines.
+/// File stem that all captured machines share.
 const CAPTURED: &str = "machine";
 
-/// Most characters in a machine's name that comes from a processor.
+/// Most characters in a machine's name that is taken from its processor.
 const MAX_RECORDED_NAME: usize = 60;
 
-/// A machine in a study.
+/// A machine that a study runs on.
 #[derive(Clone, Debug)]
 pub struct PlannedMachine {
-    /// Name in the results.
+    /// Name of the machine in the results.
     pub name: String,
-    /// Model to simulate, or to replay with; none for measured machines, or machines known from recordings.
+    /// Model to simulate, or to replay with; `None` for measured machines, and for machines known only from recordings.
     pub model: Option<Machine>,
-    /// Path for a copy in the result directory.
+    /// Path of the machine's copy in the result directory.
     pub file: String,
 }
 
 impl PlannedMachine {
-    /// The measured machine: this computer.
-    pub(super) fn measured() -> Self {
+    /// The machine for a measurement: this computer, without a model.
+    pub(super) fn for_this_computer() -> Self {
         Self {
             name: host_name(),
             model: None,
@@ -44,8 +44,8 @@ impl PlannedMachine {
         }
     }
 
-    /// A model's description for `result.json`.
-    pub fn in_short(&self, model: &Machine) -> wakepath_results::MachineInfo {
+    /// Describes a machine's model for `result.json`.
+    pub fn describe_model(&self, model: &Machine) -> wakepath_results::MachineInfo {
         wakepath_results::MachineInfo {
             name: self.name.clone(),
             source: self.file.clone(),
@@ -68,13 +68,13 @@ impl PlannedMachine {
     }
 }
 
-/// This computer's network name.
+/// The network name of this computer.
 pub fn host_name() -> String {
     let name = rustix::system::uname();
     name.nodename().to_string_lossy().into_owned()
 }
 
-/// Machines for a simulation: each named machine with each named drive.
+/// Plans the machines for a simulation: each named machine with each named drive.
 pub(super) fn plan_simulated_machines(
     file: &StudyFile,
     source: StudyText<'_>,
@@ -86,29 +86,32 @@ pub(super) fn plan_simulated_machines(
     };
     let drives = match &file.drive {
         None => vec![None],
-        Some(drives) => Names::all(drives, source)?.into_iter().map(Some).collect(),
+        Some(drives) => Names::spanned_names(drives, source)?
+            .into_iter()
+            .map(Some)
+            .collect(),
     };
-    let of_list = Names::all(machines, source)?;
+    let of_list = Names::spanned_names(machines, source)?;
     let count = of_list.len().saturating_mul(drives.len());
     if count > MAX_MACHINES {
         let message =
             format!("{count} machines with their drives, and there may be {MAX_MACHINES}");
         return Err(source.error(machines, message));
     }
-    let found = find_machines(of_list, file, source, folder)?;
-    let names = short_names(&found, folder);
+    let found = find_named_machines(of_list, file, source, folder)?;
+    let names = make_short_names(&found, folder);
     let mut planned: Vec<PlannedMachine> = Vec::with_capacity(count);
     for ((machine, found), short_name) in found.into_iter().zip(names) {
         for drive in &drives {
             let mut model = found.clone();
             if let Some(drive) = drive {
-                let other = model.find_drive(&path_or_name(drive.get_ref(), folder));
+                let other = model.find_drive(&resolve_name_or_path(drive.get_ref(), folder));
                 model.replace_drive(other.map_err(|e| machine_error(source, drive, &e))?);
             }
             let name = match drive {
                 _ if count == 1 => model.name.clone(),
                 Some(drive) if drives.len() > 1 => {
-                    format!("{short_name}/{}", short_name_of_file(drive, folder))
+                    format!("{short_name}/{}", file_stem_as_name(drive, folder))
                 }
                 _ => short_name.clone(),
             };
@@ -118,7 +121,7 @@ pub(super) fn plan_simulated_machines(
                 return Err(source.error(&machine, message));
             }
             planned.push(PlannedMachine {
-                file: copy_of_machine(&name, count > 1),
+                file: machine_copy_path(&name, count > 1),
                 name,
                 model: Some(model),
             });
@@ -127,8 +130,8 @@ pub(super) fn plan_simulated_machines(
     Ok(planned)
 }
 
-/// Finds the named machines, with the study's kernel if there is one.
-fn find_machines(
+/// Finds the named machines, and gives them the study's kernel if there is one.
+fn find_named_machines(
     names: Vec<Spanned<String>>,
     file: &StudyFile,
     source: StudyText<'_>,
@@ -142,7 +145,7 @@ fn find_machines(
         }
     };
     let machines = names.into_iter().map(|name| {
-        let mut machine = Machine::find(&path_or_name(name.get_ref(), folder))
+        let mut machine = Machine::find(&resolve_name_or_path(name.get_ref(), folder))
             .map_err(|e| machine_error(source, &name, &e))?;
         if kernel.is_some() {
             machine.kernel = kernel;
@@ -153,17 +156,17 @@ fn find_machines(
     machines.collect()
 }
 
-/// Path for a machine's copy in the result directory.
-fn copy_of_machine(name: &str, several: bool) -> String {
+/// Path for a machine's copy in the result directory; `several`: in the folder of machines.
+fn machine_copy_path(name: &str, several: bool) -> String {
     if several {
-        copy_name(MACHINES, name, "toml")
+        copy_path(MACHINES, name, "toml")
     } else {
         MACHINE.to_owned()
     }
 }
 
-/// Machines for a replay: named machines with their figures, or else the recordings' machines. Workloads then get their
-/// recording's machine.
+/// Plans the machines for a replay: the named machines, or else the machines that the recordings describe. Sets each
+/// workload's machine to its recording's.
 pub(super) fn plan_replayed_machines(
     file: &StudyFile,
     source: StudyText<'_>,
@@ -200,7 +203,7 @@ pub(super) fn plan_replayed_machines(
             })
             .map(|(_, name)| name.clone());
         let name = known.unwrap_or_else(|| {
-            let name = recorded_name(metadata, &recorded);
+            let name = name_recorded_machine(metadata, &recorded);
             recorded.push((metadata, name.clone()));
             name
         });
@@ -210,7 +213,7 @@ pub(super) fn plan_replayed_machines(
     let planned: Vec<PlannedMachine> = recorded
         .into_iter()
         .map(|(_, name)| PlannedMachine {
-            file: copy_of_machine(&name, several),
+            file: machine_copy_path(&name, several),
             name,
             model: None,
         })
@@ -223,8 +226,8 @@ pub(super) fn plan_replayed_machines(
     Ok(planned)
 }
 
-/// A name for a machine known from recordings only: its processor, with a number if taken.
-fn recorded_name(metadata: &Metadata, others: &[(&Metadata, String)]) -> String {
+/// A name for a machine known only from recordings: its processor, with a number if the name is taken.
+fn name_recorded_machine(metadata: &Metadata, others: &[(&Metadata, String)]) -> String {
     let processor = metadata
         .processor
         .as_deref()
@@ -247,8 +250,8 @@ fn machine_error(source: StudyText<'_>, at: &Spanned<String>, error: &MachineErr
     source.error(at, error.to_string())
 }
 
-/// A name, or a path that counts from the study's folder.
-fn path_or_name(name: &str, folder: &Path) -> String {
+/// A built-in machine's name as it is, or a file's path that counts from the study's folder.
+fn resolve_name_or_path(name: &str, folder: &Path) -> String {
     let path = folder.join(name);
     if path.is_file() {
         path.display().to_string()
@@ -257,38 +260,38 @@ fn path_or_name(name: &str, folder: &Path) -> String {
     }
 }
 
-/// Short names for several machines. Captured machines share a file name, so their own names count, or directories if
-/// equal.
-fn short_names(machines: &[(Spanned<String>, Machine)], folder: &Path) -> Vec<String> {
+/// Short names for several machines. Captured machines share a file name, so their own names count, or their
+/// directories if equal.
+fn make_short_names(machines: &[(Spanned<String>, Machine)], folder: &Path) -> Vec<String> {
     let files: Vec<String> = machines
         .iter()
-        .map(|(machine, _)| short_name_of_file(machine, folder))
+        .map(|(machine, _)| file_stem_as_name(machine, folder))
         .collect();
     let own: Vec<&String> = machines.iter().map(|(_, model)| &model.name).collect();
     let names = machines.iter().map(|(machine, model)| {
-        let file_name = short_name_of_file(machine, folder);
+        let file_name = file_stem_as_name(machine, folder);
         let is_file = folder.join(machine.get_ref()).is_file();
         let directory = Path::new(machine.get_ref())
             .parent()
             .and_then(Path::file_name)
             .map(|name| name.to_string_lossy().into_owned());
         match directory {
-            _ if !is_file || (file_name != CAPTURED && !is_repeated(&files, &file_name)) => {
+            _ if !is_file || (file_name != CAPTURED && !is_listed_twice(&files, &file_name)) => {
                 file_name
             }
-            Some(directory) if is_repeated(&own, &&model.name) => directory,
+            Some(directory) if is_listed_twice(&own, &&model.name) => directory,
             _ => model.name.clone(),
         }
     });
     names.collect()
 }
 
-fn is_repeated<T: PartialEq>(names: &[T], name: &T) -> bool {
+fn is_listed_twice<T: PartialEq>(names: &[T], name: &T) -> bool {
     names.iter().filter(|other| *other == name).count() > 1
 }
 
-/// A short name: a file's stem, as in [`copy_name`].
-fn short_name_of_file(name: &Spanned<String>, folder: &Path) -> String {
+/// A short name for a machine file: the file's stem, as in [`copy_path`].
+fn file_stem_as_name(name: &Spanned<String>, folder: &Path) -> String {
     let name = name.get_ref();
     let stem = Path::new(name)
         .file_stem()

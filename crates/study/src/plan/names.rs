@@ -1,4 +1,4 @@
-//! Names in a study: list places, groups, paths for copies.
+//! Names in a study: looking up lists and groups, and making paths for copies.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use toml::Spanned;
 
 use crate::file::{Names, StudyError, StudyText, unknown_name_message};
 
-/// Path for a copy by name. In names `/` becomes `%2F`, and `%` becomes `%25`.
-pub(super) fn copy_name(folder: &str, name: &str, ending: &str) -> String {
+/// Path of a copy in the result directory, by name. In names `/` becomes `%2F`, and `%` becomes `%25`.
+pub(super) fn copy_path(folder: &str, name: &str, ending: &str) -> String {
     let name = name.replace('%', "%25").replace('/', "%2F");
     format!("{folder}/{name}.{ending}")
 }
 
-/// Known names selected by a list. A group such as `spr1` selects all members: `spr1/990pro` and `spr1/sn850x`.
+/// The known names that a list selects. A group such as `spr1` selects all members: `spr1/990pro` and `spr1/sn850x`.
 pub(super) fn select_names(
     source: StudyText<'_>,
     what: &str,
@@ -20,7 +20,7 @@ pub(super) fn select_names(
     known: &[&str],
 ) -> Result<Vec<String>, StudyError> {
     let mut all = Vec::new();
-    for name in Names::all(names, source)? {
+    for name in Names::spanned_names(names, source)? {
         for member in select_members(source, what, &name, known)? {
             if !all.contains(&member) {
                 all.push(member);
@@ -43,14 +43,14 @@ pub(super) fn select_members(
         .map(|k| (*k).to_owned())
         .collect();
     if members.is_empty() {
-        let at = find_position(source, what, name, known)?;
+        let at = find_name(source, what, name, known)?;
         return Ok(vec![known[at].to_owned()]);
     }
     Ok(members)
 }
 
-/// Where a name is in a list.
-pub(super) fn find_position(
+/// Index of a name among the known names; an unknown name is an error with the nearest.
+pub(super) fn find_name(
     source: StudyText<'_>,
     what: &str,
     name: &Spanned<String>,
@@ -63,7 +63,7 @@ pub(super) fn find_position(
         .ok_or_else(|| source.error(name, unknown_name_message(what, wanted, known)))
 }
 
-/// A path relative to the study's folder.
-pub(super) fn in_folder(folder: &Path, name: &str) -> PathBuf {
+/// A path that counts from the study's folder, unless absolute.
+pub(super) fn path_in_folder(folder: &Path, name: &str) -> PathBuf {
     folder.join(name)
 }

@@ -1,11 +1,11 @@
-//! A plan: machines, workloads, policies, and the list with runs.
+//! A plan: machines, workloads, policies, and the list of runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Spanned;
 use wakepath_policies::PolicySet;
 use wakepath_results::document::{SCHEMA, VERSION};
-use wakepath_results::question::is_among;
+use wakepath_results::question::is_empty_or_contains;
 use wakepath_results::{
     Design, Document, Metric, PolicyInfo, Question, RunKey, RunOrigin, StudyInfo,
 };
@@ -19,51 +19,51 @@ use super::published::tables::{Expectation, Table};
 use super::workload::PlannedWorkload;
 use crate::file::{StudyError, StudyFile};
 
-/// A study, ready to run.
+/// A study that is ready to run: every named part was found and checked.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Study file's name.
     pub origin: String,
-    /// Study file's text; absent for a study without a file.
+    /// Text of the study file; absent for a study without a file.
     pub file_text: Option<String>,
     /// Study file's keys.
     pub file: StudyFile,
-    /// Simulator, machine or recordings.
+    /// Where the runs are made: simulator, machine or recordings.
     pub target: RunOrigin,
-    /// Machines; at least one.
+    /// Machines in the study's order; at least one.
     pub machines: Vec<PlannedMachine>,
     /// Workloads.
     pub workloads: Vec<PlannedWorkload>,
     /// Policies.
     pub policies: Vec<PlannedPolicy>,
-    /// Index of the policy to compare with.
+    /// Index of the policy that the others are compared with.
     pub baseline: usize,
     /// Questions.
     pub questions: Vec<Question>,
-    /// Metrics: the dictionary's and the study's own.
+    /// Metrics that the runs may have: the dictionary's and the study's own.
     pub metrics: Vec<Metric>,
-    /// Published tables for a simulation.
+    /// Published tables that a simulation is compared with.
     pub tables: Vec<Table>,
-    /// Expectations about published tables.
+    /// Expectations about the published tables.
     pub expectations: Vec<Expectation>,
-    /// Policy sets beside the file's.
+    /// Policy sets that came from outside the study file.
     pub(super) more: Vec<PolicySet>,
-    /// Code that the file has run, and the caller has not named.
+    /// Code that the study file runs, and the caller has not named.
     pub(super) foreign: Vec<String>,
-    /// Whether the user has said that such code may run.
+    /// Whether the user has allowed code from the study file to run.
     pub(super) allow_programs: bool,
     /// Runs in each repeat.
     pub(super) cells: Vec<Cell>,
 }
 
 impl Plan {
-    /// Makes the cells.
-    pub(super) fn combine(&mut self) {
+    /// Makes the cells of the first repeat: every machine, workload and policy that go together.
+    pub(super) fn make_cells(&mut self) {
         for (machine, on) in self.machines.iter().enumerate() {
             for (workload, planned) in self.workloads.iter().enumerate() {
                 for (policy, under) in self.policies.iter().enumerate() {
-                    if is_among(&planned.machines, &on.name)
-                        && is_among(&planned.policies, &under.name)
+                    if is_empty_or_contains(&planned.machines, &on.name)
+                        && is_empty_or_contains(&planned.policies, &under.name)
                     {
                         self.cells.push(Cell {
                             machine,
@@ -77,30 +77,30 @@ impl Plan {
         }
     }
 
-    /// Whether no foreign code runs, or the user has allowed foreign code.
+    /// Refuses foreign code: custom governors from the study file that the user has not allowed.
     ///
     /// # Errors
-    /// The file names code to run, and the user has not allowed it.
-    pub fn may_run(&self) -> Result<(), StudyError> {
+    /// Names the code, and the option that allows it.
+    pub fn check_programs_allowed(&self) -> Result<(), StudyError> {
         if self.allow_programs || self.foreign.is_empty() {
             return Ok(());
         }
         Err(StudyError::Settings(format!(
             "{}: this study runs code that its file names: {}. It is confined as far as this kernel can \
-             (docs/own-governor.md). Look at it first; --allow-programs runs it",
+             (docs/guides/own-governor.md). Look at it first; --allow-programs runs it",
             self.origin,
             self.foreign.join(", ")
         )))
     }
 
-    /// Title, or else the name.
+    /// The study's title, or else its name.
     pub fn title(&self) -> &str {
         let title = self.file.title.as_deref();
         title.unwrap_or(self.file.name.get_ref())
     }
 
-    /// Names for a machine and its drive; with several drives, as in the file.
-    pub fn machine_and_drive(&self, machine: usize) -> (&str, &str) {
+    /// Names of a machine and its drive. With several drives, these are the names in the study file.
+    pub fn machine_and_drive_names(&self, machine: usize) -> (&str, &str) {
         let planned = &self.machines[machine];
         let drive = planned.model.as_ref();
         let drive = drive.map_or("", |model| &model.drive.name);
@@ -110,30 +110,30 @@ impl Plan {
             .unwrap_or((&planned.name, drive))
     }
 
-    /// Whether one machine's drives are compared.
+    /// Whether the study compares several drives in one machine.
     pub fn compares_drives(&self) -> bool {
         let machines = 0..self.machines.len();
-        let mut names = machines.map(|machine| self.machine_and_drive(machine).0);
+        let mut names = machines.map(|machine| self.machine_and_drive_names(machine).0);
         let mut known = BTreeSet::new();
         !names.all(|name| known.insert(name))
     }
 
-    /// The policies for the results, with the versions that run.
-    pub fn described_policies(&self) -> Vec<PolicyInfo> {
+    /// Describes the policies for the results, with the versions that run.
+    pub fn describe_policies(&self) -> Vec<PolicyInfo> {
         let policies = self.policies.iter();
         policies
-            .map(|policy| policy.described(&self.machines, self.target))
+            .map(|policy| policy.describe(&self.machines, self.target))
             .collect()
     }
 
-    /// Remarks for readers: how drives were found, and equal policies with several names.
-    pub fn notes(&self) -> Vec<String> {
+    /// Notes for readers: how drives were found, and which policies with different names are equal.
+    pub fn list_notes(&self) -> Vec<String> {
         let models = self.machines.iter().filter_map(|m| m.model.as_ref());
         let mut notes: Vec<String> = models.filter_map(|m| m.drive.note.clone()).collect();
         notes.sort();
         notes.dedup();
         for workload in &self.workloads {
-            let Some(Workload::Fio(file)) = workload.workload() else {
+            let Some(Workload::Fio(file)) = workload.simulated_workload() else {
                 continue;
             };
             notes.extend(file.jobs_that_mostly_pause().map(|job| {
@@ -145,7 +145,8 @@ impl Plan {
         }
         for (index, policy) in self.policies.iter().enumerate() {
             let mut before = self.policies[..index].iter();
-            if let Some(first) = before.find(|earlier| earlier.is_same_on(&self.machines, policy)) {
+            if let Some(first) = before.find(|earlier| earlier.is_equal_on(&self.machines, policy))
+            {
                 notes.push(format!(
                     "policies `{}` and `{}` have the same settings",
                     first.name, policy.name
@@ -155,44 +156,44 @@ impl Plan {
         notes
     }
 
-    /// Has other repeats, or another first seed, than the file says.
-    pub fn repeat(&mut self, repeats: Option<u32>, seed: Option<u64>) {
+    /// Replaces the number of repeats and the first seed, where given.
+    pub fn set_repeats_and_seed(&mut self, repeats: Option<u32>, seed: Option<u64>) {
         if let Some(repeats) = repeats {
             self.file.repeats = Spanned::new(self.file.repeats.span(), repeats);
         }
         self.file.seed = seed.unwrap_or(self.file.seed);
     }
 
-    /// Runs for each workload under each policy.
+    /// Number of repeats: runs for each workload under each policy.
     pub fn repeats(&self) -> u32 {
         *self.file.repeats.get_ref()
     }
 
     /// All runs.
-    pub fn runs(&self) -> usize {
+    pub fn run_count(&self) -> usize {
         self.cells.len() * self.repeats() as usize
     }
 
-    /// Runs in each repeat, as in the first.
-    pub fn cells(&self) -> &[Cell] {
+    /// The cells of the first repeat; later repeats have the same cells.
+    pub fn cells_of_first_repeat(&self) -> &[Cell] {
         &self.cells
     }
 
-    /// The run with an index. Runs count through repeats, machines, workloads and policies in this order, so more repeats
-    /// change no number.
-    pub fn cell(&self, index: usize) -> Cell {
+    /// The cell of the run with an index. Indices count through repeats, machines, workloads and policies in this
+    /// order, so more repeats change no index.
+    pub fn cell_at(&self, index: usize) -> Cell {
         Cell {
             repeat: (index / self.cells.len()) as u32,
             ..self.cells[index % self.cells.len()]
         }
     }
 
-    /// A run's key by index.
-    pub fn key(&self, index: usize) -> RunKey {
-        self.key_of(self.cell(index))
+    /// The key of the run with an index.
+    pub fn key_at(&self, index: usize) -> RunKey {
+        self.key_for_cell(self.cell_at(index))
     }
 
-    pub(super) fn key_of(&self, cell: Cell) -> RunKey {
+    pub(super) fn key_for_cell(&self, cell: Cell) -> RunKey {
         RunKey {
             machine: self.machines[cell.machine].name.clone(),
             workload: self.workloads[cell.workload].name.clone(),
@@ -201,13 +202,13 @@ impl Plan {
         }
     }
 
-    /// A repeat's seed, common to all policies.
-    pub fn seed(&self, repeat: u32) -> u64 {
+    /// The seed for a repeat, the same for all policies.
+    pub fn seed_for_repeat(&self, repeat: u32) -> u64 {
         self.file.seed.wrapping_add(u64::from(repeat))
     }
 
-    /// Content for `result.json`.
-    pub fn document(&self, from: Provenance) -> Document {
+    /// Makes the document `result.json` for the results.
+    pub fn make_document(&self, from: Provenance) -> Document {
         let name = self.file.name.get_ref().clone();
         Document {
             schema: SCHEMA.to_owned(),
@@ -224,15 +225,17 @@ impl Plan {
             workloads: self
                 .workloads
                 .iter()
-                .map(PlannedWorkload::described)
+                .map(PlannedWorkload::describe)
                 .collect(),
-            policies: self.described_policies(),
+            policies: self.describe_policies(),
             sha256: BTreeMap::new(),
             baseline: self.policies[self.baseline].name.clone(),
             repeats: self.repeats(),
             design: Design::Paired,
             seeds: match self.target {
-                RunOrigin::Sim => (0..self.repeats()).map(|r| self.seed(r)).collect(),
+                RunOrigin::Sim => (0..self.repeats())
+                    .map(|r| self.seed_for_repeat(r))
+                    .collect(),
                 RunOrigin::Replay => Vec::new(),
                 _ => vec![self.file.seed],
             },

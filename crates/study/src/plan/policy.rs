@@ -1,4 +1,4 @@
-//! Policy sets with their names.
+//! Planned policies: policy sets with their names.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,14 +12,14 @@ use wakepath_results::RunOrigin;
 use super::machine::PlannedMachine;
 use crate::file::{NamedSet, StudyError, StudyText};
 
-/// A policy in a study.
+/// A policy that a study runs.
 #[derive(Clone, Debug)]
 pub struct PlannedPolicy {
-    /// Name in the results.
+    /// Name of the policy in the results.
     pub name: String,
-    /// Policies to hold together; everything unnamed stays as on the machine.
+    /// Policies that hold together; everything unnamed stays as on the machine.
     pub set: PolicySet,
-    /// Settings for a measured machine beyond any policy, by name.
+    /// Settings for the measured machine by name, beyond any policy.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -51,15 +51,15 @@ impl PlannedPolicy {
             settings.insert(key.clone(), text);
         }
         if target == RunOrigin::Replay
-            && let Some(message) = cannot_replay(&named.set)
+            && let Some(message) = reason_against_replay(&named.set)
         {
             return Err(source.policy_error(named.at.as_ref(), &named.name, message));
         }
         let set = governors::load_governor(named.set, folder, allow_programs)
             .map_err(|e| source.policy_error(named.at.as_ref(), &named.name, e.to_string()))?;
         Ok(Self {
-            // Results have to tell two versions of a file apart.
-            name: match set.program() {
+            // Results must tell two versions of a governor's file apart.
+            name: match set.own_governor() {
                 Some(_) if named.is_set => set.to_string(),
                 _ => named.name,
             },
@@ -68,28 +68,29 @@ impl PlannedPolicy {
         })
     }
 
-    /// A set named by its versions on a machine.
-    pub(super) fn on_machine(set: PolicySet, machine: &Machine) -> Self {
+    /// A policy set with a name that has the versions from a machine's kernel.
+    pub(super) fn for_machine(set: PolicySet, machine: &Machine) -> Self {
         Self {
-            name: set_on(&set, machine).to_string(),
+            name: with_kernel_versions(&set, machine).to_string(),
             set,
             settings: BTreeMap::new(),
         }
     }
 
-    /// All changes, for the results. Bare names get the version in force; none if machines differ, or before a measurement.
-    pub(super) fn described(
+    /// Describes the policy's changes for the results. Bare names get the version in force, unless machines differ, or
+    /// before a measurement.
+    pub(super) fn describe(
         &self,
         machines: &[PlannedMachine],
         target: RunOrigin,
     ) -> wakepath_results::PolicyInfo {
         let mut settings = self.settings.clone();
         if !self.set.is_empty() {
-            let mut on_each = self.on_each(machines);
+            let mut on_each = self.sets_on_machines(machines);
             let policy = match (target, on_each.next()) {
-                (RunOrigin::Live, _) => self.set.as_written(),
+                (RunOrigin::Live, _) => self.set.text_as_written(),
                 (_, Some(first)) if on_each.all(|other| other == first) => first.to_string(),
-                (_, Some(_)) => self.set.as_written(),
+                (_, Some(_)) => self.set.text_as_written(),
                 (_, None) => self.set.to_string(),
             };
             settings.insert("policy".to_owned(), policy);
@@ -97,37 +98,58 @@ impl PlannedPolicy {
         wakepath_results::PolicyInfo {
             name: self.name.clone(),
             settings,
+            notes: match target {
+                RunOrigin::Sim => self.notes_for(machines),
+                _ => Vec::new(),
+            },
         }
     }
 
-    /// Whether both policies make equal changes on these machines.
-    pub(super) fn is_same_on(&self, machines: &[PlannedMachine], other: &Self) -> bool {
+    /// What a simulation of the set on these machines assumes or leaves out, each remark once. A set that does not fit a
+    /// machine is refused elsewhere and has no remarks.
+    fn notes_for(&self, machines: &[PlannedMachine]) -> Vec<String> {
+        let models = machines.iter().filter_map(|machine| machine.model.as_ref());
+        let mut notes: Vec<String> = Vec::new();
+        for note in models
+            .filter_map(|model| wakepath_sim::notes_on_policies(model, &self.set).ok())
+            .flatten()
+        {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        notes
+    }
+
+    /// Whether two policies make equal changes on these machines.
+    pub(super) fn is_equal_on(&self, machines: &[PlannedMachine], other: &Self) -> bool {
         let modelled = machines.iter().any(|machine| machine.model.is_some());
         let same_sets = if modelled {
-            self.on_each(machines).eq(other.on_each(machines))
+            self.sets_on_machines(machines)
+                .eq(other.sets_on_machines(machines))
         } else {
             self.set == other.set
         };
         same_sets && self.settings == other.settings
     }
 
-    /// The set on each modelled machine.
-    fn on_each(&self, machines: &[PlannedMachine]) -> impl Iterator<Item = PolicySet> {
+    /// The policy set on each modelled machine, with its kernel's versions.
+    fn sets_on_machines(&self, machines: &[PlannedMachine]) -> impl Iterator<Item = PolicySet> {
         let models = machines.iter().filter_map(|machine| machine.model.as_ref());
-        models.map(|model| set_on(&self.set, model))
+        models.map(|model| with_kernel_versions(&self.set, model))
     }
 }
 
-/// The set with versions from a machine's kernel.
-fn set_on(set: &PolicySet, machine: &Machine) -> PolicySet {
+/// A policy set with versions from a machine's kernel.
+fn with_kernel_versions(set: &PolicySet, machine: &Machine) -> PolicySet {
     match machine.kernel {
-        Some(kernel) => set.clone().on_kernel(kernel),
+        Some(kernel) => set.clone().with_kernel_for_bare_names(kernel),
         None => set.clone(),
     }
 }
 
-/// Why a policy set cannot be replayed on any recording.
-pub fn cannot_replay(set: &PolicySet) -> Option<String> {
+/// Why a policy set cannot be replayed on any recording; `None` if nothing speaks against it.
+pub fn reason_against_replay(set: &PolicySet) -> Option<String> {
     if let Some(profile) = set.profile() {
         return Some(format!(
             "`{profile}` sets frequencies, which cannot act on a recording; a replay takes an idle governor, \

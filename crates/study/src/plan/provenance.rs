@@ -1,4 +1,4 @@
-//! Provenance for a study's numbers.
+//! Provenance: where a study's numbers come from.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use wakepath_results::MachineInfo;
 /// Programs, machines and circumstances behind the numbers of a study.
 #[derive(Clone, Debug)]
 pub struct Provenance {
-    /// Programs' versions by name.
+    /// Versions of the programs by name.
     pub tools: BTreeMap<String, String>,
-    /// The machines in short.
+    /// Short descriptions of the machines.
     pub machines: Vec<MachineInfo>,
-    /// A file for each machine.
+    /// Content of each machine's file.
     pub machine_files: Vec<Vec<u8>>,
-    /// Circumstances for readers to know.
+    /// Remarks about the circumstances, for readers.
     pub notes: Vec<String>,
 }

@@ -4,11 +4,11 @@ use toml::Spanned;
 use wakepath_results::{Condition, Goal, Metric, Question, RunOrigin};
 
 use super::cell::Cell;
-use super::names::{find_position, select_members};
+use super::names::{find_name, select_members};
 use super::planned::Plan;
 use crate::file::{QuestionEntry, StudyError, StudyText};
 
-/// Names for a question to choose from.
+/// All names that a question may refer to.
 struct KnownNames<'a> {
     metrics: &'a [Metric],
     policies: Vec<&'a str>,
@@ -16,7 +16,7 @@ struct KnownNames<'a> {
     machines: Vec<&'a str>,
 }
 
-/// All questions in the file.
+/// Plans all questions in the study file.
 pub(super) fn plan_questions(
     plan: &Plan,
     source: StudyText<'_>,
@@ -30,16 +30,16 @@ pub(super) fn plan_questions(
     let mut all = Vec::with_capacity(plan.file.question.len());
     for entry in &plan.file.question {
         let mut question = plan_question(entry, source, &known)?;
-        // Measurements are made here, whatever the machine's name.
+        // A measurement runs on this computer, whatever the machine's name in the study.
         if plan.target != RunOrigin::Live {
             let names = &entry.get_ref().machines;
-            question.machines = check_named(source, "machine", names, &known.machines)?;
+            question.machines = select_question_names(source, "machine", names, &known.machines)?;
         }
-        if !plan.cells().iter().any(|cell: &Cell| {
-            let key = plan.key_of(*cell);
-            question.has_machine(&key.machine)
-                && question.has_workload(&key.workload)
-                && question.has_policy(&key.policy)
+        if !plan.cells_of_first_repeat().iter().any(|cell: &Cell| {
+            let key = plan.key_for_cell(*cell);
+            question.includes_machine(&key.machine)
+                && question.includes_workload(&key.workload)
+                && question.includes_policy(&key.policy)
         }) {
             let message = "the question is about nothing that is run: its workloads do not run on its machines under its \
                            policies";
@@ -50,8 +50,8 @@ pub(super) fn plan_questions(
     Ok(all)
 }
 
-/// Names selected by a list in a question.
-fn check_named(
+/// The known names that a question's list selects.
+fn select_question_names(
     source: StudyText<'_>,
     what: &str,
     names: &[Spanned<String>],
@@ -102,25 +102,25 @@ fn plan_question(
     Ok(Question {
         ask: match &keys.ask {
             Some(ask) => ask.clone(),
-            None => in_words(metric, goal, &keep),
+            None => describe_question(metric, goal, &keep),
         },
         metric: metric.name.to_string(),
         goal,
         keep,
-        policies: check_named(source, "policy", &keys.policies, &known.policies)?,
-        workloads: check_named(source, "workload", &keys.workloads, &known.workloads)?,
+        policies: select_question_names(source, "policy", &keys.policies, &known.policies)?,
+        workloads: select_question_names(source, "workload", &keys.workloads, &known.workloads)?,
         machines: Vec::new(),
         baseline: match &keys.baseline {
             None => None,
             Some(name) => {
-                find_position(source, "policy", name, &known.policies)?;
+                find_name(source, "policy", name, &known.policies)?;
                 Some(name.get_ref().clone())
             }
         },
     })
 }
 
-/// The metric named at `at`.
+/// Finds a metric by name; an unknown name is an error at `at`.
 fn find_metric<'a>(
     at: &Spanned<String>,
     name: &str,
@@ -137,7 +137,7 @@ fn find_metric<'a>(
     })
 }
 
-fn in_words(metric: &Metric, goal: Option<Goal>, keep: &[Condition]) -> String {
+fn describe_question(metric: &Metric, goal: Option<Goal>, keep: &[Condition]) -> String {
     let title = &metric.title;
     let end = match goal {
         None => return format!("What changes in {title}?"),

@@ -1,4 +1,4 @@
-//! A recording as a workload.
+//! Planning a recording as a workload for a replay.
 
 use std::fs;
 use std::io::Read;
@@ -13,34 +13,35 @@ use wakepath_trace::recording::{Metadata, Reader};
 use wakepath_units::TickRate;
 use wakepath_units::causes::with_causes;
 
-use super::names::in_folder;
+use super::names::path_in_folder;
 use crate::file::{RecordingName, StudyError, StudyText, WorkloadEntry};
 
-/// Bytes to read at a time.
+/// Number of bytes read at a time for hashing.
 const READ_BYTES: usize = 1 << 20;
 
-/// A recording, and corrections to its metadata. Results name the recording by its whole path, without a copy.
+/// A recording as a workload, with corrections to its metadata. Results name the recording by its whole path, without a
+/// copy.
 #[derive(Clone, Debug)]
 pub struct PlannedRecording {
     /// The file.
     pub path: PathBuf,
-    /// Required content as SHA-256; none: any content.
+    /// SHA-256 that the recording must have; `None`: any content.
     pub sha256: Option<String>,
-    /// Metadata about the machine and the recording.
+    /// Metadata about the recording and the recorded machine.
     pub metadata: Metadata,
     /// Number of events.
     pub events: u64,
-    /// Idle states for all CPUs, and their file.
+    /// Idle states for all CPUs in place of the recorded states, and the file that has them.
     pub states: Option<(PathBuf, IdleStates)>,
     /// The tick rate.
     pub tick: Option<TickRate>,
-    /// Governor during the recording.
+    /// Name of the governor that ran during the recording.
     pub ran: Option<PolicySpec>,
 }
 
-/// A file's path without links; `name` counts from the study's folder.
-fn whole_path(folder: &Path, name: &str) -> Result<PathBuf, StudyError> {
-    let path = in_folder(folder, name);
+/// A file's whole path without links; `name` counts from the study's folder.
+fn resolve_path_without_links(folder: &Path, name: &str) -> Result<PathBuf, StudyError> {
+    let path = path_in_folder(folder, name);
     fs::canonicalize(&path).map_err(read_error(&path))
 }
 
@@ -53,7 +54,7 @@ impl PlannedRecording {
     ) -> Result<Self, StudyError> {
         let states = match &entry.states {
             Some(name) => {
-                let path = whole_path(folder, name.get_ref())?;
+                let path = resolve_path_without_links(folder, name.get_ref())?;
                 let given =
                     GivenStates::read_path(&path).map_err(|e| source.error(name, e.to_string()))?;
                 Some((path, given.states))
@@ -72,7 +73,8 @@ impl PlannedRecording {
             Some(name) => {
                 let spec: PolicySpec = (name.get_ref().parse())
                     .map_err(|e: SpecError| source.error(name, e.to_string()))?;
-                spec.idle().map_err(|e| source.error(name, e.to_string()))?;
+                spec.as_idle_policy()
+                    .map_err(|e| source.error(name, e.to_string()))?;
                 Some(spec)
             }
             None => None,
@@ -82,7 +84,7 @@ impl PlannedRecording {
             let message = format!("`{sha256}` is no SHA-256: 64 digits from 0 to 9 and a to f");
             return Err(source.error(name, message));
         }
-        let path = whole_path(folder, file)?;
+        let path = resolve_path_without_links(folder, file)?;
         let reader = Reader::open(&path).map_err(|e| StudyError::Settings(with_causes(&e)))?;
         Ok(Self {
             sha256: sha256.clone(),
@@ -95,13 +97,13 @@ impl PlannedRecording {
         })
     }
 
-    /// Files named by path in results.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+    /// Files that results name by path: the recording, and the file with idle states.
+    pub(crate) fn named_files(&self) -> impl Iterator<Item = &Path> {
         let states = self.states.as_ref().map(|(path, _)| path.as_path());
         std::iter::once(self.path.as_path()).chain(states)
     }
 
-    /// Checks the recording's content against the study.
+    /// Checks that the recording has the SHA-256 that the study demands.
     ///
     /// # Errors
     /// The content differs, or cannot be read.
@@ -109,7 +111,7 @@ impl PlannedRecording {
         let Some(wanted) = &self.sha256 else {
             return Ok(());
         };
-        let found = sha256_of(&self.path)?;
+        let found = hash_file(&self.path)?;
         if found == *wanted {
             return Ok(());
         }
@@ -119,17 +121,17 @@ impl PlannedRecording {
         )))
     }
 
-    /// An error about the recording.
+    /// An error that names the recording's file.
     pub(crate) fn error(&self, message: &str) -> StudyError {
         StudyError::Settings(format!("{}: {message}", self.path.display()))
     }
 }
 
-/// A file's SHA-256 in hexadecimal digits.
+/// The SHA-256 of a file in hexadecimal digits.
 ///
 /// # Errors
 /// The file cannot be read.
-pub(crate) fn sha256_of(path: &Path) -> Result<String, StudyError> {
+pub(crate) fn hash_file(path: &Path) -> Result<String, StudyError> {
     let mut file = wakepath_files::open_regular_file(path).map_err(read_error(path))?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; READ_BYTES];

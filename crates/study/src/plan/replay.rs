@@ -1,4 +1,4 @@
-//! What a replay can have, and a replay without a study file.
+//! A replay without a study file: its request, and the study file that results keep.
 
 use serde::Serialize;
 use toml::Spanned;
@@ -10,39 +10,39 @@ use super::policy::PlannedPolicy;
 use super::workload::Task;
 use crate::file::{NamedSet, Names, RecordingName, StudyError, StudyFile, WorkloadEntry};
 
-/// Policy name for the recorded choices.
+/// Name of the policy for the recorded choices.
 pub const RECORDED: &str = "recorded";
-/// Study name for a replay without a file.
+/// Name of the study for a replay without a file.
 const NAME: &str = "replay";
 
-/// A request by `wakepath replay`: one recording under policy sets.
+/// What `wakepath replay` asks for: one recording under policy sets.
 #[derive(Clone, Debug)]
 pub struct ReplayRequest {
-    /// Question answered by the replay.
+    /// The question that the replay answers, as title.
     pub title: String,
-    /// Machine with figures in place of the recording's.
+    /// Name of the machine whose figures replace the recording's.
     pub machine: Option<String>,
-    /// Time blocks, used as repeats.
+    /// Number of time blocks, which count as repeats.
     pub blocks: u32,
-    /// Sets to replay beside the recorded choices; named by themselves.
+    /// Policy sets to replay beside the recorded choices; each set's text is its name.
     pub sets: Vec<PolicySet>,
-    /// Policy to compare with.
+    /// Name of the policy to compare with.
     pub baseline: String,
-    /// The recording's name in the results.
+    /// Name of the recording in the results.
     pub workload: String,
     /// The recording's path.
     pub recording: String,
-    /// Path to a file with idle states.
+    /// Path to a file with idle states in place of the recorded states.
     pub states: Option<String>,
-    /// Tick rate, if the recording's own does not count.
+    /// Tick rate in place of the recording's own.
     pub tick: Option<TickRate>,
-    /// Governor that ran, if the recording's own name does not count.
+    /// Name of the governor that ran, in place of the recorded name.
     pub ran: Option<String>,
 }
 
 impl ReplayRequest {
-    /// The request as a study file, without policies.
-    pub(super) fn file(&self) -> StudyFile {
+    /// Makes a study file from the request, without policies.
+    pub(super) fn make_study_file(&self) -> StudyFile {
         let recording = RecordingName {
             path: self.recording.clone(),
             sha256: None,
@@ -52,7 +52,7 @@ impl ReplayRequest {
             states: self.states.clone().map(without_place),
             hz: self.tick.map(|tick| without_place(u64::from(tick.hz()))),
             ran: self.ran.clone().map(without_place),
-            ..WorkloadEntry::named(without_place(self.workload.clone()))
+            ..WorkloadEntry::with_name_only(without_place(self.workload.clone()))
         };
         StudyFile {
             title: Some(self.title.clone()),
@@ -62,27 +62,27 @@ impl ReplayRequest {
                 .map(|name| without_place(Names::One(name))),
             baseline: Some(without_place(self.baseline.clone())),
             workload: vec![workload],
-            ..StudyFile::on_the_spot(NAME, 1, self.blocks)
+            ..StudyFile::without_file(NAME, 1, self.blocks)
         }
     }
 
-    /// Recorded choices, and the sets.
-    pub(super) fn policies(&self) -> Vec<NamedSet<'static>> {
-        let recorded = NamedSet::outside(RECORDED.to_owned(), PolicySet::default());
+    /// The policies to replay: the recorded choices first, then the sets.
+    pub(super) fn list_named_sets(&self) -> Vec<NamedSet<'static>> {
+        let recorded = NamedSet::without_place(RECORDED.to_owned(), PolicySet::default());
         let sets = self
             .sets
             .iter()
-            .map(|set| NamedSet::outside(set.to_string(), set.clone().with_versions()));
+            .map(|set| NamedSet::without_place(set.to_string(), set.clone().with_fixed_versions()));
         std::iter::once(recorded).chain(sets).collect()
     }
 }
 
-/// A value without a place in a file.
+/// Wraps a value that has no place in a study file.
 fn without_place<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }
 
-/// A replay in a study file's syntax.
+/// The replay as the study file that results keep.
 #[derive(Serialize)]
 struct WrittenReplay<'a> {
     name: &'a str,
@@ -111,11 +111,11 @@ struct WrittenRecording<'a> {
     ran: Option<&'a str>,
 }
 
-/// A study file's text for a plan's replay.
+/// Writes a replay's plan as the text of a study file.
 ///
 /// # Errors
 /// The plan has other workloads than recordings.
-pub(super) fn replay_study_text(plan: &Plan) -> Result<String, StudyError> {
+pub(super) fn write_replay_study(plan: &Plan) -> Result<String, StudyError> {
     let machine = plan.file.machine.as_ref().map(Spanned::get_ref);
     let written = WrittenReplay {
         name: plan.file.name.get_ref(),
@@ -124,7 +124,7 @@ pub(super) fn replay_study_text(plan: &Plan) -> Result<String, StudyError> {
         repeats: plan.repeats(),
         baseline: &plan.policies[plan.baseline].name,
         policy: plan.policies.iter().map(WrittenPolicy::new).collect(),
-        workload: list_recordings(plan)?,
+        workload: list_written_recordings(plan)?,
     };
     toml::to_string(&written).map_err(|e| StudyError::Settings(format!("{}: {e}", plan.origin)))
 }
@@ -144,7 +144,7 @@ impl<'a> WrittenPolicy<'a> {
 }
 
 /// A plan's recordings.
-fn list_recordings(plan: &Plan) -> Result<Vec<WrittenRecording<'_>>, StudyError> {
+fn list_written_recordings(plan: &Plan) -> Result<Vec<WrittenRecording<'_>>, StudyError> {
     let entries = plan.workloads.iter().map(|workload| {
         let entry = plan.file.workload.get(workload.entry);
         match (entry, &workload.task) {

@@ -1,4 +1,4 @@
-//! The study as kept in results: copies replace the named files.
+//! The study as kept in results: copies replace the files that the study names.
 //!
 //! A result directory alone is enough to run the study again, even after files and built-in models change.
 
@@ -17,10 +17,10 @@ use super::replay;
 use super::workload::{PlannedWorkload, Task};
 use crate::file::{RecordingName, StudyError, StudyFile, StudyText, WorkloadEntry};
 
-/// A range in a text, and its replacement.
+/// A change to a text: a byte range, and its replacement.
 type Change = (Range<usize>, String);
 
-/// A study file from a plan: read before, or written now.
+/// A plan's study file: the text that was read, or a text written now, and its values.
 struct Source<'a> {
     text: Cow<'a, str>,
     file: Cow<'a, StudyFile>,
@@ -34,7 +34,7 @@ impl<'a> Source<'a> {
                 file: Cow::Borrowed(&plan.file),
             });
         }
-        let text = replay::replay_study_text(plan)?;
+        let text = replay::write_replay_study(plan)?;
         let file = StudyFile::parse(StudyText {
             origin: &plan.origin,
             text: Some(&text),
@@ -47,29 +47,32 @@ impl<'a> Source<'a> {
 }
 
 impl Plan {
-    /// The study as a file has it, with the policy sets that were given beside the file.
+    /// The text of the study file, with the policy sets that came from outside the file.
     ///
     /// # Errors
     /// A study made without a file cannot be written as one.
-    pub fn text(&self) -> Result<String, StudyError> {
-        write_study(self)
+    pub fn study_text_with_sets(&self) -> Result<String, StudyError> {
+        write_study_with_sets(self)
     }
 
-    /// Files for a result directory, enough to run the study again. `machines` has machine files, `sha256` recordings'
-    /// content.
+    /// Files to keep in a result directory, enough to run the study again: each a path and its content. `machines` has
+    /// the machine files' content, `sha256` the recordings' hashes.
     ///
     /// # Errors
-    /// As [`Self::text`].
-    pub fn files(
+    /// As [`Self::study_text_with_sets`].
+    pub fn list_result_files(
         &self,
         machines: Vec<Vec<u8>>,
         sha256: &BTreeMap<String, String>,
     ) -> Result<Vec<(String, Vec<u8>)>, StudyError> {
-        let study = study_text(self, sha256)?;
+        let study = write_stored_study(self, sha256)?;
         let mut files = vec![("study.toml".to_owned(), study.into_bytes())];
         files.extend(self.machines.iter().map(|m| m.file.clone()).zip(machines));
-        let copies = self.workloads.iter().flat_map(PlannedWorkload::copies);
-        let programs = self.policies.iter().filter_map(|p| p.set.program()?.copy());
+        let copies = self.workloads.iter().flat_map(PlannedWorkload::list_copies);
+        let programs = self
+            .policies
+            .iter()
+            .filter_map(|p| p.set.own_governor()?.copy_for_results());
         for (name, text) in copies.chain(programs) {
             if !files.iter().any(|(there, _)| *there == name) {
                 files.push((name, text.as_bytes().to_vec()));
@@ -79,26 +82,26 @@ impl Plan {
     }
 }
 
-/// A study's text, with policy sets from outside the file.
+/// The text of a plan's study, with policy sets from outside the file.
 ///
 /// # Errors
 /// A study made without a file cannot be written as one.
-fn write_study(plan: &Plan) -> Result<String, StudyError> {
+fn write_study_with_sets(plan: &Plan) -> Result<String, StudyError> {
     let source = Source::new(plan)?;
-    let added = with_sets(&source, &plan.more);
-    Ok(edit_study(&source.text, added.into_iter().collect()))
+    let added = add_sets_change(&source, &plan.more);
+    Ok(apply_changes(&source.text, added.into_iter().collect()))
 }
 
-/// A change that adds policy sets: to `also`, or as a line at the top.
-fn with_sets(source: &Source<'_>, sets: &[PolicySet]) -> Option<Change> {
+/// A change to a study's text that adds policy sets: to `also`, or as a line at the top. `None` without sets.
+fn add_sets_change(source: &Source<'_>, sets: &[PolicySet]) -> Option<Change> {
     if sets.is_empty() {
         return None;
     }
     let there = source.file.also.as_ref();
     let named = there.into_iter().flat_map(Spanned::get_ref);
     let mut names: Vec<String> = named.map(|name| name.get_ref().clone()).collect();
-    names.extend(sets.iter().map(PolicySet::as_written));
-    let quoted: Vec<String> = names.into_iter().map(toml_string).collect();
+    names.extend(sets.iter().map(PolicySet::text_as_written));
+    let quoted: Vec<String> = names.into_iter().map(format_toml_string).collect();
     let list = format!("[{}]", quoted.join(", "));
     if let Some(place) = there.map(Spanned::span) {
         return Some((place, list));
@@ -106,8 +109,8 @@ fn with_sets(source: &Source<'_>, sets: &[PolicySet]) -> Option<Change> {
     Some((0..0, format!("also = {list} # --policy\n")))
 }
 
-/// Applies changes to a text.
-fn edit_study(text: &str, mut changes: Vec<Change>) -> String {
+/// Applies changes to a study's text, the last first, so that earlier positions stay valid.
+fn apply_changes(text: &str, mut changes: Vec<Change>) -> String {
     let mut edited = text.to_owned();
     changes.sort_by_key(|(at, _)| at.start);
     for (at, new) in changes.into_iter().rev() {
@@ -116,42 +119,45 @@ fn edit_study(text: &str, mut changes: Vec<Change>) -> String {
     edited
 }
 
-/// A study's text to run from its result directory, unchanged to the byte where possible. Recordings are not copied, so
-/// their content is pinned.
+/// The text of a study that can be run from its result directory, unchanged to the byte where possible. Recordings are
+/// not copied, so their SHA-256 is pinned.
 ///
 /// # Errors
-/// As [`write_study`].
-fn study_text(plan: &Plan, sha256: &BTreeMap<String, String>) -> Result<String, StudyError> {
+/// As [`write_study_with_sets`].
+fn write_stored_study(
+    plan: &Plan,
+    sha256: &BTreeMap<String, String>,
+) -> Result<String, StudyError> {
     let source = Source::new(plan)?;
     let (text, file) = (&*source.text, &*source.file);
     let mut copies = CopyChanges {
-        changes: with_sets(&source, &plan.more).into_iter().collect(),
+        changes: add_sets_change(&source, &plan.more).into_iter().collect(),
         said: String::new(),
     };
-    // A measured machine has no model; `machine.toml` holds whatever could be read.
+    // A measured machine has no model; the copy `machine.toml` holds whatever could be read.
     let has_model = plan.target != RunOrigin::Live;
     let files: Vec<String> = plan.machines.iter().map(|m| m.file.clone()).collect();
     if let Some(machine) = file.machine.as_ref().filter(|_| has_model) {
         let named = machine.get_ref().texts();
-        copies.rename("machine", machine.span(), &named, &files);
+        copies.replace_names("machine", machine.span(), &named, &files);
     }
     for (number, entry) in file.workload.iter().enumerate() {
-        // All workloads in an entry share a file.
+        // All workloads from one entry share a file.
         if let Some(workload) = plan.workloads.iter().find(|w| w.entry == number) {
-            copies.add_workload(entry, workload);
+            copies.replace_workload_files(entry, workload);
         }
     }
     for workload in &plan.workloads {
         let value = &file.workload[workload.entry].recording;
         if let (Some(value), Task::Recording(recording)) = (value, &workload.task) {
-            copies.add_recording(value, recording, sha256);
+            copies.pin_recording(value, recording, sha256);
         }
     }
     if let Some(drive) = file.drive.as_ref().filter(|_| has_model) {
-        copies.say("drive", &drive.get_ref().texts(), &files);
-        copies.changes.push(without_line(text, drive.span()));
+        copies.add_remark("drive", &drive.get_ref().texts(), &files);
+        copies.changes.push(remove_line_change(text, drive.span()));
     }
-    let mut stored = edit_study(text, copies.changes);
+    let mut stored = apply_changes(text, copies.changes);
     if !copies.said.is_empty() {
         let header = "# wakepath has put copies beside this study of what it names:\n";
         stored.insert_str(0, &format!("{header}{}", copies.said));
@@ -159,46 +165,46 @@ fn study_text(plan: &Plan, sha256: &BTreeMap<String, String>) -> Result<String, 
     Ok(stored)
 }
 
-/// Changes that make a text name copies, and remarks about them.
+/// Changes that make a study's text name copies, and remarks about them.
 struct CopyChanges {
     changes: Vec<Change>,
     said: String,
 }
 
 impl CopyChanges {
-    fn say(&mut self, key: &str, named: &[String], copies: &[String]) {
+    fn add_remark(&mut self, key: &str, named: &[String], copies: &[String]) {
         _ = writeln!(
             self.said,
             "#   {key} = {}: {}",
-            toml_list(named),
+            format_toml_names(named),
             copies.join(", ")
         );
     }
 
-    /// Names copies in place of the named files, unless equal.
-    fn rename(&mut self, key: &str, at: Range<usize>, named: &[String], copies: &[String]) {
+    /// Replaces the names of files by the names of their copies, unless equal, with a remark.
+    fn replace_names(&mut self, key: &str, at: Range<usize>, named: &[String], copies: &[String]) {
         if named != copies {
-            self.changes.push((at, toml_list(copies)));
-            self.say(key, named, copies);
+            self.changes.push((at, format_toml_names(copies)));
+            self.add_remark(key, named, copies);
         }
     }
 
-    fn add_workload(&mut self, entry: &WorkloadEntry, workload: &PlannedWorkload) {
+    fn replace_workload_files(&mut self, entry: &WorkloadEntry, workload: &PlannedWorkload) {
         if let (Some(value), Task::Recording(recording)) = (&entry.states, &workload.task)
             && let Some((path, _)) = &recording.states
         {
             let (named, path) = (value.get_ref().clone(), path.display().to_string());
-            self.rename("states", value.span(), &[named], &[path]);
+            self.replace_names("states", value.span(), &[named], &[path]);
         }
         for (key, value) in [("fio", &entry.fio), ("rt_app", &entry.rt_app)] {
-            if let (Some(value), Some(copy)) = (value, workload.named_file()) {
-                self.rename(key, value.span(), &[value.get_ref().clone()], &[copy]);
+            if let (Some(value), Some(copy)) = (value, workload.copy_path_of_named_file()) {
+                self.replace_names(key, value.span(), &[value.get_ref().clone()], &[copy]);
             }
         }
     }
 
-    /// Names a recording by its whole path, with its content.
-    fn add_recording(
+    /// Replaces a recording's name by its whole path and SHA-256, with a remark.
+    fn pin_recording(
         &mut self,
         value: &Spanned<RecordingName>,
         recording: &PlannedRecording,
@@ -209,37 +215,37 @@ impl CopyChanges {
         let content = sha256.get(&path).or(named.sha256.as_ref());
         if named.path != path || named.sha256.as_ref() != content {
             self.changes
-                .push((value.span(), inline_file(&path, content)));
-            self.say("recording", std::slice::from_ref(&named.path), &[path]);
+                .push((value.span(), format_recording(&path, content)));
+            self.add_remark("recording", std::slice::from_ref(&named.path), &[path]);
         }
     }
 }
 
-/// A recording in a study's syntax.
-fn inline_file(path: &str, sha256: Option<&String>) -> String {
-    let path = toml_list(&[path.to_owned()]);
+/// A recording's path and SHA-256 in a study's syntax.
+fn format_recording(path: &str, sha256: Option<&String>) -> String {
+    let path = format_toml_names(&[path.to_owned()]);
     match sha256 {
         Some(sha256) => format!("{{ path = {path}, sha256 = \"{sha256}\" }}"),
         None => path,
     }
 }
 
-/// A name, or several as a list.
-fn toml_list(names: &[String]) -> String {
-    let quoted: Vec<String> = names.iter().cloned().map(toml_string).collect();
+/// A list of names in TOML syntax; a single name stands without brackets.
+fn format_toml_names(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().cloned().map(format_toml_string).collect();
     match &quoted[..] {
         [only] => only.clone(),
         several => format!("[{}]", several.join(", ")),
     }
 }
 
-/// A text in TOML syntax.
-fn toml_string(text: String) -> String {
+/// A text as a quoted TOML string.
+fn format_toml_string(text: String) -> String {
     toml::Value::String(text).to_string()
 }
 
-/// A change that removes a key's lines from the file's first table.
-fn without_line(text: &str, value: Range<usize>) -> Change {
+/// A change that removes the lines of a key, given its value's range, from the file's first table.
+fn remove_line_change(text: &str, value: Range<usize>) -> Change {
     let start = text[..value.start].rfind('\n').map_or(0, |at| at + 1);
     let end = text[value.end..]
         .find('\n')
@@ -261,7 +267,7 @@ mod tests {
             .machines
             .iter()
             .map(|m: &PlannedMachine| m.model.as_ref().map(|model| model.to_toml().unwrap()));
-        plan.files(
+        plan.list_result_files(
             machines
                 .map(|m| m.unwrap_or_default().into_bytes())
                 .collect(),
@@ -322,7 +328,7 @@ mod tests {
             let path = temp.path().join("study.toml");
             fs::write(&path, format!("{policy}{rest}")).unwrap();
             let plan = Plan::load_with_sets(&path, RunOrigin::Sim, &more, false).unwrap();
-            assert_eq!(plan.text().unwrap(), kept);
+            assert_eq!(plan.study_text_with_sets().unwrap(), kept);
             let again = Plan::from_text(&kept, "x", temp.path(), RunOrigin::Sim).unwrap();
             let [names, expected] = [&again, &plan].map(|plan| {
                 let names = plan.policies.iter().map(|policy| policy.name.clone());

@@ -1,4 +1,4 @@
-//! Workloads: files, with the study's own options applied.
+//! Planned workloads: files, with the study's own options applied.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -15,45 +15,45 @@ use wakepath_workloads::fio::warm_up::text_with_warm_up;
 use wakepath_workloads::{Workload, fio, rtapp};
 
 use super::grid;
-use super::names::{copy_name, in_folder};
+use super::names::{copy_path, path_in_folder};
 use super::recording::PlannedRecording;
 use crate::builtin;
 use crate::file::{
     MetricEntry, StudyError, StudyFile, StudyText, WorkloadEntry, unknown_name_message,
 };
 
-/// A workload in a study.
+/// A workload that a study runs.
 #[derive(Clone, Debug)]
 pub struct PlannedWorkload {
-    /// Name in the results.
+    /// Name of the workload in the results.
     pub name: String,
     /// Kind and content.
     pub task: Task,
-    /// Accepted input without its apparent effect.
+    /// Warnings about accepted lines that have another effect than a user may expect.
     pub warnings: Vec<String>,
-    /// Machines to run on; empty: all.
+    /// Names of the machines to run on; empty: all.
     pub machines: Vec<String>,
-    /// Policies to run under; empty: all.
+    /// Names of the policies to run under; empty: all.
     pub policies: Vec<String>,
-    /// Index of the `[[workload]]` entry.
+    /// Index of the workload's `[[workload]]` entry in the study file.
     pub(crate) entry: usize,
-    /// Name and file for the entry, if it makes several workloads.
+    /// Name and fio job of the entry, if the entry makes several workloads.
     pub(super) grid: Option<(String, String)>,
 }
 
-/// A workload's kind and content.
+/// What a workload runs.
 #[derive(Clone, Debug)]
 pub enum Task {
     /// A fio job.
     Fio {
-        /// Job file's text, as run.
+        /// Text of the fio job file, as run.
         text: String,
         /// The same, read.
         workload: Workload,
     },
     /// An rt-app file.
     RtApp {
-        /// File's text, as run.
+        /// Text of the rt-app file, as run.
         text: String,
         /// The same, read.
         workload: Workload,
@@ -64,24 +64,24 @@ pub enum Task {
     Command {
         /// Command and arguments.
         words: Vec<String>,
-        /// Metrics to read from the output.
+        /// Metrics to read from the command's output.
         readings: Vec<Reading>,
     },
 }
 
-/// How a number is read from what a command prints.
+/// How a metric is read from a command's output.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// Metric to fill.
     pub metric: Metric,
-    /// Place in the output.
+    /// Where the number is in the output.
     pub from: Extract,
 }
 
-/// Where a number is.
+/// Where a number is in a command's output.
 #[derive(Clone, Debug)]
 pub enum Extract {
-    /// First group in the expression's last match.
+    /// In the first group of the expression's last match.
     Pattern(Regex),
     /// A JSON pointer.
     Json(String),
@@ -91,11 +91,11 @@ pub enum Extract {
 #[derive(Clone, Copy)]
 struct JobOptions<'a> {
     given: &'a toml::Table,
-    /// `None`: the default warm-up.
+    /// Warm-up that the study asks for; `None`: the default warm-up.
     warm_up: Option<Nanoseconds>,
 }
 
-/// A study's workloads: one per entry, or per combination of option values.
+/// Plans a study's workloads: one per entry, or per combination of option values.
 pub(super) fn plan_workloads(
     file: &StudyFile,
     source: StudyText<'_>,
@@ -108,7 +108,7 @@ pub(super) fn plan_workloads(
             .warm_up_s
             .as_ref()
             .or(file.warm_up_s.as_ref())
-            .map(parse_nanoseconds);
+            .map(seconds_to_nanoseconds);
         for (name, options) in grid::grid_variants(entry, source)? {
             let options = JobOptions {
                 given: &options,
@@ -127,8 +127,8 @@ pub(super) fn plan_workloads(
 }
 
 impl PlannedWorkload {
-    /// A workload without an entry.
-    pub(super) fn on_the_spot(name: &str, workload: Workload) -> Self {
+    /// A planned workload without an entry in a study file.
+    pub(super) fn without_entry(name: &str, workload: Workload) -> Self {
         let warnings = workload
             .warnings()
             .iter()
@@ -146,12 +146,12 @@ impl PlannedWorkload {
         };
         Self {
             warnings,
-            ..Self::doing(name, task)
+            ..Self::for_all_machines(name, task)
         }
     }
 
-    /// A workload for all machines and policies.
-    fn doing(name: &str, task: Task) -> Self {
+    /// A planned workload that runs on all machines and under all policies.
+    fn for_all_machines(name: &str, task: Task) -> Self {
         Self {
             name: name.to_owned(),
             task,
@@ -202,16 +202,16 @@ impl PlannedWorkload {
                      `command`";
                 return Err(source.error(name, message));
             }
-            rt_app(entry, name, source, folder)?
+            plan_rt_app(entry, name, source, folder)?
         } else {
-            let (at, text, origin) = fio_text(entry, source, folder)?;
+            let (at, text, origin) = read_fio_text(entry, source, folder)?;
             if name != entry.name.get_ref() && entry.fio.is_some() {
                 grid = Some((entry.name.get_ref().clone(), text.clone().into_owned()));
             }
             plan_fio(entry, at, &text, &origin, options, source, target)?
         };
         if let Task::Fio { workload, .. } | Task::RtApp { workload, .. } = &task {
-            // Warnings are about the simulator's view.
+            // The warnings tell what the simulator does, not real fio.
             if target == RunOrigin::Sim {
                 warnings.extend(workload.warnings().iter().map(ToString::to_string));
             }
@@ -219,15 +219,15 @@ impl PlannedWorkload {
         Ok(Self {
             warnings,
             grid,
-            ..Self::doing(name, task)
+            ..Self::for_all_machines(name, task)
         })
     }
 
-    /// Description for `result.json`.
-    pub(super) fn described(&self) -> wakepath_results::WorkloadInfo {
+    /// Describes the workload for `result.json`.
+    pub(super) fn describe(&self) -> wakepath_results::WorkloadInfo {
         let (kind, source) = match &self.task {
-            Task::Fio { .. } => ("fio", self.file_name()),
-            Task::RtApp { .. } => ("rt-app", self.file_name()),
+            Task::Fio { .. } => ("fio", self.copy_path()),
+            Task::RtApp { .. } => ("rt-app", self.copy_path()),
             Task::Recording(recording) => ("recording", Some(recording.path.display().to_string())),
             Task::Command { words, .. } => ("command", Some(words.join(" "))),
         };
@@ -235,64 +235,67 @@ impl PlannedWorkload {
             name: self.name.clone(),
             kind: kind.to_owned(),
             source: source.unwrap_or_default(),
-            rates: self.workload().map(requested_rates).unwrap_or_default(),
-            warm_up_s: self.warm_up().map(Nanoseconds::as_secs_f64),
+            rates: self
+                .simulated_workload()
+                .map(requested_rates)
+                .unwrap_or_default(),
+            warm_up_s: self.uncounted_start().map(Nanoseconds::as_secs_f64),
             machines: self.machines.clone(),
             policies: self.policies.clone(),
             subset: None,
         }
     }
 
-    /// Path for a copy in the result directory, if the workload has a file.
-    pub fn file_name(&self) -> Option<String> {
+    /// Path of the workload's copy in the result directory, if the workload has a file.
+    pub fn copy_path(&self) -> Option<String> {
         match self.task {
-            Task::Fio { .. } => Some(copy_name(WORKLOADS, &self.name, "fio")),
-            Task::RtApp { .. } => Some(copy_name(WORKLOADS, &self.name, "json")),
+            Task::Fio { .. } => Some(copy_path(WORKLOADS, &self.name, "fio")),
+            Task::RtApp { .. } => Some(copy_path(WORKLOADS, &self.name, "json")),
             Task::Recording(_) | Task::Command { .. } => None,
         }
     }
 
-    /// Path for a copy of the named file.
-    pub(super) fn named_file(&self) -> Option<String> {
+    /// Path of the copy for the file that the study names; workloads from one entry share it.
+    pub(super) fn copy_path_of_named_file(&self) -> Option<String> {
         match &self.grid {
-            Some((name, _)) => Some(copy_name(WORKLOADS, name, "fio")),
-            None => self.file_name(),
+            Some((name, _)) => Some(copy_path(WORKLOADS, name, "fio")),
+            None => self.copy_path(),
         }
     }
 
-    /// Paths and texts for copies in the result directory.
-    pub(super) fn copies(&self) -> impl Iterator<Item = (String, &str)> {
+    /// Copies for the result directory: each with its path and text.
+    pub(super) fn list_copies(&self) -> impl Iterator<Item = (String, &str)> {
         let text = match &self.task {
             Task::Fio { text, .. } | Task::RtApp { text, .. } => Some(text.as_str()),
             Task::Recording(_) | Task::Command { .. } => None,
         };
-        let own = self.file_name().zip(text);
+        let own = self.copy_path().zip(text);
         let of_grid = self.grid.as_ref();
         let of_grid = self
-            .named_file()
+            .copy_path_of_named_file()
             .zip(of_grid.map(|(_, text)| text.as_str()));
         own.into_iter().chain(of_grid)
     }
 
-    /// The part to simulate.
-    pub fn workload(&self) -> Option<&Workload> {
+    /// The fio job file or rt-app file to simulate; `None` for commands and recordings.
+    pub fn simulated_workload(&self) -> Option<&Workload> {
         match &self.task {
             Task::Fio { workload, .. } | Task::RtApp { workload, .. } => Some(workload),
             Task::Recording(_) | Task::Command { .. } => None,
         }
     }
 
-    /// Time left out at a run's beginning, if any.
-    pub fn warm_up(&self) -> Option<Nanoseconds> {
-        match self.workload()? {
-            Workload::Fio(file) => file.warm_up(),
+    /// Time at a run's beginning that is not counted, if any.
+    pub fn uncounted_start(&self) -> Option<Nanoseconds> {
+        match self.simulated_workload()? {
+            Workload::Fio(file) => file.earliest_counting_start(),
             Workload::RtApp(file) => Some(file.warm_up).filter(|time| time.0 > 0),
         }
     }
 
-    /// Expected duration: the longest job with its warm-up, or the file's duration.
-    pub fn duration(&self) -> Option<Nanoseconds> {
-        match self.workload()? {
+    /// Expected duration of a run: the longest job with its warm-up, or the file's duration.
+    pub fn expected_duration(&self) -> Option<Nanoseconds> {
+        match self.simulated_workload()? {
             Workload::Fio(file) => {
                 let mut groups = vec![];
                 for job in &file.jobs {
@@ -310,7 +313,7 @@ impl PlannedWorkload {
     }
 }
 
-/// Rates requested by a workload's jobs, in file order.
+/// The rates that a workload's fio jobs ask for, in file order.
 pub fn requested_rates(workload: &Workload) -> Vec<RequestedRate> {
     let Workload::Fio(file) = workload else {
         return Vec::new();
@@ -318,7 +321,7 @@ pub fn requested_rates(workload: &Workload) -> Vec<RequestedRate> {
     file.jobs
         .iter()
         .flat_map(|job: &fio::FioJob| {
-            let rates = job.rates();
+            let rates = job.requested_rates();
             let each = [("read", rates.read), ("write", rates.write)];
             let (name, processes) = (job.name.clone(), f64::from(job.numjobs));
             let poisson = job.rate_poisson;
@@ -339,13 +342,13 @@ pub fn requested_rates(workload: &Workload) -> Vec<RequestedRate> {
         .collect()
 }
 
-/// A file's text: beside the study, or built in.
-fn text_of(
+/// Reads the text of a workload file beside the study, or else the built-in workload's; with its origin for messages.
+fn read_workload_text(
     name: &Spanned<String>,
     source: StudyText<'_>,
     folder: &Path,
 ) -> Result<(Cow<'static, str>, String), StudyError> {
-    let path = in_folder(folder, name.get_ref());
+    let path = path_in_folder(folder, name.get_ref());
     let builtin = builtin::workload_text(name.get_ref());
     if path.is_file() || (path.exists() && builtin.is_none()) {
         let limit = fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES) as u64;
@@ -372,15 +375,15 @@ fn text_of(
     Err(source.error(name, unknown_name_message(&what, name.get_ref(), &known)))
 }
 
-/// A workload's fio job: its place in the study, text and name.
-fn fio_text<'a>(
+/// An entry's fio job: its place in the study, its text, and its origin for messages.
+fn read_fio_text<'a>(
     entry: &'a WorkloadEntry,
     source: StudyText<'_>,
     folder: &Path,
 ) -> Result<(&'a Spanned<String>, Cow<'a, str>, String), StudyError> {
     match (&entry.fio, &entry.fio_job) {
         (Some(name), _) => {
-            let (text, origin) = text_of(name, source, folder)?;
+            let (text, origin) = read_workload_text(name, source, folder)?;
             Ok((name, text, origin))
         }
         (None, Some(text)) => {
@@ -408,17 +411,17 @@ fn plan_fio(
         ));
         options.push(("time_based".to_owned(), "1".to_owned()));
     }
-    let changed = with_options(text, &options);
+    let changed = add_options_to_jobs(text, &options);
     let named = format!("{origin} with the options of {}", entry.name.get_ref());
     let read = fio::parse(&changed, &named).map_err(|e| {
-        // Faults without the options have a line in the file.
+        // The line of a fault counts from the file as the user wrote it, so the file is parsed without the options.
         let own = fio::parse(text, origin).err();
         source.error(at, own.unwrap_or(e).to_string())
     })?;
     let with_warm_up = read.clone().with_warm_up(job_options.warm_up);
     let warmed_up = text_with_warm_up(&changed, &with_warm_up, &read);
     let workload = fio::parse(&warmed_up, &named).map_err(|e| source.error(at, e.to_string()))?;
-    // Real fio does more than the simulator.
+    // Real fio runs more than the simulator has models for.
     if target == RunOrigin::Sim {
         workload
             .check_modelled()
@@ -430,7 +433,7 @@ fn plan_fio(
     })
 }
 
-/// A study's options as keys and values in a job file's syntax.
+/// The study's fio options for an entry, as keys and values for a job file.
 fn option_lines(
     entry: &WorkloadEntry,
     job_options: JobOptions<'_>,
@@ -438,7 +441,7 @@ fn option_lines(
 ) -> Result<Vec<(String, String)>, StudyError> {
     let mut options: Vec<(String, String)> = Vec::new();
     for (key, value) in job_options.given {
-        let Some(value) = grid::option_value(value) else {
+        let Some(value) = grid::print_option_value(value) else {
             let message = format!(
                 "fio_options: `{key}` is a text, a number, true or false, or a list of these"
             );
@@ -453,12 +456,13 @@ fn option_lines(
     Ok(options)
 }
 
-fn parse_nanoseconds(seconds: &Spanned<f64>) -> Nanoseconds {
+fn seconds_to_nanoseconds(seconds: &Spanned<f64>) -> Nanoseconds {
     Nanoseconds((seconds.get_ref() * 1e9).round() as u64)
 }
 
-/// A job file with options in every job; unchanged if they hold already.
-fn with_options(text: &str, options: &[(String, String)]) -> String {
+/// Adds options to every job of a fio job file, in place of the jobs' own; the text is unchanged if it has them
+/// already.
+fn add_options_to_jobs(text: &str, options: &[(String, String)]) -> String {
     if options.is_empty() {
         return text.to_owned();
     }
@@ -466,23 +470,26 @@ fn with_options(text: &str, options: &[(String, String)]) -> String {
     for (key, value) in options {
         let _ = writeln!(changed, "{key}={value}");
     }
-    // The copy that results keep begins so, and has to be itself when the study is run from there.
+    // The copy in the results begins with these lines, and must stay the same when the study is run from there.
     let rest = text.strip_prefix(&*changed).unwrap_or(text);
     for line in rest.lines() {
-        if !options.iter().any(|(name, _)| fio::line_sets(line, name)) {
+        if !options
+            .iter()
+            .any(|(name, _)| fio::line_sets_option(line, name))
+        {
             let _ = writeln!(changed, "{line}");
         }
     }
     changed
 }
 
-fn rt_app(
+fn plan_rt_app(
     entry: &WorkloadEntry,
     name: &Spanned<String>,
     source: StudyText<'_>,
     folder: &Path,
 ) -> Result<Task, StudyError> {
-    let (text, origin) = text_of(name, source, folder)?;
+    let (text, origin) = read_workload_text(name, source, folder)?;
     let version = match &entry.rt_app_version {
         Some(version) => {
             let read = version.get_ref().parse::<rtapp::RtAppVersion>();
@@ -490,14 +497,14 @@ fn rt_app(
         }
         None => None,
     };
-    let mut file =
-        rtapp::parse_for(&text, &origin, version).map_err(|e| source.error(name, e.to_string()))?;
-    // Plain JSON: accepted by rt-app, too.
+    let mut file = rtapp::parse_with_version(&text, &origin, version)
+        .map_err(|e| source.error(name, e.to_string()))?;
+    // The file is written as plain JSON, which rt-app accepts, too.
     let mut text = file.to_string();
     if let Some(seconds) = &entry.seconds {
-        file.duration = Some(parse_nanoseconds(seconds));
+        file.duration = Some(seconds_to_nanoseconds(seconds));
         file.at_most = file.duration;
-        // A file has whole seconds; the study has the others.
+        // An rt-app file has whole seconds, so the study keeps the fraction.
         if seconds.get_ref().fract() == 0.0 {
             text = file.to_string();
         }
@@ -505,7 +512,7 @@ fn rt_app(
     if let Some(warm_up) = &entry.warm_up_s {
         let lasts = file
             .duration
-            .filter(|lasts| parse_nanoseconds(warm_up) >= *lasts);
+            .filter(|lasts| seconds_to_nanoseconds(warm_up) >= *lasts);
         if let Some(lasts) = lasts {
             let message = format!(
                 "there is nothing left to count: the workload lasts {} s",
@@ -513,11 +520,11 @@ fn rt_app(
             );
             return Err(source.error(warm_up, message));
         }
-        file.warm_up = parse_nanoseconds(warm_up);
+        file.warm_up = seconds_to_nanoseconds(warm_up);
     }
     if let (Some(instances), Some(task)) = (&entry.instances, file.tasks.first_mut()) {
         task.instances = *instances.get_ref();
-        let threads = file.threads();
+        let threads = file.thread_count();
         if *instances.get_ref() == 0 || threads > u64::from(rtapp::MAX_THREADS) {
             let most = rtapp::MAX_THREADS;
             let message = format!("{threads} threads, and there may be 1 to {most}");
@@ -576,13 +583,13 @@ fn plan_reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, S
     let known_text = |text: fn(&Metric) -> &str| known.map(text);
     let metric = Metric {
         name: Cow::Owned(name.clone()),
-        title: read_text(entry.title.as_deref(), known_text(|m| &m.title), name),
-        meaning: read_text(
+        title: given_or_known_text(entry.title.as_deref(), known_text(|m| &m.title), name),
+        meaning: given_or_known_text(
             entry.meaning.as_deref(),
             known_text(|m| &m.meaning),
             "what the command prints",
         ),
-        unit: read_text(entry.unit.as_deref(), known_text(|m| &m.unit), ""),
+        unit: given_or_known_text(entry.unit.as_deref(), known_text(|m| &m.unit), ""),
         better,
         mean: better.mean_kind(),
         headline: true,
@@ -590,18 +597,22 @@ fn plan_reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, S
     Ok(Reading { metric, from })
 }
 
-/// A metric's text: given, else the dictionary's, else `otherwise`.
-fn read_text(given: Option<&str>, known: Option<&str>, otherwise: &str) -> Cow<'static, str> {
+/// A text about a metric: the given text, else the dictionary's, else `otherwise`.
+fn given_or_known_text(
+    given: Option<&str>,
+    known: Option<&str>,
+    otherwise: &str,
+) -> Cow<'static, str> {
     let text = given.or(known).unwrap_or(otherwise);
     Cow::Owned(text.to_owned())
 }
 
 impl Reading {
-    /// Reads the number from a command's output.
+    /// Reads the metric's number from a command's output.
     ///
     /// # Errors
-    /// Whatever is missing.
-    pub fn read(&self, output: &str) -> Result<f64, String> {
+    /// Says what the output lacks.
+    pub fn read_number(&self, output: &str) -> Result<f64, String> {
         let name = &self.metric.name;
         match &self.from {
             Extract::Pattern(regex) => {
@@ -612,7 +623,7 @@ impl Reading {
                     .as_ref()
                     .and_then(|c| c.get(1));
                 match found {
-                    Some(group) => self.number(group.as_str()),
+                    Some(group) => self.parse_finite_number(group.as_str()),
                     None => Err(format!("{name}: no line of the output matches `{regex}`")),
                 }
             }
@@ -620,8 +631,8 @@ impl Reading {
                 let json: serde_json::Value = serde_json::from_str(output)
                     .map_err(|e| format!("{name}: the output is no JSON: {e}"))?;
                 match json.pointer(pointer) {
-                    Some(serde_json::Value::Number(n)) => self.number(&n.to_string()),
-                    Some(serde_json::Value::String(text)) => self.number(text),
+                    Some(serde_json::Value::Number(n)) => self.parse_finite_number(&n.to_string()),
+                    Some(serde_json::Value::String(text)) => self.parse_finite_number(text),
                     Some(_) => Err(format!("{name}: at {pointer} is no number")),
                     None => Err(format!("{name}: the output has nothing at {pointer}")),
                 }
@@ -629,8 +640,8 @@ impl Reading {
         }
     }
 
-    /// A finite number from a part of the output.
-    fn number(&self, text: &str) -> Result<f64, String> {
+    /// Parses a finite number from a part of the output.
+    fn parse_finite_number(&self, text: &str) -> Result<f64, String> {
         let name = &self.metric.name;
         match text.trim().replace(',', "").parse::<f64>() {
             Ok(n) if n.is_finite() => Ok(n),
@@ -654,13 +665,13 @@ mod tests {
             ("size", "1g"),
         ]
         .map(|(k, v)| (k.to_owned(), v.to_owned()));
-        let file = fio::parse(&with_options(text, &options), "x").unwrap();
+        let file = fio::parse(&add_options_to_jobs(text, &options), "x").unwrap();
         assert_eq!(file.jobs[0].block_size.read, 16384);
         assert_eq!(file.jobs[0].runtime, Some(Nanoseconds::from_millis(500)));
         assert!(file.jobs[0].time_based && file.jobs.len() == 1);
-        assert_eq!(with_options(text, &[]), text);
-        let once = with_options(text, &options);
-        assert_eq!(with_options(&once, &options), once);
+        assert_eq!(add_options_to_jobs(text, &[]), text);
+        let once = add_options_to_jobs(text, &options);
+        assert_eq!(add_options_to_jobs(&once, &options), once);
     }
 
     #[test]
@@ -680,15 +691,15 @@ mod tests {
             ("size = 2m ; comment", "size", "8m"),
         ] {
             let options = [(key.to_owned(), value.to_owned())];
-            let with = with_options(&format!("{ends}{line}\n"), &options);
-            let alone = with_options(ends, &options);
+            let with = add_options_to_jobs(&format!("{ends}{line}\n"), &options);
+            let alone = add_options_to_jobs(ends, &options);
             let [with, alone] = [with, alone].map(|text| fio::parse(&text, "x").unwrap());
             assert_eq!(with.to_string(), alone.to_string(), "{line}");
         }
         // Others stay.
         let text = "[a]\nrate=1m\nrandrepeat=0\nsize=1m\n";
         let options = [("rwmixread".to_owned(), "70".to_owned())];
-        assert!(with_options(text, &options).ends_with(text));
+        assert!(add_options_to_jobs(text, &options).ends_with(text));
     }
 
     /// Options without a model go to fio unchanged.
@@ -701,7 +712,7 @@ mod tests {
         );
         let plan = |target| super::super::Plan::from_text(&study, "x", Path::new("."), target);
         let live = plan(RunOrigin::Live).unwrap();
-        assert_eq!(live.workloads[0].copies().next().unwrap().1, job);
+        assert_eq!(live.workloads[0].list_copies().next().unwrap().1, job);
         assert_eq!(live.workloads[0].warnings, Vec::<String>::new());
         let message = plan(RunOrigin::Sim).unwrap_err().to_string();
         for option in ["hipri", "runtime", "size", "verify", "zonemode", "numjobs"] {

@@ -6,19 +6,18 @@ use serde::Serialize;
 
 use crate::plan::published::{Published, format_decimal};
 
-/// A cell of a table: a value, published and simulated.
+/// A cell in a reproduced table: the published and the simulated value.
 #[derive(Clone, Debug, Serialize)]
 pub struct TableCell {
-    /// Labels, one per table column.
+    /// Labels of the cell, one per table column.
     pub labels: Vec<String>,
     /// Published value.
     pub published: Published,
     /// Simulated value.
     pub simulated: Value,
-    /// Simulated over published, minus 1, if both are numbers.
+    /// Relative error: simulated over published, minus 1, if both are numbers.
     pub relative_error: Option<f64>,
-    /// Whether the simulated value is what was published, as far as that can be said without a
-    /// tolerance: texts and bounds.
+    /// Whether the simulated value is what was published, where no tolerance is needed: texts and bounds.
     pub agrees: Option<bool>,
     /// Whether a model was fitted with this cell in view.
     pub fitted: bool,
@@ -30,17 +29,19 @@ pub struct TableCell {
 pub enum Value {
     /// A number.
     Number(f64),
-    /// Something other than a number.
+    /// A simulated text: something other than a number.
     Text(String),
 }
 
 impl TableCell {
-    /// Compares a published with a simulated value.
+    /// A cell that compares a published with a simulated value.
     pub fn new(labels: Vec<String>, published: Published, simulated: Value, fitted: bool) -> Self {
         let (mut relative_error, mut agrees) = (None, None);
         match (&published, &simulated) {
             (Published::Number(_) | Published::Runs(_), Value::Number(got)) => {
-                relative_error = published.number().map(|wanted| got / wanted - 1.0);
+                relative_error = published
+                    .number_or_median()
+                    .map(|wanted| got / wanted - 1.0);
             }
             (Published::Between { from, to }, Value::Number(got)) => {
                 agrees = Some(from.is_none_or(|f| *got >= f) && to.is_none_or(|t| *got <= t));
@@ -58,14 +59,14 @@ impl TableCell {
         }
     }
 
-    /// Labels in one text.
-    pub fn name(&self) -> String {
+    /// All labels of the cell joined into one text.
+    pub fn label_text(&self) -> String {
         self.labels.join(" / ")
     }
 }
 
 impl Value {
-    /// The number, if any.
+    /// The simulated number; `None` for a text.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),

@@ -1,4 +1,4 @@
-//! Figures chosen with published values in view.
+//! Fitted figures: chosen with published values in view.
 
 use serde::Serialize;
 use wakepath_hardware::Machine;
@@ -9,13 +9,13 @@ use wakepath_workloads::rtapp::{RtAppEvent, RtTask};
 use crate::file::FittedEntry;
 use crate::plan::{Plan, PlannedWorkload};
 
-/// A fitted figure in a model or workload.
+/// A figure in a model or workload that was fitted to published values.
 #[derive(Clone, Debug, Serialize)]
 pub struct FittedFigure {
-    /// Model or workload, if several.
+    /// Name of the model or workload, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Key in the model's file.
+    /// Key of the figure in the model's file.
     pub key: String,
     /// Value.
     pub value: f64,
@@ -23,11 +23,11 @@ pub struct FittedFigure {
     pub fitted: String,
 }
 
-/// Fitted figures in an experiment's machines, drives and workloads.
-pub(super) fn fitted_figures(plan: &Plan) -> Vec<FittedFigure> {
+/// All fitted figures in an experiment's machines, drives and workloads.
+pub(super) fn list_fitted_figures(plan: &Plan) -> Vec<FittedFigure> {
     let mut all: Vec<FittedFigure> = Vec::new();
     for (index, machine) in plan.machines.iter().enumerate() {
-        let (name, drive) = plan.machine_and_drive(index);
+        let (name, drive) = plan.machine_and_drive_names(index);
         for MachineFigure { key, figure, .. } in machine.model.iter().flat_map(Machine::figures) {
             let Some(fitted) = figure.fitted_to() else {
                 continue;
@@ -47,25 +47,26 @@ pub(super) fn fitted_figures(plan: &Plan) -> Vec<FittedFigure> {
             }
         }
     }
-    // A single model needs no name.
+    // A study with a single model needs no name for it.
     if all.iter().all(|figure| figure.model == all[0].model) {
         for figure in &mut all {
             figure.model = None;
         }
     }
     for entry in &plan.file.fitted {
-        all.extend(of_workload(plan, entry));
+        all.extend(list_fitted_work(plan, entry));
     }
     all
 }
 
-/// An rt-app file's work, as named by an entry.
-fn of_workload(plan: &Plan, entry: &FittedEntry) -> Vec<FittedFigure> {
+/// The fitted work in an rt-app file, with the names that an entry gives.
+fn list_fitted_work(plan: &Plan, entry: &FittedEntry) -> Vec<FittedFigure> {
     let planned = plan
         .workloads
         .iter()
         .find(|w: &&PlannedWorkload| w.name == *entry.workload.get_ref());
-    let Some((planned, Workload::RtApp(file))) = planned.and_then(|w| Some((w, w.workload()?)))
+    let Some((planned, Workload::RtApp(file))) =
+        planned.and_then(|w| Some((w, w.simulated_workload()?)))
     else {
         return Vec::new();
     };

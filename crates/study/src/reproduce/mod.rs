@@ -4,7 +4,7 @@
 //! published values, and expectations about the simulation. [`reproduce`] runs experiments on all threads in the current
 //! rayon pool, and sets published beside simulated values. The result is independent from the number of threads.
 //!
-//! `docs/experiments.md` says how to add one.
+//! `docs/guides/experiments.md` says how to add one.
 
 mod cell;
 mod criterion;
@@ -20,18 +20,18 @@ use wakepath_units::median;
 use crate::file::{StudyError, StudyText};
 use crate::plan::Plan;
 use crate::run::RunControl;
-use crate::run::run_each;
+use crate::run::run_items_in_order;
 use crate::run::sim::Sim;
 pub use cell::{TableCell, Value};
 pub use criterion::{Criterion, format_share};
 pub use fitted::FittedFigure;
 use table::PlanRuns;
 
-/// An experiment: a file, or a built-in one by name.
+/// Plans an experiment: a file, or a built-in study by name.
 ///
 /// # Errors
 /// As [`Plan::load`], and a study without published values.
-pub fn load_plans(path: &Path) -> Result<Plan, StudyError> {
+pub fn load_experiment(path: &Path) -> Result<Plan, StudyError> {
     let plan = Plan::load(path, RunOrigin::Sim)?;
     if plan.tables.is_empty() {
         let message =
@@ -45,7 +45,7 @@ pub fn load_plans(path: &Path) -> Result<Plan, StudyError> {
     Ok(plan)
 }
 
-/// Simulates experiments, all with their first seed before any goes on to the second. After cancellation, returns
+/// Simulates experiments: all with their first seed before any goes on to the second. After cancellation, returns the
 /// experiments with at least one run in every cell.
 ///
 /// # Errors
@@ -54,35 +54,39 @@ pub fn reproduce(plans: &[Plan], control: &RunControl<'_>) -> Result<Vec<Outcome
     let sims = plans.iter().map(Sim::new).collect::<Result<Vec<_>, _>>()?;
     let mut runs = Vec::new();
     for (position, plan) in plans.iter().enumerate() {
-        runs.extend((0..plan.runs()).map(|index| (plan.cell(index).repeat, position, index)));
+        runs.extend(
+            (0..plan.run_count()).map(|index| (plan.cell_at(index).repeat, position, index)),
+        );
     }
     runs.sort_unstable();
-    let mut found: Vec<PlanRuns<'_>> = plans.iter().map(PlanRuns::new).collect();
-    for (position, index, metrics) in run_each(
+    let mut found: Vec<PlanRuns<'_>> = plans.iter().map(PlanRuns::without_runs).collect();
+    for (position, index, metrics) in run_items_in_order(
         runs,
         true,
         control.cancelled,
         |(_, position, index): (u32, usize, usize)| {
             let plan: &Plan = &plans[position];
-            let cell = plan.cell(index);
-            let mut run = RunRecord::new(plan.key(index), None, cell.repeat, index as u32);
-            sims[position].measure(cell, &mut run, control.cancelled)?;
+            let cell = plan.cell_at(index);
+            let mut run = RunRecord::new(plan.key_at(index), None, cell.repeat, index as u32);
+            sims[position].simulate_into_record(cell, &mut run, control.cancelled)?;
             (control.finished)(1);
             Ok((position, index, run.metrics))
         },
     )? {
-        found[position].add(index, metrics);
+        found[position].add_run(index, metrics);
     }
-    let outcomes = found.iter().filter(|found| found.fewest() > 0);
+    let outcomes = found
+        .iter()
+        .filter(|found| found.fewest_runs_per_cell() > 0);
     outcomes.map(Outcome::new).collect()
 }
 
-/// A simulated experiment: published and simulated values.
+/// A simulated experiment: its published and simulated values, and the criteria.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// Name.
     pub experiment: String,
-    /// Runs per cell; fewer than asked for when the user had no more time.
+    /// Number of runs per cell; fewer than asked for if the user cancelled.
     pub runs: usize,
     /// In short.
     pub summary: ReproductionSummary,
@@ -94,9 +98,9 @@ pub struct Outcome {
     pub machines: Vec<String>,
     /// Tables.
     pub sections: Vec<Section>,
-    /// Expectations, and whether they hold.
+    /// Expectations about the experiment, and whether they hold.
     pub criteria: Vec<Criterion>,
-    /// Fitted figures, and their targets.
+    /// Figures that were fitted, and what they were fitted to.
     pub fitted_figures: Vec<FittedFigure>,
 }
 
@@ -107,10 +111,10 @@ pub struct Section {
     pub metric: String,
     /// Label headings.
     pub columns: Vec<String>,
-    /// Column whose labels become columns when printed; JSON and CSV keep a row per value.
+    /// Index of the label that becomes columns in print; JSON and CSV keep a row per value.
     #[serde(skip)]
     pub wide: Option<usize>,
-    /// One row per value.
+    /// Cells of the table, one row per value.
     pub cells: Vec<TableCell>,
 }
 
@@ -120,9 +124,9 @@ impl Outcome {
         let cells: Vec<Vec<TableCell>> = plan
             .tables
             .iter()
-            .map(|table| found.table(table))
+            .map(|table| found.fill_table(table))
             .collect::<Result<_, _>>()?;
-        let fitted_figures = fitted::fitted_figures(plan);
+        let fitted_figures = fitted::list_fitted_figures(plan);
         let criteria: Vec<Criterion> = plan
             .expectations
             .iter()
@@ -154,7 +158,7 @@ impl Outcome {
         machines.dedup();
         Ok(Self {
             experiment: plan.file.name.get_ref().clone(),
-            runs: found.fewest(),
+            runs: found.fewest_runs_per_cell(),
             summary: ReproductionSummary::new(&sections, &criteria),
             title: plan.title().to_owned(),
             source: plan.file.source.clone().unwrap_or_default(),
@@ -166,17 +170,17 @@ impl Outcome {
     }
 }
 
-/// An experiment in short.
+/// An experiment's outcome in short.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReproductionSummary {
-    /// Cells with something published to compare with.
+    /// Number of cells that have something published to compare with.
     pub compared: usize,
     /// Fitted cells.
     pub fitted: usize,
-    /// Median absolute relative error over unfitted cells.
+    /// Median absolute relative error over cells that were not fitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub median_error: Option<f64>,
-    /// Largest absolute relative error over unfitted cells.
+    /// Largest absolute relative error over cells that were not fitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worst_error: Option<f64>,
     /// Criteria.

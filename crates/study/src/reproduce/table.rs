@@ -1,4 +1,4 @@
-//! Tables filled from runs.
+//! Filling published tables with the values of simulated runs.
 
 use wakepath_units::median;
 
@@ -7,41 +7,44 @@ use crate::file::{Across, Aggregate, Show, StudyError};
 use crate::plan::published::{Pair, PublishedCell, Quantity, Table, ValueRecipe};
 use crate::plan::{Cell, Plan};
 
-/// A run's metrics by name.
+/// The metrics of a run by name.
 pub(super) type Metrics = Vec<(String, f64)>;
 
-/// A plan's runs so far.
+/// The simulated runs of a plan so far.
 pub(super) struct PlanRuns<'a> {
     pub(super) plan: &'a Plan,
-    /// Each cell's runs, in plan order.
+    /// Metrics of each cell's runs, in plan order.
     runs: Vec<Vec<Metrics>>,
 }
 
 impl<'a> PlanRuns<'a> {
-    /// No runs so far.
-    pub(super) fn new(plan: &'a Plan) -> Self {
-        let runs = vec![Vec::new(); plan.cells().len()];
+    /// A plan without any runs so far.
+    pub(super) fn without_runs(plan: &'a Plan) -> Self {
+        let runs = vec![Vec::new(); plan.cells_of_first_repeat().len()];
         Self { plan, runs }
     }
 
-    /// Adds the run with an index.
-    pub(super) fn add(&mut self, index: usize, metrics: Metrics) {
+    /// Adds the metrics of the run with an index.
+    pub(super) fn add_run(&mut self, index: usize, metrics: Metrics) {
         let cells = self.runs.len();
         self.runs[index % cells].push(metrics);
     }
 
-    /// Fewest runs in any cell.
-    pub(super) fn fewest(&self) -> usize {
+    /// The number of runs in the cell that has fewest.
+    pub(super) fn fewest_runs_per_cell(&self) -> usize {
         self.runs.iter().map(Vec::len).min().unwrap_or_default()
     }
 
     /// A table's cells.
-    pub(super) fn table(&self, table: &Table) -> Result<Vec<TableCell>, StudyError> {
-        let cells = table.cells.iter().map(|wanted| self.cell(table, wanted));
+    pub(super) fn fill_table(&self, table: &Table) -> Result<Vec<TableCell>, StudyError> {
+        let cells = table
+            .cells
+            .iter()
+            .map(|wanted| self.fill_cell(table, wanted));
         cells.collect()
     }
 
-    fn cell(&self, table: &Table, wanted: &PublishedCell) -> Result<TableCell, StudyError> {
+    fn fill_cell(&self, table: &Table, wanted: &PublishedCell) -> Result<TableCell, StudyError> {
         let recipe = &table.recipe;
         let mut labels = wanted.labels.clone();
         let simulated = if let Some(text) = &wanted.decided {
@@ -50,9 +53,9 @@ impl<'a> PlanRuns<'a> {
             let values: Vec<f64> = wanted
                 .pairs
                 .iter()
-                .map(|pair| self.shown(table, *pair))
+                .map(|pair| self.shown_value(table, *pair))
                 .collect::<Result<_, _>>()?;
-            let (value, representative) = column_labels(recipe, wanted, &values);
+            let (value, representative) = combine_workload_values(recipe, wanted, &values);
             if recipe.across == Some(Across::Extreme)
                 && let Some(at) = table.columns.iter().position(|c| c == "workload")
             {
@@ -65,21 +68,21 @@ impl<'a> PlanRuns<'a> {
             let pair = wanted.pairs.first();
             for cell in pair.into_iter().flat_map(|pair| [pair.base, Some(pair.at)]) {
                 let value = cell
-                    .map(|cell| self.value(table, metric, cell))
+                    .map(|cell| self.combined_value(table, metric, cell))
                     .transpose()?;
-                labels.push(value.map(value_label).unwrap_or_default());
+                labels.push(value.map(format_value_label).unwrap_or_default());
             }
         }
         let published = wanted.published.clone();
         Ok(TableCell::new(labels, published, simulated, wanted.fitted))
     }
 
-    /// A pair's shown value.
-    fn shown(&self, table: &Table, pair: Pair) -> Result<f64, StudyError> {
+    /// A pair's value as the table shows it.
+    fn shown_value(&self, table: &Table, pair: Pair) -> Result<f64, StudyError> {
         let recipe = &table.recipe;
-        let mut value = self.ratio(table, &recipe.metric, pair)?;
+        let mut value = self.value_relative_to_base(table, &recipe.metric, pair)?;
         if let Some(per) = &recipe.per {
-            value /= self.ratio(table, per, pair)?;
+            value /= self.value_relative_to_base(table, per, pair)?;
         }
         let value = match recipe.show {
             Show::Value => value / recipe.divisor,
@@ -92,17 +95,22 @@ impl<'a> PlanRuns<'a> {
         Err(self.error(table, pair.at, "no number comes out"))
     }
 
-    /// A metric relative to the base, or the metric itself without a base.
-    fn ratio(&self, table: &Table, metric: &Quantity, pair: Pair) -> Result<f64, StudyError> {
-        let value = self.value(table, metric, pair.at)?;
+    /// A cell's metric divided by its base's metric, or the metric itself without a base.
+    fn value_relative_to_base(
+        &self,
+        table: &Table,
+        metric: &Quantity,
+        pair: Pair,
+    ) -> Result<f64, StudyError> {
+        let value = self.combined_value(table, metric, pair.at)?;
         Ok(match pair.base {
-            Some(base) => value / self.value(table, metric, base)?,
+            Some(base) => value / self.combined_value(table, metric, base)?,
             None => value,
         })
     }
 
-    /// A cell's metric over its runs.
-    pub(super) fn value(
+    /// A cell's metric, combined over its runs.
+    pub(super) fn combined_value(
         &self,
         table: &Table,
         metric: &Quantity,
@@ -110,7 +118,7 @@ impl<'a> PlanRuns<'a> {
     ) -> Result<f64, StudyError> {
         let index = self
             .plan
-            .cells()
+            .cells_of_first_repeat()
             .iter()
             .position(|planned| *planned == cell);
         let runs = index
@@ -118,7 +126,7 @@ impl<'a> PlanRuns<'a> {
             .map_or(&[][..], Vec::as_slice);
         let values = runs
             .iter()
-            .map(|run| metric.value_in(run))
+            .map(|run| metric.value_in_run(run))
             .collect::<Option<Vec<f64>>>()
             .ok_or_else(|| {
                 let name = match metric {
@@ -150,12 +158,12 @@ impl<'a> PlanRuns<'a> {
 }
 
 impl Quantity {
-    /// Value in a run.
-    fn value_in(&self, run: &Metrics) -> Option<f64> {
+    /// The quantity's value in one run; `None` if the run lacks the metric.
+    fn value_in_run(&self, run: &Metrics) -> Option<f64> {
         match self {
             Self::Metric(name) => find_metric(run, name),
             Self::Rate => find_metric(run, "ops_per_s").or_else(|| find_metric(run, "iops")),
-            Self::Time => Self::Rate.value_in(run).map(f64::recip),
+            Self::Time => Self::Rate.value_in_run(run).map(f64::recip),
         }
     }
 }
@@ -165,15 +173,19 @@ fn find_metric(run: &Metrics, name: &str) -> Option<f64> {
     Some(*value)
 }
 
-/// The combined value for several workloads, and the position of the representative one.
-fn column_labels(recipe: &ValueRecipe, wanted: &PublishedCell, values: &[f64]) -> (f64, usize) {
+/// Combines the values of several workloads; returns the index of the representative one, too.
+fn combine_workload_values(
+    recipe: &ValueRecipe,
+    wanted: &PublishedCell,
+    values: &[f64],
+) -> (f64, usize) {
     match recipe.across {
         Some(Across::GeometricMean) => {
             let logs: f64 = values.iter().map(|value| value.ln()).sum();
             ((logs / values.len().max(1) as f64).exp(), 0)
         }
         Some(Across::Extreme) => {
-            let sign = wanted.published.number().unwrap_or(1.0).signum();
+            let sign = wanted.published.number_or_median().unwrap_or(1.0).signum();
             let farthest = values
                 .iter()
                 .enumerate()
@@ -184,8 +196,8 @@ fn column_labels(recipe: &ValueRecipe, wanted: &PublishedCell, values: &[f64]) -
     }
 }
 
-/// A number as a label: one decimal at most.
-fn value_label(value: f64) -> String {
+/// A number as a label, with one decimal at most.
+fn format_value_label(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0")
         .map_or_else(|| text.clone(), str::to_owned)

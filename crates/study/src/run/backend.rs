@@ -1,4 +1,4 @@
-//! Duties common to every backend, and making runs in order.
+//! What every backend has to do, and running items in order.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,90 +10,90 @@ use wakepath_results::RunRecord;
 use crate::file::StudyError;
 use crate::plan::{Cell, Provenance};
 
-/// Makes the runs of a plan: a simulator, a machine, a recording.
+/// A backend makes the runs of a plan: the simulator, this machine, or a replay.
 pub trait Backend: Sync {
     /// Checks that a cell can be run. Changes nothing.
     ///
     /// # Errors
     /// The cell is impossible; the message names alternatives.
-    fn check(&self, cell: Cell) -> Result<(), StudyError>;
+    fn check_cell(&self, cell: Cell) -> Result<(), StudyError>;
 
     /// Order for runs.
-    fn order(&self) -> Order;
+    fn run_order(&self) -> Order;
 
-    /// Provenance for the results.
+    /// Where the runs come from, for the results.
     ///
     /// # Errors
     /// The machine cannot be described.
     fn provenance(&self) -> Result<Provenance, StudyError>;
 
-    /// SHA-256 by path, for files named in results without a copy.
+    /// SHA-256 by path, for files that results name without a copy.
     ///
     /// # Errors
     /// A file cannot be read.
-    fn sha256(&self) -> Result<BTreeMap<String, String>, StudyError> {
+    fn hash_named_files(&self) -> Result<BTreeMap<String, String>, StudyError> {
         Ok(BTreeMap::new())
     }
 
-    /// Estimated duration for all runs in sequence, if known. Tries each cell for at most `of_each`, without any program
-    /// named in a policy.
+    /// Estimates how long all runs take one after the other, if that can be known. Tries each cell for at most
+    /// `of_each`, without any program that a policy names.
     ///
     /// # Errors
-    /// A cell that cannot be run.
-    fn estimate(&self, of_each: Duration) -> Result<Option<Duration>, StudyError>;
+    /// A cell cannot be run.
+    fn estimate_duration(&self, of_each: Duration) -> Result<Option<Duration>, StudyError>;
 
-    /// Unexpected findings in finished runs.
-    fn surprises(&self) -> Vec<String> {
+    /// Sentences about unexpected findings in the runs so far.
+    fn list_surprises(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Takes what the runs need, such as the right to change settings, before anything is written.
+    /// Acquires what the runs need, such as the right to change settings, before anything is written.
     ///
     /// # Errors
-    /// It cannot be had.
-    fn begin(&self) -> Result<(), StudyError> {
+    /// Something cannot be had.
+    fn acquire_rights(&self) -> Result<(), StudyError> {
         Ok(())
     }
 
-    /// Makes a cell's run: fills `run`, whose key is set.
+    /// Makes the run of a cell: fills `run`, whose key is set.
     ///
     /// # Errors
-    /// Any failure; [`StudyError::Interrupted`] if cut short by `cancelled`.
-    fn run(
+    /// Any failure; [`StudyError::Interrupted`] if `cancelled` cut the run short.
+    fn run_cell(
         &self,
         cell: Cell,
         run: &mut RunRecord,
         cancelled: &AtomicBool,
     ) -> Result<(), StudyError>;
 
-    /// Puts all changes back, also after an error.
+    /// Puts all changes to the machine back, also after an error.
     ///
     /// # Errors
     /// A change cannot be put back.
-    fn end(&self) -> Result<(), StudyError> {
+    fn restore_machine(&self) -> Result<(), StudyError> {
         Ok(())
     }
 }
 
-/// Order for a plan's runs.
+/// In which order a plan's runs are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// In plan order, on all threads in the current rayon pool.
     Parallel,
-    /// In sequence, by index.
+    /// One after the other, in this order of indices.
     Serial(Vec<usize>),
 }
 
-/// Progress reports and cancellation for a study.
+/// Progress reports and cancellation for running a study.
 pub struct RunControl<'a> {
-    /// Called after every finished run, and once for all runs finished earlier.
+    /// Called after every finished run with 1, and once with the number of runs that were finished earlier.
     pub finished: &'a (dyn Fn(usize) + Sync),
-    /// Once set, no further run begins, and those under way are given up.
+    /// Set to cancel: no further run begins, and runs under way are given up.
     pub cancelled: &'a AtomicBool,
 }
 
 impl RunControl<'_> {
-    /// No reports and no cancellation.
+    /// Control without reports and without cancellation.
     pub fn for_nobody() -> Self {
         static NEVER: AtomicBool = AtomicBool::new(false);
         Self {
@@ -108,13 +108,13 @@ impl RunControl<'_> {
 ///
 /// # Errors
 /// From the earliest item with another failure; no item begins afterwards.
-pub(crate) fn run_each<T: Send, R: Send>(
+pub(crate) fn run_items_in_order<T: Send, R: Send>(
     items: Vec<T>,
     parallel: bool,
     cancelled: &AtomicBool,
     one: impl Fn(T) -> Result<R, StudyError> + Sync,
 ) -> Result<Vec<R>, StudyError> {
-    // Position after which no item is needed any more.
+    // Position of the earliest failure: later items are not needed.
     let failed = AtomicUsize::new(usize::MAX);
     let is_needed = |position: usize| {
         !cancelled.load(Ordering::Relaxed) && position <= failed.load(Ordering::Relaxed)
@@ -125,20 +125,20 @@ pub(crate) fn run_each<T: Send, R: Send>(
         let numbered = numbered.par_bridge();
         let needed = numbered.filter(|(position, _)| is_needed(*position));
         needed
-            .filter_map(|(position, item)| note_failure(position, one(item), &failed))
+            .filter_map(|(position, item)| note_earliest_failure(position, one(item), &failed))
             .collect()
     } else {
         let needed = numbered.filter(|(position, _)| is_needed(*position));
         needed
-            .filter_map(|(position, item)| note_failure(position, one(item), &failed))
+            .filter_map(|(position, item)| note_earliest_failure(position, one(item), &failed))
             .collect()
     };
     made.sort_unstable_by_key(|(position, _)| *position);
     made.into_iter().map(|(_, made)| made).collect()
 }
 
-/// Notes the earliest failing position. `None` for an interrupted item.
-fn note_failure<R>(
+/// Notes the position of a failed item if no earlier item failed. `None` for an interrupted item.
+fn note_earliest_failure<R>(
     position: usize,
     made: Result<R, StudyError>,
     failed: &AtomicUsize,

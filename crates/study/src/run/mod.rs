@@ -17,14 +17,14 @@ use wakepath_results::{Document, Mode, ResultWriter, RunOrigin, RunRecord, Shard
 
 pub use self::backend::{Backend, Order, RunControl};
 
-pub(crate) use self::backend::run_each;
+pub(crate) use self::backend::run_items_in_order;
 use self::live::Live;
 use self::replay::Replay;
 use self::sim::Sim;
 use crate::file::StudyError;
 use crate::plan::Plan;
 
-/// A plan's backend.
+/// Makes the backend for a plan's target.
 ///
 /// # Errors
 /// No machine to simulate; a policy impossible on this machine; fio is missing; a recording cannot be read.
@@ -42,21 +42,22 @@ pub fn make_backend(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
     }
 }
 
-/// Checks that every cell can be run. Changes nothing, and runs no program named in a policy.
+/// Checks that every cell can be run. Changes nothing, and runs no program that a policy names.
 ///
 /// # Errors
 /// From the first impossible cell.
 pub fn check_cells(plan: &Plan, backend: &dyn Backend) -> Result<(), StudyError> {
-    plan.cells()
+    plan.cells_of_first_repeat()
         .iter()
-        .try_for_each(|cell| backend.check(*cell))
+        .try_for_each(|cell| backend.check_cell(*cell))
 }
 
-/// Makes the missing runs of a plan, or a shard, in `dir`. Bytes depend neither on threads nor on interruptions, if the
-/// backend's runs do not.
+/// Makes the missing runs of a plan, or of a shard, in the result directory `dir`. Bytes depend neither on threads nor
+/// on interruptions, if the backend's runs do not.
 ///
 /// # Errors
-/// An impossible cell, before anything is written; the earliest failing run; the directory; [`StudyError::Interrupted`].
+/// An impossible cell, before anything is written; the earliest failing run; the directory;
+/// [`StudyError::Interrupted`].
 pub fn run_plan(
     plan: &Plan,
     backend: &dyn Backend,
@@ -65,24 +66,24 @@ pub fn run_plan(
     mode: Mode,
     control: &RunControl<'_>,
 ) -> Result<(), StudyError> {
-    plan.may_run()?;
+    plan.check_programs_allowed()?;
     check_cells(plan, backend)?;
     let session = Session::new(plan, backend)?;
     let mut document = session.document.clone();
     document.shard = shard;
-    backend.begin()?;
+    backend.acquire_rights()?;
     let made = make_runs(&session, document, dir, mode, control);
-    let ended = backend.end();
+    let ended = backend.restore_machine();
     let writer = made?;
     ended?;
     match shard {
-        // Tables are made after merging all shards.
+        // A shard has no tables: they are made when all shards are merged.
         Some(_) => Ok(()),
-        None => Ok(writer.finish()?),
+        None => Ok(writer.write_tables_and_finish()?),
     }
 }
 
-/// Makes missing runs, all or for the document's shard.
+/// Makes the runs that are missing in the directory: all, or those of the document's shard.
 fn make_runs(
     session: &Session<'_>,
     document: Document,
@@ -91,23 +92,23 @@ fn make_runs(
     control: &RunControl<'_>,
 ) -> Result<ResultWriter, StudyError> {
     let (plan, shard) = (session.plan, document.shard);
-    let (parallel, order) = match session.backend.order() {
-        Order::Parallel => (true, (0..plan.runs()).collect()),
+    let (parallel, order) = match session.backend.run_order() {
+        Order::Parallel => (true, (0..plan.run_count()).collect()),
         Order::Serial(order) => (false, order),
     };
     let writer = ResultWriter::open(dir, document, &session.files, mode)?;
     let mut planned = 0;
     let mut missing = Vec::new();
     for (position, index) in (0_u32..).zip(order) {
-        if shard.is_none_or(|shard| shard.has(index)) {
+        if shard.is_none_or(|shard| shard.includes_run(index)) {
             planned += 1;
-            if !writer.has(index, &plan.key(index))? {
+            if !writer.was_finished_at_start(index, &plan.key_at(index))? {
                 missing.push((position, index));
             }
         }
     }
     (control.finished)(planned - missing.len());
-    run_each(
+    run_items_in_order(
         missing,
         parallel,
         control.cancelled,
@@ -124,36 +125,36 @@ fn make_runs(
     Ok(writer)
 }
 
-/// A plan with its backend.
+/// A plan with its backend, and with what results will hold beside runs.
 struct Session<'a> {
     plan: &'a Plan,
     backend: &'a dyn Backend,
-    /// Content for `result.json`.
+    /// The document for `result.json`.
     document: Document,
-    /// Files to keep with the results.
+    /// Files to keep with the results, such as the study.
     files: Files,
 }
 
-/// A path inside the result directory and a content each.
+/// Files for a result directory: each a path inside the directory, and a content.
 pub type Files = Vec<(String, Vec<u8>)>;
 
 impl<'a> Session<'a> {
     fn new(plan: &'a Plan, backend: &'a dyn Backend) -> Result<Self, StudyError> {
         let provenance = backend.provenance()?;
-        let sha256 = backend.sha256()?;
+        let sha256 = backend.hash_named_files()?;
         Ok(Self {
             plan,
             backend,
-            files: plan.files(provenance.machine_files.clone(), &sha256)?,
+            files: plan.list_result_files(provenance.machine_files.clone(), &sha256)?,
             document: Document {
                 sha256,
-                ..plan.document(provenance)
+                ..plan.make_document(provenance)
             },
         })
     }
 }
 
-/// Makes the run with an index, at `position` in the session.
+/// Makes the run with an index, which is number `position` in the session.
 fn make_run(
     plan: &Plan,
     backend: &dyn Backend,
@@ -161,9 +162,9 @@ fn make_run(
     position: u32,
     cancelled: &AtomicBool,
 ) -> Result<RunRecord, StudyError> {
-    plan.may_run()?;
-    let cell = plan.cell(index);
-    let mut run = RunRecord::new(plan.key(index), None, cell.repeat, position);
-    backend.run(cell, &mut run, cancelled)?;
+    plan.check_programs_allowed()?;
+    let cell = plan.cell_at(index);
+    let mut run = RunRecord::new(plan.key_at(index), None, cell.repeat, position);
+    backend.run_cell(cell, &mut run, cancelled)?;
     Ok(run)
 }

@@ -1,4 +1,4 @@
-//! Result rows from a simulated run.
+//! Making result rows from a simulated run.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Cluster, MachineIdleState, Opp};
@@ -9,10 +9,10 @@ use wakepath_results::{
 use wakepath_sim::details::{ClusterDetails, FitDetails};
 use wakepath_sim::{LONGEST_UNTIMED, RateRun};
 
-/// Fills `run` from a simulated run.
+/// Fills a record with the results of a simulated run.
 pub fn fill_simulated_run(run: &mut RunRecord, machine: &Machine, simulated: &wakepath_sim::Run) {
     run.duration_ns = (simulated.seconds * 1e9).round() as u64;
-    run.metrics = run_metrics(simulated);
+    run.metrics = list_run_metrics(simulated);
     run.latency = simulated
         .details
         .latency
@@ -24,12 +24,12 @@ pub fn fill_simulated_run(run: &mut RunRecord, machine: &Machine, simulated: &wa
         })
         .collect();
     if simulated.requests > 0 {
-        run.attribution = attribution_rows(simulated);
+        run.attribution = make_attribution_rows(simulated);
     }
     let has_power = simulated.energy.is_some();
     for (cluster, details) in machine.cluster.iter().zip(&simulated.details.clusters) {
         run.idle
-            .extend(idle_rows(machine, cluster, details, has_power));
+            .extend(make_idle_rows(machine, cluster, details, has_power));
         run.idle.push(Idle {
             cpu_kind: cluster.name.clone(),
             state: BUSY.to_owned(),
@@ -52,10 +52,10 @@ pub fn fill_simulated_run(run: &mut RunRecord, machine: &Machine, simulated: &wa
     }
 }
 
-fn run_metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
+fn list_run_metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
     let mut all: Vec<(&str, f64)> = Vec::new();
     if run.requests > 0 {
-        add_requests(run, &mut all);
+        add_request_metrics(run, &mut all);
     }
     if let Some(reached) = run
         .rates
@@ -82,7 +82,7 @@ fn run_metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
     }
     all.push(("mean_mhz", run.mean_mhz));
     if run.seconds > 0.0 {
-        add_cpus(run, &mut all);
+        add_cpu_metrics(run, &mut all);
     }
     let boosts: Vec<u64> = run
         .clocks
@@ -109,8 +109,8 @@ fn run_metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
         .collect()
 }
 
-/// Rates and latencies for a run with requests.
-fn add_requests(run: &wakepath_sim::Run, all: &mut Vec<(&str, f64)>) {
+/// Adds rates and latencies, if the run has requests.
+fn add_request_metrics(run: &wakepath_sim::Run, all: &mut Vec<(&str, f64)>) {
     let latency = &run.latency_us;
     let [total_mbs, read_mbs, write_mbs] = [
         run.read_bytes + run.written_bytes,
@@ -141,8 +141,8 @@ fn add_requests(run: &wakepath_sim::Run, all: &mut Vec<(&str, f64)>) {
     ]);
 }
 
-/// What CPUs and clocks did, per second.
-fn add_cpus(run: &wakepath_sim::Run, all: &mut Vec<(&str, f64)>) {
+/// Adds what CPUs and clocks did, per second.
+fn add_cpu_metrics(run: &wakepath_sim::Run, all: &mut Vec<(&str, f64)>) {
     let sums = [
         ("tickless_per_s", sum_over(&run.cpus, |cpu| cpu.tickless)),
         ("ticks_per_s", sum_over(&run.cpus, |cpu| cpu.idle_ticks)),
@@ -173,7 +173,7 @@ fn sum_over<T>(items: &[T], count: fn(&T) -> u64) -> u64 {
     items.iter().map(count).sum()
 }
 
-fn attribution_rows(run: &wakepath_sim::Run) -> Vec<LatencyPart> {
+fn make_attribution_rows(run: &wakepath_sim::Run) -> Vec<LatencyPart> {
     let parts = &run.attribution;
     let all = [&parts.mean, &parts.p50, &parts.p90, &parts.p99, &parts.p999];
     let rows = AttributionAt::ALL
@@ -189,8 +189,8 @@ fn attribution_rows(run: &wakepath_sim::Run) -> Vec<LatencyPart> {
     rows.collect()
 }
 
-/// A cluster's idle states, with wasted energy if the machine has power figures.
-fn idle_rows(
+/// The rows for a cluster's idle states, with wasted energy if the machine has power figures.
+fn make_idle_rows(
     machine: &Machine,
     cluster: &Cluster,
     details: &ClusterDetails,
@@ -216,11 +216,11 @@ fn idle_rows(
         for fit in details.fits.iter().filter(|s| s.entered == index) {
             if fit.fitting < index {
                 row.too_deep += fit.periods;
-                added += costs.added_latency(fit);
+                added += costs.added_latency_ns(fit);
             } else if fit.fitting > index {
                 row.too_shallow += fit.periods;
             }
-            wasted += costs.wasted_energy(fit);
+            wasted += costs.wasted_energy_uj(fit);
         }
         row.added_latency_ns = Some(added);
         row.wasted_energy_uj = has_power.then_some(wasted);
@@ -229,19 +229,23 @@ fn idle_rows(
     rows
 }
 
-/// Cost to a cluster's CPU when an idle period has the wrong state.
+/// What a wrong idle state costs a CPU in a cluster.
 struct Costs<'a> {
     states: &'a [MachineIdleState],
     /// Cycles of the biggest core per ns, at the cluster's full speed.
     cycles_per_ns: f64,
-    /// Mean power while running, in uW, over the frequencies used.
+    /// Mean power while running, in uW, over the frequencies that the run used.
     running_uw: f64,
     /// Mean power in each idle state, in uW.
     idle_uw: Vec<f64>,
 }
 
-/// Mean power in uW over the frequencies used.
-fn mean_power(cluster: &Cluster, details: &ClusterDetails, power: impl Fn(&Opp) -> u64) -> f64 {
+/// Mean of a power in uW over the frequencies that the run used, weighted by time.
+fn mean_over_used_frequencies(
+    cluster: &Cluster,
+    details: &ClusterDetails,
+    power: impl Fn(&Opp) -> u64,
+) -> f64 {
     let mut sum = 0.0;
     let mut all = 0;
     for (khz, time) in &details.powered {
@@ -265,43 +269,51 @@ impl<'a> Costs<'a> {
         Self {
             states,
             cycles_per_ns: f64::from(full_khz) * f64::from(cluster.capacity) / 1024.0 / 1e6,
-            running_uw: mean_power(cluster, details, |opp| cluster.active_power(opp).0),
+            running_uw: mean_over_used_frequencies(cluster, details, |opp| {
+                cluster.active_power(opp).0
+            }),
             idle_uw: states
                 .iter()
-                .map(|state| mean_power(cluster, details, |opp| cluster.idle_power(state, opp).0))
+                .map(|state| {
+                    mean_over_used_frequencies(cluster, details, |opp| {
+                        cluster.idle_power(state, opp).0
+                    })
+                })
                 .collect(),
         }
     }
 
-    /// Wake-up time from a state in ns, including cache refills.
-    fn exit(&self, state: usize) -> f64 {
+    /// Wake-up time from an idle state in ns, including cache refills.
+    fn wake_up_ns(&self, state: usize) -> f64 {
         let exit = self.states[state].true_exit_us.micros_to_time().0 as f64;
-        exit + self.cold(state)
+        exit + self.cache_refill_ns(state)
     }
 
-    fn cold(&self, state: usize) -> f64 {
+    fn cache_refill_ns(&self, state: usize) -> f64 {
         self.states[state].cold_start_kcycles.kilocycles_to_cycles() as f64
             / self.cycles_per_ns.max(1e-9)
     }
 
-    /// What the idle periods took longer to end than in the fitting state, in ns.
-    fn added_latency(&self, fit: &FitDetails) -> u64 {
+    /// How much longer the idle periods took to end than in the fitting state, in ns.
+    fn added_latency_ns(&self, fit: &FitDetails) -> u64 {
         let count = fit.periods as f64;
-        let took = fit.wake as f64 + count * self.cold(fit.entered);
-        (took - count * self.exit(fit.fitting)).max(0.0).round() as u64
+        let took = fit.wake as f64 + count * self.cache_refill_ns(fit.entered);
+        (took - count * self.wake_up_ns(fit.fitting))
+            .max(0.0)
+            .round() as u64
     }
 
-    /// What the idle periods drew more than in the fitting state, in uJ.
-    fn wasted_energy(&self, fit: &FitDetails) -> f64 {
+    /// How much more the idle periods drew than in the fitting state, in uJ.
+    fn wasted_energy_uj(&self, fit: &FitDetails) -> f64 {
         if fit.entered == fit.fitting {
             return 0.0;
         }
         let (count, idle) = (fit.periods as f64, fit.idle as f64);
         let drew = idle * self.idle_uw[fit.entered]
-            + (fit.wake as f64 + count * self.cold(fit.entered)) * self.running_uw;
-        let fitting =
-            idle * self.idle_uw[fit.fitting] + count * self.exit(fit.fitting) * self.running_uw;
-        // uW x ns is fJ.
+            + (fit.wake as f64 + count * self.cache_refill_ns(fit.entered)) * self.running_uw;
+        let fitting = idle * self.idle_uw[fit.fitting]
+            + count * self.wake_up_ns(fit.fitting) * self.running_uw;
+        // A product of uW and ns is in fJ.
         ((drew - fitting) / 1e9).max(0.0)
     }
 }

@@ -20,25 +20,26 @@ use wakepath_sim::{
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
 
-use super::backend::{Backend, Order, RunControl, run_each};
+use super::backend::{Backend, Order, RunControl, run_items_in_order};
 use super::rows;
 use crate::file::StudyError;
 use crate::plan::{Cell, Plan, PlannedPolicy, Provenance};
 use crate::timeline::representative;
 
-/// Most models to keep for other seeds. In larger studies every run prepares its own.
+/// Most models that are kept for other seeds. In larger studies every run prepares its own model.
 const MOST_MODELS: usize = 4096;
 
 /// The simulator.
 pub struct Sim<'a> {
     plan: &'a Plan,
-    /// Idle tasks in rt-app files by workload and task, with the reason in the first such cell.
+    /// Tasks of rt-app files that did nothing, by workload and task, with the reason in the first such cell.
     never_ran: Mutex<BTreeMap<WorkloadTask, IdleTask>>,
-    /// Models by their cell's first repeat, prepared by the first run for all seeds. Empty above [`MOST_MODELS`].
+    /// Models by their cell's first repeat, prepared by the first run and used for all seeds. Empty above
+    /// [`MOST_MODELS`].
     models: BTreeMap<ModelKey, OnceLock<Box<Model<'a>>>>,
 }
 
-/// A cell, whatever its repeat.
+/// The part of a cell that a model depends on: everything but the repeat.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ModelKey {
     machine: usize,
@@ -56,41 +57,41 @@ impl ModelKey {
     }
 }
 
-/// A task of a workload in the plan.
+/// A task of a workload, by index and name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct WorkloadTask {
     workload: usize,
     task: String,
 }
 
-/// Why a task did nothing, in the first cell with an idle one.
+/// A task that did nothing: the first cell, and the reason.
 #[derive(Clone)]
 struct IdleTask {
     cell: Cell,
     reason: String,
 }
 
-/// A workload under several policy sets.
+/// The simulated runs of a workload under several policy sets.
 #[derive(Clone, Debug)]
 pub struct SimComparison {
-    /// One per policy set, in order.
+    /// Runs under each policy set, in order.
     pub results: Vec<SimulatedPolicy>,
 }
 
-/// Runs under a policy set, in seed order.
+/// The simulated runs under a policy set, in seed order.
 #[derive(Clone, Debug)]
 pub struct SimulatedPolicy {
-    /// Policies in force: the requested ones, then the machine's kernel's.
+    /// Policies in force: the requested policies, then those that the machine's kernel has.
     pub policy: PolicySet,
-    /// Each run as results keep it.
+    /// Record of each run, as results keep it.
     pub rows: Vec<RunRecord>,
-    /// Each run with details beyond results: tasks, power states, components.
+    /// Each run with details beyond its record: tasks, power states, components.
     pub runs: Vec<wakepath_sim::Run>,
 }
 
 impl SimulatedPolicy {
-    /// A metric in every run; `None` if a run lacks it.
-    pub fn metric(&self, name: &str) -> Option<Vec<f64>> {
+    /// Values of a metric in every run; `None` if a run lacks the metric.
+    pub fn metric_values(&self, name: &str) -> Option<Vec<f64>> {
         let values = self.rows.iter().map(|run| {
             let (_, value) = run.metrics.iter().find(|(metric, _)| metric == name)?;
             Some(*value)
@@ -98,8 +99,8 @@ impl SimulatedPolicy {
         values.collect()
     }
 
-    /// A count over all idle states, in every run.
-    pub fn idle_count(&self, count: fn(&Idle) -> u64) -> Vec<u64> {
+    /// In every run, the sum of a count over all idle states.
+    pub fn idle_counts(&self, count: fn(&Idle) -> u64) -> Vec<u64> {
         let runs = self.rows.iter();
         runs.map(|run| run.idle.iter().map(count).sum()).collect()
     }
@@ -117,7 +118,7 @@ impl From<SimComparison> for PolicyComparison {
 }
 
 impl<'a> Sim<'a> {
-    /// A plan's simulator.
+    /// Makes the simulator for a plan.
     ///
     /// # Errors
     /// No machine to simulate.
@@ -127,11 +128,11 @@ impl<'a> Sim<'a> {
             never_ran: Mutex::default(),
             models: BTreeMap::new(),
         };
-        for cell in plan.cells() {
-            sim.as_described(*cell)?;
+        for cell in plan.cells_of_first_repeat() {
+            sim.described_machine(*cell)?;
         }
-        let keeps_models = plan.cells().len() <= MOST_MODELS;
-        let kept = plan.cells().iter().filter(|_| keeps_models);
+        let keeps_models = plan.cells_of_first_repeat().len() <= MOST_MODELS;
+        let kept = plan.cells_of_first_repeat().iter().filter(|_| keeps_models);
         Ok(Self {
             models: kept
                 .map(|cell| (ModelKey::new(*cell), OnceLock::new()))
@@ -140,32 +141,32 @@ impl<'a> Sim<'a> {
         })
     }
 
-    /// The machine of a cell, whatever its policy makes of it.
-    fn as_described(&self, cell: Cell) -> Result<&'a Machine, StudyError> {
+    /// The machine of a cell, without the changes that a policy makes.
+    fn described_machine(&self, cell: Cell) -> Result<&'a Machine, StudyError> {
         let machine = self.plan.machines[cell.machine].model.as_ref();
         machine.ok_or_else(|| {
             StudyError::Settings(format!("{}: no machine to simulate", self.plan.origin))
         })
     }
 
-    /// The machine of a cell, as its policy makes it.
+    /// The machine of a cell, with the changes that its policy makes.
     ///
     /// # Errors
     /// The machine cannot have the policy.
-    pub fn machine(&self, cell: Cell) -> Result<Cow<'_, Machine>, StudyError> {
+    pub fn machine_under_policy(&self, cell: Cell) -> Result<Cow<'_, Machine>, StudyError> {
         let kept = self.models.get(&ModelKey::new(cell));
         if let Some(model) = kept.and_then(OnceLock::get) {
             return Ok(Cow::Borrowed(model.machine()));
         }
         let set = &self.plan.policies[cell.policy].set;
-        machine_under_policies(self.as_described(cell)?, set)
-            .map_err(|source| self.failure(cell, source))
+        machine_under_policies(self.described_machine(cell)?, set)
+            .map_err(|source| self.error_in_cell(cell, source))
     }
 
-    /// Simulates a cell.
+    /// Simulates a cell to its end, or until the observer has enough.
     ///
     /// # Errors
-    /// The simulator refuses.
+    /// The simulator refuses the cell.
     pub fn simulate(
         &self,
         cell: Cell,
@@ -173,36 +174,36 @@ impl<'a> Sim<'a> {
     ) -> Result<wakepath_sim::Run, StudyError> {
         let set = &self.plan.policies[cell.policy].set;
         let Some(slot) = self.models.get(&ModelKey::new(cell)) else {
-            return self.simulate_under(cell, set, observer);
+            return self.simulate_under_set(cell, set, observer);
         };
         let model = if let Some(model) = slot.get() {
             model
         } else {
-            let prepared = Box::new(self.prepare(cell, set)?);
+            let prepared = Box::new(self.prepare_model(cell, set)?);
             slot.get_or_init(|| prepared)
         };
         self.run_model(cell, model, observer)
     }
 
-    /// Simulates a cell under other policies.
-    fn simulate_under(
+    /// Simulates a cell under the policy set `set` in place of its own.
+    fn simulate_under_set(
         &self,
         cell: Cell,
         set: &PolicySet,
         observer: &mut impl Observer,
     ) -> Result<wakepath_sim::Run, StudyError> {
-        self.run_model(cell, &self.prepare(cell, set)?, observer)
+        self.run_model(cell, &self.prepare_model(cell, set)?, observer)
     }
 
-    /// A model with the cell's machine and workload under `set`.
-    fn prepare(&self, cell: Cell, set: &PolicySet) -> Result<Model<'a>, StudyError> {
+    /// Prepares a model: the cell's machine and workload under `set`.
+    fn prepare_model(&self, cell: Cell, set: &PolicySet) -> Result<Model<'a>, StudyError> {
         let planned = &self.plan.workloads[cell.workload];
-        let Some(workload) = planned.workload() else {
+        let Some(workload) = planned.simulated_workload() else {
             let message = format!("{} cannot be simulated", planned.name);
             return Err(StudyError::Settings(message));
         };
-        Model::new(self.as_described(cell)?, workload, set)
-            .map_err(|source| self.failure(cell, source))
+        Model::new(self.described_machine(cell)?, workload, set)
+            .map_err(|source| self.error_in_cell(cell, source))
     }
 
     fn run_model(
@@ -211,12 +212,12 @@ impl<'a> Sim<'a> {
         model: &Model<'_>,
         observer: &mut impl Observer,
     ) -> Result<wakepath_sim::Run, StudyError> {
-        let run = model.run_observed(self.plan.seed(cell.repeat), observer);
-        run.map_err(|source| self.failure(cell, source))
+        let run = model.run_observed(self.plan.seed_for_repeat(cell.repeat), observer);
+        run.map_err(|source| self.error_in_cell(cell, source))
     }
 
-    /// An error by the simulator, with the cell.
-    fn failure(&self, cell: Cell, source: SimError) -> StudyError {
+    /// An error that names the simulated cell.
+    fn error_in_cell(&self, cell: Cell, source: SimError) -> StudyError {
         let on = match self.plan.machines.len() {
             1 => String::new(),
             _ => format!(" on {}", self.plan.machines[cell.machine].name),
@@ -228,31 +229,32 @@ impl<'a> Sim<'a> {
         }
     }
 
-    /// Simulates all runs on all threads in the current rayon pool. For each cell returns the policies in force, and runs
-    /// in seed order. Independent from the number of threads. After cancellation, has finished runs and their cells only.
+    /// Simulates all runs on all threads in the current rayon pool. For each cell returns the policies in force, and
+    /// runs in seed order. Independent from the number of threads. After cancellation, has finished runs and their
+    /// cells only.
     ///
     /// # Errors
     /// From the earliest failing run.
     pub fn compare(&self, control: &RunControl<'_>) -> Result<SimComparison, StudyError> {
-        let all = (0..self.plan.runs()).collect();
-        let runs = run_each(all, true, control.cancelled, |index| {
-            let run = self.whole(self.plan.cell(index), control.cancelled)?;
+        let all = (0..self.plan.run_count()).collect();
+        let runs = run_items_in_order(all, true, control.cancelled, |index| {
+            let run = self.simulate_to_end(self.plan.cell_at(index), control.cancelled)?;
             (control.finished)(1);
             Ok((index, run))
         })?;
-        let mut finished: Vec<Vec<_>> = vec![Vec::new(); self.plan.cells().len()];
+        let mut finished: Vec<Vec<_>> = vec![Vec::new(); self.plan.cells_of_first_repeat().len()];
         for (index, run) in runs {
             let cell = index % finished.len();
-            finished[cell].push((self.record(index, &run)?, run));
+            finished[cell].push((self.make_record(index, &run)?, run));
         }
         let mut results = Vec::new();
-        for (cell, runs) in self.plan.cells().iter().zip(finished) {
+        for (cell, runs) in self.plan.cells_of_first_repeat().iter().zip(finished) {
             if runs.is_empty() {
                 continue;
             }
             let (rows, runs) = runs.into_iter().unzip();
             let set = &self.plan.policies[cell.policy].set;
-            let machine = self.machine(*cell)?;
+            let machine = self.machine_under_policy(*cell)?;
             let policy = policies_in_force(&machine, set)
                 .map_err(|e| StudyError::Settings(e.to_string()))?;
             results.push(SimulatedPolicy { policy, rows, runs });
@@ -260,42 +262,53 @@ impl<'a> Sim<'a> {
         Ok(SimComparison { results })
     }
 
-    /// A run as results keep it, without its timeline.
-    fn record(&self, index: usize, simulated: &wakepath_sim::Run) -> Result<RunRecord, StudyError> {
-        let cell = self.plan.cell(index);
-        let seed = Some(self.plan.seed(cell.repeat));
-        let mut run = RunRecord::new(self.plan.key(index), seed, cell.repeat, index as u32);
-        let machine = self.machine(cell)?;
+    /// The record of a simulated run as results keep it, without its timeline.
+    fn make_record(
+        &self,
+        index: usize,
+        simulated: &wakepath_sim::Run,
+    ) -> Result<RunRecord, StudyError> {
+        let cell = self.plan.cell_at(index);
+        let seed = Some(self.plan.seed_for_repeat(cell.repeat));
+        let mut run = RunRecord::new(self.plan.key_at(index), seed, cell.repeat, index as u32);
+        let machine = self.machine_under_policy(cell)?;
         rows::fill_simulated_run(&mut run, &machine, simulated);
         Ok(run)
     }
 
-    /// A cell's policies, with the kernel's default for a custom governor: trials run no program named in a study.
-    fn without_program(&self, cell: Cell) -> Result<Cow<'_, PolicySet>, StudyError> {
+    /// A cell's policies, with menu in place of a custom governor: trials run no program that a study names.
+    fn policies_without_program(&self, cell: Cell) -> Result<Cow<'_, PolicySet>, StudyError> {
         let set = &self.plan.policies[cell.policy].set;
-        if set.program().is_none() {
+        if set.own_governor().is_none() {
             return Ok(Cow::Borrowed(set));
         }
-        let replaced = "menu".parse().and_then(|menu: PolicySpec| set.with(menu));
+        let replaced = "menu"
+            .parse()
+            .and_then(|menu: PolicySpec| set.with_policy(menu));
         replaced
             .map(Cow::Owned)
             .map_err(|e| StudyError::Settings(e.to_string()))
     }
 
-    /// Simulates a cell until `limit` is over, if it takes so long.
-    fn try_for(&self, cell: Cell, set: &PolicySet, limit: Duration) -> Result<Trial, StudyError> {
+    /// A trial: simulates a cell under `set` to its end, or until `limit` is over.
+    fn simulate_until(
+        &self,
+        cell: Cell,
+        set: &PolicySet,
+        limit: Duration,
+    ) -> Result<Trial, StudyError> {
         let started = Instant::now();
-        let thread_started = time_of_thread();
-        let model = self.prepare(cell, set)?;
-        let prepared = time_of_thread();
+        let thread_started = thread_cpu_time();
+        let model = self.prepare_model(cell, set)?;
+        let prepared = thread_cpu_time();
         let set_up = std::cell::Cell::new(None);
-        // Reading the clock costs more than an event.
+        // Reading the clock costs more than an event, so the clock is read at every 256th look.
         let looks = std::cell::Cell::new(0_u32);
-        // Runs stopped in their warm-up have finished nothing, and are stopped again afterwards.
+        // A run that is stopped in its warm-up has finished nothing, and is stopped a second time afterwards.
         let over = std::cell::Cell::new(false);
         let mut observer = StopWhen(|| {
             if set_up.get().is_none() {
-                set_up.set(Some(time_of_thread()));
+                set_up.set(Some(thread_cpu_time()));
             }
             looks.set(looks.get().wrapping_add(1));
             if looks.get().is_multiple_of(256) && started.elapsed() >= limit {
@@ -304,7 +317,7 @@ impl<'a> Sim<'a> {
             over.get()
         });
         let run = self.run_model(cell, &model, &mut observer)?;
-        let ended = time_of_thread();
+        let ended = thread_cpu_time();
         let set_up = set_up.get().unwrap_or(ended);
         Ok(Trial {
             run,
@@ -316,35 +329,35 @@ impl<'a> Sim<'a> {
         })
     }
 
-    /// Makes a cell's run without its timeline.
+    /// Simulates a cell to its end and fills its record, without the timeline.
     ///
     /// # Errors
-    /// The simulator refuses; [`StudyError::Interrupted`] if cut short by `cancelled`.
-    pub fn measure(
+    /// The simulator refuses; [`StudyError::Interrupted`] if `cancelled` cut the run short.
+    pub fn simulate_into_record(
         &self,
         cell: Cell,
         run: &mut RunRecord,
         cancelled: &AtomicBool,
     ) -> Result<(), StudyError> {
-        let simulated = self.whole(cell, cancelled)?;
-        self.fill(cell, run, &simulated)
+        let simulated = self.simulate_to_end(cell, cancelled)?;
+        self.fill_record(cell, run, &simulated)
     }
 
-    /// Fills a run's record.
-    fn fill(
+    /// Fills a record with the results of a simulated run, and notes tasks that did nothing.
+    fn fill_record(
         &self,
         cell: Cell,
         run: &mut RunRecord,
         simulated: &wakepath_sim::Run,
     ) -> Result<(), StudyError> {
-        run.seed = Some(self.plan.seed(cell.repeat));
+        run.seed = Some(self.plan.seed_for_repeat(cell.repeat));
         self.note_idle_tasks(cell, simulated);
-        let machine = self.machine(cell)?;
+        let machine = self.machine_under_policy(cell)?;
         rows::fill_simulated_run(run, &machine, simulated);
         Ok(())
     }
 
-    /// Notes idle tasks in an rt-app file. The earliest cell counts, whatever the threads' order.
+    /// Notes tasks of an rt-app file that did nothing. The earliest cell counts, whatever the threads' order.
     fn note_idle_tasks(&self, cell: Cell, simulated: &wakepath_sim::Run) {
         let tasks = simulated.threads.iter().flat_map(|threads| &threads.tasks);
         let idle = tasks.filter_map(|task| Some((&task.name, task.never_ran.as_ref()?)));
@@ -362,17 +375,21 @@ impl<'a> Sim<'a> {
                 reason: reason.clone(),
             };
             let first = noted.entry(key).or_insert_with(|| found.clone());
-            if place_in_plan(cell) < place_in_plan(first.cell) {
+            if order_in_plan(cell) < order_in_plan(first.cell) {
                 *first = found;
             }
         }
     }
 
-    /// Simulates a cell to its end.
-    fn whole(&self, cell: Cell, cancelled: &AtomicBool) -> Result<wakepath_sim::Run, StudyError> {
+    /// Simulates a cell to its end; an error if `cancelled` cuts the run short.
+    fn simulate_to_end(
+        &self,
+        cell: Cell,
+        cancelled: &AtomicBool,
+    ) -> Result<wakepath_sim::Run, StudyError> {
         let mut observer = StopWhen(|| cancelled.load(Ordering::Relaxed));
         let simulated = self.simulate(cell, &mut observer)?;
-        // The run may be cut short or just finished.
+        // The observer is asked again: the run may be cut short, or just finished.
         if observer.lets_run_stop() {
             return Err(StudyError::Interrupted);
         }
@@ -382,13 +399,13 @@ impl<'a> Sim<'a> {
 
 impl Backend for Sim<'_> {
     /// The cell is set up and stopped at once.
-    fn check(&self, cell: Cell) -> Result<(), StudyError> {
-        let set = self.without_program(cell)?;
-        self.simulate_under(cell, &set, &mut StopWhen(|| true))
+    fn check_cell(&self, cell: Cell) -> Result<(), StudyError> {
+        let set = self.policies_without_program(cell)?;
+        self.simulate_under_set(cell, &set, &mut StopWhen(|| true))
             .map(drop)
     }
 
-    fn order(&self) -> Order {
+    fn run_order(&self) -> Order {
         Order::Parallel
     }
 
@@ -405,14 +422,14 @@ impl Backend for Sim<'_> {
             tools: BTreeMap::from([("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
             machines: models
                 .clone()
-                .map(|(machine, model)| machine.in_short(model))
+                .map(|(machine, model)| machine.describe_model(model))
                 .collect(),
             machine_files: files.collect::<Result<_, _>>()?,
-            notes: run_notes(self.plan, models.map(|(_, model)| model)),
+            notes: list_policy_notes(self.plan, models.map(|(_, model)| model)),
         })
     }
 
-    fn surprises(&self) -> Vec<String> {
+    fn list_surprises(&self) -> Vec<String> {
         let noted = self
             .never_ran
             .lock()
@@ -429,117 +446,123 @@ impl Backend for Sim<'_> {
             .collect()
     }
 
-    fn estimate(&self, of_each: Duration) -> Result<Option<Duration>, StudyError> {
+    fn estimate_duration(&self, of_each: Duration) -> Result<Option<Duration>, StudyError> {
         let mut total = 0.0;
-        let has_program = self.plan.policies.iter().any(|p| p.set.program().is_some());
+        let has_program = self
+            .plan
+            .policies
+            .iter()
+            .any(|p| p.set.own_governor().is_some());
         let exchange = if has_program {
             wakepath_governors::measure_exchange_time().as_secs_f64()
         } else {
             0.0
         };
         let (mut of_thread, mut by_clock) = (Duration::ZERO, Duration::ZERO);
-        for cell in self.plan.cells().iter().copied() {
-            let set = self.without_program(cell)?;
+        for cell in self.plan.cells_of_first_repeat().iter().copied() {
+            let set = self.policies_without_program(cell)?;
             let mut limit = of_each;
-            // On a busy machine no request may be finished in so short a time.
+            // On a busy machine no request may be finished in such a short trial.
             let trial = loop {
-                match self.try_for(cell, &set, limit) {
+                match self.simulate_until(cell, &set, limit) {
                     Err(StudyError::Simulation { .. }) if limit < of_each * 100 => limit *= 10,
                     tried => break tried?,
                 }
             };
             of_thread += trial.prepared + trial.set_up + trial.events;
             by_clock += trial.took;
-            let lasts = self.plan.workloads[cell.workload].duration();
-            let workload = self.plan.workloads[cell.workload].workload();
-            let capacity = self.machine(cell)?.drive.capacity_in_bytes();
-            let amount = workload.and_then(|workload| Amount::asked(workload, capacity));
-            let factor = trial.remains(lasts, amount);
-            let program = self.plan.policies[cell.policy].set.program();
-            let exchanges = program.map_or(0.0, |_| exchange * asked_decisions(&trial.run) as f64);
+            let lasts = self.plan.workloads[cell.workload].expected_duration();
+            let workload = self.plan.workloads[cell.workload].simulated_workload();
+            let capacity = self.machine_under_policy(cell)?.drive.capacity_in_bytes();
+            let amount = workload.and_then(|workload| Amount::requested_by(workload, capacity));
+            let factor = trial.times_as_long(lasts, amount);
+            let program = self.plan.policies[cell.policy].set.own_governor();
+            let exchanges =
+                program.map_or(0.0, |_| exchange * count_idle_decisions(&trial.run) as f64);
             let events = (trial.events.as_secs_f64() + exchanges) * factor;
             let runs = f64::from(self.plan.repeats());
-            // Without kept models, each run prepares its own.
+            // Without kept models, each run prepares its own model.
             let models = if self.models.is_empty() { runs } else { 1.0 };
             total += trial.prepared.as_secs_f64() * models
                 + (trial.set_up.as_secs_f64() + events) * runs;
         }
-        // Other work on the machine delays the study as it delayed all trials together. A single trial would be too short
-        // to tell.
+        // Other work on the machine delays the study as it delayed all trials together. A single trial would be too
+        // short to tell.
         let waits = by_clock.as_secs_f64() / of_thread.as_secs_f64().max(1e-9);
         Ok(Some(Duration::from_secs_f64(
             (total * waits.max(1.0)).min(1e9),
         )))
     }
 
-    fn run(
+    fn run_cell(
         &self,
         cell: Cell,
         run: &mut RunRecord,
         cancelled: &AtomicBool,
     ) -> Result<(), StudyError> {
-        let workload = self.plan.workloads[cell.workload].workload();
+        let workload = self.plan.workloads[cell.workload].simulated_workload();
         let Some(workload) = workload.filter(|_| cell.repeat == 0) else {
-            return self.measure(cell, run, cancelled);
+            return self.simulate_into_record(cell, run, cancelled);
         };
-        let machine = self.machine(cell)?;
-        let mut observed = representative::observe(&machine, workload, cancelled);
+        let machine = self.machine_under_policy(cell)?;
+        let mut observed = representative::observe_representative(&machine, workload, cancelled);
         let simulated = self.simulate(cell, &mut observed)?;
-        // The run may be cut short or just finished.
+        // The observer is asked again: the run may be cut short, or just finished.
         if cancelled.load(Ordering::Relaxed) {
             return Err(StudyError::Interrupted);
         }
-        self.fill(cell, run, &simulated)?;
-        run.timeline = representative::rows(observed);
+        self.fill_record(cell, run, &simulated)?;
+        run.timeline = representative::make_timeline_spans(observed);
         Ok(())
     }
 }
 
-/// A cell's place in its plan.
-fn place_in_plan(cell: Cell) -> (usize, usize, u32) {
+/// Sort key of a cell in its plan.
+fn order_in_plan(cell: Cell) -> (usize, usize, u32) {
     (cell.machine, cell.policy, cell.repeat)
 }
 
-/// A run that was made to see how long runs take.
+/// A trial: a run that was made to estimate how long runs take.
 struct Trial {
     run: wakepath_sim::Run,
-    /// Thread time for preparing the model, which serves all runs in the cell.
+    /// CPU time of the thread for preparing the model, which serves all runs in the cell.
     prepared: Duration,
-    /// Thread time from the model to the first event, however long the run is.
+    /// CPU time of the thread from the model to the first event, however long the run is.
     set_up: Duration,
-    /// Thread time from the first event on.
+    /// CPU time of the thread from the first event on.
     events: Duration,
-    /// Whether stopped before the end.
+    /// Whether the trial was stopped before its end.
     is_cut: bool,
-    /// Wall-clock time, shared with other work on the machine.
+    /// Wall-clock time of the trial, shared with other work on the machine.
     took: Duration,
 }
 
 impl Trial {
-    /// Ratio between a whole run and the trial. The run ends by time `lasts` or by `amount`, whichever comes first.
-    fn remains(&self, lasts: Option<Nanoseconds>, amount: Option<Amount>) -> f64 {
+    /// How many times as long as the trial a whole run is, at least 1. The run ends by time `lasts` or by `amount`,
+    /// whichever comes first.
+    fn times_as_long(&self, lasts: Option<Nanoseconds>, amount: Option<Amount>) -> f64 {
         if !self.is_cut {
             return 1.0;
         }
         let simulated = self.run.seconds + self.run.warm_up_seconds;
         let lasts = lasts.unwrap_or(LONGEST_UNTIMED);
         let by_time = lasts.as_secs_f64() / simulated.max(1e-9);
-        let by_amount = amount.map_or(f64::INFINITY, |amount| amount.times_done(&self.run));
+        let by_amount = amount.map_or(f64::INFINITY, |amount| amount.times_as_much(&self.run));
         by_time.min(by_amount).max(1.0)
     }
 }
 
-/// Total work for all fio processes.
+/// Total work that all fio processes have to do.
 #[derive(Clone, Copy, Debug, Default)]
 struct Amount {
     bytes: u64,
-    /// None if a job counts bytes only.
+    /// Number of requests; `None` if a job counts bytes only.
     requests: Option<u64>,
 }
 
 impl Amount {
-    /// Work requested by a workload on a drive with `capacity` bytes; none if a job ends by time only.
-    fn asked(workload: &Workload, capacity: u64) -> Option<Self> {
+    /// The work that a workload requests, on a drive with `capacity` bytes; `None` if a job ends by time only.
+    fn requested_by(workload: &Workload, capacity: u64) -> Option<Self> {
         let Workload::Fio(file) = workload else {
             return None;
         };
@@ -548,7 +571,7 @@ impl Amount {
             requests: Some(0),
         };
         for job in &file.jobs {
-            let limits = job.limits(capacity);
+            let limits = job.process_limits(capacity);
             let processes = u64::from(job.numjobs);
             let bytes = limits.bytes?.saturating_mul(processes);
             all.bytes = all.bytes.saturating_add(bytes);
@@ -560,8 +583,8 @@ impl Amount {
         Some(all)
     }
 
-    /// How many times as much as a run has done.
-    fn times_done(self, run: &wakepath_sim::Run) -> f64 {
+    /// How many times as much this work is as a run has done.
+    fn times_as_much(self, run: &wakepath_sim::Run) -> f64 {
         let done = run.read_bytes + run.written_bytes;
         let by_bytes = self.bytes as f64 / done.max(1) as f64;
         let by_requests = self.requests.map_or(f64::INFINITY, |requests| {
@@ -571,26 +594,26 @@ impl Amount {
     }
 }
 
-/// Work done by this thread.
-fn time_of_thread() -> Duration {
+/// CPU time of this thread so far.
+fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// How often governors were asked in a run.
-fn asked_decisions(run: &wakepath_sim::Run) -> u64 {
+/// How often idle states were entered in a run, which is how often governors decided.
+fn count_idle_decisions(run: &wakepath_sim::Run) -> u64 {
     run.idle_states.iter().map(|state| state.entries).sum()
 }
 
-/// Remarks on the policies for readers, each once.
-fn run_notes<'a>(plan: &Plan, machines: impl Iterator<Item = &'a Machine>) -> Vec<String> {
+/// Notes on the policies for readers, each once.
+fn list_policy_notes<'a>(plan: &Plan, machines: impl Iterator<Item = &'a Machine>) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for machine in machines {
         let of_sets = plan.policies.iter().filter_map(|policy| {
-            // A set that does not fit the machine has been refused.
+            // A policy set that does not fit the machine was refused before.
             wakepath_sim::notes_on_machine_and_policies(machine, &policy.set).ok()
         });
-        for note in stands_in(plan, machine)
+        for note in substitute_note(plan, machine)
             .into_iter()
             .chain(of_sets.flatten())
         {
@@ -602,8 +625,8 @@ fn run_notes<'a>(plan: &Plan, machines: impl Iterator<Item = &'a Machine>) -> Ve
     notes
 }
 
-/// Stand-in for a recorded system's own policies, if a study's policy leaves any open.
-fn stands_in(plan: &Plan, machine: &Machine) -> Option<String> {
+/// A note on the policies that replace a recorded system's own, if a study's policy leaves any open.
+fn substitute_note(plan: &Plan, machine: &Machine) -> Option<String> {
     let system = recorded::find_recorded_system(&machine.name).filter(|_| {
         plan.policies
             .iter()
@@ -612,7 +635,7 @@ fn stands_in(plan: &Plan, machine: &Machine) -> Option<String> {
     system.and_then(|system| system.kernel_policy().stands_in)
 }
 
-/// Stops a run early.
+/// An observer that stops a run as soon as its function returns true.
 struct StopWhen<F>(F);
 
 impl<F: Fn() -> bool> Observer for StopWhen<F> {
@@ -639,7 +662,7 @@ mod tests {
         let job = format!("[a]\nfilename=/dev/nvme0n1\ndirect=1\nbs=4k\n{options}");
         let workload = fio::parse(&job, "a.fio").unwrap();
         let sets: Vec<PolicySet> = SETS.iter().map(|set| set.parse().unwrap()).collect();
-        Plan::on_the_spot("test", machine, workload.into(), sets, 1, 3)
+        Plan::without_file("test", machine, workload.into(), sets, 1, 3)
     }
 
     fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
@@ -702,13 +725,15 @@ mod tests {
     fn an_estimate_scales_what_follows_the_set_up_with_its_warm_up() {
         let plan = plan("rw=randread\ntime_based\nruntime=30\nramp_time=10\n");
         let sim = Sim::new(&plan).unwrap();
-        let cell = plan.cells()[0];
+        let cell = plan.cells_of_first_repeat()[0];
         let set = &plan.policies[0].set;
-        let trial = sim.try_for(cell, set, Duration::from_millis(1)).unwrap();
+        let trial = sim
+            .simulate_until(cell, set, Duration::from_millis(1))
+            .unwrap();
         assert!(trial.is_cut);
         let simulated = trial.run.seconds + trial.run.warm_up_seconds;
-        let lasts = plan.workloads[0].duration();
-        assert!((trial.remains(lasts, None) * simulated - 40.0).abs() < 1e-6);
+        let lasts = plan.workloads[0].expected_duration();
+        assert!((trial.times_as_long(lasts, None) * simulated - 40.0).abs() < 1e-6);
         // A whole machine is set up before the first event, which longer runs do not do again.
         assert!(trial.set_up > Duration::ZERO && trial.set_up + trial.events <= trial.took * 2);
     }
@@ -724,16 +749,21 @@ mod tests {
         ] {
             let plan = plan(options);
             let sim = Sim::new(&plan).unwrap();
-            let cell = plan.cells()[0];
+            let cell = plan.cells_of_first_repeat()[0];
             let set = &plan.policies[0].set;
-            let trial = sim.try_for(cell, set, Duration::from_millis(5)).unwrap();
+            let trial = sim
+                .simulate_until(cell, set, Duration::from_millis(5))
+                .unwrap();
             assert!(trial.is_cut, "{options}");
-            let workload = plan.workloads[0].workload().unwrap();
-            let amount = Amount::asked(
+            let workload = plan.workloads[0].simulated_workload().unwrap();
+            let amount = Amount::requested_by(
                 workload,
-                sim.machine(cell).unwrap().drive.capacity_in_bytes(),
+                sim.machine_under_policy(cell)
+                    .unwrap()
+                    .drive
+                    .capacity_in_bytes(),
             );
-            let factor = trial.remains(plan.workloads[0].duration(), amount);
+            let factor = trial.times_as_long(plan.workloads[0].expected_duration(), amount);
             let all = factor * trial.run.requests as f64;
             assert!((all / requests - 1.0).abs() < 0.01, "{options}: {all}");
         }

@@ -1,4 +1,4 @@
-//! A simulated run's timeline: the observer that records everything.
+//! A simulated run's timeline: the observer that records every span.
 
 pub(crate) mod representative;
 
@@ -12,23 +12,23 @@ use wakepath_sim::observer::{Activity, InterruptKind, Observer, RequestStep, Wor
 use wakepath_units::{Kilohertz, Nanoseconds};
 use wakepath_workloads::Workload;
 
-/// End time for an open span.
+/// End time that marks a span as still open.
 const OPEN: u64 = u64::MAX;
 
-/// Watches a run until enough is seen. Then the run ends, or goes on unobserved.
+/// Observer that keeps the timeline of a simulated run until enough is seen. Then the run ends, or goes on unobserved.
 pub struct Observed<'a, F> {
     timeline: Timeline,
     numbers: BTreeMap<String, usize>,
-    /// Earlier spans are dropped.
+    /// Spans that end before this time are dropped.
     from: u64,
-    /// Later spans are dropped.
+    /// Spans that begin after this time are not kept.
     until: u64,
     over: bool,
     enough: F,
-    /// If the run goes on unobserved: whether it is cancelled.
+    /// Set if the run goes on unobserved: the function tells whether it is cancelled.
     cancelled: Option<&'a AtomicBool>,
     seen: RunProgress,
-    /// Open spans per track, outer ones first.
+    /// Indices of open spans by track, outer spans first.
     open: Vec<Vec<usize>>,
     idle_states: Vec<String>,
     jobs: Vec<String>,
@@ -37,13 +37,13 @@ pub struct Observed<'a, F> {
     drive: DriveTracks,
 }
 
-/// How far a run is.
+/// How far the observed run has come.
 #[derive(Clone, Debug, Default)]
 pub struct RunProgress {
     now: u64,
-    /// Number of kept spans.
+    /// Number of spans kept so far.
     spans: usize,
-    /// Begin and end in ns for finished requests that began within the kept time.
+    /// Begin and end in ns for each finished request that began within the kept time.
     done: Vec<(u64, u64)>,
     /// Requests under way.
     on_the_way: usize,
@@ -57,35 +57,35 @@ struct CpuTracks {
 
 struct DriveTracks {
     group: usize,
-    /// Requests at the drive.
+    /// Tracks for requests at the drive.
     in_flight: usize,
     counter: usize,
-    /// Tracks for drives with known power states.
+    /// Tracks for the power states of drives that report them.
     power: BTreeMap<usize, usize>,
     slots: Vec<Slot>,
-    /// Each request's slot by number.
+    /// Index of each request's slot, by the request's number.
     by_request: Vec<usize>,
 }
 
-/// A track for consecutive requests.
+/// A slot: a track that shows requests one after the other.
 struct Slot {
     track: usize,
-    /// The current request's task.
+    /// Task that submitted the current request.
     task: Option<usize>,
-    /// Whether the current request lacks a number yet.
+    /// Whether the current request has no number yet, because it is being submitted.
     submitting: bool,
     begun: u64,
 }
 
 impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
-    /// Watches `workload` on `machine` from the run's start for `span`, or until `enough`.
+    /// Observes a run of `workload` on `machine`, from its start for `span`, or until `enough` returns true.
     pub fn new(machine: &Machine, workload: &Workload, span: Nanoseconds, enough: F) -> Self {
         let mut timeline = Timeline {
             title: machine.title.clone(),
             ..Timeline::default()
         };
-        let CpuLayout { cpus, clocks } = add_cpu_tracks(&mut timeline, machine);
-        let drive = DriveTracks::add_to(&mut timeline);
+        let CpuLayout { cpus, clocks } = add_cpu_and_clock_tracks(&mut timeline, machine);
+        let drive = DriveTracks::add_drive_tracks(&mut timeline);
         let mut observed = Self {
             open: vec![Vec::new(); timeline.tracks.len()],
             timeline,
@@ -97,7 +97,11 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
             cancelled: None,
             seen: RunProgress::default(),
             idle_states: machine.idle_state.iter().map(|s| s.name.clone()).collect(),
-            jobs: workload.names().into_iter().map(str::to_owned).collect(),
+            jobs: workload
+                .job_or_task_names()
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
             clocks,
             cpus,
             drive,
@@ -115,19 +119,19 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
     }
 
     /// The timeline seen.
-    pub fn timeline(self) -> Timeline {
-        self.finish().0
+    pub fn into_timeline(self) -> Timeline {
+        self.into_timeline_and_progress().0
     }
 
-    fn finish(mut self) -> (Timeline, RunProgress) {
-        self.end_timeline(self.seen.now.min(self.until));
+    fn into_timeline_and_progress(mut self) -> (Timeline, RunProgress) {
+        self.end_all_spans(self.seen.now.min(self.until));
         (self.timeline, self.seen)
     }
 
-    /// Whether the present is still kept. Ends the timeline otherwise.
-    fn keeps_time(&mut self, now: Nanoseconds) -> bool {
+    /// Advances to the time `now`. Returns whether spans are still kept; ends the timeline when its time is over.
+    fn advance_to(&mut self, now: Nanoseconds) -> bool {
         if now.0 >= self.until {
-            self.end_timeline(self.until);
+            self.end_all_spans(self.until);
         } else if self.seen.now < self.from && now.0 >= self.from {
             self.drop_ended_spans();
         }
@@ -136,12 +140,12 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
     }
 
     /// Ends all spans.
-    fn end_timeline(&mut self, now: u64) {
+    fn end_all_spans(&mut self, now: u64) {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
         for track in 0..self.open.len() {
-            self.end_spans(now, track);
+            self.end_spans_of_track(now, track);
         }
     }
 
@@ -156,7 +160,7 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
         }
     }
 
-    fn add_track(&mut self, name: String) -> usize {
+    fn add_drive_track(&mut self, name: String) -> usize {
         self.timeline.tracks.push(Track {
             name,
             group: Some(self.drive.group),
@@ -173,10 +177,10 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
             self.numbers.insert(name.to_owned(), number);
             number
         });
-        self.add_span(now, track, SpanValue::Name(name));
+        self.open_span(now, track, SpanValue::Name(name));
     }
 
-    fn add_span(&mut self, now: u64, track: usize, what: SpanValue) {
+    fn open_span(&mut self, now: u64, track: usize, what: SpanValue) {
         self.open[track].push(self.timeline.spans.len());
         self.timeline.spans.push(Span {
             track,
@@ -187,36 +191,36 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
         self.seen.spans = self.timeline.spans.len();
     }
 
-    /// Ends a track's innermost span.
-    fn end_span(&mut self, now: u64, track: usize) {
+    /// Ends the innermost open span of a track.
+    fn end_innermost_span(&mut self, now: u64, track: usize) {
         if let Some(span) = self.open[track].pop() {
             self.timeline.spans[span].end_ns = now;
         }
     }
 
-    fn end_spans(&mut self, now: u64, track: usize) {
+    fn end_spans_of_track(&mut self, now: u64, track: usize) {
         while !self.open[track].is_empty() {
-            self.end_span(now, track);
+            self.end_innermost_span(now, track);
         }
     }
 
-    /// Records a track's new value.
+    /// Ends the value that a track shows, and begins the new value.
     fn record_value(&mut self, now: u64, track: usize, value: f64) {
         let before = self.open[track]
             .last()
             .map(|span| self.timeline.spans[*span].what);
         if before != Some(SpanValue::Value(value)) {
-            self.end_span(now, track);
-            self.add_span(now, track, SpanValue::Value(value));
+            self.end_innermost_span(now, track);
+            self.open_span(now, track, SpanValue::Value(value));
         }
     }
 
-    /// The lowest free slot, or a new one.
-    fn free_slot(&mut self) -> usize {
+    /// Index of the lowest free slot; adds a slot with a track if none is free.
+    fn find_or_add_free_slot(&mut self) -> usize {
         let free = self.drive.slots.iter().position(|s| s.task.is_none());
         free.unwrap_or_else(|| {
             let slot = self.drive.slots.len();
-            let track = self.add_track(format!("request slot {slot}"));
+            let track = self.add_drive_track(format!("request slot {slot}"));
             self.drive.slots.push(Slot {
                 track,
                 task: None,
@@ -227,20 +231,20 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
         })
     }
 
-    fn find_slot(&mut self, request: usize) -> Option<&mut Slot> {
+    fn find_slot_of_request(&mut self, request: usize) -> Option<&mut Slot> {
         let slot = self.drive.by_request.get(request)?;
         self.drive.slots.get_mut(*slot)
     }
 
-    /// Ends the present step of a request and begins the next.
-    fn begin_step(&mut self, now: u64, request: usize, name: &str) {
-        if let Some(track) = self.find_slot(request).map(|slot| slot.track) {
-            self.end_span(now, track);
+    /// Ends the present step of a request on its track, and begins the step `name`.
+    fn begin_request_step(&mut self, now: u64, request: usize, name: &str) {
+        if let Some(track) = self.find_slot_of_request(request).map(|slot| slot.track) {
+            self.end_innermost_span(now, track);
             self.begin_span(now, track, name);
         }
     }
 
-    fn place_request(&mut self, now: u64, task: usize, request: usize, read: bool) {
+    fn assign_request_number(&mut self, now: u64, task: usize, request: usize, read: bool) {
         let drive = &mut self.drive;
         let Some(slot) = drive
             .slots
@@ -254,21 +258,21 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
             drive.by_request.resize(request + 1, usize::MAX);
         }
         drive.by_request[request] = slot;
-        self.begin_step(
+        self.begin_request_step(
             now,
             request,
             if read { "drive: read" } else { "drive: write" },
         );
-        self.record_in_flight(now, 1);
+        self.record_change_in_flight(now, 1);
     }
 
-    fn record_in_flight(&mut self, now: u64, more: isize) {
+    fn record_change_in_flight(&mut self, now: u64, more: isize) {
         self.drive.in_flight = self.drive.in_flight.saturating_add_signed(more);
         self.record_value(now, self.drive.counter, self.drive.in_flight as f64);
     }
 
-    /// A CPU's activity in words.
-    fn activity_name(&self, activity: Activity) -> String {
+    /// What a CPU does, in words.
+    fn describe_activity(&self, activity: Activity) -> String {
         match activity {
             Activity::Idle(state) => self.idle_states.get(state).cloned().unwrap_or_default(),
             Activity::Waking => "idle exit".to_owned(),
@@ -293,14 +297,14 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
     }
 }
 
-/// Tracks for CPUs and their clocks.
+/// Where the tracks for CPUs and clocks are.
 struct CpuLayout {
     cpus: Vec<CpuTracks>,
     clocks: Vec<usize>,
 }
 
-/// Adds tracks for each CPU, and one for each clock before its first CPU.
-fn add_cpu_tracks(timeline: &mut Timeline, machine: &Machine) -> CpuLayout {
+/// Adds a track for each CPU, and a track for each clock before its first CPU.
+fn add_cpu_and_clock_tracks(timeline: &mut Timeline, machine: &Machine) -> CpuLayout {
     let mut cpus: Vec<CpuTracks> = Vec::with_capacity(machine.cpus());
     let mut clocks = Vec::with_capacity(machine.cluster.len());
     for cluster in &machine.cluster {
@@ -312,7 +316,7 @@ fn add_cpu_tracks(timeline: &mut Timeline, machine: &Machine) -> CpuLayout {
         for index in 0..cluster.cpus {
             let cpu = cpus.len();
             if index % cluster.cpus_per_clock() == 0 {
-                let name = clock_name(cluster, cpu);
+                let name = name_clock(cluster, cpu);
                 clocks.push(add_track(timeline, name, TrackKind::Frequency, None));
             }
             let name = format!("CPU {cpu}{cluster_name}");
@@ -329,8 +333,8 @@ fn add_cpu_tracks(timeline: &mut Timeline, machine: &Machine) -> CpuLayout {
 }
 
 impl DriveTracks {
-    /// Adds a track for the drive, and a counter of requests below.
-    fn add_to(timeline: &mut Timeline) -> Self {
+    /// Adds a group of tracks for the drive, with a counter of requests in flight.
+    fn add_drive_tracks(timeline: &mut Timeline) -> Self {
         let group = add_track(timeline, "drive".to_owned(), TrackKind::Slices, None);
         let requests = TrackKind::Count("requests");
         let name = "requests at the drive".to_owned();
@@ -345,7 +349,7 @@ impl DriveTracks {
     }
 }
 
-/// Adds a track; its index.
+/// Adds a track to a timeline; returns its index.
 fn add_track(
     timeline: &mut Timeline,
     name: String,
@@ -356,8 +360,8 @@ fn add_track(
     timeline.tracks.len() - 1
 }
 
-/// A clock's name by its first CPU.
-fn clock_name(cluster: &Cluster, first_cpu: usize) -> String {
+/// Name of a clock, with the CPUs that it drives.
+fn name_clock(cluster: &Cluster, first_cpu: usize) -> String {
     let name = &cluster.name;
     match cluster.cpus_per_clock() {
         all if all == cluster.cpus => format!("frequency of cluster {name}"),
@@ -371,40 +375,40 @@ fn clock_name(cluster: &Cluster, first_cpu: usize) -> String {
 
 impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
     fn cpu_activity_changed(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
-        if !self.keeps_time(now) || self.cpus[cpu].now == Some(activity) {
+        if !self.advance_to(now) || self.cpus[cpu].now == Some(activity) {
             return;
         }
         self.cpus[cpu].now = Some(activity);
         let track = self.cpus[cpu].slices;
-        // Leaving an idle state counts as idle, as in a run's figures.
+        // A CPU that is leaving an idle state counts as idle, as in a run's figures.
         if activity != Activity::Waking {
-            self.end_spans(now.0, track);
+            self.end_spans_of_track(now.0, track);
         }
-        let name = self.activity_name(activity);
+        let name = self.describe_activity(activity);
         self.begin_span(now.0, track, &name);
     }
 
     fn runnable_task_count_changed(&mut self, now: Nanoseconds, cpu: usize, tasks: usize) {
-        if self.keeps_time(now) {
+        if self.advance_to(now) {
             self.record_value(now.0, self.cpus[cpu].runnable, tasks as f64);
         }
     }
 
     fn clock_frequency_changed(&mut self, now: Nanoseconds, clock: usize, frequency: Kilohertz) {
-        if self.keeps_time(now) {
+        if self.advance_to(now) {
             let mhz = f64::from(frequency.0) / 1e3;
             self.record_value(now.0, self.clocks[clock], mhz);
         }
     }
 
     fn request_step_reached(&mut self, now: Nanoseconds, step: RequestStep) {
-        if !self.keeps_time(now) {
+        if !self.advance_to(now) {
             return;
         }
         let now = now.0;
         match step {
             RequestStep::Begun { task } => {
-                let free = self.free_slot();
+                let free = self.find_or_add_free_slot();
                 let slot = &mut self.drive.slots[free];
                 (slot.task, slot.submitting, slot.begun) = (Some(task), true, now);
                 let track = slot.track;
@@ -417,21 +421,21 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
                 request,
                 read,
                 ..
-            } => self.place_request(now, task, request, read),
+            } => self.assign_request_number(now, task, request, read),
             RequestStep::Served { request } => {
-                self.begin_step(now, request, "interrupt");
-                self.record_in_flight(now, -1);
+                self.begin_request_step(now, request, "interrupt");
+                self.record_change_in_flight(now, -1);
             }
             RequestStep::Delivered { request, .. } => {
-                self.begin_step(now, request, "wake-up of the task");
+                self.begin_request_step(now, request, "wake-up of the task");
             }
             RequestStep::Completed { request } => {
-                let Some(slot) = self.find_slot(request) else {
+                let Some(slot) = self.find_slot_of_request(request) else {
                     return;
                 };
                 slot.task = None;
                 let (track, begun) = (slot.track, slot.begun);
-                self.end_spans(now, track);
+                self.end_spans_of_track(now, track);
                 self.seen.on_the_way -= 1;
                 if begun >= self.from {
                     self.seen.done.push((begun, now));
@@ -441,27 +445,28 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
     }
 
     fn drive_power_state_changed(&mut self, now: Nanoseconds, drive: usize, state: usize) {
-        if !self.keeps_time(now) {
+        if !self.advance_to(now) {
             return;
         }
         let known = self.drive.power.get(&drive).copied();
         let track = known.unwrap_or_else(|| {
-            let track = self.add_track(format!("power state of drive {drive}"));
+            let track = self.add_drive_track(format!("power state of drive {drive}"));
             self.drive.power.insert(drive, track);
             track
         });
         let name = format!("PS{state}");
         let open = self.open[track].last();
-        if open.is_some_and(|span| self.timeline.span_text(&self.timeline.spans[*span]) == name) {
+        if open.is_some_and(|span| self.timeline.describe_span(&self.timeline.spans[*span]) == name)
+        {
             return;
         }
-        self.end_span(now.0, track);
+        self.end_innermost_span(now.0, track);
         self.begin_span(now.0, track, &name);
     }
 
     fn observation_ended(&mut self, now: Nanoseconds) {
         self.seen.now = now.0;
-        self.end_timeline(now.0.min(self.until));
+        self.end_all_spans(now.0.min(self.until));
     }
 
     fn wants_more_calls(&self) -> bool {

@@ -1,4 +1,5 @@
-//! A few representative milliseconds in a run: around requests with about median and about 99th percentile latency.
+//! A few representative milliseconds of a run: around requests with about the median and about the 99th percentile
+//! latency.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,24 +11,24 @@ use wakepath_workloads::Workload;
 
 use super::{Observed, RunProgress};
 
-/// The run has settled by then.
+/// Time from which spans are kept: the run has settled by then.
 const FROM: u64 = 100_000_000;
-/// Time to watch, given enough requests.
+/// How long a run is observed, if there are enough requests by then.
 const ENOUGH_TIME: u64 = 300_000_000;
 const ENOUGH_REQUESTS: usize = 300;
-/// Longest time to watch.
+/// How long a run is observed at most.
 const LONGEST: Nanoseconds = Nanoseconds(20_000_000_000);
 const MAX_SPANS: usize = 600_000;
-/// Shown around the request: about so much.
+/// How much time is shown around a request.
 const SHOWN: u64 = 3_000_000;
 
-/// Watches a run until representative moments are seen. The run goes on to its end, or until `cancelled`.
-pub(crate) fn observe<'a>(
+/// Observes a run until representative requests are seen. The run goes on to its end, or until `cancelled`.
+pub(crate) fn observe_representative<'a>(
     machine: &Machine,
     workload: &Workload,
     cancelled: &'a AtomicBool,
 ) -> Observed<'a, fn(&RunProgress) -> bool> {
-    let enough: fn(&RunProgress) -> bool = is_enough;
+    let enough: fn(&RunProgress) -> bool = has_enough_requests;
     Observed {
         from: FROM,
         cancelled: Some(cancelled),
@@ -35,15 +36,17 @@ pub(crate) fn observe<'a>(
     }
 }
 
-fn is_enough(seen: &RunProgress) -> bool {
+fn has_enough_requests(seen: &RunProgress) -> bool {
     let time = seen.now.saturating_sub(FROM);
     let requests = seen.done.len() >= ENOUGH_REQUESTS || seen.on_the_way == 0;
     (time >= ENOUGH_TIME && requests) || seen.spans >= MAX_SPANS
 }
 
 /// The observed spans around both requests, by track and time.
-pub(crate) fn rows<F: Fn(&RunProgress) -> bool>(observed: Observed<'_, F>) -> Vec<TimelineSpan> {
-    let (timeline, mut seen) = observed.finish();
+pub(crate) fn make_timeline_spans<F: Fn(&RunProgress) -> bool>(
+    observed: Observed<'_, F>,
+) -> Vec<TimelineSpan> {
+    let (timeline, mut seen) = observed.into_timeline_and_progress();
     seen.done.sort_by_key(|(begun, end)| end - begun);
     let [median, tail] = [0.5, 0.99].map(|quantile| {
         let rank = (seen.done.len() as f64 * quantile) as usize;
@@ -62,8 +65,8 @@ pub(crate) fn rows<F: Fn(&RunProgress) -> bool>(observed: Observed<'_, F>) -> Ve
         let seen = spans.iter().filter(|s| s.start_ns < to && s.end_ns > from);
         rows.extend(seen.map(|span| TimelineSpan {
             at: at.to_owned(),
-            track: track_name(&timeline, span.track),
-            name: timeline.span_text(span),
+            track: name_track(&timeline, span.track),
+            name: timeline.describe_span(span),
             start_ns: span.start_ns.max(from),
             end_ns: span.end_ns.min(to),
         }));
@@ -71,7 +74,7 @@ pub(crate) fn rows<F: Fn(&RunProgress) -> bool>(observed: Observed<'_, F>) -> Ve
     rows
 }
 
-fn track_name(timeline: &Timeline, track: usize) -> String {
+fn name_track(timeline: &Timeline, track: usize) -> String {
     let track = timeline.tracks.get(track);
     track.map_or_else(String::new, |track| track.name.clone())
 }

@@ -54,7 +54,7 @@ fn read(timeline: &Timeline) -> Seen {
             }
             SpanValue::Name(_) => seen.slices.push(Slice {
                 track,
-                name: timeline.span_text(span),
+                name: timeline.describe_span(span),
                 depth: outer.len(),
                 start: span.start_ns,
                 end: span.end_ns,
@@ -93,7 +93,7 @@ impl Seen {
 }
 
 fn combination(idle: &str, freq: &str) -> PolicySet {
-    PolicySet::named([idle, freq]).unwrap()
+    PolicySet::from_names([idle, freq]).unwrap()
 }
 
 fn job(lines: &str) -> Workload {
@@ -124,7 +124,7 @@ fn watch(
 ) -> (Run, Timeline) {
     let mut observed = Observed::new(machine, job, span, |_| false);
     let run = simulate_observed(machine, job, policies, 1, &mut observed).unwrap();
-    (run, observed.timeline())
+    (run, observed.into_timeline())
 }
 
 /// Everything that a timeline of a whole run shares with the run's figures.
@@ -279,7 +279,7 @@ fn each_drive_has_a_track_of_power_states_once_it_tells_one() {
     observed.drive_power_state_changed(Nanoseconds(10), 0, 0);
     observed.drive_power_state_changed(Nanoseconds(30), 0, 4);
     observed.observation_ended(Nanoseconds(100));
-    let seen = read(&observed.timeline());
+    let seen = read(&observed.into_timeline());
     let of =
         |drive, name: &str| seen.total(&format!("power state of drive {drive}"), |n| n == name);
     assert_eq!((of(0, "PS0"), of(0, "PS4"), of(1, "PS3")), (30, 70, 100));
@@ -337,7 +337,7 @@ fn whoever_has_seen_enough_ends_the_run() {
     let policies = combination("menu", "schedutil");
     let run = simulate_observed(&machine, &job, &policies, 1, &mut observed).unwrap();
     assert!(run.seconds < 1.0);
-    let timeline = observed.timeline();
+    let timeline = observed.into_timeline();
     assert!(read(&timeline).slices.iter().all(|s| s.end != OPEN));
 }
 
@@ -345,7 +345,7 @@ fn whoever_has_seen_enough_ends_the_run() {
 fn a_representative_stretch_is_of_the_settled_run() {
     let (machine, job) = (machine(false), job("rw=randread\nruntime=1s\n"));
     let cancelled = AtomicBool::new(false);
-    let mut observed = representative::observe(&machine, &job, &cancelled);
+    let mut observed = representative::observe_representative(&machine, &job, &cancelled);
     let policies = combination("menu", "schedutil");
     let run = simulate_observed(&machine, &job, &policies, 1, &mut observed).unwrap();
     let unobserved = simulate(&machine, &job, &policies, 1).unwrap();
@@ -354,7 +354,7 @@ fn a_representative_stretch_is_of_the_settled_run() {
         format!("{unobserved:?}"),
         "it goes on after that"
     );
-    let rows = representative::rows(observed);
+    let rows = representative::make_timeline_spans(observed);
     for at in ["p50", "p99"] {
         let rows = || rows.iter().filter(|row| row.at == at);
         let (start, end) = (

@@ -40,7 +40,7 @@ impl RunningPolicies {
     pub fn to_machine_file_text(&self) -> String {
         let policies = self.set.policies().iter().map(|policy| {
             let keys: Vec<String> = policy
-                .given()
+                .given_keys()
                 .map(|(key, value)| format!("{key}={value}"))
                 .collect();
             match keys.join(",") {
@@ -62,9 +62,9 @@ fn read_idle_governor(system: &System, notes: &mut Vec<String>) -> Result<Policy
                     .root()
                     .read_text_if_readable(setting::find_setting(name)?.path)
             })?;
-            let mut given = as_set.policy.given();
+            let mut given = as_set.policy.given_keys();
             given.try_fold("haltpoll".parse::<PolicySpec>()?, |policy, (key, value)| {
-                policy.with(key, value)
+                policy.with_key(key, value)
             })
         }
         Some(name @ ("menu" | "teo" | "ladder")) => name.parse(),
@@ -113,7 +113,7 @@ pub fn read_frequency_policy(
                 _ => "amd-pstate[mode=passive]",
             }
             .parse()?;
-            with_boost_as_set(system, amd.with("governor", name)?)
+            with_boost_as_set(system, amd.with_key("governor", name)?)
         }
         (_, "performance") => "performance".parse(),
         ("intel_pstate", _) if !has_base => {
@@ -144,9 +144,9 @@ fn describe_active_amd_pstate(
 ) -> Result<PolicySpec, SpecError> {
     let active: PolicySpec = "amd-pstate[mode=active]".parse()?;
     let amd = match (governor, epp) {
-        ("performance", _) => active.with("governor", "performance")?,
+        ("performance", _) => active.with_key("governor", "performance")?,
         (_, "" | "default") => active,
-        (_, epp) => active.with("epp", epp)?,
+        (_, epp) => active.with_key("epp", epp)?,
     };
     with_boost_as_set(system, amd)
 }
@@ -161,17 +161,17 @@ fn read_intel_hwp(root: &Root, epp: &str) -> Result<PolicySpec, SpecError> {
         epp => epp,
     };
     let hwp: PolicySpec = "intel_pstate-hwp".parse()?;
-    hwp.with(
+    hwp.with_key(
         "hwp_dynamic_boost",
         if boost == Some(1) { "on" } else { "off" },
     )?
-    .with("epp", preference)
+    .with_key("epp", preference)
 }
 
 /// The policy for amd-pstate, with `boost=off` where boost is off.
 fn with_boost_as_set(system: &System, policy: PolicySpec) -> Result<PolicySpec, SpecError> {
     if system.may_boost() == Some(false) {
-        policy.with("boost", "off")
+        policy.with_key("boost", "off")
     } else {
         Ok(policy)
     }

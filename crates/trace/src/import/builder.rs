@@ -564,7 +564,7 @@ impl<'a> Builder<'a> {
         } else if !any_timer {
             metadata.add_or_count_warning("no-timers", || {
                 "no timer events, so the sleep lengths that the governor saw are not known, and a \
-                 replay is approximate; record with -e timer, see docs/replay.md"
+                 replay is approximate; record with -e timer, see docs/guides/replay.md"
                     .to_owned()
             });
         }
@@ -595,7 +595,7 @@ impl<'a> Builder<'a> {
         };
         format!(
             "no idle events and no block requests, without which nothing can be replayed ({found}); record with -e \
-             power:cpu_idle, see docs/replay.md"
+             power:cpu_idle, see docs/guides/replay.md"
         )
     }
 

@@ -114,7 +114,7 @@ fn note_source_and_read_formats(
     let (true, Some(description)) = (traced, description) else {
         return Err(
             "it has no trace events; record with perf record -a -e power:cpu_idle ..., see \
-                    docs/replay.md"
+                    docs/guides/replay.md"
                 .to_owned()
                 .into(),
         );

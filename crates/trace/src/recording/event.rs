@@ -44,6 +44,8 @@ pub enum EventKind {
         /// The step.
         step: TaskStep,
     },
+    /// Cycles of this CPU over the time before, during which it ran.
+    Clock(ClockCycles),
     /// Events on this CPU before this time are missing. A count of 0 means an unknown number.
     Lost {
         /// How many.
@@ -69,10 +71,23 @@ impl EventKind {
             Self::Queueing(_) => "queueing step",
             Self::Interrupt(_) => "interrupt",
             Self::Task { .. } => "task step",
+            Self::Clock(_) => "clock reading",
             Self::Lost { .. } => "lost events",
             Self::Hotplug { .. } => "hotplug",
         }
     }
+}
+
+/// A CPU's cycles from the end of its idle period, or the beginning of an interrupt's handler if that is later, to the event's
+/// time (perf events).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockCycles {
+    /// Time from one end to the other.
+    pub elapsed: Nanoseconds,
+    /// Cycles at the clock in force.
+    pub cycles: u64,
+    /// Cycles at a constant clock; none while the CPU is halted.
+    pub reference: u64,
 }
 
 /// Kinds of timers.

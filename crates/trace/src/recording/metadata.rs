@@ -6,8 +6,10 @@ use serde::{Deserialize, Serialize};
 use wakepath_hardware::IdleState;
 use wakepath_units::Nanoseconds;
 
-/// Version of the format in new files. Version 1 lacks queueing, interrupts and task steps.
-pub const SCHEMA: u32 = 2;
+use super::residency::IdleResidency;
+
+/// Version of the format in new files. Version 1 lacks queueing, interrupts and task steps, version 2 readings of clocks.
+pub const SCHEMA: u32 = 3;
 
 /// Most names kept for tasks, and for interrupts.
 pub const MAX_NAMES: usize = 4096;
@@ -59,9 +61,15 @@ pub struct Metadata {
     /// Names of tasks with I/O, by thread number.
     #[serde(with = "numbered")]
     pub tasks: BTreeMap<u32, String>,
+    /// Cgroups of tasks with I/O by thread number, each as a path in the hierarchy of version 2: `/system.slice/cron.service`.
+    /// `cgroup NUMBER` where the cgroup had ended before its path was read. Of a task that moves, the last cgroup.
+    #[serde(with = "numbered")]
+    pub cgroups: BTreeMap<u32, String>,
     /// The machine's settings at the start: idle governor parameters, latency limits, frequency governors and hints,
     /// drive tables.
     pub settings: Vec<RecordedSetting>,
+    /// Counters of idle states from the start of the recording to its end; `None` where nobody read them.
+    pub residency: Option<IdleResidency>,
     /// Which kinds of facts are recorded, and how well each is known.
     pub recorded: Recorded,
     /// Number of events lost while recording.
@@ -124,7 +132,9 @@ impl Default for Metadata {
             devices: Vec::new(),
             interrupts: BTreeMap::new(),
             tasks: BTreeMap::new(),
+            cgroups: BTreeMap::new(),
             settings: Vec::new(),
+            residency: None,
             recorded: Recorded::default(),
             lost_events: 0,
             other_events: 0,
@@ -276,6 +286,18 @@ impl Metadata {
         for (task, name) in next.tasks {
             self.tasks.entry(task).or_insert(name);
         }
+        for (task, path) in next.cgroups {
+            self.cgroups.entry(task).or_insert(path);
+        }
+        // Counters of some parts only say nothing of the whole.
+        self.residency = self
+            .residency
+            .take()
+            .zip(next.residency)
+            .map(|(mut all, part)| {
+                all.add(part);
+                all
+            });
         self.cpus = self.cpus.max(next.cpus);
         self.span_ns = match (self.span_ns, next.span_ns) {
             (Some([first, last]), Some([begins, ends])) => {
@@ -303,6 +325,13 @@ impl Metadata {
     pub fn keep_task_name(&mut self, task: u32, name: &str) {
         if self.tasks.len() < MAX_NAMES || self.tasks.contains_key(&task) {
             self.tasks.insert(task, name.to_owned());
+        }
+    }
+
+    /// Keeps a task's cgroup in place of an earlier one, unless cgroups of [`MAX_NAMES`] tasks are known.
+    pub fn put_task_in_cgroup(&mut self, task: u32, path: String) {
+        if self.cgroups.len() < MAX_NAMES || self.cgroups.contains_key(&task) {
+            self.cgroups.insert(task, path);
         }
     }
 
@@ -440,6 +469,9 @@ pub struct Recorded {
     pub wakes: DataQuality,
     /// Frequency changes.
     pub frequency: DataQuality,
+    /// Cycles of CPUs that complete requests.
+    #[serde(default)]
+    pub clock: DataQuality,
     /// Expired timers.
     pub timers: DataQuality,
     /// Steps of bios between entering the block layer and being issued.
@@ -465,6 +497,7 @@ impl Recorded {
             block: self.block.min(other.block),
             wakes: self.wakes.min(other.wakes),
             frequency: self.frequency.min(other.frequency),
+            clock: self.clock.min(other.clock),
             timers: self.timers.min(other.timers),
             queueing: self.queueing.min(other.queueing),
             interrupts: self.interrupts.min(other.interrupts),

@@ -1,6 +1,6 @@
 //! Recordings: events on a real machine, in wakepath's own file format.
 //!
-//! A recording is a list of [`Event`]s with [`Metadata`] about the machine, in a Parquet file (`docs/trace-format.md`).
+//! A recording is a list of [`Event`]s with [`Metadata`] about the machine, in a Parquet file (`docs/reference/trace-format.md`).
 //! `wakepath record` and `wakepath import` use [`Writer`], `wakepath replay` uses [`Reader`]; both need bounded memory.
 //! [`IdleTracker`] puts idle periods together; [`IdlePairs`] makes idle periods from the entries and exits in kernel traces.
 
@@ -13,13 +13,14 @@ mod packed;
 mod pages;
 mod pairs;
 mod reader;
+mod residency;
 mod rows;
 mod writer;
 
 pub use error::{RecordingError, tail_path};
 pub use event::{
-    Before, Block, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, QueueStep, TaskStep,
-    TimerKind,
+    Before, Block, ClockCycles, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, QueueStep,
+    TaskStep, TimerKind,
 };
 pub use idle_tracker::IdleTracker;
 pub use metadata::{
@@ -28,6 +29,7 @@ pub use metadata::{
 };
 pub use pairs::{IdlePairs, PairCounts};
 pub use reader::{Batch, Reader, Visitor};
+pub use residency::{IdleResidency, ReachedState, RequestedState};
 pub use rows::{FlagCounts, PackedIdlePeriod};
 pub use writer::{Overwrite, Writer};
 

@@ -6,8 +6,8 @@
 use wakepath_units::{Kilohertz, Nanoseconds};
 
 use super::event::{
-    Before, Block, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, QueueStep, TaskStep,
-    TimerKind,
+    Before, Block, ClockCycles, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, QueueStep,
+    TaskStep, TimerKind,
 };
 
 /// Names of the 64-bit columns of a recording, in file order.
@@ -87,6 +87,7 @@ const SPLIT: i32 = 12;
 const REMAPPED: i32 = 13;
 const INTERRUPT: i32 = 14;
 const TASK_STEP: i32 = 15;
+const CLOCK: i32 = 16;
 
 const SLEEP_KNOWN: i32 = 1;
 const SLEEP_INFERRED: i32 = 1 << 1;
@@ -241,6 +242,12 @@ impl Row {
             EventKind::Queueing(step) => row.set_queueing_step(step),
             EventKind::Interrupt(interrupt) => row.set_interrupt(*interrupt),
             EventKind::Task { task, step } => row.set_task_step(*task, *step),
+            EventKind::Clock(clock) => {
+                row.short[KIND] = CLOCK;
+                row.long[DURATION] = saturate_to_i64(clock.elapsed.0);
+                row.long[COUNT] = clock.cycles as i64;
+                row.long[OTHER_SECTOR] = clock.reference as i64;
+            }
             EventKind::Lost { count } => {
                 row.short[KIND] = LOST;
                 row.long[COUNT] = saturate_to_i64(*count);
@@ -318,6 +325,11 @@ impl Columns {
                     _ => return None,
                 },
             },
+            CLOCK => EventKind::Clock(ClockCycles {
+                elapsed: Nanoseconds(u64::try_from(self.long[DURATION][i]).ok()?),
+                cycles: self.long[COUNT][i] as u64,
+                reference: self.long[OTHER_SECTOR][i] as u64,
+            }),
             _ => return None,
         };
         Some(Event {

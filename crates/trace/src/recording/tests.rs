@@ -161,6 +161,13 @@ fn events() -> impl Strategy<Value = Event> {
         queueing.prop_map(EventKind::Queueing),
         interrupt.prop_map(EventKind::Interrupt),
         (any::<u32>(), step).prop_map(|(task, step)| EventKind::Task { task, step }),
+        (0..=i64::MAX as u64, any::<u64>(), any::<u64>()).prop_map(
+            |(elapsed, cycles, reference)| EventKind::Clock(ClockCycles {
+                elapsed: Nanoseconds(elapsed),
+                cycles,
+                reference
+            })
+        ),
         (0..=i64::MAX as u64).prop_map(|count| EventKind::Lost { count }),
         any::<bool>().prop_map(|online| EventKind::Hotplug { online }),
     ];
@@ -308,7 +315,8 @@ fn other_files_are_named_for_what_they_are() {
     let writer = Writer::create(&path, Overwrite::Yes, newer).unwrap();
     writer.finish_file().unwrap();
     let error = read(&path).unwrap_err().to_string();
-    assert!(error.contains("version 3 of the format"), "{error}");
+    let version = format!("version {} of the format", SCHEMA + 1);
+    assert!(error.contains(&version), "{error}");
 }
 
 #[test]

@@ -4,21 +4,21 @@
 use super::blocks::SplitPart;
 use super::{FioJob, IoEngine};
 
-/// How a process submits and reaps, with fio's rules applied.
+/// How a process submits and reaps I/Os, with fio's rules applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batching {
-    /// I/Os submitted together, from 1 to the depth.
+    /// Number of I/Os submitted together, from 1 to the depth.
     pub submit: u32,
-    /// I/Os waited for together, at least 1.
+    /// Number of I/Os waited for together, at least 1.
     pub least: u32,
-    /// Once the depth is reached, I/Os left in flight before more are submitted, 1 to the depth.
+    /// Number of I/Os left in flight, once the depth is reached, before more are submitted; 1 to the depth.
     pub low: u32,
 }
 
-/// I/O sizes in a direction, after fio's rules.
+/// The I/O sizes of a direction, after fio's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// From `least` to `most` bytes, in multiples of `step` and `most` itself.
+    /// Any size from `least` to `most` bytes, in multiples of `step`, and `most` itself.
     Range {
         /// At least 1.
         least: u64,
@@ -27,12 +27,12 @@ pub enum Sizes {
         /// At least 1.
         step: u64,
     },
-    /// Sizes in bytes, each with the sum of the shares up to it in percent; the last sum is 100.
+    /// Sizes in bytes, each with the sum of the shares up to this size in percent; the last sum is 100.
     Split(Vec<(u64, u8)>),
 }
 
 impl Sizes {
-    /// The smallest in bytes.
+    /// The smallest possible I/O in bytes.
     pub fn smallest(&self) -> u64 {
         match self {
             Self::Range { least, .. } => *least,
@@ -40,7 +40,7 @@ impl Sizes {
         }
     }
 
-    /// The largest in bytes.
+    /// The largest possible I/O in bytes.
     pub fn largest(&self) -> u64 {
         match self {
             Self::Range { most, .. } => *most,
@@ -49,8 +49,9 @@ impl Sizes {
     }
 }
 
-/// As fio does (`get_next_buflen()`): sorted by share, and the largest share takes whatever the others leave of 100 %.
-fn split(parts: &[SplitPart], unaligned: bool) -> Sizes {
+/// Sizes from a `bssplit` as fio takes them (`get_next_buflen()`): sorted by share, and the largest share gets whatever
+/// the others leave of 100 %.
+fn sizes_from_split(parts: &[SplitPart], unaligned: bool) -> Sizes {
     let smallest = parts.iter().map(|p| p.0).min().unwrap_or(1).max(1);
     let step = if unaligned { 1 } else { smallest };
     let given: u32 = parts.iter().filter_map(|p| p.1.map(u32::from)).sum();
@@ -75,28 +76,28 @@ fn split(parts: &[SplitPart], unaligned: bool) -> Sizes {
     Sizes::Split(sums.collect())
 }
 
-/// fio's treatment of a buffer before each write.
+/// How fio treats an I/O buffer before each write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filling {
     /// Nothing.
     Untouched,
-    /// Changes a few words in each 512 bytes.
+    /// fio changes a few words in each 512 bytes of the buffer.
     Scrambled,
-    /// Copies zeros or a pattern over the whole buffer.
+    /// fio copies zeros or a pattern over the whole buffer.
     Copied,
-    /// Writes new random data to a share, in percent, and zeros to the rest.
+    /// fio writes new random data to a share of the buffer, in percent, and zeros to the rest.
     Random(u8),
 }
 
 impl FioJob {
-    /// How each process submits and reaps; `None` if one by one, as by default.
-    pub fn batching(&self) -> Option<Batching> {
+    /// How each process submits and reaps I/Os; `None` if I/Os go one by one, as by default.
+    pub fn effective_batching(&self) -> Option<Batching> {
         let depth = self.effective_iodepth();
         let batches = &self.batches;
         let batching = Batching {
-            submit: at_most_depth(batches.submit, depth),
+            submit: clamp_to_depth(batches.submit, depth),
             least: batches.complete_min.clamp(1, depth),
-            low: at_most_depth(batches.low, depth),
+            low: clamp_to_depth(batches.low, depth),
         };
         (batching.submit > 1 || batching.least > 1 || batching.low < depth).then_some(batching)
     }
@@ -104,7 +105,7 @@ impl FioJob {
     /// How many completed I/Os a process takes back with one system call at most: one, unless the job says otherwise.
     ///
     /// Traced: fio 3.33 with libaio at depth 4 calls `io_getevents()` for exactly one event, then submits one I/O.
-    pub fn most_at_once(&self) -> u32 {
+    pub fn most_reaped_per_call(&self) -> u32 {
         let batches = &self.batches;
         batches.complete_max.max(batches.complete_min).max(1)
     }
@@ -118,17 +119,17 @@ impl FioJob {
         if self.ioengine.is_synchronous() || waits_for_each || self.rw.trims() {
             1
         } else if self.ioengine == IoEngine::Posixaio {
-            // The engine's threads do one I/O per file at a time.
-            u64::from(self.iodepth).min(self.files().max(1)) as u32
+            // The threads of this engine have one I/O per file in flight.
+            u64::from(self.iodepth).min(self.files_per_process().max(1)) as u32
         } else {
             self.iodepth
         }
     }
 
-    /// Sizes of reads and writes, if any varies.
-    pub fn sizes(&self) -> Option<[Sizes; 2]> {
+    /// Sizes of reads and of writes, if any size varies; `None` for a job with fixed block sizes.
+    pub fn variable_sizes(&self) -> Option<[Sizes; 2]> {
         let sizes_given = &self.block_sizes;
-        if !sizes_given.vary() {
+        if !sizes_given.any_size_varies() {
             return None;
         }
         let (ranges, splits) = (&sizes_given.range, &sizes_given.split);
@@ -137,8 +138,8 @@ impl FioJob {
             (ranges.write, &splits.write, self.block_size.write),
         ]
         .map(|(range, parts, block)| match parts {
-            Some(parts) => split(parts, sizes_given.unaligned),
-            None => range_of_sizes(range.unwrap_or((block, block)), sizes_given.unaligned),
+            Some(parts) => sizes_from_split(parts, sizes_given.unaligned),
+            None => sizes_from_range(range.unwrap_or((block, block)), sizes_given.unaligned),
         });
         Some(match (sizes_given.by_order, self.rw.is_random()) {
             (false, _) => [read, write],
@@ -147,11 +148,11 @@ impl FioJob {
         })
     }
 
-    /// Treatment of the buffer before each write.
+    /// How fio treats the buffer before each write.
     ///
     /// As in fio 3.33: `fixup_options()` and `init_flags()` in `init.c`, `get_io_u()` and `fill_io_buffer()` in
     /// `io_u.c`.
-    pub fn filling(&self) -> Filling {
+    pub fn buffer_filling(&self) -> Filling {
         let content = &self.content;
         let compressible = content.compressible.unwrap_or(0);
         let partly = (1..100).contains(&compressible);
@@ -173,13 +174,13 @@ impl FioJob {
     }
 }
 
-/// A number of I/Os, where 0 and more than the depth stand for the depth.
-const fn at_most_depth(ios: u32, depth: u32) -> u32 {
+/// Limits a number of I/Os to the depth; 0 stands for the depth.
+const fn clamp_to_depth(ios: u32, depth: u32) -> u32 {
     if ios == 0 || ios > depth { depth } else { ios }
 }
 
-/// Sizes from the least to the most bytes.
-const fn range_of_sizes((least, most): (u64, u64), unaligned: bool) -> Sizes {
+/// I/O sizes between `least` and `most` bytes, in multiples of the smallest unless `unaligned`.
+const fn sizes_from_range((least, most): (u64, u64), unaligned: bool) -> Sizes {
     let step = if unaligned { 1 } else { least };
     Sizes::Range { least, most, step }
 }
@@ -199,7 +200,9 @@ mod tests {
     #[test]
     fn batches_are_bounded_as_in_fio() {
         fn batching(lines: &str) -> Option<(u32, u32, u32)> {
-            job(lines).batching().map(|b| (b.submit, b.least, b.low))
+            job(lines)
+                .effective_batching()
+                .map(|b| (b.submit, b.least, b.low))
         }
         assert_eq!(batching(""), None);
         assert_eq!(batching("iodepth_batch=8"), Some((8, 1, 16)));
@@ -211,8 +214,11 @@ mod tests {
             Some((1, 4, 3))
         );
         assert_eq!(batching("iodepth_batch_complete_max=8"), None);
-        assert_eq!(job("iodepth_batch_complete_max=8").most_at_once(), 8);
-        assert_eq!(job("").most_at_once(), 1);
+        assert_eq!(
+            job("iodepth_batch_complete_max=8").most_reaped_per_call(),
+            8
+        );
+        assert_eq!(job("").most_reaped_per_call(), 1);
         assert_eq!(batching("iodepth_batch=8\nioengine=psync"), None);
         assert_eq!(job("iodepth_batch_complete_min=0").effective_iodepth(), 1);
     }
@@ -220,7 +226,7 @@ mod tests {
     #[test]
     fn shares_are_those_of_fio() {
         fn parse_split(text: &str) -> Option<Sizes> {
-            let sizes = job(&format!("bssplit={text}")).sizes();
+            let sizes = job(&format!("bssplit={text}")).variable_sizes();
             sizes.map(|[read, _]| read)
         }
         fn split(parts: &[(u64, u8)]) -> Sizes {
@@ -257,7 +263,7 @@ mod tests {
         }
         assert_eq!(
             job("bsrange=16k-4k")
-                .sizes()
+                .variable_sizes()
                 .map(|[read, _]| (read.smallest(), read.largest())),
             Some((4096, 16384))
         );

@@ -4,19 +4,19 @@ use serde::Serialize;
 
 use super::PerDirection;
 
-/// Most parts of a `bssplit`: fio's own limit (`BSSPLIT_MAX`).
+/// Largest number of parts in a `bssplit`: fio's own limit (`BSSPLIT_MAX`).
 pub(super) const MAX_PARTS: usize = 64;
 
-/// fio's `iodepth_batch*` and `iodepth_low` as given; [`FioJob::batching`](super::FioJob::batching) gives the effective values.
+/// fio's `iodepth_batch*` and `iodepth_low` as given; [`FioJob::effective_batching`](super::FioJob::effective_batching) gives the effective values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Batches {
-    /// I/Os submitted together; 0: `iodepth`. Default 1.
+    /// Number of I/Os submitted together; 0: `iodepth`. Default 1.
     pub submit: u32,
-    /// I/Os waited for together. Default 1.
+    /// Number of I/Os waited for together. Default 1.
     pub complete_min: u32,
-    /// I/Os taken back together at most; less than `complete_min` counts as that. Default 0.
+    /// Most I/Os reaped by one call; a number below `complete_min` counts as `complete_min`. Default 0.
     pub complete_max: u32,
-    /// Once `iodepth` is reached, I/Os left in flight before more are submitted; 0: `iodepth`. Default 0.
+    /// Number of I/Os left in flight, once `iodepth` is reached, before more are submitted; 0: `iodepth`. Default 0.
     pub low: u32,
 }
 
@@ -31,7 +31,7 @@ impl Default for Batches {
     }
 }
 
-/// A size in bytes with an optional share in percent.
+/// A part of a `bssplit`: a size in bytes with an optional share in percent.
 pub type SplitPart = (u64, Option<u8>);
 
 /// Block sizes that vary from I/O to I/O.
@@ -41,35 +41,35 @@ pub struct BlockSizes {
     pub range: PerDirection<Option<(u64, u64)>>,
     /// fio's `bssplit`, which overrides `range`: at most 64 sizes with shares.
     pub split: PerDirection<Option<Vec<SplitPart>>>,
-    /// Sizes need not be multiples of the smallest. Default false.
+    /// Whether sizes need not be multiples of the smallest. Default false.
     pub unaligned: bool,
-    /// Sizes for reads apply to sequential I/Os, sizes for writes to random I/Os. Default false.
+    /// Whether the sizes for reads apply to sequential I/Os, and the sizes for writes to random I/Os. Default false.
     pub by_order: bool,
 }
 
 impl BlockSizes {
-    /// Whether any size varies.
-    pub fn vary(&self) -> bool {
-        self.range.each().iter().any(|range| range.is_some())
-            || self.split.each().iter().any(|split| split.is_some())
+    /// Whether any block size varies from I/O to I/O.
+    pub fn any_size_varies(&self) -> bool {
+        self.range.as_array().iter().any(|range| range.is_some())
+            || self.split.as_array().iter().any(|split| split.is_some())
             || self.by_order
     }
 }
 
-/// Buffer content before each write.
+/// What the buffer of a write contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Content {
     /// Whether the whole buffer is filled anew each time (fio's `refill_buffers`). Default: if it is partly
     /// `compressible`.
     pub refill: Option<bool>,
-    /// Zeros instead of random data. Default false.
+    /// Whether buffers hold zeros instead of random data. Default false.
     pub zero: bool,
-    /// Whether a few words of each 512 bytes are changed each time. Default: unless it is `zero`.
+    /// Whether a few words of each 512 bytes in a buffer are changed each time. Default: unless it is `zero`.
     pub scramble: Option<bool>,
-    /// Pattern instead of random data. Default: none.
+    /// Pattern that fills the buffers instead of random data. Default: none.
     pub pattern: Option<String>,
-    /// Share of zeros in percent.
+    /// Share of zeros in a buffer, in percent.
     pub compressible: Option<u8>,
-    /// Share of duplicate blocks, in percent.
+    /// Share of duplicate blocks among the written data, in percent.
     pub duplicates: Option<u8>,
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IoEngine {
-    /// `read(2)` and `write(2)` after `lseek(2)`.
+    /// Engine `sync`: `read(2)` and `write(2)` after `lseek(2)`.
     Sync,
     /// `pread(2)` and `pwrite(2)`.
     #[default]
@@ -17,17 +17,17 @@ pub enum IoEngine {
     Pvsync,
     /// `preadv2(2)` and `pwritev2(2)`.
     Pvsync2,
-    /// `io_submit(2)` and `io_getevents(2)`.
+    /// Engine `libaio`: `io_submit(2)` and `io_getevents(2)`.
     Libaio,
     /// `io_uring_enter(2)`.
     IoUring,
-    /// Threads of the C library: a thread per file, with one I/O at a time.
+    /// Engine `posixaio`: the C library's threads, one per file, with one I/O at a time.
     Posixaio,
-    /// `readv(2)` and `writev(2)` after `lseek(2)`.
+    /// Engine `vsync`: `readv(2)` and `writev(2)` after `lseek(2)`.
     Vsync,
     /// io_uring with commands of the drive (`IORING_OP_URING_CMD`).
     IoUringCmd,
-    /// SCSI commands by `ioctl(2)`.
+    /// Engine `sg`: SCSI commands by `ioctl(2)`.
     Sg,
 }
 
@@ -46,8 +46,8 @@ impl IoEngine {
         ("sg", Self::Sg),
     ];
 
-    /// Whether the system call returns only when the I/O is done, so that a process has one in
-    /// flight at most.
+    /// Whether the engine's system call returns only when the I/O is done, so that a process has at most one I/O in
+    /// flight.
     pub const fn is_synchronous(self) -> bool {
         !matches!(
             self,
@@ -55,13 +55,14 @@ impl IoEngine {
         )
     }
 
-    /// Whether it never uses the page cache, whatever `direct` says.
+    /// Whether the engine never uses the page cache, whatever `direct` says.
     pub const fn is_always_direct(self) -> bool {
         matches!(self, Self::IoUringCmd | Self::Sg)
     }
 
-    /// The engine simulated instead, as the end of a sentence; `None` for an exact model.
-    pub(crate) const fn stands_in(self) -> Option<&'static str> {
+    /// The engine that is simulated instead of this one, in words for the end of a sentence; `None` if this engine has
+    /// its own model.
+    pub(crate) const fn substitute_in_words(self) -> Option<&'static str> {
         match self {
             Self::Posixaio => Some(
                 "is simulated as psync: the C library's threads do one I/O of a file at a time; waking them is left out",
@@ -74,8 +75,8 @@ impl IoEngine {
         }
     }
 
-    /// Whether the kernel counts a task that waits this way as waiting for I/O: synchronous block
-    /// I/O and io_uring (unless told not to) do, libaio's `io_getevents(2)` does not.
+    /// Whether the kernel accounts a wait in this engine as iowait. Synchronous block I/O and io_uring (unless told not
+    /// to) do; libaio's `io_getevents(2)` does not.
     pub const fn waits_as_iowait(self) -> bool {
         !matches!(self, Self::Libaio)
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with a job file, and what is merely worth saying.
+//! Errors and warnings about a fio job file.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,24 +7,24 @@ use std::rc::Rc;
 use serde::Serialize;
 use wakepath_units::spelling::similar_name;
 
-pub(super) use crate::text::shown;
+pub(super) use crate::text::escape_and_shorten;
 
-/// Problems after which the search ends.
+/// Number of problems in a job file after which the search ends.
 pub(super) const MAX_PROBLEMS: usize = 1000;
 
-/// Most problems listed in a message.
+/// Most problems that a message lists.
 const MAX_LISTED: usize = 40;
 
-/// A problem in a job file, with position and probable intention.
+/// A problem in a job file, with its position and the nearest valid name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FioProblem {
-    /// Name of the file, or a placeholder (`-` for standard input).
+    /// Name of the job file, or a placeholder (`-` for standard input).
     pub origin: String,
-    /// Line of the problem, counted from 1. `None` when it is about the file as a whole.
+    /// Line of the problem, counted from 1. `None` when the problem is about the whole file.
     pub line: Option<usize>,
-    /// The fault and the expected input.
+    /// What is wrong, and what was expected.
     pub message: String,
-    /// The nearest name that would have been understood.
+    /// The nearest valid name, if the problem is an unknown name.
     pub suggestion: Option<String>,
 }
 
@@ -45,13 +45,13 @@ impl fmt::Display for FioProblem {
 /// Refusal of a job file, with all problems in line order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FioError {
-    /// At least one problem.
+    /// Problems in line order; at least one.
     pub problems: Vec<FioProblem>,
 }
 
 impl FioError {
-    /// A problem of the file as a whole.
-    pub(crate) fn of_file(origin: &str, line: Option<usize>, message: String) -> Self {
+    /// Refusal of a job file because of one problem, at `line` or with the file as a whole.
+    pub(crate) fn for_whole_file(origin: &str, line: Option<usize>, message: String) -> Self {
         FioProblem {
             origin: origin.to_owned(),
             line,
@@ -71,7 +71,7 @@ impl From<FioProblem> for FioError {
 }
 
 impl fmt::Display for FioError {
-    /// A line for each problem.
+    /// Prints one line per problem.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.problems.iter().take(MAX_LISTED).enumerate() {
             if index > 0 {
@@ -88,12 +88,12 @@ impl fmt::Display for FioError {
 
 impl std::error::Error for FioError {}
 
-/// Something in a job file that was accepted but that the user should know about.
+/// A warning about a job file: the line was accepted, but has another effect than a user may expect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FioWarning {
-    /// Line that the warning is about, counted from 1.
+    /// Line with the option, counted from 1.
     pub line: usize,
-    /// The option (or `section`) that the warning is about.
+    /// Name of the option (or `section`) that the warning is about.
     pub option: String,
     /// The actual effect, which differs from what the line suggests.
     pub message: String,
@@ -105,17 +105,17 @@ impl fmt::Display for FioWarning {
     }
 }
 
-/// A problem on a line that the caller knows.
+/// A problem on a line; the caller adds the line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) message: String,
     pub(super) suggestion: Option<String>,
-    /// fio accepts the line; the simulator has no model.
+    /// Set if fio accepts the line and the simulator has no model for it.
     pub(super) unmodelled: bool,
 }
 
 impl Problem {
-    /// fio refuses the line, or gives it another meaning than the obvious one.
+    /// A problem with a line that fio refuses, or reads differently from its obvious meaning.
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -124,7 +124,7 @@ impl Problem {
         }
     }
 
-    /// fio accepts the line; the simulator has no model.
+    /// A problem with a line that fio accepts and the simulator has no model for.
     pub(super) fn unmodelled(message: impl Into<String>) -> Self {
         Self {
             unmodelled: true,
@@ -132,7 +132,7 @@ impl Problem {
         }
     }
 
-    pub(super) fn nearest<'a>(
+    pub(super) fn suggest_nearest<'a>(
         mut self,
         wrong: &str,
         known: impl IntoIterator<Item = &'a str>,
@@ -141,14 +141,14 @@ impl Problem {
         self
     }
 
-    pub(super) fn of_option(self, name: &str) -> Self {
+    pub(super) fn with_option_name(self, name: &str) -> Self {
         Self {
             message: format!("{name}: {}", self.message),
             ..self
         }
     }
 
-    pub(super) fn at(self, place: &Place) -> FioProblem {
+    pub(super) fn at_place(self, place: &Place) -> FioProblem {
         FioProblem {
             origin: place.origin.to_string(),
             line: Some(place.line),
@@ -158,31 +158,31 @@ impl Problem {
     }
 }
 
-/// A line in a file.
+/// Position of a line: a file and a line number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
-    /// Index of the file's line, counted from 1.
+    /// Number of the line in its file, counted from 1.
     pub(super) line: usize,
-    /// Name of the file.
+    /// Name of the file that has the line.
     pub(super) origin: Rc<str>,
 }
 
-/// What has been found out about a file so far.
+/// Problems and warnings found in a job file so far.
 #[derive(Default)]
 pub(super) struct Findings {
-    /// Name of the including file.
+    /// Name of the job file, which may include others.
     origin: Rc<str>,
     pub(super) warnings: Vec<FioWarning>,
     /// Problems that make the job file unusable.
     pub(super) malformed: Vec<FioProblem>,
-    /// Features without a model in the simulator.
+    /// Options that fio accepts and the simulator has no model for.
     pub(super) unmodelled: Vec<FioProblem>,
-    /// Lines already judged by a job as without effect, or as not modelled.
+    /// Lines about which a job has already said that they have no effect, or no model.
     judged: BTreeSet<(Place, bool)>,
 }
 
 impl Findings {
-    /// Empty findings for a file with this name.
+    /// Findings for the job file `origin`, empty so far.
     pub(super) fn new(origin: &str) -> Self {
         Self {
             origin: origin.into(),
@@ -201,17 +201,18 @@ impl Findings {
         });
     }
 
-    pub(super) fn add(&mut self, place: &Place, problem: Problem) {
+    pub(super) fn add_problem(&mut self, place: &Place, problem: Problem) {
         let list = if problem.unmodelled {
             &mut self.unmodelled
         } else {
             &mut self.malformed
         };
-        list.push(problem.at(place));
+        list.push(problem.at_place(place));
     }
 
-    /// What a line means to a job. Several jobs may say the same of a line of a `[global]` section: once is enough.
-    pub(super) fn judge(&mut self, place: &Place, option: &str, verdict: Verdict) {
+    /// Adds what a line means to a job. Several jobs may judge a line of a `[global]` section alike: the first
+    /// judgement is kept.
+    pub(super) fn add_verdict(&mut self, place: &Place, option: &str, verdict: Verdict) {
         let unmodelled = matches!(verdict, Verdict::Unmodelled(_));
         if verdict == Verdict::Fine || !self.judged.insert((place.clone(), unmodelled)) {
             return;
@@ -220,18 +221,18 @@ impl Findings {
             Verdict::Fine => {}
             Verdict::Ignored(why) => self.warn(place, option, why),
             Verdict::Unmodelled(why) => {
-                self.add(place, Problem::unmodelled(why).of_option(option));
+                self.add_problem(place, Problem::unmodelled(why).with_option_name(option));
             }
         }
     }
 }
 
-/// Meaning of an option, once all options of the job are known.
+/// What an option means to a job, judged once all options of the job are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The option has the obvious effect, or repeats a default.
+    /// The option has its obvious effect, or repeats a default.
     Fine,
-    /// The option does not affect the model. The reason completes a sentence that begins with the option.
+    /// The option does not affect the model. The reason completes a sentence that begins with the option's name.
     Ignored(String),
     /// The option could change timing and has no model; the text gives a reason or an alternative.
     Unmodelled(String),

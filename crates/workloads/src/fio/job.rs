@@ -1,4 +1,4 @@
-//! Jobs with every option resolved.
+//! fio jobs with every option resolved.
 
 use serde::Serialize;
 use wakepath_units::Nanoseconds;
@@ -8,7 +8,7 @@ use super::{
     Batches, BlockSizes, Content, FileSize, IoEngine, PerDirection, Places, ReadWrite, Size, Verify,
 };
 
-/// Most jobs in a file, counting `numjobs` clones: fio's own limit (`REAL_MAX_JOBS`).
+/// Most jobs accepted in a file, counting `numjobs` clones: fio's own limit (`REAL_MAX_JOBS`).
 pub const MAX_JOBS: u32 = 4096;
 
 /// Highest accepted queue depth, twice io_uring's largest ring.
@@ -19,18 +19,18 @@ pub const MAX_IODEPTH: u32 = 65_536;
 pub struct FioJobFile {
     /// Jobs in file order; at least one.
     pub jobs: Vec<FioJob>,
-    /// Accepted lines without the suggested effect.
+    /// Warnings about accepted lines that have another effect than a user may expect.
     pub warnings: Vec<FioWarning>,
-    /// fio features without a model, in line order. The jobs ignore these lines.
+    /// Options that fio knows and the simulator has no model for, in line order. The jobs ignore these lines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unmodelled: Vec<FioProblem>,
 }
 
 impl FioJobFile {
-    /// Whether all that the jobs ask for is modelled.
+    /// Refuses the file if any job asks for something without a model.
     ///
     /// # Errors
-    /// Refuses features without a model, each with file and line.
+    /// Each option without a model, with file and line.
     pub fn check_modelled(&self) -> Result<(), FioError> {
         if self.unmodelled.is_empty() {
             return Ok(());
@@ -54,8 +54,8 @@ pub struct FioJob {
     pub filename: Option<String>,
     /// Direction and order of the I/O. Default: sequential reads.
     pub rw: ReadWrite,
-    /// The number in `rw=pattern:N`: bytes that are skipped after each I/O of a sequential pattern, or I/Os per random
-    /// offset. Default 0: there is none.
+    /// The number in `rw=pattern:N`: bytes skipped after each I/O in a sequential pattern, or I/Os per random offset.
+    /// Default 0: no such number.
     pub step: i64,
     /// Share of reads in a mixed job in percent, 0 to 100. Default 50.
     pub rwmixread: u8,
@@ -63,20 +63,20 @@ pub struct FioJob {
     pub block_size: PerDirection<u64>,
     /// Block sizes that vary. Default: none does.
     pub block_sizes: BlockSizes,
-    /// I/Os kept in flight, 1 to [`MAX_IODEPTH`]. A synchronous engine never has more than one:
-    /// see [`FioJob::effective_iodepth`]. Default 1.
+    /// I/Os kept in flight, 1 to [`MAX_IODEPTH`]. A synchronous engine never has more than one: see
+    /// [`FioJob::effective_iodepth`]. Default 1.
     pub iodepth: u32,
-    /// I/Os submitted and reaped together. Default: one.
+    /// How many I/Os are submitted and reaped together. Default: one.
     pub batches: Batches,
-    /// What is written. Default: the same data each time.
+    /// What written buffers contain. Default: the same data each time.
     pub content: Content,
-    /// Verification of data. Default: none.
+    /// How read data are verified. Default: not at all.
     pub verify: Verify,
     /// Parallel processes of the job, 1 to [`MAX_JOBS`]. Default 1.
     pub numjobs: u32,
-    /// How I/O is submitted and waited for. Default `psync`, fio's on Linux.
+    /// Engine that submits I/O and waits for completions. Default `psync`, fio's on Linux.
     pub ioengine: IoEngine,
-    /// Bypass the page cache. Default false.
+    /// Whether I/O bypasses the page cache. Default false.
     pub direct: bool,
     /// Bytes transferred by each process before it ends, or starts over with `time_based`. Default: all files, or the
     /// whole device.
@@ -85,76 +85,77 @@ pub struct FioJob {
     pub filesize: Option<FileSize>,
     /// Bytes to transfer where different from `size`: less, or several passes. Default: none.
     pub io_size: Option<Size>,
-    /// I/Os after which a process ends. Default: none.
+    /// Number of I/Os after which a process ends. Default: none.
     pub number_ios: Option<u64>,
     /// How often each process goes through its files, at least 1. Default 1.
     pub loops: u32,
-    /// Files of each process where `filename` names none, at least 1. Default 1. See [`FioJob::files`].
+    /// Number of files per process where `filename` names none, at least 1. Default 1. See
+    /// [`FioJob::files_per_process`].
     pub nrfiles: u32,
-    /// Go on until the device is full. Default false.
+    /// Whether the job writes until the device is full. Default false.
     pub fill_device: bool,
     /// Time after which the job ends. Default: none.
     pub runtime: Option<Nanoseconds>,
-    /// Start over at the end of the file until `runtime` is over. Default false.
+    /// Whether a process starts over at the end of its files until `runtime` is over. Default false.
     pub time_based: bool,
-    /// Writes after which the file's data and metadata are flushed; 0: never. Default 0.
+    /// Number of writes after which the file's data and metadata are flushed; 0: never. Default 0.
     pub fsync: u32,
-    /// Writes after which the file's data are flushed; 0: never. Default 0.
+    /// Number of writes after which the file's data are flushed; 0: never. Default 0.
     pub fdatasync: u32,
-    /// Each write ends when its data are on the media: fio's `sync=sync` and `sync=dsync`, which a device cannot tell apart.
-    /// Default false.
+    /// Whether each write ends only when its data are on the media: fio's `sync=sync` and `sync=dsync`, which a device
+    /// cannot tell apart. Default false.
     pub sync: bool,
-    /// Flush after the last write of each way through the files. Default false.
+    /// Whether the file is flushed after the last write of each pass. Default false.
     pub end_fsync: bool,
-    /// Flush when a file is closed, which fio does together with `end_fsync`. Default false.
+    /// Whether the file is flushed when closed, which fio does together with `end_fsync`. Default false.
     pub fsync_on_close: bool,
     /// Pause after every `thinktime_blocks` I/Os, whole microseconds. Default 0.
     pub thinktime: Nanoseconds,
     /// First part of `thinktime` that is spent spinning instead of sleeping; a spin longer than the
     /// pause makes the pause longer. No effect without `thinktime`. Default 0.
     pub thinktime_spin: Nanoseconds,
-    /// I/Os between two pauses; 0 counts as 1. Default 1, or no such number with `thinktime_iotime`.
+    /// Number of I/Os between two pauses; 0 counts as 1. Default 1, or no such number with `thinktime_iotime`.
     pub thinktime_blocks: Option<u32>,
-    /// Which I/Os `thinktime_blocks` counts. Default [`ThinkBlocks::Complete`].
+    /// Whether `thinktime_blocks` counts issued or completed I/Os. Default [`ThinkBlocks::Complete`].
     pub thinktime_counts: ThinkBlocks,
-    /// Time from one pause to the next, beyond `thinktime`. Default 0: time decides nothing.
+    /// Time from one pause to the next, beyond `thinktime`. Default 0: pauses do not depend on time.
     pub thinktime_iotime: Nanoseconds,
-    /// Work of the CPU after every I/O, before any pause, as turns of fio's loop of one `nop`; about a cycle
-    /// each. Default 0. Needs a fio newer than Debian 12's 3.33.
+    /// CPU work after every I/O, before any pause: turns of fio's loop with one `nop`, about a cycle each. Default 0.
+    /// Needs a fio newer than Debian 12's 3.33.
     pub thinkcycles: u64,
-    /// Bandwidth limit of each process, bytes per second. Default: none.
+    /// Bandwidth limit for each process, in bytes per second. Default: none.
     pub rate: PerDirection<Option<u64>>,
     /// I/Os per second allowed to each process. Default: unlimited.
     pub rate_iops: PerDirection<Option<u64>>,
-    /// The limited rate is that of a Poisson process. Default false: I/Os begin at equal distances.
+    /// Whether I/Os begin as a Poisson process with the limited rate. Default false: at equal distances.
     pub rate_poisson: bool,
-    /// Time that the job pauses is not made up for by a higher rate. Default false.
+    /// Whether pauses are left out from the rate: they are not made up for by a higher rate. Default false.
     pub rate_ignores_thinktime: bool,
-    /// Random offsets may repeat before the file is covered. Default false. See [`FioJob::has_random_map`].
+    /// Whether random offsets may repeat before the file is covered. Default false. See [`FioJob::has_random_map`].
     pub norandommap: bool,
-    /// Where I/Os lie. Default: anywhere from the start.
+    /// Where the job's I/Os lie. Default: anywhere from the start.
     pub places: Places,
-    /// Report the `numjobs` processes as one. Default false.
+    /// Whether the `numjobs` processes are reported as one. Default false.
     pub group_reporting: bool,
-    /// Wait for all jobs above to end before starting. Default false.
+    /// Whether the job waits until all jobs above have ended. Default false.
     pub stonewall: bool,
-    /// Uncounted time at the start of each process; `runtime` begins afterwards. Default: none.
+    /// Time at the start of each process that is not counted; `runtime` begins afterwards. Default: none.
     pub ramp_time: Option<Nanoseconds>,
-    /// Each process starts after a random time between these two. Default 0.
+    /// Bounds for the random time after which each process starts. Default 0.
     pub startdelay: (Nanoseconds, Nanoseconds),
-    /// The job's first process to end also ends the jobs in [`FioJob::exit_what`]. Default false.
+    /// Whether the job's first process to end also ends the jobs in [`FioJob::exit_what`]. Default false.
     pub exitall: bool,
-    /// Jobs ended by `exitall`. Default [`ExitWhat::Group`].
+    /// Which jobs `exitall` ends. Default [`ExitWhat::Group`].
     pub exit_what: ExitWhat,
-    /// An earlier job whose processes must end before this job starts. Default: none.
+    /// Name of an earlier job whose processes must end before this job starts. Default: none.
     pub wait_for: Option<String>,
-    /// The CPUs that the processes may run on, in ascending order. Default: all.
+    /// Numbers of the CPUs that the processes may run on, ascending. Default: all.
     pub cpus_allowed: Option<Vec<u32>>,
-    /// Distribution of the CPUs over processes. Default [`CpusPolicy::Shared`].
+    /// How the CPUs are distributed over processes. Default [`CpusPolicy::Shared`].
     pub cpus_policy: CpusPolicy,
-    /// How nice the processes are to others, -20 to 19. Default 0.
+    /// Nice value for the processes, -20 to 19. Default 0.
     pub nice: i8,
-    /// Limit on simulated time, whatever the job says. Not a fio option; `None` unless set afterwards.
+    /// Limit on simulated time, whatever the job says. Not a fio option: `None` unless a caller sets the limit.
     pub at_most: Option<Nanoseconds>,
 }
 
@@ -223,16 +224,17 @@ impl Default for FioJob {
 }
 
 impl FioJob {
-    /// Whether the kernel counts a waiting process as iowait. `io_uring`: whether waits through io_uring count.
+    /// Whether the kernel accounts a waiting process as iowait. `io_uring`: whether waits through io_uring are
+    /// accounted so.
     pub const fn waits_as_iowait(&self, io_uring: bool) -> bool {
         let uring = matches!(self.ioengine, IoEngine::IoUring | IoEngine::IoUringCmd);
-        // Trims are synchronous, whatever the engine is.
+        // Trims are synchronous with every engine.
         self.rw.trims()
             || self.waits_in_submission()
             || (self.ioengine.waits_as_iowait() && (io_uring || !uring))
     }
 
-    /// A use of the page cache that has no model.
+    /// The option that uses the page cache in a way without a model; `None` if there is none.
     ///
     /// A writing job has its reads and writes in the cache. For read-only jobs, fio drops the file's cached pages and
     /// reads each block once, so every read misses.
@@ -255,29 +257,29 @@ impl FioJob {
         None
     }
 
-    /// Whether it writes into the page cache, from which the kernel writes back to the drive.
-    pub const fn buffers_writes(&self) -> bool {
+    /// Whether the job writes into the page cache, from which the kernel writes back to the drive later.
+    pub const fn writes_to_page_cache(&self) -> bool {
         self.rw.writes() && !self.is_direct()
     }
 
-    /// Whether a system call that submits a request returns when that is done: libaio reads from the page cache as
-    /// `read()` does.
+    /// Whether the system call that submits a request returns only when the request is done: libaio reads from the page
+    /// cache as `read()` does.
     pub const fn waits_in_submission(&self) -> bool {
         matches!(self.ioengine, IoEngine::Libaio) && !self.is_direct()
     }
 
-    /// Whether all I/O bypasses the page cache.
+    /// Whether all I/O of the job bypasses the page cache.
     pub const fn is_direct(&self) -> bool {
         let only_trims = self.rw.trims() && !self.rw.writes();
         self.direct || self.ioengine.is_always_direct() || only_trims
     }
 
-    /// Whether it has a `rate` or `rate_iops`.
+    /// Whether the job has a `rate` or `rate_iops`.
     pub fn is_rate_limited(&self) -> bool {
         let limits = [self.rate, self.rate_iops];
         limits
             .iter()
-            .any(|limit| limit.each().iter().any(|l| l.is_some()))
+            .any(|limit| limit.as_array().iter().any(|l| l.is_some()))
     }
 }
 
@@ -292,60 +294,60 @@ pub enum ThinkBlocks {
     Issue,
 }
 
-/// Jobs ended by `exitall` (fio's `exit_what`).
+/// Which jobs `exitall` ends (fio's `exit_what`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExitWhat {
-    /// Jobs in the same group, between two stonewalls.
+    /// Ends the jobs in the same group, between two stonewalls.
     #[default]
     Group,
-    /// All that run now; the next stonewalled group starts.
+    /// Ends all jobs that run now; the next stonewalled group starts.
     Stonewall,
-    /// All jobs, even before their start.
+    /// Ends all jobs, even before their start.
     All,
 }
 
-/// Distribution of a job's CPUs over its processes (fio's `cpus_allowed_policy`).
+/// How a job's CPUs are distributed over its processes (fio's `cpus_allowed_policy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CpusPolicy {
-    /// Each process may run on all CPUs.
+    /// Every process of the job may run on all CPUs in the list.
     #[default]
     Shared,
-    /// Each process gets a CPU, in turn.
+    /// Each process of the job gets one CPU in the list, in turn.
     Split,
 }
 
-/// Upper bound on the speed of I/Os in a direction.
+/// Upper bound on the rate of I/O in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// Bytes per second (fio's `rate`), at least 1.
+    /// Limit in bytes per second (fio's `rate`), at least 1.
     Bytes(u64),
-    /// I/Os per second (fio's `rate_iops`), at least 1.
+    /// Limit in I/Os per second (fio's `rate_iops`), at least 1.
     Ios(u64),
 }
 
 impl FioJob {
-    /// Rates requested by each process in the directions in use. Trims count as writes without data.
-    pub fn rates(&self) -> PerDirection<Option<Rate>> {
+    /// Rate that each process asks for, in each direction that the job uses. Trims count as writes without data.
+    pub fn requested_rates(&self) -> PerDirection<Option<Rate>> {
         let mixed = self.rw.reads() && self.rw.writes();
         let reads = self.rw.reads() && !(mixed && self.rwmixread == 0);
         let writes = self.rw.writes() && !(mixed && self.rwmixread == 100);
         let only_trims = self.rw.trims() && !self.rw.writes();
         PerDirection {
-            read: rate_if(reads, self.rate.read, self.rate_iops.read),
+            read: direction_rate(reads, self.rate.read, self.rate_iops.read),
             write: if only_trims {
-                rate_if(true, self.rate.trim, self.rate_iops.trim)
+                direction_rate(true, self.rate.trim, self.rate_iops.trim)
             } else {
-                rate_if(writes, self.rate.write, self.rate_iops.write)
+                direction_rate(writes, self.rate.write, self.rate_iops.write)
             },
             trim: None,
         }
     }
 }
 
-/// The rate of a direction; `None` if the direction is not used, or has no limit.
-fn rate_if(used: bool, bytes: Option<u64>, ios: Option<u64>) -> Option<Rate> {
+/// Rate limit for a direction; `None` if the direction is not `used`, or has no limit.
+fn direction_rate(used: bool, bytes: Option<u64>, ios: Option<u64>) -> Option<Rate> {
     let rate = bytes.map(Rate::Bytes).or(ios.map(Rate::Ios));
     rate.filter(|rate| used && !matches!(rate, Rate::Bytes(0) | Rate::Ios(0)))
 }

@@ -1,4 +1,4 @@
-//! When a job has done all it has to.
+//! When a process of a fio job has done all its work.
 
 use serde::Serialize;
 use wakepath_units::Nanoseconds;
@@ -7,39 +7,40 @@ use super::extent::Extent;
 use super::walk::Walk;
 use super::{FioJob, ReadWrite};
 
-/// Limits of a job's process; the first limit reached ends the process. At least one is set.
+/// Limits for a process of a job; the first limit reached ends the process. At least one limit is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ExtentLimits {
-    /// Time since the job's start, or since the end of `ramp_time`.
+    /// Time after which the process ends, from the job's start or the end of `ramp_time`.
     pub time: Option<Nanoseconds>,
     /// Bytes transferred.
     pub bytes: Option<u64>,
     /// I/Os done.
     pub ios: Option<u64>,
-    /// Bytes covered by offsets; at the end, offsets start over.
+    /// Bytes that offsets cover in one pass; at the end, offsets start over.
     pub span: u64,
 }
 
 impl FioJob {
-    /// Limits of each process, on a drive with `capacity` bytes.
+    /// Limits for each process on a drive with `capacity` bytes.
     ///
     /// As in fio 3.33 (`setup_files()` in `filesetup.c`, `keep_running()` and `do_io()` in `backend.c`). Plain files
     /// without a size get the drive's.
-    pub fn limits(&self, capacity: u64) -> ExtentLimits {
-        let extent = self.extent(capacity);
-        // As fio, which drops time_based without a runtime.
+    pub fn process_limits(&self, capacity: u64) -> ExtentLimits {
+        let extent = self.process_extent(capacity);
+        // fio drops `time_based` without a runtime, and so does this.
         let ended = !self.time_based || self.runtime.is_none();
         ExtentLimits {
             time: self.runtime,
             bytes: ended.then(|| {
                 let has_walk = Walk::for_job(self, capacity).is_some();
-                let given = self.io_bytes(capacity);
+                let given = self.io_size_in_bytes(capacity);
                 if self.rw.trims() && self.rw.writes() {
-                    // Each block is trimmed and then written; fio makes no further passes for more bytes.
+                    // Each block is trimmed and then written; fio makes no further passes to transfer more bytes.
                     let io_size = given.filter(|bytes| *bytes < extent.size);
-                    self.bytes(extent, io_size, has_walk).saturating_mul(2)
+                    self.bytes_before_end(extent, io_size, has_walk)
+                        .saturating_mul(2)
                 } else {
-                    self.bytes(extent, given, has_walk)
+                    self.bytes_before_end(extent, given, has_walk)
                 }
             }),
             ios: self
@@ -55,9 +56,9 @@ impl FioJob {
     }
 
     /// Bytes transferred by a process before its end; 0 for less than a block, which fio refuses.
-    fn bytes(&self, extent: Extent, io_size: Option<u64>, has_walk: bool) -> u64 {
+    fn bytes_before_end(&self, extent: Extent, io_size: Option<u64>, has_walk: bool) -> u64 {
         let Extent { size, .. } = extent;
-        if size < self.smallest_block() {
+        if size < self.smallest_block_of_all() {
             return 0;
         }
         let loops = u64::from(self.loops);
@@ -66,15 +67,15 @@ impl FioJob {
             return limit;
         }
         let mixed = self.rw.reads() && self.rw.writes();
-        // Each direction of a sequential mixed job goes through the files by itself; without a map, a random job
-        // never finds them used up.
+        // Each direction of a sequential mixed job passes through the files separately; without a map, a random job
+        // never uses them up.
         let used_up = if self.rw.is_random() {
             self.has_random_map()
         } else {
             !mixed
         };
-        // Both directions have a single block size.
-        let [read, write, trim] = self.smallest_blocks();
+        // Both directions have the same fixed block size.
+        let [read, write, trim] = self.smallest_block_per_direction();
         let block = match (self.rw.reads(), self.rw.writes()) {
             (true, _) => read,
             (false, true) => write,
@@ -86,7 +87,7 @@ impl FioJob {
         }
         let limit = limit.div_ceil(block);
         let mut blocks = pass.saturating_mul(loops).min(limit);
-        // A remainder of io_size takes further passes while a block fits.
+        // fio makes further passes while a block fits into the rest of io_size.
         if let Some(bytes) = io_size
             && pass > 0
         {

@@ -3,29 +3,30 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use super::error::{Place, Problem, shown};
-use super::syntax::strip;
+use super::error::{Place, Problem, escape_and_shorten};
+use super::syntax::strip_comment_and_blanks;
 use crate::file;
 
-/// Longest job file that is read, in bytes.
+/// Longest job file that is accepted, in bytes.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// How deeply files may include each other.
+/// How deeply job files may include each other.
 const MAX_DEPTH: usize = 16;
-/// Most lines in a file with all includes.
+/// Most lines accepted in a job file with all its includes.
 const MAX_LINES: usize = 1 << 20;
 
-/// A line, or why there is none.
+/// A line of a job file, or why the line could not be had, with its position.
 pub(super) type Line = (Place, Result<String, Problem>);
 
-/// All lines in effective order. `origin` is the file's path, the base for included paths.
-pub(super) fn lines(text: &str, origin: &str) -> Vec<Line> {
+/// All lines of a job file in effective order, included files in place. `origin` is the file's path, the base for
+/// included paths.
+pub(super) fn read_lines_with_includes(text: &str, origin: &str) -> Vec<Line> {
     let mut all = Vec::new();
-    add(text, origin, 0, &mut all);
+    add_lines(text, origin, 0, &mut all);
     all
 }
 
-fn add(text: &str, origin: &str, depth: usize, all: &mut Vec<Line>) {
+fn add_lines(text: &str, origin: &str, depth: usize, all: &mut Vec<Line>) {
     let shared: Rc<str> = origin.into();
     for (index, raw) in text.lines().enumerate() {
         if all.len() >= MAX_LINES {
@@ -35,23 +36,24 @@ fn add(text: &str, origin: &str, depth: usize, all: &mut Vec<Line>) {
             line: index + 1,
             origin: shared.clone(),
         };
-        let content = strip(raw);
+        let content = strip_comment_and_blanks(raw);
         let included = content
             .strip_prefix("include")
             .filter(|rest| rest.starts_with([' ', '\t']))
             .map(str::trim);
         match included {
-            None => all.push((place, Ok(with_variables(raw)))),
+            None => all.push((place, Ok(expand_variables(raw)))),
             Some(_) if depth == MAX_DEPTH => {
                 let message = format!("include: more than {MAX_DEPTH} files inside each other");
                 all.push((place, Err(Problem::new(message))));
             }
             Some(name) => {
                 let path = Path::new(origin).with_file_name(name);
-                match file::read(&path, MAX_FILE_BYTES) {
-                    Ok(text) => add(&text, &path.display().to_string(), depth + 1, all),
+                match file::read_bounded_text(&path, MAX_FILE_BYTES) {
+                    Ok(text) => add_lines(&text, &path.display().to_string(), depth + 1, all),
                     Err(why) => {
-                        let message = format!("include: {}: {}", shown(name), why.message);
+                        let message =
+                            format!("include: {}: {}", escape_and_shorten(name), why.message);
                         all.push((place, Err(Problem::new(message))));
                     }
                 }
@@ -60,8 +62,8 @@ fn add(text: &str, origin: &str, depth: usize, all: &mut Vec<Line>) {
     }
 }
 
-/// The line with `${NAME}` replaced by the environment's variable, as fio does. One that is not set stays as it is.
-fn with_variables(line: &str) -> String {
+/// Replaces `${NAME}` in a line by the environment's variable, as fio does. Variables that are not set stay as written.
+fn expand_variables(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     let mut rest = line;
     while let Some(start) = rest.find("${") {

@@ -1,57 +1,57 @@
-//! The files that fio would open for a job file: where data may end up.
+//! The files that fio may open for the jobs in a job file: where data may end up.
 //!
 //! File names follow fio 3.33 (`str_filename_cb` and `get_next_str` in `options.c`, `add_job` and `make_filename` in
-//! `init.c`, `add_file` in `filesetup.c`). Where fio's choice depends on section order, process or existing files,
-//! all choices are listed.
+//! `init.c`, `add_file` in `filesetup.c`). Where fio's choice depends on section order, process or existing files, all
+//! choices are listed.
 
 use super::FioJob;
-use super::error::{FioError, Problem, shown};
-use super::lines::lines;
+use super::error::{FioError, Problem, escape_and_shorten};
+use super::lines::read_lines_with_includes;
 use super::read::parse;
-use super::syntax::{section_name, split_list, strip};
+use super::syntax::{section_name, split_at_colons, strip_comment_and_blanks};
 
-/// Words that fio replaces in any option's value.
+/// Keywords that fio replaces in any option's value.
 const REPLACED: [&str; 4] = ["${", "$pagesize", "$mb_memory", "$ncpus"];
 
-/// Files of a job.
+/// The files that fio may open for a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobPaths {
-    /// Name of the job.
+    /// Name of the job that opens the files.
     pub job: String,
-    /// Whether the job writes to its files.
+    /// Whether the job writes to the files.
     pub writes: bool,
-    /// Every file that a process of the job may open for I/O.
+    /// Paths that a process of the job may open for I/O.
     pub files: Vec<String>,
-    /// A file mapped as memory (`mem=mmapshared:FILE`), which even reads write to.
+    /// Path of the file that `mem=mmapshared:FILE` maps as memory: even reads write to this file.
     pub memory: Option<String>,
 }
 
-/// File-naming options in a section and in the `[global]` sections above.
+/// Options that name files, from a section and from the `[global]` sections above.
 #[derive(Clone, Default)]
 struct Names {
-    /// Lists accumulate: fio uses files from `[global]` and from the job.
+    /// `filename` values in file order: fio uses the names from `[global]` and from the job.
     files: Vec<String>,
-    /// A file has the directory that is known when fio reads its name, or none.
+    /// File names, each with the directory that was set when fio read the name.
     directories: Vec<String>,
     format: Option<String>,
     memory: Option<String>,
 }
 
-/// Files of every job, in file order. `origin` is the job file's name for messages.
+/// Lists the files that fio may open, job by job, in file order. `origin` is the job file's name for messages.
 ///
 /// # Errors
-/// As [`parse`], and where a name cannot be told because fio would replace a part of it.
-pub fn paths(text: &str, origin: &str) -> Result<Vec<JobPaths>, FioError> {
+/// As [`parse`], and where a name cannot be known because fio would replace a part of it.
+pub fn list_job_paths(text: &str, origin: &str) -> Result<Vec<JobPaths>, FioError> {
     let parsed = parse(text, origin)?;
     let mut global = Names::default();
-    // The section being read, if it is a job.
+    // The section being read, with its names; `None` in `[global]`.
     let mut section: Option<(String, Names)> = None;
     let mut all: Vec<(String, Names)> = Vec::new();
-    for (place, line) in lines(text, origin) {
-        let raw = line.map_err(|p| p.at(&place))?;
-        let content = strip(&raw);
+    for (place, line) in read_lines_with_includes(text, origin) {
+        let raw = line.map_err(|p| p.at_place(&place))?;
+        let content = strip_comment_and_blanks(&raw);
         if content.starts_with('[') {
-            let name = section_name(content).map_err(|p| p.at(&place))?;
+            let name = section_name(content).map_err(|p| p.at_place(&place))?;
             all.extend(section.take());
             if !name.starts_with("global") {
                 section = Some((name.to_owned(), global.clone()));
@@ -59,8 +59,8 @@ pub fn paths(text: &str, origin: &str) -> Result<Vec<JobPaths>, FioError> {
         } else if let Some((key, value)) = content.split_once('=') {
             let names = section.as_mut().map_or(&mut global, |(_, names)| names);
             names
-                .set(key.trim_end(), value.trim())
-                .map_err(|p| p.at(&place))?;
+                .set_option(key.trim_end(), value.trim())
+                .map_err(|p| p.at_place(&place))?;
         }
     }
     all.extend(section);
@@ -71,19 +71,19 @@ pub fn paths(text: &str, origin: &str) -> Result<Vec<JobPaths>, FioError> {
 }
 
 impl Names {
-    fn set(&mut self, key: &str, value: &str) -> Result<(), Problem> {
+    fn set_option(&mut self, key: &str, value: &str) -> Result<(), Problem> {
         if !["filename", "directory", "filename_format", "mem"].contains(&key) {
             return Ok(());
         }
         if let Some(word) = REPLACED.iter().find(|word| value.contains(*word)) {
             return Err(Problem::new(format!(
                 "{key}: fio replaces `{word}` in `{}`, so that the file is not known; write its name out",
-                shown(value)
+                escape_and_shorten(value)
             )));
         }
         match key {
-            "filename" => self.files.extend(split_list(value)),
-            "directory" => self.directories.extend(split_list(value)),
+            "filename" => self.files.extend(split_at_colons(value)),
+            "directory" => self.directories.extend(split_at_colons(value)),
             "filename_format" => self.format = Some(value.to_owned()),
             _ => self.memory = value.split_once(':').map(|(_, file)| file.to_owned()),
         }
@@ -94,11 +94,12 @@ impl Names {
     fn job_paths(self, job: &FioJob, section: &str) -> JobPaths {
         let mut names = self.files;
         if names.is_empty() {
-            // Whatever exists of the section's name and is no regular file is the file.
+            // If something with the section's name exists and is no regular file, fio takes it as the job's file.
             names.push(section.to_owned());
             let given = self.format.as_deref().filter(|f| !f.is_empty());
             let format = given.unwrap_or("$jobname.$jobnum.$filenum");
-            let of_process = (0..job.numjobs).map(|number| formatted(format, section, number));
+            let of_process =
+                (0..job.numjobs).map(|number| expand_filename_format(format, section, number));
             names.extend(of_process);
         }
         names.dedup();
@@ -115,14 +116,14 @@ impl Names {
     }
 }
 
-/// Expands `filename_format` for a process's only file.
-fn formatted(format: &str, section: &str, process: u32) -> String {
+/// Expands `filename_format` for a process that has a single file.
+fn expand_filename_format(format: &str, section: &str, process: u32) -> String {
     let number = process.to_string();
     let words = [
         ("$jobname", section),
         ("$jobnum", number.as_str()),
         ("$filenum", "0"),
-        // Address of a client in fio's server mode.
+        // The client's address is part of the name in fio's server mode.
         ("$clientuid", ""),
     ];
     let mut name = String::new();
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
 
     fn files(text: &str) -> Vec<String> {
-        let all = paths(text, "t.fio").unwrap_or_else(|e| panic!("{e}"));
+        let all = list_job_paths(text, "t.fio").unwrap_or_else(|e| panic!("{e}"));
         all.into_iter().flat_map(|job| job.files).collect()
     }
 
@@ -163,7 +164,7 @@ mod tests {
             (r"\:", &[":"]),
             (":", &[]),
         ] {
-            assert_eq!(split_list(text), parts, "{text}");
+            assert_eq!(split_at_colons(text), parts, "{text}");
         }
     }
 
@@ -195,7 +196,7 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(files(text), expected, "{text}");
         }
-        let memory = paths("[a]\nmem=mmapshared:/dev/sda\nsize=1m\n", "t.fio").unwrap();
+        let memory = list_job_paths("[a]\nmem=mmapshared:/dev/sda\nsize=1m\n", "t.fio").unwrap();
         assert_eq!(memory[0].memory.as_deref(), Some("/dev/sda"));
         assert!(!memory[0].writes);
     }
@@ -207,7 +208,7 @@ mod tests {
             "filename=$ncpus",
             "filename_format=$pagesize",
         ] {
-            let error = paths(&format!("[a]\n{line}\nsize=1m\n"), "t.fio").unwrap_err();
+            let error = list_job_paths(&format!("[a]\n{line}\nsize=1m\n"), "t.fio").unwrap_err();
             assert_eq!(error.problems[0].line, Some(2));
             assert!(error.to_string().contains("write its name out"), "{error}");
         }

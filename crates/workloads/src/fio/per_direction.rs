@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Values for reads, writes and trims.
+/// A value for reads, a value for writes, and a value for trims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PerDirection<T> {
     /// For reads.
@@ -14,17 +14,17 @@ pub struct PerDirection<T> {
 }
 
 impl<T> PerDirection<T> {
-    /// The three in fio's order.
-    pub(crate) fn each(&self) -> [&T; 3] {
+    /// References to the values in fio's order: read, write, trim.
+    pub(crate) fn as_array(&self) -> [&T; 3] {
         [&self.read, &self.write, &self.trim]
     }
 
-    /// The three in fio's order.
-    pub(crate) fn each_mut(&mut self) -> [&mut T; 3] {
+    /// Mutable references to the values in fio's order: read, write, trim.
+    pub(crate) fn as_mut_array(&mut self) -> [&mut T; 3] {
         [&mut self.read, &mut self.write, &mut self.trim]
     }
 
-    /// Applies a function to each value.
+    /// Applies a function to each direction's value.
     pub(crate) fn map<U>(self, mut convert: impl FnMut(T) -> U) -> PerDirection<U> {
         PerDirection {
             read: convert(self.read),

@@ -1,11 +1,11 @@
-//! Job files written out: every option of every job, so that nothing depends on a default.
+//! Printing job files: every option of every job, so that nothing depends on a default.
 
 use std::fmt::{self, Display, Write};
 
 use super::{FioJob, FioJobFile, options};
 
 impl Display for FioJobFile {
-    /// Writes a file that [`super::parse`] and fio read as the same jobs.
+    /// Prints a job file that [`super::parse`] and fio read as the same jobs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, job) in self.jobs.iter().enumerate() {
             if i > 0 {
@@ -18,21 +18,21 @@ impl Display for FioJobFile {
 }
 
 impl Display for FioJob {
-    /// Writes the job as a complete section.
+    /// Prints the job as a complete section.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if can_be_a_header(&self.name) {
+        if fits_in_section_header(&self.name) {
             writeln!(f, "[{}]", self.name)?;
         } else {
             writeln!(f, "[job]\nname={}", self.name)?;
         }
-        for (option, value) in options::printed(self) {
+        for (option, value) in options::print_options(self) {
             writeln!(f, "{option}={value}")?;
         }
         Ok(())
     }
 }
 
-/// Whether a section header can say this name, or only the option `name`, which takes any.
-fn can_be_a_header(name: &str) -> bool {
+/// Whether a section header can hold this name; other names need the option `name`.
+fn fits_in_section_header(name: &str) -> bool {
     !name.contains(['[', ']']) && !name.starts_with("global") && !name.trim().is_empty()
 }

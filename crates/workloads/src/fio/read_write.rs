@@ -1,10 +1,10 @@
-//! Direction and order of I/O.
+//! fio's option `rw`: direction and order of I/Os.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// Direction and order of I/O (fio's `rw`).
+/// Direction and order of a job's I/Os (fio's `rw`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReadWrite {
@@ -32,7 +32,7 @@ pub enum ReadWrite {
 }
 
 impl ReadWrite {
-    /// All patterns with fio's names.
+    /// All values of `rw`, with fio's names.
     pub(crate) const NAMES: [(&'static str, Self); 11] = [
         ("read", Self::Read),
         ("write", Self::Write),
@@ -47,7 +47,7 @@ impl ReadWrite {
         ("randtrimwrite", Self::RandTrimWrite),
     ];
 
-    /// Whether any of the I/Os are reads.
+    /// Whether some of the job's I/Os are reads.
     pub const fn reads(self) -> bool {
         matches!(
             self,
@@ -55,7 +55,7 @@ impl ReadWrite {
         )
     }
 
-    /// Whether any I/O writes data.
+    /// Whether some of the job's I/Os write data.
     pub const fn writes(self) -> bool {
         !matches!(
             self,
@@ -63,7 +63,7 @@ impl ReadWrite {
         )
     }
 
-    /// Whether any of the I/Os are trims.
+    /// Whether some of the job's I/Os are trims.
     pub const fn trims(self) -> bool {
         matches!(
             self,
@@ -71,7 +71,7 @@ impl ReadWrite {
         )
     }
 
-    /// Whether the offsets are random.
+    /// Whether the I/Os have random offsets.
     pub const fn is_random(self) -> bool {
         matches!(
             self,

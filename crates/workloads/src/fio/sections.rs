@@ -1,33 +1,35 @@
-//! From lines to jobs: comments, section headers, inheritance from `[global]`.
+//! From the lines of a job file to jobs: comments, section headers, defaults from `[global]`.
 
-use super::error::{Findings, FioError, FioProblem, MAX_PROBLEMS, Place, Problem, shown};
-use super::lines::lines;
+use super::error::{
+    Findings, FioError, FioProblem, MAX_PROBLEMS, Place, Problem, escape_and_shorten,
+};
+use super::lines::read_lines_with_includes;
 use super::options::Draft;
-use super::syntax::{section_name, strip};
+use super::syntax::{section_name, strip_comment_and_blanks};
 use super::{FioJob, FioJobFile, MAX_JOBS};
 
-/// fio reads lines into a buffer of 4096 bytes; a longer one falls apart in the middle.
+/// fio reads lines into a buffer of 4096 bytes, and cuts a longer line into two.
 const MAX_LINE_BYTES: usize = 4095;
 
-/// Where the options of a line belong.
+/// Section in which a line stands.
 enum Scope {
-    /// Before the first section header.
+    /// Lines before the first section header.
     Outside,
-    /// Defaults for all jobs below.
+    /// A `[global]` section: defaults for all jobs below.
     Global,
-    /// The job being read.
+    /// A job's section, with the options read so far.
     Job(Box<Draft>),
 }
 
-/// A file as far as it has been read.
+/// A job file, as far as its lines have been read.
 struct Reading {
     defaults: Draft,
     scope: Scope,
-    /// The lines of the section being read.
+    /// Option lines of the section being read.
     lines: Vec<(String, Place)>,
     findings: Findings,
     jobs: Vec<FioJob>,
-    /// Number of jobs, with clones.
+    /// Number of jobs so far, counting `numjobs` clones.
     processes: u32,
 }
 
@@ -40,15 +42,15 @@ pub(super) fn read_sections(text: &str, origin: &str) -> Result<FioJobFile, FioE
         jobs: Vec::new(),
         processes: 0,
     };
-    for (place, line) in lines(text, origin) {
-        if let Err(problem) = line.and_then(|raw| reading.line(&raw, &place)) {
-            reading.findings.add(&place, problem);
+    for (place, line) in read_lines_with_includes(text, origin) {
+        if let Err(problem) = line.and_then(|raw| reading.read_line(&raw, &place)) {
+            reading.findings.add_problem(&place, problem);
         }
         if reading.findings.malformed.len() >= MAX_PROBLEMS {
             break;
         }
     }
-    reading.finish();
+    reading.finish_section();
     let Findings {
         mut warnings,
         malformed: mut problems,
@@ -78,46 +80,46 @@ pub(super) fn read_sections(text: &str, origin: &str) -> Result<FioJobFile, FioE
 }
 
 impl Reading {
-    fn line(&mut self, raw: &str, place: &Place) -> Result<(), Problem> {
+    fn read_line(&mut self, raw: &str, place: &Place) -> Result<(), Problem> {
         if raw.len() > MAX_LINE_BYTES {
             return Err(Problem::new(format!(
                 "the line is longer than fio's {MAX_LINE_BYTES} bytes"
             )));
         }
-        let content = strip(raw);
+        let content = strip_comment_and_blanks(raw);
         if content.is_empty() {
             return Ok(());
         }
         if content.starts_with('[') {
-            self.finish();
-            // What follows a header that is not understood is read, but belongs to no job.
+            self.finish_section();
+            // Options below a header that is not understood are checked, but belong to no job.
             self.scope = Scope::Global;
             let name = section_name(content)?;
-            // fio compares the first six letters only.
+            // fio compares only the first six letters with `global`.
             if let Some(rest) = name.strip_prefix("global") {
                 if !rest.is_empty() {
-                    let option = format!("[{}]", shown(name));
+                    let option = format!("[{}]", escape_and_shorten(name));
                     let message = "is read by fio as a [global] section, not as a job";
                     self.findings.warn(place, &option, message.to_owned());
                 }
                 self.scope = Scope::Global;
             } else {
-                self.scope = Scope::Job(Box::new(self.defaults.for_job(name, place)));
+                self.scope = Scope::Job(Box::new(self.defaults.for_section(name, place)));
             }
             return Ok(());
         }
         if matches!(self.scope, Scope::Outside) {
             return Err(Problem::new(format!(
                 "`{}` stands before any section; start with [global] or [a job name]",
-                shown(content)
+                escape_and_shorten(content)
             )));
         }
         self.lines.push((content.to_owned(), place.clone()));
         Ok(())
     }
 
-    /// Takes in the section being read; a job is checked as a whole and filed.
-    fn finish(&mut self) {
+    /// Ends the section being read: applies its lines, checks the job as a whole, and adds the job to the file.
+    fn finish_section(&mut self) {
         let lines = std::mem::take(&mut self.lines);
         let target = match &mut self.scope {
             Scope::Outside => return,
@@ -132,16 +134,21 @@ impl Reading {
         if self.processes > MAX_JOBS && self.processes - draft.job.numjobs <= MAX_JOBS {
             let message =
                 format!("more than {MAX_JOBS} jobs, counting numjobs, which is fio's limit");
-            self.findings.add(draft.header(), Problem::new(message));
+            self.findings
+                .add_problem(draft.header_place(), Problem::new(message));
         }
-        draft.judge(&mut self.findings);
+        draft.judge_options(&mut self.findings);
         if let Some(name) = &draft.job.wait_for
             && !self.jobs.iter().any(|job| job.name == *name)
         {
             let names = self.jobs.iter().map(|job| job.name.as_str());
-            let message = format!("wait_for: no job above is called `{}`", shown(name));
-            let problem = Problem::new(message).nearest(name, names);
-            self.findings.add(draft.place_of("wait_for"), problem);
+            let message = format!(
+                "wait_for: no job above is called `{}`",
+                escape_and_shorten(name)
+            );
+            let problem = Problem::new(message).suggest_nearest(name, names);
+            self.findings
+                .add_problem(draft.place_of_option("wait_for"), problem);
         }
         self.jobs.push(draft.job);
     }

@@ -1,14 +1,14 @@
-//! Sizes in a job file.
+//! Sizes in a fio job file: bytes, percentages, ranges.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// How much a job transfers.
+/// An amount of data in a job file: bytes, or a percentage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Size {
-    /// A number of bytes, at least 1.
+    /// An amount in bytes, at least 1.
     Bytes(u64),
     /// A share of the files or the device in percent, 1 to 100.
     Percent(u8),
@@ -23,12 +23,12 @@ impl fmt::Display for Size {
     }
 }
 
-/// Size of a file in bytes: a number, or random choices.
+/// Size of each file: a number of bytes, or random sizes within a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct FileSize {
-    /// The smallest, at least 1.
+    /// Smallest file in bytes, at least 1.
     pub least: u64,
-    /// The largest.
+    /// Largest file in bytes.
     pub most: u64,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for FileSize {
     }
 }
 
-/// A share of some bytes in percent.
-pub(super) fn share_of(bytes: u64, percent: u8) -> u64 {
+/// So many percent of a number of bytes, rounded down.
+pub(super) fn percent_of(bytes: u64, percent: u8) -> u64 {
     (u128::from(bytes) * u128::from(percent) / 100) as u64
 }

@@ -1,10 +1,10 @@
-//! Notation of job files: comments, section headers, lists.
+//! Notation in fio job files: comments, section headers, lists.
 
-use super::error::{Problem, shown};
+use super::error::{Problem, escape_and_shorten};
 
-/// Cuts a comment off and the blanks around the rest. fio takes every `;` and `#` as the start of a
+/// Removes the comment from a line, and the blanks around the rest. fio takes every `;` and `#` as the start of a
 /// comment, wherever it stands.
-pub(super) fn strip(line: &str) -> &str {
+pub(super) fn strip_comment_and_blanks(line: &str) -> &str {
     let end = line.find([';', '#']).unwrap_or(line.len());
     line[..end].trim_matches(|c: char| c.is_ascii_whitespace() || c.is_ascii_control())
 }
@@ -16,7 +16,7 @@ pub(super) fn section_name(header: &str) -> Result<&str, Problem> {
         .ok_or_else(|| {
             Problem::new(format!(
                 "`{}` is not a section header; expected [name] alone on the line",
-                shown(header)
+                escape_and_shorten(header)
             ))
         })?;
     if name.trim().is_empty() {
@@ -25,14 +25,14 @@ pub(super) fn section_name(header: &str) -> Result<&str, Problem> {
     if name.contains(['[', ']']) {
         return Err(Problem::new(format!(
             "the section name `{}` has a bracket in it",
-            shown(name)
+            escape_and_shorten(name)
         )));
     }
     Ok(name)
 }
 
-/// Splits a list as fio does: at colons without a backslash.
-pub(super) fn split_list(value: &str) -> Vec<String> {
+/// Splits a list as fio does: at each colon without a backslash before.
+pub(super) fn split_at_colons(value: &str) -> Vec<String> {
     let mut all = vec![String::new()];
     let mut before = None;
     for letter in value.chars() {
@@ -42,7 +42,7 @@ pub(super) fn split_list(value: &str) -> Vec<String> {
                     last.pop();
                     last.push(':');
                 }
-                // Colons at the start of a name are skipped.
+                // fio skips colons at the start of a name.
                 ':' if last.is_empty() => {}
                 ':' => all.push(String::new()),
                 _ => last.push(letter),

@@ -56,7 +56,7 @@ fn defaults_are_fios() {
     );
     assert_eq!((job.rate, job.rate_iops), Default::default());
     assert_eq!(
-        job.limits(1 << 40),
+        job.process_limits(1 << 40),
         ExtentLimits {
             time: None,
             bytes: Some(1 << 20),
@@ -118,7 +118,7 @@ fn every_supported_option_reaches_its_field() {
         (None, Some(100))
     );
     assert_eq!(second.size, Some(Size::Percent(50)));
-    assert_eq!(second.limits(1 << 20).bytes, Some(1 << 19));
+    assert_eq!(second.process_limits(1 << 20).bytes, Some(1 << 19));
 }
 
 #[test]
@@ -487,7 +487,7 @@ mod properties {
             pattern in proptest::option::of("0x[0-9a-f]{1,8}"),
         ) -> Verify {
             Verify {
-                checksum: name.and_then(Checksum::named),
+                checksum: name.and_then(Checksum::from_name),
                 read_back,
                 pattern,
             }
@@ -627,7 +627,7 @@ mod properties {
 
         #[test]
         fn every_job_has_limits(job in any_job(), capacity in 1_u64..) {
-            let limits = job.limits(capacity);
+            let limits = job.process_limits(capacity);
             prop_assert!(limits.time.is_some());
             prop_assert_eq!(limits.bytes.is_none(), job.time_based);
         }
@@ -641,22 +641,22 @@ mod properties {
             // The same one again and again finds ends soon.
             struct Draws(u64);
             impl Draw for Draws {
-                fn below(&mut self, n: u64) -> u64 {
+                fn draw_below(&mut self, n: u64) -> u64 {
                     self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
                     self.0 % n
                 }
-                fn size(&mut self, sizes: &Sizes) -> u64 {
-                    if self.below(2) == 0 { sizes.smallest() } else { sizes.largest() }
+                fn draw_size(&mut self, sizes: &Sizes) -> u64 {
+                    if self.draw_below(2) == 0 { sizes.smallest() } else { sizes.largest() }
                 }
             }
-            let reach = job.extent(capacity);
+            let reach = job.process_extent(capacity);
             let reach = reach.file.max(capacity).saturating_mul(reach.files);
             let mut draws = Draws(capacity);
             let Some(mut walk) = Walk::for_job(&job, capacity) else { return Ok(()) };
             for direction in directions {
-                match walk.next(direction, &mut draws) {
+                match walk.next_io(direction, &mut draws) {
                     Some(next) => prop_assert!(next.bytes > 0 && next.offset + next.bytes <= reach),
-                    None if walk.starts_over() => {}
+                    None if walk.start_over_if_unfinished() => {}
                     None => break,
                 }
             }
@@ -664,7 +664,7 @@ mod properties {
 
         #[test]
         fn no_text_makes_it_panic(text in "[\\[\\]a-z0-9=,;#%$ \n\r\t\"-]{0,200}") {
-            let _ = paths(&text, "t.fio");
+            let _ = list_job_paths(&text, "t.fio");
         }
 
         #[test]
@@ -673,7 +673,7 @@ mod properties {
                 "thinktime_iotime", "rate_min", "nice", "buffer_pattern", "bssplit", "bsrange", "bs", "rate", "size", "filesize", "io_size", "loops", "kb_base", "runtime", "iodepth", "rw", "thinktime", "direct", "filename", "filename_format", "directory"]),
             value in "\\PC{0,30}",
         ) {
-            let _ = paths(&format!("[j]\n{key}={value}\nsize=1m\n"), "t.fio");
+            let _ = list_job_paths(&format!("[j]\n{key}={value}\nsize=1m\n"), "t.fio");
         }
     }
 }

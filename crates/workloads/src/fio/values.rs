@@ -1,16 +1,15 @@
-//! Values as fio writes them: sizes, times, counts, switches and lists per direction.
+//! Parsing values as fio writes them: sizes, times, counts, switches and lists per direction.
 //!
-//! fio reads as much of a value as it understands and drops the rest without a word: `1.5k` is 1
-//! byte to it, `30sec` is 30 microseconds. Such values are not simulated, so that a job file that is means the same to
-//! both.
+//! fio reads as much of a value as it understands and drops the rest without a word: to fio, `1.5k` is 1 byte, and
+//! `30sec` is 30 microseconds. Such values are refused, so that an accepted job file means the same to both.
 
 use wakepath_units::Nanoseconds;
 
 use super::PerDirection;
-use super::error::{Problem, shown};
+use super::error::{Problem, escape_and_shorten};
 
-/// Splits a value into a number, decimal or `0x` hexadecimal, and the remainder.
-fn number(text: &str) -> Result<(u64, &str), Problem> {
+/// Splits a value into its leading number, decimal or `0x` hexadecimal, and the remaining text.
+fn split_number(text: &str) -> Result<(u64, &str), Problem> {
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let (digits, radix) = hex.map_or((text, 10), |digits| (digits, 16));
     let end = digits
@@ -21,59 +20,59 @@ fn number(text: &str) -> Result<(u64, &str), Problem> {
         let hint = match text.chars().next() {
             None => "a value is missing".to_owned(),
             Some('-') => {
-                let message = format!("`{}` is negative", shown(text));
+                let message = format!("`{}` is negative", escape_and_shorten(text));
                 return Err(Problem::unmodelled(message));
             }
             Some('"' | '\'') => format!(
                 "`{}` is in quotes, which fio does not take off a number",
-                shown(text)
+                escape_and_shorten(text)
             ),
             Some('(') => format!(
                 "`{}`: Debian's fio is built without arithmetic; write the number",
-                shown(text)
+                escape_and_shorten(text)
             ),
             Some('$') if text.starts_with("${") => format!(
                 "`{}`: this variable is not set in the environment; set it, or write the value",
-                shown(text)
+                escape_and_shorten(text)
             ),
             Some('$') => {
                 return Err(Problem::unmodelled(format!(
                     "`{}` depends on the machine that runs fio; write the number",
-                    shown(text)
+                    escape_and_shorten(text)
                 )));
             }
-            Some(_) => format!("`{}` is not a number", shown(text)),
+            Some(_) => format!("`{}` is not a number", escape_and_shorten(text)),
         };
         return Err(Problem::new(hint));
     }
     if rest.starts_with('.') {
         return Err(Problem::unmodelled(format!(
             "`{}` has a fraction, which fio drops; write a whole number",
-            shown(text)
+            escape_and_shorten(text)
         )));
     }
     if radix == 16 && !rest.is_empty() {
         return Err(Problem::unmodelled(format!(
             "`{}`: fio drops the unit of a hexadecimal number",
-            shown(text)
+            escape_and_shorten(text)
         )));
     }
     let value = u64::from_str_radix(digits, radix)
         .ok()
         // fio keeps every number in a signed 64-bit integer.
         .filter(|&n| i64::try_from(n).is_ok())
-        .ok_or_else(|| Problem::new(format!("`{}` is too large", shown(text))))?;
+        .ok_or_else(|| Problem::new(format!("`{}` is too large", escape_and_shorten(text))))?;
     Ok((value, rest))
 }
 
-fn scaled(text: &str, value: u64, factor: u64) -> Result<u64, Problem> {
+fn multiply_in_range(text: &str, value: u64, factor: u64) -> Result<u64, Problem> {
     value
         .checked_mul(factor)
         .filter(|&n| i64::try_from(n).is_ok())
-        .ok_or_else(|| Problem::new(format!("`{}` is too large", shown(text))))
+        .ok_or_else(|| Problem::new(format!("`{}` is too large", escape_and_shorten(text))))
 }
 
-/// A number of bytes and whether its suffix means something else to fio than to everyone else.
+/// A parsed number of bytes, and whether its suffix means something else to fio than to everyone else.
 pub(super) struct Bytes {
     pub(super) value: u64,
     pub(super) surprising: bool,
@@ -89,12 +88,12 @@ pub(super) enum KbBase {
     Standard,
 }
 
-/// A quantity in bytes (or another unit that fio scales alike): `4096`, `4k`, `4kb`, `1m`.
+/// Parses a quantity in bytes (or another unit that fio scales alike): `4096`, `4k`, `4kb`, `1m`.
 ///
-/// With fio's default `kb_base=1024`, `k` is 1024 and `kib` is 1000: the prefixes are swapped
-/// against the standards, for the sake of old job files.
-pub(super) fn bytes(text: &str, kb_base: KbBase) -> Result<Bytes, Problem> {
-    let (value, suffix) = number(text)?;
+/// With fio's default `kb_base=1024`, `k` is 1024 and `kib` is 1000: the prefixes are swapped against the standards,
+/// for the sake of old job files.
+pub(super) fn parse_bytes(text: &str, kb_base: KbBase) -> Result<Bytes, Problem> {
+    let (value, suffix) = split_number(text)?;
     let suffix = suffix.to_ascii_lowercase();
     let (prefix, binary) = match suffix.strip_suffix("ib") {
         Some(prefix) if !prefix.is_empty() => (prefix, true),
@@ -110,30 +109,30 @@ pub(super) fn bytes(text: &str, kb_base: KbBase) -> Result<Bytes, Problem> {
         _ => {
             return Err(Problem::unmodelled(format!(
                 "`{}` has an unknown unit; expected a number with k, m, g, t or p",
-                shown(text)
+                escape_and_shorten(text)
             )));
         }
     };
     let swapped = kb_base == KbBase::Swapped;
     let base: u64 = if binary == swapped { 1000 } else { 1024 };
     Ok(Bytes {
-        value: scaled(text, value, base.pow(power))?,
+        value: multiply_in_range(text, value, base.pow(power))?,
         surprising: binary && swapped,
     })
 }
 
-/// A plain count. fio scales these like bytes, so `1k` is 1024.
-pub(super) fn count(text: &str, kb_base: KbBase) -> Result<u64, Problem> {
-    bytes(text, kb_base).map(|b| b.value)
+/// Parses a count. fio scales counts like bytes, so `1k` is 1024.
+pub(super) fn parse_count(text: &str, kb_base: KbBase) -> Result<u64, Problem> {
+    parse_bytes(text, kb_base).map(|b| b.value)
 }
 
-/// A time with unit; without unit, in multiples of `default_us` microseconds.
-pub(super) fn time(text: &str, default_us: u64) -> Result<Nanoseconds, Problem> {
-    let (value, suffix) = number(text)?;
+/// Parses a time with unit; a number without unit counts multiples of `default_us` microseconds.
+pub(super) fn parse_time(text: &str, default_us: u64) -> Result<Nanoseconds, Problem> {
+    let (value, suffix) = split_number(text)?;
     if text.starts_with("0x") || text.starts_with("0X") {
         return Err(Problem::unmodelled(format!(
             "`{}`: fio reads a hexadecimal time as microseconds, whatever the option's unit",
-            shown(text)
+            escape_and_shorten(text)
         )));
     }
     let factor_us = match suffix.to_ascii_lowercase().as_str() {
@@ -147,41 +146,41 @@ pub(super) fn time(text: &str, default_us: u64) -> Result<Nanoseconds, Problem> 
         _ => {
             return Err(Problem::unmodelled(format!(
                 "`{}` has an unknown unit of time; expected us, ms, s, m, h or d",
-                shown(text)
+                escape_and_shorten(text)
             )));
         }
     };
-    let us = scaled(text, value, factor_us)?;
-    Ok(Nanoseconds(scaled(text, us, 1_000)?))
+    let us = multiply_in_range(text, value, factor_us)?;
+    Ok(Nanoseconds(multiply_in_range(text, us, 1_000)?))
 }
 
-/// A percentage from 0 to 100, without a sign.
-pub(super) fn percent(text: &str) -> Result<u8, Problem> {
-    let (value, rest) = number(text)?;
+/// Parses a percentage from 0 to 100, without a sign.
+pub(super) fn parse_percent(text: &str) -> Result<u8, Problem> {
+    let (value, rest) = split_number(text)?;
     match u8::try_from(value) {
         Ok(p) if p <= 100 && rest.is_empty() => Ok(p),
         _ => Err(Problem::new(format!(
             "`{}` is not a percentage; expected a whole number from 0 to 100",
-            shown(text)
+            escape_and_shorten(text)
         ))),
     }
 }
 
 /// `0` or `1`.
-pub(super) fn switch(text: &str) -> Result<bool, Problem> {
+pub(super) fn parse_switch(text: &str) -> Result<bool, Problem> {
     match text {
         "0" => Ok(false),
         "1" => Ok(true),
         _ => Err(Problem::new(format!(
             "`{}` is not a switch; expected 0 or 1",
-            shown(text)
+            escape_and_shorten(text)
         ))),
     }
 }
 
-/// A list `read,write,trim` whose missing parts fio fills in two ways: a part after the last comma
-/// repeats the one before it, an empty part is left alone.
-pub(super) fn per_direction<'a, T: Copy>(
+/// Parses a list `read,write,trim`. fio fills missing parts in two ways: a part after the last comma repeats the part
+/// before, an empty part stays unset.
+pub(super) fn parse_per_direction<'a, T: Copy>(
     text: &'a str,
     mut parse: impl FnMut(&'a str) -> Result<T, Problem>,
 ) -> Result<PerDirection<Option<T>>, Problem> {
@@ -189,7 +188,7 @@ pub(super) fn per_direction<'a, T: Copy>(
     if parts.len() > 3 {
         return Err(Problem::new(format!(
             "`{}` has more than three parts; expected read,write,trim",
-            shown(text)
+            escape_and_shorten(text)
         )));
     }
     if parts.iter().all(|p| p.is_empty()) {
@@ -225,7 +224,7 @@ mod tests {
             ("1p", 1 << 50),
             ("0x1000", 4096),
         ] {
-            assert_eq!(count(text, KbBase::Swapped), Ok(expected), "{text}");
+            assert_eq!(parse_count(text, KbBase::Swapped), Ok(expected), "{text}");
         }
         for text in [
             "",
@@ -243,14 +242,14 @@ mod tests {
             "$x",
             " 4k",
         ] {
-            assert!(count(text, KbBase::Swapped).is_err(), "{text}");
+            assert!(parse_count(text, KbBase::Swapped).is_err(), "{text}");
         }
     }
 
     #[test]
     fn kb_base_1000_is_the_standards() {
         for (text, expected) in [("4k", 4000), ("3MB", 3_000_000), ("256GiB", 256 << 30)] {
-            assert_eq!(count(text, KbBase::Standard), Ok(expected), "{text}");
+            assert_eq!(parse_count(text, KbBase::Standard), Ok(expected), "{text}");
         }
     }
 
@@ -267,7 +266,7 @@ mod tests {
             ("1h", 1, 3_600_000_000_000),
             ("1d", 1, 86_400_000_000_000),
         ] {
-            assert_eq!(time(text, default_us), Ok(Nanoseconds(ns)), "{text}");
+            assert_eq!(parse_time(text, default_us), Ok(Nanoseconds(ns)), "{text}");
         }
         for text in [
             "30sec",
@@ -278,14 +277,14 @@ mod tests {
             "-1",
             "999999999d",
         ] {
-            assert!(time(text, 1).is_err(), "{text}");
+            assert!(parse_time(text, 1).is_err(), "{text}");
         }
     }
 
     #[test]
     fn lists_fill_in_as_fio_does() {
         fn list(text: &str) -> Result<[Option<u64>; 3], Problem> {
-            let counts = per_direction(text, |part| count(part, KbBase::Swapped))?;
+            let counts = parse_per_direction(text, |part| parse_count(part, KbBase::Swapped))?;
             Ok([counts.read, counts.write, counts.trim])
         }
         assert_eq!(list("8"), Ok([Some(8), Some(8), Some(8)]));

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// How fio checks data (`verify`).
+/// How fio checks data that it reads back (`verify`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Checksum {
@@ -12,7 +12,7 @@ pub enum Checksum {
     Crc64,
     /// Ethernet's CRC-32.
     Crc32,
-    /// CRC-32C, by the processor's own instruction.
+    /// Checksum CRC-32C, computed by the processor's own instruction.
     Crc32c,
     /// CRC-16.
     Crc16,
@@ -34,14 +34,14 @@ pub enum Checksum {
     Sha3x512,
     /// xxHash.
     Xxhash,
-    /// Facts about the I/O only, without the data.
+    /// `verify=meta`: facts about the I/O only, without the data.
     Meta,
     /// The pattern itself.
     Pattern,
 }
 
-/// fio's name, and CPU cycles per KiB of data that are checked. Measured: fio 3.33, `psync` reads of 128 KiB of a file in
-/// memory with and without `verify`, on a Xeon of 2.6 GHz, user time per I/O.
+/// For each checksum: fio's name, and CPU cycles per KiB of checked data. Measured: fio 3.33, `psync` reads of 128 KiB
+/// of a file in memory with and without `verify`, on a Xeon of 2.6 GHz, user time per I/O.
 const CHECKSUMS: [(&str, Checksum, u64); 17] = [
     ("md5", Checksum::Md5, 3910),
     ("crc64", Checksum::Crc64, 5890),
@@ -63,7 +63,7 @@ const CHECKSUMS: [(&str, Checksum, u64); 17] = [
 ];
 
 impl Checksum {
-    /// fio's names for checksums, without names that switch verification off.
+    /// fio's names for all checksums, without names that switch verification off.
     pub(super) const NAMES: [&str; CHECKSUMS.len()] = {
         let mut names = [""; CHECKSUMS.len()];
         let mut i = 0;
@@ -74,34 +74,34 @@ impl Checksum {
         names
     };
 
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         let found = CHECKSUMS.iter().find(|(known, ..)| *known == name);
         found.map(|(_, checksum, _)| *checksum)
     }
 
-    fn row(self) -> Option<&'static (&'static str, Self, u64)> {
+    fn table_row(self) -> Option<&'static (&'static str, Self, u64)> {
         CHECKSUMS.iter().find(|(_, known, _)| *known == self)
     }
 
     /// fio's name.
     pub fn name(self) -> &'static str {
-        self.row().map_or("", |row| row.0)
+        self.table_row().map_or("", |row| row.0)
     }
 
-    /// CPU cycles for each KiB that is checked.
+    /// CPU cycles that checking takes for each KiB of data.
     pub fn cycles_per_kib(self) -> u64 {
-        self.row().map_or(0, |row| row.2)
+        self.table_row().map_or(0, |row| row.2)
     }
 }
 
-/// Verification by a job.
+/// How a job verifies its data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verify {
-    /// How, if at all. Default: not at all.
+    /// Checksum for verification, if any. Default: none.
     pub checksum: Option<Checksum>,
-    /// What was written is read again (`do_verify`). Default true.
+    /// Whether written data are read again and checked (`do_verify`). Default true.
     pub read_back: bool,
-    /// Pattern written instead of random data (`verify_pattern`).
+    /// Pattern that is written instead of random data (`verify_pattern`).
     pub pattern: Option<String>,
 }
 

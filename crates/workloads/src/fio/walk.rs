@@ -1,27 +1,27 @@
-//! Position and size of each I/O, for jobs where positions affect the number of I/Os: sizes that vary or differ
-//! between directions, zones, and random jobs with sequential runs.
+//! A fio job's walk: position and size of each I/O, for jobs where positions affect the number of I/Os. Such jobs have
+//! varying sizes, zones, or random jobs with sequential runs.
 
 use super::random_map::RandomMap;
 use super::{FioJob, Sizes, Zones};
 
-/// Most blocks in a map; bigger jobs have no map. A job would need more I/Os to hit used blocks.
+/// Most blocks in a random map; bigger jobs have no map. Such a job would need more I/Os to hit used blocks.
 const MAX_BLOCKS: u64 = 1 << 28;
 
-/// How many sizes are drawn at most for an I/O that has to fit.
+/// How often a size is drawn at most until an I/O fits into the rest of the area.
 const DRAWS: usize = 1000;
 
 /// Numbers at random.
 pub trait Draw {
-    /// From 0 to less than `n`, which is at least 1.
-    fn below(&mut self, n: u64) -> u64;
-    /// Draws a size in bytes.
-    fn size(&mut self, sizes: &Sizes) -> u64;
+    /// Draws a number from 0 to less than `n`, which is at least 1.
+    fn draw_below(&mut self, n: u64) -> u64;
+    /// Draws the size of an I/O in bytes.
+    fn draw_size(&mut self, sizes: &Sizes) -> u64;
 }
 
-/// An I/O that a process does next.
+/// The next I/O of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextIo {
-    /// Bytes from the start of the job's area in the file.
+    /// Offset from the start of the job's area in the file, in bytes.
     pub offset: u64,
     /// At least 1.
     pub bytes: u64,
@@ -32,59 +32,59 @@ pub struct NextIo {
 #[derive(Clone, Debug)]
 pub struct Walk {
     random: bool,
-    /// Starts over at the end.
+    /// Whether the process starts over at the end of the file.
     time_based: bool,
-    /// Sizes of reads and writes, if variable.
+    /// Sizes of reads and writes, if they vary.
     sizes: Option<[Sizes; 2]>,
-    /// Smallest read and smallest write: the block size for each direction.
+    /// Smallest read and smallest write in bytes: the block size for each direction.
     smallest: [u64; 2],
     /// Random offsets are multiples of so many bytes.
     align: [u64; 2],
-    /// The largest block of any direction, used or not.
+    /// Bytes of the largest block in any direction, used or not.
     largest: u64,
-    /// Bytes covered by a pass.
+    /// Size of the area that a pass covers, in bytes.
     cover: u64,
-    /// Bytes reachable by I/Os.
+    /// Size of the area that I/Os can reach, in bytes.
     reach: u64,
-    /// Bytes transferred by a pass.
+    /// Bytes transferred in one pass.
     size: u64,
-    /// Bytes after which no further pass begins; `None`: only loops repeat passes.
+    /// Total bytes after which no further pass begins; `None`: only `loops` repeats passes.
     io_size: Option<u64>,
     loops: u32,
-    /// One I/O of so many goes somewhere else, the others follow each other.
+    /// One I/O in so many has a random position, the others follow each other.
     every: u64,
-    /// Share of truly random I/Os in percent, for reads and writes.
+    /// Share of truly random I/Os in percent, for reads and for writes.
     random_percent: [u8; 2],
     zones: Option<Zones>,
-    /// Number of blocks in the map, if any.
+    /// Number of blocks in the random map; `None` without a map.
     blocks: Option<u64>,
-    /// Bytes done in earlier passes.
+    /// Bytes transferred in earlier passes.
     before: u64,
     pass: Pass,
 }
 
-/// How far a pass has come.
+/// Progress of the present pass.
 #[derive(Clone, Debug)]
 struct Pass {
     bytes: u64,
-    /// Where the next read and the next write begin that follow others.
+    /// Where the next sequential read and the next sequential write begin.
     position: [u64; 2],
     until_random: u64,
     map: Option<RandomMap>,
-    /// Where the present zone begins, and bytes done in it.
+    /// Where the present zone begins, and bytes transferred in the zone.
     zone: u64,
     zone_bytes: u64,
 }
 
 impl Walk {
-    /// The path of each process on a drive with `capacity` bytes. `None` if limits suffice: I/Os with a single size
-    /// whose positions do not matter. Positions always matter to the page cache.
+    /// The walk of each process on a drive with `capacity` bytes. `None` if limits suffice: I/Os have a single size,
+    /// and their positions do not matter. Positions always matter to the page cache.
     pub fn for_job(job: &FioJob, capacity: u64) -> Option<Self> {
-        let smallest = job.smallest_blocks();
+        let smallest = job.smallest_block_per_direction();
         let unit = smallest.into_iter().min()?;
         let used = [job.rw.reads(), job.rw.writes()];
         let apart = [0, 1].map(|n| used[n] && smallest[n] != unit);
-        let vary = job.block_sizes.vary();
+        let vary = job.block_sizes.any_size_varies();
         let map = job.has_random_map();
         let both = used == [true, true] && smallest[0] != smallest[1];
         let zones = job.strided_zones();
@@ -96,13 +96,13 @@ impl Walk {
             || partly
             || zones.is_some()
             || (map && (apart[0] || apart[1]))
-            || (map && job.buffers_writes());
+            || (map && job.writes_to_page_cache());
         if !irregular || job.rw.trims() {
             return None;
         }
-        let extent = job.extent(capacity);
-        let reach = if job.is_on_device() {
-            let end = capacity.saturating_sub(job.start_offset(capacity));
+        let extent = job.process_extent(capacity);
+        let reach = if job.goes_to_devices() {
+            let end = capacity.saturating_sub(job.start_of_first_process(capacity));
             extent.file.max(end)
         } else {
             extent.file
@@ -113,17 +113,17 @@ impl Walk {
         let mut walk = Self {
             random: job.rw.is_random(),
             time_based: job.time_based && job.runtime.is_some(),
-            sizes: job.sizes(),
+            sizes: job.variable_sizes(),
             smallest: [smallest[0], smallest[1]],
             align: [
                 align[0].unwrap_or(smallest[0]),
                 align[1].unwrap_or(smallest[1]),
             ],
-            largest: job.largest_blocks().into_iter().max()?,
+            largest: job.largest_block_per_direction().into_iter().max()?,
             cover,
             reach: reach.saturating_mul(extent.files),
             size: extent.size,
-            io_size: job.io_bytes(capacity),
+            io_size: job.io_size_in_bytes(capacity),
             loops: job.loops,
             every: if job.rw.is_random() {
                 u64::try_from(job.step).unwrap_or(1).max(1)
@@ -153,21 +153,21 @@ impl Walk {
         }
     }
 
-    /// The next read (0) or write (1) of the pass; `None`: the pass ends. It counts as done.
-    pub fn next(&mut self, direction: usize, draw: &mut impl Draw) -> Option<NextIo> {
+    /// The next read (`direction` 0) or write (1) of the pass, which counts as done; `None`: the pass ends.
+    pub fn next_io(&mut self, direction: usize, draw: &mut impl Draw) -> Option<NextIo> {
         if self.pass.bytes >= self.size && !self.time_based {
             return None;
         }
-        self.enter_zone(direction);
-        let (offset, in_map) = self.offset(direction, draw)?;
+        self.advance_zone_if_done(direction);
+        let (offset, in_map) = self.next_offset(direction, draw)?;
         let zone = self.pass.zone;
-        let mut bytes = self.bytes(direction, offset, draw)?;
+        let mut bytes = self.draw_fitting_size(direction, offset, draw)?;
         if offset.saturating_add(bytes) > self.reach {
             return None;
         }
         if in_map && let Some(map) = &mut self.pass.map {
             let block = self.smallest[direction];
-            let taken = map.take((offset - zone) / block, bytes.div_ceil(block));
+            let taken = map.take_free_blocks((offset - zone) / block, bytes.div_ceil(block));
             bytes = bytes.min(taken.max(1).saturating_mul(block));
         }
         self.pass.position[direction] = offset + bytes;
@@ -176,14 +176,15 @@ impl Walk {
         Some(NextIo { offset, bytes })
     }
 
-    /// Begins another pass, if any is left.
-    pub fn starts_over(&mut self) -> bool {
+    /// Ends the pass, and begins another if the job is not finished. Returns whether another pass began and the ended
+    /// pass transferred anything.
+    pub fn start_over_if_unfinished(&mut self) -> bool {
         let done = self.pass.bytes > 0;
         self.before += self.pass.bytes;
         if self.loops > 1 {
             self.loops -= 1;
         } else if !self.time_based {
-            // As fio: what is left has to be as much as the largest block.
+            // fio begins another pass only if at least the largest block is left.
             let left = self.io_size.and_then(|all| all.checked_sub(self.before));
             if left.is_none_or(|left| left == 0 || left < self.largest) {
                 return false;
@@ -193,8 +194,8 @@ impl Walk {
         done
     }
 
-    /// Goes on to the next zone if the present one is done (`setup_strided_zone_mode()`).
-    fn enter_zone(&mut self, direction: usize) {
+    /// Moves on to the next zone if enough was transferred in the present zone (`setup_strided_zone_mode()`).
+    fn advance_zone_if_done(&mut self, direction: usize) {
         let (Some(zones), pass) = (self.zones, &mut self.pass) else {
             return;
         };
@@ -218,15 +219,15 @@ impl Walk {
         }
     }
 
-    /// Where the next I/O begins, and whether it is marked in the map.
-    fn offset(&mut self, direction: usize, draw: &mut impl Draw) -> Option<(u64, bool)> {
+    /// Offset at which the next I/O begins, and whether the I/O is marked in the random map.
+    fn next_offset(&mut self, direction: usize, draw: &mut impl Draw) -> Option<(u64, bool)> {
         if self.random {
             self.pass.until_random -= 1;
             if self.pass.until_random == 0 {
                 self.pass.until_random = self.every;
                 let percent = u64::from(self.random_percent[direction]);
-                if percent >= 100 || draw.below(100) < percent {
-                    return Some((self.random_offset(direction, draw)?, true));
+                if percent >= 100 || draw.draw_below(100) < percent {
+                    return Some((self.next_random_offset(direction, draw)?, true));
                 }
             }
         }
@@ -238,23 +239,23 @@ impl Walk {
             return Some((*position, false));
         }
         if self.random {
-            return Some((self.random_offset(direction, draw)?, false));
+            return Some((self.next_random_offset(direction, draw)?, false));
         }
         None
     }
 
-    fn random_offset(&mut self, direction: usize, draw: &mut impl Draw) -> Option<u64> {
-        let offset = self.random_block(direction, draw).or_else(|| {
+    fn next_random_offset(&mut self, direction: usize, draw: &mut impl Draw) -> Option<u64> {
+        let offset = self.draw_random_block(direction, draw).or_else(|| {
             if self.time_based {
                 self.pass.map = self.blocks.map(RandomMap::new);
             }
-            self.random_block(direction, draw)
+            self.draw_random_block(direction, draw)
         })?;
         // The free block found may lie beyond the last block in this direction.
         (offset < self.cover).then_some(self.pass.zone.saturating_add(offset))
     }
 
-    fn random_block(&self, direction: usize, draw: &mut impl Draw) -> Option<u64> {
+    fn draw_random_block(&self, direction: usize, draw: &mut impl Draw) -> Option<u64> {
         let align = self.align[direction];
         let beyond = self.smallest[direction].saturating_sub(align);
         let span = match self.zones {
@@ -265,15 +266,20 @@ impl Walk {
         if blocks == 0 {
             return None;
         }
-        let mut block = draw.below(blocks);
+        let mut block = draw.draw_below(blocks);
         if let Some(map) = &self.pass.map {
-            block = map.free_from(block)?;
+            block = map.next_free_block_wrapping(block)?;
         }
         Some(block.saturating_mul(align))
     }
 
-    /// Size of an I/O at `offset`. Variable sizes are drawn until one fits.
-    fn bytes(&self, direction: usize, offset: u64, draw: &mut impl Draw) -> Option<u64> {
+    /// Draws the size of an I/O at `offset`; a varying size is drawn until the I/O fits.
+    fn draw_fitting_size(
+        &self,
+        direction: usize,
+        offset: u64,
+        draw: &mut impl Draw,
+    ) -> Option<u64> {
         let Some(sizes) = &self.sizes else {
             return Some(self.smallest[direction]);
         };
@@ -285,7 +291,7 @@ impl Walk {
         if left < sizes.smallest() {
             return None;
         }
-        let mut drawn = (0..DRAWS).map(|_| draw.size(sizes));
+        let mut drawn = (0..DRAWS).map(|_| draw.draw_size(sizes));
         Some(
             drawn
                 .find(|size| *size <= left && *size > 0)

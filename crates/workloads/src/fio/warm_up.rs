@@ -13,40 +13,42 @@ use wakepath_units::Nanoseconds;
 
 use super::{FioJob, FioJobFile, Rate, line_sets};
 
-/// The longest warm-up by default. `docs/model.md` has how long governors take to settle.
+/// The longest warm-up that is chosen by default. `docs/background/model.md` has how long governors take to settle.
 pub const LONGEST_WARM_UP: Nanoseconds = Nanoseconds::from_secs(2);
 
-/// The warm-up by default, as a multiple of the time that counts: simulating it costs as much as what counts, and short runs are
-/// asked for by people who do not want to wait.
+/// The default warm-up as a multiple of the time that counts. Warm-up costs as much simulation as counted time, and
+/// users who ask for short runs do not want to wait.
 const MOST_OF_MEASURED: u64 = 10;
 
 impl FioJob {
-    /// Whether only time ends the job.
+    /// Whether the job's only end is a time.
     pub fn ends_by_time(&self) -> bool {
         self.time_based && self.runtime.is_some()
     }
 
-    /// How long a job runs that its time alone ends, without its warm-up.
-    fn counted(&self) -> Option<Nanoseconds> {
+    /// Time that counts in a job with time as its only end; `None` for other jobs.
+    fn counted_runtime(&self) -> Option<Nanoseconds> {
         let runtime = self.runtime.filter(|_| self.ends_by_time())?;
         Some(self.at_most.map_or(runtime, |most| most.min(runtime)))
     }
 
-    /// How long the job may send nothing: its pause, or the time between two requests of its rate.
+    /// The longest time between two requests of the job: its pause, or the time between two requests at its rate.
     fn longest_pause(&self) -> Nanoseconds {
-        let rates = self.rates();
-        let [read_block, write_block, _] = self.smallest_blocks();
+        let rates = self.requested_rates();
+        let [read_block, write_block, _] = self.smallest_block_per_direction();
         let limited = [(rates.read, read_block), (rates.write, write_block)];
         let apart = limited
             .into_iter()
-            .filter_map(|(rate, block)| Some(time_between_requests(rate?, block)));
+            .filter_map(|(rate, block)| Some(ns_between_requests(rate?, block)));
         Nanoseconds(apart.min().unwrap_or(0).max(self.thinktime.0))
     }
 
     /// The job's default warm-up; `None` if work ends the job, or with a `ramp_time`. A job that pauses for as long as
     /// it runs, or longer, has a warm-up of 0: otherwise all its requests may lie inside.
     fn default_warm_up(&self) -> Option<Nanoseconds> {
-        let counted = self.counted().filter(|_| self.may_warm_up())?;
+        let counted = self
+            .counted_runtime()
+            .filter(|_| self.can_have_default_warm_up())?;
         if self.longest_pause() >= counted {
             return Some(Nanoseconds::ZERO);
         }
@@ -54,13 +56,13 @@ impl FioJob {
         Some(Nanoseconds(most.min(LONGEST_WARM_UP.0)))
     }
 
-    fn may_warm_up(&self) -> bool {
+    fn can_have_default_warm_up(&self) -> bool {
         self.ends_by_time() && self.ramp_time.is_none()
     }
 }
 
-/// Time between two requests of `block` bytes at a rate.
-fn time_between_requests(rate: Rate, block: u64) -> u64 {
+/// Time in ns between two requests with `block` bytes at a rate.
+fn ns_between_requests(rate: Rate, block: u64) -> u64 {
     let second = Nanoseconds::from_secs(1).0;
     match rate {
         Rate::Ios(per_second) => second / per_second.max(1),
@@ -77,24 +79,25 @@ impl FioJobFile {
     #[must_use]
     pub fn with_warm_up(mut self, warm_up: Option<Nanoseconds>) -> Self {
         for job in &mut self.jobs {
-            if job.may_warm_up() {
+            if job.can_have_default_warm_up() {
                 job.ramp_time = warm_up.or_else(|| job.default_warm_up());
             }
         }
         self
     }
 
-    /// Jobs without a warm-up that pause for as long as they run, or longer: all that they do counts.
+    /// Jobs without a warm-up that pause for as long as they run, or longer: their first requests count.
     pub fn jobs_that_mostly_pause(&self) -> impl Iterator<Item = &FioJob> {
         self.jobs.iter().filter(|job| {
             let has_none = job.ramp_time.is_none_or(|time| time.0 == 0);
-            let counted = job.counted();
+            let counted = job.counted_runtime();
             has_none && counted.is_some_and(|counted| job.longest_pause() >= counted)
         })
     }
 
-    /// Start of counting in the file's jobs, if later than their start.
-    pub fn warm_up(&self) -> Option<Nanoseconds> {
+    /// Time from the start at which the first of the jobs without a stonewall begins to count; `None` if that is at the
+    /// start, or no job has a `ramp_time`.
+    pub fn earliest_counting_start(&self) -> Option<Nanoseconds> {
         let numbered = self.jobs.iter().enumerate();
         let first_group = numbered.take_while(|(index, job)| *index == 0 || !job.stonewall);
         let counts_from = first_group.map(|(_, job)| {
@@ -107,7 +110,7 @@ impl FioJobFile {
     }
 }
 
-/// Text of a job file with `ramp_time` values from `file`, a version of `read` with a warm-up.
+/// Writes a job file's text with the `ramp_time` values from `file`, a version of `read` with a warm-up.
 pub fn text_with_warm_up(text: &str, file: &FioJobFile, read: &FioJobFile) -> String {
     let mut changed = String::with_capacity(text.len() + 64);
     let given = file.jobs.iter().zip(&read.jobs);
@@ -228,7 +231,10 @@ mod tests {
         let mut file = parse("[a]\nrw=randread\ntime_based\nruntime=30\n", "x").unwrap();
         file.jobs[0].at_most = Some(Nanoseconds::from_millis(10));
         let file = file.with_warm_up(None);
-        assert_eq!(file.warm_up(), Some(Nanoseconds::from_millis(100)));
+        assert_eq!(
+            file.earliest_counting_start(),
+            Some(Nanoseconds::from_millis(100))
+        );
     }
 
     #[test]
@@ -242,7 +248,11 @@ mod tests {
         ] {
             let text = format!("[a]\nrw=randread\nsize=1m\ntime_based\nruntime=3\n{pace}\n");
             let file = parse(&text, "x").unwrap().with_warm_up(None);
-            assert_eq!(file.warm_up().is_some(), has_warm_up, "{pace}");
+            assert_eq!(
+                file.earliest_counting_start().is_some(),
+                has_warm_up,
+                "{pace}"
+            );
             let paused = file.jobs_that_mostly_pause().count();
             assert_eq!(paused == 0, has_warm_up, "{pace}");
         }
@@ -250,7 +260,7 @@ mod tests {
         let text = "[a]\nrw=randread\ntime_based\nruntime=3\nthinktime=5s\n";
         let asked = Some(Nanoseconds::from_secs(2));
         let file = parse(text, "x").unwrap().with_warm_up(asked);
-        assert_eq!(file.warm_up(), asked);
+        assert_eq!(file.earliest_counting_start(), asked);
     }
 
     #[test]

@@ -1,30 +1,30 @@
-//! What can be wrong with an rt-app file, and what is merely worth saying.
+//! Errors and warnings about an rt-app file.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::text::shown;
+use crate::text::escape_and_shorten;
 
-/// Refusal of a file: a problem with position and probable intention, and further problems.
+/// Refusal of an rt-app file: a problem with its position and the nearest valid name, and further problems.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RtAppError {
-    /// Name of the file, or a placeholder.
+    /// Name of the rt-app file, or a placeholder.
     pub origin: String,
-    /// Line of the problem, counted from 1. `None` when it is about the file as a whole.
+    /// Line of the problem, counted from 1. `None` when the problem is about the whole file.
     pub line: Option<usize>,
-    /// Path of keys, such as `tasks.client.run`.
+    /// Path of keys to the problem, such as `tasks.client.run`.
     pub key: Option<String>,
-    /// The fault and the expected input.
+    /// What is wrong, and what was expected.
     pub message: String,
-    /// The nearest name that would have been understood.
+    /// The nearest valid name, if the problem is an unknown name.
     pub suggestion: Option<Box<str>>,
-    /// Further problems, in line order.
+    /// Further problems of the file, in line order.
     pub also: Box<[Self]>,
 }
 
 impl RtAppError {
-    /// A problem of the file as a whole.
+    /// Refusal of a file because of a problem with the file as a whole.
     pub(super) fn for_file(origin: &str, message: impl Into<String>) -> Self {
         Self {
             origin: origin.to_owned(),
@@ -48,8 +48,8 @@ impl fmt::Display for RtAppError {
         }
         write!(f, ": {}", self.message)?;
         if let Some(nearest) = &self.suggestion {
-            // The name may come from the file.
-            write!(f, "; did you mean `{}`?", shown(nearest))?;
+            // The file may have chosen the name, so control characters are escaped.
+            write!(f, "; did you mean `{}`?", escape_and_shorten(nearest))?;
         }
         for other in &self.also {
             write!(f, "\n{other}")?;
@@ -60,27 +60,31 @@ impl fmt::Display for RtAppError {
 
 impl std::error::Error for RtAppError {}
 
-/// An accepted key that deserves the user's attention.
+/// A warning about an rt-app file: the key was accepted, but has another effect than a user may expect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RtAppWarning {
-    /// Line of the key, counted from 1.
+    /// Line with the key, counted from 1.
     pub line: usize,
     /// The key.
     pub key: String,
     /// The actual effect, which differs from what the key suggests.
     pub message: String,
-    /// Number of occurrences in the file.
+    /// How often the file has this case.
     pub count: usize,
 }
 
 impl RtAppWarning {
-    /// Key, message and how often, without the line.
+    /// The warning in a sentence, without the line: key, message and number of occurrences.
     pub fn sentence(&self) -> String {
         let times = match self.count {
             0 | 1 => String::new(),
             times => format!(" ({times} times)"),
         };
-        format!("`{}` {}{times}", shown(&self.key), self.message)
+        format!(
+            "`{}` {}{times}",
+            escape_and_shorten(&self.key),
+            self.message
+        )
     }
 }
 

@@ -1,13 +1,13 @@
-//! Events in a phase.
+//! Reading the events in a phase of an rt-app file.
 
 use wakepath_units::Nanoseconds;
 
-use super::place::{Entry, entries};
+use super::place::{Entry, for_each_entry};
 use super::warnings::Warnings;
 use super::{RtAppError, RtAppEvent, RtAppVersion};
-use crate::text::shown;
+use crate::text::escape_and_shorten;
 
-/// Longest time that an event can name, in us: the largest `int`, as for rt-app itself.
+/// Longest time that an event can have, in us: the largest `int`, as for rt-app itself.
 const MOST: i64 = i32::MAX as i64;
 
 /// Kind of event.
@@ -35,7 +35,7 @@ pub(super) enum Kind {
     Fork,
 }
 
-/// All kinds with rt-app's names for them.
+/// All kinds of events with rt-app's names for them.
 pub(super) const NAMES: [(&str, Kind); 20] = [
     ("run", Kind::Run),
     ("runtime", Kind::Runtime),
@@ -59,9 +59,9 @@ pub(super) const NAMES: [(&str, Kind); 20] = [
     ("fork", Kind::Fork),
 ];
 
-/// The kind of event for a key, and the kind's name: the longest name that starts the key, as in `run0`. rt-app does
-/// the same.
-pub(super) fn kind(key: &str, version: RtAppVersion) -> Option<(Kind, &'static str)> {
+/// The kind of event that a key stands for, and the kind's name: the longest name that the key begins with, as in
+/// `run0`. rt-app does the same.
+pub(super) fn find_event_kind(key: &str, version: RtAppVersion) -> Option<(Kind, &'static str)> {
     NAMES
         .iter()
         .filter(|(name, kind)| key.starts_with(name) && is_known_to(version, *kind))
@@ -69,23 +69,23 @@ pub(super) fn kind(key: &str, version: RtAppVersion) -> Option<(Kind, &'static s
         .map(|(name, kind)| (*kind, *name))
 }
 
-/// Whether a version has a kind of event; semaphores came later.
+/// Whether a version of rt-app knows a kind of event; semaphores came later.
 fn is_known_to(version: RtAppVersion, kind: Kind) -> bool {
     version != RtAppVersion::V1 || !matches!(kind, Kind::SemPost | Kind::SemWait)
 }
 
-/// The task in which an event is.
+/// The task that contains the event being read.
 #[derive(Clone, Copy)]
 pub(super) struct InTask<'a> {
-    /// Name of the event.
+    /// Name of the task that contains the event.
     pub(super) name: &'a str,
-    /// Name in the file, which `workgen` changes if taken.
+    /// Name of the task in the file; `workgen` changes a name that is taken.
     pub(super) written: &'a str,
     pub(super) version: RtAppVersion,
 }
 
-/// Reads a key's event.
-pub(super) fn read(
+/// Reads the event that a key stands for.
+pub(super) fn read_event(
     (kind, kind_name): (Kind, &'static str),
     entry: &Entry<'_, '_>,
     task: InTask<'_>,
@@ -99,21 +99,21 @@ pub(super) fn read(
         Kind::Run => RtAppEvent::Run(read_micros(entry)?),
         Kind::Runtime => RtAppEvent::Runtime(read_micros(entry)?),
         Kind::Sleep => RtAppEvent::Sleep(read_micros(entry)?),
-        Kind::Timer => timer(entry, warnings)?,
+        Kind::Timer => read_timer(entry, warnings)?,
         Kind::Lock => RtAppEvent::Lock(read_name(entry)?),
         Kind::Unlock => RtAppEvent::Unlock(read_name(entry)?),
         Kind::Wait => {
-            let [condition, mutex] = condition(entry, warnings)?;
+            let [condition, mutex] = read_condition_and_mutex(entry, warnings)?;
             RtAppEvent::Wait { condition, mutex }
         }
         Kind::Signal => RtAppEvent::Signal(read_name(entry)?),
         Kind::Broadcast => RtAppEvent::Broadcast(read_name(entry)?),
         Kind::Sync => {
-            let [condition, mutex] = condition(entry, warnings)?;
+            let [condition, mutex] = read_condition_and_mutex(entry, warnings)?;
             RtAppEvent::Sync { condition, mutex }
         }
         Kind::Barrier => RtAppEvent::Barrier(read_name(entry)?),
-        Kind::Suspend => RtAppEvent::Suspend(suspended_on(entry, task, warnings)?),
+        Kind::Suspend => RtAppEvent::Suspend(read_suspend_name(entry, task, warnings)?),
         Kind::Resume => RtAppEvent::Resume(read_name(entry)?),
         Kind::SemPost => RtAppEvent::SemPost(read_name(entry)?),
         Kind::SemWait => RtAppEvent::SemWait(read_name(entry)?),
@@ -133,18 +133,18 @@ pub(super) fn read(
     })
 }
 
-/// A time in microseconds.
+/// Reads a time in microseconds.
 fn read_micros(entry: &Entry<'_, '_>) -> Result<Nanoseconds, RtAppError> {
     let us = entry.integer(0, MOST)?;
     Ok(Nanoseconds::from_micros(us.unsigned_abs()))
 }
 
-/// A number of bytes.
+/// Reads a number of bytes.
 fn read_bytes(entry: &Entry<'_, '_>) -> Result<u64, RtAppError> {
     entry.integer(0, MOST).map(i64::unsigned_abs)
 }
 
-/// The name of a resource.
+/// Reads the name of a resource, such as a mutex.
 fn read_name(entry: &Entry<'_, '_>) -> Result<String, RtAppError> {
     match entry.text()? {
         "" => Err(entry.place.error("needs a name")),
@@ -152,8 +152,8 @@ fn read_name(entry: &Entry<'_, '_>) -> Result<String, RtAppError> {
     }
 }
 
-/// Name that a `suspend` waits for. `workgen` fills in the task's name if none is given.
-fn suspended_on(
+/// Reads the name that a `suspend` waits for. `workgen` fills in the task's name if the file gives none.
+fn read_suspend_name(
     entry: &Entry<'_, '_>,
     task: InTask<'_>,
     warnings: &mut Warnings,
@@ -181,16 +181,23 @@ fn suspended_on(
              --rt-app 1.0, or \"rt_app_version\": \"1.0\" in `global`",
         ),
     };
-    warnings.add_case(entry, "suspend", rule, || {
-        format!("; here `{}` in the task `{}`", shown(given), shown(own))
+    warnings.add_or_count_case(entry, "suspend", rule, || {
+        format!(
+            "; here `{}` in the task `{}`",
+            escape_and_shorten(given),
+            escape_and_shorten(own)
+        )
     });
     Ok(waits_for.to_owned())
 }
 
-/// The condition and the mutex of a `wait` or a `sync`.
-fn condition(entry: &Entry<'_, '_>, warnings: &mut Warnings) -> Result<[String; 2], RtAppError> {
+/// Reads the condition and the mutex of a `wait` or a `sync`.
+fn read_condition_and_mutex(
+    entry: &Entry<'_, '_>,
+    warnings: &mut Warnings,
+) -> Result<[String; 2], RtAppError> {
     let (mut condition, mut mutex) = (None, None);
-    entries(entry.object()?, &entry.place, |e| {
+    for_each_entry(entry.object()?, &entry.place, |e| {
         match e.name {
             "ref" if !e.again => condition = Some(e.text()?.to_owned()),
             "mutex" if !e.again => mutex = Some(e.text()?.to_owned()),
@@ -199,21 +206,21 @@ fn condition(entry: &Entry<'_, '_>, warnings: &mut Warnings) -> Result<[String; 
         Ok(())
     })?;
     Ok([
-        condition.unwrap_or_else(|| unnamed(entry, "ref", warnings)),
-        mutex.unwrap_or_else(|| unnamed(entry, "mutex", warnings)),
+        condition.unwrap_or_else(|| shared_name_with_warning(entry, "ref", warnings)),
+        mutex.unwrap_or_else(|| shared_name_with_warning(entry, "mutex", warnings)),
     ])
 }
 
-/// What rt-app takes where an event names nothing: all such events share it.
-fn unnamed(entry: &Entry<'_, '_>, what: &str, warnings: &mut Warnings) -> String {
+/// The resource that rt-app takes where an event names none, with a warning: all such events share it.
+fn shared_name_with_warning(entry: &Entry<'_, '_>, what: &str, warnings: &mut Warnings) -> String {
     let message = format!("has no `{what}`: it takes the one called `unknown`, as rt-app does");
     warnings.add(entry, &message);
     "unknown".to_owned()
 }
 
-fn timer(entry: &Entry<'_, '_>, warnings: &mut Warnings) -> Result<RtAppEvent, RtAppError> {
+fn read_timer(entry: &Entry<'_, '_>, warnings: &mut Warnings) -> Result<RtAppEvent, RtAppError> {
     let (mut timer, mut period, mut absolute) = (None, None, false);
-    entries(entry.object()?, &entry.place, |e| {
+    for_each_entry(entry.object()?, &entry.place, |e| {
         match e.name {
             known if e.again => warnings.add_ignored(&e, [known]),
             "ref" => timer = Some(e.text()?.to_owned()),
@@ -226,7 +233,7 @@ fn timer(entry: &Entry<'_, '_>, warnings: &mut Warnings) -> Result<RtAppEvent, R
                     "relative" => false,
                     other => {
                         let modes = ["absolute", "relative"];
-                        return Err(e.place.unknown("mode", other, modes));
+                        return Err(e.place.unknown_name_error("mode", other, modes));
                     }
                 }
             }
@@ -235,7 +242,7 @@ fn timer(entry: &Entry<'_, '_>, warnings: &mut Warnings) -> Result<RtAppEvent, R
         Ok(())
     })?;
     Ok(RtAppEvent::Timer {
-        timer: timer.unwrap_or_else(|| unnamed(entry, "ref", warnings)),
+        timer: timer.unwrap_or_else(|| shared_name_with_warning(entry, "ref", warnings)),
         period: period.ok_or_else(|| entry.place.error("has no `period`"))?,
         absolute,
     })

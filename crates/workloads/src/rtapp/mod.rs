@@ -39,24 +39,24 @@ pub use model::{
 };
 pub use version::RtAppVersion;
 
-/// Longest file that is read, in bytes.
+/// Longest rt-app file that is accepted, in bytes.
 pub const MAX_FILE_BYTES: usize = 4 << 20;
 
-/// Reads an rt-app file by the rules of the named rt-app version, else the present version. `origin` is the file's
-/// name for messages.
+/// Parses an rt-app file by the rules of the rt-app version that the file names, else of the present version. `origin`
+/// is the file's name for messages.
 ///
 /// # Errors
 /// The first problem of the file with its line: no JSON, an event that is not supported, a value of the wrong type or
 /// out of range, no task at all. Also more than [`MAX_FILE_BYTES`], [`MAX_THREADS`] or [`MAX_EVENTS`].
 pub fn parse(text: &str, origin: &str) -> Result<RtAppFile, RtAppError> {
-    parse_for(text, origin, None)
+    parse_with_version(text, origin, None)
 }
 
-/// Reads an rt-app file by the rules of this rt-app, whichever the file names.
+/// Parses an rt-app file by the rules of `version`, whichever the file names; `None`: by the file's.
 ///
 /// # Errors
 /// As [`parse`].
-pub fn parse_for(
+pub fn parse_with_version(
     text: &str,
     origin: &str,
     version: Option<RtAppVersion>,
@@ -64,7 +64,7 @@ pub fn parse_for(
     if text.len() > MAX_FILE_BYTES {
         return Err(RtAppError::for_file(
             origin,
-            file::too_large(MAX_FILE_BYTES),
+            file::too_large_message(MAX_FILE_BYTES),
         ));
     }
     let options = ParseOptions {
@@ -79,20 +79,20 @@ pub fn parse_for(
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
-    let json = workgen::complete(text);
+    let json = workgen::complete_values(text);
     let ast =
         parse_to_ast(&json, &CollectOptions::default(), &options).map_err(|e| RtAppError {
-            line: Some(place::Lines::new(&json).line_of(e.range().start)),
+            line: Some(place::Lines::new(&json).line_at_byte(e.range().start)),
             ..RtAppError::for_file(origin, format!("is no JSON: {}", e.kind()))
         })?;
     let Some(root) = ast.value else {
         return Err(RtAppError::for_file(origin, "is empty"));
     };
-    sections::read(&root, &json, origin, version)
+    sections::read_file(&root, &json, origin, version)
 }
 
 impl fmt::Display for RtAppFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        print::file(self, f)
+        print::write_file(self, f)
     }
 }

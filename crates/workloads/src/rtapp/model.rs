@@ -1,4 +1,4 @@
-//! What an rt-app file says: tasks, their phases and events.
+//! The contents of an rt-app file: tasks, their phases and events.
 
 use serde::Serialize;
 use wakepath_units::Nanoseconds;
@@ -6,43 +6,43 @@ use wakepath_units::Nanoseconds;
 use super::error::RtAppWarning;
 use super::version::RtAppVersion;
 
-/// Most threads, counting every `instance`.
+/// Most threads accepted, counting every `instance`.
 pub const MAX_THREADS: u32 = 4096;
 
-/// Most events in all tasks together, as written in the file.
+/// Most events accepted in all tasks together, as written in the file.
 pub const MAX_EVENTS: usize = 100_000;
 
-/// An rt-app file, its defaults resolved.
+/// An rt-app file with its defaults resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RtAppFile {
-    /// When every thread is killed, and not before. `None`: when all have ended by themselves.
+    /// Time at which every thread is killed. `None`: the workload ends when all threads have ended by themselves.
     pub duration: Option<Nanoseconds>,
-    /// Limit on simulated time, if requested. Never set by a file.
+    /// Limit on simulated time, set by a caller. Never set by a file.
     pub at_most: Option<Nanoseconds>,
-    /// Uncounted time at the start: loops and wake-ups that end earlier are ignored. Never set by a file, hence 0
-    /// after reading.
+    /// Uncounted time at the start: loops and wake-ups that end earlier are ignored. Never set by a file, hence 0 after
+    /// reading.
     pub warm_up: Nanoseconds,
     /// Tasks in file order; at least one.
     pub tasks: Vec<RtTask>,
-    /// Number of parallel copies: see [`RtAppFile::with_copies`]. Never set by a file, hence 1 after reading, and
-    /// never printed.
+    /// Number of parallel copies of the whole workload: see [`RtAppFile::with_copies`]. Never set by a file, hence 1
+    /// after reading, and never printed.
     pub copies: u32,
-    /// The rt-app version whose rules apply.
+    /// The rt-app version whose rules the file follows.
     pub version: RtAppVersion,
-    /// Reference for `run` times.
+    /// Speed of the CPU that `run` times refer to.
     pub calibration: Calibration,
-    /// Accepted keys without the suggested effect.
+    /// Warnings about accepted keys that have another effect than a user may expect.
     pub warnings: Vec<RtAppWarning>,
 }
 
-/// Machine state in which `run` times were measured.
+/// Speed of the CPU on which `run` times were measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Calibration {
-    /// The given CPU at its highest frequency.
+    /// `run` times refer to the CPU with this number at its highest frequency.
     Cpu(usize),
-    /// A CPU with the given duration of rt-app's loop, in ns. The model uses the biggest core at its highest
-    /// frequency.
+    /// `run` times refer to a CPU on which rt-app's loop takes so many ns. The model uses the biggest core at its
+    /// highest frequency.
     LoopNs(u32),
 }
 
@@ -52,44 +52,43 @@ impl Default for Calibration {
     }
 }
 
-/// A task: identical threads.
+/// A task in an rt-app file: one or more identical threads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RtTask {
     /// Task name.
     pub name: String,
-    /// Line of the task's key, counted from 1; for messages only.
+    /// Line of the task's key, counted from 1; used only for messages.
     pub line: usize,
-    /// Threads, 0 to [`MAX_THREADS`]. Default 1.
+    /// Number of threads, 0 to [`MAX_THREADS`]. Default 1.
     pub instances: u32,
     /// Delay between the workload's start and the threads' start. Default 0.
     pub delay: Nanoseconds,
-    /// How often the phases are gone through, at least once. `None`: for ever, the default.
+    /// How often the phases are repeated, at least once. `None`: for ever, the default.
     pub loops: Option<u64>,
-    /// Scheduling, unless a phase overrides.
+    /// Scheduling class and priority, unless a phase overrides them.
     pub scheduling: Scheduling,
-    /// Allowed CPUs, ascending, unless a phase overrides. `None`: all.
+    /// CPUs that the threads may run on, ascending, unless a phase overrides them. `None`: all.
     pub cpus: Option<Vec<usize>>,
-    /// Phases; at least one.
+    /// Phases of each loop in order; at least one.
     pub phases: Vec<Phase>,
 }
 
-/// A stretch in a task's life.
+/// A phase in a task's life: a list of events, repeated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Phase {
     /// Phase name.
     pub name: String,
-    /// How often its events are gone through before the next phase, at least once. `None`: for
-    /// ever. Default 1.
+    /// How often the phase's events are repeated before the next phase, at least once. `None`: for ever. Default 1.
     pub loops: Option<u64>,
-    /// How the task is scheduled from here on, if that changes.
+    /// Scheduling class and priority from this phase on, if they change.
     pub scheduling: Option<Scheduling>,
-    /// Allowed CPUs in this phase, if different from the task's.
+    /// CPUs that the threads may run on in this phase, if different from the task's.
     pub cpus: Option<Vec<usize>>,
-    /// Events in order; at least one.
+    /// Events of the phase in order; at least one.
     pub events: Vec<RtAppEvent>,
 }
 
-/// Scheduling class and priority.
+/// Scheduling class and priority of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scheduling {
@@ -102,12 +101,12 @@ pub enum Scheduling {
     Idle,
     /// `SCHED_FIFO`.
     Fifo {
-        /// 1 to 99, the highest first.
+        /// Priority in `SCHED_FIFO`, 1 to 99, the highest first.
         priority: u8,
     },
     /// `SCHED_RR`.
     RoundRobin {
-        /// 1 to 99, the highest first.
+        /// Priority in `SCHED_RR`, 1 to 99, the highest first.
         priority: u8,
     },
 }
@@ -119,8 +118,8 @@ impl Default for Scheduling {
 }
 
 impl Scheduling {
-    /// Name of the class.
-    pub(crate) const fn policy(self) -> &'static str {
+    /// Name of the scheduling class, as in rt-app.
+    pub(crate) const fn policy_name(self) -> &'static str {
         match self {
             Self::Other { .. } => "SCHED_OTHER",
             Self::Idle => "SCHED_IDLE",
@@ -129,7 +128,7 @@ impl Scheduling {
         }
     }
 
-    pub(crate) fn priority(self) -> i64 {
+    pub(crate) fn priority_or_nice(self) -> i64 {
         match self {
             Self::Other { nice } => nice.into(),
             Self::Idle => 0,
@@ -138,12 +137,12 @@ impl Scheduling {
     }
 }
 
-/// Something that a thread does. Resources (mutexes, conditions, barriers, timers, and what
-/// threads suspend on) are known by their names, each kind for itself.
+/// An event: something that a thread does. Resources (mutexes, conditions, barriers, timers, and what threads suspend
+/// on) are known by their names, each kind for itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RtAppEvent {
-    /// `run`: work that takes the given time on [`RtAppFile::calibration`]'s CPU at its highest frequency.
+    /// `run`: work that takes the given time on [`RtAppFile::read_calibration`]'s CPU at its highest frequency.
     Run(Nanoseconds),
     /// `runtime`: work for this long, whatever gets done.
     Runtime(Nanoseconds),
@@ -151,11 +150,11 @@ pub enum RtAppEvent {
     Sleep(Nanoseconds),
     /// `timer`: sleep until the timer's next period.
     Timer {
-        /// Timer name. With the prefix `unique`, each thread has a timer of its own.
+        /// Name of the timer. With the prefix `unique`, each thread has a timer of its own.
         timer: String,
         /// Period length.
         period: Nanoseconds,
-        /// A missed period does not delay later ones.
+        /// Whether the timer is relative: a missed period does not delay later ones.
         absolute: bool,
     },
     /// `lock`: lock the mutex, or wait for it.
@@ -164,9 +163,9 @@ pub enum RtAppEvent {
     Unlock(String),
     /// `wait`: give the mutex back, sleep until the condition is signalled, take the mutex again.
     Wait {
-        /// Name of the condition.
+        /// Name of the condition to wait for.
         condition: String,
-        /// Name of the mutex.
+        /// Name of the mutex that is given back meanwhile.
         mutex: String,
     },
     /// `signal`: wake up the first thread that waits for this condition, if any does.
@@ -175,9 +174,9 @@ pub enum RtAppEvent {
     Broadcast(String),
     /// `sync`: lock, signal, wait and unlock in a single step. A holder of the mutex keeps it.
     Sync {
-        /// Name of the condition.
+        /// Name of the condition to signal and wait for.
         condition: String,
-        /// Name of the mutex.
+        /// Name of the mutex that is held before and after.
         mutex: String,
     },
     /// `barrier`: sleep until all threads that use the barrier arrive.
@@ -200,28 +199,27 @@ pub enum RtAppEvent {
 }
 
 impl RtAppFile {
-    /// The same workload `copies` times side by side, each copy with threads and resources of its
-    /// own.
+    /// The same workload `copies` times side by side, each copy with threads and resources of its own.
     ///
     /// # Errors
-    /// The copies would make no thread at all, or more than [`MAX_THREADS`]; says how many.
+    /// The copies would make no thread at all, or more than [`MAX_THREADS`]; the error is the number of threads.
     pub fn with_copies(mut self, copies: u32) -> Result<Self, u64> {
         self.copies = copies;
-        match self.threads() {
+        match self.thread_count() {
             threads if (1..=u64::from(MAX_THREADS)).contains(&threads) => Ok(self),
             threads => Err(threads),
         }
     }
 
-    /// Threads of all tasks in all copies.
-    pub fn threads(&self) -> u64 {
+    /// Number of threads in all tasks and all copies.
+    pub fn thread_count(&self) -> u64 {
         let of_one: u64 = self.tasks.iter().map(|t| u64::from(t.instances)).sum();
         of_one * u64::from(self.copies)
     }
 }
 
 impl RtTask {
-    /// All events, in file order.
+    /// All events of the task's phases, in file order.
     pub fn events(&self) -> impl Iterator<Item = &RtAppEvent> {
         self.phases.iter().flat_map(|p| &p.events)
     }

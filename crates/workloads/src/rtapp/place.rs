@@ -1,4 +1,4 @@
-//! Values with their position in the file, for messages.
+//! JSON values with their position in the rt-app file, for messages.
 
 use std::collections::HashSet;
 
@@ -7,31 +7,31 @@ use jsonc_parser::common::Ranged;
 use wakepath_units::spelling::similar_name;
 
 use super::RtAppError;
-use crate::text::shown;
+use crate::text::escape_and_shorten;
 
-/// Where the lines of a text begin.
+/// Byte positions at which the lines of a text begin.
 #[derive(Debug)]
 pub(super) struct Lines(Vec<usize>);
 
 impl Lines {
     pub(super) fn new(text: &str) -> Self {
-        // Whatever comes after the last line's end belongs to the last line.
+        // A position beyond the last line's end belongs to the last line.
         let lines = text.strip_suffix('\n').unwrap_or(text);
         Self(lines.match_indices('\n').map(|(at, _)| at).collect())
     }
 
-    /// The line of a byte, counted from 1.
-    pub(super) fn line_of(&self, byte: usize) -> usize {
+    /// The number of the line with a byte, counted from 1.
+    pub(super) fn line_at_byte(&self, byte: usize) -> usize {
         self.0.partition_point(|end| *end < byte) + 1
     }
 }
 
-/// A position in the file: the path of keys, and the line.
+/// A position in an rt-app file: the path of keys, and the line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     pub(super) origin: &'a str,
     pub(super) lines: &'a Lines,
-    /// The way from the root; empty there.
+    /// Keys on the way from the root to this place; empty at the root.
     path: &'a str,
     byte: usize,
 }
@@ -47,7 +47,7 @@ impl<'a> Place<'a> {
     }
 
     pub(super) fn line(&self) -> usize {
-        self.lines.line_of(self.byte)
+        self.lines.line_at_byte(self.byte)
     }
 
     /// A problem here.
@@ -62,8 +62,8 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The error for an unknown name.
-    pub(super) fn unknown<'k>(
+    /// The error for an unknown name at this place, with the nearest of the `known` names.
+    pub(super) fn unknown_name_error<'k>(
         &self,
         what: &str,
         name: &str,
@@ -71,23 +71,26 @@ impl<'a> Place<'a> {
     ) -> RtAppError {
         RtAppError {
             suggestion: similar_name(name, known).map(Box::from),
-            ..self.error(format!("{what} `{}` is not known", shown(name)))
+            ..self.error(format!(
+                "{what} `{}` is not known",
+                escape_and_shorten(name)
+            ))
         }
     }
 }
 
-/// A key in an object, with its value.
+/// A key in a JSON object, with its value and position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry<'a, 'v> {
     pub(super) name: &'v str,
-    /// The object has this key before, too.
+    /// Whether the same object has this key before, too.
     pub(super) again: bool,
     pub(super) value: &'v Value<'a>,
     pub(super) place: Place<'v>,
 }
 
-/// Calls `each` for every key of an object, in the order of the file.
-pub(super) fn entries<'a>(
+/// Calls `each` for every key of a JSON object, in the order of the file.
+pub(super) fn for_each_entry<'a>(
     object: &Object<'a>,
     place: &Place<'_>,
     mut each: impl FnMut(Entry<'a, '_>) -> Result<(), RtAppError>,
@@ -96,8 +99,8 @@ pub(super) fn entries<'a>(
     for ObjectProp { range, name, value } in &object.properties {
         let name = name.as_str();
         let path = match place.path {
-            "" => shown(name),
-            parent => format!("{parent}.{}", shown(name)),
+            "" => escape_and_shorten(name),
+            parent => format!("{parent}.{}", escape_and_shorten(name)),
         };
         each(Entry {
             name,
@@ -113,8 +116,8 @@ pub(super) fn entries<'a>(
     Ok(())
 }
 
-/// Kind of a value, for messages.
-fn kind(value: &Value<'_>) -> &'static str {
+/// The kind of a JSON value in words, for messages.
+fn kind_in_words(value: &Value<'_>) -> &'static str {
     match value {
         Value::StringLit(_) => "is a string",
         Value::NumberLit(_) => "is a number",
@@ -126,13 +129,13 @@ fn kind(value: &Value<'_>) -> &'static str {
 }
 
 impl<'a, 'v> Entry<'a, 'v> {
-    fn wrong(&self, wanted: &str) -> RtAppError {
+    fn wrong_type_error(&self, wanted: &str) -> RtAppError {
         let mut place = self.place;
         place.byte = self.value.range().start;
-        place.error(format!("{}; {wanted} is wanted", kind(self.value)))
+        place.error(format!("{}; {wanted} is wanted", kind_in_words(self.value)))
     }
 
-    /// Whether the key has no value.
+    /// Whether the key has no value: `null`, or nothing before `workgen` filled it in.
     pub(super) fn has_no_value(&self) -> bool {
         matches!(self.value, Value::NullKeyword(_))
     }
@@ -140,41 +143,43 @@ impl<'a, 'v> Entry<'a, 'v> {
     pub(super) fn object(&self) -> Result<&'v Object<'a>, RtAppError> {
         match self.value {
             Value::Object(object) => Ok(object),
-            _ => Err(self.wrong("an object")),
+            _ => Err(self.wrong_type_error("an object")),
         }
     }
 
     pub(super) fn array(&self) -> Result<&'v Array<'a>, RtAppError> {
         match self.value {
             Value::Array(array) => Ok(array),
-            _ => Err(self.wrong("an array")),
+            _ => Err(self.wrong_type_error("an array")),
         }
     }
 
     pub(super) fn text(&self) -> Result<&'v str, RtAppError> {
         match self.value {
             Value::StringLit(text) => Ok(&text.value),
-            _ => Err(self.wrong("a string")),
+            _ => Err(self.wrong_type_error("a string")),
         }
     }
 
     pub(super) fn boolean(&self) -> Result<bool, RtAppError> {
         match self.value {
             Value::BooleanLit(boolean) => Ok(boolean.value),
-            _ => Err(self.wrong("true or false")),
+            _ => Err(self.wrong_type_error("true or false")),
         }
     }
 
-    /// An integer between `least` and `most`.
+    /// The value as an integer between `least` and `most`.
     pub(super) fn integer(&self, least: i64, most: i64) -> Result<i64, RtAppError> {
         let Value::NumberLit(number) = self.value else {
-            return Err(self.wrong("a whole number"));
+            return Err(self.wrong_type_error("a whole number"));
         };
         let place = self.place;
-        let number: i64 = number
-            .value
-            .parse()
-            .map_err(|_| place.error(format!("`{}` is no whole number", shown(number.value))))?;
+        let number: i64 = number.value.parse().map_err(|_| {
+            place.error(format!(
+                "`{}` is no whole number",
+                escape_and_shorten(number.value)
+            ))
+        })?;
         if (least..=most).contains(&number) {
             Ok(number)
         } else {

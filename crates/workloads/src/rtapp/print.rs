@@ -1,4 +1,4 @@
-//! An rt-app file as text, which says all that was understood and parses to the same.
+//! Printing an rt-app file: the text has all that was understood, and parses to the same file.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use wakepath_units::Nanoseconds;
 
 use super::{Calibration, Phase, RtAppEvent, RtAppFile, RtAppVersion, RtTask, Scheduling};
 
-pub(super) fn file(file: &RtAppFile, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn write_file(file: &RtAppFile, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let duration = match file.duration {
         Some(duration) => (duration.0 / 1_000_000_000).to_string(),
         None => "-1".to_owned(),
@@ -25,42 +25,42 @@ pub(super) fn file(file: &RtAppFile, f: &mut fmt::Formatter<'_>) -> fmt::Result 
         "  \"global\": {{ \"duration\": {duration}, \"calibration\": {calibration}{version} }},"
     )?;
     writeln!(f, "  \"tasks\": {{")?;
-    separated(f, &file.tasks, |f, task| self::task(task, f))?;
+    write_separated(f, &file.tasks, |f, task| self::write_task(task, f))?;
     writeln!(f, "  }}\n}}")
 }
 
-fn task(task: &RtTask, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(f, "    {}: {{", quoted(&task.name))?;
+fn write_task(task: &RtTask, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "    {}: {{", quote_json(&task.name))?;
     writeln!(f, "      \"instance\": {},", task.instances)?;
     writeln!(f, "      \"delay\": {},", task.delay.0 / 1000)?;
-    writeln!(f, "      \"loop\": {},", loops(task.loops))?;
-    scheduling(f, Some(task.scheduling), "      ")?;
-    cpus(f, task.cpus.as_deref(), "      ")?;
+    writeln!(f, "      \"loop\": {},", format_loops(task.loops))?;
+    write_scheduling(f, Some(task.scheduling), "      ")?;
+    write_cpus(f, task.cpus.as_deref(), "      ")?;
     writeln!(f, "      \"phases\": {{")?;
-    separated(f, &task.phases, |f, phase| self::phase(phase, f))?;
+    write_separated(f, &task.phases, |f, phase| self::write_phase(phase, f))?;
     write!(f, "      }}\n    }}")
 }
 
-fn phase(phase: &Phase, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(f, "        {}: {{", quoted(&phase.name))?;
-    writeln!(f, "          \"loop\": {},", loops(phase.loops))?;
-    scheduling(f, phase.scheduling, "          ")?;
-    cpus(f, phase.cpus.as_deref(), "          ")?;
+fn write_phase(phase: &Phase, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "        {}: {{", quote_json(&phase.name))?;
+    writeln!(f, "          \"loop\": {},", format_loops(phase.loops))?;
+    write_scheduling(f, phase.scheduling, "          ")?;
+    write_cpus(f, phase.cpus.as_deref(), "          ")?;
     let mut number = 0;
-    separated(f, &phase.events, |f, event| {
-        // Keys of an object have to differ for rt-app itself.
+    write_separated(f, &phase.events, |f, event| {
+        // rt-app itself wants the keys of an object to differ.
         number += 1;
         write!(f, "          ")?;
-        self::event(event, number, f)
+        self::write_event(event, number, f)
     })?;
     write!(f, "        }}")
 }
 
-fn event(event: &RtAppEvent, number: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_event(event: &RtAppEvent, number: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (name, value) = match event {
-        RtAppEvent::Run(time) => ("run", microseconds(*time)),
-        RtAppEvent::Runtime(time) => ("runtime", microseconds(*time)),
-        RtAppEvent::Sleep(time) => ("sleep", microseconds(*time)),
+        RtAppEvent::Run(time) => ("run", format_microseconds(*time)),
+        RtAppEvent::Runtime(time) => ("runtime", format_microseconds(*time)),
+        RtAppEvent::Sleep(time) => ("sleep", format_microseconds(*time)),
         RtAppEvent::Timer {
             timer,
             period,
@@ -69,22 +69,26 @@ fn event(event: &RtAppEvent, number: usize, f: &mut fmt::Formatter<'_>) -> fmt::
             "timer",
             format!(
                 "{{ \"ref\": {}, \"period\": {}, \"mode\": \"{}\" }}",
-                quoted(timer),
-                microseconds(*period),
+                quote_json(timer),
+                format_microseconds(*period),
                 if *absolute { "absolute" } else { "relative" }
             ),
         ),
-        RtAppEvent::Lock(name) => ("lock", quoted(name)),
-        RtAppEvent::Unlock(name) => ("unlock", quoted(name)),
-        RtAppEvent::Wait { condition, mutex } => ("wait", condition_and_mutex(condition, mutex)),
-        RtAppEvent::Signal(name) => ("signal", quoted(name)),
-        RtAppEvent::Broadcast(name) => ("broad", quoted(name)),
-        RtAppEvent::Sync { condition, mutex } => ("sync", condition_and_mutex(condition, mutex)),
-        RtAppEvent::Barrier(name) => ("barrier", quoted(name)),
-        RtAppEvent::Suspend(name) => ("suspend", quoted(name)),
-        RtAppEvent::Resume(name) => ("resume", quoted(name)),
-        RtAppEvent::SemPost(name) => ("sem_post", quoted(name)),
-        RtAppEvent::SemWait(name) => ("sem_wait", quoted(name)),
+        RtAppEvent::Lock(name) => ("lock", quote_json(name)),
+        RtAppEvent::Unlock(name) => ("unlock", quote_json(name)),
+        RtAppEvent::Wait { condition, mutex } => {
+            ("wait", format_condition_and_mutex(condition, mutex))
+        }
+        RtAppEvent::Signal(name) => ("signal", quote_json(name)),
+        RtAppEvent::Broadcast(name) => ("broad", quote_json(name)),
+        RtAppEvent::Sync { condition, mutex } => {
+            ("sync", format_condition_and_mutex(condition, mutex))
+        }
+        RtAppEvent::Barrier(name) => ("barrier", quote_json(name)),
+        RtAppEvent::Suspend(name) => ("suspend", quote_json(name)),
+        RtAppEvent::Resume(name) => ("resume", quote_json(name)),
+        RtAppEvent::SemPost(name) => ("sem_post", quote_json(name)),
+        RtAppEvent::SemWait(name) => ("sem_wait", quote_json(name)),
         RtAppEvent::Yield => ("yield", "\"\"".to_owned()),
         RtAppEvent::Mem(bytes) => ("mem", bytes.to_string()),
         RtAppEvent::IoRun(bytes) => ("iorun", bytes.to_string()),
@@ -92,23 +96,23 @@ fn event(event: &RtAppEvent, number: usize, f: &mut fmt::Formatter<'_>) -> fmt::
     write!(f, "\"{name}{number}\": {value}")
 }
 
-fn microseconds(time: Nanoseconds) -> String {
+fn format_microseconds(time: Nanoseconds) -> String {
     (time.0 / 1000).to_string()
 }
 
-fn condition_and_mutex(condition: &str, mutex: &str) -> String {
+fn format_condition_and_mutex(condition: &str, mutex: &str) -> String {
     format!(
         "{{ \"ref\": {}, \"mutex\": {} }}",
-        quoted(condition),
-        quoted(mutex)
+        quote_json(condition),
+        quote_json(mutex)
     )
 }
 
-fn loops(loops: Option<u64>) -> String {
+fn format_loops(loops: Option<u64>) -> String {
     loops.map_or_else(|| "-1".to_owned(), |n| n.to_string())
 }
 
-fn scheduling(
+fn write_scheduling(
     f: &mut fmt::Formatter<'_>,
     scheduling: Option<Scheduling>,
     indent: &str,
@@ -116,19 +120,23 @@ fn scheduling(
     let Some(scheduling) = scheduling else {
         return Ok(());
     };
-    writeln!(f, "{indent}\"policy\": \"{}\",", scheduling.policy())?;
-    writeln!(f, "{indent}\"priority\": {},", scheduling.priority())
+    writeln!(f, "{indent}\"policy\": \"{}\",", scheduling.policy_name())?;
+    writeln!(
+        f,
+        "{indent}\"priority\": {},",
+        scheduling.priority_or_nice()
+    )
 }
 
-fn cpus(f: &mut fmt::Formatter<'_>, cpus: Option<&[usize]>, indent: &str) -> fmt::Result {
+fn write_cpus(f: &mut fmt::Formatter<'_>, cpus: Option<&[usize]>, indent: &str) -> fmt::Result {
     match cpus {
         Some(cpus) => writeln!(f, "{indent}\"cpus\": {cpus:?},"),
         None => Ok(()),
     }
 }
 
-/// Writes items with commas in between, a line each.
-fn separated<T>(
+/// Writes each item on its own line, with commas in between.
+fn write_separated<T>(
     f: &mut fmt::Formatter<'_>,
     items: &[T],
     mut write: impl FnMut(&mut fmt::Formatter<'_>, &T) -> fmt::Result,
@@ -143,7 +151,7 @@ fn separated<T>(
 }
 
 /// A JSON string.
-fn quoted(text: &str) -> String {
+fn quote_json(text: &str) -> String {
     let mut out = String::from('"');
     for c in text.chars() {
         match c {

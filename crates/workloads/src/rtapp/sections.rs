@@ -1,4 +1,4 @@
-//! The objects of a file: global, tasks, phases.
+//! Reading the objects of an rt-app file: global, tasks, phases.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -7,15 +7,15 @@ use wakepath_units::Nanoseconds;
 use wakepath_units::spelling::similar_name;
 
 use super::events::{self, InTask, NAMES};
-use super::place::{Entry, Lines, Place, entries};
+use super::place::{Entry, Lines, Place, for_each_entry};
 use super::warnings::Warnings;
 use super::{
     Calibration, MAX_EVENTS, MAX_THREADS, Phase, RtAppError, RtAppEvent, RtAppFile, RtAppVersion,
     RtAppWarning, RtTask, Scheduling,
 };
-use crate::text::shown;
+use crate::text::escape_and_shorten;
 
-/// Global keys without use in a simulation: what to log and where.
+/// Keys in `global` that a simulation does not need: what to log and where.
 const LOGGING: [&str; 9] = [
     "logdir",
     "log_basename",
@@ -44,7 +44,7 @@ const PROPERTIES: [&str; 12] = [
     "nodes_membind",
 ];
 
-/// Scheduling policies by name, with the least, the greatest and the default priority.
+/// Scheduling policies by name, each with the least, the greatest and the default priority.
 const POLICIES: [(&str, Scheduling, i64, i64); 4] = [
     ("SCHED_OTHER", Scheduling::Other { nice: 0 }, -20, 19),
     ("SCHED_IDLE", Scheduling::Idle, 0, 0),
@@ -52,28 +52,28 @@ const POLICIES: [(&str, Scheduling, i64, i64); 4] = [
     ("SCHED_RR", Scheduling::RoundRobin { priority: 10 }, 1, 99),
 ];
 
-/// Most loops that can be asked for: the largest `int`, as for rt-app itself.
+/// Largest number of loops that a file can ask for: the largest `int`, as for rt-app itself.
 const MAX_LOOPS: i64 = i32::MAX as i64;
 
 /// Highest CPU number.
 const MAX_CPUS: i64 = 65_535;
 
-/// Most reasons listed in a refusal.
+/// Most reasons that a refusal lists.
 const MOST_REASONS: usize = 20;
 
 struct Reader<'a> {
     file: RtAppFile,
     warnings: Warnings,
-    /// Task names, each with the last number appended.
+    /// Task names so far, each with the last number that was appended.
     names: HashMap<String, u64>,
     default_policy: Scheduling,
     events: usize,
-    /// Why the file is refused, as far as it is kept.
+    /// Reasons to refuse the file, as far as they are kept.
     refused: Vec<RtAppError>,
     origin: &'a str,
 }
 
-pub(super) fn read(
+pub(super) fn read_file(
     root: &Value<'_>,
     text: &str,
     origin: &str,
@@ -87,19 +87,19 @@ pub(super) fn read(
     let mut reader = Reader::for_file(origin, version.unwrap_or_default());
     // The global object may come last, but its default policy counts for all tasks.
     let (mut has_tasks, mut unknown) = (false, None);
-    entries(root, &place, |entry| {
+    for_each_entry(root, &place, |entry| {
         match entry.name {
             "tasks" | "global" | "resources" if entry.again => {
                 reader.warnings.add_ignored(&entry, []);
             }
             "global" if entry.has_no_value() => {}
-            "global" => reader.global(entry.object()?, &entry.place, version)?,
+            "global" => reader.read_global(entry.object()?, &entry.place, version)?,
             "tasks" => has_tasks = true,
             "resources" => {}
             other => {
                 let known = ["tasks", "global", "resources"];
                 reader.warnings.add_ignored(&entry, known);
-                unknown.get_or_insert_with(|| entry.place.unknown("key", other, known));
+                unknown.get_or_insert_with(|| entry.place.unknown_name_error("key", other, known));
             }
         }
         Ok(())
@@ -107,15 +107,15 @@ pub(super) fn read(
     if let (false, Some(error)) = (has_tasks, unknown) {
         return Err(error);
     }
-    entries(root, &place, |entry| match entry.name {
-        "tasks" if !entry.again => entries(entry.object()?, &entry.place, |task| {
-            let read = reader.task(&task);
+    for_each_entry(root, &place, |entry| match entry.name {
+        "tasks" if !entry.again => for_each_entry(entry.object()?, &entry.place, |task| {
+            let read = reader.read_task(&task);
             reader.keep_refusal(read);
             Ok(())
         }),
         _ => Ok(()),
     })?;
-    reader.finish()
+    reader.finish_file()
 }
 
 impl<'a> Reader<'a> {
@@ -140,27 +140,27 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Keeps why something is refused, so that a file is told everything at once.
+    /// Keeps the reason for a refusal and goes on, so that all problems of a file are reported at once.
     fn keep_refusal(&mut self, read: Result<(), RtAppError>) {
         if let Err(error) = read {
             self.refused.push(error);
         }
     }
 
-    fn global(
+    fn read_global(
         &mut self,
         object: &Object<'_>,
         place: &Place<'_>,
         version: Option<RtAppVersion>,
     ) -> Result<(), RtAppError> {
-        entries(object, place, |entry| {
-            let read = self.global_key(&entry, version);
+        for_each_entry(object, place, |entry| {
+            let read = self.read_global_key(&entry, version);
             self.keep_refusal(read);
             Ok(())
         })
     }
 
-    fn global_key(
+    fn read_global_key(
         &mut self,
         entry: &Entry<'_, '_>,
         version: Option<RtAppVersion>,
@@ -175,8 +175,8 @@ impl<'a> Reader<'a> {
                     Ok(seconds) => Some(Nanoseconds::from_secs(seconds)),
                 };
             }
-            "default_policy" => self.default_policy = policy(entry, &mut self.warnings)?,
-            "calibration" => self.calibration(entry)?,
+            "default_policy" => self.default_policy = read_policy(entry, &mut self.warnings)?,
+            "calibration" => self.read_calibration(entry)?,
             "rt_app_version" => {
                 let own: RtAppVersion =
                     (entry.text()?.parse()).map_err(|e: String| entry.place.error(e))?;
@@ -199,10 +199,10 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn calibration(&mut self, entry: &Entry<'_, '_>) -> Result<(), RtAppError> {
+    fn read_calibration(&mut self, entry: &Entry<'_, '_>) -> Result<(), RtAppError> {
         if let Value::NumberLit(_) = entry.value {
             let loop_ns = u32::try_from(entry.integer(0, MAX_LOOPS)?).unwrap_or_default();
-            // With 0 ns, rt-app measures CPU 0.
+            // A calibration of 0 ns means that rt-app measures CPU 0.
             if loop_ns > 0 {
                 self.file.calibration = Calibration::LoopNs(loop_ns);
                 self.warnings.add(
@@ -229,8 +229,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A unique task name: `workgen` appends a number to a taken name.
-    fn free_name(&mut self, task: &Entry<'_, '_>) -> String {
+    /// A unique name for a task: `workgen` appends a number to a name that is taken.
+    fn make_unique_task_name(&mut self, task: &Entry<'_, '_>) -> String {
         let mut number = match self.names.get(task.name) {
             None => {
                 self.names.insert(task.name.to_owned(), 0);
@@ -249,17 +249,17 @@ impl<'a> Reader<'a> {
         self.names.insert(name.clone(), 0);
         let message = format!(
             "is another task's name already: this one is called `{}`, as with workgen",
-            shown(&name)
+            escape_and_shorten(&name)
         );
         self.warnings.add(task, &message);
         name
     }
 
-    fn task(&mut self, task: &Entry<'_, '_>) -> Result<(), RtAppError> {
+    fn read_task(&mut self, task: &Entry<'_, '_>) -> Result<(), RtAppError> {
         if task.name.is_empty() {
             return Err(task.place.error("a task needs a name"));
         }
-        let name = self.free_name(task);
+        let name = self.make_unique_task_name(task);
         let in_task = InTask {
             name: &name,
             written: task.name,
@@ -271,7 +271,7 @@ impl<'a> Reader<'a> {
         let (mut instances, mut delay) = (1, Nanoseconds::ZERO);
         let mut phases = None;
         let mut events = Vec::new();
-        entries(object, &task.place, |entry| {
+        for_each_entry(object, &task.place, |entry| {
             match entry.name {
                 known @ ("instance" | "delay" | "phases") if entry.again => {
                     self.warnings.add_ignored(&entry, [known]);
@@ -285,36 +285,36 @@ impl<'a> Reader<'a> {
                     Ok(us) => delay = Nanoseconds::from_micros(us.unsigned_abs()),
                     Err(error) => self.refused.push(error),
                 },
-                "phases" => match self.phases(&entry, in_task) {
+                "phases" => match self.read_phases(&entry, in_task) {
                     Ok(all) => phases = Some(all),
                     Err(error) => self.refused.push(error),
                 },
-                _ => self.common(&entry, in_task, &mut own, &mut events),
+                _ => self.read_common_key_or_keep_refusal(&entry, in_task, &mut own, &mut events),
             }
             Ok(())
         })?;
         if self.refused.len() > refused {
             return Ok(());
         }
-        let scheduling = own.scheduling(self.default_policy, &task.place)?;
-        let Some(phases) = self.join_phases(task, phases, events)? else {
-            return Err(own.does_nothing(&task.place));
+        let scheduling = own.choose_scheduling(self.default_policy, &task.place)?;
+        let Some(phases) = self.choose_phases(task, phases, events)? else {
+            return Err(own.no_event_error(&task.place));
         };
         let task_read = RtTask {
             line: task.place.line(),
             instances,
             delay,
-            loops: own.loops(-1),
+            loops: own.loop_count(-1),
             scheduling: scheduling.unwrap_or(self.default_policy),
             cpus: own.cpus,
             phases,
             name,
         };
-        self.add_task(task_read, &task.place)
+        self.add_task_within_limit(task_read, &task.place)
     }
 
-    /// The phases of a task: its own, or one of its events. `None`: the task has neither.
-    fn join_phases(
+    /// The phases of a task: its own, or one made from its events. `None`: the task has neither.
+    fn choose_phases(
         &mut self,
         task: &Entry<'_, '_>,
         phases: Option<Vec<Phase>>,
@@ -344,8 +344,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Adds a task; the first one with which there are too many threads is an error.
-    fn add_task(&mut self, task: RtTask, place: &Place<'_>) -> Result<(), RtAppError> {
+    /// Adds a task. The first task with which there are too many threads is an error.
+    fn add_task_within_limit(&mut self, task: RtTask, place: &Place<'_>) -> Result<(), RtAppError> {
         let fitted = self.threads_fit();
         self.file.tasks.push(task);
         if fitted && !self.threads_fit() {
@@ -355,16 +355,20 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Whether the number of threads is within the limit.
+    /// Whether the number of threads so far is within the limit.
     fn threads_fit(&self) -> bool {
         let most = u64::from(MAX_THREADS);
-        self.file.threads() <= most && self.file.tasks.len() as u64 <= most
+        self.file.thread_count() <= most && self.file.tasks.len() as u64 <= most
     }
 
-    fn phases(&mut self, all: &Entry<'_, '_>, task: InTask<'_>) -> Result<Vec<Phase>, RtAppError> {
+    fn read_phases(
+        &mut self,
+        all: &Entry<'_, '_>,
+        task: InTask<'_>,
+    ) -> Result<Vec<Phase>, RtAppError> {
         let mut phases = Vec::new();
-        entries(all.object()?, &all.place, |phase| {
-            match self.phase(&phase, task) {
+        for_each_entry(all.object()?, &all.place, |phase| {
+            match self.read_phase(&phase, task) {
                 Ok(phase) => phases.push(phase),
                 Err(error) => self.refused.push(error),
             }
@@ -373,39 +377,39 @@ impl<'a> Reader<'a> {
         Ok(phases)
     }
 
-    fn phase(&mut self, phase: &Entry<'_, '_>, task: InTask<'_>) -> Result<Phase, RtAppError> {
+    fn read_phase(&mut self, phase: &Entry<'_, '_>, task: InTask<'_>) -> Result<Phase, RtAppError> {
         let refused = self.refused.len();
         let mut own = Properties::default();
         let mut events = Vec::new();
-        entries(phase.object()?, &phase.place, |entry| {
-            self.common(&entry, task, &mut own, &mut events);
+        for_each_entry(phase.object()?, &phase.place, |entry| {
+            self.read_common_key_or_keep_refusal(&entry, task, &mut own, &mut events);
             Ok(())
         })?;
         if events.is_empty() && self.refused.len() == refused {
-            return Err(own.does_nothing(&phase.place));
+            return Err(own.no_event_error(&phase.place));
         }
         Ok(Phase {
             name: phase.name.to_owned(),
-            loops: own.loops(1),
-            scheduling: own.scheduling(self.default_policy, &phase.place)?,
+            loops: own.loop_count(1),
+            scheduling: own.choose_scheduling(self.default_policy, &phase.place)?,
             cpus: own.cpus,
             events,
         })
     }
 
-    /// A key that tasks and phases have in common, or why it is refused.
-    fn common(
+    /// Reads a key that tasks and phases have in common; a refusal is kept.
+    fn read_common_key_or_keep_refusal(
         &mut self,
         entry: &Entry<'_, '_>,
         task: InTask<'_>,
         own: &mut Properties,
         events: &mut Vec<RtAppEvent>,
     ) {
-        let read = self.common_key(entry, task, own, events);
+        let read = self.read_common_key(entry, task, own, events);
         self.keep_refusal(read);
     }
 
-    fn common_key(
+    fn read_common_key(
         &mut self,
         entry: &Entry<'_, '_>,
         task: InTask<'_>,
@@ -426,11 +430,11 @@ impl<'a> Reader<'a> {
                     loops => loops,
                 });
             }
-            "policy" => own.policy = Some(policy(entry, &mut self.warnings)?),
+            "policy" => own.policy = Some(read_policy(entry, &mut self.warnings)?),
             "priority" => own.priority = Some(entry.integer(-20, 99)?),
-            "cpus" => own.cpus = Some(cpus(entry)?),
+            "cpus" => own.cpus = Some(read_cpus(entry)?),
             "util_min" | "util_max" => {
-                // rt-app's word for no change.
+                // rt-app's value for no change of the priority.
                 if entry.integer(-1, 1024)? != -1 {
                     return Err(entry.place.error("utilisation clamping is not supported"));
                 }
@@ -450,13 +454,13 @@ impl<'a> Reader<'a> {
                 self.warnings
                     .add(entry, "has no effect: memory is the same everywhere");
             }
-            key => self.add_event(key, entry, task, own, events)?,
+            key => self.read_event_into(key, entry, task, own, events)?,
         }
         Ok(())
     }
 
-    /// Adds the event of a key.
-    fn add_event(
+    /// Reads the event that a key stands for, and adds the event to `events`.
+    fn read_event_into(
         &mut self,
         key: &str,
         entry: &Entry<'_, '_>,
@@ -464,13 +468,13 @@ impl<'a> Reader<'a> {
         own: &mut Properties,
         events: &mut Vec<RtAppEvent>,
     ) -> Result<(), RtAppError> {
-        let Some(kind) = events::kind(key, task.version) else {
+        let Some(kind) = events::find_event_kind(key, task.version) else {
             self.warnings.add_ignored(entry, common_keys());
             own.unknown
-                .get_or_insert_with(|| entry.place.unknown("key", key, common_keys()));
+                .get_or_insert_with(|| entry.place.unknown_name_error("key", key, common_keys()));
             return Ok(());
         };
-        events.push(events::read(kind, entry, task, &mut self.warnings)?);
+        events.push(events::read_event(kind, entry, task, &mut self.warnings)?);
         self.events += 1;
         if self.events == MAX_EVENTS + 1 {
             let message = format!("is one more than {MAX_EVENTS} events");
@@ -479,24 +483,24 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// What can be checked only when all tasks are known.
-    fn finish(mut self) -> Result<RtAppFile, RtAppError> {
-        if let Some(refusal) = together(self.refused) {
+    /// Checks what needs all tasks, and returns the file, or all reasons for a refusal.
+    fn finish_file(mut self) -> Result<RtAppFile, RtAppError> {
+        if let Some(refusal) = join_refusals(self.refused) {
             return Err(refusal);
         }
-        if self.file.threads() == 0 {
+        if self.file.thread_count() == 0 {
             let message = "has no task with a thread";
             return Err(RtAppError::for_file(self.origin, message));
         }
         self.file.warnings = self.warnings.into_list();
-        let resumed = lost_resumes(&self.file.tasks);
+        let resumed = warn_of_lost_resumes(&self.file.tasks);
         self.file.warnings.extend(resumed);
         Ok(self.file)
     }
 }
 
-/// Joins all reasons for a refusal, in line order.
-fn together(mut reasons: Vec<RtAppError>) -> Option<RtAppError> {
+/// Joins all reasons for a refusal in line order; `None` if there is no reason.
+fn join_refusals(mut reasons: Vec<RtAppError>) -> Option<RtAppError> {
     reasons.sort_by_key(|reason| reason.line);
     let beyond = reasons.len().saturating_sub(MOST_REASONS);
     reasons.truncate(MOST_REASONS);
@@ -513,18 +517,18 @@ fn together(mut reasons: Vec<RtAppError>) -> Option<RtAppError> {
     })
 }
 
-/// Most names that are resumed in vain and are listed.
+/// Most names in a warning about resumes without a suspended thread.
 const MOST_LOST: usize = 20;
 
-/// Names that are resumed although no thread suspends there, each once.
-fn lost_resumes(tasks: &[RtTask]) -> Vec<RtAppWarning> {
+/// Warnings about names that are resumed although no thread suspends on them, each name once.
+fn warn_of_lost_resumes(tasks: &[RtTask]) -> Vec<RtAppWarning> {
     let suspended: BTreeSet<&str> = (tasks.iter().flat_map(RtTask::events))
         .filter_map(|e| match e {
             RtAppEvent::Suspend(name) => Some(name.as_str()),
             _ => None,
         })
         .collect();
-    // By the line of the task, how often.
+    // Number of lost resumes, by the line of the task.
     let mut lost: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for task in tasks {
         for event in task.events() {
@@ -539,7 +543,7 @@ fn lost_resumes(tasks: &[RtTask]) -> Vec<RtAppWarning> {
     listed
         .map(|(name, (line, count))| {
             let near = match similar_name(name, suspended.iter().copied()) {
-                Some(near) => format!("; did you mean `{}`?", shown(near)),
+                Some(near) => format!("; did you mean `{}`?", escape_and_shorten(near)),
                 None => String::new(),
             };
             RtAppWarning {
@@ -547,7 +551,7 @@ fn lost_resumes(tasks: &[RtTask]) -> Vec<RtAppWarning> {
                 key: "resume".to_owned(),
                 message: format!(
                     "of `{}` wakes nobody: no task suspends on that name{near}",
-                    shown(name)
+                    escape_and_shorten(name)
                 ),
                 count: *count,
             }
@@ -555,32 +559,32 @@ fn lost_resumes(tasks: &[RtTask]) -> Vec<RtAppWarning> {
         .collect()
 }
 
-/// What a task or a phase says about itself.
+/// Keys that a task or a phase has about itself.
 #[derive(Default)]
 struct Properties {
-    /// As in the file: -1 for ever.
+    /// The value of `loop` as in the file: -1 for ever.
     loops: Option<i64>,
     policy: Option<Scheduling>,
     priority: Option<i64>,
     cpus: Option<Vec<usize>>,
-    /// The first key that nobody knows, as an error.
+    /// The error about the first key that is neither an event nor another known key.
     unknown: Option<RtAppError>,
 }
 
 impl Properties {
-    /// Why something without an event is refused: perhaps its key is misspelt.
-    fn does_nothing(self, place: &Place<'_>) -> RtAppError {
+    /// The error for a task or phase without an event: perhaps an event's key is misspelt.
+    fn no_event_error(self, place: &Place<'_>) -> RtAppError {
         (self.unknown.filter(|error| error.suggestion.is_some()))
             .unwrap_or_else(|| place.error("does nothing: it has no event"))
     }
 
-    /// How often; `None` is for ever.
-    fn loops(&self, default: i64) -> Option<u64> {
+    /// How often to repeat; `None` is for ever.
+    fn loop_count(&self, default: i64) -> Option<u64> {
         u64::try_from(self.loops.unwrap_or(default)).ok()
     }
 
-    /// Requested scheduling, if any.
-    fn scheduling(
+    /// The scheduling that the keys ask for; `None` without such keys.
+    fn choose_scheduling(
         &self,
         default: Scheduling,
         place: &Place<'_>,
@@ -592,14 +596,14 @@ impl Properties {
         };
         let range = POLICIES
             .iter()
-            .find(|(name, ..)| *name == policy.policy())
+            .find(|(name, ..)| *name == policy.policy_name())
             .map_or(0..=0, |(.., least, most)| *least..=*most);
         if !range.contains(&priority) {
             return Err(place.error(format!(
                 "priority {priority} is not between {} and {}, as {} has it",
                 range.start(),
                 range.end(),
-                policy.policy()
+                policy.policy_name()
             )));
         }
         Ok(Some(match policy {
@@ -617,7 +621,7 @@ impl Properties {
     }
 }
 
-fn policy(entry: &Entry<'_, '_>, warnings: &mut Warnings) -> Result<Scheduling, RtAppError> {
+fn read_policy(entry: &Entry<'_, '_>, warnings: &mut Warnings) -> Result<Scheduling, RtAppError> {
     let name = match entry.text()? {
         "SCHED_DEADLINE" => {
             return Err(entry.place.error("SCHED_DEADLINE is not supported"));
@@ -634,11 +638,11 @@ fn policy(entry: &Entry<'_, '_>, warnings: &mut Warnings) -> Result<Scheduling, 
         .map(|(_, policy, ..)| *policy)
         .ok_or_else(|| {
             let known = POLICIES.iter().map(|(known, ..)| *known);
-            entry.place.unknown("policy", name, known)
+            entry.place.unknown_name_error("policy", name, known)
         })
 }
 
-fn cpus(entry: &Entry<'_, '_>) -> Result<Vec<usize>, RtAppError> {
+fn read_cpus(entry: &Entry<'_, '_>) -> Result<Vec<usize>, RtAppError> {
     let mut cpus = Vec::new();
     for value in &entry.array()?.elements {
         let element = Entry { value, ..*entry };
@@ -652,7 +656,7 @@ fn cpus(entry: &Entry<'_, '_>) -> Result<Vec<usize>, RtAppError> {
     Ok(cpus)
 }
 
-/// Everything that a task or a phase can have.
+/// All names of keys that a task or a phase can have.
 fn common_keys() -> impl Iterator<Item = &'static str> {
     let own = ["phases", "instance", "delay"];
     (NAMES.iter().map(|(name, _)| *name))

@@ -348,7 +348,7 @@ fn a_key_that_occurs_again_is_renamed_as_by_workgen() {
 fn what_a_thread_suspends_on_depends_on_the_version() {
     let text = r#"{ "tasks": { "A": { "resume": "B" }, "B": { "suspend": "X", "run": 1, "suspend": "X" }, "C": { "resume": "X" } } }"#;
     let suspended = |version| {
-        let file = parse_for(text, "t.json", version).unwrap();
+        let file = parse_with_version(text, "t.json", version).unwrap();
         let RtAppEvent::Suspend(name) = file.tasks[1].phases[0].events[0].clone() else {
             panic!("{file:?}")
         };
@@ -384,7 +384,7 @@ fn what_a_thread_suspends_on_depends_on_the_version() {
     );
     let version = Some(RtAppVersion::V2025);
     assert_eq!(
-        parse_for(&named, "t", version).unwrap().version,
+        parse_with_version(&named, "t", version).unwrap().version,
         RtAppVersion::V2025
     );
 }
@@ -409,7 +409,7 @@ fn keys_are_events_by_what_they_begin_with() {
         "line 4: `sleepy` is read as `sleep`: it begins so"
     );
     let older = task("\"run\": 2, \"sem_post\": \"s\"");
-    let older = parse_for(&older, "t", Some(RtAppVersion::V1)).unwrap();
+    let older = parse_with_version(&older, "t", Some(RtAppVersion::V1)).unwrap();
     assert_eq!(older.tasks[0].phases[0].events.len(), 1);
     assert_eq!(older.warnings[0].key, "sem_post");
 }
@@ -430,7 +430,7 @@ fn a_calibration_is_a_cpu_or_a_length_of_a_loop() {
 #[test]
 fn copies_are_bounded() {
     let file = good(&task("\"instance\": 10, \"run\": 1"));
-    assert_eq!(file.clone().with_copies(409).unwrap().threads(), 4090);
+    assert_eq!(file.clone().with_copies(409).unwrap().thread_count(), 4090);
     assert_eq!(file.clone().with_copies(410), Err(4100));
     assert_eq!(file.with_copies(0), Err(0));
 }

@@ -1,4 +1,4 @@
-//! Which rt-app a file was written for.
+//! The rt-app version that a file was written for.
 
 use std::fmt;
 use std::str::FromStr;

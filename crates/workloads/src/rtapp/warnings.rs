@@ -1,4 +1,4 @@
-//! What is worth saying about a file, each thing once.
+//! Warnings about an rt-app file, each case once.
 
 use wakepath_units::spelling::similar_name;
 
@@ -8,23 +8,23 @@ use super::place::Entry;
 /// Most separate warnings.
 const MOST: usize = 40;
 
-/// Warnings about a file.
+/// Warnings about an rt-app file so far.
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
     all: Vec<RtAppWarning>,
-    /// The rule behind each.
+    /// Rules that the warnings are about, each with the position of its warning.
     rules: Vec<String>,
     /// Warnings beyond [`MOST`].
     beyond: usize,
 }
 
 impl Warnings {
-    /// Warns about a key whose effect differs from the obvious one.
+    /// Adds a warning about a key that has another effect than a user may expect.
     pub(super) fn add(&mut self, entry: &Entry<'_, '_>, message: &str) {
-        self.add_case(entry, entry.name, message, String::new);
+        self.add_or_count_case(entry, entry.name, message, String::new);
     }
 
-    /// Warns about an ignored key: not among `known`, or repeated in the object.
+    /// Adds a warning about an ignored key: not among `known`, or repeated in the object.
     pub(super) fn add_ignored<'k>(
         &mut self,
         entry: &Entry<'_, '_>,
@@ -38,11 +38,12 @@ impl Warnings {
             return;
         }
         let rule = "is not known, and ignored as by rt-app";
-        self.add_case(entry, entry.name, rule, || suggestion(entry.name, known));
+        self.add_or_count_case(entry, entry.name, rule, || suggestion(entry.name, known));
     }
 
-    /// Reports the rule for a key, with the result in the first case. Further cases are counted.
-    pub(super) fn add_case(
+    /// Adds a warning for the first case of a rule on a key, with the text from `first_case`. Further cases are only
+    /// counted.
+    pub(super) fn add_or_count_case(
         &mut self,
         entry: &Entry<'_, '_>,
         key: &str,
@@ -77,14 +78,14 @@ impl Warnings {
     }
 }
 
-/// The probable meaning of an unknown key, as the end of a sentence; empty if none.
+/// The probable meaning of an unknown key, as the end of a sentence; empty without a guess.
 fn suggestion<'k>(key: &str, known: impl IntoIterator<Item = &'k str>) -> String {
-    // A key from old rt-app, unlike any present key.
+    // A key from old versions of rt-app resembles no present key.
     if key == "frag" {
         return String::new();
     }
     match similar_name(key, known) {
-        // A key that belongs elsewhere is like itself.
+        // A known key in the wrong object would be suggested for itself.
         Some(near) if near != key => format!("; did you mean `{near}`?"),
         _ => String::new(),
     }

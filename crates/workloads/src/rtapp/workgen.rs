@@ -5,27 +5,27 @@
 
 use std::borrow::Cow;
 
-/// Where in an object or an array the text is.
+/// Position in an object or an array: what comes next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Inside {
     Array,
     /// A key, a comma or the end of the object is next.
     BeforeKey,
-    /// A key has ended at this byte.
+    /// A key has ended at this byte; a colon comes next.
     AfterKey(usize),
     /// The value of a key is next.
     BeforeValue,
 }
 
-/// A piece of the text other than white space and comments.
+/// A token: a piece of the text other than white space and comments.
 enum Token {
     String,
     Word,
     Mark(u8),
 }
 
-/// `text` as JSON with comments and missing commas.
-pub(super) fn complete(text: &str) -> Cow<'_, str> {
+/// Adds `: null` to keys without a value, and writes `True`, `False` and `Null` in small letters, as JSON does.
+pub(super) fn complete_values(text: &str) -> Cow<'_, str> {
     let mut changes: Vec<(std::ops::Range<usize>, String)> = Vec::new();
     let mut open: Vec<Inside> = Vec::new();
     let mut at = 0;
@@ -41,11 +41,11 @@ pub(super) fn complete(text: &str) -> Cow<'_, str> {
         }
         match token {
             Token::Mark(b'{') => {
-                value_begins(&mut open);
+                expect_key_after_value(&mut open);
                 open.push(Inside::BeforeKey);
             }
             Token::Mark(b'[') => {
-                value_begins(&mut open);
+                expect_key_after_value(&mut open);
                 open.push(Inside::Array);
             }
             Token::Mark(b'}' | b']') => {
@@ -55,9 +55,9 @@ pub(super) fn complete(text: &str) -> Cow<'_, str> {
             Token::String if open.last() == Some(&Inside::BeforeKey) => {
                 replace_last(&mut open, Inside::AfterKey(range.end));
             }
-            Token::String => value_begins(&mut open),
+            Token::String => expect_key_after_value(&mut open),
             Token::Word => {
-                value_begins(&mut open);
+                expect_key_after_value(&mut open);
                 let word = &text[range.clone()];
                 let keyword = word.to_ascii_lowercase();
                 if word != keyword && ["true", "false", "null"].contains(&keyword.as_str()) {
@@ -83,14 +83,14 @@ fn replace_last(open: &mut [Inside], with: Inside) {
     }
 }
 
-/// After the value of a key comes the next key.
-fn value_begins(open: &mut [Inside]) {
+/// A value begins: after the value of a key comes the next key.
+fn expect_key_after_value(open: &mut [Inside]) {
     if open.last() == Some(&Inside::BeforeValue) {
         replace_last(open, Inside::BeforeKey);
     }
 }
 
-/// The first token from a byte on.
+/// The first token from byte `from` on, with its bytes' range.
 fn next_token(text: &str, from: usize) -> Option<(Token, std::ops::Range<usize>)> {
     let bytes = text.as_bytes();
     let mut at = from;
@@ -118,7 +118,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+-._".contains(&byte)
 }
 
-/// Where the string that begins at `start` ends.
+/// Position behind the string that begins at `start`.
 fn end_of_string(bytes: &[u8], start: usize) -> usize {
     let quote = bytes[start];
     let mut at = start + 1;
@@ -152,7 +152,7 @@ mod tests {
             (r#"{"a": True, "b": "True"}"#, r#"{"a": true, "b": "True"}"#),
             (r#"[{"a"}, "b"]"#, r#"[{"a": null}, "b"]"#),
         ] {
-            assert_eq!(complete(text), completed);
+            assert_eq!(complete_values(text), completed);
         }
     }
 
@@ -166,7 +166,7 @@ mod tests {
             "{\"a\"",
             "}]\"",
         ] {
-            assert_eq!(complete(text), text);
+            assert_eq!(complete_values(text), text);
         }
     }
 }

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use wakepath_workloads::fio::{self, FioJob, OptionSupport, Size};
 
 /// Whether fio is there to compare with. Without it the test is skipped and says so, unless
-/// `WAKEPATH_REQUIRE_ALL` asks for every test to be run (docs/testing.md).
+/// `WAKEPATH_REQUIRE_ALL` asks for every test to be run (docs/background/testing.md).
 fn fio_is_here(test: &str) -> bool {
     if Command::new("fio").arg("--version").output().is_ok() {
         return true;
@@ -552,7 +552,7 @@ fn paths_hold_every_file_that_fio_opens() {
         std::os::unix::fs::symlink("/dev/null", file.folder.path().join("link")).unwrap();
         let output = file.run(&["--debug=file"]);
         assert!(output.status.success(), "{output:?}\n{text}");
-        let ours = fio::paths(&text, "t.fio").unwrap_or_else(|e| panic!("{e}"));
+        let ours = fio::list_job_paths(&text, "t.fio").unwrap_or_else(|e| panic!("{e}"));
         let ours: Vec<String> = ours.into_iter().flat_map(|job| job.files).collect();
         let mut theirs = 0;
         for line in String::from_utf8_lossy(&output.stdout).lines() {

@@ -193,21 +193,21 @@ fn fio_says(text: &str, folder: &std::path::Path) -> Vec<(u64, u64)> {
 struct Numbers(u64);
 
 impl Draw for Numbers {
-    fn below(&mut self, n: u64) -> u64 {
+    fn draw_below(&mut self, n: u64) -> u64 {
         // Knuth's generator, of which the upper bits are the good ones.
         let state = self.0.wrapping_mul(6_364_136_223_846_793_005);
         self.0 = state.wrapping_add(1_442_695_040_888_963_407);
         ((u128::from(self.0) * u128::from(n)) >> 64) as u64
     }
 
-    fn size(&mut self, sizes: &Sizes) -> u64 {
+    fn draw_size(&mut self, sizes: &Sizes) -> u64 {
         match sizes {
             Sizes::Range { least, most, step } => {
-                let size = least + self.below(*most);
+                let size = least + self.draw_below(*most);
                 (size / step * step).min(*most)
             }
             Sizes::Split(parts) => {
-                let share = self.below(100) as u8;
+                let share = self.draw_below(100) as u8;
                 parts.iter().find(|part| share < part.1).unwrap().0
             }
         }
@@ -218,7 +218,7 @@ impl Draw for Numbers {
 fn we_say(text: &str, seed: u64) -> (u64, u64) {
     let file = fio::parse(text, "t.fio").unwrap_or_else(|e| panic!("{e}\n{text}"));
     let job = &file.jobs[0];
-    let limits = job.limits(CAPACITY);
+    let limits = job.process_limits(CAPACITY);
     let (most, most_ios) = (limits.bytes.unwrap(), limits.ios.unwrap_or(u64::MAX));
     let mut numbers = Numbers(seed);
     let Some(mut walk) = Walk::for_job(job, CAPACITY) else {
@@ -235,16 +235,16 @@ fn we_say(text: &str, seed: u64) -> (u64, u64) {
     let (mut ios, mut bytes) = (0, 0);
     loop {
         let read = match (job.rw.reads(), job.rw.writes()) {
-            (true, true) => numbers.below(100) < u64::from(job.rwmixread),
+            (true, true) => numbers.draw_below(100) < u64::from(job.rwmixread),
             (reads, _) => reads,
         };
         if bytes < most && ios < most_ios {
-            if let Some(next) = walk.next(usize::from(!read), &mut numbers) {
+            if let Some(next) = walk.next_io(usize::from(!read), &mut numbers) {
                 ios += 1;
                 bytes += next.bytes;
                 continue;
             }
-            if walk.starts_over() {
+            if walk.start_over_if_unfinished() {
                 continue;
             }
         }
@@ -419,12 +419,12 @@ fn without_an_end_it_is_fios_error() {
         assert!(file.check_modelled().is_ok(), "{options}");
         let warned = file.warnings.iter().any(|w| w.option == "filename");
         assert!(warned, "{options}: {:?}", file.warnings);
-        assert!(file.jobs[0].limits(CAPACITY).bytes >= Some(CAPACITY / 4));
+        assert!(file.jobs[0].process_limits(CAPACITY).bytes >= Some(CAPACITY / 4));
     }
     let timed = fio::parse(
         "[/dev/sda]\ntime_based\nruntime=9\nloops=2\nnumber_ios=7\n",
         "t.fio",
     );
-    let limits = timed.unwrap().jobs[0].limits(CAPACITY);
+    let limits = timed.unwrap().jobs[0].process_limits(CAPACITY);
     assert_eq!((limits.bytes, limits.ios), (None, None));
 }

@@ -1,4 +1,4 @@
-//! Holds the page of options, docs/fio-jobs.md, to the options that the parser knows.
+//! Holds the page of options, docs/reference/fio-jobs.md, to the options that the parser knows.
 
 #![expect(
     clippy::unwrap_used,
@@ -33,7 +33,7 @@ fn part<'a>(page: &'a str, heading: &str) -> &'a str {
 
 #[test]
 fn the_page_names_every_option_where_it_belongs() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/fio-jobs.md");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/fio-jobs.md");
     let page = std::fs::read_to_string(path).unwrap();
     let table = |text: &str| -> String {
         let first = |line: &str| line.split('|').nth(1).unwrap_or_default().to_owned();
@@ -56,7 +56,10 @@ fn the_page_names_every_option_where_it_belongs() {
             missing.push(format!("{option} under {place}"));
         }
     }
-    assert!(missing.is_empty(), "docs/fio-jobs.md: {missing:#?}");
+    assert!(
+        missing.is_empty(),
+        "docs/reference/fio-jobs.md: {missing:#?}"
+    );
     // And nothing that no longer exists.
     for name in names(&sets) {
         assert!(known_options().any(|(option, _)| option == name), "{name}");

@@ -4,12 +4,12 @@ use serde::Serialize;
 use wakepath_hardware::drive::MAX_POWER_STATES;
 use wakepath_policies::apst::printed::PrintedTable;
 
-use super::entries::{Entry, decode_entries, table_hex};
+use super::entries::{Entry, decode_first_entries, table_as_hex_lines};
 use crate::input;
 use crate::messages::note;
 use crate::output::{self, Format, Screen};
 
-/// Longest possible table text, with any spacing and quoting.
+/// Longest accepted text of a table, with any spacing and quoting.
 const MAX_TEXT: u64 = 1 << 16;
 
 #[derive(clap::Args)]
@@ -40,7 +40,7 @@ struct DecodedTable {
 
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let data = input::read_input(&args.file, MAX_TEXT)?;
-    let name = input::path_or_stdin(&args.file);
+    let name = input::describe_input_path(&args.file);
     let printed = PrintedTable::parse(&data).map_err(|e| match e.line {
         Some(line) => anyhow::anyhow!("{name}:{line}: {}", e.problem),
         None => anyhow::anyhow!("{name}: {}", e.problem),
@@ -56,26 +56,26 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         note!("the feature is off (APSTE 0): the drive does not follow this table");
     }
     let problems: Vec<_> = table
-        .problems(args.npss)
+        .find_problems(args.npss)
         .iter()
         .map(ToString::to_string)
         .collect();
-    let entries = decode_entries(&table, MAX_POWER_STATES);
+    let entries = decode_first_entries(&table, MAX_POWER_STATES);
     match args.format {
-        Format::Json => output::json(
+        Format::Json => output::write_json(
             out,
             &DecodedTable {
                 apste: printed.enabled,
                 entries,
                 problems,
-                table_hex: table_hex(&table),
+                table_hex: table_as_hex_lines(&table),
             },
         ),
         Format::Csv => {
             for problem in problems {
                 note!("{problem}");
             }
-            output::csv(
+            output::write_csv(
                 out,
                 ["state", "target", "timeout_ms"],
                 entries.iter().map(|e| {
@@ -96,7 +96,7 @@ fn print_table(out: &mut Screen, entries: &[Entry], problems: &[String]) -> anyh
     if set.is_empty() {
         writeln!(out, "no transitions: every entry is 0")?;
     } else {
-        output::table(
+        output::write_table(
             out,
             ["state", "when idle, go to"],
             set.iter().map(|e| [format!("PS{}", e.state), e.describe()]),

@@ -1,9 +1,9 @@
-//! Table entries, for people and programs.
+//! Entries of an APST table, for people and programs.
 
 use serde::Serialize;
 use wakepath_policies::apst::ApstTable;
 
-/// A table entry for programs. States without a transition have neither target nor time.
+/// A decoded entry of an APST table, for programs. States without a transition have neither target nor time.
 #[derive(Serialize)]
 pub(super) struct Entry {
     pub(super) state: u8,
@@ -11,8 +11,8 @@ pub(super) struct Entry {
     pub(super) timeout_ms: Option<u32>,
 }
 
-/// Entries for the first `count` states.
-pub(super) fn decode_entries(table: &ApstTable, count: usize) -> Vec<Entry> {
+/// Decodes the entries for the first `count` power states.
+pub(super) fn decode_first_entries(table: &ApstTable, count: usize) -> Vec<Entry> {
     table
         .entries()
         .zip(table.0)
@@ -26,7 +26,7 @@ pub(super) fn decode_entries(table: &ApstTable, count: usize) -> Vec<Entry> {
 }
 
 impl Entry {
-    /// Text for people. Drives take a time of 0 as "no transition from this state".
+    /// The entry in words for people. Drives take a time of 0 as "no transition from this state".
     pub(super) fn describe(&self) -> String {
         match (self.target, self.timeout_ms) {
             (Some(target), Some(0)) => format!("PS{target} after 0 ms: never"),
@@ -37,6 +37,6 @@ impl Entry {
 }
 
 /// 512 hexadecimal digits.
-pub(super) fn table_hex(table: &ApstTable) -> String {
+pub(super) fn table_as_hex_lines(table: &ApstTable) -> String {
     table.to_string().replace('\n', "")
 }

@@ -6,10 +6,10 @@ use serde::Serialize;
 use wakepath_hardware::drive::quirks::{Certainty, QuirkKind, QuirkPlace, Quirks};
 use wakepath_hardware::drive::{Drive, id_ctrl};
 use wakepath_policies::apst::{
-    ApstPlan, ApstQuirks, ApstRule, ApstSettings, MAX_TIMEOUT_MS, NoTable, plan,
+    ApstPlan, ApstQuirks, ApstRule, ApstSettings, MAX_TIMEOUT_MS, NoTable, plan_apst_table,
 };
 
-use super::entries::{Entry, decode_entries, table_hex};
+use super::entries::{Entry, decode_first_entries, table_as_hex_lines};
 use crate::commands::drive;
 use crate::input;
 use crate::messages::note;
@@ -33,19 +33,19 @@ pub(super) struct Args {
     #[arg(long, value_enum, default_value_t)]
     rule: Rule,
     /// Idle time before a primary state [default: 100]; 0 means the legacy rule.
-    #[arg(long, value_name = "MS", value_parser = parse_timeout)]
+    #[arg(long, value_name = "MS", value_parser = parse_timeout_ms)]
     primary_timeout_ms: Option<u64>,
     /// Idle time before a secondary state [default: 2000]; 0 means no such state.
-    #[arg(long, value_name = "MS", value_parser = parse_timeout)]
+    #[arg(long, value_name = "MS", value_parser = parse_timeout_ms)]
     secondary_timeout_ms: Option<u64>,
     /// Highest total latency of a primary state [default: 15000]; 0 means the legacy rule.
-    #[arg(long, value_name = "US", value_parser = until::microseconds)]
+    #[arg(long, value_name = "US", value_parser = until::parse_microseconds)]
     primary_tolerance_us: Option<u64>,
     /// Highest total latency of a secondary state [default: 100000].
-    #[arg(long, value_name = "US", value_parser = until::microseconds)]
+    #[arg(long, value_name = "US", value_parser = until::parse_microseconds)]
     secondary_tolerance_us: Option<u64>,
     /// Highest exit latency of any state [default: 100000]; 0 switches APST off.
-    #[arg(long, value_name = "US", value_parser = until::microseconds)]
+    #[arg(long, value_name = "US", value_parser = until::parse_microseconds)]
     max_latency_us: Option<u64>,
     /// Plan as for a drive with the no-deepest-state quirk.
     #[arg(long)]
@@ -87,9 +87,9 @@ enum Format {
     Hex,
 }
 
-/// Longer times would be accepted by the kernel, and spoil the entry.
-fn parse_timeout(text: &str) -> anyhow::Result<u64> {
-    let ms = until::milliseconds(text)?;
+/// The kernel would accept longer times, and spoil the table's entry with them.
+fn parse_timeout_ms(text: &str) -> anyhow::Result<u64> {
+    let ms = until::parse_milliseconds(text)?;
     anyhow::ensure!(
         ms <= MAX_TIMEOUT_MS,
         "an entry has 24 bits for it: at most {MAX_TIMEOUT_MS} ms"
@@ -98,28 +98,28 @@ fn parse_timeout(text: &str) -> anyhow::Result<u64> {
 }
 
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let (drive, mut notes) = find_drive(args)?;
-    let settings = args.settings();
-    let planned = plan(
+    let (drive, mut notes) = load_drive(args)?;
+    let settings = args.apst_settings();
+    let planned = plan_apst_table(
         drive.npss,
-        // Not to be told is not to be told "no".
+        // A drive whose support for APST is unknown is planned for: unknown does not mean "no".
         drive.apsta.unwrap_or(true),
         &drive.states,
         &settings,
     );
-    notes.extend(quirk_notes(&drive, &settings));
+    notes.extend(explain_quirk_changes(&drive, &settings));
     match args.format {
         Format::Table => print_table(out, &drive, &settings, planned)?,
-        Format::Json => output::json(out, &ApstReport::new(&drive, &settings, planned))?,
+        Format::Json => output::write_json(out, &ApstReport::new(&drive, &settings, planned))?,
         Format::Bin | Format::Hex => {
             let table = planned.with_context(|| drive.model.clone())?.table;
             if drive.apsta.is_none() {
                 notes.push(format!("{}: {ASSUMED}", drive.model));
             }
             if args.format == Format::Bin {
-                out.raw().extend(table.to_bytes());
+                out.raw_bytes().extend(table.to_bytes());
             } else {
-                out.text(&table.to_string());
+                out.write_own_lines(&table.to_string());
             }
         }
     }
@@ -132,7 +132,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
 const ASSUMED: &str = "APST support is not known, assumed";
 
 impl Args {
-    fn settings(&self) -> ApstSettings {
+    fn apst_settings(&self) -> ApstSettings {
         let kernel = ApstSettings::default();
         ApstSettings {
             rule: match self.rule {
@@ -159,16 +159,16 @@ impl Args {
     }
 }
 
-/// The requested drive, and notes about the choice.
-fn find_drive(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
+/// The drive that the arguments name, and notes about the choice.
+fn load_drive(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
     if let Some(path) = &args.source.id_ctrl {
         return read_printed_drive(path);
     }
     let name = args.source.drive.as_deref().unwrap_or_default();
-    if drive::is_dump(name) {
+    if drive::is_dump_file(name) {
         return read_printed_drive(name);
     }
-    let model = drive::find_drive(name)?;
+    let model = drive::find_library_drive(name)?;
     let tables = match &args.firmware {
         Some(firmware) => model.tables_with_firmware(firmware)?,
         None => model.tables.iter().collect(),
@@ -177,7 +177,9 @@ fn find_drive(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
         .first()
         .copied()
         .unwrap_or(model.most_frequent_table());
-    let mut notes: Vec<String> = drive::note_on(model, name).into_iter().collect();
+    let mut notes: Vec<String> = drive::note_on_partial_name(model, name)
+        .into_iter()
+        .collect();
     if tables.len() > 1 {
         let advice = if args.firmware.is_some() {
             "seen with this firmware"
@@ -197,10 +199,10 @@ fn find_drive(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
     Ok((table.drive.clone(), notes))
 }
 
-/// A drive from a tool's output, and assumptions about it.
+/// Reads a drive from a tool's output, with notes on what is assumed about it.
 fn read_printed_drive(path: &str) -> anyhow::Result<(Drive, Vec<String>)> {
     let (file, data) = (
-        input::path_or_stdin(path),
+        input::describe_input_path(path),
         input::read_input(path, drive::MAX_DUMP)?,
     );
     let found = id_ctrl::parse_dump(file, &data)?;
@@ -209,8 +211,8 @@ fn read_printed_drive(path: &str) -> anyhow::Result<(Drive, Vec<String>)> {
     Ok((found.drive, notes.into_iter().collect()))
 }
 
-/// Changes by the kernel for a drive with known faults.
-fn quirk_notes(drive: &Drive, settings: &ApstSettings) -> Vec<String> {
+/// Sentences on what the kernel does differently for a drive with known faults.
+fn explain_quirk_changes(drive: &Drive, settings: &ApstSettings) -> Vec<String> {
     let quirks = Quirks::builtin();
     let mut notes = Vec::new();
     for (quirk, certainty) in quirks.find_on_drive(drive, &QuirkPlace::default()) {
@@ -251,14 +253,14 @@ fn print_table(
         "" => writeln!(out, "drive   {}", drive.model)?,
         firmware => writeln!(out, "drive   {}, firmware {firmware}", drive.model)?,
     }
-    out.prose(&format!("source  {}", drive.source), 8)?;
+    out.write_folded(&format!("source  {}", drive.source), 8)?;
     match planned {
         Ok(plan) => write_states(out, drive, settings, &plan),
         Err(why) => Ok(writeln!(out, "APST    {why}")?),
     }
 }
 
-/// Writes what the kernel programs, with a row for each power state.
+/// Writes the table that the kernel programs, with a row for each power state.
 fn write_states(
     out: &mut Screen,
     drive: &Drive,
@@ -271,7 +273,7 @@ fn write_states(
         None => format!(" ({ASSUMED})"),
     };
     writeln!(out, "APST    {state}{assumed}")?;
-    writeln!(out, "rule    {}", rule_text(settings))?;
+    writeln!(out, "rule    {}", rule_in_words(settings))?;
     writeln!(
         out,
         "budget  {} us of exit latency\n",
@@ -287,7 +289,7 @@ fn write_states(
         "when idle, go to",
         "as a target",
     ];
-    let entries = decode_entries(&plan.table, plan.states.len());
+    let entries = decode_first_entries(&plan.table, plan.states.len());
     let states = plan.states.iter().zip(&entries).zip(&drive.states);
     let rows = states.map(|((choice, entry), descriptor)| {
         [
@@ -301,10 +303,10 @@ fn write_states(
             choice.explain(settings),
         ]
     });
-    output::table(out, header, rows)
+    output::write_table(out, header, rows)
 }
 
-fn rule_text(settings: &ApstSettings) -> String {
+fn rule_in_words(settings: &ApstSettings) -> String {
     match settings.effective_rule() {
         ApstRule::Current => {
             let secondary = match settings.secondary_timeout_ms {
@@ -333,7 +335,7 @@ fn rule_text(settings: &ApstSettings) -> String {
 #[derive(Serialize)]
 struct ApstReport<'a> {
     drive: &'a Drive,
-    /// The drive's support is not known, and the plan takes it for granted.
+    /// Whether the drive's support for APST is not known, and taken for granted.
     apsta_assumed: bool,
     settings: &'a ApstSettings,
     rule: ApstRule,
@@ -391,11 +393,11 @@ impl<'a> ApstReport<'a> {
             apste: plan.as_ref().map(|p| p.enabled),
             entries: plan
                 .as_ref()
-                .map(|p| decode_entries(&p.table, p.states.len())),
+                .map(|p| decode_first_entries(&p.table, p.states.len())),
             states: plan
                 .as_ref()
                 .map(|plan| state_decisions(drive, settings, plan)),
-            table_hex: plan.as_ref().map(|p| table_hex(&p.table)),
+            table_hex: plan.as_ref().map(|p| table_as_hex_lines(&p.table)),
         }
     }
 }

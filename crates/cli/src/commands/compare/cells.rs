@@ -1,9 +1,9 @@
-//! Cells shared by several tables in a comparison.
+//! Cells that several tables of a comparison share.
 
-use wakepath_compare::figure::{Unit, doubt, fixed};
+use wakepath_compare::figure::{Unit, doubt_about_mean, format_fixed};
 use wakepath_compare::results::{Comparison, Load, Row};
 
-/// What the sentences are about, and how chance was considered.
+/// A sentence on the baseline and the method: what verdicts compare with, and how chance was considered.
 pub(super) fn describe_procedure(comparison: &Comparison) -> String {
     let mut baselines: Vec<&str> = Vec::new();
     for name in comparison.rows.iter().filter_map(|r| r.baseline.as_deref()) {
@@ -38,20 +38,20 @@ pub(super) fn describe_procedure(comparison: &Comparison) -> String {
     )
 }
 
-/// A row's mean with meaningful digits.
-pub(super) fn mean_text(row: &Row, unit: &Unit) -> String {
-    unit.figure(row.mean, doubt(row.interval, row.deviation))
+/// The mean in a comparison's row, with meaningful digits.
+pub(super) fn mean_cell(row: &Row, unit: &Unit) -> String {
+    unit.format_figure(row.mean, doubt_about_mean(row.interval, row.deviation))
 }
 
-/// A row's mean, and the standard deviation if there are several runs.
-pub(super) fn mean_and_deviation(row: &Row, unit: &Unit) -> String {
-    let mean = mean_text(row, unit);
+/// The mean in a comparison's row, with the standard deviation if there are several runs.
+pub(super) fn mean_and_deviation_cell(row: &Row, unit: &Unit) -> String {
+    let mean = mean_cell(row, unit);
     let Some(deviation) = row.deviation else {
         return mean;
     };
     let decimals = mean.split_once('.').map_or(0, |(_, after)| after.len());
-    let deviation = fixed(deviation * unit.factor, decimals);
-    // A deviation rounded to zero tells nothing.
+    let deviation = format_fixed(deviation * unit.factor, decimals);
+    // A deviation that rounds to zero is not shown.
     if deviation.bytes().all(|b| b == b'0' || b == b'.') {
         mean
     } else {
@@ -59,13 +59,13 @@ pub(super) fn mean_and_deviation(row: &Row, unit: &Unit) -> String {
     }
 }
 
-/// Columns for a figure's origin.
-pub(super) fn load_header(comparison: &Comparison) -> Vec<&'static str> {
+/// Headings of the columns that name a load: machine, if machines are known, and workload.
+pub(super) fn load_columns(comparison: &Comparison) -> Vec<&'static str> {
     let machine = (!comparison.machines.is_empty()).then_some("machine");
     machine.into_iter().chain(["workload"]).collect()
 }
 
-/// Cells for a figure's origin.
+/// Cells that name a load: machine, if machines are known, and workload.
 pub(super) fn load_cells(comparison: &Comparison, load: &Load) -> Vec<String> {
     let machine = (!comparison.machines.is_empty()).then(|| load.machine.clone());
     machine.into_iter().chain([load.workload.clone()]).collect()

@@ -1,13 +1,13 @@
-//! A comparison as CSV.
+//! Writing a comparison as CSV.
 
 use wakepath_compare::results::Comparison;
 
-use super::cells::{load_cells, load_header};
+use super::cells::{load_cells, load_columns};
 use crate::output::{self, Screen};
 
 pub(super) fn write_comparison(out: &mut Screen, comparison: &Comparison) -> anyhow::Result<()> {
     let mut header = vec!["metric", "unit"];
-    header.extend(load_header(comparison));
+    header.extend(load_columns(comparison));
     let rest = [
         "policy",
         "baseline",
@@ -58,5 +58,5 @@ pub(super) fn write_comparison(out: &mut Screen, comparison: &Comparison) -> any
         ]);
         line
     });
-    output::csv(out, header, rows)
+    output::write_csv(out, header, rows)
 }

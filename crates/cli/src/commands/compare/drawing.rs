@@ -4,15 +4,15 @@ use wakepath_compare::results::{Comparison, Row};
 use wakepath_compare::{Metric, Verdict};
 use wakepath_units::printable;
 
-use super::cells::mean_text;
-use crate::bars::{Canvas, Hue, on_linear_scale};
+use super::cells::mean_cell;
+use crate::bars::{Canvas, Hue, counts_on_linear_scale};
 use crate::output::Screen;
 
-/// Columns per histogram and bar.
+/// Width of each histogram and bar, in columns.
 const HISTOGRAM: usize = 24;
 const BAR: usize = 20;
 
-/// Most columns for a policy's name.
+/// Most columns for a policy's name beside its bar.
 const NAME: usize = 32;
 
 /// Draws the mean of each policy, and its runs on a scale from the lowest to the highest of the workload. Histograms are
@@ -23,14 +23,14 @@ pub(super) fn write_drawing(
     comparison: &Comparison,
     metric: &Metric,
 ) -> anyhow::Result<()> {
-    let unit = comparison.unit(metric);
+    let unit = comparison.unit_for_metric(metric);
     let rows: Vec<&Row> = comparison
         .rows
         .iter()
         .filter(|row| row.metric == metric.name)
         .collect();
-    let names = widest_text(rows.iter().map(|row| policy_label(&row.policy)));
-    let means = widest_text(rows.iter().map(|row| mean_text(row, &unit)));
+    let names = widest_text_columns(rows.iter().map(|row| shorten_policy_name(&row.policy)));
+    let means = widest_text_columns(rows.iter().map(|row| mean_cell(row, &unit)));
     let narrow = names + BAR + means + 4;
     if narrow > canvas.width {
         return Ok(());
@@ -49,40 +49,43 @@ pub(super) fn write_drawing(
         let scale = if with_histogram {
             format!(
                 ", and the runs from {} to {}",
-                unit.figure(from, None),
-                unit.figure(to, None)
+                unit.format_figure(from, None),
+                unit.format_figure(to, None)
             )
         } else {
             String::new()
         };
         writeln!(out, "\n  {load}: mean{scale}")?;
         for row in drawn {
-            let bar = canvas.bar(row.mean / most.max(f64::MIN_POSITIVE), BAR);
+            let bar = canvas.bar_for_share(row.mean / most.max(f64::MIN_POSITIVE), BAR);
             let padding = " ".repeat(BAR - bar.chars().count());
             let line = format!(
                 "  {:<names$} {}{padding} {:>means$}",
-                policy_label(&row.policy),
-                canvas.paint(&bar, verdict_colour(row)),
-                mean_text(row, &unit)
+                shorten_policy_name(&row.policy),
+                canvas.paint(&bar, colour_of_verdict(row)),
+                mean_cell(row, &unit)
             );
             if with_histogram {
-                let runs = on_linear_scale(&row.values, [from, to], HISTOGRAM);
-                out.drawing(&format!("{line}  {}", canvas.histogram(&runs).trim_end()));
+                let runs = counts_on_linear_scale(&row.values, [from, to], HISTOGRAM);
+                out.write_drawing_line(&format!(
+                    "{line}  {}",
+                    canvas.column_histogram(&runs).trim_end()
+                ));
             } else {
-                out.drawing(&line);
+                out.write_drawing_line(&line);
             }
         }
     }
     Ok(())
 }
 
-/// Columns needed by the widest text.
-fn widest_text(texts: impl Iterator<Item = String>) -> usize {
+/// Number of columns that the widest text needs.
+fn widest_text_columns(texts: impl Iterator<Item = String>) -> usize {
     texts.map(|text| text.chars().count()).max().unwrap_or(0)
 }
 
-/// Colours repeat the table's stars.
-fn verdict_colour(row: &Row) -> Hue {
+/// Colours say the same as the stars in the table.
+fn colour_of_verdict(row: &Row) -> Hue {
     match row.verdict {
         Some(Verdict::Better { .. }) => Hue::Good,
         Some(Verdict::Worse { .. }) => Hue::Bad,
@@ -90,7 +93,7 @@ fn verdict_colour(row: &Row) -> Hue {
     }
 }
 
-fn policy_label(policy: &str) -> String {
+fn shorten_policy_name(policy: &str) -> String {
     let policy = &printable::escape_for_one_line(policy);
     if policy.chars().count() <= NAME {
         return policy.to_string();

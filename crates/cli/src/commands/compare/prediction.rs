@@ -1,17 +1,17 @@
 //! A simulation beside the same study's measurement: prediction, measurement, and error.
 
 use wakepath_compare::Metric;
-use wakepath_compare::figure::percent;
-use wakepath_compare::results::{Comparison, Load, Row, Source, policy_name};
+use wakepath_compare::figure::format_percent;
+use wakepath_compare::results::{Comparison, Load, Row, Source, name_beside_sources};
 use wakepath_results::RunOrigin;
 use wakepath_units::median;
 
-use super::cells::{load_cells, load_header, mean_text};
+use super::cells::{load_cells, load_columns, mean_cell};
 use super::style::Style;
 use crate::output::Screen;
 
-/// The simulation and the measurement, if these two are compared and nothing else is.
-pub(super) fn find_prediction(sources: &[Source]) -> Option<[&Source; 2]> {
+/// The simulation and the measurement, if a comparison has these two results and no other.
+pub(super) fn find_simulated_and_measured(sources: &[Source]) -> Option<[&Source; 2]> {
     let [a, b] = sources else { return None };
     if a.document.study.name != b.document.study.name {
         return None;
@@ -23,7 +23,7 @@ pub(super) fn find_prediction(sources: &[Source]) -> Option<[&Source; 2]> {
     }
 }
 
-/// A metric of a workload under a policy, in both.
+/// A metric of a workload under a policy, simulated and measured.
 struct Cell<'a> {
     load: &'a Load,
     policy: &'a str,
@@ -32,14 +32,15 @@ struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// By how many percent the prediction is above the measurement.
-    fn error(&self) -> Option<f64> {
+    /// By how many percent the simulated value is above the measured.
+    fn error_percent(&self) -> Option<f64> {
         let error = (self.predicted.mean / self.measured.mean - 1.0) * 100.0;
         error.is_finite().then_some(error)
     }
 }
 
-/// Writes all cells, and each metric's error. Returns whether any cell is in both.
+/// Writes all cells with prediction and measurement, and each metric's error. Returns whether any cell is in both
+/// results.
 pub(super) fn write_prediction(
     out: &mut Screen,
     comparison: &Comparison,
@@ -50,19 +51,19 @@ pub(super) fn write_prediction(
     let mut rows = Vec::new();
     let mut errors = Vec::new();
     for metric in &comparison.metrics {
-        let cells = prediction_cells(comparison, sources, [simulated, measured], metric);
-        let unit = comparison.unit(metric);
+        let cells = list_prediction_cells(comparison, sources, [simulated, measured], metric);
+        let unit = comparison.unit_for_metric(metric);
         let mut of_metric = Vec::new();
         for cell in &cells {
-            let error = cell.error();
+            let error = cell.error_percent();
             of_metric.extend(error.map(f64::abs));
-            let mut row = vec![unit.title(&metric.title)];
+            let mut row = vec![unit.title_with_unit(&metric.title)];
             row.extend(load_cells(comparison, cell.load));
             row.extend([
                 cell.policy.to_owned(),
-                mean_text(cell.predicted, &unit),
-                mean_text(cell.measured, &unit),
-                error.map_or_else(String::new, |error| percent(error, 1)),
+                mean_cell(cell.predicted, &unit),
+                mean_cell(cell.measured, &unit),
+                error.map_or_else(String::new, |error| format_percent(error, 1)),
             ]);
             rows.push(row);
         }
@@ -81,26 +82,26 @@ pub(super) fn write_prediction(
         "Prediction ({}) beside measurement ({})",
         simulated.name, measured.name
     );
-    style.heading(out, &heading)?;
+    style.write_heading(out, &heading)?;
     let columns = ["metric"]
         .into_iter()
-        .chain(load_header(comparison))
+        .chain(load_columns(comparison))
         .chain(["policy", "predicted", "measured", "error %"]);
     let header = columns.map(str::to_owned).collect();
-    style.table(out, [vec![header], rows].concat())?;
+    style.write_table(out, [vec![header], rows].concat())?;
     writeln!(out)?;
     let sentence = format!("The median prediction is off by: {}.", errors.join(", "));
-    style.sentence(out, &sentence)?;
+    style.write_sentence(out, &sentence)?;
     let sentence = format!(
         "What each of both says of the policies: wakepath compare {0}, wakepath compare {1}, or wakepath compare {0} {1} --metric \
          all.",
         simulated.name, measured.name
     );
-    style.sentence(out, &sentence)?;
+    style.write_sentence(out, &sentence)?;
     Ok(true)
 }
 
-fn prediction_cells<'a>(
+fn list_prediction_cells<'a>(
     comparison: &'a Comparison,
     sources: &[Source],
     [simulated, measured]: [&'a Source; 2],
@@ -110,7 +111,7 @@ fn prediction_cells<'a>(
     for load in &comparison.loads {
         for policy in &simulated.document.policies {
             let both = [simulated, measured].map(|source| {
-                let name = policy_name(sources, source, &policy.name);
+                let name = name_beside_sources(sources, source, &policy.name);
                 comparison.rows.iter().find(|row| {
                     row.metric == metric.name && row.load == *load && row.policy == name
                 })

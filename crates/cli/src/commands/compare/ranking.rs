@@ -2,8 +2,8 @@
 
 use wakepath_compare::figure::Unit;
 use wakepath_compare::results::{
-    Choice, Comparison, Compliance, Load, MachineScope, Objective, Points, ScopeList, choose,
-    scopes,
+    Choice, Comparison, Compliance, Load, MachineScope, Objective, Points, ScopeList,
+    choose_policy, say_per_machine,
 };
 use wakepath_compare::{Better, Goal, Metric};
 
@@ -11,24 +11,24 @@ use super::cells::describe_procedure;
 use super::style::{Style, choose_style};
 use crate::output::{self, PageFormat, Screen};
 
-/// More policies than this are ranked: nobody reads a table with a column for each, nor a sentence for each.
+/// Above this number of policies they are ranked: nobody reads a table with a column for each, nor a sentence for each.
 pub(super) const RANKED_ABOVE: usize = 20;
 
-/// Policies sharing a line, because all runs gave equal numbers.
+/// Policies that share a line, because all their runs gave equal numbers.
 struct Equal<'a>(Vec<Vec<&'a str>>);
 
 impl<'a> Equal<'a> {
     fn new(comparison: &'a Comparison) -> Self {
-        Self(comparison.equal_policies())
+        Self(comparison.groups_of_equal_policies())
     }
 
-    /// Whether an earlier policy represents this one.
-    fn is_repeated(&self, policy: &str) -> bool {
+    /// Whether an earlier policy with equal numbers stands for this policy.
+    fn is_shown_by_earlier(&self, policy: &str) -> bool {
         self.0.iter().any(|group| group[1..].contains(&policy))
     }
 
-    /// A policy's name, with the number of equal policies.
-    fn name(&self, policy: &str) -> String {
+    /// A policy's name, with the number of policies that have equal numbers.
+    fn name_with_equal_count(&self, policy: &str) -> String {
         let group = self.0.iter().find(|group| group[0] == policy);
         group.map_or_else(
             || policy.to_owned(),
@@ -37,33 +37,33 @@ impl<'a> Equal<'a> {
     }
 }
 
-/// A heading, if there are several machines.
-fn scope_heading<T>(
+/// Writes the machine's name as heading, if there are several machines.
+fn write_machine_heading<T>(
     scope: &MachineScope<T>,
     out: &mut Screen,
     comparison: &Comparison,
     style: &dyn Style,
 ) -> anyhow::Result<()> {
     match &scope.machine {
-        Some(machine) => style.heading(out, machine),
-        None if comparison.machines.len() > 1 => style.heading(out, "All machines"),
+        Some(machine) => style.write_heading(out, machine),
+        None if comparison.machines.len() > 1 => style.write_heading(out, "All machines"),
         None => Ok(()),
     }
 }
 
-/// First column in files, if there are several machines.
-fn scope_cell<T>(scope: &MachineScope<T>, comparison: &Comparison) -> Option<String> {
+/// The machine's name as the first cell in CSV; `None` if there is only one machine.
+fn machine_cell<T>(scope: &MachineScope<T>, comparison: &Comparison) -> Option<String> {
     let name = scope.machine.clone().unwrap_or_default();
     (comparison.machines.len() > 1).then_some(name)
 }
 
-/// Header for files, with a first column if there are several machines.
-fn ranking_header<'a>(comparison: &Comparison, columns: &[&'a str]) -> Vec<&'a str> {
+/// CSV header; its first column names the machine if there are several.
+fn header_with_machine<'a>(comparison: &Comparison, columns: &[&'a str]) -> Vec<&'a str> {
     let machine = (comparison.machines.len() > 1).then_some("machine");
     machine.into_iter().chain(columns.iter().copied()).collect()
 }
 
-/// The answer to a question with conditions, then the ranking; of each machine.
+/// Prints for each machine the answer to a question with conditions, then the ranking.
 pub(super) fn print_choices(
     out: &mut Screen,
     comparison: &Comparison,
@@ -72,26 +72,26 @@ pub(super) fn print_choices(
     format: PageFormat,
 ) -> anyhow::Result<()> {
     match format {
-        PageFormat::Json => output::json(out, &ScopeList::from(choices)),
+        PageFormat::Json => output::write_json(out, &ScopeList::from(choices)),
         PageFormat::Csv => {
             let columns = ["rank", "policy", "value", "conditions", "miss_percent"];
             let rows = choices.iter().flat_map(|scope| {
-                let rows = rank_rows(&scope.said);
+                let rows = ranked_rows(&scope.said);
                 rows.map(|row| {
-                    scope_cell(scope, comparison)
+                    machine_cell(scope, comparison)
                         .into_iter()
                         .chain(row)
                         .collect::<Vec<_>>()
                 })
             });
-            output::csv(out, ranking_header(comparison, &columns), rows)
+            output::write_csv(out, header_with_machine(comparison, &columns), rows)
         }
         PageFormat::Table | PageFormat::Markdown => {
             for (number, scope) in choices.iter().enumerate() {
                 if number > 0 {
                     writeln!(out)?;
                 }
-                scope_heading(scope, out, comparison, choose_style(format))?;
+                write_machine_heading(scope, out, comparison, choose_style(format))?;
                 write_choice(out, comparison, &scope.said, top, choose_style(format))?;
             }
             Ok(())
@@ -99,8 +99,8 @@ pub(super) fn print_choices(
     }
 }
 
-/// A line for each candidate.
-fn rank_rows(choice: &Choice) -> impl Iterator<Item = [String; 5]> {
+/// CSV rows for all candidates, the best first.
+fn ranked_rows(choice: &Choice) -> impl Iterator<Item = [String; 5]> {
     choice.candidates.iter().enumerate().map(|(rank, c)| {
         let holds = match c.holds {
             _ if choice.keep.is_empty() => "",
@@ -130,11 +130,11 @@ fn write_choice(
     style: &dyn Style,
 ) -> anyhow::Result<()> {
     for sentence in &choice.sentences {
-        style.sentence(out, sentence)?;
+        style.write_sentence(out, sentence)?;
     }
     writeln!(out)?;
-    let unit = choice.unit();
-    let title = unit.title(&choice.metric.title);
+    let unit = choice.unit_for_goal();
+    let title = unit.title_with_unit(&choice.metric.title);
     let header = [
         "rank",
         "policy",
@@ -144,20 +144,20 @@ fn write_choice(
     ];
     let all = choice.candidates.len();
     let equal = Equal::new(comparison);
-    let rows = rank_rows(choice)
+    let rows = ranked_rows(choice)
         .zip(&choice.candidates)
-        .filter(|(_, c)| !equal.is_repeated(&c.policy))
+        .filter(|(_, c)| !equal.is_shown_by_earlier(&c.policy))
         .take(top as usize)
         .map(|(mut row, c)| {
-            row[1] = equal.name(&c.policy);
-            row[2] = unit.figure(c.value, c.doubt);
+            row[1] = equal.name_with_equal_count(&c.policy);
+            row[2] = unit.format_figure(c.value, c.doubt);
             row.to_vec()
         });
-    write_ranking(out, style, header, rows)?;
-    left_out(out, all, top)
+    write_rows_under_header(out, style, header, rows)?;
+    write_how_many_omitted(out, all, top)
 }
 
-fn left_out(out: &mut Screen, all: usize, top: u32) -> anyhow::Result<()> {
+fn write_how_many_omitted(out: &mut Screen, all: usize, top: u32) -> anyhow::Result<()> {
     if all > top as usize {
         writeln!(
             out,
@@ -167,18 +167,18 @@ fn left_out(out: &mut Screen, all: usize, top: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Rows under a header.
-fn write_ranking<H: ToString>(
+/// Writes rows under a header in a style.
+fn write_rows_under_header<H: ToString>(
     out: &mut Screen,
     style: &dyn Style,
     header: impl IntoIterator<Item = H>,
     rows: impl Iterator<Item = Vec<String>>,
 ) -> anyhow::Result<()> {
     let header = header.into_iter().map(|cell| cell.to_string()).collect();
-    style.table(out, std::iter::once(header).chain(rows).collect())
+    style.write_table(out, std::iter::once(header).chain(rows).collect())
 }
 
-/// The front of each machine; files have the other policies, too.
+/// Prints for each machine the Pareto front; CSV and JSON have the other policies, too.
 pub(super) fn print_fronts(
     out: &mut Screen,
     comparison: &Comparison,
@@ -187,7 +187,7 @@ pub(super) fn print_fronts(
     format: PageFormat,
 ) -> anyhow::Result<()> {
     match format {
-        PageFormat::Json => output::json(out, &ScopeList::from(fronts)),
+        PageFormat::Json => output::write_json(out, &ScopeList::from(fronts)),
         PageFormat::Csv => {
             let rows = fronts.iter().flat_map(|scope| {
                 scope.said.points.iter().flat_map(move |point| {
@@ -201,7 +201,7 @@ pub(super) fn print_fronts(
                                 value.to_string(),
                                 point.on_front.to_string(),
                             ];
-                            scope_cell(scope, comparison)
+                            machine_cell(scope, comparison)
                                 .into_iter()
                                 .chain(row)
                                 .collect::<Vec<_>>()
@@ -209,14 +209,14 @@ pub(super) fn print_fronts(
                 })
             });
             let columns = ["policy", "metric", "value", "on_front"];
-            output::csv(out, ranking_header(comparison, &columns), rows)
+            output::write_csv(out, header_with_machine(comparison, &columns), rows)
         }
         PageFormat::Table | PageFormat::Markdown => {
             for (number, scope) in fronts.iter().enumerate() {
                 if number > 0 {
                     writeln!(out)?;
                 }
-                scope_heading(scope, out, comparison, choose_style(format))?;
+                write_machine_heading(scope, out, comparison, choose_style(format))?;
                 let on = comparison
                     .loads
                     .iter()
@@ -243,8 +243,8 @@ fn write_front(
         .enumerate()
         .map(|(i, metric)| {
             let values = points.iter().map(|p| p.values[i]);
-            let unit = comparison.digits_of(Unit::for_values(&metric.unit, values));
-            (unit.title(&metric.title), unit)
+            let unit = comparison.reduce_digits_if_assumed(Unit::for_values(&metric.unit, values));
+            (unit.title_with_unit(&metric.title), unit)
         })
         .unzip();
     let header = std::iter::once("policy".to_owned()).chain(titles);
@@ -252,24 +252,24 @@ fn write_front(
     on.sort_by(|a, b| a.values[0].total_cmp(&b.values[0]));
     let (few, all) = (on.len(), points.len());
     let equal = Equal::new(comparison);
-    on.retain(|point| !equal.is_repeated(&point.policy));
+    on.retain(|point| !equal.is_shown_by_earlier(&point.policy));
     let rows = on.into_iter().map(|point| {
-        let mut row = vec![equal.name(&point.policy)];
+        let mut row = vec![equal.name_with_equal_count(&point.policy)];
         let values = point.values.iter().zip(&point.doubts).zip(&units);
-        row.extend(values.map(|((value, doubt), unit)| unit.figure(*value, *doubt)));
+        row.extend(values.map(|((value, doubt), unit)| unit.format_figure(*value, *doubt)));
         row
     });
-    write_ranking(out, style, header, rows)?;
+    write_rows_under_header(out, style, header, rows)?;
     writeln!(out)?;
     let sentence = format!(
         "{few} of {all} policies: none of the others is as good in all of these and better in one. Means are \
          geometric, over {workloads} workload(s)."
     );
-    style.sentence(out, &sentence)
+    style.write_sentence(out, &sentence)
 }
 
-/// A ranking by each metric, in place of its table.
-pub(super) fn print_scopes(
+/// Prints for each machine and metric a ranking, in place of the metric's table.
+pub(super) fn print_rankings_per_metric(
     out: &mut Screen,
     comparison: &Comparison,
     top: u32,
@@ -284,7 +284,7 @@ pub(super) fn print_scopes(
             )?;
             continue;
         }
-        let ranked = scopes(comparison, |among| {
+        let ranked = say_per_machine(comparison, |among| {
             let objective = Objective {
                 metric: metric.name.to_string(),
                 goal: match metric.better {
@@ -294,7 +294,7 @@ pub(super) fn print_scopes(
                 keep: Vec::new(),
                 among,
             };
-            choose(comparison, &objective)
+            choose_policy(comparison, &objective)
         });
         let Ok(ranked) = ranked else {
             writeln!(
@@ -305,11 +305,11 @@ pub(super) fn print_scopes(
             continue;
         };
         for scope in &ranked {
-            scope_heading(scope, out, comparison, style)?;
-            by_metric(out, comparison, metric, scope, (top, style))?;
+            write_machine_heading(scope, out, comparison, style)?;
+            write_ranking_by_metric(out, comparison, metric, scope, (top, style))?;
         }
     }
-    style.sentence(out, &describe_procedure(comparison))?;
+    style.write_sentence(out, &describe_procedure(comparison))?;
     writeln!(
         out,
         "{} policies are too many for a table: --top N ranks more, --format csv has every comparison.",
@@ -318,7 +318,7 @@ pub(super) fn print_scopes(
     Ok(())
 }
 
-fn by_metric(
+fn write_ranking_by_metric(
     out: &mut Screen,
     comparison: &Comparison,
     metric: &Metric,
@@ -326,8 +326,8 @@ fn by_metric(
     (top, style): (u32, &dyn Style),
 ) -> anyhow::Result<()> {
     let ranked = &scope.said;
-    let unit = ranked.unit();
-    let title = unit.title(&metric.title);
+    let unit = ranked.unit_for_goal();
+    let title = unit.title_with_unit(&metric.title);
     let mut candidates = ranked.candidates.iter();
     let own = candidates.position(|c| c.policy == comparison.baseline);
     let place = own.map_or_else(String::new, |place| {
@@ -343,13 +343,13 @@ fn by_metric(
             .filter(|load| in_scope(load))
             .count()
     );
-    style.heading(out, &heading)?;
+    style.write_heading(out, &heading)?;
     let equal = Equal::new(comparison);
     let rows = ranked
         .candidates
         .iter()
         .enumerate()
-        .filter(|(_, c)| !equal.is_repeated(&c.policy))
+        .filter(|(_, c)| !equal.is_shown_by_earlier(&c.policy))
         .take(top as usize)
         .map(|(rank, c)| {
             let changes = comparison
@@ -362,15 +362,15 @@ fn by_metric(
             let worse = changes.filter(|percent| *percent < 0.0);
             [
                 (rank + 1).to_string(),
-                equal.name(&c.policy),
-                unit.figure(c.value, c.doubt),
+                equal.name_with_equal_count(&c.policy),
+                unit.format_figure(c.value, c.doubt),
                 better.count().to_string(),
                 worse.count().to_string(),
             ]
             .to_vec()
         });
     let header = ["rank", "policy", &title, "better on", "worse on"];
-    write_ranking(out, style, header, rows)?;
+    write_rows_under_header(out, style, header, rows)?;
     writeln!(out)?;
     Ok(())
 }

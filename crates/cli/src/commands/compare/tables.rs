@@ -1,26 +1,26 @@
-//! The table of each metric, and a sentence for each comparison.
+//! The table of means for each metric, and a sentence for each comparison.
 
-use wakepath_compare::figure::{percent, percents, signed};
+use wakepath_compare::figure::{format_percent, format_percents, format_signed};
 use wakepath_compare::results::{Answer, Comparison, Row};
 use wakepath_compare::{Better, Mean, Metric, Verdict};
 use wakepath_report::html::view;
 
-use super::cells::{describe_procedure, load_cells, load_header, mean_and_deviation};
+use super::cells::{describe_procedure, load_cells, load_columns, mean_and_deviation_cell};
 use super::style::Style;
 use super::{drawing, ranking};
 use crate::bars::Canvas;
 use crate::output::Screen;
 
-/// Writes answers to the studies' questions with goals.
-pub(super) fn answered_rows(
+/// Writes the answers to the studies' questions.
+pub(super) fn write_answers(
     out: &mut Screen,
     answers: &[Answer],
     style: &dyn Style,
 ) -> anyhow::Result<()> {
     for answer in answers {
-        style.heading(out, &answer.question)?;
+        style.write_heading(out, &answer.question)?;
         for sentence in &answer.sentences {
-            style.sentence(out, sentence)?;
+            style.write_sentence(out, sentence)?;
         }
         writeln!(out)?;
     }
@@ -35,18 +35,18 @@ pub(super) fn print_comparison(
     canvas: Option<Canvas>,
 ) -> anyhow::Result<()> {
     write_metric_tables(out, comparison, style, canvas)?;
-    style.heading(out, &describe_procedure(comparison))?;
-    let (rows, reasons) = verdict_sentences(comparison);
+    style.write_heading(out, &describe_procedure(comparison))?;
+    let (rows, reasons) = verdict_rows_and_reasons(comparison);
     if rows.len() > 1 {
-        style.table(out, rows)?;
+        style.write_table(out, rows)?;
         if !reasons.is_empty() {
             writeln!(out)?;
         }
     }
     for reason in reasons {
-        style.sentence(out, &reason)?;
+        style.write_sentence(out, &reason)?;
     }
-    let repeated = repeated_sentences(comparison);
+    let repeated = policies_equal_to_earlier(comparison);
     let warnings: Vec<Vec<String>> = comparison
         .rows
         .iter()
@@ -60,9 +60,9 @@ pub(super) fn print_comparison(
         .collect();
     if !warnings.is_empty() {
         writeln!(out)?;
-        style.heading(out, "Warnings")?;
+        style.write_heading(out, "Warnings")?;
         let header = vec!["series".to_owned(), "what is odd".to_owned()];
-        style.table(out, [vec![header], warnings].concat())?;
+        style.write_table(out, [vec![header], warnings].concat())?;
     }
     write_notes(out, comparison, style)
 }
@@ -75,16 +75,16 @@ pub(super) fn write_metric_tables(
     canvas: Option<Canvas>,
 ) -> anyhow::Result<()> {
     for metric in &comparison.metrics {
-        style.heading(out, &metric_title(comparison, metric))?;
-        style.table(out, mean_cells(comparison, metric))?;
+        style.write_heading(out, &title_with_mean_and_unit(comparison, metric))?;
+        style.write_table(out, table_of_means(comparison, metric))?;
         if let Some(canvas) = canvas {
             drawing::write_drawing(out, canvas, comparison, metric)?;
         }
         writeln!(out)?;
     }
-    let equal = tell_equal_policies(comparison);
+    let equal = equal_policies_in_words(comparison);
     for sentence in &equal {
-        style.sentence(out, sentence)?;
+        style.write_sentence(out, sentence)?;
     }
     if !equal.is_empty() {
         writeln!(out)?;
@@ -92,12 +92,12 @@ pub(super) fn write_metric_tables(
     Ok(())
 }
 
-/// Most policies named in a sentence.
+/// Most policies that a sentence names.
 pub(super) const NAMED: usize = 4;
 
-/// Which policies gave the same numbers in every run, and are shown once.
-pub(super) fn tell_equal_policies(comparison: &Comparison) -> Vec<String> {
-    let groups = comparison.equal_policies().into_iter();
+/// Sentences that name policies with the same numbers in every run, which tables show once.
+pub(super) fn equal_policies_in_words(comparison: &Comparison) -> Vec<String> {
+    let groups = comparison.groups_of_equal_policies().into_iter();
     groups
         .filter_map(|group: Vec<&str>| {
             let (first, others) = group.split_first()?;
@@ -116,22 +116,22 @@ pub(super) fn tell_equal_policies(comparison: &Comparison) -> Vec<String> {
         .collect()
 }
 
-/// Policies equal to an earlier policy in every run.
-pub(super) fn repeated_sentences(comparison: &Comparison) -> Vec<&str> {
-    let groups = comparison.equal_policies().into_iter();
+/// Names of policies that equal an earlier policy in every run.
+pub(super) fn policies_equal_to_earlier(comparison: &Comparison) -> Vec<&str> {
+    let groups = comparison.groups_of_equal_policies().into_iter();
     groups.flat_map(|group| group.into_iter().skip(1)).collect()
 }
 
-/// Policies unequal to every earlier policy.
-pub(super) fn shown_rows(comparison: &Comparison) -> Vec<&String> {
-    let repeated = repeated_sentences(comparison);
+/// Names of policies that equal no earlier policy.
+pub(super) fn policies_to_show(comparison: &Comparison) -> Vec<&String> {
+    let repeated = policies_equal_to_earlier(comparison);
     let policies = comparison.policies.iter();
     policies
         .filter(|policy| !repeated.contains(&policy.as_str()))
         .collect()
 }
 
-/// Writes remarks below tables and rankings.
+/// Writes notes below tables and rankings.
 pub(super) fn write_notes(
     out: &mut Screen,
     comparison: &Comparison,
@@ -141,13 +141,13 @@ pub(super) fn write_notes(
         writeln!(out)?;
     }
     for note in &comparison.notes {
-        style.sentence(out, note)?;
+        style.write_sentence(out, note)?;
     }
     Ok(())
 }
 
-/// The tables, and what a report on the same results answers.
-pub(super) fn brief_sentence(
+/// Writes the tables or rankings, the answers that a report would give, and notes.
+pub(super) fn write_brief(
     out: &mut Screen,
     comparison: &Comparison,
     answers: &[view::PageAnswer],
@@ -155,19 +155,19 @@ pub(super) fn brief_sentence(
     style: &dyn Style,
 ) -> anyhow::Result<()> {
     if comparison.policies.len() > ranking::RANKED_ABOVE {
-        ranking::print_scopes(out, comparison, top, style)?;
+        ranking::print_rankings_per_metric(out, comparison, top, style)?;
         writeln!(out)?;
     } else {
         write_metric_tables(out, comparison, style, None)?;
     }
     for answer in answers {
-        style.sentence(out, &format!("{} {}", answer.question, answer.sentence))?;
+        style.write_sentence(out, &format!("{} {}", answer.question, answer.sentence))?;
     }
     write_notes(out, comparison, style)
 }
 
-/// A metric's title, unit, mean and better direction.
-pub(super) fn metric_title(comparison: &Comparison, metric: &Metric) -> String {
+/// A metric's title with its unit, its kind of mean, and its better direction.
+pub(super) fn title_with_mean_and_unit(comparison: &Comparison, metric: &Metric) -> String {
     let mean = match metric.mean {
         Mean::Arithmetic => "Amean",
         Mean::Harmonic => "Hmean",
@@ -184,17 +184,19 @@ pub(super) fn metric_title(comparison: &Comparison, metric: &Metric) -> String {
     };
     format!(
         "{}: {mean} with standard deviation, and {change}, * significant); {better}",
-        comparison.unit(metric).title(&metric.title)
+        comparison
+            .unit_for_metric(metric)
+            .title_with_unit(&metric.title)
     )
 }
 
-/// A line per workload, a column per policy, and the geometric mean below.
-pub(super) fn mean_cells(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
-    let header = load_header(comparison).into_iter().map(str::to_owned);
+/// Table of a metric's means: a row per workload, a column per policy, and the geometric mean below.
+pub(super) fn table_of_means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
+    let header = load_columns(comparison).into_iter().map(str::to_owned);
     let mut table = vec![header.collect::<Vec<String>>()];
-    let policies = shown_rows(comparison);
+    let policies = policies_to_show(comparison);
     table[0].extend(policies.iter().map(|policy| (*policy).clone()));
-    let unit = comparison.unit(metric);
+    let unit = comparison.unit_for_metric(metric);
     let of_metric: Vec<&Row> = comparison
         .rows
         .iter()
@@ -211,10 +213,10 @@ pub(super) fn mean_cells(comparison: &Comparison, metric: &Metric) -> Vec<Vec<St
             row.map_or_else(String::new, |row| {
                 let star = if row.significant { "*" } else { "" };
                 let gain = row.gain.map_or_else(String::new, |g| {
-                    let [percent] = percents([g.percent], Some(g.interval));
+                    let [percent] = format_percents([g.percent], Some(g.interval));
                     format!(" ({star}{percent} %{star})")
                 });
-                format!("{}{gain}", mean_and_deviation(row, &unit))
+                format!("{}{gain}", mean_and_deviation_cell(row, &unit))
             })
         }));
         table.push(line);
@@ -226,20 +228,22 @@ pub(super) fn mean_cells(comparison: &Comparison, metric: &Metric) -> Vec<Vec<St
         .collect();
     if !summaries.is_empty() {
         let mut line = vec!["Gmean".to_owned()];
-        line.resize(load_header(comparison).len(), String::new());
+        line.resize(load_columns(comparison).len(), String::new());
         line.extend(policies.iter().map(|policy| {
             let found = summaries.iter().find(|s| s.policy == **policy);
-            found.map_or_else(String::new, |s| format!("({} %)", percent(s.percent, 1)))
+            found.map_or_else(String::new, |s| {
+                format!("({} %)", format_percent(s.percent, 1))
+            })
         }));
         table.push(line);
     }
     table
 }
 
-/// A line per comparison, different ones first. Impossible comparisons become reasons, each said once.
-pub(super) fn verdict_sentences(comparison: &Comparison) -> (Vec<Vec<String>>, Vec<String>) {
+/// Rows for all comparisons, different policies first; and for impossible comparisons the reasons, each once.
+pub(super) fn verdict_rows_and_reasons(comparison: &Comparison) -> (Vec<Vec<String>>, Vec<String>) {
     let mut header = vec!["metric"];
-    header.extend(load_header(comparison));
+    header.extend(load_columns(comparison));
     header.extend([
         "policy",
         "verdict",
@@ -249,7 +253,7 @@ pub(super) fn verdict_sentences(comparison: &Comparison) -> (Vec<Vec<String>>, V
         "effect",
         "runs",
     ]);
-    let repeated = repeated_sentences(comparison);
+    let repeated = policies_equal_to_earlier(comparison);
     let compared = comparison
         .rows
         .iter()
@@ -261,20 +265,17 @@ pub(super) fn verdict_sentences(comparison: &Comparison) -> (Vec<Vec<String>>, V
         _ => 2,
     });
     let mut table = vec![header.into_iter().map(str::to_owned).collect()];
-    table.extend(
-        rows.into_iter()
-            .map(|row| verdict_sentence(comparison, row)),
-    );
-    (table, list_reasons(&without))
+    table.extend(rows.into_iter().map(|row| verdict_cells(comparison, row)));
+    (table, reasons_against_comparison(&without))
 }
 
-/// A comparison in cells.
-pub(super) fn verdict_sentence(comparison: &Comparison, row: &Row) -> Vec<String> {
+/// The cells of a comparison's row.
+pub(super) fn verdict_cells(comparison: &Comparison, row: &Row) -> Vec<String> {
     let gain = row.gain.as_ref();
     let [change, interval, effect] = [
-        gain.map(|g| percents([g.percent], Some(g.interval)).concat()),
-        gain.map(|g| percents(g.interval, Some(g.interval)).join(" to ")),
-        gain.and_then(|g| g.effect).map(effect_text),
+        gain.map(|g| format_percents([g.percent], Some(g.interval)).concat()),
+        gain.map(|g| format_percents(g.interval, Some(g.interval)).join(" to ")),
+        gain.and_then(|g| g.effect).map(format_effect_size),
     ]
     .map(Option::unwrap_or_default);
     let mut line = vec![row.metric.clone()];
@@ -294,8 +295,8 @@ pub(super) fn verdict_sentence(comparison: &Comparison, row: &Row) -> Vec<String
     line
 }
 
-/// Why rows cannot be compared, each reason once.
-pub(super) fn list_reasons(rows: &[&Row]) -> Vec<String> {
+/// Reasons why rows cannot be compared, each once.
+pub(super) fn reasons_against_comparison(rows: &[&Row]) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&Row>)> = Vec::new();
     for row in rows {
         match reasons.iter_mut().find(|(why, _)| *why == row.sentence) {
@@ -322,10 +323,10 @@ pub(super) fn list_reasons(rows: &[&Row]) -> Vec<String> {
         .collect()
 }
 
-/// An effect size; beyond 100 standard deviations runs hardly vary.
-pub(super) fn effect_text(value: f64) -> String {
+/// An effect size; beyond 100 standard deviations runs hardly vary, so no number is printed.
+pub(super) fn format_effect_size(value: f64) -> String {
     if value.abs() <= 100.0 {
-        signed(value, 1)
+        format_signed(value, 1)
     } else {
         format!("{}100", if value < 0.0 { "<-" } else { ">+" })
     }

@@ -1,111 +1,134 @@
 //! The answer of `wakepath explain`: sentences first, then tables.
 
 use wakepath_explain::{
-    ExitCost, Explanation, HopParts, InterruptParts, ProbeCost, ProcessParts, RequestKind,
-    TimerLateness, Unseparated, WaitParts,
+    ClockRange, ExitCost, Explanation, HopParts, InterruptParts, ProbeCost, RequestKind,
+    SubmitterParts, TimerLateness, Unseparated, WaitParts,
 };
 
-use super::help;
-use super::wording::{count_kinds_to_say, direction, kind_name, rest_name, size, us};
+use super::arguments::By;
+use super::wording::{
+    count_kinds_with_sentences, direction_in_words, format_us, name_of_kind,
+    name_of_remaining_time, size_in_words,
+};
+use super::{help, residency};
 use crate::output::{self, Format, Screen};
 
-/// Prints an explanation.
-pub(super) fn print(
+/// Prints an explanation, whose kinds are told apart `by` submitter or not.
+pub(super) fn print_explanation(
     explanation: &Explanation,
+    by: Option<By>,
     format: Format,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
     match format {
-        Format::Json => output::json(out, explanation),
-        Format::Csv => output::csv(out, csv_header(), csv_rows(explanation)),
-        Format::Table => print_answer(explanation, out),
+        Format::Json => output::write_json(out, explanation),
+        Format::Csv => output::write_csv(out, csv_header(by), rows_per_request_kind(explanation)),
+        Format::Table => print_answer(explanation, by, out),
     }
 }
 
 /// Prints an interval's explanation as CSV, with the interval's number, from 1, before each row.
-pub(super) fn print_interval(
+pub(super) fn print_interval_csv(
     explanation: &Explanation,
+    by: Option<By>,
     number: u64,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
-    let rows = csv_rows(explanation).map(|row| [vec![number.to_string()], row].concat());
+    let rows =
+        rows_per_request_kind(explanation).map(|row| [vec![number.to_string()], row].concat());
     if number > 1 {
-        return output::csv_rows(out, rows);
+        return output::write_csv_rows(out, rows);
     }
-    output::csv(out, [&["interval"][..], &csv_header()].concat(), rows)
+    output::write_csv(out, [&["interval"][..], &csv_header(by)].concat(), rows)
 }
 
-fn csv_header() -> Vec<&'static str> {
-    [&PARTS[..], &WAITS, &EXITS].concat()
+fn csv_header(by: Option<By>) -> Vec<&'static str> {
+    [&name_header(by)[..], &PARTS, &WAITS, &EXITS].concat()
 }
 
-fn print_answer(explanation: &Explanation, out: &mut Screen) -> anyhow::Result<()> {
-    print_sentences(&explanation.kinds, out)?;
+/// Titles of the columns that name a kind of requests, first in every table of kinds.
+fn name_header(by: Option<By>) -> Vec<&'static str> {
+    let columns = ["device", "direction", "size"];
+    columns.into_iter().chain(by.map(By::column)).collect()
+}
+
+fn print_answer(explanation: &Explanation, by: Option<By>, out: &mut Screen) -> anyhow::Result<()> {
+    let names = name_header(by);
+    print_kind_sentences(&explanation.kinds, out)?;
     for lateness in &explanation.timers {
-        out.prose(&lateness_sentence(explanation, lateness), 2)?;
+        out.write_folded(&timer_lateness_sentence(explanation, lateness), 2)?;
     }
     if let Some(probes) = &explanation.probes {
-        out.prose(&probe_sentence(probes), 2)?;
+        out.write_folded(&probe_cost_sentence(probes), 2)?;
     }
     writeln!(out)?;
-    output::table(out, PARTS, explanation.kinds.iter().map(parts_cells))?;
+    let parts = explanation.kinds.iter().map(parts_row);
+    output::write_table(out, [&names[..], &PARTS].concat(), parts)?;
     let waited = explanation.kinds.iter().filter(|kind| kind.wait.is_some());
-    let waits: Vec<Vec<String>> = waited.map(wait_row).collect();
+    let waits: Vec<Vec<String>> = waited.map(task_wait_row).collect();
     if !waits.is_empty() {
         writeln!(out)?;
-        output::table(out, [&PARTS[..NAMES], &WAITS].concat(), waits)?;
+        output::write_table(out, [&names[..], &WAITS].concat(), waits)?;
     }
-    let exits: Vec<Vec<String>> = exit_rows(explanation).collect();
+    let exits: Vec<Vec<String>> = exit_cost_rows(explanation).collect();
     if !exits.is_empty() {
         writeln!(out)?;
-        output::table(out, [&PARTS[..NAMES], &EXITS].concat(), exits)?;
+        output::write_table(out, [&names[..], &EXITS].concat(), exits)?;
     }
     writeln!(out)?;
-    output::table(
+    output::write_table(
         out,
         INTERRUPTS,
-        explanation.interrupts.iter().map(interrupt_cells),
+        explanation.interrupts.iter().map(interrupt_part_cells),
     )?;
-    if !explanation.processes.is_empty() {
-        writeln!(out)?;
-        let rows = explanation.processes.iter().map(process_cells);
-        output::table(out, [&PROCESSES[..], &WAITS].concat(), rows)?;
+    for (by, submitters) in [
+        (By::Process, &explanation.processes),
+        (By::Cgroup, &explanation.cgroups),
+    ] {
+        if !submitters.is_empty() {
+            writeln!(out)?;
+            let header = [&[by.column(), "requests", "mean us"][..], &WAITS].concat();
+            output::write_table(out, header, submitters.iter().map(submitter_cells))?;
+        }
     }
     if !explanation.hops.is_empty() {
         writeln!(out)?;
-        output::table(out, HOPS, explanation.hops.iter().map(hop_cells))?;
+        output::write_table(out, HOPS, explanation.hops.iter().map(interrupt_hop_cells))?;
+    }
+    if let Some(shares) = &explanation.residency {
+        residency::print(shares, out)?;
     }
     if explanation.kinds.iter().any(RequestKind::has_unknown_exits) {
         let text = "States without a cost: a longer recording helps where there are too few requests, one with varied \
                     pauses where a state goes with the gap.";
         writeln!(out)?;
-        out.prose(text, 2)?;
+        out.write_folded(text, 2)?;
     }
-    let said = count_kinds_to_say(&explanation.kinds);
-    help::print(
+    let said = count_kinds_with_sentences(&explanation.kinds);
+    help::print_help_per_kind(
         explanation,
         explanation.kinds.get(..said).unwrap_or(&[]),
         out,
     )
 }
 
-fn print_sentences(kinds: &[RequestKind], out: &mut Screen) -> anyhow::Result<()> {
-    let said = count_kinds_to_say(kinds);
+fn print_kind_sentences(kinds: &[RequestKind], out: &mut Screen) -> anyhow::Result<()> {
+    let said = count_kinds_with_sentences(kinds);
     for kind in kinds.iter().take(said) {
-        for sentence in sentences(kind) {
-            out.prose(&sentence, 2)?;
+        for sentence in kind_sentences(kind) {
+            out.write_folded(&sentence, 2)?;
         }
     }
     let rest = kinds.len() - said;
     if rest > 0 {
         let text = format!("The tables have {rest} more kinds, with little of the time.");
-        out.prose(&text, 2)?;
+        out.write_folded(&text, 2)?;
     }
     Ok(())
 }
 
-/// A second estimate of exits.
-fn lateness_sentence(explanation: &Explanation, lateness: &TimerLateness) -> String {
+/// A sentence with the second estimate of exits: how late timers were.
+fn timer_lateness_sentence(explanation: &Explanation, lateness: &TimerLateness) -> String {
     let name = explanation.kinds.first().map_or_else(
         || format!("state {}", lateness.state),
         |kind| kind.state_name(lateness.state),
@@ -113,33 +136,37 @@ fn lateness_sentence(explanation: &Explanation, lateness: &TimerLateness) -> Str
     format!(
         "Timers that ended {name} were {} us late ({} timers): at least its exit, unless timer slack is in it; less where hardware \
          wakes before the deadline.",
-        us(lateness.mean_ns),
+        format_us(lateness.mean_ns),
         lateness.timers
     )
 }
 
-fn probe_sentence(probes: &ProbeCost) -> String {
+fn probe_cost_sentence(probes: &ProbeCost) -> String {
     format!(
         "Its own probes take {:.0} ns each. They add about {} us before the issue, {} to out, {} to interrupt, {} to hand-over, {} \
          to exit and run queue.",
         probes.run_ns,
-        us(probes.queued_ns),
-        us(probes.out_ns),
-        us(probes.interrupt_ns),
-        us(probes.hand_over_ns),
-        us(probes.run_queue_ns)
+        format_us(probes.queued_ns),
+        format_us(probes.out_ns),
+        format_us(probes.interrupt_ns),
+        format_us(probes.hand_over_ns),
+        format_us(probes.run_queue_ns)
     )
 }
 
-fn sentences(kind: &RequestKind) -> Vec<String> {
+fn kind_sentences(kind: &RequestKind) -> Vec<String> {
     let parts = &kind.parts;
     let mut terms = Vec::new();
     if let (Some(rest), Some(reference)) = (kind.rest_ns, kind.split.reference) {
-        terms.push(format!("{} {}", rest_name(kind, reference), us(rest)));
+        terms.push(format!(
+            "{} {}",
+            name_of_remaining_time(kind, reference),
+            format_us(rest)
+        ));
         let states = kind.split.states.iter();
-        terms.extend(states.filter_map(|state| charged_term(kind, state)));
+        terms.extend(states.filter_map(|state| charged_time_in_words(kind, state)));
     } else {
-        terms.push(format!("drive and idle exits {}", us(parts.out_ns)));
+        terms.push(format!("drive and idle exits {}", format_us(parts.out_ns)));
     }
     for (name, time) in [
         ("interrupt", parts.interrupt_ns),
@@ -150,23 +177,34 @@ fn sentences(kind: &RequestKind) -> Vec<String> {
         ("completion there", parts.remote_ns),
     ] {
         if time > 0.0 {
-            terms.push(format!("{name} {}", us(time)));
+            terms.push(format!("{name} {}", format_us(time)));
         }
     }
     let mut all = vec![format!(
         "{}: mean {} us = {}; median {}, p99 {}.",
-        kind_name(kind),
-        us(parts.latency_ns),
+        name_of_kind(kind),
+        format_us(parts.latency_ns),
         terms.join(" + "),
-        us(kind.median_ns as f64),
-        us(kind.p99_ns as f64),
+        format_us(kind.median_ns as f64),
+        format_us(kind.p99_ns as f64),
     )];
     for state in &kind.split.states {
-        all.extend(cost_sentence(kind, state));
+        all.extend(exit_cost_sentence(kind, state));
     }
+    all.extend(kind.clock.as_ref().map(clock_sentence));
     all.extend(queue_sentence(kind));
-    all.extend(wake_sentence(kind));
+    all.extend(wake_up_sentence(kind));
     all
+}
+
+fn clock_sentence(clock: &ClockRange) -> String {
+    let ghz = |khz: u32| format!("{:.1}", f64::from(khz) / 1e6);
+    format!(
+        "  Clock of the interrupted CPU: {} GHz in the mean, {} to {}.",
+        ghz(clock.mean_khz),
+        ghz(clock.lowest_khz),
+        ghz(clock.highest_khz)
+    )
 }
 
 fn queue_sentence(kind: &RequestKind) -> Option<String> {
@@ -174,15 +212,15 @@ fn queue_sentence(kind: &RequestKind) -> Option<String> {
     (kind.queued > 0).then(|| {
         format!(
             "  Before the issue: {} us for a tag, {} plugged, {} in the scheduler.",
-            us(parts.tag_ns),
-            us(parts.plug_ns),
-            us(parts.scheduler_ns)
+            format_us(parts.tag_ns),
+            format_us(parts.plug_ns),
+            format_us(parts.scheduler_ns)
         )
     })
 }
 
-/// What comes after completion.
-fn wake_sentence(kind: &RequestKind) -> Option<String> {
+/// A sentence on the time between completion and the task's running.
+fn wake_up_sentence(kind: &RequestKind) -> Option<String> {
     let parts = &kind.parts;
     if kind.woke == 0 {
         return None;
@@ -192,33 +230,37 @@ fn wake_sentence(kind: &RequestKind) -> Option<String> {
             "  {} of {} requests woke a task: hand-over {} us, idle exit of the task's CPU {} us, after completion.",
             kind.woke,
             kind.requests,
-            us(parts.hand_over_ns),
-            us(parts.task_exit_ns)
+            format_us(parts.hand_over_ns),
+            format_us(parts.task_exit_ns)
         ));
     };
     let through = if wait.through_ns > 0.0 {
-        format!(" + through other threads {}", us(wait.through_ns))
+        format!(" + through other threads {}", format_us(wait.through_ns))
     } else {
         String::new()
     };
     Some(format!(
         "  {} tasks waited {} us = queued {} + latency {} + hand-over {}{through} + idle exit of the task's CPU {} + run queue {}.",
         wait.requests,
-        us(wait.wait_ns),
-        us(wait.queued_ns),
-        us(wait.latency_ns),
-        us(wait.hand_over_ns),
-        us(wait.task_exit_ns),
-        us(wait.run_queue_ns)
+        format_us(wait.wait_ns),
+        format_us(wait.queued_ns),
+        format_us(wait.latency_ns),
+        format_us(wait.hand_over_ns),
+        format_us(wait.task_exit_ns),
+        format_us(wait.run_queue_ns)
     ))
 }
 
-fn charged_term(kind: &RequestKind, state: &ExitCost) -> Option<String> {
-    let mean = state.cost?.mean_ns * kind.share(state.met);
-    Some(format!("{} {}", kind.state_name(state.state), us(mean)))
+fn charged_time_in_words(kind: &RequestKind, state: &ExitCost) -> Option<String> {
+    let mean = state.cost?.mean_ns * kind.share_of_requests(state.met);
+    Some(format!(
+        "{} {}",
+        kind.state_name(state.state),
+        format_us(mean)
+    ))
 }
 
-fn cost_sentence(kind: &RequestKind, state: &ExitCost) -> Option<String> {
+fn exit_cost_sentence(kind: &RequestKind, state: &ExitCost) -> Option<String> {
     let name = kind.state_name(state.state);
     if let (Some(cost), Some(reference)) = (state.cost, kind.split.reference) {
         let verb = if cost.low_ns <= 0.0 && cost.high_ns >= 0.0 {
@@ -228,11 +270,11 @@ fn cost_sentence(kind: &RequestKind, state: &ExitCost) -> Option<String> {
         };
         return Some(format!(
             "  {name} {verb} {} us [{}, {}] more than {}; {:.0} % of requests met it.",
-            us(cost.mean_ns),
-            us(cost.low_ns),
-            us(cost.high_ns),
+            format_us(cost.mean_ns),
+            format_us(cost.low_ns),
+            format_us(cost.high_ns),
             kind.state_name(reference),
-            100.0 * kind.share(state.met)
+            100.0 * kind.share_of_requests(state.met)
         ));
     }
     let why = explain_absence(state.reason?);
@@ -259,10 +301,7 @@ const fn explain_absence(reason: Unseparated) -> &'static str {
     }
 }
 
-const PARTS: [&str; 20] = [
-    "device",
-    "direction",
-    "size",
+const PARTS: [&str; 17] = [
     "requests",
     "woke a task",
     "mean us",
@@ -306,11 +345,6 @@ const INTERRUPTS: [&str; 6] = [
 
 const HOPS: [&str; 4] = ["thread between", "requests", "woken to run us", "ran us"];
 
-const PROCESSES: [&str; 3] = ["process", "requests", "mean us"];
-
-/// Columns that name a kind of requests, first in every table.
-const NAMES: usize = 3;
-
 const EXITS: [&str; 9] = [
     "state",
     "met",
@@ -323,47 +357,62 @@ const EXITS: [&str; 9] = [
     "verdict",
 ];
 
-fn csv_rows(explanation: &Explanation) -> impl Iterator<Item = Vec<String>> {
+fn rows_per_request_kind(explanation: &Explanation) -> impl Iterator<Item = Vec<String>> {
     explanation.kinds.iter().flat_map(|kind| {
         let states = &kind.split.states;
-        let without = states.is_empty().then(|| vec![none(); EXITS.len()]);
-        let exits = states.iter().map(|state| exit_cells(kind, state).to_vec());
+        let without = states
+            .is_empty()
+            .then(|| vec![no_value_cell(); EXITS.len()]);
+        let exits = states
+            .iter()
+            .map(|state| exit_cost_cells(kind, state).to_vec());
         exits.chain(without).map(|cells| {
-            let wait = wait_cells(kind.wait.as_ref()).to_vec();
-            [parts_cells(kind).to_vec(), wait, cells].concat()
+            let wait = task_wait_cells(kind.wait.as_ref()).to_vec();
+            [parts_row(kind), wait, cells].concat()
         })
     })
 }
 
-fn exit_rows(explanation: &Explanation) -> impl Iterator<Item = Vec<String>> {
+fn exit_cost_rows(explanation: &Explanation) -> impl Iterator<Item = Vec<String>> {
     explanation.kinds.iter().flat_map(|kind| {
         let states = kind.split.states.iter();
         states.map(|state| {
-            let names = parts_cells(kind).into_iter().take(NAMES);
-            names.chain(exit_cells(kind, state)).collect()
+            let names = name_cells(kind).into_iter();
+            names.chain(exit_cost_cells(kind, state)).collect()
         })
     })
 }
 
-fn parts_cells(kind: &RequestKind) -> [String; PARTS.len()] {
+fn name_cells(kind: &RequestKind) -> Vec<String> {
+    let cells = [
+        kind.device.clone(),
+        direction_in_words(kind).to_owned(),
+        size_in_words(kind.bytes),
+    ];
+    cells.into_iter().chain(kind.submitter.clone()).collect()
+}
+
+fn parts_row(kind: &RequestKind) -> Vec<String> {
+    let names = name_cells(kind).into_iter();
+    names.chain(request_part_cells(kind)).collect()
+}
+
+fn request_part_cells(kind: &RequestKind) -> [String; PARTS.len()] {
     let parts = &kind.parts;
     [
-        kind.device.clone(),
-        direction(kind).to_owned(),
-        size(kind.bytes),
         kind.requests.to_string(),
         kind.woke.to_string(),
-        us(parts.latency_ns),
-        us(kind.p99_ns as f64),
-        mean_cell(kind.queued, parts.tag_ns),
-        mean_cell(kind.queued, parts.plug_ns),
-        mean_cell(kind.queued, parts.scheduler_ns),
-        us(parts.out_ns),
-        us(parts.interrupt_ns),
-        mean_cell(kind.remote, parts.remote_exit_ns),
-        mean_cell(kind.remote, parts.remote_ns),
-        mean_cell(kind.woke, parts.hand_over_ns),
-        mean_cell(kind.woke, parts.task_exit_ns),
+        format_us(parts.latency_ns),
+        format_us(kind.p99_ns as f64),
+        mean_us_cell(kind.queued, parts.tag_ns),
+        mean_us_cell(kind.queued, parts.plug_ns),
+        mean_us_cell(kind.queued, parts.scheduler_ns),
+        format_us(parts.out_ns),
+        format_us(parts.interrupt_ns),
+        mean_us_cell(kind.remote, parts.remote_exit_ns),
+        mean_us_cell(kind.remote, parts.remote_ns),
+        mean_us_cell(kind.woke, parts.hand_over_ns),
+        mean_us_cell(kind.woke, parts.task_exit_ns),
         kind.awake.to_string(),
         kind.leaving.to_string(),
         kind.behind.to_string(),
@@ -371,30 +420,30 @@ fn parts_cells(kind: &RequestKind) -> [String; PARTS.len()] {
     ]
 }
 
-fn wait_row(kind: &RequestKind) -> Vec<String> {
-    let names = parts_cells(kind).into_iter().take(NAMES);
-    names.chain(wait_cells(kind.wait.as_ref())).collect()
+fn task_wait_row(kind: &RequestKind) -> Vec<String> {
+    let names = name_cells(kind).into_iter();
+    names.chain(task_wait_cells(kind.wait.as_ref())).collect()
 }
 
-fn wait_cells(wait: Option<&WaitParts>) -> [String; WAITS.len()] {
+fn task_wait_cells(wait: Option<&WaitParts>) -> [String; WAITS.len()] {
     let Some(wait) = wait else {
-        return std::array::from_fn(|_| none());
+        return std::array::from_fn(|_| no_value_cell());
     };
     [
         wait.requests.to_string(),
-        us(wait.wait_ns),
-        us(wait.queued_ns),
-        us(wait.latency_ns),
-        us(wait.hand_over_ns),
-        us(wait.through_ns),
-        us(wait.task_exit_ns),
-        us(wait.run_queue_ns),
+        format_us(wait.wait_ns),
+        format_us(wait.queued_ns),
+        format_us(wait.latency_ns),
+        format_us(wait.hand_over_ns),
+        format_us(wait.through_ns),
+        format_us(wait.task_exit_ns),
+        format_us(wait.run_queue_ns),
         wait.by_ipi.to_string(),
         wait.by_store.to_string(),
     ]
 }
 
-fn interrupt_cells(parts: &InterruptParts) -> [String; INTERRUPTS.len()] {
+fn interrupt_part_cells(parts: &InterruptParts) -> [String; INTERRUPTS.len()] {
     let name = match parts.name.as_str() {
         "" => "none seen",
         name => name,
@@ -404,33 +453,31 @@ fn interrupt_cells(parts: &InterruptParts) -> [String; INTERRUPTS.len()] {
         parts.cpu.to_string(),
         parts.requests.to_string(),
         parts.remote.to_string(),
-        us(parts.out_ns),
-        us(parts.interrupt_ns),
+        format_us(parts.out_ns),
+        format_us(parts.interrupt_ns),
     ]
 }
 
-fn hop_cells(hop: &HopParts) -> [String; HOPS.len()] {
+fn interrupt_hop_cells(hop: &HopParts) -> [String; HOPS.len()] {
     [
         hop.name.clone(),
         hop.requests.to_string(),
-        us(hop.waited_ns),
-        us(hop.ran_ns),
+        format_us(hop.waited_ns),
+        format_us(hop.ran_ns),
     ]
 }
 
-fn process_cells(process: &ProcessParts) -> Vec<String> {
+fn submitter_cells(submitter: &SubmitterParts) -> Vec<String> {
     let names = [
-        process.name.clone(),
-        process.requests.to_string(),
-        us(process.latency_ns),
+        submitter.name.clone(),
+        submitter.requests.to_string(),
+        format_us(submitter.latency_ns),
     ];
-    names
-        .into_iter()
-        .chain(wait_cells(process.wait.as_ref()))
-        .collect()
+    let wait = task_wait_cells(submitter.wait.as_ref());
+    names.into_iter().chain(wait).collect()
 }
 
-fn exit_cells(kind: &RequestKind, state: &ExitCost) -> [String; EXITS.len()] {
+fn exit_cost_cells(kind: &RequestKind, state: &ExitCost) -> [String; EXITS.len()] {
     let reference = kind.split.reference.map(|state| kind.state_name(state));
     let verdict = match (state.cost, reference, state.reason) {
         (Some(_), Some(reference), _) => format!("more than {reference}"),
@@ -439,33 +486,37 @@ fn exit_cells(kind: &RequestKind, state: &ExitCost) -> [String; EXITS.len()] {
         (_, _, Some(Unseparated::VariesWithGap)) => "varies with gap".to_owned(),
         (_, _, Some(Unseparated::GoesWithLoad)) => "goes with load".to_owned(),
         (_, _, Some(Unseparated::ChosenAnew)) => "chosen anew".to_owned(),
-        _ => none(),
+        _ => no_value_cell(),
     };
     let cost = state.cost;
     [
         kind.state_name(state.state),
         state.met.to_string(),
-        cost.map_or_else(none, |cost| us(cost.mean_ns)),
-        cost.map_or_else(none, |cost| us(cost.low_ns)),
-        cost.map_or_else(none, |cost| us(cost.high_ns)),
-        quantile_cell(state, 0),
-        quantile_cell(state, 1),
-        quantile_cell(state, 2),
+        cost.map_or_else(no_value_cell, |cost| format_us(cost.mean_ns)),
+        cost.map_or_else(no_value_cell, |cost| format_us(cost.low_ns)),
+        cost.map_or_else(no_value_cell, |cost| format_us(cost.high_ns)),
+        quantile_difference_cell(state, 0),
+        quantile_difference_cell(state, 1),
+        quantile_difference_cell(state, 2),
         verdict,
     ]
 }
 
-/// The difference of a quantile, by its place.
-fn quantile_cell(state: &ExitCost, place: usize) -> String {
+/// The difference of a quantile between exits and reference, by the quantile's place.
+fn quantile_difference_cell(state: &ExitCost, place: usize) -> String {
     let difference = state.quantiles_ns.and_then(|all| all.get(place).copied());
-    difference.map_or_else(none, us)
+    difference.map_or_else(no_value_cell, format_us)
 }
 
-fn none() -> String {
+fn no_value_cell() -> String {
     "-".to_owned()
 }
 
-/// A mean over so many requests, if there are any.
-fn mean_cell(requests: u64, ns: f64) -> String {
-    if requests > 0 { us(ns) } else { none() }
+/// A mean in us over so many requests; `-` without requests.
+fn mean_us_cell(requests: u64, ns: f64) -> String {
+    if requests > 0 {
+        format_us(ns)
+    } else {
+        no_value_cell()
+    }
 }

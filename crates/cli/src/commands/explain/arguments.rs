@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
+use clap::ValueEnum;
+use wakepath_explain::Submitter;
 use wakepath_trace::recording::Metadata;
 
 use crate::output::Format;
@@ -20,6 +22,7 @@ use crate::until;
   sudo wakepath explain
   sudo wakepath explain --drive nvme0n1 -- fio job.fio
   sudo wakepath explain --watch
+  sudo wakepath explain --by cgroup
   sudo wakepath explain -o load --duration 1m && wakepath report load
   sudo wakepath record -o load.parquet --duration 30s && wakepath explain load.parquet")]
 pub(crate) struct Args {
@@ -27,16 +30,19 @@ pub(crate) struct Args {
     #[arg(value_name = "RECORDING")]
     pub(super) recording: Option<PathBuf>,
     /// How long to watch, such as 30s or 5m [default: 30s, or until COMMAND ends, or Ctrl-C].
-    #[arg(long, value_name = "TIME", value_parser = until::duration, conflicts_with = "recording")]
+    #[arg(long, value_name = "TIME", value_parser = until::parse_duration, conflicts_with = "recording")]
     pub(super) duration: Option<Duration>,
     /// Only requests of this drive, such as nvme0n1.
     #[arg(long, value_name = "NAME")]
     pub(super) drive: Option<String>,
+    /// Tell kinds of requests apart by who submitted them, too: by process, or by cgroup.
+    #[arg(long, value_name = "SUBMITTER", value_enum)]
+    pub(super) by: Option<By>,
     /// Explain each interval, until Ctrl-C.
     #[arg(long, conflicts_with = "recording")]
     pub(super) watch: bool,
     /// How long an interval of --watch is.
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = until::duration, requires = "watch")]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = until::parse_duration, requires = "watch")]
     pub(super) interval: Duration,
     /// A machine with figures of power, for what changes cost: a name of `wakepath machine list`, or a file.
     #[arg(long, value_name = "NAME|FILE", requires = "recording")]
@@ -55,8 +61,39 @@ pub(crate) struct Args {
     pub(super) command: Vec<OsString>,
 }
 
-/// The number of the drive that is asked for.
-pub(super) fn find_drive(name: Option<&str>, metadata: &Metadata) -> anyhow::Result<Option<u32>> {
+/// What tells submitters of requests apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum By {
+    /// The name of the submitting thread.
+    Process,
+    /// The cgroup of the submitting thread.
+    Cgroup,
+}
+
+impl By {
+    /// Title of the column with submitters.
+    pub(super) const fn column(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Cgroup => "cgroup",
+        }
+    }
+}
+
+impl From<By> for Submitter {
+    fn from(by: By) -> Self {
+        match by {
+            By::Process => Self::Process,
+            By::Cgroup => Self::Cgroup,
+        }
+    }
+}
+
+/// The number of the drive whose requests are asked for; `None` for all drives.
+pub(super) fn find_drive_number(
+    name: Option<&str>,
+    metadata: &Metadata,
+) -> anyhow::Result<Option<u32>> {
     let Some(name) = name else {
         return Ok(None);
     };

@@ -1,11 +1,11 @@
-//! What an explanation leaves out or cannot know.
+//! Warnings about what an explanation leaves out or cannot know.
 
 use wakepath_explain::{Coverage, MAX_REQUESTS};
 use wakepath_trace::recording::{DataQuality, Metadata, SCHEMA};
 
 use crate::messages::{note, warning};
 
-/// Says what is left out. `lost`: events that found no room, of a live run.
+/// Warns of what the recording leaves out. `lost`: events that found no room in a live run.
 pub(super) fn warn_of_gaps(coverage: &Coverage, lost: u64) {
     if lost > 0 {
         warning!(
@@ -35,16 +35,19 @@ pub(super) fn warn_of_gaps(coverage: &Coverage, lost: u64) {
     }
 }
 
+/// The first version of the format with queueing, interrupts and steps of tasks.
+const FIRST_WITH_QUEUEING: u32 = 2;
+
 /// Says which parts cannot be known.
-pub(super) fn name_missing(metadata: &Metadata) {
-    if metadata.schema < SCHEMA {
+pub(super) fn warn_of_missing_hooks(metadata: &Metadata) {
+    if metadata.schema < FIRST_WITH_QUEUEING {
         note!(
             "a recording of an older schema ({} of {SCHEMA}): it has no queueing, interrupts and steps of tasks",
             metadata.schema
         );
     }
     if metadata.idle_driver.as_deref() == Some("haltpoll") {
-        note_guest();
+        note_virtual_machine();
     }
     let recorded = &metadata.recorded;
     for (known, what) in [
@@ -71,9 +74,9 @@ pub(super) fn name_missing(metadata: &Metadata) {
             "no wake-ups: an exit that a wake-up caused may count as the drive's",
         ),
         (
-            recorded.frequency,
-            "no frequency changes: the clock is not known, and requests at different clocks are compared; HWP and amd-pstate-epp \
-             send no such events, and recordings have no cycles of perf events",
+            recorded.frequency.max(recorded.clock),
+            "no cycles of CPUs (perf events) and no frequency changes: the clock is not known, and requests at different clocks are \
+             compared; virtual machines often count no cycles, and HWP and amd-pstate-epp send no frequency changes",
         ),
         (
             recorded.timers,
@@ -84,15 +87,25 @@ pub(super) fn name_missing(metadata: &Metadata) {
             note!("{what}");
         }
     }
-    if recorded.idle != DataQuality::Missing {
+    if recorded.idle != DataQuality::Missing && metadata.idle_states.is_empty() {
         note!(
-            "no residency counters: states are those requested; the share that the hardware reached, and what its package did, \
-             are not known"
+            "no idle states by name: a trace has none, nor has a kernel without cpuidle driver, which calls its halt state 1; \
+             declared exits, and what would help by them, are not known"
         );
+    }
+    let residency = metadata.residency.as_ref();
+    if recorded.idle != DataQuality::Missing && residency.is_none_or(|r| r.reached.is_empty()) {
+        note!(
+            "no residency counters of cores and packages: states are those requested; the share that the hardware reached, and \
+             what its package did, are not known"
+        );
+    }
+    if recorded.queueing != DataQuality::Missing && metadata.cgroups.is_empty() {
+        note!("no cgroups: the submitters' cgroups are not known");
     }
 }
 
-pub(super) fn note_guest() {
+pub(super) fn note_virtual_machine() {
     note!(
         "a virtual machine: its C1 is a halt that the host answers, so that an exit from C1 has the host's part, too"
     );

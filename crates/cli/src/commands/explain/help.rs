@@ -12,14 +12,14 @@ use wakepath_study::run::replay::Replay;
 use wakepath_study::run::{RunControl, parts};
 use wakepath_trace::recording::Metadata;
 
-use super::wording::{kind_name, us};
+use super::wording::{format_us, name_of_kind};
 use crate::output::Screen;
 
-/// Blocks of time in a replay: the fewest that it takes.
+/// Number of time blocks in a replay: the fewest that it takes.
 const BLOCKS: u32 = 4;
 
-/// Prints what would help each kind of requests.
-pub(super) fn print(
+/// Prints what would help each kind of requests: sentences with commands.
+pub(super) fn print_help_per_kind(
     explanation: &Explanation,
     kinds: &[RequestKind],
     out: &mut Screen,
@@ -29,19 +29,19 @@ pub(super) fn print(
         writeln!(out)?;
         let text = format!(
             "What would help {}, of {} us:",
-            kind_name(kind),
-            us(kind.parts.latency_ns)
+            name_of_kind(kind),
+            format_us(kind.parts.latency_ns)
         );
-        out.prose(&text, 2)?;
+        out.write_folded(&text, 2)?;
         for help in &kind.help {
-            out.prose(&format!("  {}", sentence(kind, *help)), 4)?;
+            out.write_folded(&format!("  {}", help_sentence(kind, *help)), 4)?;
         }
     }
     if helped.count() == 0 {
         return Ok(());
     }
     for policy in &explanation.replayed {
-        out.prose(&format!("  {}", replay_sentence(policy)), 4)?;
+        out.write_folded(&format!("  {}", replayed_help_sentence(policy)), 4)?;
     }
     if explanation
         .replayed
@@ -50,25 +50,29 @@ pub(super) fn print(
     {
         let text = "What this costs in watts is not known from events: explain a recording with --machine, whose figures \
                     have power, or try it on a live study, which counts energy.";
-        out.prose(text, 2)?;
+        out.write_folded(text, 2)?;
     }
     Ok(())
 }
 
-fn sentence(kind: &RequestKind, help: Help) -> String {
+fn help_sentence(kind: &RequestKind, help: Help) -> String {
     let gain = if help.low_ns > 0.0 {
-        format!("{} to {} us", us(help.low_ns), us(help.high_ns))
+        format!(
+            "{} to {} us",
+            format_us(help.low_ns),
+            format_us(help.high_ns)
+        )
     } else {
-        format!("at most {} us", us(help.high_ns))
+        format!("at most {} us", format_us(help.high_ns))
     };
     match help.remedy {
-        Remedy::ShallowStates => shallow_sentence(&gain, kind),
+        Remedy::ShallowStates => limit_depth_sentence(&gain, kind),
         Remedy::Leases => format!(
             "{gain} by leases of 3 ms after completions (psd): `wakepath daemon`. CPUs sleep deeply otherwise."
         ),
         Remedy::CompleteWhereInterrupted => format!(
             "{gain} by completion on the interrupted CPU: `echo 0 > /sys/block/{}/queue/rq_affinity`.",
-            plain_device(kind)
+            device_name_for_shell(kind)
         ),
         Remedy::TasksWhereCompleted => format!(
             "{gain} of the wait by tasks on the CPUs that complete: `taskset` with the CPUs in the table of interrupts, or \
@@ -80,9 +84,10 @@ fn sentence(kind: &RequestKind, help: Help) -> String {
     }
 }
 
-/// What no state deeper than the reference saves, and the command: by the state's name, else by its exit latency.
-fn shallow_sentence(gain: &str, kind: &RequestKind) -> String {
-    if let Some(ceiling) = plain_reference(kind) {
+/// A sentence on the gain if no state deeper than the reference is used, with the command: by the state's name, else by
+/// its exit latency.
+fn limit_depth_sentence(gain: &str, kind: &RequestKind) -> String {
+    if let Some(ceiling) = reference_name_for_shell(kind) {
         return format!(
             "{gain} by no state deeper than {ceiling}: `wakepath apply 'cpu-latency[state={ceiling},cpus=all]' --for 10m`, or \
              idle-states[ceiling={ceiling}]."
@@ -97,30 +102,30 @@ fn shallow_sentence(gain: &str, kind: &RequestKind) -> String {
     }
 }
 
-/// The deepest state that is kept, if a shell can be shown its name.
-fn plain_reference(kind: &RequestKind) -> Option<&str> {
+/// Name of the deepest state that is kept, if a shell can take the name without quotes.
+fn reference_name_for_shell(kind: &RequestKind) -> Option<&str> {
     let name = kind.state_names.get(&kind.split.reference?)?;
-    is_plain(name).then_some(name)
+    is_plain_for_shell(name).then_some(name)
 }
 
-fn plain_device(kind: &RequestKind) -> &str {
-    if is_plain(&kind.device) {
+fn device_name_for_shell(kind: &RequestKind) -> &str {
+    if is_plain_for_shell(&kind.device) {
         &kind.device
     } else {
         "DEVICE"
     }
 }
 
-/// A shell reads the name as it is.
-fn is_plain(name: &str) -> bool {
+/// Whether a shell reads the name as it is.
+fn is_plain_for_shell(name: &str) -> bool {
     let mut chars = name.chars();
     !name.is_empty() && chars.all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
 }
 
-fn replay_sentence(policy: &ReplayedHelp) -> String {
+fn replayed_help_sentence(policy: &ReplayedHelp) -> String {
     let effect = match policy.saved_ns {
-        saved if saved >= 0.0 => format!("saves {} us", us(saved)),
-        saved => format!("costs {} us", us(-saved)),
+        saved if saved >= 0.0 => format!("saves {} us", format_us(saved)),
+        saved => format!("costs {} us", format_us(-saved)),
     };
     let power = policy.added_mw.map_or_else(String::new, |mw| {
         let verb = if mw >= 0.0 { "adds" } else { "saves" };
@@ -140,7 +145,7 @@ fn replay_sentence(policy: &ReplayedHelp) -> String {
 /// Replays the recording under what the events propose, and under other governors.
 ///
 /// Exit latencies and power are those of `machine`; without one, latencies are those that the recording declares.
-pub(super) fn replay(
+pub(super) fn replay_proposals(
     path: &Path,
     metadata: &Metadata,
     explanation: &Explanation,
@@ -169,11 +174,11 @@ pub(super) fn replay(
         tick: None,
         ran: None,
     };
-    let runs = make_runs(&request)?;
+    let runs = replay_all_runs(&request)?;
     let mut policies: Vec<&str> = runs.iter().map(|run| run.key.policy.as_str()).collect();
     policies.truncate(policies.len() / BLOCKS as usize);
     let others = policies.into_iter().filter(|policy| *policy != RECORDED);
-    let compared = others.filter_map(|policy| compare(policy, &runs, machine.is_some()));
+    let compared = others.filter_map(|policy| compare_with_recorded(policy, &runs, machine.is_some()));
     Ok(compared.collect())
 }
 
@@ -182,15 +187,15 @@ fn has_costly_exits(kind: &RequestKind) -> bool {
     helps.any(|help| help.remedy == Remedy::ShallowStates)
 }
 
-/// The runs of a replay, in repeats of all policies.
-fn make_runs(request: &ReplayRequest) -> anyhow::Result<Vec<RunRecord>> {
+/// The runs of a replay, repeat by repeat, each with all policies.
+fn replay_all_runs(request: &ReplayRequest) -> anyhow::Result<Vec<RunRecord>> {
     let plan = Plan::for_replay(request, false)?;
     let backend = Replay::new(&plan)?.with_sparse_figures();
-    let reader = parts::of_backend(&plan, &backend, &RunControl::for_nobody())?;
-    Ok(reader.runs()?)
+    let reader = parts::run_backend_in_memory(&plan, &backend, &RunControl::for_nobody())?;
+    Ok(reader.read_runs()?)
 }
 
-/// The governor that ran, with a limit or leases, and other governors of its kernel.
+/// Policy sets to replay: the governor that ran, with a limit or leases, and other governors of its kernel.
 fn propose_sets(kind: &RequestKind, metadata: &Metadata) -> anyhow::Result<Vec<PolicySet>> {
     let known = ["menu", "teo", "ladder"];
     let governor = metadata.idle_governor.as_deref();
@@ -198,7 +203,7 @@ fn propose_sets(kind: &RequestKind, metadata: &Metadata) -> anyhow::Result<Vec<P
         .filter(|name| known.contains(name))
         .unwrap_or("menu");
     let mut texts = Vec::new();
-    if let Some(ceiling) = plain_reference(kind) {
+    if let Some(ceiling) = reference_name_for_shell(kind) {
         texts.push(format!("{ran} + cpu-latency[state={ceiling}]"));
         texts.push(format!("{ran} + psd[ceiling={ceiling}]"));
     }
@@ -208,24 +213,28 @@ fn propose_sets(kind: &RequestKind, metadata: &Metadata) -> anyhow::Result<Vec<P
     sets.collect()
 }
 
-/// What a policy changes of the recorded choices. The delay beyond the oracle's does not tell: an oracle that goes by power may
-/// be as slow as every policy.
-fn compare(policy: &str, runs: &[RunRecord], exits_of_machine: bool) -> Option<ReplayedHelp> {
+/// How a policy's time and power differ from the recorded choices. The delay beyond the oracle's does not tell: an oracle that
+/// goes by power may be as slow as every policy.
+fn compare_with_recorded(
+    policy: &str,
+    runs: &[RunRecord],
+    exits_of_machine: bool,
+) -> Option<ReplayedHelp> {
     Some(ReplayedHelp {
         policy: policy.to_owned(),
-        saved_ns: -1e3 * change(policy, runs, "exit_us_per_io")?,
+        saved_ns: -1e3 * relative_change(policy, runs, "exit_us_per_io")?,
         exits_of_machine,
-        added_mw: change(policy, runs, "mean_mw"),
+        added_mw: relative_change(policy, runs, "mean_mw"),
     })
 }
 
-/// A policy's change of a metric against the recorded choices.
-fn change(policy: &str, runs: &[RunRecord], metric: &str) -> Option<f64> {
-    Some(mean(runs, policy, metric)? - mean(runs, RECORDED, metric)?)
+/// The relative change of a metric under a policy, against the recorded choices.
+fn relative_change(policy: &str, runs: &[RunRecord], metric: &str) -> Option<f64> {
+    Some(mean_over_runs(runs, policy, metric)? - mean_over_runs(runs, RECORDED, metric)?)
 }
 
-/// The mean of a metric over a policy's blocks of time.
-fn mean(runs: &[RunRecord], policy: &str, metric: &str) -> Option<f64> {
+/// The mean of a metric over all runs (time blocks) under a policy.
+fn mean_over_runs(runs: &[RunRecord], policy: &str, metric: &str) -> Option<f64> {
     let own = runs.iter().filter(|run| run.key.policy == policy);
     let metrics = own.flat_map(|run| &run.metrics);
     let values = metrics.filter(|(name, _)| name == metric);

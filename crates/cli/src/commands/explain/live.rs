@@ -10,29 +10,31 @@ use wakepath_explain::{Collector, Coverage, Explanation, ProbeCost};
 use wakepath_record::{BUFFER_BYTES, EventStream, GOVERNOR_INPUTS, LiveRecording, Overhead};
 use wakepath_system::{System, capture};
 
-use super::arguments::{Args, find_drive};
-use super::gaps::{name_missing, note_guest, warn_of_gaps};
+use super::arguments::{Args, find_drive_number};
+use super::gaps::{note_virtual_machine, warn_of_gaps, warn_of_missing_hooks};
 use super::results::{self, ResultTarget};
 use super::{answer, moments};
-use crate::commands::record::{STEP, end_command, said_once, start_command};
+use crate::commands::record::{
+    STEP, end_process_group, missing_kinds_in_words, start_in_process_group,
+};
 use crate::messages::tell;
 use crate::output::{self, Format, Screen};
 use crate::until::EndSignals;
 
-/// How long to watch where nothing else says it.
+/// How long the machine is watched if nothing else says so.
 const DURATION: Duration = Duration::from_secs(30);
 
-/// Why watching ends, or an interval does.
+/// Why watching, or an interval, ended.
 enum Ended {
-    /// The interval is over.
+    /// Watching ended because the interval is over.
     Interval,
-    /// Ctrl-C, or the whole time is over.
+    /// Watching ended by Ctrl-C, or because the whole time is over.
     Asked,
     /// The command ended.
     Command(ExitStatus),
 }
 
-/// Watches this machine, and explains.
+/// Watches this machine, and explains where its requests' time went.
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = System::live();
     let recording = LiveRecording::load_and_attach(BUFFER_BYTES)?;
@@ -40,18 +42,18 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         .missing_hooks()
         .iter()
         .filter(|hook| hook.gives != GOVERNOR_INPUTS);
-    for line in said_once(&missing.cloned().collect::<Vec<_>>()) {
+    for line in missing_kinds_in_words(&missing.cloned().collect::<Vec<_>>()) {
         tell!("{line}");
     }
     let stream = EventStream::start(recording, &system);
-    let device = find_drive(args.drive.as_deref(), stream.metadata())?;
+    let device = find_drive_number(args.drive.as_deref(), stream.metadata())?;
     if capture::runs_under_hypervisor(system.root())
         && stream.metadata().idle_driver.as_deref() != Some("haltpoll")
     {
-        note_guest();
+        note_virtual_machine();
     }
     let signals = EndSignals::new()?;
-    let mut command = start_command(&args.command)?;
+    let mut command = start_in_process_group(&args.command)?;
     let mut watch = Watch {
         args,
         stream,
@@ -66,11 +68,11 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         watch.explain_once(command.as_mut(), out)
     };
     if let Some(child) = &mut command {
-        end_command(child);
+        end_process_group(child);
     }
     match ended? {
         Ended::Command(status) if !status.success() => {
-            // The answer is there already, and is as good as the command's run.
+            // The explanation is printed already, even if the command failed.
             out.print().context("writing the answer")?;
             bail!("the command ended with {status}")
         }
@@ -78,14 +80,14 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
 }
 
-/// A machine that is watched.
+/// A machine that is being watched.
 struct Watch<'a> {
     args: &'a Args,
     stream: EventStream,
     device: Option<u32>,
     signals: EndSignals,
     started: Instant,
-    /// Cost until the last interval.
+    /// Cost of probes up to the end of the last interval.
     overhead: Overhead,
 }
 
@@ -95,10 +97,10 @@ impl Watch<'_> {
         command: Option<&mut Child>,
         out: &mut Screen,
     ) -> anyhow::Result<Ended> {
-        let (explanation, ended) = self.explain_interval(None, command)?;
+        let (explanation, ended) = self.follow_interval(None, command)?;
         warn_of_gaps(&explanation.coverage, self.stream.metadata().lost_events);
         if explanation.kinds.is_empty() {
-            let nothing = self.say_nothing_seen();
+            let nothing = self.nothing_seen_message();
             match ended {
                 Ended::Command(status) if !status.success() => {
                     bail!("the command ended with {status}; {nothing}")
@@ -109,8 +111,8 @@ impl Watch<'_> {
                 ),
             }
         }
-        name_missing(self.stream.metadata());
-        answer::print(&explanation, self.args.format, out)?;
+        warn_of_missing_hooks(self.stream.metadata());
+        answer::print_explanation(&explanation, self.args.by, self.args.format, out)?;
         Ok(ended)
     }
 
@@ -119,25 +121,29 @@ impl Watch<'_> {
         mut command: Option<&mut Child>,
         out: &mut Screen,
     ) -> anyhow::Result<Ended> {
-        name_missing(self.stream.metadata());
         let mut number = 0;
         let clears = self.args.format == Format::Table && std::io::stdout().is_terminal();
         loop {
             let interval = Some(self.args.interval);
-            let (explanation, ended) = self.explain_interval(interval, command.as_deref_mut())?;
+            let (explanation, ended) = self.follow_interval(interval, command.as_deref_mut())?;
+            if number == 0 {
+                warn_of_missing_hooks(self.stream.metadata());
+            }
             if clears {
                 output::clear_screen().context("clearing the screen")?;
             }
             number += 1;
             match self.args.format {
-                Format::Json => output::json_line(out, &explanation)?,
-                Format::Csv => answer::print_interval(&explanation, number, out)?,
+                Format::Json => output::write_json_line(out, &explanation)?,
+                Format::Csv => answer::print_interval_csv(&explanation, self.args.by, number, out)?,
                 Format::Table if explanation.kinds.is_empty() => {
                     writeln!(out, "no block requests")?;
                 }
-                Format::Table => answer::print(&explanation, Format::Table, out)?,
+                Format::Table => {
+                    answer::print_explanation(&explanation, self.args.by, Format::Table, out)?
+                }
             }
-            // Not at the end, which may never come; a reader that has gone is the end.
+            // The interval is printed at once: the end may never come. A reader that has gone ends the watching.
             match out.print() {
                 Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
                     return Ok(Ended::Asked);
@@ -151,8 +157,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Follows the requests of an interval; without one, until the end.
-    fn explain_interval(
+    /// Follows the requests of an interval, and explains them; without an interval, until the end.
+    fn follow_interval(
         &mut self,
         interval: Option<Duration>,
         mut command: Option<&mut Child>,
@@ -161,16 +167,16 @@ impl Watch<'_> {
         let begun = Instant::now();
         let ended = loop {
             let whole = self
-                .total()
+                .watching_time()
                 .map(|time| time.saturating_sub(self.started.elapsed()));
             let rest = interval.map(|time| time.saturating_sub(begun.elapsed()));
             let step = whole.into_iter().chain(rest).chain([STEP]).min();
-            if whole == Some(Duration::ZERO) || self.signals.wait(step).is_some() {
+            if whole == Some(Duration::ZERO) || self.signals.wait_for_signal(step).is_some() {
                 break Ended::Asked;
             }
             self.stream
-                .visit_new_events(|event| collector.push(event))?;
-            collector.learn_names(&self.stream.metadata().tasks);
+                .visit_new_events(|event| collector.push_event(event))?;
+            collector.learn_task_names(&self.stream.metadata().tasks);
             if let Some(child) = &mut command
                 && let Some(status) = child.try_wait().context("waiting for the command")?
             {
@@ -180,39 +186,44 @@ impl Watch<'_> {
                 break Ended::Interval;
             }
         };
-        // What the buffers still hold.
+        // Events that are still in the buffers belong to the interval.
         std::thread::sleep(SETTLE);
         self.stream
-            .visit_new_events(|event| collector.push(event))?;
+            .visit_new_events(|event| collector.push_event(event))?;
         let mut collected = collector.finish();
         let submitters = collected.requests.iter().filter_map(|r| r.task);
         let passed_on = collected.hops.iter().map(|hop| hop.task);
         let tasks: HashSet<u32> = submitters.chain(passed_on).collect();
         if let Some(device) = self.device {
-            collected.keep_device(device);
+            collected.keep_only_device(device);
         }
+        self.stream.read_residency();
         let metadata = self.stream.metadata();
-        let groups = wakepath_explain::explain_kinds(&collected, metadata);
-        let mut explanation = wakepath_explain::summarize(&groups, &collected, metadata);
+        let groups = wakepath_explain::explain_request_kinds(
+            &collected,
+            self.args.by.map(Into::into),
+            metadata,
+        );
+        let mut explanation = wakepath_explain::assemble_explanation(&groups, &collected, metadata);
         if let Some(dir) = self.args.output.as_ref().filter(|_| !groups.is_empty()) {
             let force = self.args.force;
             let target = ResultTarget { dir, force };
-            let moments = moments::find(results::keep_large_kinds(&groups));
-            results::write(&target, &groups, &moments, metadata, "this machine")?;
+            let moments = moments::find_moments(results::keep_large_kinds(&groups));
+            results::write_result_directory(&target, &groups, &moments, metadata, "this machine")?;
         }
-        explanation.probes = self.cost().map(ProbeCost::new);
+        explanation.probes = self.mean_probe_ns().map(ProbeCost::new);
         self.stream.forget_unused_task_names(&tasks);
         Ok((explanation, ended))
     }
 
-    /// How long to watch at all.
-    fn total(&self) -> Option<Duration> {
+    /// How long to watch in total; `None` without a limit.
+    fn watching_time(&self) -> Option<Duration> {
         let unlimited = self.args.watch || !self.args.command.is_empty();
         self.args.duration.or((!unlimited).then_some(DURATION))
     }
 
-    /// The mean run of a probe since the last call, in ns.
-    fn cost(&mut self) -> Option<f64> {
+    /// Mean time that a probe took since the last call, in ns.
+    fn mean_probe_ns(&mut self) -> Option<f64> {
         let now = self.stream.overhead_so_far()?;
         let runs = now.runs.saturating_sub(self.overhead.runs);
         let time = now.run_time.saturating_sub(self.overhead.run_time);
@@ -220,12 +231,12 @@ impl Watch<'_> {
         (runs > 0).then(|| time.as_nanos() as f64 / runs as f64)
     }
 
-    fn say_nothing_seen(&self) -> String {
+    fn nothing_seen_message(&self) -> String {
         let drive = self.args.drive.as_ref();
         let which = drive.map_or_else(String::new, |name| format!(" of {name}"));
         format!("no block request{which} was issued and completed")
     }
 }
 
-/// Events come out of the buffers so much later than they happen.
+/// Delay between an event and its reading from the buffers.
 const SETTLE: Duration = Duration::from_millis(40);

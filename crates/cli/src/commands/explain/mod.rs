@@ -6,8 +6,8 @@ use wakepath_trace::recording::{Reader, RecordingError};
 
 use crate::messages::note;
 use crate::output::{Format, Screen};
-use arguments::find_drive;
-use gaps::{name_missing, warn_of_gaps};
+use arguments::find_drive_number;
+use gaps::{warn_of_gaps, warn_of_missing_hooks};
 use results::ResultTarget;
 
 mod answer;
@@ -16,6 +16,7 @@ mod gaps;
 mod help;
 mod live;
 mod moments;
+mod residency;
 mod results;
 mod wording;
 
@@ -23,22 +24,22 @@ pub(crate) use arguments::Args;
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     if let Some(dir) = args.output.as_ref().filter(|_| !args.force) {
-        results::check(dir)?;
+        results::check_directory(dir)?;
     }
     let Some(path) = &args.recording else {
         return live::run(args, out);
     };
     let mut reader = Reader::open(path)?;
     let metadata = reader.metadata().clone();
-    let device = find_drive(args.drive.as_deref(), &metadata)?;
+    let device = find_drive_number(args.drive.as_deref(), &metadata)?;
     let mut collector = Collector::new(&metadata);
     reader.for_each_event(|event| -> Result<(), RecordingError> {
-        collector.push(&event);
+        collector.push_event(&event);
         Ok(())
     })?;
     let mut collected = collector.finish();
     if let Some(device) = device {
-        collected.keep_device(device);
+        collected.keep_only_device(device);
     }
     warn_of_gaps(&collected.coverage, 0);
     ensure!(
@@ -50,15 +51,16 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             .as_ref()
             .map_or_else(String::new, |drive| format!(" of {drive}"))
     );
-    let groups = wakepath_explain::explain_kinds(&collected, &metadata);
-    let mut explanation = wakepath_explain::summarize(&groups, &collected, &metadata);
+    let groups =
+        wakepath_explain::explain_request_kinds(&collected, args.by.map(Into::into), &metadata);
+    let mut explanation = wakepath_explain::assemble_explanation(&groups, &collected, &metadata);
     if let Some(dir) = &args.output {
-        let mut moments = moments::find(results::keep_large_kinds(&groups));
+        let mut moments = moments::find_moments(results::keep_large_kinds(&groups));
         if let Some(group) = groups.first() {
             let names = &group.kind.state_names;
             Reader::open(path)?.for_each_event(|event| -> Result<(), RecordingError> {
                 for moment in &mut moments {
-                    moment.see(&event, names);
+                    moment.add_idle_period(&event, names);
                 }
                 Ok(())
             })?;
@@ -66,16 +68,16 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         let force = args.force;
         let target = ResultTarget { dir, force };
         let source = path.display().to_string();
-        results::write(&target, &groups, &moments, &metadata, &source)?;
+        results::write_result_directory(&target, &groups, &moments, &metadata, &source)?;
     }
-    name_missing(&metadata);
+    warn_of_missing_hooks(&metadata);
     // CSV has no place for what a replay says.
     if args.format != Format::Csv {
-        match help::replay(path, &metadata, &explanation, args.machine.as_deref()) {
+        match help::replay_proposals(path, &metadata, &explanation, args.machine.as_deref()) {
             Ok(replayed) => explanation.replayed = replayed,
             Err(error) if args.machine.is_some() => return Err(error),
             Err(error) => note!("what other governors would do is not known: {error:#}"),
         }
     }
-    answer::print(&explanation, args.format, out)
+    answer::print_explanation(&explanation, args.by, args.format, out)
 }

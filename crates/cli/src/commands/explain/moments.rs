@@ -1,4 +1,5 @@
-//! A few milliseconds around requests of about the median and about the 99th percentile.
+//! Moments for timelines: a few milliseconds around requests with about the median and about the 99th percentile
+//! latency.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +7,14 @@ use wakepath_explain::{KindGroup, RequestKind, RequestTimes, TracedRequest};
 use wakepath_results::TimelineSpan;
 use wakepath_trace::recording::{Event, EventKind};
 
-/// Shown around a request: about so much.
+/// How much time is shown around a request.
 const SHOWN_NS: u64 = 3_000_000;
-/// Requests drawn in a moment at most.
+/// Most requests that a moment shows.
 const MOST_REQUESTS: usize = 400;
-/// Idle periods kept for a moment at most.
+/// Most idle periods that a moment shows.
 const MOST_PERIODS: usize = 4_000;
 
-/// A stretch of a track.
+/// A stretch of a track: a name between two times.
 struct Stretch {
     track: String,
     name: String,
@@ -21,9 +22,9 @@ struct Stretch {
     to: u64,
 }
 
-/// A stretch of time around a request, on the recording's clock in ns.
+/// A moment: a stretch of time around a request, on the recording's clock in ns.
 pub(super) struct Moment {
-    /// Place of the request's kind among all kinds.
+    /// Index of the request's kind among all kinds.
     pub(super) group: usize,
     at: &'static str,
     from: u64,
@@ -32,31 +33,31 @@ pub(super) struct Moment {
     cpus: Vec<Stretch>,
 }
 
-/// When a request's bio came, or else its issue.
-pub(super) fn begin_of(request: &TracedRequest) -> u64 {
-    let queued = request.queued.map_or(0, |queued| queued.total());
+/// When a request began: when its bio was queued, or else when it was issued.
+pub(super) fn request_begin(request: &TracedRequest) -> u64 {
+    let queued = request.queued.map_or(0, |queued| queued.total_ns());
     request.completed.saturating_sub(request.latency + queued)
 }
 
-/// When a request's task ran again, or else its completion.
-pub(super) fn end_of(request: &TracedRequest) -> u64 {
-    let queued = request.queued.map_or(0, |queued| queued.total());
-    match request.wait_ns() {
+/// When a request ended: when its task ran again, or else at completion.
+pub(super) fn request_end(request: &TracedRequest) -> u64 {
+    let queued = request.queued.map_or(0, |queued| queued.total_ns());
+    match request.task_wait_ns() {
         Some(wait) => request.completed + wait.saturating_sub(request.latency + queued),
         None => request.completed,
     }
 }
 
-/// The moments of each kind, with their requests; CPUs come by [`Moment::see`].
-pub(super) fn find(groups: &[KindGroup<'_>]) -> Vec<Moment> {
+/// The moments for each kind, with their requests; idle periods are added by [`Moment::add_idle_period`].
+pub(super) fn find_moments(groups: &[KindGroup<'_>]) -> Vec<Moment> {
     let mut moments = Vec::new();
     for (place, group) in groups.iter().enumerate() {
         let mut sorted = group.requests.clone();
-        sorted.sort_by_key(|request| RequestTimes::new(&group.kind, request).latency());
+        sorted.sort_by_key(|request| RequestTimes::from_request(&group.kind, request).latency_ns());
         for (at, share) in [("p50", 0.5), ("p99", 0.99)] {
             let rank = ((sorted.len() as f64 * share).ceil() as usize).saturating_sub(1);
             if let Some(request) = sorted.get(rank) {
-                moments.push(Moment::around(request, place, at, groups));
+                moments.push(Moment::around_request(request, place, at, groups));
             }
         }
     }
@@ -64,13 +65,13 @@ pub(super) fn find(groups: &[KindGroup<'_>]) -> Vec<Moment> {
 }
 
 impl Moment {
-    fn around(
+    fn around_request(
         request: &TracedRequest,
         group: usize,
         at: &'static str,
         groups: &[KindGroup<'_>],
     ) -> Self {
-        let (begin, end) = (begin_of(request), end_of(request));
+        let (begin, end) = (request_begin(request), request_end(request));
         let length = end - begin;
         let margin = (SHOWN_NS.saturating_sub(length) / 2).max(length / 10);
         let mut moment = Self {
@@ -86,29 +87,29 @@ impl Moment {
             requests.map(|request| (&group.kind, *request))
         });
         let mut inside: Vec<(&RequestKind, &TracedRequest)> = all
-            .filter(|(_, r)| begin_of(r) < moment.to && end_of(r) > moment.from)
+            .filter(|(_, r)| request_begin(r) < moment.to && request_end(r) > moment.from)
             .collect();
-        inside.sort_by_key(|(_, request)| begin_of(request));
+        inside.sort_by_key(|(_, request)| request_begin(request));
         inside.truncate(MOST_REQUESTS);
-        // A request takes the first slot that is free.
+        // A request is drawn in the first slot that is free.
         let mut busy_until: Vec<u64> = Vec::new();
         for (kind, request) in inside {
             let free = busy_until
                 .iter()
-                .position(|until| *until <= begin_of(request));
+                .position(|until| *until <= request_begin(request));
             let slot = free.unwrap_or(busy_until.len());
             match busy_until.get_mut(slot) {
-                Some(until) => *until = end_of(request),
-                None => busy_until.push(end_of(request)),
+                Some(until) => *until = request_end(request),
+                None => busy_until.push(request_end(request)),
             }
-            moment.draw_request(kind, request, &format!("request slot {slot}"));
+            moment.add_request_steps(kind, request, &format!("request slot {slot}"));
         }
         moment
     }
 
-    fn draw_request(&mut self, kind: &RequestKind, request: &TracedRequest, track: &str) {
-        let mut now = begin_of(request);
-        for (name, length) in list_steps(kind, request) {
+    fn add_request_steps(&mut self, kind: &RequestKind, request: &TracedRequest, track: &str) {
+        let mut now = request_begin(request);
+        for (name, length) in list_request_steps(kind, request) {
             if length > 0 {
                 self.requests.push(Stretch {
                     track: track.to_owned(),
@@ -121,8 +122,8 @@ impl Moment {
         }
     }
 
-    /// Takes what a CPU did, if that was in this moment.
-    pub(super) fn see(&mut self, event: &Event, state_names: &BTreeMap<u8, String>) {
+    /// Adds the idle period that an event ends, if part of the period is in this moment.
+    pub(super) fn add_idle_period(&mut self, event: &Event, state_names: &BTreeMap<u8, String>) {
         let EventKind::Idle(period) = &event.kind else {
             return;
         };
@@ -140,8 +141,8 @@ impl Moment {
         });
     }
 
-    /// The spans for results, in ns since `begin`.
-    pub(super) fn spans(&self, begin: u64) -> Vec<TimelineSpan> {
+    /// The moment's spans for results, in ns since `begin`.
+    pub(super) fn timeline_spans(&self, begin: u64) -> Vec<TimelineSpan> {
         let from = self.from.max(begin);
         let stretches = self.cpus.iter().chain(&self.requests);
         let inside = stretches.filter(|stretch| stretch.from < self.to && stretch.to > from);
@@ -156,8 +157,8 @@ impl Moment {
     }
 }
 
-/// A request's way, step by step, in ns.
-fn list_steps(kind: &RequestKind, request: &TracedRequest) -> Vec<(String, u64)> {
+/// The steps of a request's way, each with its length in ns.
+fn list_request_steps(kind: &RequestKind, request: &TracedRequest) -> Vec<(String, u64)> {
     let exit = kind.estimated_exit(request);
     let mut steps = Vec::new();
     if let Some(queued) = request.queued {

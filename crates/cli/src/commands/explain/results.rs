@@ -16,17 +16,17 @@ use wakepath_results::{
 use wakepath_trace::recording::Metadata;
 
 use super::moments::{self, Moment};
-use super::wording::{count_kinds_to_say, kind_name, rest_name};
+use super::wording::{count_kinds_with_sentences, name_of_kind, name_of_remaining_time};
 
-/// Most blocks of time, which are the repeats.
+/// Most time blocks, which are the repeats.
 const MOST_BLOCKS: usize = 10;
-/// Requests of the largest kind for each block at least.
+/// Fewest requests per time block for the kind with most requests.
 const BLOCK_REQUESTS: usize = 200;
-/// Classes of requests with fewer are no workload of their own.
+/// Fewest requests for a class of requests to be a workload.
 const FEWEST: usize = 100;
-/// Name of the machine, and of the policies in force.
+/// Name for the machine, and for the policies in force.
 const RECORDED: &str = "as recorded";
-/// Parts of [`RequestTimes`] in the words of results.
+/// Names in results for the parts of [`RequestTimes`].
 const PARTS: [&str; 5] = [
     "submission",
     "drive",
@@ -39,12 +39,12 @@ const PARTS: [&str; 5] = [
 pub(super) struct ResultTarget<'a> {
     /// The directory.
     pub(super) dir: &'a Path,
-    /// What is there is replaced.
+    /// Whether results in the directory are replaced.
     pub(super) force: bool,
 }
 
-/// Refuses a directory with results before any work is done.
-pub(super) fn check(dir: &Path) -> anyhow::Result<()> {
+/// Refuses a directory that holds results, before any work is done.
+pub(super) fn check_directory(dir: &Path) -> anyhow::Result<()> {
     ensure!(
         !dir.join(DOCUMENT).exists(),
         "--output {}: results are there already; --force replaces them",
@@ -53,24 +53,24 @@ pub(super) fn check(dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Requests that are a workload of the results.
+/// A class of requests that is a workload in the results.
 struct Workload<'a> {
     info: WorkloadInfo,
     kind: &'a RequestKind,
     requests: Vec<&'a TracedRequest>,
-    /// Timelines of the first run.
+    /// Moments for the timelines of the first run.
     moments: Vec<&'a Moment>,
 }
 
-/// The results' kinds: those that the sentences name.
+/// The largest kinds of requests, which are in the results: the same kinds that have sentences.
 pub(super) fn keep_large_kinds<'a, 'r>(groups: &'a [KindGroup<'r>]) -> &'a [KindGroup<'r>] {
     let kinds: Vec<RequestKind> = groups.iter().map(|group| group.kind.clone()).collect();
-    let count = count_kinds_to_say(&kinds);
+    let count = count_kinds_with_sentences(&kinds);
     groups.get(..count).unwrap_or(groups)
 }
 
-/// Writes a result directory. `moments` are those of [`moments::find`] for the same groups; `source` names the recording.
-pub(super) fn write(
+/// Writes a result directory. `moments` are those of [`moments::find_moments`] for the same groups; `source` names the recording.
+pub(super) fn write_result_directory(
     target: &ResultTarget<'_>,
     groups: &[KindGroup<'_>],
     moments: &[Moment],
@@ -78,7 +78,7 @@ pub(super) fn write(
     source: &str,
 ) -> anyhow::Result<()> {
     let large = keep_large_kinds(groups);
-    let blocks = TimeBlocks::new(groups, metadata);
+    let blocks = TimeBlocks::for_recording(groups, metadata);
     let workloads = list_workloads(large, moments, source);
     let mut notes = describe_parts(large);
     if groups.len() > large.len() {
@@ -87,7 +87,7 @@ pub(super) fn write(
             "{left_out} kinds of requests with little of the time are left out"
         ));
     }
-    let document = describe(&workloads, &blocks, metadata, source, notes);
+    let document = make_document(&workloads, &blocks, metadata, source, notes);
     let machine = toml::to_string(metadata).context("the machine's description")?;
     let files = [(MACHINE.to_owned(), machine.into_bytes())];
     let mode = if target.force {
@@ -99,13 +99,13 @@ pub(super) fn write(
     for block in 0..blocks.count {
         for (place, workload) in workloads.iter().enumerate() {
             let index = block * workloads.len() + place;
-            writer.write_run(index, &make_run(workload, &blocks, block, index))?;
+            writer.write_run(index, &make_block_run(workload, &blocks, block, index))?;
         }
     }
-    Ok(writer.finish()?)
+    Ok(writer.write_tables_and_finish()?)
 }
 
-/// Blocks of equal time.
+/// Time blocks: the recording cut into equal parts.
 struct TimeBlocks {
     begin: u64,
     length: u64,
@@ -113,10 +113,10 @@ struct TimeBlocks {
 }
 
 impl TimeBlocks {
-    fn new(groups: &[KindGroup<'_>], metadata: &Metadata) -> Self {
+    fn for_recording(groups: &[KindGroup<'_>], metadata: &Metadata) -> Self {
         let requests = || groups.iter().flat_map(|group| &group.requests);
-        let first = requests().map(|r| moments::begin_of(r)).min();
-        let last = requests().map(|r| moments::end_of(r)).max();
+        let first = requests().map(|r| moments::request_begin(r)).min();
+        let last = requests().map(|r| moments::request_end(r)).max();
         let seen = [first.unwrap_or(0), last.unwrap_or(0)];
         let [from, to] = metadata.span_ns.unwrap_or(seen);
         let (begin, end) = (from.min(seen[0]), to.max(seen[1]));
@@ -129,14 +129,14 @@ impl TimeBlocks {
         }
     }
 
-    /// The block in which a request completed.
-    fn find(&self, request: &TracedRequest) -> usize {
+    /// Index of the time block in which a request completed.
+    fn block_of_completion(&self, request: &TracedRequest) -> usize {
         let since = request.completed.saturating_sub(self.begin);
         usize::try_from(since / self.length).map_or(0, |block| block.min(self.count - 1))
     }
 }
 
-/// Each kind, followed by its requests by what their interrupts found.
+/// Workloads for the results: each kind, followed by its requests by what their interrupts found.
 fn list_workloads<'a>(
     groups: &'a [KindGroup<'_>],
     moments: &'a [Moment],
@@ -145,14 +145,14 @@ fn list_workloads<'a>(
     let mut workloads = Vec::new();
     for (place, group) in groups.iter().enumerate() {
         let info = WorkloadInfo {
-            name: kind_name(&group.kind),
+            name: name_of_kind(&group.kind),
             kind: "recording".to_owned(),
             source: source.to_owned(),
             ..WorkloadInfo::default()
         };
         let mut classes: BTreeMap<MetClass, Vec<&TracedRequest>> = BTreeMap::new();
         for request in &group.requests {
-            if let Some(class) = MetClass::new(request) {
+            if let Some(class) = MetClass::from_request(request) {
                 classes.entry(class).or_default().push(request);
             }
         }
@@ -191,7 +191,7 @@ fn list_workloads<'a>(
     workloads
 }
 
-/// What the parts mean here.
+/// Notes on what each latency part means in these results.
 fn describe_parts(groups: &[KindGroup<'_>]) -> Vec<String> {
     let mut notes = vec![
         "a run is a block of time of the recording; latency counts from the bio, or else the issue, until the task ran \
@@ -204,15 +204,15 @@ fn describe_parts(groups: &[KindGroup<'_>]) -> Vec<String> {
     notes.extend(groups.iter().map(|group| {
         let kind = &group.kind;
         let name = match kind.split.reference {
-            Some(reference) => rest_name(kind, reference),
+            Some(reference) => name_of_remaining_time(kind, reference),
             None => "drive and idle exits".to_owned(),
         };
-        format!("{}: the part drive is {name}", kind_name(kind))
+        format!("{}: the part drive is {name}", name_of_kind(kind))
     }));
     notes
 }
 
-fn describe(
+fn make_document(
     workloads: &[Workload<'_>],
     blocks: &TimeBlocks,
     metadata: &Metadata,
@@ -293,10 +293,16 @@ fn describe_policy(metadata: &Metadata) -> PolicyInfo {
     PolicyInfo {
         name: RECORDED.to_owned(),
         settings,
+        notes: Vec::new(),
     }
 }
 
-fn make_run(workload: &Workload<'_>, blocks: &TimeBlocks, block: usize, index: usize) -> RunRecord {
+fn make_block_run(
+    workload: &Workload<'_>,
+    blocks: &TimeBlocks,
+    block: usize,
+    index: usize,
+) -> RunRecord {
     let key = RunKey {
         machine: RECORDED.to_owned(),
         workload: workload.info.name.clone(),
@@ -306,13 +312,17 @@ fn make_run(workload: &Workload<'_>, blocks: &TimeBlocks, block: usize, index: u
     let mut run = RunRecord::new(key, None, block as u32, index as u32);
     run.duration_ns = blocks.length;
     let requests = workload.requests.iter();
-    let inside: Vec<&&TracedRequest> = requests.filter(|r| blocks.find(r) == block).collect();
-    let times = inside.iter().map(|r| RequestTimes::new(workload.kind, r));
+    let inside: Vec<&&TracedRequest> = requests
+        .filter(|r| blocks.block_of_completion(r) == block)
+        .collect();
+    let times = inside
+        .iter()
+        .map(|r| RequestTimes::from_request(workload.kind, r));
     let summary = TracedLatencies::new(times);
     if block == 0 {
         let spans = workload.moments.iter();
         run.timeline = spans
-            .flat_map(|moment| moment.spans(blocks.begin))
+            .flat_map(|moment| moment.timeline_spans(blocks.begin))
             .collect();
     }
     if inside.is_empty() {
@@ -330,7 +340,7 @@ fn make_run(workload: &Workload<'_>, blocks: &TimeBlocks, block: usize, index: u
     }
     add_latencies(&mut run, workload.kind.write, &summary);
     run.latency = summary
-        .ranges()
+        .histogram()
         .into_iter()
         .map(|range| LatencyCount {
             low_ns: range.low,
@@ -338,7 +348,7 @@ fn make_run(workload: &Workload<'_>, blocks: &TimeBlocks, block: usize, index: u
             count: range.requests,
         })
         .collect();
-    run.attribution = attribute(&summary);
+    run.attribution = attribute_latencies(&summary);
     run
 }
 
@@ -354,7 +364,7 @@ fn add_rates(run: &mut RunRecord, write: bool, iops: f64, bytes_per_s: f64) {
 }
 
 fn add_latencies(run: &mut RunRecord, write: bool, summary: &TracedLatencies) {
-    let mean = summary.mean() / 1e3;
+    let mean = summary.mean_ns() / 1e3;
     let name = if write {
         "write_mean_us"
     } else {
@@ -369,23 +379,25 @@ fn add_latencies(run: &mut RunRecord, write: bool, summary: &TracedLatencies) {
         ("p999_us", 0.999),
         ("max_us", 1.0),
     ] {
-        if let Some(latency) = summary.quantile(share) {
+        if let Some(latency) = summary.quantile_ns(share) {
             run.metrics.push((metric.to_owned(), latency as f64 / 1e3));
         }
     }
 }
 
-fn attribute(summary: &TracedLatencies) -> Vec<LatencyPart> {
+fn attribute_latencies(summary: &TracedLatencies) -> Vec<LatencyPart> {
     let shares = [0.5, 0.9, 0.99, 0.999];
-    let quantiles = shares.into_iter().map(|share| summary.times_at(share));
+    let quantiles = shares
+        .into_iter()
+        .map(|share| summary.mean_times_near_quantile(share));
     let all = std::iter::once(Some(summary.mean_times())).chain(quantiles);
     let rows = AttributionAt::ALL.into_iter().zip(all);
     rows.filter_map(|(at, times)| Some((at, times?)))
-        .flat_map(|(at, times)| name_parts(at, times))
+        .flat_map(|(at, times)| latency_parts_at(at, times))
         .collect()
 }
 
-fn name_parts(at: AttributionAt, times: MeanTimes) -> impl Iterator<Item = LatencyPart> {
+fn latency_parts_at(at: AttributionAt, times: MeanTimes) -> impl Iterator<Item = LatencyPart> {
     let parts = PARTS.into_iter().zip(times);
     parts.map(move |(part, ns)| LatencyPart {
         at: at.name().to_owned(),

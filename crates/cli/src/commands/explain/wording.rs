@@ -1,21 +1,21 @@
-//! How answers call kinds of requests, and write their times.
+//! Words for kinds of requests and their times, as answers use them.
 
 use wakepath_explain::RequestKind;
 
-/// Kinds with less than this share of the time of all requests are in the tables only.
+/// Kinds with a smaller share of all requests' time are in the tables only.
 const LEAST_SHARE: f64 = 0.02;
 
-/// How many kinds have sentences; those with most time are first.
-pub(super) fn count_kinds_to_say(kinds: &[RequestKind]) -> usize {
-    let all: f64 = kinds.iter().map(RequestKind::total_ns).sum();
+/// Number of kinds that have sentences; kinds are sorted, those with most time first.
+pub(super) fn count_kinds_with_sentences(kinds: &[RequestKind]) -> usize {
+    let all: f64 = kinds.iter().map(RequestKind::total_latency_ns).sum();
     let said = kinds
         .iter()
-        .take_while(|kind| kind.total_ns() >= LEAST_SHARE * all);
+        .take_while(|kind| kind.total_latency_ns() >= LEAST_SHARE * all);
     said.count()
 }
 
-/// What is left when the known exits are charged.
-pub(super) fn rest_name(kind: &RequestKind, reference: u8) -> String {
+/// Name for the time that is left after the known exits are charged.
+pub(super) fn name_of_remaining_time(kind: &RequestKind, reference: u8) -> String {
     let unknown = kind.has_unknown_exits();
     let polls = kind.polling.contains(&reference);
     match (polls, kind.state_name(reference), unknown) {
@@ -26,7 +26,7 @@ pub(super) fn rest_name(kind: &RequestKind, reference: u8) -> String {
     }
 }
 
-pub(super) const fn direction(kind: &RequestKind) -> &'static str {
+pub(super) const fn direction_in_words(kind: &RequestKind) -> &'static str {
     match (kind.write, kind.background) {
         (false, false) if kind.bytes == 0 => "flushes",
         (false, false) => "reads",
@@ -36,18 +36,20 @@ pub(super) const fn direction(kind: &RequestKind) -> &'static str {
     }
 }
 
-/// Direction, device and size.
-pub(super) fn kind_name(kind: &RequestKind) -> String {
+/// A kind of requests in words: direction, device, size, and the submitter where kinds are told apart by submitter.
+pub(super) fn name_of_kind(kind: &RequestKind) -> String {
+    let submitter = kind.submitter.as_ref();
     format!(
-        "{} of {}, {}",
-        direction(kind),
+        "{} of {}, {}{}",
+        direction_in_words(kind),
         kind.device,
-        size(kind.bytes)
+        size_in_words(kind.bytes),
+        submitter.map_or_else(String::new, |name| format!(", by {name}"))
     )
 }
 
-/// The class of a size: from this one on, below twice that.
-pub(super) fn size(bytes: u32) -> String {
+/// A size class in words: sizes from `bytes` on, below twice `bytes`.
+pub(super) fn size_in_words(bytes: u32) -> String {
     match bytes {
         0 => "no data".to_owned(),
         1..1024 => format!("{bytes} B"),
@@ -56,6 +58,6 @@ pub(super) fn size(bytes: u32) -> String {
     }
 }
 
-pub(super) fn us(ns: f64) -> String {
+pub(super) fn format_us(ns: f64) -> String {
     format!("{:.1}", ns / 1000.0)
 }

@@ -1,4 +1,4 @@
-//! What CPUs and drives do, as cells for tables and the live view.
+//! What CPUs and drives do, as cells for tables and for the live view.
 
 use std::time::Instant;
 
@@ -23,8 +23,8 @@ impl<'a> Spans<'a> {
         }
     }
 
-    /// Changes since the last call.
-    pub(super) fn next(&mut self) -> Status {
+    /// Reads the machine: counters are changes since the last call.
+    pub(super) fn status_since_last_call(&mut self) -> Status {
         let (sample, at) = (StatusSample::take_now(self.system), Instant::now());
         let seconds = (at - self.at).as_secs_f64();
         let status = Status::between(
@@ -63,8 +63,8 @@ pub(super) const DRIVE_HEADER: [&str; 9] = [
     "state",
 ];
 
-/// What holds for the machine as a whole, in a line.
-pub(super) fn activity_headline(status: &Status) -> String {
+/// A line about the machine as a whole.
+pub(super) fn whole_machine_line(status: &Status) -> String {
     use wakepath_system::setting::NO_SYSTEM_LATENCY_LIMIT_US;
     let latency = match status.system_latency_us {
         None => "not readable".to_owned(),
@@ -87,8 +87,8 @@ pub(super) fn activity_headline(status: &Status) -> String {
     )
 }
 
-/// A latency limit for people.
-pub(super) fn limit_text(cpu: &CpuStatus) -> String {
+/// A CPU's latency limit for people.
+pub(super) fn format_latency_limit(cpu: &CpuStatus) -> String {
     let limit = match cpu.latency_limit.as_deref() {
         None => "",
         Some("0") => "none",
@@ -103,21 +103,23 @@ pub(super) fn limit_text(cpu: &CpuStatus) -> String {
     format!("{limit}{lease}")
 }
 
-pub(super) fn clock_text(cpu: &CpuStatus) -> String {
+pub(super) fn format_clock(cpu: &CpuStatus) -> String {
     cpu.khz
         .map_or_else(String::new, |khz| (khz / 1000).to_string())
 }
 
-/// A row per idle state, or a single row without states.
-pub(super) fn cpu_rows(cpu: &CpuStatus) -> Vec<[String; 9]> {
+/// Rows for a CPU: one per idle state, or a single row if no states are known.
+pub(super) fn rows_for_cpu(cpu: &CpuStatus) -> Vec<[String; 9]> {
     if cpu.states.is_empty() {
-        return vec![cpu_row(cpu, None)];
+        return vec![row_for_cpu_state(cpu, None)];
     }
     let states = cpu.states.iter();
-    states.map(|state| cpu_row(cpu, Some(state))).collect()
+    states
+        .map(|state| row_for_cpu_state(cpu, Some(state)))
+        .collect()
 }
 
-fn cpu_row(cpu: &CpuStatus, state: Option<&StateStatus>) -> [String; 9] {
+fn row_for_cpu_state(cpu: &CpuStatus, state: Option<&StateStatus>) -> [String; 9] {
     let name = state.map(|s| s.name.clone());
     let is_off = state.is_some_and(|s| s.disabled);
     let [share, entries, too_deep, too_shallow] = [
@@ -126,11 +128,11 @@ fn cpu_row(cpu: &CpuStatus, state: Option<&StateStatus>) -> [String; 9] {
         state.and_then(|s| s.too_deep_per_s),
         state.and_then(|s| s.too_shallow_per_s),
     ]
-    .map(number_text);
+    .map(format_optional_number);
     [
         cpu.cpu.to_string(),
-        limit_text(cpu),
-        clock_text(cpu),
+        format_latency_limit(cpu),
+        format_clock(cpu),
         name.unwrap_or_default(),
         if is_off { "off" } else { "" }.to_owned(),
         share,
@@ -140,20 +142,20 @@ fn cpu_row(cpu: &CpuStatus, state: Option<&StateStatus>) -> [String; 9] {
     ]
 }
 
-pub(super) fn number_text(value: Option<f64>) -> String {
+pub(super) fn format_optional_number(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| format!("{value:.1}"))
 }
 
-pub(super) fn drive_row(drive: &DriveStatus) -> [String; 9] {
+pub(super) fn row_for_drive(drive: &DriveStatus) -> [String; 9] {
     [
         drive.name.clone(),
-        number_text(drive.reads_per_s),
-        number_text(drive.read_mb_per_s),
+        format_optional_number(drive.reads_per_s),
+        format_optional_number(drive.read_mb_per_s),
         drive
             .read_us
             .map_or_else(String::new, |us| format!("{us:.0}")),
-        number_text(drive.writes_per_s),
-        number_text(drive.write_mb_per_s),
+        format_optional_number(drive.writes_per_s),
+        format_optional_number(drive.write_mb_per_s),
         drive.latency_tolerance.clone().unwrap_or_default(),
         drive
             .apst

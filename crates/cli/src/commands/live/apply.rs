@@ -12,7 +12,7 @@ use wakepath_settings::{
 use wakepath_system::setting::Access;
 use wakepath_system::{System, journal};
 
-use super::{HEADER, RootArgs, SettingRow, persist, policies_help};
+use super::{HEADER, RootArgs, SettingRow, list_policies_for_help, persist};
 use crate::messages::{self, note, tell};
 use crate::output::{self, Format, Screen};
 use crate::policy_set::{self, SetText};
@@ -28,13 +28,13 @@ Examples:
   wakepath restore";
 
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", policies_help()))]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", list_policies_for_help()))]
 pub(crate) struct Args {
     /// Policies, such as 'menu + epp[value=power]'; several arguments make one set. `--help` lists them.
     #[arg(required_unless_present_any = ["check", "at_boot", "boot_ended", "supply_changed"], value_name = "SET", value_parser = SetText(Place::Machine), hide_possible_values = true)]
     policies: Vec<String>,
     /// Put everything back after this time, or at Ctrl-C: 30s, 10m, 2h.
-    #[arg(long = "for", value_name = "TIME", value_parser = until::duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = until::parse_duration)]
     hold: Option<Duration>,
     /// Print what would be written, and write nothing.
     #[arg(long)]
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "persist")]
     yes: bool,
     /// With `--persist`: only while the machine has this power supply, `mains` or `battery`. The set for the other stays.
-    #[arg(long, requires = "persist", value_name = "SUPPLY", value_parser = parse_supply)]
+    #[arg(long, requires = "persist", value_name = "SUPPLY", value_parser = parse_power_supply)]
     on: Option<PowerSupply>,
     /// Print the set in the form of another tool, and write nothing. A note names what the form cannot hold.
     #[arg(long = "as", value_name = "TOOL", value_enum, conflicts_with_all = ["persist", "dry_run", "hold", "check"])]
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     #[arg(long, hide = true, conflicts_with_all = ["policies", "check", "at_boot", "boot_ended", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
     supply_changed: bool,
     /// Only these CPUs, such as 0-3,8.
-    #[arg(long, value_name = "LIST", value_parser = parse_cpus)]
+    #[arg(long, value_name = "LIST", value_parser = parse_cpu_list)]
     cpus: Option<Cpus>,
     /// Only these drives, such as nvme0.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -98,14 +98,14 @@ enum FormName {
 #[derive(Clone)]
 struct Cpus(Vec<usize>);
 
-fn parse_cpus(text: &str) -> Result<Cpus, String> {
+fn parse_cpu_list(text: &str) -> Result<Cpus, String> {
     wakepath_units::cpus::parse_cpu_list(text)
         .filter(|list| !list.is_empty())
         .map(Cpus)
         .ok_or_else(|| "expected CPUs such as 0-3,8".to_owned())
 }
 
-fn parse_supply(text: &str) -> Result<PowerSupply, String> {
+fn parse_power_supply(text: &str) -> Result<PowerSupply, String> {
     PowerSupply::ALL
         .into_iter()
         .find(|supply| supply.to_string() == text)
@@ -129,15 +129,15 @@ fn plan_settings(
     Ok(SettingsPlan::from_wanted(system, wanted)?)
 }
 
-/// Whether a change lasts only as long as its process.
-fn is_request(change: &Change) -> bool {
+/// Whether a change lasts only as long as the process that holds it.
+fn lasts_with_process(change: &Change) -> bool {
     change.key.setting.mechanism == Access::Held
 }
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let system = args.root.system()?;
+    let system = args.root.open_system()?;
     if args.check {
-        return persist::check(&system, out);
+        return persist::check_persistent_settings(&system, out);
     }
     if args.at_boot {
         return persist::apply_at_boot(&system);
@@ -146,20 +146,20 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         return Ok(end_boot_trial(&system)?);
     }
     if args.supply_changed {
-        return persist::switch_supply(&system);
+        return persist::apply_for_present_supply(&system);
     }
     let selection = Targets {
         cpus: args.cpus.as_ref().map(|c| c.0.clone()),
         drives: args.drives.clone(),
         force: args.force,
     };
-    let set = policy_set::join(&args.policies)?;
+    let set = policy_set::join_into_one_set(&args.policies)?;
     anyhow::ensure!(
         !set.is_empty(),
         "{set} changes nothing; name a policy, such as menu"
     );
     if let Some(form) = args.form {
-        return print_form(&system, form, set, selection, out);
+        return print_as_other_tool(&system, form, set, selection, out);
     }
     if args.dry_run {
         let plan = plan_settings(&system, &set, &selection)?;
@@ -175,46 +175,58 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             }
             None => PersistentSettings::for_machine(&system, set, selection.cpus),
         };
-        let plan = persist::apply(&system, &settings, args.on, args.hold, args.yes)?;
+        let plan = persist::apply_and_persist(&system, &settings, args.on, args.hold, args.yes)?;
         return plan.map_or(Ok(()), |plan| print_plan(args, &plan, out));
     }
-    // Before the lock, so that a signal never ends us between a write and the wait.
+    // Signals are caught before the lock is taken, so that a signal never ends the process between a write and the
+    // wait.
     let signals = args.hold.map(|_| EndSignals::new()).transpose()?;
     let mut session = Session::open_and_recover(&system)?;
-    super::restore::tell_recovered(session.recovered_settings());
+    super::restore::report_recovered(session.recovered_settings());
     let plan = plan_settings(&system, &set, &selection)?;
     let Some(signals) = signals else {
         session.apply_plan(&plan)?;
         print_plan(args, &plan, out)?;
         if journal::has_pending_restore(system.root()) == Some(true) {
-            tell!("`wakepath restore{}` puts it back", args.root.as_option());
+            tell!(
+                "`wakepath restore{}` puts it back",
+                args.root.as_command_option()
+            );
         }
         return Ok(());
     };
     let hold = session.apply_while_held(&plan)?;
     print_plan(args, &plan, out)?;
-    // Messages come before the wait, which ends with putting settings back.
-    messages::flush_messages();
+    // Messages are printed before the wait, which ends with putting settings back.
+    messages::print_held_messages();
     out.print()?;
-    let signal = signals.wait(args.hold);
-    // A request that the kernel dropped by itself is not written.
-    let requests = plan.changes.iter().filter(|c| is_request(c)).count();
+    let signal = signals.wait_for_signal(args.hold);
+    // A request that the kernel has dropped by itself is not put back.
+    let requests = plan
+        .changes
+        .iter()
+        .filter(|c| lasts_with_process(c))
+        .count();
     let restored = hold
         .put_back_and_release()?
         .map(|(_, restored)| restored)
         .unwrap_or_default();
-    let written = restored.written.iter().filter(|c| !is_request(c)).count();
+    let written = restored
+        .written
+        .iter()
+        .filter(|c| !lasts_with_process(c))
+        .count();
     let count = written + requests;
     tell!("put {count} setting(s) back");
-    super::restore::check_away(&restored)?;
+    super::restore::fail_if_any_away(&restored)?;
     if let Some(signal) = signal {
-        waiting::cancel(signal);
+        waiting::cancel_by_signal(signal);
     }
     Ok(())
 }
 
-/// Prints a set in the form of another tool.
-fn print_form(
+/// Prints a policy set as another tool's configuration.
+fn print_as_other_tool(
     system: &System,
     name: FormName,
     set: PolicySet,
@@ -254,7 +266,7 @@ fn print_lines(text: &str, out: &mut Screen) -> anyhow::Result<()> {
 }
 
 fn print_plan(args: &Args, plan: &SettingsPlan, out: &mut Screen) -> anyhow::Result<()> {
-    let system = args.root.system()?;
+    let system = args.root.open_system()?;
     for note in &plan.notes {
         note!("{note}");
     }
@@ -264,7 +276,7 @@ fn print_plan(args: &Args, plan: &SettingsPlan, out: &mut Screen) -> anyhow::Res
         .map(|change| SettingRow::new(&system, change))
         .collect();
     match args.format {
-        Format::Json => output::json(
+        Format::Json => output::write_json(
             out,
             &ApplyReport {
                 dry_run: args.dry_run,
@@ -272,7 +284,7 @@ fn print_plan(args: &Args, plan: &SettingsPlan, out: &mut Screen) -> anyhow::Res
                 notes: plan.notes.clone(),
             },
         ),
-        Format::Csv => output::csv(out, HEADER, rows.iter().map(SettingRow::cells)),
-        Format::Table => output::table(out, HEADER, rows.iter().map(SettingRow::cells)),
+        Format::Csv => output::write_csv(out, HEADER, rows.iter().map(SettingRow::row_cells)),
+        Format::Table => output::write_table(out, HEADER, rows.iter().map(SettingRow::row_cells)),
     }
 }

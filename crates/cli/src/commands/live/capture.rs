@@ -46,8 +46,8 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The machine's name: as requested, else the directory's, else the processor's.
-    fn name_of(&self, system: &System) -> String {
+    /// The captured machine's name: as requested, else the directory's, else the processor's.
+    fn choose_machine_name(&self, system: &System) -> String {
         if let Some(name) = &self.name {
             return name.clone();
         }
@@ -80,8 +80,8 @@ struct CaptureReport<'a> {
 }
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let system = args.root.system()?;
-    let (mut machine, mut notes) = machine::describe_machine(&system, &args.name_of(&system))?;
+    let system = args.root.open_system()?;
+    let (mut machine, mut notes) = machine::describe_machine(&system, &args.choose_machine_name(&system))?;
     if let Some(path) = &args.recording {
         let taken = recorded_drive::take_recorded_figures(path, &system, &mut machine);
         notes.extend(taken.context("--recording")?);
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         for note in &notes {
             note!("{note}");
         }
-        out.text(&text);
+        out.write_own_lines(&text);
         return Ok(());
     };
     let shown = directory.display().to_string();
@@ -117,7 +117,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         hidden: &capture.hidden,
         notes: &notes,
     };
-    print_report(&report, args.format, out)
+    print_capture_report(&report, args.format, out)
 }
 
 const HEADER: [&str; 2] = ["what", "about"];
@@ -126,12 +126,16 @@ fn captured_row(what: &str, about: String) -> [String; 2] {
     [what.to_owned(), about]
 }
 
-fn print_report(report: &CaptureReport, format: Format, out: &mut Screen) -> anyhow::Result<()> {
+fn print_capture_report(
+    report: &CaptureReport,
+    format: Format,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let mut rows = vec![
         captured_row("directory", report.directory.clone()),
         captured_row("files", report.files.to_string()),
     ];
-    // One line per reason: each CPU and state has a file.
+    // One line per reason is printed, although each CPU and state has a file.
     let mut reasons: Vec<(&str, usize, &str)> = Vec::new();
     for missing in report.not_read {
         match reasons.iter_mut().find(|(why, ..)| *why == missing.why) {
@@ -158,8 +162,8 @@ fn print_report(report: &CaptureReport, format: Format, out: &mut Screen) -> any
             .map(|text| captured_row("note", text.clone())),
     );
     match format {
-        Format::Json => output::json(out, report),
-        Format::Csv => output::csv(out, HEADER, &rows),
-        Format::Table => output::table(out, HEADER, &rows),
+        Format::Json => output::write_json(out, report),
+        Format::Csv => output::write_csv(out, HEADER, &rows),
+        Format::Table => output::write_table(out, HEADER, &rows),
     }
 }

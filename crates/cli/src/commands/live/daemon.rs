@@ -37,21 +37,21 @@ pub(crate) struct Args {
 /// Exit code that keeps the unit from restarting the daemon: `EX_CONFIG` in `sysexits.h`.
 const NOT_AGAIN: u8 = 78;
 
-/// Exit code for the daemon's own errors.
-pub(crate) fn exit_code(error: &anyhow::Error) -> Option<u8> {
+/// Exit code for the daemon's own errors; `None` for all others.
+pub(crate) fn exit_code_for_daemon_error(error: &anyhow::Error) -> Option<u8> {
     let error = error.downcast_ref::<DaemonError>()?;
     error.is_permanent().then_some(NOT_AGAIN)
 }
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     if args.print_config {
-        out.text(daemon_config::EXAMPLE);
+        out.write_own_lines(daemon_config::EXAMPLE);
         return Ok(());
     }
     if args.check_config {
         let config = wakepath_daemon::load_config(args.config.as_deref())?;
         if let Some(leases) = config.policy.leases_by_daemon() {
-            psd::check_ceiling_on_all_cpus(&args.root.system()?, &leases.ceiling)
+            psd::check_ceiling_on_all_cpus(&args.root.open_system()?, &leases.ceiling)
                 .map_err(|why| anyhow::anyhow!("policy: {why}"))?;
         }
         let path = args
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         .transpose()
         .context("--lent-by")?;
     Ok(wakepath_daemon::run_until_stopped(
-        &args.root.system()?,
+        &args.root.open_system()?,
         args.config.as_deref(),
         lender.as_ref(),
     )?)

@@ -35,12 +35,12 @@ pub(crate) struct Args {
 /// Exit code for findings under `--exit-code`.
 const FOUND: u8 = 3;
 
-/// Returns the exit code.
+/// Prints the findings; returns the exit code.
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
-    let system = args.root.system()?;
+    let system = args.root.open_system()?;
     let is_live = args.root.directory().is_none();
     let calibration = here::find_calibration(args.machine.as_deref(), is_live)?;
-    let mut report = examine_machine(&system, &args.root.as_option(), calibration.as_ref())?;
+    let mut report = examine_machine(&system, &args.root.as_command_option(), calibration.as_ref())?;
     let all = report.findings.len();
     report.findings.retain(|f| f.weight >= args.min_weight);
     let left_out = all - report.findings.len();
@@ -50,12 +50,12 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
             args.min_weight
         ));
     }
-    write_findings(args.format, &report, out)?;
+    print_report(args.format, &report, out)?;
     let found = args.exit_code && report.findings.iter().any(|finding| !finding.note);
     Ok(if found { FOUND } else { 0 })
 }
 
-/// A share from 0 to 1.
+/// Parses a share from 0 to 1.
 fn parse_share(text: &str) -> Result<f64, String> {
     let value = text.parse().ok();
     value
@@ -63,9 +63,9 @@ fn parse_share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a share from 0 to 1, such as 0.05".to_owned())
 }
 
-fn write_findings(format: Format, report: &DoctorReport, out: &mut Screen) -> anyhow::Result<()> {
+fn print_report(format: Format, report: &DoctorReport, out: &mut Screen) -> anyhow::Result<()> {
     match format {
-        Format::Json => output::json(out, report),
+        Format::Json => output::write_json(out, report),
         Format::Csv => {
             let header = [
                 "finding",
@@ -78,13 +78,13 @@ fn write_findings(format: Format, report: &DoctorReport, out: &mut Screen) -> an
                 "computed",
                 "fix",
             ];
-            output::csv(out, header, report.findings.iter().map(finding_row))
+            output::write_csv(out, header, report.findings.iter().map(finding_cells))
         }
         Format::Table => print_findings(out, report),
     }
 }
 
-fn finding_row(finding: &Finding) -> [String; 9] {
+fn finding_cells(finding: &Finding) -> [String; 9] {
     let [microseconds, milliwatts] = [finding.costs_us_per_io, finding.costs_mw]
         .map(|cost| cost.map_or_else(String::new, |cost| cost.to_string()));
     [
@@ -101,7 +101,7 @@ fn finding_row(finding: &Finding) -> [String; 9] {
 }
 
 fn print_findings(out: &mut Screen, report: &DoctorReport) -> anyhow::Result<()> {
-    out.prose(&report.machine, 2)?;
+    out.write_folded(&report.machine, 2)?;
     if report.findings.is_empty() {
         writeln!(out, "\nnothing found")?;
     }
@@ -109,23 +109,23 @@ fn print_findings(out: &mut Screen, report: &DoctorReport) -> anyhow::Result<()>
         let mark = if finding.note { " (note)" } else { "" };
         writeln!(out)?;
         let heading = format!("{}. {}{mark}: {}", i + 1, finding.name, finding.title);
-        out.prose(&heading, 3)?;
+        out.write_folded(&heading, 3)?;
         for line in &finding.evidence {
-            out.prose(&format!("   seen   {line}"), 10)?;
+            out.write_folded(&format!("   seen   {line}"), 10)?;
         }
         if let Some(effect) = effect_text(finding) {
-            out.prose(&format!("   fixing {effect}"), 10)?;
+            out.write_folded(&format!("   fixing {effect}"), 10)?;
         }
         if let Some(computed) = &finding.computed {
-            out.prose(&format!("          ({computed})"), 11)?;
+            out.write_folded(&format!("          ({computed})"), 11)?;
         }
         if let Some(fix) = &finding.fix {
             let line = format!("   fix    {fix}");
-            // A command stays on one line for copying.
+            // A command is printed on one line, so that it can be copied.
             if fix.starts_with("wakepath ") {
                 writeln!(out, "{line}")?;
             } else {
-                out.prose(&line, 10)?;
+                out.write_folded(&line, 10)?;
             }
         }
     }
@@ -133,34 +133,36 @@ fn print_findings(out: &mut Screen, report: &DoctorReport) -> anyhow::Result<()>
         writeln!(out)?;
     }
     for note in &report.notes {
-        out.prose(&format!("note: {note}"), 2)?;
+        out.write_folded(&format!("note: {note}"), 2)?;
     }
     Ok(())
 }
 
-/// What the fix does to latency and power, in words.
+/// What the fix changes in latency and power, in words.
 fn effect_text(finding: &Finding) -> Option<String> {
-    let latency = finding.costs_us_per_io.map(|us| match nonzero_text(us) {
-        None => "leaves the latency as it is".to_owned(),
-        Some(us) if us > 0.0 => format!("makes each I/O {} faster", latency_text(us)),
-        Some(us) => format!("makes each I/O {} slower", latency_text(-us)),
-    });
-    let power = finding.costs_mw.map(|mw| match nonzero_text(mw) {
+    let latency = finding
+        .costs_us_per_io
+        .map(|us| match unless_printed_as_zero(us) {
+            None => "leaves the latency as it is".to_owned(),
+            Some(us) if us > 0.0 => format!("makes each I/O {} faster", format_latency(us)),
+            Some(us) => format!("makes each I/O {} slower", format_latency(-us)),
+        });
+    let power = finding.costs_mw.map(|mw| match unless_printed_as_zero(mw) {
         None => "leaves the power as it is".to_owned(),
-        Some(mw) if mw > 0.0 => format!("saves {}", power_text(mw)),
-        Some(mw) => format!("costs {}", power_text(-mw)),
+        Some(mw) if mw > 0.0 => format!("saves {}", format_power(mw)),
+        Some(mw) => format!("costs {}", format_power(-mw)),
     });
     let parts: Vec<String> = [latency, power].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(" and "))
 }
 
-/// `None` for values printed as 0.
-fn nonzero_text(value: f64) -> Option<f64> {
+/// The value; `None` if it would be printed as 0.
+fn unless_printed_as_zero(value: f64) -> Option<f64> {
     (value.abs() >= 0.05).then_some(value)
 }
 
-/// A time in us.
-fn latency_text(us: f64) -> String {
+/// A latency with its unit, us.
+fn format_latency(us: f64) -> String {
     if us < 1e3 {
         format!("{us:.1} us")
     } else if us < 1e6 {
@@ -171,12 +173,17 @@ fn latency_text(us: f64) -> String {
 }
 
 /// A power in mW or W. A captured machine's power figures are assumed.
-fn power_text(mw: f64) -> String {
+fn format_power(mw: f64) -> String {
     if mw < 1e4 {
         let digits = usize::from(mw < 10.0);
         format!("{mw:.digits$} mW")
     } else {
-        format!("{} W", Unit::for_value("mW", mw).assumed().figure(mw, None))
+        format!(
+            "{} W",
+            Unit::for_value("mW", mw)
+                .for_assumed_power()
+                .format_figure(mw, None)
+        )
     }
 }
 

@@ -19,7 +19,7 @@ use wakepath_policies::mechanism::Place;
 use wakepath_settings::Change;
 use wakepath_system::{Root, System, setting};
 
-use crate::policy_set::mechanisms;
+use crate::policy_set::mechanisms_possible_at;
 
 /// Which machine.
 #[derive(clap::Args)]
@@ -30,8 +30,8 @@ pub(crate) struct RootArgs {
 }
 
 impl RootArgs {
-    /// The machine; a directory that holds none is an error rather than a machine without anything.
-    pub(crate) fn system(&self) -> anyhow::Result<System> {
+    /// The machine to work on; a directory that holds none is an error, and not a machine without anything.
+    pub(crate) fn open_system(&self) -> anyhow::Result<System> {
         let Some(directory) = &self.root else {
             return Ok(System::live());
         };
@@ -44,27 +44,28 @@ impl RootArgs {
         Ok(System::new(root))
     }
 
-    /// A captured machine's directory.
+    /// Directory of the captured machine; `None` for this machine.
     pub(crate) fn directory(&self) -> Option<&Path> {
         self.root.as_deref()
     }
 
-    /// ` --root DIR` for a command to type, or nothing.
-    pub(crate) fn as_option(&self) -> String {
+    /// The option ` --root DIR` for a command that the user may type; empty without a captured machine.
+    pub(crate) fn as_command_option(&self) -> String {
         self.root
             .as_ref()
             .map_or_else(String::new, |d| format!(" --root {}", d.display()))
     }
 }
 
-/// A change for people and programs.
+/// A change of a setting, for people and programs.
 #[derive(Serialize)]
 struct SettingRow {
     setting: &'static str,
     #[serde(rename = "of")]
     place: String,
     old: String,
-    /// `None`: kept for the restore only, because the kernel may change it along with another.
+    /// Value before the change. `None`: the setting is only kept for the restore, because the kernel may change it
+    /// along with another.
     new: Option<String>,
     unit: &'static str,
     path: String,
@@ -93,7 +94,7 @@ impl SettingRow {
         }
     }
 
-    fn cells(&self) -> [String; 6] {
+    fn row_cells(&self) -> [String; 6] {
         [
             self.setting.to_owned(),
             self.place.clone(),
@@ -109,7 +110,7 @@ impl SettingRow {
     }
 }
 
-/// A shortened APST table: the first entries out of 512 digits matter to people.
+/// A value shortened for people: an APST table has 512 digits, and its first entries matter.
 fn shorten_value(value: &str) -> String {
     const MOST: usize = 40;
     if value.chars().count() <= MOST {
@@ -133,14 +134,14 @@ fn shorten_value(value: &str) -> String {
     }
 }
 
-/// Possible policies, for `--help`.
-fn policies_help() -> String {
+/// The policies that `apply` knows, for its `--help`.
+fn list_policies_for_help() -> String {
     let mut text = String::from("Policies, a set of which is written A + B:\n");
-    for mechanism in mechanisms(Place::Machine) {
+    for mechanism in mechanisms_possible_at(Place::Machine) {
         let _ = writeln!(
             text,
             "  {}\n      {}",
-            mechanism.example(),
+            mechanism.example_policy(),
             mechanism.summary
         );
     }

@@ -17,15 +17,16 @@ use crate::output::Screen;
 use crate::until::EndSignals;
 use crate::waiting;
 
-/// How long a set is held before it is kept, unless told otherwise.
+/// How long settings are held before they are kept, unless the user says otherwise.
 const TRIAL: Duration = Duration::from_secs(600);
 /// Link by which systemd starts the service at boot.
 const ENABLED_UNIT: &str = "etc/systemd/system/multi-user.target.wants/wakepath-settings.service";
-/// How often signals are looked at while a person thinks.
+/// Interval at which signals are looked at while a person thinks.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Holds the settings for a while, asks, applies them, and keeps them for every boot. `None`: they are not kept.
-pub(super) fn apply(
+/// Holds the settings for a while, asks, applies them, and keeps them for every boot. `None`: the user did not keep
+/// them.
+pub(super) fn apply_and_persist(
     system: &System,
     settings: &PersistentSettings,
     on: Option<PowerSupply>,
@@ -36,11 +37,12 @@ pub(super) fn apply(
         yes || io::stdin().is_terminal(),
         "--persist asks whether the settings are to stay, and there is no terminal; --yes asks nothing"
     );
-    // Before the lock, so that a signal never ends us between a write and the wait.
+    // Signals are caught before the lock is taken, so that a signal never ends the process between a write and the
+    // wait.
     let signals = EndSignals::new()?;
     let mut session = Session::open_and_recover(system)?;
-    super::restore::tell_recovered(session.recovered_settings());
-    // The set that was named is on trial, whatever the supply.
+    super::restore::report_recovered(session.recovered_settings());
+    // The set that the user named is on trial, whatever the power supply.
     let plan = match on {
         Some(supply) => settings.plan_for_supply(system, supply)?,
         None => settings.plan_for_present_supply(system)?,
@@ -50,18 +52,18 @@ pub(super) fn apply(
     if let Some(time) = trial {
         let holding = session.apply_while_held(&plan)?;
         tell!("in force for {time:?} on trial; Ctrl-C puts everything back");
-        messages::flush_messages();
-        let (signal, confirmed) = match signals.wait(Some(time)) {
+        messages::print_held_messages();
+        let (signal, confirmed) = match signals.wait_for_signal(Some(time)) {
             Some(signal) => (Some(signal), false),
             None if yes => (None, true),
-            None => ask(&signals)?,
+            None => ask_whether_to_keep(&signals)?,
         };
         let Some((released, restored)) = holding.put_back_and_release()? else {
             return Ok(None);
         };
-        super::restore::check_away(&restored)?;
+        super::restore::fail_if_any_away(&restored)?;
         if let Some(signal) = signal {
-            waiting::cancel(signal);
+            waiting::cancel_by_signal(signal);
         }
         if !confirmed {
             tell!("put everything back; nothing is kept");
@@ -69,7 +71,7 @@ pub(super) fn apply(
         }
         session = released;
     }
-    // The supply may have changed in the trial.
+    // The power supply may have changed during the trial.
     let present = PowerSupply::read(system.root());
     let waits_for = on.filter(|supply| *supply != present);
     apply_and_record(
@@ -105,22 +107,22 @@ pub(super) fn apply(
     Ok(waits_for.is_none().then_some(plan))
 }
 
-/// Names the tools that overwrite settings of a plan, before anything is written.
+/// Notes which other tools overwrite settings of a plan, before anything is written.
 fn note_rival_tools(system: &System, plan: &SettingsPlan) {
     for rival in find_rival_tools(system, plan) {
         note!("{rival}");
     }
 }
 
-/// Asks whether the settings are to stay: the signal that came instead of an answer, and the answer.
-fn ask(signals: &EndSignals) -> anyhow::Result<(Option<i32>, bool)> {
+/// Asks whether the settings are to stay. Returns the signal that came instead of an answer, and the answer.
+fn ask_whether_to_keep(signals: &EndSignals) -> anyhow::Result<(Option<i32>, bool)> {
     tell!("Keep these settings, at every boot, too? [y/N]");
-    messages::flush_messages();
+    messages::print_held_messages();
     let (send, answer) = mpsc::channel();
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = io::stdin().read_line(&mut line);
-        // The other side is gone if a signal came first.
+        // The receiver is gone if a signal came first.
         let _ = send.send(read.map(|_| line));
     });
     loop {
@@ -129,14 +131,14 @@ fn ask(signals: &EndSignals) -> anyhow::Result<(Option<i32>, bool)> {
             Err(mpsc::TryRecvError::Disconnected) => return Ok((None, false)),
             Err(mpsc::TryRecvError::Empty) => {}
         }
-        if let Some(signal) = signals.wait(Some(SIGNAL_INTERVAL)) {
+        if let Some(signal) = signals.wait_for_signal(Some(SIGNAL_INTERVAL)) {
             return Ok((Some(signal), false));
         }
     }
 }
 
-/// Checks the file of persistent settings.
-pub(super) fn check(system: &System, out: &mut Screen) -> anyhow::Result<()> {
+/// Checks the file of persistent settings, and prints what it would change.
+pub(super) fn check_persistent_settings(system: &System, out: &mut Screen) -> anyhow::Result<()> {
     let path = PersistentSettings::file_path(system);
     let Some(settings) = PersistentSettings::load(system)? else {
         writeln!(
@@ -161,7 +163,7 @@ pub(super) fn check(system: &System, out: &mut Screen) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Applies the persistent settings at boot. One line says what came of that.
+/// Applies the persistent settings at boot. Prints one line about the outcome.
 pub(super) fn apply_at_boot(system: &System) -> anyhow::Result<()> {
     match wakepath_settings::apply_at_boot(system)? {
         BootOutcome::NoFile => tell!("no persistent settings"),
@@ -183,8 +185,9 @@ pub(super) fn apply_at_boot(system: &System) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Puts the set of the present power supply in force. One line says what came of that, and one each setting that stays.
-pub(super) fn switch_supply(system: &System) -> anyhow::Result<()> {
+/// Applies the persistent set for the present power supply. Prints one line about the outcome, and one for each setting
+/// that stays.
+pub(super) fn apply_for_present_supply(system: &System) -> anyhow::Result<()> {
     match wakepath_settings::apply_set_of_present_supply(system)? {
         SupplyOutcome::NoFile => tell!("no persistent settings"),
         SupplyOutcome::SwitchedOff => {

@@ -45,20 +45,20 @@ const HEADER: [&str; 4] = ["setting", "of", "found", "restored"];
 struct RestoreReport {
     restored: Vec<RestoredSetting>,
     unchanged: usize,
-    /// Settings away for the moment, which stay in the journal.
+    /// Settings that are away for the moment, as on an offline CPU; they stay in the journal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     away: Vec<String>,
     notes: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let system = args.root.system()?;
+    let system = args.root.open_system()?;
     let outcome = put_back_settings(&system, args.held);
-    // Also if a setting could not be put back, so that it does not come again at the next boot.
+    // Persistence ends even if a setting could not be put back, so that it does not come again at the next boot.
     let persistence = if args.held || args.now {
         Ok(())
     } else {
-        end_persistence(&system)
+        remove_persistence(&system)
     };
     let restored = match (outcome, &persistence) {
         (Ok(restored), _) => restored,
@@ -73,23 +73,23 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     for note in &restored.notes {
         note!("{note}");
     }
-    let rows: Vec<RestoredSetting> = restored.written.iter().map(change_row).collect();
-    print_changes(args.format, restored.clone(), rows, out)?;
+    let rows: Vec<RestoredSetting> = restored.written.iter().map(make_restored_row).collect();
+    print_restored(args.format, restored.clone(), rows, out)?;
     if let Err(kept) = persistence {
         for away in &restored.away {
             note!("{away}");
         }
         bail!("the settings are as before, but those of `apply --persist` are not ended: {kept}");
     }
-    check_away(&restored)
+    fail_if_any_away(&restored)
 }
 
-/// Puts settings back: all of them, or only those `held` by a process that has died.
+/// Puts settings back: all of them, or only settings `held` by a process that has died.
 fn put_back_settings(system: &System, held: bool) -> Result<Restored, SettingsError> {
-    // Without a journal there is nothing to do, and no right to make a directory is needed.
+    // Without a journal there is nothing to put back, and no right to make a directory is needed.
     match journal::has_pending_restore(system.root()) {
         Some(false) => Ok(Restored::default()),
-        // Without root the journal is unreadable; this error says so.
+        // Without root the journal cannot be read, and this error says so.
         _ if held => Ok(Session::open_and_recover(system)?
             .recovered_settings()
             .clone()),
@@ -97,22 +97,22 @@ fn put_back_settings(system: &System, held: bool) -> Result<Restored, SettingsEr
     }
 }
 
-/// Removes the file of persistent settings, and what is known of their trial.
-fn end_persistence(system: &System) -> Result<(), SettingsError> {
+/// Removes the file of persistent settings, and the state of their trial.
+fn remove_persistence(system: &System) -> Result<(), SettingsError> {
     if PersistentSettings::remove_file(system)? {
         tell!("nothing is applied at boot any more");
     }
     forget_boot_trial(system)
 }
 
-/// Fails if a setting was not there to be put back.
-pub(super) fn check_away(restored: &Restored) -> anyhow::Result<()> {
+/// Fails if a setting could not be put back because it is away, as on an offline CPU.
+pub(super) fn fail_if_any_away(restored: &Restored) -> anyhow::Result<()> {
     ensure!(restored.away.is_empty(), "{}", restored.away.join("; "));
     Ok(())
 }
 
 impl RestoredSetting {
-    fn cells(&self) -> [String; 4] {
+    fn row_cells(&self) -> [String; 4] {
         [
             self.setting.to_owned(),
             self.place.clone(),
@@ -122,14 +122,14 @@ impl RestoredSetting {
     }
 }
 
-fn print_changes(
+fn print_restored(
     format: Format,
     restored: Restored,
     rows: Vec<RestoredSetting>,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
     match format {
-        Format::Json => output::json(
+        Format::Json => output::write_json(
             out,
             &RestoreReport {
                 restored: rows,
@@ -138,16 +138,18 @@ fn print_changes(
                 notes: restored.notes,
             },
         ),
-        Format::Csv => output::csv(out, HEADER, rows.iter().map(RestoredSetting::cells)),
+        Format::Csv => output::write_csv(out, HEADER, rows.iter().map(RestoredSetting::row_cells)),
         Format::Table if rows.is_empty() => {
             writeln!(out, "nothing to put back")?;
             Ok(())
         }
-        Format::Table => output::table(out, HEADER, rows.iter().map(RestoredSetting::cells)),
+        Format::Table => {
+            output::write_table(out, HEADER, rows.iter().map(RestoredSetting::row_cells))
+        }
     }
 }
 
-fn change_row(change: &wakepath_settings::Change) -> RestoredSetting {
+fn make_restored_row(change: &wakepath_settings::Change) -> RestoredSetting {
     RestoredSetting {
         setting: change.key.setting.name,
         place: change.key.at.to_string(),
@@ -156,8 +158,8 @@ fn change_row(change: &wakepath_settings::Change) -> RestoredSetting {
     }
 }
 
-/// Reports settings put back for a process that died.
-pub(super) fn tell_recovered(recovered: &Restored) {
+/// Reports settings that were put back for a process that died.
+pub(super) fn report_recovered(recovered: &Restored) {
     if !recovered.written.is_empty() {
         tell!(
             "note: put {} setting(s) back that a process had changed which was killed",

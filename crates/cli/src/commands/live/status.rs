@@ -6,7 +6,9 @@ use std::time::Duration;
 use anyhow::Context;
 use wakepath_system::status::Status;
 
-use super::activity::{CPU_HEADER, DRIVE_HEADER, Spans, activity_headline, cpu_rows, drive_row};
+use super::activity::{
+    CPU_HEADER, DRIVE_HEADER, Spans, row_for_drive, rows_for_cpu, whole_machine_line,
+};
 use super::{RootArgs, view};
 use crate::output::{self, Format, Screen};
 use crate::until::{self, EndSignals};
@@ -22,7 +24,7 @@ pub(crate) struct Args {
     #[arg(long)]
     watch: bool,
     /// What span of time to look at.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = until::duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = until::parse_duration)]
     interval: Duration,
     /// Since the start of the machine instead; what a captured machine always shows.
     #[arg(long, conflicts_with_all = ["watch", "interval"])]
@@ -39,14 +41,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let system = args.root.system()?;
+    let system = args.root.open_system()?;
     if args.since_start || !system.root().is_live() {
         return print_status(args, &Status::since_start(&system, args.ask_drives), out);
     }
     if !args.watch {
         let mut spans = Spans::new(&system, args.ask_drives);
         std::thread::sleep(args.interval);
-        return print_status(args, &spans.next(), out);
+        return print_status(args, &spans.status_since_last_call(), out);
     }
     if args.format == Format::Table && std::io::stdout().is_terminal() {
         let first = Status::since_start(&system, args.ask_drives);
@@ -54,13 +56,13 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     let signals = EndSignals::new()?;
     let mut spans = Spans::new(&system, args.ask_drives);
-    while signals.wait(Some(args.interval)).is_none() {
+    while signals.wait_for_signal(Some(args.interval)).is_none() {
         match args.format {
-            // JSON lines let a reader follow.
-            Format::Json => output::json_line(out, &spans.next())?,
-            _ => print_status(args, &spans.next(), out)?,
+            // One JSON document per line lets a reader follow.
+            Format::Json => output::write_json_line(out, &spans.status_since_last_call())?,
+            _ => print_status(args, &spans.status_since_last_call(), out)?,
         }
-        // Print at once: the end may never come. A closed pipe is the end.
+        // Each record is printed at once: the end may never come. A closed pipe is the end.
         match out.print() {
             Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => break,
             written => written.context("writing the status")?,
@@ -70,19 +72,19 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
 }
 
 fn print_status(args: &Args, status: &Status, out: &mut Screen) -> anyhow::Result<()> {
-    let cpus = status.cpus.iter().flat_map(cpu_rows);
+    let cpus = status.cpus.iter().flat_map(rows_for_cpu);
     match args.format {
-        Format::Json => output::json(out, status),
-        // CSV has the longer table only.
-        Format::Csv => output::csv(out, CPU_HEADER, cpus),
+        Format::Json => output::write_json(out, status),
+        // CSV has only the longer table, about CPUs.
+        Format::Csv => output::write_csv(out, CPU_HEADER, cpus),
         Format::Table => {
-            writeln!(out, "{}\n", activity_headline(status))?;
-            output::table(out, CPU_HEADER, cpus)?;
+            writeln!(out, "{}\n", whole_machine_line(status))?;
+            output::write_table(out, CPU_HEADER, cpus)?;
             if status.drives.is_empty() {
                 return Ok(());
             }
             writeln!(out)?;
-            output::table(out, DRIVE_HEADER, status.drives.iter().map(drive_row))
+            output::write_table(out, DRIVE_HEADER, status.drives.iter().map(row_for_drive))
         }
     }
 }

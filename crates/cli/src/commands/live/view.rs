@@ -13,9 +13,11 @@ use wakepath_units::printable;
 
 use crate::until::EndSignals;
 
-use super::activity::{DRIVE_HEADER, Spans, activity_headline, clock_text, drive_row, limit_text};
+use super::activity::{
+    DRIVE_HEADER, Spans, format_clock, format_latency_limit, row_for_drive, whole_machine_line,
+};
 
-/// Colours of idle states, shallowest first; the deeper, the darker.
+/// Colours of idle states, shallowest first; deeper states are darker.
 const COLOURS: [Color; 6] = [
     Color::LightRed,
     Color::Yellow,
@@ -25,13 +27,14 @@ const COLOURS: [Color; 6] = [
     Color::DarkGray,
 ];
 
-/// How often to look whether a signal came.
+/// Interval at which signals are looked for.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Shows `first`, and then spans, until q, Esc, Ctrl-C or another signal.
+/// Shows the status `first`, and then each next status, until q, Esc, Ctrl-C or another signal. Puts the terminal back
+/// on a panic, too.
 pub(super) fn run(first: &Status, mut spans: Spans<'_>, interval: Duration) -> anyhow::Result<()> {
     let signals = EndSignals::new()?;
-    // Puts the terminal back on a panic, too.
+    // Puts the terminal back even on a panic.
     let mut terminal = ratatui::try_init()?;
     let result = show_view(&mut terminal, first, &mut spans, interval, &signals);
     ratatui::try_restore()?;
@@ -46,18 +49,18 @@ fn show_view(
     signals: &EndSignals,
 ) -> anyhow::Result<()> {
     terminal.draw(|frame| draw_view(frame, first))?;
-    while !wait_for_quit(interval, signals)? {
-        let status = spans.next();
+    while !wait_for_next_or_quit(interval, signals)? {
+        let status = spans.status_since_last_call();
         terminal.draw(|frame| draw_view(frame, &status))?;
     }
     Ok(())
 }
 
-/// Waits for the next span; `true` if the user wants to leave.
-fn wait_for_quit(interval: Duration, signals: &EndSignals) -> anyhow::Result<bool> {
+/// Waits until the next status is due; `true` if the user wants to leave before.
+fn wait_for_next_or_quit(interval: Duration, signals: &EndSignals) -> anyhow::Result<bool> {
     let end = Instant::now() + interval;
     loop {
-        if signals.wait(Some(Duration::ZERO)).is_some() {
+        if signals.wait_for_signal(Some(Duration::ZERO)).is_some() {
             return Ok(true);
         }
         let left = end.saturating_duration_since(Instant::now());
@@ -79,7 +82,7 @@ fn wait_for_quit(interval: Duration, signals: &EndSignals) -> anyhow::Result<boo
 }
 
 fn draw_view(frame: &mut Frame<'_>, status: &Status) {
-    // Rows, frame and header.
+    // Number of lines for the drives' rows, their frame and header.
     let drives = status.drives.len() as u16 + 3;
     let areas = Layout::vertical([
         Constraint::Length(2),
@@ -89,17 +92,17 @@ fn draw_view(frame: &mut Frame<'_>, status: &Status) {
     ])
     .split(frame.area());
     let head = vec![
-        Line::from(without_controls(&activity_headline(status))),
+        Line::from(without_controls(&whole_machine_line(status))),
         draw_legend(status),
     ];
     frame.render_widget(ratatui::widgets::Paragraph::new(head), areas[0]);
-    frame.render_widget(cpu_rows(status, areas[1]), areas[1]);
+    frame.render_widget(cpu_table(status, areas[1]), areas[1]);
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let table = Table::new(
         status
             .drives
             .iter()
-            .map(|d| Row::new(drive_row(d).map(|cell| without_controls(&cell)))),
+            .map(|d| Row::new(row_for_drive(d).map(|cell| without_controls(&cell)))),
         [Constraint::Length(13); DRIVE_HEADER.len()],
     )
     .header(Row::new(DRIVE_HEADER).style(bold))
@@ -108,12 +111,12 @@ fn draw_view(frame: &mut Frame<'_>, status: &Status) {
     frame.render_widget(Line::from("q quits"), areas[3]);
 }
 
-/// A driver's name without terminal controls.
+/// A driver's name without terminal control characters.
 fn without_controls(text: &str) -> String {
     printable::escape_for_one_line(text).into_owned()
 }
 
-/// A legend with the states' colours.
+/// A legend with the colours of idle states.
 fn draw_legend(status: &Status) -> Line<'static> {
     let mut spans = Vec::new();
     if let Some(cpu) = status.cpus.first() {
@@ -130,15 +133,15 @@ fn draw_legend(status: &Status) -> Line<'static> {
     Line::from(spans)
 }
 
-fn cpu_rows(status: &Status, area: Rect) -> Table<'static> {
+fn cpu_table(status: &Status, area: Rect) -> Table<'static> {
     let fixed = [5, 9, 6, 10];
     let width = usize::from(area.width).saturating_sub(fixed.iter().sum::<usize>() + 6);
     let rows = status.cpus.iter().map(|cpu| {
         let entries: f64 = cpu.states.iter().filter_map(|s| s.entries_per_s).sum();
         Row::new(vec![
             Line::from(cpu.cpu.to_string()),
-            Line::from(limit_text(cpu)),
-            Line::from(clock_text(cpu)),
+            Line::from(format_latency_limit(cpu)),
+            Line::from(format_clock(cpu)),
             Line::from(format!("{entries:.0}")),
             residency_bar(cpu, width),
         ])
@@ -153,13 +156,13 @@ fn cpu_rows(status: &Status, area: Rect) -> Table<'static> {
         .block(Block::bordered().title("CPUs"))
 }
 
-/// Shares per state as a block bar.
+/// A bar that shows the share of time in each idle state.
 fn residency_bar(cpu: &CpuStatus, width: usize) -> Line<'static> {
     let mut spans = Vec::new();
     let (mut share, mut drawn) = (0.0, 0);
     for (state, colour) in cpu.states.iter().zip(COLOURS.into_iter().cycle()) {
         share += state.share.unwrap_or(0.0);
-        // Ends are rounded, not lengths, so that the errors do not add up.
+        // Positions of ends are rounded, not lengths, so that rounding errors do not add up.
         let end = ((share * width as f64).round() as usize).min(width);
         spans.push(Span::styled(
             "\u{2588}".repeat(end.saturating_sub(drawn)),

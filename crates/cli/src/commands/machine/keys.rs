@@ -52,9 +52,9 @@ struct KeyRow<'k> {
     has_own_range: bool,
     required: bool,
     meaning: &'k str,
-    /// What holds without the key.
+    /// Value that holds if the key is absent.
     absent: &'k str,
-    /// Section of the documentation with more.
+    /// Section of the documentation that says more about the key.
     see: Option<&'k str>,
 }
 
@@ -87,13 +87,13 @@ impl<'k> KeyRow<'k> {
 
     fn range_text(&self) -> String {
         self.range.map_or_else(String::new, |[least, most]| {
-            format!("{} to {}", number_text(least), number_text(most))
+            format!("{} to {}", format_bound(least), format_bound(most))
         })
     }
 }
 
-/// A bound without a tail of zeros.
-fn number_text(number: f64) -> String {
+/// A bound of a range, without zeros at the end.
+fn format_bound(number: f64) -> String {
     if number < 1e6 {
         number.to_string()
     } else {
@@ -103,10 +103,10 @@ fn number_text(number: f64) -> String {
 
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     if let KeyFormat::Schema = args.format {
-        return output::json(out, &machine::machine_file_schema());
+        return output::write_json(out, &machine::machine_file_schema());
     }
     let rows = match &args.table {
-        Some(table) => find_rows(table)?,
+        Some(table) => find_key_rows(table)?,
         None => Machine::documented_keys().iter().map(KeyRow::new).collect(),
     };
     let cells = rows.iter().map(|row| {
@@ -120,14 +120,14 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         ]
     });
     match args.format {
-        KeyFormat::Table => output::table(out, HEADER, cells),
-        KeyFormat::Csv => output::csv(out, HEADER, cells),
+        KeyFormat::Table => output::write_table(out, HEADER, cells),
+        KeyFormat::Csv => output::write_csv(out, HEADER, cells),
         KeyFormat::Markdown => write_markdown(&rows, out),
-        KeyFormat::Json | KeyFormat::Schema => output::json(out, &rows),
+        KeyFormat::Json | KeyFormat::Schema => output::write_json(out, &rows),
     }
 }
 
-fn find_rows(table: &str) -> anyhow::Result<Vec<KeyRow<'static>>> {
+fn find_key_rows(table: &str) -> anyhow::Result<Vec<KeyRow<'static>>> {
     let all = Machine::documented_keys().iter().map(KeyRow::new);
     let rows: Vec<_> = all.filter(|row| row.table == table).collect();
     if rows.is_empty() {
@@ -151,7 +151,7 @@ fn write_markdown(rows: &[KeyRow<'_>], out: &mut Screen) -> anyhow::Result<()> {
     writeln!(out, "|---|---|---|---|")?;
     for row in rows {
         let more = row.see.map_or_else(String::new, |place| {
-            format!(" See [{}]({place}).", link_title(place))
+            format!(" See [{}](../{place}).", title_of_link(place))
         });
         let range = if row.is_bounded_figure() {
             format!(" Range: {}.", row.range_text())
@@ -170,11 +170,16 @@ fn write_markdown(rows: &[KeyRow<'_>], out: &mut Screen) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The words of a place such as `model.md#work-at-depth`.
-fn link_title(place: &str) -> String {
-    let name = match place.split_once('#') {
-        Some((_, section)) => section,
-        None => place.trim_end_matches(".md"),
+/// The words for a link to a place in `docs/` such as `background/model.md#work-at-depth`.
+fn title_of_link(place: &str) -> String {
+    let (page, section) = place.split_once('#').unwrap_or((place, ""));
+    let name = match section {
+        "" => page
+            .rsplit('/')
+            .next()
+            .unwrap_or(page)
+            .trim_end_matches(".md"),
+        _ => section,
     };
     name.replace('-', " ")
 }

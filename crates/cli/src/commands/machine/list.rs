@@ -39,7 +39,7 @@ pub(super) struct Args {
 struct ListedMachine {
     name: String,
     kind: MachineKind,
-    /// `None`: not known, or not a matter of the table.
+    /// Number of idle states; `None`: not known, or not a matter for this table.
     cpus: Option<usize>,
     /// `None`: not known.
     sockets: Option<usize>,
@@ -50,7 +50,7 @@ struct ListedMachine {
 }
 
 impl ListedMachine {
-    fn named(kind: MachineKind, name: String, title: String) -> Self {
+    fn with_name_and_title(kind: MachineKind, name: String, title: String) -> Self {
         Self {
             name,
             kind,
@@ -74,12 +74,13 @@ fn list_machines() -> anyhow::Result<Vec<ListedMachine>> {
         let machine = Machine::find(name)?;
         Ok(ListedMachine {
             cpus: Some(machine.cpus()),
-            ..ListedMachine::named(MachineKind::Modelled, machine.name, machine.title)
+            ..ListedMachine::with_name_and_title(MachineKind::Modelled, machine.name, machine.title)
         })
     });
     let recorded = recorded::builtin_recorded_systems().iter().map(|system| {
         let title = format!("{}, Linux {}", system.cpu_model, system.kernel);
-        let entry = ListedMachine::named(MachineKind::Recorded, system.name.clone(), title);
+        let entry =
+            ListedMachine::with_name_and_title(MachineKind::Recorded, system.name.clone(), title);
         Ok(match &system.processor {
             None => entry,
             Some(processor) => ListedMachine {
@@ -93,7 +94,11 @@ fn list_machines() -> anyhow::Result<Vec<ListedMachine>> {
     });
     let driver = recorded::builtin_intel_idle_tables().iter().map(|table| {
         let (name, source) = (table.name.clone(), table.source.clone());
-        Ok(ListedMachine::named(MachineKind::Driver, name, source))
+        Ok(ListedMachine::with_name_and_title(
+            MachineKind::Driver,
+            name,
+            source,
+        ))
     });
     modelled.chain(recorded).chain(driver).collect()
 }
@@ -113,8 +118,8 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         ]
     });
     match args.format {
-        // Only recorded systems have sockets and TDP.
-        Format::Table if machines.iter().all(|e| e.sockets.is_none()) => output::table(
+        // Only recorded systems have sockets and TDP in the list.
+        Format::Table if machines.iter().all(|e| e.sockets.is_none()) => output::write_table(
             out,
             ["name", "kind", "cpus", "title"],
             rows.map(|row: [String; 6]| {
@@ -122,8 +127,8 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
                 [name, kind, cpus, title]
             }),
         ),
-        Format::Table => output::table(out, LIST_HEADER, rows),
-        Format::Csv => output::csv(out, LIST_HEADER, rows),
-        Format::Json => output::json(out, &machines),
+        Format::Table => output::write_table(out, LIST_HEADER, rows),
+        Format::Csv => output::write_csv(out, LIST_HEADER, rows),
+        Format::Json => output::write_json(out, &machines),
     }
 }

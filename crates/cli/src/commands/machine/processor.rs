@@ -1,4 +1,4 @@
-//! What is recorded of a system's processor, for people.
+//! What is recorded about a system's processor, for people.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Figure, Origin, PowerLimit};
@@ -7,7 +7,7 @@ use wakepath_hardware::recorded::RecordedSystem;
 
 use crate::output::Screen;
 
-/// Sockets, cores, threads, clocks, power limits and default policies.
+/// Writes sockets, cores, threads, clocks, power limits and default policies.
 pub(super) fn write_processor(system: &RecordedSystem, out: &mut Screen) -> anyhow::Result<()> {
     let Some(processor) = &system.processor else {
         return Ok(());
@@ -19,17 +19,17 @@ pub(super) fn write_processor(system: &RecordedSystem, out: &mut Screen) -> anyh
         let kinds: Vec<String> = clusters
             .map(|cluster| format!("{} {} CPUs", cluster.cpus, cluster.name))
             .collect();
-        out.prose(&format!("simulated as {}", kinds.join(", ")), 2)?;
+        out.write_folded(&format!("simulated as {}", kinds.join(", ")), 2)?;
     }
     write_clocks(processor, out)?;
-    out.prose(&tdp_in_words(&processor.tdp_w), 2)?;
+    out.write_folded(&tdp_in_words(&processor.tdp_w), 2)?;
     if let Some(limit) = machine.and_then(|machine| machine.power_limit) {
-        out.prose(&power_limits_in_words(&limit), 2)?;
+        out.write_folded(&power_limits_in_words(&limit), 2)?;
     }
     if let Some(note) = &processor.note {
-        out.prose(note, 2)?;
+        out.write_folded(note, 2)?;
     }
-    out.prose(&format!("processor: {}", processor.source), 2)?;
+    out.write_folded(&format!("processor: {}", processor.source), 2)?;
     write_default_policies(system, out)
 }
 
@@ -67,7 +67,7 @@ fn write_clocks(processor: &Processor, out: &mut Screen) -> anyhow::Result<()> {
         return Ok(());
     }
     let text = format!("turbo MHz by active cores: {}", limits.join(", "));
-    Ok(out.prose(&text, 2)?)
+    Ok(out.write_folded(&text, 2)?)
 }
 
 fn tdp_in_words(tdp_w: &Figure) -> String {
@@ -97,9 +97,9 @@ fn power_limits_in_words(limit: &PowerLimit) -> String {
 fn write_default_policies(system: &RecordedSystem, out: &mut Screen) -> anyhow::Result<()> {
     let policy = system.kernel_policy();
     let text = format!("simulated by default: {}, {}", policy.idle, policy.freq);
-    out.prose(&text, 2)?;
+    out.write_folded(&text, 2)?;
     match &policy.stands_in {
-        Some(stands_in) => Ok(out.prose(stands_in, 2)?),
+        Some(stands_in) => Ok(out.write_folded(stands_in, 2)?),
         None => Ok(()),
     }
 }

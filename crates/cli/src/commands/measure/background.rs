@@ -20,7 +20,7 @@ use crate::until;
   wakepath measure background --time 10s --format csv")]
 pub(super) struct Args {
     /// How long to watch.
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = until::duration)]
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = until::parse_duration)]
     time: Duration,
     /// Say what would be done and how long that takes, and do nothing.
     #[arg(long)]
@@ -37,17 +37,17 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let plan = BackgroundPlan::new(args.time);
     let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe());
     if args.dry_run {
-        return report.print(args.format, out);
+        return report.print_plan(args.format, out);
     }
     let system = System::live();
-    let result = report.carry_out("", |finished, cancelled| {
+    let result = report.announce_and_carry_out("", |finished, cancelled| {
         let control = ExperimentControl::new(finished, cancelled);
         Ok(measure(&system, &plan, control)?)
     })?;
     print_notes(&result.notes);
     match args.format {
-        Format::Json => output::json(out, &result),
-        Format::Csv => output::csv(out, CSV_HEADER, csv_rows(&result)),
+        Format::Json => output::write_json(out, &result),
+        Format::Csv => output::write_csv(out, CSV_HEADER, csv_rows_by_cause_and_cpu(&result)),
         Format::Table => print_tables(&result, out),
     }?;
     // What was measured is shown even where it cannot be written any more.
@@ -98,7 +98,7 @@ pub(in crate::commands) fn sections(result: &BackgroundMeasurement) -> Vec<Measu
 const HEADER: [&str; 5] = ["cause", "per s", "busiest CPU", "per s there", "kind"];
 const CSV_HEADER: [&str; 4] = ["kind", "cause", "CPU", "per s"];
 
-const fn name_kind(kind: CauseKind) -> &'static str {
+const fn name_cause_kind(kind: CauseKind) -> &'static str {
     match kind {
         CauseKind::Interrupt => "interrupt",
         CauseKind::SoftInterrupt => "soft interrupt",
@@ -106,8 +106,8 @@ const fn name_kind(kind: CauseKind) -> &'static str {
     }
 }
 
-/// A row for each cause.
-fn rows(result: &BackgroundMeasurement) -> Vec<[String; 5]> {
+/// A table row for each cause of wake-ups.
+fn rows_by_cause(result: &BackgroundMeasurement) -> Vec<[String; 5]> {
     let row = |cause: &CauseRate| {
         let by_cpu = cause.by_cpu.iter().zip(&result.cpus);
         let busiest = by_cpu.max_by(|a, b| a.0.total_cmp(b.0));
@@ -116,19 +116,19 @@ fn rows(result: &BackgroundMeasurement) -> Vec<[String; 5]> {
             format!("{:.1}", cause.per_second),
             busiest.map_or_else(String::new, |(_, cpu)| cpu.to_string()),
             busiest.map_or_else(String::new, |(rate, _)| format!("{rate:.1}")),
-            name_kind(cause.kind).to_owned(),
+            name_cause_kind(cause.kind).to_owned(),
         ]
     };
     result.causes.iter().map(row).collect()
 }
 
-/// A row for each cause and CPU.
-fn csv_rows(result: &BackgroundMeasurement) -> impl Iterator<Item = [String; 4]> {
+/// A CSV row for each cause of wake-ups and each CPU.
+fn csv_rows_by_cause_and_cpu(result: &BackgroundMeasurement) -> impl Iterator<Item = [String; 4]> {
     result.causes.iter().flat_map(|cause| {
         let by_cpu = cause.by_cpu.iter().zip(&result.cpus);
         by_cpu.map(|(rate, cpu)| {
             [
-                name_kind(cause.kind).to_owned(),
+                name_cause_kind(cause.kind).to_owned(),
                 cause.name.clone(),
                 cpu.to_string(),
                 format!("{rate:.3}"),
@@ -144,7 +144,7 @@ fn print_tables(result: &BackgroundMeasurement, out: &mut Screen) -> anyhow::Res
             |value| format!("{value:.1}{unit}"),
         )
     };
-    out.prose(
+    out.write_folded(
         &format!(
             "watched for {:.0} s, {}, Linux {}: context switches {}, CPUs busy {}",
             result.seconds,
@@ -155,5 +155,5 @@ fn print_tables(result: &BackgroundMeasurement, out: &mut Screen) -> anyhow::Res
         ),
         2,
     )?;
-    output::table(out, HEADER, rows(result))
+    output::write_table(out, HEADER, rows_by_cause(result))
 }

@@ -14,7 +14,7 @@ use wakepath_report::html::measurements::{
 use wakepath_system::System;
 use wakepath_units::Nanoseconds;
 
-use super::experiment::{OutputArgs, PlanReport, parse_size, print_notes};
+use super::experiment::{OutputArgs, PlanReport, parse_mebibytes, print_notes};
 use super::page::{PageArgs, interval_us, page_head, page_rows};
 use crate::output::{self, Format, Screen};
 use crate::until;
@@ -36,10 +36,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", group = "target")]
     write_to: Option<PathBuf>,
     /// Size of the new file: 256m, 4g; larger than the drive's cache is best.
-    #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = parse_mebibytes)]
     size: u64,
     /// How long to measure [default: about 50 s for reads, 80 s for both].
-    #[arg(long, value_name = "TIME", value_parser = until::duration)]
+    #[arg(long, value_name = "TIME", value_parser = until::parse_duration)]
     time: Option<Duration>,
     /// Say what would be done and how long that takes, and do nothing.
     #[arg(long)]
@@ -68,13 +68,13 @@ impl Args {
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let target = args.target();
     target.check()?;
-    args.output.check()?;
+    args.output.check_may_be_written()?;
     args.page.check()?;
     let plan = DrivePlan::new(target, args.time);
     let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe())
-        .with_bytes(plan.fill_bytes(), plan.most_bytes_written());
+        .with_bytes_written(plan.fill_bytes(), plan.most_bytes_written());
     if args.dry_run {
-        return report.print(args.format, out);
+        return report.print_plan(args.format, out);
     }
     let fill = if plan.fill_bytes() > 0 {
         ", and the time to fill the file"
@@ -82,22 +82,24 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         ""
     };
     let system = System::live();
-    let result = report.carry_out(fill, |finished, cancelled| {
+    let result = report.announce_and_carry_out(fill, |finished, cancelled| {
         let control = ExperimentControl::new(finished, cancelled);
         Ok(measure(&system, &plan, control)?)
     })?;
     print_notes(&result.notes);
     match args.format {
-        Format::Json => output::json(out, &result),
+        Format::Json => output::write_json(out, &result),
         Format::Csv => {
-            let all = rows(&result).into_iter().chain(sleep_rows(&result));
-            output::csv(out, HEADER, all)
+            let all = rows_by_request_kind(&result)
+                .into_iter()
+                .chain(sleep_state_rows(&result));
+            output::write_csv(out, HEADER, all)
         }
         Format::Table => print_tables(&result, out),
     }?;
-    // What was measured is shown even where it cannot be written any more.
+    // Figures are printed even if the file for them cannot be written any more.
     out.print()?;
-    args.output.write(&result.to_toml())?;
+    args.output.write_figures(&result.to_toml())?;
     args.page.write(
         &format!("Drive of {}", result.file),
         &result.conditions,
@@ -230,8 +232,8 @@ const HEADER: [&str; 12] = [
     "MB/s",
 ];
 
-/// One row for each kind of request; times in microseconds.
-fn rows(result: &DriveMeasurement) -> Vec<[String; 12]> {
+/// A table row for each kind of request; times in microseconds.
+fn rows_by_request_kind(result: &DriveMeasurement) -> Vec<[String; 12]> {
     let service = result.service.iter().map(|s| {
         let (order, direction) = (s.shape.order.name(), s.shape.direction.name());
         let mut row = latency_row(format!("{order} {direction}"), &s.latency);
@@ -240,7 +242,7 @@ fn rows(result: &DriveMeasurement) -> Vec<[String; 12]> {
         row[9] = s
             .block_layer
             .mean
-            .map_or_else(String::new, |ns| us(ns.0 as f64));
+            .map_or_else(String::new, |ns| format_us(ns.0 as f64));
         row[10] = format!("{:.0}", s.iops);
         row[11] = format!("{:.1}", s.mb_per_s);
         row
@@ -257,8 +259,8 @@ fn rows(result: &DriveMeasurement) -> Vec<[String; 12]> {
     service.chain(synced).chain(pauses).collect()
 }
 
-/// Rows of sleep states seen from outside: the exit latency, a difference of medians, with its own interval.
-fn sleep_rows(result: &DriveMeasurement) -> Vec<[String; 12]> {
+/// Table rows for sleep states as seen from outside: the exit latency, a difference of medians, with its own interval.
+fn sleep_state_rows(result: &DriveMeasurement) -> Vec<[String; 12]> {
     let entries = result.sleep_entries.iter();
     let rows = entries.map(|entry| {
         let mut row: [String; 12] = std::array::from_fn(|_| String::new());
@@ -266,15 +268,15 @@ fn sleep_rows(result: &DriveMeasurement) -> Vec<[String; 12]> {
             "waking from sleep after {} to {}",
             entry.awake_after, entry.asleep_after
         );
-        row[5] = us(entry.exit.low);
-        row[6] = us(entry.exit.high);
-        row[7] = us(entry.exit.ns);
+        row[5] = format_us(entry.exit.low);
+        row[6] = format_us(entry.exit.high);
+        row[7] = format_us(entry.exit.ns);
         row
     });
     rows.collect()
 }
 
-/// The row of single 4 KiB requests.
+/// A table row for single 4 KiB requests.
 fn latency_row(what: String, latency: &LatencySummary) -> [String; 12] {
     let mean = latency.mean;
     [
@@ -282,11 +284,11 @@ fn latency_row(what: String, latency: &LatencySummary) -> [String; 12] {
         "4".to_owned(),
         "1".to_owned(),
         latency.n.to_string(),
-        us(mean.ns),
-        us(mean.low),
-        us(mean.high),
-        us(latency.median.ns),
-        us(latency.p99.0 as f64),
+        format_us(mean.ns),
+        format_us(mean.low),
+        format_us(mean.high),
+        format_us(latency.median.ns),
+        format_us(latency.p99.0 as f64),
         String::new(),
         String::new(),
         String::new(),
@@ -294,7 +296,7 @@ fn latency_row(what: String, latency: &LatencySummary) -> [String; 12] {
 }
 
 /// Nanoseconds as microseconds.
-fn us(ns: f64) -> String {
+fn format_us(ns: f64) -> String {
     format!("{:.1}", ns / 1e3)
 }
 
@@ -303,7 +305,7 @@ fn print_tables(result: &DriveMeasurement, out: &mut Screen) -> anyhow::Result<(
         let model = device.model.as_deref().unwrap_or("model not known");
         format!(", on {} ({model})", device.disk)
     });
-    out.prose(
+    out.write_folded(
         &format!(
             "{}{device}: {} MiB, {}, Linux {}",
             result.file,
@@ -313,16 +315,16 @@ fn print_tables(result: &DriveMeasurement, out: &mut Screen) -> anyhow::Result<(
         ),
         2,
     )?;
-    output::table(out, HEADER, rows(result))?;
+    output::write_table(out, HEADER, rows_by_request_kind(result))?;
     writeln!(out)?;
-    for line in sentences(result) {
-        out.prose(&line, 2)?;
+    for line in figures_in_sentences(result) {
+        out.write_folded(&line, 2)?;
     }
     Ok(())
 }
 
-/// What the figures say.
-fn sentences(result: &DriveMeasurement) -> Vec<String> {
+/// Sentences on what the measured figures mean.
+fn figures_in_sentences(result: &DriveMeasurement) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(units) = result.parallel_units {
         let least = if units.at_least { "at least " } else { "" };
@@ -351,9 +353,9 @@ fn sentences(result: &DriveMeasurement) -> Vec<String> {
             "sleep: after {} to {}; waking takes {} us ({} to {})",
             entry.awake_after,
             entry.asleep_after,
-            us(entry.exit.ns),
-            us(entry.exit.low),
-            us(entry.exit.high)
+            format_us(entry.exit.ns),
+            format_us(entry.exit.low),
+            format_us(entry.exit.high)
         ));
     }
     lines

@@ -1,4 +1,4 @@
-//! What experiments share: the file of their figures, their plan and their notes.
+//! What experiments have in common: the file for their figures, their plan and their notes.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -26,41 +26,45 @@ pub(super) struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// Checks the file before anything is measured for it.
-    pub(super) fn check(&self) -> anyhow::Result<()> {
+    /// Checks before the experiment that the file for its figures can be written.
+    pub(super) fn check_may_be_written(&self) -> anyhow::Result<()> {
         let Some(path) = &self.output else {
             return Ok(());
         };
-        check_new(path, self.force)
+        check_result_file(path, self.force)
     }
 
     /// Writes the figures.
-    pub(super) fn write(&self, text: &str) -> anyhow::Result<()> {
+    pub(super) fn write_figures(&self, text: &str) -> anyhow::Result<()> {
         let Some(path) = &self.output else {
             return Ok(());
         };
-        write_text(path, self.force, text).with_context(|| path.display().to_string())?;
+        write_result_file(path, self.force, text).with_context(|| path.display().to_string())?;
         tell!("measured figures are in {}", path.display());
         Ok(())
     }
 }
 
-/// Checks before an experiment that its result can be written.
-pub(in crate::commands) fn check_new(path: &Path, force: bool) -> anyhow::Result<()> {
-    new_file::check(path, force).with_context(|| path.display().to_string())?;
-    let folder = new_file::folder(path);
-    // A file without a name, which is gone when closed.
+/// Checks before an experiment that its result can be written to `path`.
+pub(in crate::commands) fn check_result_file(path: &Path, force: bool) -> anyhow::Result<()> {
+    new_file::check_may_be_written(path, force).with_context(|| path.display().to_string())?;
+    let folder = new_file::parent_folder(path);
+    // Written to a file without a name, which is gone when closed.
     tempfile::tempfile_in(folder)
         .with_context(|| format!("{}: nothing can be written there", folder.display()))?;
     Ok(())
 }
 
-pub(in crate::commands) fn write_text(path: &Path, force: bool, text: &str) -> anyhow::Result<()> {
+pub(in crate::commands) fn write_result_file(
+    path: &Path,
+    force: bool,
+    text: &str,
+) -> anyhow::Result<()> {
     use std::io::Write as _;
-    new_file::write(path, force, |mut file| Ok(file.write_all(text.as_bytes())?))
+    new_file::write_new_file(path, force, |mut file| Ok(file.write_all(text.as_bytes())?))
 }
 
-/// What an experiment would do.
+/// What an experiment would do: its plan.
 #[derive(Serialize)]
 pub(in crate::commands) struct PlanReport {
     dry_run: bool,
@@ -72,7 +76,7 @@ pub(in crate::commands) struct PlanReport {
 }
 
 impl PlanReport {
-    /// A plan that writes nothing.
+    /// A plan for an experiment that writes nothing.
     pub(in crate::commands) fn new(steps: usize, duration: Duration, does: Vec<String>) -> Self {
         Self {
             dry_run: true,
@@ -84,8 +88,8 @@ impl PlanReport {
         }
     }
 
-    /// The plan with the bytes that it writes: into new files first, and at most in all.
-    pub(in crate::commands) fn with_bytes(
+    /// The plan with the number of bytes that the experiment writes: into new files first, and at most in total.
+    pub(in crate::commands) fn with_bytes_written(
         self,
         bytes_to_fill: u64,
         most_bytes_written: u64,
@@ -97,23 +101,28 @@ impl PlanReport {
         }
     }
 
-    /// Says what the experiment will do and how long it takes, then makes it, with its steps counted on a terminal.
-    /// `beyond`: what comes on top of the time, as in ", and the time to fill the file".
-    pub(in crate::commands) fn carry_out<T: Send>(
+    /// Announces what the experiment will do and how long it takes, then carries it out, with its steps counted on a
+    /// terminal. `beyond`: what comes on top of the time, as in ", and the time to fill the file".
+    pub(in crate::commands) fn announce_and_carry_out<T: Send>(
         &self,
         beyond: &str,
         experiment: impl FnOnce(&(dyn Fn(usize) + Sync), &AtomicBool) -> anyhow::Result<T> + Send,
     ) -> anyhow::Result<T> {
-        tell!("{}", self.announce(beyond));
-        waiting::counting(waiting::Jobs::one(), self.steps, "steps", experiment)
+        tell!("{}", self.announcement(beyond));
+        waiting::run_with_progress(
+            waiting::Jobs::one_at_a_time(),
+            self.steps,
+            "steps",
+            experiment,
+        )
     }
 
-    fn announce(&self, beyond: &str) -> String {
+    fn announcement(&self, beyond: &str) -> String {
         let mut text = String::new();
         for line in &self.does {
             let _ = writeln!(text, "{line}");
         }
-        let seconds = until::in_words(self.seconds);
+        let seconds = until::duration_in_words(self.seconds);
         let _ = write!(
             text,
             "takes about {seconds}{beyond}; Ctrl-C ends it and puts everything back"
@@ -121,15 +130,21 @@ impl PlanReport {
         text
     }
 
-    pub(in crate::commands) fn print(self, format: Format, out: &mut Screen) -> anyhow::Result<()> {
+    pub(in crate::commands) fn print_plan(
+        self,
+        format: Format,
+        out: &mut Screen,
+    ) -> anyhow::Result<()> {
         match format {
-            Format::Json => output::json(out, &self),
-            Format::Csv => output::csv(out, ["does"], self.does.into_iter().map(|line| [line])),
+            Format::Json => output::write_json(out, &self),
+            Format::Csv => {
+                output::write_csv(out, ["does"], self.does.into_iter().map(|line| [line]))
+            }
             Format::Table => {
                 for line in &self.does {
-                    out.prose(line, 2)?;
+                    out.write_folded(line, 2)?;
                 }
-                let seconds = until::in_words(self.seconds);
+                let seconds = until::duration_in_words(self.seconds);
                 writeln!(out, "takes about {seconds} in {} steps", self.steps)?;
                 Ok(())
             }
@@ -137,7 +152,7 @@ impl PlanReport {
     }
 }
 
-/// Notes of an experiment.
+/// Prints an experiment's notes.
 pub(in crate::commands) fn print_notes(notes: &[String]) {
     for text in notes {
         note!("{text}");
@@ -145,7 +160,7 @@ pub(in crate::commands) fn print_notes(notes: &[String]) {
 }
 
 /// Parses whole MiB such as `256m` or `4g`.
-pub(in crate::commands) fn parse_size(text: &str) -> anyhow::Result<u64> {
+pub(in crate::commands) fn parse_mebibytes(text: &str) -> anyhow::Result<u64> {
     let lower = text.trim().to_ascii_lowercase();
     let number = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = &lower[number.len()..];
@@ -167,10 +182,10 @@ mod tests {
 
     #[test]
     fn sizes_are_read() {
-        assert_eq!(parse_size("256m").unwrap(), 256 << 20);
-        assert_eq!(parse_size("4GiB").unwrap(), 4 << 30);
+        assert_eq!(parse_mebibytes("256m").unwrap(), 256 << 20);
+        assert_eq!(parse_mebibytes("4GiB").unwrap(), 4 << 30);
         for bad in ["", "m", "12", "-1g", "1.5g", "99999999999999t", "4 parsecs"] {
-            assert!(parse_size(bad).is_err(), "{bad}");
+            assert!(parse_mebibytes(bad).is_err(), "{bad}");
         }
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
     /// How long to measure.
-    #[arg(long, value_name = "TIME", default_value = "14s", value_parser = until::duration)]
+    #[arg(long, value_name = "TIME", default_value = "14s", value_parser = until::parse_duration)]
     time: Duration,
     /// Say what would be done and how long that takes, and do nothing.
     #[arg(long)]
@@ -45,17 +45,17 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     args.page.check()?;
     let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe());
     if args.dry_run {
-        return report.print(args.format, out);
+        return report.print_plan(args.format, out);
     }
     let system = System::live();
-    let result = report.carry_out("", |finished, cancelled| {
+    let result = report.announce_and_carry_out("", |finished, cancelled| {
         let control = ExperimentControl::new(finished, cancelled);
         Ok(measure(&system, &plan, control)?)
     })?;
     print_notes(&result.notes);
     match args.format {
-        Format::Json => output::json(out, &result),
-        Format::Csv => output::csv(out, HEADER, result.loads.iter().map(row)),
+        Format::Json => output::write_json(out, &result),
+        Format::Csv => output::write_csv(out, HEADER, result.loads.iter().map(row_for_load)),
         Format::Table => print_tables(&result, out),
     }?;
     // What was measured is shown even where it cannot be written any more.
@@ -141,7 +141,7 @@ const HEADER: [&str; 9] = [
     "interrupts per read",
 ];
 
-fn row(load: &PathLoad) -> [String; 9] {
+fn row_for_load(load: &PathLoad) -> [String; 9] {
     let us = |ns: Option<f64>| ns.map_or_else(String::new, |ns| format!("{:.2}", ns / 1e3));
     let interrupts: f64 = load.completions.iter().map(|line| line.per_read).sum();
     let latency = &load.latency;
@@ -160,27 +160,27 @@ fn row(load: &PathLoad) -> [String; 9] {
 }
 
 fn print_tables(result: &PathMeasurement, out: &mut Screen) -> anyhow::Result<()> {
-    out.prose(
+    out.write_folded(
         &format!(
             "{}: 4 KiB direct random reads, {}, Linux {}",
             result.file, result.conditions.date, result.conditions.kernel
         ),
         2,
     )?;
-    output::table(out, HEADER, result.loads.iter().map(row))?;
+    output::write_table(out, HEADER, result.loads.iter().map(row_for_load))?;
     writeln!(out)?;
-    for line in sentences(result) {
-        out.prose(&line, 2)?;
+    for line in figures_in_sentences(result) {
+        out.write_folded(&line, 2)?;
     }
     Ok(())
 }
 
-/// What the figures say.
-fn sentences(result: &PathMeasurement) -> Vec<String> {
+/// Sentences on what the measured figures mean.
+fn figures_in_sentences(result: &PathMeasurement) -> Vec<String> {
     let mut lines = Vec::new();
     let single = result.loads.iter().find(|load| load.depth == 1);
     let completions = single.map_or(&[][..], |load| &load.completions);
-    lines.extend(completions.iter().map(describe_completions));
+    lines.extend(completions.iter().map(completions_in_words));
     if single.is_some() && completions.is_empty() {
         lines.push("completions: no interrupt came with the reads, so the driver polls or the device hides it".to_owned());
     }
@@ -234,7 +234,7 @@ fn describe_engine(cost: &EngineCost) -> String {
     )
 }
 
-fn describe_completions(line: &CompletionLine) -> String {
+fn completions_in_words(line: &CompletionLine) -> String {
     let shares: Vec<String> = line
         .shares
         .iter()

@@ -21,7 +21,7 @@ use crate::until;
   sudo wakepath measure power --time 2m")]
 pub(super) struct Args {
     /// How long to measure [default: 8 s for each condition].
-    #[arg(long, value_name = "TIME", value_parser = until::duration)]
+    #[arg(long, value_name = "TIME", value_parser = until::parse_duration)]
     time: Option<Duration>,
     /// Say what would be done and how long that takes, and do nothing.
     #[arg(long)]
@@ -36,7 +36,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let system = args.root.system()?;
+    let system = args.root.open_system()?;
     let captured = args.root.directory().is_some();
     anyhow::ensure!(
         args.dry_run || !captured,
@@ -47,17 +47,17 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let plan = PowerPlan::new(&system, forced, args.time)?;
     let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe());
     if args.dry_run {
-        return report.print(args.format, out);
+        return report.print_plan(args.format, out);
     }
-    let result = report.carry_out("", |finished, cancelled| {
+    let result = report.announce_and_carry_out("", |finished, cancelled| {
         let control = ExperimentControl::new(finished, cancelled);
         Ok(measure(&system, &plan, control)?)
     })?;
     print_notes(&result.notes);
     match args.format {
-        Format::Json => output::json(out, &result),
-        Format::Csv => output::csv(out, HEADER, rows(&result)),
-        Format::Table => output::table(out, HEADER, rows(&result)),
+        Format::Json => output::write_json(out, &result),
+        Format::Csv => output::write_csv(out, HEADER, rows_by_figure(&result)),
+        Format::Table => output::write_table(out, HEADER, rows_by_figure(&result)),
     }?;
     // What was measured is shown even where it cannot be written any more.
     out.print()?;
@@ -101,16 +101,16 @@ const HEADER: [&str; 9] = [
     "to",
 ];
 
-fn rows(result: &PowerMeasurement) -> Vec<[String; 9]> {
-    result.figures.iter().map(row).collect()
+fn rows_by_figure(result: &PowerMeasurement) -> Vec<[String; 9]> {
+    result.figures.iter().map(row_for_figure).collect()
 }
 
-fn row(figure: &PowerFigure) -> [String; 9] {
-    let [mw, low, high] = texts(Some(figure.power));
-    let [above, above_low, above_high] = texts(figure.each_cpu_above_deepest);
+fn row_for_figure(figure: &PowerFigure) -> [String; 9] {
+    let [mw, low, high] = value_and_interval_cells(Some(figure.power));
+    let [above, above_low, above_high] = value_and_interval_cells(figure.each_cpu_above_deepest);
     [
         figure.source.clone(),
-        describe_condition(&figure.condition),
+        condition_in_words(&figure.condition),
         figure.n.to_string(),
         mw,
         low,
@@ -121,15 +121,15 @@ fn row(figure: &PowerFigure) -> [String; 9] {
     ]
 }
 
-/// Value and interval; empty if not known.
-fn texts(estimate: Option<PowerEstimate>) -> [String; 3] {
+/// Cells for an estimate's value and interval; empty if there is no estimate.
+fn value_and_interval_cells(estimate: Option<PowerEstimate>) -> [String; 3] {
     let parts = estimate.map(|estimate| [estimate.mw, estimate.low, estimate.high]);
     std::array::from_fn(|part| {
         parts.map_or_else(String::new, |parts| format!("{:.0}", parts[part]))
     })
 }
 
-fn describe_condition(condition: &PowerCondition) -> String {
+fn condition_in_words(condition: &PowerCondition) -> String {
     match condition {
         PowerCondition::Rest => "at rest, as it is".to_owned(),
         PowerCondition::Busy(1) => "1 CPU busy".to_owned(),

@@ -34,7 +34,7 @@ pub(super) struct Args {
     #[arg(long, value_enum)]
     clock: Option<Clock>,
     /// How long to measure [default: about 2 s for each idle state and what wakes it].
-    #[arg(long, value_name = "TIME", value_parser = until::duration)]
+    #[arg(long, value_name = "TIME", value_parser = until::parse_duration)]
     time: Option<Duration>,
     /// Say what would be done and how long that takes, and do nothing.
     #[arg(long)]
@@ -69,13 +69,13 @@ impl From<Clock> for HeldClock {
 }
 
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let system = args.root.system()?;
+    let system = args.root.open_system()?;
     let captured = args.root.directory().is_some();
     anyhow::ensure!(
         args.dry_run || !captured,
         "--root: a captured machine cannot be measured; --dry-run says what would be done there"
     );
-    args.output.check()?;
+    args.output.check_may_be_written()?;
     args.page.check()?;
     let mut sources = vec![WakeSource::Task, WakeSource::Timer];
     sources.extend(args.file.as_ref().map(|_| WakeSource::Drive));
@@ -86,21 +86,21 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe());
     if args.dry_run {
-        return report.print(args.format, out);
+        return report.print_plan(args.format, out);
     }
-    let result = report.carry_out("", |finished, cancelled| {
+    let result = report.announce_and_carry_out("", |finished, cancelled| {
         let control = ExperimentControl::new(finished, cancelled);
         Ok(measure(&system, &plan, args.file.as_deref(), control)?)
     })?;
     print_notes(&result.notes);
     match args.format {
-        Format::Json => output::json(out, &result),
-        Format::Csv => output::csv(out, HEADER, rows(&result)),
-        Format::Table => output::table(out, HEADER, rows(&result)),
+        Format::Json => output::write_json(out, &result),
+        Format::Csv => output::write_csv(out, HEADER, rows_by_state_and_source(&result)),
+        Format::Table => output::write_table(out, HEADER, rows_by_state_and_source(&result)),
     }?;
-    // What was measured is shown even where it cannot be written any more.
+    // Figures are printed even if the file for them cannot be written any more.
     out.print()?;
-    args.output.write(&result.to_toml())?;
+    args.output.write_figures(&result.to_toml())?;
     args.page
         .write("Wake-ups", &result.conditions, &result.notes, || {
             sections(&result)
@@ -184,12 +184,12 @@ const HEADER: [&str; 11] = [
     "remark",
 ];
 
-/// One row for each state and what wakes a CPU from there; times in microseconds.
-fn rows(result: &WakeMeasurement) -> Vec<[String; 11]> {
-    result.wakes.iter().map(row).collect()
+/// A table row for each idle state and each way to wake a CPU from there; times in microseconds.
+fn rows_by_state_and_source(result: &WakeMeasurement) -> Vec<[String; 11]> {
+    result.wakes.iter().map(row_for_wake_latency).collect()
 }
 
-fn row(wake: &WakeLatency) -> [String; 11] {
+fn row_for_wake_latency(wake: &WakeLatency) -> [String; 11] {
     let latency = wake.latency.as_ref();
     let exit = wake.exit;
     let text = |ns: Option<f64>| ns.map_or_else(String::new, |ns| format!("{:.2}", ns / 1e3));
@@ -204,12 +204,12 @@ fn row(wake: &WakeLatency) -> [String; 11] {
         text(exit.map(|exit| exit.low)),
         text(exit.map(|exit| exit.high)),
         text(wake.declared_exit.map(|Nanoseconds(ns)| ns as f64)),
-        describe(wake),
+        remark_on_row(wake),
     ]
 }
 
-/// What a reader should know of a row.
-fn describe(wake: &WakeLatency) -> String {
+/// A remark for the reader on a row.
+fn remark_on_row(wake: &WakeLatency) -> String {
     let reference = wake
         .relative_to
         .as_ref()

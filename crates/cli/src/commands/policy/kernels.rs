@@ -21,22 +21,22 @@ pub(super) struct Args {
     format: Format,
 }
 
-/// A governor's generation: kernels with equal behaviour.
+/// A governor's generation: the kernels in which the governor behaves equally.
 #[derive(Serialize)]
 pub(super) struct Generation {
     governor: &'static str,
     /// First releases.
     from: String,
-    /// Release compared against C.
+    /// Release whose C code gave the same decisions; `None` if none was compared.
     compared: Option<&'static str>,
     change: &'static str,
 }
 
-/// A governor's generations; none for unchanged policies.
+/// The generations of a governor; empty for policies that never changed.
 pub(super) fn list_generations(name: &'static str) -> Vec<Generation> {
     let generations: Vec<_> = match name {
-        "menu" => menu::generations().collect(),
-        "teo" => teo::generations().collect(),
+        "menu" => menu::menu_generations().collect(),
+        "teo" => teo::teo_generations().collect(),
         _ => Vec::new(),
     };
     generations
@@ -49,7 +49,7 @@ impl Generation {
     pub(super) fn new(governor: &'static str, generation: &idle::generations::Generation) -> Self {
         Self {
             governor,
-            from: generation.begins(),
+            from: generation.first_releases(),
             compared: generation.compared,
             change: generation.change,
         }
@@ -67,8 +67,8 @@ impl fmt::Display for Generation {
     }
 }
 
-/// The number of generations, in a line.
-pub(super) fn summarise_kernels() -> String {
+/// A line with the number of generations.
+pub(super) fn summary_of_generations() -> String {
     let all = ["menu", "teo"].map(list_generations);
     let count = all.iter().flatten().count();
     let compared = all
@@ -103,8 +103,8 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         ]
     });
     match args.format {
-        Format::Json => output::json(out, &all),
-        Format::Csv => output::csv(out, header, rows),
-        Format::Table => output::table(out, header, rows),
+        Format::Json => output::write_json(out, &all),
+        Format::Csv => output::write_csv(out, header, rows),
+        Format::Table => output::write_table(out, header, rows),
     }
 }

@@ -9,7 +9,7 @@ use wakepath_units::KernelVersion;
 
 use super::kernels::{self, Generation};
 
-/// A policy in the list.
+/// A policy as `policy list` prints it.
 #[derive(Serialize)]
 pub(super) struct Listed {
     pub(super) name: &'static str,
@@ -23,8 +23,8 @@ pub(super) struct Listed {
     pub(super) settings: Vec<ListedSetting>,
 }
 
-/// Other tools' profiles in the list, as policies with the kind `set`.
-pub(super) fn listed_profiles() -> impl Iterator<Item = Listed> {
+/// Other tools' profiles, listed as policies with the kind `set`.
+pub(super) fn list_profiles() -> impl Iterator<Item = Listed> {
     PROFILES.iter().map(|profile| Listed {
         name: profile.text,
         kind: "set",
@@ -32,7 +32,9 @@ pub(super) fn listed_profiles() -> impl Iterator<Item = Listed> {
         generations: Vec::new(),
         summary: profile.summary,
         source: format!("{}, {}", profile.tool.title, profile.source).into(),
-        on: [Place::Sim, Place::Machine].map(Place::name).to_vec(),
+        on: [Place::Sim, Place::Machine]
+            .map(Place::command_name)
+            .to_vec(),
         settings: Vec::new(),
     })
 }
@@ -50,31 +52,36 @@ pub(super) fn list_policies() -> Vec<Listed> {
     MECHANISMS
         .iter()
         .map(|mechanism| Listed {
-            name: mechanism.label(),
-            kind: mechanism.kind.name(),
-            versions: version_range(mechanism),
+            name: mechanism.name_with_placeholder(),
+            kind: mechanism.kind.name_for_users(),
+            versions: list_version_series(mechanism),
             generations: kernels::list_generations(mechanism.name),
             summary: mechanism.summary,
             source: mechanism.source.into(),
-            on: mechanism.on.iter().copied().map(Place::name).collect(),
+            on: mechanism
+                .on
+                .iter()
+                .copied()
+                .map(Place::command_name)
+                .collect(),
             settings: mechanism
                 .keys
                 .iter()
                 .map(|key| ListedSetting {
-                    key: key.info().name,
-                    default: key.info().fallback.describe(),
-                    unit: key.info().unit,
-                    allowed: key.describe(),
-                    meaning: key.info().meaning,
+                    key: key.key_info().name,
+                    default: key.key_info().fallback.text_or_required(),
+                    unit: key.key_info().unit,
+                    allowed: key.describe_accepted_values(),
+                    meaning: key.key_info().meaning,
                 })
                 .collect(),
         })
-        .chain(listed_profiles())
+        .chain(list_profiles())
         .collect()
 }
 
-/// Kernel series possible as version.
-pub(super) fn version_range(mechanism: &Mechanism) -> Vec<String> {
+/// Kernel series that can be given as a mechanism's version.
+pub(super) fn list_version_series(mechanism: &Mechanism) -> Vec<String> {
     let series = KernelVersion::all_series().filter(|_| mechanism.versioned);
     series.map(|version| version.to_string()).collect()
 }

@@ -1,17 +1,17 @@
-//! Mechanisms as Markdown tables, for docs/policies.md.
+//! All mechanisms as Markdown tables, for docs/reference/policies.md.
 
 use std::io;
 
 use super::listed::Listed;
 use crate::output::Screen;
 
-pub(super) fn policies_page(policies: &[Listed], out: &mut Screen) -> io::Result<()> {
+pub(super) fn write_policies_page(policies: &[Listed], out: &mut Screen) -> io::Result<()> {
     writeln!(out, "| policy | decides | works in | rule | source |")?;
     writeln!(out, "|---|---|---|---|---|")?;
     for policy in policies {
         let on = policy.on.join(", ");
         let row = [
-            code_span(policy.name),
+            format_code_span(policy.name),
             policy.kind.to_owned(),
             on,
             policy.summary.to_owned(),
@@ -20,7 +20,7 @@ pub(super) fn policies_page(policies: &[Listed], out: &mut Screen) -> io::Result
         writeln!(
             out,
             "| {} |",
-            row.map(|cell| escape_cell(&cell)).join(" | ")
+            row.map(|cell| escape_table_cell(&cell)).join(" | ")
         )?;
     }
     writeln!(out, "\n| key | meaning | may be | without it |")?;
@@ -32,7 +32,7 @@ pub(super) fn policies_page(policies: &[Listed], out: &mut Screen) -> io::Result
                 unit => format!(" [{unit}]"),
             };
             let row = [
-                code_span(&format!("{}[{}=]", policy.name, key.key)),
+                format_code_span(&format!("{}[{}=]", policy.name, key.key)),
                 format!("{}{unit}", key.meaning),
                 key.allowed.clone(),
                 key.default.to_owned(),
@@ -40,17 +40,17 @@ pub(super) fn policies_page(policies: &[Listed], out: &mut Screen) -> io::Result
             writeln!(
                 out,
                 "| {} |",
-                row.map(|cell| escape_cell(&cell)).join(" | ")
+                row.map(|cell| escape_table_cell(&cell)).join(" | ")
             )?;
         }
     }
     Ok(())
 }
 
-fn code_span(text: &str) -> String {
+fn format_code_span(text: &str) -> String {
     format!("`{text}`")
 }
 
-fn escape_cell(cell: &str) -> String {
+fn escape_table_cell(cell: &str) -> String {
     cell.replace('|', "\\|")
 }

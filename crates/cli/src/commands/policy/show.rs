@@ -40,7 +40,7 @@ struct ShownSet {
     policies: Vec<ShownPolicy>,
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<ShownProfile>,
-    /// Profile parts missing on the machine.
+    /// Parts of a profile that the machine does not have.
     notes: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ struct ShownPolicy {
     kind: &'static str,
     on: Vec<&'static str>,
     summary: Vec<&'static str>,
-    /// Generation for the named kernel.
+    /// Generation of the governor in the named kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     generation: Option<Generation>,
 }
@@ -62,23 +62,23 @@ struct ShownProfile {
     tool: &'static str,
     summary: &'static str,
     source: &'static str,
-    /// Profile settings beyond policies.
+    /// Settings of a profile that no policy covers.
     others: &'static [&'static str],
 }
 
 impl ShownPolicy {
-    fn new(choices: &[PolicySpec]) -> Option<Self> {
+    fn from_alternatives(choices: &[PolicySpec]) -> Option<Self> {
         let first = choices.first()?;
         Some(Self {
             policy: choices.iter().map(ToString::to_string).collect(),
-            kind: first.kind().name(),
-            on: places_in_words(first),
+            kind: first.kind().name_for_users(),
+            on: possible_places_in_words(first),
             summary: choices.iter().map(|p| p.mechanism().summary).collect(),
-            generation: generation_text(first),
+            generation: find_generation(first),
         })
     }
 
-    fn cells(&self) -> [String; 4] {
+    fn row_cells(&self) -> [String; 4] {
         [
             self.policy.join(" or "),
             self.kind.to_owned(),
@@ -91,15 +91,15 @@ impl ShownPolicy {
     }
 }
 
-/// The generation for a versioned governor.
-fn generation_text(policy: &PolicySpec) -> Option<Generation> {
-    let generation = policy.idle().ok()?.generation()?;
+/// The generation of a governor with a kernel version; `None` for other policies.
+fn find_generation(policy: &PolicySpec) -> Option<Generation> {
+    let generation = policy.as_idle_policy().ok()?.generation()?;
     Some(Generation::new(policy.mechanism().name, generation))
 }
 
-fn places_in_words(policy: &PolicySpec) -> Vec<&'static str> {
+fn possible_places_in_words(policy: &PolicySpec) -> Vec<&'static str> {
     let on = policy.mechanism().on.iter();
-    on.copied().map(Place::name).collect()
+    on.copied().map(Place::command_name).collect()
 }
 
 impl ShownSet {
@@ -108,7 +108,7 @@ impl ShownSet {
             Some(machine) => {
                 let expanded = expand_profile_for_machine(machine, set)?;
                 let set = match machine.kernel {
-                    Some(kernel) => expanded.set.on_kernel(kernel),
+                    Some(kernel) => expanded.set.with_kernel_for_bare_names(kernel),
                     None => expanded.set,
                 };
                 (set, expanded.notes)
@@ -118,13 +118,16 @@ impl ShownSet {
         let mut policies: Vec<ShownPolicy> = named
             .policies()
             .iter()
-            .filter_map(|policy| ShownPolicy::new(std::slice::from_ref(policy)))
+            .filter_map(|policy| ShownPolicy::from_alternatives(std::slice::from_ref(policy)))
             .collect();
         let profile = set.profile();
         if machine.is_none() {
-            let choices = profile.into_iter().flat_map(Profile::choices);
-            let open = choices.filter(|choices| !choices.iter().any(|policy| named.says(policy)));
-            policies.extend(open.filter_map(|choices| ShownPolicy::new(&choices)));
+            let choices = profile
+                .into_iter()
+                .flat_map(Profile::alternatives_per_setting);
+            let open = choices
+                .filter(|choices| !choices.iter().any(|policy| named.decides_same_as(policy)));
+            policies.extend(open.filter_map(|choices| ShownPolicy::from_alternatives(&choices)));
         }
         Ok(Self {
             set: set.to_string(),
@@ -144,32 +147,32 @@ impl ShownSet {
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let machine = args.machine.as_deref().map(Machine::find).transpose()?;
     let shown = ShownSet::new(&args.set, machine.as_ref())?;
-    let rows = shown.policies.iter().map(ShownPolicy::cells);
+    let rows = shown.policies.iter().map(ShownPolicy::row_cells);
     match args.format {
-        Format::Json => output::json(out, &shown),
-        Format::Csv => output::csv(out, HEADER, rows),
+        Format::Json => output::write_json(out, &shown),
+        Format::Csv => output::write_csv(out, HEADER, rows),
         Format::Table => {
-            output::table(out, HEADER, rows)?;
+            output::write_table(out, HEADER, rows)?;
             for policy in &shown.policies {
                 if let Some(generation) = &policy.generation {
                     writeln!(out)?;
                     let history = format!("{}: {generation}", policy.policy.join(" or "));
-                    out.prose(&history, 2)?;
+                    out.write_folded(&history, 2)?;
                 }
             }
             if let Some(profile) = &shown.profile {
                 let ShownProfile { name, tool, .. } = profile;
                 writeln!(out, "\n{name}: {tool}, {}", profile.source)?;
-                out.prose(profile.summary, 2)?;
+                out.write_folded(profile.summary, 2)?;
                 writeln!(out, "\nIt sets more, which wakepath has no policy for:")?;
                 for other in profile.others {
-                    out.prose(&format!("  {other}"), 4)?;
+                    out.write_folded(&format!("  {other}"), 4)?;
                 }
             }
-            // The first note concerns parts outside any policy.
+            // The first note is about parts outside any policy.
             for note in shown.notes.iter().skip(1) {
                 writeln!(out)?;
-                out.prose(note, 2)?;
+                out.write_folded(note, 2)?;
             }
             Ok(())
         }

@@ -37,10 +37,10 @@ pub(crate) struct Args {
     pub(super) policy: Vec<PolicySet>,
     /// Kernels, separated by commas: each governor as each of them has it, in one table. `wakepath policy kernels` has what
     /// they changed.
-    #[arg(long, value_name = "6.1,6.12.48,...", value_parser = arguments::parse_kernel, value_delimiter = ',')]
+    #[arg(long, value_name = "6.1,6.12.48,...", value_parser = arguments::parse_kernel_version, value_delimiter = ',')]
     pub(super) kernel: Vec<KernelVersion>,
     /// Ticks per second (CONFIG_HZ), instead of what the recording or the machine says [default: 250 if neither does].
-    #[arg(long, value_name = "HZ", value_parser = arguments::parse_hz)]
+    #[arg(long, value_name = "HZ", value_parser = arguments::parse_tick_rate)]
     pub(super) hz: Option<TickRate>,
     /// A machine whose idle states, latencies and power to take: a name of `wakepath machine list`, or
     /// a machine file.

@@ -31,7 +31,7 @@ const HEADER: [&str; 10] = [
     "energy J",
 ];
 
-/// A governor in a state; of all states together the state is `all`.
+/// Figures of a governor in an idle state; `all` stands for all states together.
 #[derive(Serialize)]
 struct Row {
     governor: String,
@@ -46,7 +46,7 @@ struct Row {
     energy_j: Option<f64>,
 }
 
-/// Scores the answers in `file`, and governors' answers to the same calls.
+/// Scores the answers in `file`, and the answers that governors give to the same calls.
 pub(super) fn run(
     file: &Path,
     args: &Args,
@@ -58,7 +58,7 @@ pub(super) fn run(
     let name = file.display().to_string();
     let input = wakepath_files::open_regular_file(file).with_context(|| name.clone())?;
     let answers = read_decisions(BufReader::new(input), &name)?;
-    let log = read_calls(args, recording, cpu)?;
+    let log = replay_call_log(args, recording, cpu)?;
     ensure!(
         log.calls.len() == answers.len(),
         "{name} has {} answers, and CPU {cpu} was asked {} times. Write its calls with \
@@ -66,28 +66,32 @@ pub(super) fn run(
         answers.len(),
         log.calls.len()
     );
-    let mut rows = score_rows(&log, &name, &answers)?;
+    let mut rows = score_answers(&log, &name, &answers)?;
     for set in sets {
-        rows.extend(score_rows(&log, &set.to_string(), &answer(&log, set)?)?);
+        rows.extend(score_answers(
+            &log,
+            &set.to_string(),
+            &answer_calls(&log, set)?,
+        )?);
     }
     match args.format {
-        Format::Json => output::json(out, &rows),
-        Format::Csv => output::csv(out, HEADER, rows.iter().map(|row| row.cells(false))),
+        Format::Json => output::write_json(out, &rows),
+        Format::Csv => output::write_csv(out, HEADER, rows.iter().map(|row| row.row_cells(false))),
         Format::Table => {
             writeln!(
                 out,
                 "CPU {cpu}: {} calls, and how long it was idle then",
                 log.calls.len()
             )?;
-            output::table(out, HEADER, rows.iter().map(|row| row.cells(true)))
+            output::write_table(out, HEADER, rows.iter().map(|row| row.row_cells(true)))
         }
     }
 }
 
-/// The governor call log of a CPU, from a replay.
-fn read_calls(args: &Args, recording: &Replaying<'_>, cpu: u32) -> anyhow::Result<CallLog> {
+/// The governor call log of a CPU, made by replaying the recording.
+fn replay_call_log(args: &Args, recording: &Replaying<'_>, cpu: u32) -> anyhow::Result<CallLog> {
     let mut log = Vec::new();
-    let replayed = recording.run(1, Some((cpu, &mut log)), &mut |_| true)?;
+    let replayed = recording.replay_in_blocks(1, Some((cpu, &mut log)), &mut |_| true)?;
     ensure!(
         !log.is_empty(),
         "CPU {cpu} has no idle period in {}; --cpu can be {}",
@@ -95,7 +99,7 @@ fn read_calls(args: &Args, recording: &Replaying<'_>, cpu: u32) -> anyhow::Resul
         cpus::format_cpu_list(&replayed.report.cpus)
     );
     let calls: Vec<Call> = CallReader::new(&log[..], "the call log").collect::<Result<_, _>>()?;
-    let (states, tick) = recording.states_of(cpu);
+    let (states, tick) = recording.states_of_cpu(cpu);
     Ok(CallLog {
         states: states.clone(),
         tick,
@@ -103,8 +107,8 @@ fn read_calls(args: &Args, recording: &Replaying<'_>, cpu: u32) -> anyhow::Resul
     })
 }
 
-/// A governor's answers to the calls.
-fn answer(log: &CallLog, set: &PolicySet) -> anyhow::Result<Vec<IdleDecision>> {
+/// The answers that a governor gives to the calls.
+fn answer_calls(log: &CallLog, set: &PolicySet) -> anyhow::Result<Vec<IdleDecision>> {
     let others = set
         .policies()
         .iter()
@@ -114,23 +118,25 @@ fn answer(log: &CallLog, set: &PolicySet) -> anyhow::Result<Vec<IdleDecision>> {
             "--policy '{set}': beside a log of answers there are idle governors alone, without psd"
         );
     };
-    let mut governor = Governor::in_kernel(&policy, &log.states.declared, log.tick);
+    let mut governor = Governor::new_or_only_state(&policy, &log.states.declared, log.tick);
     let mut answers = Vec::new();
     let calls = log.calls.iter().map(|call| (&call.query, &call.outcome));
-    governor.run_log(calls, |decision| answers.push(decision));
-    if let Some(why) = governor.failure() {
+    governor.replay_log(calls, |decision| answers.push(decision));
+    if let Some(why) = governor.failure_reason() {
         bail!("the governor {why}");
     }
     Ok(answers)
 }
 
-/// Rows for answers: one for each state, and one for all.
-fn score_rows(log: &CallLog, name: &str, answers: &[IdleDecision]) -> anyhow::Result<Vec<Row>> {
-    let by_state = log.score(answers).with_context(|| name.to_owned())?;
+/// Rows with scored answers: a row for each idle state, and a row for all.
+fn score_answers(log: &CallLog, name: &str, answers: &[IdleDecision]) -> anyhow::Result<Vec<Row>> {
+    let by_state = log
+        .score_answers(answers)
+        .with_context(|| name.to_owned())?;
     let has_power = log.states.power.is_some();
     let mut all = Totals::default();
     for totals in &by_state {
-        all.add(totals);
+        all.add_totals(totals);
     }
     let names = log.states.declared.iter().map(|state| state.name.clone());
     let rows = names.zip(by_state).chain([("all".to_owned(), all)]);
@@ -154,26 +160,29 @@ fn score_rows(log: &CallLog, name: &str, answers: &[IdleDecision]) -> anyhow::Re
 }
 
 impl Row {
-    fn cells(&self, rounded: bool) -> Vec<String> {
+    fn row_cells(&self, rounded: bool) -> Vec<String> {
         let [wasted, used] = [self.wasted_j, self.energy_j].map(|joules| {
-            joules.map_or_else(|| "-".to_owned(), |joules| number(joules, 6, rounded))
+            joules.map_or_else(
+                || "-".to_owned(),
+                |joules| format_number(joules, 6, rounded),
+            )
         });
         vec![
             self.governor.clone(),
             self.state.clone(),
-            number(self.time_ns as f64 / 1e6, 3, rounded),
+            format_number(self.time_ns as f64 / 1e6, 3, rounded),
             self.count.to_string(),
             self.too_deep.to_string(),
             self.too_shallow.to_string(),
             self.slower.to_string(),
-            number(self.added_latency_ns as f64 / 1e3, 1, rounded),
+            format_number(self.added_latency_ns as f64 / 1e3, 1, rounded),
             wasted,
             used,
         ]
     }
 }
 
-fn number(value: f64, digits: usize, rounded: bool) -> String {
+fn format_number(value: f64, digits: usize, rounded: bool) -> String {
     if rounded {
         format!("{value:.digits$}")
     } else {

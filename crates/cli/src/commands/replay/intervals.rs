@@ -1,8 +1,8 @@
 //! Each governor's cost, with intervals over time blocks, and verdicts on differences.
 
 use serde::Serialize;
-use wakepath_compare::figure::{Unit, doubt, percents};
-use wakepath_compare::results::{CompareOptions, Row, Source, compare};
+use wakepath_compare::figure::{Unit, doubt_about_mean, format_percents};
+use wakepath_compare::results::{CompareOptions, Row, Source, compare_results};
 use wakepath_compare::{Mean, Metric, interval_of_mean, standard_deviation};
 use wakepath_replay::{FEWEST_SPANS, Report};
 use wakepath_study::plan::Plan;
@@ -12,18 +12,18 @@ use wakepath_study::run::replay::Replay;
 
 use crate::output::{self, Screen};
 
-/// All figures from a replay.
+/// All figures of a replay, with intervals.
 #[derive(Debug, Serialize)]
 pub(super) struct Intervals {
-    /// Number of equally long time blocks.
+    /// Number of time blocks, which are equally long.
     blocks: usize,
-    /// How long each is, in s.
+    /// Length of each time block, in s.
     block_s: f64,
     /// Intervals' confidence level.
     level: f64,
-    /// Governor to compare with.
+    /// Governor that the others are compared with.
     baseline: String,
-    /// By metric and governor.
+    /// Figures ordered by metric, then governor.
     rows: Vec<Figure>,
 }
 
@@ -37,11 +37,11 @@ struct Figure {
     title: String,
     /// Over the blocks.
     mean: f64,
-    /// `None` with fewer than 4 blocks.
+    /// Interval of the mean; `None` with fewer than 4 blocks.
     interval: Option<[f64; 2]>,
     #[serde(skip)]
     deviation: Option<f64>,
-    /// Gain over the baseline in percent, and its interval.
+    /// Gain over the baseline in percent, with its interval.
     gain_percent: Option<f64>,
     gain_interval: Option<[f64; 2]>,
     significant: bool,
@@ -49,16 +49,19 @@ struct Figure {
 }
 
 impl Intervals {
-    /// Figures from a replay: the study's results compared as `wakepath compare` does. `by_state` adds the time in each
-    /// idle state.
+    /// Makes the figures of a replay: the study's results compared as `wakepath compare` does. `by_state` adds the
+    /// share of time in each idle state.
     pub(super) fn new(
         plan: &Plan,
         backend: &Replay<'_>,
         report: &Report,
         by_state: bool,
     ) -> anyhow::Result<Self> {
-        let reader = parts::of_backend(plan, backend, &RunControl::for_nobody())?;
-        let comparison = compare(&[Source::read("", &reader)?], &CompareOptions::default())?;
+        let reader = parts::run_backend_in_memory(plan, backend, &RunControl::for_nobody())?;
+        let comparison = compare_results(
+            &[Source::read_result("", &reader)?],
+            &CompareOptions::default(),
+        )?;
         let mut rows: Vec<Figure> = comparison
             .rows
             .iter()
@@ -73,7 +76,7 @@ impl Intervals {
             }
         }
         if by_state {
-            rows.extend(times(report, comparison.level));
+            rows.extend(time_share_figures(report, comparison.level));
         }
         Ok(Self {
             blocks: report.blocks.len(),
@@ -87,8 +90,8 @@ impl Intervals {
         })
     }
 
-    /// Prints a table below a line of explanation.
-    pub(super) fn text(&self, out: &mut Screen) -> anyhow::Result<()> {
+    /// Writes the figures as a table below a line of explanation.
+    pub(super) fn write_table(&self, out: &mut Screen) -> anyhow::Result<()> {
         writeln!(
             out,
             "{} blocks of {:.3} s, intervals of {} %, compared with {}",
@@ -97,11 +100,11 @@ impl Intervals {
             self.level * 100.0,
             self.baseline
         )?;
-        let reason = self.reason_for_all();
+        let reason = self.common_reason_against_verdicts();
         if let Some(reason) = reason {
             writeln!(out, "No verdict: {reason}.")?;
         }
-        // Without a verdict there is no interval and no gain.
+        // A figure without a verdict has no interval and no gain.
         let shown = if reason.is_some() { 3 } else { 6 };
         let header = [
             "metric", "governor", "mean", "interval", "gain %", "verdict",
@@ -110,25 +113,26 @@ impl Intervals {
             let of_metric = self.rows.iter().filter(|r| r.metric == row.metric);
             let unit = Unit::for_values(&row.unit, of_metric.map(|r| r.mean));
             let gain = row.gain_percent.map(|gain| {
-                let [gain] = percents([gain], row.gain_interval);
+                let [gain] = format_percents([gain], row.gain_interval);
                 gain
             });
             let cells = [
-                unit.title(&row.title),
+                unit.title_with_unit(&row.title),
                 row.governor.clone(),
-                unit.figure(row.mean, doubt(row.interval, row.deviation)),
-                row.interval
-                    .map_or_else(none, |interval| unit.interval(row.mean, interval)),
-                gain.unwrap_or_else(none),
+                unit.format_figure(row.mean, doubt_about_mean(row.interval, row.deviation)),
+                row.interval.map_or_else(no_value_cell, |interval| {
+                    unit.format_interval(row.mean, interval)
+                }),
+                gain.unwrap_or_else(no_value_cell),
                 row.verdict.clone(),
             ];
             cells.into_iter().take(shown).collect::<Vec<_>>()
         });
-        output::table(out, &header[..shown], rows)
+        output::write_table(out, &header[..shown], rows)
     }
 
-    /// The reason against any verdict, if common to all rows.
-    fn reason_for_all(&self) -> Option<&str> {
+    /// The reason against any verdict, if all rows share it.
+    fn common_reason_against_verdicts(&self) -> Option<&str> {
         let reason = self.rows.first()?.verdict.as_str();
         (!reason.is_empty()
             && self
@@ -139,7 +143,7 @@ impl Intervals {
     }
 
     /// As CSV.
-    pub(super) fn csv(&self, out: &mut Screen) -> anyhow::Result<()> {
+    pub(super) fn write_csv(&self, out: &mut Screen) -> anyhow::Result<()> {
         let header = [
             "metric",
             "governor",
@@ -163,14 +167,15 @@ impl Intervals {
                 row.mean.to_string(),
                 low,
                 high,
-                row.gain_percent.map_or_else(none, |gain| gain.to_string()),
+                row.gain_percent
+                    .map_or_else(no_value_cell, |gain| gain.to_string()),
                 gain_low,
                 gain_high,
                 row.significant.to_string(),
                 row.verdict.clone(),
             ]
         });
-        output::csv(out, header, rows)
+        output::write_csv(out, header, rows)
     }
 }
 
@@ -187,14 +192,14 @@ impl Figure {
             gain_percent: row.gain.map(|gain| gain.percent),
             gain_interval: row.gain.map(|gain| gain.interval),
             significant: row.significant,
-            // Here a run is a time block.
+            // The comparison's sentences say run where a replay has time blocks.
             verdict: row.sentence.replace(" run", " block"),
         }
     }
 }
 
 impl Figure {
-    /// Says why there is no verdict where so few idle spans were recorded.
+    /// Removes interval, gain and verdict, and says that too few idle spans were recorded.
     fn withhold_verdict(&mut self, spans: u64) {
         self.interval = None;
         self.gain_percent = None;
@@ -205,8 +210,8 @@ impl Figure {
     }
 }
 
-/// CPU time shares per idle state, without verdicts: no state is better.
-fn times(report: &Report, level: f64) -> Vec<Figure> {
+/// Share of CPU time in each idle state, without verdicts: no state is better.
+fn time_share_figures(report: &Report, level: f64) -> Vec<Figure> {
     let names = report
         .policies
         .first()
@@ -234,7 +239,7 @@ fn times(report: &Report, level: f64) -> Vec<Figure> {
                 unit: "%".to_owned(),
                 title: format!("time in {name}"),
                 mean: Mean::Arithmetic.average(&shares),
-                // An idle span counts in its first block, so single blocks may exceed their time; a mean never does.
+                // An idle span counts in its first block, so single blocks may exceed 100 %; a mean never does.
                 interval: interval_of_mean(Mean::Arithmetic, &shares, level)
                     .map(|[low, high]| [low, high.min(100.0)]),
                 deviation: standard_deviation(&shares),
@@ -247,11 +252,14 @@ fn times(report: &Report, level: f64) -> Vec<Figure> {
         .collect()
 }
 
-fn none() -> String {
+fn no_value_cell() -> String {
     "-".to_owned()
 }
 
-/// Lower and upper end.
+/// Cells for the lower and upper end of an interval; empty without an interval.
 fn interval_cells(interval: Option<[f64; 2]>) -> [String; 2] {
-    interval.map_or_else(|| [none(), none()], |ends| ends.map(|end| end.to_string()))
+    interval.map_or_else(
+        || [no_value_cell(), no_value_cell()],
+        |ends| ends.map(|end| end.to_string()),
+    )
 }

@@ -21,7 +21,9 @@ use wakepath_results::Mode;
 use wakepath_results::directory::DOCUMENT;
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
-use wakepath_study::run::replay::{Replay, Replayed, Replaying, doubtful_machine, other_machine};
+use wakepath_study::run::replay::{
+    Replay, Replayed, Replaying, doubt_about_machine, evidence_for_other_machine,
+};
 use wakepath_study::run::{self, RunControl};
 use wakepath_trace::recording::Reader;
 use wakepath_units::cpus;
@@ -36,50 +38,50 @@ use intervals::Intervals;
 use tables::Table;
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    check(args)?;
+    check_arguments(args)?;
     let metadata = Reader::open(&args.trace)?.metadata().clone();
-    let request = study::request(args, &metadata)?;
+    let request = study::make_replay_request(args, &metadata)?;
     let plan = Plan::for_replay(&request, args.programs.allowed)?;
     let named = plan.machines.iter().find_map(|m| m.model.as_ref());
     if let Some(machine) = named.filter(|_| !args.any_machine) {
         let trace = args.trace.display();
-        if let Some(what) = other_machine(&metadata, machine) {
+        if let Some(what) = evidence_for_other_machine(&metadata, machine) {
             bail!(
                 "{trace} is of another machine than {}: {what}. Replay it without --machine, on its own, or give --any-machine",
                 machine.name
             );
         }
-        if let Some(doubt) = doubtful_machine(&metadata, machine) {
+        if let Some(doubt) = doubt_about_machine(&metadata, machine) {
             warning!("{trace}: {doubt}. --any-machine says that this is meant");
         }
     }
     let backend = Replay::new(&plan)?;
-    let recording = backend.recording(0, 0).context("no recording")?;
+    let recording = backend.find_recording(0, 0).context("no recording")?;
     if let Some(file) = &args.decisions {
-        let sets = study::sets(args, &metadata)?;
+        let sets = study::choose_policy_sets(args, &metadata)?;
         return decisions::run(file, args, recording, &sets, out);
     }
-    let replayed = Arc::new(replay(args, recording)?);
-    backend.keep(0, 0, Arc::clone(&replayed));
+    let replayed = Arc::new(replay_with_progress(args, recording)?);
+    backend.keep_outcome(0, 0, Arc::clone(&replayed));
     let report = &replayed.report;
     for warning in &report.warnings {
         warning!("{} ({}x): {}", warning.name, warning.count, warning.text);
     }
     if report.periods == 0 {
-        return drives_alone(args, &replayed, out);
+        return print_drives_only(args, &replayed, out);
     }
     if let Some(dir) = &args.output {
         let mode = if args.force { Mode::Replace } else { Mode::New };
         run::run_plan(&plan, &backend, None, dir, mode, &RunControl::for_nobody())?;
     }
     let all_figures = Replay::new(&plan)?.with_sparse_figures();
-    all_figures.keep(0, 0, Arc::clone(&replayed));
+    all_figures.keep_outcome(0, 0, Arc::clone(&replayed));
     let intervals = Intervals::new(&plan, &all_figures, report, !args.kernel.is_empty())?;
-    print(args, &replayed, &intervals, out)
+    print_replay(args, &replayed, &intervals, out)
 }
 
-/// Checks arguments before any long work.
-fn check(args: &Args) -> anyhow::Result<()> {
+/// Checks the arguments before any long work.
+fn check_arguments(args: &Args) -> anyhow::Result<()> {
     ensure!(
         args.table.is_none() || args.format == Format::Csv,
         "--table chooses what --format csv prints; the other formats have all tables"
@@ -89,7 +91,7 @@ fn check(args: &Args) -> anyhow::Result<()> {
         "--cpu says whose call log is meant, so it goes with --calls or --decisions"
     );
     if let Some(calls) = &args.calls {
-        check_calls(calls, args).with_context(|| calls.display().to_string())?;
+        check_call_log_path(calls, args).with_context(|| calls.display().to_string())?;
     }
     if let Some(dir) = args.output.as_ref().filter(|_| !args.force) {
         let there = dir.join(DOCUMENT).exists();
@@ -103,7 +105,7 @@ fn check(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Replays the recording, with progress on a terminal, in a log, and for a calling program.
-fn replay(args: &Args, recording: &Replaying<'_>) -> anyhow::Result<Replayed> {
+fn replay_with_progress(args: &Args, recording: &Replaying<'_>) -> anyhow::Result<Replayed> {
     let bar = ProgressBar::new(1000).with_style(ProgressStyle::with_template(
         "{bar:30} {percent} %, {eta} left",
     )?);
@@ -118,8 +120,10 @@ fn replay(args: &Args, recording: &Replaying<'_>) -> anyhow::Result<Replayed> {
         true
     };
     let replayed = match &args.calls {
-        Some(path) => with_calls(path, args, |log| recording.run(blocks, log, &mut progress))?,
-        None => recording.run(blocks, None, &mut progress)?,
+        Some(path) => replay_with_call_log(path, args, |log| {
+            recording.replay_in_blocks(blocks, log, &mut progress)
+        })?,
+        None => recording.replay_in_blocks(blocks, None, &mut progress)?,
     };
     bar.finish_and_clear();
     drop(in_log);
@@ -127,8 +131,8 @@ fn replay(args: &Args, recording: &Replaying<'_>) -> anyhow::Result<Replayed> {
     Ok(replayed)
 }
 
-/// Prints the drives in a recording without idle periods.
-fn drives_alone(args: &Args, replayed: &Replayed, out: &mut Screen) -> anyhow::Result<()> {
+/// Prints the drives of a recording that has no idle periods.
+fn print_drives_only(args: &Args, replayed: &Replayed, out: &mut Screen) -> anyhow::Result<()> {
     ensure!(
         args.output.is_none(),
         "{} has no idle periods, so that there are no results to keep",
@@ -136,18 +140,18 @@ fn drives_alone(args: &Args, replayed: &Replayed, out: &mut Screen) -> anyhow::R
     );
     let report = &replayed.report;
     match args.format {
-        Format::Json => output::json(out, report),
+        Format::Json => output::write_json(out, report),
         Format::Table => {
             writeln!(
                 out,
                 "no idle periods in {:.3} s",
                 report.duration_ns as f64 / 1e9
             )?;
-            tables::drives_text(report, out)
+            tables::write_drives_as_text(report, out)
         }
         Format::Csv => match args.table {
             Some(table @ (Table::Drives | Table::Gaps | Table::Timeouts)) => {
-                tables::csv(replayed, table, out)
+                tables::write_csv_table(replayed, table, out)
             }
             _ => bail!(
                 "{} has no idle periods; --table drives, gaps and timeouts have what it shows",
@@ -157,7 +161,7 @@ fn drives_alone(args: &Args, replayed: &Replayed, out: &mut Screen) -> anyhow::R
     }
 }
 
-fn print(
+fn print_replay(
     args: &Args,
     replayed: &Replayed,
     intervals: &Intervals,
@@ -165,27 +169,27 @@ fn print(
 ) -> anyhow::Result<()> {
     let report = &replayed.report;
     match args.format {
-        Format::Json => output::json(out, &WithIntervals { report, intervals }),
+        Format::Json => output::write_json(out, &WithIntervals { report, intervals }),
         Format::Csv => {
             let table = match args.table {
                 None if !args.kernel.is_empty() => Table::Kernels,
                 table => table.unwrap_or_default(),
             };
             match table {
-                Table::Intervals => intervals.csv(out),
-                table => tables::csv(replayed, table, out),
+                Table::Intervals => intervals.write_csv(out),
+                table => tables::write_csv_table(replayed, table, out),
             }
         }
         Format::Table => {
             if !args.kernel.is_empty() {
-                tables::kernels_text(replayed, out)?;
+                tables::write_kernel_table(replayed, out)?;
             }
-            tables::text(report, intervals, out)
+            tables::write_all_as_text(report, intervals, out)
         }
     }
 }
 
-/// Report and intervals in one document.
+/// JSON has report and intervals in one document.
 #[derive(serde::Serialize)]
 struct WithIntervals<'a> {
     #[serde(flatten)]
@@ -194,23 +198,23 @@ struct WithIntervals<'a> {
 }
 
 /// Checks the call log's path before any work is done.
-fn check_calls(calls: &Path, args: &Args) -> anyhow::Result<()> {
+fn check_call_log_path(calls: &Path, args: &Args) -> anyhow::Result<()> {
     let both = [calls, &args.trace].map(fs::canonicalize);
     ensure!(
         !matches!(both, [Ok(calls), Ok(trace)] if calls == trace),
         "it is the recording itself; give the call log another name"
     );
-    new_file::check(calls, args.force)
+    new_file::check_may_be_written(calls, args.force)
 }
 
-/// A replay with its governor call log written to `path`.
-fn with_calls(
+/// Replays with the governor call log written to `path`, which exists only if the replay succeeds.
+fn replay_with_call_log(
     path: &Path,
     args: &Args,
     replay: impl FnOnce(Option<(u32, &mut dyn Write)>) -> Result<Replayed, StudyError>,
 ) -> anyhow::Result<Replayed> {
     let mut replayed = None;
-    new_file::write(path, args.force, |file| {
+    new_file::write_new_file(path, args.force, |file| {
         let mut log = BufWriter::new(file);
         let of_all = replayed.insert(replay(Some((args.cpu.unwrap_or(0), &mut log)))?);
         log.flush()?;

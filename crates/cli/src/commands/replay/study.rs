@@ -1,4 +1,4 @@
-//! The replay requested by arguments.
+//! From the arguments of `wakepath replay` to a replay request.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use anyhow::{Context, bail, ensure};
 use wakepath_hardware::Machine;
 use wakepath_policies::mechanism::Kind;
 use wakepath_policies::spec::{PolicySet, PolicySpec};
-use wakepath_study::plan::{RECORDED, ReplayRequest, cannot_replay};
+use wakepath_study::plan::{RECORDED, ReplayRequest, reason_against_replay};
 use wakepath_system::dump::GivenStates;
 use wakepath_trace::recording::Metadata;
 
@@ -15,9 +15,13 @@ use super::arguments::Args;
 use crate::messages::note;
 use crate::policy_set;
 
-/// Builds the requested replay. The baseline is the recorded choice, or the first kernel with `--kernel`.
-pub(super) fn request(args: &Args, metadata: &Metadata) -> anyhow::Result<ReplayRequest> {
-    // Study errors would name a line, missing here.
+/// Makes the replay request from the arguments. The baseline is the recorded choice, or the first kernel with
+/// `--kernel`.
+pub(super) fn make_replay_request(
+    args: &Args,
+    metadata: &Metadata,
+) -> anyhow::Result<ReplayRequest> {
+    // The arguments are checked here, because errors about a study would name a line.
     if let Some(machine) = &args.machine {
         Machine::find(machine)?;
     }
@@ -28,11 +32,11 @@ pub(super) fn request(args: &Args, metadata: &Metadata) -> anyhow::Result<Replay
     }
     if let Some(ran) = &args.ran {
         let spec: PolicySpec = ran.parse().context("--ran")?;
-        spec.idle().context("--ran")?;
+        spec.as_idle_policy().context("--ran")?;
     }
-    let sets = sets(args, metadata)?;
+    let sets = choose_policy_sets(args, metadata)?;
     for set in &sets {
-        if let Some(message) = cannot_replay(set) {
+        if let Some(message) = reason_against_replay(set) {
             bail!("--policy '{set}': {message}");
         }
     }
@@ -63,23 +67,26 @@ pub(super) fn request(args: &Args, metadata: &Metadata) -> anyhow::Result<Replay
         } else {
             stem
         },
-        recording: whole(&args.trace)?,
-        states: args.states.as_deref().map(whole).transpose()?,
+        recording: absolute_utf8_path(&args.trace)?,
+        states: args.states.as_deref().map(absolute_utf8_path).transpose()?,
         tick: args.hz,
         ran: args.ran.clone(),
     })
 }
 
-/// An absolute path for a study.
-fn whole(path: &Path) -> anyhow::Result<String> {
+/// An absolute path without links, as text, for a study.
+fn absolute_utf8_path(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
     let whole = fs::canonicalize(path).with_context(|| shown.to_string())?;
     let text = whole.to_str().map(str::to_owned);
     text.with_context(|| format!("{shown}: the path is not UTF-8; rename the file"))
 }
 
-/// The sets to replay: each in each kernel, if there are kernels.
-pub(super) fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<PolicySet>> {
+/// The policy sets to replay: each set in each kernel, if `--kernel` is given.
+pub(super) fn choose_policy_sets(
+    args: &Args,
+    metadata: &Metadata,
+) -> anyhow::Result<Vec<PolicySet>> {
     if args.kernel.is_empty() {
         let default = ["menu@6.1", "menu@6.12", "teo@6.1", "teo@6.12"];
         return match &args.policy[..] {
@@ -87,10 +94,9 @@ pub(super) fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<Polic
                 .map(str::parse)
                 .into_iter()
                 .collect::<Result<_, _>>()?),
-            given => Ok(policy_set::each_once(policy_set::load(
-                given,
-                args.programs,
-            )?)),
+            given => Ok(policy_set::remove_repeated_sets(
+                policy_set::load_custom_governors(given, args.programs)?,
+            )),
         };
     }
     let unchanged = [PolicySet::default()];
@@ -101,13 +107,16 @@ pub(super) fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<Polic
     let ran = metadata.idle_governor.as_deref().unwrap_or("menu");
     let (mut each, mut own) = (Vec::new(), Vec::new());
     for set in given {
-        let governor = match set.get(Kind::Idle) {
+        let governor = match set.policy_of_kind(Kind::Idle) {
             Some(governor) => governor.clone(),
             None => ran.parse()?,
         };
-        if governor.program().is_some() {
-            // Custom governors have no kernel versions.
-            own.extend(policy_set::load(std::slice::from_ref(set), args.programs)?);
+        if governor.own_governor().is_some() {
+            // Custom governors have no kernel versions, so each is replayed once.
+            own.extend(policy_set::load_custom_governors(
+                std::slice::from_ref(set),
+                args.programs,
+            )?);
             continue;
         }
         ensure!(
@@ -115,12 +124,12 @@ pub(super) fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<Polic
             "--policy '{set}' names a kernel itself; with --kernel give the governor alone, such as --policy menu"
         );
         for kernel in &args.kernel {
-            let governor = governor.of_kernel(*kernel);
+            let governor = governor.in_kernel_version(*kernel);
             ensure!(
                 governor.version().is_none_or(|version| version == *kernel),
                 "what this governor does in {kernel} is not known; the next series in which it is has {governor}"
             );
-            let of_kernel = set.with(governor)?;
+            let of_kernel = set.with_policy(governor)?;
             ensure!(
                 !each.contains(&of_kernel),
                 "{of_kernel} twice; kernels do not differ in it, or one is given twice"
@@ -133,6 +142,6 @@ pub(super) fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<Polic
         "--kernel says in which kernels to take the governors of --policy, and there is none of a kernel; give one, such as \
          --policy menu"
     );
-    each.extend(policy_set::each_once(own));
+    each.extend(policy_set::remove_repeated_sets(own));
     Ok(each)
 }

@@ -1,4 +1,4 @@
-//! Tables from a replay.
+//! Tables that `wakepath replay` prints.
 
 use wakepath_compare::figure;
 use wakepath_policies::idle::generations::Generation;
@@ -34,23 +34,29 @@ pub(super) enum Table {
 
 type Rows = Vec<Vec<String>>;
 
-/// Prints one table as CSV.
-pub(super) fn csv(replayed: &Replayed, table: Table, out: &mut Screen) -> anyhow::Result<()> {
+/// Writes one table of a replay as CSV.
+pub(super) fn write_csv_table(
+    replayed: &Replayed,
+    table: Table,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let numbers = Numbers::Full;
     let report = &replayed.report;
     let (header, rows): (Vec<&str>, Rows) = match table {
-        Table::States | Table::Intervals => (STATES.to_vec(), states(report, numbers)),
-        Table::Kernels => (KERNELS.to_vec(), kernels(replayed, numbers)),
-        Table::Governors => (GOVERNORS.to_vec(), governors(report, numbers)),
-        Table::Agreement => (AGREEMENT.to_vec(), agreement(report, numbers)),
-        Table::Drives => drive_table(report, &DRIVES, |drive| vec![requests(drive)]),
-        Table::Gaps => drive_table(report, &GAPS, |drive| gaps(drive, numbers)),
-        Table::Timeouts => drive_table(report, &TIMEOUTS, |drive| timeouts(drive, numbers)),
+        Table::States | Table::Intervals => (STATES.to_vec(), state_rows(report, numbers)),
+        Table::Kernels => (KERNELS.to_vec(), kernel_rows(replayed, numbers)),
+        Table::Governors => (GOVERNORS.to_vec(), governor_rows(report, numbers)),
+        Table::Agreement => (AGREEMENT.to_vec(), agreement_rows(report, numbers)),
+        Table::Drives => drive_table(report, &DRIVES, |drive| vec![request_cells(drive)]),
+        Table::Gaps => drive_table(report, &GAPS, |drive| idle_gap_rows(drive, numbers)),
+        Table::Timeouts => {
+            drive_table(report, &TIMEOUTS, |drive| apst_timeout_rows(drive, numbers))
+        }
     };
-    output::csv(out, header, rows)
+    output::write_csv(out, header, rows)
 }
 
-/// Header and rows of a table with a first column for the drive.
+/// Header and rows of a table whose first column names the drive.
 fn drive_table(
     report: &Report,
     header: &[&'static str],
@@ -68,8 +74,12 @@ fn drive_table(
     ([&["drive"], header].concat(), all)
 }
 
-/// Prints everything as text.
-pub(super) fn text(report: &Report, intervals: &Intervals, out: &mut Screen) -> anyhow::Result<()> {
+/// Writes all tables of a replay as text.
+pub(super) fn write_all_as_text(
+    report: &Report,
+    intervals: &Intervals,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let numbers = Numbers::Read;
     writeln!(
         out,
@@ -80,17 +90,17 @@ pub(super) fn text(report: &Report, intervals: &Intervals, out: &mut Screen) -> 
         report.io_wake_ups
     )?;
     writeln!(out)?;
-    output::table(out, STATES, states(report, numbers))?;
+    output::write_table(out, STATES, state_rows(report, numbers))?;
     writeln!(out)?;
-    output::table(out, GOVERNORS, governors(report, numbers))?;
+    output::write_table(out, GOVERNORS, governor_rows(report, numbers))?;
     writeln!(out)?;
-    intervals.text(out)?;
-    notes(report, numbers, out)?;
-    drives_text(report, out)
+    intervals.write_table(out)?;
+    write_notes(report, numbers, out)?;
+    write_drives_as_text(report, out)
 }
 
-/// Prints drives with gaps and timeouts.
-pub(super) fn drives_text(report: &Report, out: &mut Screen) -> anyhow::Result<()> {
+/// Writes the tables about drives, with idle gaps and APST timeouts.
+pub(super) fn write_drives_as_text(report: &Report, out: &mut Screen) -> anyhow::Result<()> {
     let numbers = Numbers::Read;
     for drive in &report.drives {
         writeln!(out)?;
@@ -99,8 +109,8 @@ pub(super) fn drives_text(report: &Report, out: &mut Screen) -> anyhow::Result<(
             "{}: {} requests issued, {} of {} completions on the issuing CPU",
             drive.name, drive.issued, drive.same_cpu, drive.completions
         )?;
-        output::table(out, GAPS, gaps(drive, numbers))?;
-        output::table(out, TIMEOUTS, timeouts(drive, numbers))?;
+        output::write_table(out, GAPS, idle_gap_rows(drive, numbers))?;
+        output::write_table(out, TIMEOUTS, apst_timeout_rows(drive, numbers))?;
     }
     Ok(())
 }
@@ -120,7 +130,7 @@ const STATES: [&str; 12] = [
     "energy J",
 ];
 
-fn states(report: &Report, numbers: Numbers) -> Rows {
+fn state_rows(report: &Report, numbers: Numbers) -> Rows {
     let mut rows = Vec::new();
     for policy in &report.policies {
         let states = policy.states.iter();
@@ -135,34 +145,34 @@ fn state_row(policy: &PolicyReport, state: &StateReport, numbers: Numbers) -> Ve
     vec![
         policy.policy.clone(),
         state.state.clone(),
-        numbers.millis(state.time_ns),
+        numbers.format_milliseconds(state.time_ns),
         state.count.to_string(),
         state.too_deep.to_string(),
         state.too_shallow.to_string(),
         state.slower.to_string(),
-        numbers.micros(state.added_latency_ns),
+        numbers.format_microseconds(state.added_latency_ns),
         state.slower_io.to_string(),
-        numbers.micros(state.added_io_latency_ns),
-        numbers.joules(state.wasted_j),
-        numbers.joules(state.energy_j),
+        numbers.format_microseconds(state.added_io_latency_ns),
+        numbers.format_joules(state.wasted_j),
+        numbers.format_joules(state.energy_j),
     ]
 }
 
-/// The sleeping package as a further state.
+/// A row for the sleeping package, as a further state.
 fn package_row(policy: &PolicyReport, package: &PackageReport, numbers: Numbers) -> Vec<String> {
     vec![
         policy.policy.clone(),
         "package".to_owned(),
-        numbers.millis(package.asleep_ns),
+        numbers.format_milliseconds(package.asleep_ns),
         package.count.to_string(),
-        none(),
-        none(),
+        no_value_cell(),
+        no_value_cell(),
         package.slower.to_string(),
-        numbers.micros(package.added_latency_ns),
+        numbers.format_microseconds(package.added_latency_ns),
         package.slower_io.to_string(),
-        numbers.micros(package.added_io_latency_ns),
-        numbers.joules(Some(package.wasted_j)),
-        numbers.joules(Some(package.energy_j)),
+        numbers.format_microseconds(package.added_io_latency_ns),
+        numbers.format_joules(Some(package.wasted_j)),
+        numbers.format_joules(Some(package.energy_j)),
     ]
 }
 
@@ -178,8 +188,8 @@ const KERNELS: [&str; 9] = [
     "idle periods %",
 ];
 
-/// A row per governor.
-fn kernels(replayed: &Replayed, numbers: Numbers) -> Rows {
+/// A row per governor, for the table that compares kernels.
+fn kernel_rows(replayed: &Replayed, numbers: Numbers) -> Rows {
     replayed
         .policies
         .iter()
@@ -187,33 +197,36 @@ fn kernels(replayed: &Replayed, numbers: Numbers) -> Rows {
             let policy = policy.as_ref()?;
             let of_policy = replayed.report.policies.get(*place)?;
             let name = &of_policy.policy;
-            let sums = of_policy.sums();
+            let sums = of_policy.total_sums();
             let all = sums.count;
-            let by_state = of_policy
-                .states
-                .iter()
-                .map(|state| format!("{} {}", state.state, numbers.share(state.count, all)));
+            let by_state = of_policy.states.iter().map(|state| {
+                format!(
+                    "{} {}",
+                    state.state,
+                    numbers.percent_of_count(state.count, all)
+                )
+            });
             let generation = policy.generation();
             Some(vec![
                 name.clone(),
-                generation.map_or_else(none, Generation::begins),
-                generation.map_or_else(none, |generation| {
+                generation.map_or_else(no_value_cell, Generation::first_releases),
+                generation.map_or_else(no_value_cell, |generation| {
                     generation.compared.unwrap_or("not compared").to_owned()
                 }),
-                numbers.share(sums.too_deep, all),
-                numbers.share(sums.too_shallow, all),
-                numbers.micros(sums.added_latency_ns),
-                numbers.micros(sums.added_io_latency_ns),
-                numbers.joules(sums.energy_j),
+                numbers.percent_of_count(sums.too_deep, all),
+                numbers.percent_of_count(sums.too_shallow, all),
+                numbers.format_microseconds(sums.added_latency_ns),
+                numbers.format_microseconds(sums.added_io_latency_ns),
+                numbers.format_joules(sums.energy_j),
                 by_state.collect::<Vec<_>>().join(", "),
             ])
         })
         .collect()
 }
 
-/// Prints several kernels' governors before other tables.
-pub(super) fn kernels_text(replayed: &Replayed, out: &mut Screen) -> anyhow::Result<()> {
-    output::table(out, KERNELS, kernels(replayed, Numbers::Read))?;
+/// Writes the table that compares kernels, if there are several, before other tables.
+pub(super) fn write_kernel_table(replayed: &Replayed, out: &mut Screen) -> anyhow::Result<()> {
+    output::write_table(out, KERNELS, kernel_rows(replayed, Numbers::Read))?;
     writeln!(out)?;
     Ok(())
 }
@@ -231,23 +244,23 @@ const GOVERNORS: [&str; 10] = [
     "energy J",
 ];
 
-fn governors(report: &Report, numbers: Numbers) -> Rows {
+fn governor_rows(report: &Report, numbers: Numbers) -> Rows {
     report
         .policies
         .iter()
         .map(|p| {
-            let sums = p.sums();
+            let sums = p.total_sums();
             vec![
                 p.policy.clone(),
                 p.selections.to_string(),
-                optional(p.tick_stops),
-                optional(p.poll_limit_hits),
+                optional_count(p.tick_stops),
+                optional_count(p.poll_limit_hits),
                 sums.too_deep.to_string(),
                 sums.too_shallow.to_string(),
-                numbers.micros(sums.added_latency_ns),
-                numbers.micros(sums.added_io_latency_ns),
-                numbers.joules(sums.wasted_j),
-                numbers.joules(sums.energy_j),
+                numbers.format_microseconds(sums.added_latency_ns),
+                numbers.format_microseconds(sums.added_io_latency_ns),
+                numbers.format_joules(sums.wasted_j),
+                numbers.format_joules(sums.energy_j),
             ]
         })
         .collect()
@@ -262,14 +275,14 @@ const AGREEMENT: [&str; 6] = [
     "reason",
 ];
 
-/// A row for each reason; the numbers before it are the same in all.
-fn agreement(report: &Report, numbers: Numbers) -> Rows {
+/// A row for each reason to differ from the recorded choice; the numbers in front are the same in all rows.
+fn agreement_rows(report: &Report, numbers: Numbers) -> Rows {
     let Some((name, found)) = &report.agreement else {
         return Vec::new();
     };
     let share = found
-        .share()
-        .map_or_else(none, |share| numbers.percent(share));
+        .same_state_share()
+        .map_or_else(no_value_cell, |share| numbers.format_as_percent(share));
     let reasons = found.reasons.iter();
     let mut reasons: Vec<(&str, u64)> =
         reasons.map(|(reason, count)| (&**reason, *count)).collect();
@@ -291,7 +304,7 @@ fn agreement(report: &Report, numbers: Numbers) -> Rows {
 
 const DRIVES: [&str; 3] = ["issued", "completions", "on the issuing CPU"];
 
-fn requests(drive: &DriveReport) -> Vec<String> {
+fn request_cells(drive: &DriveReport) -> Vec<String> {
     [drive.issued, drive.completions, drive.same_cpu]
         .map(|count| count.to_string())
         .to_vec()
@@ -299,7 +312,7 @@ fn requests(drive: &DriveReport) -> Vec<String> {
 
 const GAPS: [&str; 4] = ["idle from us", "to us", "gaps", "total ms"];
 
-fn gaps(drive: &DriveReport, numbers: Numbers) -> Rows {
+fn idle_gap_rows(drive: &DriveReport, numbers: Numbers) -> Rows {
     drive
         .gaps
         .iter()
@@ -308,7 +321,7 @@ fn gaps(drive: &DriveReport, numbers: Numbers) -> Rows {
                 gap.from_us.to_string(),
                 gap.to_us.to_string(),
                 gap.count.to_string(),
-                numbers.millis(gap.total_us.saturating_mul(1000)),
+                numbers.format_milliseconds(gap.total_us.saturating_mul(1000)),
             ]
         })
         .collect()
@@ -316,7 +329,7 @@ fn gaps(drive: &DriveReport, numbers: Numbers) -> Rows {
 
 const TIMEOUTS: [&str; 4] = ["entry + exit ms", "APST timeout ms", "wake-ups", "asleep %"];
 
-fn timeouts(drive: &DriveReport, numbers: Numbers) -> Rows {
+fn apst_timeout_rows(drive: &DriveReport, numbers: Numbers) -> Rows {
     drive
         .timeouts
         .iter()
@@ -324,25 +337,25 @@ fn timeouts(drive: &DriveReport, numbers: Numbers) -> Rows {
             vec![
                 t.transition_ms.to_string(),
                 t.timeout_ms
-                    .map_or_else(|| "never".to_owned(), |ms| numbers.text(ms, 3)),
+                    .map_or_else(|| "never".to_owned(), |ms| numbers.format_number(ms, 3)),
                 t.wake_ups.to_string(),
-                numbers.text(100.0 * t.asleep, 1),
+                numbers.format_number(100.0 * t.asleep, 1),
             ]
         })
         .collect()
 }
 
-fn notes(report: &Report, numbers: Numbers, out: &mut Screen) -> anyhow::Result<()> {
+fn write_notes(report: &Report, numbers: Numbers, out: &mut Screen) -> anyhow::Result<()> {
     writeln!(out)?;
     if let Some((name, agreement)) = &report.agreement
-        && let Some(share) = agreement.share()
+        && let Some(share) = agreement.same_state_share()
     {
         writeln!(
             out,
             "{name} answers as recorded in {} of {} periods ({} %)",
             agreement.same_state,
             agreement.periods,
-            numbers.percent(share)
+            numbers.format_as_percent(share)
         )?;
         for (reason, count) in &agreement.reasons {
             writeln!(out, "  otherwise {count}: {reason}")?;
@@ -370,15 +383,15 @@ fn notes(report: &Report, numbers: Numbers, out: &mut Screen) -> anyhow::Result<
     Ok(())
 }
 
-fn none() -> String {
+fn no_value_cell() -> String {
     "-".to_owned()
 }
 
-fn optional(count: Option<u64>) -> String {
-    count.map_or_else(none, |count| count.to_string())
+fn optional_count(count: Option<u64>) -> String {
+    count.map_or_else(no_value_cell, |count| count.to_string())
 }
 
-/// How numbers are written.
+/// How numbers in a replay's tables are written.
 #[derive(Clone, Copy)]
 enum Numbers {
     /// All digits.
@@ -388,38 +401,38 @@ enum Numbers {
 }
 
 impl Numbers {
-    fn text(self, value: f64, decimals: usize) -> String {
+    fn format_number(self, value: f64, decimals: usize) -> String {
         match self {
             Self::Full => value.to_string(),
             Self::Read => format!("{value:.decimals$}"),
         }
     }
 
-    /// Recordings have no interval to limit the digits: six, down to microjoules.
-    fn joules(self, value: Option<f64>) -> String {
-        value.map_or_else(none, |joules| {
+    /// Energy in J; recordings have no interval to limit the digits, so six are printed, down to microjoules.
+    fn format_joules(self, value: Option<f64>) -> String {
+        value.map_or_else(no_value_cell, |joules| {
             let decimals = match joules {
                 0.0 => 0,
-                _ => figure::decimals(joules, Some(f64::MIN_POSITIVE)).min(6),
+                _ => figure::decimals_by_doubt(joules, Some(f64::MIN_POSITIVE)).min(6),
             };
-            self.text(joules, decimals)
+            self.format_number(joules, decimals)
         })
     }
 
-    fn millis(self, ns: u64) -> String {
-        self.text(ns as f64 / 1e6, 3)
+    fn format_milliseconds(self, ns: u64) -> String {
+        self.format_number(ns as f64 / 1e6, 3)
     }
 
-    fn micros(self, ns: u64) -> String {
-        self.text(ns as f64 / 1e3, 1)
+    fn format_microseconds(self, ns: u64) -> String {
+        self.format_number(ns as f64 / 1e3, 1)
     }
 
-    /// A part of a count, in percent.
-    fn share(self, count: u64, all: u64) -> String {
-        self.percent(count as f64 / all.max(1) as f64)
+    /// A count as percent of `all`.
+    fn percent_of_count(self, count: u64, all: u64) -> String {
+        self.format_as_percent(count as f64 / all.max(1) as f64)
     }
 
-    fn percent(self, share: f64) -> String {
-        self.text(100.0 * share, 2)
+    fn format_as_percent(self, share: f64) -> String {
+        self.format_number(100.0 * share, 2)
     }
 }

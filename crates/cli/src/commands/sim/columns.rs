@@ -1,16 +1,16 @@
-//! Heading and first column of all tables by `wakepath sim`.
+//! Heading and first column that all tables by `wakepath sim` share.
 
 use wakepath_results::RunRecord;
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 
 use crate::output::Screen;
 
-/// A header beginning with the policies.
-pub(super) fn policy_header<'a>(columns: &[&'a str]) -> Vec<&'a str> {
+/// A header whose first column is the policy.
+pub(super) fn header_with_policy<'a>(columns: &[&'a str]) -> Vec<&'a str> {
     [&["policy"], columns].concat()
 }
 
-pub(super) fn policy_row<const N: usize>(
+pub(super) fn row_with_policy<const N: usize>(
     result: &SimulatedPolicy,
     columns: [String; N],
 ) -> Vec<String> {
@@ -19,24 +19,24 @@ pub(super) fn policy_row<const N: usize>(
     row
 }
 
-/// A share of time in percent.
+/// A time as percent of the whole time.
 pub(super) fn percent_of_time(seconds: f64, all: f64) -> String {
     format!("{:.2}", 100.0 * seconds / all)
 }
 
-/// A run's metric with all digits; empty without the metric.
-pub(super) fn metric_cell(run: &RunRecord, name: &str) -> String {
+/// A metric of a run with all digits; empty if the run lacks the metric.
+pub(super) fn metric_of_run(run: &RunRecord, name: &str) -> String {
     let found = run.metrics.iter().find(|(metric, _)| metric == name);
     found.map_or_else(String::new, |(_, value)| value.to_string())
 }
 
-/// Writes what was simulated, and over how many runs the tables take medians.
+/// Writes what was simulated, and how many runs the medians in the tables are over.
 pub(super) fn write_heading(
     out: &mut Screen,
     simulated: &str,
     comparison: &SimComparison,
 ) -> anyhow::Result<()> {
     let runs = comparison.results.first().map_or(0, |r| r.runs.len());
-    out.prose(&format!("{simulated}: median of {runs} run(s)"), 2)?;
+    out.write_folded(&format!("{simulated}: median of {runs} run(s)"), 2)?;
     Ok(writeln!(out)?)
 }

@@ -3,16 +3,16 @@
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use wakepath_units::median;
 
-use crate::bars::{Canvas, on_log_scale};
+use crate::bars::{Canvas, counts_on_log_scale};
 use crate::output::Screen;
 
-/// Columns per histogram and bar.
+/// Width of each histogram and bar, in columns.
 const HISTOGRAM: usize = 40;
 const BAR: usize = 16;
 
 /// Draws latencies and rate from each policy set's first run, on a wide enough terminal.
 pub(super) fn write_drawing(out: &mut Screen, comparison: &SimComparison) -> anyhow::Result<()> {
-    let Some(canvas) = Canvas::of_stdout() else {
+    let Some(canvas) = Canvas::for_stdout_terminal() else {
         return Ok(());
     };
     let width = comparison
@@ -21,7 +21,10 @@ pub(super) fn write_drawing(out: &mut Screen, comparison: &SimComparison) -> any
         .map(|r| r.policy.to_string().chars().count())
         .max()
         .unwrap_or(0);
-    let ends = comparison.results.iter().flat_map(latency_buckets);
+    let ends = comparison
+        .results
+        .iter()
+        .flat_map(latency_buckets_of_first_run);
     let [from, to] = ends.fold([f64::INFINITY, 0.0], |[from, to], (low, high, _)| {
         [low.max(1.0).min(from), high.max(to)]
     });
@@ -31,27 +34,31 @@ pub(super) fn write_drawing(out: &mut Screen, comparison: &SimComparison) -> any
     writeln!(
         out,
         "\nLatency of the first run, {} to {} on a logarithmic scale; IOPS\n",
-        latency_text(from),
-        latency_text(to)
+        format_latency(from),
+        format_latency(to)
     )?;
-    let best = comparison.results.iter().map(iops_text).fold(0.0, f64::max);
+    let best = comparison
+        .results
+        .iter()
+        .map(median_iops)
+        .fold(0.0, f64::max);
     for result in &comparison.results {
-        let sums = on_log_scale(latency_buckets(result), [from, to], HISTOGRAM);
+        let sums = counts_on_log_scale(latency_buckets_of_first_run(result), [from, to], HISTOGRAM);
         let label = result.policy.to_string();
         writeln!(
             out,
             "{label}{}  {}  {} {:.0}",
             " ".repeat(width - label.chars().count()),
-            canvas.histogram(&sums),
-            canvas.bar(iops_text(result) / best.max(f64::MIN_POSITIVE), BAR),
-            iops_text(result)
+            canvas.column_histogram(&sums),
+            canvas.bar_for_share(median_iops(result) / best.max(f64::MIN_POSITIVE), BAR),
+            median_iops(result)
         )?;
     }
     Ok(())
 }
 
-/// Latency buckets `(low, high, count)` in the first run.
-fn latency_buckets(result: &SimulatedPolicy) -> impl Iterator<Item = (f64, f64, f64)> {
+/// Latency buckets `(low, high, count)` of the first run under a policy set.
+fn latency_buckets_of_first_run(result: &SimulatedPolicy) -> impl Iterator<Item = (f64, f64, f64)> {
     let latency = result.rows.first().map(|run| &run.latency);
     latency.into_iter().flatten().map(|bucket| {
         (
@@ -62,12 +69,12 @@ fn latency_buckets(result: &SimulatedPolicy) -> impl Iterator<Item = (f64, f64, 
     })
 }
 
-/// Finished requests per second, median over the runs.
-fn iops_text(result: &SimulatedPolicy) -> f64 {
-    result.metric("iops").and_then(median).unwrap_or(0.0)
+/// Finished requests per second: the median over all runs.
+fn median_iops(result: &SimulatedPolicy) -> f64 {
+    result.metric_values("iops").and_then(median).unwrap_or(0.0)
 }
 
-fn latency_text(ns: f64) -> String {
+fn format_latency(ns: f64) -> String {
     match ns {
         ns if ns >= 1e9 => format!("{:.1} s", ns / 1e9),
         ns if ns >= 1e6 => format!("{:.1} ms", ns / 1e6),

@@ -1,4 +1,4 @@
-//! Medians over runs, with digits to match the spread.
+//! Medians over runs as texts, with digits that match the spread.
 
 use wakepath_compare::figure::Unit;
 use wakepath_compare::{assumes_power, standard_deviation};
@@ -7,57 +7,57 @@ use wakepath_results::Idle;
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use wakepath_units::median;
 
-/// Unit for mean power in all policy sets.
-pub(super) fn power_unit(machine: &Machine, comparison: &SimComparison) -> Unit {
+/// Unit for the mean power under all policy sets.
+pub(super) fn unit_of_mean_power(machine: &Machine, comparison: &SimComparison) -> Unit {
     let results = comparison.results.iter();
-    let medians = results.filter_map(|result| median(result.metric("mean_mw")?));
-    fit_digits(machine, Unit::for_values("mW", medians))
+    let medians = results.filter_map(|result| median(result.metric_values("mean_mw")?));
+    limit_digits_if_assumed(machine, Unit::for_values("mW", medians))
 }
 
-/// A power or energy unit with digits to match the machine's figures.
-pub(super) fn fit_digits(machine: &Machine, unit: Unit) -> Unit {
-    // A study's results keep the same file, so that `compare` gives the same digits.
+/// A power or energy unit, with fewer digits if the machine's power figures are assumed.
+pub(super) fn limit_digits_if_assumed(machine: &Machine, unit: Unit) -> Unit {
+    // Results of a study keep the same machine file, so that `compare` prints the same digits.
     if machine.to_toml().map_or(true, |file| assumes_power(&file)) {
-        unit.assumed()
+        unit.for_assumed_power()
     } else {
         unit
     }
 }
 
-/// A policy set's mean power.
-pub(super) fn mean_power(result: &SimulatedPolicy, unit: &Unit) -> String {
-    figure_text(unit, result.metric("mean_mw"))
+/// Mean power under a policy set: the median over its runs.
+pub(super) fn median_power_text(result: &SimulatedPolicy, unit: &Unit) -> String {
+    median_text(unit, result.metric_values("mean_mw"))
 }
 
-/// The unit of the energy per I/O or operation of all policy sets.
-pub(super) fn energy_unit(machine: &Machine, comparison: &SimComparison) -> Unit {
+/// Unit for the energy per I/O or operation under all policy sets.
+pub(super) fn unit_of_energy(machine: &Machine, comparison: &SimComparison) -> Unit {
     let results = comparison.results.iter();
-    let medians = results.filter_map(|result| median(result.metric("per_io_uj")?));
-    fit_digits(machine, Unit::for_values("uJ", medians))
+    let medians = results.filter_map(|result| median(result.metric_values("per_io_uj")?));
+    limit_digits_if_assumed(machine, Unit::for_values("uJ", medians))
 }
 
-/// A policy set's energy per I/O or operation.
-pub(super) fn energy_text(result: &SimulatedPolicy, unit: &Unit) -> String {
-    figure_text(unit, result.metric("per_io_uj"))
+/// Energy per I/O or operation under a policy set: the median over its runs.
+pub(super) fn median_energy_text(result: &SimulatedPolicy, unit: &Unit) -> String {
+    median_text(unit, result.metric_values("per_io_uj"))
 }
 
-/// A metric's median; empty without the metric.
-pub(super) fn metric_text(result: &SimulatedPolicy, name: &str) -> String {
-    figure_text(&Unit::for_value("", 0.0), result.metric(name))
+/// Median of a metric over the runs; empty if a run lacks the metric.
+pub(super) fn median_metric_text(result: &SimulatedPolicy, name: &str) -> String {
+    median_text(&Unit::for_value("", 0.0), result.metric_values(name))
 }
 
-/// The median of a count over all idle states.
-pub(super) fn idle_count(result: &SimulatedPolicy, count: fn(&Idle) -> u64) -> String {
-    let counts = result.idle_count(count).into_iter();
+/// Median over the runs of a count, summed over all idle states.
+pub(super) fn median_idle_count(result: &SimulatedPolicy, count: fn(&Idle) -> u64) -> String {
+    let counts = result.idle_counts(count).into_iter();
     let median = median(counts.map(|count| count as f64));
     median.map_or_else(String::new, |median| format!("{median:.0}"))
 }
 
-/// The median of the runs' values, if all have one.
-pub(super) fn figure_text(unit: &Unit, runs: Option<Vec<f64>>) -> String {
+/// Median of the runs' values; empty without values.
+pub(super) fn median_text(unit: &Unit, runs: Option<Vec<f64>>) -> String {
     let Some(values) = runs else {
         return String::new();
     };
     let deviation = standard_deviation(&values);
-    median(values).map_or_else(String::new, |median| unit.figure(median, deviation))
+    median(values).map_or_else(String::new, |median| unit.format_figure(median, deviation))
 }

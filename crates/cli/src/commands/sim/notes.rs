@@ -1,9 +1,9 @@
-//! Remarks for readers of the tables.
+//! Notes that `wakepath sim` prints beside its tables.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use wakepath_compare::{missed_rate, steady_change, still_drifts};
+use wakepath_compare::{describe_drift, describe_missed_rate, mean_change_if_significant};
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Origin;
 use wakepath_sim::{Drift, LONGEST_UNTIMED, RateRun, Run};
@@ -15,12 +15,12 @@ use wakepath_workloads::Workload;
 use crate::messages::{self, MessageKind, note};
 use crate::output::Format;
 
-/// Says what was left out at the beginning, beside a table.
-pub(super) fn tell_warm_up(workload: &Workload, format: Format) {
+/// Notes how much of each run's beginning was left out, beside a table.
+pub(super) fn note_warm_up(workload: &Workload, format: Format) {
     let Workload::Fio(file) = workload else {
         return;
     };
-    if let (Some(time), Format::Table) = (file.warm_up(), format) {
+    if let (Some(time), Format::Table) = (file.earliest_counting_start(), format) {
         note!(
             "the first {} s are a warm-up and do not count (--warm-up)",
             time.as_secs_f64()
@@ -34,8 +34,8 @@ pub(super) fn tell_warm_up(workload: &Workload, format: Format) {
     }
 }
 
-/// Notes policies with unsettled latency.
-pub(super) fn tell_drifts(job: &Path, comparison: &SimComparison) {
+/// Notes policies under which the latency drifts: it had not settled.
+pub(super) fn note_drifts(job: &Path, comparison: &SimComparison) {
     let drifts: Vec<(String, f64)> = comparison
         .results
         .iter()
@@ -46,8 +46,8 @@ pub(super) fn tell_drifts(job: &Path, comparison: &SimComparison) {
                 .filter_map(|run| Some(run.drift?.percent))
                 .collect();
             let percent = match &result.runs[..] {
-                [_, _, _, _, ..] => steady_change(&drifts)?,
-                // With too few runs for an interval between runs, each run's own interval counts.
+                [_, _, _, _, ..] => mean_change_if_significant(&drifts)?,
+                // With too few runs for an interval between runs, each run's own interval decides.
                 runs => {
                     let sure = |run: &Run| Some(run.drift.filter(Drift::is_significant)?.percent);
                     let sure: Option<Vec<f64>> = runs.iter().map(sure).collect();
@@ -57,14 +57,14 @@ pub(super) fn tell_drifts(job: &Path, comparison: &SimComparison) {
             Some((result.policy.to_string(), percent))
         })
         .collect();
-    if let Some(warning) = still_drifts("the job", &drifts, "--warm-up") {
+    if let Some(warning) = describe_drift("the job", &drifts, "--warm-up") {
         let job = job.display().to_string();
-        messages::add_message(MessageKind::Warning, Some(&job), warning);
+        messages::hold_message(MessageKind::Warning, Some(&job), warning);
     }
 }
 
-/// Says which jobs had more to do than was simulated.
-pub(super) fn tell_cut_jobs(workload: &Workload, comparison: &SimComparison) {
+/// Notes jobs that had more to do than was simulated.
+pub(super) fn note_cut_jobs(workload: &Workload, comparison: &SimComparison) {
     let Workload::Fio(file) = workload else {
         return;
     };
@@ -95,8 +95,8 @@ pub(super) fn tell_cut_jobs(workload: &Workload, comparison: &SimComparison) {
     }
 }
 
-/// Notes how much buffered data reached the drive, which decides the figures' meaning.
-pub(super) fn tell_page_cache(machine: &Machine, comparison: &SimComparison) {
+/// Notes how much buffered data reached the drive, on which the figures' meaning depends.
+pub(super) fn note_page_cache(machine: &Machine, comparison: &SimComparison) {
     let first = comparison
         .results
         .first()
@@ -118,8 +118,8 @@ pub(super) fn tell_page_cache(machine: &Machine, comparison: &SimComparison) {
     );
 }
 
-/// Says where a power limit decided how fast the machine was.
-pub(super) fn tell_power_limits(comparison: &SimComparison) {
+/// Notes where a power limit decided how fast the machine was.
+pub(super) fn note_power_limits(comparison: &SimComparison) {
     for result in &comparison.results {
         let percent = median(
             result
@@ -137,23 +137,26 @@ pub(super) fn tell_power_limits(comparison: &SimComparison) {
     }
 }
 
-/// Where the jobs asked for more than was done.
-pub(super) fn missed_rates(workload: &Workload, comparison: &SimComparison) -> Option<String> {
+/// A sentence if jobs asked for a higher rate than they got; `None` if all rates were reached.
+pub(super) fn missed_rates_in_words(
+    workload: &Workload,
+    comparison: &SimComparison,
+) -> Option<String> {
     let rates = requested_rates(workload);
     let reached: Vec<(String, f64)> = comparison
         .results
         .iter()
-        .filter_map(|result| Some((result.policy.to_string(), reached_percent(result)?)))
+        .filter_map(|result| Some((result.policy.to_string(), worst_reached_percent(result)?)))
         .collect();
     let who = match &rates[..] {
         [only] => format!("job `{}`", only.job),
         _ => "the workload".to_owned(),
     };
-    missed_rate(&who, &rates, &reached)
+    describe_missed_rate(&who, &rates, &reached)
 }
 
-/// The worst rate's share of the requested rate, as a median over runs in percent.
-fn reached_percent(result: &SimulatedPolicy) -> Option<f64> {
+/// Percentage of the requested rate that the worst rate reached, as a median over runs.
+fn worst_reached_percent(result: &SimulatedPolicy) -> Option<f64> {
     let shares: Option<Vec<f64>> = result
         .runs
         .iter()
@@ -167,8 +170,8 @@ fn reached_percent(result: &SimulatedPolicy) -> Option<f64> {
     Some(100.0 * median(shares?)?)
 }
 
-/// Says how far predictions on a calibrated machine were off. With another drive nobody has compared.
-pub(super) fn tell_prediction_error(machine: &Machine, has_other_drive: bool) {
+/// Notes how far predictions on a calibrated machine were off. Nothing was compared with another drive.
+pub(super) fn note_prediction_error(machine: &Machine, has_other_drive: bool) {
     if let Some(error) = machine.prediction.as_ref().filter(|_| !has_other_drive) {
         note!("predictions on this machine: {error}");
     }

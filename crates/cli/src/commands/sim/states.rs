@@ -1,11 +1,11 @@
-//! CPU time by idle state.
+//! Table by `wakepath sim` with CPU time by idle state.
 
 use wakepath_hardware::Machine;
 use wakepath_results::Idle;
 use wakepath_results::rows::BUSY;
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 
-use super::columns::{percent_of_time, policy_header, policy_row};
+use super::columns::{header_with_policy, percent_of_time, row_with_policy};
 use super::power;
 use crate::output::{self, Screen};
 
@@ -19,7 +19,7 @@ const COLUMNS: [&str; 7] = [
     "too shallow",
 ];
 
-/// Writes CPU time by idle state, and power.
+/// Writes tables of CPU time by idle state, and of power.
 pub(super) fn write_states(
     out: &mut Screen,
     machine: &Machine,
@@ -30,9 +30,9 @@ pub(super) fn write_states(
         "\nShare of CPU time, all {} CPUs, first run\n",
         machine.cpus()
     )?;
-    output::table(
+    output::write_table(
         out,
-        policy_header(&COLUMNS),
+        header_with_policy(&COLUMNS),
         comparison
             .results
             .iter()
@@ -41,7 +41,7 @@ pub(super) fn write_states(
     power::write_power(out, machine, comparison)
 }
 
-/// Rows for the first run's idle states, and for busy time.
+/// Rows for the idle states of the first run, and for busy time.
 pub(super) fn state_rows(result: &SimulatedPolicy, cpus: usize) -> Vec<Vec<String>> {
     let Some(run) = result.rows.first() else {
         return Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn state_rows(result: &SimulatedPolicy, cpus: usize) -> Vec<Vec<Strin
                 let kinds = run.idle.iter().filter(|idle| idle.state == name);
                 kinds.map(count).sum()
             };
-            policy_row(
+            row_with_policy(
                 result,
                 [
                     name.to_owned(),

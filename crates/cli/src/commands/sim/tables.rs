@@ -7,16 +7,18 @@ use wakepath_sim::DriveRun;
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use wakepath_units::median;
 
-use super::columns::{metric_cell, percent_of_time, policy_header, policy_row, write_heading};
+use super::columns::{
+    header_with_policy, metric_of_run, percent_of_time, row_with_policy, write_heading,
+};
 use super::states::write_states;
 use super::{drawing, figures};
 use crate::output::{self, Screen};
 
-/// Metrics of finished requests.
+/// Metrics of finished requests in the CSV output.
 const LATENCY_METRICS: [&str; 5] = ["iops", "mean_us", "p50_us", "p99_us", "p999_us"];
 
 pub(super) fn write_csv(out: &mut Screen, comparison: &SimComparison) -> anyhow::Result<()> {
-    let mut header = policy_header(&[
+    let mut header = header_with_policy(&[
         "seed",
         "iops",
         "mean_us",
@@ -46,10 +48,10 @@ pub(super) fn write_csv(out: &mut Screen, comparison: &SimComparison) -> anyhow:
                 |idle| idle.below.unwrap_or(0),
             ];
             let mut row = vec![result.policy.to_string(), run.seed.to_string()];
-            row.extend(LATENCY_METRICS.map(|name| metric_cell(record, name)));
-            row.extend(["mean_mhz", "mean_mw"].map(|name| metric_cell(record, name)));
+            row.extend(LATENCY_METRICS.map(|name| metric_of_run(record, name)));
+            row.extend(["mean_mhz", "mean_mw"].map(|name| metric_of_run(record, name)));
             row.extend(counts.map(|count| record.idle.iter().map(count).sum::<u64>().to_string()));
-            row.extend(["ticks_per_s", "wake_ups_per_s"].map(|name| metric_cell(record, name)));
+            row.extend(["ticks_per_s", "wake_ups_per_s"].map(|name| metric_of_run(record, name)));
             if let Some(drive) = &run.drive {
                 row.extend([
                     drive.average_mw.to_string(),
@@ -60,7 +62,7 @@ pub(super) fn write_csv(out: &mut Screen, comparison: &SimComparison) -> anyhow:
             row
         })
     });
-    output::csv(out, header, rows)
+    output::write_csv(out, header, rows)
 }
 
 pub(super) fn write_tables(
@@ -80,14 +82,14 @@ pub(super) fn write_tables(
     drawing::write_drawing(out, comparison)
 }
 
-/// A row of figures for each policy.
+/// Writes a table with a row of figures for each policy.
 fn write_policies(
     out: &mut Screen,
     machine: &Machine,
     comparison: &SimComparison,
 ) -> anyhow::Result<()> {
-    let energy = figures::energy_unit(machine, comparison);
-    let power = figures::power_unit(machine, comparison);
+    let energy = figures::unit_of_energy(machine, comparison);
+    let power = figures::unit_of_mean_power(machine, comparison);
     let columns = [
         "IOPS",
         "mean us",
@@ -102,20 +104,20 @@ fn write_policies(
     ];
     let rows = comparison.results.iter().map(|result| {
         let mut row = vec![result.policy.to_string()];
-        row.extend(LATENCY_METRICS.map(|name| figures::metric_text(result, name)));
+        row.extend(LATENCY_METRICS.map(|name| figures::median_metric_text(result, name)));
         row.extend([
-            figures::metric_text(result, "mean_mhz"),
-            figures::mean_power(result, &power),
-            figures::energy_text(result, &energy),
-            figures::idle_count(result, |idle| idle.too_deep),
-            figures::idle_count(result, |idle| idle.too_shallow),
+            figures::median_metric_text(result, "mean_mhz"),
+            figures::median_power_text(result, &power),
+            figures::median_energy_text(result, &energy),
+            figures::median_idle_count(result, |idle| idle.too_deep),
+            figures::median_idle_count(result, |idle| idle.too_shallow),
         ]);
         row
     });
-    output::table(out, policy_header(&columns), rows)
+    output::write_table(out, header_with_policy(&columns), rows)
 }
 
-/// Parts of a request's latency for each policy.
+/// Writes a table with the parts of a request's latency for each policy.
 fn write_attribution(out: &mut Screen, comparison: &SimComparison) -> anyhow::Result<()> {
     writeln!(
         out,
@@ -133,11 +135,11 @@ fn write_attribution(out: &mut Screen, comparison: &SimComparison) -> anyhow::Re
         "wait",
         "resume",
     ];
-    let rows = comparison.results.iter().flat_map(attribution_rows);
-    output::table(out, policy_header(&columns), rows)
+    let rows = comparison.results.iter().flat_map(latency_part_rows);
+    output::write_table(out, header_with_policy(&columns), rows)
 }
 
-/// Writes drive power, and the first run's time shares per power state; nothing without a named drive.
+/// Writes drive power, and the first run's share of time in each power state; nothing if the drive has no name.
 pub(super) fn write_drive(
     out: &mut Screen,
     machine: &Machine,
@@ -157,11 +159,11 @@ pub(super) fn write_drive(
     )?;
     let powers = drives
         .iter()
-        .filter_map(|(result, _)| median(result.metric("drive_mw")?));
-    let power = figures::fit_digits(machine, Unit::for_values("mW", powers));
-    output::table(
+        .filter_map(|(result, _)| median(result.metric_values("drive_mw")?));
+    let power = figures::limit_digits_if_assumed(machine, Unit::for_values("mW", powers));
+    output::write_table(
         out,
-        policy_header(&[
+        header_with_policy(&[
             &power.name,
             "wake-ups",
             "mean wake us",
@@ -180,10 +182,10 @@ pub(super) fn write_drive(
                 .filter(|s| s.seconds > 0.0)
                 .map(|s| format!("PS{} {}", s.state, percent_of_time(s.seconds, all)))
                 .collect();
-            policy_row(
+            row_with_policy(
                 result,
                 [
-                    figures::figure_text(&power, result.metric("drive_mw")),
+                    figures::median_text(&power, result.metric_values("drive_mw")),
                     drive.wake_ups.to_string(),
                     format!("{:.0}", drive.mean_wake_us),
                     percent_of_time(drive.active_seconds, all),
@@ -195,8 +197,8 @@ pub(super) fn write_drive(
     )
 }
 
-/// Latency parts in the first run's mean and 99th percentile.
-pub(super) fn attribution_rows(result: &SimulatedPolicy) -> Vec<Vec<String>> {
+/// Rows for the latency parts in the first run's mean and 99th percentile.
+pub(super) fn latency_part_rows(result: &SimulatedPolicy) -> Vec<Vec<String>> {
     let Some(record) = result.rows.first() else {
         return Vec::new();
     };

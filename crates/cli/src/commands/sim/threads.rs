@@ -7,27 +7,31 @@ use wakepath_sim::{Run, TaskRun};
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use wakepath_workloads::Workload;
 
-use super::columns::{metric_cell, policy_header, policy_row, write_heading};
+use super::columns::{header_with_policy, metric_of_run, row_with_policy, write_heading};
 use super::figures;
 use super::states::write_states;
 use crate::messages::{self, MessageKind};
 use crate::output::{self, Screen};
 
 /// A run's tasks.
-fn count_tasks(run: &Run) -> &[TaskRun] {
+fn tasks_of_run(run: &Run) -> &[TaskRun] {
     run.threads.as_ref().map_or(&[], |t| &t.tasks)
 }
 
-/// Notes outcomes unlike the file's apparent intention.
-pub(super) fn tell_thread_notes(job: &Path, workload: &Workload, comparison: &SimComparison) {
+/// Warns of outcomes that an rt-app file's author hardly intended, such as a task that never ran.
+pub(super) fn note_unexpected_outcomes(
+    job: &Path,
+    workload: &Workload,
+    comparison: &SimComparison,
+) {
     let Workload::RtApp(file) = workload else {
         return;
     };
     let job = job.display().to_string();
     for task in &file.tasks {
-        if let Some(message) = never_ran(&task.name, comparison) {
+        if let Some(message) = sentence_if_never_ran(&task.name, comparison) {
             let place = format!("{job}:{}", task.line);
-            messages::add_message(MessageKind::Warning, Some(&place), message);
+            messages::hold_message(MessageKind::Warning, Some(&place), message);
         }
     }
     let mut runs = comparison.results.iter().flat_map(|result| &result.runs);
@@ -37,7 +41,7 @@ pub(super) fn tell_thread_notes(job: &Path, workload: &Workload, comparison: &Si
             "after {:.3} s every thread that has not ended waits for another one: {}",
             halted.after_seconds, halted.waits
         );
-        messages::add_message(MessageKind::Note, Some(&job), text);
+        messages::hold_message(MessageKind::Note, Some(&job), text);
     }
     if let Some(run) = runs.find(|run| run.threads.as_ref().is_some_and(|t| t.time_capped)) {
         let asked = match file.duration {
@@ -48,17 +52,17 @@ pub(super) fn tell_thread_notes(job: &Path, workload: &Workload, comparison: &Si
             "{asked} {} s were simulated; --seconds N simulates more or less",
             run.seconds
         );
-        messages::add_message(MessageKind::Note, Some(&job), text);
+        messages::hold_message(MessageKind::Note, Some(&job), text);
     }
 }
 
-/// The reason why a task did nothing.
-fn never_ran(task: &str, comparison: &SimComparison) -> Option<String> {
+/// A sentence on why a task never ran, and under which policies; `None` if it ran.
+fn sentence_if_never_ran(task: &str, comparison: &SimComparison) -> Option<String> {
     let found: Vec<(String, String)> = comparison
         .results
         .iter()
         .filter_map(|result| {
-            let tasks = result.runs.iter().flat_map(count_tasks);
+            let tasks = result.runs.iter().flat_map(tasks_of_run);
             let reason = tasks
                 .filter(|t| t.name == task)
                 .find_map(|t| t.never_ran.clone());
@@ -74,7 +78,7 @@ fn never_ran(task: &str, comparison: &SimComparison) -> Option<String> {
     Some(format!("task `{task}` never ran{under}: {why}"))
 }
 
-/// One line per run and task.
+/// Writes a CSV line per run and task.
 pub(super) fn write_csv(out: &mut Screen, comparison: &SimComparison) -> anyhow::Result<()> {
     let columns = [
         "seed",
@@ -97,9 +101,9 @@ pub(super) fn write_csv(out: &mut Screen, comparison: &SimComparison) -> anyhow:
         let runs = result.rows.iter().zip(&result.runs);
         runs.flat_map(move |(record, run)| {
             let [operations, mhz, power] =
-                ["ops_per_s", "mean_mhz", "mean_mw"].map(|name| metric_cell(record, name));
-            count_tasks(run).iter().map(move |task| {
-                policy_row(
+                ["ops_per_s", "mean_mhz", "mean_mw"].map(|name| metric_of_run(record, name));
+            tasks_of_run(run).iter().map(move |task| {
+                row_with_policy(
                     result,
                     [
                         run.seed.to_string(),
@@ -122,7 +126,7 @@ pub(super) fn write_csv(out: &mut Screen, comparison: &SimComparison) -> anyhow:
             })
         })
     });
-    output::csv(out, policy_header(&columns), rows)
+    output::write_csv(out, header_with_policy(&columns), rows)
 }
 
 pub(super) fn write_tables(
@@ -131,11 +135,11 @@ pub(super) fn write_tables(
     comparison: &SimComparison,
 ) -> anyhow::Result<()> {
     write_heading(out, &machine.title, comparison)?;
-    let power = figures::power_unit(machine, comparison);
-    let energy = figures::energy_unit(machine, comparison);
-    output::table(
+    let power = figures::unit_of_mean_power(machine, comparison);
+    let energy = figures::unit_of_energy(machine, comparison);
+    output::write_table(
         out,
-        policy_header(&[
+        header_with_policy(&[
             "operations/s",
             "MHz",
             &power.name,
@@ -144,15 +148,15 @@ pub(super) fn write_tables(
             "too shallow",
         ]),
         comparison.results.iter().map(|r| {
-            policy_row(
+            row_with_policy(
                 r,
                 [
-                    figures::metric_text(r, "ops_per_s"),
-                    figures::metric_text(r, "mean_mhz"),
-                    figures::mean_power(r, &power),
-                    figures::energy_text(r, &energy),
-                    figures::idle_count(r, |idle| idle.too_deep),
-                    figures::idle_count(r, |idle| idle.too_shallow),
+                    figures::median_metric_text(r, "ops_per_s"),
+                    figures::median_metric_text(r, "mean_mhz"),
+                    figures::median_power_text(r, &power),
+                    figures::median_energy_text(r, &energy),
+                    figures::median_idle_count(r, |idle| idle.too_deep),
+                    figures::median_idle_count(r, |idle| idle.too_shallow),
                 ],
             )
         }),
@@ -177,9 +181,9 @@ pub(super) fn write_tables(
         "idle exit",
         "wait",
     ];
-    output::table(
+    output::write_table(
         out,
-        policy_header(&columns),
+        header_with_policy(&columns),
         comparison.results.iter().flat_map(task_rows),
     )?;
     write_states(out, machine, comparison)
@@ -189,10 +193,10 @@ fn task_rows(result: &SimulatedPolicy) -> Vec<Vec<String>> {
     let Some(run) = result.runs.first() else {
         return Vec::new();
     };
-    count_tasks(run)
+    tasks_of_run(run)
         .iter()
         .map(|task| {
-            policy_row(
+            row_with_policy(
                 result,
                 [
                     task.name.clone(),

@@ -9,14 +9,14 @@ use wakepath_study::plan::{Plan, Task};
 use wakepath_study::run::{self, Order};
 use wakepath_units::Nanoseconds;
 
-use super::notes::tell_notes;
+use super::notes::note_accepted_input;
 use crate::output::{self, Format, Screen};
 use crate::until;
 
-/// How long each workload is tried under each policy.
+/// How long each workload is tried under each policy for the estimate.
 const TRY: Duration = Duration::from_millis(20);
 
-/// Output by `study check`.
+/// What `study check` prints.
 #[derive(Serialize)]
 struct Checked {
     study: String,
@@ -29,10 +29,10 @@ struct Checked {
     workloads: Vec<CheckedWorkload>,
     policies: Vec<wakepath_results::PolicyInfo>,
     questions: Vec<Question>,
-    /// How long the whole study takes, in seconds, if that can be said.
+    /// How long the whole study takes, in seconds, if that can be estimated.
     seconds: Option<f64>,
     jobs: usize,
-    /// Whether programs with unknown time are asked.
+    /// Whether custom governors run, whose time is not known.
     #[serde(skip)]
     has_program: bool,
 }
@@ -47,20 +47,20 @@ struct CheckedMachine {
 struct CheckedWorkload {
     name: String,
     what: String,
-    /// A run's own duration, in seconds.
+    /// Duration of a run by its own file, in seconds.
     seconds: Option<f64>,
 }
 
 impl Checked {
     /// Checks a plan's cells, and estimates how long all runs take on so many threads.
-    fn check(plan: &Plan, threads: usize) -> anyhow::Result<Self> {
+    fn check_plan(plan: &Plan, threads: usize) -> anyhow::Result<Self> {
         let backend = run::make_backend(plan)?;
         run::check_cells(plan, &*backend)?;
-        let side_by_side = match backend.order() {
+        let side_by_side = match backend.run_order() {
             Order::Parallel => threads,
             Order::Serial(_) => 1,
         };
-        let total = backend.estimate(TRY)?;
+        let total = backend.estimate_duration(TRY)?;
         let machines = plan.machines.iter().filter_map(|machine| {
             Some(CheckedMachine {
                 name: machine.name.clone(),
@@ -70,29 +70,29 @@ impl Checked {
         let workloads = plan.workloads.iter().map(|workload| CheckedWorkload {
             name: workload.name.clone(),
             what: task_in_words(&workload.task),
-            seconds: workload.duration().map(Nanoseconds::as_secs_f64),
+            seconds: workload.expected_duration().map(Nanoseconds::as_secs_f64),
         });
         Ok(Self {
             study: plan.file.name.get_ref().clone(),
             on: plan.target,
             machines: machines.collect(),
-            runs: plan.runs(),
+            runs: plan.run_count(),
             repeats: plan.repeats(),
             baseline: plan.policies[plan.baseline].name.clone(),
             workloads: workloads.collect(),
-            policies: plan.described_policies(),
+            policies: plan.describe_policies(),
             questions: plan.questions.clone(),
             seconds: total.map(|total| total.as_secs_f64() / side_by_side as f64),
             jobs: threads,
             has_program: plan.policies.iter().any(|policy| {
-                let program = policy.set.program();
+                let program = policy.set.own_governor();
                 program.is_some_and(|program| program.form() == ProgramForm::Exec)
             }),
         })
     }
 
-    /// The runs, and where they happen.
-    fn heading(&self) -> String {
+    /// A line with the number of runs, and where they are made.
+    fn heading_with_run_count(&self) -> String {
         let names: Vec<&str> = self.machines.iter().map(|m| m.name.as_str()).collect();
         let place = match (&self.machines[..], self.on) {
             ([], RunOrigin::Replay) => "replayed".to_owned(),
@@ -105,25 +105,25 @@ impl Checked {
         format!(
             "{}: {}, {} of each workload under each policy, {place}",
             self.study,
-            output::counted(self.runs as u64, "run"),
+            output::count_with_noun(self.runs as u64, "run"),
             self.repeats
         )
     }
 
-    /// How long all runs take; `None` where nothing needs to be said.
+    /// How long all runs take, in words; `None` if nothing needs to be said.
     fn duration_in_words(&self) -> Option<String> {
         Some(match self.seconds {
             Some(seconds) if self.has_program => format!(
                 "Takes about {} on {} core(s), and what the programs of exec: take: they are not run here.",
-                until::in_words(seconds),
+                until::duration_in_words(seconds),
                 self.jobs
             ),
             Some(seconds) if self.on == RunOrigin::Sim => format!(
                 "Takes about {} on {} core(s).",
-                until::in_words(seconds),
+                until::duration_in_words(seconds),
                 self.jobs
             ),
-            Some(seconds) => format!("Takes at least {}.", until::in_words(seconds)),
+            Some(seconds) => format!("Takes at least {}.", until::duration_in_words(seconds)),
             None if self.on == RunOrigin::Replay => return None,
             None => {
                 "How long it takes cannot be said: a workload does not say when it ends.".to_owned()
@@ -144,7 +144,7 @@ impl Checked {
                 length.unwrap_or_else(|| otherwise.to_owned()),
             ]
         });
-        output::table(out, ["workload", "what", "length"], rows)
+        output::write_table(out, ["workload", "what", "length"], rows)
     }
 
     fn write_policies(&self, out: &mut Screen) -> anyhow::Result<()> {
@@ -157,17 +157,17 @@ impl Checked {
                 role.to_owned(),
             ]
         });
-        output::table(out, ["policy", "settings", ""], rows)
+        output::write_table(out, ["policy", "settings", ""], rows)
     }
 
     fn write_questions(&self, out: &mut Screen) -> anyhow::Result<()> {
         let questions = self.questions.iter();
         let rows = questions.map(|question| [question.ask.clone(), goal_in_words(question)]);
-        output::table(out, ["question", "answered by"], rows)
+        output::write_table(out, ["question", "answered by"], rows)
     }
 
     fn write_tables(&self, out: &mut Screen) -> anyhow::Result<()> {
-        out.prose(&self.heading(), 2)?;
+        out.write_folded(&self.heading_with_run_count(), 2)?;
         writeln!(out)?;
         self.write_workloads(out)?;
         writeln!(out)?;
@@ -190,20 +190,20 @@ impl Checked {
     }
 }
 
-/// Checks a plan and prints what would run on so many threads.
-pub(super) fn print_plan(
+/// Checks a plan, and prints what would run and how long that takes on so many threads.
+pub(super) fn print_checked_plan(
     plan: &Plan,
     threads: usize,
     format: Format,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
-    let checked = Checked::check(plan, threads)?;
-    tell_notes(plan);
+    let checked = Checked::check_plan(plan, threads)?;
+    note_accepted_input(plan);
     match format {
-        Format::Json => output::json(out, &checked),
+        Format::Json => output::write_json(out, &checked),
         Format::Csv => {
-            let rows = (0..plan.cells().len()).map(|cell| {
-                let key = plan.key(cell);
+            let rows = (0..plan.cells_of_first_repeat().len()).map(|cell| {
+                let key = plan.key_at(cell);
                 [
                     key.machine,
                     key.workload,
@@ -211,7 +211,7 @@ pub(super) fn print_plan(
                     plan.repeats().to_string(),
                 ]
             });
-            output::csv(out, ["machine", "workload", "policy", "runs"], rows)
+            output::write_csv(out, ["machine", "workload", "policy", "runs"], rows)
         }
         Format::Table => checked.write_tables(out),
     }
@@ -236,7 +236,7 @@ fn settings_in_words(policy: &wakepath_results::PolicyInfo) -> String {
     }
 }
 
-/// A question's metric, or its goal and conditions.
+/// A question's metric, or its goal and conditions, in words.
 fn goal_in_words(question: &Question) -> String {
     let metric = &question.metric;
     let wanted = match question.goal {

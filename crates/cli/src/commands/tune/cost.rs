@@ -17,29 +17,30 @@ pub(crate) struct CostArgs {
     platform_mw: Option<f64>,
 }
 
-/// A day with the answer beside a day with what is in force.
+/// A day's cost with the best policy set, beside a day with the policies in force.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Days {
-    /// With what is in force.
+    /// A day with the policies in force.
     pub(crate) in_force: Day,
-    /// With the answer, if there is one.
+    /// A day with the best policy set, if there is one.
     pub(crate) best: Option<Day>,
 }
 
-/// What a day takes.
+/// Energy and cost of a day.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Day {
     /// Energy in Wh.
     pub(crate) wh: f64,
-    /// Price of a year's energy.
+    /// Price of the energy for a year, in the currency of `--price`.
     pub(crate) price_per_year: Option<f64>,
-    /// Hours on a battery, with the platform's power.
+    /// Hours that the battery lasts, with the platform's power.
     pub(crate) battery_hours: Option<f64>,
 }
 
 impl CostArgs {
-    /// Energy and cost of a day; `None` where power is not what was searched for.
-    pub(crate) fn day(
+    /// Energy and cost of a day with the best policy set and with the policies in force; `None` where the search was
+    /// not about power.
+    pub(crate) fn compare_days(
         &self,
         answer: &SearchAnswer,
         loads: &[DailyLoad],
@@ -53,7 +54,7 @@ impl CostArgs {
                 bail!("{name}: give a number of 0 or more");
             }
         }
-        let Some(in_force) = self.day_with(&answer.in_force, loads) else {
+        let Some(in_force) = self.cost_of_day_with(&answer.in_force, loads) else {
             if self.price.is_some() || self.battery_wh.is_some() {
                 bail!("--price and --battery-wh need power at rest: minimise mean_mw");
             }
@@ -62,11 +63,11 @@ impl CostArgs {
         let best = answer.best.as_ref();
         Ok(Some(Days {
             in_force,
-            best: best.and_then(|best| self.day_with(best, loads)),
+            best: best.and_then(|best| self.cost_of_day_with(best, loads)),
         }))
     }
 
-    fn day_with(&self, finalist: &Finalist, loads: &[DailyLoad]) -> Option<Day> {
+    fn cost_of_day_with(&self, finalist: &Finalist, loads: &[DailyLoad]) -> Option<Day> {
         let mut milliwatt_hours = 0.0;
         let mut rest = 24.0;
         let power_of = |name: &str| {

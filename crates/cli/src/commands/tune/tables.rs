@@ -1,4 +1,4 @@
-//! The answer as tables, CSV and JSON.
+//! The answer of `wakepath tune` as tables, CSV and JSON.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use wakepath_hardware::Machine;
 use wakepath_tune::{Finalist, SearchAnswer, SearchRequest};
 
 use super::cost::{Day, Days};
-use crate::output::{self, Screen, counted};
+use crate::output::{self, Screen, count_with_noun};
 
 /// What JSON has.
 #[derive(Serialize)]
@@ -35,7 +35,7 @@ pub(super) fn write_tables(
     answer: &SearchAnswer,
     days: Option<&Days>,
 ) -> anyhow::Result<()> {
-    write_answer(out, machine, answer)?;
+    write_answer_sentences(out, machine, answer)?;
     writeln!(out)?;
     write_finalists(out, answer)?;
     write_loads(out, answer)?;
@@ -47,20 +47,24 @@ pub(super) fn write_tables(
     write_effort(out, request, answer)
 }
 
-/// The answer in sentences, with the command that applies it.
-fn write_answer(out: &mut Screen, machine: &Machine, answer: &SearchAnswer) -> anyhow::Result<()> {
+/// Writes the answer in sentences, with the command that applies it.
+fn write_answer_sentences(
+    out: &mut Screen,
+    machine: &Machine,
+    answer: &SearchAnswer,
+) -> anyhow::Result<()> {
     let (name, unit) = (&answer.objective, &answer.unit);
     let Some(best) = &answer.best else {
-        out.prose("No set keeps every condition. The nearest sets:", 2)?;
+        out.write_folded("No set keeps every condition. The nearest sets:", 2)?;
         return Ok(());
     };
     if best.is_in_force() {
         let text = format!(
             "Keep what is in force on {}: {name} {} {unit}. No other set is better by more than chance.",
             machine.name,
-            number(best.objective)
+            format_three_digits(best.objective)
         );
-        out.prose(&text, 2)?;
+        out.write_folded(&text, 2)?;
         return Ok(());
     }
     let gain = best.gain.map_or_else(String::new, |gain| {
@@ -79,73 +83,73 @@ fn write_answer(out: &mut Screen, machine: &Machine, answer: &SearchAnswer) -> a
         "Best on {}: {} with {name} {} {unit}{gain}.{doubt}",
         machine.name,
         best.set,
-        number(best.objective)
+        format_three_digits(best.objective)
     );
-    out.prose(&text, 2)?;
+    out.write_folded(&text, 2)?;
     writeln!(out)?;
     writeln!(out, "  sudo wakepath apply '{}'", best.set)?;
     Ok(())
 }
 
-/// Each finalist in a row.
+/// Writes a table with a row for each finalist.
 fn write_finalists(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
     let header = [
         "set".to_owned(),
-        title(&answer.objective, &answer.unit),
+        title_with_unit(&answer.objective, &answer.unit),
         "better by %".to_owned(),
         "conditions".to_owned(),
     ];
-    let rows = listed(answer).map(|finalist| {
+    let rows = finalists_to_list(answer).map(|finalist| {
         [
-            name_of(finalist),
-            with_interval(finalist.objective, finalist.interval),
+            name_or_in_force(finalist),
+            format_with_interval(finalist.objective, finalist.interval),
             finalist
                 .gain
                 .map_or_else(|| "-".to_owned(), |gain| format!("{:+.1}", gain.percent)),
-            conditions_of(finalist).to_owned(),
+            whether_conditions_kept(finalist).to_owned(),
         ]
     });
-    output::table(out, header, rows)
+    output::write_table(out, header, rows)
 }
 
-/// The answer, or the nearest set, beside what is in force: each load in a row each.
+/// Writes a table with a row for each load: the answer, or the nearest set, beside the policies in force.
 fn write_loads(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
     let shown = answer.best.as_ref().or(answer.next.first());
     let changed = shown.filter(|finalist| !finalist.is_in_force());
-    let columns = load_columns(answer);
+    let columns = columns_per_load(answer);
     let metrics: BTreeSet<&str> = columns.iter().map(|(_, metric)| metric.as_str()).collect();
     let mut header = vec!["load", "set"];
     header.extend(&metrics);
     let mut rows = Vec::new();
     for figures in &answer.in_force.loads {
         for finalist in changed.into_iter().chain([&answer.in_force]) {
-            let mut row = vec![figures.load.clone(), name_of(finalist)];
+            let mut row = vec![figures.load.clone(), name_or_in_force(finalist)];
             row.extend(metrics.iter().map(|metric| {
-                let value = value_of(finalist, &figures.load, metric);
-                value.map_or_else(|| "-".to_owned(), number)
+                let value = metric_of_load(finalist, &figures.load, metric);
+                value.map_or_else(|| "-".to_owned(), format_three_digits)
             }));
             rows.push(row);
         }
     }
     writeln!(out)?;
     writeln!(out, "Each load:")?;
-    output::table(out, header, rows)
+    output::write_table(out, header, rows)
 }
 
-/// By how much the answer keeps each condition.
+/// Writes by how much the answer keeps each condition.
 fn write_conditions(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
     let shown = answer.best.as_ref().or(answer.next.first());
     let Some(shown) = shown.filter(|shown| !shown.conditions.is_empty()) else {
         return Ok(());
     };
     writeln!(out)?;
-    writeln!(out, "Conditions under {}:", name_of(shown))?;
+    writeln!(out, "Conditions under {}:", name_or_in_force(shown))?;
     let rows = shown.conditions.iter().map(|kept| {
         [
             kept.condition.clone(),
             kept.load.clone(),
-            with_interval(kept.value, kept.interval),
-            number(kept.limit),
+            format_with_interval(kept.value, kept.interval),
+            format_three_digits(kept.limit),
             format!("{:+.1}", kept.margin_percent),
             match (kept.is_kept, kept.is_sure) {
                 (true, true) => "kept",
@@ -156,10 +160,10 @@ fn write_conditions(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<(
         ]
     });
     let header = ["condition", "load", "value", "limit", "margin %", ""];
-    output::table(out, header, rows)
+    output::write_table(out, header, rows)
 }
 
-/// What each part of the answer contributes.
+/// Writes what each part of the answer contributes.
 fn write_contributions(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
     let Some(best) = answer
         .best
@@ -172,7 +176,7 @@ fn write_contributions(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Resul
     writeln!(out, "Without one of its parts:")?;
     let header = [
         "without".to_owned(),
-        title(&answer.objective, &answer.unit),
+        title_with_unit(&answer.objective, &answer.unit),
         "change %".to_owned(),
         "breaks".to_owned(),
     ];
@@ -180,7 +184,7 @@ fn write_contributions(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Resul
         let change = 100.0 * (part.objective_without / best.objective - 1.0);
         [
             part.part.clone(),
-            number(part.objective_without),
+            format_three_digits(part.objective_without),
             format!("{change:+.1}"),
             if part.broken_without.is_empty() {
                 "-".to_owned()
@@ -189,7 +193,7 @@ fn write_contributions(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Resul
             },
         ]
     });
-    output::table(out, &header, rows)
+    output::write_table(out, &header, rows)
 }
 
 fn write_days(out: &mut Screen, days: &Days) -> anyhow::Result<()> {
@@ -208,7 +212,7 @@ fn describe_day(day: &Day) -> String {
     let battery = day
         .battery_hours
         .map(|hours| format!("{hours:.1} hours on the battery"));
-    let energy = format!("{} Wh", number(day.wh));
+    let energy = format!("{} Wh", format_three_digits(day.wh));
     let parts: Vec<String> = [Some(energy), price, battery]
         .into_iter()
         .flatten()
@@ -216,7 +220,7 @@ fn describe_day(day: &Day) -> String {
     parts.join(", ")
 }
 
-/// What was simulated, and how to get the same answer again.
+/// Writes what was simulated, and how to get the same answer again.
 fn write_effort(
     out: &mut Screen,
     request: &SearchRequest,
@@ -231,19 +235,19 @@ fn write_effort(
     let text = format!(
         "Tried {} of {} ({how}); {} fresh seeds decide. Simulated {} requests; `--budget {} --seed {}` gives the same answer anywhere.",
         answer.tried,
-        counted(answer.space as u64, "set"),
+        count_with_noun(answer.space as u64, "set"),
         answer.repeats,
         answer.simulated,
         request.budget,
         answer.seed
     );
-    out.prose(&text, 2)?;
+    out.write_folded(&text, 2)?;
     Ok(())
 }
 
-/// Each finalist in a row, with the metrics of each load.
+/// Writes CSV with a row for each finalist, with the metrics of each load.
 pub(super) fn write_csv(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
-    let columns = load_columns(answer);
+    let columns = columns_per_load(answer);
     let mut header = vec![
         "set".to_owned(),
         answer.objective.clone(),
@@ -257,7 +261,7 @@ pub(super) fn write_csv(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Resu
             .iter()
             .map(|(load, metric)| format!("{load}:{metric}")),
     );
-    let rows = listed(answer).map(|finalist| {
+    let rows = finalists_to_list(answer).map(|finalist| {
         let [low, high] = finalist
             .interval
             .map_or([String::new(), String::new()], |interval| {
@@ -271,25 +275,26 @@ pub(super) fn write_csv(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Resu
             finalist
                 .gain
                 .map_or_else(String::new, |gain| gain.percent.to_string()),
-            conditions_of(finalist).to_owned(),
+            whether_conditions_kept(finalist).to_owned(),
         ];
         row.extend(columns.iter().map(|(load, metric)| {
-            value_of(finalist, load, metric).map_or_else(String::new, |value| value.to_string())
+            metric_of_load(finalist, load, metric)
+                .map_or_else(String::new, |value| value.to_string())
         }));
         row
     });
-    output::csv(out, &header, rows)
+    output::write_csv(out, &header, rows)
 }
 
-/// The answer, the next ones, and what is in force, each once.
-fn listed(answer: &SearchAnswer) -> impl Iterator<Item = &Finalist> {
+/// The finalists to list: the answer, the next best, and the policies in force, each once.
+fn finalists_to_list(answer: &SearchAnswer) -> impl Iterator<Item = &Finalist> {
     let is_in_force = |finalist: &&Finalist| !finalist.is_in_force();
     let best = answer.best.iter().filter(is_in_force);
     best.chain(&answer.next).chain([&answer.in_force])
 }
 
-/// Each load with each of its metrics that conditions or the objective are about.
-fn load_columns(answer: &SearchAnswer) -> Vec<(String, String)> {
+/// Columns for finalists: each load with each metric that is the objective or is usually asked for.
+fn columns_per_load(answer: &SearchAnswer) -> Vec<(String, String)> {
     let mut columns = Vec::new();
     for figures in &answer.in_force.loads {
         for (metric, _) in &figures.metrics {
@@ -304,13 +309,13 @@ fn load_columns(answer: &SearchAnswer) -> Vec<(String, String)> {
     columns
 }
 
-fn value_of(finalist: &Finalist, load: &str, metric: &str) -> Option<f64> {
+fn metric_of_load(finalist: &Finalist, load: &str, metric: &str) -> Option<f64> {
     let figures = finalist.loads.iter().find(|figures| figures.load == load)?;
     let (_, value) = figures.metrics.iter().find(|(name, _)| name == metric)?;
     Some(*value)
 }
 
-fn name_of(finalist: &Finalist) -> String {
+fn name_or_in_force(finalist: &Finalist) -> String {
     if finalist.is_in_force() {
         "(in force)".to_owned()
     } else {
@@ -318,7 +323,7 @@ fn name_of(finalist: &Finalist) -> String {
     }
 }
 
-fn conditions_of(finalist: &Finalist) -> &'static str {
+fn whether_conditions_kept(finalist: &Finalist) -> &'static str {
     match (
         finalist.keeps_conditions(),
         finalist.surely_keeps_conditions(),
@@ -329,7 +334,7 @@ fn conditions_of(finalist: &Finalist) -> &'static str {
     }
 }
 
-fn title(metric: &str, unit: &str) -> String {
+fn title_with_unit(metric: &str, unit: &str) -> String {
     if unit.is_empty() {
         metric.to_owned()
     } else {
@@ -337,15 +342,22 @@ fn title(metric: &str, unit: &str) -> String {
     }
 }
 
-fn with_interval(value: f64, interval: Option<[f64; 2]>) -> String {
+fn format_with_interval(value: f64, interval: Option<[f64; 2]>) -> String {
     interval.map_or_else(
-        || number(value),
-        |[low, high]| format!("{} ({} to {})", number(value), number(low), number(high)),
+        || format_three_digits(value),
+        |[low, high]| {
+            format!(
+                "{} ({} to {})",
+                format_three_digits(value),
+                format_three_digits(low),
+                format_three_digits(high)
+            )
+        },
     )
 }
 
-/// Three to four digits.
-fn number(value: f64) -> String {
+/// A number with three to four digits.
+fn format_three_digits(value: f64) -> String {
     match value.abs() {
         size if size >= 1000.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),

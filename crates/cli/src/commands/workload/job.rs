@@ -1,4 +1,4 @@
-//! fio jobs for tasks' I/O.
+//! Making fio jobs from the I/O that tasks did in a recording.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -6,15 +6,15 @@ use std::fmt::Write as _;
 use wakepath_trace::task_io::{RequestSize, TaskIo, TaskIoProfile};
 use wakepath_units::printable::escape_for_one_line;
 
-/// A task with fewer requests is no load.
+/// A task with fewer requests becomes no job.
 pub(super) const FEWEST_REQUESTS: u64 = 10;
-/// Most tasks that become jobs, by number of requests.
+/// Most tasks that become jobs; tasks with most requests come first.
 pub(super) const MOST_JOBS: usize = 64;
-/// A shorter CPU burst is the cost of the request itself, which every machine has anyway, in ns.
+/// CPU bursts up to this length, in ns, are the cost of a request itself, which every machine has anyway.
 const SHORTEST_BURST: u64 = 20_000;
-/// Most sizes in a job's `bssplit`.
+/// Most sizes that a job's `bssplit` lists.
 const MOST_SIZES: usize = 10;
-/// Largest area of a job, in bytes: a larger file differs for real drives only.
+/// Largest area of a job, in bytes: a larger file would differ only on real drives.
 const LARGEST_AREA: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
@@ -25,25 +25,25 @@ pub(super) struct Job<'a> {
     io: &'a TaskIo,
 }
 
-/// The tasks that become jobs, busiest first.
-pub(super) fn jobs(profile: &TaskIoProfile) -> Vec<Job<'_>> {
+/// The tasks that become jobs, those with most requests first.
+pub(super) fn choose_jobs(profile: &TaskIoProfile) -> Vec<Job<'_>> {
     let mut tasks: Vec<(u32, &TaskIo)> = profile
         .tasks
         .iter()
         .map(|(task, io)| (*task, io))
-        .filter(|(_, io)| all_requests(io) >= FEWEST_REQUESTS)
+        .filter(|(_, io)| count_requests(io) >= FEWEST_REQUESTS)
         .collect();
-    tasks.sort_by_key(|(task, io)| (std::cmp::Reverse(all_requests(io)), *task));
+    tasks.sort_by_key(|(task, io)| (std::cmp::Reverse(count_requests(io)), *task));
     tasks.truncate(MOST_JOBS);
     let mut names = BTreeSet::new();
     let jobs = tasks.into_iter().map(|(task, io)| {
-        let name = make_unique_name(job_name(io, task), task, &mut names);
+        let name = make_unique_name(section_name_for_task(io, task), task, &mut names);
         Job { name, task, io }
     });
     jobs.collect()
 }
 
-/// A section name that no other job has: fio runs sections of one name as one job.
+/// A section name that no other job has: fio runs sections with the same name as one job.
 fn make_unique_name(plain: String, task: u32, names: &mut BTreeSet<String>) -> String {
     let mut name = plain;
     while !names.insert(name.clone()) {
@@ -52,8 +52,8 @@ fn make_unique_name(plain: String, task: u32, names: &mut BTreeSet<String>) -> S
     name
 }
 
-/// A section name from the task's name.
-fn job_name(io: &TaskIo, task: u32) -> String {
+/// A section name made from the task's name, without characters that fio would misread.
+fn section_name_for_task(io: &TaskIo, task: u32) -> String {
     let recorded = io.name.as_deref().unwrap_or_default().chars();
     let name: String = recorded
         .map(|c| {
@@ -61,7 +61,7 @@ fn job_name(io: &TaskIo, task: u32) -> String {
             if is_plain { c } else { '_' }
         })
         .collect();
-    // `global` is no job in fio.
+    // fio takes a section `global` as defaults, not as a job.
     if name.is_empty() || name.eq_ignore_ascii_case("global") {
         format!("task-{task}")
     } else {
@@ -69,12 +69,12 @@ fn job_name(io: &TaskIo, task: u32) -> String {
     }
 }
 
-fn all_requests(io: &TaskIo) -> u64 {
+fn count_requests(io: &TaskIo) -> u64 {
     io.count_requests(false) + io.count_requests(true)
 }
 
 /// The job file.
-pub(super) fn write_file(recording: &str, profile: &TaskIoProfile, jobs: &[Job<'_>]) -> String {
+pub(super) fn write_job_file(recording: &str, profile: &TaskIoProfile, jobs: &[Job<'_>]) -> String {
     let seconds = profile.duration_ns.div_ceil(1_000_000_000).max(1);
     let mut text = format!(
         "; Made by wakepath workload extract of {}: each task is a closed loop.\n\
@@ -100,21 +100,21 @@ fn write_job(text: &mut String, job: &Job<'_>) {
     } else {
         lines.push("ioengine=psync".to_owned());
     }
-    lines.push(format!("rw={}", pattern(io)));
+    lines.push(format!("rw={}", rw_option(io)));
     if reads > 0 && writes > 0 {
         let percent = 100.0 * reads as f64 / (reads + writes) as f64;
         lines.push(format!("rwmixread={percent:.0}"));
     }
-    lines.push(block_sizes(io));
-    lines.push(format!("size={}m", area(io) / MIB));
-    lines.extend(think_time(io));
+    lines.push(block_size_options(io));
+    lines.push(format!("size={}m", area_bytes(io) / MIB));
+    lines.extend(think_time_options(io));
     // Writing to a string cannot fail.
     let _ = writeln!(text, "\n[{}]\n{}", job.name, lines.join("\n"));
 }
 
-/// fio's `rw`: sequential if most requests follow the last.
-fn pattern(io: &TaskIo) -> &'static str {
-    let sequential = 2 * io.sequential > all_requests(io);
+/// Value of fio's `rw`: sequential if most requests follow the last.
+fn rw_option(io: &TaskIo) -> &'static str {
+    let sequential = 2 * io.sequential > count_requests(io);
     match (
         io.count_requests(false) > 0,
         io.count_requests(true) > 0,
@@ -129,8 +129,8 @@ fn pattern(io: &TaskIo) -> &'static str {
     }
 }
 
-/// fio's `bs` or `bssplit`, with reads before writes.
-fn block_sizes(io: &TaskIo) -> String {
+/// fio's option `bs` or `bssplit`, with reads before writes.
+fn block_size_options(io: &TaskIo) -> String {
     let sizes = [false, true].map(|write| {
         let mut sizes: Vec<(RequestSize, u64)> = io
             .sizes
@@ -152,18 +152,19 @@ fn block_sizes(io: &TaskIo) -> String {
     let parts: Vec<String> = sizes
         .iter()
         .filter(|sizes| !sizes.is_empty())
-        .map(|sizes| size_shares(sizes, key == "bs"))
+        .map(|sizes| format_size_shares(sizes, key == "bs"))
         .collect();
-    // A single list counts for reads and writes alike.
+    // A single list counts for reads and for writes.
     format!("{key}={}", parts.join(","))
 }
 
-/// Sizes with their shares in %. A size whose share rounds to 0 is left out: fio reads 0 as a share that is not given.
-fn size_shares(sizes: &[(RequestSize, u64)], alone: bool) -> String {
+/// Sizes with their shares in %, for `bssplit`. A size whose share rounds to 0 is left out: fio reads 0 as a share that
+/// is not given.
+fn format_size_shares(sizes: &[(RequestSize, u64)], alone: bool) -> String {
     let counts: Vec<u64> = sizes.iter().map(|(_, count)| *count).collect();
     let with_shares = sizes.iter().zip(round_percentages(&counts));
     let shares = with_shares.filter_map(|((size, _), percent)| {
-        let bytes = in_kibibytes(size.bytes);
+        let bytes = format_kibibytes(size.bytes);
         match percent {
             _ if alone => Some(bytes),
             0 => None,
@@ -173,7 +174,7 @@ fn size_shares(sizes: &[(RequestSize, u64)], alone: bool) -> String {
     shares.collect::<Vec<_>>().join(":")
 }
 
-/// Whole percentages with a sum of 100: the largest remainders are rounded up.
+/// Whole percentages with a sum of 100 from counts: the largest remainders are rounded up.
 fn round_percentages(counts: &[u64]) -> Vec<u64> {
     let all: u128 = counts.iter().map(|count| u128::from(*count)).sum();
     let scaled = counts.iter().map(|count| 100 * u128::from(*count));
@@ -189,7 +190,7 @@ fn round_percentages(counts: &[u64]) -> Vec<u64> {
     percentages
 }
 
-fn in_kibibytes(bytes: u32) -> String {
+fn format_kibibytes(bytes: u32) -> String {
     if bytes.is_multiple_of(1024) {
         format!("{}k", bytes / 1024)
     } else {
@@ -197,8 +198,8 @@ fn in_kibibytes(bytes: u32) -> String {
     }
 }
 
-/// The area that a job works on: whole mebibytes, and room for the largest request.
-fn area(io: &TaskIo) -> u64 {
+/// Bytes of the area that a job works on: whole mebibytes, and room for the largest request.
+fn area_bytes(io: &TaskIo) -> u64 {
     let sectors = io.end_sector.saturating_sub(io.first_sector);
     let largest = io.sizes.keys().map(|size| size.bytes).max().unwrap_or(0);
     let bytes = sectors.saturating_mul(512).min(LARGEST_AREA);
@@ -206,10 +207,10 @@ fn area(io: &TaskIo) -> u64 {
 }
 
 /// fio's options for pauses: the mean pause, after as many requests as came between pauses.
-fn think_time(io: &TaskIo) -> Vec<String> {
+fn think_time_options(io: &TaskIo) -> Vec<String> {
     let burst = io.burst_ns / io.bursts.max(1);
     let spin = if burst < SHORTEST_BURST { 0 } else { burst };
-    let per_pause = all_requests(io) as f64 / io.pauses.max(1) as f64;
+    let per_pause = count_requests(io) as f64 / io.pauses.max(1) as f64;
     let blocks = if io.pauses == 0 {
         1
     } else {

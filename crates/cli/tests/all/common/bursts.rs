@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use wakepath_conformance::leases::by_rule;
+use wakepath_conformance::leases::leases_by_rule;
 use wakepath_policies::psd::PsdPolicy;
 use wakepath_trace::recording::{Event, EventKind, Metadata};
 use wakepath_units::TickRate;
@@ -79,7 +79,7 @@ pub(crate) fn completions(events: &[Event]) -> BTreeMap<u32, Vec<u64>> {
 pub(crate) fn given(events: &[Event], span: &Range<u64>, policy: &PsdPolicy) -> Given {
     let mut given = Given::default();
     for ios in completions(events).values() {
-        for lease in by_rule(policy, TickRate::HZ_250, ios) {
+        for lease in leases_by_rule(policy, TickRate::HZ_250, ios) {
             given.leases += u64::from(span.contains(&lease.start));
             let (from, to) = (lease.start.max(span.start), lease.end.min(span.end));
             given.held += to.saturating_sub(from);

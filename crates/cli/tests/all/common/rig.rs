@@ -1,4 +1,4 @@
-//! Virtual machines (docs/rig.md).
+//! Virtual machines (docs/background/laboratory.md).
 
 use std::fs;
 use std::path::{Path, PathBuf};

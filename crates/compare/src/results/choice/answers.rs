@@ -1,44 +1,46 @@
-//! Answers to questions with a goal.
+//! Answers to a study's questions that have a goal.
 
 use serde::Serialize;
 use wakepath_results::{Document, Goal, Question};
 
 use super::candidate::Choice;
-use super::choose::{Objective, choose};
-use super::front::front;
+use super::choose::{Objective, choose_policy};
+use super::front::find_pareto_front;
 use super::subset::Subset;
 use crate::results::comparison::Comparison;
 use crate::results::error::CompareError;
-use crate::results::source::{Load, Source, policy_name};
+use crate::results::source::{Load, Source, name_beside_sources};
 
-/// Most front policies in a sentence.
+/// Most policies of a Pareto front that a sentence lists.
 const MAX_LISTED: usize = 10;
 
-/// A question with a goal, and the answer.
+/// A study's question with a goal, and the answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     /// The question in words.
     pub question: String,
-    /// The answer; none where the results do not say.
+    /// Choice of a policy; `None` where the results do not say.
     pub choice: Option<Choice>,
-    /// The Pareto front in the metrics of the question; empty if the question has only one metric.
+    /// Policies on the Pareto front in the metrics of the question; empty if the question has only
+    /// one metric.
     pub front: Vec<String>,
-    /// The answer in sentences, or why there is none.
+    /// Answer in sentences, or why there is none.
     pub sentences: Vec<String>,
 }
 
-/// Answers all questions with a goal, in the order of the sources, which the comparison has to cover.
-pub fn answers(sources: &[Source], comparison: &Comparison) -> Vec<Answer> {
+/// Answers all questions with a goal, in the order of the sources, which the comparison has to
+/// cover.
+pub fn answer_all_questions(sources: &[Source], comparison: &Comparison) -> Vec<Answer> {
     let answers = sources.iter().enumerate().flat_map(|(index, source)| {
         let questions = source.document.questions.iter();
-        questions.flat_map(move |question| answer(sources, index, question, comparison))
+        questions.flat_map(move |question| answer_question(sources, index, question, comparison))
     });
     answers.collect()
 }
 
-/// Answers a question from source number `index` alone: over all machines, and on each machine if there are several. A
-/// question without a goal has no answer.
-pub fn answer(
+/// Answers a question from source number `index` alone: over all machines, and on each machine if
+/// there are several. A question without a goal has no answer.
+pub fn answer_question(
     sources: &[Source],
     index: usize,
     question: &Question,
@@ -50,13 +52,13 @@ pub fn answer(
     let document = &source.document;
     let policies = document.policies.iter().map(|p| &p.name);
     let policies: Vec<String> = policies
-        .filter(|name| question.has_policy(name))
-        .map(|name| policy_name(sources, source, name))
+        .filter(|name| question.includes_policy(name))
+        .map(|name| name_beside_sources(sources, source, name))
         .collect();
     let mut machines: Vec<&str> = document
-        .loads()
+        .machine_workload_pairs()
         .filter(|(machine, workload)| {
-            question.has_machine(&machine.name) && question.has_workload(&workload.name)
+            question.includes_machine(&machine.name) && question.includes_workload(&workload.name)
         })
         .map(|(machine, _)| machine.name.as_str())
         .collect();
@@ -73,27 +75,27 @@ pub fn answer(
     let answers = scopes.into_iter().map(|machine| {
         let subset = Subset {
             policies: policies.clone(),
-            loads: asked_loads(document, question, machine),
+            loads: loads_of_question(document, question, machine),
         };
         let suffix = machine.map_or_else(String::new, |name| format!(" ({name})"));
-        answer_among(comparison, question, goal, subset, &suffix)
+        answer_for_subset(comparison, question, goal, subset, &suffix)
     });
     answers.collect()
 }
 
-/// The loads of a question on a machine, or on all machines.
-fn asked_loads(document: &Document, question: &Question, machine: Option<&str>) -> Vec<Load> {
+/// Loads that a question is about, on one machine or on all machines.
+fn loads_of_question(document: &Document, question: &Question, machine: Option<&str>) -> Vec<Load> {
     document
-        .loads()
+        .machine_workload_pairs()
         .filter(|(on, workload)| {
-            question.has_machine(&on.name) && question.has_workload(&workload.name)
+            question.includes_machine(&on.name) && question.includes_workload(&workload.name)
         })
         .filter(|(on, _)| machine.is_none_or(|name| on.name == name))
         .map(|(on, workload)| Load::new(document, &on.name, &workload.name))
         .collect()
 }
 
-fn answer_among(
+fn answer_for_subset(
     comparison: &Comparison,
     question: &Question,
     goal: Goal,
@@ -112,10 +114,10 @@ fn answer_among(
         front: Vec::new(),
         sentences: Vec::new(),
     };
-    match choose(comparison, &objective) {
+    match choose_policy(comparison, &objective) {
         Ok(choice) => {
             answer.front =
-                front_policies(comparison, question, &objective.among).unwrap_or_default();
+                policies_on_front(comparison, question, &objective.among).unwrap_or_default();
             answer.choice = Some(choice);
             answer.update_sentences();
         }
@@ -124,14 +126,15 @@ fn answer_among(
     answer
 }
 
-/// The front in the metrics of a question, if the question has several metrics.
-fn front_policies(
+/// Policies on the Pareto front in the metrics of a question; none if the question has only one
+/// metric.
+fn policies_on_front(
     comparison: &Comparison,
     question: &Question,
     among: &Subset,
 ) -> Result<Vec<String>, CompareError> {
     let mut metrics: Vec<String> = Vec::new();
-    for name in question.metrics() {
+    for name in question.metric_names() {
         if !metrics.iter().any(|m| m == name) {
             metrics.push(name.to_owned());
         }
@@ -139,14 +142,14 @@ fn front_policies(
     if metrics.len() < 2 {
         return Ok(Vec::new());
     }
-    let points = front(comparison, &metrics, among)?.into_iter();
+    let points = find_pareto_front(comparison, &metrics, among)?.into_iter();
     let on_front = points.filter(|point| point.on_front);
     Ok(on_front.map(|point| point.policy).collect())
 }
 
 impl Answer {
-    /// Gives the policies other names.
-    pub fn rename(&mut self, name: impl Fn(&str) -> String) {
+    /// Renames the policies in the answer, and writes the sentences anew.
+    pub fn rename_policies(&mut self, name: impl Fn(&str) -> String) {
         for policy in &mut self.front {
             *policy = name(policy);
         }

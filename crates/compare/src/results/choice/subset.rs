@@ -1,36 +1,40 @@
-//! Policies and workloads to choose from.
+//! Part of a comparison to choose from: policies and loads.
 
 use std::collections::BTreeMap;
 
-use wakepath_results::question::is_among;
+use wakepath_results::question::is_empty_or_contains;
 use wakepath_results::{Mean, Metric};
 
-use crate::figure::doubt;
-use crate::power_scope::has_scope;
+use crate::figure::doubt_about_mean;
+use crate::power_scope::is_scoped_power_metric;
 use crate::results::comparison::{Comparison, Row};
 use crate::results::error::CompareError;
 use crate::results::source::Load;
 
-/// A part of a comparison.
+/// The policies and loads of a comparison to choose from.
 #[derive(Clone, Debug, Default)]
 pub struct Subset {
-    /// Policies by their names in the comparison; empty: all.
+    /// Names of policies in the comparison; empty: all.
     pub policies: Vec<String>,
     /// Workloads on machines; empty: all.
     pub loads: Vec<Load>,
 }
 
-/// A policy with its rows by metric and workload.
+/// A policy with its rows by metric and load.
 pub(super) struct PolicyRows<'a> {
     pub(super) policy: &'a str,
     pub(super) rows: Vec<Vec<&'a Row>>,
 }
 
-/// The rows of a comparison by metric, load and policy.
+/// Index of a comparison's rows by metric, load and policy.
 type RowIndex<'a> = BTreeMap<(&'a str, &'a Load, &'a str), &'a Row>;
 
 impl Subset {
-    /// The policies that have all these metrics on every workload.
+    /// Rows of the policies that have all these metrics on every load.
+    ///
+    /// # Errors
+    ///
+    /// No policy has all metrics, or power cannot be compared.
     pub(super) fn policy_rows<'a>(
         &self,
         comparison: &'a Comparison,
@@ -39,7 +43,7 @@ impl Subset {
         let policies: Vec<&String> = comparison
             .policies
             .iter()
-            .filter(|policy| is_among(&self.policies, policy))
+            .filter(|policy| is_empty_or_contains(&self.policies, policy))
             .collect();
         let loads = match self.loads[..] {
             [] => &comparison.loads,
@@ -52,20 +56,20 @@ impl Subset {
             .collect();
         let complete: Vec<PolicyRows<'_>> = policies
             .iter()
-            .filter_map(|policy| find_rows(&index, metrics, loads, policy))
+            .filter_map(|policy| complete_rows_of_policy(&index, metrics, loads, policy))
             .collect();
         if complete.is_empty() {
-            return Err(missing_figures(&index, metrics, loads, &policies));
+            return Err(missing_figures_error(&index, metrics, loads, &policies));
         }
-        match mixed_power(comparison, metrics, &complete, loads) {
+        match explain_mixed_power(comparison, metrics, &complete, loads) {
             Some(sentence) => Err(CompareError::MixedPower(sentence)),
             None => Ok(complete),
         }
     }
 }
 
-/// A policy's rows, if none is missing.
-fn find_rows<'a>(
+/// Rows of a policy in the metrics and loads; `None` if one is missing.
+fn complete_rows_of_policy<'a>(
     index: &RowIndex<'a>,
     metrics: &[&str],
     loads: &[Load],
@@ -81,8 +85,8 @@ fn find_rows<'a>(
     })
 }
 
-/// Why no policy has all metrics on all loads: the first pair that no policy has.
-fn missing_figures(
+/// Makes the error that names the first metric and load without figures under any policy.
+fn missing_figures_error(
     index: &RowIndex<'_>,
     metrics: &[&str],
     loads: &[Load],
@@ -105,25 +109,26 @@ fn missing_figures(
     }
 }
 
-/// Why these policies cannot be ranked, if a metric is power and counts different things on their machines.
-fn mixed_power(
+/// Explains why policies cannot be ranked by power that counts different things on their machines;
+/// `None` if they can.
+fn explain_mixed_power(
     comparison: &Comparison,
     metrics: &[&str],
     policies: &[PolicyRows<'_>],
     loads: &[Load],
 ) -> Option<String> {
-    if !metrics.iter().any(|metric| has_scope(metric)) {
+    if !metrics.iter().any(|metric| is_scoped_power_metric(metric)) {
         return None;
     }
     let pairs = policies.iter().flat_map(|candidate| {
         let machines = loads.iter().map(|load| load.machine.as_str());
         machines.map(|machine| (candidate.policy, machine))
     });
-    comparison.power_counts.mixed(pairs)
+    comparison.power_counts.describe_mixed_scopes(pairs)
 }
 
-/// The metric with a name.
-pub(super) fn find_metric<'a>(
+/// Finds a metric of the comparison by name.
+pub(super) fn metric_by_name<'a>(
     comparison: &'a Comparison,
     name: &str,
 ) -> Result<&'a Metric, CompareError> {
@@ -138,9 +143,9 @@ pub(super) fn find_metric<'a>(
     })
 }
 
-/// Mean over workloads, and how far it may be off if the figures are off independently of each other. The mean is
-/// geometric, and arithmetic if a figure is not above 0.
-pub(super) fn mean_over_workloads(rows: &[&Row]) -> (f64, Option<f64>) {
+/// Mean over workloads, and how far it may be off if the figures are off independently of each
+/// other. The mean is geometric, and arithmetic if a figure is not above 0.
+pub(super) fn mean_and_doubt_over_workloads(rows: &[&Row]) -> (f64, Option<f64>) {
     let means: Vec<f64> = rows.iter().map(|row| row.mean).collect();
     let positive = means.iter().all(|mean| *mean > 0.0);
     let mean = if positive {
@@ -150,8 +155,8 @@ pub(super) fn mean_over_workloads(rows: &[&Row]) -> (f64, Option<f64>) {
     };
     let value = mean.average(&means);
     let doubts = rows.iter().zip(&means).map(|(row, mean)| {
-        let doubt = doubt(row.interval, row.deviation)?;
-        // A geometric mean is off by a share.
+        let doubt = doubt_about_mean(row.interval, row.deviation)?;
+        // The geometric mean is off by a share of itself, the arithmetic mean by an amount.
         Some(if positive {
             doubt / mean * value
         } else {

@@ -11,15 +11,15 @@ use wakepath_units::{KernelVersion, TickRate};
 
 use self::generations::{BeatsPolling, GENERATIONS, Latency, Lookup, Outliers, Rules};
 use self::pattern::RecentIntervals;
-use super::generations::{Entry, Generation, any_generation, index_of};
+use super::generations::{Entry, Generation, any_generation, index_of_generation};
 use super::interface::{
     IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, RESIDENCY_THRESHOLD_NS,
 };
 use super::table::StateTable;
 
-/// A correction factor of 1: 1024 times the 8 steps of averaging.
+/// Correction factor 1 of menu: 1024 times the 8 steps of averaging.
 const UNITY: u32 = 1024 * 8;
-/// Idle times from here on count as perfectly predicted.
+/// Idle times from 50 ms on count as perfectly predicted.
 const LONG_ENOUGH_NS: u64 = 50_000_000;
 
 /// The menu governor of generation `GENERATION`, an index into `GENERATIONS`.
@@ -27,20 +27,21 @@ const LONG_ENOUGH_NS: u64 = 50_000_000;
 pub struct Menu<const GENERATION: usize> {
     pub(in crate::idle) table: StateTable,
     tick: u64,
-    /// Share of the time to the next timer that the CPU really slept, by magnitude; the second six apply while tasks
-    /// wait for I/O. [`UNITY`] is the whole time.
+    /// Correction factors of menu: the share of the time to the next timer that the CPU really
+    /// slept, by magnitude; the second six apply while tasks wait for I/O. [`UNITY`] is the whole
+    /// time.
     factors: [u32; 12],
     intervals: RecentIntervals,
-    /// Bucket of the last prediction.
+    /// Index of the correction factor that the last prediction used.
     bucket: usize,
-    /// The time to the next timer at the last prediction.
+    /// Time to the next timer at the last prediction, in ns.
     next_timer: u64,
 }
 
 impl<const GENERATION: usize> Menu<GENERATION> {
     const RULES: Rules = GENERATIONS[GENERATION].rules;
 
-    /// State for a CPU that was never idle.
+    /// The menu governor of a CPU that was never idle.
     pub fn new(states: &IdleStates, tick: TickRate) -> Self {
         let mut menu = Self {
             table: StateTable::new(states),
@@ -50,36 +51,40 @@ impl<const GENERATION: usize> Menu<GENERATION> {
             bucket: 0,
             next_timer: 0,
         };
-        // Before the first decision a device looks as if its driver had refused a state.
-        menu.forget_refused();
+        // Before the first decision the kernel's memory looks as if the driver had refused a state.
+        menu.forget_interval_of_refused_state();
         menu
     }
 
-    /// The driver refused the state.
+    /// Forgets the last interval after the driver refused a state, in generations that do so.
     #[inline]
-    fn forget_refused(&mut self) {
+    fn forget_interval_of_refused_state(&mut self) {
         if Self::RULES.refusal_forgets {
             self.intervals.push_unknown();
         }
     }
 
-    /// The typical interval among recent ones, in ns; longer than any timer without a typical interval.
+    /// Typical idle interval among recent ones, in ns; longer than any timer without a typical
+    /// interval.
     #[inline(always)]
-    fn typical(&self) -> u64 {
+    fn typical_interval_ns(&self) -> u64 {
         let rules = &Self::RULES;
         let typical = match rules.outliers {
             Outliers::Longest => self
                 .intervals
-                .typical_without_longest(rules.scattered, rules.zeros_repeat),
-            Outliers::Farthest => self.intervals.typical_without_farthest(rules.scattered),
+                .find_typical_without_longest(rules.scattered, rules.zeros_repeat),
+            Outliers::Farthest => self
+                .intervals
+                .find_typical_without_farthest(rules.scattered),
         };
         u64::from(typical.unwrap_or(u32::MAX)) * 1_000
     }
 
-    /// The time to the next timer, corrected by experience, in ns. The kernel's 64-bit
-    /// product wraps and its result is cut to 32 bits of microseconds; a timer far away shows both.
+    /// Predicted idle time by the timer: the time to the next timer, corrected by experience, in
+    /// ns. The kernel's 64-bit product wraps and its result is cut to 32 bits of microseconds; a
+    /// timer far away shows both.
     #[inline(always)]
-    fn corrected_timer(&self) -> u64 {
+    fn corrected_time_to_timer(&self) -> u64 {
         let unit = u64::from(UNITY) * 1_000;
         let scaled = self
             .next_timer
@@ -87,11 +92,11 @@ impl<const GENERATION: usize> Menu<GENERATION> {
         u64::from((scaled.wrapping_add(unit / 2) / unit) as u32) * 1_000
     }
 
-    /// Remembers when the next timer is due, in ns.
+    /// Remembers the time to the next timer, in ns, and the correction factor that belongs to it.
     #[inline(always)]
-    fn expect_timer(&mut self, next_timer: u64, nr_iowait: u32) {
+    fn remember_time_to_timer(&mut self, next_timer: u64, nr_iowait: u32) {
         self.next_timer = next_timer;
-        self.bucket = magnitude(next_timer)
+        self.bucket = magnitude_index(next_timer)
             + if Self::RULES.latency == Latency::PredictionPerWaiter && nr_iowait > 0 {
                 6
             } else {
@@ -101,25 +106,25 @@ impl<const GENERATION: usize> Menu<GENERATION> {
 }
 
 impl<const GENERATION: usize> Menu<GENERATION> {
-    /// Remembers the next timer, and returns the time to the next timer or tick.
+    /// Remembers the next timer of a query, and returns the time to the next timer or tick, in ns.
     #[inline(always)]
-    fn look_up_timer(&mut self, query: &IdleQuery, looked_up: bool) -> i64 {
+    fn remember_timer_of_query(&mut self, query: &IdleQuery, looked_up: bool) -> i64 {
         if !looked_up {
-            // Too short for the timers to matter, so they are taken to be far away and the tick
-            // to be half a period off.
-            self.expect_timer(i64::MAX as u64, query.nr_iowait);
+            // The idle time is too short for the timers to matter, so they are taken to be far away
+            // and the tick to be half a period off.
+            self.remember_time_to_timer(i64::MAX as u64, query.nr_iowait);
             (self.tick / 2) as i64
         } else if query.sleep_length < 0 {
-            self.expect_timer(0, query.nr_iowait);
+            self.remember_time_to_timer(0, query.nr_iowait);
             0
         } else {
-            self.expect_timer(query.sleep_length as u64, query.nr_iowait);
+            self.remember_time_to_timer(query.sleep_length as u64, query.nr_iowait);
             query.delta_tick
         }
     }
 
-    /// The latency request, lowered to a latency that is small beside the predicted idle time. A stopped tick lowers
-    /// nothing.
+    /// Latency that menu tolerates: the request, lowered to a latency that is small beside the
+    /// predicted idle time. While the tick is stopped, the request alone counts.
     #[inline(always)]
     fn tolerated_latency(query: &IdleQuery, predicted: u64) -> i64 {
         let rule = Self::RULES.latency;
@@ -128,14 +133,15 @@ impl<const GENERATION: usize> Menu<GENERATION> {
         }
         let per_waiter = rule == Latency::PredictionPerWaiter && query.nr_iowait > 0;
         let tolerated = if per_waiter {
-            predicted / io_wait_divisor(query.nr_iowait)
+            predicted / latency_divisor_for_waiting_tasks(query.nr_iowait)
         } else {
             predicted
         };
         (query.latency_request as u64).min(tolerated) as i64
     }
 
-    /// Whether sleeping in a state beats polling: not where a timer is about to fire.
+    /// Whether sleeping in a state beats polling, although its target residency is too long: never
+    /// if a timer is about to fire.
     #[inline(always)]
     fn beats_polling(&self, state: usize, latency: i64, predicted: u64) -> bool {
         let residency = self.table.target_residency(state);
@@ -159,14 +165,18 @@ any_generation!(
 );
 
 impl AnyMenu {
-    /// The menu governor of a kernel, for a CPU that was never idle.
+    /// The menu governor of a kernel release, for a CPU that was never idle.
     pub fn new(kernel: KernelVersion, states: &IdleStates, tick: TickRate) -> Self {
-        Self::of_generation(index_of(generations(), kernel), states, tick)
+        Self::new_for_generation(
+            index_of_generation(menu_generations(), kernel),
+            states,
+            tick,
+        )
     }
 }
 
-/// Generations of menu, oldest series first.
-pub fn generations() -> impl Iterator<Item = &'static Generation> + Clone {
+/// Generations of the menu governor, oldest series first.
+pub fn menu_generations() -> impl Iterator<Item = &'static Generation> + Clone {
     const LIST: &[Entry<Rules>] = &GENERATIONS;
     LIST.iter().map(|entry| &entry.generation)
 }
@@ -176,30 +186,34 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
         let rules = &Self::RULES;
         let always = rules.lookup == Lookup::Always;
-        let mut typical = if always { 0 } else { self.typical() };
+        let mut typical = if always {
+            0
+        } else {
+            self.typical_interval_ns()
+        };
         let looked_up = always
             || typical > RESIDENCY_THRESHOLD_NS as u64
             || rules.lookup == Lookup::UnlessSoonWithTick && query.tick_stopped;
-        let delta_tick = self.look_up_timer(query, looked_up);
+        let delta_tick = self.remember_timer_of_query(query, looked_up);
         let next_timer = self.next_timer;
         let table = &self.table;
-        let no_choice = rules.one_state_shortcut && table.count() <= 1;
+        let no_choice = rules.one_state_shortcut && table.state_count() <= 1;
         if no_choice || only_state_0_will_do(table, next_timer, query.latency_request) {
             return IdleDecision {
                 state: 0,
-                stop_tick: !table.polls(0),
+                stop_tick: !table.is_polling(0),
             };
         }
 
         if always {
-            typical = self.typical();
+            typical = self.typical_interval_ns();
         }
         let mut predicted = typical;
         if looked_up {
-            predicted = predicted.min(self.corrected_timer());
+            predicted = predicted.min(self.corrected_time_to_timer());
         }
-        // With no tick to correct a wrong guess, rely on the timer rather than on experience, unless the timer itself
-        // corrects it soon.
+        // With the tick stopped no tick corrects a wrong guess: rely on the timer rather than on
+        // experience, unless the timer itself comes soon.
         if query.tick_stopped
             && predicted < self.tick
             && next_timer > rules.near_timer_ticks * self.tick
@@ -208,7 +222,7 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
         }
         let latency = Self::tolerated_latency(query, predicted);
 
-        let walked = walk(table, latency, predicted);
+        let walked = walk_down_states(table, latency, predicted);
         let candidate = Candidate {
             chosen: walked.chosen,
             next: walked
@@ -224,26 +238,26 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
             predicted,
             delta_tick,
         };
-        settle(table, self.tick, query.tick_stopped, candidate, |next| {
+        settle_candidate(table, self.tick, query.tick_stopped, candidate, |next| {
             self.beats_polling(next, latency, predicted)
         })
     }
 
-    /// The kernel learns at the start of the next decision. The inputs do not change in between, so learning here is
-    /// equivalent.
+    /// Menu learns here from the idle period. The kernel learns at the start of the next decision;
+    /// the inputs do not change in between.
     #[inline(always)]
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
         if outcome.residency == 0 {
-            self.forget_refused();
+            self.forget_interval_of_refused_state();
             return;
         }
         let table = &self.table;
         let slept = if outcome.got_tick && self.next_timer > self.tick {
-            // Kept from sleeping on by a tick that menu itself left running: it might have been
-            // a long sleep, though not a perfect one.
+            // A tick that menu itself left running kept the CPU from sleeping on: it might have
+            // been a long sleep, though not a perfect one.
             LONG_ENOUGH_NS * 9 / 10
-        } else if outcome.poll_limit_hit && table.polls(entered) {
-            // Without the limit it would have polled until the timer.
+        } else if outcome.poll_limit_hit && table.is_polling(entered) {
+            // A CPU that reached the polling limit would have polled until the timer.
             self.next_timer
         } else {
             let exit_latency = table.exit_latency(entered) as u64;
@@ -267,35 +281,38 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
             Outliers::Longest => i32::MAX as u32,
             Outliers::Farthest => u32::MAX - 1,
         };
-        self.intervals.push((slept / 1_000) as u32, longest);
+        self.intervals
+            .push_interval((slept / 1_000) as u32, longest);
     }
 
-    fn rounds(&self) -> u32 {
-        self.intervals.rounds(Self::RULES.outliers)
+    fn pattern_passes(&self) -> u32 {
+        self.intervals.search_passes(Self::RULES.outliers)
     }
 }
 
-/// Divisor of the tolerated latency. The kernel computes 32 bits, then sign-extends; an odd number is never zero.
+/// Divisor of the tolerated latency for `waiting` tasks in iowait. The kernel computes 32 bits,
+/// then sign-extends; an odd number is never zero.
 #[inline]
-fn io_wait_divisor(waiting: u32) -> u64 {
+fn latency_divisor_for_waiting_tasks(waiting: u32) -> u64 {
     i64::from(waiting.wrapping_mul(10).wrapping_add(1) as i32) as u64
 }
 
-/// Magnitude of a duration: below 10 us, 100 us, 1 ms, 10 ms, 100 ms, or longer.
+/// Magnitude of a duration, 0 to 5: below 10 us, 100 us, 1 ms, 10 ms, 100 ms, or longer.
 #[inline(always)]
-fn magnitude(duration_ns: u64) -> usize {
+fn magnitude_index(duration_ns: u64) -> usize {
     [10_000, 100_000, 1_000_000, 10_000_000, 100_000_000]
         .iter()
         .map(|&limit| usize::from(duration_ns >= limit))
         .sum()
 }
 
-/// Where the walk from the shallowest state down ended.
+/// Where the walk from the shallowest idle state down ended.
 struct Walk {
-    /// The deepest enabled state such that this state and all shallower ones passed every check; the first enabled
-    /// state if none passed.
+    /// Deepest enabled state such that this state and all shallower ones passed every check; the
+    /// first enabled state if none passed.
     chosen: usize,
-    /// The enabled state that stopped the walk, and whether it was too slow to leave or too long.
+    /// Enabled state that stopped the walk, and whether it was too slow to leave or too long;
+    /// `None` if none did.
     stopped_by: Option<Stop>,
 }
 
@@ -305,17 +322,17 @@ struct Stop {
     too_long: bool,
 }
 
-/// Walks down the enabled states for as long as they may be left within `latency` and pay off
-/// within `predicted`.
+/// Walks from the shallowest enabled state down for as long as states may be left within `latency`
+/// and pay off within `predicted`, both in ns.
 #[inline(always)]
-fn walk(table: &StateTable, latency: i64, predicted: u64) -> Walk {
-    let too_slow = table.slower_than(latency);
+fn walk_down_states(table: &StateTable, latency: i64, predicted: u64) -> Walk {
+    let too_slow = table.enabled_slower_than(latency);
     // A prediction beyond the signed range is beyond every target residency.
-    let too_long = table.longer_than(i64::try_from(predicted).unwrap_or(i64::MAX));
-    match too_slow.or(too_long).shallowest() {
+    let too_long = table.enabled_longer_than(i64::try_from(predicted).unwrap_or(i64::MAX));
+    match too_slow.union(too_long).shallowest() {
         Some(state) => Walk {
             chosen: table
-                .enabled()
+                .enabled_states()
                 .shallower_than(state)
                 .deepest()
                 .unwrap_or(state),
@@ -326,14 +343,14 @@ fn walk(table: &StateTable, latency: i64, predicted: u64) -> Walk {
             }),
         },
         None => Walk {
-            chosen: table.enabled().deepest().unwrap_or(0),
+            chosen: table.enabled_states().deepest().unwrap_or(0),
             stopped_by: None,
         },
     }
 }
 
-/// Where there is nothing to choose: no latency allowed, or a timer or latency request too near for state 1 while
-/// state 0 is enabled.
+/// Whether menu has nothing to choose: no latency allowed, or a timer or latency request too near
+/// for state 1 while state 0 is enabled.
 #[inline(always)]
 fn only_state_0_will_do(table: &StateTable, next_timer: u64, latency_request: i64) -> bool {
     latency_request == 0
@@ -342,22 +359,23 @@ fn only_state_0_will_do(table: &StateTable, next_timer: u64, latency_request: i6
                 || latency_request < table.exit_latency(1))
 }
 
-/// A state chosen by its latency and the predicted idle time, and what else bears on the decision.
+/// A state that menu chose by its latency and the predicted idle time, and what else bears on the
+/// decision.
 #[derive(Clone, Copy)]
 struct Candidate {
     chosen: usize,
-    /// The next deeper state, if only the prediction speaks against it.
+    /// Next deeper state, if only the prediction speaks against it.
     next: Option<usize>,
     predicted: u64,
-    /// Time to the next timer or tick.
+    /// Time to the next timer or tick, in ns.
     delta_tick: i64,
 }
 
-/// Makes up for a prediction that may be wrong, with the tick as the safety net. A candidate that polls gives way to
-/// the next state if that `beats_polling`. One that would be left alone for too long keeps the tick. Where that is
-/// stopped already, it goes deeper.
+/// Turns a candidate into a decision that makes up for a wrong prediction, with the tick as the
+/// safety net. A candidate that polls gives way to the next state if that `beats_polling`. One that
+/// would be left alone for too long keeps the tick. Where that is stopped already, it goes deeper.
 #[inline(always)]
-fn settle(
+fn settle_candidate(
     table: &StateTable,
     tick: u64,
     tick_stopped: bool,
@@ -372,12 +390,12 @@ fn settle(
     } = candidate;
     if let Some(next) = next {
         let next_residency = table.target_residency(next);
-        if table.polls(state) && beats_polling(next) {
+        if table.is_polling(state) && beats_polling(next) {
             predicted = next_residency as u64;
             state = next;
         } else if predicted >= tick {
             if tick_stopped {
-                // Nothing would wake the CPU early from a shallow state.
+                // Without a tick, nothing would wake the CPU early from a shallow state.
                 if table.target_residency(state) < tick as i64 && next_residency <= delta_tick {
                     state = next;
                 }
@@ -386,13 +404,13 @@ fn settle(
                     stop_tick: true,
                 };
             }
-            // Keep the tick, and decide again when it fires.
+            // The tick stays on, and menu decides again when it fires.
             predicted = table.target_residency(state) as u64;
         }
     }
-    let keep_tick = !tick_stopped && (table.polls(state) || predicted < tick);
+    let keep_tick = !tick_stopped && (table.is_polling(state) || predicted < tick);
     if keep_tick && table.target_residency(state) > delta_tick {
-        state = table.shallower_for(state, delta_tick);
+        state = table.fall_back_state(state, delta_tick);
     }
     IdleDecision {
         state,

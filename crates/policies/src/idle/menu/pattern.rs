@@ -3,13 +3,13 @@
 
 use super::generations::{Outliers, Scattered};
 
-/// How many intervals are remembered.
+/// Number of idle intervals that menu remembers.
 const REMEMBERED: usize = 8;
-/// Fewer samples than this (three quarters) are no basis for anything but a very steady interval.
+/// Least number of intervals, three quarters, for any pattern but a very steady interval.
 const ENOUGH: u64 = 6;
-/// So many scattered intervals are a basis for their longest.
+/// Least number of scattered intervals whose longest says something.
 const ENOUGH_SCATTERED: u64 = 4;
-/// Marks an unknown interval.
+/// Marks an unknown idle interval.
 const UNKNOWN: u32 = u32::MAX;
 
 /// The last eight measured idle intervals, in microseconds.
@@ -27,13 +27,13 @@ pub(super) struct RecentIntervals {
 struct Totals {
     count: u64,
     sum: u64,
-    /// Modulo 2^64, as the kernel's.
+    /// Sum of the intervals' squares, modulo 2^64 as in the kernel.
     squares: u64,
 }
 
 impl Totals {
     #[inline]
-    fn add(&mut self, interval: u32) {
+    fn add_interval(&mut self, interval: u32) {
         let counts = interval != UNKNOWN;
         let value = if counts { u64::from(interval) } else { 0 };
         self.count += u64::from(counts);
@@ -42,7 +42,7 @@ impl Totals {
     }
 
     #[inline]
-    fn remove(&mut self, interval: u32) {
+    fn remove_interval(&mut self, interval: u32) {
         let counts = interval != UNKNOWN;
         let value = if counts { u64::from(interval) } else { 0 };
         self.count -= u64::from(counts);
@@ -50,9 +50,9 @@ impl Totals {
         self.squares = self.squares.wrapping_sub(value * value);
     }
 
-    /// The totals without `times` intervals of a given length.
+    /// Totals without `times` intervals of a given length.
     #[inline]
-    fn without(self, interval: u32, times: u64) -> Self {
+    fn without_intervals(self, interval: u32, times: u64) -> Self {
         let value = u64::from(interval);
         Self {
             count: self.count - times,
@@ -64,13 +64,13 @@ impl Totals {
     }
 
     #[inline]
-    fn mean(self) -> u64 {
-        self.share_of(self.sum)
+    fn mean_interval(self) -> u64 {
+        self.divide_by_count(self.sum)
     }
 
-    /// Share of `total` for each interval. Division by a constant is quick.
+    /// `total` divided by the number of intervals. Division by a constant is quick.
     #[inline]
-    fn share_of(self, total: u64) -> u64 {
+    fn divide_by_count(self, total: u64) -> u64 {
         match self.count {
             8 => total / 8,
             7 => total / 7,
@@ -79,47 +79,50 @@ impl Totals {
         }
     }
 
-    /// Whether all intervals are about as long: the standard deviation is at most 20 us or, given six samples or
-    /// more, below a sixth of the mean.
+    /// Whether all intervals are about as long: the standard deviation is at most 20 us or, given
+    /// six samples or more, below a sixth of the mean.
     #[inline]
-    fn steady(self, mean: u64, variance: u64) -> bool {
+    fn is_steady(self, mean: u64, variance: u64) -> bool {
         let proportionate =
             self.count >= ENOUGH && variance <= u64::MAX / 36 && mean * mean > 36 * variance;
         variance <= 400 || proportionate
     }
 
-    /// The mean of steady intervals, else an error with the mean. Like the kernel, compares the difference of two
-    /// truncated numbers, one modulo 2^64.
+    /// Mean of the intervals: `Ok` if they are about as long, `Err` otherwise. Like the kernel,
+    /// compares the difference of two truncated numbers, one modulo 2^64.
     #[inline]
-    fn steady_mean(self) -> Result<u64, u64> {
-        let mean = self.mean();
-        let variance = self.share_of(self.squares).wrapping_sub(mean * mean);
-        if self.steady(mean, variance) {
+    fn mean_if_steady(self) -> Result<u64, u64> {
+        let mean = self.mean_interval();
+        let variance = self.divide_by_count(self.squares).wrapping_sub(mean * mean);
+        if self.is_steady(mean, variance) {
             Ok(mean)
         } else {
             Err(mean)
         }
     }
 
-    /// The interval that repeats among steady intervals; `None` if all are 0 and zeros do not count.
+    /// Interval that repeats, given that the intervals are about as long; `None` if all are 0 and
+    /// zeros do not count.
     #[inline]
-    fn repeats(self, zeros_repeat: bool) -> Option<u32> {
-        (self.sum > 0 || zeros_repeat).then(|| self.mean() as u32)
+    fn repeated_interval(self, zeros_repeat: bool) -> Option<u32> {
+        (self.sum > 0 || zeros_repeat).then(|| self.mean_interval() as u32)
     }
 
-    /// The same intervals if steady, by the mean of squared deviations.
+    /// These totals, if the intervals are about as long by the mean of squared deviations.
     #[inline]
     fn if_steady(self) -> Option<Self> {
         if self.count == 0 {
             return None;
         }
-        let mean = self.mean();
-        // Below 2^64 for eight values below 2^31, whatever was lost on the way.
+        let mean = self.mean_interval();
+        // The sum of squared deviations stays below 2^64 for eight values below 2^31, whatever was
+        // lost on the way.
         let deviations = self
             .squares
             .wrapping_sub((2 * mean).wrapping_mul(self.sum))
             .wrapping_add((mean * mean).wrapping_mul(self.count));
-        self.steady(mean, self.share_of(deviations)).then_some(self)
+        self.is_steady(mean, self.divide_by_count(deviations))
+            .then_some(self)
     }
 }
 
@@ -136,32 +139,33 @@ impl RecentIntervals {
         }
     }
 
-    /// Replaces the oldest interval. A length above `longest` counts as unknown.
+    /// Replaces the oldest remembered interval by `us` microseconds. A length above `longest`
+    /// counts as unknown.
     #[inline]
-    pub(super) fn push(&mut self, us: u32, longest: u32) {
+    pub(super) fn push_interval(&mut self, us: u32, longest: u32) {
         let new = if us <= longest { us } else { UNKNOWN };
         let slot = &mut self.intervals[self.oldest % REMEMBERED];
-        self.totals.remove(*slot);
-        self.totals.add(new);
+        self.totals.remove_interval(*slot);
+        self.totals.add_interval(new);
         *slot = new;
         self.oldest = (self.oldest + 1) % REMEMBERED;
     }
 
-    /// Replaces the oldest interval by an unknown one.
+    /// Replaces the oldest remembered interval by an unknown one.
     #[inline]
     pub(super) fn push_unknown(&mut self) {
-        self.push(UNKNOWN, UNKNOWN);
+        self.push_interval(UNKNOWN, UNKNOWN);
     }
 
-    /// The repeated interval, if any.
+    /// Finds the idle interval that repeats, if any.
     ///
     /// If the intervals are not about as long, one is taken for an outlier and left out: the shortest or the longest
     /// of those left, whichever is farther from their mean. That goes on while more than six samples remain (Linux
     /// 6.15 to 7.3).
     #[inline]
-    pub(super) fn typical_without_farthest(&self, scattered: Scattered) -> Option<u32> {
+    pub(super) fn find_typical_without_farthest(&self, scattered: Scattered) -> Option<u32> {
         if self.totals.count == REMEMBERED as u64 {
-            // A compile-time constant avoids divisions.
+            // A count that is constant at compile time avoids divisions.
             let all = Totals {
                 count: REMEMBERED as u64,
                 ..self.totals
@@ -170,47 +174,48 @@ impl RecentIntervals {
             if all.sum == 0 {
                 return None;
             }
-            if let Ok(mean) = all.steady_mean() {
+            if let Ok(mean) = all.mean_if_steady() {
                 return Some(mean as u32);
             }
-            return self.typical_of_unsteady(scattered);
+            return self.find_typical_of_unsteady(scattered);
         }
         self.search_without_farthest(scattered).0
     }
 
-    /// As [`Self::typical_without_farthest`], if all intervals count and are not about as long.
+    /// Like [`Self::find_typical_without_farthest`], if all intervals are known and differ.
     #[inline(never)]
-    fn typical_of_unsteady(&self, scattered: Scattered) -> Option<u32> {
+    fn find_typical_of_unsteady(&self, scattered: Scattered) -> Option<u32> {
         let mut rest = self.totals;
         let mut mean = rest.sum / REMEMBERED as u64;
         let mut bounds = (0, UNKNOWN - 1);
-        // Two outliers are removed, one after the other.
+        // At most two outliers are removed, one after the other.
         for left in [REMEMBERED as u64 - 1, ENOUGH] {
-            let outlier = self.farthest(mean, &mut bounds);
-            if self.times(outlier) > 1 {
+            let outlier = self.take_farthest_from_mean(mean, &mut bounds);
+            if self.count_equal(outlier) > 1 {
                 return self.search_without_farthest(scattered).0;
             }
-            rest = rest.without(outlier, 1);
+            rest = rest.without_intervals(outlier, 1);
             // Nothing but zeros.
             if rest.sum == 0 {
                 return None;
             }
             rest.count = left;
-            mean = match rest.steady_mean() {
+            mean = match rest.mean_if_steady() {
                 Ok(mean) => return Some(mean as u32),
                 Err(mean) => mean,
             };
         }
         match scattered {
             Scattered::Nothing => None,
-            Scattered::Longest => Some(self.ends(bounds.0, bounds.1).1),
+            Scattered::Longest => Some(self.shortest_and_longest(bounds.0, bounds.1).1),
         }
     }
 
-    /// The interval within the bounds farthest from the mean, shortest or longest; the bounds shrink to exclude it.
+    /// The shortest or longest interval within the bounds, whichever is farther from the mean; the
+    /// bounds shrink to exclude it.
     #[inline]
-    fn farthest(&self, mean: u64, bounds: &mut (u32, u32)) -> u32 {
-        let (least, greatest) = self.ends(bounds.0, bounds.1);
+    fn take_farthest_from_mean(&self, mean: u64, bounds: &mut (u32, u32)) -> u32 {
+        let (least, greatest) = self.shortest_and_longest(bounds.0, bounds.1);
         if mean - u64::from(least) > u64::from(greatest) - mean {
             bounds.0 = least + 1;
             least
@@ -220,35 +225,36 @@ impl RecentIntervals {
         }
     }
 
-    /// As [`Self::typical_without_farthest`], however many intervals count and are left out, with how often it goes over them.
+    /// Like [`Self::find_typical_without_farthest`], however many intervals are known and left out. Also
+    /// returns how often the search goes over the intervals.
     #[inline(never)]
     fn search_without_farthest(&self, scattered: Scattered) -> (Option<u32>, u32) {
         let mut rest = self.totals;
         let mut bounds = (0, UNKNOWN - 1);
         let mut rounds = 1;
         loop {
-            // Nothing is left, or nothing but zeros.
+            // The search ends without a pattern when nothing is left, or nothing but zeros.
             if rest.sum == 0 {
                 return (None, rounds);
             }
-            let mean = match rest.steady_mean() {
+            let mean = match rest.mean_if_steady() {
                 Ok(mean) => return (Some(mean as u32), rounds),
                 Err(mean) => mean,
             };
             if rest.count <= ENOUGH {
                 let enough = scattered == Scattered::Longest && rest.count >= ENOUGH_SCATTERED;
-                let longest = enough.then(|| self.ends(bounds.0, bounds.1).1);
+                let longest = enough.then(|| self.shortest_and_longest(bounds.0, bounds.1).1);
                 return (longest, rounds);
             }
-            let outlier = self.farthest(mean, &mut bounds);
-            rest = rest.without(outlier, self.times(outlier));
+            let outlier = self.take_farthest_from_mean(mean, &mut bounds);
+            rest = rest.without_intervals(outlier, self.count_equal(outlier));
             rounds += 1;
         }
     }
 
-    /// The shortest and the longest interval within these bounds.
+    /// Shortest and longest remembered interval within these bounds.
     #[inline]
-    fn ends(&self, shortest: u32, longest: u32) -> (u32, u32) {
+    fn shortest_and_longest(&self, shortest: u32, longest: u32) -> (u32, u32) {
         self.intervals
             .iter()
             .fold((u32::MAX, 0), |(least, greatest), &us| {
@@ -260,12 +266,12 @@ impl RecentIntervals {
             })
     }
 
-    /// The repeated interval, if any.
+    /// Finds the idle interval that repeats, if any.
     ///
     /// If the intervals are not about as long, the longest of them are taken for outliers and left out, for as long
     /// as more than six samples remain (Linux 6.1 to 6.14).
     #[inline(always)]
-    pub(super) fn typical_without_longest(
+    pub(super) fn find_typical_without_longest(
         &self,
         scattered: Scattered,
         zeros_repeat: bool,
@@ -273,34 +279,35 @@ impl RecentIntervals {
         if self.totals.count != REMEMBERED as u64 {
             return self.search_without_longest(scattered, zeros_repeat).0;
         }
-        // A compile-time constant avoids divisions.
+        // A count that is constant at compile time avoids divisions.
         let all = Totals {
             count: REMEMBERED as u64,
             ..self.totals
         };
         if let Some(steady) = all.if_steady() {
-            return steady.repeats(zeros_repeat);
+            return steady.repeated_interval(zeros_repeat);
         }
-        let [longest, second] = self.two_longest();
+        let [longest, second] = self.two_longest_intervals();
         if longest == second {
             return self.search_without_longest(scattered, zeros_repeat).0;
         }
-        let rest = all.without(longest, 1);
+        let rest = all.without_intervals(longest, 1);
         if let Some(steady) = rest.if_steady() {
-            return steady.repeats(zeros_repeat);
+            return steady.repeated_interval(zeros_repeat);
         }
-        if self.times(second) > 1 {
+        if self.count_equal(second) > 1 {
             return self.search_without_longest(scattered, zeros_repeat).0;
         }
-        let rest = rest.without(second, 1);
+        let rest = rest.without_intervals(second, 1);
         match rest.if_steady() {
-            Some(steady) => steady.repeats(zeros_repeat),
-            None => self.longest_of(rest, second.saturating_sub(1), scattered),
+            Some(steady) => steady.repeated_interval(zeros_repeat),
+            None => self.longest_if_scattered(rest, second.saturating_sub(1), scattered),
         }
     }
 
-    /// As [`Self::typical_without_longest`], whether all intervals count or not, and whether some are as long as
-    /// others or not, with how often it goes over them.
+    /// Like [`Self::find_typical_without_longest`], whether all intervals are known or not, and whether
+    /// some are as long as others or not. Also returns how often the search goes over the
+    /// intervals.
     #[inline(never)]
     fn search_without_longest(
         &self,
@@ -308,65 +315,73 @@ impl RecentIntervals {
         zeros_repeat: bool,
     ) -> (Option<u32>, u32) {
         let mut rest = self.totals;
-        // Longer intervals are left out.
+        // Intervals above the ceiling are left out as outliers.
         let mut ceiling = UNKNOWN - 1;
         let mut rounds = 1;
         loop {
             if let Some(steady) = rest.if_steady() {
-                return (steady.repeats(zeros_repeat), rounds);
+                return (steady.repeated_interval(zeros_repeat), rounds);
             }
             if rest.count <= ENOUGH {
-                return (self.longest_of(rest, ceiling, scattered), rounds);
+                return (self.longest_if_scattered(rest, ceiling, scattered), rounds);
             }
-            let (_, longest) = self.ends(0, ceiling);
+            let (_, longest) = self.shortest_and_longest(0, ceiling);
             ceiling = longest.saturating_sub(1);
-            rest = rest.without(longest, self.times(longest));
+            rest = rest.without_intervals(longest, self.count_equal(longest));
             rounds += 1;
         }
     }
 
-    /// How often the kernel goes over the intervals until it knows whether one repeats: once more for each length left out.
-    pub(super) fn rounds(&self, outliers: Outliers) -> u32 {
+    /// Number of passes over the intervals that the kernel needs to find a repeated one: one more
+    /// for each length left out.
+    pub(super) fn search_passes(&self, outliers: Outliers) -> u32 {
         match outliers {
             Outliers::Longest => self.search_without_longest(Scattered::Nothing, false).1,
             Outliers::Farthest => self.search_without_farthest(Scattered::Nothing).1,
         }
     }
 
-    /// The prediction from scattered intervals with outliers above `ceiling` removed.
+    /// Longest interval up to `ceiling`, as the prediction from scattered intervals; `None` if too
+    /// few are left.
     #[inline]
-    fn longest_of(&self, rest: Totals, ceiling: u32, scattered: Scattered) -> Option<u32> {
+    fn longest_if_scattered(
+        &self,
+        rest: Totals,
+        ceiling: u32,
+        scattered: Scattered,
+    ) -> Option<u32> {
         let enough = scattered == Scattered::Longest && rest.count >= ENOUGH_SCATTERED;
-        enough.then(|| self.ends(0, ceiling).1)
+        enough.then(|| self.shortest_and_longest(0, ceiling).1)
     }
 
-    /// Number of intervals with this length.
+    /// Number of remembered intervals with this length.
     #[inline]
-    fn times(&self, interval: u32) -> u64 {
+    fn count_equal(&self, interval: u32) -> u64 {
         let equal = self.intervals.iter().map(|&i| u32::from(i == interval));
         u64::from(equal.sum::<u32>())
     }
 
-    /// The longest and second-longest interval, possibly equal, among all intervals.
+    /// Longest and second-longest of all remembered intervals, possibly equal.
     #[inline]
-    fn two_longest(&self) -> [u32; 2] {
-        // Pairs, then fours, then all: no comparison has to wait for more than a few others.
+    fn two_longest_intervals(&self) -> [u32; 2] {
+        // Maxima of pairs, then of fours, then of all: no comparison waits for more than a few
+        // others.
         let us = &self.intervals;
-        merge_longest(
-            merge_longest(longest_first(us[0], us[1]), longest_first(us[2], us[3])),
-            merge_longest(longest_first(us[4], us[5]), longest_first(us[6], us[7])),
+        two_longest_of_pairs(
+            two_longest_of_pairs(sort_descending(us[0], us[1]), sort_descending(us[2], us[3])),
+            two_longest_of_pairs(sort_descending(us[4], us[5]), sort_descending(us[6], us[7])),
         )
     }
 }
 
 #[inline(always)]
-fn longest_first(x: u32, y: u32) -> [u32; 2] {
+fn sort_descending(x: u32, y: u32) -> [u32; 2] {
     [x.max(y), x.min(y)]
 }
 
 /// The two longest of two pairs, each with the longer interval first.
 #[inline(always)]
-fn merge_longest([x, x_second]: [u32; 2], [y, y_second]: [u32; 2]) -> [u32; 2] {
+fn two_longest_of_pairs([x, x_second]: [u32; 2], [y, y_second]: [u32; 2]) -> [u32; 2] {
     [x.max(y), x.min(y).max(x_second.max(y_second))]
 }
 
@@ -380,7 +395,7 @@ mod tests {
     fn after(intervals: &[u32], longest: u32) -> RecentIntervals {
         let mut recent = RecentIntervals::new();
         for &us in intervals {
-            recent.push(us, longest);
+            recent.push_interval(us, longest);
         }
         recent
     }
@@ -392,17 +407,17 @@ mod tests {
     }
 
     fn old(intervals: &[u32], zeros_repeat: bool) -> Option<u32> {
-        after(intervals, OLD_LONGEST).typical_without_longest(Scattered::Nothing, zeros_repeat)
+        after(intervals, OLD_LONGEST).find_typical_without_longest(Scattered::Nothing, zeros_repeat)
     }
 
     fn new(intervals: &[u32], scattered: Scattered) -> Option<u32> {
-        after(intervals, u32::MAX - 1).typical_without_farthest(scattered)
+        after(intervals, u32::MAX - 1).find_typical_without_farthest(scattered)
     }
 
     #[test]
     fn each_length_that_is_left_out_is_a_round_more() {
         let rounds =
-            |intervals: [u32; 8], outliers| after(&intervals, OLD_LONGEST).rounds(outliers);
+            |intervals: [u32; 8], outliers| after(&intervals, OLD_LONGEST).search_passes(outliers);
         let steady = [80; 8];
         let one_short = [80, 80, 80, 10, 80, 80, 80, 80];
         let one_longer = [80, 80, 81, 10, 80, 80, 80, 80];
@@ -475,7 +490,7 @@ mod tests {
         kept.iter().copied().max().unwrap_or(0)
     }
 
-    fn farthest(kept: &[i128], mean: i128) -> i128 {
+    fn take_farthest_from_mean(kept: &[i128], mean: i128) -> i128 {
         let least = kept.iter().copied().min().unwrap_or(0);
         let greatest = longest(kept, mean);
         if mean - least > greatest - mean {
@@ -502,7 +517,7 @@ mod tests {
         assert_eq!(old(&scattered, true), None);
         let recent = after(&scattered, OLD_LONGEST);
         assert_eq!(
-            recent.typical_without_longest(Scattered::Longest, false),
+            recent.find_typical_without_longest(Scattered::Longest, false),
             Some(5_000)
         );
         assert_eq!(new(&scattered, Scattered::Nothing), None);
@@ -548,7 +563,7 @@ mod tests {
             let last = &intervals[intervals.len() - 8..];
             for zeros in [true, false] {
                 prop_assert_eq!(
-                    after(&intervals, OLD_LONGEST).typical_without_longest(scattered, zeros),
+                    after(&intervals, OLD_LONGEST).find_typical_without_longest(scattered, zeros),
                     by_definition(
                         known_intervals(last, OLD_LONGEST),
                         scattered,
@@ -559,13 +574,13 @@ mod tests {
                 );
             }
             prop_assert_eq!(
-                after(&intervals, u32::MAX - 1).typical_without_farthest(scattered),
+                after(&intervals, u32::MAX - 1).find_typical_without_farthest(scattered),
                 by_definition(
                     known_intervals(last, u32::MAX - 1),
                     scattered,
                     false,
                     mean_square_less_squared_mean,
-                    farthest,
+                    take_farthest_from_mean,
                 )
             );
         }

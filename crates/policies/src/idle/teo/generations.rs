@@ -4,119 +4,124 @@
 //! Sources: `drivers/cpuidle/governors/teo.c` of Linux 6.12.117, 7.2.13 and 7.3.4, decisions of the releases named under
 //! `compared`, and for the others the changes as they were posted and merged.
 
-use super::super::generations::{Entry, Generation, entry};
+use super::super::generations::{Entry, Generation, generation_entry};
 
-/// Rules of teo that differ between generations.
+/// Rules in which generations of the teo governor differ.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
-    /// Detection of a wake-up that only cut a long sleep short.
+    /// How teo detects a wake-up that only cut a long sleep short.
     pub(super) cut_short: CutShort,
-    /// Definition of a hit.
+    /// Which wake-ups teo counts as hits.
     pub(super) hit: Hit,
-    /// Which wake-ups by the tick count as hits whatever the timer.
+    /// Which wake-ups by the tick count as hits, whatever the timer.
     pub(super) tick_wakeups: TickWakeups,
-    /// The kernel's number for all wake-ups.
+    /// How teo reckons the number of all wake-ups.
     pub(super) total: Total,
-    /// A counter below 8 decays to 0, since an eighth is 0.
+    /// Whether a counter below 8, whose eighth is 0, decays to 0.
     pub(super) decays_to_zero: bool,
-    /// Wake-ups that keep the tick, and their required share.
+    /// Which wake-ups keep the tick on, and their required share.
     pub(super) keeps_tick: KeepsTick,
-    /// When the next timer is looked up.
+    /// When teo looks up the next timer.
     pub(super) lookup: Lookup,
-    /// Which shallower state is taken if most wake-ups come early.
+    /// Which shallower state teo takes if most wake-ups come early.
     pub(super) search: Search,
-    /// With the tick stopped, a timer that is near does not lead to a state that pays off within a tick.
+    /// Whether, with the tick stopped, a near timer still rules out states that pay off within a
+    /// tick.
     pub(super) near_timer_must_leave_a_tick: bool,
-    /// With the tick stopped and the timer more than two ticks away, a state that pays off within a tick gives way to
-    /// the deepest one that the timer leaves time for.
+    /// Whether, with the tick stopped and the timer more than two ticks away, a state that pays off
+    /// within a tick gives way to the deepest one that the timer leaves time for.
     pub(super) stopped_tick_deepens: bool,
-    /// A single state needs no choice; the tick stays as is.
+    /// Whether teo takes a driver's only state without further thought and leaves the tick as is.
     pub(super) one_state_shortcut: bool,
 }
 
-/// Detection of a wake-up that only cut a long sleep short.
+/// How teo detects a wake-up that only cut a long sleep short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CutShort {
-    /// By the time that passed until the governor was told: at least that to the timer. A polling limit, or a tick before
-    /// a later timer, counts as such a time.
+    /// A sleep was cut short if at least the time to the timer passed until teo was told. A polling
+    /// limit, or a tick before a later timer, counts as such a time.
     Time,
-    /// By a polling limit, or a tick before a later timer.
+    /// A sleep was cut short by a polling limit, or by a tick before a later timer.
     Cause,
-    /// By a polling limit.
+    /// A sleep was cut short by a polling limit only.
     PollingLimit,
 }
 
-/// Definition of a hit.
+/// Which wake-ups teo counts as hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hit {
-    /// A sleep that ended in the timer's bin. An extra bin behind the deepest state's collects sleeps of a tick or
-    /// more, if the deepest state pays off within a tick.
+    /// A hit is a sleep that ended in the timer's bin. An extra bin behind the deepest state's
+    /// collects sleeps of a tick or more, if the deepest state pays off within a tick.
     OneMoreBin,
-    /// A sleep that ended in the timer's bin.
+    /// A hit is a sleep that ended in the timer's bin.
     SameBin,
-    /// As before, and less than half an exit latency before the timer.
+    /// A hit is a sleep that ended in the timer's bin, less than half an exit latency before the
+    /// timer.
     NearTimer,
 }
 
-/// Which wake-ups by the tick count as hits whatever the timer.
+/// Which wake-ups by the tick count as hits in teo, whatever the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TickWakeups {
     /// None.
     Unnoticed,
-    /// Counted as the deepest state, if more than two thirds of all wake-ups are such.
+    /// Wake-ups by the tick count as hits of the deepest state, if they are more than two thirds of
+    /// all wake-ups.
     IfMost,
-    /// Likewise; otherwise as the timer's bin, if fewer than two thirds of all wake-ups were intercepts within a
-    /// tick.
+    /// As [`Self::IfMost`]; otherwise wake-ups by the tick count in the timer's bin, if fewer than
+    /// two thirds of all wake-ups were intercepts within a tick.
     IfMostOrUnexpected,
 }
 
-/// The kernel's number for all wake-ups.
+/// How teo reckons the number of all wake-ups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Total {
-    /// Sum over all counters.
+    /// The number of wake-ups is the sum over all counters.
     Sum,
-    /// A separate counter, which decays alike but with other rounding.
+    /// The number of wake-ups is a separate counter, which decays alike but with other rounding.
     Counter,
 }
 
-/// Wake-ups that keep the tick, and their required share.
+/// Which wake-ups keep the tick on in teo, and their required share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeepsTick {
-    /// More than five eighths, all intercepts.
+    /// The tick stays on if more than five eighths of all wake-ups are intercepts.
     Intercepts,
-    /// More than five eighths, intercepts after a tick or later. The test was the wrong way round.
+    /// The tick stays on if more than five eighths of all wake-ups are intercepts after a tick or
+    /// later. The kernel's test was the wrong way round.
     LateIntercepts,
-    /// More than five eighths, intercepts within a tick.
+    /// The tick stays on if more than five eighths of all wake-ups are intercepts within a tick.
     EarlyIntercepts,
-    /// Two thirds or more, intercepts within a tick.
+    /// The tick stays on if two thirds or more of all wake-ups are intercepts within a tick.
     TwoThirdsEarlyIntercepts,
 }
 
-/// When the next timer is looked up.
+/// When teo looks up the next timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lookup {
-    /// Unless state 0 was chosen, or a state that pays off within 15 us while state 0 polls.
+    /// The timer is looked up unless state 0 was chosen, or a state that pays off within 15 us
+    /// while state 0 polls.
     UnlessShallow,
-    /// Unless state 0 or one that pays off within 15 us was chosen, and wake-ups within 15 us are half of all or the
-    /// latency request is below 7.5 us.
+    /// The timer is looked up unless state 0 or one that pays off within 15 us was chosen, and
+    /// wake-ups within 15 us are half of all or the latency request is below 7.5 us.
     MostAreLong,
-    /// As before, and whenever the tick is stopped.
+    /// The timer is looked up as by [`Self::MostAreLong`], and whenever the tick is stopped.
     MostAreLongOrTickStopped,
 }
 
-/// Choice of a shallower state when most wake-ups are early: the deepest state that would have suited more than half
-/// of the early wake-ups.
+/// Which shallower state teo takes when most wake-ups are early: the deepest state that would have
+/// suited more than half of the early wake-ups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Search {
-    /// If it is enabled and, with the tick stopped, pays off after a tick or more; otherwise the shallowest such state
-    /// between it and the candidate.
+    /// That state is taken if it is enabled and, with the tick stopped, pays off after a tick or
+    /// more; otherwise the shallowest such state between it and the candidate.
     FirstSuitable,
-    /// Among enabled states; with the tick stopped, no shallower than the first state that pays off after a tick or
-    /// more.
+    /// Only enabled states count; with the tick stopped, none shallower than the first state that
+    /// pays off after a tick or more.
     DownToTick,
-    /// As before, and no deeper than the bin with most intercepts.
+    /// As [`Self::DownToTick`], and no deeper than the bin with most intercepts.
     DownToTickFromMost,
-    /// Among enabled states, no deeper than the bin with most intercepts.
+    /// Only enabled states count, none deeper than the bin with most intercepts.
     FromMost,
 }
 
@@ -173,54 +178,55 @@ const LINUX_7_1: Rules = Rules {
     ..LINUX_7_0
 };
 
-/// Generation of [`super::Teo61`].
+/// The generation of teo in Linux 6.1, [`super::Teo61`].
 pub(super) const LINUX_6_1: Generation = Generation {
     since: &[(6, 1, 0)],
     compared: Some("6.1.192"),
     change: "the last nine wake-ups count one by one",
 };
 
-/// All generations from 6.11 on, oldest series first. [`super::AnyTeo`] has a variant for each, in this order.
+/// Generations of teo from Linux 6.11 on with their rules, oldest series first. [`super::AnyTeo`]
+/// has a variant for each, in this order.
 pub(super) const GENERATIONS: [Entry<Rules>; 8] = [
-    entry(
+    generation_entry(
         &[(6, 11, 0)],
         LINUX_6_12,
         Some("6.12.8"),
         "no list of recent intercepts; a bin for sleeps of a tick or more",
     ),
-    entry(
+    generation_entry(
         &[(6, 12, 64)],
         LINUX_6_12_64,
         Some("6.12.117"),
         "with the tick stopped, a near timer may lead to a state that pays off within a tick",
     ),
-    entry(&[(6, 13, 0)], LINUX_6_12, None, "as 6.11"),
-    entry(
+    generation_entry(&[(6, 13, 0)], LINUX_6_12, None, "as 6.11"),
+    generation_entry(
         &[(6, 14, 0)],
         LINUX_6_14,
         Some("6.17.8"),
         "wake-ups within 15 us are counted, and decide with the latency request whether the timer is looked up",
     ),
-    entry(
+    generation_entry(
         &[(6, 18, 3)],
         LINUX_6_18_3,
         Some("6.18.15"),
         "with the tick stopped, a near timer may lead to a state that pays off within a tick",
     ),
-    entry(
+    generation_entry(
         &[(6, 19, 0)],
         LINUX_6_19,
         Some("6.19.11"),
         "wake-ups by the tick are counted; intercepts within a tick keep the tick, not later ones. Counters decay to 0. \
          Another search for a shallower state",
     ),
-    entry(
+    generation_entry(
         &[(7, 0, 0)],
         LINUX_7_0,
         None,
         "a hit must come close to the timer; the bin with most intercepts bounds the search for a shallower state",
     ),
-    entry(
+    generation_entry(
         &[(7, 1, 0)],
         LINUX_7_1,
         Some("7.1.13"),

@@ -20,7 +20,7 @@ use wakepath_hardware::IdleStates;
 use wakepath_units::{KernelVersion, TickRate};
 
 use self::generations::GENERATIONS;
-use super::generations::{Entry, Generation, any_generation, index_of};
+use super::generations::{Entry, Generation, any_generation, index_of_generation};
 
 any_generation!(
     $ teo AnyTeo for_each_teo Teo: G0
@@ -28,23 +28,23 @@ any_generation!(
 );
 
 impl AnyTeo {
-    /// teo as a kernel from 6.11 on has it, for a CPU that has never been idle; none for an older kernel, which has
-    /// [`Teo61`].
+    /// The teo governor of a kernel from 6.11 on, for a CPU that has never been idle; `None` for an
+    /// older kernel, which has [`Teo61`].
     pub fn new(kernel: KernelVersion, states: &IdleStates, tick: TickRate) -> Option<Self> {
-        let later = index_of(generations(), kernel).checked_sub(1)?;
-        Some(Self::of_generation(later, states, tick))
+        let later = index_of_generation(teo_generations(), kernel).checked_sub(1)?;
+        Some(Self::new_for_generation(later, states, tick))
     }
 }
 
-/// Whether teo's decisions in a kernel are known. From 6.3 to 6.10 teo used the CPU's utilisation, an input that
-/// other governors do not get.
-pub fn is_known(kernel: KernelVersion) -> bool {
+/// Whether teo's rules in a kernel are built in. From 6.3 to 6.10 teo used the CPU's utilisation,
+/// an input that other governors do not get.
+pub fn has_known_rules(kernel: KernelVersion) -> bool {
     let (major, minor, _) = kernel.release();
     !((6, 3)..(6, 11)).contains(&(major, minor))
 }
 
-/// Generations of teo, oldest series first.
-pub fn generations() -> impl Iterator<Item = &'static Generation> + Clone {
+/// Generations of the teo governor, oldest series first.
+pub fn teo_generations() -> impl Iterator<Item = &'static Generation> + Clone {
     const FIRST: &Generation = &generations::LINUX_6_1;
     const LATER: &[Entry<generations::Rules>] = &GENERATIONS;
     std::iter::once(FIRST).chain(LATER.iter().map(|entry| &entry.generation))

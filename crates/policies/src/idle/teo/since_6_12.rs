@@ -6,7 +6,7 @@ use wakepath_hardware::IdleStates;
 use wakepath_units::TickRate;
 
 use super::bins::{Bins, Event, PULSE};
-use super::expectation::{self, Expectation, early_wakeup_state};
+use super::expectation::{self, Expectation, state_for_early_wakeups};
 use super::generations::{
     CutShort, GENERATIONS, Hit, KeepsTick, Lookup, Rules, Search, TickWakeups, Total,
 };
@@ -25,31 +25,31 @@ pub struct Teo<const GENERATION: usize> {
     tick: i64,
     expected: Expectation,
     bins: Bins,
-    /// The kernel's number for all wake-ups.
+    /// Number of all wake-ups as teo reckons it.
     total: u32,
-    /// For [`Hit::OneMoreBin`]: an extra bin exists behind the deepest state's, because the deepest state pays off
-    /// within a tick.
+    /// For [`Hit::OneMoreBin`]: whether an extra bin exists behind the deepest state's, because the
+    /// deepest state pays off within a tick.
     tick_bin: bool,
-    /// Hits in the extra bin.
+    /// Hits counted in the extra bin.
     tick_hits: u32,
-    /// Wake-ups by the tick.
+    /// Number of wake-ups by the tick; decays like other counters.
     tick_wakeups: u32,
-    /// Intercepts counted for [`KeepsTick`].
+    /// Intercepts counted for [`KeepsTick`]: whether the tick stays on.
     tick_intercepts: u32,
-    /// Wake-ups within 15 us.
+    /// Number of wake-ups within 15 us; decays like other counters.
     short_idles: u32,
 }
 
 impl<const GENERATION: usize> Teo<GENERATION> {
     const RULES: Rules = GENERATIONS[GENERATION].rules;
 
-    /// State for a CPU that was never idle.
+    /// The teo governor of a CPU that was never idle.
     pub fn new(states: &IdleStates, tick: TickRate) -> Self {
         let table = StateTable::new(states);
         let tick = tick.period().0 as i64;
         let mut teo = Self {
             tick,
-            expected: Expectation::new(&table, 0, 0),
+            expected: Expectation::for_timer(&table, 0, 0),
             bins: Bins::new(states.len()),
             total: 0,
             tick_bin: table.target_residency(table.deepest_index()) < tick,
@@ -59,15 +59,15 @@ impl<const GENERATION: usize> Teo<GENERATION> {
             short_idles: 0,
             table,
         };
-        // A zeroed device looks as if it had just left state 0 after no time, when a timer was
-        // due.
-        teo.learn(0, &IdleOutcome::default());
+        // The kernel's zeroed memory looks as if the CPU had just left state 0 after no time, when
+        // a timer was due.
+        teo.learn_from_outcome(0, &IdleOutcome::default());
         teo
     }
 
-    /// Decays a counter by an eighth.
+    /// Decays a teo counter by an eighth.
     #[inline]
-    fn decay(counter: &mut u32) {
+    fn decay_counter(counter: &mut u32) {
         let eighth = *counter >> 3;
         *counter = if Self::RULES.decays_to_zero && eighth == 0 {
             0
@@ -81,40 +81,40 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     /// The kernel learns at the start of the next decision. The inputs do not change in between, so learning here is
     /// equivalent.
     #[inline(always)]
-    fn learn(&mut self, entered: usize, outcome: &IdleOutcome) {
+    fn learn_from_outcome(&mut self, entered: usize, outcome: &IdleOutcome) {
         if Self::RULES.decays_to_zero {
-            self.bins.decay_to_zero();
+            self.bins.decay_counters_to_zero();
         } else {
-            self.bins.decay();
+            self.bins.decay_counters();
         }
         match Self::RULES.hit {
-            Hit::OneMoreBin => self.learn_with_tick_bin(entered, outcome),
-            Hit::SameBin | Hit::NearTimer => self.learn_with_causes(entered, outcome),
+            Hit::OneMoreBin => self.learn_with_extra_tick_bin(entered, outcome),
+            Hit::SameBin | Hit::NearTimer => self.learn_by_wakeup_cause(entered, outcome),
         }
-        self.bins.add_up();
+        self.bins.update_sums();
         match Self::RULES.total {
-            Total::Sum => self.total = self.bins.total() + self.tick_hits,
+            Total::Sum => self.total = self.bins.summed_wakeups() + self.tick_hits,
             Total::Counter => {
-                Self::decay(&mut self.total);
+                Self::decay_counter(&mut self.total);
                 self.total += PULSE;
             }
         }
     }
 
-    /// As in Linux 6.12 and 6.13.
+    /// Learns from an idle period as teo in Linux 6.12 and 6.13.
     #[inline(always)]
-    fn learn_with_tick_bin(&mut self, entered: usize, outcome: &IdleOutcome) {
+    fn learn_with_extra_tick_bin(&mut self, entered: usize, outcome: &IdleOutcome) {
         let measured = self
             .expected
-            .measured(&self.table, self.tick, entered, outcome);
-        Self::decay(&mut self.tick_hits);
+            .measured_sleep(&self.table, self.tick, entered, outcome);
+        Self::decay_counter(&mut self.tick_hits);
         let past_the_tick = self.tick_bin && self.expected.sleep_length >= self.tick;
         if past_the_tick && measured >= self.tick as u64 {
             self.tick_hits += PULSE;
         } else {
-            let bin = self.expected.measured_bin(&self.table, measured);
+            let bin = self.expected.bin_of_measured_sleep(&self.table, measured);
             let hit = bin == self.expected.bin && !past_the_tick;
-            self.bins.add(
+            self.bins.count_wakeup(
                 bin,
                 if hit {
                     Event::HIT
@@ -125,40 +125,41 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         }
     }
 
-    /// As from Linux 6.14 on.
+    /// Learns from an idle period as teo from Linux 6.14 on.
     #[inline(always)]
-    fn learn_with_causes(&mut self, entered: usize, outcome: &IdleOutcome) {
+    fn learn_by_wakeup_cause(&mut self, entered: usize, outcome: &IdleOutcome) {
         let rules = &Self::RULES;
         let Expectation {
             sleep_length, bin, ..
         } = self.expected;
         let exit_latency = self.table.exit_latency(entered);
-        let measured = self.measured_by_cause(entered, outcome);
+        let measured = self.measured_sleep_by_cause(entered, outcome);
 
-        Self::decay(&mut self.tick_intercepts);
-        Self::decay(&mut self.tick_wakeups);
+        Self::decay_counter(&mut self.tick_intercepts);
+        Self::decay_counter(&mut self.tick_wakeups);
         if rules.tick_wakeups != TickWakeups::Unnoticed && outcome.got_tick {
             self.tick_wakeups += PULSE;
-            let before = self.bins.sum();
+            let before = self.bins.count_all_wakeups();
             if 3 * self.tick_wakeups > 2 * (before + PULSE) {
-                self.bins.add(self.table.deepest_index(), Event::HIT);
+                self.bins
+                    .count_wakeup(self.table.deepest_index(), Event::HIT);
                 return;
             }
             if rules.tick_wakeups == TickWakeups::IfMostOrUnexpected
                 && 3 * self.tick_intercepts < 2 * before
             {
-                self.bins.add(bin, Event::HIT);
+                self.bins.count_wakeup(bin, Event::HIT);
                 return;
             }
         }
 
-        let measured_bin = expectation::bin(&self.table, measured.min(sleep_length));
+        let measured_bin = expectation::bin_of_duration(&self.table, measured.min(sleep_length));
         let on_time =
             rules.hit != Hit::NearTimer || sleep_length.wrapping_sub(measured) < exit_latency / 2;
         if measured_bin == bin && on_time {
-            self.bins.add(measured_bin, Event::HIT);
+            self.bins.count_wakeup(measured_bin, Event::HIT);
         } else {
-            self.bins.add(measured_bin, Event::PLAIN_INTERCEPT);
+            self.bins.count_wakeup(measured_bin, Event::PLAIN_INTERCEPT);
             let counts = match rules.keeps_tick {
                 KeepsTick::Intercepts => false,
                 KeepsTick::LateIntercepts => measured >= self.tick,
@@ -170,24 +171,24 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         }
     }
 
-    /// How long the CPU is taken to have slept: [`i64::MAX`] if something only cut a long sleep short. Counts short
-    /// idles.
+    /// Time in ns for which the CPU is taken to have slept: [`i64::MAX`] if something only cut a
+    /// long sleep short. Also counts short idle periods.
     #[inline]
-    fn measured_by_cause(&mut self, entered: usize, outcome: &IdleOutcome) -> i64 {
-        let polled_enough = outcome.poll_limit_hit && self.table.polls(entered);
+    fn measured_sleep_by_cause(&mut self, entered: usize, outcome: &IdleOutcome) -> i64 {
+        let polled_enough = outcome.poll_limit_hit && self.table.is_polling(entered);
         let cut_short = match Self::RULES.cut_short {
             CutShort::Time | CutShort::Cause => {
                 polled_enough || outcome.got_tick && self.expected.sleep_length > self.tick
             }
             CutShort::PollingLimit => polled_enough,
         };
-        Self::decay(&mut self.short_idles);
+        Self::decay_counter(&mut self.short_idles);
         if cut_short {
             return i64::MAX;
         }
         let exit_latency = self.table.exit_latency(entered);
         let residency = outcome.residency as i64;
-        // An exit takes perhaps half of its worst case on average.
+        // On average, leaving a state takes perhaps half of its declared exit latency.
         let complete = residency >= exit_latency;
         let slept = if complete {
             residency - exit_latency / 2
@@ -199,27 +200,33 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         slept
     }
 
-    /// Looks for a shallower state than `candidate` if most wake-ups come before its target
-    /// residency. `first` is the first enabled state.
+    /// State to use instead of `candidate` if most wake-ups come before its target residency; else
+    /// `candidate`. `first` is the first enabled state.
     #[inline]
-    fn heed_early_wakeups(&self, first: usize, candidate: usize, tick_stopped: bool) -> usize {
+    fn shallower_state_if_wakeups_are_early(
+        &self,
+        first: usize,
+        candidate: usize,
+        tick_stopped: bool,
+    ) -> usize {
         let table = &self.table;
-        let early = self.bins.below(candidate);
+        let early = self.bins.sums_below(candidate);
         if 2 * early.intercepts <= self.total.wrapping_sub(early.hits) {
             return candidate;
         }
-        // The deepest state with most of the early wake-ups in its own or a deeper bin.
+        // The majority is the deepest state with most of the early wake-ups in its own or a deeper
+        // bin.
         let mut majority = candidate;
         while majority > 0 {
             majority -= 1;
-            if 2 * self.bins.below(majority).intercepts < early.intercepts {
+            if 2 * self.bins.sums_below(majority).intercepts < early.intercepts {
                 break;
             }
         }
         let leaves_a_tick = |state| table.target_residency(state) >= self.tick;
         match Self::RULES.search {
             Search::FirstSuitable => {
-                early_wakeup_state(table.enabled(), candidate, majority, |state| {
+                state_for_early_wakeups(table.enabled_states(), candidate, majority, |state| {
                     !tick_stopped || leaves_a_tick(state)
                 })
             }
@@ -230,15 +237,19 @@ impl<const GENERATION: usize> Teo<GENERATION> {
                         shallowest += 1;
                     }
                 }
-                // With half of the early intercepts or more, the majority is the bin with most already.
+                // A bin with half of the early intercepts or more is the majority already.
                 if Self::RULES.search != Search::DownToTick
-                    && 2 * self.bins.intercepts(majority) < early.intercepts
+                    && 2 * self.bins.intercepts_in_bin(majority) < early.intercepts
                 {
-                    majority = majority.min(self.bins.most_intercepts(table.deepest_index()));
+                    majority =
+                        majority.min(self.bins.bin_with_most_intercepts(table.deepest_index()));
                 }
-                let between = table.enabled().shallower_than(candidate).from(shallowest);
+                let between = table
+                    .enabled_states()
+                    .shallower_than(candidate)
+                    .at_or_deeper_than(shallowest);
                 between
-                    .up_to(majority)
+                    .at_or_shallower_than(majority)
                     .deepest()
                     .or(between.shallowest())
                     .unwrap_or(candidate)
@@ -246,12 +257,12 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         }
     }
 
-    /// Whether the tick does no harm: most wake-ups come before it would.
+    /// Whether a running tick does no harm, because most wake-ups come before the tick would.
     #[inline]
     fn tick_does_no_harm(&self) -> bool {
         let five_eighths = self.total / 2 + self.total / 8;
         match Self::RULES.keeps_tick {
-            KeepsTick::Intercepts => self.bins.all_intercepts() > five_eighths,
+            KeepsTick::Intercepts => self.bins.summed_intercepts() > five_eighths,
             KeepsTick::LateIntercepts | KeepsTick::EarlyIntercepts => {
                 self.tick_intercepts > five_eighths
             }
@@ -259,14 +270,15 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         }
     }
 
-    /// Whether a wake-up is expected so soon after state `state` is entered that the timers do not matter.
+    /// Whether a wake-up is expected so soon after the CPU enters `state` that timers do not
+    /// matter.
     #[inline]
     fn timers_do_not_matter(&self, state: usize, query: &IdleQuery) -> bool {
         let soon = self.table.target_residency(state) < RESIDENCY_THRESHOLD_NS;
         let most_are_short =
             2 * self.short_idles >= self.total || query.latency_request < LATENCY_THRESHOLD_NS;
         match Self::RULES.lookup {
-            Lookup::UnlessShallow => state == 0 || self.table.polls(0) && soon,
+            Lookup::UnlessShallow => state == 0 || self.table.is_polling(0) && soon,
             Lookup::MostAreLong => (state == 0 || soon) && most_are_short,
             Lookup::MostAreLongOrTickStopped => {
                 !query.tick_stopped && (state == 0 || soon) && most_are_short
@@ -275,20 +287,21 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     }
 }
 
-/// A state, and what decides whether the tick may stop.
+/// A state that teo chose, and what decides whether the tick may stop.
 #[derive(Clone, Copy)]
 struct Candidate {
     state: usize,
     /// Expected idle time.
     duration: i64,
-    /// Time to the next timer or tick.
+    /// Time to the next timer or tick, in ns.
     delta_tick: i64,
 }
 
 impl<const GENERATION: usize> Teo<GENERATION> {
-    /// Chooses among the enabled states `first` to `deepest`. Breaks with a decision that settles the tick as well.
+    /// Chooses among the enabled states `first` to `deepest`. `Break` is a decision that settles
+    /// the tick as well.
     #[inline(always)]
-    fn choose(
+    fn choose_state(
         &mut self,
         first: usize,
         deepest: usize,
@@ -296,42 +309,44 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     ) -> ControlFlow<IdleDecision, Candidate> {
         let rules = &Self::RULES;
         let table = &self.table;
-        let enabled = table.enabled();
-        let mut state = self.heed_early_wakeups(first, deepest, query.tick_stopped);
+        let enabled = table.enabled_states();
+        let mut state =
+            self.shallower_state_if_wakeups_are_early(first, deepest, query.tick_stopped);
         if rules.lookup == Lookup::UnlessShallow && state == 0 {
             // The timer is looked up only to learn afterwards whether the guess was right.
-            self.expected = Expectation::new(table, query.sleep_length, query.clock);
-            return ControlFlow::Break(keeping_tick(0));
+            self.expected = Expectation::for_timer(table, query.sleep_length, query.clock);
+            return ControlFlow::Break(decision_keeping_tick(0));
         }
         let deepest_allowed = enabled
             .deeper_than(0)
-            .without(table.slower_than(query.latency_request))
+            .without(table.enabled_slower_than(query.latency_request))
             .deepest()
             .unwrap_or(0);
         state = state.min(deepest_allowed);
         if self.timers_do_not_matter(state, query) {
-            return ControlFlow::Break(keeping_tick(state));
+            return ControlFlow::Break(decision_keeping_tick(state));
         }
 
         let mut duration = query.sleep_length;
-        self.expected = Expectation::new(table, duration, query.clock);
+        self.expected = Expectation::for_timer(table, duration, query.clock);
         if rules.stopped_tick_deepens
             && query.tick_stopped
             && duration > 2 * self.tick
             && table.target_residency(state) < self.tick
         {
-            // Some may be forbidden: the kernel assumes that states above an allowed state are allowed.
+            // Of the states that fit, some may be forbidden by the latency request: the kernel
+            // assumes that states above an allowed one are allowed.
             let fitting = enabled
-                .up_to(deepest_allowed)
+                .at_or_shallower_than(deepest_allowed)
                 .deeper_than(state)
-                .without(table.longer_than(duration));
-            return ControlFlow::Break(stopping_tick(fitting.deepest().unwrap_or(state)));
+                .without(table.enabled_longer_than(duration));
+            return ControlFlow::Break(decision_stopping_tick(fitting.deepest().unwrap_or(state)));
         }
         if state == 0 {
-            return ControlFlow::Break(keeping_tick(0));
+            return ControlFlow::Break(decision_keeping_tick(0));
         }
         if table.target_residency(state) > duration {
-            let shallower = table.shallower_for(state, duration);
+            let shallower = table.fall_back_state(state, duration);
             let wrong = rules.near_timer_must_leave_a_tick
                 && query.tick_stopped
                 && table.target_residency(shallower) < self.tick;
@@ -349,38 +364,39 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         })
     }
 
-    /// Decides whether the tick stops. A tick that goes on may call for a shallower state.
+    /// Decides whether the tick stops before the candidate state. A tick that goes on may call for
+    /// a shallower state.
     #[inline(always)]
-    fn settle(&self, candidate: Candidate, first: usize, tick_stopped: bool) -> IdleDecision {
+    fn settle_tick(&self, candidate: Candidate, first: usize, tick_stopped: bool) -> IdleDecision {
         let table = &self.table;
         let Candidate {
             state,
             duration,
             delta_tick,
         } = candidate;
-        let stop = !table.polls(state) && duration >= self.tick;
+        let stop = !table.is_polling(state) && duration >= self.tick;
         if stop || tick_stopped {
-            return stopping_tick(state);
+            return decision_stopping_tick(state);
         }
         if state > first && table.target_residency(state) > delta_tick {
-            return keeping_tick(table.shallower_for(state, delta_tick));
+            return decision_keeping_tick(table.fall_back_state(state, delta_tick));
         }
-        keeping_tick(state)
+        decision_keeping_tick(state)
     }
 }
 
-/// A decision that keeps the tick.
+/// Decision to enter a state that keeps the tick on.
 #[inline]
-fn keeping_tick(state: usize) -> IdleDecision {
+fn decision_keeping_tick(state: usize) -> IdleDecision {
     IdleDecision {
         state,
         stop_tick: false,
     }
 }
 
-/// A decision that stops the tick.
+/// Decision to enter a state that stops the tick.
 #[inline]
-fn stopping_tick(state: usize) -> IdleDecision {
+fn decision_stopping_tick(state: usize) -> IdleDecision {
     IdleDecision {
         state,
         stop_tick: true,
@@ -392,36 +408,36 @@ impl<const GENERATION: usize> IdleGovernor for Teo<GENERATION> {
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
         let rules = &Self::RULES;
         let table = &self.table;
-        // Nothing is expected wherever the timers are not looked at.
-        self.expected = Expectation::endless(table, query.clock);
-        let enabled = table.enabled();
+        // The expectation has no timer wherever teo does not look at the timers.
+        self.expected = Expectation::without_timer(table, query.clock);
+        let enabled = table.enabled_states();
         let (Some(first), Some(deepest)) = (enabled.shallowest(), enabled.deepest()) else {
-            return keeping_tick(0);
+            return decision_keeping_tick(0);
         };
-        if rules.one_state_shortcut && table.count() < 2 {
-            return keeping_tick(0);
+        if rules.one_state_shortcut && table.state_count() < 2 {
+            return decision_keeping_tick(0);
         }
 
         let candidate = if deepest == first {
-            // No choice; only whether the tick may stop is open.
+            // With one enabled state only the tick is left to decide.
             Candidate {
                 state: deepest,
                 duration: table.target_residency(deepest),
                 delta_tick: self.tick / 2,
             }
         } else {
-            match self.choose(first, deepest, query) {
+            match self.choose_state(first, deepest, query) {
                 ControlFlow::Continue(candidate) => candidate,
                 ControlFlow::Break(decision) => return decision,
             }
         };
-        self.settle(candidate, first, query.tick_stopped)
+        self.settle_tick(candidate, first, query.tick_stopped)
     }
 
     #[inline(always)]
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
         if outcome.residency > 0 {
-            self.learn(entered, outcome);
+            self.learn_from_outcome(entered, outcome);
         }
     }
 }

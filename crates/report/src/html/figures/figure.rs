@@ -3,56 +3,59 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::super::number::short_number;
+use super::super::number::{format_four_digits, round_for_json};
 use super::super::view::View;
 
-/// A picture on the page.
+/// A picture on the report's page, with the table of its numbers.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Figure {
-    /// Unique on the page; a target for links.
+    /// Id of the picture, unique on the page: a target for links.
     pub(crate) id: String,
-    /// Drawing function in `charts.js`.
+    /// Name of the function in `charts.js` that draws the picture.
     pub(crate) kind: &'static str,
-    /// Title with unit.
+    /// Title of the picture with its unit.
     pub(crate) title: String,
-    /// Hints for the reader.
+    /// Sentences below the picture that say how to read it.
     pub(crate) note: String,
     /// Alternative text for readers who do not see the picture.
     pub(crate) alt: String,
-    /// Choices for the reader.
+    /// Menus above the picture, such as that of the metric.
     pub(crate) choices: Vec<Choice>,
     /// The numbers behind the picture.
     pub(crate) table: Table,
-    /// Data for `charts.js`.
+    /// The picture's data for its function in `charts.js`.
     pub(crate) data: Value,
 }
 
-/// A choice that changes a picture.
+/// A menu above a picture that changes what the picture shows.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Choice {
-    /// Key in `charts.js`.
+    /// The menu's key for the function in `charts.js`.
     pub(crate) key: &'static str,
-    /// Label on the page.
+    /// The menu's label on the page.
     pub(crate) label: &'static str,
-    /// Options: value and text.
+    /// The menu's options, the first chosen at first: value and text.
     pub(crate) options: Vec<(String, String)>,
 }
 
 /// The table behind a picture.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Table {
-    /// Column titles.
+    /// Titles of the table's columns.
     pub(crate) head: Vec<String>,
-    /// Rows, as long as the head.
+    /// Rows of the table, as long as its head.
     pub(crate) rows: Vec<Vec<String>>,
-    /// Number of leading columns that name the row.
+    /// Number of leading columns that name a row instead of having its figures.
     pub(crate) keys: usize,
 }
 
 impl Table {
-    pub(crate) fn new(keys: usize, head: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub(crate) fn with_head(
+        keys: usize,
+        head: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
         Self {
             head: head.into_iter().map(Into::into).collect(),
             rows: Vec::new(),
@@ -83,19 +86,22 @@ pub(crate) enum Slot {
 /// A part of a workload's section.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Group {
-    /// Heading.
+    /// The heading of the group.
     pub(crate) title: &'static str,
-    /// End of the id for links.
+    /// End of the group's id for links.
     pub(crate) id: &'static str,
-    /// Pictures.
+    /// Pictures of the group, or sentences in their place.
     pub(crate) slots: Vec<Slot>,
 }
 
-/// Most policies in an alternative text.
+/// Most policies that an alternative text of a picture names.
 const SPOKEN: usize = 8;
 
-/// An alternative text: a description, then a clause per policy.
-pub(super) fn alt_text(what: &str, clauses: impl IntoIterator<Item = String>) -> String {
+/// A picture's alternative text: a description, then a clause per policy.
+pub(super) fn build_alternative_text(
+    what: &str,
+    clauses: impl IntoIterator<Item = String>,
+) -> String {
     let clauses: Vec<String> = clauses.into_iter().collect();
     let mut text = format!("{what} {}", clauses[..clauses.len().min(SPOKEN)].join("; "));
     if clauses.len() > SPOKEN {
@@ -110,8 +116,28 @@ pub(super) fn policy_name(view: &View, index: usize) -> &str {
     view.policies.get(index).map_or("?", |p| p.name.as_str())
 }
 
-pub(super) fn format_us(value: f64) -> String {
-    format!("{} us", short_number(value))
+/// The first question's limits for a metric, for `charts.js`: value, side of the allowed values, and words.
+pub(super) fn limits_for_chart(view: &View, metric: usize) -> Value {
+    let limits = view.limits_for(metric).map(|limit| {
+        let about = view.metrics.get(metric);
+        let (title, unit) = about.map_or(("", ""), |m| (m.title.as_str(), m.unit.as_str()));
+        let bound = if limit.is_upper {
+            "at most"
+        } else {
+            "at least"
+        };
+        let value = round_for_json(limit.value);
+        json!({
+            "value": value,
+            "upper": limit.is_upper,
+            "text": format!("{title} {bound} {value} {unit}").trim_end(),
+        })
+    });
+    limits.collect()
+}
+
+pub(super) fn format_microseconds(value: f64) -> String {
+    format!("{} us", format_four_digits(value))
 }
 
 /// A text with a capital letter at the start.

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use super::super::number::{format_share, json_number as number, short_number};
+use super::super::number::{format_four_digits, format_share_as_percent, round_for_json as number};
 use super::super::view::{Frequency, PageWorkload, View};
-use super::figure::{Figure, Table, alt_text, distinct, policy_name};
-use super::idle::kind_choice;
+use super::figure::{Figure, Table, build_alternative_text, distinct, policy_name};
+use super::idle::choice_of_cpu_kind;
 
 pub(super) fn draw_frequencies(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let all: Vec<&Frequency> = workload
@@ -17,14 +17,14 @@ pub(super) fn draw_frequencies(view: &View, workload: &PageWorkload) -> Option<F
         return None;
     }
     let kinds = distinct(all.iter().map(|f| f.cpu_kind.as_str()));
-    let mut table = Table::new(2, ["CPUs", "policy", "frequency, MHz", "time"]);
+    let mut table = Table::with_head(2, ["CPUs", "policy", "frequency, MHz", "time"]);
     for frequency in &all {
         for (khz, part) in &frequency.shares {
             table.add_row([
                 frequency.cpu_kind.clone(),
                 policy_name(view, frequency.policy).to_owned(),
-                short_number(*khz as f64 / 1e3),
-                format_share(*part),
+                format_four_digits(*khz as f64 / 1e3),
+                format_share_as_percent(*part),
             ]);
         }
     }
@@ -33,11 +33,12 @@ pub(super) fn draw_frequencies(view: &View, workload: &PageWorkload) -> Option<F
         kind: "frequencies",
         title: "Frequencies, MHz, % of powered time".into(),
         note: "The time that CPUs of a kind were busy, waking up or polling.".into(),
-        alt: alt_text(
+        alt: build_alternative_text(
             "Histogram of the share of powered time at each frequency, one group of bars per frequency.",
-            all.iter().map(|frequency| alt_clause(view, frequency)),
+            all.iter()
+                .map(|frequency| describe_most_used_frequency(view, frequency)),
         ),
-        choices: kind_choice(&kinds),
+        choices: choice_of_cpu_kind(&kinds),
         table,
         data: json!({
             "kinds": kinds.iter().map(|kind| {
@@ -62,14 +63,14 @@ pub(super) fn draw_frequencies(view: &View, workload: &PageWorkload) -> Option<F
 }
 
 /// The most used frequency under a policy, in words.
-fn alt_clause(view: &View, frequency: &Frequency) -> String {
+fn describe_most_used_frequency(view: &View, frequency: &Frequency) -> String {
     let shares = frequency.shares.iter();
     let longest = shares.max_by(|a, b| a.1.total_cmp(&b.1));
     let most_used = longest.map_or(String::new(), |(khz, part)| {
         format!(
             "{} of the time at {} MHz",
-            format_share(*part),
-            short_number(*khz as f64 / 1e3)
+            format_share_as_percent(*part),
+            format_four_digits(*khz as f64 / 1e3)
         )
     });
     format!(

@@ -5,17 +5,19 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use wakepath_compare::figure::Unit;
 
-use super::super::number::{format_figure, format_share, json_number as number, short_number};
+use super::super::number::{
+    format_figure, format_four_digits, format_share_as_percent, round_for_json as number,
+};
 use super::super::view::{PageIdle, PageState, PageWorkload, View};
-use super::figure::{Choice, Figure, Table, alt_text, distinct, policy_name};
+use super::figure::{Choice, Figure, Table, build_alternative_text, distinct, policy_name};
 
 /// Kinds of CPUs with idle states, in the order of the results.
 fn cpu_kinds(workload: &PageWorkload) -> Vec<&str> {
     distinct(workload.idle.iter().map(|i| i.cpu_kind.as_str()))
 }
 
-/// A choice between CPU kinds, if there are several.
-pub(super) fn kind_choice(kinds: &[&str]) -> Vec<Choice> {
+/// A menu of the kinds of CPUs, if there are several.
+pub(super) fn choice_of_cpu_kind(kinds: &[&str]) -> Vec<Choice> {
     if kinds.len() < 2 {
         return Vec::new();
     }
@@ -40,31 +42,31 @@ pub(super) fn draw_residency(view: &View, workload: &PageWorkload) -> Option<Fig
         kind: "residency",
         title: "Time in idle states, % of CPU time".into(),
         note: "The further from the colour of the page, the deeper. All CPUs of a kind, all runs together.".into(),
-        alt: alt_text(
+        alt: build_alternative_text(
             "Stacked bars of the share of CPU time in each idle state, one bar per policy.",
-            workload.idle.iter().map(|idle| residency_clause(view, idle)),
+            workload.idle.iter().map(|idle| describe_busy_and_deepest_share(view, idle)),
         ),
-        choices: kind_choice(&kinds),
+        choices: choice_of_cpu_kind(&kinds),
         table: residency_table(view, workload),
         data: json!({
-            "kinds": kinds.iter().map(|kind| residency_data(workload, kind)).collect::<Vec<_>>(),
+            "kinds": kinds.iter().map(|kind| residency_for_chart(workload, kind)).collect::<Vec<_>>(),
         }),
     })
 }
 
 fn residency_table(view: &View, workload: &PageWorkload) -> Table {
-    let mut table = Table::new(3, ["CPUs", "policy", "state", "time", "entries per s"]);
+    let mut table = Table::with_head(3, ["CPUs", "policy", "state", "time", "entries per s"]);
     for idle in &workload.idle {
         for state in &idle.states {
             table.add_row([
                 idle.cpu_kind.clone(),
                 policy_name(view, idle.policy).to_owned(),
                 state.name.clone(),
-                format_share(state.share),
+                format_share_as_percent(state.share),
                 if state.busy {
                     "–".into()
                 } else {
-                    short_number(state.entries)
+                    format_four_digits(state.entries)
                 },
             ]);
         }
@@ -72,8 +74,8 @@ fn residency_table(view: &View, workload: &PageWorkload) -> Table {
     table
 }
 
-/// Shares of a kind of CPUs for `charts.js`: a row per policy, a value per state.
-fn residency_data(workload: &PageWorkload, kind: &str) -> Value {
+/// Shares of CPU time for `charts.js`, of one kind of CPUs: a row per policy, a value per idle state.
+fn residency_for_chart(workload: &PageWorkload, kind: &str) -> Value {
     let all = workload.idle.iter();
     let rows: Vec<&PageIdle> = all.filter(|idle| idle.cpu_kind == kind).collect();
     let states = rows.iter().flat_map(|row| &row.states);
@@ -98,16 +100,16 @@ fn residency_data(workload: &PageWorkload, kind: &str) -> Value {
     })
 }
 
-/// A power in mW as a figure in the unit.
-fn power_figure(mw: f64, unit: &Unit) -> String {
-    let decimals = (mw.abs() > 0.0).then(|| unit.decimals(mw, None));
+/// A power in mW as a text with the digits and factor of `unit`.
+fn format_power_in_unit(mw: f64, unit: &Unit) -> String {
+    let decimals = (mw.abs() > 0.0).then(|| unit.decimals_of_figure(mw, None));
     format_figure(mw * unit.factor, decimals)
 }
 
 /// Busy time and time in the deepest state, in words.
-fn residency_clause(view: &View, idle: &PageIdle) -> String {
+fn describe_busy_and_deepest_share(view: &View, idle: &PageIdle) -> String {
     let deepest = idle.states.last().map_or(String::new(), |s| {
-        format!("{} in {}", format_share(s.share), s.name)
+        format!("{} in {}", format_share_as_percent(s.share), s.name)
     });
     let busy_states = idle.states.iter().filter(|s| s.busy);
     let busy: f64 = busy_states.map(|s| s.share).sum();
@@ -115,7 +117,7 @@ fn residency_clause(view: &View, idle: &PageIdle) -> String {
         "{} CPUs under {}: {} busy, {deepest}",
         idle.cpu_kind,
         policy_name(view, idle.policy),
-        format_share(busy)
+        format_share_as_percent(busy)
     )
 }
 
@@ -136,20 +138,20 @@ pub(super) fn draw_misfits(view: &View, workload: &PageWorkload) -> Option<Figur
         note: "Too deep: the stay ended before the state's target residency; the CPU woke up later than it had to. Too \
                shallow: a deeper state would have fitted; energy was wasted."
             .into(),
-        alt: alt_text(
+        alt: build_alternative_text(
             "Bars to the left for idle periods in too deep states, to the right for too shallow ones, per policy.",
-            workload.idle.iter().map(|idle| misfit_clause(view, idle, &power)),
+            workload.idle.iter().map(|idle| describe_misfits_per_second(view, idle, &power)),
         ),
-        choices: kind_choice(&kinds),
+        choices: choice_of_cpu_kind(&kinds),
         table: misfit_table(view, workload, &power),
-        data: misfit_data(workload, &kinds, &power),
+        data: misfit_sums_for_chart(workload, &kinds, &power),
     })
 }
 
 fn wasted_power_unit(view: &View, workload: &PageWorkload) -> Unit {
-    let modelled = Unit::for_values("mW", workload.idle.iter().map(wasted_mw));
+    let modelled = Unit::for_values("mW", workload.idle.iter().map(total_wasted_mw));
     if view.assumes_power {
-        modelled.assumed()
+        modelled.for_assumed_power()
     } else {
         modelled
     }
@@ -166,7 +168,7 @@ fn misfit_table(view: &View, workload: &PageWorkload, power: &Unit) -> Table {
         "added latency, us per s",
     ];
     let columns = head.map(str::to_owned).into_iter();
-    let mut table = Table::new(3, columns.chain([power.title("wasted power")]));
+    let mut table = Table::with_head(3, columns.chain([power.title_with_unit("wasted power")]));
     for idle in &workload.idle {
         for state in idle.states.iter().filter(|s| !s.busy) {
             let mut row = vec![
@@ -175,16 +177,16 @@ fn misfit_table(view: &View, workload: &PageWorkload, power: &Unit) -> Table {
                 state.name.clone(),
             ];
             let [entries, deep, shallow, added, _] = misfits_of_idle_state(state, power);
-            row.extend([entries, deep, shallow, added].map(short_number));
-            row.push(power_figure(state.wasted_mw, power));
+            row.extend([entries, deep, shallow, added].map(format_four_digits));
+            row.push(format_power_in_unit(state.wasted_mw, power));
             table.add_row(row);
         }
     }
     table
 }
 
-/// Sums by kind of CPUs for `charts.js`.
-fn misfit_data(workload: &PageWorkload, kinds: &[&str], power: &Unit) -> Value {
+/// Sums of wrong idle states per policy and kind of CPUs, for `charts.js`.
+fn misfit_sums_for_chart(workload: &PageWorkload, kinds: &[&str], power: &Unit) -> Value {
     let groups = kinds.iter().map(|kind| {
         let rows = workload.idle.iter().filter(|i| i.cpu_kind == *kind);
         let sums = rows.map(
@@ -195,13 +197,13 @@ fn misfit_data(workload: &PageWorkload, kinds: &[&str], power: &Unit) -> Value {
     json!({"power": power.name, "kinds": groups.collect::<Vec<_>>()})
 }
 
-/// Power wasted in all idle states.
-fn wasted_mw(idle: &PageIdle) -> f64 {
+/// Power in mW that wrong choices wasted in all idle states together.
+fn total_wasted_mw(idle: &PageIdle) -> f64 {
     let states = idle.states.iter().filter(|s| !s.busy);
     states.map(|s| s.wasted_mw).sum()
 }
 
-/// Per second: entries, too deep, too shallow, added latency in us; and wasted power in a unit.
+/// Per second of an idle state: entries, too deep and too shallow stays, added latency in us; then wasted power in a unit.
 fn misfits_of_idle_state(state: &PageState, power: &Unit) -> [f64; 5] {
     [
         state.entries,
@@ -224,28 +226,28 @@ fn misfit_sums(idle: &PageIdle, power: &Unit) -> [f64; 5] {
 }
 
 /// The misfits of a CPU kind under a policy, in words.
-fn misfit_clause(view: &View, idle: &PageIdle, power: &Unit) -> String {
+fn describe_misfits_per_second(view: &View, idle: &PageIdle, power: &Unit) -> String {
     let [entries, deep, shallow, added, wasted] = misfit_sums(idle, power);
     let mut clause = format!(
         "{} CPUs under {}: {} too deep and {} too shallow of {} idle periods per second",
         idle.cpu_kind,
         policy_name(view, idle.policy),
-        short_number(deep),
-        short_number(shallow),
-        short_number(entries),
+        format_four_digits(deep),
+        format_four_digits(shallow),
+        format_four_digits(entries),
     );
     if added.is_finite() {
         let _ = write!(
             clause,
             ", {} us per second added to wake-ups",
-            short_number(added)
+            format_four_digits(added)
         );
     }
     if wasted.is_finite() {
         let _ = write!(
             clause,
             ", {} {} wasted",
-            power_figure(wasted / power.factor, power),
+            format_power_in_unit(wasted / power.factor, power),
             power.name
         );
     }

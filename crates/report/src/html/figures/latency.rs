@@ -1,14 +1,15 @@
 //! Latency: the distribution, and the percentiles over the runs.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::super::number::{json_number as number, short_number};
+use super::super::number::{format_four_digits, round_for_json as number};
 use super::super::view::{Curve, PageWorkload, Percentiles, View};
 use super::figure::{
-    Choice, Figure, Table, alt_text, capitalise, distinct, format_us, policy_name,
+    Choice, Figure, Table, build_alternative_text, capitalise, distinct, format_microseconds,
+    limits_for_chart, policy_name,
 };
 
-/// Shares in a distribution's table.
+/// Shares of requests for which the table of a distribution has the latency.
 const SHARES: [f64; 12] = [
     0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999,
 ];
@@ -38,26 +39,26 @@ pub(super) fn draw_distribution(view: &View, workload: &PageWorkload) -> Option<
              All runs together. The tail view spreads the slowest requests out: each step up is a tenth of the requests \
              before it. The table has the {latency} in us that so many percent of the requests do not exceed."
         ),
-        alt: alt_text(
+        alt: build_alternative_text(
             &format!(
                 "Cumulative {latency} distribution on a logarithmic axis, one line per policy."
             ),
-            curves.iter().map(|curve| alt_clause(view, curve)),
+            curves
+                .iter()
+                .map(|curve| describe_median_and_p99(view, curve)),
         ),
         choices: vec![Choice {
             key: "view",
             label: "View",
-            options: vec![
-                ("cdf".into(), "All requests".into()),
-                ("tail".into(), "Tail".into()),
-            ],
+            options: view_options(view),
         }],
         table: quantile_table(view, &curves),
         data: json!({
             "of": latency,
+            "limits": latency_limits(view),
             "series": curves.iter().map(|c| json!({
                 "policy": c.policy,
-                "points": thinned(&c.points).iter().map(|(us, share)| {
+                "points": drop_invisible_points(&c.points).iter().map(|(us, share)| {
                     // The slower share keeps its digits where the faster share is all nines.
                     json!([number(*us), number(1.0 - share)])
                 }).collect::<Vec<_>>(),
@@ -66,34 +67,82 @@ pub(super) fn draw_distribution(view: &View, workload: &PageWorkload) -> Option<
     })
 }
 
+/// Metrics of the page that are points of a latency distribution.
+const LATENCIES: [&str; 7] = [
+    "mean_us",
+    "p50_us",
+    "p90_us",
+    "p99_us",
+    "p999_us",
+    "wake_mean_us",
+    "wake_p99_us",
+];
+
+/// Both views of a distribution. The tail comes first if the first question is about the slowest requests.
+fn view_options(view: &View) -> Vec<(String, String)> {
+    let mut options = vec![
+        ("cdf".to_owned(), "All requests".to_owned()),
+        ("tail".to_owned(), "Tail".to_owned()),
+    ];
+    let focus = view.focus.iter();
+    let mut asked = focus.flat_map(|focus| {
+        let limits = focus.limits.iter().map(|limit| limit.metric);
+        limits.chain([focus.metric])
+    });
+    if asked.any(|metric| is_tail_latency(view, metric)) {
+        options.reverse();
+    }
+    options
+}
+
+fn is_tail_latency(view: &View, metric: usize) -> bool {
+    let name = view.metrics.get(metric).map(|metric| metric.name.as_str());
+    matches!(name, Some("p99_us" | "p999_us" | "wake_p99_us"))
+}
+
+/// The first question's limits for latencies, for `charts.js`.
+fn latency_limits(view: &View) -> Vec<Value> {
+    let metrics = view.metrics.iter().enumerate();
+    let latencies = metrics.filter(|(_, metric)| LATENCIES.contains(&metric.name.as_str()));
+    let limits = latencies.map(|(index, _)| limits_for_chart(view, index));
+    limits
+        .flat_map(|limits| limits.as_array().cloned().unwrap_or_default())
+        .collect()
+}
+
 fn quantile_table(view: &View, curves: &[&Curve]) -> Table {
     let mut head = vec!["policy".to_owned(), "requests".to_owned()];
-    head.extend(SHARES.map(|s| format!("{} %", trimmed(s * 100.0))));
-    let mut table = Table::new(1, head);
+    head.extend(SHARES.map(|s| format!("{} %", format_without_trailing_zeros(s * 100.0))));
+    let mut table = Table::with_head(1, head);
     for curve in curves {
         let mut row = vec![
             policy_name(view, curve.policy).to_owned(),
-            short_number(curve.requests as f64),
+            format_four_digits(curve.requests as f64),
         ];
-        row.extend(SHARES.map(|share| quantile(curve, share).map_or("–".into(), short_number)));
+        row.extend(
+            SHARES.map(|share| {
+                latency_us_at_share(curve, share).map_or("–".into(), format_four_digits)
+            }),
+        );
         table.add_row(row);
     }
     table
 }
 
 /// Median and 99th percentile, in words.
-fn alt_clause(view: &View, curve: &Curve) -> String {
-    let [median, p99] =
-        [0.5, 0.99].map(|share| quantile(curve, share).map_or("unknown".into(), format_us));
+fn describe_median_and_p99(view: &View, curve: &Curve) -> String {
+    let [median, p99] = [0.5, 0.99].map(|share| {
+        latency_us_at_share(curve, share).map_or("unknown".into(), format_microseconds)
+    });
     format!(
         "{}: median {median}, 99th percentile {p99}",
         policy_name(view, curve.policy)
     )
 }
 
-/// Latency that a share of the requests does not exceed.
-fn quantile(curve: &Curve, share: f64) -> Option<f64> {
-    // Beyond this share there is less than a request.
+/// The latency in us that a share of the requests does not exceed; `None` if less than one request is slower.
+fn latency_us_at_share(curve: &Curve, share: f64) -> Option<f64> {
+    // Too few requests: less than one is slower than this share.
     if (1.0 - share) * (curve.requests as f64) < 1.0 {
         return None;
     }
@@ -102,8 +151,8 @@ fn quantile(curve: &Curve, share: f64) -> Option<f64> {
     points.get(index).or(points.last()).map(|(us, _)| *us)
 }
 
-/// Drops points that do not change the look of the curve.
-fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+/// Drops points of a distribution that do not change the look of its curve.
+fn drop_invisible_points(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut kept: Vec<(f64, f64)> = Vec::new();
     for (index, point) in points.iter().enumerate() {
         let differs = kept.last().is_none_or(|last| {
@@ -121,8 +170,8 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     kept
 }
 
-/// A number without trailing zeros.
-fn trimmed(value: f64) -> String {
+/// A number with at most four digits after the point, without trailing zeros.
+fn format_without_trailing_zeros(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -143,11 +192,11 @@ pub(super) fn draw_percentiles(view: &View, workload: &PageWorkload) -> Option<F
         title: format!("{} percentiles, us", capitalise(latency)),
         note: "Mean over the runs; the thin bar goes from the lowest to the highest run. Further left is better."
             .into(),
-        alt: alt_text(
+        alt: build_alternative_text(
             &format!("Percentiles of the {latency} on a logarithmic axis, one row per policy."),
             all.iter().map(|p| {
                 let values: Vec<String> =
-                    p.values.iter().map(|(n, s)| format!("{n} {}", format_us(s.mean))).collect();
+                    p.values.iter().map(|(n, s)| format!("{n} {}", format_microseconds(s.mean))).collect();
                 format!("{}: {}", policy_name(view, p.policy), values.join(", "))
             }),
         ),
@@ -155,6 +204,7 @@ pub(super) fn draw_percentiles(view: &View, workload: &PageWorkload) -> Option<F
         table: percentile_table(view, all, &names),
         data: json!({
             "of": latency,
+            "limits": latency_limits(view),
             "names": names,
             "rows": all.iter().map(|p| json!({
                 "policy": p.policy,
@@ -176,14 +226,14 @@ fn percentile_table(view: &View, all: &[Percentiles], names: &[&str]) -> Table {
             "highest run".into(),
         ]
     });
-    let mut table = Table::new(1, std::iter::once("policy".to_owned()).chain(columns));
+    let mut table = Table::with_head(1, std::iter::once("policy".to_owned()).chain(columns));
     for percentiles in all {
         let mut row = vec![policy_name(view, percentiles.policy).to_owned()];
         for name in names {
             let value = percentiles.values.iter().find(|(n, _)| n == name);
             row.extend(
                 value.map_or(["–".into(), "–".into(), "–".into()], |(_, spread)| {
-                    spread.values().map(short_number)
+                    spread.values().map(format_four_digits)
                 }),
             );
         }
@@ -216,7 +266,7 @@ mod tests {
             (0.51, 40.0),
             (0.999, 40.0),
         ] {
-            assert_eq!(quantile(&curve, share), Some(us));
+            assert_eq!(latency_us_at_share(&curve, share), Some(us));
         }
     }
 
@@ -226,8 +276,8 @@ mod tests {
             requests: 50,
             ..curve(&[(10.0, 1.0)])
         };
-        assert_eq!(quantile(&few, 0.99), None);
-        assert_eq!(quantile(&few, 0.9), Some(10.0));
+        assert_eq!(latency_us_at_share(&few, 0.99), None);
+        assert_eq!(latency_us_at_share(&few, 0.9), Some(10.0));
     }
 
     proptest! {
@@ -241,7 +291,7 @@ mod tests {
                 sum += f64::from(*count) + 1.0;
                 (1.03_f64.powi(i as i32), sum / all)
             }).collect();
-            let thin = thinned(&points);
+            let thin = drop_invisible_points(&points);
             prop_assert_eq!(thin.first(), points.first());
             prop_assert_eq!(thin.last(), points.last());
             prop_assert!(thin.len() <= 1000);

@@ -1,18 +1,22 @@
 //! The pictures, each with a title, an alternative text, a table, and data for `charts.js`.
 
+mod colours;
 mod figure;
 mod frequency;
 mod gains;
 mod idle;
 mod latency;
+mod load;
 mod parts;
 mod timeline;
 mod tradeoff;
 
 use super::view::{PageWorkload, View};
 
+pub(crate) use colours::list_coloured_things;
 pub(crate) use figure::{Figure, Group, Slot};
 pub(crate) use gains::draw_gains;
+pub(crate) use load::draw_load_curves;
 
 /// A function that draws a workload's figure, the title, and a sentence where the figure cannot be drawn.
 type Draw = (
@@ -21,7 +25,7 @@ type Draw = (
     &'static str,
 );
 
-/// Groups: title, end of the id, pictures.
+/// Groups of pictures of a workload: title, end of the id, pictures.
 const GROUPS: [(&str, &str, &[Draw]); 5] = [
     (
         "Latency",
@@ -89,8 +93,12 @@ const GROUPS: [(&str, &str, &[Draw]); 5] = [
     ),
 ];
 
-/// A workload's pictures; `prefix` begins their ids.
-pub(crate) fn workload_groups(view: &View, workload: &PageWorkload, prefix: &str) -> Vec<Group> {
+/// Draws all pictures of a workload in their groups; `prefix` begins the ids of the pictures.
+pub(crate) fn draw_workload_groups(
+    view: &View,
+    workload: &PageWorkload,
+    prefix: &str,
+) -> Vec<Group> {
     GROUPS
         .iter()
         .map(|(title, id, draws)| Group {
@@ -98,13 +106,13 @@ pub(crate) fn workload_groups(view: &View, workload: &PageWorkload, prefix: &str
             id,
             slots: draws
                 .iter()
-                .map(|draw| fill_slot(view, workload, prefix, draw))
+                .map(|draw| draw_or_explain_absence(view, workload, prefix, draw))
                 .collect(),
         })
         .collect()
 }
 
-fn fill_slot(
+fn draw_or_explain_absence(
     view: &View,
     workload: &PageWorkload,
     prefix: &str,

@@ -2,9 +2,11 @@
 
 use serde_json::json;
 
-use super::super::number::{format_share, json_number as number, short_number};
+use super::super::number::{format_four_digits, format_share_as_percent, round_for_json as number};
 use super::super::view::{PageParts, PageWorkload, View};
-use super::figure::{Choice, Figure, Table, alt_text, distinct, format_us, policy_name};
+use super::figure::{
+    Choice, Figure, Table, build_alternative_text, distinct, format_microseconds, policy_name,
+};
 
 pub(super) fn draw_parts(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let all = &workload.parts;
@@ -16,7 +18,7 @@ pub(super) fn draw_parts(view: &View, workload: &PageWorkload) -> Option<Figure>
         return None;
     }
     let at = distinct(all.iter().map(|p| p.at.as_str()));
-    let mut table = Table::new(
+    let mut table = Table::with_head(
         2,
         ["policy".to_owned(), "requests".into(), "sum, us".into()]
             .into_iter()
@@ -26,64 +28,76 @@ pub(super) fn draw_parts(view: &View, workload: &PageWorkload) -> Option<Figure>
         let mut row = vec![
             policy_name(view, latency.policy).to_owned(),
             latency.at.clone(),
-            short_number(total_us(latency)),
+            format_four_digits(sum_of_parts_us(latency)),
         ];
-        let values = names.iter().map(|name| part_us(latency, name));
-        row.extend(values.map(|value| value.map_or("–".into(), short_number)));
+        let values = names.iter().map(|name| find_part_us(latency, name));
+        row.extend(values.map(|value| value.map_or("–".into(), format_four_digits)));
         table.add_row(row);
     }
     Some(Figure {
         id: String::new(),
         kind: "parts",
         title: "Where a request's time goes, us".into(),
-        note: "From the system call on the left to its return on the right, averaged over all requests (mean) and over those \
-               about the percentile. The parts add up to the latency."
-            .into(),
-        alt: alt_text(
+        note: format!(
+            "From the system call on the left to its return on the right, averaged over all requests (mean) and over those \
+             about the percentile. The parts add up to the latency.{}",
+            if workload.timelines.is_empty() {
+                ""
+            } else {
+                " Click a bar, or press Enter on it, to see such a request in the timeline."
+            }
+        ),
+        alt: build_alternative_text(
             "Stacked bars of the parts of a request's latency, per policy, mean and percentiles beside each other.",
-            all.iter().filter(|p| p.at == "mean" || p.at == "p99").map(|p| alt_clause(view, p)),
+            all.iter()
+                .filter(|p| p.at == "mean" || p.at == "p99")
+                .map(|p| describe_largest_part(view, p)),
         ),
         choices: vec![Choice {
             key: "unit",
             label: "Show",
-            options: vec![("us".into(), "Time".into()), ("share".into(), "Share".into())],
+            options: vec![
+                ("us".into(), "Time".into()),
+                ("share".into(), "Share".into()),
+            ],
         }],
         table,
         data: json!({
             "names": names,
+            "timelines": !workload.timelines.is_empty(),
             "at": at,
             "rows": all.iter().map(|latency| json!({
                 "policy": latency.policy,
                 "at": at.iter().position(|a| *a == latency.at),
-                "values": names.iter().map(|n| part_us(latency, n).map(number)).collect::<Vec<_>>(),
+                "values": names.iter().map(|n| find_part_us(latency, n).map(number)).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
         }),
     })
 }
 
-fn total_us(latency: &PageParts) -> f64 {
+fn sum_of_parts_us(latency: &PageParts) -> f64 {
     latency.parts.iter().map(|(_, us)| us).sum()
 }
 
-fn part_us(latency: &PageParts, name: &str) -> Option<f64> {
+fn find_part_us(latency: &PageParts, name: &str) -> Option<f64> {
     let part = latency.parts.iter().find(|(part, _)| part == name);
     part.map(|(_, us)| *us)
 }
 
 /// A latency with its largest part, in words.
-fn alt_clause(view: &View, latency: &PageParts) -> String {
+fn describe_largest_part(view: &View, latency: &PageParts) -> String {
     let parts = latency.parts.iter();
     let largest = parts.max_by(|a, b| a.1.total_cmp(&b.1));
     let most = largest.map_or(String::new(), |(name, us)| {
         format!(
             ", most of it {name} ({})",
-            format_share(us / total_us(latency))
+            format_share_as_percent(us / sum_of_parts_us(latency))
         )
     });
     format!(
         "{} {}: {}{most}",
         policy_name(view, latency.policy),
         latency.at,
-        format_us(total_us(latency))
+        format_microseconds(sum_of_parts_us(latency))
     )
 }

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::number::{json_number as number, short_number};
+use super::super::number::{format_four_digits, round_for_json as number};
 use super::super::view::{PageSpan, PageTimeline, PageWorkload, View};
-use super::figure::{Choice, Figure, Table, alt_text, distinct, policy_name};
+use super::figure::{Choice, Figure, Table, build_alternative_text, distinct, policy_name};
 
 pub(super) fn draw_timelines(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let all: Vec<&PageTimeline> = workload
@@ -22,19 +22,19 @@ pub(super) fn draw_timelines(view: &View, workload: &PageWorkload) -> Option<Fig
         note: "What CPUs, clocks, the drive and a request did around a request of about this latency, first run. Drag the \
                slider, or press + and − when the chart has the focus, to see more of less."
             .into(),
-        alt: alt_text(
+        alt: build_alternative_text(
             "Timelines with a row per CPU, clock, drive and request:",
             all.iter().map(|t| {
                 format!("{} around {}: {} rows, {} spans", policy_name(view, t.policy), t.at, t.tracks.len(), t.spans.len())
             }),
         ),
         choices: choices(view, &all),
-        table: span_table(view, &all),
-        data: chart_data(&all),
+        table: table_of_spans_by_track(view, &all),
+        data: timelines_for_chart(&all),
     })
 }
 
-/// Choices: the policy, and the latency that a timeline is around.
+/// Menus of timelines: the policy, and the percentile of the request in the middle.
 fn choices(view: &View, timelines: &[&PageTimeline]) -> Vec<Choice> {
     let mut policies: Vec<usize> = timelines.iter().map(|t| t.policy).collect();
     policies.dedup();
@@ -60,9 +60,9 @@ fn choices(view: &View, timelines: &[&PageTimeline]) -> Vec<Choice> {
     ]
 }
 
-/// A row for each track and name of spans.
-fn span_table(view: &View, timelines: &[&PageTimeline]) -> Table {
-    let mut table = Table::new(
+/// A table row for each track and each name of its spans: how often, how long together, how long at most.
+fn table_of_spans_by_track(view: &View, timelines: &[&PageTimeline]) -> Table {
+    let mut table = Table::with_head(
         4,
         [
             "policy",
@@ -89,8 +89,8 @@ fn span_table(view: &View, timelines: &[&PageTimeline]) -> Table {
                     track.clone(),
                     name.to_owned(),
                     lengths.len().to_string(),
-                    short_number(together as f64 / 1e3),
-                    short_number(longest as f64 / 1e3),
+                    format_four_digits(together as f64 / 1e3),
+                    format_four_digits(longest as f64 / 1e3),
                 ]);
             }
         }
@@ -99,24 +99,24 @@ fn span_table(view: &View, timelines: &[&PageTimeline]) -> Table {
 }
 
 /// Timelines for `timeline.js`: names and owners of spans are said once, and spans have their numbers.
-fn chart_data(timelines: &[&PageTimeline]) -> Value {
+fn timelines_for_chart(timelines: &[&PageTimeline]) -> Value {
     let spans = timelines.iter().flat_map(|t| &t.spans);
     let names = distinct(spans.clone().map(|s| s.name.as_str()));
     let owners = distinct(spans.map(|s| s.owner.as_str()));
     let views = timelines
         .iter()
-        .map(|timeline| timeline_data(timeline, &names, &owners));
+        .map(|timeline| timeline_for_chart(timeline, &names, &owners));
     json!({"views": views.collect::<Vec<_>>(), "names": names, "of": owners})
 }
 
-fn timeline_data(timeline: &PageTimeline, names: &[&str], owners: &[&str]) -> Value {
+fn timeline_for_chart(timeline: &PageTimeline, names: &[&str], owners: &[&str]) -> Value {
     let starts = timeline.spans.iter().map(|s| s.start_ns);
     let start = starts.min().unwrap_or(0);
     let spans = timeline.spans.iter().map(|span| {
         json!([
             span.track,
             names.iter().position(|n| *n == span.name),
-            // Exact: a chart can be zoomed to a microsecond.
+            // Times are not rounded, since a timeline can be zoomed to a microsecond.
             (span.start_ns - start) as f64 / 1e3,
             span.length_ns as f64 / 1e3,
             owners.iter().position(|o| *o == span.owner),

@@ -3,9 +3,10 @@
 use wakepath_compare::results::{self, CompareError, Compliance};
 use wakepath_results::Question;
 
-use super::super::view::{PageAnswer, PagePolicy, PageRow, Tone, View};
+use super::super::view::{Focus, PageAnswer, PageRow, Tile, Tone, View};
 use super::comparison::Compared;
 use super::place::Place;
+use super::tiles::{tile_for_choice, tile_for_winner, tile_for_winners};
 
 pub(super) fn add_answers(
     view: &mut View,
@@ -14,7 +15,7 @@ pub(super) fn add_answers(
 ) -> Result<(), CompareError> {
     let mut answers = Vec::new();
     let mut best = Vec::new();
-    // With several machines each has its own baseline, and none is general.
+    // A baseline is general if it is the only one: several machines have one each.
     let mut baselines = (0..view.policies.len()).filter(|p| view.policies[*p].baseline);
     let general = baselines.next().filter(|_| baselines.next().is_none());
     for (index, place) in places.iter().enumerate() {
@@ -28,11 +29,13 @@ pub(super) fn add_answers(
                         ..PageAnswer::default()
                     });
                 }
-                best.extend(
-                    found
-                        .into_iter()
-                        .map(|found| answer_best_policy(view, found)),
-                );
+                for found in found {
+                    let answer = answer_best_policy(view, compared, found);
+                    if view.focus.is_none() {
+                        view.focus = compared.focus(view, question, answer.policies.first());
+                    }
+                    best.push(answer);
+                }
                 continue;
             }
             let named = question.baseline.as_deref();
@@ -40,46 +43,75 @@ pub(super) fn add_answers(
             answers.push(match own.filter(|(_, policy)| Some(*policy) != general) {
                 None => answer_question(view, place, question, general, &view.rows),
                 Some((name, policy)) => {
-                    let rows = compared.with_baseline(view, index, question, name)?;
+                    let rows = compared.compare_for_question(view, index, question, name)?;
                     answer_question(view, place, question, Some(policy), &rows)
                 }
             });
         }
     }
     best.append(&mut answers);
+    if view.focus.is_none() {
+        let questions = places
+            .iter()
+            .flat_map(|place| &place.reader.document().questions);
+        let first = questions.into_iter().next();
+        view.focus = first.and_then(|question| focus_of_comparison(view, question, best.first()));
+    }
     if best.is_empty() {
         // Without questions each metric still deserves a sentence.
         best.extend((0..view.metrics.len()).map(|metric| {
             let asked = format!("What changes in {}?", view.metrics[metric].title);
             let rows = view.rows.iter().filter(|r| r.metric == metric);
-            answer_sentence(view, asked, general, rows.collect())
+            answer_from_rows(view, asked, general, rows.collect())
         }));
     }
     view.answers = best;
     Ok(())
 }
 
+/// The focus of a question without a goal. A single policy that wins everywhere is the winner.
+fn focus_of_comparison(
+    view: &View,
+    question: &Question,
+    answer: Option<&PageAnswer>,
+) -> Option<Focus> {
+    let metric = view
+        .metrics
+        .iter()
+        .position(|m| m.name == question.metric)?;
+    let winner = answer.and_then(|answer| match answer.policies[..] {
+        [only] if answer.tone == Tone::Better => Some(only),
+        _ => None,
+    });
+    Some(Focus {
+        metric,
+        limits: Vec::new(),
+        winner,
+    })
+}
+
 /// The answer to a question for the best policy.
-fn answer_best_policy(view: &View, found: results::Answer) -> PageAnswer {
+fn answer_best_policy(view: &View, compared: &Compared, found: results::Answer) -> PageAnswer {
     let mut sentences = found.sentences.into_iter();
     let sentence = sentences.next().unwrap_or_default();
     let mut details: Vec<String> = sentences.collect();
     let first = found.choice.as_ref().and_then(|c| c.candidates.first());
     let policy = first.and_then(|c| view.policies.iter().find(|p| p.name == c.policy));
-    if let Some(policy) = policy.filter(|policy| !names_all_settings(policy)) {
-        let settings: Vec<String> = policy
-            .settings
-            .iter()
-            .map(|(key, value)| format!("{key} {value}"))
-            .collect();
-        details.push(format!("{}: {}.", policy.name, settings.join(", ")));
+    if let Some(policy) = policy.filter(|policy| !policy.name_has_all_settings()) {
+        details.push(format!("{}: {}.", policy.name, policy.settings_in_words()));
     }
-    let named = found.choice.iter().flat_map(results::Choice::named);
+    let choice = found.choice.as_ref();
+    let tile = choice.and_then(|choice| tile_for_choice(view, compared, choice));
+    let named = found
+        .choice
+        .iter()
+        .flat_map(results::Choice::policies_in_sentences);
     let policies = named.filter_map(|name| view.policies.iter().position(|p| p.name == name));
     PageAnswer {
         question: found.question,
         sentence,
         details,
+        tile,
         policies: policies.collect(),
         tone: match first.map(|c| c.holds) {
             Some(Compliance::Surely) => Tone::Better,
@@ -87,12 +119,6 @@ fn answer_best_policy(view: &View, found: results::Answer) -> PageAnswer {
             Some(Compliance::CannotTell) | None => Tone::Open,
         },
     }
-}
-
-/// Whether a policy's name has the values of all settings.
-fn names_all_settings(policy: &PagePolicy) -> bool {
-    let mut settings = policy.settings.iter();
-    settings.all(|(_, value)| policy.name.contains(value))
 }
 
 /// The answer to a question, from comparisons with `baseline`.
@@ -106,32 +132,34 @@ fn answer_question(
     let metric = view.metrics.iter().position(|m| m.name == question.metric);
     let asked = rows.iter().filter(|row| {
         Some(row.metric) == metric
-            && asks_about_policy(question, place, row.policy)
-            && asks_about_load(question, place, row.workload)
+            && question_includes_policy(question, place, row.policy)
+            && question_includes_load(question, place, row.workload)
     });
-    answer_sentence(view, question.ask.clone(), baseline, asked.collect())
+    answer_from_rows(view, question.ask.clone(), baseline, asked.collect())
 }
 
 /// Whether a question includes a workload of the view. Workloads of other results have no name in this place: only a
 /// question without names includes them.
-fn asks_about_load(question: &Question, place: &Place<'_>, index: usize) -> bool {
+fn question_includes_load(question: &Question, place: &Place<'_>, index: usize) -> bool {
     let mut loads = place.workloads.iter();
     match loads.find(|(_, workload)| **workload == index) {
-        Some(((machine, name), _)) => question.has_machine(machine) && question.has_workload(name),
+        Some(((machine, name), _)) => {
+            question.includes_machine(machine) && question.includes_workload(name)
+        }
         None => question.machines.is_empty() && question.workloads.is_empty(),
     }
 }
 
-/// Whether a question includes a policy of the view, as [`asks_about_load`] does for workloads.
-fn asks_about_policy(question: &Question, place: &Place<'_>, index: usize) -> bool {
+/// Whether a question includes a policy of the view, as [`question_includes_load`] does for workloads.
+fn question_includes_policy(question: &Question, place: &Place<'_>, index: usize) -> bool {
     let mut policies = place.policies.iter();
     match policies.find(|(_, policy)| **policy == index) {
-        Some((name, _)) => question.has_policy(name),
+        Some((name, _)) => question.includes_policy(name),
         None => question.policies.is_empty(),
     }
 }
 
-fn answer_sentence(
+fn answer_from_rows(
     view: &View,
     question: String,
     baseline: Option<usize>,
@@ -146,15 +174,19 @@ fn answer_sentence(
         .collect();
     let baseline = baseline
         .and_then(|index| view.policies.get(index))
-        .map_or(view.baseline_name(), |p| p.name.as_str());
+        .map_or(view.baseline_name_or_phrase(), |p| p.name.as_str());
     let mut workloads: Vec<usize> = rows.iter().map(|r| r.workload).collect();
     workloads.dedup();
-    let best: Vec<Option<&PageRow>> = workloads.iter().map(|w| best_row(&rows, *w)).collect();
+    let best: Vec<Option<&PageRow>> = workloads
+        .iter()
+        .map(|w| largest_sure_gain_on(&rows, *w))
+        .collect();
+    let tile = tile_for_comparison(view, &rows, &best);
     let (sentence, tone) = if rows.is_empty() {
         ("These results do not say.".to_owned(), Tone::Open)
     } else {
-        let (sentence, tone) = summarise_metric(view, baseline, &rows, &best);
-        (sentence + &surely_worse(view, &rows), tone)
+        let (sentence, tone) = summarise_winners(view, baseline, &rows, &best);
+        (sentence + &say_who_surely_loses(view, &rows), tone)
     };
     let mut policies: Vec<usize> = best.iter().flatten().map(|r| r.policy).collect();
     policies.dedup();
@@ -163,7 +195,7 @@ fn answer_sentence(
         .iter()
         .map(|workload| {
             let on_workload = rows.iter().copied().filter(|r| r.workload == *workload);
-            let verdicts = list_verdicts(view, on_workload.collect());
+            let verdicts = list_verdicts_of_policies(view, on_workload.collect());
             format!("{}: {verdicts}", view.workloads[*workload].name)
         })
         .collect();
@@ -177,22 +209,37 @@ fn answer_sentence(
         question,
         sentence,
         details,
+        tile,
         policies,
         tone,
     }
 }
 
-/// Most workloads in the details: nobody reads more.
+/// The tile of a question without a goal; `None` if no policy is surely better on any workload.
+fn tile_for_comparison(view: &View, rows: &[&PageRow], best: &[Option<&PageRow>]) -> Option<Tile> {
+    let won: Vec<&PageRow> = best.iter().copied().flatten().collect();
+    let first = won.first()?;
+    if won.iter().all(|row| row.policy == first.policy) {
+        tile_for_winner(view, &won, rows)
+    } else {
+        Some(tile_for_winners(view, &won))
+    }
+}
+
+/// Most workloads in the details of an answer: nobody reads more.
 const MAX_WORKLOADS: usize = 50;
 
-/// Most policies for each workload in the details.
+/// Most policies for each workload in the details of an answer.
 const MAX_POLICIES: usize = 20;
 
-/// Verdicts on a workload's policies. If there are too many, the policies with the largest gains remain.
-fn list_verdicts(view: &View, mut rows: Vec<&PageRow>) -> String {
+/// Verdicts on a workload's policies in a line. Beyond [`MAX_POLICIES`] only those with the largest gains are listed.
+fn list_verdicts_of_policies(view: &View, mut rows: Vec<&PageRow>) -> String {
     let more = rows.len().saturating_sub(MAX_POLICIES);
     if more > 0 {
-        rows.sort_by(|a, b| b.gain_percent().total_cmp(&a.gain_percent()));
+        rows.sort_by(|a, b| {
+            b.gain_percent_or_lowest()
+                .total_cmp(&a.gain_percent_or_lowest())
+        });
         rows.truncate(MAX_POLICIES);
     }
     let mut verdicts: Vec<String> = rows
@@ -208,19 +255,19 @@ fn list_verdicts(view: &View, mut rows: Vec<&PageRow>) -> String {
 }
 
 /// The surely better policy with the largest gain on a workload.
-fn best_row<'a>(rows: &[&'a PageRow], workload: usize) -> Option<&'a PageRow> {
+fn largest_sure_gain_on<'a>(rows: &[&'a PageRow], workload: usize) -> Option<&'a PageRow> {
     let better = rows
         .iter()
         .filter(|r| r.workload == workload && r.tone == Tone::Better);
     // Among equals the first wins.
-    better
-        .copied()
-        .rev()
-        .max_by(|a, b| a.gain_percent().total_cmp(&b.gain_percent()))
+    better.copied().rev().max_by(|a, b| {
+        a.gain_percent_or_lowest()
+            .total_cmp(&b.gain_percent_or_lowest())
+    })
 }
 
-/// What the best policies on each workload say together.
-fn summarise_metric(
+/// An answer in a sentence, from the best policy of each workload; `None` in `best` where nothing is surely better.
+fn summarise_winners(
     view: &View,
     baseline: &str,
     rows: &[&PageRow],
@@ -230,25 +277,37 @@ fn summarise_metric(
     winners.sort_unstable();
     winners.dedup();
     match winners[..] {
-        [] => none_is_better(baseline, rows),
-        [winner] => (one_is_better(view, baseline, winner, best), Tone::Better),
+        [] => say_no_policy_wins(baseline, rows),
+        [winner] => (
+            say_one_policy_wins(view, baseline, winner, best),
+            Tone::Better,
+        ),
         _ => (
-            several_are_better(view, baseline, &winners, best),
+            say_winner_depends_on_workload(view, baseline, &winners, best),
             Tone::Better,
         ),
     }
 }
 
 /// The names of the workloads on which a policy wins.
-fn won_workloads<'a>(view: &'a View, winner: usize, best: &[Option<&PageRow>]) -> Vec<&'a str> {
+fn names_of_won_workloads<'a>(
+    view: &'a View,
+    winner: usize,
+    best: &[Option<&PageRow>],
+) -> Vec<&'a str> {
     let won = best.iter().flatten().filter(|r| r.policy == winner);
     won.map(|r| view.workloads[r.workload].name.as_str())
         .collect()
 }
 
-fn one_is_better(view: &View, baseline: &str, winner: usize, best: &[Option<&PageRow>]) -> String {
+fn say_one_policy_wins(
+    view: &View,
+    baseline: &str,
+    winner: usize,
+    best: &[Option<&PageRow>],
+) -> String {
     let all = best.len();
-    let workloads = won_workloads(view, winner, best);
+    let workloads = names_of_won_workloads(view, winner, best);
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for [from, to] in best.iter().flatten().filter_map(|row| row.gain?.interval) {
         low = low.min(from);
@@ -269,11 +328,11 @@ fn one_is_better(view: &View, baseline: &str, winner: usize, best: &[Option<&Pag
     format!(
         "{}{place}: better than {baseline} by {} %{elsewhere}.",
         view.policies[winner].name,
-        wakepath_compare::range([low, high])
+        wakepath_compare::format_percent_range([low, high])
     )
 }
 
-fn several_are_better(
+fn say_winner_depends_on_workload(
     view: &View,
     baseline: &str,
     winners: &[usize],
@@ -282,7 +341,7 @@ fn several_are_better(
     let mut clauses: Vec<String> = winners
         .iter()
         .map(|winner| {
-            let workloads = won_workloads(view, *winner, best);
+            let workloads = names_of_won_workloads(view, *winner, best);
             let place = if workloads.len() > 3 {
                 format!("{} workloads", workloads.len())
             } else {
@@ -300,8 +359,8 @@ fn several_are_better(
     format!("It depends on the workload: {}.", clauses.join("; "))
 }
 
-/// Policies that surely lose on every workload, in the order of the view; nothing if all policies do, or none.
-fn surely_worse(view: &View, rows: &[&PageRow]) -> String {
+/// A sentence that names policies that surely lose on every workload; empty if all policies do, or none.
+fn say_who_surely_loses(view: &View, rows: &[&PageRow]) -> String {
     const MOST_NAMES: usize = 6;
     let mut policies: Vec<usize> = rows.iter().map(|row| row.policy).collect();
     policies.sort_unstable();
@@ -329,7 +388,7 @@ fn surely_worse(view: &View, rows: &[&PageRow]) -> String {
     format!(" Surely worse: {}.", names.join(", "))
 }
 
-fn none_is_better(baseline: &str, rows: &[&PageRow]) -> (String, Tone) {
+fn say_no_policy_wins(baseline: &str, rows: &[&PageRow]) -> (String, Tone) {
     let all = rows.len();
     let [worse, same, open] = [Tone::Worse, Tone::Same, Tone::Open]
         .map(|tone| rows.iter().filter(|r| r.tone == tone).count());
@@ -342,7 +401,7 @@ fn none_is_better(baseline: &str, rows: &[&PageRow]) -> (String, Tone) {
         (
             format!(
                 "Cannot tell whether anything is better than {baseline}: {}.",
-                name_open_reason(rows)
+                common_reason_for_no_verdict(rows)
             ),
             Tone::Open,
         )
@@ -368,8 +427,8 @@ fn none_is_better(baseline: &str, rows: &[&PageRow]) -> (String, Tone) {
     }
 }
 
-/// Why nothing can be told, if the reason is always the same.
-fn name_open_reason(rows: &[&PageRow]) -> String {
+/// Why no comparison has a verdict, if the reason is the same for all.
+fn common_reason_for_no_verdict(rows: &[&PageRow]) -> String {
     let reasons: Vec<&str> = rows
         .iter()
         .map(|r| r.verdict.trim_start_matches("cannot tell: "))

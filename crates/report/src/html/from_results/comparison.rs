@@ -1,30 +1,35 @@
 //! Every policy's metrics beside the baseline's, as `wakepath compare` has them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use wakepath_compare::figure::{Unit, doubt};
-use wakepath_compare::results::{self, CompareError, CompareOptions, Source, compare, policy_name};
-use wakepath_compare::{Verdict, differences, mixed_scopes, shortfalls};
-use wakepath_results::{Better, Metric, Question};
+use wakepath_compare::figure::{Unit, doubt_about_mean};
+use wakepath_compare::results::{
+    self, CompareError, CompareOptions, Source, compare_results, name_beside_sources,
+};
+use wakepath_compare::{
+    Verdict, count_assumed_figures, describe_differences, describe_mixed_scopes_of_machines,
+    describe_shortfalls,
+};
+use wakepath_results::{Better, Metric, Question, RunOrigin};
 
-use super::super::view::{self, PageRow, Tone, View};
+use super::super::view::{self, Focus, Limit, PageRow, Tone, View};
 use super::error::FromResultsError;
-use super::place::{Place, read_rows, warn_of_unplaced};
+use super::place::{Place, caution_of_rows_left_out, rows_or_caution_if_missing};
 
 /// Values by workload, metric and policy, in the page's units if the page shows the metric.
 pub(super) type Series = BTreeMap<(usize, String, usize), Vec<f64>>;
 
-/// Values and results, compared.
+/// Metric values of all results, and their comparison.
 pub(super) struct Compared {
-    /// All values.
+    /// Values of all runs by workload, metric and policy.
     pub(super) series: Series,
-    /// The results in the order of the places.
+    /// Results to compare, in the order in which the page takes them.
     sources: Vec<Source>,
-    /// Index in the view by the comparison's policy names.
+    /// Index of a policy in the view, by the policy's name in the comparison.
     policies: BTreeMap<String, usize>,
     /// The comparison on the page; none if there is nothing to compare.
     comparison: Option<results::Comparison>,
-    /// Units for the view's metrics.
+    /// Units in which the page shows its metrics, in the order of the view.
     units: Vec<Unit>,
 }
 
@@ -47,10 +52,10 @@ pub(super) fn add_comparison(
     if compared.series.is_empty() || !has_baseline && wanted.is_none() {
         return Ok(compared);
     }
-    let comparison = compare(&compared.sources, &options)?;
+    let comparison = compare_results(&compared.sources, &options)?;
     compared.mark_baselines(view, &comparison);
     compared.add_metrics(view, &comparison);
-    view.rows = compared.page_rows(view, &comparison.rows);
+    view.rows = compared.rows_for_page(view, &comparison.rows);
     compared.comparison = Some(comparison);
     Ok(compared)
 }
@@ -62,7 +67,8 @@ impl Compared {
         let mut sources = Vec::new();
         for (index, place) in places.iter().enumerate() {
             let mut lost = 0;
-            let rows = read_rows(view, "comparison", place.reader.metrics())?;
+            let rows =
+                rows_or_caution_if_missing(view, "comparison", place.reader.read_metric_rows())?;
             for row in &rows {
                 match place.find_cell([&row.machine, &row.workload, &row.policy]) {
                     Some((workload, policy)) => series
@@ -72,13 +78,14 @@ impl Compared {
                     None => lost += 1,
                 }
             }
-            warn_of_unplaced(view, "metrics.parquet", lost);
-            // The name is never shown: it only keeps policies of several results apart.
+            caution_of_rows_left_out(view, "metrics.parquet", lost);
+            // This name of a result is never shown: it only keeps policies of several results apart.
             sources.push(Source::new(&index.to_string(), place.reader, rows)?);
         }
+        view.assumed_figures = assumed_figures(&sources);
         let policies = places.iter().zip(&sources).flat_map(|(place, source)| {
             let names = place.policies.iter();
-            names.map(|(name, index)| (policy_name(&sources, source, name), *index))
+            names.map(|(name, index)| (name_beside_sources(&sources, source, name), *index))
         });
         Ok(Self {
             series,
@@ -102,11 +109,16 @@ impl Compared {
 
     /// Adds the comparison's metrics to the page, and turns values into the page's units.
     fn add_metrics(&mut self, view: &mut View, comparison: &results::Comparison) {
-        let units = comparison.metrics.iter().map(|m| comparison.unit(m));
+        let units = comparison
+            .metrics
+            .iter()
+            .map(|m| comparison.unit_for_metric(m));
         self.units = units.collect();
         view.assumes_power = comparison.assumes_power;
         let metrics = comparison.metrics.iter().zip(&self.units);
-        view.metrics = metrics.map(|(m, unit)| page_metric(m, unit)).collect();
+        view.metrics = metrics
+            .map(|(m, unit)| describe_metric_for_page(m, unit))
+            .collect();
         for ((_, name, _), values) in &mut self.series {
             if let Some(metric) = view.metrics.iter().position(|m| m.name == *name) {
                 for value in values {
@@ -124,23 +136,53 @@ impl Compared {
             inside.unwrap_or(suffix)
         });
         let named: Vec<(&str, &Source)> = names.zip(&self.sources).collect();
-        let mut cautions = differences(&named);
-        cautions.extend(shortfalls(&named));
+        let mut cautions = describe_differences(&named);
+        cautions.extend(describe_shortfalls(&named));
         if let Some(comparison) = &self.comparison {
-            cautions.extend(mixed_scopes(&self.sources, &comparison.machines));
+            cautions.extend(describe_mixed_scopes_of_machines(
+                &self.sources,
+                &comparison.machines,
+            ));
         }
         cautions
     }
 
-    /// A comparison's rows for the page.
-    fn page_rows(&self, view: &View, rows: &[results::Row]) -> Vec<PageRow> {
+    /// The unit of the view's metric number `metric`.
+    pub(super) fn unit(&self, metric: usize) -> Option<&Unit> {
+        self.units.get(metric)
+    }
+
+    /// The focus of a question with a goal, whose answer is `winner`; `None` if the page does not have the metric.
+    pub(super) fn focus(
+        &self,
+        view: &View,
+        question: &Question,
+        winner: Option<&usize>,
+    ) -> Option<Focus> {
+        let limits = question.keep.iter().filter_map(|condition| {
+            let metric = metric_index(view, &condition.metric)?;
+            Some(Limit {
+                metric,
+                value: condition.limit * self.units.get(metric)?.factor,
+                is_upper: condition.below,
+            })
+        });
+        Some(Focus {
+            metric: metric_index(view, &question.metric)?,
+            limits: limits.collect(),
+            winner: winner.copied(),
+        })
+    }
+
+    /// Rows of a comparison as the page shows them, sorted by workload, metric and policy.
+    fn rows_for_page(&self, view: &View, rows: &[results::Row]) -> Vec<PageRow> {
         let placed = rows.iter().filter_map(|row| {
             let load = row.load.to_string();
             let workload = view.workloads.iter().position(|w| w.name == load)?;
             let metric = view.metrics.iter().position(|m| m.name == row.metric)?;
             let policy = *self.policies.get(&row.policy)?;
             let unit = self.units.get(metric)?;
-            Some(page_row(row, [workload, metric, policy], unit))
+            Some(row_for_page(row, [workload, metric, policy], unit))
         });
         let mut page_rows: Vec<PageRow> = placed.collect();
         page_rows.sort_by_key(|r| (r.workload, r.metric, r.policy));
@@ -157,9 +199,9 @@ impl Compared {
         let Some(comparison) = &self.comparison else {
             return Vec::new();
         };
-        let mut answers = results::answer(&self.sources, index, question, comparison);
+        let mut answers = results::answer_question(&self.sources, index, question, comparison);
         for answer in &mut answers {
-            answer.rename(|policy| {
+            answer.rename_policies(|policy| {
                 let shown = self.policies.get(policy).map(|i| &view.policies[*i].name);
                 shown.map_or_else(|| policy.to_owned(), Clone::clone)
             });
@@ -169,7 +211,7 @@ impl Compared {
 
     /// Compares with the baseline that a question in result number `index` names. P-values are corrected for the
     /// comparisons in the answer only.
-    pub(super) fn with_baseline(
+    pub(super) fn compare_for_question(
         &self,
         view: &View,
         index: usize,
@@ -180,32 +222,58 @@ impl Compared {
         for (number, source) in sources.iter_mut().enumerate() {
             source.rows.retain(|row| {
                 let asked = question.policies.is_empty()
-                    || number == index && question.has_policy(&row.policy);
+                    || number == index && question.includes_policy(&row.policy);
                 let is_baseline = number == index && row.policy == baseline;
                 row.metric == question.metric
-                    && question.has_workload(&row.workload)
-                    && question.has_machine(&row.machine)
+                    && question.includes_workload(&row.workload)
+                    && question.includes_machine(&row.machine)
                     && (asked || is_baseline)
             });
         }
         let options = CompareOptions {
-            baseline: Some(policy_name(&self.sources, &self.sources[index], baseline)),
+            baseline: Some(name_beside_sources(
+                &self.sources,
+                &self.sources[index],
+                baseline,
+            )),
             metrics: vec![question.metric.clone()],
             ..CompareOptions::default()
         };
-        match compare(&sources, &options) {
-            Ok(comparison) => Ok(self.page_rows(view, &comparison.rows)),
+        match compare_results(&sources, &options) {
+            Ok(comparison) => Ok(self.rows_for_page(view, &comparison.rows)),
             Err(CompareError::Nothing) => Ok(Vec::new()),
             Err(error) => Err(error),
         }
     }
 }
 
-fn page_metric(metric: &Metric, unit: &Unit) -> view::PageMetric {
+fn metric_index(view: &View, name: &str) -> Option<usize> {
+    view.metrics.iter().position(|metric| metric.name == name)
+}
+
+/// Assumed figures of all machines that runs were simulated or replayed on, each description once.
+fn assumed_figures(sources: &[Source]) -> usize {
+    let modelled = sources
+        .iter()
+        .filter(|source| matches!(source.document.backend, RunOrigin::Sim | RunOrigin::Replay));
+    let descriptions: BTreeSet<&String> = modelled
+        .flat_map(|source| {
+            let machines = source.document.machines.iter();
+            machines.filter_map(|machine| source.files.get(&machine.source))
+        })
+        .collect();
+    descriptions
+        .into_iter()
+        .map(|text| count_assumed_figures(text))
+        .sum()
+}
+
+fn describe_metric_for_page(metric: &Metric, unit: &Unit) -> view::PageMetric {
     view::PageMetric {
         name: metric.name.to_string(),
         title: metric.title.to_string(),
         unit: unit.name.clone(),
+        factor: unit.factor,
         meaning: metric.meaning.to_string(),
         higher_is_better: match metric.better {
             Better::Higher => Some(true),
@@ -215,17 +283,23 @@ fn page_metric(metric: &Metric, unit: &Unit) -> view::PageMetric {
     }
 }
 
-/// A comparison's row for the page.
-fn page_row(row: &results::Row, [workload, metric, policy]: [usize; 3], unit: &Unit) -> PageRow {
+/// A row of a comparison in the page's units.
+fn row_for_page(
+    row: &results::Row,
+    [workload, metric, policy]: [usize; 3],
+    unit: &Unit,
+) -> PageRow {
     PageRow {
         workload,
         metric,
         policy,
         mean: row.mean * unit.factor,
-        decimals: match doubt(row.interval, row.deviation) {
-            None if *unit == unit.clone().assumed() => Some(unit.decimals(row.mean, None)),
+        decimals: match doubt_about_mean(row.interval, row.deviation) {
+            None if *unit == unit.clone().for_assumed_power() => {
+                Some(unit.decimals_of_figure(row.mean, None))
+            }
             None => None,
-            doubt => Some(unit.decimals(row.mean, doubt)),
+            doubt => Some(unit.decimals_of_figure(row.mean, doubt)),
         },
         deviation_percent: row
             .deviation

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_compare::Better;
-use wakepath_compare::results::front_of;
+use wakepath_compare::results::are_on_pareto_front;
 use wakepath_results::ResultsError;
 use wakepath_results::rows::PARTS;
 
 use super::super::view::{Curve, PageParts, PageSpread, Percentiles, Tradeoff, View};
 use super::comparison::Series;
-use super::place::{Place, read_placed_rows};
+use super::place::{Place, rows_with_known_cells};
 
-/// Percentiles and their metrics: requests, wake-ups.
+/// Percentiles of requests, and of wake-ups where there are no requests: label on the page and metric.
 const PERCENTILES: [(&str, &[(&str, &str)]); 2] = [
     (
         "latency",
@@ -28,9 +28,9 @@ const PERCENTILES: [(&str, &[(&str, &str)]); 2] = [
     ),
 ];
 
-/// Latencies to set against power.
+/// Names of latency metrics that the page sets against power.
 const LATENCIES: [&str; 5] = ["mean_us", "p99_us", "wake_mean_us", "wake_p99_us", "wall_s"];
-/// Power metrics, the preferred first.
+/// Names of power metrics, the preferred first.
 const POWERS: [&str; 3] = ["mean_mw", "package_mw", "drive_mw"];
 
 pub(super) fn add_distributions(
@@ -53,9 +53,13 @@ fn add_curves(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     // Request counts by upper bound of the bucket, all runs together.
     let mut buckets: BTreeMap<(usize, usize), BTreeMap<u64, u64>> = BTreeMap::new();
     let table = ("latency.parquet", "latency distribution");
-    let rows = read_placed_rows(view, place, table, place.reader.latency(), |row| {
-        [&row.machine, &row.workload, &row.policy]
-    })?;
+    let rows = rows_with_known_cells(
+        view,
+        place,
+        table,
+        place.reader.read_latency_rows(),
+        |row| [&row.machine, &row.workload, &row.policy],
+    )?;
     for (key, row) in rows.into_iter().filter(|(_, row)| row.count > 0) {
         let bucket = buckets.entry(key).or_default();
         let requests = bucket.entry(row.high_ns).or_default();
@@ -78,12 +82,16 @@ fn add_curves(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
 }
 
 fn add_parts(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
-    // Sum and number of runs by workload, policy, requests and part.
+    // Sum of a part in ns, and number of runs, by workload, policy, percentile and part.
     let mut sums: BTreeMap<(usize, usize, String, String), (f64, u32)> = BTreeMap::new();
     let table = ("attribution.parquet", "attribution");
-    let rows = read_placed_rows(view, place, table, place.reader.attribution(), |row| {
-        [&row.machine, &row.workload, &row.policy]
-    })?;
+    let rows = rows_with_known_cells(
+        view,
+        place,
+        table,
+        place.reader.read_attribution_rows(),
+        |row| [&row.machine, &row.workload, &row.policy],
+    )?;
     for ((workload, policy), row) in rows {
         let sum = sums
             .entry((workload, policy, row.at, row.part))
@@ -109,14 +117,16 @@ fn add_parts(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
             .parts
             .sort_by(|a, b| (a.policy, &a.at).cmp(&(b.policy, &b.at)));
         for latency in &mut workload.parts {
-            latency.parts.sort_by_key(|(part, _)| part_order(part));
+            latency
+                .parts
+                .sort_by_key(|(part, _)| position_on_request_way(part));
         }
     }
     Ok(())
 }
 
-/// Position of a part on a request's way.
-fn part_order(part: &str) -> usize {
+/// The position of a part of the latency on a request's way; unknown parts come last.
+fn position_on_request_way(part: &str) -> usize {
     let position = PARTS.iter().position(|known| *known == part);
     position.unwrap_or(PARTS.len())
 }
@@ -197,18 +207,18 @@ fn add_tradeoff(view: &mut View, index: usize, series: &Series) {
         });
         let from = tradeoffs.len();
         tradeoffs.extend(points);
-        mark_front(&mut tradeoffs[from..]);
+        mark_pareto_front(&mut tradeoffs[from..]);
     }
     view.workloads[index].tradeoff = tradeoffs;
 }
 
 /// Marks the points that no other point beats.
-fn mark_front(points: &mut [Tradeoff]) {
+fn mark_pareto_front(points: &mut [Tradeoff]) {
     let means: Vec<[f64; 2]> = points
         .iter()
         .map(|point| [point.latency.mean, point.power.mean])
         .collect();
-    let front = front_of(&means, &[Better::Lower, Better::Lower]);
+    let front = are_on_pareto_front(&means, &[Better::Lower, Better::Lower]);
     for (point, on_front) in points.iter_mut().zip(front) {
         point.front = on_front;
     }

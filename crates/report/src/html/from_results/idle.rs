@@ -6,7 +6,7 @@ use wakepath_results::rows::BUSY;
 use wakepath_results::{MachineInfo, ResultsError};
 
 use super::super::view::{Frequency, PageIdle, PageState, View};
-use super::place::{Place, read_placed_rows};
+use super::place::{Place, rows_with_known_cells};
 
 /// Workload, CPU kind by the machine's order and by name, policy.
 type Key = (usize, usize, String, usize);
@@ -47,7 +47,7 @@ fn find_machine<'a>(place: &Place<'a>, name: &str) -> Option<&'a MachineInfo> {
     machines.iter().find(|m| m.name == name)
 }
 
-fn kind_rank(machine: Option<&MachineInfo>, kind: &str) -> usize {
+fn position_of_cpu_kind(machine: Option<&MachineInfo>, kind: &str) -> usize {
     let kinds = machine.map_or(&[][..], |m| &m.cpu_kinds);
     kinds
         .iter()
@@ -56,7 +56,7 @@ fn kind_rank(machine: Option<&MachineInfo>, kind: &str) -> usize {
 }
 
 /// Busy first, then the machine's states in order, then unknown states.
-fn state_rank(machine: Option<&MachineInfo>, state: &str) -> usize {
+fn position_of_idle_state(machine: Option<&MachineInfo>, state: &str) -> usize {
     if state == BUSY {
         return 0;
     }
@@ -69,19 +69,19 @@ fn add_idle_states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsErro
     let mut cpus_of: BTreeMap<(usize, usize), u32> = BTreeMap::new();
     let mut all: BTreeMap<Key, BTreeMap<(usize, String), Sums>> = BTreeMap::new();
     let table = ("idle.parquet", "idle-state residency");
-    let rows = read_placed_rows(view, place, table, place.reader.idle(), |row| {
+    let rows = rows_with_known_cells(view, place, table, place.reader.read_idle_rows(), |row| {
         [&row.machine, &row.workload, &row.policy]
     })?;
     for ((workload, policy), row) in rows {
         let machine = find_machine(place, &row.machine);
-        let kind = kind_rank(machine, &row.cpu_kind);
+        let kind = position_of_cpu_kind(machine, &row.cpu_kind);
         let cpus = machine.and_then(|m| m.cpu_kinds.get(kind));
         cpus_of.insert((workload, kind), cpus.map_or(1, |k| k.cpus.max(1)));
         let key = (workload, kind, row.cpu_kind, policy);
         let sums = all
             .entry(key)
             .or_default()
-            .entry((state_rank(machine, &row.state), row.state))
+            .entry((position_of_idle_state(machine, &row.state), row.state))
             .or_insert(Sums::NOTHING);
         sums.time = sums.time.saturating_add(row.time_ns);
         sums.entries = sums.entries.saturating_add(row.entries);
@@ -122,11 +122,15 @@ fn add_idle_states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsErro
 fn add_frequencies(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     let mut all: BTreeMap<Key, BTreeMap<u64, u64>> = BTreeMap::new();
     let table = ("frequency.parquet", "frequency histogram");
-    let rows = read_placed_rows(view, place, table, place.reader.frequency(), |row| {
-        [&row.machine, &row.workload, &row.policy]
-    })?;
+    let rows = rows_with_known_cells(
+        view,
+        place,
+        table,
+        place.reader.read_frequency_rows(),
+        |row| [&row.machine, &row.workload, &row.policy],
+    )?;
     for ((workload, policy), row) in rows {
-        let kind = kind_rank(find_machine(place, &row.machine), &row.cpu_kind);
+        let kind = position_of_cpu_kind(find_machine(place, &row.machine), &row.cpu_kind);
         let key = (workload, kind, row.cpu_kind, policy);
         let time = all.entry(key).or_default().entry(row.khz).or_default();
         *time = time.saturating_add(row.time_ns);

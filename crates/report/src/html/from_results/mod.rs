@@ -8,8 +8,10 @@ mod comparison;
 mod distributions;
 mod error;
 mod idle;
+mod load_series;
 mod place;
 mod provenance;
+mod tiles;
 mod timeline;
 
 use wakepath_results::ResultReader;
@@ -19,7 +21,7 @@ use super::view::{PageAnswer, View};
 pub use error::FromResultsError;
 
 use place::Place;
-use provenance::origin_in_words;
+use provenance::{origin_in_words, study_title};
 
 /// Puts the view of a report together. The policies are compared with `baseline`, else with the baseline of their
 /// machine's first result.
@@ -38,6 +40,7 @@ pub fn build_view(
     distributions::add_distributions(&mut view, &places, &compared.series)?;
     idle::add_idle(&mut view, &places)?;
     timeline::add_timelines(&mut view, &places)?;
+    load_series::add_load_series(&mut view, &places);
     answers::add_answers(&mut view, &places, &compared)?;
     Ok(view)
 }
@@ -76,8 +79,8 @@ fn build_compared_view<'a>(
         made_by: concat!("wakepath ", env!("CARGO_PKG_VERSION")).to_owned(),
         ..View::default()
     };
-    let suffixes = distinct_suffixes(results);
-    let distinct = policies_differ(results);
+    let suffixes = suffixes_that_tell_results_apart(results);
+    let distinct = all_policy_names_differ(results);
     let mut places = Vec::new();
     for (reader, suffix) in results.iter().zip(&suffixes) {
         let policy_suffix = if distinct { "" } else { suffix };
@@ -116,13 +119,8 @@ fn build_compared_view<'a>(
 fn join_titles(results: &[ResultReader]) -> String {
     let mut titles: Vec<&str> = Vec::new();
     for reader in results {
-        let study = &reader.document().study;
-        let title = if study.title.is_empty() {
-            &study.name
-        } else {
-            &study.title
-        };
-        if !titles.contains(&title.as_str()) {
+        let title = study_title(reader.document());
+        if !titles.contains(&title) {
             titles.push(title);
         }
     }
@@ -130,7 +128,7 @@ fn join_titles(results: &[ResultReader]) -> String {
 }
 
 /// Whether all policies have different names, as in files from other tools.
-fn policies_differ(results: &[ResultReader]) -> bool {
+fn all_policy_names_differ(results: &[ResultReader]) -> bool {
     let policies = results.iter().flat_map(|r| &r.document().policies);
     let mut names: Vec<&str> = policies.map(|p| p.name.as_str()).collect();
     names.sort_unstable();
@@ -138,7 +136,7 @@ fn policies_differ(results: &[ResultReader]) -> bool {
 }
 
 /// Suffixes that tell policies of several results apart, as short as possible.
-fn distinct_suffixes(results: &[ResultReader]) -> Vec<String> {
+fn suffixes_that_tell_results_apart(results: &[ResultReader]) -> Vec<String> {
     if results.len() < 2 {
         return vec![String::new(); results.len()];
     }

@@ -7,12 +7,12 @@ use wakepath_results::{Document, ResultReader, ResultsError, WorkloadInfo};
 
 use super::super::view::{PagePolicy, PageWorkload, View};
 
-/// The place of a result's workloads and policies in the view.
+/// Where a result's workloads and policies are in the view: their indices.
 pub(super) struct Place<'a> {
     pub(super) reader: &'a ResultReader,
-    /// Index in the view by machine and workload.
+    /// Index of the workload in the view, by names of machine and workload.
     pub(super) workloads: BTreeMap<(&'a str, &'a str), usize>,
-    /// Index in the view by policy.
+    /// Index of the policy in the view, by its name in the result.
     pub(super) policies: BTreeMap<&'a str, usize>,
     /// Lines in the pictures of the whole workload: index of the policy by workload that is a subset, and policy.
     subsets: BTreeMap<(&'a str, &'a str), usize>,
@@ -23,9 +23,9 @@ impl<'a> Place<'a> {
     pub(super) fn add_result(view: &mut View, reader: &'a ResultReader, suffix: &str) -> Self {
         let document = reader.document();
         let mut workloads = BTreeMap::new();
-        for (machine, workload) in document.loads() {
+        for (machine, workload) in document.machine_workload_pairs() {
             // A subset's pictures are those of its whole.
-            if find_whole(document, workload).is_some() {
+            if find_whole_workload_of_subset(document, workload).is_some() {
                 continue;
             }
             let name = Load::new(document, &machine.name, &workload.name).to_string();
@@ -53,6 +53,7 @@ impl<'a> Place<'a> {
                 settings: policy.settings.clone().into_iter().collect(),
                 baseline: false,
                 is_subset: false,
+                notes: policy.notes.clone(),
             });
         }
         let mut place = Self {
@@ -69,8 +70,8 @@ impl<'a> Place<'a> {
     fn add_subsets(&mut self, view: &mut View, suffix: &str) {
         let document = self.reader.document();
         let mut lines: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-        for (machine, workload) in document.loads() {
-            let Some((whole, requests)) = find_whole(document, workload) else {
+        for (machine, workload) in document.machine_workload_pairs() {
+            let Some((whole, requests)) = find_whole_workload_of_subset(document, workload) else {
                 continue;
             };
             let key = |name| (machine.name.as_str(), name);
@@ -85,6 +86,7 @@ impl<'a> Place<'a> {
                         settings: Vec::new(),
                         baseline: false,
                         is_subset: true,
+                        notes: Vec::new(),
                     });
                     view.policies.len() - 1
                 });
@@ -106,7 +108,7 @@ impl<'a> Place<'a> {
 
 /// The whole of a workload that is a subset, and its requests in words; `None` for whole workloads, and where the document
 /// has no such whole.
-fn find_whole<'a>(
+fn find_whole_workload_of_subset<'a>(
     document: &'a Document,
     workload: &'a WorkloadInfo,
 ) -> Option<(&'a str, &'a str)> {
@@ -116,8 +118,8 @@ fn find_whole<'a>(
     Some((&subset.workload, &subset.requests))
 }
 
-/// A table's rows. A missing table counts as empty, and the report says so.
-pub(super) fn read_rows<R>(
+/// The rows of a result's table. A missing file counts as an empty table and adds a caution to the view.
+pub(super) fn rows_or_caution_if_missing<R>(
     view: &mut View,
     what: &str,
     read: Result<Vec<R>, ResultsError>,
@@ -134,29 +136,29 @@ pub(super) fn read_rows<R>(
     }
 }
 
-/// A row, preceded by the indices of workload and policy in the view.
+/// A row of a table, preceded by the indices of its workload and policy in the view.
 type Placed<R> = ((usize, usize), R);
 
-/// A table's rows for workloads and policies in the view. The report says how many rows are left out.
-pub(super) fn read_placed_rows<R>(
+/// The rows of a table whose workloads and policies the view has. A caution says how many rows are left out.
+pub(super) fn rows_with_known_cells<R>(
     view: &mut View,
     place: &Place<'_>,
     (file, what): (&str, &str),
     read: Result<Vec<R>, ResultsError>,
     names: impl Fn(&R) -> [&str; 3],
 ) -> Result<Vec<Placed<R>>, ResultsError> {
-    let rows = read_rows(view, what, read)?;
+    let rows = rows_or_caution_if_missing(view, what, read)?;
     let count = rows.len();
     let placed: Vec<Placed<R>> = rows
         .into_iter()
         .filter_map(|row| Some((place.find_cell(names(&row))?, row)))
         .collect();
-    warn_of_unplaced(view, file, count - placed.len());
+    caution_of_rows_left_out(view, file, count - placed.len());
     Ok(placed)
 }
 
-/// Says how many rows the document does not name.
-pub(super) fn warn_of_unplaced(view: &mut View, what: &str, count: usize) {
+/// Adds a caution of rows whose machine, workload or policy `result.json` does not name.
+pub(super) fn caution_of_rows_left_out(view: &mut View, what: &str, count: usize) {
     if count > 0 {
         view.cautions.push(format!(
             "{count} row(s) of {what} belong to machines, workloads or policies that result.json does not name; they are left out."

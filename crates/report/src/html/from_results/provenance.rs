@@ -1,13 +1,13 @@
-//! The origin of the numbers, and commands to get them again.
+//! Where the results of a report come from, and the commands that make them again.
 
-use wakepath_results::{Design, ResultReader, ResultsError, RunOrigin};
+use wakepath_results::{Design, Document, ResultReader, ResultsError, RunOrigin};
 
 use super::super::view::{PageSource, View};
 
-/// A longer file is cut: the result directory has all of it.
+/// Longest text of a file on the page, in bytes; the result directory has the whole file.
 const LONGEST_FILE: usize = 60_000;
 
-/// Largest total size of shown files, in bytes; beyond, only names are shown.
+/// Largest total size of the files on the page, in bytes; of further files only names are shown.
 const ALL_FILES: usize = 1_000_000;
 
 pub(super) fn add_provenance(
@@ -52,9 +52,9 @@ pub(super) fn add_provenance(
     view.facts.push(repeats.join(" and "));
     for (reader, suffix) in results.iter().zip(suffixes) {
         add_cautions(view, reader, suffix);
-        view.sources.push(make_source(reader, suffix)?);
+        view.sources.push(describe_result_source(reader, suffix)?);
     }
-    view.commands = repeat_commands(results);
+    view.commands = commands_that_repeat_results(results);
     let shown = results.iter().map(|r| r.dir().display().to_string());
     view.results = shown.map(|dir| quote_argument(&dir)).collect();
     Ok(())
@@ -64,7 +64,7 @@ fn count_in_words(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// The origin of results in words.
+/// The origin of results as an adjective: `simulated`, `measured`.
 pub(super) fn origin_in_words(origin: RunOrigin) -> &'static str {
     match origin {
         RunOrigin::Sim => "simulated",
@@ -92,13 +92,18 @@ fn add_cautions(view: &mut View, reader: &ResultReader, suffix: &str) {
     view.cautions.extend(document.notes.iter().cloned());
 }
 
-fn make_source(reader: &ResultReader, suffix: &str) -> Result<PageSource, ResultsError> {
-    let study = &reader.document().study;
-    let mut title = if study.title.is_empty() {
-        study.name.clone()
-    } else {
-        study.title.clone()
-    };
+/// A study's title. A study whose title is its name is called by its first question, if it has any.
+pub(super) fn study_title(document: &Document) -> &str {
+    let study = &document.study;
+    let questions = document.questions.iter().map(|question| &question.ask);
+    let mut titles = std::iter::once(&study.title).chain(questions);
+    titles
+        .find(|title| !title.is_empty() && **title != study.name)
+        .unwrap_or(&study.name)
+}
+
+fn describe_result_source(reader: &ResultReader, suffix: &str) -> Result<PageSource, ResultsError> {
+    let mut title = study_title(reader.document()).to_owned();
     // A file from another tool already has its name as the title.
     if *suffix != format!(" ({title})") {
         title.push_str(suffix);
@@ -106,7 +111,7 @@ fn make_source(reader: &ResultReader, suffix: &str) -> Result<PageSource, Result
     Ok(PageSource {
         title,
         facts: list_facts(reader),
-        files: read_files(reader)?,
+        files: read_copies_within_page_size(reader)?,
     })
 }
 
@@ -165,10 +170,12 @@ fn list_facts(reader: &ResultReader) -> Vec<(String, String)> {
 }
 
 /// Copies of the study, its workloads and its machines, as far as the page has room: name and text.
-fn read_files(reader: &ResultReader) -> Result<Vec<(String, String)>, ResultsError> {
+fn read_copies_within_page_size(
+    reader: &ResultReader,
+) -> Result<Vec<(String, String)>, ResultsError> {
     let document = reader.document();
     let mut names = vec!["study.toml".to_owned()];
-    for workload in document.workloads.iter().filter(|w| w.has_copy()) {
+    for workload in document.workloads.iter().filter(|w| w.has_copied_source()) {
         if !names.contains(&workload.source) {
             names.push(workload.source.clone());
         }
@@ -177,10 +184,10 @@ fn read_files(reader: &ResultReader) -> Result<Vec<(String, String)>, ResultsErr
     let mut files = Vec::new();
     let mut shown = 0;
     for name in names {
-        let Some(whole) = reader.file(&name)? else {
+        let Some(whole) = reader.read_file_if_present(&name)? else {
             continue;
         };
-        let mut text = shorten_text(whole);
+        let mut text = cut_text_to_longest_file(whole);
         if shown + text.len() > ALL_FILES {
             "[left out; the result directory has it]\n".clone_into(&mut text);
         }
@@ -190,7 +197,7 @@ fn read_files(reader: &ResultReader) -> Result<Vec<(String, String)>, ResultsErr
     Ok(files)
 }
 
-fn shorten_text(mut text: String) -> String {
+fn cut_text_to_longest_file(mut text: String) -> String {
     if text.len() > LONGEST_FILE {
         let end = (0..=LONGEST_FILE)
             .rev()
@@ -203,7 +210,7 @@ fn shorten_text(mut text: String) -> String {
 }
 
 /// Commands that make the results and the page again, each in a new place. Imported results are taken as they are.
-fn repeat_commands(results: &[ResultReader]) -> Vec<String> {
+fn commands_that_repeat_results(results: &[ResultReader]) -> Vec<String> {
     let repeatable = results.iter().filter(|r| backend_option(r).is_some());
     let several = repeatable.count() > 1;
     let (mut commands, mut made) = (Vec::new(), Vec::new());
@@ -249,7 +256,7 @@ fn backend_option(reader: &ResultReader) -> Option<&'static str> {
     }
 }
 
-/// Quotes a word for the shell.
+/// Quotes an argument for a shell, unless it has only harmless characters.
 fn quote_argument(text: &str) -> String {
     let is_special = |c: char| !c.is_ascii_alphanumeric() && !"/._-+=@".contains(c);
     if !text.is_empty() && !text.contains(is_special) {

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use wakepath_results::{ResultsError, TimelineRow};
 
 use super::super::view::{PageSpan, PageTimeline, View};
-use super::place::{Place, read_placed_rows};
+use super::place::{Place, rows_with_known_cells};
 
-/// Beyond so many rows, rows without a change are left out.
+/// Timelines of more rows leave out rows without a change.
 const ROOMY: usize = 16;
-/// Most rows that are drawn.
+/// Most rows of a timeline that are drawn.
 const MAX_TRACKS: usize = 40;
-/// Most spans: more make the page slow. The last policies lose their timelines first.
+/// Most spans on a page: more make it slow. The last policies lose their timelines first.
 const MAX_SPANS: usize = 40_000;
 
 /// Prefix of a request's track. Each request has a track in the results; on the page requests share rows.
@@ -21,9 +21,13 @@ pub(super) fn add_timelines(view: &mut View, places: &[Place<'_>]) -> Result<(),
     for place in places {
         let mut all: BTreeMap<(usize, usize, String), Vec<TimelineRow>> = BTreeMap::new();
         let table = ("timeline.parquet", "timeline");
-        let rows = read_placed_rows(view, place, table, place.reader.timeline(), |row| {
-            [&row.machine, &row.workload, &row.policy]
-        })?;
+        let rows = rows_with_known_cells(
+            view,
+            place,
+            table,
+            place.reader.read_timeline_rows(),
+            |row| [&row.machine, &row.workload, &row.policy],
+        )?;
         for ((workload, policy), row) in rows {
             if row.end_ns > row.start_ns {
                 all.entry((workload, policy, row.at.clone()))
@@ -37,12 +41,12 @@ pub(super) fn add_timelines(view: &mut View, places: &[Place<'_>]) -> Result<(),
                 .push(build_timeline(policy, at, rows));
         }
     }
-    keep_the_page_small(view);
+    drop_timelines_beyond_span_limit(view);
     Ok(())
 }
 
 /// Drops timelines around the median, then the last policies' timelines, until few enough spans are left.
-fn keep_the_page_small(view: &mut View) {
+fn drop_timelines_beyond_span_limit(view: &mut View) {
     let before: usize = view.workloads.iter().map(|w| w.timelines.len()).sum();
     let mut policies = view.policies.len();
     if count_spans(view) > MAX_SPANS {
@@ -81,15 +85,15 @@ fn build_timeline(policy: usize, at: String, mut rows: Vec<TimelineRow>) -> Page
             names.push(&row.track);
         }
     }
-    names.sort_by_key(|name| natural_order(name));
+    names.sort_by_key(|name| sort_key_with_first_number(name));
     tracks.extend(names.iter().map(|n| (*n).to_owned()));
     let first_lane = tracks.len();
-    let ends = request_ends(&rows);
+    let ends = end_of_each_request(&rows);
     for row in &rows {
         let (track, owner) = if row.track.starts_with(REQUEST) {
             let end = ends.get(row.track.as_str()).copied().unwrap_or(row.end_ns);
             (
-                first_lane + lanes.assign(&row.track, row.start_ns, end),
+                first_lane + lanes.lane_for_request(&row.track, row.start_ns, end),
                 row.track.clone(),
             )
         } else {
@@ -111,12 +115,12 @@ fn build_timeline(policy: usize, at: String, mut rows: Vec<TimelineRow>) -> Page
         tracks,
         spans,
     };
-    leave_out_still_tracks(&mut timeline);
+    drop_tracks_without_change(&mut timeline);
     timeline
 }
 
-/// When each request is done.
-fn request_ends(rows: &[TimelineRow]) -> BTreeMap<&str, u64> {
+/// The time in ns at which each request of a timeline is done, by the name of its track.
+fn end_of_each_request(rows: &[TimelineRow]) -> BTreeMap<&str, u64> {
     let mut ends = BTreeMap::new();
     for row in rows.iter().filter(|r| r.track.starts_with(REQUEST)) {
         let end: &mut u64 = ends.entry(row.track.as_str()).or_default();
@@ -125,7 +129,7 @@ fn request_ends(rows: &[TimelineRow]) -> BTreeMap<&str, u64> {
     ends
 }
 
-/// Rows shared by requests: each request takes the first free row.
+/// Rows of a timeline that requests share: each request takes the first free row.
 #[derive(Default)]
 struct Lanes {
     busy_until: Vec<u64>,
@@ -133,7 +137,7 @@ struct Lanes {
 }
 
 impl Lanes {
-    fn assign(&mut self, request: &str, start: u64, end: u64) -> usize {
+    fn lane_for_request(&mut self, request: &str, start: u64, end: u64) -> usize {
         if let Some(lane) = self.by_request.get(request) {
             return *lane;
         }
@@ -148,8 +152,8 @@ impl Lanes {
     }
 }
 
-/// A name with its first number as a number: CPU 10 comes after CPU 9.
-fn natural_order(name: &str) -> (String, u64, String) {
+/// A sorting key in which the first number of a name counts as a number: CPU 10 comes after CPU 9.
+fn sort_key_with_first_number(name: &str) -> (String, u64, String) {
     let start = name
         .find(|c: char| c.is_ascii_digit())
         .unwrap_or(name.len());
@@ -164,7 +168,7 @@ fn natural_order(name: &str) -> (String, u64, String) {
     )
 }
 
-fn leave_out_still_tracks(timeline: &mut PageTimeline) {
+fn drop_tracks_without_change(timeline: &mut PageTimeline) {
     if timeline.tracks.len() <= ROOMY {
         return;
     }

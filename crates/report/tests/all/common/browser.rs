@@ -152,6 +152,22 @@ impl Browser {
         self.wait("Page.loadEventFired");
     }
 
+    /// Lets the page save files into a folder.
+    pub(crate) fn save_into(&mut self, folder: &Path) {
+        self.call(
+            "Browser.setDownloadBehavior",
+            &json!({"behavior": "allow", "downloadPath": folder}),
+        );
+    }
+
+    /// The page as it is printed, as a PDF.
+    pub(crate) fn print(&mut self) -> Vec<u8> {
+        let printed = self.call("Page.printToPDF", &json!({"printBackground": true}));
+        base64::prelude::BASE64_STANDARD
+            .decode(printed["data"].as_str().unwrap())
+            .unwrap()
+    }
+
     /// What an expression comes to; a promise is waited for.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let mut answer = self.call(
@@ -164,6 +180,16 @@ impl Browser {
             answer["exceptionDetails"]
         );
         answer["result"]["value"].take()
+    }
+
+    /// Clicks at a place in the window.
+    pub(crate) fn click(&mut self, x: f64, y: f64) {
+        for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
+            self.call(
+                "Input.dispatchMouseEvent",
+                &json!({"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1}),
+            );
+        }
     }
 
     /// Presses a key.

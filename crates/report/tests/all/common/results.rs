@@ -49,6 +49,7 @@ pub(crate) fn document(workloads: &[&str], policies: &[&str], repeats: u32) -> D
             .map(|name| PolicyInfo {
                 name: (*name).to_owned(),
                 settings: BTreeMap::from([("idle".into(), format!("{name}@6.12"))]),
+                notes: Vec::new(),
             })
             .collect(),
         baseline: policies[0].to_owned(),

@@ -6,9 +6,9 @@
 )]
 
 use wakepath_report::html::view::{
-    Curve, Frequency, PageAnswer, PageGain, PageIdle, PageMetric, PageParts, PagePolicy, PageRow,
-    PageSource, PageSpan, PageSpread, PageState, PageTimeline, PageWorkload, Percentiles, Tone,
-    Tradeoff, View,
+    Curve, Focus, Frequency, Limit, LoadSeries, PageAnswer, PageGain, PageIdle, PageMetric,
+    PageParts, PagePolicy, PageRow, PageSource, PageSpan, PageSpread, PageState, PageTimeline,
+    PageWorkload, Percentiles, Tile, TileEntry, Tone, Tradeoff, View,
 };
 
 const PARTS: [&str; 9] = [
@@ -41,6 +41,7 @@ pub(crate) fn view(
         name: name.into(),
         title: title.into(),
         unit: unit.into(),
+        factor: 1.0,
         meaning: format!("what {title} means"),
         higher_is_better: Some(higher),
     };
@@ -76,6 +77,7 @@ pub(crate) fn view(
                 details: (0..workloads)
                     .map(|w| format!("{}: better by 12 to 30 %", name("workload", w)))
                     .collect(),
+                tile: Some(sample_tile(&name)),
                 policies: vec![1],
                 tone: Tone::Better,
             },
@@ -83,6 +85,7 @@ pub(crate) fn view(
                 question: "Is it worth its power?".into(),
                 sentence: "Cannot tell: about 12 more runs needed.".into(),
                 details: vec![],
+                tile: None,
                 policies: vec![],
                 tone: Tone::Open,
             },
@@ -96,11 +99,29 @@ pub(crate) fn view(
                 ],
                 baseline: p == 0,
                 is_subset: false,
+                notes: vec![],
             })
             .collect(),
         metrics,
         rows,
         assumes_power: false,
+        assumed_figures: 77,
+        focus: (policies > 1).then(|| Focus {
+            metric: 3,
+            limits: vec![Limit {
+                metric: 2,
+                value: 300.0,
+                is_upper: true,
+            }],
+            winner: Some(1),
+        }),
+        load_series: vec![LoadSeries {
+            name: name("series", 0),
+            unit: "I/Os".into(),
+            points: (0..workloads)
+                .map(|w| (1000.0 * (w + 1) as f64, w))
+                .collect(),
+        }],
         workloads: (0..workloads)
             .map(|w| workload(w, policies, name("workload", w)))
             .collect(),
@@ -113,6 +134,39 @@ pub(crate) fn view(
         results: vec!["results".into()],
         left_out: None,
         made_by: "wakepath 0.1.0".into(),
+    }
+}
+
+fn entry(label: &str, value: &str, note: &str) -> TileEntry {
+    TileEntry {
+        label: label.into(),
+        value: value.into(),
+        note: note.into(),
+    }
+}
+
+fn sample_tile(name: &impl Fn(&str, usize) -> String) -> Tile {
+    Tile {
+        headline: name("policy", 1),
+        settings: "freq schedutil, idle teo@6.12".into(),
+        entries: vec![
+            entry(
+                "p99 latency",
+                "212 us",
+                "limit at most 300 us, kept by 29 %; worst on reads",
+            ),
+            entry(
+                "power",
+                "434 W",
+                "mean of 3 workloads; −12.1 % against menu; from assumed figures",
+            ),
+            entry("next best", &name("policy", 0), "power +1.2 %"),
+            entry(
+                "assumed",
+                "77 figures",
+                "of the machine's description; and one thing about this policy",
+            ),
+        ],
     }
 }
 

@@ -3,18 +3,18 @@
 //! Names of logs and columns come from MMTests' scripts that run a benchmark (`shellpack_src/src/BENCHMARK`), from its
 //! modules that read the output (`bin/lib/MMTests/Extract*.pm`, `parse-results`), and from the benchmarks' documentation.
 
-use crate::import::runs::not_finite;
+use crate::import::runs::non_finite_message;
 use crate::import::terse;
 use crate::{Better, Metric};
 
-/// A benchmark with known logs.
+/// A benchmark of MMTests whose logs can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Benchmark {
     /// tbench and dbench: throughput of every second, and the time for the load file.
     Dbench,
     /// hackbench, since 2014 `perf bench sched messaging`: the time of each run.
     Hackbench,
-    /// Inserts into SQLite: transactions per second, of about every second.
+    /// sqlite: inserts, with transactions per second for about every second.
     Sqlite,
     /// pgbench's log with `--aggregate-interval=1`.
     Pgbench,
@@ -26,22 +26,22 @@ pub enum Benchmark {
     Fio,
 }
 
-/// A sample, which a comparison treats as a run.
+/// A sample in a benchmark's log, which a comparison treats as a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogSample {
-    /// The part of the workload, if there are several.
+    /// The part of the workload that the sample is about, if there are several.
     pub part: Option<String>,
     /// Metrics with values.
     pub values: Vec<(String, f64)>,
 }
 
-/// Intervals of pgbench in a batch, as MMTests takes them together.
+/// pgbench's intervals in a batch, which MMTests takes together.
 const PGBENCH_BATCH: usize = 4;
 
-/// Intervals of pgbench before the first batch.
+/// pgbench's intervals before the first batch, as warm-up.
 const PGBENCH_WARM_UP: usize = 8;
 
-/// Above this, dbench's counter of milliseconds has wrapped around.
+/// A time above this means that dbench's counter of milliseconds has wrapped around.
 const WRAPPED_MS: f64 = 2_147_483_648.0;
 
 /// Metrics missing in the dictionary: name, title, unit, meaning; whether more is better; whether tables begin with it.
@@ -123,8 +123,8 @@ const OWN_METRICS: [([&str; 4], Better, bool); 8] = [
     ),
 ];
 
-/// Metrics missing in the dictionary, or less important there.
-pub(super) fn own_metrics() -> Vec<Metric> {
+/// Metrics of MMTests that the dictionary lacks, or ranks lower.
+pub(super) fn additional_metrics() -> Vec<Metric> {
     let bandwidth = Metric::find("bandwidth_mbs").cloned().map(|metric| Metric {
         headline: true,
         ..metric
@@ -146,27 +146,27 @@ impl Benchmark {
     /// and the benchmark's folder. `None` for unknown logs.
     pub fn from_log_name(folder: &str, log: &str) -> Option<(Self, String)> {
         let known = [
-            dbench_workload(folder, log).map(|name| (Self::Dbench, name)),
-            hackbench_workload(folder, log).map(|name| (Self::Hackbench, name)),
+            dbench_workload_name(folder, log).map(|name| (Self::Dbench, name)),
+            hackbench_workload_name(folder, log).map(|name| (Self::Hackbench, name)),
             (log == "sqlite.log").then(|| (Self::Sqlite, variant_name(folder, "sqlite"))),
-            pgbench_workload(folder, log).map(|name| (Self::Pgbench, name)),
-            schbench_workload(log).map(|name| (Self::Schbench, name)),
+            pgbench_workload_name(folder, log).map(|name| (Self::Pgbench, name)),
+            schbench_workload_name(log).map(|name| (Self::Schbench, name)),
             (log == "fio.log").then(|| (Self::Fio, variant_name(folder, "fio"))),
-            netperf_workload(log).map(|name| (Self::Netperf, name)),
+            netperf_workload_name(log).map(|name| (Self::Netperf, name)),
         ];
         known.into_iter().flatten().next()
     }
 
-    /// Whether a run of the benchmark gives many samples, a few seconds each.
-    pub(super) fn samples_are_seconds(self) -> bool {
+    /// Whether one run of the benchmark gives many samples, each for a few seconds.
+    pub(super) fn has_interval_samples(self) -> bool {
         matches!(self, Self::Dbench | Self::Sqlite | Self::Pgbench)
     }
 
-    /// A log's samples.
+    /// Reads all samples in a log.
     ///
     /// # Errors
-    /// No samples, or a line without a number.
-    pub fn read(self, text: &str) -> Result<Vec<LogSample>, String> {
+    /// There are no samples, or a line has no number.
+    pub fn read_samples(self, text: &str) -> Result<Vec<LogSample>, String> {
         let (samples, looked_for) = match self {
             Self::Dbench => (
                 read_dbench(text)?,
@@ -191,18 +191,18 @@ impl Benchmark {
         if samples.is_empty() {
             return Err(format!("no result in it: expected {looked_for}"));
         }
-        // Finite numbers can have an infinite sum.
+        // A sum of finite numbers can be infinite.
         let mut values = samples.iter().flat_map(|s| &s.values);
         if let Some((metric, value)) = values.find(|(_, v)| !v.is_finite()) {
-            return Err(not_finite(metric, *value));
+            return Err(non_finite_message(metric, *value));
         }
         Ok(samples)
     }
 }
 
-/// The workload behind `tbench-CLIENTS.log` or `dbench-CLIENTS.log`. Newer versions keep throughput and load file times
-/// apart; both benchmarks have the same file names there.
-fn dbench_workload(folder: &str, log: &str) -> Option<String> {
+/// Name of the workload that `tbench-CLIENTS.log` or `dbench-CLIENTS.log` is from. Newer versions keep throughput and
+/// load file times apart; both benchmarks have the same file names there.
+fn dbench_workload_name(folder: &str, log: &str) -> Option<String> {
     let stem = log.strip_suffix(".log");
     for name in ["tbench", "dbench"] {
         let clients = stem.and_then(|s| s.strip_prefix(name)?.strip_prefix('-'));
@@ -221,16 +221,16 @@ fn dbench_workload(folder: &str, log: &str) -> Option<String> {
     Some(format!("{name} {clients} client(s)"))
 }
 
-/// The workload behind `hackbench-GROUPS-ITERATION`.
-fn hackbench_workload(folder: &str, log: &str) -> Option<String> {
+/// Name of the workload that `hackbench-GROUPS-ITERATION` is from.
+fn hackbench_workload_name(folder: &str, log: &str) -> Option<String> {
     let (groups, iteration) = log.strip_prefix("hackbench-")?.split_once('-')?;
     parse_count(iteration)?;
     let name = variant_name(folder, "hackbench");
     Some(format!("{name} {} group(s)", parse_count(groups)?))
 }
 
-/// The workload behind `pgbench-transactions-CLIENTS`, with or without more behind the number.
-fn pgbench_workload(folder: &str, log: &str) -> Option<String> {
+/// Name of the workload that `pgbench-transactions-CLIENTS` is from, with or without more behind the number.
+fn pgbench_workload_name(folder: &str, log: &str) -> Option<String> {
     let rest = log.strip_prefix("pgbench-transactions-")?;
     let numbers = rest.strip_suffix(".log").unwrap_or(rest);
     let first = numbers.split_once('-').map_or(numbers, |(first, _)| first);
@@ -239,14 +239,14 @@ fn pgbench_workload(folder: &str, log: &str) -> Option<String> {
     Some(format!("{name} {clients} client(s)"))
 }
 
-/// The workload behind `schbench-THREADS.log`.
-fn schbench_workload(log: &str) -> Option<String> {
+/// Name of the workload that `schbench-THREADS.log` is from.
+fn schbench_workload_name(log: &str) -> Option<String> {
     let threads = log.strip_suffix(".log")?.strip_prefix("schbench-")?;
     Some(format!("schbench {} thread(s)", parse_count(threads)?))
 }
 
-/// The workload behind `PROTOCOL-SIZE.ITERATION`.
-fn netperf_workload(log: &str) -> Option<String> {
+/// Name of the workload that `PROTOCOL-SIZE.ITERATION` is from.
+fn netperf_workload_name(log: &str) -> Option<String> {
     let (protocol, numbers) = log.split_once('-')?;
     let known = ["TCP_STREAM", "UDP_STREAM", "TCP_RR", "UDP_RR"].contains(&protocol);
     let (size, iteration) = numbers.split_once('.').filter(|_| known)?;
@@ -254,7 +254,8 @@ fn netperf_workload(log: &str) -> Option<String> {
     Some(format!("netperf {protocol} {} bytes", parse_count(size)?))
 }
 
-/// The name of a workload: the folder may say more than the log, as in hackbench-process-pipes or pgbench-timed-ro-small.
+/// A workload's name with the variant, if the folder says more than the log, as in hackbench-process-pipes or
+/// pgbench-timed-ro-small.
 fn variant_name(folder: &str, name: &str) -> String {
     let suffix = folder.strip_prefix(name);
     let is_variant = suffix.is_some_and(|suffix| suffix.starts_with('-'));
@@ -272,15 +273,15 @@ fn single_sample(metric: &str, value: f64) -> LogSample {
     }
 }
 
-/// A finite number from 0 on.
-fn parse_value(word: &str) -> Option<f64> {
+/// Parses a finite number that is not negative.
+fn parse_non_negative(word: &str) -> Option<f64> {
     word.parse::<f64>()
         .ok()
         .filter(|v| v.is_finite() && *v >= 0.0)
 }
 
-/// Samples from lines with `mark`: the number in a column, counted from 0.
-fn read_column(
+/// Reads samples from every line that contains `mark`: the number in a column, counted from 0.
+fn read_column_of_marked_lines(
     text: &str,
     mark: &str,
     column: usize,
@@ -289,7 +290,10 @@ fn read_column(
     let mut samples = Vec::new();
     for (line_number, line) in (1..).zip(text.lines()) {
         if line.contains(mark) {
-            let found = line.split_whitespace().nth(column).and_then(parse_value);
+            let found = line
+                .split_whitespace()
+                .nth(column)
+                .and_then(parse_non_negative);
             let value = found.ok_or_else(|| {
                 format!(
                     "line {line_number}: no number in column {} of a line with \"{mark}\"",
@@ -303,29 +307,29 @@ fn read_column(
 }
 
 fn read_dbench(text: &str) -> Result<Vec<LogSample>, String> {
-    let mut samples = read_column(text, " execute ", 2, "bandwidth_mbs")?;
-    let mut times = read_column(text, " completed in ", 3, "loadfile_ms")?;
+    let mut samples = read_column_of_marked_lines(text, " execute ", 2, "bandwidth_mbs")?;
+    let mut times = read_column_of_marked_lines(text, " completed in ", 3, "loadfile_ms")?;
     times.retain(|s| s.values.iter().all(|(_, ms)| *ms <= WRAPPED_MS));
     samples.append(&mut times);
     Ok(samples)
 }
 
 fn read_hackbench(text: &str) -> Result<Vec<LogSample>, String> {
-    // perf's words, and the words of the program before perf.
-    let newer = read_column(text, "Total time: ", 2, "time_s")?;
+    // Words before the time in perf's output, and in the output of the program before perf.
+    let newer = read_column_of_marked_lines(text, "Total time: ", 2, "time_s")?;
     if newer.is_empty() {
-        return read_column(text, "Time: ", 1, "time_s");
+        return read_column_of_marked_lines(text, "Time: ", 1, "time_s");
     }
     Ok(newer)
 }
 
-/// `execute RATE`, and since 2022 `execute SECONDS INTERVAL TRANSACTIONS RATE`.
+/// sqlite's log has lines `execute RATE`, and since 2022 `execute SECONDS INTERVAL TRANSACTIONS RATE`.
 fn read_sqlite(text: &str) -> Result<Vec<LogSample>, String> {
     let mut samples = Vec::new();
     for (line_number, line) in (1..).zip(text.lines()) {
         if line.starts_with("execute") {
             let last = line.split_whitespace().skip(1).last();
-            let rate = last.and_then(parse_value).ok_or_else(|| {
+            let rate = last.and_then(parse_non_negative).ok_or_else(|| {
                 format!("line {line_number}: no rate at the end of a line with \"execute\"")
             })?;
             samples.push(single_sample("transactions_per_s", rate));
@@ -334,7 +338,8 @@ fn read_sqlite(text: &str) -> Result<Vec<LogSample>, String> {
     Ok(samples)
 }
 
-/// Lines `START TRANSACTIONS ...`, a line per second: transactions per second in batches of four, after a warm-up.
+/// pgbench's log has a line `START TRANSACTIONS ...` per second. Samples are transactions per second in batches of
+/// four, after a warm-up.
 fn read_pgbench(text: &str) -> Result<Vec<LogSample>, String> {
     let mut intervals = Vec::new();
     for (index, line) in text
@@ -342,7 +347,7 @@ fn read_pgbench(text: &str) -> Result<Vec<LogSample>, String> {
         .enumerate()
         .filter(|(_, l)| !l.trim().is_empty())
     {
-        let mut words = line.split_whitespace().map(parse_value);
+        let mut words = line.split_whitespace().map(parse_non_negative);
         let (Some(Some(start)), Some(Some(transactions))) = (words.next(), words.next()) else {
             return Err(format!(
                 "line {}: does not begin with a time and a number of transactions",
@@ -352,7 +357,7 @@ fn read_pgbench(text: &str) -> Result<Vec<LogSample>, String> {
         intervals.push((start, transactions));
     }
     let kept = intervals.get(PGBENCH_WARM_UP - 1..).unwrap_or_default();
-    // The first batch starts at an unknown time.
+    // The first batch is left out: its start is unknown.
     let mut samples = Vec::new();
     let mut before = None;
     for batch in kept.chunks_exact(PGBENCH_BATCH) {
@@ -368,7 +373,7 @@ fn read_pgbench(text: &str) -> Result<Vec<LogSample>, String> {
     Ok(samples)
 }
 
-/// The last percentiles in the log, which cover the whole run.
+/// Reads schbench's last percentiles in the log, which cover the whole run.
 fn read_schbench(text: &str) -> Result<Vec<LogSample>, String> {
     const NAMES: [(f64, [&str; 2]); 4] = [
         (50.0, ["wake_p50_us", "p50_us"]),
@@ -376,7 +381,7 @@ fn read_schbench(text: &str) -> Result<Vec<LogSample>, String> {
         (99.0, ["wake_p99_us", "p99_us"]),
         (99.9, ["wake_p999_us", "p999_us"]),
     ];
-    // The latency in the table: 0 wake-ups, 1 requests. Older versions know only wake-ups.
+    // Which latency the table shows: 0 wake-ups, 1 requests. Older versions know only wake-ups.
     let mut latency = Some(0);
     let mut values: Vec<(String, f64)> = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -391,18 +396,19 @@ fn read_schbench(text: &str) -> Result<Vec<LogSample>, String> {
         let percent = words
             .first()
             .and_then(|w| w.trim_start_matches('*').strip_suffix("th:"));
-        if let (Some(percent), Some(latency)) = (percent.and_then(parse_value), latency) {
+        if let (Some(percent), Some(latency)) = (percent.and_then(parse_non_negative), latency) {
             let wanted = NAMES
                 .iter()
                 .find(|(known, _)| known.total_cmp(&percent).is_eq());
             if let Some((_, names)) = wanted {
-                let found = words.get(1).copied().and_then(parse_value);
-                let value = found.ok_or_else(|| no_number(index, words[0]))?;
-                set_value(&mut values, names[latency], value);
+                let found = words.get(1).copied().and_then(parse_non_negative);
+                let value = found.ok_or_else(|| no_number_message(index, words[0]))?;
+                set_or_add_value(&mut values, names[latency], value);
             }
         } else if let ["average", "rps:", rate] = words[..] {
-            let rate = parse_value(rate).ok_or_else(|| no_number(index, words[0]))?;
-            set_value(&mut values, "requests_per_s", rate);
+            let rate =
+                parse_non_negative(rate).ok_or_else(|| no_number_message(index, words[0]))?;
+            set_or_add_value(&mut values, "requests_per_s", rate);
         }
     }
     if values.is_empty() {
@@ -411,19 +417,20 @@ fn read_schbench(text: &str) -> Result<Vec<LogSample>, String> {
     Ok(vec![LogSample { part: None, values }])
 }
 
-fn no_number(index: usize, word: &str) -> String {
+fn no_number_message(index: usize, word: &str) -> String {
     format!("line {}: no number behind \"{word}\"", index + 1)
 }
 
-/// Sets a named value, or adds the value.
-fn set_value(values: &mut Vec<(String, f64)>, name: &str, value: f64) {
+/// Replaces the value with a name, or adds a new name with its value.
+fn set_or_add_value(values: &mut Vec<(String, f64)>, name: &str, value: f64) {
     match values.iter_mut().find(|(known, _)| known == name) {
         Some((_, known)) => *known = value,
         None => values.push((name.to_owned(), value)),
     }
 }
 
-/// The last number in the row of results: the rate of requests and responses, or a stream's throughput, for UDP as sent.
+/// Reads the last number in netperf's row of results: the rate of requests and responses, or a stream's throughput, for
+/// UDP as sent.
 fn read_netperf(text: &str) -> Option<LogSample> {
     let transactions = text.contains("REQUEST/RESPONSE");
     let metric = if transactions {
@@ -431,16 +438,16 @@ fn read_netperf(text: &str) -> Option<LogSample> {
     } else {
         "throughput_mbit"
     };
-    // Runs repeated for a confidence interval print a row for all together.
+    // A benchmark repeated for a confidence interval prints one row for all repetitions together.
     let last_row = text.lines().rev().find_map(|line| {
-        let numbers: Option<Vec<f64>> = line.split_whitespace().map(parse_value).collect();
+        let numbers: Option<Vec<f64>> = line.split_whitespace().map(parse_non_negative).collect();
         numbers.filter(|numbers| numbers.len() > 4)
     })?;
     Some(single_sample(metric, *last_row.last()?))
 }
 
 fn read_fio(text: &str) -> Result<Vec<LogSample>, String> {
-    let jobs = terse::one_invocation(text)?.into_iter();
+    let jobs = terse::parse_single_invocation(text)?.into_iter();
     Ok(jobs
         .map(|(name, values)| LogSample {
             part: Some(name),
@@ -454,7 +461,7 @@ mod tests {
     use super::*;
 
     fn values(benchmark: Benchmark, text: &str) -> Vec<(String, f64)> {
-        let samples = benchmark.read(text).unwrap();
+        let samples = benchmark.read_samples(text).unwrap();
         samples.into_iter().flat_map(|s| s.values).collect()
     }
 
@@ -551,10 +558,10 @@ mod tests {
         ];
         assert_eq!(found, wanted.map(|(name, value)| (name.to_owned(), value)));
         let error = Benchmark::Dbench
-            .read("\n 1 2 x MB/sec execute 1")
+            .read_samples("\n 1 2 x MB/sec execute 1")
             .unwrap_err();
         assert!(error.contains("line 2"), "{error}");
-        let error = Benchmark::Dbench.read("").unwrap_err();
+        let error = Benchmark::Dbench.read_samples("").unwrap_err();
         assert!(
             error.contains("no result") && error.contains("execute"),
             "{error}"
@@ -589,7 +596,7 @@ mod tests {
         assert_eq!(numbers(Benchmark::Sqlite, newer), [1000.0]);
         assert!(
             Benchmark::Sqlite
-                .read("execute\n")
+                .read_samples("execute\n")
                 .unwrap_err()
                 .contains("line 1")
         );
@@ -612,13 +619,13 @@ mod tests {
         let few = lines[..10].concat();
         assert!(
             Benchmark::Pgbench
-                .read(&few)
+                .read_samples(&few)
                 .unwrap_err()
                 .contains("--aggregate-interval=1")
         );
         assert!(
             Benchmark::Pgbench
-                .read("0 x")
+                .read_samples("0 x")
                 .unwrap_err()
                 .contains("line 1")
         );
@@ -662,7 +669,7 @@ mod tests {
         );
         assert!(
             Benchmark::Schbench
-                .read("\t* 99.0th: x\n")
+                .read_samples("\t* 99.0th: x\n")
                 .unwrap_err()
                 .contains("line 1")
         );
@@ -690,7 +697,7 @@ mod tests {
         );
         assert!(
             Benchmark::Netperf
-                .read("establish control: are you sure?")
+                .read_samples("establish control: are you sure?")
                 .unwrap_err()
                 .contains("no result")
         );

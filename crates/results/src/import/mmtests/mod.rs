@@ -14,26 +14,28 @@ use crate::{RunKey, RunRecord};
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
 
-use super::read::{MAX_BYTES, ResultImportError, read_content, read_inside, unreadable_file};
+use super::read::{
+    MAX_BYTES, ResultImportError, content_error_at, read_error_at, read_regular_file_in,
+};
 use super::runs::ImportedRuns;
 
 pub use format::{Benchmark, LogSample};
 
-/// Benchmarks with readable logs.
+/// Benchmarks whose logs can be imported.
 pub const SUPPORTED: &str = "tbench, dbench, hackbench, sqlite, pgbench, schbench, netperf and fio";
 
-/// Deepest folder to look into.
+/// How many levels of folders are searched for logs.
 const DEPTH: usize = 6;
 
 /// Memory for unpacking xz, in KiB: twice what `xz -9` makes necessary.
 const XZ_KIB: u32 = 128 << 10;
 
-/// Logs in a directory.
+/// The logs found in MMTests' directory.
 #[derive(Default)]
 struct LogFiles {
-    /// Readable logs with their workloads.
+    /// Logs that can be imported, with their workloads.
     logs: Vec<(String, Benchmark, PathBuf)>,
-    /// Benchmarks without a readable log.
+    /// Names of benchmarks without a log that can be imported.
     others: Vec<String>,
 }
 
@@ -57,24 +59,24 @@ pub(super) fn import_mmtests(
             "MMTests logs of {}, which are not read; those of {SUPPORTED} are",
             found.others.join(", ")
         );
-        return Err(read_content(folder, message));
+        return Err(content_error_at(folder, message));
     }
     found.logs.sort_by_cached_key(|(workload, _, path)| {
         (
-            natural_order(workload),
-            natural_order(&path.to_string_lossy()),
+            natural_sort_key(workload),
+            natural_sort_key(&path.to_string_lossy()),
         )
     });
     let mut imported = ImportedRuns::from_tool("mmtests", "unknown", Vec::new());
     let mut dependent = false;
     for (workload, benchmark, path) in &found.logs {
         let samples = benchmark
-            .read(&read_log(folder, path)?)
-            .map_err(|e| read_content(path, e))?;
-        add_log(&mut imported, name, workload, &samples);
-        dependent |= benchmark.samples_are_seconds();
+            .read_samples(&read_log(folder, path)?)
+            .map_err(|e| content_error_at(path, e))?;
+        add_log_runs(&mut imported, name, workload, &samples);
+        dependent |= benchmark.has_interval_samples();
     }
-    imported.metrics = format::own_metrics();
+    imported.metrics = format::additional_metrics();
     if dependent {
         imported.notes.push(
             "samples of a few seconds of one run each, as MMTests averages them. They are not independent runs, so \
@@ -85,8 +87,8 @@ pub(super) fn import_mmtests(
     Ok(Some(imported))
 }
 
-/// Adds each sample as a run; further iterations go on counting.
-fn add_log(imported: &mut ImportedRuns, policy: &str, workload: &str, samples: &[LogSample]) {
+/// Adds each sample of a log as a run; further iterations continue the numbering of repeats.
+fn add_log_runs(imported: &mut ImportedRuns, policy: &str, workload: &str, samples: &[LogSample]) {
     for sample in samples {
         let workload = match &sample.part {
             Some(part) => format!("{workload} {part}"),
@@ -110,17 +112,17 @@ fn add_log(imported: &mut ImportedRuns, policy: &str, workload: &str, samples: &
 }
 
 fn find_logs(folder: &Path, depth: usize, found: &mut LogFiles) -> Result<(), ResultImportError> {
-    // The folder `logs` is in the benchmark's folder.
+    // The folder `logs` lies in the folder named after the benchmark.
     let is_logs = folder.ends_with("logs");
     let parent = folder.parent().filter(|_| is_logs);
     let benchmark = parent
         .and_then(Path::file_name)
         .map(|name| name.to_string_lossy().into_owned());
     let mut known = false;
-    for entry in fs::read_dir(folder).map_err(unreadable_file(folder))? {
-        let entry = entry.map_err(unreadable_file(folder))?;
+    for entry in fs::read_dir(folder).map_err(read_error_at(folder))? {
+        let entry = entry.map_err(read_error_at(folder))?;
         let path = entry.path();
-        if entry.file_type().map_err(unreadable_file(folder))?.is_dir() {
+        if entry.file_type().map_err(read_error_at(folder))?.is_dir() {
             if depth > 0 {
                 find_logs(&path, depth - 1, found)?;
             }
@@ -144,22 +146,22 @@ fn find_logs(folder: &Path, depth: usize, found: &mut LogFiles) -> Result<(), Re
 }
 
 fn read_log(folder: &Path, path: &Path) -> Result<String, ResultImportError> {
-    let bytes = read_inside(folder, path)?;
+    let bytes = read_regular_file_in(folder, path)?;
     let packed = path.extension().and_then(OsStr::to_str);
     let text = match packed {
         Some("gz") => unpack_log(path, MultiGzDecoder::new(&bytes[..]))?,
         Some("xz") => unpack_log(path, XzReader::new_mem_limit(&bytes[..], true, XZ_KIB))?,
         _ => bytes,
     };
-    String::from_utf8(text).map_err(|_| read_content(path, "is not UTF-8 text"))
+    String::from_utf8(text).map_err(|_| content_error_at(path, "is not UTF-8 text"))
 }
 
 fn unpack_log(path: &Path, packed: impl Read) -> Result<Vec<u8>, ResultImportError> {
-    wakepath_files::read_up_to(packed, MAX_BYTES).map_err(unreadable_file(path))
+    wakepath_files::read_up_to(packed, MAX_BYTES).map_err(read_error_at(path))
 }
 
-/// A name with its numbers as numbers: 16 clients come after 2.
-fn natural_order(name: &str) -> Vec<(String, u64)> {
+/// Key to sort names by the numbers in them: 16 clients come after 2.
+fn natural_sort_key(name: &str) -> Vec<(String, u64)> {
     let mut parts = Vec::new();
     let mut rest = name;
     while !rest.is_empty() {

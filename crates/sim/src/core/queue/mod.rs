@@ -372,7 +372,7 @@ mod tests {
 
     /// A run's full output as text.
     fn run(machine: &Machine, workload: &Workload, idle: &str, freq: &str) -> String {
-        let policies = PolicySet::named([idle, freq]).unwrap();
+        let policies = PolicySet::from_names([idle, freq]).unwrap();
         let run = simulate(machine, workload, &policies, 1).unwrap();
         format!("{} {:?}", serde_json::to_string(&run).unwrap(), run.details)
     }

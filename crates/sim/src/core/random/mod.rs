@@ -241,11 +241,11 @@ impl Streams {
     }
 }
 impl Draw for Streams {
-    fn below(&mut self, n: u64) -> u64 {
+    fn draw_below(&mut self, n: u64) -> u64 {
         self.draw_block_number(n)
     }
 
-    fn size(&mut self, sizes: &Sizes) -> u64 {
+    fn draw_size(&mut self, sizes: &Sizes) -> u64 {
         self.draw_request_size(sizes)
     }
 }

@@ -46,7 +46,7 @@ impl AmdClock {
         tick: TickRate,
     ) -> Option<Self> {
         let driver = AmdPstate::new(cppc.scale, settings, true);
-        if !driver.loads() {
+        if !driver.accepts_performance_scale() {
             return None;
         }
         let (schedutil, capacity) = (
@@ -59,22 +59,32 @@ impl AmdClock {
                 Chooser::Performance(vec![one; cpus])
             }
             (AmdGovernor::Schedutil, false) => {
-                let top = driver.top();
-                let one = Schedutil::continuous(&schedutil, top, capacity, TRANSITION_DELAY, tick);
+                let top = driver.highest_policy_frequency();
+                let one = Schedutil::for_any_frequency_up_to(
+                    &schedutil,
+                    top,
+                    capacity,
+                    TRANSITION_DELAY,
+                    tick,
+                );
                 Chooser::Frequency(vec![one; cpus])
             }
             _ => Chooser::Fixed,
         };
         let first = match (settings.mode, settings.governor) {
-            (AmdMode::Active, _) => driver.autonomous(),
-            (_, AmdGovernor::Schedutil) => driver.for_utilisation(0, 0, 1024, true),
-            (_, AmdGovernor::Performance) => driver.for_frequency(driver.top(), false),
-            (_, AmdGovernor::Powersave) => driver.for_frequency(driver.default_minimum(), false),
+            (AmdMode::Active, _) => driver.request_in_active_mode(),
+            (_, AmdGovernor::Schedutil) => driver.request_for_utilisation(0, 0, 1024, true),
+            (_, AmdGovernor::Performance) => {
+                driver.request_for_frequency(driver.highest_policy_frequency(), false)
+            }
+            (_, AmdGovernor::Powersave) => {
+                driver.request_for_frequency(driver.initial_minimum_frequency(), false)
+            }
         };
         // A request with a desired performance leaves the processor's controller no choice.
         let hardware = (first.desired == 0).then(|| {
             let range = [first.minimum, cppc.scale.nominal, first.maximum]
-                .map(|performance| driver.frequency_of(performance));
+                .map(|performance| driver.frequency_at_performance(performance));
             HwpClock::limited_to_range(cluster, range, cppc.hardware, cpus, settings.epp_in_force())
         });
         Some(Self {
@@ -103,8 +113,13 @@ impl AmdClock {
             Chooser::Fixed => None,
             Chooser::Performance(all) => {
                 let capacity = all[index].capacity();
-                let wanted = all[index].update(now, report.iowait, report.local, signal)?;
-                Some(self.driver.for_utilisation(
+                let wanted = all[index].choose_performance_if_due(
+                    now,
+                    report.iowait,
+                    report.local,
+                    signal,
+                )?;
+                Some(self.driver.request_for_utilisation(
                     0,
                     u64::from(wanted.0),
                     u64::from(capacity.0),
@@ -113,14 +128,14 @@ impl AmdClock {
             }
             Chooser::Frequency(all) => {
                 let signals = std::iter::once(signal);
-                let wanted = all[index].update(now, 0, report.iowait, signals)?;
-                Some(self.driver.for_frequency(wanted, true))
+                let wanted = all[index].choose_frequency_if_due(now, 0, report.iowait, signals)?;
+                Some(self.driver.request_for_frequency(wanted, true))
             }
         }?;
         self.requests[index] = request;
         if let Some(hardware) = &mut self.hardware {
             // The processor's controller sees a new minimum at the slot's end.
-            hardware.set_minimum(index, self.driver.frequency_of(request.minimum));
+            hardware.set_minimum(index, self.driver.frequency_at_performance(request.minimum));
             return None;
         }
         self.highest_request(|i| i == index || cpus[i].is_powered())
@@ -135,7 +150,10 @@ impl AmdClock {
     fn highest_request(&self, counts: impl Fn(usize) -> bool) -> Option<Kilohertz> {
         let counting = self.requests.iter().enumerate().filter(|(i, _)| counts(*i));
         let highest = counting.map(|(_, r)| r.desired.max(r.minimum)).max()?;
-        Some(self.table.at_or_above(self.driver.frequency_of(highest)))
+        Some(
+            self.table
+                .lowest_at_or_above(self.driver.frequency_at_performance(highest)),
+        )
     }
 
     pub(super) fn frequency_at_slot_end(

@@ -2,7 +2,7 @@
 
 use wakepath_policies::freq::ondemand::{Ondemand, Sample};
 use wakepath_policies::freq::schedutil::Schedutil;
-use wakepath_policies::freq::{FreqPolicy, transition_delay};
+use wakepath_policies::freq::{FreqPolicy, rate_limit_from_transition_latency};
 use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
 
 use super::amd::AmdClock;
@@ -66,11 +66,11 @@ impl Decider {
                     &table,
                     Capacity(cluster.shape.capacity()),
                     cpus,
-                    transition_delay(latency),
+                    rate_limit_from_transition_latency(latency),
                     tick,
                 );
                 let schedutil = if cluster.fixed_speed {
-                    schedutil.without_invariance(table)
+                    schedutil.without_frequency_invariance(table)
                 } else {
                     schedutil
                 };
@@ -142,7 +142,7 @@ impl Decider {
             Self::Fixed => None,
             Self::Schedutil(policy) => {
                 let signals = cpus.iter().map(Cpu::schedutil_signal);
-                policy.update(Nanoseconds(now), index, report.iowait, signals)
+                policy.choose_frequency_if_due(Nanoseconds(now), index, report.iowait, signals)
             }
             Self::Ondemand(clock) => clock.request_if_sample_is_due(now, cpus),
             Self::Pstate(clock) => {
@@ -196,7 +196,7 @@ impl OndemandClock {
     /// little later is left out.
     fn request_if_sample_is_due(&mut self, now: u64, cpus: &[Cpu]) -> Option<Kilohertz> {
         let elapsed = now - self.sampled;
-        if elapsed < self.policy.interval().0 {
+        if elapsed < self.policy.sampling_interval().0 {
             return None;
         }
         self.sampled = now;
@@ -209,7 +209,7 @@ impl OndemandClock {
                 idle_us: saturating_micros(idle),
             });
         }
-        Some(self.policy.update(&self.samples))
+        Some(self.policy.choose_frequency(&self.samples))
     }
 }
 

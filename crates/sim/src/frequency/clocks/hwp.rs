@@ -111,8 +111,8 @@ impl HwpClock {
         // A CPU cannot write another CPU's request, and handles a report itself later.
         if report.local {
             let iowait = std::mem::take(&mut cpu.iowait_pending);
-            let before = boost.minimum();
-            let minimum = boost.update(Nanoseconds(now), iowait);
+            let before = boost.minimum_in_force();
+            let minimum = boost.update_minimum(Nanoseconds(now), iowait);
             self.boosts.calls += 1;
             self.boosts.raises += u64::from(minimum > before);
             if minimum != before {
@@ -181,7 +181,9 @@ impl HwpClock {
     fn highest_request(&self, counts: impl Fn(usize) -> bool) -> Kilohertz {
         let counting = self.cpus.iter().enumerate().filter(|(i, _)| counts(*i));
         let asked = counting.map(|(_, cpu)| {
-            let desired = self.table.at_or_above(cpu.controller.desired_frequency());
+            let desired = self
+                .table
+                .lowest_at_or_above(cpu.controller.desired_frequency());
             desired.max(cpu.minimum)
         });
         asked.max().unwrap_or(self.table.lowest())

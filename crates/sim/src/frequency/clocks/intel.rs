@@ -19,7 +19,7 @@ pub(super) fn pstate_level(frequency: Kilohertz) -> u8 {
 }
 
 pub(super) fn frequency_at_pstate_level(table: &FrequencyTable, level: u8) -> Kilohertz {
-    table.at_or_above(Kilohertz(u32::from(level) * STEP_KHZ))
+    table.lowest_at_or_above(Kilohertz(u32::from(level) * STEP_KHZ))
 }
 
 /// `intel_pstate` in active mode without HWP, for the CPUs on one clock.
@@ -72,16 +72,17 @@ impl PstateClock {
             return None;
         }
         let base = u128::from(self.base.0);
-        let next = self.cpus[index].update(Nanoseconds(now), report.iowait, || {
-            let running = cpus[index].running_time_until(now, current, khz);
-            let khz_times = [
-                running.khz_time(),
-                base * u128::from(running.time_ns()),
-                base * u128::from(now),
-            ];
-            let [aperf, mperf, tsc] = khz_times.map(|khz_time| (khz_time / 1_000_000) as u64);
-            Counters { aperf, mperf, tsc }
-        })?;
+        let next =
+            self.cpus[index].choose_pstate_if_due(Nanoseconds(now), report.iowait, || {
+                let running = cpus[index].running_time_until(now, current, khz);
+                let khz_times = [
+                    running.khz_time(),
+                    base * u128::from(running.time_ns()),
+                    base * u128::from(now),
+                ];
+                let [aperf, mperf, tsc] = khz_times.map(|khz_time| (khz_time / 1_000_000) as u64);
+                Counters { aperf, mperf, tsc }
+            })?;
         self.requests[index] = next;
         self.highest_request(|i| i == index || cpus[i].is_powered())
     }

@@ -81,7 +81,7 @@ impl Domain {
     ) -> Result<Self, SimError> {
         let table = cluster.table.clone();
         let highest = table.as_slice().len() - 1;
-        let own_limit = table.at_or_below(cluster.highest_frequency_of_cpu(cpus.start));
+        let own_limit = table.highest_at_or_below(cluster.highest_frequency_of_cpu(cpus.start));
         let limit = table.as_slice().partition_point(|f| *f < own_limit);
         let (decider, start) = Decider::new(cluster, cpus.len(), policy, name, tick)?;
         let points: Vec<Point> = (table.as_slice().iter().zip(&cluster.speed))
@@ -221,8 +221,9 @@ impl Domain {
         cpus: &[Cpu],
         active: &[bool],
     ) -> bool {
-        self.limit =
-            self.index_of_frequency_or_wanted(self.table.at_or_below(limit.min(self.own_limit)));
+        self.limit = self.index_of_frequency_or_wanted(
+            self.table.highest_at_or_below(limit.min(self.own_limit)),
+        );
         let (cpus, khz) = (&cpus[self.cpus.clone()], self.table.as_slice());
         let next = self
             .decider

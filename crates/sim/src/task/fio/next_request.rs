@@ -46,7 +46,7 @@ impl FioProcess {
         if let Some(walk) = &mut self.walk
             && self.next.is_none()
         {
-            self.next = Some(walk.next(direction as usize, random)?);
+            self.next = Some(walk.next_io(direction as usize, random)?);
         }
         let settled = self.next.map(|next| next.bytes);
         Some(settled.unwrap_or(job.block[direction as usize]))

@@ -15,7 +15,7 @@ fn number_files_of_jobs(setups: &mut [JobSetup], jobs: &[FioJob]) -> usize {
         let Some(cache) = &mut setup.cache else {
             continue;
         };
-        let Some(name) = job.shared_files() else {
+        let Some(name) = job.shared_files_key() else {
             cache.set_first_file_number(files);
             files += setup.processes as usize;
             continue;
@@ -38,7 +38,7 @@ pub(crate) fn compile_page_cache(
     setups: &mut [JobSetup],
     jobs: &[FioJob],
 ) -> Option<PageCacheSetup> {
-    if !jobs.iter().any(FioJob::buffers_writes) {
+    if !jobs.iter().any(FioJob::writes_to_page_cache) {
         // Without writers, each page is read once and never found in the cache.
         for job in setups {
             job.cache = None;

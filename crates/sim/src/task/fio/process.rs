@@ -239,7 +239,7 @@ impl FioProcess {
         self.pass_is_over
             && self.walk.as_mut().is_some_and(|walk| {
                 self.pass_is_over = false;
-                walk.starts_over()
+                walk.start_over_if_unfinished()
             })
     }
 }

@@ -96,7 +96,7 @@ fn rate_runs_of_workload(workload: &Workload, sums: &[[RateSums; 2]]) -> Vec<Rat
     };
     let mut runs = Vec::new();
     for (number, (job, [reads, writes])) in file.jobs.iter().zip(sums).enumerate() {
-        let rates = job.rates();
+        let rates = job.requested_rates();
         let processes = f64::from(job.numjobs);
         runs.extend(RateRun::new((number, "read"), rates.read, processes, reads));
         runs.extend(RateRun::new(

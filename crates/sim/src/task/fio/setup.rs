@@ -58,7 +58,7 @@ fn buffer_work_outside_and_inside_latency(job: &FioJob) -> ([Cycles; 2], Cycles)
         let per_kib = fill + sum;
         return ([check, 0], per_kib / 2);
     }
-    match job.filling() {
+    match job.buffer_filling() {
         Filling::Untouched => ([0, 0], 0),
         Filling::Scrambled => ([0, 0], SCRAMBLE_CYCLES_PER_BLOCK),
         Filling::Copied => ([0, COPY_CYCLES_PER_KIB], 0),
@@ -288,7 +288,7 @@ fn read_and_write_values<T: Copy>(job: &FioJob, values: &PerDirection<T>) -> [T;
 /// Smallest blocks, then largest blocks, each pair for reads and for writes.
 fn smallest_and_largest_blocks(job: &FioJob) -> [[u64; 2]; 2] {
     let blocks = read_and_write_values(job, &job.block_size);
-    match job.sizes() {
+    match job.variable_sizes() {
         None => [blocks, blocks],
         Some(sizes) => [
             sizes.each_ref().map(Sizes::smallest),
@@ -319,8 +319,8 @@ fn bytes_transferred_with_gaps(size: u64, block: u64, skip: i64) -> u64 {
 /// Periods from one request to the next, for reads and for writes; `None` if the job limits no rate.
 fn rate_periods(job: &FioJob) -> Option<[Period; 2]> {
     // Where sizes vary, fio counts bytes, and an I/O of rate_iops has those of the smallest.
-    let vary = job.block_sizes.vary();
-    let rates = job.rates();
+    let vary = job.block_sizes.any_size_varies();
+    let rates = job.requested_rates();
     let [least, _] = smallest_and_largest_blocks(job);
     let both = [(rates.read, least[0]), (rates.write, least[1])]
         .map(|(rate, block)| Period::new(rate, block, vary));
@@ -386,29 +386,29 @@ fn compile_job(
     let read_percent = read_percent(job);
     // The kernel sends no flush to a drive without a volatile cache, but writes back what is dirty.
     let volatile = drive.flush_us.micros_to_time().0 > 0;
-    let flushes = job.rw.writes() && (volatile || job.buffers_writes());
+    let flushes = job.rw.writes() && (volatile || job.writes_to_page_cache());
     let cache = CacheJob::new(job, drive.capacity_in_bytes());
     let [least, _] = smallest_and_largest_blocks(job);
-    let limits = job.limits(drive.capacity_in_bytes());
+    let limits = job.process_limits(drive.capacity_in_bytes());
     let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
     let longest = job.at_most.or(limits.time).unwrap_or(LONGEST_UNTIMED);
     let end = limits.time.unwrap_or(longest).min(longest).0;
     let periods = rate_periods(job);
     let (buffer_cycles, content_cycles) = buffer_work_outside_and_inside_latency(job);
     let walk = Walk::for_job(job, drive.capacity_in_bytes());
-    let counts_bytes = job.block_sizes.vary();
+    let counts_bytes = job.block_sizes.any_size_varies();
     let units = if counts_bytes { least } else { [1; 2] };
     Ok(JobSetup {
         name: job.name.clone(),
         paced: periods.is_some() || job.thinktime.0 > 0,
         read_percent,
         depth: job.effective_iodepth(),
-        batch: job.batching(),
-        most: job.most_at_once() as usize,
+        batch: job.effective_batching(),
+        most: job.most_reaped_per_call() as usize,
         processes: job.numjobs,
         group,
         periods,
-        submits_alone: !job.ioengine.is_synchronous() && job.batching().is_none(),
+        submits_alone: !job.ioengine.is_synchronous() && job.effective_batching().is_none(),
         iowait: job.waits_as_iowait(io_uring_iowait),
         buffered: !job.is_direct(),
         cache,
@@ -480,7 +480,7 @@ fn durable_write_kind(job: &FioJob) -> RequestKind {
 fn transferred_bytes(job: &FioJob, drive: &DriveModel) -> Option<u64> {
     let read_percent = read_percent(job);
     let one_way = matches!(read_percent, 0 | 100) && !job.rw.is_random();
-    let bytes = job.limits(drive.capacity_in_bytes()).bytes?;
+    let bytes = job.process_limits(drive.capacity_in_bytes()).bytes?;
     if one_way && job.step != 0 {
         let [least, _] = smallest_and_largest_blocks(job);
         return Some(bytes_transferred_with_gaps(
@@ -554,7 +554,7 @@ fn check_drive_rate_is_known(job: &FioJob, drive: &DriveModel) -> Result<(), Str
             ));
         }
     }
-    if job.buffers_writes() && drive.write_mb_per_s.value <= 0.0 {
+    if job.writes_to_page_cache() && drive.write_mb_per_s.value <= 0.0 {
         return Err(
             "buffered writes, which are written back in large requests, on a drive whose rate is not known; give \
              drive.write_mb_per_s in the machine's file, or set direct=1"

@@ -43,7 +43,7 @@ impl<O: Observer> Engine<'_, O> {
         match t.step {
             Step::Submit => {
                 let flushing = process.flushing;
-                self.grant_psd_lease_on(cpu, Grant::on_issue);
+                self.grant_psd_lease_on(cpu, Grant::grants_on_issue);
                 if flushing {
                     self.send_flush_to_all_drives(cpu, task);
                 } else {

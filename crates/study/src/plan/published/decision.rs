@@ -1,4 +1,4 @@
-//! Policies' decisions without a run: sleep tables for drives, polling limits.
+//! Decisions that policies make without a run: drives' sleep tables, polling limits.
 
 use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_policies::{apst, poll};
@@ -9,19 +9,19 @@ use super::tables::{CellNames, PublishedCell};
 use crate::file::{PublishedEntry, StudyError};
 
 impl Study<'_> {
-    /// `PS3 745 ms, PS4 2200 ms`: states used per drive and rule.
-    pub(super) fn apst_tables(
+    /// Cells of a table with the sleep states that each drive uses under each rule: `PS3 745 ms, PS4 2200 ms`.
+    pub(super) fn apst_table_cells(
         &self,
         entry: &PublishedEntry,
     ) -> Result<Vec<PublishedCell>, StudyError> {
         let mut tables: Vec<PublishedCell> = Vec::new();
-        let mut cells = self.plan.cells().to_vec();
-        cells.sort_by_key(|cell| (self.order(*cell), cell.policy));
+        let mut cells = self.plan.cells_of_first_repeat().to_vec();
+        cells.sort_by_key(|cell| (self.order_in_tables(*cell), cell.policy));
         for cell in cells {
             let policy = &self.plan.policies[cell.policy];
-            let mut names = self.names(cell, &policy.name);
+            let mut names = self.name_cell(cell, &policy.name);
             names.workload.clear();
-            if !names.are_in(&entry.cells) || tables.iter().any(|t| t.names == names) {
+            if !names.are_selected_by(&entry.cells) || tables.iter().any(|t| t.names == names) {
                 continue;
             }
             let power = self.plan.machines[cell.machine]
@@ -36,10 +36,10 @@ impl Study<'_> {
                 return Err(self.source.error(&entry.name, message));
             };
             let declared = &power.declared;
-            let plan = apst::plan(declared.npss, true, &declared.states, &settings)
+            let plan = apst::plan_apst_table(declared.npss, true, &declared.states, &settings)
                 .map_err(|e| self.source.error(&entry.name, e.to_string()))?;
             let targets: Vec<String> = plan
-                .targets()
+                .chosen_states_with_timeouts_ms()
                 .map(|(state, ms)| format!("PS{state} {ms} ms"))
                 .collect();
             let mut table = PublishedCell::new(Vec::new(), names);
@@ -49,8 +49,8 @@ impl Study<'_> {
         Ok(tables)
     }
 
-    /// Polling time on a CPU with these states, by the current rule.
-    pub(super) fn poll_limits(
+    /// Cells of a table with the time that a CPU polls, given its idle states, by the current rule.
+    pub(super) fn poll_limit_cells(
         &self,
         entry: &PublishedEntry,
     ) -> Result<(Vec<String>, Vec<PublishedCell>), StudyError> {
@@ -61,8 +61,8 @@ impl Study<'_> {
                 return Err(self.source.error(row, message));
             };
             let sleeping = residencies.get_ref().iter();
-            let all = std::iter::once(idle_state(0, true))
-                .chain(sleeping.map(|us| idle_state(*us, false)));
+            let all = std::iter::once(idle_state_with_residency(0, true))
+                .chain(sleeping.map(|us| idle_state_with_residency(*us, false)));
             let states = IdleStates::new(all.collect())
                 .map_err(|e| self.source.error(residencies, e.to_string()))?;
             let label: Vec<String> = residencies.get_ref().iter().map(u64::to_string).collect();
@@ -73,7 +73,7 @@ impl Study<'_> {
             let mut limit = PublishedCell::new(Vec::new(), names);
             limit.labels = vec![label.join("/")];
             limit.decided = Some(
-                poll::limit(&states, TickRate::HZ_250, None)
+                poll::polling_limit(&states, TickRate::HZ_250, None)
                     .as_micros()
                     .to_string(),
             );
@@ -83,8 +83,8 @@ impl Study<'_> {
     }
 }
 
-/// A state with equal exit latency and target residency in us.
-fn idle_state(us: u64, polling: bool) -> IdleState {
+/// An idle state whose exit latency and target residency are both `us`.
+fn idle_state_with_residency(us: u64, polling: bool) -> IdleState {
     IdleState {
         name: format!("{us}"),
         exit_latency: Nanoseconds::from_micros(us),

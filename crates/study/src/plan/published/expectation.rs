@@ -1,4 +1,4 @@
-//! Expectations about tables, with their cells.
+//! Planning expectations: which cells of which tables they are about.
 
 use toml::Spanned;
 use wakepath_results::Condition;
@@ -6,22 +6,24 @@ use wakepath_results::Condition;
 use super::study::Study;
 use super::tables::{Expectation, Quantity, Table};
 use crate::file::{ExpectEntry, Names, Selection, Show, StudyError};
-use crate::plan::names::find_position;
+use crate::plan::names::find_name;
 
 impl Study<'_> {
-    pub(super) fn expectation(
+    pub(super) fn plan_expectation(
         &self,
         entry: &ExpectEntry,
         tables: &[Table],
     ) -> Result<Expectation, StudyError> {
         let known: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
         let mut chosen = Vec::new();
-        for name in Names::all(&entry.tables, self.source)? {
-            chosen.push(find_position(self.source, "[[published]]", &name, &known)?);
+        for name in Names::spanned_names(&entry.tables, self.source)? {
+            chosen.push(find_name(self.source, "[[published]]", &name, &known)?);
         }
-        let cells = self.chosen(&entry.tables, &entry.cells, &chosen, tables)?;
+        let cells = self.select_table_cells(&entry.tables, &entry.cells, &chosen, tables)?;
         let against = match &entry.less_than {
-            Some(other) => self.chosen(other, &other.get_ref().cells, &chosen, tables)?,
+            Some(other) => {
+                self.select_table_cells(other, &other.get_ref().cells, &chosen, tables)?
+            }
             None => Vec::new(),
         };
         if let Some(alone) = chosen
@@ -49,13 +51,13 @@ impl Study<'_> {
             entry: entry.clone(),
             cells,
             against,
-            condition: self.condition(entry.condition.as_ref())?,
-            base_condition: self.condition(entry.where_base.as_ref())?,
+            condition: self.parse_cell_condition(entry.condition.as_ref())?,
+            base_condition: self.parse_cell_condition(entry.where_base.as_ref())?,
         })
     }
 
-    /// Cells in these tables chosen by a selection at `at`.
-    fn chosen<T>(
+    /// The cells that a selection at `at` chooses in these tables, each as table index and cell index.
+    fn select_table_cells<T>(
         &self,
         at: &Spanned<T>,
         selection: &Selection,
@@ -64,11 +66,11 @@ impl Study<'_> {
     ) -> Result<Vec<[usize; 2]>, StudyError> {
         let cells = indices.iter().flat_map(|index| &tables[*index].cells);
         let names: Vec<String> = cells.map(|cell| cell.names.policy.clone()).collect();
-        self.check_names(selection, &names)?;
+        self.check_cell_names(selection, &names)?;
         let mut chosen: Vec<[usize; 2]> = Vec::new();
         for table in indices {
             let cells = tables[*table].cells.iter().enumerate();
-            let cells = cells.filter(|(_, cell)| cell.names.are_in(selection));
+            let cells = cells.filter(|(_, cell)| cell.names.are_selected_by(selection));
             chosen.extend(cells.map(|(cell, _)| [*table, cell]));
         }
         if chosen.is_empty() {
@@ -78,13 +80,16 @@ impl Study<'_> {
         Ok(chosen)
     }
 
-    fn condition(
+    fn parse_cell_condition(
         &self,
         text: Option<&Spanned<String>>,
     ) -> Result<Option<(Quantity, Condition)>, StudyError> {
         let Some(text) = text else { return Ok(None) };
         let parsed = text.get_ref().parse::<Condition>();
         let condition = parsed.map_err(|message| self.source.error(text, message))?;
-        Ok(Some((self.quantity(text, &condition.metric)?, condition)))
+        Ok(Some((
+            self.find_quantity(text, &condition.metric)?,
+            condition,
+        )))
     }
 }

@@ -1,4 +1,4 @@
-//! An experiment's tables, cell by cell, and expectations about them.
+//! The tables of a published experiment, cell by cell, and the expectations about them.
 
 mod decision;
 mod expectation;
@@ -7,6 +7,6 @@ mod table;
 pub(super) mod tables;
 mod value;
 
-pub(super) use study::all;
+pub(super) use study::plan_tables_and_expectations;
 pub use tables::{Expectation, Pair, PublishedCell, Quantity, Table, ValueRecipe};
 pub use value::{Published, format_decimal};

@@ -1,32 +1,32 @@
-//! Input for tables: a plan's cells and their names.
+//! What tables need from a plan: the cells and their names.
 
 use std::collections::BTreeSet;
 
 use super::tables::{CellNames, Expectation, Table};
 use crate::file::{Names, Selection, StudyError, StudyText};
 use crate::plan::cell::Cell;
-use crate::plan::names::{find_position, select_members};
+use crate::plan::names::{find_name, select_members};
 use crate::plan::planned::Plan;
 
-/// A study's tables and expectations.
-pub(in crate::plan) fn all(
+/// Plans a study's published tables, and the expectations about them.
+pub(in crate::plan) fn plan_tables_and_expectations(
     plan: &Plan,
     source: StudyText<'_>,
 ) -> Result<(Vec<Table>, Vec<Expectation>), StudyError> {
     let study = Study::begin_reading(plan, source);
     let workloads: Vec<&str> = plan.workloads.iter().map(|w| w.name.as_str()).collect();
     for entry in &plan.file.fitted {
-        find_position(source, "workload", &entry.workload, &workloads)?;
+        find_name(source, "workload", &entry.workload, &workloads)?;
     }
     let mut tables = Vec::new();
     for entry in &plan.file.published {
-        tables.push(study.table(entry, &tables)?);
+        tables.push(study.plan_table(entry, &tables)?);
     }
     let expectations = plan
         .file
         .expect
         .iter()
-        .map(|entry| study.expectation(entry, &tables))
+        .map(|entry| study.plan_expectation(entry, &tables))
         .collect::<Result<_, _>>()?;
     Ok((tables, expectations))
 }
@@ -35,11 +35,11 @@ pub(in crate::plan) fn all(
 pub(super) struct Study<'a> {
     pub(super) plan: &'a Plan,
     pub(super) source: StudyText<'a>,
-    /// Whether tables go by drives.
+    /// Whether tables have the drives' names, because the study compares drives.
     pub(super) by_drive: bool,
-    /// Machine, workload and policy for each run.
+    /// Indices of machine, workload and policy for each run.
     pub(super) runs: BTreeSet<[usize; 3]>,
-    /// Names used in cells.
+    /// Names that choose cells.
     pub(super) drives: BTreeSet<&'a str>,
     pub(super) workloads: BTreeSet<&'a str>,
     pub(super) machines: BTreeSet<&'a str>,
@@ -48,14 +48,16 @@ pub(super) struct Study<'a> {
 
 impl<'a> Study<'a> {
     fn begin_reading(plan: &'a Plan, source: StudyText<'a>) -> Self {
-        let cells = plan.cells().iter();
-        let machines = cells.clone().map(|c| plan.machine_and_drive(c.machine));
+        let cells = plan.cells_of_first_repeat().iter();
+        let machines = cells
+            .clone()
+            .map(|c| plan.machine_and_drive_names(c.machine));
         let (machines, drives) = machines.unzip();
         Self {
             plan,
             source,
             by_drive: plan.compares_drives(),
-            runs: cells.clone().map(cell_place).collect(),
+            runs: cells.clone().map(indices_of_cell).collect(),
             drives,
             workloads: cells
                 .clone()
@@ -66,8 +68,8 @@ impl<'a> Study<'a> {
         }
     }
 
-    /// Where a cell stands in tables.
-    pub(super) fn order(&self, cell: Cell) -> (usize, usize, usize) {
+    /// Sort key of a cell in tables.
+    pub(super) fn order_in_tables(&self, cell: Cell) -> (usize, usize, usize) {
         if self.by_drive {
             (cell.machine, cell.workload, 0)
         } else {
@@ -75,9 +77,9 @@ impl<'a> Study<'a> {
         }
     }
 
-    /// A cell's names, with `policy` for its policy or policy pair.
-    pub(super) fn names(&self, cell: Cell, policy: &str) -> CellNames {
-        let (machine, drive) = self.plan.machine_and_drive(cell.machine);
+    /// The names of a cell, with `policy` for its policy or policy pair.
+    pub(super) fn name_cell(&self, cell: Cell, policy: &str) -> CellNames {
+        let (machine, drive) = self.plan.machine_and_drive_names(cell.machine);
         CellNames {
             drive: drive.to_owned(),
             workload: self.plan.workloads[cell.workload].name.clone(),
@@ -87,8 +89,8 @@ impl<'a> Study<'a> {
         }
     }
 
-    /// Checks that all names lead to cells, or to a policy pair.
-    pub(super) fn check_names(
+    /// Checks that every name in a selection is some cell's, or a policy pair's.
+    pub(super) fn check_cell_names(
         &self,
         selection: &Selection,
         pairs: &[String],
@@ -103,7 +105,7 @@ impl<'a> Study<'a> {
         ] {
             let Some(names) = names else { continue };
             let known: Vec<&str> = known.iter().copied().collect();
-            for name in Names::all(names, self.source)? {
+            for name in Names::spanned_names(names, self.source)? {
                 select_members(self.source, what, &name, &known)?;
             }
         }
@@ -111,7 +113,7 @@ impl<'a> Study<'a> {
     }
 }
 
-/// A cell's machine, workload and policy.
-pub(super) fn cell_place(cell: &Cell) -> [usize; 3] {
+/// Indices of a cell's machine, workload and policy.
+pub(super) fn indices_of_cell(cell: &Cell) -> [usize; 3] {
     [cell.machine, cell.workload, cell.policy]
 }

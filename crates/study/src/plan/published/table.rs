@@ -1,8 +1,8 @@
-//! A table's cells and their published values.
+//! Planning a published table: its cells, and the published value for each.
 
 use toml::Spanned;
 
-use super::study::{Study, cell_place};
+use super::study::{Study, indices_of_cell};
 use super::tables::{CellNames, Pair, PublishedCell, Quantity, Table, ValueRecipe};
 use super::value::Published;
 use crate::file::{
@@ -10,14 +10,14 @@ use crate::file::{
     unknown_name_message,
 };
 use crate::plan::cell::Cell;
-use crate::plan::names::find_position;
+use crate::plan::names::find_name;
 
 const NO_CELL: &str = "the table has no cell that this row is about";
 
-/// Label headings, and cells.
+/// A table's column headings, and its labelled cells.
 type Columns = (Vec<String>, Vec<PublishedCell>);
 
-/// Policies to compare, and the name for both.
+/// A policy to show, its base, and the name for the pair.
 struct PolicyPair {
     policy: usize,
     base: Option<usize>,
@@ -25,8 +25,8 @@ struct PolicyPair {
 }
 
 impl Study<'_> {
-    /// Column in a wide table whose labels become columns.
-    fn wide(
+    /// Index of the label that becomes columns, if the entry asks for a wide table.
+    fn find_wide_column(
         &self,
         entry: &PublishedEntry,
         columns: &[String],
@@ -46,22 +46,22 @@ impl Study<'_> {
         Err(self.source.error(wide, message))
     }
 
-    /// An entry's table; its published values may come from a table in `before`.
-    pub(super) fn table(
+    /// Plans the table that an entry describes; its published values may come from a table in `before`.
+    pub(super) fn plan_table(
         &self,
         entry: &PublishedEntry,
         before: &[Table],
     ) -> Result<Table, StudyError> {
-        let recipe = self.recipe(entry)?;
-        let pairs = self.policies(entry)?;
+        let recipe = self.plan_recipe(entry)?;
+        let pairs = self.list_policy_pairs(entry)?;
         let names: Vec<String> = pairs.iter().map(|pair| pair.name.clone()).collect();
-        self.check_names(&entry.cells, &names)?;
+        self.check_cell_names(&entry.cells, &names)?;
         let (mut columns, mut cells) = match entry.decision.as_ref().map(Spanned::get_ref) {
-            Some(Decision::PollLimit) => self.poll_limits(entry)?,
-            Some(Decision::ApstTable) => parse_labels(entry, self.apst_tables(entry)?),
+            Some(Decision::PollLimit) => self.poll_limit_cells(entry)?,
+            Some(Decision::ApstTable) => label_cells(entry, self.apst_table_cells(entry)?),
             None => {
-                let all = self.simulated(entry, &pairs)?;
-                parse_labels(entry, self.across(entry, all)?)
+                let all = self.list_simulated_cells(entry, &pairs)?;
+                label_cells(entry, self.combine_workloads(entry, all)?)
             }
         };
         if cells.is_empty() {
@@ -75,9 +75,9 @@ impl Study<'_> {
                 self.find_row(entry, cell)?
             };
             notes.push(row.and_then(|row| row.note.clone()).unwrap_or_default());
-            changes.push(self.attach(entry, cell, row, before)?);
+            changes.push(self.attach_published_value(entry, cell, row, before)?);
         }
-        self.check_rows(entry, &names, &cells)?;
+        self.check_rows_have_cells(entry, &names, &cells)?;
         if changes.iter().any(|text| !text.is_empty()) {
             columns.push("measured change".to_owned());
             add_labels(&mut cells, changes);
@@ -92,26 +92,28 @@ impl Study<'_> {
         Ok(Table {
             name: entry.name.get_ref().clone(),
             title: entry.title.clone(),
-            line: self.source.line(&entry.name),
-            wide: self.wide(entry, &columns)?,
+            line: self.source.line_of(&entry.name),
+            wide: self.find_wide_column(entry, &columns)?,
             columns,
             cells,
             recipe,
         })
     }
 
-    /// Checks that every row is about a cell.
-    fn check_rows(
+    /// Checks that every row of the entry is about some cell.
+    fn check_rows_have_cells(
         &self,
         entry: &PublishedEntry,
         policies: &[String],
         cells: &[PublishedCell],
     ) -> Result<(), StudyError> {
         for row in &entry.row {
-            let selection = row.get_ref().cells();
-            self.check_names(&selection, policies)?;
-            let is_used =
-                has_cell_per_row(entry) || cells.iter().any(|cell| cell.names.are_in(&selection));
+            let selection = row.get_ref().cell_selection();
+            self.check_cell_names(&selection, policies)?;
+            let is_used = has_cell_per_row(entry)
+                || cells
+                    .iter()
+                    .any(|cell| cell.names.are_selected_by(&selection));
             if !is_used {
                 return Err(self.source.error(row, NO_CELL));
             }
@@ -119,10 +121,10 @@ impl Study<'_> {
         Ok(())
     }
 
-    /// Recipe for a table's values.
-    fn recipe(&self, entry: &PublishedEntry) -> Result<ValueRecipe, StudyError> {
+    /// The recipe that makes a table's values from runs.
+    fn plan_recipe(&self, entry: &PublishedEntry) -> Result<ValueRecipe, StudyError> {
         let (metric, divisor) = match (&entry.metric, &entry.decision) {
-            (Some(metric), None) => self.metric(metric, entry.unit.as_ref())?,
+            (Some(metric), None) => self.find_metric_and_divisor(metric, entry.unit.as_ref())?,
             (None, Some(_)) => (Quantity::Rate, 1.0),
             _ => {
                 let message = "a table has either a `metric` or a `decision`";
@@ -134,13 +136,15 @@ impl Study<'_> {
             return Err(self.source.error(column, message));
         }
         let columns = entry.columns.iter();
-        let beside: Result<_, StudyError> = columns.map(|name| self.plain_metric(name)).collect();
+        let beside: Result<_, StudyError> = columns
+            .map(|name| self.find_metric_in_own_unit(name))
+            .collect();
         Ok(ValueRecipe {
             metric,
             per: entry
                 .per
                 .as_ref()
-                .map(|name| self.plain_metric(name))
+                .map(|name| self.find_metric_in_own_unit(name))
                 .transpose()?,
             divisor,
             runs: entry.runs,
@@ -150,13 +154,13 @@ impl Study<'_> {
         })
     }
 
-    /// A metric by name, in its own unit.
-    fn plain_metric(&self, name: &Spanned<String>) -> Result<Quantity, StudyError> {
-        Ok(self.metric(name, None)?.0)
+    /// Finds a metric by name, to be shown in its own unit.
+    fn find_metric_in_own_unit(&self, name: &Spanned<String>) -> Result<Quantity, StudyError> {
+        Ok(self.find_metric_and_divisor(name, None)?.0)
     }
 
-    /// A metric by name, and the divisor for a unit.
-    fn metric(
+    /// Finds a metric by name, with the divisor that converts it to `unit`.
+    fn find_metric_and_divisor(
         &self,
         name: &Spanned<String>,
         unit: Option<&Spanned<String>>,
@@ -164,7 +168,7 @@ impl Study<'_> {
         let text = name.get_ref();
         let (quantity, own_unit) = match self.plan.metrics.iter().find(|m| m.name == *text) {
             Some(metric) => (Quantity::Metric(text.clone()), &*metric.unit),
-            None => (self.quantity(name, text)?, ""),
+            None => (self.find_quantity(name, text)?, ""),
         };
         let Some(unit) = unit.filter(|unit| unit.get_ref() != own_unit) else {
             return Ok((quantity, 1.0));
@@ -185,8 +189,12 @@ impl Study<'_> {
         }
     }
 
-    /// A metric by name.
-    pub(super) fn quantity<T>(&self, at: &Spanned<T>, name: &str) -> Result<Quantity, StudyError> {
+    /// Finds a metric, or `rate` or `time`, by name; an unknown name is an error at `at`.
+    pub(super) fn find_quantity<T>(
+        &self,
+        at: &Spanned<T>,
+        name: &str,
+    ) -> Result<Quantity, StudyError> {
         match name {
             "rate" => Ok(Quantity::Rate),
             "time" => Ok(Quantity::Time),
@@ -203,8 +211,8 @@ impl Study<'_> {
         }
     }
 
-    /// A table's policies, their bases, and names for the pairs.
-    fn policies(&self, entry: &PublishedEntry) -> Result<Vec<PolicyPair>, StudyError> {
+    /// The policy pairs that a table has: each policy, its base if any, and a name.
+    fn list_policy_pairs(&self, entry: &PublishedEntry) -> Result<Vec<PolicyPair>, StudyError> {
         let known: Vec<&str> = self.plan.policies.iter().map(|p| p.name.as_str()).collect();
         let pairs = !entry.compare.is_empty() || entry.over_workload.is_some();
         if pairs != (entry.show != Show::Value) {
@@ -225,21 +233,25 @@ impl Study<'_> {
         entry
             .compare
             .iter()
-            .map(|pair| self.policy_pair(pair.get_ref(), &known))
+            .map(|pair| self.plan_policy_pair(pair.get_ref(), &known))
             .collect()
     }
 
-    fn policy_pair(&self, pair: &CompareEntry, known: &[&str]) -> Result<PolicyPair, StudyError> {
+    fn plan_policy_pair(
+        &self,
+        pair: &CompareEntry,
+        known: &[&str],
+    ) -> Result<PolicyPair, StudyError> {
         let both = || format!("{} over {}", pair.policy.get_ref(), pair.over.get_ref());
         Ok(PolicyPair {
-            policy: find_position(self.source, "policy", &pair.policy, known)?,
-            base: Some(find_position(self.source, "policy", &pair.over, known)?),
+            policy: find_name(self.source, "policy", &pair.policy, known)?,
+            base: Some(find_name(self.source, "policy", &pair.over, known)?),
             name: pair.name.clone().unwrap_or_else(both),
         })
     }
 
-    /// Cells with simulated values, one by one.
-    fn simulated(
+    /// The cells with simulated values before workloads are combined, each with its names.
+    fn list_simulated_cells(
         &self,
         entry: &PublishedEntry,
         policies: &[PolicyPair],
@@ -253,15 +265,17 @@ impl Study<'_> {
         let over_workload = entry
             .over_workload
             .as_ref()
-            .map(|name| find_position(self.source, "workload", name, &workloads))
+            .map(|name| find_name(self.source, "workload", name, &workloads))
             .transpose()?;
         let left_out = entry.except.as_ref().map(Spanned::get_ref);
-        let cells = self.plan.cells();
+        let cells = self.plan.cells_of_first_repeat();
         let mut all = Vec::new();
         for (index, pair) in policies.iter().enumerate() {
             for &at in cells.iter().filter(|cell| cell.policy == pair.policy) {
-                let names = self.names(at, &pair.name);
-                if left_out.is_some_and(|w| w.has(&names.workload)) || !names.are_in(&entry.cells) {
+                let names = self.name_cell(at, &pair.name);
+                if left_out.is_some_and(|w| w.includes(&names.workload))
+                    || !names.are_selected_by(&entry.cells)
+                {
                     continue;
                 }
                 let base = Cell {
@@ -270,8 +284,10 @@ impl Study<'_> {
                     ..at
                 };
                 let base = (entry.show != Show::Value).then_some(base);
-                if let Some(missing) = base.filter(|base| !self.runs.contains(&cell_place(base))) {
-                    let missing = self.names(missing, "");
+                if let Some(missing) =
+                    base.filter(|base| !self.runs.contains(&indices_of_cell(base)))
+                {
+                    let missing = self.name_cell(missing, "");
                     let message = format!(
                         "there are no runs of `{}` under `{}` to compare with",
                         missing.workload, missing.first
@@ -283,15 +299,15 @@ impl Study<'_> {
                 }
             }
         }
-        all.sort_by_key(|(index, pair, _)| (self.order(pair.at), *index));
+        all.sort_by_key(|(index, pair, _)| (self.order_in_tables(pair.at), *index));
         Ok(all
             .into_iter()
             .map(|(_, pair, names)| (pair, names))
             .collect())
     }
 
-    /// Cells in which workloads are put together, if the table does so.
-    fn across(
+    /// Makes the table's cells; combines workloads into one cell if the entry asks for it.
+    fn combine_workloads(
         &self,
         entry: &PublishedEntry,
         all: Vec<(Pair, CellNames)>,
@@ -313,8 +329,10 @@ impl Study<'_> {
             }
             Some(Across::Extreme) => {
                 for row in &entry.row {
-                    let selection = row.get_ref().cells();
-                    let mut chosen = all.iter().filter(|(_, names)| names.are_in(&selection));
+                    let selection = row.get_ref().cell_selection();
+                    let mut chosen = all
+                        .iter()
+                        .filter(|(_, names)| names.are_selected_by(&selection));
                     let Some((first, names)) = chosen.next() else {
                         return Err(self.source.error(row, NO_CELL));
                     };
@@ -328,16 +346,17 @@ impl Study<'_> {
         Ok(cells)
     }
 
-    /// The row about a cell.
+    /// The only row about a cell; `None` without a row, an error with two.
     fn find_row<'a>(
         &self,
         entry: &'a PublishedEntry,
         wanted: &PublishedCell,
     ) -> Result<Option<&'a RowEntry>, StudyError> {
-        let mut rows = entry
-            .row
-            .iter()
-            .filter(|row| wanted.names.are_in(&row.get_ref().cells()));
+        let mut rows = entry.row.iter().filter(|row| {
+            wanted
+                .names
+                .are_selected_by(&row.get_ref().cell_selection())
+        });
         let first = rows.next();
         match rows.next() {
             Some(second) => {
@@ -348,8 +367,8 @@ impl Study<'_> {
         }
     }
 
-    /// Puts what was published beside a cell. Returns the published change where only the range of the value is expected.
-    fn attach(
+    /// Sets the published value of a cell. Returns the published change if the row has only bounds for the value.
+    fn attach_published_value(
         &self,
         entry: &PublishedEntry,
         wanted: &mut PublishedCell,
@@ -363,11 +382,10 @@ impl Study<'_> {
             .and_then(|row| row.base.as_ref())
             .map(|base| *base.get_ref());
         let both = match (&value, base, &entry.values_of) {
-            (Some(value), Some(base), _) => value.number().map(|value| (value, base)),
+            (Some(value), Some(base), _) => value.number_or_median().map(|value| (value, base)),
             (None, None, Some(name)) => {
                 let known: Vec<&str> = before.iter().map(|t| t.name.as_str()).collect();
-                let table =
-                    find_position(self.source, "[[published]] before this one", name, &known)?;
+                let table = find_name(self.source, "[[published]] before this one", name, &known)?;
                 wanted.pairs.first().and_then(|pair| {
                     let value = published_number(&before[table], pair.at)?;
                     Some((value, published_number(&before[table], pair.base?)?))
@@ -375,7 +393,7 @@ impl Study<'_> {
             }
             _ => None,
         };
-        let bounds = row.and_then(RowEntry::bounds);
+        let bounds = row.and_then(RowEntry::value_bounds);
         wanted.fitted = row.is_some_and(|row| row.fitted);
         wanted.published = match (bounds, both, value) {
             (Some([from, to]), _, _) => Published::Between { from, to },
@@ -385,7 +403,7 @@ impl Study<'_> {
             (None, None, Some(value)) => value,
             _ => Published::Nothing,
         };
-        // Small differences have meaningless relative errors.
+        // A relative error means nothing for values near zero.
         let change = both
             .filter(|_| entry.show == Show::Percent)
             .map(|(value, base)| format!("{:+.2}", (value / base - 1.0) * 100.0));
@@ -393,29 +411,29 @@ impl Study<'_> {
     }
 }
 
-/// A published number for a cell that stands alone in a table.
+/// The published number for a cell that stands alone in a table.
 fn published_number(table: &Table, cell: Cell) -> Option<f64> {
     let found = table
         .cells
         .iter()
         .find(|c| matches!(c.pairs[..], [Pair { at, .. }] if at == cell));
-    found?.published.number()
+    found?.published.number_or_median()
 }
 
-/// Whether every row makes a cell, in place of cells finding their rows.
+/// Whether each row of the entry makes a cell, in place of cells finding their rows.
 fn has_cell_per_row(entry: &PublishedEntry) -> bool {
     let decision = entry.decision.as_ref().map(Spanned::get_ref);
     entry.across == Some(Across::Extreme) || decision == Some(&Decision::PollLimit)
 }
 
-/// Adds a label to each cell.
+/// Adds a label to each cell, in order.
 fn add_labels(cells: &mut [PublishedCell], labels: Vec<String>) {
     for (cell, label) in cells.iter_mut().zip(labels) {
         cell.labels.push(label);
     }
 }
 
-/// The number of different names among cells.
+/// The number of different names among the cells, for one kind of name.
 fn count_names(cells: &[PublishedCell], name: fn(&CellNames) -> (&str, &str)) -> usize {
     let mut names: Vec<_> = cells.iter().map(|cell| name(&cell.names)).collect();
     names.sort_unstable();
@@ -423,8 +441,8 @@ fn count_names(cells: &[PublishedCell], name: fn(&CellNames) -> (&str, &str)) ->
     names.len()
 }
 
-/// Those among four names whose headings are shown.
-fn keep_shown(names: [String; 4], shown: [(&str, bool); 4]) -> Vec<String> {
+/// The names among four whose headings are shown.
+fn select_shown_names(names: [String; 4], shown: [(&str, bool); 4]) -> Vec<String> {
     let names = names.into_iter().zip(shown);
     names
         .filter(|(_, (_, shown))| *shown)
@@ -432,8 +450,8 @@ fn keep_shown(names: [String; 4], shown: [(&str, bool); 4]) -> Vec<String> {
         .collect()
 }
 
-/// Cells with labels: their differing names.
-fn parse_labels(entry: &PublishedEntry, mut cells: Vec<PublishedCell>) -> Columns {
+/// Labels cells with the names in which they differ; returns the headings and cells.
+fn label_cells(entry: &PublishedEntry, mut cells: Vec<PublishedCell>) -> Columns {
     let machines = count_names(&cells, |n| (&n.machine, ""));
     let policy = if entry.compare.is_empty() {
         "policy"
@@ -463,10 +481,10 @@ fn parse_labels(entry: &PublishedEntry, mut cells: Vec<PublishedCell>) -> Column
             policy,
             ..
         } = cell.names.clone();
-        cell.labels = keep_shown([drive, workload, machine, policy], shown);
+        cell.labels = select_shown_names([drive, workload, machine, policy], shown);
     }
     let headings = shown.map(|(heading, _)| heading.to_owned());
-    (keep_shown(headings, shown), cells)
+    (select_shown_names(headings, shown), cells)
 }
 
 impl PublishedCell {
@@ -482,7 +500,7 @@ impl PublishedCell {
     }
 }
 
-/// A unit's quantity, and its size in the smallest unit.
+/// The quantity that a unit measures, and the unit's size in the smallest unit.
 fn unit_scale(unit: &str) -> Option<(&'static str, f64)> {
     Some(match unit {
         "ns" => ("time", 1.0),

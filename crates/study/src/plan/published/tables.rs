@@ -1,4 +1,4 @@
-//! Tables with published values, their cells, and expectations.
+//! Planned tables with published values, their cells, and expectations about them.
 
 use toml::Spanned;
 use wakepath_results::Condition;
@@ -7,18 +7,18 @@ use super::value::Published;
 use crate::file::{Across, Aggregate, ExpectEntry, Names, Selection, Show};
 use crate::plan::cell::Cell;
 
-/// A table with published values.
+/// A planned table with published values.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// Name used in expectations.
+    /// Name that expectations use for the table.
     pub name: String,
     /// Heading, if shown.
     pub title: Option<String>,
-    /// Line in the file.
+    /// Line of the table in the study file.
     pub line: usize,
     /// Headings for labels.
     pub columns: Vec<String>,
-    /// Index of the label spread over columns, if any.
+    /// Index of the label that is spread over columns, if any.
     pub wide: Option<usize>,
     /// Cells.
     pub cells: Vec<PublishedCell>,
@@ -26,29 +26,29 @@ pub struct Table {
     pub recipe: ValueRecipe,
 }
 
-/// Recipe for a value from runs.
+/// How a table's values are made from runs.
 #[derive(Clone, Debug)]
 pub struct ValueRecipe {
-    /// Metric per run, or a decision's name without runs.
+    /// Metric of each run, or a decision's name without runs.
     pub metric: Quantity,
-    /// Metric to divide by.
+    /// Metric that the values are divided by.
     pub per: Option<Quantity>,
-    /// Divisor for the unit.
+    /// Divisor that converts the metric to the table's unit.
     pub divisor: f64,
-    /// ValueRecipe to combine runs.
+    /// How the runs of a cell are combined.
     pub runs: Aggregate,
-    /// ValueRecipe to show a pair.
+    /// How a cell is shown beside its base.
     pub show: Show,
-    /// ValueRecipe to combine workloads.
+    /// How several workloads are combined.
     pub across: Option<Across>,
-    /// Metrics shown for both cells in a pair.
+    /// Metrics that are shown as columns, for a cell and its base.
     pub beside: Vec<Quantity>,
 }
 
-/// A metric, or a combination.
+/// A quantity in a table: a metric, or one made from several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// Metric by name: the dictionary's, or the study's own.
+    /// A metric by name: the dictionary's, or the study's own.
     Metric(String),
     /// `rate`: operations per second, or requests where there are none.
     Rate,
@@ -56,23 +56,23 @@ pub enum Quantity {
     Time,
 }
 
-/// A cell in a table.
+/// A cell in a planned table.
 #[derive(Clone, Debug)]
 pub struct PublishedCell {
-    /// Labels, one per column. An extreme's workload is empty until runs are known.
+    /// Labels of the cell, one per column. For an extreme, the workload is empty until runs are known.
     pub labels: Vec<String>,
-    /// Runs behind the value; several where workloads are combined.
+    /// Cells of the plan behind the value, with their bases; several where workloads are combined.
     pub pairs: Vec<Pair>,
-    /// A policy's decision, if shown in place of a metric.
+    /// The policy's decision in words, if shown in place of a metric.
     pub decided: Option<String>,
     /// Published value.
     pub published: Published,
-    /// Whether a model's figure was chosen with this value in view.
+    /// Whether a figure in a model was chosen with this value in view.
     pub fitted: bool,
     pub(super) names: CellNames,
 }
 
-/// A cell and its base.
+/// A cell of the plan, and the cell that it is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     /// The cell.
@@ -81,36 +81,36 @@ pub struct Pair {
     pub base: Option<Cell>,
 }
 
-/// Names for choosing a cell.
+/// Names by which a cell can be chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CellNames {
     pub(super) drive: String,
     pub(super) workload: String,
     pub(super) machine: String,
-    /// Policy, or policy pair.
+    /// Name of the policy, or of the policy pair.
     pub(super) policy: String,
-    /// First policy in a pair.
+    /// Name of the first policy in a pair.
     pub(super) first: String,
 }
 
-/// An expectation about tables.
+/// A planned expectation about tables.
 #[derive(Clone, Debug)]
 pub struct Expectation {
-    /// Entry in the file.
+    /// The expectation's entry in the study file.
     pub entry: ExpectEntry,
-    /// Cells concerned: table and index.
+    /// Cells that the requirement is about, each as table index and cell index.
     pub cells: Vec<[usize; 2]>,
-    /// Cells to compare against.
+    /// Cells that the values are compared with, each as table index and cell index.
     pub against: Vec<[usize; 2]>,
     /// Condition on cells.
     pub condition: Option<(Quantity, Condition)>,
-    /// Condition on cells' bases.
+    /// Condition that the base of a cell has to meet before the cell counts.
     pub base_condition: Option<(Quantity, Condition)>,
 }
 
 impl CellNames {
-    /// Whether a selection has the cell.
-    pub(super) fn are_in(&self, selection: &Selection) -> bool {
+    /// Whether a selection chooses the cell with these names.
+    pub(super) fn are_selected_by(&self, selection: &Selection) -> bool {
         allows_cell(selection.drive.as_ref(), &self.drive)
             && allows_cell(selection.workload.as_ref(), &self.workload)
             && allows_cell(selection.machine.as_ref(), &self.machine)
@@ -119,7 +119,7 @@ impl CellNames {
     }
 }
 
-/// Whether names, if given, have a name.
+/// Whether a list of names includes `name`; no list includes every name.
 fn allows_cell(names: Option<&Spanned<Names>>, name: &str) -> bool {
-    names.is_none_or(|n| n.get_ref().has(name))
+    names.is_none_or(|n| n.get_ref().includes(name))
 }

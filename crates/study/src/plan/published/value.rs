@@ -15,22 +15,22 @@ pub enum Published {
     Nothing,
     /// A number.
     Number(f64),
-    /// Runs; the median counts.
+    /// Published values of several runs; the median counts.
     Runs(Vec<f64>),
-    /// A bound or two, both included.
+    /// Published bounds, one or two, both included.
     Between {
-        /// Lower bound, if any.
+        /// Lower bound, if published.
         from: Option<f64>,
-        /// Upper bound, if any.
+        /// Upper bound, if published.
         to: Option<f64>,
     },
-    /// Something other than a number.
+    /// A published text: something other than a number.
     Text(String),
 }
 
 impl Published {
-    /// The number, or the runs' median.
-    pub fn number(&self) -> Option<f64> {
+    /// The published number, or the median of several runs; `None` for bounds and texts.
+    pub fn number_or_median(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
             Self::Runs(runs) => median(runs.iter().copied()),
@@ -54,7 +54,7 @@ impl fmt::Display for Published {
         match self {
             Self::Nothing => Ok(()),
             Self::Number(_) | Self::Runs(_) => {
-                f.write_str(&format_decimal(self.number().unwrap_or_default()))
+                f.write_str(&format_decimal(self.number_or_median().unwrap_or_default()))
             }
             Self::Between { from, to } => match (from, to) {
                 (None, None) => Ok(()),
@@ -69,7 +69,7 @@ impl fmt::Display for Published {
     }
 }
 
-/// A number for people, with three significant figures or all digits before the point.
+/// Formats a number for people, with three significant figures or all digits before the point.
 pub fn format_decimal(number: f64) -> String {
     let decimals = match number.abs() {
         n if n >= 100.0 || n == 0.0 => 0,
@@ -77,7 +77,7 @@ pub fn format_decimal(number: f64) -> String {
         _ => 2,
     };
     let text = format!("{number:.decimals$}");
-    // No trailing zeros: a published 62 stays 62.
+    // No zeros are added behind the point: a published 62 stays 62.
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     } else {

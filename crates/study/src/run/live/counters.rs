@@ -1,4 +1,4 @@
-//! Counters of the kernel around a run: idle states, frequencies.
+//! Counters that the kernel keeps: idle states and frequencies, read before and after a run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,34 +9,34 @@ use wakepath_system::{Root, System};
 
 const CPUS: &str = "sys/devices/system/cpu";
 
-/// Counter values at one time.
+/// Values of the kernel's counters at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
-    /// Idle times by CPU kind and state name.
+    /// Counters of idle states, by CPU kind and state name.
     idle: BTreeMap<KindState, State>,
-    /// State names in kernel order.
+    /// Names of idle states in the kernel's order.
     states: Vec<String>,
-    /// Number per CPU kind.
+    /// Number of CPUs by CPU kind.
     cpus: BTreeMap<String, u64>,
-    /// Time in 10 ms units by CPU kind and frequency in kHz, times the clock's CPUs.
+    /// Time in units of 10 ms, by CPU kind and frequency in kHz, multiplied by the clock's CPUs.
     frequency: BTreeMap<KindFrequency, u64>,
 }
 
-/// A kind of CPU and an idle state by name.
+/// An idle state on a CPU kind, by their names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct KindState {
     kind: String,
     state: String,
 }
 
-/// A kind of CPU at a frequency.
+/// A frequency of a CPU kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct KindFrequency {
     kind: String,
     khz: u64,
 }
 
-/// An idle state, summed over CPUs.
+/// Counters of an idle state, summed over the CPUs of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct State {
     time_us: u64,
@@ -45,8 +45,8 @@ struct State {
     below: u64,
 }
 
-/// A CPU's kind: equal capacities are equal kinds.
-pub(super) fn cpu_kind(root: &Root, cpu: usize) -> String {
+/// Name of a CPU's kind: CPUs with equal capacities are of one kind.
+pub(super) fn name_cpu_kind(root: &Root, cpu: usize) -> String {
     match root.read_number_if_readable(&format!("{CPUS}/cpu{cpu}/cpu_capacity")) {
         Some(capacity) => format!("capacity {capacity}"),
         None => "cpu".to_owned(),
@@ -54,11 +54,11 @@ pub(super) fn cpu_kind(root: &Root, cpu: usize) -> String {
 }
 
 impl Counters {
-    pub(super) fn read(system: &System) -> Self {
+    pub(super) fn read_all(system: &System) -> Self {
         let root = system.root();
         let mut counters = Self::default();
         for cpu in system.cpus() {
-            let kind = cpu_kind(root, cpu);
+            let kind = name_cpu_kind(root, cpu);
             *counters.cpus.entry(kind.clone()).or_default() += 1;
             for count in system.read_idle_counts(cpu) {
                 let name = count.state.name;
@@ -92,7 +92,7 @@ impl Counters {
                     *counters
                         .frequency
                         .entry(KindFrequency {
-                            kind: cpu_kind(root, policy),
+                            kind: name_cpu_kind(root, policy),
                             khz,
                         })
                         .or_default() += time * cpus;
@@ -102,13 +102,13 @@ impl Counters {
         counters
     }
 
-    /// Fills `run` with all changes since `before`.
-    pub(super) fn since(&self, before: &Self, took: Duration, run: &mut RunRecord) {
+    /// Fills `run` with the changes of all counters since `before`.
+    pub(super) fn fill_changes_since(&self, before: &Self, took: Duration, run: &mut RunRecord) {
         for (kind, cpus) in &self.cpus {
             let states: Vec<Idle> = self
                 .states
                 .iter()
-                .filter_map(|state| self.state_since(before, kind, state))
+                .filter_map(|state| self.state_changes_since(before, kind, state))
                 .collect();
             let idle_ns: u64 = states.iter().map(|idle| idle.time_ns).sum();
             run.idle.extend(states);
@@ -141,8 +141,8 @@ impl Counters {
         }
     }
 
-    /// A state's changes on a kind of CPU; `None` if the kind has no such state.
-    fn state_since(&self, before: &Self, kind: &str, state: &str) -> Option<Idle> {
+    /// The changes of a state's counters on a CPU kind since `before`; `None` if the kind has no such state.
+    fn state_changes_since(&self, before: &Self, kind: &str, state: &str) -> Option<Idle> {
         let key = KindState {
             kind: kind.to_owned(),
             state: state.to_owned(),
@@ -225,7 +225,7 @@ mod tests {
         state(0, 100, 5);
         state(1, 0, 0);
         let system = System::new(Root::at_directory(temp.path()));
-        let before = Counters::read(&system);
+        let before = Counters::read_all(&system);
         state(0, 600, 9);
         state(1, 250, 1);
         let key = RunKey {
@@ -235,7 +235,7 @@ mod tests {
             repeat: 0,
         };
         let mut run = RunRecord::new(key, None, 0, 0);
-        Counters::read(&system).since(&before, Duration::from_millis(1), &mut run);
+        Counters::read_all(&system).fill_changes_since(&before, Duration::from_millis(1), &mut run);
         assert_eq!((run.idle[0].time_ns, run.idle[0].entries), (750_000, 5));
         // The kernel counts idle periods in the wrong state, without their cost.
         for idle in &run.idle {

@@ -1,7 +1,7 @@
-//! `wakepath daemon` as a process, for policies with leases.
+//! Running `wakepath daemon` as a process, for policies with leases.
 //!
-//! A study holds the other settings of a policy, and lends its lock to the daemon, which journals leases above them. The
-//! daemon ends with the policy, with the study's process, and before the study puts its own settings back.
+//! A study holds the other settings of a policy, and lends its lock to the daemon, which journals leases above them.
+//! The daemon ends with the policy, with the study's process, and before the study puts its own settings back.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,23 +22,23 @@ use wakepath_system::{Root, System};
 
 use crate::file::StudyError;
 
-/// Longest start for the daemon: a slow emulated machine needs seconds to load eBPF programs.
+/// How long the daemon may take to start: a slow emulated machine needs seconds to load eBPF programs.
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long the daemon may take to put limits back.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
-/// How often to look whether the daemon is ready, or has ended.
+/// Interval at which the daemon is checked for being ready, or having ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Longest daemon message in an error, in characters.
+/// Longest message from the daemon that an error quotes, in characters.
 const MAX_QUOTE: usize = 400;
 
-/// Names the program `wakepath` for processes that are not it, such as Python with the package's own program.
+/// Environment variable with the path of the program `wakepath`, for other processes such as Python.
 const PROGRAM_VARIABLE: &str = "WAKEPATH_PROGRAM";
 
-/// The program `wakepath`: as the environment names it, else this process if named so, else from `PATH`.
-pub(super) fn daemon_program() -> PathBuf {
+/// Path of the program `wakepath`: from the environment variable, else this process if named so, else from `PATH`.
+pub(super) fn find_daemon_program() -> PathBuf {
     if let Some(path) = std::env::var_os(PROGRAM_VARIABLE) {
         return path.into();
     }
@@ -49,7 +49,7 @@ pub(super) fn daemon_program() -> PathBuf {
         .unwrap_or_else(|| name.to_owned())
 }
 
-/// Has the daemon check a configuration on a machine, which changes nothing.
+/// Runs the daemon to check a configuration on a machine, which changes nothing.
 ///
 /// # Errors
 /// The program is missing, or refuses the configuration.
@@ -58,12 +58,12 @@ pub(super) fn check_configuration(
     system: &System,
     config: &str,
 ) -> Result<(), StudyError> {
-    let folder = create_folder()?;
+    let folder = create_private_folder()?;
     let output = daemon_command(program, system.root(), &write_config(&folder, config)?)
         .arg("--check-config")
         .stdin(Stdio::null())
         .output()
-        .map_err(|e| cannot_start(program, &e))?;
+        .map_err(|e| start_error(program, &e))?;
     if output.status.success() {
         return Ok(());
     }
@@ -71,23 +71,23 @@ pub(super) fn check_configuration(
     Err(StudyError::Settings(format!(
         "{} daemon: {}",
         program.display(),
-        refusal_reason(&said, output.status)
+        daemon_failure_reason(&said, output.status)
     )))
 }
 
-/// Why a daemon ended: its last message, else its exit status.
-fn refusal_reason(messages: &str, status: ExitStatus) -> String {
-    match last_line(messages) {
+/// Why the daemon ended: its last message, else its exit status.
+fn daemon_failure_reason(messages: &str, status: ExitStatus) -> String {
+    match last_daemon_message(messages) {
         "" => status.to_string(),
         line => line.to_owned(),
     }
 }
 
-/// A daemon giving leases until dropped.
+/// A daemon process that gives leases until dropped.
 #[derive(Debug)]
 pub(super) struct DaemonProcess {
     child: Mutex<Child>,
-    /// Configuration, notification socket and messages.
+    /// Folder with the configuration, the notification socket and the messages.
     folder: TempDir,
 }
 
@@ -103,14 +103,14 @@ impl DaemonProcess {
         lock: OwnedFd,
         cancelled: &AtomicBool,
     ) -> Result<Self, StudyError> {
-        let folder = create_folder()?;
+        let folder = create_private_folder()?;
         let path = folder.path().join("ready");
-        let ready = UnixDatagram::bind(&path).map_err(|e| cannot_use(&path, &e))?;
+        let ready = UnixDatagram::bind(&path).map_err(|e| unusable_path_error(&path, &e))?;
         ready
             .set_read_timeout(Some(LOOK))
-            .map_err(|e| cannot_use(&path, &e))?;
-        let messages = read_messages(&folder);
-        let log = File::create(&messages).map_err(|e| cannot_use(&messages, &e))?;
+            .map_err(|e| unusable_path_error(&path, &e))?;
+        let messages = messages_path(&folder);
+        let log = File::create(&messages).map_err(|e| unusable_path_error(&messages, &e))?;
         let child = daemon_command(program, system.root(), &write_config(&folder, config)?)
             .arg(format!("--lent-by={}", std::process::id()))
             .env("NOTIFY_SOCKET", &path)
@@ -118,10 +118,10 @@ impl DaemonProcess {
             .stdin(Stdio::from(lock))
             .stdout(Stdio::null())
             .stderr(log)
-            // Ctrl-C ends the study, and the study its daemon.
+            // The daemon ignores Ctrl-C: Ctrl-C ends the study, and the study ends its daemon.
             .process_group(0)
             .spawn()
-            .map_err(|e| cannot_start(program, &e))?;
+            .map_err(|e| start_error(program, &e))?;
         let daemon = Self {
             child: Mutex::new(child),
             folder,
@@ -143,7 +143,7 @@ impl DaemonProcess {
             if lines.any(|line| line == b"READY=1") {
                 return Ok(());
             }
-            self.check()?;
+            self.check_alive()?;
             if cancelled.load(Ordering::Relaxed) {
                 return Err(StudyError::Interrupted);
             }
@@ -154,34 +154,34 @@ impl DaemonProcess {
         )))
     }
 
-    /// Checks that the daemon still runs.
+    /// Checks that the daemon process still runs.
     ///
     /// # Errors
-    /// The daemon has ended; with its last message.
-    pub(super) fn check(&self) -> Result<(), StudyError> {
-        let Ok(Some(status)) = self.child().try_wait() else {
+    /// The daemon has ended; its last message is quoted.
+    pub(super) fn check_alive(&self) -> Result<(), StudyError> {
+        let Ok(Some(status)) = self.lock_child().try_wait() else {
             return Ok(());
         };
-        let said = fs::read_to_string(read_messages(&self.folder)).unwrap_or_default();
+        let said = fs::read_to_string(messages_path(&self.folder)).unwrap_or_default();
         Err(StudyError::Settings(format!(
             "wakepath daemon has ended: {}",
-            refusal_reason(&said, status)
+            daemon_failure_reason(&said, status)
         )))
     }
 
-    fn child(&self) -> MutexGuard<'_, Child> {
+    fn lock_child(&self) -> MutexGuard<'_, Child> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Tenant for DaemonProcess {
     fn stop_and_wait(&self) {
-        let mut child = self.child();
+        let mut child = self.lock_child();
         let until = Instant::now() + ENDS_WITHIN;
-        // Until waited for, an ended child keeps its id from being reused.
+        // A child keeps its process id until waited for, so the id cannot be another process's.
         while let Ok(None) = child.try_wait() {
             if Instant::now() >= until {
-                // Leases are put back when the journal is reclaimed.
+                // After a kill, leases are put back when the journal is reclaimed.
                 _ = child.kill();
                 _ = child.wait();
                 return;
@@ -207,15 +207,15 @@ fn daemon_command(program: &Path, root: &Root, config: &Path) -> Command {
     command
 }
 
-fn create_folder() -> Result<TempDir, StudyError> {
+fn create_private_folder() -> Result<TempDir, StudyError> {
     tempfile::tempdir().map_err(|e| StudyError::Settings(format!("no temporary directory: {e}")))
 }
 
-fn read_messages(folder: &TempDir) -> PathBuf {
+fn messages_path(folder: &TempDir) -> PathBuf {
     folder.path().join("messages")
 }
 
-/// Writes a file with its owner as only writer, as the daemon demands.
+/// Writes the configuration with its owner as only writer, as the daemon demands.
 fn write_config(folder: &TempDir, config: &str) -> Result<PathBuf, StudyError> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
@@ -226,15 +226,15 @@ fn write_config(folder: &TempDir, config: &str) -> Result<PathBuf, StudyError> {
         .mode(0o600)
         .open(&path)
         .and_then(|mut file| file.write_all(config.as_bytes()))
-        .map_err(|e| cannot_use(&path, &e))?;
+        .map_err(|e| unusable_path_error(&path, &e))?;
     Ok(path)
 }
 
-fn cannot_use(path: &Path, error: &io::Error) -> StudyError {
+fn unusable_path_error(path: &Path, error: &io::Error) -> StudyError {
     StudyError::Settings(format!("{}: {error}", path.display()))
 }
 
-fn cannot_start(program: &Path, error: &io::Error) -> StudyError {
+fn start_error(program: &Path, error: &io::Error) -> StudyError {
     StudyError::Settings(match error.kind() {
         io::ErrorKind::NotFound => {
             "psd needs the program `wakepath`, whose daemon gives the leases; install it, or put it into PATH".to_owned()
@@ -243,8 +243,8 @@ fn cannot_start(program: &Path, error: &io::Error) -> StudyError {
     })
 }
 
-/// The last line in messages, without the writing program's name.
-fn last_line(messages: &str) -> &str {
+/// The last line of the daemon's messages, without the program's name.
+fn last_daemon_message(messages: &str) -> &str {
     let line = messages
         .lines()
         .map(str::trim)
@@ -291,7 +291,7 @@ mod tests {
         let system = System::new(Root::at_directory(&root));
         let plan = Plan::from_text(STUDY, "x", Path::new("."), RunOrigin::Live).unwrap();
         let results = temp.path().join("results");
-        let done = Live::on(&plan, system.clone(), program).and_then(|live| {
+        let done = Live::on_system(&plan, system.clone(), program).and_then(|live| {
             let control = RunControl::for_nobody();
             run_plan(&plan, &live, None, &results, Mode::New, &control)
         });

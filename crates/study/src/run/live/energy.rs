@@ -1,4 +1,4 @@
-//! Energy used by processor packages during a run.
+//! Energy counters (RAPL) of processor packages and platform during a run.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,20 +8,20 @@ use wakepath_system::{Root, System};
 
 const POWERCAP: &str = "sys/class/powercap";
 
-/// Interval for reading counters. At worst they wrap at 65 kJ, or two minutes at 500 W; reading more often would disturb
-/// measurements.
+/// Interval at which counters are read. At worst they wrap at 65 kJ, or two minutes at 500 W; reading more often would
+/// disturb measurements.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// Adds up RAPL counts since its creation.
+/// A meter adds up the energy that RAPL counters have counted since the meter was made.
 #[derive(Debug)]
 pub(super) struct Meter<'a> {
     system: &'a System,
     counted: Counted,
     every: Duration,
     read_at: Instant,
-    /// Energy in uJ and wrap value, if known, by package.
+    /// Last count in uJ and the value at which the counter wraps, if known, by zone.
     last: BTreeMap<String, (u64, Option<u64>)>,
-    /// In uJ; none without counters, or after losing track.
+    /// Energy so far in uJ; `None` without counters, or after losing track.
     spent: Option<u64>,
 }
 
@@ -30,13 +30,13 @@ impl<'a> Meter<'a> {
         Self::counting(system, Counted::Packages)
     }
 
-    /// A meter for the platform: another figure than the packages' sum.
-    pub(super) fn for_platform(system: &'a System) -> Self {
+    /// A meter for the whole platform, which is another figure than the sum over packages.
+    pub(super) fn for_whole_platform(system: &'a System) -> Self {
         Self::counting(system, Counted::Platform)
     }
 
     fn counting(system: &'a System, counted: Counted) -> Self {
-        let last = power_zones(system.root(), counted);
+        let last = read_energy_zones(system.root(), counted);
         Self {
             system,
             counted,
@@ -47,21 +47,21 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Whether counters exist.
-    pub(super) fn is_there(&self) -> bool {
+    /// Whether the machine has such counters, and none was lost track of.
+    pub(super) fn has_counters(&self) -> bool {
         self.spent.is_some()
     }
 
-    /// To be called every now and then during the run: reads the counters when it is time to.
-    pub(super) fn look(&mut self) {
-        if self.is_there() && self.read_at.elapsed() >= self.every {
-            self.read();
+    /// Reads the counters if the interval is over. To be called often during the run.
+    pub(super) fn read_if_due(&mut self) {
+        if self.has_counters() && self.read_at.elapsed() >= self.every {
+            self.read_counters();
         }
     }
 
-    /// Fills `run` with the mean power since creation.
-    pub(super) fn finish(mut self, took: Duration, run: &mut RunRecord) {
-        self.read();
+    /// Adds the mean power since the meter's creation to the metrics of `run`.
+    pub(super) fn add_mean_power(mut self, took: Duration, run: &mut RunRecord) {
+        self.read_counters();
         if let Some(spent) = self.spent
             && !took.is_zero()
         {
@@ -71,8 +71,8 @@ impl<'a> Meter<'a> {
         }
     }
 
-    fn read(&mut self) {
-        let now = power_zones(self.system.root(), self.counted);
+    fn read_counters(&mut self) {
+        let now = read_energy_zones(self.system.root(), self.counted);
         let all_there = now.keys().eq(self.last.keys());
         let more: Option<u64> = now
             .iter()
@@ -80,7 +80,7 @@ impl<'a> Meter<'a> {
                 let (old, _) = self.last.get(name)?;
                 match range {
                     _ if now >= old => Some(now - old),
-                    // The counter has wrapped.
+                    // The counter has wrapped since the last reading.
                     Some(range) => Some(now + range.checked_sub(*old)?),
                     None => None,
                 }
@@ -95,12 +95,12 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// Energy counter domains. One contains the other, so they are never added.
+/// What the counters cover. The platform contains the packages, so the two are never added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counted {
     /// The processor packages.
     Packages,
-    /// Whole platform (`psys`), where firmware measures it.
+    /// The whole platform (`psys`), where firmware measures it.
     Platform,
 }
 
@@ -121,18 +121,18 @@ impl Counted {
 }
 
 /// The energy counters.
-fn power_zones(root: &Root, counted: Counted) -> BTreeMap<String, (u64, Option<u64>)> {
+fn read_energy_zones(root: &Root, counted: Counted) -> BTreeMap<String, (u64, Option<u64>)> {
     let zones = root.list_names(POWERCAP).into_iter();
     zones
         .filter_map(|name: String| {
             let folder = format!("{POWERCAP}/{name}");
-            // The whole platform (`psys`) includes the packages, and a package its cores.
+            // The zone `psys` is the whole platform and includes the packages; a package includes its cores.
             let label = root.read_text_if_readable(&format!("{folder}/name"))?;
             if !label.starts_with(counted.label()) {
                 return None;
             }
             let energy = root.read_number_if_readable(&format!("{folder}/energy_uj"))?;
-            // Some packages are counted by two zones.
+            // Some packages are counted by two zones, so the name counts once.
             let wrap = root.read_number_if_readable(&format!("{folder}/max_energy_range_uj"));
             Some((label, (energy, wrap)))
         })
@@ -171,7 +171,7 @@ mod tests {
         meter.every = Duration::ZERO;
         for value in &values[1..] {
             zone(root, 0, *value, range);
-            meter.look();
+            meter.read_if_due();
         }
         let key = RunKey {
             machine: String::new(),
@@ -180,7 +180,7 @@ mod tests {
             repeat: 0,
         };
         let mut run = RunRecord::new(key, None, 0, 0);
-        meter.finish(Duration::from_secs(1), &mut run);
+        meter.add_mean_power(Duration::from_secs(1), &mut run);
         run.metrics.pop().map(|(_, value)| value)
     }
 
@@ -206,13 +206,13 @@ mod tests {
     fn a_package_that_goes_away_leaves_no_power() {
         let temp = tempfile::tempdir().unwrap();
         let system = System::new(Root::at_directory(temp.path()));
-        assert!(!Meter::new(&system).is_there());
+        assert!(!Meter::new(&system).has_counters());
         zone(temp.path(), 0, 1, Some(RANGE));
         zone(temp.path(), 1, 1, Some(RANGE));
         let mut meter = Meter::new(&system);
         fs::remove_dir_all(temp.path().join(POWERCAP).join("intel-rapl:1")).unwrap();
-        assert!(meter.is_there());
-        meter.read();
-        assert!(!meter.is_there());
+        assert!(meter.has_counters());
+        meter.read_counters();
+        assert!(!meter.has_counters());
     }
 }

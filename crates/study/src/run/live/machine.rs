@@ -1,4 +1,4 @@
-//! A measured machine's readable properties.
+//! Observing the measured machine: processor, kernel, drives, idle states.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::counters;
 use crate::file::StudyError;
 use crate::plan::host_name;
 
-/// `machine.toml` for a measurement. Stays constant between runs, so a study can be resumed.
+/// Content of `machine.toml` for a measurement. Stays constant between runs, so that a study can be resumed.
 #[derive(Debug, Serialize)]
 pub(super) struct Observed {
     host: String,
@@ -43,9 +43,9 @@ struct Drive {
     firmware: Option<String>,
 }
 
-/// A hash to tell hosts with equal names apart, common with virtual machines. The id itself must stay secret
+/// A hash that tells hosts with equal names apart, which virtual machines often have. The id itself must stay secret
 /// (machine-id(5)).
-fn host_id(root: &Root) -> Option<String> {
+fn hash_machine_id(root: &Root) -> Option<String> {
     let id = root
         .read_text_if_readable("etc/machine-id")
         .filter(|id| !id.is_empty())?;
@@ -69,7 +69,7 @@ pub(super) fn kernel_release() -> String {
     )
 }
 
-/// A file's content without white space around.
+/// Reads a file's content without white space around; `None` if it cannot be read.
 fn read_trimmed(root: &Root, name: &str) -> Option<String> {
     root.read_text_if_readable(name)
         .map(|text| text.trim().to_owned())
@@ -81,7 +81,9 @@ impl Observed {
         let mut kinds = BTreeMap::new();
         let cpus = system.cpus();
         for cpu in &cpus {
-            *kinds.entry(counters::cpu_kind(root, *cpu)).or_default() += 1;
+            *kinds
+                .entry(counters::name_cpu_kind(root, *cpu))
+                .or_default() += 1;
         }
         let info = root
             .read_text_if_readable("proc/cpuinfo")
@@ -98,7 +100,7 @@ impl Observed {
             .unwrap_or_default();
         Self {
             host: host_name(),
-            host_id: host_id(root),
+            host_id: hash_machine_id(root),
             kernel: kernel_release(),
             cpu: model.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
             online_cpus: cpus.len(),
@@ -129,7 +131,7 @@ impl Observed {
         }
     }
 
-    pub(super) fn in_short(&self) -> MachineInfo {
+    pub(super) fn describe(&self) -> MachineInfo {
         let drives: Vec<&str> = self
             .drives
             .iter()
@@ -150,12 +152,12 @@ impl Observed {
             idle_states: self.idle_state.iter().map(|s| s.name.clone()).collect(),
             drive: drives.join(", "),
             host: self.host_id.clone(),
-            // RAPL's scope; `platform_mw` is a separate figure.
+            // Measured power covers the package (RAPL); `platform_mw` is a separate figure.
             power_scope: "package".to_owned(),
         }
     }
 
-    pub(super) fn toml(&self) -> Result<Vec<u8>, StudyError> {
+    pub(super) fn write_machine_file(&self) -> Result<Vec<u8>, StudyError> {
         let text = toml::to_string(self).map_err(|e| StudyError::Settings(e.to_string()))?;
         Ok(text.into_bytes())
     }

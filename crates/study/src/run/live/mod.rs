@@ -35,20 +35,20 @@ use super::backend::{Backend, Order};
 use crate::file::StudyError;
 use crate::plan::{Cell, Plan, PlannedPolicy, PlannedWorkload, Provenance, Task, requested_rates};
 
-/// This machine as a backend.
+/// The backend that measures on this machine.
 pub struct Live<'a> {
     plan: &'a Plan,
     system: System,
-    /// Program with the daemon for leases.
+    /// Path of the program with the daemon for leases.
     wakepath: PathBuf,
-    /// fio's version, if needed.
+    /// Version of fio, if the study needs fio.
     fio: Option<String>,
-    /// Remarks on policies' settings.
+    /// Notes on the settings that policies change.
     notes: Vec<String>,
     held: Mutex<HeldState>,
 }
 
-/// Current changes to the machine.
+/// What is changed on the machine now.
 #[derive(Default)]
 struct HeldState {
     /// The right to change settings, while nothing is changed.
@@ -56,37 +56,41 @@ struct HeldState {
     policy: Option<PolicyInForce>,
 }
 
-/// Policy for the current runs.
+/// The policy that the current runs are under.
 struct PolicyInForce {
-    /// Index in the plan.
+    /// Index of the policy in the plan.
     index: usize,
-    /// Its settings, unless nothing changes.
+    /// The policy's settings while held; `None` if the policy changes nothing.
     hold: Option<Hold>,
-    /// Process giving its leases; ends with the hold.
+    /// The daemon that gives the policy's leases; the daemon ends with the hold.
     daemon: Option<Arc<DaemonProcess>>,
 }
 
 impl<'a> Live<'a> {
-    /// This machine for a plan. Changes nothing.
+    /// The backend that measures a plan on this machine. Changes nothing yet.
     ///
     /// # Errors
     /// A program is missing, or the machine cannot have a policy.
     pub fn new(plan: &'a Plan) -> Result<Self, StudyError> {
-        Self::on(plan, System::live(), daemon::daemon_program())
+        Self::on_system(plan, System::live(), daemon::find_daemon_program())
     }
 
-    /// Runs a plan's workloads here, with settings on `system`. `wakepath` is the path to the program with the daemon for
-    /// leases.
+    /// The backend that runs a plan's workloads here, with settings on `system`. `wakepath` is the path of the program
+    /// with the daemon for leases.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn on(plan: &'a Plan, system: System, wakepath: PathBuf) -> Result<Self, StudyError> {
+    pub fn on_system(
+        plan: &'a Plan,
+        system: System,
+        wakepath: PathBuf,
+    ) -> Result<Self, StudyError> {
         let fio = if plan
             .workloads
             .iter()
             .any(|w: &PlannedWorkload| matches!(w.task, Task::Fio { .. }))
         {
-            Some(program::fio_version()?)
+            Some(program::find_fio_version()?)
         } else {
             None
         };
@@ -95,7 +99,7 @@ impl<'a> Live<'a> {
             let changes = PolicyChanges::new(&system, policy)?;
             if let Some(config) = &changes.daemon {
                 let checked = daemon::check_configuration(&wakepath, &system, config);
-                checked.map_err(|e| name_policy(policy, e))?;
+                checked.map_err(|e| add_policy_name(policy, e))?;
             }
             let policy_notes = changes.settings.notes.iter();
             notes.extend(policy_notes.map(|note| format!("{}: {note}", policy.name)));
@@ -110,13 +114,13 @@ impl<'a> Live<'a> {
         })
     }
 
-    /// Applies a policy, unless already in force.
-    fn apply(&self, policy: usize, cancelled: &AtomicBool) -> Result<(), StudyError> {
+    /// Applies a policy to the machine and waits until settled, unless the policy is in force already.
+    fn apply_policy(&self, policy: usize, cancelled: &AtomicBool) -> Result<(), StudyError> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if held.policy.as_ref().is_some_and(|now| now.index == policy) {
             return Ok(());
         }
-        held.release()?;
+        held.release_policy()?;
         let planned = &self.plan.policies[policy];
         let changes = PolicyChanges::new(&self.system, planned)?;
         let (mut hold, mut daemon) = (None, None);
@@ -125,7 +129,7 @@ impl<'a> Live<'a> {
             let holding = settings::hold_settings(&self.system, session, &changes)?;
             if let Some(config) = &changes.daemon {
                 let started = self.start_daemon(&holding, config, cancelled);
-                daemon = started.map_err(|e| name_policy(planned, e))?;
+                daemon = started.map_err(|e| add_policy_name(planned, e))?;
             }
             hold = Some(holding);
         }
@@ -134,7 +138,7 @@ impl<'a> Live<'a> {
             hold,
             daemon,
         });
-        settle_machine(self.plan, cancelled)
+        wait_for_machine_to_settle(self.plan, cancelled)
     }
 
     fn start_daemon(
@@ -151,17 +155,17 @@ impl<'a> Live<'a> {
         })
     }
 
-    /// Whether the daemon of the policy in force still gives leases.
-    fn check_daemon(&self) -> Result<(), StudyError> {
+    /// Checks that the daemon of the policy in force, if any, still runs.
+    fn check_daemon_alive(&self) -> Result<(), StudyError> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let daemon = held.policy.as_ref().and_then(|now| now.daemon.as_ref());
-        daemon.map_or(Ok(()), |daemon| daemon.check())
+        daemon.map_or(Ok(()), |daemon| daemon.check_alive())
     }
 }
 
 impl HeldState {
-    /// Puts back what a policy has changed, and keeps the right to change more.
-    fn release(&mut self) -> Result<(), StudyError> {
+    /// Puts back what the policy in force has changed, and keeps the right to change settings.
+    fn release_policy(&mut self) -> Result<(), StudyError> {
         if let Some(PolicyInForce {
             hold: Some(hold), ..
         }) = self.policy.take()
@@ -171,7 +175,7 @@ impl HeldState {
                 .map_err(|e| settings::settings_error(&e))?;
             if let Some((session, restored)) = released {
                 self.session = Some(session);
-                // A leftover setting would spoil the next runs.
+                // A setting that was not put back would spoil the next runs.
                 if !restored.away.is_empty() {
                     return Err(StudyError::Settings(restored.away.join("; ")));
                 }
@@ -182,13 +186,14 @@ impl HeldState {
 }
 
 impl Backend for Live<'_> {
-    fn check(&self, cell: Cell) -> Result<(), StudyError> {
+    fn check_cell(&self, cell: Cell) -> Result<(), StudyError> {
         let workload = &self.plan.workloads[cell.workload];
-        may_run(workload).map_err(|e| StudyError::Settings(format!("{}: {e}", workload.name)))
+        check_write_targets(workload)
+            .map_err(|e| StudyError::Settings(format!("{}: {e}", workload.name)))
     }
 
-    fn order(&self) -> Order {
-        Order::Serial(shuffled_order(self.plan))
+    fn run_order(&self) -> Order {
+        Order::Serial(shuffle_run_order(self.plan))
     }
 
     fn provenance(&self) -> Result<Provenance, StudyError> {
@@ -207,48 +212,48 @@ impl Backend for Live<'_> {
                 workload.name, warm_up.lasts
             ))
         }));
-        if !Meter::new(&self.system).is_there() {
+        if !Meter::new(&self.system).has_counters() {
             notes.push("no energy counters (RAPL) here: no power is measured".to_owned());
         }
         let observed = machine::Observed::new(&self.system);
         Ok(Provenance {
             tools,
-            machines: vec![observed.in_short()],
-            machine_files: vec![observed.toml()?],
+            machines: vec![observed.describe()],
+            machine_files: vec![observed.write_machine_file()?],
             notes,
         })
     }
 
     /// Workloads' own durations.
-    fn estimate(&self, _: Duration) -> Result<Option<Duration>, StudyError> {
-        let durations = self.plan.cells().iter().map(|cell| {
-            let duration = self.plan.workloads[cell.workload].duration()?;
+    fn estimate_duration(&self, _: Duration) -> Result<Option<Duration>, StudyError> {
+        let durations = self.plan.cells_of_first_repeat().iter().map(|cell| {
+            let duration = self.plan.workloads[cell.workload].expected_duration()?;
             Some(duration.as_secs_f64())
         });
         let per_repeat = durations.sum::<Option<f64>>();
-        let settling = self.plan.runs() as f64 * self.plan.file.settle_s.get_ref();
+        let settling = self.plan.run_count() as f64 * self.plan.file.settle_s.get_ref();
         let all = per_repeat.map(|each| each * f64::from(self.plan.repeats()) + settling);
         Ok(all.map(|seconds| Duration::from_secs_f64(seconds.min(1e12))))
     }
 
-    fn begin(&self) -> Result<(), StudyError> {
-        // Somebody else may have the right to change settings.
-        let session = settings::open_session(&self.system, self.plan)?;
+    fn acquire_rights(&self) -> Result<(), StudyError> {
+        // The right to change settings may be another process's: then this is an error.
+        let session = settings::open_session_if_needed(&self.system, self.plan)?;
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.session = session;
         Ok(())
     }
 
-    fn run(
+    fn run_cell(
         &self,
         cell: Cell,
         run: &mut RunRecord,
         cancelled: &AtomicBool,
     ) -> Result<(), StudyError> {
-        self.apply(cell.policy, cancelled)?;
+        self.apply_policy(cell.policy, cancelled)?;
         let workload = &self.plan.workloads[cell.workload];
         let measured = measure_run(workload, &self.system, self.fio.as_deref(), run, cancelled)
-            .and_then(|()| self.check_daemon().map_err(|e| e.to_string()));
+            .and_then(|()| self.check_daemon_alive().map_err(|e| e.to_string()));
         measured.map_err(|message| {
             if cancelled.load(Ordering::Relaxed) {
                 return StudyError::Interrupted;
@@ -261,39 +266,39 @@ impl Backend for Live<'_> {
         })
     }
 
-    fn end(&self) -> Result<(), StudyError> {
+    fn restore_machine(&self) -> Result<(), StudyError> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.release()
+        held.release_policy()
     }
 }
 
-/// An error with its policy's name.
-fn name_policy(policy: &PlannedPolicy, error: StudyError) -> StudyError {
+/// Adds the policy's name to an error.
+fn add_policy_name(policy: &PlannedPolicy, error: StudyError) -> StudyError {
     match error {
         StudyError::Interrupted => StudyError::Interrupted,
         error => StudyError::Settings(format!("policy '{}': {error}", policy.name)),
     }
 }
 
-/// Nothing may be overwritten by accident.
-fn may_run(workload: &PlannedWorkload) -> Result<(), String> {
+/// Refuses a fio job that would overwrite something by accident.
+fn check_write_targets(workload: &PlannedWorkload) -> Result<(), String> {
     match &workload.task {
-        Task::Fio { text, .. } => targets::check_targets(text, "its fio job"),
+        Task::Fio { text, .. } => targets::check_fio_targets(text, "its fio job"),
         Task::RtApp { .. } | Task::Command { .. } | Task::Recording(_) => Ok(()),
     }
 }
 
-/// Indices in run order: by repeat, then workloads shuffled, then policies shuffled.
-fn shuffled_order(plan: &Plan) -> Vec<usize> {
+/// Indices of all runs in the order in which they are made: by repeat, then workloads shuffled, then policies shuffled.
+fn shuffle_run_order(plan: &Plan) -> Vec<usize> {
     let mut random = Pcg64Mcg::seed_from_u64(plan.file.seed);
-    let mut order = Vec::with_capacity(plan.runs());
+    let mut order = Vec::with_capacity(plan.run_count());
     for repeat in 0..plan.repeats() as usize {
         for workload in shuffle_indices(plan.workloads.len(), &mut random) {
             for policy in shuffle_indices(plan.policies.len(), &mut random) {
-                let mut cells = plan.cells().iter();
+                let mut cells = plan.cells_of_first_repeat().iter();
                 let cell =
                     cells.position(|cell| cell.workload == workload && cell.policy == policy);
-                order.extend(cell.map(|cell| repeat * plan.cells().len() + cell));
+                order.extend(cell.map(|cell| repeat * plan.cells_of_first_repeat().len() + cell));
             }
         }
     }
@@ -309,8 +314,8 @@ fn shuffle_indices(count: usize, random: &mut Pcg64Mcg) -> Vec<usize> {
     all
 }
 
-/// Waits until the machine has settled after a change of settings.
-fn settle_machine(plan: &Plan, cancelled: &AtomicBool) -> Result<(), StudyError> {
+/// Waits for the study's time to settle after a change of settings.
+fn wait_for_machine_to_settle(plan: &Plan, cancelled: &AtomicBool) -> Result<(), StudyError> {
     let until = Instant::now() + Duration::from_secs_f64(*plan.file.settle_s.get_ref());
     while Instant::now() < until {
         if cancelled.load(Ordering::Relaxed) {
@@ -345,8 +350,8 @@ fn measure_run(
     run: &mut RunRecord,
     cancelled: &AtomicBool,
 ) -> Result<(), String> {
-    // A name may lead to something else by now.
-    may_run(workload)?;
+    // A path may lead to something else than when the study was checked.
+    check_write_targets(workload)?;
     let separate = split_warm_up(workload, fio);
     if let Some(parts) = &separate {
         program::warm_up_by_fio(&parts.warm_up_text, cancelled)
@@ -356,19 +361,23 @@ fn measure_run(
         .duration_since(UNIX_EPOCH)
         .map(|d| d.as_secs_f64());
     run.started_unix_s = started.ok();
-    let ramp = workload.warm_up().filter(|_| separate.is_none());
+    let ramp = workload
+        .uncounted_start()
+        .filter(|_| separate.is_none());
     let warm_up = ramp.map(|time| Duration::from_nanos(time.0));
-    let mut since = Since::now(system, warm_up);
+    let mut since = Since::begin_now(system, warm_up);
     let took = match &workload.task {
         Task::Fio { text, workload } => program::run_fio(
             separate.as_ref().map_or(text, |parts| &parts.counted_text),
             &requested_rates(workload),
             run,
             cancelled,
-            &mut || since.look(),
+            &mut || since.read_wrapping_counters(),
         )?,
         Task::Command { words, readings } => {
-            program::run_command(words, readings, run, cancelled, &mut || since.look())?
+            program::run_command(words, readings, run, cancelled, &mut || {
+                since.read_wrapping_counters();
+            })?
         }
         Task::RtApp { .. } => return Err("rt-app files are simulated only".to_owned()),
         Task::Recording(_) => return Err("recordings are replayed only".to_owned()),
@@ -378,9 +387,9 @@ fn measure_run(
     } else {
         took
     };
-    since.meter.finish(counted, run);
-    since.platform.finish(counted, run);
-    Counters::read(system).since(&since.counters, counted, run);
+    since.meter.add_mean_power(counted, run);
+    since.platform.add_mean_power(counted, run);
+    Counters::read_all(system).fill_changes_since(&since.counters, counted, run);
     if run.duration_ns == 0 {
         run.duration_ns = took.as_nanos() as u64;
     }
@@ -390,7 +399,7 @@ fn measure_run(
 /// Counters at the start of measuring, after any warm-up.
 struct Since<'a> {
     system: &'a System,
-    /// Time left out from here on; `None` once over.
+    /// Time that is left out first; `None` once the warm-up is over.
     warm_up: Option<Duration>,
     at: Instant,
     counters: Counters,
@@ -399,24 +408,24 @@ struct Since<'a> {
 }
 
 impl<'a> Since<'a> {
-    fn now(system: &'a System, warm_up: Option<Duration>) -> Self {
+    fn begin_now(system: &'a System, warm_up: Option<Duration>) -> Self {
         Self {
             system,
             warm_up,
-            counters: Counters::read(system),
+            counters: Counters::read_all(system),
             meter: Meter::new(system),
-            platform: Meter::for_platform(system),
+            platform: Meter::for_whole_platform(system),
             at: Instant::now(),
         }
     }
 
-    /// Begins anew after the warm-up, and reads counters that wrap.
-    fn look(&mut self) {
+    /// Begins anew once the warm-up is over, and reads counters that may wrap.
+    fn read_wrapping_counters(&mut self) {
         if self.warm_up.is_some_and(|time| self.at.elapsed() >= time) {
-            *self = Self::now(self.system, None);
+            *self = Self::begin_now(self.system, None);
         }
-        self.meter.look();
-        self.platform.look();
+        self.meter.read_if_due();
+        self.platform.read_if_due();
     }
 }
 
@@ -435,25 +444,25 @@ mod tests {
                     [[policy]]\nname = 'q'\n[[policy]]\nname = 'r'\n";
         let plan =
             |text: &str| Plan::from_text(text, "x", Path::new("."), RunOrigin::Live).unwrap();
-        let first = shuffled_order(&plan(text));
-        assert_eq!(first, shuffled_order(&plan(text)));
+        let first = shuffle_run_order(&plan(text));
+        assert_eq!(first, shuffle_run_order(&plan(text)));
         assert_ne!(
             first,
-            shuffled_order(&plan(&text.replace("repeats", "seed = 2\nrepeats")))
+            shuffle_run_order(&plan(&text.replace("repeats", "seed = 2\nrepeats")))
         );
         let mut sorted = first.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, (0..24).collect::<Vec<_>>());
         // A workload with a single policy.
         let some = plan(&text.replacen("['true']\n", "['true']\npolicies = 'q'\n", 1));
-        let mut sorted = shuffled_order(&some);
+        let mut sorted = shuffle_run_order(&some);
         sorted.sort_unstable();
         assert_eq!(sorted, (0..16).collect::<Vec<_>>());
         let whole = plan(text);
         for (block, runs) in first.chunks(6).enumerate() {
             assert!(
                 runs.iter()
-                    .all(|index| whole.cell(*index).repeat == block as u32)
+                    .all(|index| whole.cell_at(*index).repeat == block as u32)
             );
         }
     }

@@ -17,21 +17,21 @@ use crate::file::StudyError;
 use crate::plan::Reading;
 use wakepath_results::import::fio::Output;
 
-/// How to get fio.
+/// What an error says about how to install fio.
 const NO_FIO: &str = "fio is not installed: `apt install fio` on Debian and Ubuntu, `dnf install fio` on Fedora, \
                       `zypper install fio` on openSUSE, `pacman -S fio` on Arch";
 
-/// How long a program has to end after it was told to.
+/// How long a program has to end after being told to, before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Interval for checking cancellation, and a run's counters.
+/// Interval for checking cancellation, and for reading a run's counters.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Most output accepted from a command.
+/// Most output accepted from a command, in bytes.
 const MAX_OUTPUT: u64 = 64 << 20;
 
 /// fio's version.
-pub(super) fn fio_version() -> Result<String, StudyError> {
+pub(super) fn find_fio_version() -> Result<String, StudyError> {
     match Command::new("fio").arg("--version").output() {
         Ok(output) if output.status.success() => {
             Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
@@ -64,8 +64,8 @@ pub(super) fn warm_up_by_fio(text: &str, cancelled: &AtomicBool) -> Result<(), S
     execute_fio(text, cancelled, &mut || {}).map(drop)
 }
 
-/// Runs a fio job with these requested rates in the current directory. Calls `look` several times a second. Returns the
-/// duration.
+/// Runs a fio job in the current directory, and fills `run`; `rates` are the rates that the jobs ask for. Calls `look`
+/// several times a second. Returns the duration.
 pub(super) fn run_fio(
     text: &str,
     rates: &[RequestedRate],
@@ -74,12 +74,12 @@ pub(super) fn run_fio(
     look: &mut dyn FnMut(),
 ) -> Result<Duration, String> {
     let finished = execute_fio(text, cancelled, look)?;
-    let output = Output::find(&finished.stdout)
-        .ok_or_else(|| format!("fio has printed no JSON{}", finished.last_words()))??;
+    let output = Output::parse_first(&finished.stdout)
+        .ok_or_else(|| format!("fio has printed no JSON{}", finished.last_message_line()))??;
     output
-        .fill(run)
-        .map_err(|e| format!("{e}{}", finished.last_words()))?;
-    if let Some(percent) = output.reached(rates) {
+        .fill_run_metrics(run)
+        .map_err(|e| format!("{e}{}", finished.last_message_line()))?;
+    if let Some(percent) = output.smallest_reached_percent(rates) {
         run.metrics.push(("rate_reached".to_owned(), percent));
     }
     Ok(finished.took)
@@ -91,7 +91,7 @@ fn execute_fio(
     cancelled: &AtomicBool,
     look: &mut dyn FnMut(),
 ) -> Result<Finished, String> {
-    let job = create_file()?;
+    let job = create_output_file()?;
     fs::write(job.path(), text).map_err(|e| e.to_string())?;
     let mut command = Command::new("fio");
     command.arg("--output-format=json+").arg(job.path());
@@ -99,11 +99,12 @@ fn execute_fio(
         io::ErrorKind::NotFound => NO_FIO.to_owned(),
         _ => format!("fio: {e}"),
     })?;
-    finished.check("fio")?;
+    finished.check_success("fio")?;
     Ok(finished)
 }
 
-/// Runs a command in the current directory, and calls `look` several times a second. Returns how long it took.
+/// Runs a command in the current directory, reads its metrics into `run`, and calls `look` several times a second.
+/// Returns the duration.
 pub(super) fn run_command(
     words: &[String],
     readings: &[Reading],
@@ -117,7 +118,7 @@ pub(super) fn run_command(
     let mut command = Command::new(name);
     command.args(arguments);
     let finished = execute_program(command, cancelled, look).map_err(|e| format!("{name}: {e}"))?;
-    finished.check(name)?;
+    finished.check_success(name)?;
     for (name, time) in [
         ("wall_s", finished.took),
         ("user_s", finished.user),
@@ -129,17 +130,17 @@ pub(super) fn run_command(
         if finished.stdout.trim().is_empty() {
             return Err(format!(
                 "{name} has printed nothing{}",
-                finished.last_words()
+                finished.last_message_line()
             ));
         }
-        let value = reading.read(&finished.stdout)?;
+        let value = reading.read_number(&finished.stdout)?;
         run.metrics.retain(|(name, _)| *name != reading.metric.name);
         run.metrics.push((reading.metric.name.to_string(), value));
     }
     Ok(finished.took)
 }
 
-fn create_file() -> Result<NamedTempFile, String> {
+fn create_output_file() -> Result<NamedTempFile, String> {
     NamedTempFile::new().map_err(|e| format!("no temporary file: {e}"))
 }
 
@@ -149,25 +150,25 @@ struct Finished {
     stdout: String,
     stderr: String,
     took: Duration,
-    /// CPU time, including waited-for children.
+    /// CPU time of the program, including children that were waited for.
     user: Duration,
     system: Duration,
 }
 
 impl Finished {
-    fn check(&self, name: &str) -> Result<(), String> {
+    fn check_success(&self, name: &str) -> Result<(), String> {
         if self.status.success() {
             return Ok(());
         }
         Err(format!(
             "{name} failed, {}{}",
             self.status,
-            self.last_words()
+            self.last_message_line()
         ))
     }
 
-    /// The last message line.
-    fn last_words(&self) -> String {
+    /// The last line of standard error, else of standard output, for the end of a message; empty without output.
+    fn last_message_line(&self) -> String {
         let lines = self.stderr.lines().chain(self.stdout.lines());
         let said: Vec<&str> = lines.map(str::trim).filter(|l| !l.is_empty()).collect();
         let of_stderr = self.stderr.lines().map(str::trim).rfind(|l| !l.is_empty());
@@ -179,7 +180,7 @@ impl Finished {
     }
 }
 
-/// Runs a program to its end in its own process group. Ctrl-C then reaches the group through this process only, and
+/// Runs a program to its end in its own process group. Ctrl-C then reaches the group only through this process, and
 /// descendants end with the program.
 fn execute_program(
     mut command: Command,
@@ -194,15 +195,15 @@ fn execute_program(
         .process_group(0);
     let started = Instant::now();
     let child = command.spawn()?;
-    let group = group_of(&child);
+    let group = process_group_of(&child);
     let (sender, ended) = mpsc::channel();
-    // A waiting thread measures time to the microsecond without frequent polling.
+    // A thread that waits measures the time to the microsecond without frequent polling.
     let waiter = thread::spawn(move || {
-        let end = wait_for_end(&child);
-        // Nobody listens only after a panic.
+        let end = wait_for_child(&child);
+        // The receiver is gone only after a panic.
         _ = sender.send((end, started.elapsed()));
     });
-    let (end, took) = wait_or_end(&ended, group, cancelled, look)?;
+    let (end, took) = wait_or_end_group(&ended, group, cancelled, look)?;
     _ = waiter.join();
     let (status, user, system) = end?;
     Ok(Finished {
@@ -215,11 +216,11 @@ fn execute_program(
     })
 }
 
-/// Status, and CPU time in user space and in the kernel.
+/// Exit status of a program, and CPU time in user space and in the kernel.
 type ProgramEnd = io::Result<(ExitStatus, Duration, Duration)>;
 
 /// Waits until the program has ended. After cancellation ends its process group, first politely, then by force.
-fn wait_or_end(
+fn wait_or_end_group(
     ended: &Receiver<(ProgramEnd, Duration)>,
     group: Option<Pid>,
     cancelled: &AtomicBool,
@@ -243,7 +244,7 @@ fn wait_or_end(
             };
             told = told.or(Some(Instant::now()));
             if let Some(group) = group {
-                // The group may have just ended.
+                // The group may just have ended, so a failure is ignored.
                 _ = kill_process_group(group, signal);
             }
         }
@@ -259,13 +260,13 @@ fn read_output(file: &NamedTempFile) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&fs::read(file.path())?).into_owned())
 }
 
-/// Waits for a program's end. Returns status, and CPU time in user space and in the kernel, including waited-for
-/// descendants.
+/// Waits until a child has ended. Returns its status, and CPU time in user space and in the kernel, including
+/// descendants that were waited for.
 #[expect(
     unsafe_code,
     reason = "there is no safe way to wait for one child's usage"
 )]
-fn wait_for_end(child: &Child) -> ProgramEnd {
+fn wait_for_child(child: &Child) -> ProgramEnd {
     let mut status = 0;
     // SAFETY: all fields are integers, for which zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -287,7 +288,7 @@ fn wait_for_end(child: &Child) -> ProgramEnd {
     Ok((ExitStatus::from_raw(status), user, system))
 }
 
-fn group_of(child: &Child) -> Option<Pid> {
+fn process_group_of(child: &Child) -> Option<Pid> {
     Pid::from_raw(child.id() as i32)
 }
 

@@ -1,4 +1,4 @@
-//! Changes made by a policy on this machine.
+//! The settings that a policy changes on the measured machine.
 
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Kind;
@@ -10,52 +10,52 @@ use wakepath_system::{SettingKey, System};
 use crate::file::{StudyError, unknown_name_message};
 use crate::plan::{Plan, PlannedPolicy};
 
-/// Converts an error from the settings layer.
+/// Converts an error about settings to an error about the study.
 pub(super) fn settings_error(e: &SettingsError) -> StudyError {
     StudyError::Settings(e.to_string())
 }
 
-/// Changes made by a policy.
+/// What a policy changes on the measured machine.
 pub(super) struct PolicyChanges {
-    /// Settings that stay without a process.
+    /// Settings that stay in force without a process.
     pub(super) settings: SettingsPlan,
-    /// Configuration for the daemon giving leases.
+    /// Configuration for the daemon that gives the policy's leases; `None` without leases.
     pub(super) daemon: Option<String>,
 }
 
 impl PolicyChanges {
-    /// A policy's changes on a machine.
+    /// Finds out what a policy changes on a machine.
     ///
     /// # Errors
     /// The policy is impossible here; the message names alternatives.
     pub(super) fn new(system: &System, policy: &PlannedPolicy) -> Result<Self, StudyError> {
-        let resolved = Self::resolve(system, policy);
+        let resolved = Self::resolve_on_system(system, policy);
         resolved.map_err(|why| StudyError::Settings(format!("policy '{}': {why}", policy.name)))
     }
 
-    fn resolve(system: &System, planned: &PlannedPolicy) -> Result<Self, String> {
-        let leases = planned.set.get(Kind::Psd);
+    fn resolve_on_system(system: &System, planned: &PlannedPolicy) -> Result<Self, String> {
+        let leases = planned.set.policy_of_kind(Kind::Psd);
         let daemon = leases.map(lease_config_text).transpose()?;
-        let others = without_leases(&planned.set)?;
+        let others = remove_leases(&planned.set)?;
         let mut wanted = policy::resolve_to_settings(system, &others, &Targets::default())
             .map_err(|e| e.to_string())?;
         for (name, value) in &planned.settings {
-            let keys = setting_keys(system, name)?;
+            let keys = list_setting_keys(system, name)?;
             wanted.values.extend(keys.map(|key| (key, value.clone())));
         }
         let settings = SettingsPlan::from_wanted(system, wanted).map_err(|e| e.to_string())?;
         Ok(Self { settings, daemon })
     }
 
-    /// Whether nothing changes, which needs no rights.
+    /// Whether the policy changes nothing, which needs no rights.
     pub(super) fn is_empty(&self) -> bool {
         self.settings.changes.is_empty() && self.daemon.is_none()
     }
 }
 
-/// The set without leases, which take a process.
-fn without_leases(set: &PolicySet) -> Result<PolicySet, String> {
-    if set.get(Kind::Psd).is_none() {
+/// The policy set without leases, which need the daemon.
+fn remove_leases(set: &PolicySet) -> Result<PolicySet, String> {
+    if set.policy_of_kind(Kind::Psd).is_none() {
         return Ok(set.clone());
     }
     let others = set
@@ -65,8 +65,11 @@ fn without_leases(set: &PolicySet) -> Result<PolicySet, String> {
     PolicySet::new(others.cloned()).map_err(|e| e.to_string())
 }
 
-/// Keys for a setting in all places on this machine.
-fn setting_keys(system: &System, name: &str) -> Result<impl Iterator<Item = SettingKey>, String> {
+/// Keys of a setting in all its places on this machine, such as each CPU.
+fn list_setting_keys(
+    system: &System,
+    name: &str,
+) -> Result<impl Iterator<Item = SettingKey>, String> {
     let Some(info) = setting::find_setting(name) else {
         let known: Vec<&str> = setting::SETTINGS.iter().map(|s| s.name).collect();
         return Err(unknown_name_message("setting", name, &known));
@@ -81,8 +84,11 @@ fn setting_keys(system: &System, name: &str) -> Result<impl Iterator<Item = Sett
         .filter_map(|at| SettingKey::for_matching_scope(info, at)))
 }
 
-/// The right to change settings, if needed by any policy.
-pub(super) fn open_session(system: &System, plan: &Plan) -> Result<Option<Session>, StudyError> {
+/// Opens a session with the right to change settings, if any policy in the plan needs one.
+pub(super) fn open_session_if_needed(
+    system: &System,
+    plan: &Plan,
+) -> Result<Option<Session>, StudyError> {
     for policy in &plan.policies {
         if !PolicyChanges::new(system, policy)?.is_empty() {
             return Session::open_and_recover(system)
@@ -93,7 +99,7 @@ pub(super) fn open_session(system: &System, plan: &Plan) -> Result<Option<Sessio
     Ok(None)
 }
 
-/// Applies what stays without a process, for as long as the hold lives.
+/// Applies the settings that need no process, for as long as the hold lives.
 pub(super) fn hold_settings(
     system: &System,
     session: Option<Session>,

@@ -1,4 +1,4 @@
-//! Nothing but files may be overwritten: where fio jobs would write.
+//! Where fio jobs would write: only files may be overwritten.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,22 +8,22 @@ use std::path::{Component, Path, PathBuf};
 
 use wakepath_workloads::fio;
 
-/// File systems with devices or kernel files, and the exception with ordinary files.
+/// Mount points of devices or kernel files, and the exception with ordinary files.
 const NOT_FILES: [&str; 3] = ["/dev", "/proc", "/sys"];
 const FILES: &str = "/dev/shm";
 
-/// Refuses fio jobs that write to anything except files.
+/// Refuses fio jobs that would write to anything except files.
 ///
 /// # Errors
-/// The job, its target, and a remedy.
-pub(super) fn check_targets(text: &str, origin: &str) -> Result<(), String> {
-    for job in fio::paths(text, origin).map_err(|e| e.to_string())? {
+/// Names the job, its target, and a remedy.
+pub(super) fn check_fio_targets(text: &str, origin: &str) -> Result<(), String> {
+    for job in fio::list_job_paths(text, origin).map_err(|e| e.to_string())? {
         let opened = job.files.iter().map(|path| (path, job.writes));
         let mapped = job.memory.iter().map(|path| (path, true));
         for (path, writes) in opened.chain(mapped) {
-            let what = match find_target(Path::new(path)) {
+            let what = match classify_target(Path::new(path)) {
                 Target::Other(what) if writes => what.to_owned(),
-                // Even for reads, fio creates missing files, and unlinks obstacles.
+                // fio creates missing files and unlinks obstacles even for jobs that only read.
                 Target::Unknown(why) => why,
                 Target::File | Target::Other(_) => continue,
             };
@@ -38,7 +38,7 @@ pub(super) fn check_targets(text: &str, origin: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Kinds of path targets.
+/// What a path that fio would write to is.
 #[derive(Debug, PartialEq, Eq)]
 enum Target {
     /// A file or directory, or nothing yet in a place for files.
@@ -49,10 +49,10 @@ enum Target {
     Unknown(String),
 }
 
-fn find_target(path: &Path) -> Target {
+fn classify_target(path: &Path) -> Target {
     let kind = match fs::metadata(path) {
         Ok(metadata) => metadata.file_type(),
-        Err(e) if e.kind() == ErrorKind::NotFound => return missing_target(path),
+        Err(e) if e.kind() == ErrorKind::NotFound => return classify_missing_target(path),
         Err(e) => return Target::Unknown(format!("which cannot be looked at ({e})")),
     };
     if kind.is_block_device() {
@@ -70,12 +70,12 @@ fn find_target(path: &Path) -> Target {
     }
 }
 
-/// Target for a path missing so far, which fio would create.
-fn missing_target(path: &Path) -> Target {
+/// Classifies a path that is missing so far, and that fio would create.
+fn classify_missing_target(path: &Path) -> Target {
     if fs::symlink_metadata(path).is_ok() {
         return Target::Unknown("a link that leads nowhere".to_owned());
     }
-    match where_created(path) {
+    match path_once_created(path) {
         Ok(Some(real)) if is_place_for_files(&real) => Target::File,
         Ok(Some(_)) => Target::Unknown("a device that does not exist".to_owned()),
         Ok(None) => Target::Unknown("through a directory that does not exist".to_owned()),
@@ -83,8 +83,9 @@ fn missing_target(path: &Path) -> Target {
     }
 }
 
-/// A missing file's path without links. fio creates missing directories, so a `..` behind them resolves only later: `None`.
-fn where_created(path: &Path) -> io::Result<Option<PathBuf>> {
+/// The path, without links, of a file that fio would create. fio creates missing directories, so a `..` behind them
+/// resolves only later: `None`.
+fn path_once_created(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut missing: Vec<OsString> = Vec::new();
     let mut existing = path;
     loop {
@@ -104,7 +105,7 @@ fn where_created(path: &Path) -> io::Result<Option<PathBuf>> {
                 real.extend(missing.iter().rev());
                 return Ok(Some(real));
             }
-            // Nothing exists, not even a link.
+            // Nothing exists under the path, not even a link.
             Err(e)
                 if e.kind() == ErrorKind::NotFound && fs::symlink_metadata(existing).is_err() => {}
             Err(e) => return Err(e),
@@ -112,7 +113,7 @@ fn where_created(path: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
-/// Whether a path without links is in a place where files are.
+/// Whether a path without links is in a place for ordinary files.
 fn is_place_for_files(real: &Path) -> bool {
     real.starts_with(FILES) || !NOT_FILES.iter().any(|place| real.starts_with(place))
 }
@@ -129,7 +130,7 @@ mod tests {
         } else {
             "[a]\n"
         };
-        check_targets(&format!("{section}{options}\nsize=4k\n"), "t.fio").err()
+        check_fio_targets(&format!("{section}{options}\nsize=4k\n"), "t.fio").err()
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! Whether a recording evidently comes from another machine than its given figures.
+//! Checks whether a recording comes from another machine than the machine whose figures it gets.
 
 use std::collections::BTreeSet;
 
 use wakepath_hardware::Machine;
 use wakepath_trace::recording::Metadata;
 
-/// Processor makers, and words in their product names.
+/// Processor makers, each with words in its product names.
 const MAKERS: [(&str, &[&str]); 3] = [
     (
         "Intel",
@@ -22,26 +22,26 @@ const MAKERS: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// Evidence for a recording from another machine; `None` without any.
-pub fn other_machine(recorded: &Metadata, machine: &Machine) -> Option<String> {
+/// Evidence that a recording was made on another machine than `machine`; `None` without any.
+pub fn evidence_for_other_machine(recorded: &Metadata, machine: &Machine) -> Option<String> {
     let cores: Vec<&str> = machine.cluster.iter().map(|c| c.core.as_str()).collect();
     let title = format!("{} {}", machine.title, cores.join(" "));
-    other_processor(recorded, &title)
+    evidence_by_processor(recorded, &title)
         .map(|what| format!("{what} ({})", machine.title))
-        .or_else(|| other_cpus(recorded, machine.cpus()))
-        .or_else(|| other_states(recorded, machine))
+        .or_else(|| evidence_by_cpu_count(recorded, machine.cpus()))
+        .or_else(|| evidence_by_idle_states(recorded, machine))
 }
 
-/// Machines with fewer CPUs may leave most of them out of a trace by chance.
+/// A trace from a machine with fewer CPUs may leave most of them out by chance.
 const MANY_CPUS: usize = 8;
 
-/// Why a recording may be of another machine although nothing proves it: most of the machine's CPUs have nothing in the
+/// Why a recording may be from another machine although nothing proves it: most CPUs of `machine` have nothing in the
 /// recording.
-pub fn doubtful_machine(recorded: &Metadata, machine: &Machine) -> Option<String> {
+pub fn doubt_about_machine(recorded: &Metadata, machine: &Machine) -> Option<String> {
     let (theirs, ours) = (recorded.cpus as usize, machine.cpus());
     let is_doubtful = ours >= MANY_CPUS && (1..=ours / 4).contains(&theirs);
     let name = &machine.name;
-    (is_doubtful && other_machine(recorded, machine).is_none()).then(|| {
+    (is_doubtful && evidence_for_other_machine(recorded, machine).is_none()).then(|| {
         format!(
             "it has events of {theirs} CPUs and {name} has {ours}, so it may be of another machine, and the figures of {name} \
              then mean nothing"
@@ -49,44 +49,47 @@ pub fn doubtful_machine(recorded: &Metadata, machine: &Machine) -> Option<String
     })
 }
 
-fn other_processor(recorded: &Metadata, title: &str) -> Option<String> {
+fn evidence_by_processor(recorded: &Metadata, title: &str) -> Option<String> {
     let processor = recorded.processor.as_deref();
     let of_architecture = match recorded.architecture.as_deref() {
         Some("aarch64" | "arm" | "armv7l") => Some("Arm"),
         _ => None,
     };
-    let theirs = processor.and_then(processor_maker).or(of_architecture);
-    if let (Some(theirs), Some(ours)) = (theirs, processor_maker(title))
+    let theirs = processor.and_then(find_processor_maker).or(of_architecture);
+    if let (Some(theirs), Some(ours)) = (theirs, find_processor_maker(title))
         && theirs != ours
     {
         return Some(format!("a processor of {theirs} against one of {ours}"));
     }
     let is_x86 = recorded.architecture.as_deref() == Some("x86_64");
-    if is_x86 && processor_maker(title) == Some("Arm") {
+    if is_x86 && find_processor_maker(title) == Some("Arm") {
         return Some("architecture x86_64 against Arm".to_owned());
     }
     let processor = processor?;
-    let (theirs, ours) = (model_numbers(processor), model_numbers(title));
+    let (theirs, ours) = (
+        model_numbers_in_name(processor),
+        model_numbers_in_name(title),
+    );
     let differ = !theirs.is_empty() && !ours.is_empty() && theirs.is_disjoint(&ours);
     differ.then(|| format!("processor {processor} against another model"))
 }
 
-fn processor_maker(text: &str) -> Option<&'static str> {
-    let words: BTreeSet<String> = name_words(text).collect();
+fn find_processor_maker(text: &str) -> Option<&'static str> {
+    let words: BTreeSet<String> = words_in_processor_name(text).collect();
     let made = MAKERS
         .iter()
         .find(|(_, names)| names.iter().any(|name| words.contains(*name)));
     made.map(|(maker, _)| *maker)
 }
 
-fn name_words(text: &str) -> impl Iterator<Item = String> {
+fn words_in_processor_name(text: &str) -> impl Iterator<Item = String> {
     text.split(|c: char| !c.is_ascii_alphanumeric())
         .map(str::to_lowercase)
 }
 
-/// Words that number a model: `7502`, `8840u`, `6741p`. Clocks and short counts are none.
-fn model_numbers(text: &str) -> BTreeSet<String> {
-    name_words(text)
+/// Words in a processor's name that number its model: `7502`, `8840u`, `6741p`. Clocks and short counts are none.
+fn model_numbers_in_name(text: &str) -> BTreeSet<String> {
+    words_in_processor_name(text)
         .filter(|word: &String| {
             let digits = word.bytes().filter(u8::is_ascii_digit).count();
             digits >= 3 && word.len() >= 4 && !word.ends_with("hz")
@@ -94,27 +97,27 @@ fn model_numbers(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-fn other_cpus(recorded: &Metadata, cpus: usize) -> Option<String> {
+fn evidence_by_cpu_count(recorded: &Metadata, cpus: usize) -> Option<String> {
     let theirs = recorded.cpus as usize;
-    // Other tools' traces cover traced CPUs only; our recordings cover all.
+    // Other tools' traces cover only the traced CPUs; recordings by `wakepath record` cover all.
     let is_exact = recorded.processor.is_some();
     let differ = theirs > cpus || (is_exact && theirs > 0 && theirs != cpus);
     differ.then(|| format!("{theirs} CPUs against {cpus}"))
 }
 
-fn other_states(recorded: &Metadata, machine: &Machine) -> Option<String> {
+fn evidence_by_idle_states(recorded: &Metadata, machine: &Machine) -> Option<String> {
     let theirs: BTreeSet<String> = recorded
         .idle_states
         .iter()
         .flat_map(|group| &group.states)
         .filter(|s| !s.polling)
-        .map(|s| plain_name(&s.name))
+        .map(|s| state_name_without_suffix(&s.name))
         .collect();
     let ours: BTreeSet<String> = machine
         .idle_state
         .iter()
         .filter(|s| !s.polling)
-        .map(|s| plain_name(&s.name))
+        .map(|s| state_name_without_suffix(&s.name))
         .collect();
     let differ = !theirs.is_empty() && !ours.is_empty() && theirs.is_disjoint(&ours);
     differ.then(|| {
@@ -123,8 +126,8 @@ fn other_states(recorded: &Metadata, machine: &Machine) -> Option<String> {
     })
 }
 
-/// An idle state's name without drivers' suffixes: `C1` for `C1-SKL` and `C1_ACPI`.
-fn plain_name(name: &str) -> String {
+/// An idle state's name without the suffix that a driver adds: `C1` for `C1-SKL` and `C1_ACPI`.
+fn state_name_without_suffix(name: &str) -> String {
     let end = name.find(['-', '_']).unwrap_or(name.len());
     name[..end].to_uppercase()
 }
@@ -160,7 +163,8 @@ mod tests {
     fn only_what_is_evident_shows_another_machine() {
         let machine = |name: &str| Machine::find(name).unwrap();
         let epyc = "AMD EPYC 7502 32-Core Processor";
-        let other = |recorded: &Metadata, name: &str| other_machine(recorded, &machine(name));
+        let other =
+            |recorded: &Metadata, name: &str| evidence_for_other_machine(recorded, &machine(name));
         let own = recorded(Some(epyc), 128, &["POLL", "C1_ACPI", "C2"]);
         assert_eq!(other(&own, "epyc-7502"), None);
         for (recorded, name, what) in [
@@ -191,7 +195,8 @@ mod tests {
         }
         // A trace of another tool may lack CPUs and names.
         assert_eq!(other(&recorded(None, 3, &[]), "epyc-7502"), None);
-        let doubt = |cpus, name: &str| doubtful_machine(&recorded(None, cpus, &[]), &machine(name));
+        let doubt =
+            |cpus, name: &str| doubt_about_machine(&recorded(None, cpus, &[]), &machine(name));
         assert!(
             doubt(6, "epyc-7502")
                 .unwrap()

@@ -20,10 +20,10 @@ use wakepath_trace::recording::Metadata;
 use super::backend::{Backend, Order};
 use crate::file::StudyError;
 use crate::plan::{
-    Cell, Plan, PlannedMachine, PlannedRecording, PlannedWorkload, Provenance, Task, sha256_of,
+    Cell, Plan, PlannedMachine, PlannedRecording, PlannedWorkload, Provenance, Task, hash_file,
 };
 
-pub use foreign::{doubtful_machine, other_machine};
+pub use foreign::{doubt_about_machine, evidence_for_other_machine};
 pub use recording::{Replayed, Replaying};
 
 /// Remarks for readers.
@@ -33,16 +33,16 @@ const NOTES: [&str; 3] = [
     "a recording with fewer than 30 idle spans has no figures: too few idle periods",
 ];
 
-/// A plan's recordings, each on each machine.
+/// The backend that replays a plan's recordings, each on each machine.
 pub struct Replay<'a> {
     plan: &'a Plan,
-    /// By machine and workload.
+    /// Recordings by index of machine and workload.
     recordings: BTreeMap<RecordingKey, OnMachine<'a>>,
-    /// Recordings with too few idle periods have figures, too.
+    /// Whether figures are given for recordings with too few idle periods, too.
     with_sparse: bool,
 }
 
-/// A recording and the machine with its figures: indices in the plan.
+/// Key of a recording on a machine: indices in the plan.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct RecordingKey {
     machine: usize,
@@ -58,23 +58,23 @@ impl RecordingKey {
     }
 }
 
-/// A recording with a machine's figures.
+/// A recording with the figures of a machine.
 struct OnMachine<'a> {
     replaying: Replaying<'a>,
-    /// Outcome, after the replay.
+    /// Outcome of the replay; `None` until replayed.
     replayed: Mutex<Option<Arc<Replayed>>>,
 }
 
 impl<'a> Replay<'a> {
-    /// The recordings of a plan.
+    /// Opens the recordings of a plan.
     ///
     /// # Errors
     /// A recording has no idle states or another content than the plan wants, or a policy cannot be replayed on it.
     pub fn new(plan: &'a Plan) -> Result<Self, StudyError> {
-        // Placeholder for policies without this recording.
+        // A policy that does not run on this recording has an empty set in its place.
         let unchanged = PolicySet::default();
         let mut policies: BTreeMap<RecordingKey, Vec<(&str, &PolicySet)>> = BTreeMap::new();
-        for cell in plan.cells() {
+        for cell in plan.cells_of_first_repeat() {
             let sets = policies.entry(RecordingKey::new(*cell)).or_insert_with(|| {
                 let names = plan.policies.iter().map(|p| p.name.as_str());
                 names.map(|name| (name, &unchanged)).collect()
@@ -83,7 +83,7 @@ impl<'a> Replay<'a> {
         }
         let mut recordings = BTreeMap::new();
         for (key, policies) in policies {
-            let recording = recording_of(&plan.workloads[key.workload])?;
+            let recording = planned_recording(&plan.workloads[key.workload])?;
             let model = plan.machines[key.machine].model.as_ref();
             let on_machine = OnMachine {
                 replaying: Replaying::new(recording, model, &policies)?,
@@ -92,7 +92,7 @@ impl<'a> Replay<'a> {
             recordings.insert(key, on_machine);
         }
         for workload in &plan.workloads {
-            recording_of(workload)?.check_content()?;
+            planned_recording(workload)?.check_content()?;
         }
         Ok(Self {
             plan,
@@ -101,7 +101,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Gives figures even for recordings with too few idle periods. Callers must warn readers.
+    /// The backend that gives figures even for recordings with too few idle periods. Callers must warn readers.
     #[must_use]
     pub fn with_sparse_figures(self) -> Self {
         Self {
@@ -110,23 +110,23 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// A workload's recording with a machine's figures.
-    pub fn recording(&self, machine: usize, workload: usize) -> Option<&Replaying<'a>> {
+    /// Finds the recording of a workload with the figures of a machine; both are indices in the plan.
+    pub fn find_recording(&self, machine: usize, workload: usize) -> Option<&Replaying<'a>> {
         let found = self.recordings.get(&RecordingKey { machine, workload });
         found.map(|on_machine| &on_machine.replaying)
     }
 
-    /// Keeps the outcome for a workload on a machine, replayed in as many blocks as the plan has repeats.
-    pub fn keep(&self, machine: usize, workload: usize, replayed: Arc<Replayed>) {
+    /// Keeps the outcome of a replay that the caller made, in as many blocks as the plan has repeats.
+    pub fn keep_outcome(&self, machine: usize, workload: usize, replayed: Arc<Replayed>) {
         if let Some(kept) = self.recordings.get(&RecordingKey { machine, workload }) {
             *kept.replayed.lock().unwrap_or_else(PoisonError::into_inner) = Some(replayed);
         }
     }
 
-    /// A cell's outcome; each recording is replayed once.
-    fn replayed(&self, cell: Cell, cancelled: &AtomicBool) -> Result<Arc<Replayed>, StudyError> {
+    /// The outcome for a cell's recording, which is replayed at most once.
+    fn replay_once(&self, cell: Cell, cancelled: &AtomicBool) -> Result<Arc<Replayed>, StudyError> {
         let Some(found) = self.recordings.get(&RecordingKey::new(cell)) else {
-            return Err(self.no_recording());
+            return Err(self.missing_recording_error());
         };
         let mut kept = found
             .replayed
@@ -137,19 +137,19 @@ impl<'a> Replay<'a> {
         }
         let blocks = self.plan.repeats() as usize;
         let go_on = &mut |_| !cancelled.load(Ordering::Relaxed);
-        let replayed = found.replaying.run(blocks, None, go_on)?;
+        let replayed = found.replaying.replay_in_blocks(blocks, None, go_on)?;
         Ok(Arc::clone(kept.insert(Arc::new(replayed))))
     }
 
-    fn no_recording(&self) -> StudyError {
+    fn missing_recording_error(&self) -> StudyError {
         StudyError::Settings(format!("{}: no recording", self.plan.origin))
     }
 
-    /// A machine's description, and its file.
-    fn described(&self, machine: usize) -> Result<(MachineInfo, String), StudyError> {
+    /// A machine's description for the results, and the content of its file.
+    fn describe_machine(&self, machine: usize) -> Result<(MachineInfo, String), StudyError> {
         let planned = &self.plan.machines[machine];
         if let Some(model) = &planned.model {
-            return Ok((planned.in_short(model), model.to_toml()?));
+            return Ok((planned.describe_model(model), model.to_toml()?));
         }
         let mut on_it = self
             .recordings
@@ -160,22 +160,22 @@ impl<'a> Replay<'a> {
                 }..,
             )
             .take_while(|(key, _)| key.machine == machine);
-        let (_, first) = on_it.next().ok_or_else(|| self.no_recording())?;
-        let metadata = first.replaying.metadata();
+        let (_, first) = on_it.next().ok_or_else(|| self.missing_recording_error())?;
+        let metadata = first.replaying.recorded_metadata();
         Ok((
-            in_short(planned, &first.replaying),
-            describe_recording(metadata)?,
+            describe_recorded_machine(planned, &first.replaying),
+            write_recorded_machine(metadata)?,
         ))
     }
 
-    /// Recordings that were made on another machine than the first, and are replayed with the same figures.
-    fn other_machines(&self) -> impl Iterator<Item = String> {
+    /// Notes on recordings that come from another machine than the first recording, although all get the same figures.
+    fn list_conflicting_recordings(&self) -> impl Iterator<Item = String> {
         let known = self.plan.machines.iter().any(|m| m.model.is_some());
         let mut all = self
             .plan
             .workloads
             .iter()
-            .filter_map(|w: &'a PlannedWorkload| Some((w, recording_of(w).ok()?)));
+            .filter_map(|w: &'a PlannedWorkload| Some((w, planned_recording(w).ok()?)));
         let first = all.next().filter(|_| known);
         all.filter_map(move |(workload, recording)| {
             let what = first?
@@ -191,18 +191,18 @@ impl<'a> Replay<'a> {
 }
 
 impl Replay<'_> {
-    /// Recordings with figures from an evidently different machine.
-    fn foreign_figures(&self) -> Vec<String> {
+    /// Notes on recordings that evidently come from another machine than the machine whose figures they get.
+    fn list_foreign_figures(&self) -> Vec<String> {
         let on_machines = self.recordings.iter();
         let found = on_machines.filter_map(|(RecordingKey { machine, workload }, recording)| {
             let machine = &self.plan.machines[*machine];
-            let metadata = recording.replaying.metadata();
+            let metadata = recording.replaying.recorded_metadata();
             let workload = &self.plan.workloads[*workload].name;
             let model = machine.model.as_ref()?;
-            if let Some(doubt) = doubtful_machine(metadata, model) {
+            if let Some(doubt) = doubt_about_machine(metadata, model) {
                 return Some(format!("{workload}: about the recording: {doubt}"));
             }
-            let what = other_machine(metadata, model)?;
+            let what = evidence_for_other_machine(metadata, model)?;
             Some(format!(
                 "{workload}: the recording is of another machine than {}: {what}",
                 machine.name
@@ -212,7 +212,7 @@ impl Replay<'_> {
     }
 }
 
-fn recording_of(workload: &PlannedWorkload) -> Result<&PlannedRecording, StudyError> {
+fn planned_recording(workload: &PlannedWorkload) -> Result<&PlannedRecording, StudyError> {
     match &workload.task {
         Task::Recording(recording) => Ok(recording),
         _ => Err(StudyError::Settings(format!(
@@ -223,22 +223,22 @@ fn recording_of(workload: &PlannedWorkload) -> Result<&PlannedRecording, StudyEr
 }
 
 impl Backend for Replay<'_> {
-    /// All checks were made when finding the recording.
-    fn check(&self, _: Cell) -> Result<(), StudyError> {
+    /// All checks were made when the recordings were opened.
+    fn check_cell(&self, _: Cell) -> Result<(), StudyError> {
         Ok(())
     }
 
-    fn order(&self) -> Order {
+    fn run_order(&self) -> Order {
         Order::Parallel
     }
 
     fn provenance(&self) -> Result<Provenance, StudyError> {
         let mut notes: Vec<String> = NOTES.map(str::to_owned).to_vec();
-        notes.extend(self.warnings()?);
-        notes.extend(self.other_machines());
-        notes.extend(self.foreign_figures());
+        notes.extend(self.list_warnings()?);
+        notes.extend(self.list_conflicting_recordings());
+        notes.extend(self.list_foreign_figures());
         let described: Vec<(MachineInfo, String)> = (0..self.plan.machines.len())
-            .map(|machine| self.described(machine))
+            .map(|machine| self.describe_machine(machine))
             .collect::<Result<_, _>>()?;
         let (machines, files): (_, Vec<String>) = described.into_iter().unzip();
         Ok(Provenance {
@@ -249,29 +249,29 @@ impl Backend for Replay<'_> {
         })
     }
 
-    fn sha256(&self) -> Result<BTreeMap<String, String>, StudyError> {
+    fn hash_named_files(&self) -> Result<BTreeMap<String, String>, StudyError> {
         let mut all = BTreeMap::new();
         for workload in &self.plan.workloads {
-            for path in recording_of(workload)?.files() {
+            for path in planned_recording(workload)?.named_files() {
                 if let Entry::Vacant(new) = all.entry(path.display().to_string()) {
-                    new.insert(sha256_of(path)?);
+                    new.insert(hash_file(path)?);
                 }
             }
         }
         Ok(all)
     }
 
-    fn estimate(&self, _: Duration) -> Result<Option<Duration>, StudyError> {
+    fn estimate_duration(&self, _: Duration) -> Result<Option<Duration>, StudyError> {
         Ok(None)
     }
 
-    fn run(
+    fn run_cell(
         &self,
         cell: Cell,
         run: &mut RunRecord,
         cancelled: &AtomicBool,
     ) -> Result<(), StudyError> {
-        let replayed = self.replayed(cell, cancelled)?;
+        let replayed = self.replay_once(cell, cancelled)?;
         let repeat = cell.repeat as usize;
         rows::fill_replayed_run(run, &replayed, cell.policy, repeat);
         if replayed.report.is_sparse() && !self.with_sparse {
@@ -282,12 +282,12 @@ impl Backend for Replay<'_> {
 }
 
 impl Replay<'_> {
-    /// Warnings about recordings, each once with its workloads.
-    fn warnings(&self) -> Result<Vec<String>, StudyError> {
-        // By text: total count, and workloads.
+    /// Warnings about recordings, each once with the names of its workloads.
+    fn list_warnings(&self) -> Result<Vec<String>, StudyError> {
+        // Total count and workloads, by the warning's text.
         let mut all: Vec<(&str, &str, u64, Vec<&str>)> = Vec::new();
         for workload in &self.plan.workloads {
-            for warning in &recording_of(workload)?.metadata.warnings {
+            for warning in &planned_recording(workload)?.metadata.warnings {
                 let (name, text) = (warning.name.as_str(), warning.text.as_str());
                 match all.iter_mut().find(|w| (w.0, w.1) == (name, text)) {
                     Some((.., count, workloads)) => {
@@ -302,7 +302,10 @@ impl Replay<'_> {
             .into_iter()
             .map(
                 |(name, text, count, workloads): (&str, &str, u64, Vec<&str>)| {
-                    format!("{}: {name} ({count}x): {text}", first_of(&workloads))
+                    format!(
+                        "{}: {name} ({count}x): {text}",
+                        join_first_names(&workloads)
+                    )
                 },
             )
             .collect())
@@ -312,8 +315,8 @@ impl Replay<'_> {
 /// Most names at the beginning of a note.
 const NAMED: usize = 3;
 
-/// Names, or the first few and the number left.
-fn first_of(names: &[&str]) -> String {
+/// Joins names with commas: all, or the first few and how many more.
+fn join_first_names(names: &[&str]) -> String {
     match names {
         few if few.len() <= NAMED => few.join(", "),
         many => format!(
@@ -324,9 +327,9 @@ fn first_of(names: &[&str]) -> String {
     }
 }
 
-/// A machine known from its recording only.
-fn in_short(planned: &PlannedMachine, recording: &Replaying<'_>) -> MachineInfo {
-    let metadata = recording.metadata();
+/// Describes a machine that is known only from its recording.
+fn describe_recorded_machine(planned: &PlannedMachine, recording: &Replaying<'_>) -> MachineInfo {
+    let metadata = recording.recorded_metadata();
     let processor = metadata
         .processor
         .as_deref()
@@ -343,16 +346,16 @@ fn in_short(planned: &PlannedMachine, recording: &Replaying<'_>) -> MachineInfo 
             0 => format!("{processor}, Linux {kernel}"),
             cpus => format!("{processor}, {cpus} CPUs, Linux {kernel}"),
         },
-        cpu_kinds: recording.kinds(),
-        idle_states: recording.states(),
+        cpu_kinds: recording.list_cpu_groups(),
+        idle_states: recording.list_state_names(),
         drive: drives.join(", "),
         host: None,
         power_scope: String::new(),
     }
 }
 
-/// A recording's statement about its machine, as a file.
-fn describe_recording(metadata: &Metadata) -> Result<String, StudyError> {
+/// Writes what a recording says about its machine as a machine file.
+fn write_recorded_machine(metadata: &Metadata) -> Result<String, StudyError> {
     let text = toml::Value::try_from(metadata).and_then(|value| toml::to_string(&value));
     text.map_err(|e| {
         StudyError::Settings(format!("what the recording says about its machine: {e}"))

@@ -11,7 +11,7 @@ use wakepath_policies::psd::{PsdPolicy, PsdSettings};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_replay::package::PackageFigures;
 use wakepath_replay::{
-    LatencyLimits, RecordedGovernor, ReplayError, Report, Setup, States, replay,
+    LatencyLimits, RecordedGovernor, ReplayError, Report, Setup, States, replay_recording,
 };
 use wakepath_results::document::CpuKind;
 use wakepath_system::HaltpollAsSet;
@@ -20,9 +20,9 @@ use wakepath_units::causes::with_causes;
 use wakepath_units::{KernelVersion, TickRate};
 
 use crate::file::StudyError;
-use crate::plan::{PlannedRecording, cannot_replay};
+use crate::plan::{PlannedRecording, reason_against_replay};
 
-/// A recording with everything needed for its replay.
+/// A recording with everything that its replay needs.
 #[derive(Debug)]
 pub struct Replaying<'a> {
     recording: &'a PlannedRecording,
@@ -32,28 +32,28 @@ pub struct Replaying<'a> {
     policies: usize,
 }
 
-/// Policy sets with equal leases and latency requests, replayed in one pass.
+/// A pass through the recording, for policy sets with equal leases and latency requests.
 #[derive(Debug)]
 struct Pass {
     psd: Option<PsdPolicy>,
     latency: Option<LatencyLimits>,
-    /// Place among all sets, name, governor.
+    /// The pass's policies: place among all sets, name, governor.
     policies: Vec<(usize, (String, IdlePolicy))>,
 }
 
-/// Outcome from a recording.
+/// The outcome of replaying a recording.
 #[derive(Clone, Debug)]
 pub struct Replayed {
-    /// Recorded choices first, then policy sets in order, except sets without changes.
+    /// Report for the recorded choices first, then for policy sets in order, except sets without changes.
     pub report: Report,
-    /// For each policy set its index in the report, and its governor; recorded choices have none.
+    /// For each policy set its index in the report, and its governor; recorded choices have no governor.
     pub policies: Vec<(usize, Option<IdlePolicy>)>,
-    /// CPU groups' names and sizes.
+    /// Names and sizes of the CPU groups.
     pub kinds: Vec<CpuKind>,
 }
 
 impl<'a> Replaying<'a> {
-    /// Finds everything needed. `machine`: idle states, latencies and power in place of the recording's.
+    /// Prepares a recording's replay. `machine`: idle states, latencies and power in place of the recording's.
     ///
     /// # Errors
     /// No idle states, or a policy set impossible on the recording.
@@ -65,19 +65,22 @@ impl<'a> Replaying<'a> {
         let metadata = &recording.metadata;
         let (states, kinds) = match (&recording.states, machine) {
             (Some((_, states)), _) => {
-                let all = vec![States::declared(Vec::new(), states.clone())];
+                let all = vec![States::from_declared(Vec::new(), states.clone())];
                 (all, vec!["cpu".to_owned()])
             }
             (None, Some(machine)) => {
                 let names = machine.cluster.iter().map(|c| c.name.clone());
                 let states =
-                    States::of_machine(machine).map_err(|e| recording.error(&with_causes(&e)))?;
+                    States::from_machine(machine).map_err(|e| recording.error(&with_causes(&e)))?;
                 (states, names.collect())
             }
             (None, None) => {
-                let states = States::of_recording(metadata)
+                let states = States::from_recording(metadata)
                     .map_err(|e| recording.error(&with_causes(&e)))?;
-                let names = states.iter().map(|group| group_name(&group.cpus)).collect();
+                let names = states
+                    .iter()
+                    .map(|group| name_cpu_group(&group.cpus))
+                    .collect();
                 (states, names)
             }
         };
@@ -87,14 +90,16 @@ impl<'a> Replaying<'a> {
         let recorded_governor = match &recording.ran {
             Some(spec) => Some(RecordedGovernor {
                 name: spec.to_string(),
-                policy: spec.idle().map_err(|e| recording.error(&with_causes(&e)))?,
+                policy: spec
+                    .as_idle_policy()
+                    .map_err(|e| recording.error(&with_causes(&e)))?,
                 parameters_known: true,
             }),
-            None => recorded_governor(metadata),
+            None => find_recorded_governor(metadata),
         };
         let setup = Setup {
             states,
-            package: machine.and_then(PackageFigures::of_machine),
+            package: machine.and_then(PackageFigures::from_machine),
             tick: tick.unwrap_or_default(),
             policies: Vec::new(),
             psd: None,
@@ -111,13 +116,13 @@ impl<'a> Replaying<'a> {
         })
     }
 
-    /// Metadata about the machine and the recording.
-    pub fn metadata(&self) -> &Metadata {
+    /// Metadata about the recording and the recorded machine.
+    pub fn recorded_metadata(&self) -> &Metadata {
         &self.recording.metadata
     }
 
-    /// CPU groups by name, with their number on the machine; 0 without a machine.
-    pub fn kinds(&self) -> Vec<CpuKind> {
+    /// CPU groups with equal idle states: names, and their number of CPUs on the machine; 0 without a machine.
+    pub fn list_cpu_groups(&self) -> Vec<CpuKind> {
         let groups = self.kinds.iter().zip(&self.setup.states);
         groups
             .map(|(name, states)| CpuKind {
@@ -130,16 +135,16 @@ impl<'a> Replaying<'a> {
             .collect()
     }
 
-    /// The idle states of a CPU, and the tick rate.
-    pub fn states_of(&self, cpu: u32) -> (&States, TickRate) {
+    /// The idle states of a CPU, and its tick rate.
+    pub fn states_of_cpu(&self, cpu: u32) -> (&States, TickRate) {
         (
-            &self.setup.states[self.setup.group_of(cpu)],
+            &self.setup.states[self.setup.group_index_of_cpu(cpu)],
             self.setup.tick,
         )
     }
 
-    /// All CPUs' idle state names, each once.
-    pub fn states(&self) -> Vec<String> {
+    /// Names of all CPUs' idle states, each once.
+    pub fn list_state_names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for state in self.setup.states.iter().flat_map(|g| g.declared.iter()) {
             if !names.contains(&state.name) {
@@ -149,12 +154,12 @@ impl<'a> Replaying<'a> {
         names
     }
 
-    /// Goes through the recording, in so many blocks of equal time. `calls`: a CPU, and where its governor call log goes.
-    /// `progress` is told the share that is done, 0 to 1, and whether to go on is what it answers.
+    /// Replays the recording, in `blocks` blocks with equal time. `calls`: a CPU, and where its governor call log goes.
+    /// `progress` gets the finished share, 0 to 1, and returns whether to go on.
     ///
     /// # Errors
     /// The recording does not fit the idle states, or cannot be read to its end; [`StudyError::Interrupted`].
-    pub fn run(
+    pub fn replay_in_blocks(
         &self,
         blocks: usize,
         mut calls: Option<(u32, &mut dyn Write)>,
@@ -175,7 +180,7 @@ impl<'a> Replaying<'a> {
             let mut reader = Reader::open(&self.recording.path)
                 .map_err(|e| self.recording.error(&with_causes(&e)))?;
             let before = pass as u64 * events;
-            let report = replay(&mut reader, &setup, calls.take(), &mut |events| {
+            let report = replay_recording(&mut reader, &setup, calls.take(), &mut |events| {
                 progress((before + events) as f64 / all)
             });
             reports.push(report.map_err(|e| match e {
@@ -196,7 +201,7 @@ impl<'a> Replaying<'a> {
         let groups: Vec<usize> = report
             .cpus
             .iter()
-            .map(|cpu| self.setup.group_of(*cpu))
+            .map(|cpu| self.setup.group_index_of_cpu(*cpu))
             .collect();
         let kinds = self.kinds.iter().enumerate().map(|(group, name)| CpuKind {
             name: name.clone(),
@@ -211,7 +216,7 @@ impl<'a> Replaying<'a> {
 }
 
 /// A name for CPUs with equal idle states.
-fn group_name(cpus: &[u32]) -> String {
+fn name_cpu_group(cpus: &[u32]) -> String {
     match cpus {
         [] => "cpu".to_owned(),
         [only] => format!("cpu{only}"),
@@ -219,13 +224,13 @@ fn group_name(cpus: &[u32]) -> String {
     }
 }
 
-/// Passes needed for all policy sets.
+/// Plans the passes that all policy sets need.
 fn plan_passes(
     sets: &[(&str, &PolicySet)],
     setup: &Setup,
     recording: &PlannedRecording,
 ) -> Result<Vec<Pass>, StudyError> {
-    // Recorded choices come with any pass.
+    // Recorded choices can be part of any pass.
     let mut passes: Vec<Pass> = vec![Pass {
         psd: None,
         latency: None,
@@ -235,7 +240,7 @@ fn plan_passes(
         if set.is_empty() {
             continue;
         }
-        let replayed = replayed_policy(set, setup)
+        let replayed = resolve_policy(set, setup)
             .map_err(|message| recording.error(&format!("policy '{name}': {message}")))?;
         let ReplayedPolicy { idle, psd, latency } = replayed;
         let policy = (place, ((*name).to_owned(), idle));
@@ -257,15 +262,15 @@ fn plan_passes(
     Ok(passes)
 }
 
-/// A policy set on given idle states.
+/// Resolves a policy set on the recording's idle states.
 struct ReplayedPolicy {
     idle: IdlePolicy,
     psd: Option<PsdPolicy>,
     latency: Option<LatencyLimits>,
 }
 
-fn replayed_policy(set: &PolicySet, setup: &Setup) -> Result<ReplayedPolicy, String> {
-    if let Some(message) = cannot_replay(set) {
+fn resolve_policy(set: &PolicySet, setup: &Setup) -> Result<ReplayedPolicy, String> {
+    if let Some(message) = reason_against_replay(set) {
         return Err(message);
     }
     let recorded = setup.recorded_governor.as_ref();
@@ -277,20 +282,23 @@ fn replayed_policy(set: &PolicySet, setup: &Setup) -> Result<ReplayedPolicy, Str
             .ok_or("it names no idle governor, and the recording does not say which one ran")?,
         psd: set
             .psd()
-            .map(|settings| lease_rule(settings, &setup.states))
+            .map(|settings| resolve_leases(settings, &setup.states))
             .transpose()?,
         latency: set
             .cpu_latency()
-            .map(|request| latency_limits(request, &setup.states))
+            .map(|request| resolve_latency_limits(request, &setup.states))
             .transpose()?,
     })
 }
 
-/// The leases on these idle states. A ceiling by name has to be the same state on every CPU.
-fn lease_rule(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, String> {
-    let mut on = states
-        .iter()
-        .map(|states| settings.on(&states.declared).map_err(|e| with_causes(&e)));
+/// Resolves the leases of a policy on the recording's idle states. A ceiling by name has to be the same state on every
+/// CPU.
+fn resolve_leases(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, String> {
+    let mut on = states.iter().map(|states| {
+        settings
+            .resolve_for_states(&states.declared)
+            .map_err(|e| with_causes(&e))
+    });
     let first = on.next().ok_or("there are no idle states")??;
     for other in on {
         if other? != first {
@@ -305,12 +313,18 @@ fn lease_rule(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, St
 
 const NO_LIFTING: &str = "cpu-latency[limit=none]: who asked for the recorded limits is not known, so none can be lifted";
 
-/// A latency request for given idle states.
-fn latency_limits(request: &CpuLatency, states: &[States]) -> Result<LatencyLimits, String> {
+/// Resolves a latency request on the recording's idle states.
+fn resolve_latency_limits(
+    request: &CpuLatency,
+    states: &[States],
+) -> Result<LatencyLimits, String> {
     let limits = states.iter().map(|states| {
         let known = states.declared.iter();
         let known = known.map(|s| (s.name.as_str(), s.exit_latency));
-        let limit = request.limit.on(known).map_err(|e| with_causes(&e))?;
+        let limit = request
+            .limit
+            .limit_for_states(known)
+            .map_err(|e| with_causes(&e))?;
         limit.ok_or_else(|| NO_LIFTING.to_owned())
     });
     Ok(LatencyLimits {
@@ -322,8 +336,8 @@ fn latency_limits(request: &CpuLatency, states: &[States]) -> Result<LatencyLimi
     })
 }
 
-/// The recorded governor in its kernel's version, or the nearest known version.
-fn recorded_governor(metadata: &Metadata) -> Option<RecordedGovernor> {
+/// The governor that ran during the recording, in its kernel's version, or the nearest known version.
+fn find_recorded_governor(metadata: &Metadata) -> Option<RecordedGovernor> {
     let governor = metadata.idle_governor.as_deref()?;
     let version = KernelVersion::nearest_supported(metadata.kernel.as_deref()?)?;
     let (spec, parameters_known) = if governor == "haltpoll" {
@@ -334,18 +348,21 @@ fn recorded_governor(metadata: &Metadata) -> Option<RecordedGovernor> {
         (as_set.policy, as_set.complete)
     } else {
         (
-            governor.parse::<PolicySpec>().ok()?.of_kernel(version),
+            governor
+                .parse::<PolicySpec>()
+                .ok()?
+                .in_kernel_version(version),
             true,
         )
     };
     Some(RecordedGovernor {
         name: spec.to_string(),
-        policy: spec.idle().ok()?,
+        policy: spec.as_idle_policy().ok()?,
         parameters_known,
     })
 }
 
-/// Merges all passes, with policies in set order.
+/// Merges the reports of all passes, with policies in the order of the sets; `None` without a pass.
 fn merge_reports(reports: Vec<Report>, passes: &[Pass]) -> Option<Report> {
     let mut reports = reports.into_iter();
     let mut merged = reports.next()?;
@@ -360,20 +377,20 @@ fn merge_reports(reports: Vec<Report>, passes: &[Pass]) -> Option<Report> {
             block.policies.extend(of_pass.policies.drain(1..));
         }
     }
-    // Recorded choices stay first.
+    // Recorded choices stay first in the merged report.
     order.insert(0, 0);
     for place in &mut order[1..] {
         *place += 1;
     }
-    sort_by(&mut merged.policies, &order);
+    sort_by_ranks(&mut merged.policies, &order);
     for block in &mut merged.blocks {
-        sort_by(&mut block.policies, &order);
+        sort_by_ranks(&mut block.policies, &order);
     }
     Some(merged)
 }
 
-/// Sorts items by their ranks in `order`.
-fn sort_by<T>(items: &mut Vec<T>, order: &[usize]) {
+/// Sorts items by the rank that `order` has for each.
+fn sort_by_ranks<T>(items: &mut Vec<T>, order: &[usize]) {
     let ranked: BTreeMap<usize, T> = order.iter().copied().zip(items.drain(..)).collect();
     items.extend(ranked.into_values());
 }

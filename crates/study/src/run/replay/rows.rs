@@ -1,4 +1,4 @@
-//! Result rows from a replayed recording's blocks.
+//! Making result rows from a block of a replayed recording.
 
 use wakepath_replay::{BlockPolicy, BlockReport, StateReport};
 use wakepath_results::rows::BUSY;
@@ -6,11 +6,11 @@ use wakepath_results::{Idle, RunRecord};
 
 use super::recording::Replayed;
 
-/// Name for the package as a CPU kind, and for its sleep as an idle state.
+/// Name of the package as a CPU kind, and of its sleep as an idle state.
 const PACKAGE: &str = "package";
 const ASLEEP: &str = "asleep";
 
-/// Fills `run` from a policy's time block.
+/// Fills a record with the results of a policy in a time block.
 pub(super) fn fill_replayed_run(
     run: &mut RunRecord,
     replayed: &Replayed,
@@ -27,7 +27,7 @@ pub(super) fn fill_replayed_run(
         return;
     };
     run.duration_ns = block.duration_ns;
-    run.metrics = replay_metrics(block, of_policy, *place == 0)
+    run.metrics = list_replay_metrics(block, of_policy, *place == 0)
         .map(|(name, value)| (name.to_owned(), value))
         .collect();
     for (kind, states) in replayed.kinds.iter().zip(&of_policy.groups) {
@@ -35,12 +35,15 @@ pub(super) fn fill_replayed_run(
             continue;
         }
         run.idle
-            .extend(states.iter().map(|s| idle_row(&kind.name, s)));
+            .extend(states.iter().map(|s| make_idle_row(&kind.name, s)));
         let asleep: u64 = states.iter().map(|s| s.time_ns).sum();
         let whole = block.duration_ns.saturating_mul(u64::from(kind.cpus));
         let power = states.iter().any(|s| s.energy_j.is_some());
-        run.idle
-            .push(busy_row(&kind.name, whole.saturating_sub(asleep), power));
+        run.idle.push(make_busy_row(
+            &kind.name,
+            whole.saturating_sub(asleep),
+            power,
+        ));
     }
     if let Some(package) = of_policy.package {
         run.idle.push(Idle {
@@ -56,11 +59,11 @@ pub(super) fn fill_replayed_run(
             wasted_energy_uj: Some(package.wasted_j * 1e6),
         });
         let awake = block.duration_ns.saturating_sub(package.asleep_ns);
-        run.idle.push(busy_row(PACKAGE, awake, true));
+        run.idle.push(make_busy_row(PACKAGE, awake, true));
     }
 }
 
-fn idle_row(kind: &str, state: &StateReport) -> Idle {
+fn make_idle_row(kind: &str, state: &StateReport) -> Idle {
     Idle {
         cpu_kind: kind.to_owned(),
         state: state.state.clone(),
@@ -75,7 +78,7 @@ fn idle_row(kind: &str, state: &StateReport) -> Idle {
     }
 }
 
-fn busy_row(kind: &str, time_ns: u64, has_power: bool) -> Idle {
+fn make_busy_row(kind: &str, time_ns: u64, has_power: bool) -> Idle {
     Idle {
         cpu_kind: kind.to_owned(),
         state: BUSY.to_owned(),
@@ -91,16 +94,16 @@ fn busy_row(kind: &str, time_ns: u64, has_power: bool) -> Idle {
 }
 
 /// A block's metrics.
-fn replay_metrics(
+fn list_replay_metrics(
     block: &BlockReport,
     policy: &BlockPolicy,
     recorded: bool,
 ) -> impl Iterator<Item = (&'static str, f64)> {
-    let sums = policy.sums();
+    let sums = policy.total_sums();
     let seconds = block.duration_ns as f64 / 1e9;
     let (spans, ios) = (block.spans as f64, block.io_completions as f64);
     let agreement = &block.agreement;
-    let as_recorded = agreement.share().filter(|_| recorded);
+    let as_recorded = agreement.same_state_share().filter(|_| recorded);
     let leased = policy
         .leased_spans
         .and_then(|count| share_of_time(count as f64, spans));
@@ -112,7 +115,7 @@ fn replay_metrics(
         ),
         (
             "added_us_per_io",
-            // I/O without an idle CPU tells nothing about idle states.
+            // I/O without any idle CPU tells nothing about idle states.
             share_of_time(sums.added_io_latency_ns as f64 / 1e3, ios).filter(|_| block.spans > 0),
         ),
         (
@@ -131,7 +134,7 @@ fn replay_metrics(
             "too_shallow_per_s",
             share_of_time(sums.too_shallow as f64, seconds),
         ),
-        // Replay counts as the kernel does.
+        // A replay counts the same idle periods as too deep and too shallow as the kernel would.
         ("above_per_s", share_of_time(sums.too_deep as f64, seconds)),
         (
             "below_per_s",

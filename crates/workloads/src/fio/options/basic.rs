@@ -1,39 +1,39 @@
-//! Options for kind, timing and engine of I/Os.
+//! The fio options for direction, timing and engine of I/Os.
 
 use wakepath_units::Nanoseconds;
 
-use super::super::error::{Problem, Verdict, shown};
+use super::super::error::{Problem, Verdict, escape_and_shorten};
 use super::super::values::KbBase;
-use super::super::values::{bytes, count};
+use super::super::values::{parse_bytes, parse_count};
 use super::super::{FioJob, IoEngine, MAX_IODEPTH, MAX_JOBS, ReadWrite};
-use super::pattern::of_queue;
+use super::pattern::judge_queue_option;
 use super::row::Row;
-use super::value::{flag, printed_list};
+use super::value::{print_flag, print_per_direction};
 
 pub(super) const ROWS: &[Row] = &[
-    Row::sets(&["name"], |job, value| {
+    Row::for_field(&["name"], |job, value| {
         job.name = value.free_text()?;
         Ok(())
     })
-    .text(),
-    Row::sets(&["description"], |job, value| {
+    .with_free_text(),
+    Row::for_field(&["description"], |job, value| {
         job.description = Some(value.free_text()?);
         Ok(())
     })
-    .text()
-    .printed(|job| job.description.clone()),
-    Row::sets(&["filename"], |job, value| {
+    .with_free_text()
+    .with_printer(|job| job.description.clone()),
+    Row::for_field(&["filename"], |job, value| {
         job.filename = Some(value.free_text()?);
         if value.text.starts_with(['"', '\'']) {
-            value.remark("keeps its quotes: they are part of the name");
+            value.add_remark("keeps its quotes: they are part of the name");
         }
         Ok(())
     })
-    .text()
-    .judged(|draft, _| {
+    .with_free_text()
+    .with_judge(|draft, _| {
         let job = &draft.job;
         let repeats = job.time_based && job.runtime.is_some();
-        if job.has_size_of_its_files() && !repeats {
+        if job.takes_size_from_existing_files() && !repeats {
             Verdict::Ignored(
                 "has a size that is not known here; the model takes the drive's".to_owned(),
             )
@@ -41,92 +41,97 @@ pub(super) const ROWS: &[Row] = &[
             Verdict::Fine
         }
     })
-    .printed(|job| job.filename.clone()),
-    Row::sets(&["rw", "readwrite"], |job, value| {
+    .with_printer(|job| job.filename.clone()),
+    Row::for_field(&["rw", "readwrite"], |job, value| {
         let (name, number) = match value.text.split_once(':') {
             Some((name, number)) => (name, Some(number)),
             None => (value.text, None),
         };
-        job.rw = pattern(name)?;
+        job.rw = parse_pattern(name)?;
         job.step = match number {
-            Some(number) => step(number, job.rw.is_random(), value.kb_base)?,
+            Some(number) => parse_pattern_number(number, job.rw.is_random(), value.kb_base)?,
             None => 0,
         };
         Ok(())
     })
-    .printed(|job| {
+    .with_printer(|job| {
         Some(match job.step {
             0 => job.rw.to_string(),
             step => format!("{}:{step}", job.rw),
         })
     }),
-    Row::sets(&["rwmixread"], |job, value| {
-        job.rwmixread = value.percent()?;
+    Row::for_field(&["rwmixread"], |job, value| {
+        job.rwmixread = value.parse_percent()?;
         Ok(())
     })
-    .printed(|job| Some(job.rwmixread.to_string())),
-    Row::sets(&["rwmixwrite"], |job, value| {
-        job.rwmixread = 100 - value.percent()?;
+    .with_printer(|job| Some(job.rwmixread.to_string())),
+    Row::for_field(&["rwmixwrite"], |job, value| {
+        job.rwmixread = 100 - value.parse_percent()?;
         Ok(())
     }),
-    Row::sets(&["bs", "blocksize"], |job, value| {
-        let sizes = value.bytes_per_direction(1)?;
+    Row::for_field(&["bs", "blocksize"], |job, value| {
+        let sizes = value.parse_bytes_per_direction(1)?;
         // An empty part leaves the direction as it was, by default or by a [global] section.
-        for (size, given) in job.block_size.each_mut().into_iter().zip(sizes.each()) {
+        for (size, given) in job
+            .block_size
+            .as_mut_array()
+            .into_iter()
+            .zip(sizes.as_array())
+        {
             *size = given.unwrap_or(*size);
         }
         Ok(())
     })
-    .judged(|draft, _| of_sector(&draft.job))
-    .printed(|job| printed_list(&job.block_size.map(Some))),
-    Row::sets(&["iodepth"], |job, value| {
-        job.iodepth = value.count(1, MAX_IODEPTH)?;
+    .with_judge(|draft, _| judge_block_against_sector(&draft.job))
+    .with_printer(|job| print_per_direction(&job.block_size.map(Some))),
+    Row::for_field(&["iodepth"], |job, value| {
+        job.iodepth = value.parse_count(1, MAX_IODEPTH)?;
         Ok(())
     })
-    .judged(|draft, value| {
+    .with_judge(|draft, value| {
         if draft.job.iodepth > 1 {
-            of_queue(draft, value)
+            judge_queue_option(draft, value)
         } else {
             Verdict::Fine
         }
     })
-    .printed(|job| Some(job.iodepth.to_string())),
-    Row::sets(&["numjobs"], |job, value| {
-        job.numjobs = value.count(1, MAX_JOBS)?;
+    .with_printer(|job| Some(job.iodepth.to_string())),
+    Row::for_field(&["numjobs"], |job, value| {
+        job.numjobs = value.parse_count(1, MAX_JOBS)?;
         Ok(())
     })
-    .printed(|job| Some(job.numjobs.to_string())),
-    Row::sets(&["ioengine"], |job, value| {
-        job.ioengine = engine(value.text)?;
+    .with_printer(|job| Some(job.numjobs.to_string())),
+    Row::for_field(&["ioengine"], |job, value| {
+        job.ioengine = parse_engine(value.text)?;
         Ok(())
     })
-    .judged(|draft, _| match draft.job.ioengine.stands_in() {
+    .with_judge(|draft, _| match draft.job.ioengine.substitute_in_words() {
         Some(why) => Verdict::Ignored(why.to_owned()),
         None => Verdict::Fine,
     })
-    .printed(|job| Some(job.ioengine.to_string())),
-    Row::sets(&["direct"], |job, value| {
-        job.direct = value.switch()?;
+    .with_printer(|job| Some(job.ioengine.to_string())),
+    Row::for_field(&["direct"], |job, value| {
+        job.direct = value.parse_switch()?;
         Ok(())
     })
-    .printed(|job| Some(flag(job.direct))),
-    Row::sets(&["buffered"], |job, value| {
-        job.direct = !value.switch()?;
+    .with_printer(|job| Some(print_flag(job.direct))),
+    Row::for_field(&["buffered"], |job, value| {
+        job.direct = !value.parse_switch()?;
         Ok(())
     }),
-    Row::sets(&["runtime", "timeout"], |job, value| {
-        let limit = value.time(1_000_000)?;
-        // 0 is fio's way to say "no limit".
+    Row::for_field(&["runtime", "timeout"], |job, value| {
+        let limit = value.parse_time(1_000_000)?;
+        // fio takes 0 as "no limit".
         job.runtime = (limit > Nanoseconds::ZERO).then_some(limit);
         Ok(())
     })
-    .printed(|job| job.runtime.map(microseconds)),
-    Row::sets(&["time_based"], |job, value| {
-        job.time_based = value.switch()?;
+    .with_printer(|job| job.runtime.map(format_microseconds)),
+    Row::for_field(&["time_based"], |job, value| {
+        job.time_based = value.parse_switch()?;
         Ok(())
     })
-    .flag()
-    .judged(|draft, _| {
+    .with_flag()
+    .with_judge(|draft, _| {
         let job = &draft.job;
         if job.time_based && job.runtime.is_none() {
             Verdict::Ignored("has no effect without runtime: the job ends by its size".to_owned())
@@ -134,32 +139,32 @@ pub(super) const ROWS: &[Row] = &[
             Verdict::Fine
         }
     })
-    .printed(|job| Some(flag(job.time_based))),
-    Row::sets(&["norandommap"], |job, value| {
-        job.norandommap = value.switch()?;
+    .with_printer(|job| Some(print_flag(job.time_based))),
+    Row::for_field(&["norandommap"], |job, value| {
+        job.norandommap = value.parse_switch()?;
         Ok(())
     })
-    .flag()
-    .printed(|job| Some(flag(job.norandommap))),
-    Row::sets(&["group_reporting"], |job, value| {
-        job.group_reporting = value.switch()?;
+    .with_flag()
+    .with_printer(|job| Some(print_flag(job.norandommap))),
+    Row::for_field(&["group_reporting"], |job, value| {
+        job.group_reporting = value.parse_switch()?;
         Ok(())
     })
-    .flag()
-    .printed(|job| Some(flag(job.group_reporting))),
-    Row::sets(&["stonewall", "wait_for_previous"], |job, value| {
-        job.stonewall = value.switch()?;
+    .with_flag()
+    .with_printer(|job| Some(print_flag(job.group_reporting))),
+    Row::for_field(&["stonewall", "wait_for_previous"], |job, value| {
+        job.stonewall = value.parse_switch()?;
         Ok(())
     })
-    .flag()
-    .printed(|job| Some(flag(job.stonewall))),
+    .with_flag()
+    .with_printer(|job| Some(print_flag(job.stonewall))),
 ];
 
-/// Smallest sector size among drives.
+/// Smallest sector of any drive, in bytes.
 const SECTOR: u64 = 512;
 
-/// Whether an I/O is at least a sector.
-fn of_sector(job: &FioJob) -> Verdict {
+/// Judges a block size: an I/O smaller than a drive's sector cannot be done.
+fn judge_block_against_sector(job: &FioJob) -> Verdict {
     let blocks = [
         (job.rw.reads(), job.block_size.read),
         (job.rw.writes(), job.block_size.write),
@@ -174,16 +179,16 @@ fn of_sector(job: &FioJob) -> Verdict {
     }
 }
 
-fn microseconds(time: Nanoseconds) -> String {
+fn format_microseconds(time: Nanoseconds) -> String {
     format!("{}us", time.as_micros())
 }
 
-/// The number in `rw=pattern:N`.
-fn step(number: &str, random: bool, kb_base: KbBase) -> Result<i64, Problem> {
+/// Parses the number in `rw=pattern:N`: I/Os per offset for a random pattern, else bytes to skip.
+fn parse_pattern_number(number: &str, random: bool, kb_base: KbBase) -> Result<i64, Problem> {
     if random {
-        return match count(number, kb_base)? {
+        return match parse_count(number, kb_base)? {
             0 => Err(Problem::new("expected 1 or more I/Os per random offset")),
-            // No number is more than fio's signed 64 bits.
+            // fio keeps the number in signed 64 bits.
             n => Ok(i64::try_from(n).unwrap_or(i64::MAX)),
         };
     }
@@ -191,23 +196,23 @@ fn step(number: &str, random: bool, kb_base: KbBase) -> Result<i64, Problem> {
         Some(size) => (-1, size),
         None => (1, number),
     };
-    Ok(sign * i64::try_from(bytes(size, kb_base)?.value).unwrap_or(i64::MAX))
+    Ok(sign * i64::try_from(parse_bytes(size, kb_base)?.value).unwrap_or(i64::MAX))
 }
 
-fn pattern(value: &str) -> Result<ReadWrite, Problem> {
+fn parse_pattern(value: &str) -> Result<ReadWrite, Problem> {
     if let Some((_, pattern)) = ReadWrite::NAMES.iter().find(|(name, _)| *name == value) {
         return Ok(*pattern);
     }
     let names = ReadWrite::NAMES.map(|(name, _)| name);
     Err(Problem::new(format!(
         "unknown pattern `{}`; expected one of {}",
-        shown(value),
+        escape_and_shorten(value),
         names.join(", ")
     ))
-    .nearest(value, names))
+    .suggest_nearest(value, names))
 }
 
-/// fio engines that bypass block devices or the kernel's block layer, with the reason for refusal.
+/// fio's engines that bypass block devices or the kernel's block layer, each with the reason for refusal.
 const OTHER_ENGINES: &[(&str, &[&str])] = &[
     (
         "goes through the page cache, which is not modelled",
@@ -253,11 +258,11 @@ const OTHER_ENGINES: &[(&str, &[&str])] = &[
     ),
 ];
 
-fn engine(value: &str) -> Result<IoEngine, Problem> {
+fn parse_engine(value: &str) -> Result<IoEngine, Problem> {
     if let Some((_, engine)) = IoEngine::NAMES.iter().find(|(name, _)| *name == value) {
         return Ok(*engine);
     }
-    // As fio: whatever begins so is libaio.
+    // fio takes every name with this prefix as libaio.
     if value.starts_with("linuxaio") || value.starts_with("aio") {
         return Ok(IoEngine::Libaio);
     }
@@ -270,12 +275,12 @@ fn engine(value: &str) -> Result<IoEngine, Problem> {
     {
         return Err(Problem::unmodelled(format!(
             "the engine `{}` {why}; use one of {list}",
-            shown(value)
+            escape_and_shorten(value)
         )));
     }
     Err(Problem::new(format!(
         "unknown engine `{}`; expected one of {list}",
-        shown(value)
+        escape_and_shorten(value)
     ))
-    .nearest(value, names))
+    .suggest_nearest(value, names))
 }

@@ -1,75 +1,75 @@
-//! Written data. Some options set others, so that the later option counts.
+//! fio options for the written data. Some of them set others, and the later option in the file counts.
 
 use super::super::FioJob;
-use super::super::error::{Problem, Verdict, shown};
+use super::super::error::{Problem, Verdict, escape_and_shorten};
 use super::super::verify::Checksum;
-use super::conditional::of_verify;
+use super::conditional::judge_verify_option;
 use super::row::Row;
-use super::value::{flag, one_of};
+use super::value::{not_one_of_problem, print_flag};
 
 const CONTENT: &str = "is ignored: the content of the data does not matter to the model";
 
 pub(super) const ROWS: &[Row] = &[
-    // Options that set others come first.
-    Row::sets(&["buffer_pattern"], |job, value| {
+    // Options that set others are printed first.
+    Row::for_field(&["buffer_pattern"], |job, value| {
         let text = value.free_text()?;
         if !text.starts_with(|c: char| c.is_ascii_digit() || ['"', '\'', '-'].contains(&c)) {
             let message = format!(
                 "`{}`: expected a number or a \"text\" in quotes",
-                shown(&text)
+                escape_and_shorten(&text)
             );
             return Err(Problem::new(message));
         }
         let content = &mut job.content;
-        // The buffer's content must be rewritten after a read.
+        // A buffer must be filled anew after a read has overwritten it.
         content.refill = Some(job.rw.reads() || content.compressible.unwrap_or(0) > 0);
         (content.zero, content.scramble) = (false, Some(false));
         content.pattern = Some(text);
         Ok(())
     })
-    .text()
-    .printed(|job| job.content.pattern.clone()),
-    Row::sets(&["buffer_compress_percentage"], |job, value| {
-        let share = value.percent()?;
+    .with_free_text()
+    .with_printer(|job| job.content.pattern.clone()),
+    Row::for_field(&["buffer_compress_percentage"], |job, value| {
+        let share = value.parse_percent()?;
         job.content.compressible = Some(share);
         if job.content.pattern.is_some() && (1..100).contains(&share) {
             job.content.refill = Some(true);
         }
         Ok(())
     })
-    .printed(|job| job.content.compressible.map(|share| share.to_string())),
-    Row::sets(&["dedupe_percentage"], |job, value| {
-        job.content.duplicates = Some(value.percent()?);
+    .with_printer(|job| job.content.compressible.map(|share| share.to_string())),
+    Row::for_field(&["dedupe_percentage"], |job, value| {
+        job.content.duplicates = Some(value.parse_percent()?);
         job.content.refill = Some(true);
         Ok(())
     })
-    .printed(|job| job.content.duplicates.map(|share| share.to_string())),
-    Row::sets(&["refill_buffers"], |job, value| {
-        job.content.refill = Some(value.switch()?);
+    .with_printer(|job| job.content.duplicates.map(|share| share.to_string())),
+    Row::for_field(&["refill_buffers"], |job, value| {
+        job.content.refill = Some(value.parse_switch()?);
         Ok(())
     })
-    .flag()
-    .printed(|job| job.content.refill.map(flag)),
-    Row::sets(&["zero_buffers"], |job, value| {
-        job.content.zero = value.count(0, u32::MAX)? > 0;
+    .with_flag()
+    .with_printer(|job| job.content.refill.map(print_flag)),
+    Row::for_field(&["zero_buffers"], |job, value| {
+        job.content.zero = value.parse_count(0, u32::MAX)? > 0;
         Ok(())
     })
-    .flag()
-    .printed(|job| job.content.zero.then(|| flag(true))),
-    Row::sets(&["scramble_buffers"], |job, value| {
-        job.content.scramble = Some(value.switch()?);
+    .with_flag()
+    .with_printer(|job| job.content.zero.then(|| print_flag(true))),
+    Row::for_field(&["scramble_buffers"], |job, value| {
+        job.content.scramble = Some(value.parse_switch()?);
         Ok(())
     })
-    .printed(|job| job.content.scramble.map(flag)),
-    Row::sets(&["verify"], |job, value| {
+    .with_printer(|job| job.content.scramble.map(print_flag)),
+    Row::for_field(&["verify"], |job, value| {
         job.verify.checksum = match value.text {
-            // `null` only pretends to check.
+            // The checksum `null` only pretends to check.
             "0" | "null" => None,
-            name => Some(Checksum::named(name).ok_or_else(|| one_of(name, &Checksum::NAMES))?),
+            name => Some(Checksum::from_name(name).ok_or_else(|| not_one_of_problem(name, &Checksum::NAMES))?),
         };
         Ok(())
     })
-    .judged(|draft, _| {
+    .with_judge(|draft, _| {
         let FioJob { rw, verify, .. } = &draft.job;
         let reads_back = rw.writes() && (verify.read_back || rw.reads());
         if verify.checksum.is_some() && reads_back {
@@ -81,22 +81,22 @@ pub(super) const ROWS: &[Row] = &[
             Verdict::Fine
         }
     })
-    .printed(|job| job.verify.checksum.map(|checksum| checksum.name().to_owned())),
-    Row::sets(&["do_verify"], |job, value| {
-        job.verify.read_back = value.switch()?;
+    .with_printer(|job| job.verify.checksum.map(|checksum| checksum.name().to_owned())),
+    Row::for_field(&["do_verify"], |job, value| {
+        job.verify.read_back = value.parse_switch()?;
         Ok(())
     })
-    .judged(of_verify)
-    .printed(|job| (!job.verify.read_back).then(|| flag(false))),
-    Row::sets(&["verify_pattern"], |job, value| {
+    .with_judge(judge_verify_option)
+    .with_printer(|job| (!job.verify.read_back).then(|| print_flag(false))),
+    Row::for_field(&["verify_pattern"], |job, value| {
         job.verify.pattern = Some(value.free_text()?);
         Ok(())
     })
-    .text()
-    .judged(of_verify)
-    .printed(|job| job.verify.pattern.clone()),
-    Row::ignored(&["buffer_compress_chunk"], CONTENT),
-    Row::ignored(&["dedupe_mode"], CONTENT),
-    Row::ignored(&["dedupe_working_set_percentage"], CONTENT),
-    Row::ignored(&["dedupe_global"], CONTENT),
+    .with_free_text()
+    .with_judge(judge_verify_option)
+    .with_printer(|job| job.verify.pattern.clone()),
+    Row::for_ignored_option(&["buffer_compress_chunk"], CONTENT),
+    Row::for_ignored_option(&["dedupe_mode"], CONTENT),
+    Row::for_ignored_option(&["dedupe_working_set_percentage"], CONTENT),
+    Row::for_ignored_option(&["dedupe_global"], CONTENT),
 ];

@@ -1,26 +1,26 @@
-//! Start and end of a job relative to others, start of counting, and CPUs.
+//! fio options for a job's start and end relative to other jobs, for the start of counting, and for CPUs.
 
 use wakepath_units::Nanoseconds;
 
-use super::super::error::{Problem, Verdict, shown};
-use super::super::values::time;
+use super::super::error::{Problem, Verdict, escape_and_shorten};
+use super::super::values::parse_time;
 use super::super::{CpusPolicy, ExitWhat, FioJob};
 use super::row::Row;
-use super::value::flag;
+use super::value::print_flag;
 
 pub(super) const ROWS: &[Row] = &[
-    Row::sets(&["ramp_time"], |job, value| {
-        job.ramp_time = Some(value.time(1_000_000)?);
+    Row::for_field(&["ramp_time"], |job, value| {
+        job.ramp_time = Some(value.parse_time(1_000_000)?);
         Ok(())
     })
-    .printed(|job| job.ramp_time.map(microseconds)),
-    Row::sets(&["startdelay"], |job, value| {
+    .with_printer(|job| job.ramp_time.map(format_microseconds)),
+    Row::for_field(&["startdelay"], |job, value| {
         let (least, most) = value.text.split_once('-').unwrap_or((value.text, ""));
-        let from = time(least, 1_000_000)?;
+        let from = parse_time(least, 1_000_000)?;
         let to = if most.is_empty() {
             from
         } else {
-            time(most, 1_000_000)?
+            parse_time(most, 1_000_000)?
         };
         if to < from {
             return Err(Problem::new("the range ends before it begins"));
@@ -28,38 +28,45 @@ pub(super) const ROWS: &[Row] = &[
         job.startdelay = (from, to);
         Ok(())
     })
-    .printed(|job| {
+    .with_printer(|job| {
         let (from, to) = job.startdelay;
-        Some(format!("{}-{}", microseconds(from), microseconds(to)))
+        Some(format!(
+            "{}-{}",
+            format_microseconds(from),
+            format_microseconds(to)
+        ))
     }),
-    Row::sets(&["exitall"], |job, value| {
-        job.exitall = value.switch()?;
+    Row::for_field(&["exitall"], |job, value| {
+        job.exitall = value.parse_switch()?;
         Ok(())
     })
-    .flag()
-    // fio 3.33 takes the option's mere presence as on.
-    .printed(|job| job.exitall.then(|| flag(true))),
-    Row::sets(&["exit_what"], |job, value| {
+    .with_flag()
+    // fio 3.33 takes the option as on even with the value 0.
+    .with_printer(|job| job.exitall.then(|| print_flag(true))),
+    Row::for_field(&["exit_what"], |job, value| {
         job.exit_what = match value.text {
             "group" => ExitWhat::Group,
             "stonewall" => ExitWhat::Stonewall,
             "all" => ExitWhat::All,
             other => {
                 let names = ["group", "stonewall", "all"];
-                let message = format!("`{}`: expected group, stonewall or all", shown(other));
-                return Err(Problem::new(message).nearest(other, names));
+                let message = format!(
+                    "`{}`: expected group, stonewall or all",
+                    escape_and_shorten(other)
+                );
+                return Err(Problem::new(message).suggest_nearest(other, names));
             }
         };
         Ok(())
     })
-    .judged(|draft, _| {
+    .with_judge(|draft, _| {
         if draft.job.exitall {
             Verdict::Fine
         } else {
             Verdict::Ignored("has no effect without exitall".to_owned())
         }
     })
-    .printed(|job| {
+    .with_printer(|job| {
         let name = match job.exit_what {
             ExitWhat::Group => "group",
             ExitWhat::Stonewall => "stonewall",
@@ -67,49 +74,49 @@ pub(super) const ROWS: &[Row] = &[
         };
         job.exitall.then(|| name.to_owned())
     }),
-    Row::sets(&["wait_for"], |job, value| {
+    Row::for_field(&["wait_for"], |job, value| {
         job.wait_for = Some(value.free_text()?);
         Ok(())
     })
-    .text()
-    .printed(|job| job.wait_for.clone()),
-    Row::sets(&["cpus_allowed"], |job, value| {
-        job.cpus_allowed = Some(cpu_list(value.text)?);
+    .with_free_text()
+    .with_printer(|job| job.wait_for.clone()),
+    Row::for_field(&["cpus_allowed"], |job, value| {
+        job.cpus_allowed = Some(parse_cpu_list(value.text)?);
         Ok(())
     })
-    .judged(|draft, _| judge_cpus(&draft.job))
-    .printed(|job| {
+    .with_judge(|draft, _| judge_cpus(&draft.job))
+    .with_printer(|job| {
         let cpus = job.cpus_allowed.as_ref()?;
         let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
         Some(list.join(","))
     }),
-    Row::sets(&["cpumask"], |job, value| {
-        let mask = u64::from(value.count(1, u32::MAX)?);
+    Row::for_field(&["cpumask"], |job, value| {
+        let mask = u64::from(value.parse_count(1, u32::MAX)?);
         job.cpus_allowed = Some((0..32).filter(|cpu| mask >> cpu & 1 == 1).collect());
         Ok(())
     })
-    .judged(|draft, _| judge_cpus(&draft.job)),
-    Row::sets(&["nice"], |job, value| {
+    .with_judge(|draft, _| judge_cpus(&draft.job)),
+    Row::for_field(&["nice"], |job, value| {
         let nice: Option<i8> = value.text.parse().ok();
         job.nice = nice.filter(|n| (-20..=19).contains(n)).ok_or_else(|| {
-            let message = format!("`{}`: expected -20 to 19", shown(value.text));
+            let message = format!("`{}`: expected -20 to 19", escape_and_shorten(value.text));
             Problem::new(message)
         })?;
         Ok(())
     })
-    .printed(|job| (job.nice != 0).then(|| job.nice.to_string())),
-    Row::sets(&["cpus_allowed_policy"], |job, value| {
+    .with_printer(|job| (job.nice != 0).then(|| job.nice.to_string())),
+    Row::for_field(&["cpus_allowed_policy"], |job, value| {
         job.cpus_policy = match value.text {
             "shared" => CpusPolicy::Shared,
             "split" => CpusPolicy::Split,
             other => {
-                let message = format!("`{}`: expected shared or split", shown(other));
+                let message = format!("`{}`: expected shared or split", escape_and_shorten(other));
                 return Err(Problem::new(message));
             }
         };
         Ok(())
     })
-    .printed(|job| (job.cpus_policy == CpusPolicy::Split).then(|| "split".to_owned())),
+    .with_printer(|job| (job.cpus_policy == CpusPolicy::Split).then(|| "split".to_owned())),
 ];
 
 fn judge_cpus(job: &FioJob) -> Verdict {
@@ -122,17 +129,17 @@ fn judge_cpus(job: &FioJob) -> Verdict {
     }
 }
 
-/// Most CPUs that Linux can be built for.
+/// Largest number of CPUs that Linux can be built for.
 const MAX_CPUS: u32 = 8192;
 
-/// CPUs as fio lists them: numbers and ranges, separated by commas or colons.
-fn cpu_list(text: &str) -> Result<Vec<u32>, Problem> {
+/// Parses a list of CPUs as fio writes it: numbers and ranges, separated by commas or colons.
+fn parse_cpu_list(text: &str) -> Result<Vec<u32>, Problem> {
     let mut cpus = Vec::new();
     for part in text.split([',', ':']) {
         let (least, most) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (cpu_number(least)?, cpu_number(most)?);
+        let (first, last) = (parse_cpu_number(least)?, parse_cpu_number(most)?);
         if last < first {
-            let message = format!("`{}` ends before it begins", shown(part));
+            let message = format!("`{}` ends before it begins", escape_and_shorten(part));
             return Err(Problem::new(message));
         }
         cpus.extend(first..=last);
@@ -142,16 +149,16 @@ fn cpu_list(text: &str) -> Result<Vec<u32>, Problem> {
     Ok(cpus)
 }
 
-fn cpu_number(text: &str) -> Result<u32, Problem> {
+fn parse_cpu_number(text: &str) -> Result<u32, Problem> {
     let cpu: Option<u32> = text.trim().parse().ok();
     cpu.filter(|cpu| *cpu < MAX_CPUS).ok_or_else(|| {
         Problem::new(format!(
             "`{}` is not a CPU; expected numbers and ranges such as 0-3,5",
-            shown(text)
+            escape_and_shorten(text)
         ))
     })
 }
 
-fn microseconds(time: Nanoseconds) -> String {
+fn format_microseconds(time: Nanoseconds) -> String {
     format!("{}us", time.as_micros())
 }

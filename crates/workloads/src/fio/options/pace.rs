@@ -1,164 +1,173 @@
-//! When a job pauses, and how fast it may go.
+//! fio options for a job's pauses and rate limits.
 
 use wakepath_units::Nanoseconds;
 
-use super::super::error::{Verdict, shown};
-use super::super::values::{per_direction, time};
+use super::super::error::{Verdict, escape_and_shorten};
+use super::super::values::{parse_per_direction, parse_time};
 use super::super::{PerDirection, ThinkBlocks};
-use super::conditional::flushes;
+use super::conditional::judge_flush_option;
 use super::draft::Draft;
 use super::row::Row;
-use super::value::{flag, one_of, printed_list};
+use super::value::{not_one_of_problem, print_flag, print_per_direction};
 
 const MINIMUM: &str =
     "is ignored: fio ends a job with an error that does not keep it, the model goes on";
 
 pub(super) const ROWS: &[Row] = &[
-    Row::sets(&["thinktime"], |job, value| {
-        job.thinktime = value.time(1)?;
+    Row::for_field(&["thinktime"], |job, value| {
+        job.thinktime = value.parse_time(1)?;
         Ok(())
     })
-    .printed(|job| Some(microseconds(job.thinktime))),
-    Row::sets(&["fsync"], |job, value| {
-        job.fsync = value.count(0, u32::MAX)?;
+    .with_printer(|job| Some(format_microseconds(job.thinktime))),
+    Row::for_field(&["fsync"], |job, value| {
+        job.fsync = value.parse_count(0, u32::MAX)?;
         Ok(())
     })
-    .judged(flushes)
-    .printed(|job| (job.fsync > 0).then(|| job.fsync.to_string())),
-    Row::sets(&["fdatasync"], |job, value| {
-        job.fdatasync = value.count(0, u32::MAX)?;
+    .with_judge(judge_flush_option)
+    .with_printer(|job| (job.fsync > 0).then(|| job.fsync.to_string())),
+    Row::for_field(&["fdatasync"], |job, value| {
+        job.fdatasync = value.parse_count(0, u32::MAX)?;
         Ok(())
     })
-    .judged(flushes)
-    .printed(|job| (job.fdatasync > 0).then(|| job.fdatasync.to_string())),
-    Row::sets(&["sync"], |job, value| {
+    .with_judge(judge_flush_option)
+    .with_printer(|job| (job.fdatasync > 0).then(|| job.fdatasync.to_string())),
+    Row::for_field(&["sync"], |job, value| {
         job.sync = match value.text {
             "none" | "0" => false,
             "sync" | "dsync" | "1" => true,
-            other => return Err(one_of(other, &["none", "0", "sync", "1", "dsync"])),
+            other => {
+                return Err(not_one_of_problem(
+                    other,
+                    &["none", "0", "sync", "1", "dsync"],
+                ));
+            }
         };
         Ok(())
     })
-    .judged(flushes)
-    .printed(|job| job.sync.then(|| flag(true))),
-    Row::sets(&["end_fsync"], |job, value| {
-        job.end_fsync = value.switch()?;
+    .with_judge(judge_flush_option)
+    .with_printer(|job| job.sync.then(|| print_flag(true))),
+    Row::for_field(&["end_fsync"], |job, value| {
+        job.end_fsync = value.parse_switch()?;
         Ok(())
     })
-    .judged(flushes)
-    .printed(|job| job.end_fsync.then(|| flag(true))),
-    Row::sets(&["fsync_on_close"], |job, value| {
-        job.fsync_on_close = value.switch()?;
+    .with_judge(judge_flush_option)
+    .with_printer(|job| job.end_fsync.then(|| print_flag(true))),
+    Row::for_field(&["fsync_on_close"], |job, value| {
+        job.fsync_on_close = value.parse_switch()?;
         Ok(())
     })
-    .judged(flushes)
-    .printed(|job| job.fsync_on_close.then(|| flag(true))),
-    Row::sets(&["thinktime_spin"], |job, value| {
-        job.thinktime_spin = value.time(1)?;
+    .with_judge(judge_flush_option)
+    .with_printer(|job| job.fsync_on_close.then(|| print_flag(true))),
+    Row::for_field(&["thinktime_spin"], |job, value| {
+        job.thinktime_spin = value.parse_time(1)?;
         Ok(())
     })
-    .judged(|draft, _| without_thinktime(draft, draft.job.thinktime_spin > Nanoseconds::ZERO))
-    .printed(|job| Some(microseconds(job.thinktime_spin))),
-    Row::sets(&["thinktime_blocks"], |job, value| {
-        job.thinktime_blocks = Some(value.count(0, u32::MAX)?);
+    .with_judge(|draft, _| {
+        judge_option_of_thinktime(draft, draft.job.thinktime_spin > Nanoseconds::ZERO)
+    })
+    .with_printer(|job| Some(format_microseconds(job.thinktime_spin))),
+    Row::for_field(&["thinktime_blocks"], |job, value| {
+        job.thinktime_blocks = Some(value.parse_count(0, u32::MAX)?);
         Ok(())
     })
-    .printed(|job| job.thinktime_blocks.map(|blocks| blocks.to_string())),
-    Row::sets(&["thinktime_blocks_type"], |job, value| {
+    .with_printer(|job| job.thinktime_blocks.map(|blocks| blocks.to_string())),
+    Row::for_field(&["thinktime_blocks_type"], |job, value| {
         job.thinktime_counts = match value.text {
             "complete" => ThinkBlocks::Complete,
             "issue" => ThinkBlocks::Issue,
-            other => return Err(one_of(other, &["complete", "issue"])),
+            other => return Err(not_one_of_problem(other, &["complete", "issue"])),
         };
         Ok(())
     })
-    .printed(|job| (job.thinktime_counts == ThinkBlocks::Issue).then(|| "issue".to_owned())),
-    Row::sets(&["thinktime_iotime"], |job, value| {
-        job.thinktime_iotime = value.time(1_000_000)?;
+    .with_printer(|job| (job.thinktime_counts == ThinkBlocks::Issue).then(|| "issue".to_owned())),
+    Row::for_field(&["thinktime_iotime"], |job, value| {
+        job.thinktime_iotime = value.parse_time(1_000_000)?;
         Ok(())
     })
-    .judged(|draft, _| without_thinktime(draft, draft.job.thinktime_iotime > Nanoseconds::ZERO))
-    .printed(|job| {
+    .with_judge(|draft, _| {
+        judge_option_of_thinktime(draft, draft.job.thinktime_iotime > Nanoseconds::ZERO)
+    })
+    .with_printer(|job| {
         let time = job.thinktime_iotime;
-        (time > Nanoseconds::ZERO).then(|| microseconds(time))
+        (time > Nanoseconds::ZERO).then(|| format_microseconds(time))
     }),
-    Row::sets(&["thinkcycles"], |job, value| {
-        job.thinkcycles = u64::from(value.count(0, u32::MAX)?);
+    Row::for_field(&["thinkcycles"], |job, value| {
+        job.thinkcycles = u64::from(value.parse_count(0, u32::MAX)?);
         Ok(())
     })
-    // Older fio versions lack the option.
-    .printed(|job| (job.thinkcycles > 0).then(|| job.thinkcycles.to_string())),
-    Row::sets(&["rate"], |job, value| {
-        let limits = value.bytes_per_direction(0)?;
-        set_limits(&mut job.rate, &limits);
+    // fio versions before this option would refuse it, so it is printed only if set.
+    .with_printer(|job| (job.thinkcycles > 0).then(|| job.thinkcycles.to_string())),
+    Row::for_field(&["rate"], |job, value| {
+        let limits = value.parse_bytes_per_direction(0)?;
+        set_given_limits(&mut job.rate, &limits);
         Ok(())
     })
-    .printed(|job| printed_list(&job.rate)),
-    Row::sets(&["rate_iops"], |job, value| {
-        let limits = value.counts_per_direction(0)?;
-        set_limits(&mut job.rate_iops, &limits);
+    .with_printer(|job| print_per_direction(&job.rate)),
+    Row::for_field(&["rate_iops"], |job, value| {
+        let limits = value.parse_counts_per_direction(0)?;
+        set_given_limits(&mut job.rate_iops, &limits);
         Ok(())
     })
-    .printed(|job| printed_list(&job.rate_iops)),
-    Row::sets(&["rate_process"], |job, value| {
+    .with_printer(|job| print_per_direction(&job.rate_iops)),
+    Row::for_field(&["rate_process"], |job, value| {
         job.rate_poisson = match value.text {
             "linear" => false,
             "poisson" => true,
-            other => return Err(one_of(other, &["linear", "poisson"])),
+            other => return Err(not_one_of_problem(other, &["linear", "poisson"])),
         };
         Ok(())
     })
-    .judged(|draft, _| without_rate(draft, draft.job.rate_poisson))
-    .printed(|job| job.rate_poisson.then(|| "poisson".to_owned())),
-    Row::sets(&["rate_ignore_thinktime"], |job, value| {
-        job.rate_ignores_thinktime = value.switch()?;
+    .with_judge(|draft, _| judge_option_of_rate(draft, draft.job.rate_poisson))
+    .with_printer(|job| job.rate_poisson.then(|| "poisson".to_owned())),
+    Row::for_field(&["rate_ignore_thinktime"], |job, value| {
+        job.rate_ignores_thinktime = value.parse_switch()?;
         Ok(())
     })
-    .judged(|draft, _| without_rate(draft, draft.job.rate_ignores_thinktime))
-    .printed(|job| job.rate_ignores_thinktime.then(|| flag(true))),
-    Row::ignored(&["rate_min", "ratemin"], MINIMUM)
-        .checked(|value| value.bytes_per_direction(0).map(|_| ())),
-    Row::ignored(&["rate_iops_min"], MINIMUM)
-        .checked(|value| value.counts_per_direction(0).map(|_| ())),
-    Row::ignored(&["rate_cycle", "ratecycle"], MINIMUM)
-        .checked(|value| value.count(0, u32::MAX).map(|_| ())),
-    Row::ignored(&["max_latency"], MINIMUM).checked(|value| {
+    .with_judge(|draft, _| judge_option_of_rate(draft, draft.job.rate_ignores_thinktime))
+    .with_printer(|job| job.rate_ignores_thinktime.then(|| print_flag(true))),
+    Row::for_ignored_option(&["rate_min", "ratemin"], MINIMUM)
+        .with_check(|value| value.parse_bytes_per_direction(0).map(|_| ())),
+    Row::for_ignored_option(&["rate_iops_min"], MINIMUM)
+        .with_check(|value| value.parse_counts_per_direction(0).map(|_| ())),
+    Row::for_ignored_option(&["rate_cycle", "ratecycle"], MINIMUM)
+        .with_check(|value| value.parse_count(0, u32::MAX).map(|_| ())),
+    Row::for_ignored_option(&["max_latency"], MINIMUM).with_check(|value| {
         let text = value.text;
-        per_direction(text, |part| time(part, 1)).map(|_| ())
+        parse_per_direction(text, |part| parse_time(part, 1)).map(|_| ())
     }),
 ];
 
-fn without_thinktime(draft: &Draft, given: bool) -> Verdict {
+fn judge_option_of_thinktime(draft: &Draft, given: bool) -> Verdict {
     if given && draft.job.thinktime == Nanoseconds::ZERO {
         Verdict::Ignored(format!(
             "has no effect on job `{}` without thinktime",
-            shown(&draft.job.name)
+            escape_and_shorten(&draft.job.name)
         ))
     } else {
         Verdict::Fine
     }
 }
 
-fn without_rate(draft: &Draft, given: bool) -> Verdict {
+fn judge_option_of_rate(draft: &Draft, given: bool) -> Verdict {
     if given && !draft.job.is_rate_limited() {
         Verdict::Ignored(format!(
             "has no effect on job `{}` without rate or rate_iops",
-            shown(&draft.job.name)
+            escape_and_shorten(&draft.job.name)
         ))
     } else {
         Verdict::Fine
     }
 }
 
-/// Takes over the limits that are given; 0 is none.
-fn set_limits(limits: &mut PerDirection<Option<u64>>, given: &PerDirection<Option<u64>>) {
-    for (limit, given) in limits.each_mut().into_iter().zip(given.each()) {
+/// Sets the limits of the directions that are given; 0 removes a direction's limit.
+fn set_given_limits(limits: &mut PerDirection<Option<u64>>, given: &PerDirection<Option<u64>>) {
+    for (limit, given) in limits.as_mut_array().into_iter().zip(given.as_array()) {
         if let Some(given) = given {
             *limit = (*given > 0).then_some(*given);
         }
     }
 }
 
-fn microseconds(time: Nanoseconds) -> String {
+fn format_microseconds(time: Nanoseconds) -> String {
     format!("{}us", time.as_micros())
 }

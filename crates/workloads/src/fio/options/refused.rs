@@ -1,4 +1,4 @@
-//! Options that could change timing, with no model or a single modelled value.
+//! fio options that could change timing and have no model, or a model of a single value.
 
 use super::row::Row;
 
@@ -12,23 +12,23 @@ const STEADY: &str =
 const COMMANDS: &str = "running other programs is not modelled";
 
 pub(super) const ROWS: &[Row] = &[
-    Row::only(&["io_submit_mode"], &["inline"], NOT_MODELLED),
-    Row::refused(&["profile"], COMMANDS),
-    Row::refused(&["opendir"], NOT_MODELLED),
-    Row::refused(&["latency_target"], TARGET),
-    Row::refused(&["steadystate", "ss"], STEADY),
-    Row::refused(&["flow"], FLOW),
-    Row::refused(&["flow_id"], FLOW),
-    Row::refused(&["flow_sleep"], FLOW),
-    Row::refused(&["read_iolog"], REPLAY),
-    Row::refused(&["read_iolog_chunked"], REPLAY),
-    Row::refused(&["replay_no_stall"], REPLAY),
-    Row::refused(&["replay_redirect"], REPLAY),
-    Row::refused(&["replay_scale"], REPLAY),
-    Row::refused(&["replay_align"], REPLAY),
-    Row::refused(&["replay_time_scale"], REPLAY),
-    Row::refused(&["replay_skip"], REPLAY),
-    Row::refused(&["merge_blktrace_file"], REPLAY),
-    Row::refused(&["merge_blktrace_scalars"], REPLAY),
-    Row::refused(&["merge_blktrace_iters"], REPLAY),
+    Row::for_neutral_values(&["io_submit_mode"], &["inline"], NOT_MODELLED),
+    Row::for_refused_option(&["profile"], COMMANDS),
+    Row::for_refused_option(&["opendir"], NOT_MODELLED),
+    Row::for_refused_option(&["latency_target"], TARGET),
+    Row::for_refused_option(&["steadystate", "ss"], STEADY),
+    Row::for_refused_option(&["flow"], FLOW),
+    Row::for_refused_option(&["flow_id"], FLOW),
+    Row::for_refused_option(&["flow_sleep"], FLOW),
+    Row::for_refused_option(&["read_iolog"], REPLAY),
+    Row::for_refused_option(&["read_iolog_chunked"], REPLAY),
+    Row::for_refused_option(&["replay_no_stall"], REPLAY),
+    Row::for_refused_option(&["replay_redirect"], REPLAY),
+    Row::for_refused_option(&["replay_scale"], REPLAY),
+    Row::for_refused_option(&["replay_align"], REPLAY),
+    Row::for_refused_option(&["replay_time_scale"], REPLAY),
+    Row::for_refused_option(&["replay_skip"], REPLAY),
+    Row::for_refused_option(&["merge_blktrace_file"], REPLAY),
+    Row::for_refused_option(&["merge_blktrace_scalars"], REPLAY),
+    Row::for_refused_option(&["merge_blktrace_iters"], REPLAY),
 ];

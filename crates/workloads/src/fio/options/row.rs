@@ -1,4 +1,4 @@
-//! A row of the tables of options.
+//! A row in the tables of fio options.
 
 use super::draft::Draft;
 use super::value::Value;
@@ -7,7 +7,7 @@ use crate::fio::error::{Problem, Verdict};
 
 /// A fio option.
 pub(in crate::fio) struct Row {
-    /// fio's names for the option.
+    /// fio's names for the option, the preferred name first.
     pub(super) names: &'static [&'static str],
     pub(super) kind: Kind,
     pub(super) set: Option<Set>,
@@ -21,14 +21,14 @@ pub(super) type Set = fn(&mut FioJob, &mut Value<'_>) -> Result<(), Problem>;
 pub(super) type Check = fn(&mut Value<'_>) -> Result<(), Problem>;
 pub(super) type Judge = fn(&Draft, &str) -> Verdict;
 
-/// How the text behind the `=` is taken.
+/// How the text behind an option's `=` is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Numbers and names, which fio misreads after a blank.
+    /// A number or a name, which fio misreads after a blank.
     Plain,
     /// Free text, where a leading blank is part of the value.
     Text,
-    /// `0` or `1`, and `1` if there is nothing.
+    /// A flag: `0` or `1`, and `1` if there is no value.
     Flag,
 }
 
@@ -45,26 +45,29 @@ impl Row {
         }
     }
 
-    /// An option that sets a field of the job.
-    pub(super) const fn sets(names: &'static [&'static str], set: Set) -> Self {
+    /// The row for an option that sets a field of the job.
+    pub(super) const fn for_field(names: &'static [&'static str], set: Set) -> Self {
         Self {
             set: Some(set),
             ..Self::new(names, OptionSupport::Full)
         }
     }
 
-    /// An option whose effect depends on value and job.
-    pub(super) const fn depends(names: &'static [&'static str], judge: Judge) -> Self {
-        Self::new(names, OptionSupport::Depends).judged(judge)
+    /// The row for an option whose effect depends on its value and the job.
+    pub(super) const fn for_judged_option(names: &'static [&'static str], judge: Judge) -> Self {
+        Self::new(names, OptionSupport::Depends).with_judge(judge)
     }
 
-    /// It cannot change when an I/O is issued or how long it takes: a warning says why.
-    pub(super) const fn ignored(names: &'static [&'static str], why: &'static str) -> Self {
+    /// The row for an option that cannot change when an I/O is issued or how long it takes: a warning says `why`.
+    pub(super) const fn for_ignored_option(
+        names: &'static [&'static str],
+        why: &'static str,
+    ) -> Self {
         Self::new(names, OptionSupport::Ignored(why))
     }
 
-    /// An option that could change timing: only neutral values are accepted.
-    pub(super) const fn only(
+    /// The row for an option that could change timing: only neutral `values` are accepted.
+    pub(super) const fn for_neutral_values(
         names: &'static [&'static str],
         values: &'static [&'static str],
         why: &'static str,
@@ -72,42 +75,45 @@ impl Row {
         Self::new(names, OptionSupport::OnlyValues(values, why))
     }
 
-    /// An option that could change timing and has no model; the text gives a reason or an alternative.
-    pub(super) const fn refused(names: &'static [&'static str], why: &'static str) -> Self {
+    /// The row for an option that could change timing and has no model; `why` gives a reason or an alternative.
+    pub(super) const fn for_refused_option(
+        names: &'static [&'static str],
+        why: &'static str,
+    ) -> Self {
         Self::new(names, OptionSupport::Refused(why))
     }
 
-    pub(super) const fn text(self) -> Self {
+    pub(super) const fn with_free_text(self) -> Self {
         Self {
             kind: Kind::Text,
             ..self
         }
     }
 
-    pub(super) const fn flag(self) -> Self {
+    pub(super) const fn with_flag(self) -> Self {
         Self {
             kind: Kind::Flag,
             ..self
         }
     }
 
-    /// Adds a check: values that fio refuses are errors.
-    pub(super) const fn checked(self, check: Check) -> Self {
+    /// Adds a check to the row: values that fio refuses are errors.
+    pub(super) const fn with_check(self, check: Check) -> Self {
         Self {
             check: Some(check),
             ..self
         }
     }
 
-    pub(super) const fn judged(self, judge: Judge) -> Self {
+    pub(super) const fn with_judge(self, judge: Judge) -> Self {
         Self {
             judge: Some(judge),
             ..self
         }
     }
 
-    /// Adds the printed value, `None` for defaults.
-    pub(super) const fn printed(self, print: fn(&FioJob) -> Option<String>) -> Self {
+    /// Adds the function that prints the option's value; it returns `None` for defaults.
+    pub(super) const fn with_printer(self, print: fn(&FioJob) -> Option<String>) -> Self {
         Self {
             print: Some(print),
             ..self
@@ -115,17 +121,17 @@ impl Row {
     }
 }
 
-/// How far an option of fio is supported.
+/// How far a fio option is supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionSupport {
-    /// Sets a field in [`FioJob`].
+    /// The option sets a field in [`FioJob`].
     Full,
-    /// Accepted where the value changes nothing for the job.
+    /// The option is accepted where its value changes nothing for the job.
     Depends,
-    /// Accepted with a warning that explains why the option does not matter.
+    /// The option is accepted with a warning that explains why it does not matter.
     Ignored(&'static str),
-    /// Accepted with neutral values only; the text explains why others have no model.
+    /// The option is accepted with neutral values only; the text explains why other values have no model.
     OnlyValues(&'static [&'static str], &'static str),
-    /// Not modelled, with the reason.
+    /// The option has no model; the text says why.
     Refused(&'static str),
 }
