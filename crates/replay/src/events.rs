@@ -283,7 +283,7 @@ impl<'a> SharedState<'a> {
             block: span.block,
             state: last_state,
             added,
-            exit: judge.rule(last_state).map_or(0, |rule| rule.exit),
+            exit: judge.rule_for_state(last_state).map_or(0, |rule| rule.exit),
         };
         cpu.woken_at = Some(span.end);
         if std::mem::take(&mut cpu.woken_inside) {

@@ -86,7 +86,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     } else {
         let chosen = MachineOutput::choose_output(args)?;
         chosen.check_may_be_written()?;
-        check_new(&chosen.page_path(), chosen.page_replaces())?;
+        check_result_file(&chosen.page_path(), chosen.page_replaces())?;
         Some(chosen)
     };
     let system = System::live();
@@ -118,11 +118,11 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     written
         .write(&text)
         .with_context(|| written.path.display().to_string())?;
-    let rows = calibration.jobs.iter().filter_map(rows).flatten();
+    let rows = calibration.jobs.iter().filter_map(prediction_rows).flatten();
     let prediction = calibration.machine.prediction.iter();
     let page_text = PageText {
         command: describe_command(args),
-        answers: prediction.flat_map(describe_error).collect(),
+        answers: prediction.flat_map(describe_prediction_error).collect(),
         head: page_head(HEADER),
         rows: page_rows(rows),
     };

@@ -69,7 +69,7 @@ pub(super) fn find_calibration(
     };
     let machine = Machine::find(&file)?;
     let stale = if is_live {
-        tell_stale_figures(None, &machine);
+        warn_of_stale_figures(None, &machine);
         find_stale_figures(&machine, &System::live())
     } else {
         Vec::new()

@@ -75,7 +75,7 @@ pub(in crate::commands) fn sections(result: &BackgroundMeasurement) -> Vec<Measu
         .iter()
         .take(DRAWN_CAUSES)
         .map(|cause| MeasuredInterval {
-            name: format!("{} ({})", cause.name, name_kind(cause.kind)),
+            name: format!("{} ({})", cause.name, name_cause_kind(cause.kind)),
             value: cause.per_second,
             low: cause.per_second,
             high: cause.per_second,
@@ -91,7 +91,7 @@ pub(in crate::commands) fn sections(result: &BackgroundMeasurement) -> Vec<Measu
         ),
         picture: Some(MeasuredPicture::Intervals(lines.collect())),
         head: page_head(HEADER),
-        rows: page_rows(rows(result)),
+        rows: page_rows(rows_by_cause(result)),
     }]
 }
 

@@ -133,7 +133,11 @@ pub(in crate::commands) fn sections(result: &DriveMeasurement) -> Vec<MeasuredSe
                 .to_owned(),
             picture: Some(MeasuredPicture::Intervals(service.chain(synced_lines).collect())),
             head: page_head(HEADER),
-            rows: page_rows(rows(result).into_iter().chain(sleep_rows(result))),
+            rows: page_rows(
+                rows_by_request_kind(result)
+                    .into_iter()
+                    .chain(sleep_state_rows(result)),
+            ),
         },
         MeasuredSection {
             title: "Quantiles of the latency, us".to_owned(),
@@ -211,7 +215,7 @@ fn sleep_section(result: &DriveMeasurement) -> MeasuredSection {
     };
     MeasuredSection {
         title: "Sleep of the drive: latency of a read in us by the pause before it".to_owned(),
-        note: sentences(result)
+        note: figures_in_sentences(result)
             .into_iter()
             .filter(|line| line.starts_with("sleep") || line.starts_with("declared"))
             .collect::<Vec<_>>()

@@ -9,7 +9,7 @@ use wakepath_report::html::measurements::{
     MeasuredInterval, MeasuredSection, MeasurementPage, render_measurements,
 };
 
-use super::experiment::{check_new, write_text};
+use super::experiment::{check_result_file, write_result_file};
 use crate::messages::tell;
 
 /// Program and version, for the foot of a page.
@@ -27,7 +27,7 @@ impl PageArgs {
     /// Checks the file before anything is measured for it.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         match &self.page {
-            Some(path) => check_new(path, false),
+            Some(path) => check_result_file(path, false),
             None => Ok(()),
         }
     }
@@ -62,7 +62,7 @@ pub(in crate::commands) fn write_page(
     page: &MeasurementPage,
 ) -> anyhow::Result<()> {
     let html = render_measurements(page)?;
-    write_text(path, force, &html).with_context(|| path.display().to_string())?;
+    write_result_file(path, force, &html).with_context(|| path.display().to_string())?;
     tell!("measurements as pictures are in {}", path.display());
     Ok(())
 }

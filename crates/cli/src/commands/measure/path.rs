@@ -88,7 +88,7 @@ pub(in crate::commands) fn sections(result: &PathMeasurement) -> Vec<MeasuredSec
     vec![
         MeasuredSection {
             title: "CPU time and latency of a 4 KiB read, us".to_owned(),
-            note: sentences(result).join(". "),
+            note: figures_in_sentences(result).join(". "),
             picture: Some(MeasuredPicture::Curves {
                 x_title: "reads in flight".to_owned(),
                 curves: vec![
@@ -98,7 +98,7 @@ pub(in crate::commands) fn sections(result: &PathMeasurement) -> Vec<MeasuredSec
                 ],
             }),
             head: page_head(HEADER),
-            rows: page_rows(result.loads.iter().map(row)),
+            rows: page_rows(result.loads.iter().map(row_for_load)),
         },
         MeasuredSection {
             title: "System call and context switch, us".to_owned(),

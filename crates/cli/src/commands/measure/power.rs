@@ -73,7 +73,7 @@ pub(in crate::commands) fn sections(result: &PowerMeasurement) -> Vec<MeasuredSe
         name: format!(
             "{}: {}",
             figure.source,
-            describe_condition(&figure.condition)
+            condition_in_words(&figure.condition)
         ),
         value: figure.power.mw,
         low: figure.power.low,
@@ -85,7 +85,7 @@ pub(in crate::commands) fn sections(result: &PowerMeasurement) -> Vec<MeasuredSe
         note: "Means with 95 % intervals. Sources overlap, and are never added.".to_owned(),
         picture: Some(MeasuredPicture::Intervals(lines.collect())),
         head: page_head(HEADER),
-        rows: page_rows(rows(result)),
+        rows: page_rows(rows_by_figure(result)),
     }]
 }
 

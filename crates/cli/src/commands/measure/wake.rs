@@ -122,7 +122,7 @@ pub(in crate::commands) fn sections(result: &WakeMeasurement) -> Vec<MeasuredSec
                 .to_owned(),
             picture: Some(MeasuredPicture::Intervals(exits)),
             head: page_head(HEADER),
-            rows: page_rows(rows(result)),
+            rows: page_rows(rows_by_state_and_source(result)),
         },
         MeasuredSection {
             title: "Whole wake-ups, us".to_owned(),

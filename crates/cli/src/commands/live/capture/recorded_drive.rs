@@ -30,7 +30,7 @@ pub(super) fn take_recorded_figures(
     let metadata = reader.metadata().clone();
     let mut collector = Collector::new(&metadata);
     reader.for_each_event(|event| -> Result<(), RecordingError> {
-        collector.push(&event);
+        collector.push_event(&event);
         Ok(())
     })?;
     let collected = collector.finish();
