@@ -71,7 +71,7 @@ fn find_quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
             ));
             let Some(in_force) = &in_force else {
                 let fix = format!("leave it on; {}", text.lifted_by);
-                return finding.with_fix(fix).as_note();
+                return finding.with_fix(fix).marked_as_note();
             };
             let finding = finding.with_evidence(match in_force.as_slice() {
                 [] => format!("/sys/class/nvme/{name}/quirks is none"),
@@ -85,7 +85,9 @@ fn find_quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
                         let word = quirk_boot_word(pci, "^", kind);
                         format!("; {word} on the kernel command line lifts it, to try")
                     });
-                    finding.with_fix(format!("leave it on{lifts}")).as_note()
+                    finding
+                        .with_fix(format!("leave it on{lifts}"))
+                        .marked_as_note()
                 }
                 (false, Some(word)) => finding.with_fix(format!(
                     "the running kernel does not have it: put {word} on the kernel command line"

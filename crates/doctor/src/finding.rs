@@ -58,7 +58,7 @@ impl Finding {
     }
 
     /// The finding as a note, about which nothing is to be done.
-    pub(crate) fn as_note(mut self) -> Self {
+    pub(crate) fn marked_as_note(mut self) -> Self {
         self.note = true;
         self
     }

@@ -26,16 +26,18 @@ pub(super) fn find_baselines(
             .zip(&machines)
             .filter_map(|(source, other)| (other == machine).then_some(source))
             .collect();
-        let index = |source: &Source, name: &str| {
-            policy_index(policies, &name_beside_sources(sources, source, name))
-        };
         let found = match wanted {
             // A baseline's name without a source means a policy of this name on each machine.
             Some(name) => on_machine
                 .iter()
                 .filter(|source| source.document.policies.iter().any(|p| p.name == name))
-                .find_map(|source| index(source, name)),
-            None => index(&sources[number], &sources[number].document.baseline),
+                .find_map(|source| policy_index_of_source(policies, sources, source, name)),
+            None => policy_index_of_source(
+                policies,
+                sources,
+                &sources[number],
+                &sources[number].document.baseline,
+            ),
         };
         let machine_policies: Vec<usize> = on_machine
             .iter()
@@ -46,7 +48,7 @@ pub(super) fn find_baselines(
                     .iter()
                     .map(move |p| (source, &p.name))
             })
-            .filter_map(|(source, name)| index(source, name))
+            .filter_map(|(source, name)| policy_index_of_source(policies, sources, source, name))
             .collect();
         // A machine without another policy is compared with the first machine.
         let alone = found.is_none_or(|found| machine_policies.iter().all(|p| *p == found));
@@ -62,6 +64,16 @@ pub(super) fn find_baselines(
     let default = first.unwrap_or(0);
     let baselines = by_policy.into_iter().map(|own| own.unwrap_or(default));
     Ok(baselines.collect())
+}
+
+/// Index of a source's policy among the names of all sources' policies.
+fn policy_index_of_source(
+    policies: &[String],
+    sources: &[Source],
+    source: &Source,
+    name: &str,
+) -> Option<usize> {
+    policy_index(policies, &name_beside_sources(sources, source, name))
 }
 
 fn policy_index(policies: &[String], name: &str) -> Option<usize> {

@@ -211,7 +211,7 @@ mod tests {
         );
         // A target residency above the next state's.
         let message = fault(&with(|own| {
-            own.target_residency_us = Figure::covered_by_table_source(1e6)
+            own.target_residency_us = Figure::covered_by_table_source(1e6);
         }));
         assert!(message.contains("target residency"), "{message}");
         let mut twice = with(|_| {});

@@ -140,7 +140,7 @@ impl SettingsBuilder<'_> {
             match key {
                 "epp" => self.want_preference(value)?,
                 "boost" => {
-                    self.want_everywhere("frequency-boost", switch_as_digit(value == "on"))?
+                    self.want_everywhere("frequency-boost", switch_as_digit(value == "on"))?;
                 }
                 _ => {}
             }

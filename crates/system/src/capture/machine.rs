@@ -146,7 +146,7 @@ fn take_kernel_version(release: &str, machine: &mut Machine, notes: &mut Vec<Str
 fn take_kernel_config(root: &Root, machine: &mut Machine, notes: &mut Vec<String>) {
     match read_tick_rate(root) {
         Some(hz) => {
-            machine.hz = Figure::with_own_source(hz as f64, "CONFIG_HZ of the running kernel")
+            machine.hz = Figure::with_own_source(hz as f64, "CONFIG_HZ of the running kernel");
         }
         None => notes.push(format!(
             "the kernel's configuration cannot be read; HZ is assumed to be {}",

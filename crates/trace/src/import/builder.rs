@@ -402,7 +402,7 @@ impl<'a> Builder<'a> {
     /// Keeps the name of a device's interrupt.
     fn keep_interrupt_name(&mut self, irq: u32, name: Name) {
         self.seen.interrupts = true;
-        if let Some(name) = name.to_text() {
+        if let Some(name) = name.text_if_any() {
             self.metadata.keep_interrupt_name(irq, &name);
         }
     }
@@ -428,7 +428,7 @@ impl<'a> Builder<'a> {
         let submitter = running.filter(|(task, _)| *task != 0);
         if let Some((task, name)) = submitter {
             self.remember_io_task(task);
-            if let Some(name) = name.to_text() {
+            if let Some(name) = name.text_if_any() {
                 self.metadata.keep_task_name(task, &name);
             }
         }
@@ -477,7 +477,7 @@ impl<'a> Builder<'a> {
         if !std::mem::take(woken) {
             return Ok(());
         }
-        if let Some(name) = name.to_text() {
+        if let Some(name) = name.text_if_any() {
             self.metadata.keep_task_name(task, &name);
         }
         let step = TaskStep::Running;

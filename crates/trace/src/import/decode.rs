@@ -92,7 +92,7 @@ impl Name {
     }
 
     /// The name as text; `None` where the trace has none.
-    pub(super) fn to_text(&self) -> Option<String> {
+    pub(super) fn text_if_any(&self) -> Option<String> {
         let bytes = self.0.split(|byte| *byte == 0).next()?;
         (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned())
     }

@@ -140,10 +140,10 @@ impl TextReader {
             "npss" => {
                 printed.npss = Some(check_npss(parse_decimal_or_hexadecimal(
                     "npss", value, 255,
-                )?)?)
+                )?)?);
             }
             "apsta" => {
-                printed.apsta = Some(parse_decimal_or_hexadecimal("apsta", value, 255)? != 0)
+                printed.apsta = Some(parse_decimal_or_hexadecimal("apsta", value, 255)? != 0);
             }
             _ => return Ok(()),
         }

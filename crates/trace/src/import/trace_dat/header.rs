@@ -372,7 +372,7 @@ impl Header {
             OPTION_UNAME => self.uname = Some(zero_ended_text(data)),
             OPTION_OFFSET => self.offset = zero_ended_text(data).parse().unwrap_or(0),
             OPTION_CPUS => {
-                self.cpu_count = number_in_range(data, 0..4, big_endian).unwrap_or(0) as u32
+                self.cpu_count = number_in_range(data, 0..4, big_endian).unwrap_or(0) as u32;
             }
             OPTION_TSC => {
                 if let (Some(multiplier), Some(shift), Some(offset)) = (
