@@ -200,7 +200,10 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
             .judge
             .account_idle_period(totals, state, end - now, last, span.best);
         if last && span.woken_by_io {
-            let exit = context.judge.rule_for_state(state).map_or(0, |rule| rule.exit);
+            let exit = context
+                .judge
+                .rule_for_state(state)
+                .map_or(0, |rule| rule.exit);
             totals[state].count_delayed_io(added, exit);
         }
         if !PLAIN && let Some((tally, place)) = &mut self.package {

@@ -207,7 +207,11 @@ fn exits_of_completions_differ_also_where_the_oracle_is_as_slow() {
         &setup(&[IdlePolicy::Deepest, IdlePolicy::Shallowest]),
     )
     .unwrap();
-    let sums: Vec<_> = report.policies.iter().map(PolicyReport::sums).collect();
+    let sums: Vec<_> = report
+        .policies
+        .iter()
+        .map(PolicyReport::total_sums)
+        .collect();
     // 6 ms are worth C6, so nobody is slower than the oracle.
     assert!(sums.iter().all(|sums| sums.added_io_latency_ns == 0));
     let exits: Vec<u64> = sums.iter().map(|sums| sums.io_exit_ns).collect();

@@ -118,7 +118,11 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     written
         .write(&text)
         .with_context(|| written.path.display().to_string())?;
-    let rows = calibration.jobs.iter().filter_map(prediction_rows).flatten();
+    let rows = calibration
+        .jobs
+        .iter()
+        .filter_map(prediction_rows)
+        .flatten();
     let prediction = calibration.machine.prediction.iter();
     let page_text = PageText {
         command: describe_command(args),

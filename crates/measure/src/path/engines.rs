@@ -90,7 +90,9 @@ pub(super) fn run_engine(
 }
 
 fn has_poll_queues(root: &Root, disk: Option<&str>) -> bool {
-    disk.is_some_and(|disk| root.read_number_if_readable(&format!("sys/block/{disk}/queue/io_poll")) == Some(1))
+    disk.is_some_and(|disk| {
+        root.read_number_if_readable(&format!("sys/block/{disk}/queue/io_poll")) == Some(1)
+    })
 }
 
 /// What fio printed; `None` after cancellation, which ends fio.

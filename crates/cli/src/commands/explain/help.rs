@@ -178,7 +178,8 @@ pub(super) fn replay_proposals(
     let mut policies: Vec<&str> = runs.iter().map(|run| run.key.policy.as_str()).collect();
     policies.truncate(policies.len() / BLOCKS as usize);
     let others = policies.into_iter().filter(|policy| *policy != RECORDED);
-    let compared = others.filter_map(|policy| compare_with_recorded(policy, &runs, machine.is_some()));
+    let compared =
+        others.filter_map(|policy| compare_with_recorded(policy, &runs, machine.is_some()));
     Ok(compared.collect())
 }
 

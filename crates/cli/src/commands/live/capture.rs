@@ -81,7 +81,8 @@ struct CaptureReport<'a> {
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.open_system()?;
-    let (mut machine, mut notes) = machine::describe_machine(&system, &args.choose_machine_name(&system))?;
+    let (mut machine, mut notes) =
+        machine::describe_machine(&system, &args.choose_machine_name(&system))?;
     if let Some(path) = &args.recording {
         let taken = recorded_drive::take_recorded_figures(path, &system, &mut machine);
         notes.extend(taken.context("--recording")?);

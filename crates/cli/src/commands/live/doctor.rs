@@ -40,7 +40,11 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
     let system = args.root.open_system()?;
     let is_live = args.root.directory().is_none();
     let calibration = here::find_calibration(args.machine.as_deref(), is_live)?;
-    let mut report = examine_machine(&system, &args.root.as_command_option(), calibration.as_ref())?;
+    let mut report = examine_machine(
+        &system,
+        &args.root.as_command_option(),
+        calibration.as_ref(),
+    )?;
     let all = report.findings.len();
     report.findings.retain(|f| f.weight >= args.min_weight);
     let left_out = all - report.findings.len();

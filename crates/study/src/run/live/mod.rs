@@ -361,9 +361,7 @@ fn measure_run(
         .duration_since(UNIX_EPOCH)
         .map(|d| d.as_secs_f64());
     run.started_unix_s = started.ok();
-    let ramp = workload
-        .uncounted_start()
-        .filter(|_| separate.is_none());
+    let ramp = workload.uncounted_start().filter(|_| separate.is_none());
     let warm_up = ramp.map(|time| Duration::from_nanos(time.0));
     let mut since = Since::begin_now(system, warm_up);
     let took = match &workload.task {
