@@ -8,7 +8,7 @@
  * that submitted it, as a drive's interrupt does: that CPU has no timer of its own pending for it. Where CPUs share a
  * queue, or one CPU takes all interrupts (`completion_cpu`), that CPU is interrupted, and completes the request.
  *
- * Nothing is stored: reads give whatever the buffer had. Times are in ns.
+ * Nothing is stored beyond the first `store_mib` of the first drive: reads give whatever the buffer had. Times are in ns.
  *
  * The same CPU has rig/module note the counters of idle states at the beginning and at the end of a window of time. Its
  * timer does that inside the kernel, because a drive with much to do leaves programs on its CPU hardly any time.
@@ -26,6 +26,7 @@
 #include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/version.h>
+#include <linux/vmalloc.h>
 
 #define MOST_POINTS 257
 #define MOST_UNITS 256U
@@ -39,6 +40,10 @@ MODULE_PARM_DESC(drives, "number of drives");
 static unsigned int capacity_mib = 65536;
 module_param(capacity_mib, uint, 0444);
 MODULE_PARM_DESC(capacity_mib, "size of each drive");
+
+static unsigned int store_mib;
+module_param(store_mib, uint, 0444);
+MODULE_PARM_DESC(store_mib, "MiB at the beginning of the first drive that are kept in memory, for a file system; 0: none");
 
 static unsigned int cpu;
 module_param(cpu, uint, 0444);
@@ -171,6 +176,55 @@ struct command {
 };
 
 static struct drive *all[MOST_DRIVES];
+
+/* What the beginning of the first drive holds. */
+static u64 *store;
+
+/* A copy in words: what the kernel offers may take an instruction for each byte, which is time here. */
+static void copy_words(u64 *to, const u64 *from, unsigned int bytes)
+{
+	unsigned int words = bytes / sizeof(u64), i;
+
+	for (i = 0; i + 8 <= words; i += 8) {
+		to[i] = from[i];
+		to[i + 1] = from[i + 1];
+		to[i + 2] = from[i + 2];
+		to[i + 3] = from[i + 3];
+		to[i + 4] = from[i + 4];
+		to[i + 5] = from[i + 5];
+		to[i + 6] = from[i + 6];
+		to[i + 7] = from[i + 7];
+		barrier();
+	}
+	for (; i < words; i++)
+		to[i] = from[i];
+}
+
+/* Moves the data of a request, as far as they are kept. The CPU that plays the drives does so while the request is served. */
+static void move_data(struct drive *drive, struct request *rq)
+{
+	u64 at = (u64)blk_rq_pos(rq) << SECTOR_SHIFT, end = (u64)store_mib << 20;
+	bool write = op_is_write(req_op(rq));
+	struct req_iterator iterator;
+	struct bio_vec vector;
+
+	if (!store || drive->number || (req_op(rq) != REQ_OP_READ && req_op(rq) != REQ_OP_WRITE))
+		return;
+	rq_for_each_segment(vector, rq, iterator) {
+		u64 *kept = store + at / sizeof(u64);
+		u64 *data;
+
+		if (at + vector.bv_len > end)
+			return;
+		data = bvec_kmap_local(&vector);
+		if (write)
+			copy_words(kept, data, vector.bv_len);
+		else
+			copy_words(data, kept, vector.bv_len);
+		kunmap_local(data);
+		at += vector.bv_len;
+	}
+}
 
 static void set_up(struct hrtimer *timer, enum hrtimer_restart (*function)(struct hrtimer *))
 {
@@ -335,6 +389,7 @@ static void take_in(struct drive *drive)
 				drive->unflushed = true;
 			}
 		}
+		move_data(drive, rq);
 		drive->in_flight++;
 		if (req_op(rq) == REQ_OP_FLUSH)
 			drive->counts.flushes++;
@@ -755,6 +810,8 @@ static void remove_all(void)
 	hrtimer_cancel(&window.timer);
 	if (window.note)
 		symbol_put_addr(window.note);
+	vfree(store);
+	store = NULL;
 }
 
 static int __init wakepath_drive_init(void)
@@ -774,7 +831,16 @@ static int __init wakepath_drive_init(void)
 		pr_err("wakepath_drive: at most %u units and %u power states\n", MOST_UNITS, MOST_STATES);
 		return -EINVAL;
 	}
+	if (store_mib > capacity_mib) {
+		pr_err("wakepath_drive: store_mib is at most capacity_mib, %u\n", capacity_mib);
+		return -EINVAL;
+	}
 	set_up(&window.timer, on_edge);
+	if (store_mib) {
+		store = vzalloc((unsigned long)store_mib << 20);
+		if (!store)
+			return -ENOMEM;
+	}
 	for (i = 0; i < drives; i++) {
 		error = add_drive(i);
 		if (error) {

@@ -22,7 +22,7 @@ pub(crate) fn choose_measured_drive(
         take_disk_queues(system, &device.disk, machine);
     }
     let controller = measured.and_then(|device| system.controller_of_namespace(&device.disk));
-    choose_drive(machine, controller.as_deref()).then(|| {
+    make_drive_first_or_stand_in(machine, controller.as_deref()).then(|| {
         let disk = measured.map_or("the disk of the test files", |device| device.disk.as_str());
         format!(
             "{disk}: no NVMe controller was captured for it, so its figures are put into a typical drive, which never sleeps"
@@ -31,7 +31,7 @@ pub(crate) fn choose_measured_drive(
 }
 
 /// Makes a controller's drive the first; returns whether a typical one without power states had to stand in.
-fn choose_drive(machine: &mut Machine, controller: Option<&str>) -> bool {
+fn make_drive_first_or_stand_in(machine: &mut Machine, controller: Option<&str>) -> bool {
     let is_measured =
         |drive: &DriveModel| drive.device.is_some() && drive.device.as_deref() == controller;
     if is_measured(&machine.drive) {
@@ -68,7 +68,19 @@ pub fn put_in_place(
     if let Some(wake) = wake {
         wake.apply_to(machine);
     }
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = drive
+        .put_sleep_times_into(&mut machine.drive)
+        .iter()
+        .map(|entry| {
+            format!(
+                "the drive sleeps after {} to {} without requests, and wakes in {:.0} us; its description has no such state, so \
+                 simulations leave that out",
+                entry.awake_after,
+                entry.asleep_after,
+                entry.exit.ns / 1e3
+            )
+        })
+        .collect();
     match fit_request_work(machine, drive) {
         Ok(kcycles) => machine.io_path.kcycles_per_io = kcycles,
         Err(why) => notes.push(format!("io_path.kcycles_per_io stays as captured: {why}")),
@@ -102,7 +114,7 @@ fn highest_khz(machine: &Machine) -> Result<u32, String> {
 }
 
 /// Work of a time at a clock, in thousands of cycles with two decimals.
-fn kilocycles(us: f64, khz: u32) -> f64 {
+fn work_in_kilocycles(us: f64, khz: u32) -> f64 {
     // Microseconds times MHz are cycles.
     let cycles = us * f64::from(khz) / 1e3;
     (cycles / 10.0).round() / 100.0
@@ -126,7 +138,7 @@ fn fit_request_work(machine: &Machine, drive: &DriveMeasurement) -> Result<Figur
         .ok_or("the block layer has no mean for 4 KiB reads at depth 1")?;
     let khz = highest_khz(machine)?;
     let beyond_us = (alone.latency.mean.ns - in_drive.0 as f64) / 1e3;
-    let kcycles = kilocycles(beyond_us, khz);
+    let kcycles = work_in_kilocycles(beyond_us, khz);
     if kcycles <= 0.0 {
         return Err(format!(
             "4 KiB random reads at depth 1 take {beyond_us:.2} us more than the block layer's mean, which leaves no work"
@@ -168,7 +180,7 @@ pub(crate) fn fit_engine_work(
 /// Work of a time at a clock as a fitted figure.
 fn fitted_work(us: f64, khz: u32, what: &str) -> Figure {
     Figure {
-        value: kilocycles(us, khz),
+        value: work_in_kilocycles(us, khz),
         origin: Origin::Fitted(format!("{what}: {us:.2} us at {} MHz", khz / 1000)),
     }
 }
@@ -200,12 +212,12 @@ pub(crate) mod tests {
     #[test]
     fn figures_go_to_the_drive_that_was_measured() {
         let mut machine = two_drives();
-        assert!(!choose_drive(&mut machine, Some("nvme0")));
+        assert!(!make_drive_first_or_stand_in(&mut machine, Some("nvme0")));
         assert_eq!(devices(&machine), [Some("nvme0"), Some("nvme1")]);
-        assert!(!choose_drive(&mut machine, Some("nvme1")));
+        assert!(!make_drive_first_or_stand_in(&mut machine, Some("nvme1")));
         assert_eq!(devices(&machine), [Some("nvme1"), Some("nvme0")]);
         // A SATA disk, or a volume over several disks.
-        assert!(choose_drive(&mut machine, None));
+        assert!(make_drive_first_or_stand_in(&mut machine, None));
         assert_eq!(devices(&machine), [None, Some("nvme1"), Some("nvme0")]);
         assert!(machine.drive.power.is_none());
         machine.check().unwrap();

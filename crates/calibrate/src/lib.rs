@@ -18,7 +18,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use wakepath_hardware::Machine;
+use wakepath_measure::background::{self, BackgroundMeasurement};
 use wakepath_measure::drive::{self, DriveMeasurement};
+use wakepath_measure::path::{self, PathMeasurement};
+use wakepath_measure::power::{self, PowerMeasurement};
 use wakepath_measure::wake::{self, WakeMeasurement, WakePlan};
 use wakepath_measure::{ExperimentControl, MeasureError, ShallowHold, write_random_file};
 use wakepath_study::file::StudyError;
@@ -47,12 +50,26 @@ pub struct CalibratedMachine {
     pub drive: DriveMeasurement,
     /// What wake-ups take, in the last round that counts; absent where the machine has nothing to measure.
     pub wake: Option<WakeMeasurement>,
+    /// What was measured once, before the rounds; no figure of the machine is from here.
+    #[serde(flatten)]
+    pub surroundings: Surroundings,
     /// Jobs as run and as simulated, in all rounds that count; empty without fio.
     pub jobs: Vec<JobPrediction>,
     /// Why no round counts, and the figures are those of the first; absent: at least one round counts.
     pub flaw: Option<String>,
-    /// What a reader should know.
+    /// Notes on the results for their reader: doubts, refusals, other work.
     pub notes: Vec<String>,
+}
+
+/// Measurements around drive and wake-ups, for people to look at.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Surroundings {
+    /// What wakes CPUs at rest; absent after a failure.
+    pub background: Option<BackgroundMeasurement>,
+    /// The CPU's work for reads; absent after a failure.
+    pub path: Option<PathMeasurement>,
+    /// What the machine draws; absent where no counter tells.
+    pub power: Option<PowerMeasurement>,
 }
 
 /// Calibrates a machine. `finished` gets the number of steps done since its last call.
@@ -79,14 +96,15 @@ pub fn calibrate(
         folder,
         captured,
     };
-    let mut rounds = CountedRounds::begin(calibration.run_round()?);
+    let surroundings = calibration.measure_surroundings(&mut notes);
+    let mut rounds = CountedRounds::begin_with(calibration.run_round()?);
     for number in 2..=plan.rounds() {
         if cancelled.load(Ordering::Relaxed) {
             break;
         }
         // A later round may fail; what was measured before stands.
         match calibration.run_round() {
-            Ok(round) => rounds.add(number, round),
+            Ok(round) => rounds.add_or_leave_out(number, round),
             Err(CalibrateError::Measure(MeasureError::Cancelled)) => {}
             Err(error) => rounds.notes.push(format!("round {number} failed: {error}")),
         }
@@ -100,7 +118,7 @@ pub fn calibrate(
             notes.push(note);
         }
     }
-    Ok(rounds.finish(notes))
+    Ok(rounds.finish(surroundings, notes))
 }
 
 /// One round: figures, and jobs predicted with them.
@@ -122,7 +140,7 @@ struct CountedRounds {
 }
 
 impl CountedRounds {
-    fn begin(mut first: CalibrationRound) -> Self {
+    fn begin_with(mut first: CalibrationRound) -> Self {
         let mut notes = std::mem::take(&mut first.notes);
         notes.extend(
             first
@@ -133,7 +151,7 @@ impl CountedRounds {
         Self { kept: first, notes }
     }
 
-    fn add(&mut self, number: usize, mut round: CalibrationRound) {
+    fn add_or_leave_out(&mut self, number: usize, mut round: CalibrationRound) {
         self.notes.append(&mut round.notes);
         if let Some(flaw) = round.flaw {
             self.notes
@@ -147,7 +165,7 @@ impl CountedRounds {
         self.kept = round;
     }
 
-    fn finish(self, notes: Vec<String>) -> CalibratedMachine {
+    fn finish(self, surroundings: Surroundings, notes: Vec<String>) -> CalibratedMachine {
         let mut round = self.kept;
         if round.flaw.is_none() {
             round.machine.prediction = prediction_error(&round.jobs, &round.drive.conditions);
@@ -156,6 +174,7 @@ impl CountedRounds {
             machine: round.machine,
             drive: round.drive,
             wake: round.wake,
+            surroundings,
             jobs: round.jobs,
             flaw: round.flaw,
             notes,
@@ -176,7 +195,7 @@ fn add_round(all: &mut Vec<JobPrediction>, round: Vec<JobPrediction>) {
     }
 }
 
-/// Shared by all rounds.
+/// A calibration under way: what all of its rounds share.
 struct Calibration<'a> {
     system: &'a System,
     plan: &'a CalibrationPlan,
@@ -187,6 +206,32 @@ struct Calibration<'a> {
 }
 
 impl Calibration<'_> {
+    /// Measures the machine at rest, the path of reads and power; what fails is a note.
+    fn measure_surroundings(&self, notes: &mut Vec<String>) -> Surroundings {
+        let control = self.control;
+        let background = keep_or_note(
+            "the machine at rest",
+            background::measure(self.system, &self.plan.background, control),
+            notes,
+        );
+        let path_plan = self.plan.path.clone().with_file(self.folder.data_file());
+        let path = keep_or_note(
+            "the path of reads",
+            path::measure(self.system, &path_plan, control),
+            notes,
+        );
+        let power = match &self.plan.power {
+            Ok(plan) => keep_or_note("power", power::measure(self.system, plan, control), notes),
+            Err(_) => None,
+        };
+        notes.extend(power.iter().flat_map(|power| power.notes.iter().cloned()));
+        Surroundings {
+            background,
+            path,
+            power,
+        }
+    }
+
     /// Measures drive and wake-ups, puts their figures into the captured machine, and predicts jobs with it.
     fn run_round(&self) -> Result<CalibrationRound, CalibrateError> {
         let drive = drive::measure(self.system, &self.plan.drive, self.control)?;
@@ -284,7 +329,7 @@ impl Calibration<'_> {
     ) -> Vec<JobPrediction> {
         let mut captured = self.captured.clone();
         figures::choose_measured_drive(&mut captured, self.system, drive.device.as_ref());
-        match self.compare([&captured, machine], notes) {
+        match self.run_and_simulate_jobs([&captured, machine], notes) {
             Ok(jobs) => jobs,
             Err(CalibrateError::Study(StudyError::Interrupted)) => Vec::new(),
             Err(error) => {
@@ -294,7 +339,7 @@ impl Calibration<'_> {
         }
     }
 
-    fn compare(
+    fn run_and_simulate_jobs(
         &self,
         [captured, calibrated]: [&Machine; 2],
         notes: &mut Vec<String>,
@@ -336,6 +381,22 @@ impl Calibration<'_> {
             }
         }
         Ok(predictions)
+    }
+}
+
+/// A result, or a note about a failure; a signal is no failure.
+fn keep_or_note<T>(
+    what: &str,
+    result: Result<T, MeasureError>,
+    notes: &mut Vec<String>,
+) -> Option<T> {
+    match result {
+        Ok(result) => Some(result),
+        Err(MeasureError::Cancelled) => None,
+        Err(error) => {
+            notes.push(format!("{what} was not measured: {error}"));
+            None
+        }
     }
 }
 
@@ -381,15 +442,15 @@ mod tests {
 
     #[test]
     fn rounds_with_a_flaw_are_left_out_with_a_note() {
-        let mut rounds = CountedRounds::begin(round("first", None));
-        rounds.add(2, round("second", None));
-        rounds.add(
+        let mut rounds = CountedRounds::begin_with(round("first", None));
+        rounds.add_or_leave_out(2, round("second", None));
+        rounds.add_or_leave_out(
             3,
             round("third", Some("the CPUs were 50 % busy with other work")),
         );
         let note = "round 3 is left out: the CPUs were 50 % busy with other work";
         assert_eq!(rounds.notes, [note]);
-        let calibrated = rounds.finish(Vec::new());
+        let calibrated = rounds.finish(Surroundings::default(), Vec::new());
         assert_eq!(calibrated.machine.name, "second");
         assert_eq!(calibrated.jobs[0].rounds.len(), 2);
         assert_eq!(calibrated.flaw, None);
@@ -398,14 +459,15 @@ mod tests {
 
     #[test]
     fn a_first_round_with_a_flaw_stands_until_another_counts() {
-        let mut rounds = CountedRounds::begin(round("first", Some("busy")));
-        rounds.add(2, round("second", Some("busy")));
+        let mut rounds = CountedRounds::begin_with(round("first", Some("busy")));
+        rounds.add_or_leave_out(2, round("second", Some("busy")));
         assert_eq!(rounds.kept.machine.name, "first");
-        rounds.add(3, round("third", None));
-        let calibrated = rounds.finish(Vec::new());
+        rounds.add_or_leave_out(3, round("third", None));
+        let calibrated = rounds.finish(Surroundings::default(), Vec::new());
         assert_eq!(calibrated.machine.name, "third");
         assert_eq!(calibrated.jobs[0].rounds.len(), 1);
-        let alone = CountedRounds::begin(round("alone", Some("busy"))).finish(Vec::new());
+        let alone = CountedRounds::begin_with(round("alone", Some("busy")))
+            .finish(Surroundings::default(), Vec::new());
         assert!(alone.machine.prediction.is_none() && alone.flaw.is_some());
     }
 }

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use wakepath_measure::background::BackgroundPlan;
 use wakepath_measure::drive::{DrivePlan, TestTarget};
+use wakepath_measure::path::PathPlan;
+use wakepath_measure::power::PowerPlan;
 use wakepath_measure::wake::{WakePlan, WakeSource};
 use wakepath_system::System;
 
@@ -12,7 +15,11 @@ use crate::folder::{Folder, fits_job_file};
 use crate::job_list::{CalibrationJob, FITTING_JOBS, JOBS};
 use crate::study::JobStudy;
 
-/// Shares of the budget.
+/// Shares of the whole budget for what is measured once.
+const BACKGROUND_SHARE: f64 = 0.04;
+const PATH_SHARE: f64 = 0.04;
+const POWER_SHARE: f64 = 0.06;
+/// Shares of a round's budget.
 const DRIVE_SHARE: f64 = 0.45;
 const WAKE_SHARE: f64 = 0.15;
 /// Shortest run of a job in seconds: fio counts in milliseconds, and begins slowly.
@@ -21,10 +28,10 @@ const SHORTEST_JOB: f64 = 3.0;
 const FITTING_SECONDS: f64 = 3.0;
 /// Ranked policy sets: the settings in force, and CPUs without sleep.
 const SETS: [&str; 2] = ["unchanged", "cpu-latency[limit=0us]"];
-/// The most rounds.
+/// The most rounds of a calibration.
 pub const MOST_ROUNDS: usize = 100;
 
-/// What is calibrated, and how.
+/// What a person asks a calibration for: folder, time, rounds, jobs.
 #[derive(Clone, Debug)]
 pub struct CalibrationRequest {
     /// Machine name for the file.
@@ -43,10 +50,13 @@ pub struct CalibrationRequest {
     pub jobs: Vec<PathBuf>,
 }
 
-/// What a calibration does.
+/// The steps of a calibration, with their times.
 #[derive(Clone, Debug)]
 pub struct CalibrationPlan {
     pub(crate) request: CalibrationRequest,
+    pub(crate) background: BackgroundPlan,
+    pub(crate) path: PathPlan,
+    pub(crate) power: Result<PowerPlan, String>,
     pub(crate) drive: DrivePlan,
     pub(crate) wake: Result<WakePlan, String>,
     pub(crate) jobs: Vec<CalibrationJob>,
@@ -76,12 +86,25 @@ impl CalibrationPlan {
                 .map(|path| CalibrationJob::read_file(path))
                 .collect::<Result<_, _>>()?
         };
-        let budget = request.budget.div_f64(request.rounds.max(1) as f64);
+        let background = BackgroundPlan::new(request.budget.mul_f64(BACKGROUND_SHARE));
+        let path = PathPlan::new(
+            folder.join(".wakepath-calibrate.data"),
+            request.budget.mul_f64(PATH_SHARE),
+        );
+        let power_time = Some(request.budget.mul_f64(POWER_SHARE));
+        let power =
+            PowerPlan::new(system, request.forced, power_time).map_err(|error| error.to_string());
+        let once = time_once(background, &path, &power);
+        let rounds = request.rounds.max(1) as f64;
+        let budget = request.budget.saturating_sub(once).div_f64(rounds);
         let sources = [WakeSource::Task, WakeSource::Timer, WakeSource::Drive];
         let wake_time = budget.mul_f64(WAKE_SHARE);
         let wake = WakePlan::new(system, &sources, request.forced, Some(wake_time));
         let drive = DrivePlan::new(target, Some(budget.mul_f64(DRIVE_SHARE)));
         let mut plan = Self {
+            background,
+            path,
+            power,
             drive,
             wake: wake.map_err(|error| error.to_string()),
             jobs,
@@ -150,7 +173,7 @@ impl CalibrationPlan {
         }
     }
 
-    /// The fitting jobs.
+    /// The study of the two jobs that the work of fio and of its engine is fitted to.
     pub(crate) fn fitting_study<'a>(
         &'a self,
         folder: &'a Folder,
@@ -168,7 +191,9 @@ impl CalibrationPlan {
     /// Number of steps.
     pub fn steps(&self) -> usize {
         let wake = self.wake.as_ref().map_or(0, WakePlan::steps);
-        (self.drive.steps() + wake + self.fitting_runs() + self.job_runs()) * self.rounds()
+        let power = self.power.as_ref().map_or(0, PowerPlan::steps);
+        let once = self.background.steps() + self.path.steps() + power;
+        once + (self.drive.steps() + wake + self.fitting_runs() + self.job_runs()) * self.rounds()
     }
 
     /// Time of all steps, without the time to fill test files.
@@ -178,7 +203,9 @@ impl CalibrationPlan {
             .as_ref()
             .map_or(Duration::ZERO, WakePlan::duration);
         let jobs = Duration::from_secs_f64(self.job_seconds * self.job_runs() as f64);
-        (self.drive.duration() + wake + self.fitting_time() + jobs) * self.rounds() as u32
+        let round = self.drive.duration() + wake + self.fitting_time() + jobs;
+        let once = time_once(self.background, &self.path, &self.power);
+        once + round * self.rounds() as u32
     }
 
     /// Bytes written to fill test files: a new one for the drive in each round, and one for wake-ups and jobs.
@@ -193,9 +220,18 @@ impl CalibrationPlan {
         self.drive.most_bytes_written().saturating_mul(rounds)
     }
 
-    /// What is done, for people.
+    /// What the experiment will do, a sentence each, for people to read before.
     pub fn describe(&self) -> Vec<String> {
-        let mut lines = self.drive.describe();
+        let mut lines = self.background.describe();
+        lines.push(
+            "reads a test file with 1 to 8 reads in flight, and times system calls, context switches and what interrupts a thread"
+                .to_owned(),
+        );
+        match &self.power {
+            Ok(power) => lines.extend(power.describe()),
+            Err(why) => lines.push(format!("measures no power: {why}")),
+        }
+        lines.extend(self.drive.describe());
         match &self.wake {
             Ok(wake) => lines.extend(wake.describe()),
             Err(why) => lines.push(format!("measures no wake-ups: {why}")),
@@ -208,7 +244,7 @@ impl CalibrationPlan {
         let names: Vec<&str> = self.jobs.iter().map(|job| job.name.as_str()).collect();
         lines.push(format!(
             "then runs fio {} for {} s each on a file of {} MiB, and simulates the same: {}",
-            times(self.repeats()),
+            count_in_words(self.repeats()),
             self.job_seconds,
             self.request.file_bytes >> 20,
             names.join("; ")
@@ -226,8 +262,18 @@ impl CalibrationPlan {
     }
 }
 
+/// Time of what is measured once, before the rounds.
+fn time_once(
+    background: BackgroundPlan,
+    path: &PathPlan,
+    power: &Result<PowerPlan, String>,
+) -> Duration {
+    let power = power.as_ref();
+    background.duration() + path.duration() + power.map_or(Duration::ZERO, PowerPlan::duration)
+}
+
 /// `once`, `2 times`.
-fn times(number: u32) -> String {
+fn count_in_words(number: u32) -> String {
     match number {
         1 => "once".to_owned(),
         more => format!("{more} times"),

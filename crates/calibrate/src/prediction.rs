@@ -23,9 +23,9 @@ pub struct JobFigures {
 /// A job under a policy set, on the machine and in the simulator, over all rounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct JobPrediction {
-    /// Name of the job.
+    /// Name of the job, as the calibration prints it.
     pub job: String,
-    /// Policy set.
+    /// Policy set under which the job ran.
     pub policy: String,
     /// Rounds of calibrating, predicting and measuring.
     pub rounds: Vec<PredictionRound>,
@@ -52,13 +52,13 @@ impl JobFigures {
     /// Figures of one run; `None` if it lacks one that every job has.
     pub(crate) fn from_run(run: &RunRecord) -> Option<Self> {
         // A simulated machine without power has a mean of 0.
-        let simulated = metric(run, "mean_mw").filter(|mw| *mw > 0.0);
-        let without_drive = simulated.map(|mw| mw - metric(run, "drive_mw").unwrap_or(0.0));
+        let simulated = find_metric(run, "mean_mw").filter(|mw| *mw > 0.0);
+        let without_drive = simulated.map(|mw| mw - find_metric(run, "drive_mw").unwrap_or(0.0));
         Some(Self {
-            mean_us: metric(run, "mean_us")?,
-            p99_us: metric(run, "p99_us")?,
-            iops: metric(run, "iops")?,
-            package_mw: metric(run, "package_mw").or(without_drive),
+            mean_us: find_metric(run, "mean_us")?,
+            p99_us: find_metric(run, "p99_us")?,
+            iops: find_metric(run, "iops")?,
+            package_mw: find_metric(run, "package_mw").or(without_drive),
         })
     }
 
@@ -91,12 +91,12 @@ impl JobFigures {
 
 impl JobPrediction {
     /// Medians over all runs on the machine; `None` without runs.
-    pub fn live(&self) -> Option<JobFigures> {
+    pub fn median_on_machine(&self) -> Option<JobFigures> {
         JobFigures::median_of(self.live_runs())
     }
 
     /// Medians over rounds from simulations with the calibrated machine.
-    pub fn simulated(&self) -> Option<JobFigures> {
+    pub fn median_simulated(&self) -> Option<JobFigures> {
         JobFigures::median_of(self.rounds.iter().map(|round| round.simulated))
     }
 
@@ -145,8 +145,8 @@ impl JobPrediction {
     }
 }
 
-/// A run's metric by name.
-fn metric(run: &RunRecord, name: &str) -> Option<f64> {
+/// The value of a run's metric by name; `None`: the run has no such metric.
+fn find_metric(run: &RunRecord, name: &str) -> Option<f64> {
     let found = run.metrics.iter().find(|(metric, _)| metric == name);
     found.map(|(_, value)| *value)
 }
@@ -245,8 +245,8 @@ fn compare_rankings(jobs: &[JobPrediction]) -> Option<RankingAgreement> {
 /// Mean latency of one prediction over that of another: on the machine, and simulated.
 fn mean_ratios(one: &JobPrediction, other: &JobPrediction) -> Option<(f64, f64)> {
     Some((
-        one.live()?.mean_us / other.live()?.mean_us,
-        one.simulated()?.mean_us / other.simulated()?.mean_us,
+        one.median_on_machine()?.mean_us / other.median_on_machine()?.mean_us,
+        one.median_simulated()?.mean_us / other.median_simulated()?.mean_us,
     ))
 }
 

@@ -15,7 +15,7 @@ use crate::error::CalibrateError;
 use crate::folder::Folder;
 use crate::job_list::CalibrationJob;
 
-/// The machine file beside the study.
+/// Name of the machine file that lies beside the study of a calibration.
 const MACHINE_FILE: &str = "machine.toml";
 
 /// Jobs to run, each under each policy set.
@@ -38,10 +38,15 @@ impl JobStudy<'_> {
         control: ExperimentControl<'_>,
         cancelled: &AtomicBool,
     ) -> Result<Vec<Vec<Vec<RunRecord>>>, CalibrateError> {
-        self.run(&self.text(false), RunOrigin::Live, Some(control), cancelled)
+        self.run(
+            &self.compose_text(false),
+            RunOrigin::Live,
+            Some(control),
+            cancelled,
+        )
     }
 
-    /// The same on a simulated machine.
+    /// Runs of each job under each policy set on a simulated machine: `[job][set][repeat]`.
     pub(crate) fn simulate(
         &self,
         machine: &Machine,
@@ -53,12 +58,12 @@ impl JobStudy<'_> {
             action: "writing the machine",
             source,
         })?;
-        self.run(&self.text(true), RunOrigin::Sim, None, cancelled)
+        self.run(&self.compose_text(true), RunOrigin::Sim, None, cancelled)
     }
 
     /// The study file. Nothing is left out at the start of a run: fio 3.33 makes no pauses after a `ramp_time` until it
     /// has sent as many requests as in it (mended by its commit cfc4ad2e).
-    fn text(&self, has_machine: bool) -> String {
+    fn compose_text(&self, has_machine: bool) -> String {
         let data = self.folder.data_file().display().to_string();
         let mib = self.file_bytes >> 20;
         let jobs = self.jobs.iter();

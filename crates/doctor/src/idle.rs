@@ -3,13 +3,14 @@
 use std::iter;
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::MachineIdleState;
+use wakepath_hardware::machine::{MachineIdleState, Origin};
 use wakepath_policies::mechanism::{Kind, Policy};
 use wakepath_policies::profile::{PROFILES, Profile};
 use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_system::counters::RefusedState;
 use wakepath_units::Nanoseconds;
 
+use crate::calibration::describe_exit;
 use crate::case::Case;
 use crate::counters::{self, Counted};
 use crate::finding::Finding;
@@ -231,7 +232,7 @@ pub(crate) fn find_cost_of_deep_states(case: &mut Case<'_>) -> Option<Finding> {
             "enabled above {ceiling} us: {}; governor {governor}",
             deeper
                 .iter()
-                .map(|(us, name)| format!("{name} ({us} us)"))
+                .map(|(us, name)| describe_exit(name, *us, &case.model.machine.idle_state))
                 .collect::<Vec<_>>()
                 .join(", ")
         ))
@@ -293,10 +294,14 @@ fn find_too_deep_choices(case: &mut Case<'_>, states: &[Counted], usage: u64) ->
     )
     .with_evidence(format!("`above`: {}", list_counts(states, |c| c.sum.above)));
     finding.costs_us_per_io = Some(lost_us / usage as f64);
-    finding.computed = Some(
-        "the kernel's `above` times the difference of exit latencies, over all wake-ups; an I/O wakes a CPU once"
-            .to_owned(),
-    );
+    finding.computed = Some(format!(
+        "the kernel's `above` times the difference of {}exit latencies, over all wake-ups; an I/O wakes a CPU once",
+        if has_measured_exits(case) {
+            "measured "
+        } else {
+            ""
+        }
+    ));
     finding.weight = share_of_latency(case, lost_us / usage as f64);
     let set = find_faster_governor(case)
         .or_else(|| set_with_cpu_limit(ceiling_for_shallow_states(case)?));
@@ -304,6 +309,12 @@ fn find_too_deep_choices(case: &mut Case<'_>, states: &[Counted], usage: u64) ->
         Some(set) => finding.fixed_by_set(case, set),
         None => finding,
     })
+}
+
+/// Whether exit latencies of the machine were measured on it.
+fn has_measured_exits(case: &Case<'_>) -> bool {
+    let mut states = case.model.machine.idle_state.iter();
+    states.any(|state| matches!(state.true_exit_us.origin, Origin::Measured(_)))
 }
 
 /// Finds a governor that often picks too shallow a state.

@@ -2,8 +2,9 @@
 //!
 //! [`examine_machine`] looks at a running or a captured machine. No cost is typed in. Each is the difference between two
 //! simulations of this machine ([`model`]), with and without the fix. Or it is computed from the kernel's own
-//! counters and the machine's figures.
+//! counters and the machine's figures. A [`EarlierCalibration`] replaces declared and assumed figures by measured ones.
 
+mod calibration;
 mod case;
 mod counters;
 mod drives;
@@ -21,17 +22,20 @@ use wakepath_system::capture::runs_under_hypervisor;
 use case::Case;
 use model::Model;
 
+pub use calibration::EarlierCalibration;
 pub use finding::{DoctorReport, Finding};
 
-/// Examines a machine. `option` is what commands in messages need besides, such as ` --root DIR`.
+/// Examines a machine. `option` is what commands in messages need besides, such as ` --root DIR`. Figures of a `calibration` stand in place
+/// of those that firmware declares, or that are assumed.
 ///
 /// # Errors
 /// The machine's files give no valid machine to simulate.
 pub fn examine_machine(
     system: &System,
     option: &str,
+    calibration: Option<&EarlierCalibration>,
 ) -> Result<DoctorReport, wakepath_hardware::machine::MachineError> {
-    let (model, mut notes) = Model::read(system)?;
+    let (model, mut notes) = Model::read(system, calibration)?;
     notes.extend(wakepath_sim::notes_on_policies(&model.machine, &model.now).unwrap_or_default());
     let mut case = Case {
         system,

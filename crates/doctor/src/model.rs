@@ -17,6 +17,8 @@ use wakepath_system::capture::running::{self, RunningPolicies};
 use wakepath_system::{StateInfo, System};
 use wakepath_workloads::fio;
 
+use crate::calibration::EarlierCalibration;
+
 /// Seed of the first run, and number of runs; results are medians.
 const SEED: u64 = 1;
 const RUNS: u32 = 3;
@@ -68,9 +70,15 @@ pub(crate) struct Difference {
 }
 
 impl Model {
-    /// Reads a machine with the policies in force. Also returns notes on both.
-    pub(crate) fn read(system: &System) -> Result<(Self, Vec<String>), MachineError> {
-        let (machine, notes) = describe_machine(system, "this machine")?;
+    /// Reads a machine with the policies in force and a calibration's figures. Also returns notes on all of them.
+    pub(crate) fn read(
+        system: &System,
+        calibration: Option<&EarlierCalibration>,
+    ) -> Result<(Self, Vec<String>), MachineError> {
+        let (mut machine, mut notes) = describe_machine(system, "this machine")?;
+        if let Some(calibration) = calibration {
+            notes.extend(calibration.apply_to(&mut machine)?);
+        }
         // The machine's own notes already mention substitutes.
         let now = read_running_policies(system, &machine)
             .or_else(|_| PolicySet::from_names(["menu", "schedutil"]))

@@ -48,6 +48,10 @@ pub(crate) fn find_wrong_declared_latency(case: &mut Case<'_>) -> Option<Finding
     if !is_exit_time_measured(&state.true_exit_us) || declared <= FAR * truth {
         return None;
     }
+    let whose = match &state.true_exit_us.origin {
+        Origin::Measured(measurement) => format!("here ({measurement})"),
+        _ => "on processors of this kind".to_owned(),
+    };
     let residency = state.target_residency_us.value;
     let mut machine = case.model.machine.clone();
     let changed = machine.idle_state.iter_mut().find(|s| s.name == name)?;
@@ -72,7 +76,7 @@ pub(crate) fn find_wrong_declared_latency(case: &mut Case<'_>) -> Option<Finding
     Some(
         Finding::new(
             "declared-latency",
-            format!("intel_idle declares {declared} us for leaving {name}, which takes {truth} us on processors of this kind"),
+            format!("intel_idle declares {declared} us for leaving {name}, which takes {truth} us {whose}"),
         )
         .with_evidence(format!(
             "declared {declared} us exit latency and {residency} us residency; latency requests and governors go by them"
@@ -82,9 +86,14 @@ pub(crate) fn find_wrong_declared_latency(case: &mut Case<'_>) -> Option<Finding
     )
 }
 
-/// Whether an exit time was measured: on a captured machine, other exit times are half the declared times.
+/// Whether an exit time was measured, here or on processors of the kind: on a captured machine, other exit times are half
+/// the declared times.
 fn is_exit_time_measured(figure: &Figure) -> bool {
-    matches!(&figure.origin, Origin::Assumed(why) if why.starts_with("median"))
+    match &figure.origin {
+        Origin::Measured(_) => true,
+        Origin::Assumed(why) => why.starts_with("median"),
+        _ => false,
+    }
 }
 
 /// CPUs separated by commas, or "none".

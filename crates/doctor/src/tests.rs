@@ -39,11 +39,11 @@ fn a_set_is_priced_as_it_is_applied() {
         let system = System::new(Root::at_directory(directory.path()));
         let set: PolicySet = set.parse().unwrap();
         apply(&system, &before.parse().unwrap());
-        let (model, _) = Model::read(&system).unwrap();
+        let (model, _) = Model::read(&system, None).unwrap();
         let (machine, policies) = model.machine_and_set_after(&set);
         let priced = simulate_load(&machine, &policies, READS).unwrap();
         apply(&system, &set);
-        let (after, _) = Model::read(&system).unwrap();
+        let (after, _) = Model::read(&system, None).unwrap();
         let found = simulate_load(&after.machine, &after.now, READS).unwrap();
         assert_eq!(priced.mean_us.to_bits(), found.mean_us.to_bits(), "{set}");
         let without = simulate_load(&model.machine, &model.now, READS).unwrap();

@@ -227,8 +227,10 @@ pub struct Explanation {
 pub struct ReplayedHelp {
     /// Name of the replayed policy set.
     pub policy: String,
-    /// Mean time saved per completion, by declared exit latencies, in ns; negative: added.
+    /// Mean time saved per completion, by exit latencies, in ns; negative: added.
     pub saved_ns: f64,
+    /// Whether exit latencies are those of a named machine; otherwise those that the recording declares.
+    pub exits_of_machine: bool,
     /// Added power in mW, with known machine figures; negative: saved.
     pub added_mw: Option<f64>,
 }

@@ -22,7 +22,7 @@ pub struct BackgroundPlan {
     steps: usize,
 }
 
-/// What a count is of.
+/// What the kernel counted: an interrupt, a soft interrupt, or periods in an idle state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CauseKind {
@@ -39,7 +39,7 @@ pub enum CauseKind {
 pub struct CauseRate {
     /// Kind of cause.
     pub kind: CauseKind,
-    /// Name, as the kernel prints it.
+    /// Name of the cause, as the kernel prints it.
     pub name: String,
     /// Times per second on all CPUs.
     pub per_second: f64,
@@ -50,7 +50,7 @@ pub struct CauseRate {
 /// What a machine does at rest.
 #[derive(Clone, Debug, Serialize)]
 pub struct BackgroundMeasurement {
-    /// Day, kernel, other work.
+    /// Day, kernel and other work of the experiment.
     pub conditions: Conditions,
     /// How long the machine was watched, in seconds.
     pub seconds: f64,
@@ -62,12 +62,12 @@ pub struct BackgroundMeasurement {
     pub busy_percent: Option<f64>,
     /// Causes, most frequent first within their kind.
     pub causes: Vec<CauseRate>,
-    /// What a reader should know.
+    /// Notes on the results for their reader: doubts, refusals, other work.
     pub notes: Vec<String>,
 }
 
 impl BackgroundPlan {
-    /// Watches for a time, at least a second.
+    /// A plan to watch a machine at rest for a time, at least a second.
     pub fn new(time: Duration) -> Self {
         Self {
             steps: time.as_secs_f64().round().max(1.0) as usize,
@@ -79,12 +79,12 @@ impl BackgroundPlan {
         self.steps
     }
 
-    /// Time of all steps.
+    /// Planned time of all steps of the experiment.
     pub fn duration(&self) -> Duration {
         STEP * self.steps as u32
     }
 
-    /// What is done, for people.
+    /// What the experiment will do, a sentence each, for people to read before.
     pub fn describe(&self) -> Vec<String> {
         vec![
             "reads the kernel's counters of interrupts, soft interrupts and idle states before and after; changes nothing"
@@ -94,7 +94,7 @@ impl BackgroundPlan {
     }
 }
 
-/// Watches a machine.
+/// Watches a machine at rest: counters of interrupts and idle periods, before and after.
 ///
 /// # Errors
 /// The kernel tells no interrupts, or a signal came within the first second.
@@ -143,9 +143,9 @@ impl CounterSnapshot {
                         .to_owned(),
                 )
             })?;
-        add_table(&mut counts, CauseKind::Interrupt, &interrupts);
+        add_counter_table(&mut counts, CauseKind::Interrupt, &interrupts);
         if let Some(text) = root.read_text_if_readable("proc/softirqs") {
-            add_table(&mut counts, CauseKind::SoftInterrupt, &text);
+            add_counter_table(&mut counts, CauseKind::SoftInterrupt, &text);
         }
         for cpu in system.cpus() {
             for count in system.read_idle_counts(cpu) {
@@ -218,7 +218,7 @@ pub(crate) fn cpus_in_both<'a>(
 }
 
 /// Adds a table of counts by CPU: a head of CPU numbers, then lines of a name, counts and perhaps a description.
-fn add_table(counts: &mut Counts, kind: CauseKind, text: &str) {
+fn add_counter_table(counts: &mut Counts, kind: CauseKind, text: &str) {
     let mut lines = text.lines();
     let head = lines.next().unwrap_or_default();
     let cpus: Vec<usize> = head
@@ -248,21 +248,21 @@ fn add_table(counts: &mut Counts, kind: CauseKind, text: &str) {
 }
 
 /// Counts of numbered interrupts, which are of devices, by name and CPU.
-pub(crate) fn numbered_interrupts(text: &str) -> BTreeMap<String, BTreeMap<usize, u64>> {
+pub(crate) fn parse_numbered_interrupts(text: &str) -> BTreeMap<String, BTreeMap<usize, u64>> {
     let mut all = text.lines();
     let head = all.next();
     let lines: Vec<&str> = head
         .into_iter()
-        .chain(all.filter(|line| is_of_device(line)))
+        .chain(all.filter(|line| is_line_of_device(line)))
         .collect();
     let mut counts = Counts::new();
-    add_table(&mut counts, CauseKind::Interrupt, &lines.join("\n"));
+    add_counter_table(&mut counts, CauseKind::Interrupt, &lines.join("\n"));
     let named = counts.into_iter();
     named.map(|((_, name), by_cpu)| (name, by_cpu)).collect()
 }
 
 /// Whether a line of `/proc/interrupts` is of a device.
-fn is_of_device(line: &str) -> bool {
+fn is_line_of_device(line: &str) -> bool {
     let label = line.split(':').next().unwrap_or_default().trim();
     !label.is_empty() && label.bytes().all(|b| b.is_ascii_digit())
 }
@@ -299,7 +299,7 @@ mod tests {
 
     fn snapshot(text: &str) -> CounterSnapshot {
         let mut counts = Counts::new();
-        add_table(&mut counts, CauseKind::Interrupt, text);
+        add_counter_table(&mut counts, CauseKind::Interrupt, text);
         CounterSnapshot {
             counts,
             context_switches: None,
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn a_description_with_cpu_in_it_is_no_head() {
         let text = "CPU0\n 24: 1 IO-APIC 5-edge nvme0q1\nMCE: 3 CPU machine checks\n 25: 1 IO-APIC 6-edge eth0\n";
-        let names: Vec<String> = numbered_interrupts(text).into_keys().collect();
+        let names: Vec<String> = parse_numbered_interrupts(text).into_keys().collect();
         assert_eq!(names, ["eth0 (interrupt 25)", "nvme0q1 (interrupt 24)"]);
     }
 

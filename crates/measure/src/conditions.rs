@@ -23,7 +23,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Watches a machine for half a second.
+    /// The day, the kernel, and how busy the CPUs are: waits half a second for that.
     pub fn observe(system: &System, control: ExperimentControl<'_>) -> Self {
         let before = CpuTimes::read(system.root());
         control.sleep(WATCH);
@@ -32,6 +32,15 @@ impl Conditions {
             date: today(),
             kernel: system.read_kernel_release().unwrap_or_default(),
             busy_percent: before.zip(after).and_then(|(b, a)| a.busy_percent_since(b)),
+        }
+    }
+
+    /// Conditions of what a recording has, under a kernel. Recordings have no day, so the day is today.
+    pub fn of_recording(kernel: String) -> Self {
+        Self {
+            date: today(),
+            kernel,
+            busy_percent: None,
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use wakepath_settings::SettingsError;
 use wakepath_system::SystemError;
 
-/// Why nothing was measured.
+/// Why an experiment on the machine gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasureError {
     /// A setting could not be changed or put back.
@@ -18,15 +18,15 @@ pub enum MeasureError {
     /// A file cannot serve as a measured file.
     #[error("{}: {why}", path.display())]
     File {
-        /// The file or device.
+        /// The measured file or device.
         path: PathBuf,
-        /// The fault and the remedy.
+        /// What is wrong with the measured file, and what to do.
         why: String,
     },
     /// A read or write of the measured file failed.
     #[error("{}: {action}: {source}{}", path.display(), hint(source))]
     Io {
-        /// The file or device.
+        /// The measured file or device.
         path: PathBuf,
         /// What was tried.
         action: &'static str,
@@ -52,7 +52,7 @@ pub enum MeasureError {
 impl MeasureError {
     /// After an experiment: its error, with that of the release where both failed. A release that failed alone is handed
     /// on, because the results stand.
-    pub(crate) fn with_release<T>(
+    pub(crate) fn combine_with_release<T>(
         outcome: Result<(), Self>,
         released: Result<T, Self>,
     ) -> Result<Result<T, Self>, Self> {
@@ -66,7 +66,7 @@ impl MeasureError {
         }
     }
 
-    /// The refusal of a file.
+    /// The error for a file that cannot serve as the measured one.
     pub(crate) fn refuse(path: &Path, why: impl Into<String>) -> Self {
         Self::File {
             path: path.to_owned(),
@@ -75,7 +75,7 @@ impl MeasureError {
     }
 }
 
-/// Advice for a system error, if any.
+/// What to do about a system error, as the end of a message; empty for other errors.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => " (this needs root, or a file of your own)",
@@ -98,14 +98,15 @@ mod tests {
 
     #[test]
     fn a_failed_release_is_told_and_costs_no_results() {
-        let alone = MeasureError::with_release(Ok(()), Err::<(), _>(failure("kept")));
+        let alone = MeasureError::combine_with_release(Ok(()), Err::<(), _>(failure("kept")));
         assert_eq!(alone.unwrap().unwrap_err().to_string(), "kept");
-        let both = MeasureError::with_release(Err(failure("gone")), Err::<(), _>(failure("kept")));
+        let both =
+            MeasureError::combine_with_release(Err(failure("gone")), Err::<(), _>(failure("kept")));
         assert_eq!(
             both.unwrap_err().to_string(),
             "gone; then settings could not be put back: kept"
         );
-        let first = MeasureError::with_release(Err(failure("gone")), Ok(()));
+        let first = MeasureError::combine_with_release(Err(failure("gone")), Ok(()));
         assert_eq!(first.unwrap_err().to_string(), "gone");
     }
 }

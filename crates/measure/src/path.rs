@@ -4,6 +4,10 @@
 //! Times are from the scheduler's account of each thread (`/proc/thread-self/schedstat`), and from the clock. CPUs are
 //! held in their first idle state meanwhile, where the user may do that.
 
+mod cycles;
+mod engines;
+mod speed;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Mutex;
@@ -16,16 +20,22 @@ use serde::Serialize;
 use wakepath_system::{Root, System};
 use wakepath_units::median;
 
+use self::cycles::CycleCounter;
+use self::engines::{ENGINES, SHORTEST_RUN, run_engine};
+use self::speed::{measure_ramp, measure_speeds};
 use crate::background::cpus_in_both;
 use crate::drive::random_block;
 use crate::summary::{Estimate, LatencySummary};
 use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile, TestTarget};
 use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold, pin};
 
+pub use self::engines::EngineCost;
+pub use self::speed::{ClockRamp, SpeedByActive};
+
 /// Requests in flight, each in a thread.
 const DEPTHS: [usize; 4] = [1, 2, 4, 8];
-/// Steps besides the loads: interrupts without reads, system call, context switch, ticks.
-const OTHER_STEPS: usize = 4;
+/// Steps besides loads and engines: interrupts without reads, system call, context switch, ticks, speeds, ramps.
+const OTHER_STEPS: usize = 6;
 /// Interruptions of a spinning thread from this length on, in ns, are somebody else's work.
 const LEAST_INTERRUPTION: u64 = 700;
 /// An interrupt line has completions if it came at least this often for each request.
@@ -52,6 +62,9 @@ pub struct PathLoad {
     /// CPU time of the reading thread for each read in ns: from the call to the sleep, and from the wake-up to the return. Absent:
     /// the kernel keeps no account.
     pub task_ns: Option<f64>,
+    /// Cycles of the reading thread for each read, in user space and in the kernel. Absent: the processor's counter is not to be
+    /// had, as in most guests.
+    pub cycles: Option<f64>,
     /// Time for each read that the thread was ready to run and did not, in ns; absent as above.
     pub waiting_ns: Option<f64>,
     /// Interrupt lines that came with the reads, most frequent first.
@@ -83,7 +96,7 @@ pub struct Interruptions {
 pub struct PathMeasurement {
     /// File or device.
     pub file: String,
-    /// Day, kernel, other work.
+    /// Day, kernel and other work of the experiment.
     pub conditions: Conditions,
     /// Whether CPUs were held in their first idle state. If not, idle exits are in the latencies.
     pub held_shallow: bool,
@@ -95,30 +108,46 @@ pub struct PathMeasurement {
     pub context_switch: Option<Estimate>,
     /// What interrupts a thread that spins.
     pub interruptions: Option<Interruptions>,
-    /// Whether all steps were done.
+    /// The same reads by I/O engine, as fio makes them; empty without fio.
+    pub engines: Vec<EngineCost>,
+    /// Speed of CPUs by how many of them work; empty where it is not known.
+    pub speeds: Vec<SpeedByActive>,
+    /// How the clock comes up after a pause.
+    pub ramp: Option<ClockRamp>,
+    /// Whether all steps of the experiment were done; a signal ends it early.
     pub complete: bool,
-    /// What a reader should know.
+    /// Notes on the results for their reader: doubts, refusals, other work.
     pub notes: Vec<String>,
 }
 
 impl PathPlan {
     /// Plans the experiment over a file that is there; `time` is for all steps together.
     pub fn new(file: impl Into<std::path::PathBuf>, time: Duration) -> Self {
-        let steps = (DEPTHS.len() + OTHER_STEPS) as u32;
+        let steps = (DEPTHS.len() + ENGINES.len() + OTHER_STEPS) as u32;
         Self {
             target: TestTarget::Read(file.into()),
             step: (time / steps).max(Duration::from_millis(20)),
         }
     }
 
-    /// Number of steps.
-    pub const fn steps(&self) -> usize {
-        DEPTHS.len() + OTHER_STEPS
+    /// The same experiment over another file that is there.
+    #[must_use]
+    pub fn with_file(self, file: impl Into<std::path::PathBuf>) -> Self {
+        Self {
+            target: TestTarget::Read(file.into()),
+            ..self
+        }
     }
 
-    /// Time of all steps.
+    /// Number of steps.
+    pub const fn steps(&self) -> usize {
+        DEPTHS.len() + ENGINES.len() + OTHER_STEPS
+    }
+
+    /// Planned time of all steps of the experiment.
     pub fn duration(&self) -> Duration {
-        self.step * self.steps() as u32
+        let engines = self.step.max(SHORTEST_RUN) * ENGINES.len() as u32;
+        self.step * (DEPTHS.len() + OTHER_STEPS) as u32 + engines
     }
 
     /// Checks the file.
@@ -129,7 +158,7 @@ impl PathPlan {
         self.target.check()
     }
 
-    /// What is done, for people.
+    /// What the experiment will do, a sentence each, for people to read before.
     pub fn describe(&self) -> Vec<String> {
         vec![
             format!(
@@ -138,7 +167,9 @@ impl PathPlan {
             ),
             "holds /dev/cpu_dma_latency at 0 meanwhile, so that CPUs stay in their first idle state (needs root)".to_owned(),
             "counts interrupts during a step without reads first, which are no completions".to_owned(),
+            "has fio read it with psync, libaio, io_uring, and polled where the disk has queues for that".to_owned(),
             "times system calls, context switches and the interruptions of a spinning thread".to_owned(),
+            "spins on one to all CPUs, and on one after pauses, for the speed of their clocks".to_owned(),
         ]
     }
 }
@@ -162,6 +193,9 @@ pub fn measure(
         system_call: None,
         context_switch: None,
         interruptions: None,
+        engines: Vec::new(),
+        speeds: Vec::new(),
+        ramp: None,
         complete: false,
         notes: conditions.note_on_load().into_iter().collect(),
         conditions,
@@ -170,7 +204,12 @@ pub fn measure(
         format!("CPUs may have slept meanwhile, and their idle exits are in the latencies: {why}")
     }));
     let outcome = run_steps(system, plan, &file, &mut result, control);
-    if let Err(unrestored) = MeasureError::with_release(outcome, hold.release())? {
+    if let Err(why) = CycleCounter::start() {
+        result.notes.push(format!(
+            "cycles are not counted, and CPU time stands for them: {why}"
+        ));
+    }
+    if let Err(unrestored) = MeasureError::combine_with_release(outcome, hold.release())? {
         result.notes.push(unrestored.to_string());
     }
     result.complete = !control.is_cancelled();
@@ -187,7 +226,7 @@ fn run_steps(
     result: &mut PathMeasurement,
     control: ExperimentControl<'_>,
 ) -> Result<(), MeasureError> {
-    let background = InterruptCount::watch(system.root(), || control.sleep(plan.step));
+    let background = InterruptCount::count_during(system.root(), || control.sleep(plan.step));
     control.finish_step();
     for depth in DEPTHS {
         if control.is_cancelled() {
@@ -205,15 +244,47 @@ fn run_steps(
     control.finish_step();
     result.interruptions = watch_interruptions(cpu, plan.step, control)?;
     control.finish_step();
+    result.speeds = measure_speeds(&system.cpus(), plan.step, control);
+    control.finish_step();
+    result.ramp = measure_ramp(cpu, control);
+    control.finish_step();
+    compare_engines(system.root(), plan, file, result, control);
     Ok(())
 }
 
-/// What one thread of a load did.
+/// Reads the file by each I/O engine of fio; an engine that fails becomes a note.
+fn compare_engines(
+    root: &Root,
+    plan: &PathPlan,
+    file: &TestFile,
+    result: &mut PathMeasurement,
+    control: ExperimentControl<'_>,
+) {
+    let disk = file.device().map(|device| device.disk.as_str());
+    for engine in ENGINES {
+        if control.is_cancelled() {
+            return;
+        }
+        match run_engine(root, disk, plan.target.path(), engine, plan.step, control) {
+            Ok(cost) => result.engines.extend(cost),
+            Err(why) => {
+                let (name, depth, _) = engine;
+                result
+                    .notes
+                    .push(format!("engine {name}, depth {depth}: not measured: {why}"));
+            }
+        }
+        control.finish_step();
+    }
+}
+
+/// Reads of one thread of a load, with the CPU time that they took.
 #[derive(Default)]
 struct ThreadWork {
     latencies: Vec<u64>,
-    /// On the CPU, and ready but waiting, in ns.
+    /// Time of the thread on a CPU, and ready to run but waiting for one, in ns; absent: the kernel keeps no account.
     account: Option<[u64; 2]>,
+    cycles: Option<u64>,
 }
 
 fn measure_load(
@@ -225,12 +296,12 @@ fn measure_load(
     background: &InterruptCount,
 ) -> io::Result<Option<PathLoad>> {
     let done: Mutex<Vec<io::Result<ThreadWork>>> = Mutex::new(Vec::new());
-    let interrupts = InterruptCount::watch(root, || {
+    let interrupts = InterruptCount::count_during(root, || {
         std::thread::scope(|scope| {
             for thread in 0..depth {
                 let done = &done;
                 scope.spawn(move || {
-                    let work = read_for(file, seed_for_thread(depth, thread), time, control);
+                    let work = read_blocks_for(file, seed_for_thread(depth, thread), time, control);
                     done.lock()
                         .unwrap_or_else(std::sync::PoisonError::into_inner)
                         .push(work);
@@ -256,9 +327,11 @@ fn measure_load(
         let total: u64 = accounts.as_ref()?.iter().map(|account| account[part]).sum();
         Some(total as f64 / latency.n as f64)
     };
+    let cycles: Option<u64> = works.iter().map(|work| work.cycles).sum();
     Ok(Some(PathLoad {
         depth,
         reads: latency.n,
+        cycles: cycles.map(|cycles| cycles as f64 / latency.n as f64),
         task_ns: per_read(0),
         waiting_ns: per_read(1),
         completions: find_completions(&interrupts, background, latency.n),
@@ -271,7 +344,7 @@ const fn seed_for_thread(depth: usize, thread: usize) -> u64 {
     ((depth as u64) << 32) | thread as u64
 }
 
-fn read_for(
+fn read_blocks_for(
     file: &TestFile,
     seed: u64,
     time: Duration,
@@ -280,7 +353,8 @@ fn read_for(
     let mut buffer = AlignedBuffer::new(ALIGNMENT);
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut latencies = Vec::new();
-    let account = read_account();
+    let mut cycles = CycleCounter::start().ok();
+    let account = read_cpu_account_ns();
     let end = Instant::now() + time;
     while Instant::now() < end && !control.is_cancelled() {
         let offset = random_block(&mut random, file.bytes());
@@ -291,15 +365,16 @@ fn read_for(
         }
         latencies.push(began.elapsed().as_nanos() as u64);
     }
-    let spent = account.zip(read_account());
+    let spent = account.zip(read_cpu_account_ns());
     Ok(ThreadWork {
+        cycles: cycles.as_mut().and_then(CycleCounter::read),
         latencies,
         account: spent.map(|(then, now)| [0, 1].map(|part| now[part].saturating_sub(then[part]))),
     })
 }
 
 /// The calling thread's time on a CPU and on a run queue in ns (Documentation/scheduler/sched-stats.rst).
-fn read_account() -> Option<[u64; 2]> {
+fn read_cpu_account_ns() -> Option<[u64; 2]> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let mut numbers = text.split_whitespace().map(str::parse::<u64>);
     Some([numbers.next()?.ok()?, numbers.next()?.ok()?])
@@ -312,17 +387,17 @@ fn read_interrupts(root: &Root) -> InterruptCounts {
     let text = root
         .read_text_if_readable("proc/interrupts")
         .unwrap_or_default();
-    crate::background::numbered_interrupts(&text)
+    crate::background::parse_numbered_interrupts(&text)
 }
 
-/// Interrupts of devices during a time.
+/// Interrupts of devices that came during some work, and how long that took.
 struct InterruptCount {
     counts: InterruptCounts,
     seconds: f64,
 }
 
 impl InterruptCount {
-    fn watch(root: &Root, work: impl FnOnce()) -> Self {
+    fn count_during(root: &Root, work: impl FnOnce()) -> Self {
         let before = read_interrupts(root);
         let began = Instant::now();
         work();
@@ -333,15 +408,15 @@ impl InterruptCount {
         }
     }
 
-    /// Interrupts of a line on a CPU that come in so many seconds.
-    fn expect(&self, name: &str, cpu: usize, seconds: f64) -> f64 {
+    /// How many interrupts of a line would have come on a CPU in so many seconds, at the same rate.
+    fn expected_count(&self, name: &str, cpu: usize, seconds: f64) -> f64 {
         let by_cpu = self.counts.get(name);
         let count = by_cpu.and_then(|by_cpu| by_cpu.get(&cpu)).copied();
         count.unwrap_or(0) as f64 * seconds / self.seconds.max(1e-9)
     }
 }
 
-/// What came between two readings, on CPUs that are in both.
+/// Interrupts between two readings of the counters, on CPUs that are in both.
 fn subtract_counts(after: &InterruptCounts, before: &InterruptCounts) -> InterruptCounts {
     let cpus = cpus_in_both(after.values(), before.values());
     let mut came = InterruptCounts::new();
@@ -367,7 +442,7 @@ fn find_completions(
         let came: Vec<(usize, f64)> = by_cpu
             .iter()
             .map(|(cpu, count)| {
-                let expected = background.expect(name, *cpu, interrupts.seconds);
+                let expected = background.expected_count(name, *cpu, interrupts.seconds);
                 (*cpu, (*count as f64 - expected).max(0.0))
             })
             .collect();
@@ -452,7 +527,7 @@ fn time_context_switches(
     Ok(LatencySummary::new(&samples).map(|rounds| rounds.median.divided_by(2.0)))
 }
 
-/// The second of two threads: hands each turn back.
+/// The second of two threads that switch: it hands each turn back until the first ends it.
 fn answer_turns(cpu: usize, turn: &AtomicUsize, partner: &std::thread::Thread) {
     // On another CPU the hand-over would be measured all the same, with an interrupt; the first thread is pinned.
     let _ = pin::pin_to(cpu);
@@ -511,7 +586,7 @@ mod tests {
     use super::*;
 
     fn counts(text: &str) -> InterruptCounts {
-        crate::background::numbered_interrupts(text)
+        crate::background::parse_numbered_interrupts(text)
     }
 
     #[test]
@@ -543,13 +618,15 @@ mod tests {
 
     #[test]
     fn a_thread_has_an_account() {
-        let Some(before) = read_account() else { return };
+        let Some(before) = read_cpu_account_ns() else {
+            return;
+        };
         // The account moves with the tick.
         let end = Instant::now() + Duration::from_millis(100);
         while Instant::now() < end {
             std::hint::spin_loop();
         }
-        let after = read_account().unwrap();
+        let after = read_cpu_account_ns().unwrap();
         assert!(after[0] > before[0], "{before:?} {after:?}");
         assert!(after[1] >= before[1], "{before:?} {after:?}");
     }

@@ -6,14 +6,14 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::MeasureError;
 
-/// Why a CPU no longer serves.
+/// The error for a CPU that cannot be used any more.
 pub(crate) fn gone(cpu: usize, why: &str) -> MeasureError {
     MeasureError::Impossible(format!(
         "CPU {cpu} has gone away ({why}); put it online again and repeat the measurement"
     ))
 }
 
-/// Keeps the calling thread on a CPU.
+/// Binds the calling thread to a CPU.
 pub(crate) fn pin_to(cpu: usize) -> Result<(), MeasureError> {
     let mut set = CpuSet::new();
     if cpu >= CpuSet::MAX_CPU {

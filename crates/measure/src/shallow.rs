@@ -34,7 +34,7 @@ impl ShallowHold {
                 hold: Some(hold),
                 refusal: None,
             }),
-            Err(error) if is_refused(&error) => Ok(Self {
+            Err(error) if has_nothing_to_hold(&error) => Ok(Self {
                 hold: None,
                 refusal: Some(error.to_string()),
             }),
@@ -47,7 +47,7 @@ impl ShallowHold {
         self.refusal.as_deref()
     }
 
-    /// Lets CPUs sleep again.
+    /// Ends the hold, so that CPUs may sleep again.
     ///
     /// # Errors
     /// Something could not be put back; the journal keeps it.
@@ -70,7 +70,7 @@ fn hold_system_latency(system: &System) -> Result<Hold, SettingsError> {
 }
 
 /// Whether a machine has nothing to hold CPUs with, as in a container.
-fn is_refused(error: &SettingsError) -> bool {
+fn has_nothing_to_hold(error: &SettingsError) -> bool {
     let SettingsError::System(SystemError::Read { source, .. } | SystemError::Write { source, .. }) =
         error
     else {

@@ -18,14 +18,14 @@ const Z_95: f64 = 1.96;
 pub struct Estimate {
     /// The statistic in nanoseconds.
     pub ns: f64,
-    /// Lower end of the interval.
+    /// Lower end of the 95 % interval.
     pub low: f64,
-    /// Upper end of the interval.
+    /// Upper end of the 95 % interval.
     pub high: f64,
 }
 
 impl Estimate {
-    /// Whether the interval has this value.
+    /// Whether the estimate's interval contains this value.
     pub fn covers(self, ns: f64) -> bool {
         (self.low..=self.high).contains(&ns)
     }
@@ -43,7 +43,7 @@ impl Estimate {
         }
     }
 
-    /// The estimate of one of several equal parts.
+    /// The estimate for one of several equal parts of what was timed.
     #[must_use]
     pub fn divided_by(self, parts: f64) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl Estimate {
         }
     }
 
-    /// The estimate for what cannot be negative.
+    /// The estimate with everything below 0 raised to 0, for a time that cannot be negative.
     #[must_use]
     pub const fn at_least_zero(self) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl Estimate {
     }
 }
 
-/// Microseconds with three decimals.
+/// Nanoseconds as microseconds with three decimals.
 fn round_to_us(ns: f64) -> f64 {
     ns.round() / 1e3
 }
@@ -131,7 +131,7 @@ impl LatencySummary {
     }
 }
 
-fn mean_of(samples: &[u64]) -> f64 {
+fn mean_of_samples(samples: &[u64]) -> f64 {
     samples.iter().map(|s| *s as f64).sum::<f64>() / samples.len().max(1) as f64
 }
 
@@ -144,7 +144,7 @@ fn quantile(sorted: &[u64], p: f64) -> Nanoseconds {
 
 /// Mean with an interval from batch means, or from the samples themselves where these are few.
 fn estimate_mean(samples: &[u64], (min, max): (u64, u64)) -> Estimate {
-    let ns = mean_of(samples);
+    let ns = mean_of_samples(samples);
     let batches = if samples.len() < 2 * BATCHES {
         samples.len()
     } else {
@@ -161,13 +161,13 @@ fn estimate_mean(samples: &[u64], (min, max): (u64, u64)) -> Estimate {
         .map(|batch| {
             let from = batch * samples.len() / batches;
             let to = (batch + 1) * samples.len() / batches;
-            mean_of(&samples[from..to])
+            mean_of_samples(&samples[from..to])
         })
         .collect();
     let centre = means.iter().sum::<f64>() / batches as f64;
     let squares: f64 = means.iter().map(|m| (m - centre).powi(2)).sum();
     let error = (squares / (batches * (batches - 1)) as f64).sqrt();
-    let reach = t_95(batches - 1) * error;
+    let reach = student_t_95(batches - 1) * error;
     Estimate {
         ns,
         low: (ns - reach).max(0.0),
@@ -177,7 +177,7 @@ fn estimate_mean(samples: &[u64], (min, max): (u64, u64)) -> Estimate {
 
 /// Mean of independent values with the reach of its 95 % interval (Student's t); `None` without values. A single value has no
 /// interval, and reaches nowhere.
-pub(crate) fn estimate_mean_of(values: &[f64]) -> Option<(f64, f64)> {
+pub(crate) fn mean_with_reach(values: &[f64]) -> Option<(f64, f64)> {
     let n = values.len();
     if n == 0 {
         return None;
@@ -188,12 +188,12 @@ pub(crate) fn estimate_mean_of(values: &[f64]) -> Option<(f64, f64)> {
     }
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     let error = (squares / (n * (n - 1)) as f64).sqrt();
-    Some((mean, t_95(n - 1) * error))
+    Some((mean, student_t_95(n - 1) * error))
 }
 
 /// Two-sided 95 % quantile of Student's t. From 3 degrees of freedom on, the Cornish-Fisher expansion is within 1 %
 /// (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5).
-fn t_95(degrees: usize) -> f64 {
+fn student_t_95(degrees: usize) -> f64 {
     match degrees {
         0 | 1 => 12.706,
         2 => 4.303,
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn quantiles_of_student_are_those_of_tables() {
         for (degrees, expected) in [(1, 12.706), (3, 3.182), (5, 2.571), (9, 2.262), (19, 2.093)] {
-            let t = t_95(degrees);
+            let t = student_t_95(degrees);
             assert!((t / expected - 1.0).abs() < 0.01, "{degrees}: {t}");
         }
         // Four reads after a long pause.

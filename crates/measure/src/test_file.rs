@@ -16,16 +16,16 @@ use crate::{ExperimentControl, MeasureError};
 
 /// Alignment of addresses, lengths and memory: the largest logical block of drives, and a page.
 pub(crate) const ALIGNMENT: usize = 4096;
-/// Smaller files are read from a drive's own cache.
+/// Least size of a measured file in bytes: a smaller one would be read from the drive's own cache.
 pub(crate) const MIN_BYTES: u64 = 16 << 20;
 /// Bytes per write while a file is filled.
 const CHUNK: usize = 1 << 20;
-/// Blocks looked at for zeros.
+/// Number of blocks of a file that are looked at for zeros before the experiment.
 const SAMPLED: u64 = 256;
 /// File systems without a drive behind them, by `statfs(2)`.
 const IN_MEMORY: [(i64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
 
-/// What a drive is measured through.
+/// The file or device that a drive is measured through: an existing one, or a new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TestTarget {
     /// An existing file or device, opened for reading only.
@@ -34,7 +34,7 @@ pub enum TestTarget {
     Write {
         /// The new file.
         path: PathBuf,
-        /// Its size in bytes.
+        /// Size of the new file in bytes.
         bytes: u64,
     },
 }
@@ -215,7 +215,7 @@ impl TestFile {
         }
     }
 
-    /// The refusal of this file.
+    /// The error that this file cannot serve as the measured one.
     pub(crate) fn refuse(&self, why: impl Into<String>) -> MeasureError {
         MeasureError::refuse(&self.path, why)
     }
@@ -271,7 +271,7 @@ impl TestFile {
             }
             Err(error) => return Err(self.error("asking for its extents", error)),
         };
-        match find_obstacle(&extents, self.bytes) {
+        match find_unsuitable_extent(&extents, self.bytes) {
             None => Ok(()),
             Some((offset, why)) => Err(self.refuse(format!(
                 "the block at byte {offset} is {why}, so reads do not reach the drive; name a file that was written through"
@@ -302,7 +302,7 @@ impl TestFile {
 }
 
 /// A first byte that reads do not fetch from the device, and why.
-fn find_obstacle(extents: &[FileExtent], bytes: u64) -> Option<(u64, &'static str)> {
+fn find_unsuitable_extent(extents: &[FileExtent], bytes: u64) -> Option<(u64, &'static str)> {
     let mut next = 0;
     for extent in extents.iter().filter(|extent| extent.start < bytes) {
         if extent.start > next {
@@ -481,15 +481,15 @@ mod tests {
     #[test]
     fn holes_and_unwritten_blocks_are_found() {
         let whole = [extent(0, 4096, 0), extent(4096, 8192, 1)];
-        assert_eq!(find_obstacle(&whole, 12288), None);
-        assert_eq!(find_obstacle(&whole, 16384).unwrap().0, 12288);
-        assert_eq!(find_obstacle(&whole[1..], 12288).unwrap().0, 0);
-        assert_eq!(find_obstacle(&[], 4096).unwrap().0, 0);
+        assert_eq!(find_unsuitable_extent(&whole, 12288), None);
+        assert_eq!(find_unsuitable_extent(&whole, 16384).unwrap().0, 12288);
+        assert_eq!(find_unsuitable_extent(&whole[1..], 12288).unwrap().0, 0);
+        assert_eq!(find_unsuitable_extent(&[], 4096).unwrap().0, 0);
         let unwritten = [extent(0, 4096, 0), extent(4096, 8192, 0x800)];
-        let (offset, why) = find_obstacle(&unwritten, 12288).unwrap();
+        let (offset, why) = find_unsuitable_extent(&unwritten, 12288).unwrap();
         assert!(offset == 4096 && why.contains("unwritten"));
         // What is behind the measured part does not matter.
-        assert_eq!(find_obstacle(&unwritten, 4096), None);
+        assert_eq!(find_unsuitable_extent(&unwritten, 4096), None);
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub struct IdlePeriodTotals {
     pub slower_io: u64,
     /// Total delay of I/O completions by wake-ups that took longer than the oracle's, in ns.
     pub added_io_latency: u64,
+    /// Total exit latency that I/O completions waited for, in ns, whatever the oracle's.
+    pub io_exit: u64,
     /// Energy beyond the oracle's, in fJ. A single state can be below zero; only the sum over
     /// states counts.
     pub wasted: i128,
@@ -52,13 +54,15 @@ impl IdlePeriodTotals {
         self.added_latency += other.added_latency;
         self.slower_io += other.slower_io;
         self.added_io_latency += other.added_io_latency;
+        self.io_exit += other.io_exit;
         self.wasted += other.wasted;
         self.energy += other.energy;
     }
 
-    /// Counts an I/O completion that waited for the last wake-up, `added` ns longer than with the
+    /// Counts an I/O completion that waited `exit` ns for the last wake-up, `added` ns longer than with the
     /// oracle.
-    pub fn count_possibly_delayed_io(&mut self, added: u64) {
+    pub fn count_possibly_delayed_io(&mut self, added: u64, exit: u64) {
+        self.io_exit += exit;
         self.slower_io += u64::from(added > 0);
         self.added_io_latency += added;
     }
@@ -137,7 +141,7 @@ pub struct IdlePeriodJudge {
 pub struct StateRule {
     bounds: FitBounds,
     /// True exit latency of the state in ns.
-    exit: u64,
+    pub exit: u64,
     /// Declared exit latency of the state in ns.
     pub exit_latency: u64,
     /// Whether the CPU polls in this state.

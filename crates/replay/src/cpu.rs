@@ -41,6 +41,8 @@ pub(crate) struct RecordedWakeUp {
     pub(crate) state: usize,
     /// Time by which the wake-up was slower than the oracle's, in ns.
     pub(crate) added: u64,
+    /// Exit latency of the state in ns.
+    pub(crate) exit: u64,
 }
 
 /// One CPU of the recording during a replay.

@@ -310,6 +310,7 @@ impl<'a> PassState<'a> {
             block: span.block,
             state: last_state,
             added,
+            exit: judge.rule_for_state(last_state).map_or(0, |rule| rule.exit),
         };
         cpu.woken_at = Some(span.end);
         if std::mem::take(&mut cpu.woken_inside) {
@@ -365,7 +366,7 @@ impl<'a> PassState<'a> {
         self.counts[wake_up.block].io_wake_ups += 1;
         let totals = cpu.recorded.make_block_current(wake_up.block);
         if let Some(state_totals) = totals.get_mut(wake_up.state) {
-            state_totals.count_possibly_delayed_io(wake_up.added);
+            state_totals.count_possibly_delayed_io(wake_up.added, wake_up.exit);
         }
     }
 

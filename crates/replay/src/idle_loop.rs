@@ -204,7 +204,11 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
             span.best,
         );
         if last && span.woken_by_io {
-            totals[state].count_possibly_delayed_io(added);
+            let exit = context
+                .judge
+                .rule_for_state(state)
+                .map_or(0, |rule| rule.exit);
+            totals[state].count_possibly_delayed_io(added, exit);
         }
         if !PLAIN && let Some((tally, place)) = &mut self.package {
             let sleeps = context.judge.is_deepest(state);

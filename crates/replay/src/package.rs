@@ -100,6 +100,9 @@ pub struct PackageReport {
     pub slower_io: u64,
     /// Total delay of I/O completions by waiting longer for the package, in ns.
     pub added_io_latency_ns: u64,
+    /// Total wait of I/O completions for the package, in ns, whatever the oracle's.
+    #[serde(skip)]
+    pub io_exit_ns: u64,
     /// Package's energy beyond the oracle's, in J.
     pub wasted_j: f64,
     /// Package's energy from the first idle span to the end of the last, including CPUs that wait
@@ -138,6 +141,7 @@ struct TimeBlockSums {
     added: u64,
     slower_io: u64,
     added_io: u64,
+    waits_io: u64,
 }
 
 /// What ended a window in which all CPUs were idle.
@@ -351,6 +355,7 @@ impl PackageTally {
                 sums.slower += u64::from(added > 0);
                 sums.added += added;
                 if end.by_io {
+                    sums.waits_io += waits;
                     sums.slower_io += u64::from(added > 0);
                     sums.added_io += added;
                 }
@@ -376,6 +381,7 @@ impl PackageTally {
             added_latency_ns: sums.added,
             slower_io: sums.slower_io,
             added_io_latency_ns: sums.added_io,
+            io_exit_ns: sums.waits_io,
             wasted_j: (energy - oracle) as f64 / 1e15,
             energy_j: energy as f64 / 1e15,
         }
@@ -477,5 +483,6 @@ impl TimeBlockSums {
         self.added += other.added;
         self.slower_io += other.slower_io;
         self.added_io += other.added_io;
+        self.waits_io += other.waits_io;
     }
 }

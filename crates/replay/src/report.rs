@@ -88,6 +88,8 @@ pub struct Sums {
     pub added_latency_ns: u64,
     /// Total delay of I/O completions by wake-ups slower than the oracle's, in ns.
     pub added_io_latency_ns: u64,
+    /// Exit latencies that I/O completions waited for, in ns, of CPUs and the package, whatever the oracle's.
+    pub io_exit_ns: u64,
     /// Energy beyond the oracle's in J, if power is known.
     pub wasted_j: Option<f64>,
     /// Energy in idle states and of the package in J, if power is known.
@@ -104,6 +106,7 @@ impl Sums {
         let mut sums = Self {
             added_latency_ns: package.added_latency_ns,
             added_io_latency_ns: package.added_io_latency_ns,
+            io_exit_ns: package.io_exit_ns,
             ..Self::default()
         };
         for state in states.clone() {
@@ -112,6 +115,7 @@ impl Sums {
             sums.too_shallow += state.too_shallow;
             sums.added_latency_ns += state.added_latency_ns;
             sums.added_io_latency_ns += state.added_io_latency_ns;
+            sums.io_exit_ns += state.io_exit_ns;
         }
         let wasted: Option<f64> = states.clone().map(|s| s.wasted_j).sum();
         let energy: Option<f64> = states.map(|s| s.energy_j).sum();
@@ -181,6 +185,9 @@ pub struct StateReport {
     pub slower_io: u64,
     /// Total delay of I/O completions by wake-ups that took longer than the oracle's, in ns.
     pub added_io_latency_ns: u64,
+    /// Total exit latency that I/O completions waited for, in ns, whatever the oracle's.
+    #[serde(skip)]
+    pub io_exit_ns: u64,
     /// Energy beyond the oracle's in J, if power is known. A single state can be below zero; only
     /// the sum over states counts.
     pub wasted_j: Option<f64>,
@@ -201,6 +208,7 @@ impl StateReport {
             added_latency_ns: totals.added_latency,
             slower_io: totals.slower_io,
             added_io_latency_ns: totals.added_io_latency,
+            io_exit_ns: totals.io_exit,
             wasted_j: power_known.then_some(totals.wasted as f64 / 1e15),
             energy_j: power_known.then_some(totals.energy as f64 / 1e15),
         }
@@ -216,6 +224,7 @@ impl StateReport {
         self.added_latency_ns += other.added_latency_ns;
         self.slower_io += other.slower_io;
         self.added_io_latency_ns += other.added_io_latency_ns;
+        self.io_exit_ns += other.io_exit_ns;
         self.wasted_j = add_if_both_known(self.wasted_j, other.wasted_j);
         self.energy_j = add_if_both_known(self.energy_j, other.energy_j);
     }

@@ -184,6 +184,7 @@ fn a_wake_up_that_the_oracle_had_sooner_is_added_latency() {
         assert_eq!((c6.too_deep, c6.slower, c6.slower_io), (1, 1, 1));
         assert_eq!(c6.added_latency_ns, 98 * US);
         assert_eq!(c6.added_io_latency_ns, 98 * US);
+        assert_eq!(c6.io_exit_ns, 100 * US);
     }
     assert_eq!(sum(&report.policies[2], |s| s.slower), 0);
     let drive = &report.drives[0];
@@ -192,6 +193,29 @@ fn a_wake_up_that_the_oracle_had_sooner_is_added_latency() {
     // From the completion to the next request.
     assert_eq!(drive.gaps.iter().map(|g| g.count).sum::<u64>(), 1);
     assert_eq!(drive.gaps[0].from_us, 1_000);
+}
+
+#[test]
+fn exits_of_completions_differ_also_where_the_oracle_is_as_slow() {
+    let events = [
+        on(MS, EventKind::BlockIssue(READ)),
+        idle(7 * MS, 6 * MS, 2, Before::Task),
+        on(7 * MS + US, EventKind::BlockComplete(READ)),
+    ];
+    let report = run(
+        &events,
+        &setup(&[IdlePolicy::Deepest, IdlePolicy::Shallowest]),
+    )
+    .unwrap();
+    let sums: Vec<_> = report
+        .policies
+        .iter()
+        .map(PolicyReport::total_sums)
+        .collect();
+    // 6 ms are worth C6, so nobody is slower than the oracle.
+    assert!(sums.iter().all(|sums| sums.added_io_latency_ns == 0));
+    let exits: Vec<u64> = sums.iter().map(|sums| sums.io_exit_ns).collect();
+    assert_eq!(exits, [100 * US, 100 * US, 0]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `wakepath calibrate`: a machine file with measured figures, and how far predictions with it are off.
 
+mod page;
+
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -17,9 +19,11 @@ use wakepath_system::System;
 use super::measure::experiment::{
     PlanReport, check_result_file, parse_mebibytes, print_notes, write_result_file,
 };
+use super::measure::page::{page_head, page_rows, write_page};
 use crate::messages::warning;
 use crate::output::{self, Format, Screen};
 use crate::until;
+use page::PageText;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -51,7 +55,10 @@ pub(crate) struct Args {
     /// ~/.local/share/wakepath/machine.toml: the machine `here`; an earlier calibration there is replaced].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace the file of --output if it exists.
+    /// The page with every measurement as a picture [default: beside the machine file, with the ending html].
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+    /// Replace the files of --output and --page if they exist.
     #[arg(long)]
     force: bool,
     /// Say what would be done and how long that takes, and do nothing.
@@ -79,6 +86,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     } else {
         let chosen = MachineOutput::choose_output(args)?;
         chosen.check_may_be_written()?;
+        check_result_file(&chosen.page_path(), chosen.page_replaces())?;
         Some(chosen)
     };
     let system = System::live();
@@ -110,19 +118,50 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     written
         .write(&text)
         .with_context(|| written.path.display().to_string())?;
+    let rows = calibration
+        .jobs
+        .iter()
+        .filter_map(prediction_rows)
+        .flatten();
+    let prediction = calibration.machine.prediction.iter();
+    let page_text = PageText {
+        command: describe_command(args),
+        answers: prediction.flat_map(describe_prediction_error).collect(),
+        head: page_head(HEADER),
+        rows: page_rows(rows),
+    };
+    let page = page::compose_page(&calibration, page_text);
+    write_page(&written.page_path(), written.page_replaces(), &page)?;
+    if written.is_for_all_users() {
+        fs::set_permissions(written.page_path(), Permissions::from_mode(0o644))?;
+    }
     if let Some(text) = warning {
         warning!("{text}");
     }
     Ok(())
 }
 
-/// Where the calibrated machine's file goes.
+/// The command that measures again.
+fn describe_command(args: &Args) -> String {
+    format!(
+        "sudo wakepath calibrate --folder {} --budget {}s --rounds {}",
+        args.folder.display(),
+        args.budget.as_secs(),
+        args.rounds
+    )
+}
+
+/// Where the calibrated machine's file and its page go.
 struct MachineOutput {
     path: PathBuf,
     /// Whether a machine file that exists is replaced.
     replaces: bool,
     /// Whether the folder is wakepath's own, and is made if missing.
     is_usual: bool,
+    /// The page, if named.
+    page: Option<PathBuf>,
+    /// Whether a named page that is there is replaced.
+    replaces_page: bool,
 }
 
 impl MachineOutput {
@@ -132,6 +171,8 @@ impl MachineOutput {
                 path: path.clone(),
                 replaces: args.force,
                 is_usual: false,
+                page: args.page.clone(),
+                replaces_page: args.force,
             });
         }
         let usual = calibration_path_to_write(geteuid().is_root());
@@ -140,7 +181,24 @@ impl MachineOutput {
             path,
             replaces: true,
             is_usual: true,
+            page: args.page.clone(),
+            replaces_page: args.force,
         })
+    }
+
+    /// The page as named, or beside the machine file.
+    fn page_path(&self) -> PathBuf {
+        let named = self.page.clone();
+        named.unwrap_or_else(|| self.path.with_extension("html"))
+    }
+
+    /// Whether a page that is there is replaced: one that was not named goes with its machine file.
+    const fn page_replaces(&self) -> bool {
+        if self.page.is_some() {
+            self.replaces_page
+        } else {
+            self.replaces
+        }
     }
 
     /// Checks before the measurement that the machine file can be written.
@@ -181,6 +239,8 @@ impl MachineOutput {
             path: partial,
             replaces: true,
             is_usual: false,
+            page: self.page,
+            replaces_page: self.replaces_page,
         };
         (beside, Some(warning))
     }
@@ -272,7 +332,7 @@ const HEADER: [&str; 8] = [
 
 /// A table row for each metric of a job, with medians over rounds; `None` without runs.
 fn prediction_rows(job: &JobPrediction) -> Option<[[String; 8]; 3]> {
-    let (live, simulated) = (job.live()?, job.simulated()?);
+    let (live, simulated) = (job.median_on_machine()?, job.median_simulated()?);
     let (errors, before) = (job.errors()?, job.uncalibrated_errors()?);
     let itself = job.differences_from_itself();
     let values = [
@@ -308,6 +368,8 @@ mod tests {
                 path: path.clone(),
                 replaces: true,
                 is_usual: true,
+                page: None,
+                replaces_page: false,
             };
             chosen.beside_earlier_if_flawed(flaw)
         };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use wakepath_calibrate::{StaleFigure, find_stale_figures};
+use wakepath_doctor::EarlierCalibration;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{HERE, MachineError, find_calibration_file};
 use wakepath_system::System;
@@ -49,6 +50,35 @@ pub(super) fn find_machine_for_simulation(
         machine.replace_drive_keeping_count(found);
     }
     Ok((machine, chosen))
+}
+
+/// The calibration for `doctor`: of a machine file, or else the machine `here`, if the examined machine is this one. Stale figures
+/// are told, and are not used.
+pub(super) fn find_calibration(
+    name: Option<&str>,
+    is_live: bool,
+) -> anyhow::Result<Option<EarlierCalibration>> {
+    let file = match name {
+        Some(name) if name != HERE => name.to_owned(),
+        None if !is_live => return Ok(None),
+        _ => match find_calibrated_file() {
+            Ok(path) => path.display().to_string(),
+            Err(MachineError::NotCalibrated { .. }) if name.is_none() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        },
+    };
+    let machine = Machine::find(&file)?;
+    let stale = if is_live {
+        warn_of_stale_figures(None, &machine);
+        find_stale_figures(&machine, &System::live())
+    } else {
+        Vec::new()
+    };
+    Ok(Some(EarlierCalibration {
+        machine,
+        file,
+        stale: stale.into_iter().map(|figure| figure.key).collect(),
+    }))
 }
 
 /// Whether a name (`here`, or none) stands for the calibrated machine.

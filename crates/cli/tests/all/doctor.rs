@@ -97,6 +97,69 @@ fn findings_come_worst_first_and_their_commands_exist() {
 }
 
 #[test]
+fn measured_figures_of_a_calibration_stand_in_place_of_declared_ones() {
+    let root = laptop();
+    let root = root.to_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("calibrated.toml");
+    let system = wakepath_system::System::new(wakepath_system::Root::at_directory(root));
+    let (mut machine, _) =
+        wakepath_system::capture::machine::describe_machine(&system, "laptop").unwrap();
+    let deepest = machine.idle_state.last_mut().unwrap();
+    let measurement = wakepath_hardware::machine::Measurement {
+        n: 400,
+        low: 910.0,
+        high: 912.0,
+        date: "2026-11-27".to_owned(),
+        kernel: "6.12.48".to_owned(),
+        what: "test".to_owned(),
+    };
+    deepest.true_exit_us = wakepath_hardware::machine::Figure::measured_here(911.0, measurement);
+    let key = format!("idle_state.{}.true_exit_us", deepest.name);
+    fs::write(&file, machine.to_toml().unwrap()).unwrap();
+    let with = [
+        "doctor",
+        "--format",
+        "json",
+        "--root",
+        root,
+        "--machine",
+        file.to_str().unwrap(),
+    ];
+    let measured = json(&wakepath(&with).success());
+    let plain = json(&wakepath(&with[..5]).success());
+    let note = |report: &Value| {
+        let notes = report["notes"].as_array().unwrap().clone();
+        notes
+            .into_iter()
+            .find(|note| note.as_str().unwrap().contains("figures are measured"))
+    };
+    let note_text = note(&measured).unwrap();
+    assert!(note_text.as_str().unwrap().contains(&key), "{note_text}");
+    assert_eq!(note(&plain), None);
+    let too_deep = |report: &Value| {
+        let findings = report["findings"].as_array().unwrap();
+        findings
+            .iter()
+            .find(|f| f["name"] == "too-deep")
+            .unwrap()
+            .clone()
+    };
+    let [before, after] = [&plain, &measured].map(too_deep);
+    assert!(
+        text(&after, "computed").contains("measured exit latencies"),
+        "{after}"
+    );
+    assert!(
+        after["costs_us_per_io"].as_f64().unwrap() > before["costs_us_per_io"].as_f64().unwrap(),
+        "{before} {after}"
+    );
+    // A file that is no machine is an error.
+    fs::write(&file, "name = 1\n").unwrap();
+    wakepath(&with).code(1);
+}
+
+#[test]
 fn a_live_machine_is_examined_too() {
     let report = json(&wakepath(&["doctor", "--format", "json"]).success());
     assert!(report["findings"].is_array() && report["machine"].is_string());

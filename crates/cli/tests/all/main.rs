@@ -16,6 +16,7 @@ mod extract;
 mod failed_tests;
 mod generate;
 mod laboratory;
+mod laboratory_calibrate;
 mod live;
 mod live_capture;
 mod live_leases;

@@ -7,6 +7,7 @@ mod background;
 mod borrowed;
 mod builtin;
 mod c1_demotion;
+mod calibrated_figures;
 mod calibrated_on;
 mod cluster;
 mod cluster_states;

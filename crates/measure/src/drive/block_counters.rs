@@ -11,7 +11,7 @@ const FEWEST: u64 = 1000;
 /// A larger share of foreign requests spoils the mean: each may take a hundred times as long as ours.
 const OTHERS: f64 = 0.005;
 
-/// Finished requests and their time.
+/// Finished requests of a disk, and the time that they took in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BlockCounters {
     requests: [u64; 2],
@@ -25,7 +25,7 @@ pub(super) struct BlockCounters {
 pub(super) struct CountedLoad {
     pub(super) direction: AccessDirection,
     pub(super) requests: u64,
-    /// Size of a request.
+    /// Size of each request of the load in bytes.
     pub(super) kib: u64,
     /// Mean latency as the program sees it, which has the block layer's part in it.
     pub(super) mean_ns: f64,

@@ -7,11 +7,15 @@ use wakepath_hardware::machine::{DriveModel, Figure, Measurement};
 use super::measurement::DriveMeasurement;
 use super::plan::{AccessDirection, AddressOrder};
 use super::service::ServiceTime;
+use super::sleep::SleepEntry;
 use crate::summary::Estimate;
+
+/// A sleep that begins within this factor of a declared time is the declared one.
+const NEAR: f64 = 1.1;
 
 impl DriveMeasurement {
     /// The requests of a kind.
-    fn find(
+    fn find_service(
         &self,
         direction: AccessDirection,
         order: AddressOrder,
@@ -28,7 +32,7 @@ impl DriveMeasurement {
 
     /// Service time of 4 KiB random requests at depth 1.
     pub fn service_figure(&self, direction: AccessDirection) -> Option<Figure> {
-        let service = self.find(direction, AddressOrder::Random, 4, 1)?;
+        let service = self.find_service(direction, AddressOrder::Random, 4, 1)?;
         let what = format!(
             "{} of 4 KiB random {}s at depth 1{}",
             service.service_name(),
@@ -62,7 +66,7 @@ impl DriveMeasurement {
     /// The rate of what a single large request has beyond 4 KiB, in 10^6 bytes per second.
     pub fn stream_figure(&self, direction: AccessDirection) -> Option<Figure> {
         let [small, large] =
-            [4, 1024].map(|kib| self.find(direction, AddressOrder::Random, kib, 1));
+            [4, 1024].map(|kib| self.find_service(direction, AddressOrder::Random, kib, 1));
         let (small, large) = (small?, large?);
         let longer = large.latency.mean.minus(small.latency.mean);
         let bytes = (large.shape.kib - small.shape.kib) as f64 * 1024.0;
@@ -120,9 +124,9 @@ impl DriveMeasurement {
 
     /// Spread of 4 KiB random reads at depth 1.
     fn spread_figure(&self) -> Option<Figure> {
-        let read = self.find(AccessDirection::Read, AddressOrder::Random, 4, 1)?;
+        let read = self.find_service(AccessDirection::Read, AddressOrder::Random, 4, 1)?;
         let spread = (read.latency.spread * 100.0).round() / 100.0;
-        Some(self.count_figure(
+        Some(self.figure_without_interval(
             spread,
             read,
             "standard deviation over median, from quartiles, of 4 KiB random reads at depth 1",
@@ -130,19 +134,20 @@ impl DriveMeasurement {
     }
 
     /// Requests served side by side.
-    fn units_figure(&self) -> Option<Figure> {
+    fn parallel_units_figure(&self) -> Option<Figure> {
         let units = self.parallel_units?;
-        let reads = self.find(AccessDirection::Read, AddressOrder::Random, 4, units.depth)?;
+        let reads =
+            self.find_service(AccessDirection::Read, AddressOrder::Random, 4, units.depth)?;
         let more = if units.at_least { ", at least" } else { "" };
         let what = format!(
             "throughput at depth {} times service time at depth 1{more}",
             units.depth
         );
-        Some(self.count_figure(units.units.round().max(1.0), reads, &what))
+        Some(self.figure_without_interval(units.units.round().max(1.0), reads, &what))
     }
 
     /// A figure whose interval is not known.
-    fn count_figure(&self, value: f64, service: &ServiceTime, what: &str) -> Figure {
+    fn figure_without_interval(&self, value: f64, service: &ServiceTime, what: &str) -> Figure {
         let measurement = Measurement {
             n: service.latency.n,
             low: value,
@@ -166,12 +171,74 @@ impl DriveMeasurement {
             ("read_stream_mb_per_s", self.stream_figure(Read)),
             ("write_stream_mb_per_s", self.stream_figure(Write)),
             ("spread", self.spread_figure()),
-            ("parallel_units", self.units_figure()),
+            ("parallel_units", self.parallel_units_figure()),
         ];
         let measured = all.into_iter();
         measured
             .filter_map(|(key, figure)| Some((key, figure?)))
             .collect()
+    }
+
+    /// Exit times of sleep states from pauses, with the power state that the drive declares to be in after such a pause; no
+    /// state: none is declared. A drive's exit from a deeper state includes that from shallower ones.
+    fn sleep_exits(&self) -> Vec<(&SleepEntry, Option<u8>, Figure)> {
+        let exits = self.sleep_entries.iter().filter_map(|entry| {
+            let (exit, n) = self.sleep.beyond_awake(entry)?;
+            let what = format!(
+                "median read after a pause of more than {} less one after a short pause{}",
+                entry.asleep_after,
+                self.sleep_condition()
+            );
+            let figure = exit.at_least_zero().figure_us(n, &what, &self.conditions);
+            Some((entry, self.declared_state(entry), figure))
+        });
+        exits.collect()
+    }
+
+    /// The power state that a drive declares to enter where this sleep was seen to begin, give or take a tenth.
+    fn declared_state(&self, entry: &SleepEntry) -> Option<u8> {
+        let (earliest, latest) = (entry.awake_after.0 as f64, entry.asleep_after.0 as f64);
+        let mut declared = self.declared_sleep.iter();
+        let found = declared.find(|sleep| {
+            let after = sleep.after.0 as f64;
+            (earliest / NEAR..=latest * NEAR).contains(&after)
+        });
+        found.map(|sleep| sleep.state)
+    }
+
+    /// Puts measured exit times into a drive's power states, and a first sleep that the drive does not declare into its light
+    /// rest. Returns sleep states that have no place in the model.
+    pub fn put_sleep_times_into(&self, drive: &mut DriveModel) -> Vec<SleepEntry> {
+        let mut homeless = Vec::new();
+        for (index, (entry, state, exit)) in self.sleep_exits().into_iter().enumerate() {
+            let Some(power) = &mut drive.power else {
+                homeless.push(*entry);
+                continue;
+            };
+            match state.and_then(|state| power.states.get_mut(usize::from(state))) {
+                Some(state) => state.exit_us = exit,
+                None if index == 0 => {
+                    power.rest_after_ms = self.rest_figure(entry);
+                    power.rest_exit_us = exit;
+                }
+                None => homeless.push(*entry),
+            }
+        }
+        homeless
+    }
+
+    /// When a light rest begins, in ms: the middle between a pause without and one with it.
+    fn rest_figure(&self, entry: &SleepEntry) -> Figure {
+        let [low, high] = [entry.awake_after, entry.asleep_after].map(|gap| gap.0 as f64 / 1e6);
+        let measurement = Measurement {
+            n: 1,
+            low,
+            high,
+            date: self.conditions.date.clone(),
+            kernel: self.conditions.kernel.clone(),
+            what: "between the longest pause that left reads fast and the shortest that made them slow".to_owned(),
+        };
+        Figure::measured_here(((low * high).sqrt() * 1e3).round() / 1e3, measurement)
     }
 
     /// Replaces a drive model's figures by measured figures.

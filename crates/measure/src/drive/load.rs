@@ -54,7 +54,7 @@ pub(super) fn run_load(
     std::thread::scope(|scope| {
         for thread in 0..shape.depth as u64 {
             let shared = &shared;
-            scope.spawn(move || shared.run_thread(thread));
+            scope.spawn(move || shared.send_requests_in_thread(thread));
         }
     });
     let elapsed = started.elapsed();
@@ -100,7 +100,7 @@ struct SharedLoad<'a> {
 }
 
 impl SharedLoad<'_> {
-    fn run_thread(&self, thread: u64) {
+    fn send_requests_in_thread(&self, thread: u64) {
         let mut samples = Vec::new();
         let result = self.send_requests(thread, &mut samples);
         let mut all = self

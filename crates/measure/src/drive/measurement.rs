@@ -19,7 +19,7 @@ pub struct DriveMeasurement {
     pub bytes: u64,
     /// Disk behind the file; absent for several disks or none.
     pub device: Option<BackingDevice>,
-    /// Day, kernel, other work.
+    /// Day, kernel and other work of the experiment.
     pub conditions: Conditions,
     /// Whether CPUs were held in their first idle state. If not, idle exits are in the figures.
     pub held_shallow: bool,
@@ -37,8 +37,8 @@ pub struct DriveMeasurement {
     pub declared_sleep: Vec<DeclaredSleep>,
     /// Requests served side by side; absent without a load at more than depth 1.
     pub parallel_units: Option<ParallelUnits>,
-    /// Whether all steps were done; a signal ends an experiment early.
+    /// Whether all steps of the experiment were done; a signal ends it early.
     pub complete: bool,
-    /// What a reader should know.
+    /// Notes on the results for their reader: doubts, refusals, other work.
     pub notes: Vec<String>,
 }

@@ -87,7 +87,7 @@ pub fn measure(
         random: Pcg64Mcg::seed_from_u64(1),
     };
     let outcome = experiment.run(plan, &mut result);
-    if let Err(unrestored) = MeasureError::with_release(outcome, hold.release())? {
+    if let Err(unrestored) = MeasureError::combine_with_release(outcome, hold.release())? {
         result.notes.push(unrestored.to_string());
     }
     result.complete = !control.is_cancelled();
@@ -104,7 +104,7 @@ pub fn measure(
     Ok(result)
 }
 
-/// Shared by the steps of an experiment.
+/// An experiment on wake-ups while it runs: what all of its steps share.
 struct DriveExperiment<'a> {
     root: &'a Root,
     file: &'a TestFile,
@@ -136,12 +136,12 @@ impl DriveExperiment<'_> {
             DriveStep::Flush => result.flush = self.measure_flush(time)?,
             DriveStep::ForcedWrite => result.forced_write = self.measure_forced_write(time)?,
             DriveStep::Gap(gap) => {
-                let samples = self.read_after(gap, time)?;
+                let samples = self.read_after_pauses(gap, time)?;
                 result.sleep.add(gap, &samples);
             }
             DriveStep::Refinement => {
                 if let Some(gap) = result.sleep.refinement() {
-                    let samples = self.read_after(gap, time)?;
+                    let samples = self.read_after_pauses(gap, time)?;
                     result.sleep.add(gap, &samples);
                 }
             }
@@ -236,7 +236,11 @@ impl DriveExperiment<'_> {
     }
 
     /// Latencies of reads, each after a pause.
-    fn read_after(&mut self, gap: Nanoseconds, time: Duration) -> Result<Vec<u64>, MeasureError> {
+    fn read_after_pauses(
+        &mut self,
+        gap: Nanoseconds,
+        time: Duration,
+    ) -> Result<Vec<u64>, MeasureError> {
         let mut buffer = AlignedBuffer::new(ALIGNMENT);
         let mut samples = Vec::new();
         let end = Instant::now() + time;

@@ -9,7 +9,7 @@ use crate::summary::{Estimate, LatencySummary};
 /// Service of equal requests.
 #[derive(Clone, Debug, Serialize)]
 pub struct ServiceTime {
-    /// The requests.
+    /// Kind of the requests: direction, order, size and depth.
     #[serde(flatten)]
     pub shape: LoadShape,
     /// Requests per second.

@@ -14,6 +14,8 @@ const JUMP_FACTOR: f64 = 1.3;
 const LEAST_JUMP: f64 = 10_000.0;
 /// Entry times within this ratio are not narrowed down further.
 const CLOSE: f64 = 1.15;
+/// A drive has entered a sleep state after a pause longer than the shortest one that showed the state by this factor.
+const SETTLED: f64 = 1.3;
 
 /// Read latency after one pause.
 #[derive(Clone, Debug, Serialize)]
@@ -51,9 +53,36 @@ impl DriveSleep {
         }
     }
 
-    /// Jumps of the latency, shortest pause first.
+    /// Jumps of the latency, shortest pause first. Each exit latency is that of a pause well beyond the entry: a read right
+    /// after the entry began also waits for the end of the entry.
     pub fn entries(&self) -> Vec<SleepEntry> {
-        self.jumps().into_iter().map(|(_, entry)| entry).collect()
+        let jumps = self.jumps();
+        let ends = jumps.iter().skip(1).map(|(row, _)| *row);
+        let ends = ends.chain([self.gaps.len()]);
+        let mut awake = self.gaps.first().map(|row| row.latency.median);
+        let settled = jumps.iter().zip(ends).map(|((first, entry), end)| {
+            let asleep = settled_row(&self.gaps[*first..end]).latency.median;
+            let before = awake.replace(asleep).unwrap_or(asleep);
+            SleepEntry {
+                exit: asleep.minus(before),
+                ..*entry
+            }
+        });
+        settled.collect()
+    }
+
+    /// Latency after pauses in a sleep state less that of a drive that does not sleep at all, with the number of reads.
+    pub(super) fn beyond_awake(&self, entry: &SleepEntry) -> Option<(Estimate, u64)> {
+        let awake = self.gaps.first()?.latency.median;
+        let jumps = self.jumps();
+        let position = jumps
+            .iter()
+            .position(|(_, jump)| jump.asleep_after == entry.asleep_after)?;
+        let end = jumps
+            .get(position + 1)
+            .map_or(self.gaps.len(), |(row, _)| *row);
+        let row = settled_row(self.gaps.get(jumps[position].0..end)?);
+        Some((row.latency.median.minus(awake), row.latency.n))
     }
 
     /// Jumps with the place of the first pause after each.
@@ -91,6 +120,15 @@ impl DriveSleep {
         let middle = (loose.awake_after.0 as f64 * loose.asleep_after.0 as f64).sqrt();
         Some(Nanoseconds(middle as u64))
     }
+}
+
+/// Of pauses in one sleep state, shortest first, the one with most reads beyond the entry, else the longest.
+fn settled_row(rows: &[GapLatency]) -> &GapLatency {
+    let shortest = rows[0].gap.0 as f64 * SETTLED;
+    let settled = rows.iter().filter(|row| row.gap.0 as f64 >= shortest);
+    settled
+        .max_by_key(|row| row.latency.n)
+        .unwrap_or(&rows[rows.len() - 1])
 }
 
 #[cfg(test)]
@@ -135,6 +173,20 @@ mod tests {
         assert!(first.awake_after < Nanoseconds::from_millis(50));
         assert!(first.asleep_after >= Nanoseconds::from_millis(50));
         assert!(first.asleep_after.0 as f64 <= first.awake_after.0 as f64 * 1.2);
+    }
+
+    #[test]
+    fn an_exit_latency_is_that_of_a_pause_beyond_the_entry() {
+        // Sleeps after 100 ms, takes 60 ms to enter, and wakes in 2 ms.
+        let sleep = measured(|gap| {
+            let entered = Nanoseconds::from_millis(160).0.saturating_sub(gap.0);
+            let slept = gap >= Nanoseconds::from_millis(100);
+            vec![80_000 + u64::from(slept) * (2_000_000 + entered); 8]
+        });
+        assert_eq!(exits(&sleep), [2_000]);
+        let entry = sleep.entries()[0];
+        let (beyond, n) = sleep.beyond_awake(&entry).unwrap();
+        assert_eq!(((beyond.ns / 1e3) as u64, n), (2_000, 8));
     }
 
     #[test]

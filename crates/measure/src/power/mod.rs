@@ -16,7 +16,7 @@ use wakepath_system::setting::find_setting;
 use wakepath_system::{At, Root, SettingKey, StateInfo, System};
 
 use self::source::PowerReading;
-use crate::summary::estimate_mean_of;
+use crate::summary::mean_with_reach;
 use crate::wake::{choose_governor, state_key};
 use crate::{Conditions, ExperimentControl, MeasureError, pin};
 
@@ -59,11 +59,11 @@ pub struct PowerPlan {
 /// A mean power with its 95 % interval, in mW.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PowerEstimate {
-    /// Mean.
+    /// Mean power in mW.
     pub mw: f64,
-    /// Lower end of the interval.
+    /// Lower end of the 95 % interval.
     pub low: f64,
-    /// Upper end of the interval.
+    /// Upper end of the 95 % interval.
     pub high: f64,
 }
 
@@ -75,12 +75,12 @@ pub struct PowerFigure {
     /// Its place among the sources.
     #[serde(skip)]
     source_index: usize,
-    /// What the machine did.
+    /// What the machine did while its power was read.
     #[serde(flatten)]
     pub condition: PowerCondition,
-    /// Number of readings.
+    /// Number of readings behind the mean.
     pub n: usize,
-    /// What the source drew.
+    /// Power that the source showed.
     pub power: PowerEstimate,
     /// What each CPU drew more than with the deepest state allowed; absent for conditions other than states.
     pub each_cpu_above_deepest: Option<PowerEstimate>,
@@ -89,15 +89,15 @@ pub struct PowerFigure {
 /// Result of an experiment on power.
 #[derive(Clone, Debug, Serialize)]
 pub struct PowerMeasurement {
-    /// Day, kernel, other work.
+    /// Day, kernel and other work of the experiment.
     pub conditions: Conditions,
     /// Sources of power; they overlap, and are never added.
     pub sources: Vec<PowerSource>,
     /// Power by condition and source.
     pub figures: Vec<PowerFigure>,
-    /// Whether all steps were done.
+    /// Whether all steps of the experiment were done; a signal ends it early.
     pub complete: bool,
-    /// What a reader should know.
+    /// Notes on the results for their reader: doubts, refusals, other work.
     pub notes: Vec<String>,
 }
 
@@ -164,12 +164,12 @@ impl PowerPlan {
         self.conditions.len()
     }
 
-    /// Time of all steps.
+    /// Planned time of all steps of the experiment.
     pub fn duration(&self) -> Duration {
         self.between * ((self.readings + SETTLING) * self.steps()) as u32
     }
 
-    /// What is done, for people.
+    /// What the experiment will do, a sentence each, for people to read before.
     pub fn describe(&self) -> Vec<String> {
         let mut lines = vec![
             "reads the energy and power that the machine tells, at rest and while CPUs spin"
@@ -265,7 +265,7 @@ pub fn measure(
     };
     let outcome = run_conditions(system, plan, hold.as_ref(), &mut result, control);
     let released = hold.map_or(Ok(None), Hold::put_back_and_release);
-    match MeasureError::with_release(outcome, released.map_err(MeasureError::from))? {
+    match MeasureError::combine_with_release(outcome, released.map_err(MeasureError::from))? {
         Ok(Some((_, restored))) => {
             result.notes.extend(restored.notes);
             result.notes.extend(restored.away);
@@ -303,7 +303,7 @@ fn run_conditions(
             if let Some((key, value)) = governor.as_ref().zip(plan.governor) {
                 hold.write_or_put_back(key, Some(value))?;
             }
-            allow_only(plan, hold, name)?;
+            allow_only_state_of(plan, hold, name)?;
         }
         let busy: &[usize] = match condition {
             PowerCondition::Busy(number) => &plan.cpus[..(*number).min(plan.cpus.len())],
@@ -332,7 +332,7 @@ fn run_conditions(
 }
 
 /// Switches a state on, then the others off, on all CPUs.
-fn allow_only(plan: &PowerPlan, hold: &Hold, name: &str) -> Result<(), MeasureError> {
+fn allow_only_state_of(plan: &PowerPlan, hold: &Hold, name: &str) -> Result<(), MeasureError> {
     for value in ["0", "1"] {
         let meant = plan
             .states
@@ -408,7 +408,7 @@ fn read_all(root: &Root, sources: &[PowerSource]) -> Vec<Option<PowerReading>> {
 impl PowerEstimate {
     /// Mean of readings in mW; `None` without any.
     fn of_readings(milliwatts: &[f64]) -> Option<Self> {
-        let (mw, reach) = estimate_mean_of(milliwatts)?;
+        let (mw, reach) = mean_with_reach(milliwatts)?;
         Some(Self {
             mw,
             low: (mw - reach).max(0.0),

@@ -8,6 +8,7 @@
 //! same length: caches, drives and hosts cool down in long pauses, whatever the state. What hardware really did with the
 //! request is not verified: that takes residency counters.
 
+mod bands;
 mod counters;
 mod plan;
 mod sampler;
@@ -23,16 +24,19 @@ use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 use wakepath_hardware::machine::{Figure, Machine};
 use wakepath_settings::{Hold, Session, SettingsPlan, WantedSetting};
+use wakepath_system::capture::runs_under_hypervisor;
 use wakepath_system::setting::find_setting;
 use wakepath_system::{At, CPUS, SettingKey, System};
 use wakepath_units::Nanoseconds;
 
+use self::bands::{WakeSample, describe_growth, split_by_gap};
 use self::counters::{CpuCounters, SampleVerdict};
 use self::plan::{ROUNDS, WakeStep};
 use crate::summary::{Estimate, LatencySummary};
 use crate::test_file::{TestFile, TestTarget};
 use crate::{Conditions, ExperimentControl, MeasureError};
 
+pub use self::bands::GapBand;
 pub use self::plan::{CpuGroup, HeldClock, WakePlan, WakeSource};
 pub(crate) use self::plan::{choose_governor, state_key};
 pub(crate) use self::sampler::LiveSampler;
@@ -44,7 +48,7 @@ const MAX_SAMPLES: usize = 400;
 const FEWEST_COUNTED: u64 = 20;
 /// A machine busier than this, in per cent, hardly lets a CPU sleep.
 const MUCH_WORK: f64 = 50.0;
-/// Least tries per step and round.
+/// Least number of wake-ups tried in a step of a round, however long they take.
 const FEWEST_TRIES: usize = 12;
 /// A state without a counted sample after so many tries is left.
 const TRIES: u64 = 10;
@@ -64,6 +68,8 @@ pub struct WakeLatency {
     pub source: WakeSource,
     /// From the cause to the woken thread's first instruction, of the samples that count; absent without any.
     pub latency: Option<LatencySummary>,
+    /// The same by the length of the pause before, shortest first; empty with few samples.
+    pub by_gap: Vec<GapBand>,
     /// Exit latency: the median less the median from `relative_to` after equal pauses; absent for the reference state.
     pub exit: Option<Estimate>,
     /// The state that the exit latency is relative to.
@@ -79,7 +85,7 @@ pub struct WakeLatency {
 /// Result of an experiment on wake-ups.
 #[derive(Clone, Debug, Serialize)]
 pub struct WakeMeasurement {
-    /// Day, kernel, other work.
+    /// Day, kernel and other work of the experiment.
     pub conditions: Conditions,
     /// Clocks that the measured CPUs were held at, in kHz; empty: as their governor picked.
     pub held_khz: Vec<u64>,
@@ -87,9 +93,9 @@ pub struct WakeMeasurement {
     pub forced: bool,
     /// By CPU, state and source.
     pub wakes: Vec<WakeLatency>,
-    /// Whether all steps were done; a signal ends an experiment early.
+    /// Whether all steps of the experiment were done; a signal ends it early.
     pub complete: bool,
-    /// What a reader should know.
+    /// Notes on the results for their reader: doubts, refusals, other work.
     pub notes: Vec<String>,
 }
 
@@ -136,7 +142,7 @@ pub fn measure_with(
     control: ExperimentControl<'_>,
 ) -> Result<WakeMeasurement, MeasureError> {
     let hold = if plan.forced {
-        Some(reserve(system, plan)?)
+        Some(reserve_settings(system, plan)?)
     } else {
         None
     };
@@ -154,8 +160,18 @@ pub fn measure_with(
     let tallies = experiment.tallies;
     let released = hold.map_or(Ok(None), Hold::put_back_and_release);
     let released = released.map_err(MeasureError::from);
-    let restored = MeasureError::with_release(outcome, released)?;
+    let restored = MeasureError::combine_with_release(outcome, released)?;
     let mut result = WakeMeasurement::new(plan, &tallies, conditions, !control.is_cancelled());
+    if runs_under_hypervisor(system.root()) {
+        result.notes.push(describe_guest(plan.forced));
+    }
+    let growing = result.wakes.iter().filter_map(|wake| {
+        let state = wake.state.as_deref().unwrap_or("any state");
+        let who = format!("{state} woken by {}", wake.source.name());
+        describe_growth(&who, &wake.by_gap)
+    });
+    let growing: Vec<String> = growing.collect();
+    result.notes.extend(growing);
     match restored {
         Ok(Some((_, restored))) => {
             result.notes.extend(restored.notes);
@@ -170,8 +186,19 @@ pub fn measure_with(
     Ok(result)
 }
 
+/// What exit latencies are in a guest.
+fn describe_guest(forced: bool) -> String {
+    let halt = "leaving a halt is the way to the host and back, with what the host's CPU sleeps and what the host polls";
+    let polling = if forced {
+        ", without the polling of the governor haltpoll before a halt"
+    } else {
+        ""
+    };
+    format!("this is a virtual machine: {halt}{polling}")
+}
+
 /// Journals old values before any setting changes.
-fn reserve(system: &System, plan: &WakePlan) -> Result<Hold, MeasureError> {
+fn reserve_settings(system: &System, plan: &WakePlan) -> Result<Hold, MeasureError> {
     let session = Session::open_and_recover(system)?;
     let wanted = WantedSetting {
         values: plan.settings(),
@@ -191,14 +218,7 @@ fn reserve(system: &System, plan: &WakePlan) -> Result<Hold, MeasureError> {
     Ok(hold)
 }
 
-/// A counted sample.
-#[derive(Clone, Copy, Debug)]
-struct WakeSample {
-    gap: Nanoseconds,
-    latency_ns: u64,
-}
-
-/// Samples of a step so far.
+/// Wake-ups of a step so far: those that count, and how many do not.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     samples: Vec<WakeSample>,
@@ -220,7 +240,7 @@ impl Tally {
     }
 }
 
-/// Shared by the steps of an experiment.
+/// An experiment on wake-ups while it runs: what all of its steps share.
 struct WakeExperiment<'a, S> {
     system: &'a System,
     plan: &'a WakePlan,
@@ -240,7 +260,7 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
                     return Ok(());
                 }
                 if !self.tallies[index].is_hopeless() {
-                    self.allow_only(step)?;
+                    self.allow_only_state_of(step)?;
                     self.run_step(index, step)?;
                 }
                 self.control.finish_step();
@@ -250,7 +270,7 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
     }
 
     /// Switches the step's state on, then the CPU's other states off.
-    fn allow_only(&self, step: &WakeStep) -> Result<(), MeasureError> {
+    fn allow_only_state_of(&self, step: &WakeStep) -> Result<(), MeasureError> {
         let Some((hold, wanted)) = self.hold.zip(step.state) else {
             return Ok(());
         };
@@ -342,6 +362,7 @@ impl WakeMeasurement {
                 missed: tally.missed,
                 rejected: tally.rejected,
                 problem: describe_problem(tally, conditions.busy_percent),
+                by_gap: split_by_gap(&tally.samples),
                 latency,
             };
             if let Some(position) = wakes.iter().position(|other| other.is_reference_of(&wake)) {

@@ -180,12 +180,12 @@ impl WakePlan {
         self.steps.len() * ROUNDS
     }
 
-    /// Time of all steps.
+    /// Planned time of all steps of the experiment.
     pub fn duration(&self) -> Duration {
         self.step_time * self.steps() as u32
     }
 
-    /// What is done, for people.
+    /// What the experiment will do, a sentence each, for people to read before.
     pub fn describe(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for kind in &self.kinds {
@@ -295,7 +295,7 @@ fn group_cpus(system: &System) -> Vec<CpuGroup> {
         let states = system.read_idle_states(cpu);
         let known = kinds
             .iter_mut()
-            .find(|kind| are_alike(&kind.states, &states));
+            .find(|kind| have_same_states(&kind.states, &states));
         match known {
             Some(kind) => {
                 kind.cpus.push(cpu);
@@ -312,7 +312,7 @@ fn group_cpus(system: &System) -> Vec<CpuGroup> {
     kinds
 }
 
-fn are_alike(one: &[StateInfo], other: &[StateInfo]) -> bool {
+fn have_same_states(one: &[StateInfo], other: &[StateInfo]) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).all(|(a, b)| {
             (&a.name, a.latency_us, a.residency_us) == (&b.name, b.latency_us, b.residency_us)

@@ -25,7 +25,7 @@ const READ_PATIENCE: Duration = Duration::from_secs(40);
 /// From the order to sleep to the sleep itself, before a deadline counts.
 const LEAD_IN: u64 = 20_000;
 
-/// Takes single samples.
+/// Wakes a CPU once and times that: on this machine, or in a test on a made-up one.
 pub trait WakeSampler {
     /// Wakes a CPU once after a pause; returns the latency.
     ///
@@ -47,10 +47,10 @@ mod order {
     pub(super) const END: u8 = 3;
 }
 
-/// What waker and sleeper share.
+/// Orders of the waking thread to the sleeping one, and the answers.
 #[derive(Debug, Default)]
 struct Mailbox {
-    /// What to do next.
+    /// The order to the sleeping thread.
     order: AtomicU8,
     /// Number of the present order.
     turn: AtomicU64,
@@ -89,7 +89,7 @@ impl LiveSampler {
     }
 
     /// A failed read of the measured file.
-    fn unread(&self, why: &str) -> MeasureError {
+    fn failed_read_error(&self, why: &str) -> MeasureError {
         let why = format!("{why}; is its drive still there?");
         match &self.file {
             Some(file) => file.refuse(why),
@@ -128,26 +128,26 @@ impl WakeSampler for LiveSampler {
                 spin_until(monotonic_ns() + gap.0);
                 let began = monotonic_ns();
                 let woke = sleeper
-                    .command(order::WAIT, PATIENCE)
-                    .ok_or_else(|| silent(cpu))?;
+                    .give_order_and_wait(order::WAIT, PATIENCE)
+                    .ok_or_else(|| no_answer_error(cpu))?;
                 Ok(Nanoseconds(woke.saturating_sub(began)))
             }
             WakeSource::Timer => {
                 let deadline = monotonic_ns() + gap.0 + LEAD_IN;
                 sleeper.mailbox.deadline.store(deadline, Ordering::Relaxed);
                 let woke = sleeper
-                    .command(order::SLEEP, PATIENCE + gap.as_duration())
-                    .ok_or_else(|| silent(cpu))?;
+                    .give_order_and_wait(order::SLEEP, PATIENCE + gap.as_duration())
+                    .ok_or_else(|| no_answer_error(cpu))?;
                 Ok(Nanoseconds(woke.saturating_sub(deadline)))
             }
             WakeSource::Drive => {
                 spin_until(monotonic_ns() + gap.0);
-                match sleeper.command(order::READ, READ_PATIENCE) {
-                    None => Err(self.unread(&format!(
+                match sleeper.give_order_and_wait(order::READ, READ_PATIENCE) {
+                    None => Err(self.failed_read_error(&format!(
                         "a read took longer than {} s",
                         READ_PATIENCE.as_secs()
                     ))),
-                    Some(0) => Err(self.unread("it cannot be read any more")),
+                    Some(0) => Err(self.failed_read_error("it cannot be read any more")),
                     Some(latency) => Ok(Nanoseconds(latency)),
                 }
             }
@@ -183,7 +183,7 @@ impl Sleeper {
     }
 
     /// Gives an order, wakes the sleeper and returns the sleeper's stamp; `None` if no answer comes in time.
-    fn command(&self, order: u8, patience: Duration) -> Option<u64> {
+    fn give_order_and_wait(&self, order: u8, patience: Duration) -> Option<u64> {
         let mailbox = &self.mailbox;
         mailbox.order.store(order, Ordering::Relaxed);
         let turn = mailbox.turn.fetch_add(1, Ordering::Release) + 1;
@@ -248,11 +248,11 @@ fn time_read(file: &TestFile, random: &mut Pcg64Mcg, buffer: &mut AlignedBuffer)
     if read == Ok(ALIGNMENT) { latency } else { 0 }
 }
 
-fn silent(cpu: usize) -> MeasureError {
+fn no_answer_error(cpu: usize) -> MeasureError {
     gone(cpu, "it did not answer for 2 s")
 }
 
-/// Now, on the monotonic clock.
+/// The time on the monotonic clock in ns.
 fn monotonic_ns() -> u64 {
     let now = clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

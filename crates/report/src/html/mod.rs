@@ -3,13 +3,14 @@
 //! [`from_results`] puts a [`view::View`] together; [`render_html_report`] makes the page. `figures` draws pictures with tables,
 //! `comparison` the comparison table. The template `page.html` adds the style sheet, the scripts and Apache ECharts,
 //! all inlined. The page loads nothing and tells the browser so: a Content-Security-Policy allows no request at all, and
-//! only the inlined scripts, by their hashes.
+//! only the inlined scripts, by their hashes. [`measurements`] makes pages of another kind, without scripts.
 
 mod bidi;
 mod comparison;
 mod excerpt;
 mod figures;
 pub mod from_results;
+pub mod measurements;
 mod number;
 pub mod view;
 

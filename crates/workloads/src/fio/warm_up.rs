@@ -2,12 +2,16 @@
 //!
 //! Governors learn. A count from the first request would measure learning, equally in every repeat, so that no
 //! interval between repeats reveals the bias.
+//!
+//! fio before 3.35 makes no pauses (`thinktime`) after a `ramp_time` until it has sent as many requests as in it: its count of
+//! requests since the last pause began anew, and that of requests at the last pause did not (mended by its commit cfc4ad2e).
+//! [`separate_warm_up`] makes two runs of such a job file.
 
 use std::fmt::Write as _;
 
 use wakepath_units::Nanoseconds;
 
-use super::{FioJob, FioJobFile, Rate};
+use super::{FioJob, FioJobFile, Rate, line_sets_option};
 
 /// The longest warm-up that is chosen by default. `docs/background/model.md` has how long governors take to settle.
 pub const LONGEST_WARM_UP: Nanoseconds = Nanoseconds::from_secs(2);
@@ -129,6 +133,65 @@ pub fn insert_ramp_times(text: &str, with_warm_up: &FioJobFile, as_read: &FioJob
     changed
 }
 
+/// A job file as two runs, one after the other, in place of a `ramp_time`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeparateWarmUp {
+    /// Job file of the warm-up, whose figures are thrown away. Every job is ended by time, after the longest `ramp_time`
+    /// of the file. Random offsets differ from those of the run that counts, so that no cache has its blocks.
+    pub warm_up_text: String,
+    /// Job file of the run that counts, without `ramp_time`.
+    pub counted_text: String,
+    /// How long each job of the warm-up runs.
+    pub lasts: Nanoseconds,
+}
+
+/// Splits a job file into a warm-up and a run that counts; `None` where no job has both pauses and a `ramp_time`. `file` is
+/// `text` as read.
+pub fn separate_warm_up(text: &str, file: &FioJobFile) -> Option<SeparateWarmUp> {
+    let has_ramp = |job: &FioJob| job.ramp_time.is_some_and(|ramp| ramp.0 > 0);
+    let mut jobs = file.jobs.iter();
+    if !jobs.any(|job| has_ramp(job) && job.thinktime.0 > 0) {
+        return None;
+    }
+    let ramps = file.jobs.iter().filter_map(|job| job.ramp_time);
+    let lasts = Nanoseconds(ramps.map(|ramp| ramp.0).max()?);
+    let headers: Vec<usize> = file.jobs.iter().map(|job| job.line).collect();
+    let (mut warm_up_text, mut counted_text) = (String::new(), String::new());
+    for (index, line) in text.lines().enumerate() {
+        if !line_sets_option(line, "ramp_time") {
+            let _ = writeln!(counted_text, "{line}");
+        }
+        if !REPLACED_IN_WARM_UP
+            .iter()
+            .any(|option| line_sets_option(line, option))
+        {
+            let _ = writeln!(warm_up_text, "{line}");
+        }
+        if headers.contains(&(index + 1)) {
+            let _ = writeln!(
+                warm_up_text,
+                "time_based=1\nruntime={}us\nrandrepeat=0",
+                lasts.as_micros()
+            );
+        }
+    }
+    Some(SeparateWarmUp {
+        warm_up_text,
+        counted_text,
+        lasts,
+    })
+}
+
+/// Options that a warm-up of its own has otherwise than the job file.
+const REPLACED_IN_WARM_UP: [&str; 6] = [
+    "ramp_time",
+    "time_based",
+    "runtime",
+    "randrepeat",
+    "allrandrepeat",
+    "randseed",
+];
+
 #[cfg(test)]
 mod tests {
     use super::super::parse;
@@ -203,5 +266,35 @@ mod tests {
             .unwrap()
             .with_given_or_default_warm_up(asked);
         assert_eq!(file.earliest_counting_start_after_ramp(), asked);
+    }
+
+    #[test]
+    fn a_job_with_pauses_and_a_ramp_is_split_into_two_runs() {
+        let text = "[global]\nrw=randread\nsize=1g\ntime_based\nrandseed=7\n[pauses]\nruntime=5\n ramp_time = 2\n\
+                    thinktime=200\n[other]\ntimeout=9\nthinktime=0\n";
+        let file = parse(text, "x").unwrap();
+        let split = separate_warm_up(text, &file).unwrap();
+        assert_eq!(split.lasts, Nanoseconds::from_secs(2));
+        let warm_up = parse(&split.warm_up_text, "x").unwrap();
+        let counted = parse(&split.counted_text, "x").unwrap();
+        for job in &warm_up.jobs {
+            assert_eq!(job.runtime, Some(split.lasts), "{}", split.warm_up_text);
+            assert!(job.time_based && job.ramp_time.is_none(), "{job:?}");
+        }
+        assert!(!split.warm_up_text.contains("randseed"));
+        assert_eq!(warm_up.jobs[0].thinktime, file.jobs[0].thinktime);
+        // What counts is the file but for its `ramp_time`.
+        let mut without = file;
+        without.jobs[0].ramp_time = None;
+        assert_eq!(counted.to_string(), without.to_string());
+    }
+
+    #[test]
+    fn a_job_without_pauses_or_without_a_ramp_is_not_split() {
+        for options in ["ramp_time=2", "thinktime=200", "thinktime=200\nramp_time=0"] {
+            let text = format!("[a]\nrw=randread\nsize=1m\ntime_based\nruntime=3\n{options}\n");
+            let file = parse(&text, "x").unwrap();
+            assert_eq!(separate_warm_up(&text, &file), None, "{options}");
+        }
     }
 }

@@ -132,14 +132,19 @@ fn replayed_help_sentence(policy: &ReplayedHelp) -> String {
         format!(", and {verb} {:.0} mW", mw.abs())
     });
     format!(
-        "{} {effect} per completion of any drive{power}, by replay with declared exit latencies.",
-        policy.policy
+        "{} {effect} per completion of any drive{power}, by replay with {} exit latencies.",
+        policy.policy,
+        if policy.exits_of_machine {
+            "the machine's"
+        } else {
+            "declared"
+        }
     )
 }
 
 /// Replays the recording under what the events propose, and under other governors.
 ///
-/// Times come from the latencies that the recording declares; power, from the figures of `machine`, in a replay of its own.
+/// Exit latencies and power are those of `machine`; without one, latencies are those that the recording declares.
 pub(super) fn replay_proposals(
     path: &Path,
     metadata: &Metadata,
@@ -159,7 +164,7 @@ pub(super) fn replay_proposals(
         .context("the path is not UTF-8; rename the file")?;
     let request = ReplayRequest {
         title: "What would help?".to_owned(),
-        machine: None,
+        machine: machine.map(str::to_owned),
         blocks: BLOCKS,
         sets: propose_sets(kind, metadata)?,
         baseline: RECORDED.to_owned(),
@@ -169,18 +174,12 @@ pub(super) fn replay_proposals(
         tick: None,
         ran: None,
     };
-    let times = replay_all_runs(&request)?;
-    let powers = match machine {
-        Some(machine) => replay_all_runs(&ReplayRequest {
-            machine: Some(machine.to_owned()),
-            ..request
-        })?,
-        None => Vec::new(),
-    };
-    let mut policies: Vec<&str> = times.iter().map(|run| run.key.policy.as_str()).collect();
+    let runs = replay_all_runs(&request)?;
+    let mut policies: Vec<&str> = runs.iter().map(|run| run.key.policy.as_str()).collect();
     policies.truncate(policies.len() / BLOCKS as usize);
     let others = policies.into_iter().filter(|policy| *policy != RECORDED);
-    let compared = others.filter_map(|policy| compare_with_recorded(policy, &times, &powers));
+    let compared =
+        others.filter_map(|policy| compare_with_recorded(policy, &runs, machine.is_some()));
     Ok(compared.collect())
 }
 
@@ -215,16 +214,18 @@ fn propose_sets(kind: &RequestKind, metadata: &Metadata) -> anyhow::Result<Vec<P
     sets.collect()
 }
 
-/// How a policy's time and power differ from the recorded choices.
+/// How a policy's time and power differ from the recorded choices. The delay beyond the oracle's does not tell: an oracle that
+/// goes by power may be as slow as every policy.
 fn compare_with_recorded(
     policy: &str,
-    times: &[RunRecord],
-    powers: &[RunRecord],
+    runs: &[RunRecord],
+    exits_of_machine: bool,
 ) -> Option<ReplayedHelp> {
     Some(ReplayedHelp {
         policy: policy.to_owned(),
-        saved_ns: -1e3 * relative_change(policy, times, "added_us_per_io")?,
-        added_mw: relative_change(policy, powers, "mean_mw"),
+        saved_ns: -1e3 * relative_change(policy, runs, "exit_us_per_io")?,
+        exits_of_machine,
+        added_mw: relative_change(policy, runs, "mean_mw"),
     })
 }
 

@@ -1,5 +1,7 @@
 //! `wakepath machine capture`: a machine file for this machine, and its raw files.
 
+mod recorded_drive;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +22,8 @@ Examples:
   wakepath machine capture -o my-machine
   wakepath doctor --root my-machine
   wakepath sim workloads/iowait-rk3399.fio --machine my-machine/machine.toml
-  wakepath machine capture > machine.toml")]
+  wakepath machine capture > machine.toml
+  wakepath machine capture --recording trace.parquet > machine.toml")]
 pub(crate) struct Args {
     /// Directory to make, with machine.toml, about.txt and every file that was read at its place; without
     /// it the machine file alone goes to standard output.
@@ -32,6 +35,9 @@ pub(crate) struct Args {
     /// Write into a directory that is not empty; an older capture in it is removed.
     #[arg(long, requires = "output")]
     force: bool,
+    /// Take the drive's service times from this recording, of 4 KiB requests that were alone in flight.
+    #[arg(long, value_name = "FILE")]
+    recording: Option<PathBuf>,
     #[command(flatten)]
     root: RootArgs,
     /// What to print about it.
@@ -75,7 +81,12 @@ struct CaptureReport<'a> {
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.open_system()?;
-    let (machine, notes) = machine::describe_machine(&system, &args.choose_machine_name(&system))?;
+    let (mut machine, mut notes) =
+        machine::describe_machine(&system, &args.choose_machine_name(&system))?;
+    if let Some(path) = &args.recording {
+        let taken = recorded_drive::take_recorded_figures(path, &system, &mut machine);
+        notes.extend(taken.context("--recording")?);
+    }
     let text = machine.to_toml()?;
     let Some(directory) = &args.output else {
         for note in &notes {

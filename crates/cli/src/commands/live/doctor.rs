@@ -4,6 +4,7 @@ use wakepath_compare::figure::Unit;
 use wakepath_doctor::{DoctorReport, Finding, examine_machine};
 
 use super::RootArgs;
+use crate::commands::here;
 use crate::output::{self, Format, Screen};
 
 #[derive(clap::Args)]
@@ -11,10 +12,15 @@ use crate::output::{self, Format, Screen};
 Examples:
   wakepath doctor
   wakepath doctor --root my-machine --format json
+  wakepath doctor --machine calibrated.toml
   wakepath doctor --exit-code >/dev/null || echo look at this machine")]
 pub(crate) struct Args {
     #[command(flatten)]
     root: RootArgs,
+    /// A calibrated machine file, whose measured figures stand in place of declared and assumed ones [default: without --root
+    /// the machine `here`, if there is one].
+    #[arg(long, value_name = "FILE")]
+    machine: Option<String>,
     /// Exit with 3 if there are findings that are more than notes, 0 if there are none; errors still exit with 1 or 2.
     #[arg(long)]
     exit_code: bool,
@@ -32,7 +38,13 @@ const FOUND: u8 = 3;
 /// Prints the findings; returns the exit code.
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
     let system = args.root.open_system()?;
-    let mut report = examine_machine(&system, &args.root.as_command_option())?;
+    let is_live = args.root.directory().is_none();
+    let calibration = here::find_calibration(args.machine.as_deref(), is_live)?;
+    let mut report = examine_machine(
+        &system,
+        &args.root.as_command_option(),
+        calibration.as_ref(),
+    )?;
     let all = report.findings.len();
     report.findings.retain(|f| f.weight >= args.min_weight);
     let left_out = all - report.findings.len();

@@ -6,9 +6,11 @@ use wakepath_measure::ExperimentControl;
 use wakepath_measure::background::{
     BackgroundMeasurement, BackgroundPlan, CauseKind, CauseRate, measure,
 };
+use wakepath_report::html::measurements::{MeasuredInterval, MeasuredPicture, MeasuredSection};
 use wakepath_system::System;
 
 use super::experiment::{PlanReport, print_notes};
+use super::page::{PageArgs, page_head, page_rows};
 use crate::output::{self, Format, Screen};
 use crate::until;
 
@@ -23,12 +25,15 @@ pub(super) struct Args {
     /// Say what would be done and how long that takes, and do nothing.
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    page: PageArgs,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+    args.page.check()?;
     let plan = BackgroundPlan::new(args.time);
     let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe());
     if args.dry_run {
@@ -44,7 +49,50 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         Format::Json => output::write_json(out, &result),
         Format::Csv => output::write_csv(out, CSV_HEADER, csv_rows_by_cause_and_cpu(&result)),
         Format::Table => print_tables(&result, out),
-    }
+    }?;
+    // What was measured is shown even where it cannot be written any more.
+    out.print()?;
+    args.page.write(
+        "The machine at rest",
+        &result.conditions,
+        &result.notes,
+        || sections(&result),
+    )
+}
+
+/// Most causes in a picture; the table has all.
+const DRAWN_CAUSES: usize = 20;
+
+/// What wakes the CPUs of a machine at rest, by cause.
+pub(in crate::commands) fn sections(result: &BackgroundMeasurement) -> Vec<MeasuredSection> {
+    let mut causes: Vec<&CauseRate> = result
+        .causes
+        .iter()
+        .filter(|c| c.per_second > 0.0)
+        .collect();
+    causes.sort_by(|a, b| b.per_second.total_cmp(&a.per_second));
+    let lines = causes
+        .iter()
+        .take(DRAWN_CAUSES)
+        .map(|cause| MeasuredInterval {
+            name: format!("{} ({})", cause.name, name_cause_kind(cause.kind)),
+            value: cause.per_second,
+            low: cause.per_second,
+            high: cause.per_second,
+            reference: None,
+        });
+    vec![MeasuredSection {
+        title: "The machine at rest: times per second, all CPUs".to_owned(),
+        note: format!(
+            "Watched for {:.0} s. The {} most frequent causes of {} are drawn.",
+            result.seconds,
+            causes.len().min(DRAWN_CAUSES),
+            causes.len()
+        ),
+        picture: Some(MeasuredPicture::Intervals(lines.collect())),
+        head: page_head(HEADER),
+        rows: page_rows(rows_by_cause(result)),
+    }]
 }
 
 const HEADER: [&str; 5] = ["cause", "per s", "busiest CPU", "per s there", "kind"];

@@ -4,12 +4,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use wakepath_measure::ExperimentControl;
-use wakepath_measure::drive::{DriveMeasurement, DrivePlan, TestTarget, measure};
+use wakepath_measure::drive::{
+    DriveMeasurement, DrivePlan, LoadShape, ServiceTime, TestTarget, measure,
+};
 use wakepath_measure::summary::LatencySummary;
+use wakepath_report::html::measurements::{
+    MeasuredCurve, MeasuredInterval, MeasuredPicture, MeasuredSection,
+};
 use wakepath_system::System;
 use wakepath_units::Nanoseconds;
 
 use super::experiment::{OutputArgs, PlanReport, parse_mebibytes, print_notes};
+use super::page::{PageArgs, interval_us, page_head, page_rows};
 use crate::output::{self, Format, Screen};
 use crate::until;
 
@@ -40,6 +46,8 @@ pub(super) struct Args {
     dry_run: bool,
     #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    page: PageArgs,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -61,6 +69,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let target = args.target();
     target.check()?;
     args.output.check_may_be_written()?;
+    args.page.check()?;
     let plan = DrivePlan::new(target, args.time);
     let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe())
         .with_bytes_written(plan.fill_bytes(), plan.most_bytes_written());
@@ -90,7 +99,136 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }?;
     // Figures are printed even if the file for them cannot be written any more.
     out.print()?;
-    args.output.write_figures(&result.to_toml())
+    args.output.write_figures(&result.to_toml())?;
+    args.page.write(
+        &format!("Drive of {}", result.file),
+        &result.conditions,
+        &result.notes,
+        || sections(&result),
+    )
+}
+
+/// Service times and quantiles by size and depth, throughput, and the curve of sleep.
+pub(in crate::commands) fn sections(result: &DriveMeasurement) -> Vec<MeasuredSection> {
+    let service = result.service.iter().map(service_interval);
+    let synced = [
+        ("flush", &result.flush),
+        ("forced write", &result.forced_write),
+    ];
+    let synced_lines = synced
+        .into_iter()
+        .filter_map(|(name, latency)| Some(interval_us(name.to_owned(), latency.as_ref()?.mean)));
+    let throughput = result.service.iter().map(|service| MeasuredInterval {
+        name: name_shape(service.shape),
+        value: service.iops,
+        low: service.iops,
+        high: service.iops,
+        reference: None,
+    });
+    let mut sections = vec![
+        MeasuredSection {
+            title: "Latency of the drive, mean in us".to_owned(),
+            note: "As a program sees it, with the 95 % interval. The upright line is the block layer's mean of the same requests, without \
+                   the CPU's work."
+                .to_owned(),
+            picture: Some(MeasuredPicture::Intervals(service.chain(synced_lines).collect())),
+            head: page_head(HEADER),
+            rows: page_rows(
+                rows_by_request_kind(result)
+                    .into_iter()
+                    .chain(sleep_state_rows(result)),
+            ),
+        },
+        MeasuredSection {
+            title: "Quantiles of the latency, us".to_owned(),
+            note: "4 KiB requests: shortest (at 1), 10th, 50th, 90th and 99th percentile.".to_owned(),
+            picture: Some(MeasuredPicture::Curves {
+                x_title: "percentile".to_owned(),
+                curves: quantile_curves(result),
+            }),
+            ..MeasuredSection::default()
+        },
+        MeasuredSection {
+            title: "Requests per second".to_owned(),
+            picture: Some(MeasuredPicture::Intervals(throughput.collect())),
+            ..MeasuredSection::default()
+        },
+    ];
+    if !result.sleep.gaps.is_empty() {
+        sections.push(sleep_section(result));
+    }
+    sections
+}
+
+fn service_interval(service: &ServiceTime) -> MeasuredInterval {
+    MeasuredInterval {
+        reference: service.block_layer.mean.map(|mean| mean.0 as f64 / 1e3),
+        ..interval_us(name_shape(service.shape), service.latency.mean)
+    }
+}
+
+fn name_shape(shape: LoadShape) -> String {
+    format!(
+        "{} {} {} KiB, depth {}",
+        shape.order.name(),
+        shape.direction.name(),
+        shape.kib,
+        shape.depth
+    )
+}
+
+/// Quantiles of 4 KiB requests, a curve for each direction and depth.
+fn quantile_curves(result: &DriveMeasurement) -> Vec<MeasuredCurve> {
+    let small = result
+        .service
+        .iter()
+        .filter(|service| service.shape.kib == 4);
+    let curves = small.map(|service| {
+        let latency = &service.latency;
+        let quantiles = [
+            (1.0, latency.min),
+            (10.0, latency.p10),
+            (50.0, Nanoseconds(latency.median.ns as u64)),
+            (90.0, latency.p90),
+            (99.0, latency.p99),
+        ];
+        MeasuredCurve {
+            name: name_shape(service.shape),
+            points: quantiles
+                .map(|(percentile, latency)| [percentile, latency.0 as f64 / 1e3])
+                .to_vec(),
+        }
+    });
+    curves.collect()
+}
+
+/// Latency of reads by the pause before them, with the sleep that was found and what the drive declares.
+fn sleep_section(result: &DriveMeasurement) -> MeasuredSection {
+    let curve = |name: &str, latency: fn(&LatencySummary) -> f64| MeasuredCurve {
+        name: name.to_owned(),
+        points: result
+            .sleep
+            .gaps
+            .iter()
+            .map(|row| [row.gap.0 as f64 / 1e6, latency(&row.latency) / 1e3])
+            .collect(),
+    };
+    MeasuredSection {
+        title: "Sleep of the drive: latency of a read in us by the pause before it".to_owned(),
+        note: figures_in_sentences(result)
+            .into_iter()
+            .filter(|line| line.starts_with("sleep") || line.starts_with("declared"))
+            .collect::<Vec<_>>()
+            .join(". "),
+        picture: Some(MeasuredPicture::Curves {
+            x_title: "pause, ms".to_owned(),
+            curves: vec![
+                curve("median", |latency| latency.median.ns),
+                curve("90th percentile", |latency| latency.p90.0 as f64),
+            ],
+        }),
+        ..MeasuredSection::default()
+    }
 }
 
 const HEADER: [&str; 12] = [

@@ -1,11 +1,12 @@
 //! `wakepath measure`: what this machine's hardware takes, by experiment.
 
-mod background;
-mod drive;
+pub(super) mod background;
+pub(super) mod drive;
 pub(super) mod experiment;
-mod path;
-mod power;
-mod wake;
+pub(super) mod page;
+pub(super) mod path;
+pub(super) mod power;
+pub(super) mod wake;
 
 use clap::Subcommand;
 

@@ -4,11 +4,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use wakepath_measure::ExperimentControl;
-use wakepath_measure::path::{CompletionLine, PathLoad, PathMeasurement, PathPlan, measure};
+use wakepath_measure::path::{
+    CompletionLine, EngineCost, PathLoad, PathMeasurement, PathPlan, measure,
+};
 use wakepath_measure::summary::Estimate;
+use wakepath_report::html::measurements::{
+    MeasuredCurve, MeasuredInterval, MeasuredPicture, MeasuredSection,
+};
 use wakepath_system::System;
 
 use super::experiment::{PlanReport, print_notes};
+use super::page::{PageArgs, interval_us, page_head, page_rows};
 use crate::output::{self, Format, Screen};
 use crate::until;
 
@@ -26,6 +32,8 @@ pub(super) struct Args {
     /// Say what would be done and how long that takes, and do nothing.
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    page: PageArgs,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -34,6 +42,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let plan = PathPlan::new(&args.file, args.time);
     plan.check()?;
+    args.page.check()?;
     let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe());
     if args.dry_run {
         return report.print_plan(args.format, out);
@@ -48,21 +57,91 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         Format::Json => output::write_json(out, &result),
         Format::Csv => output::write_csv(out, HEADER, result.loads.iter().map(row_for_load)),
         Format::Table => print_tables(&result, out),
+    }?;
+    // What was measured is shown even where it cannot be written any more.
+    out.print()?;
+    args.page.write(
+        "The path of reads",
+        &result.conditions,
+        &result.notes,
+        || sections(&result),
+    )
+}
+
+/// The CPU's work for reads by depth, and what a system call and a context switch take.
+pub(in crate::commands) fn sections(result: &PathMeasurement) -> Vec<MeasuredSection> {
+    let curve = |name: &str, value: fn(&PathLoad) -> Option<f64>| MeasuredCurve {
+        name: name.to_owned(),
+        points: result
+            .loads
+            .iter()
+            .filter_map(|load| Some([load.depth as f64, value(load)? / 1e3]))
+            .collect(),
+    };
+    let times = [
+        ("system call", result.system_call),
+        ("context switch", result.context_switch),
+    ];
+    let time_lines = times
+        .into_iter()
+        .filter_map(|(name, estimate)| Some(interval_us(name.to_owned(), estimate?)));
+    vec![
+        MeasuredSection {
+            title: "CPU time and latency of a 4 KiB read, us".to_owned(),
+            note: figures_in_sentences(result).join(". "),
+            picture: Some(MeasuredPicture::Curves {
+                x_title: "reads in flight".to_owned(),
+                curves: vec![
+                    curve("mean latency", |load| Some(load.latency.mean.ns)),
+                    curve("task on a CPU", |load| load.task_ns),
+                    curve("ready, not running", |load| load.waiting_ns),
+                ],
+            }),
+            head: page_head(HEADER),
+            rows: page_rows(result.loads.iter().map(row_for_load)),
+        },
+        MeasuredSection {
+            title: "System call and context switch, us".to_owned(),
+            picture: Some(MeasuredPicture::Intervals(time_lines.collect())),
+            ..MeasuredSection::default()
+        },
+        MeasuredSection {
+            title: "CPU time of a read by I/O engine, us".to_owned(),
+            note: "As fio accounts for its own processes; the upright line is the mean latency."
+                .to_owned(),
+            picture: Some(MeasuredPicture::Intervals(
+                result.engines.iter().map(engine_line).collect(),
+            )),
+            ..MeasuredSection::default()
+        },
+    ]
+}
+
+fn engine_line(cost: &EngineCost) -> MeasuredInterval {
+    let polled = if cost.polled { ", polled" } else { "" };
+    let cpu_us = cost.cpu_ns / 1e3;
+    MeasuredInterval {
+        name: format!("{}, depth {}{polled}", cost.engine, cost.depth),
+        value: cpu_us,
+        low: cpu_us,
+        high: cpu_us,
+        reference: Some(cost.mean_ns / 1e3),
     }
 }
 
-const HEADER: [&str; 8] = [
+const HEADER: [&str; 9] = [
     "depth",
     "reads",
     "mean us",
     "median",
     "p99",
     "task on CPU us",
+    "cycles",
     "ready, not running us",
     "interrupts per read",
 ];
 
-fn row_for_load(load: &PathLoad) -> [String; 8] {
+fn row_for_load(load: &PathLoad) -> [String; 9] {
     let us = |ns: Option<f64>| ns.map_or_else(String::new, |ns| format!("{:.2}", ns / 1e3));
     let interrupts: f64 = load.completions.iter().map(|line| line.per_read).sum();
     let latency = &load.latency;
@@ -73,6 +152,8 @@ fn row_for_load(load: &PathLoad) -> [String; 8] {
         us(Some(latency.median.ns)),
         us(Some(latency.p99.0 as f64)),
         us(load.task_ns),
+        load.cycles
+            .map_or_else(String::new, |cycles| format!("{cycles:.0}")),
         us(load.waiting_ns),
         format!("{interrupts:.2}"),
     ]
@@ -121,7 +202,36 @@ fn figures_in_sentences(result: &PathMeasurement) -> Vec<String> {
             found.median_ns / 1e3
         )
     }));
+    lines.extend(result.engines.iter().map(describe_engine));
+    if let [alone, .., all] = &result.speeds[..] {
+        lines.push(format!(
+            "clock: with {} CPUs at work each is {:.1} % as fast as {} alone",
+            all.active,
+            all.relative * 100.0,
+            alone.active
+        ));
+    }
+    lines.extend(result.ramp.map(|ramp| {
+        format!(
+            "clock after a pause of 120 ms: {:.0} % of its steady speed at first, risen after {:.0} us",
+            ramp.first * 100.0,
+            ramp.rises_us
+        )
+    }));
     lines
+}
+
+/// An engine's costs in a sentence.
+fn describe_engine(cost: &EngineCost) -> String {
+    let polled = if cost.polled { ", polled" } else { "" };
+    format!(
+        "{}, depth {}{polled}: {:.2} us of CPU time per read, {:.2} context switches, mean latency {:.2} us (fio)",
+        cost.engine,
+        cost.depth,
+        cost.cpu_ns / 1e3,
+        cost.context_switches,
+        cost.mean_ns / 1e3
+    )
 }
 
 fn completions_in_words(line: &CompletionLine) -> String {

@@ -7,8 +7,10 @@ use wakepath_measure::ExperimentControl;
 use wakepath_measure::power::{
     PowerCondition, PowerEstimate, PowerFigure, PowerMeasurement, PowerPlan, measure,
 };
+use wakepath_report::html::measurements::{MeasuredInterval, MeasuredPicture, MeasuredSection};
 
 use super::experiment::{PlanReport, print_notes};
+use super::page::{PageArgs, page_head, page_rows};
 use crate::commands::live::RootArgs;
 use crate::output::{self, Format, Screen};
 use crate::until;
@@ -26,6 +28,8 @@ pub(super) struct Args {
     dry_run: bool,
     #[command(flatten)]
     root: RootArgs,
+    #[command(flatten)]
+    page: PageArgs,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -38,6 +42,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         args.dry_run || !captured,
         "--root: a captured machine cannot be measured; --dry-run says what would be done there"
     );
+    args.page.check()?;
     let forced = captured || geteuid().is_root();
     let plan = PowerPlan::new(&system, forced, args.time)?;
     let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe());
@@ -53,7 +58,35 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         Format::Json => output::write_json(out, &result),
         Format::Csv => output::write_csv(out, HEADER, rows_by_figure(&result)),
         Format::Table => output::write_table(out, HEADER, rows_by_figure(&result)),
-    }
+    }?;
+    // What was measured is shown even where it cannot be written any more.
+    out.print()?;
+    args.page
+        .write("Power", &result.conditions, &result.notes, || {
+            sections(&result)
+        })
+}
+
+/// What each source of power draws under each condition.
+pub(in crate::commands) fn sections(result: &PowerMeasurement) -> Vec<MeasuredSection> {
+    let lines = result.figures.iter().map(|figure| MeasuredInterval {
+        name: format!(
+            "{}: {}",
+            figure.source,
+            condition_in_words(&figure.condition)
+        ),
+        value: figure.power.mw,
+        low: figure.power.low,
+        high: figure.power.high,
+        reference: None,
+    });
+    vec![MeasuredSection {
+        title: "Power, mW".to_owned(),
+        note: "Means with 95 % intervals. Sources overlap, and are never added.".to_owned(),
+        picture: Some(MeasuredPicture::Intervals(lines.collect())),
+        head: page_head(HEADER),
+        rows: page_rows(rows_by_figure(result)),
+    }]
 }
 
 const HEADER: [&str; 9] = [

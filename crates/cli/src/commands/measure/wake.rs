@@ -10,9 +10,13 @@ use wakepath_measure::ExperimentControl;
 use wakepath_measure::wake::{
     HeldClock, WakeLatency, WakeMeasurement, WakePlan, WakeSource, measure,
 };
+use wakepath_report::html::measurements::{
+    MeasuredCurve, MeasuredInterval, MeasuredPicture, MeasuredSection,
+};
 use wakepath_units::Nanoseconds;
 
 use super::experiment::{OutputArgs, PlanReport, print_notes};
+use super::page::{PageArgs, interval_us, page_head, page_rows};
 use crate::commands::live::RootArgs;
 use crate::output::{self, Format, Screen};
 use crate::until;
@@ -39,6 +43,8 @@ pub(super) struct Args {
     root: RootArgs,
     #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    page: PageArgs,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -70,6 +76,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         "--root: a captured machine cannot be measured; --dry-run says what would be done there"
     );
     args.output.check_may_be_written()?;
+    args.page.check()?;
     let mut sources = vec![WakeSource::Task, WakeSource::Timer];
     sources.extend(args.file.as_ref().map(|_| WakeSource::Drive));
     let forced = captured || geteuid().is_root();
@@ -93,7 +100,74 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }?;
     // Figures are printed even if the file for them cannot be written any more.
     out.print()?;
-    args.output.write_figures(&result.to_toml())
+    args.output.write_figures(&result.to_toml())?;
+    args.page
+        .write("Wake-ups", &result.conditions, &result.notes, || {
+            sections(&result)
+        })
+}
+
+/// Exit latencies and whole wake-ups, by state and by what woke the CPU.
+pub(in crate::commands) fn sections(result: &WakeMeasurement) -> Vec<MeasuredSection> {
+    let exits = result.wakes.iter().filter_map(exit_interval).collect();
+    let whole = result.wakes.iter().filter_map(|wake| {
+        let median = wake.latency.as_ref()?.median;
+        Some(interval_us(name_wake(wake), median))
+    });
+    vec![
+        MeasuredSection {
+            title: "Exit latency of idle states, us".to_owned(),
+            note: "Median wake-up less that from the shallowest state, with its 95 % interval. The upright line is what the driver \
+                   declares."
+                .to_owned(),
+            picture: Some(MeasuredPicture::Intervals(exits)),
+            head: page_head(HEADER),
+            rows: page_rows(rows_by_state_and_source(result)),
+        },
+        MeasuredSection {
+            title: "Whole wake-ups, us".to_owned(),
+            note: "From the cause to the first instruction of the woken thread; of reads, from the call to its return. Medians with \
+                   their 95 % intervals."
+                .to_owned(),
+            picture: Some(MeasuredPicture::Intervals(whole.collect())),
+            ..MeasuredSection::default()
+        },
+        MeasuredSection {
+            title: "Wake-ups by the pause before, median in us".to_owned(),
+            note: "A rising curve means that something sleeps deeper in long pauses: a package, a drive, or the host of a guest.".to_owned(),
+            picture: Some(MeasuredPicture::Curves {
+                x_title: "pause, ms".to_owned(),
+                curves: result.wakes.iter().filter_map(gap_curve).collect(),
+            }),
+            ..MeasuredSection::default()
+        },
+    ]
+}
+
+/// Median wake-ups at the middle of each band of pauses; `None` without bands.
+fn gap_curve(wake: &WakeLatency) -> Option<MeasuredCurve> {
+    let points = wake.by_gap.iter().map(|band| {
+        let middle = (band.shortest.0 as f64 * band.longest.0 as f64).sqrt();
+        [middle / 1e6, band.latency.median.ns / 1e3]
+    });
+    (!wake.by_gap.is_empty()).then(|| MeasuredCurve {
+        name: name_wake(wake),
+        points: points.collect(),
+    })
+}
+
+fn exit_interval(wake: &WakeLatency) -> Option<MeasuredInterval> {
+    let declared = wake.declared_exit.map(|Nanoseconds(ns)| ns as f64 / 1e3);
+    Some(MeasuredInterval {
+        reference: declared,
+        ..interval_us(name_wake(wake), wake.exit?)
+    })
+}
+
+/// State, cause and CPU of a wake-up.
+fn name_wake(wake: &WakeLatency) -> String {
+    let state = wake.state.as_deref().unwrap_or("any state");
+    format!("{state} by {}, CPU {}", wake.source.name(), wake.cpu)
 }
 
 const HEADER: [&str; 11] = [

@@ -24,6 +24,8 @@ use rand_pcg::Pcg64Mcg;
 use wakepath_results::RunRecord;
 use wakepath_settings::{Hold, Session};
 use wakepath_system::System;
+use wakepath_workloads::Workload;
+use wakepath_workloads::fio::warm_up::{SeparateWarmUp, separate_warm_up};
 
 use self::counters::Counters;
 use self::daemon::DaemonProcess;
@@ -201,6 +203,15 @@ impl Backend for Live<'_> {
         ]);
         tools.extend(self.fio.clone().map(|version| ("fio".to_owned(), version)));
         let mut notes = self.notes.clone();
+        let workloads = self.plan.workloads.iter();
+        notes.extend(workloads.filter_map(|workload| {
+            let warm_up = split_warm_up(workload, self.fio.as_deref())?;
+            Some(format!(
+                "{}: its warm-up of {} is a run of fio by itself, and figures start with the first request of the next one, \
+                 because fio before 3.35 makes no pauses right after a ramp_time",
+                workload.name, warm_up.lasts
+            ))
+        }));
         if !Meter::new(&self.system).has_counters() {
             notes.push("no energy counters (RAPL) here: no power is measured".to_owned());
         }
@@ -241,7 +252,7 @@ impl Backend for Live<'_> {
     ) -> Result<(), StudyError> {
         self.apply_policy(cell.policy, cancelled)?;
         let workload = &self.plan.workloads[cell.workload];
-        let measured = measure_run(workload, &self.system, run, cancelled)
+        let measured = measure_run(workload, &self.system, self.fio.as_deref(), run, cancelled)
             .and_then(|()| self.check_daemon_alive().map_err(|e| e.to_string()));
         measured.map_err(|message| {
             if cancelled.load(Ordering::Relaxed) {
@@ -316,25 +327,46 @@ fn wait_for_machine_to_settle(plan: &Plan, cancelled: &AtomicBool) -> Result<(),
     Ok(())
 }
 
+/// The warm-up and the run that counts, where this fio makes no pauses right after a `ramp_time`.
+fn split_warm_up(workload: &PlannedWorkload, fio: Option<&str>) -> Option<SeparateWarmUp> {
+    let Task::Fio {
+        text,
+        workload: Workload::Fio(file),
+    } = &workload.task
+    else {
+        return None;
+    };
+    if fio.is_some_and(program::pauses_after_ramp) {
+        return None;
+    }
+    separate_warm_up(text, file)
+}
+
+/// Runs a workload once; `fio` is the version of fio, if it is needed.
 fn measure_run(
     workload: &PlannedWorkload,
     system: &System,
+    fio: Option<&str>,
     run: &mut RunRecord,
     cancelled: &AtomicBool,
 ) -> Result<(), String> {
+    // A path may lead to something else than when the study was checked.
+    check_write_targets(workload)?;
+    let separate = split_warm_up(workload, fio);
+    if let Some(parts) = &separate {
+        program::warm_up_by_fio(&parts.warm_up_text, cancelled)
+            .map_err(|error| format!("its warm-up: {error}"))?;
+    }
     let started = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map(|d| d.as_secs_f64());
     run.started_unix_s = started.ok();
-    // A path may lead to something else than when the study was checked.
-    check_write_targets(workload)?;
-    let warm_up = workload
-        .uncounted_start()
-        .map(|time| Duration::from_nanos(time.0));
+    let ramp = workload.uncounted_start().filter(|_| separate.is_none());
+    let warm_up = ramp.map(|time| Duration::from_nanos(time.0));
     let mut since = Since::begin_now(system, warm_up);
     let took = match &workload.task {
         Task::Fio { text, workload } => program::run_fio(
-            text,
+            separate.as_ref().map_or(text, |parts| &parts.counted_text),
             &requested_rates(workload),
             run,
             cancelled,

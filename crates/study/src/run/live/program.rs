@@ -47,6 +47,23 @@ pub(super) fn find_fio_version() -> Result<String, StudyError> {
     }
 }
 
+/// Whether a fio makes the pauses of a job (`thinktime`) right after a `ramp_time`, by its version as `fio --version` prints
+/// it: from 3.35 on (fio's commit cfc4ad2e). A version that cannot be read counts as older.
+pub(super) fn pauses_after_ramp(version: &str) -> bool {
+    const MENDED: [u32; 2] = [3, 35];
+    let numbers = version.trim().strip_prefix("fio-").unwrap_or_default();
+    let mut parts = numbers.split(['.', '-']).map(str::parse::<u32>);
+    match (parts.next(), parts.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => [major, minor] >= MENDED,
+        _ => false,
+    }
+}
+
+/// Runs a fio job in the current directory for what it does to the machine, and throws its figures away.
+pub(super) fn warm_up_by_fio(text: &str, cancelled: &AtomicBool) -> Result<(), String> {
+    execute_fio(text, cancelled, &mut || {}).map(drop)
+}
+
 /// Runs a fio job in the current directory, and fills `run`; `rates` are the rates that the jobs ask for. Calls `look`
 /// several times a second. Returns the duration.
 pub(super) fn run_fio(
@@ -56,15 +73,7 @@ pub(super) fn run_fio(
     cancelled: &AtomicBool,
     look: &mut dyn FnMut(),
 ) -> Result<Duration, String> {
-    let job = create_output_file()?;
-    fs::write(job.path(), text).map_err(|e| e.to_string())?;
-    let mut command = Command::new("fio");
-    command.arg("--output-format=json+").arg(job.path());
-    let finished = execute_program(command, cancelled, look).map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => NO_FIO.to_owned(),
-        _ => format!("fio: {e}"),
-    })?;
-    finished.check_success("fio")?;
+    let finished = execute_fio(text, cancelled, look)?;
     let output = Output::parse_first(&finished.stdout)
         .ok_or_else(|| format!("fio has printed no JSON{}", finished.last_message_line()))??;
     output
@@ -74,6 +83,24 @@ pub(super) fn run_fio(
         run.metrics.push(("rate_reached".to_owned(), percent));
     }
     Ok(finished.took)
+}
+
+/// Runs a fio job that has to succeed.
+fn execute_fio(
+    text: &str,
+    cancelled: &AtomicBool,
+    look: &mut dyn FnMut(),
+) -> Result<Finished, String> {
+    let job = create_output_file()?;
+    fs::write(job.path(), text).map_err(|e| e.to_string())?;
+    let mut command = Command::new("fio");
+    command.arg("--output-format=json+").arg(job.path());
+    let finished = execute_program(command, cancelled, look).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => NO_FIO.to_owned(),
+        _ => format!("fio: {e}"),
+    })?;
+    finished.check_success("fio")?;
+    Ok(finished)
 }
 
 /// Runs a command in the current directory, reads its metrics into `run`, and calls `look` several times a second.
@@ -285,6 +312,16 @@ mod tests {
         let mut looks = 0;
         run_command(&words, &[], &mut run, &cancelled, &mut || looks += 1).unwrap();
         (run, looks)
+    }
+
+    #[test]
+    fn fio_makes_pauses_after_a_ramp_from_3_35_on() {
+        for mended in ["fio-3.35", "fio-3.41-12-gabcdef", "fio-4.0\n"] {
+            assert!(pauses_after_ramp(mended), "{mended}");
+        }
+        for older in ["fio-3.33", "fio-3.34-dirty", "fio-2.99", "", "fio", "fio-3"] {
+            assert!(!pauses_after_ramp(older), "{older}");
+        }
     }
 
     #[test]

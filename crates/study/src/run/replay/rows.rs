@@ -119,6 +119,10 @@ fn list_replay_metrics(
             share_of_time(sums.added_io_latency_ns as f64 / 1e3, ios).filter(|_| block.spans > 0),
         ),
         (
+            "exit_us_per_io",
+            share_of_time(sums.io_exit_ns as f64 / 1e3, ios).filter(|_| block.spans > 0),
+        ),
+        (
             "added_us_per_wake",
             share_of_time(sums.added_latency_ns as f64 / 1e3, spans),
         ),

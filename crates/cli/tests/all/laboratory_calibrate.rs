@@ -1,0 +1,156 @@
+//! `wakepath calibrate` in guests of the laboratory, whose hardware takes times that are known and unlike the declared ones.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may stop where its premises fail"
+)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{repository, skip};
+use serde_json::Value;
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Origin;
+
+/// The laboratory lacks something.
+const UNAVAILABLE: i32 = 3;
+
+/// What a guest's hardware takes, in us.
+struct TrueTimes {
+    /// By idle state.
+    exits: [(&'static str, f64); 4],
+    read: f64,
+    write: f64,
+    /// The drive's sleep: when it begins, entry, exit.
+    sleep: [u64; 3],
+}
+
+/// Calibrates in a guest with these times, and compares what came out; `None`: the laboratory cannot run here.
+fn calibrate(test: &str, truth: &TrueTimes) -> Option<()> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("guest.toml");
+    fs::write(&file, describe_guest(truth)).unwrap();
+    let out = folder.join("out");
+    let [idle, entry, exit] = truth.sleep;
+    let done = Command::new("python3")
+        .current_dir(repository())
+        .arg("rig/lab_calibrate.py")
+        .arg(&file)
+        .args(["--program", env!("CARGO_BIN_EXE_wakepath")])
+        .args(["--sleep", &format!("{idle}:{entry}:{exit}")])
+        .arg("-o")
+        .arg(&out)
+        .args(["--", "--budget", "30s", "--size", "48m"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    if done.status.code() == Some(UNAVAILABLE) {
+        skip(test, &said);
+        return None;
+    }
+    assert!(done.status.success(), "{said}");
+    let machine = Machine::load(&out.join("machine.toml")).unwrap();
+    check_exits(&machine, truth);
+    check_drive(&machine, truth);
+    let calibration: Value =
+        serde_json::from_slice(&fs::read(out.join("calibration.json")).unwrap()).unwrap();
+    check_sleep(&calibration, truth);
+    let error = machine.prediction.unwrap();
+    assert!(error.mean_percent <= 8.0, "{error:?}");
+    let page = fs::read_to_string(out.join("machine.html")).unwrap();
+    assert!(page.contains("<svg"), "the page has no pictures");
+    Some(())
+}
+
+/// The laboratory's machine file with other true times; what is declared stays.
+fn describe_guest(truth: &TrueTimes) -> String {
+    let file = repository().join("rig/laboratory/debian-6.12.toml");
+    let mut text = fs::read_to_string(file).unwrap();
+    for (name, exit) in truth.exits {
+        let at = text.find(&format!("name = \"{name}\"")).unwrap();
+        let from = at + text[at..].find("true_exit_us = ").unwrap();
+        let to = from + text[from..].find('\n').unwrap();
+        text.replace_range(from..to, &format!("true_exit_us = {exit}"));
+    }
+    text.replace(
+        "read_service_us = 80\nwrite_service_us = 20",
+        &format!(
+            "read_service_us = {}\nwrite_service_us = {}",
+            truth.read, truth.write
+        ),
+    )
+}
+
+/// Within 5 % or 1 us.
+fn check_exits(machine: &Machine, truth: &TrueTimes) {
+    // The state that others are measured against.
+    for (name, exit) in truth.exits {
+        let mut states = machine.idle_state.iter();
+        let state = states.find(|state| state.name == name).unwrap();
+        let found = &state.true_exit_us;
+        assert!(
+            matches!(found.origin, Origin::Measured(_)),
+            "{name}: {found:?}"
+        );
+        let most = (0.05 * exit).max(1.0);
+        assert!(
+            (found.value - exit).abs() <= most,
+            "{name}: {found:?}, and {exit} us is true"
+        );
+    }
+}
+
+/// Within 2 %.
+fn check_drive(machine: &Machine, truth: &TrueTimes) {
+    for (figure, true_us) in [
+        (&machine.drive.read_service_us, truth.read),
+        (&machine.drive.write_service_us, truth.write),
+    ] {
+        let off = (figure.value / true_us - 1.0).abs();
+        assert!(off <= 0.02, "{figure:?}, and {true_us} us is true");
+    }
+}
+
+/// Within 5 %.
+fn check_sleep(calibration: &Value, truth: &TrueTimes) {
+    let entries = calibration["drive"]["sleep_entries"].as_array().unwrap();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    let [idle, _, exit] = truth.sleep.map(|us| us as f64 * 1e3);
+    let found = entries[0]["exit"]["ns"].as_f64().unwrap();
+    assert!(
+        (found / exit - 1.0).abs() <= 0.05,
+        "{found} ns, and {exit} ns is true"
+    );
+    let [before, after] =
+        ["awake_after", "asleep_after"].map(|key| entries[0][key].as_f64().unwrap());
+    assert!(before <= idle && idle <= after, "{before} {idle} {after}");
+}
+
+#[test]
+#[ignore = "nightly: a guest of Linux 6.12 for some minutes"]
+fn figures_of_a_guest_that_wakes_sooner_than_it_declares_are_found() {
+    let truth = TrueTimes {
+        exits: [("C1", 2.0), ("C1E", 4.0), ("C6", 61.0), ("C8", 190.0)],
+        read: 47.0,
+        write: 15.0,
+        sleep: [60_000, 1_000, 3_000],
+    };
+    calibrate("laboratory-calibrate-sooner", &truth);
+}
+
+#[test]
+#[ignore = "nightly: a guest of Linux 6.12 for some minutes"]
+fn figures_of_a_guest_that_wakes_later_than_it_declares_are_found() {
+    let truth = TrueTimes {
+        exits: [("C1", 3.0), ("C1E", 17.0), ("C6", 180.0), ("C8", 420.0)],
+        read: 120.0,
+        write: 30.0,
+        sleep: [400_000, 5_000, 12_000],
+    };
+    calibrate("laboratory-calibrate-later", &truth);
+}

@@ -1,0 +1,72 @@
+//! Figures that `wakepath calibrate` measured on the machine under examination.
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::{Figure, MachineError, MachineIdleState, Origin};
+
+/// An earlier calibration of the machine under examination.
+#[derive(Clone, Debug)]
+pub struct EarlierCalibration {
+    /// The calibrated machine.
+    pub machine: Machine,
+    /// Its file, for the report.
+    pub file: String,
+    /// Keys of figures that are from another kernel, processor, firmware or drive, and are not taken.
+    pub stale: Vec<String>,
+}
+
+impl EarlierCalibration {
+    /// Puts the calibration's figures into a description of the machine as it is now. Returns notes for the report.
+    ///
+    /// # Errors
+    /// The figures make no valid machine.
+    pub(crate) fn apply_to(&self, machine: &mut Machine) -> Result<Vec<String>, MachineError> {
+        let is_stale = |key: &str| self.stale.iter().any(|stale| stale == key);
+        let taken = machine.take_calibrated_figures(&self.machine, is_stale);
+        if taken.is_empty() {
+            let why = "none of its measured figures belongs to this machine as it is now";
+            return Ok(vec![format!(
+                "the calibration {} is not used: {why}",
+                self.file
+            )]);
+        }
+        machine.check()?;
+        let date = self.machine.calibrated_on.as_ref();
+        let date = date.map_or_else(String::new, |on| format!(" of {}", on.date));
+        let mut notes = vec![format!(
+            "{} figures are measured, by the calibration{date} ({}): {}",
+            taken.len(),
+            self.file,
+            taken.join(", ")
+        )];
+        notes.extend(
+            self.machine
+                .prediction
+                .iter()
+                .map(|error| format!("predictions on this machine: {error}")),
+        );
+        Ok(notes)
+    }
+}
+
+/// A state's declared exit latency in us in parentheses, with the measured one, where there is one.
+pub(crate) fn describe_exit(name: &str, declared_us: u64, states: &[MachineIdleState]) -> String {
+    let measured = states
+        .iter()
+        .find(|state| state.name == name)
+        .and_then(|state| measured_us(&state.true_exit_us));
+    match measured {
+        None => format!("{name} ({declared_us} us)"),
+        Some(measured) => format!("{name} ({declared_us} us declared, {measured})"),
+    }
+}
+
+/// A measured figure in us with its interval; `None` for a figure of another origin.
+fn measured_us(figure: &Figure) -> Option<String> {
+    let Origin::Measured(measurement) = &figure.origin else {
+        return None;
+    };
+    Some(format!(
+        "{:.1} us measured, {:.1} to {:.1}",
+        figure.value, measurement.low, measurement.high
+    ))
+}

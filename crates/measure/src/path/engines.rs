@@ -1,0 +1,197 @@
+//! CPU time of a read by I/O engine, as fio accounts for itself.
+
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use wakepath_system::Root;
+
+use crate::ExperimentControl;
+
+/// fio's name of an engine, its depth, and whether reads are polled for.
+pub(super) const ENGINES: [(&str, usize, bool); 6] = [
+    ("psync", 1, false),
+    ("libaio", 1, false),
+    ("libaio", 8, false),
+    ("io_uring", 1, false),
+    ("io_uring", 8, false),
+    ("pvsync2", 1, true),
+];
+/// Shortest run of fio, which accounts for its CPU time in ticks.
+pub(super) const SHORTEST_RUN: Duration = Duration::from_millis(500);
+/// Between two looks at whether fio has ended.
+const LOOK: Duration = Duration::from_millis(20);
+/// Most characters of fio's complaint in a note.
+const MOST_QUOTED: usize = 200;
+
+/// What an I/O engine costs the CPU for each read.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EngineCost {
+    /// Name of the engine in fio.
+    pub engine: String,
+    /// Reads in flight.
+    pub depth: usize,
+    /// Whether the CPU polls for completions (`hipri`).
+    pub polled: bool,
+    /// 4 KiB direct random reads that were made.
+    pub reads: u64,
+    /// CPU time of fio for each read in ns, in user space and in the kernel; interrupts may be in there.
+    pub cpu_ns: f64,
+    /// Context switches for each read.
+    pub context_switches: f64,
+    /// Mean latency in ns.
+    pub mean_ns: f64,
+}
+
+/// Runs fio for a time with an engine of [`ENGINES`]. The error says why there is no figure; `None` after cancellation.
+pub(super) fn run_engine(
+    root: &Root,
+    disk: Option<&str>,
+    file: &Path,
+    (engine, depth, polled): (&str, usize, bool),
+    time: Duration,
+    control: ExperimentControl<'_>,
+) -> Result<Option<EngineCost>, String> {
+    if polled && !has_poll_queues(root, disk) {
+        return Err("the disk has no queues to poll (queue/io_poll is 0)".to_owned());
+    }
+    let name = file
+        .to_str()
+        .ok_or("the path is not UTF-8, and fio takes no other")?;
+    let mut command = Command::new("fio");
+    command.args([
+        "--output-format=json",
+        "--readonly",
+        "--name=engine",
+        "--rw=randread",
+        "--bs=4k",
+        "--direct=1",
+        "--time_based",
+    ]);
+    // A colon separates files.
+    command.arg(format!("--filename={}", name.replace(':', "\\:")));
+    command.arg(format!("--ioengine={engine}"));
+    command.arg(format!("--iodepth={depth}"));
+    command.arg(format!(
+        "--runtime={}ms",
+        time.max(SHORTEST_RUN).as_millis()
+    ));
+    if polled {
+        command.arg("--hipri=1");
+    }
+    let Some(output) = run_to_end(command, control)? else {
+        return Ok(None);
+    };
+    let cost = read_cost(&output, engine, depth, polled);
+    cost.map(Some).ok_or_else(|| "fio told no reads".to_owned())
+}
+
+fn has_poll_queues(root: &Root, disk: Option<&str>) -> bool {
+    disk.is_some_and(|disk| {
+        root.read_number_if_readable(&format!("sys/block/{disk}/queue/io_poll")) == Some(1)
+    })
+}
+
+/// What fio printed; `None` after cancellation, which ends fio.
+fn run_to_end(
+    mut command: Command,
+    control: ExperimentControl<'_>,
+) -> Result<Option<String>, String> {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => "fio is not installed".to_owned(),
+        _ => format!("fio: {error}"),
+    })?;
+    // What fio prints for one job fits into a pipe.
+    loop {
+        match child.try_wait() {
+            Ok(Some(_)) => break,
+            Ok(None) if control.is_cancelled() => {
+                // It may have ended just now.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Ok(None);
+            }
+            Ok(None) => std::thread::sleep(LOOK),
+            Err(error) => return Err(format!("fio: {error}")),
+        }
+    }
+    let output = child.wait_with_output().map_err(|e| format!("fio: {e}"))?;
+    if output.status.success() {
+        return Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned()));
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let line = said.lines().rfind(|line| !line.trim().is_empty());
+    let quoted: String = line
+        .unwrap_or_default()
+        .trim()
+        .chars()
+        .take(MOST_QUOTED)
+        .collect();
+    Err(format!("fio failed, {}: {quoted}", output.status))
+}
+
+/// The cost from fio's JSON; `None` without reads.
+fn read_cost(output: &str, engine: &str, depth: usize, polled: bool) -> Option<EngineCost> {
+    // Messages may come before.
+    let document: Value = serde_json::from_str(output.get(output.find('{')?..)?).ok()?;
+    let job = document["jobs"].get(0)?;
+    let reads = job["read"]["total_ios"]
+        .as_u64()
+        .filter(|reads| *reads > 0)?;
+    let busy = job["usr_cpu"].as_f64()? + job["sys_cpu"].as_f64()?;
+    let ran_ns = job["job_runtime"].as_f64()? * 1e6;
+    Some(EngineCost {
+        engine: engine.to_owned(),
+        depth,
+        polled,
+        reads,
+        cpu_ns: busy / 100.0 * ran_ns / reads as f64,
+        context_switches: job["ctx"].as_f64()? / reads as f64,
+        mean_ns: job["read"]["lat_ns"]["mean"].as_f64()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_the_share_of_the_run() {
+        let output = "note\n{\"jobs\": [{\"job_runtime\": 500, \"usr_cpu\": 4.0, \"sys_cpu\": 16.0, \"ctx\": 5100, \
+                      \"read\": {\"total_ios\": 5000, \"lat_ns\": {\"mean\": 98000.5}}}]}\n";
+        let cost = read_cost(output, "libaio", 8, false).unwrap();
+        // A fifth of 500 ms over 5,000 reads.
+        assert!((cost.cpu_ns - 20_000.0).abs() < 1e-6, "{cost:?}");
+        assert!((cost.context_switches - 1.02).abs() < 1e-9);
+        assert_eq!((cost.depth, cost.reads), (8, 5000));
+        for broken in [
+            "",
+            "{}",
+            "{\"jobs\": []}",
+            &output.replace("5000,", "0,"),
+            &output.replace("\"usr_cpu\": 4.0", "\"usr_cpu\": \"much\""),
+        ] {
+            assert_eq!(read_cost(broken, "psync", 1, false), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn polling_takes_queues_to_poll() {
+        let folder = tempfile::tempdir().unwrap();
+        let queue = folder.path().join("sys/block/nvme0n1/queue");
+        std::fs::create_dir_all(&queue).unwrap();
+        let root = Root::at_directory(folder.path());
+        std::fs::write(queue.join("io_poll"), "0\n").unwrap();
+        assert!(!has_poll_queues(&root, Some("nvme0n1")));
+        std::fs::write(queue.join("io_poll"), "1\n").unwrap();
+        assert!(has_poll_queues(&root, Some("nvme0n1")));
+        assert!(!has_poll_queues(&root, None));
+    }
+}

@@ -1,0 +1,218 @@
+//! A page of measured figures: each experiment as a picture with intervals, and a table with the same numbers.
+//!
+//! The pictures are SVG in the page itself, so the page has no scripts and loads nothing.
+
+mod drawing;
+mod picture;
+
+use minijinja::{Environment, context};
+use serde::Serialize;
+
+use super::number::format_four_digits;
+use super::{RenderError, STYLE, bidi};
+use drawing::Drawing;
+use picture::describe_interval;
+
+pub use picture::{MeasuredCurve, MeasuredInterval, MeasuredPicture};
+
+const TEMPLATE: &str = include_str!("../../assets/page/measurements.html");
+const PICTURE_STYLE: &str = include_str!("../../assets/page/measurements.css");
+
+/// The content of a page of measurements.
+#[derive(Clone, Debug, Default)]
+pub struct MeasurementPage {
+    /// Title of the page.
+    pub title: String,
+    /// Facts in a line below the title: machine, day, kernel.
+    pub facts: Vec<String>,
+    /// What a reader should know first.
+    pub cautions: Vec<String>,
+    /// Sentences with the result.
+    pub answers: Vec<String>,
+    /// Experiments in the order of the page.
+    pub sections: Vec<MeasuredSection>,
+    /// Figures that nobody measured.
+    pub assumed: Vec<AssumedFigure>,
+    /// Commands that make the page again.
+    pub commands: Vec<String>,
+    /// Program and version.
+    pub made_by: String,
+}
+
+/// An experiment on the page.
+#[derive(Clone, Debug, Default)]
+pub struct MeasuredSection {
+    /// Heading, with the unit of the picture.
+    pub title: String,
+    /// Explanation in a sentence or two.
+    pub note: String,
+    /// The picture; absent: a table alone.
+    pub picture: Option<MeasuredPicture>,
+    /// Column titles of the table; the first names the row.
+    pub head: Vec<String>,
+    /// Rows, as long as the head.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// A figure of a machine that was not measured.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct AssumedFigure {
+    /// Key in the machine file.
+    pub key: String,
+    /// The value.
+    pub value: String,
+    /// Kind of origin: assumed, declared, source.
+    pub origin: String,
+    /// Why this value.
+    pub why: String,
+}
+
+/// Makes a page of measurements.
+///
+/// # Errors
+/// None that the input could cause.
+pub fn render_measurements(page: &MeasurementPage) -> Result<String, RenderError> {
+    let mut environment = Environment::new();
+    environment.set_formatter(bidi::write_escaped_value);
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    // Values are escaped because the name ends in html.
+    environment.add_template("measurements.html", TEMPLATE)?;
+    let sections: Vec<minijinja::Value> = page.sections.iter().map(section_content).collect();
+    let content = context! {
+        style => STYLE,
+        picture_style => PICTURE_STYLE,
+        title => page.title,
+        facts => page.facts,
+        cautions => page.cautions,
+        answers => page.answers,
+        sections => sections,
+        assumed => page.assumed,
+        commands => page.commands,
+        made_by => page.made_by,
+    };
+    Ok(environment
+        .get_template("measurements.html")?
+        .render(content)?)
+}
+
+fn section_content(section: &MeasuredSection) -> minijinja::Value {
+    let drawing = section.picture.as_ref().and_then(Drawing::new);
+    context! {
+        title => section.title,
+        note => section.note,
+        alt => section.picture.as_ref().map(describe_picture),
+        drawing => drawing,
+        head => section.head,
+        rows => section.rows,
+    }
+}
+
+/// Most values in an alternative text.
+const SPOKEN: usize = 8;
+
+/// An alternative text for readers who do not see the picture.
+fn describe_picture(picture: &MeasuredPicture) -> String {
+    let parts: Vec<String> = match picture {
+        MeasuredPicture::Intervals(rows) => rows
+            .iter()
+            .map(|row| format!("{}: {}", row.name, describe_interval(row)))
+            .collect(),
+        MeasuredPicture::Curves { curves, .. } => curves
+            .iter()
+            .filter_map(|curve| {
+                let [first, last] = [curve.points.first()?, curve.points.last()?];
+                Some(format!(
+                    "{}: {} at {}, {} at {}",
+                    curve.name,
+                    format_four_digits(first[1]),
+                    format_four_digits(first[0]),
+                    format_four_digits(last[1]),
+                    format_four_digits(last[0])
+                ))
+            })
+            .collect(),
+    };
+    let more = if parts.len() > SPOKEN {
+        "; and more"
+    } else {
+        ""
+    };
+    format!(
+        "{}{more}. The table below has all numbers.",
+        parts[..parts.len().min(SPOKEN)].join("; ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, value: f64) -> MeasuredInterval {
+        MeasuredInterval {
+            name: name.to_owned(),
+            value,
+            low: value * 0.9,
+            high: value * 1.1,
+            reference: Some(value * 2.0),
+        }
+    }
+
+    fn page() -> MeasurementPage {
+        let hostile = "</svg><script>alert(1)</script>";
+        MeasurementPage {
+            title: hostile.to_owned(),
+            answers: vec!["mean within 6 %".to_owned()],
+            sections: vec![
+                MeasuredSection {
+                    title: "Exit latency, us".to_owned(),
+                    picture: Some(MeasuredPicture::Intervals(vec![
+                        row(hostile, 96.0),
+                        row("C1", 0.0),
+                        row("odd", f64::NAN),
+                    ])),
+                    head: vec!["state".to_owned(), "us".to_owned()],
+                    rows: vec![vec![hostile.to_owned(), "96".to_owned()]],
+                    ..MeasuredSection::default()
+                },
+                MeasuredSection {
+                    picture: Some(MeasuredPicture::Curves {
+                        x_title: "pause, ms".to_owned(),
+                        curves: vec![MeasuredCurve {
+                            name: hostile.to_owned(),
+                            points: vec![[0.1, 80.0], [10.0, 80.0], [1000.0, 4000.0]],
+                        }],
+                    }),
+                    ..MeasuredSection::default()
+                },
+                MeasuredSection {
+                    picture: Some(MeasuredPicture::Intervals(Vec::new())),
+                    ..MeasuredSection::default()
+                },
+            ],
+            ..MeasurementPage::default()
+        }
+    }
+
+    #[test]
+    fn a_page_has_a_picture_for_each_section_with_values_and_no_script() {
+        let html = render_measurements(&page()).unwrap();
+        assert_eq!(html.matches("<svg").count(), 2, "{html}");
+        assert!(!html.contains("<script"), "{html}");
+        assert!(html.contains("&lt;script&gt;"), "{html}");
+        assert!(html.contains("default-src 'none'"));
+        assert!(!html.contains("NaN") && !html.contains("inf"), "{html}");
+        assert!(html.contains("mean within 6 %"));
+        assert_eq!(html, render_measurements(&page()).unwrap());
+    }
+
+    #[test]
+    fn an_alternative_text_has_the_values() {
+        let html = render_measurements(&page()).unwrap();
+        assert!(html.contains("C1: 0 (0 to 0)"), "{html}");
+        assert!(
+            html.contains("80.00 at 0.1000, 4\u{202f}000 at 1\u{202f}000"),
+            "{html}"
+        );
+    }
+}

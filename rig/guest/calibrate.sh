@@ -1,0 +1,13 @@
+# The guest of rig/lab_calibrate.py: `wakepath calibrate` on a file system of the laboratory's drive.
+
+# calibrate_guest KIB OPTION...: makes a file system of this size, and calibrates on it.
+calibrate_guest() {
+    kib=$1
+    shift
+    # busybox has one, too, which makes no ext4.
+    /usr/bin/mke2fs -q -t ext4 -O ^has_journal -E nodiscard /dev/drive0 $kib
+    mkdir -p /mnt
+    mount -t ext4 /dev/drive0 /mnt
+    wakepath calibrate --folder /mnt -o /out/machine.toml --format json "$@" >/out/calibration.json 2>/out/calibration.txt
+    umount /mnt
+}
