@@ -34,8 +34,10 @@ create-missing = false
 default-theme = "light"
 preferred-dark-theme = "navy"
 no-section-label = true
+input-404 = ""
 hash-files = false
 additional-css = ["site.css"]
+additional-js = ["site.js"]
 
 [output.html.print]
 enable = false
@@ -57,12 +59,13 @@ boost-paragraph = 2
 expand = true
 heading-split-level = 3
 
-# The index has every question in a few words, and the pages of the repository have a little of everything: both would
-# hide the page that answers.
+# The index has every question in a few words; the pages of the repository and the help of all commands have a little
+# of everything. They would hide the page that answers.
 [output.html.search.chapter]
 "README.md" = { enable = false }
 "project" = { enable = false }
 "background/decisions" = { enable = false }
+"reference/commands.md" = { enable = false }
 """
 
 # Long names fold, so that only tables and code blocks scroll, each by itself.
@@ -72,6 +75,13 @@ STYLE = """\
 .content main td, .content main th { overflow-wrap: normal; }
 .content main .table-wrapper, .content main pre > code { overflow-x: auto; }
 .content main img { max-width: 100%; height: auto; }
+.content main thead a:link { color: inherit; text-decoration: underline; }
+"""
+
+# What scrolls by itself can be reached by the keyboard. The switch of the table of contents has the role of a button.
+SCRIPT = """\
+for (const part of document.querySelectorAll('.content pre > code, .content .table-wrapper')) part.tabIndex = 0;
+document.getElementById('mdbook-sidebar-toggle').setAttribute('role', 'button');
 """
 
 
@@ -191,6 +201,7 @@ def main() -> None:
     source.mkdir(parents=True)
     (book / "book.toml").write_text(BOOK)
     (book / "site.css").write_text(STYLE)
+    (book / "site.js").write_text(SCRIPT)
     staging = Staging(source)
     staging.write()
     (source / "SUMMARY.md").write_text(staging.summary())

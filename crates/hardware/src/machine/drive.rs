@@ -83,7 +83,7 @@ pub struct DriveModel {
     pub flash: Option<Flash>,
     /// Power states with all that is known of them, as results keep them; a machine file may give the declared states
     /// alone (`declared`), and the rest is assumed. Absent: the drive never sleeps and has no known power.
-    #[schemars(rename = "deserialize_power")]
+    #[schemars(rename = "power")]
     #[serde(
         default,
         rename(deserialize = "declared"),

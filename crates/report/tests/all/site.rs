@@ -15,7 +15,10 @@ use serde_json::{Value, json};
 use crate::common::browser::Browser;
 
 /// A desktop's window and a phone's, in CSS pixels.
-const SIZES: [(u32, u32); 2] = [(1280, 900), (390, 844)];
+const SIZES: [(u32, u32); 2] = [(1280, 900), (PHONE, 844)];
+
+/// The width of a phone.
+const PHONE: u32 = 390;
 
 /// How many pages of a search a reader looks at.
 const LOOKED_AT: usize = 3;
@@ -193,6 +196,10 @@ fn no_page_of_the_site_scrolls_sideways_or_bars_anybody() {
             let over = browser.evaluate("document.documentElement.scrollWidth - innerWidth");
             if over.as_i64().unwrap() > 0 {
                 wrong.push(format!("{shown} at {width}: {over} px too wide"));
+            }
+            // On a phone more parts scroll by themselves. Rules on the frame of the page are the same in every window.
+            if width != PHONE {
+                continue;
             }
             for barrier in serious_barriers(&mut browser, &axe) {
                 wrong.push(format!("{shown} at {width}: {barrier}"));
