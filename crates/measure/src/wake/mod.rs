@@ -177,7 +177,7 @@ fn reserve(system: &System, plan: &WakePlan) -> Result<Hold, MeasureError> {
         values: plan.settings(),
         notes: Vec::new(),
     };
-    let hold = session.reserve_for_changes(&SettingsPlan::from_wanted(system, wanted)?)?;
+    let hold = session.reserve_for_repeated_changes(&SettingsPlan::from_wanted(system, wanted)?)?;
     let governor = find_setting("idle-governor")
         .and_then(|setting| SettingKey::for_matching_scope(setting, At::System));
     if let Some((key, name)) = governor.zip(plan.governor) {

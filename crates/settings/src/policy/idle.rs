@@ -12,7 +12,10 @@ use crate::SettingsError;
 
 impl SettingsBuilder<'_> {
     /// Asks for the policy's idle governor with its parameters.
-    pub(super) fn want_idle_governor(&mut self, policy: &IdlePolicy) -> Result<(), SettingsError> {
+    pub(super) fn add_wanted_idle_governor(
+        &mut self,
+        policy: &IdlePolicy,
+    ) -> Result<(), SettingsError> {
         let spec = self.spec;
         let name = spec.mechanism().name;
         if matches!(
@@ -28,7 +31,7 @@ impl SettingsBuilder<'_> {
                 "runs in sim, replay and study; on a real machine a governor is part of its kernel",
             ));
         }
-        self.want_value("idle-governor", At::System, name);
+        self.add_wanted_value("idle-governor", At::System, name);
         if !spec.is_bare() && spec.version() != Some(self.system.nearest_kernel_version()) {
             let running = self
                 .system
@@ -40,7 +43,7 @@ impl SettingsBuilder<'_> {
         }
         for (key, value) in spec.given_keys() {
             if let Some(info) = SettingInfo::find_haltpoll_parameter(key) {
-                self.want_value(info.name, At::System, switch_as_module_parameter(value));
+                self.add_wanted_value(info.name, At::System, switch_as_module_parameter(value));
             }
         }
         Ok(())
@@ -48,7 +51,7 @@ impl SettingsBuilder<'_> {
 
     /// Asks for idle states to be on or off, on every selected CPU. A ceiling switches states above it off and others
     /// on; states that are off by default stay off. The shallowest state stays on unless named.
-    pub(super) fn want_idle_states(
+    pub(super) fn add_wanted_idle_state_switches(
         &mut self,
         limit: &IdleStatesLimit,
     ) -> Result<(), SettingsError> {
@@ -79,7 +82,7 @@ impl SettingsBuilder<'_> {
                         cpu,
                         state: state.index,
                     };
-                    self.want_value("idle-state-off", at, switch_as_digit(off));
+                    self.add_wanted_value("idle-state-off", at, switch_as_digit(off));
                 }
             }
         }

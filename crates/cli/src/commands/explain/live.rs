@@ -197,7 +197,7 @@ impl Watch<'_> {
         if let Some(device) = self.device {
             collected.keep_only_device(device);
         }
-        self.stream.read_residency();
+        self.stream.update_residency_in_metadata();
         let metadata = self.stream.metadata();
         let groups = wakepath_explain::explain_request_kinds(
             &collected,

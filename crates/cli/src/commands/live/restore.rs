@@ -3,7 +3,7 @@
 use anyhow::{bail, ensure};
 use serde::Serialize;
 use wakepath_settings::{
-    PersistentSettings, Restored, Session, SettingsError, forget_applied_supply, forget_boot_trial,
+    PersistentSettings, Restored, Session, SettingsError, forget_boot_trial, remove_supply_record,
 };
 use wakepath_system::{System, journal};
 
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         }
     };
     if !args.held {
-        forget_applied_supply(&system)?;
+        remove_supply_record(&system)?;
     }
     for note in &restored.notes {
         note!("{note}");
