@@ -72,7 +72,7 @@ pub fn run_until_stopped(
 
 /// Logs settings that were put back because their process was killed.
 fn log_recovered_settings(session: &Session) {
-    let recovered = session.recovered_settings();
+    let recovered = session.restored_at_opening();
     if !recovered.written.is_empty() {
         log::log_warning(&format!(
             "put {} setting(s) back that a process had changed which was killed",
@@ -133,7 +133,7 @@ fn open_own_or_lent_session(
 ) -> Result<Session, DaemonError> {
     Ok(match lender {
         None => Session::open_and_recover(system)?,
-        Some(lender) => Session::open_with_lent_lock(system, lender.clone_lock()?)?,
+        Some(lender) => Session::open_with_lent_lock(system, lender.clone_lock_descriptor()?)?,
     })
 }
 

@@ -121,7 +121,7 @@ impl ManagedDrives {
                 CheckOutcome::Replaced(model) => {
                     report
                         .errors
-                        .extend(log_and_forget_replaced_drive(profile, &model, hold));
+                        .extend(log_replacement_and_forget_old_table(profile, &model, hold));
                     return false;
                 }
                 CheckOutcome::Failed(error) => report.errors.push(error),
@@ -165,7 +165,7 @@ impl ManagedDrives {
     pub(crate) fn forget_tables_of_replaced_drives(&self, system: &System, hold: &Hold) {
         for profile in &self.profiles {
             if let Some(model) = profile.model_of_replacement(system)
-                && let Some(error) = log_and_forget_replaced_drive(profile, &model, hold)
+                && let Some(error) = log_replacement_and_forget_old_table(profile, &model, hold)
             {
                 log::log_error(&error.to_string());
             }
@@ -175,7 +175,7 @@ impl ManagedDrives {
 
 /// Leaves a drive alone that has taken the place of a drive with a profile: neither the profile nor the old table is for
 /// the newcomer.
-fn log_and_forget_replaced_drive(
+fn log_replacement_and_forget_old_table(
     profile: &DriveProfile,
     model: &str,
     hold: &Hold,

@@ -52,14 +52,14 @@ impl RecordQueue {
         let (begun_ns, state) = (self.begun_ns, &mut self.cpus[cpu]);
         match Delivered::split_header(bytes)? {
             Delivered::Nested(record) => {
-                append_records_since_begin(&mut state.nested, record, begun_ns)
+                append_task_names_and_records_since_begin(&mut state.nested, record, begun_ns)
             }
             Delivered::CpuBuffer(generation, records) => {
                 let taken = state.bytes_taken_from_generation(generation);
                 state.next = generation + 1;
                 state.taken = 0;
                 let new = records.get(taken..).unwrap_or_default();
-                append_records_since_begin(&mut self.waiting, new, begun_ns)?;
+                append_task_names_and_records_since_begin(&mut self.waiting, new, begun_ns)?;
                 self.waiting.append(&mut state.nested);
                 Ok(())
             }
@@ -82,7 +82,7 @@ impl RecordQueue {
         let new = records.get(taken..).unwrap_or_default();
         state.next = generation;
         state.taken = taken + new.len();
-        append_records_since_begin(&mut self.waiting, new, self.begun_ns)
+        append_task_names_and_records_since_begin(&mut self.waiting, new, self.begun_ns)
     }
 
     /// Whether a CPU's buffer has records that were not taken.
@@ -112,7 +112,7 @@ impl RecordQueue {
 
 /// Decodes the records in `bytes`, and appends those since `begun_ns`. Earlier names stay, since the kernel never sends
 /// a name again.
-fn append_records_since_begin(
+fn append_task_names_and_records_since_begin(
     records: &mut Vec<Record>,
     bytes: &[u8],
     begun_ns: u64,

@@ -156,7 +156,7 @@ impl RecordSession {
         sink.summary.overhead = overhead;
         sink.write_events_of_batch(&batch)?;
         sink.assembler.release_waiting_events(&mut sink.events);
-        sink.write_assembled_events()?;
+        sink.count_and_write_governed_events()?;
 
         let ended = TickClock::read_now(self.system.root());
         let measured = self
@@ -202,10 +202,10 @@ impl Sink {
         metadata.lost_events = self.summary.lost;
         // The recording's span is noted, because a machine may rest at both ends without any event.
         metadata.span_ns = Some([self.begun_ns, batch.until_ns.max(self.begun_ns)]);
-        self.write_assembled_events()
+        self.count_and_write_governed_events()
     }
 
-    fn write_assembled_events(&mut self) -> Result<(), SessionError> {
+    fn count_and_write_governed_events(&mut self) -> Result<(), SessionError> {
         for event in self.events.drain(..) {
             if matches!(event.kind, EventKind::Idle(_)) && self.without_states.contains(&event.cpu)
             {

@@ -60,7 +60,7 @@ impl EventStream {
 
     /// Makes room for names and cgroups of new tasks: where half of [`MAX_NAMES`] are known, drops names of tasks other than
     /// `used`.
-    pub fn forget_unused_task_names(&mut self, used: &HashSet<u32>) {
+    pub fn forget_unused_task_names_if_half_full(&mut self, used: &HashSet<u32>) {
         if self.metadata.tasks.len() >= MAX_NAMES / 2 {
             self.metadata.tasks.retain(|task, _| used.contains(task));
             self.metadata.cgroups.retain(|task, _| used.contains(task));

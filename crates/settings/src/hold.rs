@@ -130,7 +130,7 @@ impl Hold {
         let Some(holding) = shared.as_mut() else {
             return Ok(None);
         };
-        match start(holding.session.store.clone_lock()) {
+        match start(holding.session.store.clone_lock_descriptor()) {
             Ok(tenant) => {
                 holding.tenant = Some(Arc::<T>::clone(&tenant));
                 Ok(Some(tenant))

@@ -130,7 +130,7 @@ impl Session {
     }
 
     /// What was put back when the session was opened, because the process that had changed it had died.
-    pub const fn recovered_settings(&self) -> &Restored {
+    pub const fn restored_at_opening(&self) -> &Restored {
         &self.recovered
     }
 

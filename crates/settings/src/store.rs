@@ -101,7 +101,7 @@ impl LockedJournalDirectory {
     }
 
     /// Another descriptor of the held lock, for a tenant.
-    pub(crate) fn clone_lock(&self) -> io::Result<OwnedFd> {
+    pub(crate) fn clone_lock_descriptor(&self) -> io::Result<OwnedFd> {
         self.lock.try_clone().map(OwnedFd::from)
     }
 

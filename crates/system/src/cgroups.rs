@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Root;
 
-/// Most cgroups that a add_existing_cgroups visits.
+/// Most cgroups that a search visits.
 const MAX_CGROUPS: usize = 1 << 16;
 
 /// Paths of cgroups in the hierarchy of version 2, by number. A cgroup's number is the inode number of its directory.
@@ -40,7 +40,7 @@ impl CgroupPaths {
     }
 
     /// A cgroup's path below the mount, such as `/system.slice/cron.service`; `None` if no directory has the number. A number
-    /// that was not seen before makes a new add_existing_cgroups.
+    /// that was not seen before makes a new search.
     pub fn find_path_by_inode(&mut self, inode: u64) -> Option<&str> {
         if !self.paths.contains_key(&inode) && !self.unknown.contains(&inode) {
             self.add_existing_cgroups();

@@ -329,8 +329,8 @@ fn make_journal_directory_in(tree: &Tree) -> io::Result<()> {
 }
 
 /// Turns the error that a directory exists into success.
-fn accept_existing_directory(result: Result<(), Errno>) -> io::Result<()> {
-    match result {
+fn accept_existing_directory(mkdir_result: Result<(), Errno>) -> io::Result<()> {
+    match mkdir_result {
         Err(error) if error != Errno::EXIST => Err(error.into()),
         _ => Ok(()),
     }

@@ -186,7 +186,7 @@ fn read_disk_counters(system: &System, disk: &str) -> Option<DiskCount> {
 impl Status {
     /// Activity from `before` to `after`, `seconds` later. `ask_drives`: read APST and power state from the drives, by
     /// admin commands, which may wake them.
-    pub fn between(
+    pub fn activity_between(
         system: &System,
         before: &StatusSample,
         after: &StatusSample,
@@ -234,13 +234,13 @@ impl Status {
     }
 
     /// Activity since boot.
-    pub fn since_boot(system: &System, ask_drives: bool) -> Self {
+    pub fn activity_since_boot(system: &System, ask_drives: bool) -> Self {
         let uptime = system.root().read_text_if_readable("proc/uptime");
         let seconds = uptime
             .as_deref()
             .and_then(|text| text.split_whitespace().next()?.parse().ok());
         let now = StatusSample::take_now(system);
-        Self::between(system, &StatusSample::default(), &now, seconds, ask_drives)
+        Self::activity_between(system, &StatusSample::default(), &now, seconds, ask_drives)
     }
 }
 

@@ -35,7 +35,7 @@ pub struct StateInfo {
 
 impl StateInfo {
     /// Declared exit latency.
-    pub const fn latency(&self) -> Nanoseconds {
+    pub const fn exit_latency(&self) -> Nanoseconds {
         Nanoseconds::from_micros(self.latency_us)
     }
 }
@@ -67,7 +67,7 @@ pub fn find_state_by_name<'a>(
 pub fn latency_just_above_c1<'a>(
     states: impl Iterator<Item = &'a StateInfo> + Clone,
 ) -> Option<Nanoseconds> {
-    ceiling_just_above_c1(states.filter(|s| !s.polling).map(StateInfo::latency))
+    ceiling_just_above_c1(states.filter(|s| !s.polling).map(StateInfo::exit_latency))
 }
 
 impl System {

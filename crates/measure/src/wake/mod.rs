@@ -335,7 +335,7 @@ impl WakeMeasurement {
                 cpu: kind.cpu,
                 cpus_alike: kind.cpus.clone(),
                 state: state.map(|state| state.name.clone()),
-                declared_exit: state.map(wakepath_system::StateInfo::latency),
+                declared_exit: state.map(wakepath_system::StateInfo::exit_latency),
                 source: step.source,
                 exit: None,
                 relative_to: None,

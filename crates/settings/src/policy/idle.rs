@@ -74,7 +74,7 @@ impl SettingsBuilder<'_> {
                     Some(true)
                 } else {
                     ceiling.map(|ceiling| {
-                        deeper && (state.latency() > ceiling || state.off_by_default)
+                        deeper && (state.exit_latency() > ceiling || state.off_by_default)
                     })
                 };
                 if let Some(off) = off {
@@ -124,13 +124,13 @@ impl SettingsBuilder<'_> {
             Some(StateLimit::State(name)) => {
                 let state =
                     find_state_by_name(states, name).map_err(|why| self.policy_error(why))?;
-                Some(state.latency())
+                Some(state.exit_latency())
             }
         })
     }
 
     fn note_if_only_polling_left(&mut self, states: &[StateInfo], most: Nanoseconds) {
-        let left = states.iter().filter(|s| s.latency() <= most).count();
+        let left = states.iter().filter(|s| s.exit_latency() <= most).count();
         if left <= 1 && states.first().is_some_and(|s| s.polling) {
             self.add_note_once(format!(
                 "no idle state but POLL has an exit latency of at most {} us: idle CPUs will spin at full power",

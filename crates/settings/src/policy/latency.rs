@@ -53,7 +53,7 @@ impl SettingsBuilder<'_> {
         cpu: usize,
     ) -> Result<Option<u64>, SettingsError> {
         let states = self.system.read_idle_states(cpu);
-        let latencies = states.iter().map(|s| (s.name.as_str(), s.latency()));
+        let latencies = states.iter().map(|s| (s.name.as_str(), s.exit_latency()));
         latency
             .limit
             .limit_for_states(latencies)

@@ -107,7 +107,7 @@ fn what_is_held_goes_back_to_what_was_applied() {
         fs::write(directory.path().join(path), bytes).unwrap();
     }
     let mut session = Session::open_and_recover(&system).unwrap();
-    assert_eq!(session.recovered_settings().written.len(), 2);
+    assert_eq!(session.restored_at_opening().written.len(), 2);
     assert_same(directory.path(), &applied);
     session.restore_all().unwrap();
     assert_same(directory.path(), &before);
@@ -868,7 +868,7 @@ fn what_a_killed_process_held_waits_for_its_file_and_keeps_nobody_out() {
     let aside = directory.path().join("aside");
     fs::rename(&power, &aside).unwrap();
     let mut session = Session::open_and_recover(&system).unwrap();
-    assert_eq!(session.recovered_settings().away.len(), 1);
+    assert_eq!(session.restored_at_opening().away.len(), 1);
     session.apply_plan(&plan(&system, &["teo"])).unwrap();
     drop(session);
     assert_eq!(
@@ -879,8 +879,8 @@ fn what_a_killed_process_held_waits_for_its_file_and_keeps_nobody_out() {
     );
     fs::rename(&aside, &power).unwrap();
     let session = Session::open_and_recover(&system).unwrap();
-    assert_eq!(session.recovered_settings().written.len(), 1);
-    assert!(session.recovered_settings().away.is_empty());
+    assert_eq!(session.restored_at_opening().written.len(), 1);
+    assert!(session.restored_at_opening().away.is_empty());
     drop(session);
     Session::open_for_restore(&system)
         .unwrap()
@@ -918,7 +918,7 @@ fn after_a_kill_what_others_have_set_stays() {
         } else {
             Session::open_and_recover(&system)
                 .unwrap()
-                .recovered_settings()
+                .restored_at_opening()
                 .clone()
         };
         assert!(restored.written.is_empty(), "{restored:?}");

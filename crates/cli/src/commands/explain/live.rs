@@ -212,7 +212,7 @@ impl Watch<'_> {
             results::write_result_directory(&target, &groups, &moments, metadata, "this machine")?;
         }
         explanation.probes = self.mean_probe_ns().map(ProbeCost::new);
-        self.stream.forget_unused_task_names(&tasks);
+        self.stream.forget_unused_task_names_if_half_full(&tasks);
         Ok((explanation, ended))
     }
 

@@ -185,7 +185,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     // wait.
     let signals = args.hold.map(|_| EndSignals::new()).transpose()?;
     let mut session = Session::open_and_recover(&system)?;
-    super::restore::report_recovered(session.recovered_settings());
+    super::restore::report_recovered(session.restored_at_opening());
     let plan = plan_settings(&system, &set, &selection)?;
     let Some(signals) = signals else {
         session.apply_plan(&plan)?;

@@ -41,7 +41,7 @@ pub(super) fn apply_and_persist(
     // wait.
     let signals = EndSignals::new()?;
     let mut session = Session::open_and_recover(system)?;
-    super::restore::report_recovered(session.recovered_settings());
+    super::restore::report_recovered(session.restored_at_opening());
     // The set that the user named is on trial, whatever the power supply.
     let plan = match on {
         Some(supply) => settings.plan_for_supply(system, supply)?,

@@ -91,7 +91,7 @@ fn put_back_settings(system: &System, held: bool) -> Result<Restored, SettingsEr
         Some(false) => Ok(Restored::default()),
         // Without root the journal cannot be read, and this error says so.
         _ if held => Ok(Session::open_and_recover(system)?
-            .recovered_settings()
+            .restored_at_opening()
             .clone()),
         _ => Session::open_for_restore(system)?.restore_all(),
     }

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     interval: Duration,
     /// Since the start of the machine instead; what a captured machine always shows.
     #[arg(long, conflicts_with_all = ["watch", "interval"])]
-    since_boot: bool,
+    since_start: bool,
     /// Ask NVMe drives for their power state and whether APST is on (needs root). Asking is a command,
     /// which can wake a drive.
     #[arg(long)]
@@ -42,8 +42,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.open_system()?;
-    if args.since_boot || !system.root().is_live() {
-        return print_status(args, &Status::since_boot(&system, args.ask_drives), out);
+    if args.since_start || !system.root().is_live() {
+        return print_status(
+            args,
+            &Status::activity_since_boot(&system, args.ask_drives),
+            out,
+        );
     }
     if !args.watch {
         let mut spans = Spans::new(&system, args.ask_drives);
@@ -51,7 +55,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         return print_status(args, &spans.status_since_last_call(), out);
     }
     if args.format == Format::Table && std::io::stdout().is_terminal() {
-        let first = Status::since_boot(&system, args.ask_drives);
+        let first = Status::activity_since_boot(&system, args.ask_drives);
         return view::run(&first, Spans::new(&system, args.ask_drives), args.interval);
     }
     let signals = EndSignals::new()?;
