@@ -101,7 +101,7 @@ fuzz_target!(|data: &[u8]| {
     fs::write(directory.join(file), content).expect("a file");
 
     let system = System::new(Root::at_directory(directory));
-    let _ = Status::since_boot(&system, true);
+    let _ = Status::activity_since_boot(&system, true);
     let _ = capture::machine::describe_machine(&system, "fuzz");
     let _ = capture::Capture::read(&system);
     let _ = journal::list_held_settings_and_new_values(system.root());
