@@ -80,8 +80,8 @@ fn set_perf_event_in_map(map: BorrowedFd<'_>, cpu: u32, event_descriptor: i32) -
         value: (&raw const event_descriptor).expose_provenance() as u64,
         flags: 0,
     };
-    // SAFETY: the kernel reads `attributes`, and four bytes each of `cpu` and `event_descriptor`, during the call only; all of them live
-    // until it returns.
+    // SAFETY: the kernel reads `attributes`, and four bytes each of `cpu` and `event_descriptor`, during the call
+    // only. All of these values live until the call returns.
     let done = unsafe {
         libc::syscall(
             libc::SYS_bpf,

@@ -270,8 +270,10 @@ pub fn has_pending_restore(root: &Root) -> Option<bool> {
     exists_in_journal_directory(root, FILE)
 }
 
-/// The settings held by a running process, or left by a killed one (`Session::apply_while_held`, `Session::reserve_for_repeated_changes`), with the
-/// values that the process was to write. `None` if the journal is unreadable, which needs root.
+/// The settings held by a running process, or left by a killed one, each with the value that the process was to write.
+/// `None` if the journal is unreadable, which needs root.
+///
+/// Such settings come from `Session::apply_while_held` and `Session::reserve_for_repeated_changes`.
 pub fn list_held_settings_and_new_values(root: &Root) -> Option<Vec<(SettingKey, Option<String>)>> {
     if !has_pending_restore(root)? {
         return Some(Vec::new());
