@@ -8,7 +8,7 @@ use wakepath_settings::daemon_config::Config;
 fuzz_target!(|text: &str| {
     match Config::parse("fuzz.toml", text) {
         Ok(config) => {
-            if let Some(psd) = config.policy.leases_by_daemon() {
+            if let Some(psd) = config.policy.requested_lease_settings() {
                 assert!((1..=10_000).contains(&psd.timeout_ms));
                 assert!((1..=1000).contains(&psd.start_after));
             }

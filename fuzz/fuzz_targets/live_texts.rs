@@ -101,12 +101,12 @@ fuzz_target!(|data: &[u8]| {
     fs::write(directory.join(file), content).expect("a file");
 
     let system = System::new(Root::at_directory(directory));
-    let _ = Status::since_start(&system, true);
+    let _ = Status::activity_since_boot(&system, true);
     let _ = capture::machine::describe_machine(&system, "fuzz");
     let _ = capture::Capture::read(&system);
-    let _ = journal::list_held_settings(system.root());
+    let _ = journal::list_held_settings_and_new_values(system.root());
     let _ = journal::recover_legible_settings(data);
-    let _ = nvme::read_drive_identity(system.root(), "nvme0");
+    let _ = nvme::identify_drive(system.root(), "nvme0");
     let _ = wakepath_settings::PowerSupply::read(system.root());
     for name in [
         "idle-states[ceiling=C1]",

@@ -5,7 +5,7 @@ use wakepath_hardware::machine::{DriveModel, Figure, Origin};
 use wakepath_measure::drive::{AccessDirection, AddressOrder, BackingDevice, DriveMeasurement};
 use wakepath_measure::wake::WakeMeasurement;
 use wakepath_system::System;
-use wakepath_system::capture::machine::take_disk_queues;
+use wakepath_system::capture::machine::set_completion_queues_from_disk;
 
 use crate::prediction::JobFigures;
 
@@ -19,7 +19,7 @@ pub(crate) fn choose_measured_drive(
     measured: Option<&BackingDevice>,
 ) -> Option<String> {
     if let Some(device) = measured {
-        take_disk_queues(system, &device.disk, machine);
+        set_completion_queues_from_disk(system, &device.disk, machine);
     }
     let controller = measured.and_then(|device| system.controller_of_namespace(&device.disk));
     make_drive_first_or_stand_in(machine, controller.as_deref()).then(|| {

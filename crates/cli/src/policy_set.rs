@@ -72,7 +72,7 @@ impl TypedValueParser for WholeSet {
 
 /// Parses a policy set. Commas between policies get their own error.
 fn parse_set(text: &str) -> Result<PolicySet, String> {
-    let one = wakepath_settings::policy_set::parse_with_config_files(text);
+    let one = wakepath_settings::policy_set::parse_with_daemon_config_files(text);
     let mut parts = text.split(',').map(str::trim);
     if one.is_err()
         && text.contains(',')

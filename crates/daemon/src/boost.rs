@@ -31,15 +31,15 @@ pub enum BoostOwner {
 /// # Errors
 /// Nobody can, or need: the reason.
 pub fn choose_boost_owner(system: &System, mode: BoostMode) -> Result<BoostOwner, String> {
-    let Some(first) = system.cpufreq_policies().into_iter().next() else {
+    let Some(first) = system.active_cpufreq_policies().into_iter().next() else {
         return Err(
             "this machine shows no frequency policies (/sys/devices/system/cpu/cpufreq/policy*): it has no cpufreq \
              driver, or its host keeps it"
                 .to_owned(),
         );
     };
-    let driver = read_policy_file_or_none(system, first, "scaling_driver");
-    let governor = read_policy_file_or_none(system, first, "scaling_governor");
+    let driver = read_policy_file_or_word_none(system, first, "scaling_driver");
+    let governor = read_policy_file_or_word_none(system, first, "scaling_governor");
     let hwp = setting::find_setting("hwp-dynamic-boost")
         .is_some_and(|setting| system.root().exists(setting.path));
     match (mode, driver.as_str(), governor.as_str()) {
@@ -53,10 +53,10 @@ pub fn choose_boost_owner(system: &System, mode: BoostMode) -> Result<BoostOwner
 }
 
 /// Reads a file of a frequency policy for a message; `none` if it cannot be read.
-fn read_policy_file_or_none(system: &System, policy: usize, name: &str) -> String {
+fn read_policy_file_or_word_none(system: &System, policy: usize, file: &str) -> String {
     let text = system
         .root()
-        .read_text_if_readable(&format!("{POLICY}{policy}/{name}"));
+        .read_text_if_readable(&format!("{POLICY}{policy}/{file}"));
     text.unwrap_or_else(|| "none".to_owned())
 }
 
@@ -97,7 +97,7 @@ impl Boost {
     /// # Errors
     /// No policy has limits to raise.
     pub fn new(system: &System, tick: TickRate, held: Option<&Hold>) -> Result<Self, String> {
-        let policies = system.cpufreq_policies().into_iter();
+        let policies = system.active_cpufreq_policies().into_iter();
         let all: Vec<_> = policies
             .filter_map(|policy| PolicyBoost::new(system, policy, tick, held))
             .collect();
@@ -108,18 +108,20 @@ impl Boost {
     }
 
     /// The settings that the boost changes, each with its highest value.
-    pub fn settings_with_highest_values(&self) -> impl Iterator<Item = (SettingKey, String)> {
+    pub fn minimum_settings_with_highest_values(
+        &self,
+    ) -> impl Iterator<Item = (SettingKey, String)> {
         let policies = self.0.iter();
         policies.map(|p| (p.key.clone(), p.rungs[3].to_string()))
     }
 
-    /// When [`Boost::handle_bursts`] has to be called even if nothing happens.
+    /// When [`Boost::choose_minimum_changes`] has to be called even if nothing happens.
     pub fn next_call_due_ns(&self) -> Option<u64> {
         self.0.iter().filter_map(|policy| policy.due_ns).min()
     }
 
     /// Changes of minima by bursts that went on (`events`) and ended (`ended`).
-    pub fn handle_bursts(
+    pub fn choose_minimum_changes(
         &mut self,
         events: &[WatchEvent],
         ended: &[LeaseChange],
@@ -127,7 +129,7 @@ impl Boost {
     ) -> Vec<MinimumChange> {
         let policies = self.0.iter_mut();
         policies
-            .filter_map(|policy| policy.handle_bursts(events, ended, now_ns))
+            .filter_map(|policy| policy.choose_minimum_changes(events, ended, now_ns))
             .collect()
     }
 }
@@ -138,7 +140,7 @@ impl PolicyBoost {
             setting::find_setting("frequency-min")?,
             At::CpufreqPolicy(policy),
         )?;
-        let cpus = system.cpus_of_cpufreq_policy(policy);
+        let cpus = system.online_cpus_of_cpufreq_policy(policy);
         let before = held.and_then(|hold| hold.value_before_hold(&key));
         let base: u64 = before
             .or_else(|| system.read_setting(&key).ok())?
@@ -181,7 +183,7 @@ impl PolicyBoost {
         })
     }
 
-    fn handle_bursts(
+    fn choose_minimum_changes(
         &mut self,
         events: &[WatchEvent],
         ended: &[LeaseChange],

@@ -24,9 +24,9 @@ pub fn run_until_stopped(
 ) -> Result<(), DaemonError> {
     // Signals are caught before the first change: none may end the process in the middle of a change.
     let signals = Signals::catch_signals(lender)?;
-    let mut config = load_config(path)?;
-    let session = open_session(system, lender)?;
-    log_recovered(&session);
+    let mut config = load_config_or_default(path)?;
+    let session = open_own_or_lent_session(system, lender)?;
+    log_recovered_settings(&session);
     let mut daemon = Daemon::start_parts(system, session, &config, None)?;
     notify_systemd(&[
         NotifyState::Ready,
@@ -35,10 +35,10 @@ pub fn run_until_stopped(
     while let Interruption::Reload = daemon.serve_until_interrupted(&signals)? {
         notify_systemd(&[NotifyState::Status("Reloading")]);
         // The new configuration is checked before anything stops: leases go on if it is refused.
-        let accepted = load_config(path)
+        let accepted = load_config_or_default(path)
             .map_err(DaemonError::from)
             .and_then(|new| {
-                daemon.check_can_take_over(&new)?;
+                daemon.check_new_config_can_take_over(&new)?;
                 Ok(new)
             });
         let refusal = match accepted {
@@ -71,8 +71,8 @@ pub fn run_until_stopped(
 }
 
 /// Logs settings that were put back because their process was killed.
-fn log_recovered(session: &Session) {
-    let recovered = session.recovered_settings();
+fn log_recovered_settings(session: &Session) {
+    let recovered = session.restored_at_opening();
     if !recovered.written.is_empty() {
         log::log_warning(&format!(
             "put {} setting(s) back that a process had changed which was killed",
@@ -114,7 +114,12 @@ fn restart_with_new_config(
                 refusal: None,
             },
             Err(error) => Reloaded {
-                daemon: Daemon::start_parts(system, open_session(system, lender)?, old, None)?,
+                daemon: Daemon::start_parts(
+                    system,
+                    open_own_or_lent_session(system, lender)?,
+                    old,
+                    None,
+                )?,
                 refusal: Some(error),
             },
         },
@@ -122,10 +127,13 @@ fn restart_with_new_config(
 }
 
 /// Opens the right to change settings: of this process, or lent by the parent.
-fn open_session(system: &System, lender: Option<&LockLender>) -> Result<Session, DaemonError> {
+fn open_own_or_lent_session(
+    system: &System,
+    lender: Option<&LockLender>,
+) -> Result<Session, DaemonError> {
     Ok(match lender {
         None => Session::open_and_recover(system)?,
-        Some(lender) => Session::open_with_lent_lock(system, lender.clone_lock()?)?,
+        Some(lender) => Session::open_with_lent_lock(system, lender.clone_lock_descriptor()?)?,
     })
 }
 
@@ -133,7 +141,7 @@ fn open_session(system: &System, lender: Option<&LockLender>) -> Result<Session,
 ///
 /// # Errors
 /// It cannot be read, or something in it is wrong.
-pub fn load_config(path: Option<&Path>) -> Result<Config, ConfigError> {
+pub fn load_config_or_default(path: Option<&Path>) -> Result<Config, ConfigError> {
     let usual = PathBuf::from(daemon_config::PATH);
     match path {
         Some(path) => Config::read_file(path),

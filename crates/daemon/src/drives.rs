@@ -9,7 +9,7 @@ use wakepath_settings::{Hold, PowerSupply, SettingsError};
 use wakepath_system::System;
 
 use crate::log;
-use crate::profile::{CheckOutcome, DriveProfile, SupplyState, find_profiles};
+use crate::profile::{CheckOutcome, DriveProfile, SupplyState, find_profiles_and_unfit_drives};
 
 /// How often the power supply is read, where a profile depends on it.
 const SUPPLY_INTERVAL: Duration = Duration::from_secs(5);
@@ -39,12 +39,12 @@ pub(crate) struct DriveReport {
 
 impl ManagedDrives {
     /// Finds the drives with profiles. Beside them come drives whose profile cannot be followed, with reasons.
-    pub(crate) fn find_managed(
+    pub(crate) fn find_managed_and_unfit(
         system: &System,
         config: &Config,
     ) -> (Self, Vec<(String, SettingsError)>) {
         let mains = PowerSupply::read(system.root()) == PowerSupply::Mains;
-        let (profiles, unfit) = find_profiles(system, config, mains);
+        let (profiles, unfit) = find_profiles_and_unfit_drives(system, config, mains);
         let by_supply = profiles.iter().any(DriveProfile::depends_on_supply);
         let now = Instant::now();
         let drives = Self {
@@ -59,16 +59,16 @@ impl ManagedDrives {
     }
 
     /// Numbers of the block devices of each drive whose idle gaps have to be counted.
-    pub(crate) fn devices_with_observed_gaps(&self) -> Vec<Vec<u32>> {
+    pub(crate) fn observed_devices_by_drive(&self) -> Vec<Vec<u32>> {
         let profiles = self.profiles.iter();
         profiles
-            .map(|profile| profile.devices_with_observed_gaps().collect())
+            .map(|profile| profile.numbers_of_observed_devices().collect())
             .filter(|devices: &Vec<u32>| !devices.is_empty())
             .collect()
     }
 
     /// Sets the drives' APST tables, and drops profiles whose drive refuses; returns the reasons.
-    pub(crate) fn set_apst_tables(&mut self, hold: &Hold) -> Vec<String> {
+    pub(crate) fn set_apst_tables_or_drop_profiles(&mut self, hold: &Hold) -> Vec<String> {
         let mut refused = Vec::new();
         self.profiles
             .retain(|profile| match profile.write_table(hold) {
@@ -92,21 +92,21 @@ impl ManagedDrives {
 
     /// Checks the drives, if a check is due, the power supply has changed, or the machine has slept. `gaps` has the idle gaps
     /// of a block device.
-    pub(crate) fn check_if_due(
+    pub(crate) fn check_and_set_tables_if_due(
         &mut self,
         system: &System,
         hold: &Hold,
         gaps: impl Fn(u32) -> Option<DriveIdleGaps>,
     ) -> DriveReport {
         let mut report = DriveReport::default();
-        let Some(supply) = self.supply_if_check_due(system) else {
+        let Some(supply) = self.read_supply_if_drive_check_due(system) else {
             return report;
         };
         self.profiles.retain_mut(|profile| {
             // Any block device of the drive leads to the gaps of the drive.
-            let device = profile.devices_with_observed_gaps().next();
+            let device = profile.numbers_of_observed_devices().next();
             let gaps = device.and_then(&gaps);
-            match profile.check_and_set_table(system, hold, supply, gaps.as_ref()) {
+            match profile.check_and_set_changed_table(system, hold, supply, gaps.as_ref()) {
                 CheckOutcome::Fine => {}
                 CheckOutcome::SetAgain(who) => {
                     report.set_again += 1;
@@ -121,7 +121,7 @@ impl ManagedDrives {
                 CheckOutcome::Replaced(model) => {
                     report
                         .errors
-                        .extend(forget_replaced_drive(profile, &model, hold));
+                        .extend(log_replacement_and_forget_old_table(profile, &model, hold));
                     return false;
                 }
                 CheckOutcome::Failed(error) => report.errors.push(error),
@@ -132,7 +132,7 @@ impl ManagedDrives {
     }
 
     /// Reads the power supply's state if the drives have to be checked now; `None` if no check is due.
-    fn supply_if_check_due(&mut self, system: &System) -> Option<SupplyState> {
+    fn read_supply_if_drive_check_due(&mut self, system: &System) -> Option<SupplyState> {
         let now = Instant::now();
         let due = !self.profiles.is_empty() && self.next <= now;
         let supply_due = self.supply_next.is_some_and(|next| next <= now);
@@ -162,10 +162,10 @@ impl ManagedDrives {
     }
 
     /// Forgets the old tables of drives that are gone, before everything is put back.
-    pub(crate) fn forget_replaced_drives(&self, system: &System, hold: &Hold) {
+    pub(crate) fn forget_tables_of_replaced_drives(&self, system: &System, hold: &Hold) {
         for profile in &self.profiles {
             if let Some(model) = profile.model_of_replacement(system)
-                && let Some(error) = forget_replaced_drive(profile, &model, hold)
+                && let Some(error) = log_replacement_and_forget_old_table(profile, &model, hold)
             {
                 log::log_error(&error.to_string());
             }
@@ -175,7 +175,7 @@ impl ManagedDrives {
 
 /// Leaves a drive alone that has taken the place of a drive with a profile: neither the profile nor the old table is for
 /// the newcomer.
-fn forget_replaced_drive(
+fn log_replacement_and_forget_old_table(
     profile: &DriveProfile,
     model: &str,
     hold: &Hold,
@@ -185,7 +185,7 @@ fn forget_replaced_drive(
         profile.name,
         profile.model()
     ));
-    hold.forget_setting(&profile.setting_and_table().0).err()
+    hold.forget_old_value(&profile.setting_and_table().0).err()
 }
 
 /// How long the machine has slept since its start, in all.

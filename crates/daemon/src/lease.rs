@@ -23,7 +23,7 @@ pub struct LeaseChange {
 
 impl Leases {
     /// Changes of leases after all events: a lease that begins and ends meanwhile changes nothing.
-    pub fn handle_events(&mut self, events: &[WatchEvent]) -> Vec<LeaseChange> {
+    pub fn take_lease_changes(&mut self, events: &[WatchEvent]) -> Vec<LeaseChange> {
         for event in events {
             let lease = self.cpus.entry(event.cpu).or_default();
             lease.handle_event(event.kind, event.time_ns);
@@ -58,17 +58,20 @@ mod tests {
         let mut leases = Leases::default();
         let give = LeaseChange { cpu: 1, give: true };
         assert_eq!(
-            leases.handle_events(&[event(1, BurstEvent::Io, 10)]),
+            leases.take_lease_changes(&[event(1, BurstEvent::Io, 10)]),
             [give]
         );
-        assert_eq!(leases.handle_events(&[event(1, BurstEvent::Io, 20)]), []);
+        assert_eq!(
+            leases.take_lease_changes(&[event(1, BurstEvent::Io, 20)]),
+            []
+        );
         assert_eq!(leases.count_given_leases(), 1);
         let back = LeaseChange {
             cpu: 1,
             give: false,
         };
         assert_eq!(
-            leases.handle_events(&[event(1, BurstEvent::Quiet, 30)]),
+            leases.take_lease_changes(&[event(1, BurstEvent::Quiet, 30)]),
             [back]
         );
         assert_eq!(leases.count_given_leases(), 0);
@@ -87,7 +90,7 @@ mod tests {
                 .map(|(cpu, io, time)| event(cpu, if io { BurstEvent::Io } else { BurstEvent::Quiet }, time))
                 .collect();
             for events in events.chunks(batch) {
-                for change in leases.handle_events(events) {
+                for change in leases.take_lease_changes(events) {
                     prop_assert_ne!(given[change.cpu], change.give);
                     given[change.cpu] = change.give;
                 }
@@ -111,7 +114,7 @@ mod tests {
             let mut leases = Leases::default();
             let mut given = [false; 3];
             let mut hear = |given: &mut [bool; 3], event| {
-                for change in leases.handle_events(&[event]) {
+                for change in leases.take_lease_changes(&[event]) {
                     given[change.cpu] = change.give;
                 }
             };

@@ -23,6 +23,6 @@ mod running;
 mod signals;
 pub mod watch;
 
-pub use daemon::{load_config, run_until_stopped};
+pub use daemon::{load_config_or_default, run_until_stopped};
 pub use error::DaemonError;
 pub use signals::LockLender;

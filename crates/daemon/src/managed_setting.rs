@@ -55,11 +55,15 @@ impl ManagedSetting {
     }
 
     /// Writes a value to the setting, or with `None` puts the value before back.
-    pub fn write_or_put_back(&mut self, hold: &Hold, value: Option<&str>) -> WriteOutcome {
-        if self.foreign || (!self.unsure && self.value.as_deref() == value) {
+    pub fn write_or_put_back_unless_foreign(
+        &mut self,
+        hold: &Hold,
+        new_value: Option<&str>,
+    ) -> WriteOutcome {
+        if self.foreign || (!self.unsure && self.value.as_deref() == new_value) {
             return WriteOutcome::Unchanged;
         }
-        match hold.read_foreign_value(&self.key) {
+        match hold.read_value_if_foreign(&self.key) {
             Ok(None) => {}
             Ok(Some(value)) => {
                 self.foreign = true;
@@ -71,9 +75,9 @@ impl ManagedSetting {
             }
             Err(error) => return WriteOutcome::Failed(error),
         }
-        match hold.write_or_put_back(&self.key, value) {
+        match hold.write_or_put_back(&self.key, new_value) {
             Ok(()) => {
-                self.value = value.map(str::to_owned);
+                self.value = new_value.map(str::to_owned);
                 self.unsure = false;
                 WriteOutcome::Written
             }

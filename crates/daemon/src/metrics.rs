@@ -167,17 +167,17 @@ impl MetricsPage {
     }
 
     /// Adds a metric with a single value.
-    fn add_single(&mut self, name: &'static str, kind: MetricKind, help: &str, value: u64) {
+    fn add_unlabelled(&mut self, name: &'static str, kind: MetricKind, help: &str, value: u64) {
         self.begin_metric(name, kind, help);
         let _ = writeln!(self.text, "wakepath_{name} {value}");
     }
 
     fn add_counter(&mut self, name: &'static str, help: &str, value: u64) {
-        self.add_single(name, MetricKind::Counter, help, value);
+        self.add_unlabelled(name, MetricKind::Counter, help, value);
     }
 
     fn add_gauge(&mut self, name: &'static str, help: &str, value: u64) {
-        self.add_single(name, MetricKind::Gauge, help, value);
+        self.add_unlabelled(name, MetricKind::Gauge, help, value);
     }
 
     /// Adds the cost of the eBPF programs, and of measuring the cost.

@@ -30,7 +30,7 @@ impl MetricsServer {
     ///
     /// # Errors
     /// Another process listens there.
-    pub fn listen(port: u16) -> io::Result<Self> {
+    pub fn listen_on_loopback(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         listener.set_nonblocking(true)?;
         Ok(Self {
@@ -45,13 +45,13 @@ impl MetricsServer {
     }
 
     /// Descriptor that becomes readable when a client asks.
-    pub fn client_descriptor(&self) -> BorrowedFd<'_> {
+    pub fn listener_descriptor(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
 
     /// Answers a waiting client with a page made by `render`, in a separate thread: slow clients must not hold up
     /// leases.
-    pub fn answer_client_in_thread(&self, render: impl FnOnce() -> String) {
+    pub fn accept_and_answer_client_in_thread(&self, render: impl FnOnce() -> String) {
         let Ok((client, _)) = self.listener.accept() else {
             return;
         };
@@ -67,7 +67,7 @@ impl MetricsServer {
         let (text, clients) = (render(), Arc::clone(&self.clients));
         std::thread::spawn(move || {
             // A client that has closed its connection needs no answer.
-            let _ = answer_client(&client, &text, Instant::now() + PATIENCE);
+            let _ = answer_client_until_deadline(&client, &text, Instant::now() + PATIENCE);
             let mut clients = clients.lock().unwrap_or_else(PoisonError::into_inner);
             clients.retain(|other| !Arc::ptr_eq(other, &client));
         });
@@ -75,21 +75,25 @@ impl MetricsServer {
 }
 
 /// Answers a client, which may take until `deadline`.
-fn answer_client(mut client: &TcpStream, text: &str, deadline: Instant) -> io::Result<()> {
+fn answer_client_until_deadline(
+    mut client: &TcpStream,
+    page: &str,
+    deadline: Instant,
+) -> io::Result<()> {
     client.set_nonblocking(false)?;
     let mut request = Vec::new();
     let mut piece = [0; 1024];
     while request.len() < MAX_REQUEST && !request.windows(4).any(|w| w == b"\r\n\r\n") {
-        client.set_read_timeout(Some(time_left(deadline)?))?;
+        client.set_read_timeout(Some(time_left_or_timeout(deadline)?))?;
         match client.read(&mut piece)? {
             0 => break,
             read => request.extend_from_slice(&piece[..read]),
         }
     }
-    let answer = build_http_response(&request, text);
+    let answer = build_http_response(&request, page);
     let mut unsent = &answer[..];
     while !unsent.is_empty() {
-        client.set_write_timeout(Some(time_left(deadline)?))?;
+        client.set_write_timeout(Some(time_left_or_timeout(deadline)?))?;
         match client.write(unsent)? {
             0 => return Err(ErrorKind::WriteZero.into()),
             sent => unsent = &unsent[sent..],
@@ -102,7 +106,7 @@ fn answer_client(mut client: &TcpStream, text: &str, deadline: Instant) -> io::R
 ///
 /// # Errors
 /// The deadline has passed: for sockets, a time-out of 0 would be none.
-fn time_left(deadline: Instant) -> Result<Duration, ErrorKind> {
+fn time_left_or_timeout(deadline: Instant) -> Result<Duration, ErrorKind> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() {
         return Err(ErrorKind::TimedOut);
@@ -110,22 +114,22 @@ fn time_left(deadline: Instant) -> Result<Duration, ErrorKind> {
     Ok(left)
 }
 
-/// The HTTP response to a request. `text`: the page of metrics.
-fn build_http_response(request: &[u8], text: &str) -> Vec<u8> {
+/// The HTTP response to a request. `page`: the page of metrics.
+fn build_http_response(request: &[u8], page: &str) -> Vec<u8> {
     let request_text = String::from_utf8_lossy(request);
     let line = request_text.split('\r').next().unwrap_or_default();
     let mut words = line.split(' ');
     let (status, body) = match (words.next(), words.next()) {
-        _ if !host_headers(&request_text).all(is_this_machine) => (
+        _ if !host_headers(&request_text).all(is_loopback_host) => (
             "421 Misdirected Request",
             "metrics are for clients of this machine: http://127.0.0.1 or http://localhost\n",
         ),
-        (Some("GET" | "HEAD"), Some("/metrics" | "/")) => ("200 OK", text),
+        (Some("GET" | "HEAD"), Some("/metrics" | "/")) => ("200 OK", page),
         (Some("GET" | "HEAD"), _) => ("404 Not Found", "only /metrics is here\n"),
         _ => ("405 Method Not Allowed", "metrics can only be read\n"),
     };
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
+        "HTTP/1.1 {status}\r\nContent-Type: page/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n",
         body.len()
     );
@@ -146,7 +150,7 @@ fn host_headers(request: &str) -> impl Iterator<Item = &str> {
 
 /// Whether a request's `Host` is this machine. A web page whose name was made to resolve to 127.0.0.1 must not read the
 /// metrics.
-fn is_this_machine(host: &str) -> bool {
+fn is_loopback_host(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or(rest, |(name, _)| name),
         None => host.split(':').next().unwrap_or_default(),
@@ -214,18 +218,18 @@ mod tests {
     /// What a client gets that asks at once, while others ask in drips.
     #[test]
     fn slow_clients_blind_nobody() {
-        let server = MetricsServer::listen(0).unwrap();
+        let server = MetricsServer::listen_on_loopback(0).unwrap();
         let address = server.listener.local_addr().unwrap();
         let slow: Vec<TcpStream> = (0..3 * MAX_CLIENTS)
             .map(|_| {
                 let client = TcpStream::connect(address).unwrap();
                 (&client).write_all(b"GET").unwrap();
-                server.answer_client_in_thread(String::new);
+                server.accept_and_answer_client_in_thread(String::new);
                 client
             })
             .collect();
         let mut client = TcpStream::connect(address).unwrap();
-        server.answer_client_in_thread(String::new);
+        server.accept_and_answer_client_in_thread(String::new);
         client
             .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
             .unwrap();
@@ -247,7 +251,8 @@ mod tests {
             }
         });
         let began = Instant::now();
-        answer_client(&client, "x 1\n", began + Duration::from_millis(300)).unwrap_err();
+        answer_client_until_deadline(&client, "x 1\n", began + Duration::from_millis(300))
+            .unwrap_err();
         assert!(began.elapsed() < Duration::from_secs(10));
         drop(client);
         drips.join().unwrap();

@@ -48,9 +48,12 @@ impl MissingPolicies {
     }
 
     /// Policies that a configuration asks for, and whether each is in force as a whole.
-    pub(crate) fn requested_and_if_in_force(&self, config: &Config) -> Vec<(&'static str, bool)> {
+    pub(crate) fn requested_policies_and_if_in_force(
+        &self,
+        config: &Config,
+    ) -> Vec<(&'static str, bool)> {
         let requests = [
-            ("psd", config.policy.leases_by_daemon().is_some()),
+            ("psd", config.policy.requested_lease_settings().is_some()),
             ("boost", config.boost.mode != BoostMode::Off),
             ("drives", !config.drive.is_empty()),
         ];

@@ -6,7 +6,7 @@ use wakepath_ebpf::LoadError;
 use wakepath_policies::psd::LeaseRule;
 use wakepath_settings::daemon_config::{BoostMode, Config};
 use wakepath_settings::{Hold, Session, SettingsError, SettingsPlan, WantedSetting};
-use wakepath_system::capture::read_tick_rate;
+use wakepath_system::capture::read_configured_tick_rate_hz;
 use wakepath_system::{SettingKey, System};
 use wakepath_units::TickRate;
 
@@ -15,7 +15,7 @@ use crate::drives::ManagedDrives;
 use crate::error::DaemonError;
 use crate::missing::MissingPolicies;
 use crate::profile::DriveProfile;
-use crate::psd::{LeaseLimits, kernel_module_settings};
+use crate::psd::{LeaseLimits, kernel_module_settings_if_loaded};
 use crate::watch::{Watch, WatchOptions};
 
 /// The parts of a configuration that this machine supports.
@@ -36,7 +36,7 @@ impl DaemonPlan {
     /// Finds which parts of a configuration this machine supports. `held`: settings of a daemon that stops before,
     /// whose old values count.
     pub(crate) fn plan_for_machine(system: &System, config: &Config, held: Option<&Hold>) -> Self {
-        let (drives, unfit) = ManagedDrives::find_managed(system, config);
+        let (drives, unfit) = ManagedDrives::find_managed_and_unfit(system, config);
         // A drive that does not answer may answer another time. A policy that cannot be applied to it never can.
         let passes = unfit
             .iter()
@@ -68,17 +68,21 @@ impl DaemonPlan {
         config: &Config,
         held: Option<&Hold>,
     ) -> Result<(), String> {
-        let Some(psd) = config.policy.leases_by_daemon() else {
+        let Some(psd) = config.policy.requested_lease_settings() else {
             return Ok(());
         };
         if config.kernel_module
-            && let Some(settings) = kernel_module_settings(system, psd)?
+            && let Some(settings) = kernel_module_settings_if_loaded(system, psd)?
         {
             self.kernel_module = true;
             self.constant.extend(settings);
             return Ok(());
         }
-        self.limits = Some(LeaseLimits::for_machine(system, &psd.ceiling, held)?);
+        self.limits = Some(LeaseLimits::read_for_online_cpus(
+            system,
+            &psd.ceiling,
+            held,
+        )?);
         Ok(())
     }
 
@@ -108,7 +112,8 @@ impl DaemonPlan {
                 self.constant.push((setting.parse()?, "1".to_owned()));
             }
             BoostOwner::Daemon => {
-                let hz = read_tick_rate(system.root()).and_then(|hz| u32::try_from(hz).ok());
+                let hz = read_configured_tick_rate_hz(system.root())
+                    .and_then(|hz| u32::try_from(hz).ok());
                 let tick = hz.and_then(TickRate::new).unwrap_or_default();
                 self.boost = Some(Boost::new(system, tick, held)?);
             }
@@ -125,7 +130,7 @@ impl DaemonPlan {
     ) {
         let profiles = &self.drives.profiles;
         if profiles.is_empty() && unfit.is_empty() && !config.drive.is_empty() {
-            let names = system.nvme_drive_names();
+            let names = system.nvme_controller_names();
             let why = match names.len() {
                 0 => "drives: this machine shows no NVMe drive".to_owned(),
                 _ => format!("drives: no profile fits any of {}", names.join(", ")),
@@ -137,7 +142,7 @@ impl DaemonPlan {
                 .add_missing("drives", format!("drive {name}: {why}"));
         }
         for profile in profiles {
-            if profile.observes_gaps() && profile.devices_with_observed_gaps().next().is_none() {
+            if profile.observes_gaps() && profile.numbers_of_observed_devices().next().is_none() {
                 let why = format!(
                     "observed timeouts of {}: this machine shows no block device of it; those of the policy hold",
                     profile.name
@@ -151,7 +156,7 @@ impl DaemonPlan {
     ///
     /// # Errors
     /// As said.
-    pub(crate) fn check_not_empty_or_worse(
+    pub(crate) fn check_not_empty_nor_worse_than(
         &self,
         predecessor: Option<&MissingPolicies>,
     ) -> Result<(), DaemonError> {
@@ -175,13 +180,13 @@ impl DaemonPlan {
 
     /// Starts the eBPF programs that leases, boost and observed timeouts need. Without the programs these parts are
     /// missing.
-    pub(crate) fn start_needed_programs(&mut self, config: &Config) -> Option<Watch> {
-        let observed = self.drives.devices_with_observed_gaps();
+    pub(crate) fn start_needed_programs_or_drop_parts(&mut self, config: &Config) -> Option<Watch> {
+        let observed = self.drives.observed_devices_by_drive();
         if self.limits.is_none() && self.boost.is_none() && observed.is_empty() {
             return None;
         }
         let observes = !observed.is_empty();
-        match start_programs(config, self.boost.is_some(), observed) {
+        match start_burst_programs(config, self.boost.is_some(), observed) {
             Ok(watch) => Some(watch),
             Err(why) => {
                 if self.limits.take().is_some() {
@@ -223,13 +228,13 @@ impl DaemonPlan {
         values.extend(
             self.boost
                 .iter()
-                .flat_map(Boost::settings_with_highest_values),
+                .flat_map(Boost::minimum_settings_with_highest_values),
         );
         let wanted = WantedSetting {
             values,
             notes: Vec::new(),
         };
-        session.reserve_for_changes(&SettingsPlan::from_wanted(system, wanted)?)
+        session.reserve_for_repeated_changes(&SettingsPlan::from_wanted(system, wanted)?)
     }
 
     /// Writes the settings that keep one value while the daemon runs.
@@ -246,8 +251,11 @@ impl DaemonPlan {
     ///
     /// # Errors
     /// Nothing is left to do.
-    pub(crate) fn set_apst_tables(&mut self, hold: &Hold) -> Result<Vec<String>, DaemonError> {
-        let refused = self.drives.set_apst_tables(hold);
+    pub(crate) fn set_apst_tables_or_drop_profiles(
+        &mut self,
+        hold: &Hold,
+    ) -> Result<Vec<String>, DaemonError> {
+        let refused = self.drives.set_apst_tables_or_drop_profiles(hold);
         for why in &refused {
             self.missing.add_missing("drives", why.clone());
         }
@@ -259,10 +267,14 @@ impl DaemonPlan {
 }
 
 /// Starts the eBPF programs that tell bursts of I/O. A boost without leases uses the same bursts as leases would.
-fn start_programs(config: &Config, boost: bool, drives: Vec<Vec<u32>>) -> Result<Watch, LoadError> {
-    let leases = config.policy.leases_by_daemon().cloned();
+fn start_burst_programs(
+    config: &Config,
+    boost: bool,
+    drives: Vec<Vec<u32>>,
+) -> Result<Watch, LoadError> {
+    let leases = config.policy.requested_lease_settings().cloned();
     let psd = leases.unwrap_or_else(|| LeaseRule::Daemon.default_settings());
-    Watch::start(WatchOptions {
+    Watch::load_and_attach(WatchOptions {
         timeout: Duration::from_millis(psd.timeout_ms.into()),
         grant: psd.grant,
         first: psd.start_after,

@@ -20,7 +20,7 @@ pub(crate) struct ProbeCost {
 
 impl ProbeCost {
     /// Begins a measurement of the programs' cost, if there are programs.
-    pub(crate) fn begin_measurement(has_programs: bool) -> Self {
+    pub(crate) fn schedule_first_measurement(has_programs: bool) -> Self {
         Self {
             next: has_programs.then(Instant::now),
             ..Self::default()

@@ -6,7 +6,7 @@ use wakepath_policies::apst::gaps::DriveIdleGaps;
 use wakepath_policies::apst::{ApstTable, plan_apst_table};
 use wakepath_settings::daemon_config::{Config, DriveConfig, Timeouts};
 use wakepath_settings::{Hold, SettingsError, Targets, policy};
-use wakepath_system::apst::read_kernel_apst_settings;
+use wakepath_system::apst::read_inputs_of_kernel_apst_table;
 use wakepath_system::nvme::{self, ApstFeature};
 use wakepath_system::{At, DriveIdentity, SettingKey, System, setting};
 
@@ -42,7 +42,7 @@ struct Disk {
 impl Disk {
     /// Reads how many reads and writes the block device has completed: fields 1 and 5 of `stat`
     /// (Documentation/block/stat.rst).
-    fn read_io_count(&self, system: &System) -> u64 {
+    fn read_completed_ios(&self, system: &System) -> u64 {
         let path = format!("sys/block/{}/stat", self.name);
         let text = system
             .root()
@@ -90,14 +90,14 @@ pub enum CheckOutcome {
 }
 
 /// Finds the drives with profiles. Beside them come drives whose profile cannot be followed, with reasons.
-pub fn find_profiles(
+pub fn find_profiles_and_unfit_drives(
     system: &System,
     config: &Config,
     mains: bool,
 ) -> (Vec<DriveProfile>, Vec<(String, SettingsError)>) {
     let (mut all, mut unfit) = (Vec::new(), Vec::new());
-    for name in system.nvme_drive_names() {
-        match DriveProfile::find_for_drive(system, config, mains, &name) {
+    for name in system.nvme_controller_names() {
+        match DriveProfile::find_and_plan_for_drive(system, config, mains, &name) {
             Ok(profile) => all.extend(profile),
             Err(error) => unfit.push((name, error)),
         }
@@ -110,34 +110,34 @@ impl DriveProfile {
     ///
     /// # Errors
     /// The drive does not answer, or its policy cannot be applied to it.
-    fn find_for_drive(
+    fn find_and_plan_for_drive(
         system: &System,
         config: &Config,
         mains: bool,
-        name: &str,
+        drive_name: &str,
     ) -> Result<Option<Self>, SettingsError> {
-        let identity = DriveIdentity::read(system.root(), name);
+        let identity = DriveIdentity::read(system.root(), drive_name);
         let mut configs = config.drive.iter();
         let Some(drive_config) = configs.find(|config| is_profile_for_drive(config, &identity))
         else {
             return Ok(None);
         };
         let info = setting::find_setting("apst");
-        let Some(key) =
-            info.and_then(|info| SettingKey::for_matching_scope(info, At::Drive(name.to_owned())))
-        else {
+        let Some(key) = info.and_then(|info| {
+            SettingKey::for_matching_scope(info, At::Drive(drive_name.to_owned()))
+        }) else {
             return Ok(None);
         };
-        let drive = system.ask_drive_for_identity(name)?;
+        let drive = system.identify_drive(drive_name)?;
         let mut profile = Self {
             key,
-            disks: list_disks_of_drive(system, name),
+            disks: list_disks_of_drive(system, drive_name),
             config: drive_config.clone(),
             drive,
             identity,
             wanted: String::new(),
             activity: DriveActivity::default(),
-            name: name.to_owned(),
+            name: drive_name.to_owned(),
         };
         profile.wanted = profile.plan_table_text(system, mains, None)?;
         profile.activity = profile.read_activity(system);
@@ -162,7 +162,7 @@ impl DriveProfile {
     }
 
     /// Numbers of the drive's block devices whose idle gaps have to be counted.
-    pub fn devices_with_observed_gaps(&self) -> impl Iterator<Item = u32> {
+    pub fn numbers_of_observed_devices(&self) -> impl Iterator<Item = u32> {
         let disks = self.disks.iter().filter(|_| self.observes_gaps());
         disks.filter_map(|disk| disk.device)
     }
@@ -170,7 +170,7 @@ impl DriveProfile {
     /// Model of another drive that has the name now; `None` while the drive is the same, or away.
     pub fn model_of_replacement(&self, system: &System) -> Option<String> {
         let now = DriveIdentity::read(system.root(), &self.name);
-        (now != self.identity && now.is_known()).then_some(now.model)
+        (now != self.identity && now.has_model()).then_some(now.model)
     }
 
     /// Whether the table depends on the power supply.
@@ -188,7 +188,7 @@ impl DriveProfile {
 
     /// Checks that the drive has the right table. A drive without I/O since the last check is not asked, unless the machine has
     /// slept: asking is a command, which can wake the drive.
-    pub fn check_and_set_table(
+    pub fn check_and_set_changed_table(
         &mut self,
         system: &System,
         hold: &Hold,
@@ -221,20 +221,21 @@ impl DriveProfile {
             return CheckOutcome::Fine;
         }
         let tolerance_changed = before.latency_tolerance != self.activity.latency_tolerance;
-        let who = self.explain_foreign_change(system, &found, tolerance_changed, supply.has_slept);
+        let who =
+            self.explain_who_changed_table(system, &found, tolerance_changed, supply.has_slept);
         self.write_table(hold)
             .map_or_else(CheckOutcome::Failed, |()| CheckOutcome::SetAgain(who))
     }
 
     /// Says who could have changed the drive's table.
-    fn explain_foreign_change(
+    fn explain_who_changed_table(
         &self,
         system: &System,
         found: &str,
         tolerance_changed: bool,
         has_slept: bool,
     ) -> String {
-        let settings = read_kernel_apst_settings(system.root(), &self.name, &self.drive);
+        let settings = read_inputs_of_kernel_apst_table(system.root(), &self.name, &self.drive);
         let supported = self.drive.apsta.unwrap_or(true);
         let planned = plan_apst_table(self.drive.npss, supported, &self.drive.states, &settings);
         let by_kernel = planned.is_ok_and(|plan| {
@@ -264,7 +265,7 @@ impl DriveProfile {
             ios: self
                 .disks
                 .iter()
-                .map(|disk| disk.read_io_count(system))
+                .map(|disk| disk.read_completed_ios(system))
                 .fold(0, u64::wrapping_add),
             latency_tolerance: tolerance.unwrap_or_default(),
         }
@@ -332,14 +333,14 @@ fn list_disks_of_drive(system: &System, drive: &str) -> Vec<Disk> {
     disks
         .filter(|disk| system.controller_of_namespace(disk).as_deref() == Some(drive))
         .map(|name| Disk {
-            device: read_device_number(system, &name),
+            device: read_packed_device_number(system, &name),
             name,
         })
         .collect()
 }
 
 /// Reads the device number of a block device as the eBPF programs have it: major << 20 | minor.
-fn read_device_number(system: &System, disk: &str) -> Option<u32> {
+fn read_packed_device_number(system: &System, disk: &str) -> Option<u32> {
     let text = system
         .root()
         .read_text_if_readable(&format!("sys/block/{disk}/dev"))?;

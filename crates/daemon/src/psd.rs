@@ -74,7 +74,7 @@ impl LeaseLimit {
     }
 
     /// The setting of the limit, with the value that a lease gives it.
-    fn key_and_value(&self) -> (SettingKey, String) {
+    fn setting_and_lease_value(&self) -> (SettingKey, String) {
         (self.setting.key().clone(), self.value.clone())
     }
 }
@@ -84,7 +84,7 @@ impl LeaseLimits {
     ///
     /// # Errors
     /// The feature that is missing.
-    pub fn for_machine(
+    pub fn read_for_online_cpus(
         system: &System,
         ceiling: &LeaseCeiling,
         held: Option<&Hold>,
@@ -112,7 +112,7 @@ impl LeaseLimits {
                 "this kernel has no latency limit per CPU (/{CPU_LIMIT}), which needs CONFIG_PM"
             ));
         }
-        if limits.known_limits().next().is_none() {
+        if limits.limits_of_leasable_cpus().next().is_none() {
             return Err(format!(
                 "every CPU has a limit already that is as strict as the ceiling (/{CPU_LIMIT})"
             ));
@@ -120,32 +120,33 @@ impl LeaseLimits {
         Ok(limits)
     }
 
-    fn known_limits(&self) -> impl Iterator<Item = &LeaseLimit> {
+    fn limits_of_leasable_cpus(&self) -> impl Iterator<Item = &LeaseLimit> {
         self.cpus.values().flatten()
     }
 
     /// The settings with the values that leases give them.
     pub fn settings_with_lease_values(&self) -> impl Iterator<Item = (SettingKey, String)> {
-        self.known_limits().map(LeaseLimit::key_and_value)
+        self.limits_of_leasable_cpus()
+            .map(LeaseLimit::setting_and_lease_value)
     }
 
     /// Number of CPUs and the ceiling in words, for a status line.
     pub fn describe_cpus_and_ceiling(&self) -> String {
         let distinct: BTreeSet<&str> = self
-            .known_limits()
+            .limits_of_leasable_cpus()
             .map(|limit| limit.value.as_str())
             .collect();
         let values: Vec<&str> = distinct.into_iter().collect();
         format!(
             "{} CPU(s), ceiling {} us",
-            self.known_limits().count(),
+            self.limits_of_leasable_cpus().count(),
             values.join(" or ")
         )
     }
 
     /// Number of CPUs that have a lease.
     pub fn count_given_leases(&self) -> usize {
-        self.known_limits()
+        self.limits_of_leasable_cpus()
             .filter(|limit| limit.setting.is_own_value_in_force())
             .count()
     }
@@ -166,10 +167,10 @@ impl LeaseLimits {
         let why = match LeaseLimit::read_for_cpu(system, cpu, &self.ceiling, None) {
             Ok(Ok(limit)) => {
                 let wanted = WantedSetting {
-                    values: vec![limit.key_and_value()],
+                    values: vec![limit.setting_and_lease_value()],
                     notes: Vec::new(),
                 };
-                hold.reserve_more(&SettingsPlan::from_wanted(system, wanted)?)?;
+                hold.reserve_further_settings(&SettingsPlan::from_wanted(system, wanted)?)?;
                 self.cpus.insert(cpu, Some(limit));
                 let text = format!(
                     "cpu{cpu} has come online: leases on {}",
@@ -188,12 +189,12 @@ impl LeaseLimits {
     }
 
     /// Gives a lease to a CPU, or takes it back.
-    pub fn give_or_take_back(&mut self, hold: &Hold, change: LeaseChange) -> WriteOutcome {
+    pub fn give_or_take_back_lease(&mut self, hold: &Hold, change: LeaseChange) -> WriteOutcome {
         let Some(Some(limit)) = self.cpus.get_mut(&change.cpu) else {
             return WriteOutcome::Unchanged;
         };
         let value = change.give.then_some(limit.value.as_str());
-        limit.setting.write_or_put_back(hold, value)
+        limit.setting.write_or_put_back_unless_foreign(hold, value)
     }
 }
 
@@ -249,7 +250,7 @@ pub fn check_ceiling_on_all_cpus(system: &System, ceiling: &LeaseCeiling) -> Res
 ///
 /// # Errors
 /// The ceiling means nothing on this machine.
-pub fn kernel_module_settings(
+pub fn kernel_module_settings_if_loaded(
     system: &System,
     psd: &PsdSettings,
 ) -> Result<Option<Vec<(SettingKey, String)>>, String> {

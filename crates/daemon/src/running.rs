@@ -22,7 +22,7 @@ use crate::plan::DaemonPlan;
 use crate::probe_cost::ProbeCost;
 use crate::psd::LeaseLimits;
 use crate::signals::{Interruption, Signals};
-use crate::watch::{Watch, now_ns};
+use crate::watch::{Watch, monotonic_now_ns};
 
 /// Everything that runs under one configuration of the daemon.
 pub(crate) struct Daemon {
@@ -41,15 +41,24 @@ pub(crate) struct Daemon {
     missing: MissingPolicies,
 }
 
+/// What a wait of the daemon has ended with.
+struct Woken {
+    /// Whether a client asks for metrics.
+    client_asks: bool,
+}
+
 impl Daemon {
     /// Checks that another configuration can take over: this machine has all parts, except for parts that were missing before.
     ///
     /// # Errors
     /// The parts that are missing.
-    pub(crate) fn check_can_take_over(&self, config: &Config) -> Result<(), DaemonError> {
+    pub(crate) fn check_new_config_can_take_over(
+        &self,
+        config: &Config,
+    ) -> Result<(), DaemonError> {
         let plan = DaemonPlan::plan_for_machine(&self.system, config, Some(&self.hold));
         plan.missing.check_misses_no_more_than(&self.missing)?;
-        plan.check_not_empty_or_worse(None)?;
+        plan.check_not_empty_nor_worse_than(None)?;
         let port = config.metrics.port;
         if port != 0 && self.server.as_ref().and_then(MetricsServer::port) != Some(port) {
             listen_for_metrics(port)?;
@@ -67,15 +76,15 @@ impl Daemon {
     ) -> Result<Self, DaemonError> {
         let mut plan = DaemonPlan::plan_for_machine(system, config, None);
         // The eBPF programs are started first: without them there are no leases to keep old values for.
-        let watch = plan.start_needed_programs(config);
-        plan.check_not_empty_or_worse(predecessor)?;
-        log_missing(&plan.missing.reasons);
+        let watch = plan.start_needed_programs_or_drop_parts(config);
+        plan.check_not_empty_nor_worse_than(predecessor)?;
+        log_reasons_of_parts_off(&plan.missing.reasons);
         let hold = plan.reserve_settings(system, session)?;
         // After an error the dropped hold puts back what was changed until then.
         plan.write_constant_settings(&hold)?;
-        let refused = plan.set_apst_tables(&hold)?;
-        log_missing(&refused);
-        plan.check_not_empty_or_worse(predecessor)?;
+        let refused = plan.set_apst_tables_or_drop_profiles(&hold)?;
+        log_reasons_of_parts_off(&refused);
+        plan.check_not_empty_nor_worse_than(predecessor)?;
         let server = match config.metrics.port {
             0 => None,
             port => Some(listen_for_metrics(port)?),
@@ -83,12 +92,12 @@ impl Daemon {
         let minima = plan
             .boost
             .iter()
-            .flat_map(Boost::settings_with_highest_values);
+            .flat_map(Boost::minimum_settings_with_highest_values);
         let daemon = Self {
             minima: minima.map(|(key, _)| ManagedSetting::new(key)).collect(),
             system: system.clone(),
             hold,
-            cost: ProbeCost::begin_measurement(watch.is_some()),
+            cost: ProbeCost::schedule_first_measurement(watch.is_some()),
             watch,
             leases: Leases::default(),
             limits: plan.limits,
@@ -97,7 +106,7 @@ impl Daemon {
             server,
             metrics: Metrics {
                 kernel_module: plan.kernel_module,
-                policies: plan.missing.requested_and_if_in_force(config),
+                policies: plan.missing.requested_policies_and_if_in_force(config),
                 ..Metrics::default()
             },
             missing: plan.missing,
@@ -127,7 +136,7 @@ impl Daemon {
             parts.push(format!("table of {} ({})", profile.name, profile.model()));
         }
         if let Some(watch) = &self.watch
-            && !watch.has_kernel_timers()
+            && !watch.ends_bursts_by_kernel_timers()
         {
             parts.push("without timers of the kernel".to_owned());
         }
@@ -153,27 +162,31 @@ impl Daemon {
                 notify_systemd(&[NotifyState::Watchdog]);
                 watchdog_next = Some(Instant::now() + interval);
             }
-            let has_client = self.wait_for_events(signals, watchdog_next)?;
+            let woken = self.wait_for_event_or_due_action(signals, watchdog_next)?;
             if let Some(interruption) = signals.take_interruption() {
                 return Ok(interruption);
             }
-            self.handle_burst_events();
+            self.apply_changes_by_bursts();
             self.check_drives_if_due();
             if let Some(watch) = &mut self.watch {
                 self.cost.begin_or_end_if_due(watch);
             }
-            if has_client && let Some(server) = &self.server {
-                server.answer_client_in_thread(|| self.current_metrics().to_prometheus_text());
+            if woken.client_asks
+                && let Some(server) = &self.server
+            {
+                server.accept_and_answer_client_in_thread(|| {
+                    self.current_metrics().to_prometheus_text()
+                });
             }
         }
     }
 
-    /// Waits until an event comes or something is due. Returns whether a client asks for metrics.
-    fn wait_for_events(
+    /// Waits until an event comes or something is due.
+    fn wait_for_event_or_due_action(
         &self,
         signals: &Signals,
         watchdog_next: Option<Instant>,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Woken> {
         let readable = PollFlags::IN;
         let mut fds: Vec<PollFd<'_>> = signals
             .interruption_descriptors()
@@ -185,7 +198,7 @@ impl Daemon {
         let server_index = fds.len();
         if let Some(server) = &self.server {
             fds.push(PollFd::from_borrowed_fd(
-                server.client_descriptor(),
+                server.listener_descriptor(),
                 readable,
             ));
         }
@@ -196,7 +209,9 @@ impl Daemon {
             Err(error) => return Err(error.into()),
         }
         let server = fds.get(server_index);
-        Ok(server.is_some_and(|fd| !fd.revents().is_empty()))
+        Ok(Woken {
+            client_asks: server.is_some_and(|fd| !fd.revents().is_empty()),
+        })
     }
 
     /// Time left until the next thing is due; `None`: nothing is due.
@@ -218,22 +233,22 @@ impl Daemon {
         let until_bursts = bursts
             .into_iter()
             .flatten()
-            .map(|due| Duration::from_nanos(due.saturating_sub(now_ns())));
+            .map(|due| Duration::from_nanos(due.saturating_sub(monotonic_now_ns())));
         until_instants.chain(until_bursts).min()
     }
 
     /// Gives leases and boosts by the bursts so far, and takes them back.
-    fn handle_burst_events(&mut self) {
+    fn apply_changes_by_bursts(&mut self) {
         let Some(watch) = &mut self.watch else {
             return;
         };
         let events = watch.take_events();
-        let changes = self.leases.handle_events(&events);
+        let changes = self.leases.take_lease_changes(&events);
         for change in &changes {
             self.apply_lease_change(*change);
         }
         if let Some(boost) = &mut self.boost {
-            for change in boost.handle_bursts(&events, &changes, now_ns()) {
+            for change in boost.choose_minimum_changes(&events, &changes, monotonic_now_ns()) {
                 self.apply_minimum_change(&change);
             }
         }
@@ -245,14 +260,14 @@ impl Daemon {
         };
         match limits.add_cpu_if_new(&self.system, &self.hold, change.cpu) {
             Ok(note) => note.iter().for_each(|text| log::log_info(text)),
-            Err(error) => return self.count_and_log_failure(&error),
+            Err(error) => return self.count_failure_and_log_rarely(&error),
         }
-        let outcome = limits.give_or_take_back(&self.hold, change);
+        let outcome = limits.give_or_take_back_lease(&self.hold, change);
         if matches!(outcome, WriteOutcome::Written) {
             self.metrics.lease_writes += 1;
             self.metrics.leases_given += u64::from(change.give);
         }
-        self.report_if_unwritten(outcome, "this CPU gets no more leases");
+        self.report_foreign_or_failed(outcome, "this CPU gets no more leases");
     }
 
     fn apply_minimum_change(&mut self, change: &MinimumChange) {
@@ -261,25 +276,25 @@ impl Daemon {
             return;
         };
         let value = change.khz.map(|khz| khz.to_string());
-        let outcome = minimum.write_or_put_back(&self.hold, value.as_deref());
+        let outcome = minimum.write_or_put_back_unless_foreign(&self.hold, value.as_deref());
         self.metrics.boost_writes += u64::from(matches!(outcome, WriteOutcome::Written));
-        self.report_if_unwritten(outcome, "this policy is boosted no more");
+        self.report_foreign_or_failed(outcome, "this policy is boosted no more");
     }
 
     /// Reports why a setting was not written, and the consequence if somebody else has set it.
-    fn report_if_unwritten(&mut self, outcome: WriteOutcome, consequence: &str) {
+    fn report_foreign_or_failed(&mut self, outcome: WriteOutcome, consequence_if_foreign: &str) {
         match outcome {
             WriteOutcome::Written | WriteOutcome::Unchanged => {}
             WriteOutcome::Foreign { key, value } => log::log_warning(&format!(
-                "{key} is '{}' instead of '{}': somebody else has set it, so {consequence} until the next reload",
+                "{key} is '{}' instead of '{}': somebody else has set it, so {consequence_if_foreign} until the next reload",
                 value.found, value.expected
             )),
-            WriteOutcome::Failed(error) => self.count_and_log_failure(&error),
+            WriteOutcome::Failed(error) => self.count_failure_and_log_rarely(&error),
         }
     }
 
     /// Counts a setting that could not be written, and logs it; the more failures, the rarer the lines.
-    fn count_and_log_failure(&mut self, error: &SettingsError) {
+    fn count_failure_and_log_rarely(&mut self, error: &SettingsError) {
         self.metrics.failures += 1;
         if self.metrics.failures.is_power_of_two() {
             log::log_error(&format!("{error} (failure {})", self.metrics.failures));
@@ -290,12 +305,12 @@ impl Daemon {
         let watch = self.watch.as_ref();
         let report = self
             .drives
-            .check_if_due(&self.system, &self.hold, |device| {
-                watch?.idle_gaps_of_drive(device)
+            .check_and_set_tables_if_due(&self.system, &self.hold, |device| {
+                watch?.idle_gaps_of_drive_with_device(device)
             });
         self.metrics.tables_set_again += report.set_again;
         for error in report.errors {
-            self.count_and_log_failure(&error);
+            self.count_failure_and_log_rarely(&error);
         }
     }
 
@@ -303,7 +318,7 @@ impl Daemon {
     fn current_metrics(&self) -> Metrics {
         let mut metrics = self.metrics.clone();
         if let Some(watch) = &self.watch {
-            (metrics.ios, metrics.lost) = watch.io_counts_and_lost_events();
+            (metrics.ios, metrics.lost) = watch.io_counts_by_cpu_and_lost_events();
         }
         metrics.timed = self.cost.latest_cost();
         metrics.leases = self
@@ -323,7 +338,8 @@ impl Daemon {
         let summary = self.current_metrics().to_summary_line();
         // The programs end first, so that no new leases come while they are put back.
         self.watch = None;
-        self.drives.forget_replaced_drives(&self.system, &self.hold);
+        self.drives
+            .forget_tables_of_replaced_drives(&self.system, &self.hold);
         let released = self.hold.put_back_and_release()?;
         if let Some((_, restored)) = &released {
             for note in restored.notes.iter().chain(&restored.away) {
@@ -335,14 +351,14 @@ impl Daemon {
     }
 }
 
-fn log_missing(reasons: &[String]) {
+fn log_reasons_of_parts_off(reasons: &[String]) {
     for why in reasons {
         log::log_warning(&format!("off: {why}"));
     }
 }
 
 fn listen_for_metrics(port: u16) -> Result<MetricsServer, DaemonError> {
-    MetricsServer::listen(port).map_err(|source| DaemonError::Port { port, source })
+    MetricsServer::listen_on_loopback(port).map_err(|source| DaemonError::Port { port, source })
 }
 
 /// Notifies systemd, if systemd started this process. A lost message does no harm: the next message repeats the state.

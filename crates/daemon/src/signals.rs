@@ -37,7 +37,7 @@ impl LockLender {
     }
 
     /// Another descriptor of the lent lock.
-    pub(crate) fn clone_lock(&self) -> io::Result<OwnedFd> {
+    pub(crate) fn clone_lock_descriptor(&self) -> io::Result<OwnedFd> {
         self.lock.try_clone()
     }
 }

@@ -108,14 +108,15 @@ impl Watch {
     ///
     /// # Errors
     /// This build has no programs, or this machine does not let them run.
-    pub fn start(options: WatchOptions) -> Result<Self, LoadError> {
+    pub fn load_and_attach(options: WatchOptions) -> Result<Self, LoadError> {
         if OBJECT.is_empty() {
             return Err(LoadError::NoPrograms(OBJECT_MISSING));
         }
         let btf = read_kernel_btf()?;
-        let mut ebpf = load_programs(&btf, &options)?;
-        let (mut links, timed) = attach_burst_programs(&mut ebpf, &btf, &options)
-            .map_err(|error| explain_load_failure(WORK, error_with_causes(&error)))?;
+        let mut ebpf = load_programs_and_fill_maps(&btf, &options)?;
+        let (mut links, timed) =
+            attach_burst_programs_with_timers_if_possible(&mut ebpf, &btf, &options)
+                .map_err(|error| explain_load_failure(WORK, error_with_causes(&error)))?;
         if !options.drives.is_empty() {
             for (program, at) in [("gap_begins", COMPLETE), ("gap_ends", ISSUE)] {
                 let link = load_and_attach(&mut ebpf, &btf, program, at);
@@ -146,21 +147,21 @@ impl Watch {
     }
 
     /// Whether timers of the kernel end bursts.
-    pub const fn has_kernel_timers(&self) -> bool {
+    pub const fn ends_bursts_by_kernel_timers(&self) -> bool {
         self.timed
     }
 
     /// When [`Watch::take_events`] has to be called even if nothing happens.
     pub fn next_call_due_ns(&self) -> Option<u64> {
         let soonest = self.bursts.values().min()?;
-        (!self.timed).then(|| soonest + self.burst_timeout_ns())
+        (!self.timed).then(|| soonest + self.burst_timeout_with_slack_ns())
     }
 
     /// Takes the events since the last call.
     pub fn take_events(&mut self) -> Vec<WatchEvent> {
         let mut events = Vec::new();
         while let Some(bytes) = self.ring.next() {
-            events.extend(decode_event(&bytes));
+            events.extend(decode_watch_event(&bytes));
         }
         if !self.timed {
             self.end_overdue_bursts(&mut events);
@@ -169,7 +170,7 @@ impl Watch {
     }
 
     /// Number of I/Os so far by CPU, and number of events lost because the buffer was full.
-    pub fn io_counts_and_lost_events(&self) -> (Vec<u64>, u64) {
+    pub fn io_counts_by_cpu_and_lost_events(&self) -> (Vec<u64>, u64) {
         let mut totals = Vec::new();
         let mut lost = 0;
         if let Some(states) = self.open_cpu_map() {
@@ -182,11 +183,11 @@ impl Watch {
     }
 
     /// The idle gaps so far of the drive that a block device belongs to; `None` if they are not counted.
-    pub fn idle_gaps_of_drive(&self, device: u32) -> Option<DriveIdleGaps> {
+    pub fn idle_gaps_of_drive_with_device(&self, device_number: u32) -> Option<DriveIdleGaps> {
         let drives = &self.options.drives;
         let at = drives
             .iter()
-            .position(|devices| devices.contains(&device))?;
+            .position(|devices| devices.contains(&device_number))?;
         let map: Array<_, DriveState> = Array::try_from(self.ebpf.map("drives")?).ok()?;
         let state = map.get(&(at as u32), 0).ok()?;
         Some(DriveIdleGaps {
@@ -211,7 +212,7 @@ impl Watch {
         Array::try_from(self.ebpf.map("cpus")?).ok()
     }
 
-    fn burst_timeout_ns(&self) -> u64 {
+    fn burst_timeout_with_slack_ns(&self) -> u64 {
         (self.options.timeout + SLACK).as_nanos() as u64
     }
 
@@ -220,8 +221,8 @@ impl Watch {
         for event in events.iter() {
             self.bursts.insert(event.cpu, event.time_ns);
         }
-        let now = now_ns();
-        let quiet = self.burst_timeout_ns();
+        let now = monotonic_now_ns();
+        let quiet = self.burst_timeout_with_slack_ns();
         let due: Vec<usize> = self
             .bursts
             .iter()
@@ -279,7 +280,7 @@ const COMPLETE: &str = "block_rq_complete";
 const ISSUE: &str = "block_rq_issue";
 
 /// Loads the eBPF programs, and fills their maps.
-fn load_programs(btf: &Btf, options: &WatchOptions) -> Result<Ebpf, LoadError> {
+fn load_programs_and_fill_maps(btf: &Btf, options: &WatchOptions) -> Result<Ebpf, LoadError> {
     let cpus =
         nr_cpus().map_err(|(path, error)| LoadError::Unsupported(format!("{path}: {error}")))?;
     let devices: usize = options.drives.iter().map(Vec::len).sum();
@@ -298,7 +299,7 @@ fn load_programs(btf: &Btf, options: &WatchOptions) -> Result<Ebpf, LoadError> {
         ..CpuState::default()
     };
     fill_cpu_map(&mut ebpf, cpus, state)
-        .and_then(|()| fill_drive_map(&mut ebpf, &options.drives))
+        .and_then(|()| fill_map_of_drive_by_device(&mut ebpf, &options.drives))
         .map_err(|error| unsupported_error(&error))?;
     Ok(ebpf)
 }
@@ -308,23 +309,28 @@ fn unsupported_error(error: &aya::maps::MapError) -> LoadError {
 }
 
 /// Attaches the programs that see bursts. Returns whether the kernel's timers end bursts.
-fn attach_burst_programs(
+fn attach_burst_programs_with_timers_if_possible(
     ebpf: &mut Ebpf,
     btf: &Btf,
     options: &WatchOptions,
 ) -> Result<(Vec<BtfTracePointLink>, bool), ProgramError> {
     if options.kernel_timers
-        && let Ok(links) =
-            attach_completion_and_issue(ebpf, btf, options.grant, ("complete_timed", "issue_timed"))
+        && let Ok(links) = attach_granted_completion_and_issue(
+            ebpf,
+            btf,
+            options.grant,
+            ("complete_timed", "issue_timed"),
+        )
     {
         return Ok((links, true));
     }
-    let links = attach_completion_and_issue(ebpf, btf, options.grant, ("complete", "issue"))?;
+    let links =
+        attach_granted_completion_and_issue(ebpf, btf, options.grant, ("complete", "issue"))?;
     Ok((links, false))
 }
 
 /// Attaches one program to completions and one to issues, as far as these count for bursts.
-fn attach_completion_and_issue(
+fn attach_granted_completion_and_issue(
     ebpf: &mut Ebpf,
     btf: &Btf,
     grant: LeaseTrigger,
@@ -387,7 +393,10 @@ fn fill_cpu_map(ebpf: &mut Ebpf, cpus: usize, state: CpuState) -> Result<(), aya
 }
 
 /// Fills the map that has the drive of each block device.
-fn fill_drive_map(ebpf: &mut Ebpf, drives: &[Vec<u32>]) -> Result<(), aya::maps::MapError> {
+fn fill_map_of_drive_by_device(
+    ebpf: &mut Ebpf,
+    drives: &[Vec<u32>],
+) -> Result<(), aya::maps::MapError> {
     let Some(map) = ebpf.map_mut("namespaces") else {
         return Ok(());
     };
@@ -401,7 +410,7 @@ fn fill_drive_map(ebpf: &mut Ebpf, drives: &[Vec<u32>]) -> Result<(), aya::maps:
 }
 
 /// Decodes a `struct wp_event`; `None` for a wrong length or kind.
-fn decode_event(bytes: &[u8]) -> Option<WatchEvent> {
+fn decode_watch_event(bytes: &[u8]) -> Option<WatchEvent> {
     let (time, rest) = bytes.split_first_chunk::<8>()?;
     let (cpu, rest) = rest.split_first_chunk::<4>()?;
     let (kind, rest) = rest.split_first_chunk::<4>()?;
@@ -418,7 +427,7 @@ fn decode_event(bytes: &[u8]) -> Option<WatchEvent> {
 }
 
 /// The present time in ns, on the clock of the programs' events.
-pub(crate) fn now_ns() -> u64 {
+pub(crate) fn monotonic_now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
@@ -437,9 +446,9 @@ mod tests {
             cpu: 3,
             kind: BurstEvent::Quiet,
         };
-        assert_eq!(decode_event(&bytes), Some(event));
-        assert_eq!(decode_event(&bytes[..15]), None);
+        assert_eq!(decode_watch_event(&bytes), Some(event));
+        assert_eq!(decode_watch_event(&bytes[..15]), None);
         bytes[12..].copy_from_slice(&9_u32.to_ne_bytes());
-        assert_eq!(decode_event(&bytes), None);
+        assert_eq!(decode_watch_event(&bytes), None);
     }
 }

@@ -37,7 +37,7 @@ fn seen(watch: &mut Watch, work: impl FnOnce()) -> Vec<WatchEvent> {
     let mut leases = Leases::default();
     loop {
         let taken = watch.take_events();
-        leases.handle_events(&taken);
+        leases.take_lease_changes(&taken);
         events.extend(taken);
         // Other processes of this machine have bursts, too.
         if leases.count_given_leases() == 0 || begin.elapsed() > Duration::from_secs(10) {
@@ -56,7 +56,7 @@ fn bursts_are_seen_to_begin_and_to_end() {
     fs::write(&data, vec![1; 4 << 20]).unwrap();
     fs::File::open(&data).unwrap().sync_all().unwrap();
     for kernel_timers in [true, false] {
-        let mut watch = match Watch::start(watched(kernel_timers)) {
+        let mut watch = match Watch::load_and_attach(watched(kernel_timers)) {
             Ok(watch) => watch,
             Err(reason) => {
                 eprintln!("skipped: {test}: {reason}");
@@ -67,11 +67,11 @@ fn bursts_are_seen_to_begin_and_to_end() {
                 return;
             }
         };
-        if watch.has_kernel_timers() != kernel_timers {
+        if watch.ends_bursts_by_kernel_timers() != kernel_timers {
             println!("this kernel has no timers for programs");
         }
         let meter = watch.start_cost_meter();
-        let before: u64 = watch.io_counts_and_lost_events().0.iter().sum();
+        let before: u64 = watch.io_counts_by_cpu_and_lost_events().0.iter().sum();
         let events = seen(&mut watch, || {
             let read = Command::new("dd")
                 .arg(format!("if={}", data.display()))
@@ -86,7 +86,12 @@ fn bursts_are_seen_to_begin_and_to_end() {
             assert!(read.unwrap().success());
         });
         let cost = meter.read_cost();
-        let ios = watch.io_counts_and_lost_events().0.iter().sum::<u64>() - before;
+        let ios = watch
+            .io_counts_by_cpu_and_lost_events()
+            .0
+            .iter()
+            .sum::<u64>()
+            - before;
         // One that comes in the middle of another's program is left out by the kernel.
         let missed = cost.map_or(0, |cost| cost.programs.missed_runs);
         // Nearly always all of them. Once, on a busy machine, 36 were missing, which the kernel did not count as left out.
@@ -103,7 +108,7 @@ fn bursts_are_seen_to_begin_and_to_end() {
             "{begun} begun, {ended} ended, {ios} I/Os"
         );
         let mut leases = Leases::default();
-        leases.handle_events(&events);
+        leases.take_lease_changes(&events);
         assert_eq!(leases.count_given_leases(), 0, "{events:?}");
     }
 }
@@ -162,14 +167,14 @@ fn gaps_of_all_namespaces_count_for_the_drive() {
         drives: vec![vec![other], vec![idle, disk]],
         ..watched(true)
     };
-    let watch = match Watch::start(watched) {
+    let watch = match Watch::load_and_attach(watched) {
         Ok(watch) => watch,
         Err(reason) => return skip(&reason.to_string()),
     };
     read();
     let gaps = |device| {
         watch
-            .idle_gaps_of_drive(device)
+            .idle_gaps_of_drive_with_device(device)
             .unwrap()
             .count
             .iter()
@@ -177,7 +182,7 @@ fn gaps_of_all_namespaces_count_for_the_drive() {
     };
     assert!(gaps(idle) >= 100, "{}", gaps(idle));
     assert_eq!(gaps(other), 0);
-    assert!(watch.idle_gaps_of_drive(7).is_none());
+    assert!(watch.idle_gaps_of_drive_with_device(7).is_none());
 }
 
 #[test]
@@ -222,7 +227,7 @@ fn a_gap_counts_once_however_many_requests_end_it() {
         drives: vec![vec![disk]],
         ..watched(true)
     };
-    let watch = match Watch::start(watched) {
+    let watch = match Watch::load_and_attach(watched) {
         Ok(watch) => watch,
         Err(reason) => return skip(&reason.to_string()),
     };
@@ -230,7 +235,7 @@ fn a_gap_counts_once_however_many_requests_end_it() {
     let (batch, batches) = (32, 200);
     assert!(read(batch, batches));
     let gaps = watch
-        .idle_gaps_of_drive(disk)
+        .idle_gaps_of_drive_with_device(disk)
         .unwrap()
         .count
         .iter()

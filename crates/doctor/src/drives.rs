@@ -4,7 +4,9 @@ use wakepath_hardware::drive::Drive;
 use wakepath_hardware::drive::quirks::{PciId, QuirkKind, Quirks};
 use wakepath_policies::PolicySet;
 use wakepath_policies::apst::{ApstPlan, ApstSettings, ApstTable, plan_apst_table};
-use wakepath_system::apst::{read_kernel_apst_settings, read_quirk_place, read_quirks_in_force};
+use wakepath_system::apst::{
+    read_inputs_of_kernel_apst_table, read_pci_id_and_dmi_names, read_quirks_told_by_kernel,
+};
 use wakepath_system::nvme::{self, ApstFeature};
 
 use crate::case::{Case, Priced};
@@ -14,9 +16,9 @@ use crate::model::{SELDOM, difference_between, simulate_load};
 /// All findings about all drives.
 pub(crate) fn find_in_all_drives(case: &mut Case<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for name in case.system.nvme_drive_names() {
+    for name in case.system.nvme_controller_names() {
         let root = case.system.root();
-        let Ok(drive) = nvme::read_drive_identity(root, &name) else {
+        let Ok(drive) = nvme::identify_drive(root, &name) else {
             // The notes about the machine say why such a drive is left out.
             case.notes.push(format!(
                 "the APST table of {name} is not looked at, since it cannot be identified"
@@ -46,8 +48,8 @@ pub(crate) fn find_in_all_drives(case: &mut Case<'_>) -> Vec<Finding> {
 
 fn find_quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
     let quirks = Quirks::builtin();
-    let in_force = read_quirks_in_force(case.system.root(), name);
-    let at = read_quirk_place(case.system.root(), name);
+    let in_force = read_quirks_told_by_kernel(case.system.root(), name);
+    let at = read_pci_id_and_dmi_names(case.system.root(), name);
     let found = quirks.find_entries_for_drive(drive, &at);
     let with_kind = found
         .into_iter()
@@ -115,7 +117,7 @@ fn find_apst_fault(
     drive: &Drive,
     now: &ApstFeature,
 ) -> Option<Finding> {
-    let settings = read_kernel_apst_settings(case.system.root(), name, drive);
+    let settings = read_inputs_of_kernel_apst_table(case.system.root(), name, drive);
     let planned = plan_apst_table(
         drive.npss,
         drive.apsta.unwrap_or(true),

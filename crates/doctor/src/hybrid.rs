@@ -217,7 +217,7 @@ fn set_like_biggest_kind(
 
 /// Reads the values of a cpufreq file in the policies of a core type.
 fn read_cpufreq_values(case: &Case<'_>, kind: &Kind, file: &str) -> BTreeSet<String> {
-    let policies = case.system.cpufreq_policies().into_iter();
+    let policies = case.system.active_cpufreq_policies().into_iter();
     let own = policies.filter(|first| kind.cpus.contains(first));
     own.filter_map(|first| {
         let path = format!("sys/devices/system/cpu/cpufreq/policy{first}/{file}");
@@ -228,7 +228,7 @@ fn read_cpufreq_values(case: &Case<'_>, kind: &Kind, file: &str) -> BTreeSet<Str
 
 /// The first cpufreq policy of a core type.
 fn first_policy_of_kind(case: &Case<'_>, kind: &Kind) -> Option<usize> {
-    let mut policies = case.system.cpufreq_policies().into_iter();
+    let mut policies = case.system.active_cpufreq_policies().into_iter();
     policies.find(|first| kind.cpus.contains(first))
 }
 

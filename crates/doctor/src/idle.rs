@@ -154,7 +154,7 @@ fn latency_limit_of_policy(states: &[Counted], policy: &PolicySpec) -> Option<Na
     let states = states.iter().map(|c| &c.sum.state);
     let limit = latency
         .limit
-        .resolve_for_states(states.map(|s| (s.name.as_str(), s.latency())));
+        .resolve_for_states(states.map(|s| (s.name.as_str(), s.exit_latency())));
     limit.ok().flatten()
 }
 

@@ -209,9 +209,13 @@ impl Model {
         system: &System,
         policy: usize,
     ) -> Result<Self, SpecError> {
-        let frequency =
-            running::read_frequency_policy(system, &self.machine, policy, &mut Vec::new())?
-                .with_kernel_if_bare(system.nearest_kernel_version());
+        let frequency = running::read_simulated_frequency_policy(
+            system,
+            &self.machine,
+            policy,
+            &mut Vec::new(),
+        )?
+        .with_kernel_if_bare(system.nearest_kernel_version());
         Ok(Self {
             now: PolicySet::new([frequency])?.completed_from(&self.now),
             ..self.clone()

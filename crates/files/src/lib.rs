@@ -23,14 +23,14 @@ pub use regular::read_up_to;
 pub use resolve::Links;
 pub use tree::Tree;
 
-use regular::{open_checked_regular, require_utf8};
+use regular::{open_only_if_regular, require_utf8};
 
 /// Opens a regular file for reading.
 ///
 /// # Errors
 /// The system's; `InvalidInput` for anything but a regular file.
 pub fn open_regular_file(path: &Path) -> io::Result<File> {
-    open_checked_regular(
+    open_only_if_regular(
         |flags| Ok(openat(CWD, path, flags, Mode::empty())?),
         OFlags::RDONLY,
     )
@@ -41,7 +41,7 @@ pub fn open_regular_file(path: &Path) -> io::Result<File> {
 /// # Errors
 /// As [`open_regular_file`].
 pub fn open_regular_in_folder(folder: impl AsFd, name: &str, flags: OFlags) -> io::Result<File> {
-    open_checked_regular(
+    open_only_if_regular(
         |flags| {
             let flags = flags | OFlags::NOFOLLOW;
             Ok(openat(&folder, name, flags, Mode::empty())?)

@@ -28,7 +28,7 @@ pub(crate) fn require_utf8(bytes: Vec<u8>) -> io::Result<String> {
 }
 
 /// Opens a regular file. `opens` is called twice: first for a handle that touches nothing, then with `flags`.
-pub(crate) fn open_checked_regular(
+pub(crate) fn open_only_if_regular(
     opens: impl Fn(OFlags) -> io::Result<rustix::fd::OwnedFd>,
     flags: OFlags,
 ) -> io::Result<File> {

@@ -49,7 +49,7 @@ pub(crate) fn open_resolving_links(
             opened => return Ok(opened?),
         }
     }
-    open_by_components(base, path, flags, links)
+    open_without_openat2(base, path, flags, links)
 }
 
 fn link_refused_error() -> io::Error {
@@ -59,7 +59,7 @@ fn link_refused_error() -> io::Error {
 
 /// Opens `path` relative to `base` without `openat2`. No component is opened through a link: links are read, and their
 /// parts are walked in turn.
-fn open_by_components(
+fn open_without_openat2(
     base: &OwnedFd,
     path: &Path,
     flags: OFlags,
@@ -67,7 +67,8 @@ fn open_by_components(
 ) -> io::Result<OwnedFd> {
     // The folders that were passed, for `..`; empty at the base, whose `..` is itself.
     let mut way: Vec<OwnedFd> = Vec::new();
-    let mut left: VecDeque<OsString> = push_components_reversed(path.as_os_str(), &mut way);
+    let mut left: VecDeque<OsString> =
+        split_components_and_reset_way_if_absolute(path.as_os_str(), &mut way);
     let mut followed = 0;
     while let Some(name) = left.pop_front() {
         if name == ".." {
@@ -91,7 +92,7 @@ fn open_by_components(
                 return Err(Errno::LOOP.into());
             }
             let target = OsString::from_vec(readlinkat(&entry, "", Vec::new())?.into_bytes());
-            let mut unresolved = push_components_reversed(&target, &mut way);
+            let mut unresolved = split_components_and_reset_way_if_absolute(&target, &mut way);
             unresolved.append(&mut left);
             left = unresolved;
         } else if last {
@@ -113,7 +114,10 @@ fn open_by_components(
 }
 
 /// The components of a path that are still to be walked; an absolute path empties `way`, so that it starts at the base.
-fn push_components_reversed(path: &OsStr, way: &mut Vec<OwnedFd>) -> VecDeque<OsString> {
+fn split_components_and_reset_way_if_absolute(
+    path: &OsStr,
+    way: &mut Vec<OwnedFd>,
+) -> VecDeque<OsString> {
     let mut parts = VecDeque::new();
     for part in Path::new(path).components() {
         match part {
@@ -224,7 +228,7 @@ mod tests {
                 } else {
                     path
                 };
-                let other = seen(open_by_components(&base, walked, flags, links));
+                let other = seen(open_without_openat2(&base, walked, flags, links));
                 assert_eq!(one, other, "{} {links:?}", path.display());
                 assert_ne!(one, "foreign", "{}", path.display());
             }

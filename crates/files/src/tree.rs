@@ -10,7 +10,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstat, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
-use crate::regular::{open_checked_regular, read_up_to, require_utf8};
+use crate::regular::{open_only_if_regular, read_up_to, require_utf8};
 use crate::resolve::{self, Links};
 
 /// A directory, held open. Nothing outside is ever opened, whatever paths and links say.
@@ -49,7 +49,7 @@ impl Tree {
     /// # Errors
     /// As [`Self::open_file_or_folder`]; `InvalidInput` for anything but a regular file.
     pub fn open_file(&self, path: &Path, flags: OFlags) -> io::Result<File> {
-        open_checked_regular(|flags| self.open_file_or_folder(path, flags), flags)
+        open_only_if_regular(|flags| self.open_file_or_folder(path, flags), flags)
     }
 
     /// Reads a regular file of at most `limit` bytes.

@@ -9,7 +9,7 @@ use rand_pcg::Pcg64Mcg;
 use rustix::fs::{FlockOperation, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use serde::Serialize;
-use wakepath_system::extents::{FileExtent, read_extents};
+use wakepath_system::extents::{FileExtent, read_file_extents};
 use wakepath_system::{Root, System};
 
 use crate::{ExperimentControl, MeasureError};
@@ -261,7 +261,7 @@ impl TestFile {
 
     /// Refuses files with bytes that no read fetches from the device.
     fn check_extents(&self) -> Result<(), MeasureError> {
-        let extents = match read_extents(&self.file) {
+        let extents = match read_file_extents(&self.file) {
             Ok(extents) => extents,
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
                 return Err(self.refuse(

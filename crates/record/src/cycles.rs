@@ -16,8 +16,11 @@ impl CycleCounters {
     /// counters are all in use.
     pub(crate) fn open(cpus: &[usize]) -> Option<Self> {
         let counters = cpus.iter().map(|cpu| {
-            let cycles = open_counter(Hardware::CPU_CYCLES, *cpu)?;
-            Some([cycles, open_counter(Hardware::REF_CPU_CYCLES, *cpu)?])
+            let cycles = open_pinned_cycle_counter(Hardware::CPU_CYCLES, *cpu)?;
+            Some([
+                cycles,
+                open_pinned_cycle_counter(Hardware::REF_CPU_CYCLES, *cpu)?,
+            ])
         });
         counters.collect::<Option<Vec<_>>>().map(Self)
     }
@@ -26,20 +29,20 @@ impl CycleCounters {
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn hand_to_programs(&self, cpus: &[usize], ebpf: &mut Ebpf) -> io::Result<()> {
+    pub(crate) fn put_into_program_maps(&self, cpus: &[usize], ebpf: &mut Ebpf) -> io::Result<()> {
         for (place, name) in ["cycles", "reference_cycles"].into_iter().enumerate() {
             let Some(Map::PerfEventArray(map)) = ebpf.map(name) else {
                 return Err(io::Error::other(format!("no map {name}")));
             };
             for (cpu, counters) in cpus.iter().zip(&self.0) {
-                set_element(map.fd().as_fd(), *cpu as u32, counters[place].as_raw_fd())?;
+                set_perf_event_in_map(map.fd().as_fd(), *cpu as u32, counters[place].as_raw_fd())?;
             }
         }
         Ok(())
     }
 }
 
-fn open_counter(event: Hardware, cpu: usize) -> Option<Counter> {
+fn open_pinned_cycle_counter(event: Hardware, cpu: usize) -> Option<Counter> {
     let mut counter = Builder::new(event)
         .any_pid()
         .one_cpu(cpu)
@@ -69,16 +72,16 @@ const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
 
 /// Sets an element of a map of perf events, for which aya knows only events that it opens itself.
 #[expect(unsafe_code, reason = "the system call takes addresses")]
-fn set_element(map: BorrowedFd<'_>, key: u32, event: i32) -> io::Result<()> {
+fn set_perf_event_in_map(map: BorrowedFd<'_>, cpu: u32, event_descriptor: i32) -> io::Result<()> {
     let attributes = UpdateElement {
         map: map.as_raw_fd().cast_unsigned(),
         unused: 0,
-        key: (&raw const key).expose_provenance() as u64,
-        value: (&raw const event).expose_provenance() as u64,
+        key: (&raw const cpu).expose_provenance() as u64,
+        value: (&raw const event_descriptor).expose_provenance() as u64,
         flags: 0,
     };
-    // SAFETY: the kernel reads `attributes`, and four bytes each of `key` and `event`, during the call only; all of them live
-    // until it returns.
+    // SAFETY: the kernel reads `attributes`, and four bytes each of `cpu` and `event_descriptor`, during the call
+    // only. All of these values live until the call returns.
     let done = unsafe {
         libc::syscall(
             libc::SYS_bpf,

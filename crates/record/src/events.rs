@@ -1,7 +1,7 @@
 //! Turns records from the eBPF programs into events of a recording.
 //!
 //! An idle period is seen in up to four records: the governor chose a state, the CPU entered the state and left it, and
-//! the governor was told the outcome. [`Assembler`] puts the records together, CPU by CPU.
+//! the governor was told the outcome. [`EventAssembler`] puts the records together, CPU by CPU.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::wire::{Record, RecordKind, Reflect, Select};
 
 /// Makes events from records in order of time.
 #[derive(Debug, Default)]
-pub struct Assembler {
+pub struct EventAssembler {
     cpus: HashMap<u16, Cpu>,
     /// Whether outcomes reported to governors are recorded; then a period is complete only with its outcome.
     reflects: bool,
@@ -38,7 +38,7 @@ struct Exit {
     period: IdlePeriod,
 }
 
-impl Assembler {
+impl EventAssembler {
     /// An assembler without events. `reflects`: the programs see what governors are told ([`RecordKind::Reflect`]).
     pub fn new(reflects: bool) -> Self {
         Self {
@@ -55,12 +55,12 @@ impl Assembler {
         let kind = match record.kind {
             RecordKind::Select(select) => {
                 // The outcome of the CPU's last choice was missed.
-                cpu.release_pending_events(number, out);
+                cpu.release_ended_period_and_held_events(number, out);
                 cpu.note_governor_choice(record.time_ns, &select);
                 return;
             }
             RecordKind::IdleEnter { state, left } => {
-                cpu.release_pending_events(number, out);
+                cpu.release_ended_period_and_held_events(number, out);
                 cpu.note_if_left_idle_loop(left);
                 // The state's index fits, since no driver has more states than a u8 can count.
                 if let Ok(state) = u8::try_from(state) {
@@ -73,13 +73,13 @@ impl Assembler {
                 let told = reflects && cpu.tracker.has_pending_governor_call();
                 cpu.end_idle_period(record.time_ns);
                 if !told {
-                    cpu.release_pending_events(number, out);
+                    cpu.release_ended_period_and_held_events(number, out);
                 }
                 return;
             }
             RecordKind::Reflect(reflect) => {
-                cpu.note_kernel_outcome(record.time_ns, reflect);
-                cpu.release_pending_events(number, out);
+                cpu.note_outcome_told_to_governor(record.time_ns, reflect);
+                cpu.release_ended_period_and_held_events(number, out);
                 return;
             }
             RecordKind::Hotplug { online } => {
@@ -87,14 +87,14 @@ impl Assembler {
                 if cpu.online == Some(online) {
                     return;
                 }
-                cpu.release_pending_events(number, out);
+                cpu.release_ended_period_and_held_events(number, out);
                 *cpu = Cpu {
                     online: Some(online),
                     ..Cpu::default()
                 };
                 recording::EventKind::Hotplug { online }
             }
-            other => match event_of_independent_record(other) {
+            other => match convert_independent_record(other) {
                 Some(kind) => kind,
                 None => return,
             },
@@ -108,7 +108,7 @@ impl Assembler {
     }
 
     /// Drops what is known of a CPU after lost records, and appends an event about the loss.
-    pub fn drop_cpu_after_loss(
+    pub fn forget_cpu_after_lost_records(
         &mut self,
         cpu: u16,
         time_ns: u64,
@@ -116,7 +116,7 @@ impl Assembler {
         out: &mut Vec<Event>,
     ) {
         let known = self.cpus.entry(cpu).or_default();
-        known.release_pending_events(cpu, out);
+        known.release_ended_period_and_held_events(cpu, out);
         *known = Cpu {
             online: known.online,
             ..Cpu::default()
@@ -134,14 +134,14 @@ impl Assembler {
         numbers.sort_unstable();
         for number in numbers {
             if let Some(cpu) = self.cpus.get_mut(&number) {
-                cpu.release_pending_events(number, out);
+                cpu.release_ended_period_and_held_events(number, out);
             }
         }
     }
 }
 
 /// The event of a record that is complete by itself; `None` for records about idle periods, hotplug and names.
-fn event_of_independent_record(kind: RecordKind) -> Option<recording::EventKind> {
+fn convert_independent_record(kind: RecordKind) -> Option<recording::EventKind> {
     Some(match kind {
         RecordKind::BlockIssue(block) => recording::EventKind::BlockIssue(block),
         RecordKind::BlockComplete(block) => recording::EventKind::BlockComplete(block),
@@ -191,7 +191,7 @@ impl Cpu {
     fn note_governor_choice(&mut self, time: u64, select: &Select) {
         self.note_if_left_idle_loop(select.left);
         self.chosen = u8::try_from(select.state).unwrap_or(u8::MAX);
-        let inputs = idle_inputs(select);
+        let inputs = governor_inputs_from_record(select);
         self.tracker
             .note_governor_call(Nanoseconds(time), inputs, Some(select.stop_tick));
     }
@@ -204,7 +204,7 @@ impl Cpu {
     }
 
     /// Notes what the kernel told the governor about the ended idle period.
-    fn note_kernel_outcome(&mut self, time: u64, reflect: Reflect) {
+    fn note_outcome_told_to_governor(&mut self, time: u64, reflect: Reflect) {
         if let Some(exit) = &mut self.exited {
             exit.period.duration = Nanoseconds(reflect.state.map_or(0, |_| reflect.residency_ns));
             exit.period.got_tick = reflect.got_tick;
@@ -216,11 +216,11 @@ impl Cpu {
     }
 
     /// Appends the CPU's ended idle period, and the events that waited behind it.
-    fn release_pending_events(&mut self, number: u16, out: &mut Vec<Event>) {
+    fn release_ended_period_and_held_events(&mut self, cpu_number: u16, out: &mut Vec<Event>) {
         if let Some(exit) = self.exited.take() {
             out.push(Event {
                 time: Nanoseconds(exit.time),
-                cpu: number.into(),
+                cpu: cpu_number.into(),
                 kind: recording::EventKind::Idle(exit.period),
             });
         }
@@ -228,7 +228,7 @@ impl Cpu {
     }
 }
 
-fn idle_inputs(select: &Select) -> IdleInputs {
+fn governor_inputs_from_record(select: &Select) -> IdleInputs {
     IdleInputs {
         sleep_length: select.sleep_length_ns,
         inferred: false,
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     fn events(records: &[(u64, RecordKind)], reflects: bool) -> Vec<Event> {
-        let mut assembler = Assembler::new(reflects);
+        let mut assembler = EventAssembler::new(reflects);
         let mut out = Vec::new();
         for &(time_ns, kind) in records {
             assembler.take_record(

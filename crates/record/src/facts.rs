@@ -24,7 +24,7 @@ pub fn read_metadata(system: &System) -> Metadata {
             .and_then(|release| read_configured_hz(root, release)),
         kernel,
         architecture: Some(std::env::consts::ARCH.to_owned()),
-        processor: read_processor_name(root),
+        processor: read_first_processor_name(root),
         machine_id: read_machine_id_digest(root),
         clock: Some("mono".to_owned()),
         cpus: system.cpus().len() as u32,
@@ -34,21 +34,21 @@ pub fn read_metadata(system: &System) -> Metadata {
                 read_file_unless_none(root, &format!("{CPUS}/cpuidle/current_governor_ro"))
             }),
         idle_states: read_idle_state_groups(system),
-        siblings: read_core_siblings(system),
+        siblings: read_cores_with_several_cpus(system),
         frequency_driver: read_file_unless_none(
             root,
             &format!("{CPUS}/cpufreq/policy0/scaling_driver"),
         ),
         frequency_domains: read_frequency_domains(system),
-        devices: read_block_devices(root),
+        devices: read_nonempty_block_devices(root),
         interrupts: read_interrupt_names(root),
-        settings: read_settings(system),
+        settings: read_settings_except_idle_states(system),
         ..Metadata::default()
     }
 }
 
 /// Reads the name of the first processor.
-fn read_processor_name(root: &Root) -> Option<String> {
+fn read_first_processor_name(root: &Root) -> Option<String> {
     let info = root.read_text_if_readable("proc/cpuinfo")?;
     info.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -69,7 +69,7 @@ fn read_machine_id_digest(root: &Root) -> Option<String> {
 }
 
 /// Reads all settings that the machine has, except for idle states switched off, which the idle states tell.
-fn read_settings(system: &System) -> Vec<RecordedSetting> {
+fn read_settings_except_idle_states(system: &System) -> Vec<RecordedSetting> {
     let mut settings: Vec<RecordedSetting> = Vec::new();
     for info in SETTINGS
         .iter()
@@ -132,7 +132,10 @@ fn read_idle_state_groups(system: &System) -> Vec<CpuIdleStates> {
 }
 
 /// CPUs that have no idle states although others have: no governor chooses for them.
-pub(crate) fn find_cpus_without_states(system: &System, states: &[CpuIdleStates]) -> Vec<u32> {
+pub(crate) fn find_cpus_without_states_among_others(
+    system: &System,
+    states: &[CpuIdleStates],
+) -> Vec<u32> {
     if states.is_empty() {
         return Vec::new();
     }
@@ -145,7 +148,7 @@ pub(crate) fn find_cpus_without_states(system: &System, states: &[CpuIdleStates]
 fn read_frequency_domains(system: &System) -> Vec<FrequencyDomain> {
     let root = system.root();
     system
-        .cpufreq_policies()
+        .active_cpufreq_policies()
         .into_iter()
         .map(|policy| {
             let folder = root.folder(format!("{CPUS}/cpufreq/policy{policy}"));
@@ -164,7 +167,7 @@ fn read_frequency_domains(system: &System) -> Vec<FrequencyDomain> {
             khz.dedup();
             FrequencyDomain {
                 cpus: system
-                    .cpus_of_cpufreq_policy(policy)
+                    .online_cpus_of_cpufreq_policy(policy)
                     .into_iter()
                     .map(|cpu| cpu as u32)
                     .collect(),
@@ -175,7 +178,7 @@ fn read_frequency_domains(system: &System) -> Vec<FrequencyDomain> {
         .collect()
 }
 
-fn read_block_devices(root: &Root) -> Vec<BlockDevice> {
+fn read_nonempty_block_devices(root: &Root) -> Vec<BlockDevice> {
     root.list_names("sys/block")
         .into_iter()
         .filter_map(|name| {
@@ -197,7 +200,7 @@ fn read_block_devices(root: &Root) -> Vec<BlockDevice> {
 }
 
 /// Groups of CPUs that share a core; cores with one CPU are left out.
-fn read_core_siblings(system: &System) -> Vec<Vec<u32>> {
+fn read_cores_with_several_cpus(system: &System) -> Vec<Vec<u32>> {
     let mut cores: Vec<Vec<u32>> = Vec::new();
     for cpu in system.cpus() {
         let file = format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list");
@@ -267,7 +270,7 @@ impl TickClock {
     }
 
     /// The tick rate in Hz between two moments; `None` if they are too close to tell it from other usual rates.
-    pub fn tick_rate_since(self, earlier: Self) -> Option<u32> {
+    pub fn usual_tick_rate_since(self, earlier: Self) -> Option<u32> {
         // Tick rates in kernel/Kconfig.hz, and those of single architectures and distributions.
         const RATES: [u32; 8] = [24, 48, 100, 128, 250, 300, 500, 1000];
         let ticks = self.ticks.checked_sub(earlier.ticks)?;
@@ -382,14 +385,17 @@ mod tests {
         assert_eq!(m.idle_states.len(), 1);
         assert_eq!(m.idle_states[0].cpus, [0, 1]);
         assert_eq!(m.idle_states[0].states[1].target_residency.0, 4_000);
-        assert!(find_cpus_without_states(&system, &m.idle_states).is_empty());
+        assert!(find_cpus_without_states_among_others(&system, &m.idle_states).is_empty());
         // A CPU without idle states among others, and a machine without any.
         let only_first = [CpuIdleStates {
             cpus: vec![0],
             ..m.idle_states[0].clone()
         }];
-        assert_eq!(find_cpus_without_states(&system, &only_first), [1]);
-        assert!(find_cpus_without_states(&system, &[]).is_empty());
+        assert_eq!(
+            find_cpus_without_states_among_others(&system, &only_first),
+            [1]
+        );
+        assert!(find_cpus_without_states_among_others(&system, &[]).is_empty());
         assert_eq!(m.devices.len(), 1);
         assert_eq!(
             (m.devices[0].device, m.devices[0].model.as_deref()),
@@ -423,20 +429,23 @@ mod tests {
     #[test]
     fn two_moments_give_the_tick_rate() {
         assert_eq!(
-            clock(250, 1_000_000_000).tick_rate_since(clock(0, 0)),
+            clock(250, 1_000_000_000).usual_tick_rate_since(clock(0, 0)),
             Some(250)
         );
         assert_eq!(
-            clock(1001, 1_000_000_000).tick_rate_since(clock(0, 0)),
+            clock(1001, 1_000_000_000).usual_tick_rate_since(clock(0, 0)),
             Some(1000)
         );
         assert_eq!(
-            clock(90, 300_000_000).tick_rate_since(clock(0, 0)),
+            clock(90, 300_000_000).usual_tick_rate_since(clock(0, 0)),
             Some(300)
         );
         // Too short to tell.
-        assert_eq!(clock(2, 10_000_000).tick_rate_since(clock(0, 0)), None);
-        assert_eq!(clock(0, 0).tick_rate_since(clock(1, 1)), None);
+        assert_eq!(
+            clock(2, 10_000_000).usual_tick_rate_since(clock(0, 0)),
+            None
+        );
+        assert_eq!(clock(0, 0).usual_tick_rate_since(clock(1, 1)), None);
         let (_directory, system) = machine(&[(
             "proc/timer_list",
             "now at 12 nsecs\n\ncpu: 0\n jiffies: 34\n",

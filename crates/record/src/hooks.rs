@@ -142,7 +142,7 @@ pub(crate) struct Attached {
 ///
 /// # Errors
 /// When the first hook, without which there is nothing to record, cannot be used.
-pub(crate) fn attach_available(ebpf: &mut Ebpf, btf: &Btf) -> Result<Attached, ProgramError> {
+pub(crate) fn attach_available_hooks(ebpf: &mut Ebpf, btf: &Btf) -> Result<Attached, ProgramError> {
     let mut attached = Attached {
         links: Vec::new(),
         missing: Vec::new(),
@@ -167,7 +167,7 @@ impl Attached {
     /// Which kinds of facts the attached hooks record, and how well.
     pub(crate) fn recorded_data(&self) -> Recorded {
         Recorded {
-            idle: self.quality_from_hooks(&["cpu_idle"]),
+            idle: self.quality_if_all_hooks_attached(&["cpu_idle"]),
             sleep_length: self.governor_input_quality("tick_nohz_get_sleep_length"),
             tick: self.governor_input_quality("tick_nohz_tick_stopped"),
             latency_request: self.governor_input_quality("cpuidle_governor_latency_req"),
@@ -177,20 +177,26 @@ impl Attached {
             } else {
                 DataQuality::Exact
             },
-            block: self.quality_from_hooks(&["block_rq_issue", "block_rq_complete"]),
-            wakes: self.quality_from_hooks(&["sched_wakeup"]),
-            frequency: self.quality_from_hooks(&["cpu_frequency"]),
+            block: self.quality_if_all_hooks_attached(&["block_rq_issue", "block_rq_complete"]),
+            wakes: self.quality_if_all_hooks_attached(&["sched_wakeup"]),
+            frequency: self.quality_if_all_hooks_attached(&["cpu_frequency"]),
             // Counters are no hooks.
             clock: DataQuality::Missing,
-            timers: self.quality_from_hooks(&["hrtimer_expire_entry", "timer_expire_entry"]),
-            queueing: self.quality_from_hooks(&[
+            timers: self
+                .quality_if_all_hooks_attached(&["hrtimer_expire_entry", "timer_expire_entry"]),
+            queueing: self.quality_if_all_hooks_attached(&[
                 "block_bio_queue",
                 "block_getrq",
                 "block_rq_insert",
             ]),
-            interrupts: self.quality_from_hooks(&["irq_handler_entry", "softirq_entry"]),
-            ipis: self.quality_from_hooks(&["ipi_send_cpu", "sched_wake_idle_without_ipi"]),
-            tasks: self.quality_from_hooks(&["sched_waking", "sched_wakeup", "sched_switch"]),
+            interrupts: self.quality_if_all_hooks_attached(&["irq_handler_entry", "softirq_entry"]),
+            ipis: self
+                .quality_if_all_hooks_attached(&["ipi_send_cpu", "sched_wake_idle_without_ipi"]),
+            tasks: self.quality_if_all_hooks_attached(&[
+                "sched_waking",
+                "sched_wakeup",
+                "sched_switch",
+            ]),
         }
     }
 
@@ -199,12 +205,12 @@ impl Attached {
         !self.is_hook_missing("cpuidle_reflect")
     }
 
-    fn is_hook_missing(&self, name: &str) -> bool {
-        self.missing.iter().any(|hook| hook.name == name)
+    fn is_hook_missing(&self, hook_name: &str) -> bool {
+        self.missing.iter().any(|hook| hook.name == hook_name)
     }
 
     /// Quality of a kind of fact that comes from some hooks.
-    fn quality_from_hooks(&self, hooks: &[&str]) -> DataQuality {
+    fn quality_if_all_hooks_attached(&self, hooks: &[&str]) -> DataQuality {
         if hooks.iter().any(|hook| self.is_hook_missing(hook)) {
             DataQuality::Missing
         } else {
@@ -213,8 +219,12 @@ impl Attached {
     }
 
     /// Quality of a governor's input. The hook where the governor asks and the hooks around the choice are needed.
-    fn governor_input_quality(&self, question: &str) -> DataQuality {
-        self.quality_from_hooks(&["cpuidle_select", "cpuidle_governor_latency_req", question])
+    fn governor_input_quality(&self, input_hook: &str) -> DataQuality {
+        self.quality_if_all_hooks_attached(&[
+            "cpuidle_select",
+            "cpuidle_governor_latency_req",
+            input_hook,
+        ])
     }
 }
 

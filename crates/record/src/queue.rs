@@ -4,7 +4,7 @@ use crate::wire::{self, CpuBuffer, Delivered, Record, WireError};
 
 /// Records on their way from the kernel's buffers to a batch.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct RecordQueue {
     /// Start of the recording in ns: earlier records are left out.
     begun_ns: u64,
     /// Records that wait for earlier records of other CPUs.
@@ -25,7 +25,7 @@ struct Cpu {
 
 impl Cpu {
     /// Number of bytes already taken from a buffer; 0 after the next one, since buffers between were lost.
-    fn bytes_taken_from(&self, generation: u64) -> usize {
+    fn bytes_taken_from_generation(&self, generation: u64) -> usize {
         if generation == self.next {
             self.taken
         } else {
@@ -34,7 +34,7 @@ impl Cpu {
     }
 }
 
-impl Queue {
+impl RecordQueue {
     pub(crate) fn new(cpus: usize, begun_ns: u64) -> Self {
         Self {
             begun_ns,
@@ -44,18 +44,22 @@ impl Queue {
     }
 
     /// Takes the records of a delivered buffer, without the bytes taken before.
-    pub(crate) fn take_delivered(&mut self, cpu: usize, bytes: &[u8]) -> Result<(), WireError> {
+    pub(crate) fn take_delivered_buffer(
+        &mut self,
+        cpu: usize,
+        bytes: &[u8],
+    ) -> Result<(), WireError> {
         let (begun_ns, state) = (self.begun_ns, &mut self.cpus[cpu]);
         match Delivered::split_header(bytes)? {
             Delivered::Nested(record) => {
-                append_decoded_records(&mut state.nested, record, begun_ns)
+                append_task_names_and_records_since_begin(&mut state.nested, record, begun_ns)
             }
             Delivered::CpuBuffer(generation, records) => {
-                let taken = state.bytes_taken_from(generation);
+                let taken = state.bytes_taken_from_generation(generation);
                 state.next = generation + 1;
                 state.taken = 0;
                 let new = records.get(taken..).unwrap_or_default();
-                append_decoded_records(&mut self.waiting, new, begun_ns)?;
+                append_task_names_and_records_since_begin(&mut self.waiting, new, begun_ns)?;
                 self.waiting.append(&mut state.nested);
                 Ok(())
             }
@@ -64,7 +68,7 @@ impl Queue {
 
     /// Takes the records of a CPU's unfinished buffer, once all earlier buffers were delivered. Does nothing if this
     /// buffer was delivered too.
-    pub(crate) fn take_buffer(
+    pub(crate) fn take_unfinished_buffer(
         &mut self,
         cpu: usize,
         generation: u64,
@@ -74,17 +78,17 @@ impl Queue {
         if generation < state.next {
             return Ok(());
         }
-        let taken = state.bytes_taken_from(generation);
+        let taken = state.bytes_taken_from_generation(generation);
         let new = records.get(taken..).unwrap_or_default();
         state.next = generation;
         state.taken = taken + new.len();
-        append_decoded_records(&mut self.waiting, new, self.begun_ns)
+        append_task_names_and_records_since_begin(&mut self.waiting, new, self.begun_ns)
     }
 
     /// Whether a CPU's buffer has records that were not taken.
     pub(crate) fn has_new_records(&self, cpu: usize, buffer: &CpuBuffer) -> bool {
-        let taken = self.cpus[cpu].bytes_taken_from(buffer.generation());
-        buffer.words_in_use() * size_of::<u64>() > taken
+        let taken = self.cpus[cpu].bytes_taken_from_generation(buffer.generation());
+        buffer.data_words_in_use() * size_of::<u64>() > taken
     }
 
     /// Lets nested records wait no longer, at the end of the recording.
@@ -108,7 +112,7 @@ impl Queue {
 
 /// Decodes the records in `bytes`, and appends those since `begun_ns`. Earlier names stay, since the kernel never sends
 /// a name again.
-fn append_decoded_records(
+fn append_task_names_and_records_since_begin(
     records: &mut Vec<Record>,
     bytes: &[u8],
     begun_ns: u64,
@@ -162,17 +166,17 @@ mod tests {
     }
 
     /// Whether the first buffer of CPU 0 would have something new with so many records.
-    fn is_new(queue: &Queue, records: u32) -> bool {
+    fn is_new(queue: &RecordQueue, records: u32) -> bool {
         queue.has_new_records(0, &CpuBuffer::with_words(0, records * 2))
     }
 
     #[test]
     fn records_of_all_cpus_come_in_the_order_of_time() {
-        let mut queue = Queue::new(2, 10);
+        let mut queue = RecordQueue::new(2, 10);
         let first = [frequency(10, 0, 1), frequency(30, 0, 1)];
-        queue.take_delivered(0, &buffer(0, &first)).unwrap();
+        queue.take_delivered_buffer(0, &buffer(0, &first)).unwrap();
         let second = [9, 20, 40].map(|time| frequency(time, 1, 1));
-        queue.take_delivered(1, &buffer(0, &second)).unwrap();
+        queue.take_delivered_buffer(1, &buffer(0, &second)).unwrap();
         assert_eq!(
             times(&queue.take_records_until(30)),
             [(10, 0), (20, 1), (30, 0)]
@@ -188,32 +192,36 @@ mod tests {
         name.extend(0_u16.to_ne_bytes());
         name.extend(77_u32.to_ne_bytes());
         name.extend(*b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0");
-        let mut queue = Queue::new(1, 10);
+        let mut queue = RecordQueue::new(1, 10);
         let records = [frequency(4, 0, 1), name, frequency(12, 0, 1)];
-        queue.take_delivered(0, &buffer(0, &records)).unwrap();
+        queue
+            .take_delivered_buffer(0, &buffer(0, &records))
+            .unwrap();
         assert_eq!(times(&queue.take_records_until(20)), [(5, 0), (12, 0)]);
     }
 
     #[test]
     fn a_nested_record_waits_for_those_before_it() {
-        let mut queue = Queue::new(2, 0);
+        let mut queue = RecordQueue::new(2, 0);
         queue
-            .take_delivered(0, &nested(frequency(50, 0, 1)))
+            .take_delivered_buffer(0, &nested(frequency(50, 0, 1)))
             .unwrap();
         queue
-            .take_delivered(1, &nested(frequency(60, 1, 1)))
+            .take_delivered_buffer(1, &nested(frequency(60, 1, 1)))
             .unwrap();
-        queue.take_delivered(1, &buffer(0, &[])).unwrap();
+        queue.take_delivered_buffer(1, &buffer(0, &[])).unwrap();
         assert_eq!(times(&queue.take_records_until(100)), [(60, 1)]);
         // Interrupted at 50, on a coarse clock.
         let interrupted = [frequency(40, 0, 0), frequency(50, 0, 2)];
-        queue.take_delivered(0, &buffer(0, &interrupted)).unwrap();
+        queue
+            .take_delivered_buffer(0, &buffer(0, &interrupted))
+            .unwrap();
         let records = queue.take_records_until(100);
         assert_eq!(times(&records), [(40, 0), (50, 0), (50, 0)]);
         assert_eq!(words(&records), [0, 2, 1]);
         // When all is over, it has waited for long enough.
         queue
-            .take_delivered(0, &nested(frequency(70, 0, 1)))
+            .take_delivered_buffer(0, &nested(frequency(70, 0, 1)))
             .unwrap();
         assert_eq!(times(&queue.take_records_until(100)), []);
         queue.stop_waiting_for_nested();
@@ -222,29 +230,37 @@ mod tests {
 
     #[test]
     fn what_was_taken_before_it_was_handed_over_is_taken_once() {
-        let mut queue = Queue::new(1, 0);
+        let mut queue = RecordQueue::new(1, 0);
         let records = [1, 2, 3].map(|word| frequency(word.into(), 0, word));
         assert!(is_new(&queue, 1) && !is_new(&queue, 0));
-        queue.take_buffer(0, 0, &records[0]).unwrap();
+        queue.take_unfinished_buffer(0, 0, &records[0]).unwrap();
         assert!(is_new(&queue, 2) && !is_new(&queue, 1));
-        queue.take_buffer(0, 0, &records[..2].concat()).unwrap();
-        queue.take_delivered(0, &buffer(0, &records)).unwrap();
-        // Looked at before, and taken too late.
-        queue.take_buffer(0, 0, &records[..2].concat()).unwrap();
-        // The second buffer found no room in the buffer.
-        queue.take_buffer(0, 2, &frequency(5, 0, 5)).unwrap();
         queue
-            .take_delivered(0, &buffer(2, &[frequency(5, 0, 5), frequency(6, 0, 6)]))
+            .take_unfinished_buffer(0, 0, &records[..2].concat())
+            .unwrap();
+        queue
+            .take_delivered_buffer(0, &buffer(0, &records))
+            .unwrap();
+        // Looked at before, and taken too late.
+        queue
+            .take_unfinished_buffer(0, 0, &records[..2].concat())
+            .unwrap();
+        // The second buffer found no room in the buffer.
+        queue
+            .take_unfinished_buffer(0, 2, &frequency(5, 0, 5))
+            .unwrap();
+        queue
+            .take_delivered_buffer(0, &buffer(2, &[frequency(5, 0, 5), frequency(6, 0, 6)]))
             .unwrap();
         assert_eq!(words(&queue.take_records_until(9)), [1, 2, 3, 5, 6]);
     }
 
     #[test]
     fn half_a_record_is_an_error() {
-        let mut queue = Queue::new(1, 0);
+        let mut queue = RecordQueue::new(1, 0);
         let half = frequency(1, 0, 1)[..12].to_vec();
-        assert!(queue.take_delivered(0, &buffer(0, &[half])).is_err());
-        assert!(queue.take_delivered(0, &[1, 2, 3]).is_err());
+        assert!(queue.take_delivered_buffer(0, &buffer(0, &[half])).is_err());
+        assert!(queue.take_delivered_buffer(0, &[1, 2, 3]).is_err());
     }
 
     proptest! {
@@ -286,12 +302,12 @@ mod tests {
             }
             samples.sort_by_key(|&(time, ..)| time);
 
-            let mut queue = Queue::new(3, 0);
+            let mut queue = RecordQueue::new(3, 0);
             let mut seen = Vec::new();
             for (index, (time, cpu, taken)) in samples.iter().enumerate() {
                 match taken {
-                    Input::Delivered(bytes) => queue.take_delivered(*cpu, bytes),
-                    Input::CpuBuffer(generation, bytes) => queue.take_buffer(*cpu, *generation, bytes),
+                    Input::Delivered(bytes) => queue.take_delivered_buffer(*cpu, bytes),
+                    Input::CpuBuffer(generation, bytes) => queue.take_unfinished_buffer(*cpu, *generation, bytes),
                 }
                 .unwrap();
                 if index % take_every == 0 {

@@ -15,7 +15,7 @@ use wakepath_units::causes::in_one_line;
 
 use crate::cycles::CycleCounters;
 use crate::hooks::{self, Attached, MissingHook};
-use crate::queue::Queue;
+use crate::queue::RecordQueue;
 use crate::wire::{CpuBuffer, CpuBufferWords, Record, WireError};
 
 /// The eBPF programs as clang compiled them when wakepath was built; empty when it could not.
@@ -63,7 +63,7 @@ pub struct LiveRecording {
     ebpf: Ebpf,
     rings: Vec<RingBuf<MapData>>,
     lost_before: Vec<u64>,
-    queue: Queue,
+    queue: RecordQueue,
     /// Time when the programs were attached, in ns.
     begun_ns: u64,
     /// Time up to which all records of each CPU were taken, in ns.
@@ -74,19 +74,19 @@ pub struct LiveRecording {
 }
 
 impl LiveRecording {
-    /// Loads and attaches the programs. `buffer`: room for the records of each CPU in bytes, rounded up to a power
+    /// Loads and attaches the programs. `buffer_bytes`: room for the records of each CPU in bytes, rounded up to a power
     /// of two of whole pages.
     ///
     /// # Errors
     /// This build has no programs, or the machine refuses to run them.
-    pub fn load_and_attach(buffer: u32) -> Result<Self, StartError> {
+    pub fn load_and_attach(buffer_bytes: u32) -> Result<Self, StartError> {
         if OBJECT.is_empty() {
             return Err(StartError::NoPrograms(OBJECT_MISSING));
         }
         let btf = read_kernel_btf()?;
         let cpus = nr_cpus()
             .map_err(|(path, error)| StartError::Unsupported(format!("{path}: {error}")))?;
-        let tick_function = tick_function_address();
+        let tick_function = find_tick_function_address();
         let online = System::live().cpus();
         let cycles = CycleCounters::open(&online);
         let counts_cycles = u32::from(cycles.is_some());
@@ -100,20 +100,21 @@ impl LiveRecording {
             .map_max_entries("reference_cycles", cpus as u32)
             .load(OBJECT)
             .map_err(|error| not_loaded_error(&error))?;
-        let rings = make_ring_buffers(&mut ebpf, cpus as u32, buffer)
+        let rings = make_ring_buffers(&mut ebpf, cpus as u32, buffer_bytes)
             .map_err(|error| StartError::Unsupported(in_one_line(&error)))?;
         // Programs without counters record no clocks.
-        let cycles = cycles.filter(|cycles| cycles.hand_to_programs(&online, &mut ebpf).is_ok());
-        let attached =
-            hooks::attach_available(&mut ebpf, &btf).map_err(|error| not_attached_error(&error))?;
+        let cycles =
+            cycles.filter(|cycles| cycles.put_into_program_maps(&online, &mut ebpf).is_ok());
+        let attached = hooks::attach_available_hooks(&mut ebpf, &btf)
+            .map_err(|error| not_attached_error(&error))?;
         let meter = Meter::start_measuring(ebpf.programs());
-        let begun_ns = now_ns();
+        let begun_ns = monotonic_now_ns();
         Ok(Self {
             attached,
             ebpf,
             rings,
             lost_before: vec![0; cpus],
-            queue: Queue::new(cpus, begun_ns),
+            queue: RecordQueue::new(cpus, begun_ns),
             begun_ns,
             taken_until_ns: vec![begun_ns; cpus],
             meter,
@@ -160,7 +161,7 @@ impl LiveRecording {
     pub fn take_batch(&mut self) -> Result<RecordBatch, WireError> {
         self.take_records_of_all_cpus()?;
         let taken = self.taken_until_ns.iter().min().copied();
-        Ok(self.make_batch_until(taken.unwrap_or_default().saturating_sub(SETTLE_NS)))
+        Ok(self.take_batch_until(taken.unwrap_or_default().saturating_sub(SETTLE_NS)))
     }
 
     /// Detaches the programs. Returns the remaining records, and the cost where the kernel counts it.
@@ -170,12 +171,12 @@ impl LiveRecording {
     pub fn detach_and_take_rest(mut self) -> Result<(RecordBatch, Option<Overhead>), WireError> {
         let overhead = self.meter.read_overhead();
         // The programs detach one after the other, so the last records have gaps.
-        let ended_ns = now_ns();
+        let ended_ns = monotonic_now_ns();
         self.attached.links.clear();
         self.wait_for_running_programs();
         self.take_records_of_all_cpus()?;
         self.queue.stop_waiting_for_nested();
-        Ok((self.make_batch_until(ended_ns), overhead))
+        Ok((self.take_batch_until(ended_ns), overhead))
     }
 
     /// Takes the records of all CPUs so far.
@@ -184,14 +185,15 @@ impl LiveRecording {
     }
 
     fn take_records_of_cpu(&mut self, cpu: usize) -> Result<(), WireError> {
-        let now = now_ns();
+        let now = monotonic_now_ns();
         let state = (0..BUFFER_READS).find_map(|_| self.try_copy_records(cpu));
         // Deliveries are taken that were made before the buffer was read, possibly with that same buffer.
         while let Some(bytes) = self.rings[cpu].next() {
-            self.queue.take_delivered(cpu, &bytes)?;
+            self.queue.take_delivered_buffer(cpu, &bytes)?;
         }
         if let Some(BufferCopy::CpuBuffer(generation, records)) = &state {
-            self.queue.take_buffer(cpu, *generation, records)?;
+            self.queue
+                .take_unfinished_buffer(cpu, *generation, records)?;
         }
         if state.is_some() {
             self.taken_until_ns[cpu] = now;
@@ -215,7 +217,7 @@ impl LiveRecording {
         if second.is_being_written() {
             return None;
         }
-        let records = copy_cpu_buffer(&buffers, cpu)?.data_bytes(second.words_in_use());
+        let records = copy_cpu_buffer(&buffers, cpu)?.data_bytes(second.data_words_in_use());
         Some(
             if copy_cpu_buffer(&buffers, cpu)?.generation() == generation {
                 BufferCopy::CpuBuffer(generation, records)
@@ -225,7 +227,7 @@ impl LiveRecording {
         )
     }
 
-    fn make_batch_until(&mut self, last_ns: u64) -> RecordBatch {
+    fn take_batch_until(&mut self, last_ns: u64) -> RecordBatch {
         RecordBatch {
             records: self.queue.take_records_until(last_ns),
             until_ns: last_ns,
@@ -270,14 +272,14 @@ fn copy_cpu_buffer(buffers: &Array<&MapData, CpuBufferWords>, cpu: usize) -> Opt
 }
 
 /// The present time in ns, on the clock of the records.
-fn now_ns() -> u64 {
+fn monotonic_now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
 /// The address of the function that the scheduler's tick runs: `tick_sched_timer` until 6.7, `tick_nohz_handler` since.
 /// 0 when the kernel does not tell.
-fn tick_function_address() -> u64 {
+fn find_tick_function_address() -> u64 {
     let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let address = symbols.lines().find_map(|line| {
         let mut words = line.split_whitespace();

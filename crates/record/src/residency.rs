@@ -41,11 +41,11 @@ impl ResidencyMeter {
     /// Opens the hardware's counters, if the kernel has any, and reads everything for the first time.
     pub(crate) fn start(system: System) -> Self {
         let mut hardware = if system.root().is_live() {
-            open_counters(system.root())
+            open_hardware_residency_counters(system.root())
         } else {
             Vec::new()
         };
-        let begun = Reading::take(&system, &mut hardware);
+        let begun = Reading::read_all_counters(&system, &mut hardware);
         Self {
             system,
             hardware,
@@ -54,11 +54,11 @@ impl ResidencyMeter {
     }
 
     /// What was counted since the start or the last call; `None` on a machine without idle states.
-    pub(crate) fn take(&mut self) -> Option<IdleResidency> {
-        let now = Reading::take(&self.system, &mut self.hardware);
+    pub(crate) fn take_since_last_call(&mut self) -> Option<IdleResidency> {
+        let now = Reading::read_all_counters(&self.system, &mut self.hardware);
         let elapsed = now.taken.duration_since(self.begun.taken).as_nanos();
         let elapsed_ns = u64::try_from(elapsed).unwrap_or(u64::MAX);
-        let mut residency = requested_between(&self.begun.cpus, &now.cpus, elapsed_ns);
+        let mut residency = requested_residency_between(&self.begun.cpus, &now.cpus, elapsed_ns);
         let ticks = self.begun.ticks.iter().zip(&now.ticks);
         for (counter, (then, now)) in self.hardware.iter().zip(ticks) {
             let (Some(then), Some(now)) = (then, now) else {
@@ -80,7 +80,7 @@ impl ResidencyMeter {
 }
 
 impl Reading {
-    fn take(system: &System, hardware: &mut [HardwareCounter]) -> Self {
+    fn read_all_counters(system: &System, hardware: &mut [HardwareCounter]) -> Self {
         let cpus = system.cpus().into_iter();
         let counts = cpus.map(|cpu| (cpu, system.read_idle_counts(cpu)));
         let ticks = hardware.iter_mut().map(|counter| {
@@ -96,7 +96,7 @@ impl Reading {
 }
 
 /// What CPUs asked for between two readings. A CPU that was away at one of them is left out.
-fn requested_between(
+fn requested_residency_between(
     before: &BTreeMap<usize, Vec<StateCount>>,
     after: &BTreeMap<usize, Vec<StateCount>>,
     elapsed_ns: u64,
@@ -134,7 +134,7 @@ fn requested_between(
 
 /// Opens a counter for each state, on each CPU that the kernel names for it. A counter that cannot be opened is left out:
 /// without root, in most virtual machines, and on processors other than Intel's there are none.
-fn open_counters(root: &Root) -> Vec<HardwareCounter> {
+fn open_hardware_residency_counters(root: &Root) -> Vec<HardwareCounter> {
     let mut counters = Vec::new();
     for (unit, package) in UNITS {
         let folder = format!("sys/bus/event_source/devices/{unit}");
@@ -143,15 +143,15 @@ fn open_counters(root: &Root) -> Vec<HardwareCounter> {
             .and_then(|mask| cpus::parse_cpu_list(&mask))
             .unwrap_or_default();
         for name in root.list_names(&format!("{folder}/events")) {
-            let Some(depth) = depth_of_event(&name) else {
+            let Some(depth) = state_number_of_event(&name) else {
                 continue;
             };
             counters.extend(cpus.iter().filter_map(|cpu| {
                 Some(HardwareCounter {
                     package,
                     depth,
-                    state: open_counter(unit, &name, *cpu)?,
-                    clock: open_counter("msr", "tsc", *cpu)?,
+                    state: open_event_counter(unit, &name, *cpu)?,
+                    clock: open_event_counter("msr", "tsc", *cpu)?,
                 })
             }));
         }
@@ -160,12 +160,12 @@ fn open_counters(root: &Root) -> Vec<HardwareCounter> {
 }
 
 /// The number of the state that an event such as `c6-residency` counts.
-fn depth_of_event(name: &str) -> Option<u32> {
-    let number = name.strip_prefix('c')?.strip_suffix("-residency")?;
+fn state_number_of_event(event_name: &str) -> Option<u32> {
+    let number = event_name.strip_prefix('c')?.strip_suffix("-residency")?;
     number.parse().ok()
 }
 
-fn open_counter(unit: &str, event: &str, cpu: usize) -> Option<Counter> {
+fn open_event_counter(unit: &str, event: &str, cpu: usize) -> Option<Counter> {
     let mut described = Dynamic::builder(unit).ok()?;
     described.event(event).ok()?;
     let mut counter = Builder::new(described.build().ok()?)
@@ -222,7 +222,7 @@ mod tests {
         // Its counters went back: the CPU came anew.
         write_counts(root, 1, [[2, 10, 0], [9, 9_900, 1]]);
         write_online(root, "0-1\n");
-        let found = meter.take().unwrap();
+        let found = meter.take_since_last_call().unwrap();
         let rows: Vec<_> = found
             .requested
             .iter()
@@ -240,7 +240,7 @@ mod tests {
 
         // The next interval begins where the last one ended.
         write_counts(root, 0, [[14, 1_500, 0], [6, 9_100, 3]]);
-        let next = meter.take().unwrap();
+        let next = meter.take_since_last_call().unwrap();
         assert_eq!(
             (next.requested[0].entries, next.requested[1].entries),
             (1, 0)
@@ -251,11 +251,15 @@ mod tests {
     fn a_machine_without_idle_states_has_no_residency() {
         let directory = tempfile::tempdir().unwrap();
         let mut meter = ResidencyMeter::start(System::new(Root::at_directory(directory.path())));
-        assert_eq!(meter.take(), None);
+        assert_eq!(meter.take_since_last_call(), None);
         // Not even files are missing: only numbers are.
         write_online(directory.path(), "0\n");
         fs::create_dir_all(directory.path().join(CPUIDLE).join("cpu0/cpuidle/state0")).unwrap();
-        assert!(meter.take().is_none_or(|found| found.requested.len() <= 1));
+        assert!(
+            meter
+                .take_since_last_call()
+                .is_none_or(|found| found.requested.len() <= 1)
+        );
     }
 
     #[test]
@@ -267,7 +271,7 @@ mod tests {
             ("tsc", None),
             ("cx-residency", None),
         ] {
-            assert_eq!(depth_of_event(name), depth, "{name}");
+            assert_eq!(state_number_of_event(name), depth, "{name}");
         }
     }
 }

@@ -8,11 +8,11 @@ use wakepath_system::{CgroupPaths, System};
 use wakepath_trace::recording::{DataQuality, Event, EventKind, Overwrite, RecordingError, Writer};
 
 use crate::Overhead;
-use crate::events::Assembler;
+use crate::events::EventAssembler;
 use crate::facts::{self, TickClock};
 use crate::recording::{LiveRecording, RecordBatch};
 use crate::residency::ResidencyMeter;
-use crate::stream::describe_task;
+use crate::stream::keep_task_name_or_cgroup;
 use crate::wire::WireError;
 
 /// How often the file is flushed, so that it is readable if nothing follows.
@@ -43,7 +43,7 @@ pub struct RecordSession {
 /// Where records go.
 struct Sink {
     writer: Writer,
-    assembler: Assembler,
+    assembler: EventAssembler,
     /// When recording began.
     begun_ns: u64,
     summary: RecordSummary,
@@ -100,15 +100,16 @@ impl RecordSession {
             cpus: metadata.cpus,
             ..RecordSummary::default()
         };
-        let without_states = facts::find_cpus_without_states(&system, &metadata.idle_states);
+        let without_states =
+            facts::find_cpus_without_states_among_others(&system, &metadata.idle_states);
         let sink = Sink {
             without_states,
             writer: Writer::create(path, overwrite, metadata)?,
-            assembler: Assembler::new(recording.sees_idle_outcomes()),
+            assembler: EventAssembler::new(recording.sees_idle_outcomes()),
             begun_ns: recording.begun_ns(),
             summary,
             events: Vec::new(),
-            cgroups: CgroupPaths::find_mount(system.root()),
+            cgroups: CgroupPaths::find_mount_and_cgroups(system.root()),
             iowaiters_seen: false,
         };
         let now = Instant::now();
@@ -134,7 +135,7 @@ impl RecordSession {
     /// The file cannot be written.
     pub fn write_new_events(&mut self) -> Result<(), SessionError> {
         let batch = self.recording.take_batch()?;
-        self.sink.take_batch(&batch)?;
+        self.sink.write_events_of_batch(&batch)?;
         if self.flushed.elapsed() >= FLUSH {
             self.sink.writer.flush()?;
             self.flushed = Instant::now();
@@ -147,21 +148,21 @@ impl RecordSession {
     /// # Errors
     /// The file cannot be written.
     pub fn finish_file(mut self) -> Result<RecordSummary, SessionError> {
-        let residency = self.residency.take();
+        let residency = self.residency.take_since_last_call();
         let mut sink = self.sink;
         let sees_iowaiters = self.recording.recorded_data().iowaiters != DataQuality::Missing;
         let (batch, overhead) = self.recording.detach_and_take_rest()?;
         sink.summary.duration = self.started.elapsed();
         sink.summary.overhead = overhead;
-        sink.take_batch(&batch)?;
+        sink.write_events_of_batch(&batch)?;
         sink.assembler.release_waiting_events(&mut sink.events);
-        sink.write_assembled_events()?;
+        sink.count_and_write_governed_events()?;
 
         let ended = TickClock::read_now(self.system.root());
         let measured = self
             .ticks
             .zip(ended)
-            .and_then(|(first, last)| last.tick_rate_since(first));
+            .and_then(|(first, last)| last.usual_tick_rate_since(first));
         let metadata = sink.writer.metadata_mut();
         metadata.hz = metadata.hz.or(measured);
         metadata.residency = residency;
@@ -175,10 +176,10 @@ impl RecordSession {
 }
 
 impl Sink {
-    fn take_batch(&mut self, batch: &RecordBatch) -> Result<(), SessionError> {
+    fn write_events_of_batch(&mut self, batch: &RecordBatch) -> Result<(), SessionError> {
         self.summary.records += batch.records.len() as u64;
         for record in &batch.records {
-            describe_task(self.writer.metadata_mut(), &mut self.cgroups, record);
+            keep_task_name_or_cgroup(self.writer.metadata_mut(), &mut self.cgroups, record);
             self.assembler.take_record(record, &mut self.events);
         }
         for (cpu, count) in &batch.lost {
@@ -190,17 +191,21 @@ impl Sink {
                     batch.until_ns
                 )
             });
-            self.assembler
-                .drop_cpu_after_loss(*cpu, batch.until_ns, *count, &mut self.events);
+            self.assembler.forget_cpu_after_lost_records(
+                *cpu,
+                batch.until_ns,
+                *count,
+                &mut self.events,
+            );
         }
         let metadata = self.writer.metadata_mut();
         metadata.lost_events = self.summary.lost;
         // The recording's span is noted, because a machine may rest at both ends without any event.
         metadata.span_ns = Some([self.begun_ns, batch.until_ns.max(self.begun_ns)]);
-        self.write_assembled_events()
+        self.count_and_write_governed_events()
     }
 
-    fn write_assembled_events(&mut self) -> Result<(), SessionError> {
+    fn count_and_write_governed_events(&mut self) -> Result<(), SessionError> {
         for event in self.events.drain(..) {
             if matches!(event.kind, EventKind::Idle(_)) && self.without_states.contains(&event.cpu)
             {
@@ -244,13 +249,13 @@ impl RecordSummary {
     }
 
     /// eBPF run time per record, in ns; `None` where the kernel does not count it, or nothing was recorded.
-    pub fn ns_per_record(&self) -> Option<f64> {
+    pub fn ebpf_ns_per_record(&self) -> Option<f64> {
         let run_time = self.overhead?.run_time;
         (self.records > 0).then(|| run_time.as_nanos() as f64 / self.records as f64)
     }
 
     /// eBPF run time in per cent of all CPUs' time.
-    pub fn cpu_percent(&self) -> Option<f64> {
+    pub fn ebpf_percent_of_cpu_time(&self) -> Option<f64> {
         let all = self.duration.as_secs_f64() * f64::from(self.cpus);
         let run_time = self.overhead?.run_time;
         (all > 0.0).then(|| 100.0 * run_time.as_secs_f64() / all)

@@ -6,7 +6,7 @@ use wakepath_system::{CgroupPaths, System};
 use wakepath_trace::recording::{Event, EventKind, MAX_NAMES, Metadata};
 
 use crate::Overhead;
-use crate::events::Assembler;
+use crate::events::EventAssembler;
 use crate::facts;
 use crate::recording::LiveRecording;
 use crate::residency::ResidencyMeter;
@@ -15,7 +15,7 @@ use crate::wire::{Record, RecordKind, WireError};
 /// Hands out events while they are recorded. Writing a file would be I/O itself.
 pub struct EventStream {
     recording: LiveRecording,
-    assembler: Assembler,
+    assembler: EventAssembler,
     metadata: Metadata,
     cgroups: CgroupPaths,
     residency: ResidencyMeter,
@@ -30,9 +30,12 @@ impl EventStream {
         let mut metadata = facts::read_metadata(system);
         metadata.recorded = recording.recorded_data();
         Self {
-            assembler: Assembler::new(recording.sees_idle_outcomes()),
-            without_states: facts::find_cpus_without_states(system, &metadata.idle_states),
-            cgroups: CgroupPaths::find_mount(system.root()),
+            assembler: EventAssembler::new(recording.sees_idle_outcomes()),
+            without_states: facts::find_cpus_without_states_among_others(
+                system,
+                &metadata.idle_states,
+            ),
+            cgroups: CgroupPaths::find_mount_and_cgroups(system.root()),
             residency: ResidencyMeter::start(system.clone()),
             metadata,
             recording,
@@ -46,8 +49,8 @@ impl EventStream {
     }
 
     /// Puts the counters of idle states since the start or the last call into the description.
-    pub fn read_residency(&mut self) {
-        self.metadata.residency = self.residency.take();
+    pub fn update_residency_in_metadata(&mut self) {
+        self.metadata.residency = self.residency.take_since_last_call();
     }
 
     /// The eBPF programs' cost so far; `None` where the kernel does not count it.
@@ -57,47 +60,55 @@ impl EventStream {
 
     /// Makes room for names and cgroups of new tasks: where half of [`MAX_NAMES`] are known, drops names of tasks other than
     /// `used`.
-    pub fn forget_unused_task_names(&mut self, used: &HashSet<u32>) {
+    pub fn forget_unused_task_names_if_half_full(&mut self, used: &HashSet<u32>) {
         if self.metadata.tasks.len() >= MAX_NAMES / 2 {
             self.metadata.tasks.retain(|task, _| used.contains(task));
             self.metadata.cgroups.retain(|task, _| used.contains(task));
         }
     }
 
-    /// Hands the events since the last call to `each`; to be called a few times a second.
+    /// Hands the events since the last call to `visit`; to be called a few times a second.
     ///
     /// # Errors
     /// The programs wrote something else than this library reads; a fault of wakepath's.
-    pub fn visit_new_events(&mut self, each: impl FnMut(&Event)) -> Result<(), WireError> {
+    pub fn visit_new_events(&mut self, visit: impl FnMut(&Event)) -> Result<(), WireError> {
         let batch = self.recording.take_batch()?;
         for record in &batch.records {
-            describe_task(&mut self.metadata, &mut self.cgroups, record);
+            keep_task_name_or_cgroup(&mut self.metadata, &mut self.cgroups, record);
             self.assembler.take_record(record, &mut self.events);
         }
         for (cpu, count) in &batch.lost {
             self.metadata.lost_events += count;
-            self.assembler
-                .drop_cpu_after_loss(*cpu, batch.until_ns, *count, &mut self.events);
+            self.assembler.forget_cpu_after_lost_records(
+                *cpu,
+                batch.until_ns,
+                *count,
+                &mut self.events,
+            );
         }
         let without_states = &self.without_states;
         self.events.retain(|event| {
             !matches!(event.kind, EventKind::Idle(_)) || !without_states.contains(&event.cpu)
         });
-        self.events.iter().for_each(each);
+        self.events.iter().for_each(visit);
         self.events.clear();
         Ok(())
     }
 }
 
 /// Keeps the name or the cgroup of a task that a record tells.
-pub(crate) fn describe_task(metadata: &mut Metadata, cgroups: &mut CgroupPaths, record: &Record) {
+pub(crate) fn keep_task_name_or_cgroup(
+    metadata: &mut Metadata,
+    cgroups: &mut CgroupPaths,
+    record: &Record,
+) {
     match record.kind {
         RecordKind::TaskName { task, name } => {
             let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
             metadata.keep_latest_task_name(task, &String::from_utf8_lossy(text));
         }
         RecordKind::TaskCgroup { task, cgroup } => {
-            let path = cgroups.path_by_number(cgroup).map(str::to_owned);
+            let path = cgroups.find_path_by_inode(cgroup).map(str::to_owned);
             metadata.keep_latest_cgroup_of_task(
                 task,
                 path.unwrap_or_else(|| format!("cgroup {cgroup}")),
@@ -122,7 +133,7 @@ mod tests {
                 cpu: 0,
                 kind,
             };
-            describe_task(&mut metadata, &mut cgroups, &record);
+            keep_task_name_or_cgroup(&mut metadata, &mut cgroups, &record);
         }
         // No directory is known by that number.
         assert_eq!(metadata.cgroups[&812], "cgroup 9");

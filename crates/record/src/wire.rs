@@ -203,7 +203,7 @@ impl CpuBuffer {
     }
 
     /// Number of the buffer's words in use.
-    pub fn words_in_use(&self) -> usize {
+    pub fn data_words_in_use(&self) -> usize {
         (self.first_u32_of_word(0) as usize).min(PILE_WORDS)
     }
 
@@ -261,19 +261,21 @@ fn decode_first_record(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
         1 => (Some(decode_idle_enter(word)), HEADER),
         2 => (Some(RecordKind::IdleExit), HEADER),
         3 => (
-            fields.take_select(word).map(RecordKind::Select),
+            fields.take_governor_choice(word).map(RecordKind::Select),
             HEADER + 32,
         ),
         4 => (
-            fields.take_reflect(word).map(RecordKind::Reflect),
+            fields.take_governor_outcome(word).map(RecordKind::Reflect),
             HEADER + 16,
         ),
         5 => (
-            fields.take_block(word).map(RecordKind::BlockIssue),
+            fields.take_block_request(word).map(RecordKind::BlockIssue),
             HEADER + 16,
         ),
         6 => (
-            fields.take_block(word).map(RecordKind::BlockComplete),
+            fields
+                .take_block_request(word)
+                .map(RecordKind::BlockComplete),
             HEADER + 16,
         ),
         7 => (Some(decode_wake_up(word)), HEADER),
@@ -302,8 +304,11 @@ fn decode_first_record(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
         25 => (fields.take_woken_step(word), HEADER + 8),
         26 => (Some(task_step_record(word, TaskStep::Running)), HEADER),
         27 => (fields.take_task_name(word), HEADER + 16),
-        28 => (fields.task_cgroup(word), HEADER + 8),
-        29 => (fields.clock().map(RecordKind::Clock), HEADER + 24),
+        28 => (fields.take_task_cgroup(word), HEADER + 8),
+        29 => (
+            fields.take_clock_cycles().map(RecordKind::Clock),
+            HEADER + 24,
+        ),
         other => return Err(WireError::Kind(other)),
     };
     match kind {
@@ -333,8 +338,8 @@ fn decode_wake_up(word: u32) -> RecordKind {
     }
 }
 
-const fn decode_interrupt(number: u16, word: u32) -> RecordKind {
-    RecordKind::Interrupt(match number {
+const fn decode_interrupt(kind_number: u16, word: u32) -> RecordKind {
+    RecordKind::Interrupt(match kind_number {
         18 => Interrupt::Device { irq: word },
         19 => Interrupt::BlockSoftirq,
         20 => Interrupt::CallFunction,
@@ -378,7 +383,7 @@ impl Fields<'_> {
         self.take_bytes().map(i64::from_ne_bytes)
     }
 
-    fn take_select(&mut self, state: u32) -> Option<Select> {
+    fn take_governor_choice(&mut self, state: u32) -> Option<Select> {
         let (sleep, delta, latency) = (self.take_i64()?, self.take_i64()?, self.take_i64()?);
         let (iowaiters, flags) = (self.take_u32()?, self.take_u32()?);
         Some(Select {
@@ -393,7 +398,7 @@ impl Fields<'_> {
         })
     }
 
-    fn take_reflect(&mut self, state: u32) -> Option<Reflect> {
+    fn take_governor_outcome(&mut self, state: u32) -> Option<Reflect> {
         let (residency_ns, flags, _unused) = (self.take_u64()?, self.take_u32()?, self.take_u32()?);
         Some(Reflect {
             // A negative state is an error code of the driver's.
@@ -404,7 +409,7 @@ impl Fields<'_> {
         })
     }
 
-    fn take_block(&mut self, device: u32) -> Option<Block> {
+    fn take_block_request(&mut self, device: u32) -> Option<Block> {
         Some(self.take_block_and_flags(device)?.0)
     }
 
@@ -429,20 +434,20 @@ impl Fields<'_> {
         })
     }
 
-    fn take_request_step(&mut self, number: u16, device: u32) -> Option<QueueStep> {
-        let block = self.take_block(device)?;
-        Some(match number {
+    fn take_request_step(&mut self, kind_number: u16, device: u32) -> Option<QueueStep> {
+        let block = self.take_block_request(device)?;
+        Some(match kind_number {
             13 => QueueStep::Tagged(block),
             14 => QueueStep::Inserted(block),
             _ => QueueStep::Merged(block),
         })
     }
 
-    fn take_split_or_remap(&mut self, number: u16, device: u32) -> Option<QueueStep> {
-        let block = self.take_block(device)?;
+    fn take_split_or_remap(&mut self, kind_number: u16, device: u32) -> Option<QueueStep> {
+        let block = self.take_block_request(device)?;
         let (from_sector, from_device, _unused) =
             (self.take_u64()?, self.take_u32()?, self.take_u32()?);
-        Some(match number {
+        Some(match kind_number {
             16 => QueueStep::Split {
                 block,
                 at: from_sector,
@@ -465,7 +470,7 @@ impl Fields<'_> {
         Some(RecordKind::TaskName { task, name })
     }
 
-    fn clock(&mut self) -> Option<ClockCycles> {
+    fn take_clock_cycles(&mut self) -> Option<ClockCycles> {
         Some(ClockCycles {
             elapsed: Nanoseconds(self.take_u64()?),
             cycles: self.take_u64()?,
@@ -473,7 +478,7 @@ impl Fields<'_> {
         })
     }
 
-    fn task_cgroup(&mut self, task: u32) -> Option<RecordKind> {
+    fn take_task_cgroup(&mut self, task: u32) -> Option<RecordKind> {
         let cgroup = self.take_u64()?;
         Some(RecordKind::TaskCgroup { task, cgroup })
     }
@@ -583,7 +588,10 @@ mod tests {
     fn what_a_buffer_has_is_told_by_its_head() {
         for (words, there) in [(0, 0), (5, 5), (u32::MAX, PILE_WORDS)] {
             let mut buffer = CpuBuffer::with_words(7, words);
-            assert_eq!((buffer.words_in_use(), buffer.generation()), (there, 7));
+            assert_eq!(
+                (buffer.data_words_in_use(), buffer.generation()),
+                (there, 7)
+            );
             assert_eq!(buffer.data_bytes(there).len(), there * 8);
             assert!(!buffer.is_being_written());
             buffer.0[1] = u64::MAX;

@@ -10,10 +10,11 @@ use serde::{Deserialize, Serialize};
 use wakepath_system::journal::{self, read_boot_id};
 use wakepath_system::{System, SystemError};
 
-use crate::persistent::is_switched_off;
+use crate::persistent::is_persistence_off_on_command_line;
 use crate::store::remove_file_if_present_in;
 use crate::{
-    PersistentSettings, PowerSupply, Session, SettingsError, SettingsPlan, apply_and_record,
+    PersistentSettings, PowerSupply, Session, SettingsError, SettingsPlan,
+    apply_plan_and_record_supply,
 };
 
 /// Name of the boot record in the directory of the journal.
@@ -45,21 +46,23 @@ struct BootRecord {
 ///
 /// # Errors
 /// The file has a mistake or is for another machine, or a setting cannot be applied; then nothing is changed.
-pub fn apply_at_boot(system: &System) -> Result<BootOutcome, SettingsError> {
-    if is_switched_off(system) {
+pub fn apply_persistent_settings_at_boot(system: &System) -> Result<BootOutcome, SettingsError> {
+    if is_persistence_off_on_command_line(system) {
         return Ok(BootOutcome::SwitchedOff);
     }
     let Some(settings) = PersistentSettings::load(system)? else {
         return Ok(BootOutcome::NoFile);
     };
-    let meaning = settings.to_toml();
-    let mut session = Session::open_at_boot(system)?;
+    let meaning = settings.to_toml_without_comments();
+    let mut session = Session::open_at_boot_and_recover(system)?;
     let now = read_boot_id(system.root());
-    if let Some(record) = read_record(&session)?
+    if let Some(record) = read_boot_record(&session)?
         && record.boot != now
         && record.settings == meaning
     {
-        return Ok(BootOutcome::LeftOut(settings.sets_as_text()));
+        return Ok(BootOutcome::LeftOut(
+            settings.format_sets_without_versions(),
+        ));
     }
     let supply = PowerSupply::read(system.root());
     let plan = settings.plan_for_present_supply(system)?;
@@ -69,10 +72,10 @@ pub fn apply_at_boot(system: &System) -> Result<BootOutcome, SettingsError> {
     };
     let content = serde_json::to_vec(&record).unwrap_or_default();
     session.store.replace_file_atomically(RECORD, &content)?;
-    if let Err(error) = apply_and_record(&mut session, &settings, supply, &plan) {
+    if let Err(error) = apply_plan_and_record_supply(&mut session, &settings, supply, &plan) {
         // Settings that could not be put back are still on trial. If the record stays, the set is only left out once
         // more.
-        if session.journal.oldest_values().is_empty() {
+        if session.journal.entries_with_oldest_values().is_empty() {
             _ = session.store.remove_file_if_present(RECORD);
         }
         return Err(error);
@@ -86,19 +89,19 @@ pub fn apply_at_boot(system: &System) -> Result<BootOutcome, SettingsError> {
 /// # Errors
 /// The record cannot be read or removed.
 pub fn end_boot_trial(system: &System) -> Result<(), SettingsError> {
-    remove_record_if(system, |content| {
-        parse_record(content).is_some_and(|record| record.boot == read_boot_id(system.root()))
+    remove_boot_record_if(system, |content| {
+        parse_boot_record(content).is_some_and(|record| record.boot == read_boot_id(system.root()))
     })
     .map_err(|error| boot_record_error(system, error))
 }
 
 /// Removes the boot record if `is_over` is true of its content. The lock is not taken: a daemon may have it for as long
 /// as the boot lasts.
-fn remove_record_if(system: &System, is_over: impl Fn(&[u8]) -> bool) -> io::Result<()> {
+fn remove_boot_record_if(system: &System, is_over: impl Fn(&[u8]) -> bool) -> io::Result<()> {
     let Some(directory) = journal::open_journal_directory(system.root(), false)? else {
         return Ok(());
     };
-    match journal::read_journal_file(&directory, RECORD)? {
+    match journal::read_journal_directory_file(&directory, RECORD)? {
         Some(content) if is_over(&content) => remove_file_if_present_in(&directory, RECORD),
         _ => Ok(()),
     }
@@ -116,15 +119,15 @@ fn boot_record_error(system: &System, source: io::Error) -> SettingsError {
 /// # Errors
 /// The record cannot be read or removed.
 pub fn forget_boot_trial(system: &System) -> Result<(), SettingsError> {
-    remove_record_if(system, |_| true).map_err(|error| boot_record_error(system, error))
+    remove_boot_record_if(system, |_| true).map_err(|error| boot_record_error(system, error))
 }
 
 /// Reads the boot record; `None` also if it is damaged, as after a power cut.
-fn read_record(session: &Session) -> Result<Option<BootRecord>, SettingsError> {
+fn read_boot_record(session: &Session) -> Result<Option<BootRecord>, SettingsError> {
     let content = session.store.read_file(RECORD)?;
-    Ok(content.and_then(|content| parse_record(&content)))
+    Ok(content.and_then(|content| parse_boot_record(&content)))
 }
 
-fn parse_record(content: &[u8]) -> Option<BootRecord> {
+fn parse_boot_record(content: &[u8]) -> Option<BootRecord> {
     serde_json::from_slice(content).ok()
 }

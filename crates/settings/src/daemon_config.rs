@@ -158,7 +158,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             policy: CpuPolicy(
-                parse_daemon_policy("psd").map_or_else(|_| PolicySet::default(), Into::into),
+                parse_lease_policy_for_daemon("psd")
+                    .map_or_else(|_| PolicySet::default(), Into::into),
             ),
             kernel_module: true,
             boost: BoostConfig::default(),
@@ -192,15 +193,17 @@ impl Config {
     /// The file cannot be read, or as [`Config::parse`].
     pub fn read_file(path: &Path) -> Result<Self, ConfigError> {
         let text =
-            crate::trusted_file::read_trusted(path, MAX_BYTES).map_err(|error| match error {
-                TrustedFileError::Read(source) => ConfigError::Read {
-                    path: path.to_owned(),
-                    source,
-                },
-                TrustedFileError::Unsafe(why) => ConfigError::Unsafe {
-                    path: path.to_owned(),
-                    why,
-                },
+            crate::trusted_file::read_trusted_text_file(path, MAX_BYTES).map_err(|error| {
+                match error {
+                    TrustedFileError::Read(source) => ConfigError::Read {
+                        path: path.to_owned(),
+                        source,
+                    },
+                    TrustedFileError::Unsafe(why) => ConfigError::Unsafe {
+                        path: path.to_owned(),
+                        why,
+                    },
+                }
             })?;
         Self::parse(&path.display().to_string(), &text)
     }
@@ -239,21 +242,21 @@ fn deserialize_by_parsing<'de, D: Deserializer<'de>, T>(
 ///
 /// # Errors
 /// The daemon cannot give such leases; the message says why.
-pub fn lease_config_text(leases: &PolicySpec) -> Result<String, String> {
+pub fn lease_only_config_text(leases: &PolicySpec) -> Result<String, String> {
     let text = leases.to_string();
-    parse_daemon_policy(&text)?;
+    parse_lease_policy_for_daemon(&text)?;
     let quoted = toml::Value::String(text);
     Ok(format!("policy = [{quoted}]\n\n[boost]\nmode = \"off\"\n"))
 }
 
 impl CpuPolicy {
     /// The policies.
-    pub fn set(&self) -> &PolicySet {
+    pub fn as_policy_set(&self) -> &PolicySet {
         &self.0
     }
 
     /// The leases that the daemon gives to CPUs; `None`: no leases.
-    pub fn leases_by_daemon(&self) -> Option<&PsdSettings> {
+    pub fn requested_lease_settings(&self) -> Option<&PsdSettings> {
         self.0.psd().filter(|psd| psd.timeout_ms > 0)
     }
 }
@@ -263,7 +266,9 @@ struct CpuPolicySpec(PolicySpec);
 
 impl<'de> Deserialize<'de> for CpuPolicySpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserialize_by_parsing(deserializer, |text| parse_daemon_policy(text).map(Self))
+        deserialize_by_parsing(deserializer, |text| {
+            parse_lease_policy_for_daemon(text).map(Self)
+        })
     }
 }
 
@@ -276,7 +281,7 @@ impl<'de> Deserialize<'de> for CpuPolicy {
     }
 }
 
-fn parse_daemon_policy(text: &str) -> Result<PolicySpec, String> {
+fn parse_lease_policy_for_daemon(text: &str) -> Result<PolicySpec, String> {
     let spec: PolicySpec = text.parse().map_err(|e| format!("{e}"))?;
     let psd = match spec.kind() {
         Kind::Psd => spec.as_psd_settings().map_err(|e| e.to_string())?,
@@ -358,7 +363,7 @@ mod tests {
 
     fn leases(policy: &str) -> Option<PsdSettings> {
         let config = Config::parse("x", &format!("policy = [{policy}]")).unwrap();
-        config.policy.leases_by_daemon().cloned()
+        config.policy.requested_lease_settings().cloned()
     }
 
     #[test]
@@ -366,7 +371,10 @@ mod tests {
         use wakepath_policies::psd::LeaseCeiling;
 
         let default = Config::default();
-        assert_eq!(leases("'psd'").as_ref(), default.policy.leases_by_daemon());
+        assert_eq!(
+            leases("'psd'").as_ref(),
+            default.policy.requested_lease_settings()
+        );
         let psd = leases("'psd[timeout=5ms]'").unwrap();
         assert_eq!(
             (psd.timeout_ms, psd.start_after, psd.rule, psd.ceiling),

@@ -9,13 +9,13 @@ use crate::{Change, SettingsPlan};
 pub(crate) fn journal_entries_for_plan(system: &System, plan: &SettingsPlan) -> Vec<Entry> {
     let changes = plan.changes.iter();
     changes
-        .filter(|change| change.differs() || may_change_along(plan, change))
+        .filter(|change| change.differs() || may_kernel_change_along(plan, change))
         .map(|change| journal_entry_for_change(system, change))
         .collect()
 }
 
 /// Whether the kernel may change a setting because the plan changes another one of the same CPU or drive.
-fn may_change_along(plan: &SettingsPlan, change: &Change) -> bool {
+fn may_kernel_change_along(plan: &SettingsPlan, change: &Change) -> bool {
     plan.differing_changes().any(|cause| {
         cause.key.at == change.key.at
             && cause.key.setting.changes.contains(&change.key.setting.name)
@@ -37,5 +37,5 @@ pub(crate) fn journal_entry_for_change(system: &System, change: &Change) -> Entr
 pub(crate) fn drive_model_and_serial(system: &System, at: &At) -> Option<String> {
     let At::Drive(name) = at else { return None };
     let identity = DriveIdentity::read(system.root(), name);
-    identity.is_known().then(|| identity.to_string())
+    identity.has_model().then(|| identity.to_string())
 }

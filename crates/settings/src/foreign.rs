@@ -26,7 +26,7 @@ pub struct ForeignValue {
 }
 
 /// The values that dead processes may have written to reserved settings, by the journal.
-pub(crate) fn values_by_dead_processes(journal: &Journal) -> Vec<OwnValues> {
+pub(crate) fn possible_values_by_dead_processes(journal: &Journal) -> Vec<OwnValues> {
     let layers = journal.layers.iter();
     layers
         .filter(|layer| layer.reason == ChangeReason::Reserved)
@@ -47,7 +47,7 @@ pub(crate) fn values_by_dead_processes(journal: &Journal) -> Vec<OwnValues> {
 ///
 /// # Errors
 /// The setting cannot be read.
-pub(crate) fn read_foreign(
+pub(crate) fn read_value_if_foreign(
     system: &System,
     entry: &Entry,
     own: &[OwnValues],
@@ -72,14 +72,14 @@ pub(crate) fn foreign_value_to_keep(
     own: &[OwnValues],
 ) -> Option<String> {
     // A setting that cannot be read is put back anyway.
-    let found = read_foreign(system, entry, own).ok()??.found;
+    let found = read_value_if_foreign(system, entry, own).ok()??.found;
     // An entry without a new value is of a setting that the kernel has changed along with another.
     (entry.new.is_some() && !have_same_meaning(entry.key.setting, &entry.old, &found))
         .then_some(found)
 }
 
 /// The note that a setting keeps its foreign value.
-pub(crate) fn note_about_foreign_value(entry: &Entry, found: &str) -> String {
+pub(crate) fn note_that_foreign_value_stays(entry: &Entry, found: &str) -> String {
     let state = match entry.key.setting.mechanism {
         Access::NvmeFeature(_) => "has another table".to_owned(),
         Access::Text | Access::Held => format!("is '{found}'"),

@@ -44,7 +44,7 @@ struct FormLines {
 }
 
 impl FormLines {
-    fn add_each(
+    fn add_line_for_each(
         &mut self,
         new_values: &[NewValue<'_>],
         line: impl Fn(NewValue<'_>) -> Result<String, &'static str>,
@@ -67,7 +67,7 @@ impl FormLines {
         self.left_out.push(format!("{}: {why}", new.key));
     }
 
-    fn into_text(self, head: &str) -> FormText {
+    fn into_text_with_left_out_settings(self, head: &str) -> FormText {
         let mut text = head.to_owned();
         for left in &self.left_out {
             text.extend(["# left out: ", left, "\n"]);
@@ -84,7 +84,7 @@ impl FormLines {
 }
 
 /// Writes a plan as configuration of another tool.
-pub fn write_form(system: &System, form: ToolForm, plan: &SettingsPlan) -> FormText {
+pub fn format_plan_for_tool(system: &System, form: ToolForm, plan: &SettingsPlan) -> FormText {
     let changes = plan.changes.iter();
     let new_values: Vec<NewValue<'_>> = changes
         .filter_map(|change| {
@@ -97,18 +97,18 @@ pub fn write_form(system: &System, form: ToolForm, plan: &SettingsPlan) -> FormT
     let mut lines = FormLines::default();
     match form {
         ToolForm::Tlp => add_tlp_lines(system, &new_values, &mut lines),
-        ToolForm::Tuned => lines.add_each(&new_values, tuned_line),
-        ToolForm::Udev => lines.add_each(&new_values, |new| udev_rule(system, new)),
-        ToolForm::Tmpfiles => lines.add_each(&new_values, tmpfiles_line),
+        ToolForm::Tuned => lines.add_line_for_each(&new_values, tuned_line),
+        ToolForm::Udev => lines.add_line_for_each(&new_values, |new| udev_rule(system, new)),
+        ToolForm::Tmpfiles => lines.add_line_for_each(&new_values, tmpfiles_line),
     }
-    lines.into_text(usage_comment(form))
+    lines.into_text_with_left_out_settings(usage_comment_and_file_head(form))
 }
 
 /// Writes persistent settings as an Ansible playbook.
 ///
 /// # Errors
 /// The settings cannot be persistent.
-pub fn write_playbook(
+pub fn format_ansible_playbook(
     system: &System,
     settings: &PersistentSettings,
 ) -> Result<String, SettingsError> {
@@ -146,7 +146,7 @@ const PLAYBOOK: &str = "\
       ansible.builtin.command: wakepath apply --at-boot
 ";
 
-const fn usage_comment(form: ToolForm) -> &'static str {
+const fn usage_comment_and_file_head(form: ToolForm) -> &'static str {
     match form {
         ToolForm::Tuned => {
             "\
@@ -171,7 +171,7 @@ summary=Settings by wakepath
 }
 
 /// Refuses a setting that is no text file, for tools that only write files.
-fn check_is_text_file(new: NewValue<'_>) -> Result<(), &'static str> {
+fn refuse_setting_without_text_file(new: NewValue<'_>) -> Result<(), &'static str> {
     match new.key.setting.mechanism {
         Access::Text => Ok(()),
         Access::Held => Err("lasts only as long as a process holds it"),
@@ -180,31 +180,35 @@ fn check_is_text_file(new: NewValue<'_>) -> Result<(), &'static str> {
 }
 
 fn tuned_line(new: NewValue<'_>) -> Result<String, &'static str> {
-    check_is_text_file(new)?;
+    refuse_setting_without_text_file(new)?;
     Ok(format!("/{}={}", new.key.relative_path(), new.value))
 }
 
 fn tmpfiles_line(new: NewValue<'_>) -> Result<String, &'static str> {
-    check_is_text_file(new)?;
+    refuse_setting_without_text_file(new)?;
     let argument = new.value.replace('\\', "\\\\").replace('%', "%%");
     Ok(format!("w /{} - - - - {argument}", new.key.relative_path()))
 }
 
 /// The udev rule for the device that a setting belongs to.
 fn udev_rule(system: &System, new: NewValue<'_>) -> Result<String, &'static str> {
-    check_is_text_file(new)?;
+    refuse_setting_without_text_file(new)?;
     let path = new.key.relative_path();
     let (device, attribute) = match &new.key.at {
         At::System => return Err("belongs to no device that udev has events for"),
         At::Cpu(cpu) | At::IdleState { cpu, .. } => {
             let folder = format!("sys/devices/system/cpu/cpu{cpu}/");
-            (cpu_match(*cpu), path.strip_prefix(&folder))
+            (udev_match_for_cpu(*cpu), path.strip_prefix(&folder))
         }
         At::CpufreqPolicy(policy) => {
             let folder = format!("sys/devices/system/cpu/cpufreq/policy{policy}/");
             let file = path.strip_prefix(&folder);
             let attribute = file.map(|file| format!("cpufreq/{file}"));
-            return udev_assignment(&cpu_match(*policy), attribute.as_deref(), new.value);
+            return udev_rule_assigning_attribute(
+                &udev_match_for_cpu(*policy),
+                attribute.as_deref(),
+                new.value,
+            );
         }
         At::Drive(name) => {
             let folder = format!("sys/class/nvme/{name}/");
@@ -220,15 +224,15 @@ fn udev_rule(system: &System, new: NewValue<'_>) -> Result<String, &'static str>
             )
         }
     };
-    udev_assignment(&device, attribute, new.value)
+    udev_rule_assigning_attribute(&device, attribute, new.value)
 }
 
 /// The udev match of a CPU, whose name does not change; a frequency policy is named after its first CPU.
-fn cpu_match(cpu: usize) -> String {
+fn udev_match_for_cpu(cpu: usize) -> String {
     format!("SUBSYSTEM==\"cpu\", KERNEL==\"cpu{cpu}\"")
 }
 
-fn udev_assignment(
+fn udev_rule_assigning_attribute(
     device: &str,
     attribute: Option<&str>,
     value: &str,

@@ -10,7 +10,7 @@ use wakepath_system::SettingKey;
 use wakepath_system::journal::{ChangeReason, Entry, Layer};
 
 use crate::entries::{journal_entries_for_plan, journal_entry_for_change};
-use crate::foreign::{ForeignValue, OwnValues, read_foreign};
+use crate::foreign::{ForeignValue, OwnValues, read_value_if_foreign};
 use crate::put_back::Restored;
 use crate::session::Session;
 use crate::write::{verify_by_reading_back, write_setting};
@@ -56,13 +56,13 @@ impl Session {
     /// # Errors
     /// As [`Session::apply_plan`].
     pub fn apply_while_held(mut self, plan: &SettingsPlan) -> Result<Hold, SettingsError> {
-        let current = plan.with_present_values(&self.system)?;
+        let current = plan.with_old_values_read_again(&self.system)?;
         let before = self.journal.clone();
         self.journal.layers.push(Layer {
             reason: ChangeReason::Held,
             settings: journal_entries_for_plan(&self.system, &current),
         });
-        let requests = self.apply_with_journal(&current, before)?;
+        let requests = self.save_journal_then_write_plan(&current, before)?;
         Ok(Hold::new(self, requests, None))
     }
 
@@ -71,8 +71,11 @@ impl Session {
     ///
     /// # Errors
     /// A setting cannot be read, or the journal cannot be written.
-    pub fn reserve_for_changes(mut self, plan: &SettingsPlan) -> Result<Hold, SettingsError> {
-        let current = plan.with_present_values(&self.system)?;
+    pub fn reserve_for_repeated_changes(
+        mut self,
+        plan: &SettingsPlan,
+    ) -> Result<Hold, SettingsError> {
+        let current = plan.with_old_values_read_again(&self.system)?;
         let changes = current.changes.iter();
         self.journal.layers.push(Layer {
             reason: ChangeReason::Reserved,
@@ -109,7 +112,7 @@ impl Hold {
     /// # Errors
     /// [`SettingsError::NotRestored`]; the journal keeps what could not be put back.
     pub fn put_back_and_release(self) -> Result<Option<(Session, Restored)>, SettingsError> {
-        take_holding(&self.0)
+        take_out_holding(&self.0)
             .map(Holding::put_back_and_release)
             .transpose()
     }
@@ -127,13 +130,13 @@ impl Hold {
         let Some(holding) = shared.as_mut() else {
             return Ok(None);
         };
-        match start(holding.session.store.clone_lock()) {
+        match start(holding.session.store.clone_lock_descriptor()) {
             Ok(tenant) => {
                 holding.tenant = Some(Arc::<T>::clone(&tenant));
                 Ok(Some(tenant))
             }
             Err(error) => {
-                holding.put_back_after_failed_tenant();
+                holding.put_back_changes_of_failed_tenant();
                 Err(error)
             }
         }
@@ -146,10 +149,10 @@ impl Hold {
     pub fn write_or_put_back(
         &self,
         key: &SettingKey,
-        value: Option<&str>,
+        new_value: Option<&str>,
     ) -> Result<(), SettingsError> {
         match lock_even_poisoned(&self.0).as_mut() {
-            Some(holding) => holding.write_or_put_back(key, value),
+            Some(holding) => holding.write_or_put_back(key, new_value),
             None => Err(SettingsError::NotHeld(key.to_string())),
         }
     }
@@ -162,19 +165,19 @@ impl Hold {
                 .as_ref()?
                 .session
                 .journal
-                .held_entry(key)?
+                .entry_in_held_layer(key)?
                 .old
                 .clone(),
         )
     }
 
-    /// Notes the old values of further settings, as [`Session::reserve_for_changes`] does.
+    /// Notes the old values of further settings, as [`Session::reserve_for_repeated_changes`] does.
     ///
     /// # Errors
-    /// As for [`Session::reserve_for_changes`]; then no further setting is held.
-    pub fn reserve_more(&self, plan: &SettingsPlan) -> Result<(), SettingsError> {
+    /// As for [`Session::reserve_for_repeated_changes`]; then no further setting is held.
+    pub fn reserve_further_settings(&self, plan: &SettingsPlan) -> Result<(), SettingsError> {
         match lock_even_poisoned(&self.0).as_mut() {
-            Some(holding) => holding.reserve_more(plan),
+            Some(holding) => holding.reserve_further_settings(plan),
             None => Ok(()),
         }
     }
@@ -183,10 +186,10 @@ impl Hold {
     ///
     /// # Errors
     /// The journal cannot be written.
-    pub fn forget_setting(&self, key: &SettingKey) -> Result<(), SettingsError> {
+    pub fn forget_old_value(&self, key: &SettingKey) -> Result<(), SettingsError> {
         match lock_even_poisoned(&self.0).as_mut() {
             Some(holding) => {
-                holding.session.journal.remove_held_entry(key);
+                holding.session.journal.remove_from_held_layer(key);
                 holding.session.save_journal()
             }
             None => Ok(()),
@@ -197,13 +200,13 @@ impl Hold {
     ///
     /// # Errors
     /// The setting is not held, or cannot be read.
-    pub fn read_foreign_value(
+    pub fn read_value_if_foreign(
         &self,
         key: &SettingKey,
     ) -> Result<Option<ForeignValue>, SettingsError> {
         let shared = lock_even_poisoned(&self.0);
         let held = shared.as_ref().and_then(|holding| {
-            let entry = holding.session.journal.held_entry(key)?;
+            let entry = holding.session.journal.entry_in_held_layer(key)?;
             Some((
                 &holding.session.system,
                 entry,
@@ -213,13 +216,13 @@ impl Hold {
         let Some((system, entry, own)) = held else {
             return Err(SettingsError::NotHeld(key.to_string()));
         };
-        read_foreign(system, entry, own)
+        read_value_if_foreign(system, entry, own)
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if let Some(holding) = take_holding(&self.0) {
+        if let Some(holding) = take_out_holding(&self.0) {
             // Errors of a drop have nobody to go to, and the journal keeps what is not put back.
             let _ = holding.put_back_and_release();
         }
@@ -242,14 +245,15 @@ impl Holding {
             if let Err(error) = session.reload_journal_after_tenant(own_layer) {
                 drop(requests);
                 // Only the journal on disk has what the tenant has changed.
-                session.put_back_without_saving(own_layer, own_values.as_deref());
+                session.put_back_layer_without_saving(own_layer, own_values.as_deref());
                 return Err(error);
             }
         }
         // What was put back after failed tenants counts as well.
         let above = session.put_back_layers_above(own_layer);
         drop(requests);
-        let notes = own_values.map(|own| session.release_foreign_values(own_layer, &own));
+        let notes =
+            own_values.map(|own| session.drop_foreign_values_from_reserved_layer(own_layer, &own));
         // The hold's own settings are put back even where the tenant's could not be.
         let own_restored = session.put_back_layer(own_layer);
         restored.add_restored(above?);
@@ -259,7 +263,7 @@ impl Holding {
     }
 
     /// Undoes changes by a tenant that failed to start. The journal keeps the rest.
-    fn put_back_after_failed_tenant(&mut self) {
+    fn put_back_changes_of_failed_tenant(&mut self) {
         let restored = self
             .session
             .reload_journal_after_tenant(self.own_layer)
@@ -269,12 +273,12 @@ impl Holding {
         }
     }
 
-    fn reserve_more(&mut self, plan: &SettingsPlan) -> Result<(), SettingsError> {
+    fn reserve_further_settings(&mut self, plan: &SettingsPlan) -> Result<(), SettingsError> {
         let session = &mut self.session;
         let new: Vec<Entry> = plan
             .changes
             .iter()
-            .filter(|change| session.journal.held_entry(&change.key).is_none())
+            .filter(|change| session.journal.entry_in_held_layer(&change.key).is_none())
             .map(|change| journal_entry_for_change(&session.system, change))
             .collect();
         let before = session.journal.clone();
@@ -289,21 +293,21 @@ impl Holding {
     fn write_or_put_back(
         &mut self,
         key: &SettingKey,
-        value: Option<&str>,
+        new_value: Option<&str>,
     ) -> Result<(), SettingsError> {
-        let Some(entry) = self.session.journal.held_entry(key) else {
+        let Some(entry) = self.session.journal.entry_in_held_layer(key) else {
             return Err(SettingsError::NotHeld(key.to_string()));
         };
         let old = entry.old.clone();
-        let new = value.unwrap_or(&old);
+        let new = new_value.unwrap_or(&old);
         self.session.system.check_setting_value(key, new)?;
         if self.own_values.is_some() {
-            self.session.note_value_before_write(key, new)?;
+            self.session.journal_value_before_write(key, new)?;
         }
         let mut unnoted = Vec::new();
         let values = match &mut self.own_values {
             None => &mut unnoted,
-            Some(own) => own_values_of_setting(own, key, &old),
+            Some(own) => own_values_or_new(own, key, &old),
         };
         if !values.iter().any(|known| known == new) {
             values.push(new.to_owned());
@@ -316,7 +320,7 @@ impl Holding {
             // else.
             Err(SettingsError::ReadBack { found, .. }) if key.setting.name == "frequency-min" => {
                 values.push(found.clone());
-                self.session.note_value_before_write(key, found)?;
+                self.session.journal_value_before_write(key, found)?;
             }
             Err(_) => {}
         }
@@ -325,7 +329,7 @@ impl Holding {
 }
 
 /// The list of values that were written to a setting, begun with the old value if the setting is new.
-fn own_values_of_setting<'a>(
+fn own_values_or_new<'a>(
     own: &'a mut Vec<OwnValues>,
     key: &SettingKey,
     old: &str,
@@ -346,7 +350,7 @@ fn lock_even_poisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn take_holding(shared: &SharedHolding) -> Option<Holding> {
+fn take_out_holding(shared: &SharedHolding) -> Option<Holding> {
     lock_even_poisoned(shared).take()
 }
 
@@ -360,7 +364,7 @@ pub fn put_back_all_before_exit() -> Result<(), SettingsError> {
     let holdings = alive
         .iter()
         .filter_map(Weak::upgrade)
-        .filter_map(|shared| take_holding(&shared));
+        .filter_map(|shared| take_out_holding(&shared));
     let results: Vec<_> = holdings.map(Holding::put_back_and_release).collect();
     results
         .into_iter()

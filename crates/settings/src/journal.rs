@@ -6,13 +6,16 @@ use wakepath_system::{Root, SystemError};
 use wakepath_units::printable::quote_shell_word;
 
 use crate::SettingsError;
-use crate::store::Store;
+use crate::store::LockedJournalDirectory;
 
 /// Limit on the values of a damaged journal that a message names.
 const SHOWN: usize = 10;
 
 /// Reads the journal of the machine; an empty one if there is none.
-pub(crate) fn load_journal(store: &Store, root: &Root) -> Result<Journal, SettingsError> {
+pub(crate) fn load_journal(
+    store: &LockedJournalDirectory,
+    root: &Root,
+) -> Result<Journal, SettingsError> {
     let Some(content) = store.read_file(FILE)? else {
         return Ok(Journal::new(root));
     };
@@ -83,7 +86,10 @@ fn advice_for_damaged_journal(root: &Root, content: &[u8]) -> String {
 }
 
 /// Writes the journal to disk; the file of an empty journal is removed.
-pub(crate) fn save_journal_file(journal: &Journal, store: &Store) -> Result<(), SettingsError> {
+pub(crate) fn save_journal_or_remove_if_empty(
+    journal: &Journal,
+    store: &LockedJournalDirectory,
+) -> Result<(), SettingsError> {
     if journal.layers.iter().all(|layer| layer.settings.is_empty()) {
         return store.remove_file_if_present(FILE);
     }

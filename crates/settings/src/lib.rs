@@ -3,7 +3,7 @@
 //! - [`policy`]: changes by a policy set such as `menu + idle-states[ceiling=20us]` on this machine.
 //! - [`SettingsPlan`]: all writes, with old and new values.
 //! - [`daemon_config`]: the configuration `/etc/wakepath/daemon.toml`; [`policy_set`] reads one as a part of a set.
-//! - [`PersistentSettings`]: a policy set for every boot; [`apply_at_boot`] applies it.
+//! - [`PersistentSettings`]: a policy set for every boot; [`apply_persistent_settings_at_boot`] applies it.
 //! - [`Session`]: takes the lock, keeps the journal of old values, applies and restores.
 //!
 //! ```no_run
@@ -43,10 +43,10 @@ mod text_file;
 mod trusted_file;
 mod write;
 
-pub use boot::{BootOutcome, apply_at_boot, end_boot_trial, forget_boot_trial};
+pub use boot::{BootOutcome, apply_persistent_settings_at_boot, end_boot_trial, forget_boot_trial};
 pub use error::SettingsError;
 pub use foreign::ForeignValue;
-pub use forms::{FormText, ToolForm, write_form, write_playbook};
+pub use forms::{FormText, ToolForm, format_ansible_playbook, format_plan_for_tool};
 pub use hold::{Hold, Tenant, put_back_all_before_exit};
 pub use other_tools::{PowerTool, RivalTool, ToolEvidence, find_rival_tools};
 pub use persistent::PersistentSettings;
@@ -56,6 +56,6 @@ pub use power_supply::PowerSupply;
 pub use put_back::Restored;
 pub use session::Session;
 pub use supply_switch::{
-    DriftedSetting, SupplyOutcome, apply_and_record, apply_set_of_present_supply,
-    forget_applied_supply,
+    DriftedSetting, SupplyOutcome, apply_plan_and_record_supply, remove_supply_record,
+    switch_to_set_of_present_supply,
 };

@@ -109,15 +109,15 @@ impl fmt::Display for RivalTool {
 /// Finds power tools that overwrite settings of a plan, by processes and by units of systemd below the root.
 pub fn find_rival_tools(system: &System, plan: &SettingsPlan) -> Vec<RivalTool> {
     let root = system.root();
-    let processes = list_processes(root);
+    let processes = list_processes_by_id(root);
     let active = root.list_names(ACTIVE_UNITS);
-    let enabled = list_enabled_units(root);
+    let enabled = list_systemd_units_enabled_at_boot(root);
     let evidence_for = |tool: &PowerTool| {
         let unit = format!("{}.service", tool.unit);
         if let Some(name) = tool.process
             && let Some((id, _)) = processes
                 .iter()
-                .find(|(_, comm)| comm == truncate_process_name(name))
+                .find(|(_, comm)| comm == truncate_to_kernel_comm_length(name))
         {
             return Some(ToolEvidence::Process(*id));
         }
@@ -146,19 +146,19 @@ pub fn find_rival_tools(system: &System, plan: &SettingsPlan) -> Vec<RivalTool> 
 }
 
 /// Cuts the name of a process as the kernel does.
-fn truncate_process_name(name: &str) -> &str {
+fn truncate_to_kernel_comm_length(name: &str) -> &str {
     name.get(..COMM_CHARS).unwrap_or(name)
 }
 
 /// Numbers and names of all processes below the root.
-fn list_processes(root: &Root) -> Vec<(usize, String)> {
+fn list_processes_by_id(root: &Root) -> Vec<(usize, String)> {
     let ids = root.list_entry_numbers("proc", "").into_iter();
     ids.filter_map(|id| Some((id, root.read_text_if_readable(&format!("proc/{id}/comm"))?)))
         .collect()
 }
 
 /// Names of the units that some target of systemd wants at boot.
-fn list_enabled_units(root: &Root) -> Vec<String> {
+fn list_systemd_units_enabled_at_boot(root: &Root) -> Vec<String> {
     let folders = root.list_names(ENABLED_UNITS).into_iter();
     folders
         .filter(|name| name.strip_suffix(".wants").is_some())

@@ -59,13 +59,13 @@ const HEAD: &str = "\
 
 impl PersistentSettings {
     /// Persistent settings with one set, for the processor of this machine, whatever its power supply.
-    pub fn for_machine(system: &System, set: PolicySet, cpus: Option<Vec<usize>>) -> Self {
+    pub fn for_any_supply(system: &System, set: PolicySet, cpus: Option<Vec<usize>>) -> Self {
         Self {
             any_supply: Some(set),
             mains: None,
             battery: None,
             cpus,
-            processor: processor_name(system),
+            processor: read_processor_name(system),
         }
     }
 
@@ -73,7 +73,7 @@ impl PersistentSettings {
     ///
     /// # Errors
     /// The file has a mistake, or sets for other CPUs.
-    pub fn with_set_for_supply(
+    pub fn load_and_add_set_for_supply(
         system: &System,
         supply: PowerSupply,
         set: PolicySet,
@@ -83,7 +83,7 @@ impl PersistentSettings {
             Some(settings) if settings.cpus != cpus => {
                 let found = settings.cpus.as_deref().map_or_else(
                     || "all CPUs".to_owned(),
-                    |cpus| format!("--cpus {}", cpu_list(cpus)),
+                    |cpus| format!("--cpus {}", format_cpu_list_of(cpus)),
                 );
                 let message = format!(
                     "has a set for {found}, and all sets of it are for the same CPUs; give the same, or \
@@ -100,7 +100,7 @@ impl PersistentSettings {
                 processor: None,
             },
         };
-        settings.processor = processor_name(system);
+        settings.processor = read_processor_name(system);
         match supply {
             PowerSupply::Mains => settings.mains = Some(set),
             PowerSupply::Battery => settings.battery = Some(set),
@@ -109,7 +109,7 @@ impl PersistentSettings {
     }
 
     /// The policy set for a power supply; `None`: with this supply everything stays as it is.
-    pub fn set_for(&self, supply: PowerSupply) -> Option<&PolicySet> {
+    pub fn set_for_supply_or_any(&self, supply: PowerSupply) -> Option<&PolicySet> {
         let own = match supply {
             PowerSupply::Mains => &self.mains,
             PowerSupply::Battery => &self.battery,
@@ -145,7 +145,7 @@ impl PersistentSettings {
         let checked = about
             .map_err(TrustedFileError::Read)
             .and_then(|about| trusted_file::check_folder_owner_and_mode(&about))
-            .and_then(|()| trusted_file::read_trusted_open_file(file, MAX_BYTES));
+            .and_then(|()| trusted_file::read_open_file_if_trusted(file, MAX_BYTES));
         let text = checked.map_err(|error| match error {
             TrustedFileError::Read(source) => unreadable_file_error(&path, &source),
             TrustedFileError::Unsafe(why) => persistent_file_error(
@@ -180,9 +180,9 @@ impl PersistentSettings {
             parsed.ok_or_else(|| format!("cpus: `{list}` is not a list such as 0-3,8"))
         });
         Ok(Self {
-            any_supply: parse_set("policy", file.policy)?,
-            mains: parse_set("mains", file.mains)?,
-            battery: parse_set("battery", file.battery)?,
+            any_supply: parse_nonempty_set("policy", file.policy)?,
+            mains: parse_nonempty_set("mains", file.mains)?,
+            battery: parse_nonempty_set("battery", file.battery)?,
             cpus: cpus.transpose()?,
             processor: file.processor,
         })
@@ -190,30 +190,33 @@ impl PersistentSettings {
 
     /// The policy sets as text, without versions, which are those of the running kernel. A single set for any supply is
     /// its own text.
-    pub fn sets_as_text(&self) -> String {
+    pub fn format_sets_without_versions(&self) -> String {
         let sets = [
             ("", &self.any_supply),
             ("on mains ", &self.mains),
             ("on battery ", &self.battery),
         ];
         let texts = sets.iter().filter_map(|(supply, set)| {
-            Some(format!("{supply}{}", set_without_versions(set.as_ref()?)))
+            Some(format!(
+                "{supply}{}",
+                format_set_without_versions(set.as_ref()?)
+            ))
         });
         texts.collect::<Vec<_>>().join(", ")
     }
 
     /// The text of the file of persistent settings, comments included.
     pub(crate) fn to_commented_text(&self) -> String {
-        format!("{HEAD}\n{}", self.to_toml())
+        format!("{HEAD}\n{}", self.to_toml_without_comments())
     }
 
     /// Keys and values of the file of persistent settings, without comments.
-    pub(crate) fn to_toml(&self) -> String {
+    pub(crate) fn to_toml_without_comments(&self) -> String {
         let file = PersistentFile {
-            policy: self.any_supply.as_ref().map(set_without_versions),
-            mains: self.mains.as_ref().map(set_without_versions),
-            battery: self.battery.as_ref().map(set_without_versions),
-            cpus: self.cpus.as_deref().map(cpu_list),
+            policy: self.any_supply.as_ref().map(format_set_without_versions),
+            mains: self.mains.as_ref().map(format_set_without_versions),
+            battery: self.battery.as_ref().map(format_set_without_versions),
+            cpus: self.cpus.as_deref().map(format_cpu_list_of),
             processor: self.processor.clone(),
         };
         // Texts can always be written as TOML.
@@ -231,7 +234,12 @@ impl PersistentSettings {
         });
         folder
             .and_then(|folder| {
-                store::replace_file_in(&folder, FILE, self.to_commented_text().as_bytes(), mode)
+                store::replace_file_durably_in(
+                    &folder,
+                    FILE,
+                    self.to_commented_text().as_bytes(),
+                    mode,
+                )
             })
             .map_err(|error| {
                 persistent_file_error(
@@ -274,7 +282,7 @@ impl PersistentSettings {
         system: &System,
         supply: PowerSupply,
     ) -> Result<SettingsPlan, SettingsError> {
-        let found = processor_name(system);
+        let found = read_processor_name(system);
         if let Some(expected) = &self.processor
             && found.as_ref() != Some(expected)
         {
@@ -291,7 +299,7 @@ impl PersistentSettings {
             cpus: self.cpus.clone(),
             ..Targets::default()
         };
-        let Some(set) = self.set_for(supply) else {
+        let Some(set) = self.set_for_supply_or_any(supply) else {
             return Ok(SettingsPlan::default());
         };
         let plan =
@@ -301,28 +309,28 @@ impl PersistentSettings {
     }
 }
 
-fn parse_set(key: &str, text: Option<String>) -> Result<Option<PolicySet>, String> {
+fn parse_nonempty_set(toml_key: &str, text: Option<String>) -> Result<Option<PolicySet>, String> {
     let Some(text) = text else {
         return Ok(None);
     };
-    let set: PolicySet = text.parse().map_err(|e| format!("{key}: {e}"))?;
+    let set: PolicySet = text.parse().map_err(|e| format!("{toml_key}: {e}"))?;
     if set.is_empty() {
         return Err(format!(
-            "{key}: it names no policy; name one, as in {key} = \"teo\""
+            "{toml_key}: it names no policy; name one, as in {toml_key} = \"teo\""
         ));
     }
     Ok(Some(set))
 }
 
-fn cpu_list(cpus: &[usize]) -> String {
+fn format_cpu_list_of(cpus: &[usize]) -> String {
     let numbers: Vec<u32> = cpus.iter().map(|cpu| *cpu as u32).collect();
     wakepath_units::cpus::format_cpu_list(&numbers)
 }
 
 /// A policy set as text, without versions.
-fn set_without_versions(set: &PolicySet) -> String {
+fn format_set_without_versions(set: &PolicySet) -> String {
     let profile = set.profile().map(ToString::to_string);
-    let policies = set.policies().iter().map(text_without_version);
+    let policies = set.policies().iter().map(format_policy_without_version);
     profile
         .into_iter()
         .chain(policies)
@@ -330,7 +338,7 @@ fn set_without_versions(set: &PolicySet) -> String {
         .join(" + ")
 }
 
-fn text_without_version(policy: &PolicySpec) -> String {
+fn format_policy_without_version(policy: &PolicySpec) -> String {
     let name = policy.mechanism().name;
     let keys: Vec<String> = policy
         .given_keys()
@@ -343,7 +351,7 @@ fn text_without_version(policy: &PolicySpec) -> String {
 }
 
 /// Whether the kernel's command line leaves persistent settings out.
-pub(crate) fn is_switched_off(system: &System) -> bool {
+pub(crate) fn is_persistence_off_on_command_line(system: &System) -> bool {
     let command_line = system
         .root()
         .read_text_if_readable("proc/cmdline")
@@ -352,7 +360,7 @@ pub(crate) fn is_switched_off(system: &System) -> bool {
 }
 
 /// Name of the machine's processor; `None` where the kernel does not tell.
-fn processor_name(system: &System) -> Option<String> {
+fn read_processor_name(system: &System) -> Option<String> {
     let name = MachineClass::read(system.root()).processor.name;
     (!name.is_empty()).then_some(name)
 }

@@ -123,7 +123,10 @@ impl SettingsPlan {
     }
 
     /// The same plan, with the old values read again.
-    pub(crate) fn with_present_values(&self, system: &System) -> Result<Self, SettingsError> {
+    pub(crate) fn with_old_values_read_again(
+        &self,
+        system: &System,
+    ) -> Result<Self, SettingsError> {
         let values = self
             .changes
             .iter()
@@ -145,17 +148,17 @@ impl SettingsPlan {
 }
 
 /// Sorts changes into the order of writing: as in [`setting::SETTINGS`], except that a frequency minimum never exceeds its
-/// maximum. `value` is the value to be written.
+/// maximum. `value_to_write` is the value to be written.
 pub(crate) fn sort_in_writing_order(
     changes: &mut [Change],
-    value: impl Fn(&Change) -> Option<&str>,
+    value_to_write: impl Fn(&Change) -> Option<&str>,
 ) {
     // A falling frequency maximum is written after the minimum, a rising maximum before it.
     let max = setting::setting_known_to_exist("frequency-max").writing_order();
     let min = setting::setting_known_to_exist("frequency-min").writing_order();
     changes.sort_by_cached_key(|c| {
         let rank = c.key.setting.writing_order();
-        let new = value(c).and_then(|text| text.parse::<u64>().ok());
+        let new = value_to_write(c).and_then(|text| text.parse::<u64>().ok());
         let is_raised = new >= c.old.parse::<u64>().ok();
         let place = if rank == max && is_raised {
             (min, 0)

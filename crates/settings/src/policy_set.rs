@@ -14,7 +14,7 @@ const FILE: &str = "file:";
 ///
 /// # Errors
 /// The file cannot be read, has a mistake, or a part is no policy. The message says which.
-pub fn parse_with_config_files(text: &str) -> Result<PolicySet, String> {
+pub fn parse_with_daemon_config_files(text: &str) -> Result<PolicySet, String> {
     let parts = text.split(" + ").map(str::trim);
     let (files, policies): (Vec<&str>, Vec<&str>) = parts.partition(|part| part.starts_with(FILE));
     if files.is_empty() {
@@ -29,7 +29,7 @@ pub fn parse_with_config_files(text: &str) -> Result<PolicySet, String> {
         let text = wakepath_files::read_text_up_to(Path::new(path), MAX_BYTES)
             .map_err(|e| format!("`{file}`: {path}: {e}"))?;
         let config = Config::parse(path, &text).map_err(error_text)?;
-        sets.push(config.policy.set().clone());
+        sets.push(config.policy.as_policy_set().clone());
     }
     PolicySet::join_sets(sets).map_err(error_text)
 }
@@ -50,29 +50,29 @@ mod tests {
         let file = folder.path().join("daemon.toml");
         let name = format!("file:{}", file.display());
         fs::write(&file, "policy = ['psd[timeout=5ms]']").unwrap();
-        let set = parse_with_config_files(&format!("menu@6.12 + {name}")).unwrap();
+        let set = parse_with_daemon_config_files(&format!("menu@6.12 + {name}")).unwrap();
         assert_eq!(set.to_string(), "menu@6.12 + psd[timeout=5ms,rule=daemon]");
         let psd = set.psd().unwrap();
         assert_eq!((psd.timeout_ms, psd.start_after), (5, 2));
         // No leases.
         fs::write(&file, "policy = []").unwrap();
         assert_eq!(
-            parse_with_config_files(&name).unwrap(),
+            parse_with_daemon_config_files(&name).unwrap(),
             PolicySet::default()
         );
         // A profile is a part, too.
         fs::write(&file, "policy = ['psd']").unwrap();
-        let set = parse_with_config_files(&format!("tuned[balanced] + {name}")).unwrap();
+        let set = parse_with_daemon_config_files(&format!("tuned[balanced] + {name}")).unwrap();
         assert_eq!(set.to_string(), "tuned[balanced] + psd[rule=daemon]");
         // Without a file it is a set as everywhere.
         assert_eq!(
-            parse_with_config_files("teo").unwrap(),
+            parse_with_daemon_config_files("teo").unwrap(),
             "teo".parse().unwrap()
         );
     }
 
     fn assert_refused(text: &str, parts: &[&str]) {
-        let message = parse_with_config_files(text).unwrap_err();
+        let message = parse_with_daemon_config_files(text).unwrap_err();
         for part in parts {
             assert!(message.contains(part), "{message}");
         }

@@ -42,7 +42,7 @@ pub(crate) struct FailedRestore {
 
 impl FailedRestore {
     /// Whether the setting is only away for the moment, such as an offline CPU's.
-    pub(crate) const fn is_setting_away(&self) -> bool {
+    pub(crate) const fn is_setting_absent_now(&self) -> bool {
         matches!(self.error, SettingsError::Away { .. })
     }
 
@@ -66,7 +66,7 @@ pub(crate) fn put_back_entries(
     restored: &mut Restored,
 ) -> Vec<FailedRestore> {
     let mut failed = Vec::new();
-    for change in plan_changes_back(system, entries) {
+    for change in plan_changes_to_old_values(system, entries) {
         let key = change.key.clone();
         let entry = entries.iter().find(|entry| entry.key == key);
         let drive = entry.and_then(|entry| entry.drive.as_deref());
@@ -78,7 +78,7 @@ pub(crate) fn put_back_entries(
 }
 
 /// Changes from the present values to the old ones, in the order of writing.
-fn plan_changes_back(system: &System, entries: &[Entry]) -> Vec<Change> {
+fn plan_changes_to_old_values(system: &System, entries: &[Entry]) -> Vec<Change> {
     let live = system.root().is_live();
     let mut changes: Vec<Change> = entries
         .iter()
@@ -107,7 +107,7 @@ fn put_back_one_setting(
 ) -> Result<(), SettingsError> {
     let key = &change.key;
     let old = change.new.clone().unwrap_or_default();
-    if !system.root().exists(&key.relative_path()) && !is_captured_feature(system, key) {
+    if !system.root().exists(&key.relative_path()) && !is_nvme_feature_of_capture(system, key) {
         return Err(SettingsError::Away {
             key: key.to_string(),
             path: system.root().absolute_path(&key.relative_path()),
@@ -137,6 +137,6 @@ fn put_back_one_setting(
 }
 
 /// Whether a setting is a feature of a captured drive: files with answers stand for the device.
-fn is_captured_feature(system: &System, key: &SettingKey) -> bool {
+fn is_nvme_feature_of_capture(system: &System, key: &SettingKey) -> bool {
     matches!(key.setting.mechanism, Access::NvmeFeature(_)) && !system.root().is_live()
 }

@@ -13,10 +13,11 @@ use wakepath_system::{SettingKey, System};
 
 use crate::entries::journal_entries_for_plan;
 use crate::foreign::{
-    OwnValues, foreign_value_to_keep, note_about_foreign_value, values_by_dead_processes,
+    OwnValues, foreign_value_to_keep, note_that_foreign_value_stays,
+    possible_values_by_dead_processes,
 };
 use crate::put_back::{FailedRestore, Restored, put_back_entries};
-use crate::store::Store;
+use crate::store::LockedJournalDirectory;
 use crate::write::{verify_by_reading_back, write_setting};
 use crate::{Change, SettingsError, SettingsPlan, journal};
 
@@ -27,7 +28,7 @@ const MOST_WRITTEN: usize = 4;
 #[derive(Debug)]
 pub struct Session {
     pub(crate) system: System,
-    pub(crate) store: Store,
+    pub(crate) store: LockedJournalDirectory,
     pub(crate) journal: Journal,
     recovered: Restored,
 }
@@ -39,10 +40,10 @@ impl Session {
     /// Another process has the lock, the directory of the journal is not safe, or the journal is damaged.
     pub fn open_and_recover(system: &System) -> Result<Self, SettingsError> {
         let mut session = Self::open_locked(system)?;
-        if session.drop_values_of_earlier_boot() {
+        if session.drop_reset_settings_of_earlier_boot() {
             session.save_journal()?;
         }
-        session.put_back_dead_processes()?;
+        session.put_back_settings_of_dead_processes()?;
         Ok(session)
     }
 
@@ -53,7 +54,7 @@ impl Session {
     /// Another process has the lock, the directory of the journal is not safe, or the journal is damaged.
     pub fn open_for_restore(system: &System) -> Result<Self, SettingsError> {
         let mut session = Self::open_locked(system)?;
-        session.drop_values_of_earlier_boot();
+        session.drop_reset_settings_of_earlier_boot();
         Ok(session)
     }
 
@@ -62,7 +63,7 @@ impl Session {
     ///
     /// # Errors
     /// Another process has the lock, the directory of the journal is not safe, or the journal is damaged.
-    pub(crate) fn open_at_boot(system: &System) -> Result<Self, SettingsError> {
+    pub(crate) fn open_at_boot_and_recover(system: &System) -> Result<Self, SettingsError> {
         let mut session = Self::open_locked(system)?;
         let now = read_boot_id(system.root());
         if session.journal.boot != now {
@@ -71,7 +72,7 @@ impl Session {
             session.save_journal()?;
         }
         // Only in the same boot can a killed process have left changed settings.
-        session.put_back_dead_processes()?;
+        session.put_back_settings_of_dead_processes()?;
         Ok(session)
     }
 
@@ -80,15 +81,21 @@ impl Session {
     /// # Errors
     /// The file is not this machine's lock, or the journal is damaged.
     pub fn open_with_lent_lock(system: &System, lock: OwnedFd) -> Result<Self, SettingsError> {
-        Self::load_with_store(system, Store::open_with_lent_lock(system.root(), lock)?)
+        Self::load_journal_of_directory(
+            system,
+            LockedJournalDirectory::open_with_lent_lock(system.root(), lock)?,
+        )
     }
 
     /// Takes the lock and reads the journal, without putting anything back.
     fn open_locked(system: &System) -> Result<Self, SettingsError> {
-        Self::load_with_store(system, Store::open_locked(system.root())?)
+        Self::load_journal_of_directory(system, LockedJournalDirectory::open_locked(system.root())?)
     }
 
-    fn load_with_store(system: &System, store: Store) -> Result<Self, SettingsError> {
+    fn load_journal_of_directory(
+        system: &System,
+        store: LockedJournalDirectory,
+    ) -> Result<Self, SettingsError> {
         let journal = journal::load_journal(&store, system.root())?;
         Ok(Self {
             system: system.clone(),
@@ -100,19 +107,19 @@ impl Session {
 
     /// Writes the session's journal to disk.
     pub(crate) fn save_journal(&self) -> Result<(), SettingsError> {
-        journal::save_journal_file(&self.journal, &self.store)
+        journal::save_journal_or_remove_if_empty(&self.journal, &self.store)
     }
 
     /// Puts back the settings of dead processes, layer by layer from the top. A setting that is away for the moment waits
     /// in the journal: an offline CPU keeps nobody from changing settings.
-    fn put_back_dead_processes(&mut self) -> Result<(), SettingsError> {
+    fn put_back_settings_of_dead_processes(&mut self) -> Result<(), SettingsError> {
         for index in (0..self.journal.layers.len()).rev() {
             match self.journal.layers[index].reason {
                 ChangeReason::Applied => break,
                 ChangeReason::Held => {}
                 ChangeReason::Reserved => {
-                    let own = values_by_dead_processes(&self.journal);
-                    let notes = self.release_foreign_values(index, &own);
+                    let own = possible_values_by_dead_processes(&self.journal);
+                    let notes = self.drop_foreign_values_from_reserved_layer(index, &own);
                     self.recovered.notes.extend(notes);
                 }
             }
@@ -123,7 +130,7 @@ impl Session {
     }
 
     /// What was put back when the session was opened, because the process that had changed it had died.
-    pub const fn recovered_settings(&self) -> &Restored {
+    pub const fn restored_at_opening(&self) -> &Restored {
         &self.recovered
     }
 
@@ -134,18 +141,19 @@ impl Session {
     pub fn apply_plan(&mut self, plan: &SettingsPlan) -> Result<(), SettingsError> {
         plan.check_outlives_process()?;
         // The plan is made again under the lock: old values may have changed since.
-        let current = plan.with_present_values(&self.system)?;
+        let current = plan.with_old_values_read_again(&self.system)?;
         let before = self.journal.clone();
-        let layer = self.journal.applied_layer_mut();
+        let layer = self.journal.applied_layer_or_new();
         for entry in journal_entries_for_plan(&self.system, &current) {
             layer.add_keeping_old_value(entry);
         }
-        self.apply_with_journal(&current, before).map(|_| ())
+        self.save_journal_then_write_plan(&current, before)
+            .map(|_| ())
     }
 
     /// Writes the journal to disk, then the settings of a plan, then compares. Returns the open files of requests.
     /// After an error everything is put back, and the journal is `before` again.
-    pub(crate) fn apply_with_journal(
+    pub(crate) fn save_journal_then_write_plan(
         &mut self,
         plan: &SettingsPlan,
         before: Journal,
@@ -164,7 +172,7 @@ impl Session {
         if put_back_entries(&self.system, &entries, &mut Restored::default()).is_empty() {
             self.journal = before;
             self.save_journal()?;
-            self.store.mark_unused();
+            self.store.mark_unused_for_removal();
         }
         Err(error)
     }
@@ -176,7 +184,7 @@ impl Session {
         requests: &mut Vec<File>,
     ) -> Result<(), SettingsError> {
         for change in &plan.changes {
-            self.write_change(change, requests)?;
+            self.write_change_if_needed(change, requests)?;
         }
         let new_values = plan
             .changes
@@ -188,7 +196,11 @@ impl Session {
         Ok(())
     }
 
-    fn write_change(&self, change: &Change, requests: &mut Vec<File>) -> Result<(), SettingsError> {
+    fn write_change_if_needed(
+        &self,
+        change: &Change,
+        requests: &mut Vec<File>,
+    ) -> Result<(), SettingsError> {
         let Some(new) = &change.new else {
             return Ok(());
         };
@@ -207,14 +219,14 @@ impl Session {
     /// [`SettingsError::NotRestored`] with every setting that could not be; the journal keeps them.
     pub fn restore_all(&mut self) -> Result<Restored, SettingsError> {
         let mut restored = std::mem::take(&mut self.recovered);
-        let own = values_by_dead_processes(&self.journal);
+        let own = possible_values_by_dead_processes(&self.journal);
         for index in 0..self.journal.layers.len() {
-            let notes = self.release_foreign_values(index, &own);
+            let notes = self.drop_foreign_values_from_reserved_layer(index, &own);
             restored.notes.extend(notes);
         }
-        let oldest = self.journal.oldest_values();
+        let oldest = self.journal.entries_with_oldest_values();
         let failed = put_back_entries(&self.system, &oldest, &mut restored);
-        self.keep_only_failed(oldest, &failed);
+        self.keep_only_failed_in_journal(oldest, &failed);
         let saved = self.save_journal();
         FailedRestore::into_single_error(failed)?;
         saved.map(|()| restored)
@@ -222,11 +234,14 @@ impl Session {
 
     /// Leaves only settings in the journal that could not be put back. A setting reserved by a dead process stays
     /// reserved: when the setting is back, somebody else may have written it.
-    fn keep_only_failed(&mut self, oldest: Vec<Entry>, failed: &[FailedRestore]) {
+    fn keep_only_failed_in_journal(&mut self, oldest: Vec<Entry>, failed: &[FailedRestore]) {
         let (mut applied, mut waiting) = (Vec::new(), Vec::new());
         for entry in oldest {
             match failed.iter().find(|failure| failure.key == entry.key) {
-                Some(failure) if failure.is_setting_away() && self.is_reserved_only(&entry.key) => {
+                Some(failure)
+                    if failure.is_setting_absent_now()
+                        && self.is_only_in_reserved_layers(&entry.key) =>
+                {
                     waiting.push(entry);
                 }
                 Some(_) => applied.push(entry),
@@ -245,7 +260,7 @@ impl Session {
     }
 
     /// Whether a setting is in no layer of the journal but reserved ones.
-    fn is_reserved_only(&self, key: &SettingKey) -> bool {
+    fn is_only_in_reserved_layers(&self, key: &SettingKey) -> bool {
         let mut layers = self.journal.layers.iter();
         layers.all(|layer| {
             layer.reason == ChangeReason::Reserved
@@ -255,9 +270,9 @@ impl Session {
 
     /// Puts the settings of a layer back. A setting that cannot be put back stays in the layer; an empty layer is
     /// removed.
-    pub(crate) fn put_back_layer(&mut self, index: usize) -> Result<Restored, SettingsError> {
+    pub(crate) fn put_back_layer(&mut self, layer_index: usize) -> Result<Restored, SettingsError> {
         let mut restored = Restored::default();
-        let Some(layer) = self.journal.layers.get_mut(index) else {
+        let Some(layer) = self.journal.layers.get_mut(layer_index) else {
             return Ok(restored);
         };
         let all_failed = put_back_entries(&self.system, &layer.settings, &mut restored);
@@ -265,12 +280,12 @@ impl Session {
             .settings
             .retain(|entry| all_failed.iter().any(|failure| failure.key == entry.key));
         if layer.settings.is_empty() {
-            self.journal.layers.remove(index);
+            self.journal.layers.remove(layer_index);
         }
         let saved = self.save_journal();
         let (away, failed): (Vec<FailedRestore>, Vec<FailedRestore>) = all_failed
             .into_iter()
-            .partition(FailedRestore::is_setting_away);
+            .partition(FailedRestore::is_setting_absent_now);
         FailedRestore::into_single_error(failed)?;
         saved?;
         let messages = away.iter().map(|failure| failure.error.to_string());
@@ -307,10 +322,10 @@ impl Session {
         let mut restored = Restored::default();
         let mut first_error = Ok(());
         for index in (own_layer + 1..self.journal.layers.len()).rev() {
-            let own = values_by_dead_processes(&self.journal);
+            let own = possible_values_by_dead_processes(&self.journal);
             restored
                 .notes
-                .extend(self.release_foreign_values(index, &own));
+                .extend(self.drop_foreign_values_from_reserved_layer(index, &own));
             match self.put_back_layer(index) {
                 Ok(layer) => restored.add_restored(layer),
                 Err(error) => first_error = first_error.and(Err(error)),
@@ -331,7 +346,7 @@ impl Session {
     }
 
     /// Puts the settings of a layer back without saving the journal. `own`: our own values, if foreign values may stay.
-    pub(crate) fn put_back_without_saving(&self, layer: usize, own: Option<&[OwnValues]>) {
+    pub(crate) fn put_back_layer_without_saving(&self, layer: usize, own: Option<&[OwnValues]>) {
         let layers = self.journal.layers.iter().skip(layer).take(1);
         let ours = layers.flat_map(|layer| &layer.settings).filter(|entry| {
             own.is_none_or(|own| foreign_value_to_keep(&self.system, entry, own).is_none())
@@ -342,7 +357,7 @@ impl Session {
     }
 
     /// Removes settings with foreign values from a reserved layer, so that these values stay. Returns notes.
-    pub(crate) fn release_foreign_values(
+    pub(crate) fn drop_foreign_values_from_reserved_layer(
         &mut self,
         layer: usize,
         own: &[OwnValues],
@@ -365,7 +380,7 @@ impl Session {
             };
             // A setting that is also in the applied layer is written anyway when that layer is restored.
             if !applied.contains(&entry.key) {
-                notes.push(note_about_foreign_value(entry, &found));
+                notes.push(note_that_foreign_value_stays(entry, &found));
             }
             false
         });
@@ -379,12 +394,12 @@ impl Session {
 
     /// Notes a new value of a reserved setting before the write, unless the journal knows the value: after a kill, only the
     /// journal tells our own values.
-    pub(crate) fn note_value_before_write(
+    pub(crate) fn journal_value_before_write(
         &mut self,
         key: &SettingKey,
         value: &str,
     ) -> Result<(), SettingsError> {
-        let Some(entry) = self.journal.held_entry_mut(key) else {
+        let Some(entry) = self.journal.entry_in_held_layer_mut(key) else {
             return Ok(());
         };
         let first = [&entry.old].into_iter().chain(&entry.new);
@@ -401,7 +416,7 @@ impl Session {
 
     /// Removes settings from the journal of an earlier boot: the restart has reset them, and new values are not ours.
     /// Only settings with a value of ours stay. Returns whether the journal has changed.
-    fn drop_values_of_earlier_boot(&mut self) -> bool {
+    fn drop_reset_settings_of_earlier_boot(&mut self) -> bool {
         let now = read_boot_id(self.system.root());
         if self.journal.boot == now || self.journal.layers.is_empty() {
             return false;

@@ -11,7 +11,8 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use wakepath_system::journal::{
-    DIRECTORY, FILE, LOCK, open_journal_directory, read_journal_file, read_lock_owner,
+    DIRECTORY, FILE, LOCK, open_journal_directory, read_journal_directory_file,
+    read_pid_in_lock_file,
 };
 use wakepath_system::{Root, SystemError};
 
@@ -23,7 +24,7 @@ const RETRIES: usize = 5;
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 /// The directory of lock and journal, with the lock held.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub(crate) struct LockedJournalDirectory {
     directory: OwnedFd,
     path: PathBuf,
     /// Folders that were made below a captured machine, the outermost first: an apply that is refused removes them.
@@ -34,12 +35,12 @@ pub(crate) struct Store {
     lock: File,
 }
 
-impl Drop for Store {
+impl Drop for LockedJournalDirectory {
     fn drop(&mut self) {
         if self.made.is_empty() || self.used.get() {
             return;
         }
-        if !matches!(read_journal_file(&self.directory, FILE), Ok(None)) {
+        if !matches!(read_journal_directory_file(&self.directory, FILE), Ok(None)) {
             return;
         }
         let _ = rustix::fs::unlinkat(&self.directory, LOCK, AtFlags::empty());
@@ -50,17 +51,17 @@ impl Drop for Store {
     }
 }
 
-impl Store {
+impl LockedJournalDirectory {
     /// Makes the directory if needed, opens it, and takes the lock.
     pub(crate) fn open_locked(root: &Root) -> Result<Self, SettingsError> {
         let path = root.absolute_path(DIRECTORY);
         let made = if root.is_live() {
             Vec::new()
         } else {
-            list_missing_folders(root)
+            list_missing_journal_folders(root)
         };
-        let directory = open_private_directory(root, &path)?;
-        let lock = take_lock(&directory, &path)?;
+        let directory = make_and_open_private_directory(root, &path)?;
+        let lock = take_lock_and_note_pid(&directory, &path)?;
         Ok(Self {
             directory,
             path,
@@ -76,7 +77,7 @@ impl Store {
     /// The file is not this directory's lock, or not held by the lender.
     pub(crate) fn open_with_lent_lock(root: &Root, lock: OwnedFd) -> Result<Self, SettingsError> {
         let path = root.absolute_path(DIRECTORY);
-        let directory = open_private_directory(root, &path)?;
+        let directory = make_and_open_private_directory(root, &path)?;
         let own = rustix::fs::statat(&directory, LOCK, AtFlags::SYMLINK_NOFOLLOW).ok();
         let given = rustix::fs::fstat(&lock).ok();
         let is_own = own
@@ -100,7 +101,7 @@ impl Store {
     }
 
     /// Another descriptor of the held lock, for a tenant.
-    pub(crate) fn clone_lock(&self) -> io::Result<OwnedFd> {
+    pub(crate) fn clone_lock_descriptor(&self) -> io::Result<OwnedFd> {
         self.lock.try_clone().map(OwnedFd::from)
     }
 
@@ -111,7 +112,7 @@ impl Store {
 
     /// Reads a file in the directory; `None` if it does not exist.
     pub(crate) fn read_file(&self, name: &str) -> Result<Option<Vec<u8>>, SettingsError> {
-        read_journal_file(&self.directory, name).map_err(|source| {
+        read_journal_directory_file(&self.directory, name).map_err(|source| {
             let path = self.file_path(name);
             SystemError::Read { path, source }.into()
         })
@@ -124,7 +125,7 @@ impl Store {
         content: &[u8],
     ) -> Result<(), SettingsError> {
         self.used.set(true);
-        replace_file_in(&self.directory, name, content, owner_only_permissions()).map_err(
+        replace_file_durably_in(&self.directory, name, content, owner_only_permissions()).map_err(
             |source| {
                 // Half a file is removed: it is of no use, and takes room that may have been lacking.
                 let _ =
@@ -135,7 +136,7 @@ impl Store {
     }
 
     /// Marks the directory as unused again, so that it is removed at the end.
-    pub(crate) fn mark_unused(&self) {
+    pub(crate) fn mark_unused_for_removal(&self) {
         self.used.set(false);
     }
 
@@ -168,7 +169,7 @@ fn temporary_name(name: &str) -> String {
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn replace_file_in(
+pub(crate) fn replace_file_durably_in(
     directory: &OwnedFd,
     name: &str,
     content: &[u8],
@@ -199,7 +200,7 @@ fn owner_only_permissions() -> Mode {
 }
 
 /// The missing folders of the directory's path below a captured machine, the outermost first.
-fn list_missing_folders(root: &Root) -> Vec<PathBuf> {
+fn list_missing_journal_folders(root: &Root) -> Vec<PathBuf> {
     let above = Path::new(DIRECTORY).ancestors();
     let mut folders: Vec<PathBuf> = above
         .filter(|folder| !folder.as_os_str().is_empty())
@@ -211,7 +212,7 @@ fn list_missing_folders(root: &Root) -> Vec<PathBuf> {
 }
 
 /// Opens the directory of lock and journal, made if needed. Only this user may write there, and no link is followed.
-fn open_private_directory(root: &Root, path: &Path) -> Result<OwnedFd, SettingsError> {
+fn make_and_open_private_directory(root: &Root, path: &Path) -> Result<OwnedFd, SettingsError> {
     let opened = open_journal_directory(root, true).map_err(|error| {
         let in_the_way = [Errno::LOOP, Errno::NOTDIR].map(Errno::raw_os_error);
         let is_in_the_way = error.kind() == io::ErrorKind::InvalidInput
@@ -267,7 +268,7 @@ fn cannot_keep_journal_error(path: &Path, error: &io::Error) -> SettingsError {
 ///
 /// # Errors
 /// Another process has the lock, or its file cannot be opened.
-fn take_lock(directory: &OwnedFd, path: &Path) -> Result<File, SettingsError> {
+fn take_lock_and_note_pid(directory: &OwnedFd, path: &Path) -> Result<File, SettingsError> {
     let file = path.join(LOCK);
     let flags =
         OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -284,7 +285,7 @@ fn take_lock(directory: &OwnedFd, path: &Path) -> Result<File, SettingsError> {
         })?;
     let mut opened = File::from(opened);
     if !lock_with_retries(&opened) {
-        let pid = read_lock_owner(&mut opened);
+        let pid = read_pid_in_lock_file(&mut opened);
         return Err(SettingsError::Locked {
             path: file,
             owner: pid.map_or_else(String::new, |pid| format!(" (process {pid})")),
@@ -325,34 +326,36 @@ mod tests {
     #[test]
     fn the_directory_is_private_and_the_lock_exclusive() {
         let (_directory, root) = root();
-        let store = Store::open_locked(&root).unwrap();
+        let store = LockedJournalDirectory::open_locked(&root).unwrap();
         let mode = std::fs::metadata(root.absolute_path(DIRECTORY))
             .unwrap()
             .permissions();
         assert_eq!(mode.mode() & 0o777, 0o700);
-        let message = Store::open_locked(&root).unwrap_err().to_string();
+        let message = LockedJournalDirectory::open_locked(&root)
+            .unwrap_err()
+            .to_string();
         assert!(
             message.contains(&format!("process {}", std::process::id())),
             "{message}"
         );
         drop(store);
-        Store::open_locked(&root).unwrap();
+        LockedJournalDirectory::open_locked(&root).unwrap();
     }
 
     #[test]
     fn what_was_made_for_nothing_goes_again() {
         let (directory, root) = root();
-        drop(Store::open_locked(&root).unwrap());
+        drop(LockedJournalDirectory::open_locked(&root).unwrap());
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
         std::fs::create_dir_all(root.absolute_path("var/log")).unwrap();
-        drop(Store::open_locked(&root).unwrap());
+        drop(LockedJournalDirectory::open_locked(&root).unwrap());
         assert_eq!(root.list_names("var"), ["log"]);
-        let store = Store::open_locked(&root).unwrap();
+        let store = LockedJournalDirectory::open_locked(&root).unwrap();
         store.replace_file_atomically(FILE, b"{}").unwrap();
         drop(store);
         assert!(root.exists("var/lib/wakepath/journal.json"));
         // The folder existed before.
-        let store = Store::open_locked(&root).unwrap();
+        let store = LockedJournalDirectory::open_locked(&root).unwrap();
         store.remove_file_if_present(FILE).unwrap();
         drop(store);
         assert!(root.exists("var/lib/wakepath/lock"));
@@ -361,7 +364,7 @@ mod tests {
     #[test]
     fn a_journal_that_is_no_file_is_refused_at_once() {
         let (_directory, root) = root();
-        let store = Store::open_locked(&root).unwrap();
+        let store = LockedJournalDirectory::open_locked(&root).unwrap();
         let fifo = root.absolute_path("var/lib/wakepath/journal.json");
         rustix::fs::mknodat(
             rustix::fs::CWD,
@@ -381,14 +384,18 @@ mod tests {
         let elsewhere = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.absolute_path("var/lib")).unwrap();
         symlink(elsewhere.path(), root.absolute_path(DIRECTORY)).unwrap();
-        let message = Store::open_locked(&root).unwrap_err().to_string();
+        let message = LockedJournalDirectory::open_locked(&root)
+            .unwrap_err()
+            .to_string();
         assert!(message.contains("is a link"), "{message}");
 
         std::fs::remove_file(root.absolute_path(DIRECTORY)).unwrap();
         std::fs::create_dir(root.absolute_path(DIRECTORY)).unwrap();
         let open = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(root.absolute_path(DIRECTORY), open).unwrap();
-        let message = Store::open_locked(&root).unwrap_err().to_string();
+        let message = LockedJournalDirectory::open_locked(&root)
+            .unwrap_err()
+            .to_string();
         assert!(message.contains("others may write"), "{message}");
 
         let private = std::fs::Permissions::from_mode(0o700);
@@ -396,13 +403,15 @@ mod tests {
         let target = elsewhere.path().join("target");
         std::fs::write(&target, "precious").unwrap();
         symlink(&target, root.absolute_path(DIRECTORY).join(LOCK)).unwrap();
-        let message = Store::open_locked(&root).unwrap_err().to_string();
+        let message = LockedJournalDirectory::open_locked(&root)
+            .unwrap_err()
+            .to_string();
         assert!(message.contains("is a link"), "{message}");
 
         std::fs::remove_file(root.absolute_path(DIRECTORY).join(LOCK)).unwrap();
         symlink(&target, root.absolute_path(DIRECTORY).join("j.new")).unwrap();
         symlink(&target, root.absolute_path(DIRECTORY).join("j")).unwrap();
-        let store = Store::open_locked(&root).unwrap();
+        let store = LockedJournalDirectory::open_locked(&root).unwrap();
         assert!(store.read_file("j").is_err());
         store.replace_file_atomically("j", b"mine").unwrap();
         assert_eq!(store.read_file("j").unwrap().unwrap(), b"mine");

@@ -8,7 +8,7 @@ use wakepath_system::journal::{self, Entry, read_boot_id};
 use wakepath_system::{SettingKey, System, SystemError};
 
 use crate::entries::drive_model_and_serial;
-use crate::persistent::is_switched_off;
+use crate::persistent::is_persistence_off_on_command_line;
 use crate::store::remove_file_if_present_in;
 use crate::write::may_result_from_write;
 use crate::{PersistentSettings, PowerSupply, Session, SettingsError, SettingsPlan};
@@ -73,8 +73,8 @@ pub enum SupplyOutcome {
 ///
 /// # Errors
 /// The file has a mistake, or a setting cannot be written; then the other set stays in force.
-pub fn apply_set_of_present_supply(system: &System) -> Result<SupplyOutcome, SettingsError> {
-    if is_switched_off(system) {
+pub fn switch_to_set_of_present_supply(system: &System) -> Result<SupplyOutcome, SettingsError> {
+    if is_persistence_off_on_command_line(system) {
         return Ok(SupplyOutcome::SwitchedOff);
     }
     let Some(settings) = PersistentSettings::load(system)? else {
@@ -82,32 +82,32 @@ pub fn apply_set_of_present_supply(system: &System) -> Result<SupplyOutcome, Set
     };
     let supply = PowerSupply::read(system.root());
     // The record is read without the lock, which a daemon may have: most events of a supply change only the charge.
-    match read_record_without_lock(system)? {
+    match read_supply_record_without_lock(system)? {
         None => return Ok(SupplyOutcome::NotInForce),
         Some(record) if record.supply == supply => return Ok(SupplyOutcome::Unchanged(supply)),
         Some(_) => {}
     }
     let mut session = Session::open_and_recover(system)?;
     let content = session.store.read_file(RECORD)?;
-    let Some(before) = parse_record_of_this_boot(system, content) else {
+    let Some(before) = parse_supply_record_of_this_boot(system, content) else {
         return Ok(SupplyOutcome::NotInForce);
     };
-    let drift = drifted_settings(system, &before);
+    let drift = find_drifted_settings(system, &before);
     let mut wanted = settings.plan_for_supply(system, supply)?;
     wanted
         .changes
         .retain(|change| drift.iter().all(|drifted| drifted.key != change.key));
-    add_values_from_before(&session, &before, &drift, &mut wanted);
-    let plan = wanted.with_present_values(system)?;
+    add_old_values_of_settings_only_in_record(&session, &before, &drift, &mut wanted);
+    let plan = wanted.with_old_values_read_again(system)?;
     // Until all is written, the record names the supply before, so that the next event makes up for a kill.
-    let mut record = record_for_plan(system, before.supply, &plan, &before.settings);
+    let mut record = supply_record_before_writes(system, before.supply, &plan, &before.settings);
     session.write_supply_record(&record)?;
     if let Err(error) = session.apply_plan(&plan) {
         session.write_supply_record(&before)?;
         return Err(error);
     }
     record.supply = supply;
-    drop_values_before_plan(&mut record, &plan);
+    keep_only_new_values_of_plan(&mut record, &plan);
     session.write_supply_record(&record)?;
     Ok(SupplyOutcome::Switched {
         supply,
@@ -120,7 +120,7 @@ pub fn apply_set_of_present_supply(system: &System) -> Result<SupplyOutcome, Set
 ///
 /// # Errors
 /// A setting cannot be read or written; then nothing of the plan is in force.
-pub fn apply_and_record(
+pub fn apply_plan_and_record_supply(
     session: &mut Session,
     settings: &PersistentSettings,
     supply: PowerSupply,
@@ -141,13 +141,13 @@ pub fn apply_and_record(
             }
         }
     }
-    let mut record = record_for_plan(&session.system, supply, plan, &present);
+    let mut record = supply_record_before_writes(&session.system, supply, plan, &present);
     session.write_supply_record(&record)?;
     if let Err(error) = session.apply_plan(plan) {
         session.store.remove_file_if_present(RECORD)?;
         return Err(error);
     }
-    drop_values_before_plan(&mut record, plan);
+    keep_only_new_values_of_plan(&mut record, plan);
     session.write_supply_record(&record)
 }
 
@@ -155,7 +155,7 @@ pub fn apply_and_record(
 ///
 /// # Errors
 /// The record cannot be removed.
-pub fn forget_applied_supply(system: &System) -> Result<(), SettingsError> {
+pub fn remove_supply_record(system: &System) -> Result<(), SettingsError> {
     let directory = journal::open_journal_directory(system.root(), false)
         .map_err(|e| supply_record_error(system, e))?;
     directory.map_or(Ok(()), |directory| {
@@ -171,7 +171,7 @@ impl Session {
 }
 
 /// The supply record for a plan, before its writes. Settings of `known` that the plan leaves out keep their values.
-fn record_for_plan(
+fn supply_record_before_writes(
     system: &System,
     supply: PowerSupply,
     plan: &SettingsPlan,
@@ -200,7 +200,7 @@ fn record_for_plan(
 }
 
 /// Leaves only the new value in the record of each setting of a plan, after the writes.
-fn drop_values_before_plan(record: &mut SupplyRecord, plan: &SettingsPlan) {
+fn keep_only_new_values_of_plan(record: &mut SupplyRecord, plan: &SettingsPlan) {
     for setting in &mut record.settings {
         if plan.changes.iter().any(|c| c.key == setting.key) {
             setting.values.truncate(1);
@@ -209,7 +209,7 @@ fn drop_values_before_plan(record: &mut SupplyRecord, plan: &SettingsPlan) {
 }
 
 /// Recorded settings whose present value is from somebody else. A setting that is away for the moment is left out.
-fn drifted_settings(system: &System, record: &SupplyRecord) -> Vec<DriftedSetting> {
+fn find_drifted_settings(system: &System, record: &SupplyRecord) -> Vec<DriftedSetting> {
     let drifted = record.settings.iter().filter_map(|setting| {
         let found = system.read_setting(&setting.key).ok()?;
         let is_ours = setting
@@ -226,14 +226,14 @@ fn drifted_settings(system: &System, record: &SupplyRecord) -> Vec<DriftedSettin
 }
 
 /// Adds settings to the plan that only the other supply's set names: they get their old values.
-fn add_values_from_before(
+fn add_old_values_of_settings_only_in_record(
     session: &Session,
     record: &SupplyRecord,
     drift: &[DriftedSetting],
     plan: &mut SettingsPlan,
 ) {
     let system = &session.system;
-    let oldest: Vec<Entry> = session.journal.oldest_values();
+    let oldest: Vec<Entry> = session.journal.entries_with_oldest_values();
     for setting in &record.settings {
         let key = &setting.key;
         let is_settled = plan
@@ -261,19 +261,22 @@ fn add_values_from_before(
     }
 }
 
-fn read_record_without_lock(system: &System) -> Result<Option<SupplyRecord>, SettingsError> {
+fn read_supply_record_without_lock(system: &System) -> Result<Option<SupplyRecord>, SettingsError> {
     let directory = journal::open_journal_directory(system.root(), false)
         .map_err(|e| supply_record_error(system, e))?;
     let Some(directory) = directory else {
         return Ok(None);
     };
-    let content = journal::read_journal_file(&directory, RECORD)
+    let content = journal::read_journal_directory_file(&directory, RECORD)
         .map_err(|e| supply_record_error(system, e))?;
-    Ok(parse_record_of_this_boot(system, content))
+    Ok(parse_supply_record_of_this_boot(system, content))
 }
 
 /// Parses the supply record, if it is of this boot; `None` also if it is damaged, as after a power cut.
-fn parse_record_of_this_boot(system: &System, content: Option<Vec<u8>>) -> Option<SupplyRecord> {
+fn parse_supply_record_of_this_boot(
+    system: &System,
+    content: Option<Vec<u8>>,
+) -> Option<SupplyRecord> {
     let record: SupplyRecord = serde_json::from_slice(&content?).ok()?;
     (record.boot == read_boot_id(system.root())).then_some(record)
 }

@@ -9,7 +9,7 @@ use wakepath_system::Root;
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn overwrite_file(root: &Root, relative: &str, value: &[u8]) -> io::Result<()> {
+pub(crate) fn overwrite_existing_file(root: &Root, relative: &str, value: &[u8]) -> io::Result<()> {
     root.open_file(relative, OFlags::WRONLY | OFlags::TRUNC)?
         .write_all(value)
 }

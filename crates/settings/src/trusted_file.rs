@@ -31,14 +31,14 @@ impl From<io::Error> for TrustedFileError {
 ///
 /// # Errors
 /// The file cannot be read, is too long, or somebody else could have written it.
-pub(crate) fn read_trusted(path: &Path, limit: u64) -> Result<String, TrustedFileError> {
+pub(crate) fn read_trusted_text_file(path: &Path, limit: u64) -> Result<String, TrustedFileError> {
     let file = wakepath_files::open_regular_file(path)?;
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
     check_folder_owner_and_mode(&folder.metadata()?)?;
-    read_trusted_open_file(file, limit)
+    read_open_file_if_trusted(file, limit)
 }
 
 /// Checks that nobody but root or this user can replace the files of a folder.
@@ -64,11 +64,14 @@ fn is_trusted_owner(about: &Metadata) -> bool {
     [0, rustix::process::geteuid().as_raw()].contains(&about.uid())
 }
 
-/// As `read_trusted`, from an open file in a folder that the caller has checked.
+/// As `read_trusted_text_file`, from an open file in a folder that the caller has checked.
 ///
 /// # Errors
-/// As [`read_trusted`].
-pub(crate) fn read_trusted_open_file(file: File, limit: u64) -> Result<String, TrustedFileError> {
+/// As [`read_trusted_text_file`].
+pub(crate) fn read_open_file_if_trusted(
+    file: File,
+    limit: u64,
+) -> Result<String, TrustedFileError> {
     let about = file.metadata()?;
     if about.mode() & WRITABLE_BY_OTHERS != 0 {
         return Err(TrustedFileError::Unsafe(

@@ -9,8 +9,8 @@ use wakepath_system::setting::{Access, SettingInfo, have_same_meaning};
 use wakepath_system::{Root, SettingKey, System, SystemError};
 
 use crate::SettingsError;
-use crate::nvme::set_apst_feature;
-use crate::text_file::overwrite_file;
+use crate::nvme::set_apst_until_drive_reset;
+use crate::text_file::overwrite_existing_file;
 
 /// Writes a value to a setting. For a latency request, returns the open file: the request ends when the file is closed.
 ///
@@ -24,7 +24,7 @@ pub(crate) fn write_setting(
     match key.setting.mechanism {
         Access::Text => {
             let line = format!("{value}\n");
-            overwrite_file(system.root(), &key.relative_path(), line.as_bytes())
+            overwrite_existing_file(system.root(), &key.relative_path(), line.as_bytes())
                 .map_err(|source| write_error(system, key, value, source))?;
             Ok(None)
         }
@@ -34,7 +34,7 @@ pub(crate) fn write_setting(
                 value: value.to_owned(),
                 expected: "whole microseconds".to_owned(),
             })?;
-            let request = request_and_keep_open(system.root(), &key.relative_path(), number)
+            let request = open_device_with_request(system.root(), &key.relative_path(), number)
                 .map_err(|source| write_error(system, key, value, source))?;
             Ok(Some(request))
         }
@@ -44,7 +44,7 @@ pub(crate) fn write_setting(
                 value: value.to_owned(),
                 expected: "on: or off: and 512 hexadecimal digits".to_owned(),
             })?;
-            set_apst_feature(system.root(), &key.at.to_string(), &feature)
+            set_apst_until_drive_reset(system.root(), &key.at.to_string(), &feature)
                 .map_err(|source| system.nvme_command_error(key, "Set Features", source))?;
             Ok(None)
         }
@@ -60,9 +60,9 @@ fn write_error(system: &System, key: &SettingKey, value: &str, source: io::Error
 }
 
 /// Opens a device and requests a number from it. The request ends when the file is closed.
-fn request_and_keep_open(root: &Root, path: &str, number: i32) -> io::Result<File> {
+fn open_device_with_request(root: &Root, path: &str, request: i32) -> io::Result<File> {
     let mut file = root.open_file(path, OFlags::RDWR)?;
-    file.write_all(&number.to_ne_bytes())?;
+    file.write_all(&request.to_ne_bytes())?;
     Ok(file)
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn verify_by_reading_back(
     expected: &str,
 ) -> Result<(), SettingsError> {
     let found = system.read_setting(key)?;
-    if is_in_force(key.setting, expected, &found) {
+    if shows_expected_value_in_force(key.setting, expected, &found) {
         return Ok(());
     }
     Err(SettingsError::ReadBack {
@@ -108,7 +108,7 @@ pub(crate) fn may_result_from_write(
 }
 
 /// Whether a value that was read shows the expected value in force.
-fn is_in_force(setting: &SettingInfo, expected: &str, found: &str) -> bool {
+fn shows_expected_value_in_force(setting: &SettingInfo, expected: &str, found: &str) -> bool {
     match setting.mechanism {
         // The device of latency requests reads as the strictest request of all processes.
         Access::Held => match (expected.parse::<i64>(), found.parse::<i64>()) {

@@ -8,22 +8,22 @@ use crate::{Root, SystemFolder, nvme};
 
 /// The quirks that the running kernel applies to a drive, by the kernel's short names such as `no_deepest_ps`; `None`:
 /// the kernel does not tell (before Linux 7.0).
-pub fn read_quirks_in_force(root: &Root, name: &str) -> Option<Vec<String>> {
-    let text = root.read_text_if_readable(&format!("sys/class/nvme/{name}/quirks"))?;
+pub fn read_quirks_told_by_kernel(root: &Root, drive_name: &str) -> Option<Vec<String>> {
+    let text = root.read_text_if_readable(&format!("sys/class/nvme/{drive_name}/quirks"))?;
     let names = text.split_whitespace().filter(|word| *word != "none");
     Some(names.map(str::to_owned).collect())
 }
 
 /// Quirks about APST for a drive: as reported by the running kernel, otherwise from the built-in list.
-pub fn find_apst_quirks(root: &Root, name: &str, drive: &Drive) -> ApstQuirks {
-    if let Some(quirks) = read_quirks_in_force(root, name) {
+pub fn apst_quirks_by_kernel_or_list(root: &Root, drive_name: &str, drive: &Drive) -> ApstQuirks {
+    if let Some(quirks) = read_quirks_told_by_kernel(root, drive_name) {
         return ApstQuirks {
             no_deepest: quirks.contains(&QuirkKind::NoDeepest.kernel_parameter_name().to_owned()),
             no_apst: quirks.contains(&QuirkKind::NoApst.kernel_parameter_name().to_owned()),
         };
     }
     let kinds: Vec<QuirkKind> = Quirks::builtin()
-        .find_entries_for_drive(drive, &read_quirk_place(root, name))
+        .find_entries_for_drive(drive, &read_pci_id_and_dmi_names(root, drive_name))
         .into_iter()
         .flat_map(|(quirk, _)| quirk.kinds.clone())
         .collect();
@@ -34,16 +34,20 @@ pub fn find_apst_quirks(root: &Root, name: &str, drive: &Drive) -> ApstQuirks {
 }
 
 /// Inputs for the kernel's APST table of a drive: module parameters, latency tolerance, quirks.
-pub fn read_kernel_apst_settings(root: &Root, name: &str, drive: &Drive) -> ApstSettings {
+pub fn read_inputs_of_kernel_apst_table(
+    root: &Root,
+    drive_name: &str,
+    drive: &Drive,
+) -> ApstSettings {
     let kernel = ApstSettings::default();
     let parameters = root.folder("sys/module/nvme_core/parameters");
-    let tolerance = nvme::read_latency_tolerance(root, name);
+    let tolerance = nvme::read_latency_tolerance(root, drive_name);
     let by_default = parameters
         .read_number_if_readable("default_ps_max_latency_us")
         .unwrap_or(kernel.max_latency_us);
     let quirks = match parameters.read_text_if_readable("force_apst").as_deref() {
         Some("Y") => ApstQuirks::default(),
-        _ => find_apst_quirks(root, name, drive),
+        _ => apst_quirks_by_kernel_or_list(root, drive_name, drive),
     };
     ApstSettings {
         primary_timeout_ms: parameters
@@ -69,12 +73,12 @@ pub fn read_kernel_apst_settings(root: &Root, name: &str, drive: &Drive) -> Apst
 }
 
 /// What the quirk list goes by besides the drive's Identify data: the drive's PCI id, and the computer's DMI names.
-pub fn read_quirk_place(root: &Root, name: &str) -> QuirkPlace {
-    let device = root.folder(format!("sys/class/nvme/{name}/device"));
+pub fn read_pci_id_and_dmi_names(root: &Root, drive_name: &str) -> QuirkPlace {
+    let device = root.folder(format!("sys/class/nvme/{drive_name}/device"));
     let computer = root.folder("sys/class/dmi/id");
     QuirkPlace {
-        pci: read_hexadecimal(&device, "vendor")
-            .zip(read_hexadecimal(&device, "device"))
+        pci: read_hexadecimal_u16(&device, "vendor")
+            .zip(read_hexadecimal_u16(&device, "device"))
             .map(|(vendor, device)| PciId { vendor, device }),
         dmi: root.exists("sys/class/dmi/id").then(|| Dmi {
             sys_vendor: computer
@@ -98,7 +102,7 @@ pub fn read_quirk_place(root: &Root, name: &str) -> QuirkPlace {
 }
 
 /// The hexadecimal number in a file, such as `0x144d`.
-fn read_hexadecimal(folder: &SystemFolder<'_>, name: &str) -> Option<u16> {
-    let text = folder.read_text_if_readable(name)?;
+fn read_hexadecimal_u16(folder: &SystemFolder<'_>, file: &str) -> Option<u16> {
+    let text = folder.read_text_if_readable(file)?;
     u16::from_str_radix(text.trim_start_matches("0x"), 16).ok()
 }

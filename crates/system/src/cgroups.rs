@@ -22,7 +22,7 @@ pub struct CgroupPaths {
 
 impl CgroupPaths {
     /// Finds the hierarchy's mount, and the cgroups of now.
-    pub fn find_mount(root: &Root) -> Self {
+    pub fn find_mount_and_cgroups(root: &Root) -> Self {
         let mounts = root
             .read_text_if_readable("proc/self/mounts")
             .unwrap_or_default();
@@ -35,24 +35,24 @@ impl CgroupPaths {
             mount,
             ..Self::default()
         };
-        found.search();
+        found.add_existing_cgroups();
         found
     }
 
     /// A cgroup's path below the mount, such as `/system.slice/cron.service`; `None` if no directory has the number. A number
     /// that was not seen before makes a new search.
-    pub fn path_by_number(&mut self, number: u64) -> Option<&str> {
-        if !self.paths.contains_key(&number) && !self.unknown.contains(&number) {
-            self.search();
-            if !self.paths.contains_key(&number) && self.unknown.len() < MAX_CGROUPS {
-                self.unknown.insert(number);
+    pub fn find_path_by_inode(&mut self, inode: u64) -> Option<&str> {
+        if !self.paths.contains_key(&inode) && !self.unknown.contains(&inode) {
+            self.add_existing_cgroups();
+            if !self.paths.contains_key(&inode) && self.unknown.len() < MAX_CGROUPS {
+                self.unknown.insert(inode);
             }
         }
-        self.paths.get(&number).map(String::as_str)
+        self.paths.get(&inode).map(String::as_str)
     }
 
     /// Adds the cgroups that exist now; those that ended keep their paths.
-    fn search(&mut self) {
+    fn add_existing_cgroups(&mut self) {
         let Some(mount) = self.mount.clone() else {
             return;
         };
@@ -70,14 +70,15 @@ impl CgroupPaths {
                     return;
                 }
                 let path = entry.path();
-                self.paths.insert(entry.ino(), path_below(&mount, &path));
+                self.paths
+                    .insert(entry.ino(), cgroup_path_below_mount(&mount, &path));
                 pending.push(path);
             }
         }
     }
 }
 
-fn path_below(mount: &Path, path: &Path) -> String {
+fn cgroup_path_below_mount(mount: &Path, path: &Path) -> String {
     let below = path.strip_prefix(mount).unwrap_or(path);
     format!("/{}", below.display())
 }
@@ -102,22 +103,23 @@ mod tests {
                       cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\n\
                       cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
         fs::write(directory.path().join("proc/self/mounts"), mounts).unwrap();
-        let mut cgroups = CgroupPaths::find_mount(&Root::at_directory(directory.path()));
-        assert_eq!(cgroups.path_by_number(inode(&mount)), Some("/"));
-        let path = cgroups.path_by_number(inode(&service));
+        let mut cgroups =
+            CgroupPaths::find_mount_and_cgroups(&Root::at_directory(directory.path()));
+        assert_eq!(cgroups.find_path_by_inode(inode(&mount)), Some("/"));
+        let path = cgroups.find_path_by_inode(inode(&service));
         assert_eq!(path, Some("/system.slice/cron.service"));
 
         let later = mount.join("later.scope");
         fs::create_dir(&later).unwrap();
         let number = inode(&later);
-        assert_eq!(cgroups.path_by_number(number), Some("/later.scope"));
+        assert_eq!(cgroups.find_path_by_inode(number), Some("/later.scope"));
         // A cgroup that ended keeps its path.
         fs::remove_dir(&later).unwrap();
-        assert_eq!(cgroups.path_by_number(number), Some("/later.scope"));
-        assert_eq!(cgroups.path_by_number(0), None);
+        assert_eq!(cgroups.find_path_by_inode(number), Some("/later.scope"));
+        assert_eq!(cgroups.find_path_by_inode(0), None);
         // A file is no cgroup.
         assert_eq!(
-            cgroups.path_by_number(inode(&mount.join("cgroup.procs"))),
+            cgroups.find_path_by_inode(inode(&mount.join("cgroup.procs"))),
             None
         );
     }
@@ -135,8 +137,9 @@ mod tests {
                 fs::create_dir_all(directory.path().join("proc/self")).unwrap();
                 fs::write(directory.path().join("proc/self/mounts"), mounts).unwrap();
             }
-            let mut cgroups = CgroupPaths::find_mount(&Root::at_directory(directory.path()));
-            assert_eq!(cgroups.path_by_number(1), None, "{mounts:?}");
+            let mut cgroups =
+                CgroupPaths::find_mount_and_cgroups(&Root::at_directory(directory.path()));
+            assert_eq!(cgroups.find_path_by_inode(1), None, "{mounts:?}");
         }
     }
 }

@@ -14,16 +14,16 @@ pub struct DriveIdentity {
 }
 
 impl DriveIdentity {
-    /// Reads the identity of the drive `name`, such as `nvme0`, from sysfs. No command is sent, so the drive sleeps on.
-    pub fn read(root: &Root, name: &str) -> Self {
+    /// Reads the identity of a drive, such as `nvme0`, from sysfs. No command is sent, so the drive sleeps on.
+    pub fn read(root: &Root, drive_name: &str) -> Self {
         Self {
-            model: read_drive_file(root, name, "model"),
-            serial: read_drive_file(root, name, "serial"),
+            model: read_drive_file_or_empty(root, drive_name, "model"),
+            serial: read_drive_file_or_empty(root, drive_name, "serial"),
         }
     }
 
     /// Whether a drive of this name exists, and sysfs tells its model.
-    pub const fn is_known(&self) -> bool {
+    pub const fn has_model(&self) -> bool {
         !self.model.is_empty()
     }
 }
@@ -34,8 +34,8 @@ impl fmt::Display for DriveIdentity {
     }
 }
 
-fn read_drive_file(root: &Root, name: &str, file: &str) -> String {
-    let path = format!("sys/class/nvme/{name}/{file}");
+fn read_drive_file_or_empty(root: &Root, drive_name: &str, file: &str) -> String {
+    let path = format!("sys/class/nvme/{drive_name}/{file}");
     root.read_text_if_readable(&path).unwrap_or_default()
 }
 
@@ -47,13 +47,13 @@ mod tests {
     fn another_drive_of_the_same_name_is_another_identity() {
         let directory = tempfile::tempdir().unwrap();
         let root = Root::at_directory(directory.path());
-        assert!(!DriveIdentity::read(&root, "nvme0").is_known());
+        assert!(!DriveIdentity::read(&root, "nvme0").has_model());
         let folder = directory.path().join("sys/class/nvme/nvme0");
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("model"), "SN530   \n").unwrap();
         std::fs::write(folder.join("serial"), "1\n").unwrap();
         let first = DriveIdentity::read(&root, "nvme0");
-        assert!(first.is_known());
+        assert!(first.has_model());
         assert_eq!(first.to_string(), "SN530 1");
         std::fs::write(folder.join("serial"), "2\n").unwrap();
         assert_ne!(DriveIdentity::read(&root, "nvme0"), first);

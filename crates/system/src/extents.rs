@@ -76,11 +76,11 @@ const _: () = assert!(size_of::<RawExtent>() == 56 && size_of::<Request>() == 32
 ///
 /// # Errors
 /// The file system's; `Unsupported` where it does not tell.
-pub fn read_extents(file: &File) -> io::Result<Vec<FileExtent>> {
+pub fn read_file_extents(file: &File) -> io::Result<Vec<FileExtent>> {
     let mut all: Vec<FileExtent> = Vec::new();
     let mut next = 0;
     while all.len() < MAX_EXTENTS {
-        let batch = read_batch(file, next)?;
+        let batch = read_extents_from_offset(file, next)?;
         let Some(last) = batch.last().copied() else {
             break;
         };
@@ -94,7 +94,7 @@ pub fn read_extents(file: &File) -> io::Result<Vec<FileExtent>> {
 }
 
 #[expect(unsafe_code, reason = "there is no safe way to ask for extents")]
-fn read_batch(file: &File, start: u64) -> io::Result<Vec<FileExtent>> {
+fn read_extents_from_offset(file: &File, start: u64) -> io::Result<Vec<FileExtent>> {
     let mut request = Request {
         start,
         length: u64::MAX - start,
@@ -132,7 +132,7 @@ mod tests {
         let mut file = File::create_new(directory.path().join("file")).unwrap();
         file.write_all(&vec![7; 1 << 16]).unwrap();
         file.set_len(1 << 20).unwrap();
-        let extents = match read_extents(&file) {
+        let extents = match read_file_extents(&file) {
             Ok(extents) => extents,
             // As tmpfs does.
             Err(error) => return assert_eq!(error.kind(), io::ErrorKind::Unsupported),

@@ -17,21 +17,21 @@ pub struct HaltpollAsSet {
 }
 
 impl HaltpollAsSet {
-    /// Makes the policy from a machine's settings. `value` reads a setting such as `haltpoll-max`, as the machine
+    /// Makes the policy from a machine's settings. `read_setting` reads a setting such as `haltpoll-max`, as the machine
     /// writes it.
     ///
     /// # Errors
     /// None that occurs: the policy `haltpoll` exists, and gets only values that it allows.
     pub fn from_settings(
         kernel: KernelVersion,
-        value: impl Fn(&str) -> Option<String>,
+        read_setting: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, SpecError> {
         let mut complete = true;
         let mut policy = "haltpoll".parse::<PolicySpec>()?.in_kernel_version(kernel);
         for key in policy.mechanism().keys {
             let parameter = key.key_info();
             let found = SettingInfo::find_haltpoll_parameter(parameter.name)
-                .and_then(|info| value(info.name))
+                .and_then(|info| read_setting(info.name))
                 .map(|text| match text.as_str() {
                     "Y" => "on".to_owned(),
                     "N" => "off".to_owned(),

@@ -160,11 +160,11 @@ impl Journal {
     /// Reads the journal without taking the lock, which is safe because the file is always replaced as a whole. `None`
     /// if the journal cannot be read.
     pub fn read_without_lock(root: &Root) -> Option<Self> {
-        Self::parse(&read_file_without_lock(root, FILE)?).ok()
+        Self::parse(&read_directory_file_without_lock(root, FILE)?).ok()
     }
 
     /// Entry for a setting in the uppermost layer, if held by a process.
-    pub fn held_entry(&self, key: &SettingKey) -> Option<&Entry> {
+    pub fn entry_in_held_layer(&self, key: &SettingKey) -> Option<&Entry> {
         let top = self
             .layers
             .last()
@@ -184,7 +184,7 @@ impl Journal {
     }
 
     /// Removes a setting from the uppermost layer, if a process holds that layer.
-    pub fn remove_held_entry(&mut self, key: &SettingKey) {
+    pub fn remove_from_held_layer(&mut self, key: &SettingKey) {
         let top = self
             .layers
             .last_mut()
@@ -195,7 +195,7 @@ impl Journal {
     }
 
     /// Mutable entry for a setting in the uppermost layer, if held by a process.
-    pub fn held_entry_mut(&mut self, key: &SettingKey) -> Option<&mut Entry> {
+    pub fn entry_in_held_layer_mut(&mut self, key: &SettingKey) -> Option<&mut Entry> {
         let top = self
             .layers
             .last_mut()
@@ -219,7 +219,7 @@ impl Journal {
     }
 
     /// The layer for settings changed by `apply`, made if it is missing.
-    pub fn applied_layer_mut(&mut self) -> &mut Layer {
+    pub fn applied_layer_or_new(&mut self) -> &mut Layer {
         if self
             .layers
             .first()
@@ -237,7 +237,7 @@ impl Journal {
     }
 
     /// Every setting in the journal once, with its oldest value.
-    pub fn oldest_values(&self) -> Vec<Entry> {
+    pub fn entries_with_oldest_values(&self) -> Vec<Entry> {
         let mut all = Layer {
             reason: ChangeReason::Applied,
             settings: Vec::new(),
@@ -267,12 +267,14 @@ pub fn read_boot_id(root: &Root) -> String {
 
 /// Whether a journal waits for a restore; `None`: only root can see that.
 pub fn has_pending_restore(root: &Root) -> Option<bool> {
-    journal_file_exists(root, FILE)
+    exists_in_journal_directory(root, FILE)
 }
 
-/// The settings held by a running process, or left by a killed one (`Session::apply_while_held`, `Session::reserve_for_changes`), with the
-/// values that the process was to write. `None` if the journal is unreadable, which needs root.
-pub fn list_held_settings(root: &Root) -> Option<Vec<(SettingKey, Option<String>)>> {
+/// The settings held by a running process, or left by a killed one, each with the value that the process was to write.
+/// `None` if the journal is unreadable, which needs root.
+///
+/// Such settings come from `Session::apply_while_held` and `Session::reserve_for_repeated_changes`.
+pub fn list_held_settings_and_new_values(root: &Root) -> Option<Vec<(SettingKey, Option<String>)>> {
     if !has_pending_restore(root)? {
         return Some(Vec::new());
     }
@@ -296,7 +298,7 @@ pub fn open_journal_directory(root: &Root, make: bool) -> io::Result<Option<Owne
         let path = root.absolute_path(DIRECTORY);
         if make && let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent)?;
-            accept_existing(mkdirat(CWD, &path, Mode::RWXU))?;
+            accept_existing_directory(mkdirat(CWD, &path, Mode::RWXU))?;
         }
         openat(CWD, path, flags | OFlags::CLOEXEC, Mode::empty()).map_err(io::Error::from)
     } else {
@@ -323,14 +325,14 @@ fn make_journal_directory_in(tree: &Tree) -> io::Result<()> {
         } else {
             Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH
         };
-        accept_existing(mkdirat(parent, part, mode))?;
+        accept_existing_directory(mkdirat(parent, part, mode))?;
     }
     Ok(())
 }
 
 /// Turns the error that a directory exists into success.
-fn accept_existing(result: Result<(), Errno>) -> io::Result<()> {
-    match result {
+fn accept_existing_directory(mkdir_result: Result<(), Errno>) -> io::Result<()> {
+    match mkdir_result {
         Err(error) if error != Errno::EXIST => Err(error.into()),
         _ => Ok(()),
     }
@@ -340,8 +342,8 @@ fn accept_existing(result: Result<(), Errno>) -> io::Result<()> {
 ///
 /// # Errors
 /// The system's; a link is one, and so is all else that is no regular file.
-pub fn read_journal_file(directory: &OwnedFd, name: &str) -> io::Result<Option<Vec<u8>>> {
-    match open_regular_in_folder(directory, name, OFlags::RDONLY) {
+pub fn read_journal_directory_file(directory: &OwnedFd, file: &str) -> io::Result<Option<Vec<u8>>> {
+    match open_regular_in_folder(directory, file, OFlags::RDONLY) {
         Ok(file) => read_up_to(file, MAX_FILE).map(Some),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -349,17 +351,17 @@ pub fn read_journal_file(directory: &OwnedFd, name: &str) -> io::Result<Option<V
 }
 
 /// Reads a file in the journal's directory without the lock; `None` if it is missing or not readable.
-fn read_file_without_lock(root: &Root, name: &str) -> Option<Vec<u8>> {
-    read_journal_file(&open_journal_directory(root, false).ok()??, name).ok()?
+fn read_directory_file_without_lock(root: &Root, file: &str) -> Option<Vec<u8>> {
+    read_journal_directory_file(&open_journal_directory(root, false).ok()??, file).ok()?
 }
 
 /// Whether a file exists in the journal's directory; `None`: only the directory's owner may know. An obstacle at the
 /// directory's path counts as a file, so that the next reader reports the obstacle.
-fn journal_file_exists(root: &Root, name: &str) -> Option<bool> {
+fn exists_in_journal_directory(root: &Root, file: &str) -> Option<bool> {
     let seen = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = open_journal_directory(root, false).and_then(|directory| match directory {
         None => Err(Errno::NOENT.into()),
-        Some(directory) => Ok(openat(directory, name, seen, Mode::empty())?),
+        Some(directory) => Ok(openat(directory, file, seen, Mode::empty())?),
     });
     match found {
         Ok(_) => Some(true),
@@ -373,12 +375,12 @@ fn journal_file_exists(root: &Root, name: &str) -> Option<bool> {
 
 /// The process that holds the journal's lock, or 0 if its number is not known; `None` if none holds it, or only the
 /// directory's owner may see that.
-pub fn lock_holder(root: &Root) -> Option<u32> {
+pub fn lock_holder_pid(root: &Root) -> Option<u32> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let directory = open_journal_directory(root, false).ok()??;
     let mut file = File::from(openat(directory, LOCK, flags, Mode::empty()).ok()?);
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
-        Err(Errno::WOULDBLOCK) => Some(read_lock_owner(&mut file).unwrap_or(0)),
+        Err(Errno::WOULDBLOCK) => Some(read_pid_in_lock_file(&mut file).unwrap_or(0)),
         // The lock was free: trying has taken it, and closing the file frees it again.
         _ => None,
     }
@@ -391,8 +393,9 @@ pub fn recover_legible_settings(content: &[u8]) -> Vec<(SettingKey, String)> {
     for piece in text.split("\"key\"").skip(1) {
         let old = piece
             .split_once("\"old\"")
-            .and_then(|(_, old)| parse_first_json_text(old));
-        let key = parse_first_json_text(piece).and_then(|key| key.parse::<SettingKey>().ok());
+            .and_then(|(_, old)| parse_json_text_behind_colon(old));
+        let key =
+            parse_json_text_behind_colon(piece).and_then(|key| key.parse::<SettingKey>().ok());
         if let (Some(key), Some(old)) = (key, old)
             && !found.iter().any(|(known, _)| *known == key)
         {
@@ -403,14 +406,14 @@ pub fn recover_legible_settings(content: &[u8]) -> Vec<(SettingKey, String)> {
 }
 
 /// Parses the text in `: "text"` at the start of a piece of JSON.
-fn parse_first_json_text(piece: &str) -> Option<String> {
+fn parse_json_text_behind_colon(piece: &str) -> Option<String> {
     let behind = piece.trim_start().strip_prefix(':')?;
     let mut texts = serde_json::Deserializer::from_str(behind).into_iter::<String>();
     texts.next()?.ok()
 }
 
 /// Reads the number of the process that has noted itself in the lock file.
-pub fn read_lock_owner(lock: &mut File) -> Option<u32> {
+pub fn read_pid_in_lock_file(lock: &mut File) -> Option<u32> {
     let mut owner = String::new();
     lock.take(20).read_to_string(&mut owner).ok()?;
     owner.trim().parse().ok()
@@ -435,11 +438,13 @@ mod tests {
     fn the_oldest_value_wins() {
         let mut journal = Journal::new(&Root::at_directory("/nowhere"));
         journal
-            .applied_layer_mut()
+            .applied_layer_or_new()
             .add_keeping_old_value(entry("idle-governor", "menu", "teo"));
-        journal
-            .applied_layer_mut()
-            .add_keeping_old_value(entry("idle-governor", "teo", "ladder"));
+        journal.applied_layer_or_new().add_keeping_old_value(entry(
+            "idle-governor",
+            "teo",
+            "ladder",
+        ));
         journal.layers.push(Layer {
             reason: ChangeReason::Held,
             settings: vec![
@@ -448,7 +453,7 @@ mod tests {
             ],
         });
         assert_eq!(
-            journal.oldest_values(),
+            journal.entries_with_oldest_values(),
             [
                 entry("idle-governor", "menu", "menu"),
                 entry("cpu-latency:cpu0", "0", "20")
@@ -474,15 +479,15 @@ mod tests {
     fn what_a_damaged_journal_still_says_is_read() {
         let mut journal = Journal::new(&Root::at_directory("/nowhere"));
         journal
-            .applied_layer_mut()
+            .applied_layer_or_new()
             .add_keeping_old_value(entry("idle-governor", "menu", "teo"));
-        journal.applied_layer_mut().add_keeping_old_value(entry(
+        journal.applied_layer_or_new().add_keeping_old_value(entry(
             "cpu-latency:cpu0",
             "a \"b\"",
             "20",
         ));
         journal
-            .applied_layer_mut()
+            .applied_layer_or_new()
             .add_keeping_old_value(entry("cpu-latency:cpu1", "0", "20"));
         let text = serde_json::to_vec_pretty(&journal).unwrap();
         let cut = text.len() - 90;

@@ -60,19 +60,21 @@ impl FromStr for At {
             return Ok(Self::System);
         }
         if let Some((cpu, state)) = text.split_once('/')
-            && let (Some(cpu), Some(state)) =
-                (number_after(cpu, "cpu"), number_after(state, "state"))
+            && let (Some(cpu), Some(state)) = (
+                parse_number_after_prefix(cpu, "cpu"),
+                parse_number_after_prefix(state, "state"),
+            )
         {
             return Ok(Self::IdleState { cpu, state });
         }
-        if let Some(cpu) = number_after(text, "cpu") {
+        if let Some(cpu) = parse_number_after_prefix(text, "cpu") {
             return Ok(Self::Cpu(cpu));
         }
-        if let Some(policy) = number_after(text, "policy") {
+        if let Some(policy) = parse_number_after_prefix(text, "policy") {
             return Ok(Self::CpufreqPolicy(policy));
         }
         // The drive's number becomes part of a path.
-        if number_after(text, "nvme").is_some() {
+        if parse_number_after_prefix(text, "nvme").is_some() {
             return Ok(Self::Drive(text.to_owned()));
         }
         Err(format!(
@@ -82,7 +84,7 @@ impl FromStr for At {
 }
 
 /// The number after a prefix, such as 3 in `cpu3`.
-fn number_after(text: &str, prefix: &str) -> Option<usize> {
+fn parse_number_after_prefix(text: &str, prefix: &str) -> Option<usize> {
     text.strip_prefix(prefix)?.parse().ok()
 }
 
@@ -115,11 +117,11 @@ impl SettingKey {
             .replace("{state}", &state)
     }
 
-    /// Path of the file `name` in the folder of the setting's file.
-    pub fn sibling_file_path(&self, name: &str) -> String {
+    /// Path of another file in the folder of the setting's file.
+    pub fn sibling_file_path(&self, file: &str) -> String {
         let path = self.relative_path();
         let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
-        format!("{directory}/{name}")
+        format!("{directory}/{file}")
     }
 }
 

@@ -135,25 +135,25 @@ impl StatusSample {
                 .drive_block_devices()
                 .into_iter()
                 .filter_map(|disk| {
-                    let count = read_disk_count(system, &disk)?;
+                    let count = read_disk_counters(system, &disk)?;
                     Some((disk, count))
                 })
                 .collect(),
         }
     }
 
-    fn find_state_count(&self, cpu: usize, name: &str) -> Option<&StateCount> {
+    fn find_state_count(&self, cpu: usize, state_name: &str) -> Option<&StateCount> {
         let (_, states) = self.cpus.iter().find(|(number, _)| *number == cpu)?;
-        states.iter().find(|s| s.state.name == name)
+        states.iter().find(|s| s.state.name == state_name)
     }
 
-    fn disk_count_or_zero(&self, name: &str) -> DiskCount {
-        let found = self.disks.iter().find(|(disk, _)| disk == name);
+    fn disk_count_or_zero(&self, disk_name: &str) -> DiskCount {
+        let found = self.disks.iter().find(|(disk, _)| disk == disk_name);
         found.map(|(_, count)| *count).unwrap_or_default()
     }
 }
 
-fn read_disk_count(system: &System, disk: &str) -> Option<DiskCount> {
+fn read_disk_counters(system: &System, disk: &str) -> Option<DiskCount> {
     let text = system
         .root()
         .read_text_if_readable(&format!("sys/block/{disk}/stat"))?;
@@ -186,7 +186,7 @@ fn read_disk_count(system: &System, disk: &str) -> Option<DiskCount> {
 impl Status {
     /// Activity from `before` to `after`, `seconds` later. `ask_drives`: read APST and power state from the drives, by
     /// admin commands, which may wake them.
-    pub fn between(
+    pub fn activity_between(
         system: &System,
         before: &StatusSample,
         after: &StatusSample,
@@ -195,9 +195,10 @@ impl Status {
     ) -> Self {
         let root = system.root();
         let interval = Interval { before, seconds };
-        let held = journal::list_held_settings(root);
+        let held = journal::list_held_settings_and_new_values(root);
         let cpus = after.cpus.iter().map(|(cpu, states)| {
-            let (latency_limit, lease) = read_latency_limit(system, *cpu, held.as_deref());
+            let (latency_limit, lease) =
+                read_latency_limit_and_if_lease(system, *cpu, held.as_deref());
             CpuStatus {
                 cpu: *cpu,
                 latency_limit,
@@ -223,23 +224,23 @@ impl Status {
                 governor.as_deref().unwrap_or("none"),
                 driver.as_deref().unwrap_or("none")
             ),
-            system_latency_us: read_setting(system, "system-latency")
+            system_latency_us: read_setting_by_key_text(system, "system-latency")
                 .and_then(|us| us.parse().ok()),
             applied: journal::has_pending_restore(root),
-            holder: journal::lock_holder(root),
+            holder: journal::lock_holder_pid(root),
             cpus: cpus.collect(),
             drives: drives.collect(),
         }
     }
 
     /// Activity since boot.
-    pub fn since_start(system: &System, ask_drives: bool) -> Self {
+    pub fn activity_since_boot(system: &System, ask_drives: bool) -> Self {
         let uptime = system.root().read_text_if_readable("proc/uptime");
         let seconds = uptime
             .as_deref()
             .and_then(|text| text.split_whitespace().next()?.parse().ok());
         let now = StatusSample::take_now(system);
-        Self::between(system, &StatusSample::default(), &now, seconds, ask_drives)
+        Self::activity_between(system, &StatusSample::default(), &now, seconds, ask_drives)
     }
 }
 
@@ -252,14 +253,14 @@ struct Interval<'a> {
 
 impl Interval<'_> {
     /// Increase of a counter per second of the span.
-    fn rate_per_second(&self, now: u64, then: u64) -> Option<f64> {
-        let count = now.saturating_sub(then) as f64;
+    fn rate_per_second(&self, count_now: u64, count_then: u64) -> Option<f64> {
+        let count = count_now.saturating_sub(count_then) as f64;
         self.seconds.map(|seconds| count / seconds.max(1e-9))
     }
 
     /// Increase of a counter of 512-byte sectors, in 10^6 bytes per second.
-    fn megabytes_per_second(&self, now: u64, then: u64) -> Option<f64> {
-        Some(self.rate_per_second(now, then)? * SECTOR as f64 / 1e6)
+    fn megabytes_per_second_of_sectors(&self, sectors_now: u64, sectors_then: u64) -> Option<f64> {
+        Some(self.rate_per_second(sectors_now, sectors_then)? * SECTOR as f64 / 1e6)
     }
 
     /// What a CPU did in an idle state during the span.
@@ -298,12 +299,14 @@ impl Interval<'_> {
         DriveStatus {
             name: name.to_owned(),
             reads_per_s: self.rate_per_second(now.reads, then.reads),
-            read_mb_per_s: self.megabytes_per_second(now.read_sectors, then.read_sectors),
+            read_mb_per_s: self
+                .megabytes_per_second_of_sectors(now.read_sectors, then.read_sectors),
             read_us: (reads > 0).then(|| read_ms as f64 * 1e3 / reads as f64),
             writes_per_s: self.rate_per_second(now.writes, then.writes),
-            write_mb_per_s: self.megabytes_per_second(now.written_sectors, then.written_sectors),
+            write_mb_per_s: self
+                .megabytes_per_second_of_sectors(now.written_sectors, then.written_sectors),
             latency_tolerance: controller.as_deref().and_then(|controller| {
-                read_setting(system, &format!("drive-latency:{controller}"))
+                read_setting_by_key_text(system, &format!("drive-latency:{controller}"))
             }),
             apst: admin
                 .as_ref()
@@ -337,13 +340,13 @@ impl StateCounters {
 }
 
 /// Reads the value of a setting by its key as text; `None` if the key or the setting does not exist.
-fn read_setting(system: &System, key: &str) -> Option<String> {
+fn read_setting_by_key_text(system: &System, key: &str) -> Option<String> {
     system.read_setting(&key.parse().ok()?).ok()
 }
 
 /// Reads a CPU's latency limit, and whether the limit is a lease. `held`: settings of running processes, if the journal
 /// can be read.
-fn read_latency_limit(
+fn read_latency_limit_and_if_lease(
     system: &System,
     cpu: usize,
     held: Option<&[(SettingKey, Option<String>)]>,

@@ -60,7 +60,7 @@ impl System {
                 let bytes = self
                     .root
                     .open_file(&key.relative_path(), OFlags::RDONLY)
-                    .and_then(read_held_request);
+                    .and_then(read_request_bytes_as_decimal);
                 bytes.map_err(|source| SystemError::Read {
                     path: self.root.absolute_path(&key.relative_path()),
                     source,
@@ -76,13 +76,13 @@ impl System {
         }
     }
 
-    /// Asks the drive `name`, such as `nvme0`, for its Identify data.
+    /// Asks a drive, such as `nvme0`, for its Identify data.
     ///
     /// # Errors
     /// The drive does not answer, or answers something else.
-    pub fn ask_drive_for_identity(&self, name: &str) -> Result<Drive, SystemError> {
-        nvme::read_drive_identity(&self.root, name).map_err(|source| SystemError::Nvme {
-            path: self.root.absolute_path(&format!("dev/{name}")),
+    pub fn identify_drive(&self, drive_name: &str) -> Result<Drive, SystemError> {
+        nvme::identify_drive(&self.root, drive_name).map_err(|source| SystemError::Nvme {
+            path: self.root.absolute_path(&format!("dev/{drive_name}")),
             command: "Identify Controller",
             source,
         })
@@ -104,7 +104,7 @@ impl System {
 }
 
 /// Reads the four bytes of a request held open, as a decimal number.
-fn read_held_request(mut file: File) -> std::io::Result<String> {
+fn read_request_bytes_as_decimal(mut file: File) -> std::io::Result<String> {
     let mut bytes = [0; 4];
     file.read_exact(&mut bytes)?;
     Ok(i32::from_ne_bytes(bytes).to_string())

@@ -35,7 +35,7 @@ pub struct StateInfo {
 
 impl StateInfo {
     /// Declared exit latency.
-    pub const fn latency(&self) -> Nanoseconds {
+    pub const fn exit_latency(&self) -> Nanoseconds {
         Nanoseconds::from_micros(self.latency_us)
     }
 }
@@ -46,16 +46,18 @@ impl StateInfo {
 /// No such state; the message lists the existing ones.
 pub fn find_state_by_name<'a>(
     states: &'a [StateInfo],
-    name: &str,
+    state_name: &str,
 ) -> Result<&'a StateInfo, String> {
-    let found = states.iter().find(|s| s.name.eq_ignore_ascii_case(name));
+    let found = states
+        .iter()
+        .find(|s| s.name.eq_ignore_ascii_case(state_name));
     found.ok_or_else(|| {
         let known: Vec<String> = states
             .iter()
             .map(|s| format!("{} ({} us)", s.name, s.latency_us))
             .collect();
         format!(
-            "no idle state '{name}'; this machine has {}",
+            "no idle state '{state_name}'; this machine has {}",
             known.join(", ")
         )
     })
@@ -65,7 +67,7 @@ pub fn find_state_by_name<'a>(
 pub fn latency_just_above_c1<'a>(
     states: impl Iterator<Item = &'a StateInfo> + Clone,
 ) -> Option<Nanoseconds> {
-    ceiling_just_above_c1(states.filter(|s| !s.polling).map(StateInfo::latency))
+    ceiling_just_above_c1(states.filter(|s| !s.polling).map(StateInfo::exit_latency))
 }
 
 impl System {
@@ -109,14 +111,14 @@ impl System {
             .into_iter()
             .filter_map(|index| {
                 let folder = self.root().folder(format!("{directory}/state{index}"));
-                read_state(&folder, index)
+                read_idle_state(&folder, index)
             })
             .collect()
     }
 
     /// Frequency policies, by their first CPU. Policies with only offline CPUs are left out: the kernel keeps the
     /// directory and refuses access to its files (`policy_is_inactive()`, `drivers/cpufreq/cpufreq.c`).
-    pub fn cpufreq_policies(&self) -> Vec<usize> {
+    pub fn active_cpufreq_policies(&self) -> Vec<usize> {
         let mut policies = self
             .root()
             .list_entry_numbers(&format!("{CPUS}/cpufreq"), "policy");
@@ -132,7 +134,7 @@ impl System {
     }
 
     /// The CPUs in a frequency policy.
-    pub fn cpus_of_cpufreq_policy(&self, policy: usize) -> Vec<usize> {
+    pub fn online_cpus_of_cpufreq_policy(&self, policy: usize) -> Vec<usize> {
         let list = format!("{CPUS}/cpufreq/policy{policy}/affected_cpus");
         let text = self.root().read_text_if_readable(&list).unwrap_or_default();
         text.split_whitespace()
@@ -141,7 +143,7 @@ impl System {
     }
 
     /// Names of the NVMe controllers, such as `nvme0`.
-    pub fn nvme_drive_names(&self) -> Vec<String> {
+    pub fn nvme_controller_names(&self) -> Vec<String> {
         let numbers = self.root().list_entry_numbers("sys/class/nvme", "nvme");
         numbers.into_iter().map(|n| format!("nvme{n}")).collect()
     }
@@ -160,8 +162,8 @@ impl System {
 
     /// Controller for a namespace: `nvme0` for `nvme0n1`.
     pub fn controller_of_namespace(&self, disk: &str) -> Option<String> {
-        let mut drives = self.nvme_drive_names().into_iter();
-        drives.find(|drive| is_namespace(disk, drive))
+        let mut drives = self.nvme_controller_names().into_iter();
+        drives.find(|drive| is_namespace_of_drive(disk, drive))
     }
 
     /// All parts of the machine that settings of a scope belong to.
@@ -170,11 +172,15 @@ impl System {
             SettingScope::System => vec![At::System],
             SettingScope::Cpu => self.cpus().into_iter().map(At::Cpu).collect(),
             SettingScope::CpufreqPolicy => self
-                .cpufreq_policies()
+                .active_cpufreq_policies()
                 .into_iter()
                 .map(At::CpufreqPolicy)
                 .collect(),
-            SettingScope::Drive => self.nvme_drive_names().into_iter().map(At::Drive).collect(),
+            SettingScope::Drive => self
+                .nvme_controller_names()
+                .into_iter()
+                .map(At::Drive)
+                .collect(),
             SettingScope::IdleState => self
                 .cpus()
                 .into_iter()
@@ -191,14 +197,14 @@ impl System {
 }
 
 /// Whether a block device is a namespace of a drive, as `nvme0n1` is of `nvme0`.
-fn is_namespace(disk: &str, drive: &str) -> bool {
+fn is_namespace_of_drive(disk: &str, drive: &str) -> bool {
     let rest = disk.strip_prefix(drive);
     rest.and_then(|rest| rest.strip_prefix('n'))
         .is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Reads an idle state of a CPU; `None` without name or latency.
-fn read_state(folder: &SystemFolder<'_>, index: usize) -> Option<StateInfo> {
+fn read_idle_state(folder: &SystemFolder<'_>, index: usize) -> Option<StateInfo> {
     let name = folder.read_text_if_readable("name")?;
     let latency_us = folder.read_number_if_readable("latency")?;
     let told = folder.read_number_if_readable("residency");

@@ -357,7 +357,7 @@ fn read_idle_states(path: &Path) -> anyhow::Result<IdleStates> {
     let given = if crate::input::is_standard_input(path) {
         GivenStates::read_input(io::stdin().lock(), "<stdin>")?
     } else {
-        GivenStates::read_path(path)?
+        GivenStates::read_file_or_folder(path)?
     };
     for text in &given.notes {
         note!("{}: {text}", path.display());

@@ -254,8 +254,8 @@ fn print_summary(summary: &RecordSummary, args: &Args, out: &mut Screen) -> anyh
         timers: summary.timers,
         frequency_changes: summary.frequency_changes,
         lost: summary.lost,
-        ebpf_ns_per_event: summary.ns_per_record(),
-        ebpf_cpu_percent: summary.cpu_percent(),
+        ebpf_ns_per_event: summary.ebpf_ns_per_record(),
+        ebpf_cpu_percent: summary.ebpf_percent_of_cpu_time(),
         ebpf_missed_runs: summary.overhead.map(|o| o.missed_runs),
     };
     if args.format == Format::Json {

@@ -27,7 +27,7 @@ impl DeclaredSleep {
         let root = system.root();
         let feature =
             ApstFeature::read_from_drive(&*nvme::open_drive_or_capture(root, &controller));
-        let drive = nvme::read_drive_identity(root, &controller);
+        let drive = nvme::identify_drive(root, &controller);
         let (Ok(feature), Ok(drive)) = (feature, drive) else {
             return Vec::new();
         };

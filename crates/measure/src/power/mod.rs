@@ -253,7 +253,7 @@ pub fn measure(
         };
         // The lock first: an earlier plan could be out of date.
         let session = Session::open_and_recover(system)?;
-        Some(session.reserve_for_changes(&SettingsPlan::from_wanted(system, wanted)?)?)
+        Some(session.reserve_for_repeated_changes(&SettingsPlan::from_wanted(system, wanted)?)?)
     };
     let conditions = Conditions::observe(system, control);
     let mut result = PowerMeasurement {

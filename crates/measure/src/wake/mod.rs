@@ -204,7 +204,7 @@ fn reserve_settings(system: &System, plan: &WakePlan) -> Result<Hold, MeasureErr
         values: plan.settings(),
         notes: Vec::new(),
     };
-    let hold = session.reserve_for_changes(&SettingsPlan::from_wanted(system, wanted)?)?;
+    let hold = session.reserve_for_repeated_changes(&SettingsPlan::from_wanted(system, wanted)?)?;
     let governor = find_setting("idle-governor")
         .and_then(|setting| SettingKey::for_matching_scope(setting, At::System));
     if let Some((key, name)) = governor.zip(plan.governor) {
@@ -355,7 +355,7 @@ impl WakeMeasurement {
                 cpu: kind.cpu,
                 cpus_alike: kind.cpus.clone(),
                 state: state.map(|state| state.name.clone()),
-                declared_exit: state.map(wakepath_system::StateInfo::latency),
+                declared_exit: state.map(wakepath_system::StateInfo::exit_latency),
                 source: step.source,
                 exit: None,
                 relative_to: None,

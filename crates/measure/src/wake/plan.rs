@@ -270,9 +270,10 @@ pub(crate) fn state_key(cpu: usize, state: usize) -> Option<SettingKey> {
 
 /// Frequency limits of a CPU's policy; `None` without a policy.
 fn find_limits(system: &System, cpu: usize, clock: HeldClock) -> Option<ClockLimits> {
-    let policies = system.cpufreq_policies();
+    let policies = system.active_cpufreq_policies();
     let mut owners = policies.into_iter();
-    let policy = owners.find(|policy| system.cpus_of_cpufreq_policy(*policy).contains(&cpu))?;
+    let policy =
+        owners.find(|policy| system.online_cpus_of_cpufreq_policy(*policy).contains(&cpu))?;
     let (file, names) = match clock {
         HeldClock::Lowest => ("cpuinfo_min_freq", ["frequency-min", "frequency-max"]),
         HeldClock::Highest => ("cpuinfo_max_freq", ["frequency-max", "frequency-min"]),

@@ -21,7 +21,7 @@ fn folder() -> Option<tempfile::TempDir> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("probe");
     fs::write(&path, [1; 4096]).unwrap();
-    let extents = wakepath_system::extents::read_extents(&File::open(&path).unwrap());
+    let extents = wakepath_system::extents::read_file_extents(&File::open(&path).unwrap());
     let new = TestTarget::Write {
         path: folder.path().join("new"),
         bytes: 16 * MIB,

@@ -2,7 +2,7 @@
 
 use wakepath_policies::apst::{ApstSettings, plan_apst_table};
 use wakepath_system::At;
-use wakepath_system::apst::find_apst_quirks;
+use wakepath_system::apst::apst_quirks_by_kernel_or_list;
 use wakepath_system::nvme::ApstFeature;
 
 use super::target::SettingsBuilder;
@@ -10,30 +10,33 @@ use crate::SettingsError;
 
 impl SettingsBuilder<'_> {
     /// Asks for an APST table on every selected drive.
-    pub(super) fn want_apst(&mut self, settings: &ApstSettings) -> Result<(), SettingsError> {
-        let drives = self.selected_drives();
+    pub(super) fn add_wanted_apst_tables(
+        &mut self,
+        settings: &ApstSettings,
+    ) -> Result<(), SettingsError> {
+        let drives = self.selected_nvme_drives();
         if drives.is_empty() {
             return Err(self.policy_error("this machine shows no NVMe drive"));
         }
         for name in drives {
             let feature = self.plan_apst_table(&name, settings)?;
-            self.want_value("apst", At::Drive(name), feature.to_string());
+            self.add_wanted_value("apst", At::Drive(name), feature.to_string());
         }
         Ok(())
     }
 
     fn plan_apst_table(
         &mut self,
-        name: &str,
+        drive_name: &str,
         settings: &ApstSettings,
     ) -> Result<ApstFeature, SettingsError> {
-        let drive = self.system.ask_drive_for_identity(name)?;
+        let drive = self.system.identify_drive(drive_name)?;
         let mut allowed = *settings;
-        let quirks = find_apst_quirks(self.system.root(), name, &drive);
+        let quirks = apst_quirks_by_kernel_or_list(self.system.root(), drive_name, &drive);
         if !self.targets.force {
             if quirks.no_apst {
                 return Err(self.policy_error(format!(
-                    "{name} ({}): the kernel never uses APST on this drive, because it is known to break it; \
+                    "{drive_name} ({}): the kernel never uses APST on this drive, because it is known to break it; \
                      --force does it anyway",
                     drive.model
                 )));
@@ -41,7 +44,7 @@ impl SettingsBuilder<'_> {
             if quirks.no_deepest && !allowed.quirks.no_deepest {
                 allowed.quirks.no_deepest = true;
                 self.add_note_once(format!(
-                    "{name} ({}): the deepest power state is left out, because it is known to break this drive; \
+                    "{drive_name} ({}): the deepest power state is left out, because it is known to break this drive; \
                      --force uses it",
                     drive.model
                 ));
@@ -49,16 +52,16 @@ impl SettingsBuilder<'_> {
         }
         let supported = drive.apsta.unwrap_or(true);
         let planned = plan_apst_table(drive.npss, supported, &drive.states, &allowed)
-            .map_err(|why| self.policy_error(format!("{name} ({}): {why}", drive.model)))?;
+            .map_err(|why| self.policy_error(format!("{drive_name} ({}): {why}", drive.model)))?;
         if let Some(problem) = planned.table.find_problems(Some(drive.npss)).first() {
             return Err(self.policy_error(format!(
-                "{name} ({}): these settings give a table that the drive need not accept: {problem}",
+                "{drive_name} ({}): these settings give a table that the drive need not accept: {problem}",
                 drive.model
             )));
         }
         if planned.enabled && planned.chosen_states_with_timeouts_ms().next().is_none() {
             self.add_note_once(format!(
-                "{name} ({}): no power state fits, so that the table is empty; `wakepath apst plan` says why",
+                "{drive_name} ({}): no power state fits, so that the table is empty; `wakepath apst plan` says why",
                 drive.model
             ));
         }

@@ -19,22 +19,22 @@ pub(super) const ACTIVE_AMD_DRIVER: &str = "amd-pstate-epp";
 
 impl SettingsBuilder<'_> {
     /// Asks for the lowest and highest frequencies that the policy gives.
-    pub(super) fn want_frequency_limits(
+    pub(super) fn add_wanted_frequency_limits(
         &mut self,
         limits: FrequencyLimits,
     ) -> Result<(), SettingsError> {
         for (name, limit) in [("frequency-min", limits.min), ("frequency-max", limits.max)] {
             if let Some(khz) = limit {
-                self.want_everywhere(name, &khz.0.to_string())?;
+                self.add_wanted_value_at_selected_places(name, &khz.0.to_string())?;
             }
         }
         Ok(())
     }
 
     /// Asks for the policy's frequency governor, under the name that this machine's driver has for it.
-    pub(super) fn want_frequency_governor(&mut self) -> Result<(), SettingsError> {
+    pub(super) fn add_wanted_frequency_governor(&mut self) -> Result<(), SettingsError> {
         if let Policy::Frequency(FreqPolicy::AmdPstate(settings)) = self.spec.typed_policy() {
-            return self.want_amd_pstate(*settings);
+            return self.add_wanted_amd_pstate_settings(*settings);
         }
         let name = self.spec.mechanism().name;
         let driver = self.first_cpufreq_driver();
@@ -42,7 +42,7 @@ impl SettingsBuilder<'_> {
         // meaning.
         let active = matches!(driver.as_deref(), Some("intel_pstate" | ACTIVE_AMD_DRIVER));
         match name {
-            "intel_pstate" | "intel_pstate-hwp" => self.want_intel_pstate(driver),
+            "intel_pstate" | "intel_pstate-hwp" => self.add_wanted_intel_pstate_settings(driver),
             "powersave" if active => Err(self.policy_error(
                 "this driver's powersave scales with the load; intel_pstate-hwp or epp[value=power] asks for \
                  that, frequency[max=...] for the lowest frequency",
@@ -53,24 +53,27 @@ impl SettingsBuilder<'_> {
                         "no running kernel lets `{key}` be set; it exists in the simulator"
                     )));
                 }
-                self.want_everywhere("frequency-governor", name)
+                self.add_wanted_value_at_selected_places("frequency-governor", name)
             }
         }
     }
 
     /// Asks for intel_pstate's algorithm `powersave`, which scales with the load.
-    fn want_intel_pstate(&mut self, driver: Option<String>) -> Result<(), SettingsError> {
+    fn add_wanted_intel_pstate_settings(
+        &mut self,
+        driver: Option<String>,
+    ) -> Result<(), SettingsError> {
         if driver.as_deref() != Some("intel_pstate") {
             let other = driver.unwrap_or_else(|| "none".to_owned());
             return Err(self.policy_error(format!(
                 "needs the cpufreq driver intel_pstate in active mode; this machine's driver is {other}"
             )));
         }
-        self.want_everywhere("frequency-governor", "powersave")?;
+        self.add_wanted_value_at_selected_places("frequency-governor", "powersave")?;
         for (key, value) in self.spec.given_keys() {
             match key {
-                "epp" => self.want_preference(value)?,
-                "hwp_dynamic_boost" => self.want_hwp_boost(value == "on")?,
+                "epp" => self.add_wanted_energy_preference(value)?,
+                "hwp_dynamic_boost" => self.add_wanted_hwp_boost(value == "on")?,
                 _ => {
                     return Err(self.policy_error(format!("no running kernel lets `{key}` be set")));
                 }
@@ -80,37 +83,40 @@ impl SettingsBuilder<'_> {
     }
 
     /// Asks for an energy-performance preference, where the governor that will be in force accepts one.
-    pub(super) fn want_preference(&mut self, value: &str) -> Result<(), SettingsError> {
-        let comes_with_performance = Epp::parse(value).and_then(Epp::number) == Some(0);
+    pub(super) fn add_wanted_energy_preference(
+        &mut self,
+        preference: &str,
+    ) -> Result<(), SettingsError> {
+        let comes_with_performance = Epp::parse(preference).and_then(Epp::number) == Some(0);
         let instead = match self.first_cpufreq_driver().as_deref() {
             Some("intel_pstate") => "intel_pstate-hwp",
             Some(ACTIVE_AMD_DRIVER) => "amd-pstate[governor=powersave]",
-            _ => return self.want_everywhere("epp", value),
+            _ => return self.add_wanted_value_at_selected_places("epp", preference),
         };
-        if !comes_with_performance && self.will_any_cpu_run_performance()? {
+        if !comes_with_performance && self.will_any_cpu_run_performance_governor()? {
             return Err(self.policy_error(explain_preference_refusal_under_performance(instead)));
         }
-        self.want_everywhere("epp", value)
+        self.add_wanted_value_at_selected_places("epp", preference)
     }
 
     /// Whether some CPU whose preference is to be set will be under the governor `performance`.
-    fn will_any_cpu_run_performance(&self) -> Result<bool, SettingsError> {
+    fn will_any_cpu_run_performance_governor(&self) -> Result<bool, SettingsError> {
         Ok(match self.set.frequency() {
             Some(FreqPolicy::Performance) => true,
             Some(FreqPolicy::AmdPstate(settings)) => settings.is_active_with_performance_governor(),
             Some(_) => false,
             None => {
-                let mut places = self.selected_places("epp", |_| true)?.into_iter();
-                places.any(|at| self.runs_performance(at))
+                let mut places = self.selected_existing_places("epp", |_| true)?.into_iter();
+                places.any(|at| self.runs_performance_governor(at))
             }
         })
     }
 
     /// Whether the governor of a frequency policy is `performance` now.
-    fn runs_performance(&self, at: At) -> bool {
+    fn runs_performance_governor(&self, policy_place: At) -> bool {
         let governor = SettingKey::for_matching_scope(
             setting::setting_known_to_exist("frequency-governor"),
-            at,
+            policy_place,
         );
         let path = governor.map(|key| key.relative_path()).unwrap_or_default();
         self.system.root().read_text_if_readable(&path).as_deref() == Some("performance")
@@ -118,13 +124,16 @@ impl SettingsBuilder<'_> {
 
     /// The cpufreq driver of the first frequency policy.
     fn first_cpufreq_driver(&self) -> Option<String> {
-        read_first_policy_file(self.system, "scaling_driver")
+        read_file_of_first_frequency_policy(self.system, "scaling_driver")
     }
 
     /// Asks for a governor of amd-pstate in the mode that is in force: changing the mode makes all frequency policies
     /// anew, with other values in all of their files.
-    fn want_amd_pstate(&mut self, settings: AmdPstateSettings) -> Result<(), SettingsError> {
-        let mode = self.amd_pstate_mode();
+    fn add_wanted_amd_pstate_settings(
+        &mut self,
+        settings: AmdPstateSettings,
+    ) -> Result<(), SettingsError> {
+        let mode = self.read_amd_pstate_mode();
         let wanted = settings.mode.name();
         if mode.as_deref() != Some(wanted) {
             let has = match mode.as_deref() {
@@ -135,12 +144,15 @@ impl SettingsBuilder<'_> {
                 "needs amd-pstate in {wanted} mode; {has}. The mode is chosen at boot: amd_pstate={wanted} on the kernel command line"
             )));
         }
-        self.want_everywhere("frequency-governor", settings.governor.name())?;
+        self.add_wanted_value_at_selected_places("frequency-governor", settings.governor.name())?;
         for (key, value) in self.spec.given_keys() {
             match key {
-                "epp" => self.want_preference(value)?,
+                "epp" => self.add_wanted_energy_preference(value)?,
                 "boost" => {
-                    self.want_everywhere("frequency-boost", switch_as_digit(value == "on"))?;
+                    self.add_wanted_value_at_selected_places(
+                        "frequency-boost",
+                        switch_as_digit(value == "on"),
+                    )?;
                 }
                 _ => {}
             }
@@ -150,7 +162,7 @@ impl SettingsBuilder<'_> {
 
     /// Reads the mode of amd-pstate. Active mode is also known by the driver's name: a captured machine may lack the
     /// file.
-    fn amd_pstate_mode(&self) -> Option<String> {
+    fn read_amd_pstate_mode(&self) -> Option<String> {
         let status = self.system.root().read_text_if_readable(AMD_PSTATE_STATUS);
         status.or_else(|| {
             let is_active = self.first_cpufreq_driver().as_deref() == Some(ACTIVE_AMD_DRIVER);
@@ -159,14 +171,14 @@ impl SettingsBuilder<'_> {
     }
 
     /// Asks for HWP's boosts after I/O to be on or off.
-    pub(super) fn want_hwp_boost(&mut self, on: bool) -> Result<(), SettingsError> {
-        self.want_everywhere("hwp-dynamic-boost", switch_as_digit(on))
+    pub(super) fn add_wanted_hwp_boost(&mut self, on: bool) -> Result<(), SettingsError> {
+        self.add_wanted_value_at_selected_places("hwp-dynamic-boost", switch_as_digit(on))
     }
 }
 
 /// Reads a file of the first frequency policy.
-pub(super) fn read_first_policy_file(system: &System, name: &str) -> Option<String> {
-    let first = system.cpufreq_policies().into_iter().next()?;
-    let path = format!("{}/cpufreq/policy{first}/{name}", wakepath_system::CPUS);
+pub(super) fn read_file_of_first_frequency_policy(system: &System, file: &str) -> Option<String> {
+    let first = system.active_cpufreq_policies().into_iter().next()?;
+    let path = format!("{}/cpufreq/policy{first}/{file}", wakepath_system::CPUS);
     system.root().read_text_if_readable(&path)
 }

@@ -12,7 +12,10 @@ use crate::SettingsError;
 
 impl SettingsBuilder<'_> {
     /// Asks for the policy's idle governor with its parameters.
-    pub(super) fn want_idle_governor(&mut self, policy: &IdlePolicy) -> Result<(), SettingsError> {
+    pub(super) fn add_wanted_idle_governor(
+        &mut self,
+        policy: &IdlePolicy,
+    ) -> Result<(), SettingsError> {
         let spec = self.spec;
         let name = spec.mechanism().name;
         if matches!(
@@ -28,7 +31,7 @@ impl SettingsBuilder<'_> {
                 "runs in sim, replay and study; on a real machine a governor is part of its kernel",
             ));
         }
-        self.want_value("idle-governor", At::System, name);
+        self.add_wanted_value("idle-governor", At::System, name);
         if !spec.is_bare() && spec.version() != Some(self.system.nearest_kernel_version()) {
             let running = self
                 .system
@@ -40,7 +43,7 @@ impl SettingsBuilder<'_> {
         }
         for (key, value) in spec.given_keys() {
             if let Some(info) = SettingInfo::find_haltpoll_parameter(key) {
-                self.want_value(info.name, At::System, switch_as_module_parameter(value));
+                self.add_wanted_value(info.name, At::System, switch_as_module_parameter(value));
             }
         }
         Ok(())
@@ -48,7 +51,7 @@ impl SettingsBuilder<'_> {
 
     /// Asks for idle states to be on or off, on every selected CPU. A ceiling switches states above it off and others
     /// on; states that are off by default stay off. The shallowest state stays on unless named.
-    pub(super) fn want_idle_states(
+    pub(super) fn add_wanted_idle_state_switches(
         &mut self,
         limit: &IdleStatesLimit,
     ) -> Result<(), SettingsError> {
@@ -71,7 +74,7 @@ impl SettingsBuilder<'_> {
                     Some(true)
                 } else {
                     ceiling.map(|ceiling| {
-                        deeper && (state.latency() > ceiling || state.off_by_default)
+                        deeper && (state.exit_latency() > ceiling || state.off_by_default)
                     })
                 };
                 if let Some(off) = off {
@@ -79,7 +82,7 @@ impl SettingsBuilder<'_> {
                         cpu,
                         state: state.index,
                     };
-                    self.want_value("idle-state-off", at, switch_as_digit(off));
+                    self.add_wanted_value("idle-state-off", at, switch_as_digit(off));
                 }
             }
         }
@@ -121,13 +124,13 @@ impl SettingsBuilder<'_> {
             Some(StateLimit::State(name)) => {
                 let state =
                     find_state_by_name(states, name).map_err(|why| self.policy_error(why))?;
-                Some(state.latency())
+                Some(state.exit_latency())
             }
         })
     }
 
     fn note_if_only_polling_left(&mut self, states: &[StateInfo], most: Nanoseconds) {
-        let left = states.iter().filter(|s| s.latency() <= most).count();
+        let left = states.iter().filter(|s| s.exit_latency() <= most).count();
         if left <= 1 && states.first().is_some_and(|s| s.polling) {
             self.add_note_once(format!(
                 "no idle state but POLL has an exit latency of at most {} us: idle CPUs will spin at full power",

@@ -11,7 +11,10 @@ use crate::SettingsError;
 impl SettingsBuilder<'_> {
     /// Asks for a latency limit. The name of a state means the state of each CPU; for the whole system, of the first
     /// CPU.
-    pub(super) fn want_cpu_latency(&mut self, latency: &CpuLatency) -> Result<(), SettingsError> {
+    pub(super) fn add_wanted_cpu_latency_limits(
+        &mut self,
+        latency: &CpuLatency,
+    ) -> Result<(), SettingsError> {
         let places = match &latency.scope {
             LatencyScope::System if self.targets.cpus.is_some() => {
                 return Err(self.policy_error(
@@ -21,14 +24,14 @@ impl SettingsBuilder<'_> {
             }
             LatencyScope::System => {
                 let first = self.system.cpus().first().copied().unwrap_or(0);
-                let limit = self.resolve_limit_us(latency, first)?;
+                let limit = self.resolve_latency_limit_us(latency, first)?;
                 let us = limit.unwrap_or(NO_SYSTEM_LATENCY_LIMIT_US);
-                return self.want_everywhere("system-latency", &us.to_string());
+                return self.add_wanted_value_at_selected_places("system-latency", &us.to_string());
             }
-            LatencyScope::EachCpu => self.selected_places("cpu-latency", |_| true)?,
+            LatencyScope::EachCpu => self.selected_existing_places("cpu-latency", |_| true)?,
             LatencyScope::Cpus(cpus) => {
                 check_cpus_online(self.system, cpus).map_err(|why| self.policy_error(why))?;
-                self.selected_places(
+                self.selected_existing_places(
                     "cpu-latency",
                     |at| matches!(at, At::Cpu(cpu) if cpus.contains(cpu)),
                 )?
@@ -36,21 +39,21 @@ impl SettingsBuilder<'_> {
         };
         for at in places {
             if let At::Cpu(cpu) = at {
-                let limit = self.resolve_limit_us(latency, cpu)?;
-                self.want_value("cpu-latency", at, setting::format_resume_latency(limit));
+                let limit = self.resolve_latency_limit_us(latency, cpu)?;
+                self.add_wanted_value("cpu-latency", at, setting::format_resume_latency(limit));
             }
         }
         Ok(())
     }
 
     /// The latency limit in us, by the idle states of a CPU.
-    fn resolve_limit_us(
+    fn resolve_latency_limit_us(
         &self,
         latency: &CpuLatency,
         cpu: usize,
     ) -> Result<Option<u64>, SettingsError> {
         let states = self.system.read_idle_states(cpu);
-        let latencies = states.iter().map(|s| (s.name.as_str(), s.latency()));
+        let latencies = states.iter().map(|s| (s.name.as_str(), s.exit_latency()));
         latency
             .limit
             .resolve_for_states(latencies)

@@ -14,7 +14,7 @@ use wakepath_system::setting::NO_LATENCY_LIMIT_US;
 use wakepath_units::Nanoseconds;
 
 use crate::{SettingsError, WantedSetting};
-use profile::expand_profile;
+use profile::replace_profile_by_offered_policies;
 pub use target::Targets;
 use target::{SettingsBuilder, check_targets_exist, switch_as_digit};
 
@@ -29,7 +29,7 @@ pub fn resolve_to_settings(
     targets: &Targets,
 ) -> Result<WantedSetting, SettingsError> {
     check_targets_exist(system, targets)?;
-    let expanded = expand_profile(system, set)?;
+    let expanded = replace_profile_by_offered_policies(system, set)?;
     let mut wanted = WantedSetting {
         notes: expanded.notes,
         ..WantedSetting::default()
@@ -42,29 +42,29 @@ pub fn resolve_to_settings(
             spec,
             wanted: &mut wanted,
         };
-        want_settings_of_policy(&mut builder)?;
+        add_wanted_settings_of_policy(&mut builder)?;
     }
     Ok(wanted)
 }
 
 /// Asks for the settings of one policy.
-fn want_settings_of_policy(builder: &mut SettingsBuilder<'_>) -> Result<(), SettingsError> {
+fn add_wanted_settings_of_policy(builder: &mut SettingsBuilder<'_>) -> Result<(), SettingsError> {
     match builder.spec.typed_policy() {
-            Policy::Idle(policy) => builder.want_idle_governor(policy),
-            Policy::IdleStates(limit) => builder.want_idle_states(limit),
-            Policy::CpuLatency(latency) => builder.want_cpu_latency(latency),
-            Policy::Frequency(_) => builder.want_frequency_governor(),
-            Policy::FrequencyLimits(limits) => builder.want_frequency_limits(*limits),
-            Policy::Epp(epp) => builder.want_preference(&epp.to_string()),
-            Policy::HwpBoost(on) => builder.want_hwp_boost(*on),
-            Policy::C1Demotion(on) => builder.want_everywhere("c1-demotion", switch_as_digit(*on)),
+            Policy::Idle(policy) => builder.add_wanted_idle_governor(policy),
+            Policy::IdleStates(limit) => builder.add_wanted_idle_state_switches(limit),
+            Policy::CpuLatency(latency) => builder.add_wanted_cpu_latency_limits(latency),
+            Policy::Frequency(_) => builder.add_wanted_frequency_governor(),
+            Policy::FrequencyLimits(limits) => builder.add_wanted_frequency_limits(*limits),
+            Policy::Epp(epp) => builder.add_wanted_energy_preference(&epp.to_string()),
+            Policy::HwpBoost(on) => builder.add_wanted_hwp_boost(*on),
+            Policy::C1Demotion(on) => builder.add_wanted_value_at_selected_places("c1-demotion", switch_as_digit(*on)),
             Policy::WakeupLatency(limit) => {
                 let us = limit.map_or(NO_LATENCY_LIMIT_US, Nanoseconds::as_micros);
-                builder.want_everywhere("wakeup-latency", &us.to_string())
+                builder.add_wanted_value_at_selected_places("wakeup-latency", &us.to_string())
             }
-            Policy::Apst(settings) => builder.want_apst(settings),
+            Policy::Apst(settings) => builder.add_wanted_apst_tables(settings),
             Policy::DriveLatency(tolerance) => {
-                builder.want_everywhere("drive-latency", &tolerance.to_string())
+                builder.add_wanted_value_at_selected_places("drive-latency", &tolerance.to_string())
             }
             Policy::Psd(_) => Err(builder.policy_error(
                 "a lease follows each burst of I/O, so a process has to run: `wakepath daemon` does that. \

@@ -7,18 +7,23 @@ use wakepath_policies::profile::Expanded;
 use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_system::System;
 
-use super::frequency::{ACTIVE_AMD_DRIVER, read_first_policy_file};
+use super::frequency::{ACTIVE_AMD_DRIVER, read_file_of_first_frequency_policy};
 use crate::SettingsError;
 
 /// Replaces the profile in a set by policies that this machine has.
-pub(super) fn expand_profile(system: &System, set: &PolicySet) -> Result<Expanded, SettingsError> {
+pub(super) fn replace_profile_by_offered_policies(
+    system: &System,
+    set: &PolicySet,
+) -> Result<Expanded, SettingsError> {
     let offers = OfferedPolicies::read(system);
     // Settings that no policy of the set names stay as they are on a machine.
-    set.expand_profile(&PolicySet::default(), |policy, _| offers.is_offered(policy))
-        .map_err(|why| SettingsError::Policy {
-            policy: set.to_string(),
-            why: why.to_string(),
-        })
+    set.expand_profile(&PolicySet::default(), |policy, _| {
+        offers.offers_policy(policy)
+    })
+    .map_err(|why| SettingsError::Policy {
+        policy: set.to_string(),
+        why: why.to_string(),
+    })
 }
 
 /// Policies that a machine offers to a profile.
@@ -31,20 +36,23 @@ struct OfferedPolicies {
 
 impl OfferedPolicies {
     fn read(system: &System) -> Self {
-        let governors =
-            read_first_policy_file(system, "scaling_available_governors").unwrap_or_default();
+        let governors = read_file_of_first_frequency_policy(system, "scaling_available_governors")
+            .unwrap_or_default();
         Self {
-            driver: read_first_policy_file(system, "scaling_driver"),
+            driver: read_file_of_first_frequency_policy(system, "scaling_driver"),
             governors: governors.split_whitespace().map(str::to_owned).collect(),
-            epp: read_first_policy_file(system, "energy_performance_preference").is_some(),
+            epp: read_file_of_first_frequency_policy(system, "energy_performance_preference")
+                .is_some(),
         }
     }
 
-    fn has_governor(&self, name: &str) -> bool {
-        self.governors.iter().any(|governor| governor == name)
+    fn offers_governor(&self, governor_name: &str) -> bool {
+        self.governors
+            .iter()
+            .any(|governor| governor == governor_name)
     }
 
-    fn is_offered(&self, policy: &PolicySpec) -> bool {
+    fn offers_policy(&self, policy: &PolicySpec) -> bool {
         let intel = self.driver.as_deref() == Some("intel_pstate");
         let amd = self.driver.as_deref() == Some(ACTIVE_AMD_DRIVER);
         match policy.typed_policy() {
@@ -55,9 +63,9 @@ impl OfferedPolicies {
             }
             // The drivers intel_pstate and amd-pstate call the algorithm `powersave` that scales with the load.
             Policy::Frequency(FreqPolicy::Powersave) => {
-                !intel && !amd && self.has_governor("powersave")
+                !intel && !amd && self.offers_governor("powersave")
             }
-            Policy::Frequency(_) => self.has_governor(policy.mechanism().name),
+            Policy::Frequency(_) => self.offers_governor(policy.mechanism().name),
             Policy::Epp(_) => self.epp,
             _ => policy.mechanism().on.contains(&Place::Machine),
         }

@@ -46,29 +46,39 @@ impl SettingsBuilder<'_> {
         }
     }
 
-    /// Asks for a value of the setting `name` at a place.
-    pub(super) fn want_value(&mut self, name: &str, at: At, value: impl Into<String>) {
-        if let Some(key) = SettingKey::for_matching_scope(setting::setting_known_to_exist(name), at)
+    /// Asks for a value of a setting at a place.
+    pub(super) fn add_wanted_value(
+        &mut self,
+        setting_name: &str,
+        at: At,
+        value: impl Into<String>,
+    ) {
+        if let Some(key) =
+            SettingKey::for_matching_scope(setting::setting_known_to_exist(setting_name), at)
         {
             self.wanted.values.push((key, value.into()));
         }
     }
 
     /// Asks for a value of a setting wherever the setting exists and is selected.
-    pub(super) fn want_everywhere(&mut self, name: &str, value: &str) -> Result<(), SettingsError> {
-        for at in self.selected_places(name, |_| true)? {
-            self.want_value(name, at, value);
+    pub(super) fn add_wanted_value_at_selected_places(
+        &mut self,
+        setting_name: &str,
+        value: &str,
+    ) -> Result<(), SettingsError> {
+        for at in self.selected_existing_places(setting_name, |_| true)? {
+            self.add_wanted_value(setting_name, at, value);
         }
         Ok(())
     }
 
     /// The places where a setting exists, is selected, and passes a test; none is an error.
-    pub(super) fn selected_places(
+    pub(super) fn selected_existing_places(
         &self,
-        name: &str,
+        setting_name: &str,
         test: impl Fn(&At) -> bool,
     ) -> Result<Vec<At>, SettingsError> {
-        let info = setting::setting_known_to_exist(name);
+        let info = setting::setting_known_to_exist(setting_name);
         let places: Vec<At> = self
             .system
             .places_in_scope(info.scope)
@@ -92,7 +102,7 @@ impl SettingsBuilder<'_> {
             At::System => true,
             At::Cpu(cpu) | At::IdleState { cpu, .. } => cpus.is_none_or(|c| c.contains(cpu)),
             At::CpufreqPolicy(policy) => cpus.is_none_or(|cpus| {
-                let shared = self.system.cpus_of_cpufreq_policy(*policy);
+                let shared = self.system.online_cpus_of_cpufreq_policy(*policy);
                 shared.iter().any(|cpu| cpus.contains(cpu))
             }),
             At::Drive(drive) => drives.is_none_or(|d| d.contains(drive)),
@@ -111,20 +121,20 @@ impl SettingsBuilder<'_> {
     }
 
     /// The selected drives.
-    pub(super) fn selected_drives(&self) -> Vec<String> {
-        let all = self.system.nvme_drive_names().into_iter();
+    pub(super) fn selected_nvme_drives(&self) -> Vec<String> {
+        let all = self.system.nvme_controller_names().into_iter();
         all.filter(|d| self.is_selected(&At::Drive(d.clone())))
             .collect()
     }
 
     /// Explains why no selected place has the setting.
-    fn explain_missing_setting(&self, name: &str) -> String {
-        let what = match setting::setting_known_to_exist(name).scope {
+    fn explain_missing_setting(&self, setting_name: &str) -> String {
+        let what = match setting::setting_known_to_exist(setting_name).scope {
             SettingScope::CpufreqPolicy => "this machine offers no cpufreq setting of that kind",
             SettingScope::Drive => "this machine shows no NVMe drive with that setting",
             _ => "this machine has no such setting",
         };
-        let path = setting::setting_known_to_exist(name).path;
+        let path = setting::setting_known_to_exist(setting_name).path;
         let hypervisor = if runs_under_hypervisor(self.system.root()) {
             "; it is a virtual machine, whose host keeps it"
         } else {
@@ -139,7 +149,7 @@ pub(super) fn check_targets_exist(system: &System, targets: &Targets) -> Result<
     if let Some(cpus) = &targets.cpus {
         check_cpus_online(system, cpus).map_err(|why| wrong_option_error("--cpus", why))?;
     }
-    let drives = system.nvme_drive_names();
+    let drives = system.nvme_controller_names();
     if let Some(drive) = targets
         .drives
         .iter()

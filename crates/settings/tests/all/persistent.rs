@@ -7,7 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use wakepath_settings::{
-    BootOutcome, PersistentSettings, Session, apply_at_boot, end_boot_trial, forget_boot_trial,
+    BootOutcome, PersistentSettings, Session, apply_persistent_settings_at_boot, end_boot_trial,
+    forget_boot_trial,
 };
 use wakepath_system::System;
 
@@ -38,7 +39,7 @@ fn governor(machine: &Path) -> String {
 fn persistent() -> (tempfile::TempDir, System) {
     let (directory, system) = laptop();
     restart(directory.path(), "first");
-    let settings = PersistentSettings::for_machine(&system, "teo".parse().unwrap(), None);
+    let settings = PersistentSettings::for_any_supply(&system, "teo".parse().unwrap(), None);
     settings.save_file(&system).unwrap();
     assert_eq!(PersistentSettings::load(&system).unwrap(), Some(settings));
     (directory, system)
@@ -50,7 +51,7 @@ fn each_boot_applies_the_set_and_keeps_its_own_old_values() {
     let machine = directory.path();
     for boot in ["first", "second", "third"] {
         restart(machine, boot);
-        let outcome = apply_at_boot(&system).unwrap();
+        let outcome = apply_persistent_settings_at_boot(&system).unwrap();
         assert!(matches!(outcome, BootOutcome::Applied(_)), "{outcome:?}");
         assert_eq!(governor(machine), "teo");
         end_boot_trial(&system).unwrap();
@@ -66,11 +67,11 @@ fn each_boot_applies_the_set_and_keeps_its_own_old_values() {
 fn the_old_values_are_those_of_the_present_boot() {
     let (directory, system) = persistent();
     let machine = directory.path();
-    apply_at_boot(&system).unwrap();
+    apply_persistent_settings_at_boot(&system).unwrap();
     end_boot_trial(&system).unwrap();
     write(machine, BOOT_ID, "second");
     write(machine, GOVERNOR, "ladder\n");
-    apply_at_boot(&system).unwrap();
+    apply_persistent_settings_at_boot(&system).unwrap();
     Session::open_for_restore(&system)
         .unwrap()
         .restore_all()
@@ -93,7 +94,7 @@ fn what_a_killed_process_held_is_no_old_value_of_the_boot() {
     fs::write(&journal, journalled).unwrap();
     write(machine, GOVERNOR, "ladder\n");
 
-    apply_at_boot(&system).unwrap();
+    apply_persistent_settings_at_boot(&system).unwrap();
     assert_eq!(governor(machine), "teo");
     Session::open_for_restore(&system)
         .unwrap()
@@ -106,11 +107,11 @@ fn what_a_killed_process_held_is_no_old_value_of_the_boot() {
 fn a_boot_after_an_unclean_one_leaves_the_set_out() {
     let (directory, system) = persistent();
     let machine = directory.path();
-    apply_at_boot(&system).unwrap();
+    apply_persistent_settings_at_boot(&system).unwrap();
     // No orderly end.
     for boot in ["second", "third"] {
         restart(machine, boot);
-        let outcome = apply_at_boot(&system).unwrap();
+        let outcome = apply_persistent_settings_at_boot(&system).unwrap();
         assert!(
             matches!(&outcome, BootOutcome::LeftOut(set) if set == "teo"),
             "{outcome:?}"
@@ -120,7 +121,7 @@ fn a_boot_after_an_unclean_one_leaves_the_set_out() {
         end_boot_trial(&system).unwrap();
     }
     forget_boot_trial(&system).unwrap();
-    apply_at_boot(&system).unwrap();
+    apply_persistent_settings_at_boot(&system).unwrap();
     assert_eq!(governor(machine), "teo");
 }
 
@@ -128,10 +129,10 @@ fn a_boot_after_an_unclean_one_leaves_the_set_out() {
 fn another_set_is_tried_after_an_unclean_boot() {
     let (directory, system) = persistent();
     let machine = directory.path();
-    apply_at_boot(&system).unwrap();
+    apply_persistent_settings_at_boot(&system).unwrap();
     restart(machine, "second");
     write(machine, FILE, "policy = 'ladder'\n");
-    apply_at_boot(&system).unwrap();
+    apply_persistent_settings_at_boot(&system).unwrap();
     assert_eq!(governor(machine), "ladder");
 }
 
@@ -141,10 +142,10 @@ fn the_same_set_on_other_cpus_is_tried_after_an_unclean_boot() {
     let machine = directory.path();
     let text = "policy = 'cpu-latency[limit=20us,cpus=all]'\n";
     write(machine, FILE, text);
-    apply_at_boot(&system).unwrap();
+    apply_persistent_settings_at_boot(&system).unwrap();
     restart(machine, "second");
     write(machine, FILE, &format!("{text}cpus = '0'\n"));
-    let outcome = apply_at_boot(&system).unwrap();
+    let outcome = apply_persistent_settings_at_boot(&system).unwrap();
     assert!(matches!(outcome, BootOutcome::Applied(_)), "{outcome:?}");
 }
 
@@ -157,7 +158,7 @@ fn a_word_on_the_command_line_leaves_the_set_out() {
         "quiet wakepath.persist=0\n",
     );
     let before = content(directory.path());
-    let outcome = apply_at_boot(&system).unwrap();
+    let outcome = apply_persistent_settings_at_boot(&system).unwrap();
     assert!(matches!(outcome, BootOutcome::SwitchedOff), "{outcome:?}");
     assert_same(directory.path(), &before);
 }
@@ -174,7 +175,9 @@ fn a_wrong_file_changes_nothing() {
     ] {
         write(directory.path(), FILE, text);
         let before = content(directory.path());
-        let message = apply_at_boot(&system).unwrap_err().to_string();
+        let message = apply_persistent_settings_at_boot(&system)
+            .unwrap_err()
+            .to_string();
         assert!(message.contains(part), "{text}: {message}");
         assert_same(directory.path(), &before);
     }
@@ -213,7 +216,7 @@ fn without_a_file_a_boot_changes_nothing() {
     assert!(PersistentSettings::remove_file(&system).unwrap());
     assert!(!PersistentSettings::remove_file(&system).unwrap());
     let before = content(directory.path());
-    let outcome = apply_at_boot(&system).unwrap();
+    let outcome = apply_persistent_settings_at_boot(&system).unwrap();
     assert!(matches!(outcome, BootOutcome::NoFile), "{outcome:?}");
     assert_same(directory.path(), &before);
 }

@@ -107,7 +107,7 @@ fn what_is_held_goes_back_to_what_was_applied() {
         fs::write(directory.path().join(path), bytes).unwrap();
     }
     let mut session = Session::open_and_recover(&system).unwrap();
-    assert_eq!(session.recovered_settings().written.len(), 2);
+    assert_eq!(session.restored_at_opening().written.len(), 2);
     assert_same(directory.path(), &applied);
     session.restore_all().unwrap();
     assert_same(directory.path(), &before);
@@ -128,7 +128,7 @@ fn reserve_under(lock: OwnedFd, system: &System) -> Hold {
     let limits = plan(system, &["cpu-latency[limit=20us,cpus=all]"]);
     let hold = Session::open_with_lent_lock(system, lock)
         .unwrap()
-        .reserve_for_changes(&limits)
+        .reserve_for_repeated_changes(&limits)
         .unwrap();
     for change in &limits.changes {
         hold.write_or_put_back(&change.key, Some("20")).unwrap();
@@ -166,7 +166,10 @@ fn a_tenant_changes_settings_above_those_of_the_lender_and_both_are_put_back() {
         let (session, _) = hold.put_back_and_release().unwrap().unwrap();
         assert_same(directory.path(), &before);
         drop(session);
-        assert_eq!(journal::list_held_settings(system.root()), Some(Vec::new()));
+        assert_eq!(
+            journal::list_held_settings_and_new_values(system.root()),
+            Some(Vec::new())
+        );
     }
 }
 
@@ -211,7 +214,7 @@ fn a_tenant_whose_settings_cannot_be_put_back_keeps_the_lenders_from_nothing() {
         let governor = "sys/devices/system/cpu/cpuidle/current_governor";
         let now = fs::read(directory.path().join(governor)).unwrap();
         assert_eq!(Some(&now), before.get(governor), "{starts}");
-        let kept = journal::list_held_settings(system.root()).unwrap();
+        let kept = journal::list_held_settings_and_new_values(system.root()).unwrap();
         let keys: Vec<&SettingKey> = kept.iter().map(|(key, _)| key).collect();
         assert_eq!(keys, [&limits.changes[0].key]);
     }
@@ -253,10 +256,10 @@ fn what_is_reserved_can_change_again_and_again() {
     let before = content(directory.path());
     let session = Session::open_and_recover(&system).unwrap();
     let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
-    let hold = session.reserve_for_changes(&limits).unwrap();
+    let hold = session.reserve_for_repeated_changes(&limits).unwrap();
     // In the journal, and not yet in force.
     assert_same(directory.path(), &before);
-    let held = journal::list_held_settings(system.root()).unwrap();
+    let held = journal::list_held_settings_and_new_values(system.root()).unwrap();
     assert_eq!(held.len(), 2);
     let key = &limits.changes[1].key;
     assert_eq!(held[1], (key.clone(), Some("20".to_owned())));
@@ -271,7 +274,10 @@ fn what_is_reserved_can_change_again_and_again() {
     hold.write_or_put_back(key, Some("30")).unwrap();
     drop(hold);
     assert_same(directory.path(), &before);
-    assert_eq!(journal::list_held_settings(system.root()), Some(Vec::new()));
+    assert_eq!(
+        journal::list_held_settings_and_new_values(system.root()),
+        Some(Vec::new())
+    );
 }
 
 #[test]
@@ -284,7 +290,7 @@ fn what_somebody_else_has_set_meanwhile_is_not_put_back() {
     let [cpu0, cpu1] = ["cpu-latency:cpu0", "cpu-latency:cpu1"].map(key);
     let [low0, low1] = ["frequency-min:policy0", "frequency-min:policy1"].map(key);
     let [before0, before1] = [&low0, &low1].map(|key| system.read_setting(key).unwrap());
-    let hold = session.reserve_for_changes(&plan).unwrap();
+    let hold = session.reserve_for_repeated_changes(&plan).unwrap();
     let write = |key: &SettingKey, value: &str| {
         fs::write(
             directory.path().join(key.relative_path()),
@@ -628,14 +634,14 @@ fn one_setting_that_cannot_be_put_back_keeps_no_other_from_it() {
 #[test]
 fn a_policy_of_offline_cpus_is_none() {
     let (directory, system) = laptop();
-    assert_eq!(system.cpufreq_policies(), [0, 1]);
+    assert_eq!(system.active_cpufreq_policies(), [0, 1]);
     // It cannot be read; a directory stands for that.
     let cpus = directory
         .path()
         .join("sys/devices/system/cpu/cpufreq/policy1/affected_cpus");
     fs::remove_file(&cpus).unwrap();
     fs::create_dir(&cpus).unwrap();
-    assert_eq!(system.cpufreq_policies(), [0]);
+    assert_eq!(system.active_cpufreq_policies(), [0]);
     let performance = plan(&system, &["performance"]);
     assert!(
         performance
@@ -774,7 +780,7 @@ fn amd_pstate_keeps_its_mode_and_sets_what_is_below() {
     let cpus = directory.path().join("sys/devices/system/cpu");
     fs::create_dir(cpus.join("amd_pstate")).unwrap();
     fs::write(cpus.join("amd_pstate/status"), "active\n").unwrap();
-    for policy in system.cpufreq_policies() {
+    for policy in system.active_cpufreq_policies() {
         fs::write(cpus.join(format!("cpufreq/policy{policy}/boost")), "1\n").unwrap();
     }
     let before = content(directory.path());
@@ -852,7 +858,7 @@ fn what_a_killed_process_held_waits_for_its_file_and_keeps_nobody_out() {
     let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
     let hold = Session::open_and_recover(&system)
         .unwrap()
-        .reserve_for_changes(&limits)
+        .reserve_for_repeated_changes(&limits)
         .unwrap();
     for change in &limits.changes {
         hold.write_or_put_back(&change.key, Some("20")).unwrap();
@@ -862,14 +868,19 @@ fn what_a_killed_process_held_waits_for_its_file_and_keeps_nobody_out() {
     let aside = directory.path().join("aside");
     fs::rename(&power, &aside).unwrap();
     let mut session = Session::open_and_recover(&system).unwrap();
-    assert_eq!(session.recovered_settings().away.len(), 1);
+    assert_eq!(session.restored_at_opening().away.len(), 1);
     session.apply_plan(&plan(&system, &["teo"])).unwrap();
     drop(session);
-    assert_eq!(journal::list_held_settings(system.root()).unwrap().len(), 1);
+    assert_eq!(
+        journal::list_held_settings_and_new_values(system.root())
+            .unwrap()
+            .len(),
+        1
+    );
     fs::rename(&aside, &power).unwrap();
     let session = Session::open_and_recover(&system).unwrap();
-    assert_eq!(session.recovered_settings().written.len(), 1);
-    assert!(session.recovered_settings().away.is_empty());
+    assert_eq!(session.restored_at_opening().written.len(), 1);
+    assert!(session.restored_at_opening().away.is_empty());
     drop(session);
     Session::open_for_restore(&system)
         .unwrap()
@@ -885,7 +896,7 @@ fn killed_daemon() -> (tempfile::TempDir, wakepath_system::System, [SettingKey; 
     let keys = [0, 1].map(|cpu: usize| limits.changes[cpu].key.clone());
     let hold = Session::open_and_recover(&system)
         .unwrap()
-        .reserve_for_changes(&limits)
+        .reserve_for_repeated_changes(&limits)
         .unwrap();
     hold.write_or_put_back(&keys[0], Some("20")).unwrap();
     kill_holder(directory.path(), hold);
@@ -907,7 +918,7 @@ fn after_a_kill_what_others_have_set_stays() {
         } else {
             Session::open_and_recover(&system)
                 .unwrap()
-                .recovered_settings()
+                .restored_at_opening()
                 .clone()
         };
         assert!(restored.written.is_empty(), "{restored:?}");
@@ -933,7 +944,7 @@ fn after_a_kill_what_the_daemon_wrote_is_put_back() {
     let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
     let hold = Session::open_and_recover(&system)
         .unwrap()
-        .reserve_for_changes(&limits)
+        .reserve_for_repeated_changes(&limits)
         .unwrap();
     for value in ["20", "30", "40", "50", "60", "70"] {
         hold.write_or_put_back(&keys[0], Some(value)).unwrap();

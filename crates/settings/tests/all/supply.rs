@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use wakepath_settings::{
-    PersistentSettings, PowerSupply, Session, SupplyOutcome, apply_at_boot,
-    apply_set_of_present_supply, forget_applied_supply,
+    PersistentSettings, PowerSupply, Session, SupplyOutcome, apply_persistent_settings_at_boot,
+    remove_supply_record, switch_to_set_of_present_supply,
 };
 use wakepath_system::System;
 
@@ -43,7 +43,7 @@ fn booted_on_mains() -> (tempfile::TempDir, System) {
     write(machine, "sys/class/power_supply/BAT0/type", "Battery\n");
     let text = "mains = 'teo'\nbattery = 'epp[value=power]'\n";
     write(machine, FILE, text);
-    apply_at_boot(&system).unwrap();
+    apply_persistent_settings_at_boot(&system).unwrap();
     (directory, system)
 }
 
@@ -56,7 +56,7 @@ fn a_boot_applies_the_set_of_its_supply() {
     let governor = read(machine, GOVERNOR);
     let text = "policy = 'teo'\nbattery = 'epp[value=power]'\n";
     write(machine, FILE, text);
-    apply_at_boot(&system).unwrap();
+    apply_persistent_settings_at_boot(&system).unwrap();
     assert_eq!(read(machine, EPP), "power");
     assert_eq!(read(machine, GOVERNOR), governor);
 }
@@ -69,7 +69,7 @@ fn a_change_of_supply_changes_the_set_and_puts_the_other_back() {
     assert_eq!(read(machine, GOVERNOR), "teo");
     for _ in 0..2 {
         pull_plug(machine);
-        let outcome = apply_set_of_present_supply(&system).unwrap();
+        let outcome = switch_to_set_of_present_supply(&system).unwrap();
         assert!(
             matches!(&outcome, SupplyOutcome::Switched { supply: PowerSupply::Battery, drift, .. } if drift.is_empty()),
             "{outcome:?}"
@@ -77,7 +77,7 @@ fn a_change_of_supply_changes_the_set_and_puts_the_other_back() {
         assert_eq!(read(machine, EPP), "power");
         assert_eq!(read(machine, GOVERNOR), "menu");
         plug_in(machine);
-        apply_set_of_present_supply(&system).unwrap();
+        switch_to_set_of_present_supply(&system).unwrap();
         assert_eq!(read(machine, EPP), epp);
         assert_eq!(read(machine, GOVERNOR), "teo");
     }
@@ -88,7 +88,7 @@ fn an_event_without_a_change_of_supply_writes_nothing() {
     let (directory, system) = booted_on_mains();
     write(directory.path(), GOVERNOR, "ladder\n");
     let before = content(directory.path());
-    let outcome = apply_set_of_present_supply(&system).unwrap();
+    let outcome = switch_to_set_of_present_supply(&system).unwrap();
     assert!(
         matches!(outcome, SupplyOutcome::Unchanged(PowerSupply::Mains)),
         "{outcome:?}"
@@ -109,7 +109,8 @@ fn what_somebody_else_has_set_is_reported_and_stays() {
         } else {
             plug_in(machine);
         }
-        let SupplyOutcome::Switched { drift, .. } = apply_set_of_present_supply(&system).unwrap()
+        let SupplyOutcome::Switched { drift, .. } =
+            switch_to_set_of_present_supply(&system).unwrap()
         else {
             panic!("the supply has changed");
         };
@@ -138,10 +139,10 @@ fn after_a_restore_a_change_of_supply_writes_nothing() {
         .unwrap()
         .restore_all()
         .unwrap();
-    forget_applied_supply(&system).unwrap();
+    remove_supply_record(&system).unwrap();
     pull_plug(machine);
     let before = content(machine);
-    let outcome = apply_set_of_present_supply(&system).unwrap();
+    let outcome = switch_to_set_of_present_supply(&system).unwrap();
     assert!(matches!(outcome, SupplyOutcome::NotInForce), "{outcome:?}");
     assert_same(machine, &before);
 }
@@ -157,7 +158,7 @@ fn a_refused_switch_leaves_the_other_set_in_force() {
         "mains = 'teo'\nbattery = 'epp[value=power] + idle-states[ceiling=C7]'\n",
     );
     let before = content(machine);
-    let message = apply_set_of_present_supply(&system)
+    let message = switch_to_set_of_present_supply(&system)
         .unwrap_err()
         .to_string();
     assert!(message.contains("C6"), "{message}");
@@ -168,7 +169,7 @@ fn a_refused_switch_leaves_the_other_set_in_force() {
         FILE,
         "mains = 'teo'\nbattery = 'epp[value=power]'\n",
     );
-    apply_set_of_present_supply(&system).unwrap();
+    switch_to_set_of_present_supply(&system).unwrap();
     assert_eq!(read(machine, EPP), "power");
 }
 
@@ -177,15 +178,19 @@ fn a_set_for_one_supply_leaves_the_other_in_the_file() {
     let (directory, system) = booted_on_mains();
     let set = "menu".parse().unwrap();
     let settings =
-        PersistentSettings::with_set_for_supply(&system, PowerSupply::Battery, set, None);
+        PersistentSettings::load_and_add_set_for_supply(&system, PowerSupply::Battery, set, None);
     assert_eq!(
-        settings.unwrap().sets_as_text(),
+        settings.unwrap().format_sets_without_versions(),
         "on mains teo, on battery menu"
     );
     // All sets of a file are for the same CPUs.
     let set = "menu".parse().unwrap();
-    let other =
-        PersistentSettings::with_set_for_supply(&system, PowerSupply::Battery, set, Some(vec![0]));
+    let other = PersistentSettings::load_and_add_set_for_supply(
+        &system,
+        PowerSupply::Battery,
+        set,
+        Some(vec![0]),
+    );
     let message = other.unwrap_err().to_string();
     assert!(message.contains("has a set for all CPUs"), "{message}");
     drop(directory);

@@ -246,7 +246,7 @@ fn parse_set_at<T>(
     text: &str,
     source: StudyText<'_>,
 ) -> Result<PolicySet, StudyError> {
-    policy_set::parse_with_config_files(text).map_err(|e| source.error(at, e))
+    policy_set::parse_with_daemon_config_files(text).map_err(|e| source.error(at, e))
 }
 
 #[cfg(test)]

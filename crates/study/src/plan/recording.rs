@@ -55,8 +55,8 @@ impl PlannedRecording {
         let states = match &entry.states {
             Some(name) => {
                 let path = resolve_path_without_links(folder, name.get_ref())?;
-                let given =
-                    GivenStates::read_path(&path).map_err(|e| source.error(name, e.to_string()))?;
+                let given = GivenStates::read_file_or_folder(&path)
+                    .map_err(|e| source.error(name, e.to_string()))?;
                 Some((path, given.states))
             }
             None => None,

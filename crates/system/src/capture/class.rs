@@ -47,14 +47,14 @@ fn read_segment_hints(root: &Root) -> SegmentHints {
         chassis_type: root
             .folder("sys/class/dmi/id")
             .read_small_number("chassis_type"),
-        tree_chassis: tree::read_property_strings(root, "chassis-type")
+        tree_chassis: tree::read_device_tree_strings(root, "chassis-type")
             .into_iter()
             .next(),
         battery: root
             .list_names(SUPPLIES)
             .iter()
             .any(|name| is_machine_battery(root, name)),
-        compatible: tree::read_property_strings(root, "compatible"),
+        compatible: tree::read_device_tree_strings(root, "compatible"),
     }
 }
 

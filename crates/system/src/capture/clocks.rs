@@ -47,7 +47,7 @@ pub(super) fn remove_boost_clocks_if_off(system: &System, machine: &mut Machine)
         .map(|cluster| cluster.base_mhz.value)
         .map(|mhz| (mhz > 0.0).then(|| (mhz * 1e3).round() as u32))
         .collect();
-    let highest = limit_cluster_clocks(machine, &bases)?.ok()?;
+    let highest = limit_clocks_returning_highest_left(machine, &bases)?.ok()?;
     Some(format!(
         "turbo is off (no_turbo or boost): clocks end at {} MHz",
         highest / 1000
@@ -77,10 +77,12 @@ pub(super) fn remove_clocks_above_limits(system: &System, machine: &mut Machine)
             limit / 1000
         ));
     }
-    Some(match limit_cluster_clocks(machine, &limits)? {
-        Ok(highest) => format!("clocks end at {} MHz ({NAMES})", highest / 1000),
-        Err(why) => format!("limits of the clocks ({NAMES}) are not simulated: {why}"),
-    })
+    Some(
+        match limit_clocks_returning_highest_left(machine, &limits)? {
+            Ok(highest) => format!("clocks end at {} MHz ({NAMES})", highest / 1000),
+            Err(why) => format!("limits of the clocks ({NAMES}) are not simulated: {why}"),
+        },
+    )
 }
 
 /// The first online CPU of each cluster.
@@ -99,10 +101,11 @@ fn first_cpu_of_each_cluster(system: &System, machine: &Machine) -> Vec<Option<u
 
 /// The highest clock, in kHz, that the settings allow for a CPU.
 fn highest_allowed_khz(system: &System, cpu: usize) -> Option<u32> {
-    let policies = system.cpufreq_policies();
+    let policies = system.active_cpufreq_policies();
     let mut own = policies.iter().copied();
-    let policy =
-        own.find(|policy| *policy == cpu || system.cpus_of_cpufreq_policy(*policy).contains(&cpu))?;
+    let policy = own.find(|policy| {
+        *policy == cpu || system.online_cpus_of_cpufreq_policy(*policy).contains(&cpu)
+    })?;
     let folder = system
         .root()
         .folder(format!("{CPUS}/cpufreq/policy{policy}"));
@@ -121,7 +124,7 @@ fn highest_allowed_khz(system: &System, cpu: usize) -> Option<u32> {
 
 /// Removes clocks above the limit of each cluster, and returns the highest clock left in clusters with a
 /// limit. `None` without any limit.
-fn limit_cluster_clocks(
+fn limit_clocks_returning_highest_left(
     machine: &mut Machine,
     limits: &[Option<u32>],
 ) -> Option<Result<u32, String>> {
@@ -130,7 +133,7 @@ fn limit_cluster_clocks(
         .cluster
         .iter_mut()
         .zip(limits)
-        .filter_map(|(cluster, limit)| remove_points_above(cluster, (*limit)?))
+        .filter_map(|(cluster, limit)| remove_points_above_but_lowest(cluster, (*limit)?))
         .max()?;
     if let Err(why) = tried.check() {
         return Some(Err(why.to_string()));
@@ -141,12 +144,12 @@ fn limit_cluster_clocks(
 
 /// Removes a cluster's operating points above a clock, but keeps at least the lowest. Voltages stay. Returns the
 /// highest clock that is left.
-fn remove_points_above(cluster: &mut Cluster, khz: u32) -> Option<u32> {
+fn remove_points_above_but_lowest(cluster: &mut Cluster, limit_khz: u32) -> Option<u32> {
     let lowest = cluster.opps.first()?.khz;
     let last = cluster
         .opps
         .iter()
-        .rfind(|opp| opp.khz <= khz.max(lowest))?;
+        .rfind(|opp| opp.khz <= limit_khz.max(lowest))?;
     let (end, volts) = (last.khz, cluster.volts_at(last));
     if let Some(volts) = volts.filter(|_| cluster.highest_uv.is_given()) {
         let uv = (volts * 1e6).round();

@@ -10,20 +10,30 @@ use crate::{Root, System, SystemFolder};
 /// The clock that is assumed where nothing tells one: 2 GHz.
 const ANY_CLOCK: Kilohertz = Kilohertz(2_000_000);
 
-/// Reads the frequency policies; they come with the reason if they are assumed.
-pub(super) fn read_frequency_policies(
+/// Frequency policies of a captured machine.
+pub(super) struct ReadOrAssumedPolicies {
+    pub(super) policies: Vec<RecordedPolicy>,
+    /// Why the only policy is assumed; `None` for policies that cpufreq tells.
+    pub(super) assumed_because: Option<String>,
+}
+
+/// Reads the frequency policies; without any, assumes one policy at a single clock.
+pub(super) fn read_or_assume_frequency_policies(
     system: &System,
     notes: &mut Vec<String>,
-) -> (Vec<RecordedPolicy>, Option<String>) {
+) -> ReadOrAssumedPolicies {
     let policies: Vec<RecordedPolicy> = system
-        .cpufreq_policies()
+        .active_cpufreq_policies()
         .into_iter()
-        .filter_map(|number| read_frequency_policy(system.root(), number))
+        .filter_map(|number| read_recorded_frequency_policy(system.root(), number))
         .collect();
     if !policies.is_empty() {
-        return (policies, None);
+        return ReadOrAssumedPolicies {
+            policies,
+            assumed_because: None,
+        };
     }
-    let told = read_cpuinfo_clock(system.root());
+    let told = read_first_cpuinfo_clock(system.root());
     let clock = told.unwrap_or(ANY_CLOCK);
     let why = match told {
         Some(_) => "no cpufreq driver: the clock that /proc/cpuinfo tells, and no other".to_owned(),
@@ -42,14 +52,20 @@ pub(super) fn read_frequency_policies(
         epp: None,
         highest_performance: None,
     };
-    (vec![only], Some(why))
+    ReadOrAssumedPolicies {
+        policies: vec![only],
+        assumed_because: Some(why),
+    }
 }
 
 /// Reads a frequency policy by its number; `None` without plausible limits.
-pub(super) fn read_frequency_policy(root: &Root, number: usize) -> Option<RecordedPolicy> {
-    let folder = root.folder(format!("{CPUS}/cpufreq/policy{number}"));
-    let min = read_first_clock(&folder, ["cpuinfo_min_freq", "scaling_min_freq"])?;
-    let max = read_first_clock(&folder, ["cpuinfo_max_freq", "scaling_max_freq"])?;
+pub(super) fn read_recorded_frequency_policy(
+    root: &Root,
+    policy_number: usize,
+) -> Option<RecordedPolicy> {
+    let folder = root.folder(format!("{CPUS}/cpufreq/policy{policy_number}"));
+    let min = read_clock_in_either_file(&folder, ["cpuinfo_min_freq", "scaling_min_freq"])?;
+    let max = read_clock_in_either_file(&folder, ["cpuinfo_max_freq", "scaling_max_freq"])?;
     if min.0 == 0 || min > max {
         return None;
     }
@@ -65,11 +81,12 @@ pub(super) fn read_frequency_policy(root: &Root, number: usize) -> Option<Record
         .unwrap_or_default();
     let is_intel = ["intel_pstate", "intel_cpufreq"].contains(&driver.as_str());
     let told_base = folder.read_small_number("base_frequency").map(Kilohertz);
-    let base = told_base
-        .or_else(|| clocks::base_clock_from_firmware_or_name(root, number).filter(|_| is_intel));
+    let base = told_base.or_else(|| {
+        clocks::base_clock_from_firmware_or_name(root, policy_number).filter(|_| is_intel)
+    });
     let latency = folder.read_number_if_readable("cpuinfo_transition_latency");
     Some(RecordedPolicy {
-        policy: number,
+        policy: policy_number,
         driver,
         governor: folder
             .read_text_if_readable("scaling_governor")
@@ -82,13 +99,13 @@ pub(super) fn read_frequency_policy(root: &Root, number: usize) -> Option<Record
         available,
         epp: folder.read_text_if_readable("energy_performance_preference"),
         highest_performance: root
-            .folder(format!("{CPUS}/cpu{number}/acpi_cppc"))
+            .folder(format!("{CPUS}/cpu{policy_number}/acpi_cppc"))
             .read_small_number("highest_perf"),
     })
 }
 
 /// The first CPU's clock from `/proc/cpuinfo`, which x86 and POWER have.
-fn read_cpuinfo_clock(root: &Root) -> Option<Kilohertz> {
+fn read_first_cpuinfo_clock(root: &Root) -> Option<Kilohertz> {
     let text = root
         .read_text_if_readable("proc/cpuinfo")
         .unwrap_or_default();
@@ -104,7 +121,7 @@ fn read_cpuinfo_clock(root: &Root) -> Option<Kilohertz> {
 }
 
 /// The clock in the first of two files that has one.
-fn read_first_clock(folder: &SystemFolder<'_>, files: [&str; 2]) -> Option<Kilohertz> {
+fn read_clock_in_either_file(folder: &SystemFolder<'_>, files: [&str; 2]) -> Option<Kilohertz> {
     let mut clocks = files
         .into_iter()
         .filter_map(|file| folder.read_small_number(file));

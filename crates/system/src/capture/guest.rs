@@ -62,10 +62,10 @@ pub fn hypervisor_evidence(root: &Root) -> Option<String> {
     if let Some(kind) = root.read_text_if_readable("sys/hypervisor/type") {
         return Some(format!("/sys/hypervisor/type is {kind}"));
     }
-    if super::tree::has_node(root, "hypervisor") {
+    if super::tree::has_device_tree_node(root, "hypervisor") {
         return Some("a hypervisor in the device tree".to_owned());
     }
-    let compatible = super::tree::read_property_strings(root, "compatible");
+    let compatible = super::tree::read_device_tree_strings(root, "compatible");
     for (head, name) in TREES {
         if compatible.iter().any(|c| c.starts_with(head)) {
             return Some(format!("a device tree of {name}"));

@@ -7,15 +7,15 @@ use crate::topology::CPUS;
 use crate::{Root, System};
 
 /// Reads the CPUs that the kernel's command line keeps free, by place among online CPUs.
-pub(super) fn read_isolation(system: &System) -> Isolation {
+pub(super) fn read_cpu_isolation(system: &System) -> Isolation {
     let root = system.root();
     let online = system.cpus();
     let command_line = root
         .read_text_if_readable("proc/cmdline")
         .unwrap_or_default();
     let isolation = Isolation {
-        isolcpus: read_online_places_of_cpu_list(root, "isolated", &online),
-        nohz_full: read_online_places_of_cpu_list(root, "nohz_full", &online),
+        isolcpus: read_cpu_list_as_online_places(root, "isolated", &online),
+        nohz_full: read_cpu_list_as_online_places(root, "nohz_full", &online),
         managed_irq: command_line
             .split_whitespace()
             .filter_map(|word| word.strip_prefix("isolcpus="))
@@ -32,7 +32,7 @@ pub(super) fn read_isolation(system: &System) -> Isolation {
 }
 
 /// Reads a list of CPUs from a file of the kernel, and turns it into places among online CPUs.
-fn read_online_places_of_cpu_list(root: &Root, file: &str, online: &[usize]) -> Vec<usize> {
+fn read_cpu_list_as_online_places(root: &Root, file: &str, online: &[usize]) -> Vec<usize> {
     let text = root.read_text_if_readable(&format!("{CPUS}/{file}"));
     let list = text
         .as_deref()

@@ -10,7 +10,7 @@ use wakepath_hardware::machine::{
 use wakepath_hardware::recorded::RecordedPolicy;
 use wakepath_units::{Kilohertz, cpus};
 
-use super::cpufreq::read_frequency_policy;
+use super::cpufreq::read_recorded_frequency_policy;
 use crate::System;
 use crate::topology::{CPUS, StateInfo};
 
@@ -63,7 +63,7 @@ pub(super) fn split_cluster_by_core_type(
         return Err("the lists of their CPUs overlap".to_owned());
     }
     let described = groups.iter().enumerate().map(|(index, cpus)| {
-        let core = place_among_online(&online, cpus[0]).and_then(|place| cores.get(place));
+        let core = position_among_online(&online, cpus[0]).and_then(|place| cores.get(place));
         describe_core_kind(system, cpus, index, core)
             .ok_or_else(|| format!("no cpufreq policy of CPU {}", cpus[0]))
     });
@@ -91,7 +91,7 @@ fn consecutive_runs_by_core_type(
     let mut runs = Vec::new();
     for (kind, group) in groups.iter().enumerate() {
         let split = group.chunk_by(|a, b| {
-            place_among_online(online, *a).map(|at| at + 1) == place_among_online(online, *b)
+            position_among_online(online, *a).map(|at| at + 1) == position_among_online(online, *b)
         });
         runs.extend(split.map(|cpus| (kind, cpus.to_vec())));
     }
@@ -100,7 +100,7 @@ fn consecutive_runs_by_core_type(
 }
 
 /// Place of a CPU among those that are online.
-fn place_among_online(online: &[usize], cpu: usize) -> Option<usize> {
+fn position_among_online(online: &[usize], cpu: usize) -> Option<usize> {
     online.iter().position(|other| *other == cpu)
 }
 
@@ -108,7 +108,7 @@ fn place_among_online(online: &[usize], cpu: usize) -> Option<usize> {
 /// told by lower clocks than their neighbours, Arm's types by name.
 fn group_cpus_by_core_type(system: &System, cores: &[String]) -> Vec<Vec<usize>> {
     let online = system.cpus();
-    let mut groups = online_cpus_of_intel_devices(system);
+    let mut groups = online_cpus_of_hybrid_perf_devices(system);
     // Lists of Intel's devices that leave CPUs out are not used.
     let is_listed = groups.iter().flatten().collect::<BTreeSet<_>>().len() == online.len();
     if !is_listed {
@@ -141,30 +141,33 @@ struct CoreSizes<'a> {
 
 impl CoreSizes<'_> {
     /// Whether two CPUs have the same core type.
-    fn have_same_core_type(&self, a: usize, b: usize) -> bool {
-        let (size, other) = (self.relative_size(a), self.relative_size(b));
-        let one_core =
-            read_cpu_capacity(self.system, a).is_some() || self.core_name(a) == self.core_name(b);
+    fn have_same_core_type(&self, cpu: usize, other_cpu: usize) -> bool {
+        let (size, other) = (
+            self.capacity_or_highest_clock(cpu),
+            self.capacity_or_highest_clock(other_cpu),
+        );
+        let one_core = read_cpu_capacity(self.system, cpu).is_some()
+            || self.arm_core_name(cpu) == self.arm_core_name(other_cpu);
         size.min(other) >= SAME_KIND * size.max(other) && one_core
     }
 
     /// Size of a CPU's core for comparison: its capacity, or else its highest clock. Clocks within a core type differ
     /// slightly by rank, so they count only where devices list CPUs.
-    fn relative_size(&self, cpu: usize) -> f64 {
+    fn capacity_or_highest_clock(&self, cpu: usize) -> f64 {
         let size = read_cpu_capacity(self.system, cpu).or_else(|| {
-            let policy = read_policy_of_cpu(self.system, cpu).filter(|_| self.is_listed);
+            let policy = read_frequency_policy_of_cpu(self.system, cpu).filter(|_| self.is_listed);
             policy.map(|policy| policy.max.0)
         });
         f64::from(size.unwrap_or(1024))
     }
 
-    fn core_name(&self, cpu: usize) -> Option<&String> {
-        self.cores.get(place_among_online(self.online, cpu)?)
+    fn arm_core_name(&self, cpu: usize) -> Option<&String> {
+        self.cores.get(position_among_online(self.online, cpu)?)
     }
 }
 
 /// Online CPUs for each of Intel's devices; empty with fewer than two devices.
-fn online_cpus_of_intel_devices(system: &System) -> Vec<Vec<usize>> {
+fn online_cpus_of_hybrid_perf_devices(system: &System) -> Vec<Vec<usize>> {
     let root = system.root();
     let names = root.list_names(DEVICES);
     let devices: Vec<&String> = names
@@ -202,31 +205,31 @@ fn read_cpu_capacity(system: &System, cpu: usize) -> Option<u32> {
 }
 
 /// A CPU's cpufreq policy; the policy's number is its first online CPU.
-fn read_policy_of_cpu(system: &System, cpu: usize) -> Option<RecordedPolicy> {
+fn read_frequency_policy_of_cpu(system: &System, cpu: usize) -> Option<RecordedPolicy> {
     let path = format!("{CPUS}/cpu{cpu}/cpufreq/related_cpus");
     let related = system.root().read_text_if_readable(&path);
     let related_cpus = related.as_deref().and_then(cpus::parse_cpu_list);
-    let listed = system.cpufreq_policies().into_iter();
-    let own = listed.filter(|number| system.cpus_of_cpufreq_policy(*number).contains(&cpu));
+    let listed = system.active_cpufreq_policies().into_iter();
+    let own = listed.filter(|number| system.online_cpus_of_cpufreq_policy(*number).contains(&cpu));
     let mut numbers = related_cpus.into_iter().flatten().chain(own).chain([cpu]);
-    numbers.find_map(|number| read_frequency_policy(system.root(), number))
+    numbers.find_map(|number| read_recorded_frequency_policy(system.root(), number))
 }
 
-/// Describes the core type of some equal CPUs. `index`: position among an Intel processor's types, performance cores
-/// first. `core`: name of an Arm core.
+/// Describes the core type of some equal CPUs. `type_index`: position among an Intel processor's types, performance cores
+/// first. `arm_core`: name of an Arm core.
 fn describe_core_kind(
     system: &System,
     alike: &[usize],
-    index: usize,
-    core: Option<&String>,
+    type_index: usize,
+    arm_core: Option<&String>,
 ) -> Option<CoreKind> {
     let root = system.root();
     let first = *alike.first()?;
-    let policy = read_policy_of_cpu(system, first)?;
+    let policy = read_frequency_policy_of_cpu(system, first)?;
     let mhz = policy.max.0 / 1000;
-    let (capacity, capacity_why) = match (read_cpu_capacity(system, first), index, core) {
+    let (capacity, capacity_why) = match (read_cpu_capacity(system, first), type_index, arm_core) {
         (Some(told), ..) => (told, None),
-        (None, _, Some(core)) if SMALL.contains(&core.as_str()) => {
+        (None, _, Some(arm_core)) if SMALL.contains(&arm_core.as_str()) => {
             (mhz * SMALL_PERCENT / 100, Some(SMALL_CAPACITY_WHY))
         }
         (None, _, Some(_)) => (mhz, Some(CLOCK_CAPACITY_WHY)),
@@ -263,9 +266,12 @@ fn describe_core_kind(
 
 /// Gives each cluster its first CPU's idle states, where different from the machine's. Returns notes about facts that
 /// a machine file cannot express.
-pub(super) fn take_cluster_idle_states(system: &System, machine: &mut Machine) -> Vec<String> {
+pub(super) fn set_differing_cluster_idle_states(
+    system: &System,
+    machine: &mut Machine,
+) -> Vec<String> {
     let mut notes = Vec::new();
-    let tables = read_cluster_idle_states(system, machine, &mut notes);
+    let tables = read_states_of_each_clusters_first_cpu(system, machine, &mut notes);
     if tables.iter().all(|table| *table == tables[0]) || tables.iter().any(Vec::is_empty) {
         return notes;
     }
@@ -286,7 +292,7 @@ pub(super) fn take_cluster_idle_states(system: &System, machine: &mut Machine) -
             )
         }));
         for state in &changed.idle_state {
-            override_differing_state(cluster, state, find_state_named(table, &state.name));
+            add_or_override_cluster_state(cluster, state, find_state_named(table, &state.name));
         }
     }
     match changed.check() {
@@ -299,7 +305,7 @@ pub(super) fn take_cluster_idle_states(system: &System, machine: &mut Machine) -
 }
 
 /// Idle states of each cluster's first CPU. Notes clusters whose CPUs differ.
-fn read_cluster_idle_states(
+fn read_states_of_each_clusters_first_cpu(
     system: &System,
     machine: &Machine,
     notes: &mut Vec<String>,
@@ -326,29 +332,29 @@ fn read_cluster_idle_states(
 }
 
 /// Gives a cluster its own version of a state of the machine, if the kernel's figures differ there.
-fn override_differing_state(
+fn add_or_override_cluster_state(
     cluster: &mut Cluster,
     state: &MachineIdleState,
-    told: Option<&StateInfo>,
+    kernel_state: Option<&StateInfo>,
 ) {
     let known = cluster
         .idle_state
         .iter_mut()
         .find(|own| own.name == state.name);
     if let Some(own) = known {
-        override_differing_figures(own, state, told);
+        override_figures_or_disable(own, state, kernel_state);
         return;
     }
     let source = "wakepath machine capture: cpuidle of its first CPU";
     let mut own = ClusterIdleState::without_overrides(&state.name, source);
-    override_differing_figures(&mut own, state, told);
+    override_figures_or_disable(&mut own, state, kernel_state);
     if own.disabled || own.exit_latency_us.is_given() {
         cluster.idle_state.push(own);
     }
 }
 
-fn find_state_named<'a>(table: &'a [StateInfo], name: &str) -> Option<&'a StateInfo> {
-    table.iter().find(|state| state.name == name)
+fn find_state_named<'a>(table: &'a [StateInfo], state_name: &str) -> Option<&'a StateInfo> {
+    table.iter().find(|state| state.name == state_name)
 }
 
 /// Whether two CPUs declare the same states.
@@ -363,17 +369,20 @@ fn declare_same_states(a: &[StateInfo], b: &[StateInfo]) -> bool {
 }
 
 /// Sets a cluster's figures of a state where the kernel's differ from the machine's.
-fn override_differing_figures(
+fn override_figures_or_disable(
     own: &mut ClusterIdleState,
     machine: &MachineIdleState,
-    told: Option<&StateInfo>,
+    kernel_state: Option<&StateInfo>,
 ) {
-    let Some(told) = told else {
+    let Some(kernel_state) = kernel_state else {
         own.disabled = true;
         return;
     };
-    own.disabled = told.disabled && !machine.disabled;
-    let (exit, residency) = (told.latency_us as f64, told.residency_us as f64);
+    own.disabled = kernel_state.disabled && !machine.disabled;
+    let (exit, residency) = (
+        kernel_state.latency_us as f64,
+        kernel_state.residency_us as f64,
+    );
     let declared = machine.exit_latency_us.value;
     let differs = [
         (exit, declared),

@@ -16,9 +16,9 @@ use wakepath_hardware::{Machine, machine::MachineError};
 use wakepath_units::{KernelVersion, Nanoseconds, cpus, printable};
 
 use super::class::MachineClass;
-use super::cpufreq::read_frequency_policies;
+use super::cpufreq::read_or_assume_frequency_policies;
 use super::running::RunningPolicies;
-use super::{clocks, has_irq_time_accounting, kinds, power_limit, read_tick_rate};
+use super::{clocks, has_irq_time_accounting, kinds, power_limit, read_configured_tick_rate_hz};
 use crate::counters::RefusedState;
 use crate::nvme::ApstFeature;
 use crate::setting::{NO_SYSTEM_LATENCY_LIMIT_US, parse_resume_limit_us};
@@ -31,14 +31,20 @@ use crate::{Root, SettingKey, System, journal, nvme};
 /// The files describe no valid machine.
 pub fn describe_machine(
     system: &System,
-    name: &str,
+    machine_name: &str,
 ) -> Result<(Machine, Vec<String>), MachineError> {
     let root = system.root();
     let class = MachineClass::read(root);
     let mut notes = vec![class.lender.to_string()];
-    let (states, states_assumed) = read_idle_states(system, &mut notes);
-    let (frequency, clock_assumed) = read_frequency_policies(system, &mut notes);
-    let record = as_recorded_system(system, name, &class, states, frequency);
+    let idle = read_or_assume_first_cpu_states(system, &mut notes);
+    let frequency = read_or_assume_frequency_policies(system, &mut notes);
+    let record = build_recorded_system(
+        system,
+        machine_name,
+        &class,
+        idle.states,
+        frequency.policies,
+    );
     let cores = list_arm_core_names(system, &class);
     let captured = Captured {
         lender: &class.lender,
@@ -50,34 +56,41 @@ pub fn describe_machine(
         "{}, Linux {}, as captured; what its hardware really takes is assumed",
         record.cpu_model, record.kernel
     );
-    take_kernel_version(&record.kernel, &mut machine, &mut notes);
-    take_kernel_config(root, &mut machine, &mut notes);
-    take_threads_per_core(system, &mut machine);
-    take_performance_scale(system, &read_cpu_flags(root), &mut machine);
+    set_kernel_version_or_nearest(&record.kernel, &mut machine, &mut notes);
+    set_tick_rate_and_irq_accounting(root, &mut machine, &mut notes);
+    set_threads_per_core(system, &mut machine);
+    set_amd_performance_scale(system, &read_first_cpu_flags(root), &mut machine);
     let scale = machine.cluster[0].cppc.as_ref();
     let scale_assumed = scale.and_then(|cppc| cppc.assumed.as_ref());
     notes.extend(scale_assumed.map(|why| format!("amd-pstate's scale of performances: {why}")));
-    notes.extend(explain_base_clock_source(root, &record.frequency));
+    notes.extend(note_base_clock_not_from_cpufreq(root, &record.frequency));
     machine.power_limit = power_limit::read_power_limit(root, &machine)
         .filter(|_| machine.has_cpu_or_package_power());
-    machine.isolation = super::isolation::read_isolation(system);
-    machine.latency_requests = read_foreign_latency_requests(system);
-    mark_assumed_clocks_and_states(&mut machine, clock_assumed, states_assumed);
+    machine.isolation = super::isolation::read_cpu_isolation(system);
+    machine.latency_requests = read_latency_requests_except_own(system);
+    mark_assumed_clocks_and_states(
+        &mut machine,
+        frequency.assumed_because,
+        idle.assumed_because,
+    );
     if let Err(why) = kinds::split_cluster_by_core_type(system, &mut machine, &cores) {
         notes.push(format!(
             "cores of several kinds: {why}; the machine has those of the first"
         ));
     }
     machine.take_core_names_and_lent_powers(&cores, &class.lender)?;
-    notes.extend(kinds::take_cluster_idle_states(system, &mut machine));
+    notes.extend(kinds::set_differing_cluster_idle_states(
+        system,
+        &mut machine,
+    ));
     if class.guest.is_some() {
-        notes.extend(mark_guest_states_as_assumed(system, &mut machine));
+        notes.extend(mark_halt_states_of_guest_as_assumed(system, &mut machine));
     }
-    mark_untold_residencies(system, &mut machine, &mut notes);
+    mark_untold_residencies_as_assumed(system, &mut machine, &mut notes);
     notes.extend(disable_refused_states(system, &mut machine));
     notes.extend(clocks::remove_boost_clocks_if_off(system, &mut machine));
     notes.extend(clocks::remove_clocks_above_limits(system, &mut machine));
-    take_drives(system, &mut machine, &mut notes);
+    set_drives_and_queues(system, &mut machine, &mut notes);
     match RunningPolicies::read(system, &machine) {
         Ok(running) => {
             machine.runs = Some(running.to_machine_file_text());
@@ -89,9 +102,9 @@ pub fn describe_machine(
 }
 
 /// The captured machine in the form of a recorded system.
-fn as_recorded_system(
+fn build_recorded_system(
     system: &System,
-    name: &str,
+    machine_name: &str,
     class: &MachineClass,
     states: IdleStates,
     frequency: Vec<RecordedPolicy>,
@@ -100,7 +113,7 @@ fn as_recorded_system(
     let driver = root.read_text_if_readable(&format!("{CPUS}/cpuidle/current_driver"));
     let governor = system.read_idle_governor();
     RecordedSystem {
-        name: name.to_owned(),
+        name: machine_name.to_owned(),
         cpu_model: escape_control_characters(&class.processor.name),
         family_model: class.processor.family_slash_model(),
         kernel: root
@@ -126,7 +139,7 @@ fn as_recorded_system(
 }
 
 /// Sets the machine's kernel version: the nearest known one, if the running kernel's policies are not known.
-fn take_kernel_version(release: &str, machine: &mut Machine, notes: &mut Vec<String>) {
+fn set_kernel_version_or_nearest(release: &str, machine: &mut Machine, notes: &mut Vec<String>) {
     match KernelVersion::from_release_name(release) {
         Ok(kernel) => {
             machine.kernel = Some(kernel);
@@ -143,8 +156,8 @@ fn take_kernel_version(release: &str, machine: &mut Machine, notes: &mut Vec<Str
 }
 
 /// Sets what the running kernel's configuration tells: tick rate and accounting of interrupt time.
-fn take_kernel_config(root: &Root, machine: &mut Machine, notes: &mut Vec<String>) {
-    match read_tick_rate(root) {
+fn set_tick_rate_and_irq_accounting(root: &Root, machine: &mut Machine, notes: &mut Vec<String>) {
+    match read_configured_tick_rate_hz(root) {
         Some(hz) => {
             machine.hz = Figure::with_own_source(hz as f64, "CONFIG_HZ of the running kernel");
         }
@@ -181,7 +194,7 @@ fn mark_assumed_clocks_and_states(
 }
 
 /// A note that says where the base clock is from, if not from cpufreq.
-fn explain_base_clock_source(root: &Root, policies: &[RecordedPolicy]) -> Option<String> {
+fn note_base_clock_not_from_cpufreq(root: &Root, policies: &[RecordedPolicy]) -> Option<String> {
     let first = policies.first()?;
     let path = format!("{CPUS}/cpufreq/policy{}/base_frequency", first.policy);
     let base = first.base.filter(|_| !root.exists(&path))?;
@@ -227,7 +240,7 @@ fn count_sockets(system: &System) -> usize {
 
 /// Marks what a guest cannot know about its idle states. The processor itself enters states by MWAIT; a halt goes to
 /// the host, which may poll or sleep. Returns a note.
-fn mark_guest_states_as_assumed(system: &System, machine: &mut Machine) -> Option<String> {
+fn mark_halt_states_of_guest_as_assumed(system: &System, machine: &mut Machine) -> Option<String> {
     let first = *system.cpus().first()?;
     let mut names = Vec::new();
     for state in &mut machine.idle_state {
@@ -243,9 +256,9 @@ fn mark_guest_states_as_assumed(system: &System, machine: &mut Machine) -> Optio
 }
 
 /// Whether the processor enters a state by MWAIT, by the driver's description.
-fn is_entered_by_mwait(system: &System, cpu: usize, name: &str) -> bool {
+fn is_entered_by_mwait(system: &System, cpu: usize, state_name: &str) -> bool {
     let states = system.read_idle_states(cpu);
-    let state = states.iter().find(|state| state.name == name);
+    let state = states.iter().find(|state| state.name == state_name);
     state.is_some_and(|state| {
         let path = format!("{CPUS}/cpu{cpu}/cpuidle/state{}/desc", state.index);
         let description = system
@@ -273,7 +286,10 @@ fn disable_refused_states(system: &System, machine: &mut Machine) -> Option<Stri
         return None;
     }
     *machine = tried;
-    let shares: Vec<String> = refused.iter().map(refused_state_with_share).collect();
+    let shares: Vec<String> = refused
+        .iter()
+        .map(format_refused_state_and_percent)
+        .collect();
     Some(format!(
         "states that are off here, because most attempts to enter them are refused: {}",
         shares.join(", ")
@@ -281,7 +297,7 @@ fn disable_refused_states(system: &System, machine: &mut Machine) -> Option<Stri
 }
 
 /// Name of a refused idle state with its share in percent, rounded down: 99.97 % is not 100 %.
-fn refused_state_with_share(state: &RefusedState) -> String {
+fn format_refused_state_and_percent(state: &RefusedState) -> String {
     format!(
         "{} ({} %)",
         state.name,
@@ -290,7 +306,11 @@ fn refused_state_with_share(state: &RefusedState) -> String {
 }
 
 /// Marks target residencies that the kernel does not tell as assumed.
-fn mark_untold_residencies(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
+fn mark_untold_residencies_as_assumed(
+    system: &System,
+    machine: &mut Machine,
+    notes: &mut Vec<String>,
+) {
     const WHY: &str = "twice the exit latency, as acpi_idle takes it: this kernel tells none";
     let states = system
         .cpus()
@@ -315,8 +335,18 @@ fn mark_untold_residencies(system: &System, machine: &mut Machine, notes: &mut V
     }
 }
 
-/// Reads the idle states of the first CPU, with the reason if they are assumed.
-fn read_idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<String>) {
+/// Idle states of a captured machine's first CPU.
+struct ReadOrAssumedStates {
+    states: IdleStates,
+    /// Why the only state is assumed; `None` for states that the kernel tells.
+    assumed_because: Option<String>,
+}
+
+/// Reads the idle states of the first CPU; without cpuidle, assumes the architecture's halt.
+fn read_or_assume_first_cpu_states(
+    system: &System,
+    notes: &mut Vec<String>,
+) -> ReadOrAssumedStates {
     let cpus = system.cpus();
     let first = cpus.first().map(|cpu| system.read_idle_states(*cpu));
     let declared = first.unwrap_or_default();
@@ -324,16 +354,27 @@ fn read_idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Op
         notes.push(format!(
             "`{word}` on the kernel's command line: idle CPUs poll and enter no idle state"
         ));
-        return (single_state_table("POLL", 0, true), None);
+        return ReadOrAssumedStates {
+            states: table_of_single_state("POLL", 0, true),
+            assumed_because: None,
+        };
     }
     let missing = match IdleStates::new(declared.iter().map(to_declared_state).collect()) {
-        Ok(states) => return (states, None),
+        Ok(states) => {
+            return ReadOrAssumedStates {
+                states,
+                assumed_because: None,
+            };
+        }
         Err(_) if declared.is_empty() => "no cpuidle driver".to_owned(),
         Err(why) => format!("the idle states cannot be taken over ({why})"),
     };
     let why = format!("{missing}: the architecture's halt, with the least that a kernel declares");
     notes.push(why.clone());
-    (single_state_table("HALT", 1, false), Some(why))
+    ReadOrAssumedStates {
+        states: table_of_single_state("HALT", 1, false),
+        assumed_because: Some(why),
+    }
 }
 
 /// An idle state as the kernel declares it to governors.
@@ -347,12 +388,16 @@ fn to_declared_state(state: &StateInfo) -> IdleState {
     }
 }
 
-/// A table with a single idle state; `us`: exit latency and target residency.
-fn single_state_table(name: &str, us: u64, polling: bool) -> IdleStates {
+/// A table with a single idle state.
+fn table_of_single_state(
+    state_name: &str,
+    exit_and_residency_us: u64,
+    polling: bool,
+) -> IdleStates {
     let state = IdleState {
-        name: name.to_owned(),
-        exit_latency: Nanoseconds::from_micros(us),
-        target_residency: Nanoseconds::from_micros(us),
+        name: state_name.to_owned(),
+        exit_latency: Nanoseconds::from_micros(exit_and_residency_us),
+        target_residency: Nanoseconds::from_micros(exit_and_residency_us),
         polling,
         disabled: false,
     };
@@ -361,7 +406,7 @@ fn single_state_table(name: &str, us: u64, polling: bool) -> IdleStates {
 }
 
 /// The latency requests in force, except for those of a running wakepath: a lease of the daemon is over in a moment.
-fn read_foreign_latency_requests(system: &System) -> Vec<LatencyRequest> {
+fn read_latency_requests_except_own(system: &System) -> Vec<LatencyRequest> {
     let key: Option<SettingKey> = "system-latency".parse().ok();
     let system_limit = key.and_then(|key| system.read_setting(&key).ok());
     let mut requests: Vec<LatencyRequest> = system_limit
@@ -370,8 +415,8 @@ fn read_foreign_latency_requests(system: &System) -> Vec<LatencyRequest> {
         .map(LatencyRequest::system_wide)
         .into_iter()
         .collect();
-    let held = match journal::lock_holder(system.root()) {
-        Some(_) => journal::list_held_settings(system.root()).unwrap_or_default(),
+    let held = match journal::lock_holder_pid(system.root()) {
+        Some(_) => journal::list_held_settings_and_new_values(system.root()).unwrap_or_default(),
         // Without a holder of the lock, requests in the journal are left behind by a killed process, and count.
         None => Vec::new(),
     };
@@ -399,7 +444,7 @@ fn read_foreign_latency_requests(system: &System) -> Vec<LatencyRequest> {
 }
 
 /// The flags of the first CPU in `/proc/cpuinfo`.
-fn read_cpu_flags(root: &Root) -> String {
+fn read_first_cpu_flags(root: &Root) -> String {
     let text = root
         .read_text_if_readable("proc/cpuinfo")
         .unwrap_or_default();
@@ -414,7 +459,7 @@ fn read_cpu_flags(root: &Root) -> String {
 const PREFCORE: &str = "sys/devices/system/cpu/amd_pstate/prefcore";
 
 /// Sets AMD's performance scale from ACPI, and the cores' ranking where different.
-fn take_performance_scale(system: &System, flags: &str, machine: &mut Machine) {
+fn set_amd_performance_scale(system: &System, flags: &str, machine: &mut Machine) {
     let root = system.root();
     let Some(first) = system.cpus().first().copied() else {
         return;
@@ -425,8 +470,8 @@ fn take_performance_scale(system: &System, flags: &str, machine: &mut Machine) {
         return;
     }
     let cluster = &machine.cluster[0];
-    let Some(mut cppc) = read_performance_scale(root, first, flags).or_else(|| {
-        estimate_performance_scale(
+    let Some(mut cppc) = read_cppc_performance_scale(root, first, flags).or_else(|| {
+        stretch_builtin_performance_scale(
             cluster,
             policy.read_number_if_readable("amd_pstate_lowest_nonlinear_freq"),
         )
@@ -464,7 +509,7 @@ fn take_performance_scale(system: &System, flags: &str, machine: &mut Machine) {
 }
 
 /// Reads a CPU's performance scale from firmware and driver; `None` if they tell none.
-fn read_performance_scale(root: &Root, cpu: usize, flags: &str) -> Option<Cppc> {
+fn read_cppc_performance_scale(root: &Root, cpu: usize, flags: &str) -> Option<Cppc> {
     let firmware = root.folder(format!("{CPUS}/cpu{cpu}/acpi_cppc"));
     let driver = root.folder(format!("{CPUS}/cpufreq/policy{cpu}"));
     Some(Cppc {
@@ -490,7 +535,7 @@ fn read_performance_scale(root: &Root, cpu: usize, flags: &str) -> Option<Cppc> 
 }
 
 /// A substitute performance scale for a known range of clocks: the built-in Ryzen's, stretched to the highest clock.
-fn estimate_performance_scale(
+fn stretch_builtin_performance_scale(
     cluster: &Cluster,
     lowest_nonlinear_khz: Option<u64>,
 ) -> Option<Cppc> {
@@ -519,7 +564,7 @@ fn estimate_performance_scale(
 }
 
 /// Sets the machine's hardware threads per core, from the topology.
-fn take_threads_per_core(system: &System, machine: &mut Machine) {
+fn set_threads_per_core(system: &System, machine: &mut Machine) {
     let cluster = &mut machine.cluster[0];
     let Some(first) = system.cpus().first().copied() else {
         return;
@@ -545,7 +590,7 @@ fn take_threads_per_core(system: &System, machine: &mut Machine) {
 }
 
 /// Gives a machine's I/O path the hardware queues of a disk, if the block layer tells their number.
-pub fn take_disk_queues(system: &System, disk: &str, machine: &mut Machine) {
+pub fn set_completion_queues_from_disk(system: &System, disk: &str, machine: &mut Machine) {
     let queues = system
         .root()
         .list_entry_numbers(&format!("sys/block/{disk}/mq"), "")
@@ -559,21 +604,21 @@ pub fn take_disk_queues(system: &System, disk: &str, machine: &mut Machine) {
 }
 
 /// Sets the machine's drives with their power states, and the queues of the first drive.
-fn take_drives(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
+fn set_drives_and_queues(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
     let root = system.root();
     if let Some(disk) = system.drive_block_devices().into_iter().next() {
-        take_disk_queues(system, &disk, machine);
+        set_completion_queues_from_disk(system, &disk, machine);
     }
-    let names = system.nvme_drive_names();
+    let names = system.nvme_controller_names();
     if names.is_empty() {
         notes.push("no NVMe controller; a typical drive stands in its place".to_owned());
     }
     let mut known = Vec::new();
     for name in names {
-        match nvme::read_drive_identity(root, &name) {
+        match nvme::identify_drive(root, &name) {
             Ok(drive) => known.push(DriveModel {
                 source: format!("Identify Controller of {name}"),
-                in_force: Some(read_drive_settings_in_force(root, &name)),
+                in_force: Some(read_apst_and_tolerance_in_force(root, &name)),
                 device: Some(name),
                 ..DriveModel::from_declared_drive(&drive)
             }),
@@ -584,7 +629,7 @@ fn take_drives(system: &System, machine: &mut Machine, notes: &mut Vec<String>) 
             Err(e) => notes.push(format!("{name} cannot be identified: {e}")),
         }
     }
-    if known.is_empty() && !system.nvme_drive_names().is_empty() {
+    if known.is_empty() && !system.nvme_controller_names().is_empty() {
         notes.push("a typical drive stands in for the one that cannot be identified".to_owned());
     }
     let mut drives = known.into_iter();
@@ -595,11 +640,12 @@ fn take_drives(system: &System, machine: &mut Machine, notes: &mut Vec<String>) 
 }
 
 /// Reads the power-management settings that a drive has now.
-fn read_drive_settings_in_force(root: &Root, name: &str) -> DriveInForce {
-    let feature = ApstFeature::read_from_drive(&*nvme::open_drive_or_capture(root, name)).ok();
+fn read_apst_and_tolerance_in_force(root: &Root, drive_name: &str) -> DriveInForce {
+    let feature =
+        ApstFeature::read_from_drive(&*nvme::open_drive_or_capture(root, drive_name)).ok();
     let transitions = feature.iter().flat_map(|feature| feature.table.entries());
     DriveInForce {
-        latency_tolerance_us: nvme::read_latency_tolerance(root, name),
+        latency_tolerance_us: nvme::read_latency_tolerance(root, drive_name),
         apst: feature.map(|feature| feature.enabled),
         table: transitions
             .filter(|entry| entry.timeout_ms > 0)

@@ -71,7 +71,7 @@ impl Capture {
         let mut capture = Self::default();
         for pattern in list::FILES.iter().flat_map(|p| list::expand_braces(p)) {
             for path in find_matching_files(system.root(), &pattern) {
-                capture.add_file(system.root(), &path);
+                capture.add_file_or_note_missing(system.root(), &path);
             }
         }
         capture.add_filtered_text(system.root(), "proc/cmdline", |text| {
@@ -81,31 +81,31 @@ impl Capture {
                 .collect();
             format!("{}\n", kept.join(" "))
         });
-        capture.add_kernel_config(system.root());
+        capture.add_filtered_kernel_config(system.root());
         capture.add_latency_request(system.root(), "dev/cpu_dma_latency");
         // Kernels before 6.19 do not have this device.
         let wakeup = "dev/cpu_wakeup_latency";
         if system.root().exists(wakeup) {
             capture.add_latency_request(system.root(), wakeup);
         }
-        for drive in system.nvme_drive_names() {
-            capture.add_drive_answers(system.root(), &drive);
+        for drive in system.nvme_controller_names() {
+            capture.add_anonymized_drive_answers(system.root(), &drive);
         }
         capture.hidden = list_hidden_facts(system);
         capture
     }
 
-    fn add_file(&mut self, root: &Root, path: &str) {
+    fn add_file_or_note_missing(&mut self, root: &Root, path: &str) {
         match root.read_bytes(path) {
             Ok(content) => {
                 self.files.insert(path.to_owned(), content);
             }
-            Err(SystemError::Read { source, .. }) => self.note_unread_file(root, path, &source),
+            Err(SystemError::Read { source, .. }) => self.note_missing_file(root, path, &source),
             Err(_) => {}
         }
     }
 
-    fn note_unread_file(&mut self, root: &Root, path: &str, why: &io::Error) {
+    fn note_missing_file(&mut self, root: &Root, path: &str, why: &io::Error) {
         // Files that nobody can read are for writing only, and are not noted.
         let mode = root.type_and_permissions(path).map(|(_, mode)| mode);
         if mode.is_some_and(|mode| mode & 0o444 == 0) || why.kind() == io::ErrorKind::NotFound {
@@ -122,14 +122,14 @@ impl Capture {
 
     /// Adds a text file, filtered by `keep`.
     fn add_filtered_text(&mut self, root: &Root, path: &str, keep: impl Fn(&str) -> String) {
-        self.add_file(root, path);
+        self.add_file_or_note_missing(root, path);
         if let Some(content) = self.files.get_mut(path) {
             *content = keep(&String::from_utf8_lossy(content)).into_bytes();
         }
     }
 
-    fn add_kernel_config(&mut self, root: &Root) {
-        let Some((path, text)) = read_kernel_config(root) else {
+    fn add_filtered_kernel_config(&mut self, root: &Root) {
+        let Some((path, text)) = read_kernel_config_and_its_capture_path(root) else {
             return;
         };
         let lines: Vec<&str> = text
@@ -150,23 +150,24 @@ impl Capture {
             Ok(()) => {
                 self.files.insert(path.to_owned(), bytes.to_vec());
             }
-            Err(why) => self.note_unread_file(root, path, &why),
+            Err(why) => self.note_missing_file(root, path, &why),
         }
     }
 
-    fn add_drive_answers(&mut self, root: &Root, name: &str) {
-        let admin = nvme::open_drive_or_capture(root, name);
-        let device = format!("dev/{name}");
-        match admin.read_identity() {
+    fn add_anonymized_drive_answers(&mut self, root: &Root, drive_name: &str) {
+        let admin = nvme::open_drive_or_capture(root, drive_name);
+        let device = format!("dev/{drive_name}");
+        match admin.read_identify_controller() {
             Ok(mut data) => {
                 for (range, filling) in IDENTITY {
                     if let Some(bytes) = data.get_mut(range) {
                         bytes.fill(filling);
                     }
                 }
-                self.files.insert(nvme::captured_identity_path(name), data);
+                self.files
+                    .insert(nvme::captured_identity_path(drive_name), data);
             }
-            Err(why) => self.note_unread_file(root, &device, &why),
+            Err(why) => self.note_missing_file(root, &device, &why),
         }
         let mut table = [0; wakepath_policies::apst::TABLE_BYTES];
         // A drive without the feature refuses the command; the capture is still complete.
@@ -174,7 +175,7 @@ impl Capture {
             let mut content = dword.to_le_bytes().to_vec();
             content.extend_from_slice(&table);
             self.files
-                .insert(nvme::captured_feature_path(name, APST), content);
+                .insert(nvme::captured_feature_path(drive_name, APST), content);
         }
     }
 
@@ -182,12 +183,12 @@ impl Capture {
     ///
     /// # Errors
     /// The capture cannot be removed.
-    pub fn remove_from_folder(directory: &Path) -> Result<(), SystemError> {
+    pub fn remove_older_capture(directory: &Path) -> Result<(), SystemError> {
         if NOTES.iter().any(|name| !directory.join(name).is_file()) {
             return Ok(());
         }
         for name in TOP {
-            match remove_folder(directory, name) {
+            match remove_subfolder_without_links(directory, name) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
                     return Err(SystemError::Write {
                         path: directory.join(name),
@@ -216,7 +217,7 @@ impl Capture {
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn write_notes_for_recipients(
+    pub fn write_machine_file_and_about(
         directory: &Path,
         notes: [&str; 2],
     ) -> Result<(), SystemError> {
@@ -227,7 +228,7 @@ impl Capture {
     }
 
     /// The text of the note for recipients of a capture: missing files and hidden facts.
-    pub fn describe_for_recipients(&self) -> String {
+    pub fn describe_missing_and_hidden(&self) -> String {
         let mut text = format!("{} files\n", self.files.len());
         for missing in &self.missing {
             let _ = writeln!(text, "not read: /{}: {}", missing.path, missing.why);
@@ -240,10 +241,10 @@ impl Capture {
 }
 
 /// Removes a folder below a directory. Nothing is removed on the other side of a link.
-fn remove_folder(directory: &Path, name: &str) -> io::Result<()> {
-    let parent = Path::new(name).parent().unwrap_or(Path::new(""));
+fn remove_subfolder_without_links(directory: &Path, subfolder: &str) -> io::Result<()> {
+    let parent = Path::new(subfolder).parent().unwrap_or(Path::new(""));
     Tree::open_folder(directory, Links::Refused)?.open_file_or_folder(parent, OFlags::PATH)?;
-    fs::remove_dir_all(directory.join(name))
+    fs::remove_dir_all(directory.join(subfolder))
 }
 
 /// Writes a file below a directory, and the directories above the file. No link in the directory is followed.
@@ -269,7 +270,7 @@ fn find_matching_files(root: &Root, pattern: &str) -> Vec<String> {
                     .list_names(&base)
                     .iter()
                     .filter(|name| name.starts_with(head) && name.ends_with(tail))
-                    .filter(|name| !is_virtual_disk(&base, name))
+                    .filter(|name| !is_virtual_disk_in_sys_block(&base, name))
                     .map(|name| join_path(&base, name))
                     .collect(),
             })
@@ -292,8 +293,8 @@ fn join_path(base: &str, name: &str) -> String {
 }
 
 /// Whether a name is left out of captures: block devices that are no drives.
-fn is_virtual_disk(base: &str, name: &str) -> bool {
-    base == "sys/block"
+fn is_virtual_disk_in_sys_block(folder: &str, name: &str) -> bool {
+    folder == "sys/block"
         && VIRTUAL_DISK_PREFIXES
             .iter()
             .any(|head| name.starts_with(head))
@@ -318,7 +319,7 @@ fn list_hidden_facts(system: &System) -> Vec<String> {
             "idle states of the processor beyond a halt",
         ),
         (
-            !system.cpufreq_policies().is_empty(),
+            !system.active_cpufreq_policies().is_empty(),
             "frequencies and their governor (cpufreq)",
         ),
         (
@@ -326,7 +327,7 @@ fn list_hidden_facts(system: &System) -> Vec<String> {
             "energy counters (RAPL)",
         ),
         (
-            !system.nvme_drive_names().is_empty(),
+            !system.nvme_controller_names().is_empty(),
             "power states and APST of the drives (no NVMe controller)",
         ),
         (
@@ -346,8 +347,8 @@ pub fn runs_under_hypervisor(root: &Root) -> bool {
 }
 
 /// The kernel's tick rate, if it can be read.
-pub fn read_tick_rate(root: &Root) -> Option<u64> {
-    let (_, text) = read_kernel_config(root)?;
+pub fn read_configured_tick_rate_hz(root: &Root) -> Option<u64> {
+    let (_, text) = read_kernel_config_and_its_capture_path(root)?;
     let line = text.lines().find_map(|l| l.strip_prefix("CONFIG_HZ="))?;
     line.parse().ok()
 }
@@ -355,12 +356,12 @@ pub fn read_tick_rate(root: &Root) -> Option<u64> {
 /// Whether the running kernel counts interrupt time as utilisation (`CONFIG_IRQ_TIME_ACCOUNTING`); `None` where its
 /// configuration cannot be read.
 pub fn has_irq_time_accounting(root: &Root) -> Option<bool> {
-    let (_, text) = read_kernel_config(root)?;
+    let (_, text) = read_kernel_config_and_its_capture_path(root)?;
     Some(text.lines().any(|l| l == "CONFIG_IRQ_TIME_ACCOUNTING=y"))
 }
 
 /// Reads the running kernel's configuration. Returns its path in a capture, and the text.
-fn read_kernel_config(root: &Root) -> Option<(String, String)> {
+fn read_kernel_config_and_its_capture_path(root: &Root) -> Option<(String, String)> {
     /// Limit on the size of a kernel configuration in bytes.
     const MOST: u64 = 4 << 20;
     let release = root.read_text_if_readable("proc/sys/kernel/osrelease")?;

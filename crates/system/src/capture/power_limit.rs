@@ -28,9 +28,9 @@ pub(super) fn read_power_limit(root: &Root, machine: &Machine) -> Option<PowerLi
     if zone.read_number_if_readable("enabled") == Some(0) {
         return None;
     }
-    let long = Constraint::read(&zone, 0, "long_term")?;
+    let long = Constraint::read_if_named(&zone, 0, "long_term")?;
     // A short-term limit below the long-term limit is left out: it would replace the latter.
-    let short = Constraint::read(&zone, 1, "short_term")
+    let short = Constraint::read_if_named(&zone, 1, "short_term")
         .filter(|short| short.mw >= long.mw && short.window_ms <= long.window_ms);
     Some(PowerLimit {
         pl1_mw: Figure::covered_by_table_source(long.mw),
@@ -54,7 +54,7 @@ struct Constraint {
 
 impl Constraint {
     /// Reads a constraint of a powercap zone; `None` if it has another name, or impossible values.
-    fn read(zone: &SystemFolder<'_>, index: u8, name: &str) -> Option<Self> {
+    fn read_if_named(zone: &SystemFolder<'_>, index: u8, expected_name: &str) -> Option<Self> {
         let told = zone.read_text_if_readable(&format!("constraint_{index}_name"));
         let mw = zone.read_number_if_readable(&format!("constraint_{index}_power_limit_uw"))?
             as f64
@@ -62,7 +62,8 @@ impl Constraint {
         let window_ms =
             zone.read_number_if_readable(&format!("constraint_{index}_time_window_us"))? as f64
                 / 1e3;
-        let holds = told.as_deref() == Some(name) && mw >= 1.0 && (1.0..=1e6).contains(&window_ms);
+        let holds =
+            told.as_deref() == Some(expected_name) && mw >= 1.0 && (1.0..=1e6).contains(&window_ms);
         holds.then_some(Self { mw, window_ms })
     }
 }

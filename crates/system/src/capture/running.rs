@@ -27,9 +27,11 @@ impl RunningPolicies {
     /// The machine has a value that no policy knows, such as an EPP.
     pub fn read(system: &System, machine: &Machine) -> Result<Self, SpecError> {
         let mut notes = Vec::new();
-        let idle = read_idle_governor(system, &mut notes)?;
-        let frequency = match system.cpufreq_policies().into_iter().next() {
-            Some(first) => Some(read_frequency_policy(system, machine, first, &mut notes)?),
+        let idle = read_idle_governor_as_policy(system, &mut notes)?;
+        let frequency = match system.active_cpufreq_policies().into_iter().next() {
+            Some(first) => Some(read_simulated_frequency_policy(
+                system, machine, first, &mut notes,
+            )?),
             None => None,
         };
         let set = PolicySet::new([idle].into_iter().chain(frequency))?;
@@ -53,7 +55,10 @@ impl RunningPolicies {
 }
 
 /// Reads the idle governor in force, as a policy.
-fn read_idle_governor(system: &System, notes: &mut Vec<String>) -> Result<PolicySpec, SpecError> {
+fn read_idle_governor_as_policy(
+    system: &System,
+    notes: &mut Vec<String>,
+) -> Result<PolicySpec, SpecError> {
     let governor = system.read_idle_governor();
     match governor.as_deref() {
         Some("haltpoll") => {
@@ -83,7 +88,7 @@ fn read_idle_governor(system: &System, notes: &mut Vec<String>) -> Result<Policy
 ///
 /// # Errors
 /// A value that no policy accepts.
-pub fn read_frequency_policy(
+pub fn read_simulated_frequency_policy(
     system: &System,
     machine: &Machine,
     policy: usize,
@@ -104,7 +109,7 @@ pub fn read_frequency_policy(
     let has_scale = machine.cluster.iter().all(|c| c.cppc.is_some());
     match (driver.as_str(), governor.as_str()) {
         ("amd-pstate-epp", governor) if has_scale => {
-            describe_active_amd_pstate(system, governor, &epp)
+            active_amd_pstate_policy(system, governor, &epp)
         }
         ("amd-pstate", name @ ("schedutil" | "performance" | "powersave")) if has_scale => {
             let mode = root.read_text_if_readable("sys/devices/system/cpu/amd_pstate/status");
@@ -113,7 +118,7 @@ pub fn read_frequency_policy(
                 _ => "amd-pstate[mode=passive]",
             }
             .parse()?;
-            with_boost_as_set(system, amd.with_key("governor", name)?)
+            with_boost_off_if_off(system, amd.with_key("governor", name)?)
         }
         (_, "performance") => "performance".parse(),
         ("intel_pstate", _) if !has_base => {
@@ -125,7 +130,7 @@ pub fn read_frequency_policy(
         }
         // Without an EPP file, the hardware has no HWP, or the kernel does not use it.
         ("intel_pstate", _) if epp.is_empty() => "intel_pstate".parse(),
-        ("intel_pstate", _) => read_intel_hwp(root, &epp),
+        ("intel_pstate", _) => read_intel_hwp_policy(root, &epp),
         (_, name) if GOVERNORS.contains(&name) => name.parse(),
         (driver, name) => {
             notes.push(format!(
@@ -137,7 +142,7 @@ pub fn read_frequency_policy(
 }
 
 /// The policy for amd-pstate in active mode.
-fn describe_active_amd_pstate(
+fn active_amd_pstate_policy(
     system: &System,
     governor: &str,
     epp: &str,
@@ -148,11 +153,11 @@ fn describe_active_amd_pstate(
         (_, "" | "default") => active,
         (_, epp) => active.with_key("epp", epp)?,
     };
-    with_boost_as_set(system, amd)
+    with_boost_off_if_off(system, amd)
 }
 
 /// The policy for intel_pstate with clocks chosen by the hardware.
-fn read_intel_hwp(root: &Root, epp: &str) -> Result<PolicySpec, SpecError> {
+fn read_intel_hwp_policy(root: &Root, epp: &str) -> Result<PolicySpec, SpecError> {
     let boost = setting::find_setting("hwp-dynamic-boost")
         .and_then(|info| root.read_number_if_readable(info.path));
     // The EPP is the firmware's default, whose value no file reports.
@@ -169,7 +174,7 @@ fn read_intel_hwp(root: &Root, epp: &str) -> Result<PolicySpec, SpecError> {
 }
 
 /// The policy for amd-pstate, with `boost=off` where boost is off.
-fn with_boost_as_set(system: &System, policy: PolicySpec) -> Result<PolicySpec, SpecError> {
+fn with_boost_off_if_off(system: &System, policy: PolicySpec) -> Result<PolicySpec, SpecError> {
     if system.may_boost() == Some(false) {
         policy.with_key("boost", "off")
     } else {

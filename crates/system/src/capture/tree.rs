@@ -6,7 +6,7 @@ use crate::Root;
 const PLACES: [&str; 2] = ["proc/device-tree", "sys/firmware/devicetree/base"];
 
 /// Reads the strings in a property of the device tree; empty if missing.
-pub(super) fn read_property_strings(root: &Root, property: &str) -> Vec<String> {
+pub(super) fn read_device_tree_strings(root: &Root, property: &str) -> Vec<String> {
     let mut read = PLACES
         .iter()
         .filter_map(|place| root.read_bytes(&format!("{place}/{property}")).ok());
@@ -17,7 +17,7 @@ pub(super) fn read_property_strings(root: &Root, property: &str) -> Vec<String> 
 }
 
 /// Whether the device tree has a node with this name.
-pub(super) fn has_node(root: &Root, node: &str) -> bool {
+pub(super) fn has_device_tree_node(root: &Root, node: &str) -> bool {
     PLACES
         .iter()
         .any(|place| root.exists(&format!("{place}/{node}")))

@@ -182,7 +182,7 @@ impl Dump {
 /// Adds a note about places, if there are any.
 fn add_note_if_any_places(notes: &mut Vec<String>, fact: &str, places: &[String]) {
     if !places.is_empty() {
-        notes.push(format!("{fact}: {}", list_first_items(places)));
+        notes.push(format!("{fact}: {}", join_first_items(places)));
     }
 }
 
@@ -204,9 +204,9 @@ impl Differences {
             let Some(earlier) = before.cpus.get(cpu) else {
                 continue;
             };
-            if let Some(state) = first_renamed_state(earlier, states) {
+            if let Some(state) = describe_first_renamed_state(earlier, states) {
                 differences.other_states.push(format!("cpu{cpu} ({state})"));
-            } else if let Some(counter) = first_decreased_counter(earlier, states) {
+            } else if let Some(counter) = describe_first_decreased_counter(earlier, states) {
                 differences.going_back.push(format!("cpu{cpu} ({counter})"));
             } else {
                 let sums = states.iter().filter_map(|(index, state)| {
@@ -229,12 +229,12 @@ impl Differences {
         Err(DumpError::Pair(if !self.going_back.is_empty() {
             format!(
                 "the counters go back: {}; {SAME_START}",
-                list_first_items(&self.going_back)
+                join_first_items(&self.going_back)
             )
         } else if !self.other_states.is_empty() {
             format!(
                 "the idle states differ: {}; give two dumps of the same machine, driver and kernel",
-                list_first_items(&self.other_states)
+                join_first_items(&self.other_states)
             )
         } else {
             "the two dumps have no CPU in common: they are of different machines".to_owned()
@@ -269,9 +269,12 @@ impl Counters {
     }
 
     /// What was counted for a state since an earlier dump. A counter missing in either dump is unknown.
-    fn increase_since(&self, index: u32, before: &Self) -> StateSum {
+    fn increase_since(&self, state_index: u32, before: &Self) -> StateSum {
         StateSum {
-            state: self.name.clone().unwrap_or_else(|| format!("state{index}")),
+            state: self
+                .name
+                .clone()
+                .unwrap_or_else(|| format!("state{state_index}")),
             time_us: counter_increase(self.time_us, before.time_us),
             usage: counter_increase(self.usage, before.usage),
             above: counter_increase(self.above, before.above),
@@ -355,7 +358,7 @@ fn sum_if_both_known(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 const SAME_START: &str = "give the earlier dump first, and two of the same start of the machine";
 
 /// The first state whose name changed on a CPU.
-fn first_renamed_state(
+fn describe_first_renamed_state(
     before: &BTreeMap<u32, Counters>,
     now: &BTreeMap<u32, Counters>,
 ) -> Option<String> {
@@ -367,7 +370,7 @@ fn first_renamed_state(
 }
 
 /// The first counter that decreased on a CPU.
-fn first_decreased_counter(
+fn describe_first_decreased_counter(
     before: &BTreeMap<u32, Counters>,
     now: &BTreeMap<u32, Counters>,
 ) -> Option<String> {
@@ -390,7 +393,7 @@ fn first_decreased_counter(
 }
 
 /// The first items of a list, for a message.
-fn list_first_items(items: &[String]) -> String {
+fn join_first_items(items: &[String]) -> String {
     const SHOWN: usize = 4;
     let shown = items
         .iter()

@@ -45,7 +45,7 @@ impl GivenStates {
     ///
     /// # Errors
     /// It cannot be read, is neither, or the states are not in order.
-    pub fn read_path(path: &Path) -> Result<Self, GivenStatesError> {
+    pub fn read_file_or_folder(path: &Path) -> Result<Self, GivenStatesError> {
         let name = path.display().to_string();
         if !path.is_dir() {
             let file = wakepath_files::open_regular_file(path)
@@ -59,12 +59,12 @@ impl GivenStates {
         Ok(states_of_first_declaring_cpu(values, path)?)
     }
 
-    /// Reads the same from `input`, called `name` in errors.
+    /// Reads the same from `input`, called `name_in_errors` in errors.
     ///
     /// # Errors
-    /// As [`Self::read_path`].
-    pub fn read_input(input: impl Read, name: &str) -> Result<Self, GivenStatesError> {
-        let path = Path::new(name);
+    /// As [`Self::read_file_or_folder`].
+    pub fn read_input(input: impl Read, name_in_errors: &str) -> Result<Self, GivenStatesError> {
+        let path = Path::new(name_in_errors);
         let mut bytes = Vec::new();
         input
             .take(LONGEST)
@@ -78,7 +78,7 @@ impl GivenStates {
         }
         let text = pasted::without_hosts(pasted::decode_text(&bytes))
             .map_err(|several| DumpError::io_error(path, io::Error::other(several)))?;
-        match read_states(text.as_bytes(), name) {
+        match read_states(text.as_bytes(), name_in_errors) {
             Ok(states) => Ok(Self {
                 states,
                 notes: Vec::new(),
@@ -94,10 +94,10 @@ impl GivenStates {
 /// The idle states of the first CPU that declares any.
 fn states_of_first_declaring_cpu(values: Values, path: &Path) -> Result<GivenStates, DumpError> {
     let mut dumps = values
-        .into_dumps()
+        .into_one_or_two_dumps()
         .map_err(|problem| DumpError::content_error(path, problem))?;
     let Dump { cpus, notes, .. } = dumps.pop().unwrap_or_default();
-    let Some((cpu, states)) = cpus.iter().find(|(_, states)| has_latencies(states)) else {
+    let Some((cpu, states)) = cpus.iter().find(|(_, states)| has_any_latency(states)) else {
         let missing = "no latencies of idle states; a dump for this has `latency` and `residency` of each state";
         return Err(DumpError::content_error(path, missing.to_owned()));
     };
@@ -124,7 +124,7 @@ fn states_of_first_declaring_cpu(values: Values, path: &Path) -> Result<GivenSta
     }
     let others = cpus
         .values()
-        .filter(|other| has_latencies(other) && to_declared_states(other) != list)
+        .filter(|other| has_any_latency(other) && to_declared_states(other) != list)
         .count();
     if others > 0 {
         all_notes.push(format!(
@@ -138,7 +138,7 @@ fn states_of_first_declaring_cpu(values: Values, path: &Path) -> Result<GivenSta
     })
 }
 
-fn has_latencies(states: &BTreeMap<u32, Counters>) -> bool {
+fn has_any_latency(states: &BTreeMap<u32, Counters>) -> bool {
     states.values().any(|state| state.latency_us.is_some())
 }
 

@@ -24,11 +24,16 @@ const OTHER_MAGIC: [(&str, &[u8]); 4] = [
 impl Values {
     /// Adds the counters of a folder and the folders below.
     pub(super) fn add_counters_in_folder(&mut self, path: &Path) -> io::Result<()> {
-        self.walk_folder(path, MAX_DEPTH, &mut { MAX_FILES })
+        self.add_counters_down_to_depth(path, MAX_DEPTH, &mut { MAX_FILES })
     }
 
     /// Adds the counters in a folder. `files_left`: how many more entries may be looked at.
-    fn walk_folder(&mut self, path: &Path, depth: usize, files_left: &mut usize) -> io::Result<()> {
+    fn add_counters_down_to_depth(
+        &mut self,
+        path: &Path,
+        depth: usize,
+        files_left: &mut usize,
+    ) -> io::Result<()> {
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             *files_left = files_left
@@ -38,9 +43,9 @@ impl Values {
             let kind = entry.file_type()?;
             let path = entry.path();
             if kind.is_dir() && depth > 0 {
-                self.walk_folder(&path, depth - 1, files_left)?;
-            } else if kind.is_file() && is_counter_path(&path.to_string_lossy()) {
-                self.add_sysfs_file(
+                self.add_counters_down_to_depth(&path, depth - 1, files_left)?;
+            } else if kind.is_file() && is_counter_or_uptime_path(&path.to_string_lossy()) {
+                self.add_sysfs_file_if_counter(
                     &path.to_string_lossy(),
                     &mut wakepath_files::open_regular_file(&path)?,
                 )?;
@@ -91,21 +96,21 @@ impl Values {
             }
             let mut entry = entry?;
             let path = entry.path()?.to_string_lossy().into_owned();
-            if entry.header().entry_type().is_file() && is_counter_path(&path) {
-                self.add_sysfs_file(&path, &mut entry)?;
+            if entry.header().entry_type().is_file() && is_counter_or_uptime_path(&path) {
+                self.add_sysfs_file_if_counter(&path, &mut entry)?;
             }
         }
         Ok(())
     }
 
     /// Adds a file of sysfs, if it is a counter of idle states or the uptime.
-    fn add_sysfs_file(&mut self, path: &str, content: &mut dyn Read) -> io::Result<()> {
+    fn add_sysfs_file_if_counter(&mut self, path: &str, content: &mut dyn Read) -> io::Result<()> {
         let mut bytes = Vec::new();
         content.take(MAX_FILE).read_to_end(&mut bytes)?;
         // tar pads sysfs files to their declared size.
         let text = String::from_utf8_lossy(&bytes);
         if let Some(place) = Place::from_path(path) {
-            place.check_is_possible()?;
+            place.check_cpu_and_state_limits()?;
             self.add_content(
                 place,
                 text.trim_matches(|c: char| c == '\0' || c.is_whitespace()),
@@ -132,6 +137,6 @@ fn damaged_archive_error(error: io::Error) -> io::Error {
     )
 }
 
-fn is_counter_path(path: &str) -> bool {
+fn is_counter_or_uptime_path(path: &str) -> bool {
     Place::from_path(path).is_some()
 }

@@ -47,7 +47,7 @@ impl Dump {
             values.add_counters_in_file(path)
         }
         .map_err(|e| DumpError::io_error(path, e))?;
-        Self::dumps_with_counters(values, path)
+        Self::build_dumps_with_counters(values, path)
     }
 
     /// As [`Self::read_series`], from memory; errors name `path`.
@@ -59,16 +59,16 @@ impl Dump {
         values
             .add_possibly_compressed(bytes)
             .map_err(|e| DumpError::io_error(path, e))?;
-        Self::dumps_with_counters(values, path)
+        Self::build_dumps_with_counters(values, path)
     }
 
     /// Makes dumps of the values, without states that count nothing.
     ///
     /// # Errors
     /// A dump has no counters, or the values do not fit together.
-    fn dumps_with_counters(values: Values, path: &Path) -> Result<Vec<Self>, DumpError> {
+    fn build_dumps_with_counters(values: Values, path: &Path) -> Result<Vec<Self>, DumpError> {
         let mut dumps = values
-            .into_dumps()
+            .into_one_or_two_dumps()
             .map_err(|problem| DumpError::content_error(path, problem))?;
         for dump in &mut dumps {
             for states in dump.cpus.values_mut() {

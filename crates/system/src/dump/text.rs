@@ -115,17 +115,17 @@ impl Place {
         }
         let mut parts = path.rsplit('/');
         let file = CounterFile::from_file_name(parts.next()?)?;
-        let state = number_after(parts.next()?, "state")?;
+        let state = parse_number_after_prefix(parts.next()?, "state")?;
         let cpu = match (parts.next(), parts.next()) {
             (Some("cpuidle"), Some(".") | None) | (Some(".") | None, _) => None,
-            (Some("cpuidle"), Some(cpu)) => Some(number_after(cpu, "cpu")?),
+            (Some("cpuidle"), Some(cpu)) => Some(parse_number_after_prefix(cpu, "cpu")?),
             _ => return None,
         };
         Some(Self { cpu, state, file })
     }
 
     /// Refuses impossible places.
-    pub(super) fn check_is_possible(self) -> io::Result<()> {
+    pub(super) fn check_cpu_and_state_limits(self) -> io::Result<()> {
         match self.cpu {
             Some(cpu) if cpu >= MAX_CPUS => Err(io::Error::other(format!(
                 "{}: CPU {cpu}, and no kernel has more than {MAX_CPUS} CPUs",
@@ -193,8 +193,8 @@ impl Values {
             }
             let text = pasted::decode_line(&bytes);
             let (quoted, line) = pasted::quote_depth_and_text(&text);
-            if let Some((place, text)) = reader.take_line(line.trim()) {
-                place.check_is_possible()?;
+            if let Some((place, text)) = reader.read_value_from_line(line.trim()) {
+                place.check_cpu_and_state_limits()?;
                 self.0.push(Value {
                     place,
                     text,
@@ -212,7 +212,7 @@ impl Values {
     }
 
     /// Makes a dump of all values, or two consecutive dumps. The error names a file with two values.
-    pub(super) fn into_dumps(self) -> Result<Vec<Dump>, String> {
+    pub(super) fn into_one_or_two_dumps(self) -> Result<Vec<Dump>, String> {
         let Some(conflict) = describe_first_conflict(&self.0) else {
             return Ok(vec![build_dump(&self.0)?]);
         };
@@ -231,10 +231,10 @@ impl Values {
             return Ok(vec![dump]);
         }
         let (before, again) = self.0.split_at(start_of_second_dump(&self.0));
-        let after = &fill_in_constants(before, again)[..];
+        let after = &add_constants_of_first_dump(before, again)[..];
         // The files of a folder come in no particular order.
         let is_text = self.0.iter().all(|value| value.line > 0);
-        if is_text && is_later(before, after) {
+        if is_text && is_later_dump_of_same_files(before, after) {
             let mut later = build_dump(after)?;
             let note =
                 "the text has two dumps of the same files; the second one counts as the later one";
@@ -264,7 +264,7 @@ fn describe_first_conflict(values: &[Value]) -> Option<String> {
 }
 
 /// A second dump completed with constants of the first, such as names, which need not be repeated.
-fn fill_in_constants(before: &[Value], after: &[Value]) -> Vec<Value> {
+fn add_constants_of_first_dump(before: &[Value], after: &[Value]) -> Vec<Value> {
     let known: BTreeSet<Place> = after.iter().map(|value| value.place).collect();
     before
         .iter()
@@ -282,7 +282,7 @@ fn start_of_second_dump(values: &[Value]) -> usize {
 }
 
 /// Whether `after` has the same files as `before`, each once, with the same names and no lower counters.
-fn is_later(before: &[Value], after: &[Value]) -> bool {
+fn is_later_dump_of_same_files(before: &[Value], after: &[Value]) -> bool {
     let (first, second) = (text_by_place(before), text_by_place(after));
     before.len() == after.len()
         && second.len() == after.len()
@@ -300,7 +300,7 @@ fn text_by_place(values: &[Value]) -> BTreeMap<Place, &str> {
 }
 
 /// The number after a prefix, such as 3 in `cpu3`.
-fn number_after(text: &str, prefix: &str) -> Option<u32> {
+fn parse_number_after_prefix(text: &str, prefix: &str) -> Option<u32> {
     text.strip_prefix(prefix)?.parse().ok()
 }
 
@@ -381,14 +381,14 @@ struct Cpupower {
 }
 
 impl LineReader {
-    fn take_line(&mut self, line: &str) -> Option<(Place, String)> {
+    fn read_value_from_line(&mut self, line: &str) -> Option<(Place, String)> {
         if line.is_empty() {
             return None;
         }
         let is_word = !line.contains([':', '=', ' ', '\t']);
         self.path_last = is_word && line.contains("/state");
         self.value_first.get_or_insert(is_word && !self.path_last);
-        if let Some(place) = first_path_of_cat_command(line) {
+        if let Some(place) = first_path_of_cat_wildcard(line) {
             self.listed = Some(place);
             return None;
         }
@@ -419,7 +419,7 @@ impl LineReader {
             return Some((place, line.to_owned()));
         }
         self.listed = None;
-        self.cpupower.take_line(line)
+        self.cpupower.read_value_from_line(line)
     }
 }
 
@@ -432,7 +432,7 @@ impl LineReader {
 }
 
 /// The first file shown by a `cat` command in this line, for all states on a CPU.
-fn first_path_of_cat_command(line: &str) -> Option<Place> {
+fn first_path_of_cat_wildcard(line: &str) -> Option<Place> {
     let mut words = line.split_whitespace().rev();
     let path = words.next()?;
     let (mut is_cat, mut others) = (false, 0);
@@ -475,7 +475,7 @@ fn split_path_and_value(line: &str) -> Option<(Place, String)> {
 }
 
 impl Cpupower {
-    fn take_line(&mut self, line: &str) -> Option<(Place, String)> {
+    fn read_value_from_line(&mut self, line: &str) -> Option<(Place, String)> {
         let (key, value) = line.split_once(':')?;
         let (key, value) = (key.trim(), value.trim());
         if let Some(cpu) = key.to_lowercase().strip_prefix("analyzing cpu ") {
@@ -490,12 +490,14 @@ impl Cpupower {
                 self.names = value.split_whitespace().map(str::to_owned).collect();
                 return None;
             }
-            "Flags/Description" => (CounterFile::Name, self.begin_state_of_heading()?),
+            "Flags/Description" => (CounterFile::Name, self.begin_state_named_by_heading()?),
             "Usage" => (CounterFile::Usage, value.to_owned()),
             "Duration" => (CounterFile::Time, value.to_owned()),
             "Latency" => (CounterFile::Latency, value.to_owned()),
             "Residency" => (CounterFile::Residency, value.to_owned()),
-            heading if value.is_empty() => return self.begin_heading(heading),
+            heading if value.is_empty() => {
+                return self.note_heading_and_read_disabled_mark(heading);
+            }
             _ => return None,
         };
         let place = Place {
@@ -507,28 +509,28 @@ impl Cpupower {
     }
 
     /// Handles a line that may be a state's name, possibly with a mark that the state is disabled.
-    fn begin_heading(&mut self, heading: &str) -> Option<(Place, String)> {
+    fn note_heading_and_read_disabled_mark(&mut self, heading: &str) -> Option<(Place, String)> {
         let name = heading.trim_end_matches("(DISABLED)").trim();
         self.heading = Some(name.to_owned());
         let place = Place {
             cpu: self.cpu,
-            state: self.state_index(name),
+            state: self.index_of_listed_or_next_state(name),
             file: CounterFile::Disable,
         };
         (name != heading).then(|| (place, "1".to_owned()))
     }
 
     /// Begins the idle state whose name was the heading before, and returns that name.
-    fn begin_state_of_heading(&mut self) -> Option<String> {
+    fn begin_state_named_by_heading(&mut self) -> Option<String> {
         let name = self.heading.take()?;
-        self.state = Some(self.state_index(&name));
+        self.state = Some(self.index_of_listed_or_next_state(&name));
         self.states += 1;
         Some(name)
     }
 
     /// Index of an idle state: its place in the list of names, or else the next number.
-    fn state_index(&self, name: &str) -> u32 {
-        let listed = self.names.iter().position(|known| known == name);
+    fn index_of_listed_or_next_state(&self, state_name: &str) -> u32 {
+        let listed = self.names.iter().position(|known| known == state_name);
         listed.map_or(self.states, |index| index as u32)
     }
 }

@@ -8,7 +8,7 @@ pub trait NvmeAdmin {
     ///
     /// # Errors
     /// The device's; `Other` with the status if the drive refuses.
-    fn read_identity(&self) -> io::Result<Vec<u8>>;
+    fn read_identify_controller(&self) -> io::Result<Vec<u8>>;
 
     /// Reads the value in force of a feature: returns dword 0 of the completion, and fills `data`.
     ///

@@ -95,7 +95,7 @@ impl NvmeDevice {
 }
 
 impl NvmeAdmin for NvmeDevice {
-    fn read_identity(&self) -> io::Result<Vec<u8>> {
+    fn read_identify_controller(&self) -> io::Result<Vec<u8>> {
         let mut data = vec![0; id_ctrl::SIZE];
         self.send_admin_command(IDENTIFY, (CNS_CONTROLLER, 0), &mut data)?;
         Ok(data)

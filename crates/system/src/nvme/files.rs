@@ -30,7 +30,7 @@ impl NvmeFiles {
         }
     }
 
-    fn read_captured(&self, file: &str) -> io::Result<Vec<u8>> {
+    fn read_captured_answer(&self, file: &str) -> io::Result<Vec<u8>> {
         self.root.read_bytes(file).map_err(|e| match e {
             crate::SystemError::Read { source, .. } => source,
             other => io::Error::other(other),
@@ -39,12 +39,12 @@ impl NvmeFiles {
 }
 
 impl NvmeAdmin for NvmeFiles {
-    fn read_identity(&self) -> io::Result<Vec<u8>> {
-        self.read_captured(&captured_identity_path(&self.drive))
+    fn read_identify_controller(&self) -> io::Result<Vec<u8>> {
+        self.read_captured_answer(&captured_identity_path(&self.drive))
     }
 
     fn get_feature(&self, feature: u8, data: &mut [u8]) -> io::Result<u32> {
-        let held = self.read_captured(&captured_feature_path(&self.drive, feature))?;
+        let held = self.read_captured_answer(&captured_feature_path(&self.drive, feature))?;
         let (dword, content) = held
             .split_first_chunk::<4>()
             .filter(|(_, content)| content.len() == data.len())

@@ -22,17 +22,17 @@ pub use files::{NvmeFiles, captured_feature_path, captured_identity_path};
 /// Identifier of the APST feature (NVMe Base Specification, Feature Identifier 0Ch).
 pub const APST: u8 = 0x0c;
 
-/// The drive `name` of a machine: its character device if there is one, or else its captured answers.
-pub fn open_drive_or_capture(root: &Root, name: &str) -> Box<dyn NvmeAdmin> {
-    match find_character_device(root, name) {
+/// A drive of a machine by its name: its character device if there is one, or else its captured answers.
+pub fn open_drive_or_capture(root: &Root, drive_name: &str) -> Box<dyn NvmeAdmin> {
+    match find_character_device(root, drive_name) {
         Some(device) => Box::new(device),
-        None => Box::new(NvmeFiles::new(root.clone(), name)),
+        None => Box::new(NvmeFiles::new(root.clone(), drive_name)),
     }
 }
 
-/// The character device of the drive `name`; `None` on a captured machine that has its answers as files.
-pub fn find_character_device(root: &Root, name: &str) -> Option<NvmeDevice> {
-    let path = format!("dev/{name}");
+/// The character device of a drive by its name; `None` on a captured machine that has its answers as files.
+pub fn find_character_device(root: &Root, drive_name: &str) -> Option<NvmeDevice> {
+    let path = format!("dev/{drive_name}");
     let is_device = matches!(
         root.type_and_permissions(&path),
         Some((FileType::CharacterDevice, _))
@@ -95,9 +95,9 @@ impl fmt::Display for ApstFeature {
 
 /// The latency tolerance of a drive, to which the kernel fits the drive's table, in the kernel's words: microseconds,
 /// `any` or `auto`.
-pub fn read_latency_tolerance(root: &Root, name: &str) -> Option<String> {
+pub fn read_latency_tolerance(root: &Root, drive_name: &str) -> Option<String> {
     root.read_text_if_readable(&format!(
-        "sys/class/nvme/{name}/power/pm_qos_latency_tolerance_us"
+        "sys/class/nvme/{drive_name}/power/pm_qos_latency_tolerance_us"
     ))
 }
 
@@ -105,9 +105,12 @@ pub fn read_latency_tolerance(root: &Root, name: &str) -> Option<String> {
 ///
 /// # Errors
 /// The device's, or `InvalidData` for an answer that is no Identify Controller structure.
-pub fn read_drive_identity(root: &Root, name: &str) -> io::Result<wakepath_hardware::drive::Drive> {
-    let data = open_drive_or_capture(root, name).read_identity()?;
-    let found = id_ctrl::parse_drive_dump(name, &data);
+pub fn identify_drive(
+    root: &Root,
+    drive_name: &str,
+) -> io::Result<wakepath_hardware::drive::Drive> {
+    let data = open_drive_or_capture(root, drive_name).read_identify_controller()?;
+    let found = id_ctrl::parse_drive_dump(drive_name, &data);
     found
         .map(|found| found.drive)
         .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))

@@ -31,35 +31,37 @@ pub fn parse_resume_limit_us(text: &str) -> Option<u64> {
 }
 
 impl SettingInfo {
-    /// Checks a value of this setting. `beside` reads a file beside the setting's own, if it is there.
+    /// Checks a value of this setting. `read_sibling` reads a file beside the setting's own, if it is there.
     ///
     /// # Errors
     /// The possible values.
     pub(crate) fn check_value(
         &self,
         value: &str,
-        beside: impl Fn(&str) -> Option<String>,
+        read_sibling: impl Fn(&str) -> Option<String>,
     ) -> Result<(), String> {
         match self.values {
-            Values::Listed(file) => check_word_in_file(value, file, beside(file)),
+            Values::Listed(file) => check_is_word_of_file(value, file, read_sibling(file)),
             Values::ListedOrUpTo(_, most) if value.parse::<u64>().is_ok() => {
-                check_range(value, 0, most)
+                check_number_in_range(value, 0, most)
             }
-            Values::ListedOrUpTo(file, most) => check_word_in_file(value, file, beside(file))
-                .map_err(|words| format!("{words}, or a whole number up to {most}")),
-            Values::Between(low, high) => check_range(value, low, high),
+            Values::ListedOrUpTo(file, most) => {
+                check_is_word_of_file(value, file, read_sibling(file))
+                    .map_err(|words| format!("{words}, or a whole number up to {most}"))
+            }
+            Values::Between(low, high) => check_number_in_range(value, low, high),
             Values::BetweenFiles(low, high) => {
-                let least = beside(low).and_then(|text| text.parse().ok());
-                let most = beside(high).and_then(|text| text.parse().ok());
-                check_range(value, least.unwrap_or(0), most.unwrap_or(u64::MAX))
+                let least = read_sibling(low).and_then(|text| text.parse().ok());
+                let most = read_sibling(high).and_then(|text| text.parse().ok());
+                check_number_in_range(value, least.unwrap_or(0), most.unwrap_or(u64::MAX))
             }
             Values::YesNo if ["Y", "N", "0", "1"].contains(&value) => Ok(()),
             Values::YesNo => Err("Y or N".to_owned()),
             Values::ResumeLatency if value == "n/a" => Ok(()),
-            Values::ResumeLatency => check_range(value, 0, NO_LATENCY_LIMIT_US - 1)
+            Values::ResumeLatency => check_number_in_range(value, 0, NO_LATENCY_LIMIT_US - 1)
                 .map_err(|range| format!("{range} (0: no limit), or n/a for no latency at all")),
             Values::Tolerance if ["auto", "any"].contains(&value) => Ok(()),
-            Values::Tolerance => check_range(value, 0, NO_LATENCY_LIMIT_US - 1)
+            Values::Tolerance => check_number_in_range(value, 0, NO_LATENCY_LIMIT_US - 1)
                 .map_err(|range| format!("{range}, any, or auto")),
             Values::ApstTable => crate::nvme::ApstFeature::parse(value)
                 .map(|_| ())
@@ -72,7 +74,7 @@ impl SettingInfo {
 ///
 /// # Errors
 /// The range.
-fn check_range(value: &str, low: u64, high: u64) -> Result<(), String> {
+fn check_number_in_range(value: &str, low: u64, high: u64) -> Result<(), String> {
     let number = value.parse::<u64>();
     if number.is_ok_and(|number| (low..=high).contains(&number)) {
         return Ok(());
@@ -84,7 +86,7 @@ fn check_range(value: &str, low: u64, high: u64) -> Result<(), String> {
 ///
 /// # Errors
 /// The words.
-fn check_word_in_file(value: &str, file: &str, content: Option<String>) -> Result<(), String> {
+fn check_is_word_of_file(value: &str, file: &str, content: Option<String>) -> Result<(), String> {
     let Some(content) = content else {
         return Err(format!("one of those in {file}, which cannot be read"));
     };
@@ -97,11 +99,11 @@ fn check_word_in_file(value: &str, file: &str, content: Option<String>) -> Resul
 
 /// Whether two values of a setting mean the same, though they may be written differently.
 pub fn have_same_meaning(setting: &SettingInfo, one: &str, other: &str) -> bool {
-    comparable_form(setting, one) == comparable_form(setting, other)
+    normalize_for_comparison(setting, one) == normalize_for_comparison(setting, other)
 }
 
 /// A setting's value in a form that is equal for equal meanings.
-fn comparable_form(setting: &SettingInfo, text: &str) -> String {
+fn normalize_for_comparison(setting: &SettingInfo, text: &str) -> String {
     let value = text.trim();
     match setting.values {
         Values::YesNo => match value {

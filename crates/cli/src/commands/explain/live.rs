@@ -197,7 +197,7 @@ impl Watch<'_> {
         if let Some(device) = self.device {
             collected.keep_only_device(device);
         }
-        self.stream.read_residency();
+        self.stream.update_residency_in_metadata();
         let metadata = self.stream.metadata();
         let groups = wakepath_explain::explain_request_kinds(
             &collected,
@@ -212,7 +212,7 @@ impl Watch<'_> {
             results::write_result_directory(&target, &groups, &moments, metadata, "this machine")?;
         }
         explanation.probes = self.mean_probe_ns().map(ProbeCost::new);
-        self.stream.forget_unused_task_names(&tasks);
+        self.stream.forget_unused_task_names_if_half_full(&tasks);
         Ok((explanation, ended))
     }
 

@@ -27,7 +27,7 @@ impl<'a> Spans<'a> {
     pub(super) fn status_since_last_call(&mut self) -> Status {
         let (sample, at) = (StatusSample::take_now(self.system), Instant::now());
         let seconds = (at - self.at).as_secs_f64();
-        let status = Status::between(
+        let status = Status::activity_between(
             self.system,
             &self.last,
             &sample,

@@ -7,7 +7,7 @@ use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
 use wakepath_settings::{
     Change, PersistentSettings, PowerSupply, Session, SettingsPlan, Targets, ToolForm,
-    end_boot_trial, policy, write_form, write_playbook,
+    end_boot_trial, format_ansible_playbook, format_plan_for_tool, policy,
 };
 use wakepath_system::setting::Access;
 use wakepath_system::{System, journal};
@@ -170,10 +170,13 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     if args.persist {
         let settings = match args.on {
-            Some(supply) => {
-                PersistentSettings::with_set_for_supply(&system, supply, set, selection.cpus)?
-            }
-            None => PersistentSettings::for_machine(&system, set, selection.cpus),
+            Some(supply) => PersistentSettings::load_and_add_set_for_supply(
+                &system,
+                supply,
+                set,
+                selection.cpus,
+            )?,
+            None => PersistentSettings::for_any_supply(&system, set, selection.cpus),
         };
         let plan = persist::apply_and_persist(&system, &settings, args.on, args.hold, args.yes)?;
         return plan.map_or(Ok(()), |plan| print_plan(args, &plan, out));
@@ -182,7 +185,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     // wait.
     let signals = args.hold.map(|_| EndSignals::new()).transpose()?;
     let mut session = Session::open_and_recover(&system)?;
-    super::restore::report_recovered(session.recovered_settings());
+    super::restore::report_recovered(session.restored_at_opening());
     let plan = plan_settings(&system, &set, &selection)?;
     let Some(signals) = signals else {
         session.apply_plan(&plan)?;
@@ -243,15 +246,15 @@ fn print_as_other_tool(
                 selection.drives.is_none() && !selection.force,
                 "--as ansible writes the file of --persist, which has neither --drives nor --force; leave them out"
             );
-            let settings = PersistentSettings::for_machine(system, set, selection.cpus);
-            return print_lines(&write_playbook(system, &settings)?, out);
+            let settings = PersistentSettings::for_any_supply(system, set, selection.cpus);
+            return print_lines(&format_ansible_playbook(system, &settings)?, out);
         }
     };
     let plan = plan_settings(system, &set, &selection)?;
     for note in &plan.notes {
         note!("{note}");
     }
-    let form = write_form(system, tool, &plan);
+    let form = format_plan_for_tool(system, tool, &plan);
     for left in &form.left_out {
         note!("left out: {left}");
     }

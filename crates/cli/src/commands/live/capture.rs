@@ -103,14 +103,14 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let capture = Capture::read(&system);
     fs::create_dir_all(directory).with_context(|| shown.clone())?;
     if taken {
-        Capture::remove_from_folder(directory)?;
+        Capture::remove_older_capture(directory)?;
     }
     capture.write_into_folder(directory)?;
-    let mut about = capture.describe_for_recipients();
+    let mut about = capture.describe_missing_and_hidden();
     for note in &notes {
         let _ = writeln!(about, "note: {note}");
     }
-    Capture::write_notes_for_recipients(directory, [&text, &about])?;
+    Capture::write_machine_file_and_about(directory, [&text, &about])?;
     let report = CaptureReport {
         directory: shown,
         files: capture.files.len(),

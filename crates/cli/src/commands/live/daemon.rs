@@ -49,8 +49,8 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         return Ok(());
     }
     if args.check_config {
-        let config = wakepath_daemon::load_config(args.config.as_deref())?;
-        if let Some(leases) = config.policy.leases_by_daemon() {
+        let config = wakepath_daemon::load_config_or_default(args.config.as_deref())?;
+        if let Some(leases) = config.policy.requested_lease_settings() {
             psd::check_ceiling_on_all_cpus(&args.root.open_system()?, &leases.ceiling)
                 .map_err(|why| anyhow::anyhow!("policy: {why}"))?;
         }

@@ -8,7 +8,7 @@ use anyhow::{Context, bail, ensure};
 use wakepath_settings::persistent::OFF_WORD;
 use wakepath_settings::{
     BootOutcome, DriftedSetting, PersistentSettings, PowerSupply, Session, SettingsPlan,
-    SupplyOutcome, apply_and_record, find_rival_tools, forget_boot_trial,
+    SupplyOutcome, apply_plan_and_record_supply, find_rival_tools, forget_boot_trial,
 };
 use wakepath_system::System;
 
@@ -41,7 +41,7 @@ pub(super) fn apply_and_persist(
     // wait.
     let signals = EndSignals::new()?;
     let mut session = Session::open_and_recover(system)?;
-    super::restore::report_recovered(session.recovered_settings());
+    super::restore::report_recovered(session.restored_at_opening());
     // The set that the user named is on trial, whatever the power supply.
     let plan = match on {
         Some(supply) => settings.plan_for_supply(system, supply)?,
@@ -74,7 +74,7 @@ pub(super) fn apply_and_persist(
     // The power supply may have changed during the trial.
     let present = PowerSupply::read(system.root());
     let waits_for = on.filter(|supply| *supply != present);
-    apply_and_record(
+    apply_plan_and_record_supply(
         &mut session,
         settings,
         present,
@@ -158,14 +158,14 @@ pub(super) fn check_persistent_settings(system: &System, out: &mut Screen) -> an
         "{}: fine; {} setting(s) by {}",
         path.display(),
         plan.changes.len(),
-        settings.sets_as_text()
+        settings.format_sets_without_versions()
     )?;
     Ok(())
 }
 
 /// Applies the persistent settings at boot. Prints one line about the outcome.
 pub(super) fn apply_at_boot(system: &System) -> anyhow::Result<()> {
-    match wakepath_settings::apply_at_boot(system)? {
+    match wakepath_settings::apply_persistent_settings_at_boot(system)? {
         BootOutcome::NoFile => tell!("no persistent settings"),
         BootOutcome::SwitchedOff => {
             tell!("persistent settings are left out: {OFF_WORD} is on the kernel's command line");
@@ -188,7 +188,7 @@ pub(super) fn apply_at_boot(system: &System) -> anyhow::Result<()> {
 /// Applies the persistent set for the present power supply. Prints one line about the outcome, and one for each setting
 /// that stays.
 pub(super) fn apply_for_present_supply(system: &System) -> anyhow::Result<()> {
-    match wakepath_settings::apply_set_of_present_supply(system)? {
+    match wakepath_settings::switch_to_set_of_present_supply(system)? {
         SupplyOutcome::NoFile => tell!("no persistent settings"),
         SupplyOutcome::SwitchedOff => {
             tell!("persistent settings are left out: {OFF_WORD} is on the kernel's command line");

@@ -3,7 +3,7 @@
 use anyhow::{bail, ensure};
 use serde::Serialize;
 use wakepath_settings::{
-    PersistentSettings, Restored, Session, SettingsError, forget_applied_supply, forget_boot_trial,
+    PersistentSettings, Restored, Session, SettingsError, forget_boot_trial, remove_supply_record,
 };
 use wakepath_system::{System, journal};
 
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         }
     };
     if !args.held {
-        forget_applied_supply(&system)?;
+        remove_supply_record(&system)?;
     }
     for note in &restored.notes {
         note!("{note}");
@@ -91,7 +91,7 @@ fn put_back_settings(system: &System, held: bool) -> Result<Restored, SettingsEr
         Some(false) => Ok(Restored::default()),
         // Without root the journal cannot be read, and this error says so.
         _ if held => Ok(Session::open_and_recover(system)?
-            .recovered_settings()
+            .restored_at_opening()
             .clone()),
         _ => Session::open_for_restore(system)?.restore_all(),
     }

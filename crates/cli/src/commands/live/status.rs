@@ -43,7 +43,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.open_system()?;
     if args.since_start || !system.root().is_live() {
-        return print_status(args, &Status::since_start(&system, args.ask_drives), out);
+        return print_status(
+            args,
+            &Status::activity_since_boot(&system, args.ask_drives),
+            out,
+        );
     }
     if !args.watch {
         let mut spans = Spans::new(&system, args.ask_drives);
@@ -51,7 +55,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         return print_status(args, &spans.status_since_last_call(), out);
     }
     if args.format == Format::Table && std::io::stdout().is_terminal() {
-        let first = Status::since_start(&system, args.ask_drives);
+        let first = Status::activity_since_boot(&system, args.ask_drives);
         return view::run(&first, Spans::new(&system, args.ask_drives), args.interval);
     }
     let signals = EndSignals::new()?;

@@ -188,7 +188,7 @@ mod tests {
             "/../../docs/examples/captured-laptop"
         );
         let system = System::new(Root::at_directory(captured));
-        let status = Status::since_start(&system, true);
+        let status = Status::activity_since_boot(&system, true);
         let mut terminal = Terminal::new(TestBackend::new(120, 16)).unwrap();
         terminal.draw(|frame| draw_view(frame, &status)).unwrap();
         let buffer = terminal.backend().buffer();
@@ -222,7 +222,7 @@ mod tests {
             "/../../docs/examples/captured-laptop"
         );
         let system = System::new(Root::at_directory(captured));
-        let mut status = Status::since_start(&system, false);
+        let mut status = Status::activity_since_boot(&system, false);
         for state in &mut status.cpus[0].states {
             state.share = Some(0.9);
         }

@@ -26,7 +26,7 @@ pub(super) fn make_replay_request(
         Machine::find(machine)?;
     }
     if let Some(path) = &args.states {
-        for text in GivenStates::read_path(path)?.notes {
+        for text in GivenStates::read_file_or_folder(path)?.notes {
             note!("{}: {text}", path.display());
         }
     }

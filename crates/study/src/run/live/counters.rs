@@ -78,9 +78,9 @@ impl Counters {
                 }
             }
         }
-        for policy in system.cpufreq_policies() {
+        for policy in system.active_cpufreq_policies() {
             let table = format!("{CPUS}/cpufreq/policy{policy}/stats/time_in_state");
-            let cpus = system.cpus_of_cpufreq_policy(policy).len() as u64;
+            let cpus = system.online_cpus_of_cpufreq_policy(policy).len() as u64;
             for line in root
                 .read_text_if_readable(&table)
                 .unwrap_or_default()

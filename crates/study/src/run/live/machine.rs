@@ -111,7 +111,7 @@ impl Observed {
                 "sys/devices/system/cpu/cpufreq/policy0/scaling_driver",
             ),
             drives: system
-                .nvme_drive_names()
+                .nvme_controller_names()
                 .into_iter()
                 .map(|name| Drive {
                     model: read_trimmed(root, &format!("sys/class/nvme/{name}/model")),

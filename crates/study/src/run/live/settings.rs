@@ -2,7 +2,7 @@
 
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Kind;
-use wakepath_settings::daemon_config::lease_config_text;
+use wakepath_settings::daemon_config::lease_only_config_text;
 use wakepath_settings::{Hold, Session, SettingsError, SettingsPlan, Targets, policy};
 use wakepath_system::setting;
 use wakepath_system::{SettingKey, System};
@@ -35,7 +35,7 @@ impl PolicyChanges {
 
     fn resolve_on_system(system: &System, planned: &PlannedPolicy) -> Result<Self, String> {
         let leases = planned.set.policy_of_kind(Kind::Psd);
-        let daemon = leases.map(lease_config_text).transpose()?;
+        let daemon = leases.map(lease_only_config_text).transpose()?;
         let others = remove_leases(&planned.set)?;
         let mut wanted = policy::resolve_to_settings(system, &others, &Targets::default())
             .map_err(|e| e.to_string())?;
@@ -151,7 +151,7 @@ mod tests {
         let changes = changes("psd[timeout=5ms,ceiling=20us]").unwrap();
         assert!(changes.settings.changes.is_empty() && !changes.is_empty());
         let config = Config::parse("x", &changes.daemon.unwrap()).unwrap();
-        let leases = config.policy.leases_by_daemon().unwrap();
+        let leases = config.policy.requested_lease_settings().unwrap();
         assert_eq!(leases.timeout_ms, 5);
         assert_eq!(config.boost.mode, BoostMode::Off);
         assert!(config.drive.is_empty());
