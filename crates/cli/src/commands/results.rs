@@ -159,7 +159,7 @@ fn write_timeline(args: &TimelineArgs, out: &mut Screen) -> anyhow::Result<()> {
     })?;
     let machines = results.document().machines.iter();
     let titles: Vec<&str> = machines.map(|machine| machine.title.as_str()).collect();
-    let timeline = Timeline::from_rows(&titles.join(" / "), &rows);
+    let timeline = Timeline::from_table_rows(&titles.join(" / "), &rows);
     new_file::write_new_file(path, args.force, |file| {
         perfetto::write_perfetto_trace(BufWriter::new(file), &timeline)?;
         Ok(())

@@ -30,7 +30,7 @@ impl Parts {
         check_cells(plan, &*backend)?;
         let session = Session::new(plan, &*backend)?;
         let writer = ResultWriter::open(dir, session.document.clone(), &session.files, mode)?;
-        let there = writer.finished_indices()?;
+        let there = writer.finished_run_indices()?;
         let mut missing = Vec::new();
         for index in 0..plan.run_count() {
             if there.binary_search(&index).is_err()
@@ -52,7 +52,7 @@ impl Parts {
     /// # Errors
     /// The file system refused, or a run is missing.
     pub fn write_tables(self, plan: &Plan) -> Result<(), StudyError> {
-        let finished = self.writer.finished_indices()?;
+        let finished = self.writer.finished_run_indices()?;
         if let Some(index) = self
             .missing
             .into_iter()
