@@ -26,7 +26,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Holds the settings for a while, asks, applies them, and keeps them for every boot. `None`: the user did not keep
 /// them.
-pub(super) fn apply_and_persist(
+pub(super) fn try_ask_and_persist(
     system: &System,
     settings: &PersistentSettings,
     on: Option<PowerSupply>,
@@ -41,19 +41,19 @@ pub(super) fn apply_and_persist(
     // wait.
     let signals = EndSignals::new()?;
     let mut session = Session::open_and_recover(system)?;
-    super::restore::report_recovered(session.recovered_settings());
+    super::restore::tell_settings_recovered_from_killed(session.recovered_settings());
     // The set that the user named is on trial, whatever the power supply.
     let plan = match on {
         Some(supply) => settings.plan_for_supply(system, supply)?,
         None => settings.plan_for_present_supply(system)?,
     };
-    note_rival_tools(system, &plan);
+    note_tools_that_overwrite(system, &plan);
     let trial = hold.or_else(|| (!yes).then_some(TRIAL));
     if let Some(time) = trial {
         let holding = session.apply_while_held(&plan)?;
         tell!("in force for {time:?} on trial; Ctrl-C puts everything back");
         messages::print_held_messages();
-        let (signal, confirmed) = match signals.wait_for_signal(Some(time)) {
+        let (signal, confirmed) = match signals.wait_for_signal_up_to(Some(time)) {
             Some(signal) => (Some(signal), false),
             None if yes => (None, true),
             None => ask_whether_to_keep(&signals)?,
@@ -61,9 +61,9 @@ pub(super) fn apply_and_persist(
         let Some((released, restored)) = holding.put_back_and_release()? else {
             return Ok(None);
         };
-        super::restore::fail_if_any_away(&restored)?;
+        super::restore::fail_if_any_setting_away(&restored)?;
         if let Some(signal) = signal {
-            waiting::cancel_by_signal(signal);
+            waiting::cancel_and_tell_if_cancelled_before(signal);
         }
         if !confirmed {
             tell!("put everything back; nothing is kept");
@@ -108,7 +108,7 @@ pub(super) fn apply_and_persist(
 }
 
 /// Notes which other tools overwrite settings of a plan, before anything is written.
-fn note_rival_tools(system: &System, plan: &SettingsPlan) {
+fn note_tools_that_overwrite(system: &System, plan: &SettingsPlan) {
     for rival in find_rival_tools(system, plan) {
         note!("{rival}");
     }
@@ -131,14 +131,17 @@ fn ask_whether_to_keep(signals: &EndSignals) -> anyhow::Result<(Option<i32>, boo
             Err(mpsc::TryRecvError::Disconnected) => return Ok((None, false)),
             Err(mpsc::TryRecvError::Empty) => {}
         }
-        if let Some(signal) = signals.wait_for_signal(Some(SIGNAL_INTERVAL)) {
+        if let Some(signal) = signals.wait_for_signal_up_to(Some(SIGNAL_INTERVAL)) {
             return Ok((Some(signal), false));
         }
     }
 }
 
 /// Checks the file of persistent settings, and prints what it would change.
-pub(super) fn check_persistent_settings(system: &System, out: &mut Screen) -> anyhow::Result<()> {
+pub(super) fn check_and_print_persistent_settings(
+    system: &System,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let path = PersistentSettings::file_path(system);
     let Some(settings) = PersistentSettings::load(system)? else {
         writeln!(
@@ -152,7 +155,7 @@ pub(super) fn check_persistent_settings(system: &System, out: &mut Screen) -> an
     for note in &plan.notes {
         note!("{note}");
     }
-    note_rival_tools(system, &plan);
+    note_tools_that_overwrite(system, &plan);
     writeln!(
         out,
         "{}: fine; {} setting(s) by {}",
@@ -187,7 +190,7 @@ pub(super) fn apply_at_boot(system: &System) -> anyhow::Result<()> {
 
 /// Applies the persistent set for the present power supply. Prints one line about the outcome, and one for each setting
 /// that stays.
-pub(super) fn apply_for_present_supply(system: &System) -> anyhow::Result<()> {
+pub(super) fn apply_set_for_present_supply(system: &System) -> anyhow::Result<()> {
     match wakepath_settings::apply_set_of_present_supply(system)? {
         SupplyOutcome::NoFile => tell!("no persistent settings"),
         SupplyOutcome::SwitchedOff => {

@@ -65,7 +65,7 @@ pub(super) fn run_fio(
         _ => format!("fio: {e}"),
     })?;
     finished.check_success("fio")?;
-    let output = Output::parse_first_document(&finished.stdout)
+    let output = FioOutput::parse_first_document(&finished.stdout)
         .ok_or_else(|| format!("fio has printed no JSON{}", finished.last_message_line()))??;
     output
         .fill_metrics_and_histogram(run)
