@@ -177,7 +177,7 @@ pub(crate) fn remove_and_note_repeated_sets(sets: Vec<PolicySet>) -> Vec<PolicyS
 ///
 /// # Errors
 /// A path is not UTF-8, or the current folder is unknown.
-pub(crate) fn sets_with_absolute_governor_paths(
+pub(crate) fn sets_with_governor_paths_for_study(
     study: &Path,
     sets: &[PolicySet],
 ) -> anyhow::Result<Vec<PolicySet>> {

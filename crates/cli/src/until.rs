@@ -12,7 +12,7 @@ use wakepath_units::quantity::{self, TIMES};
 /// From now on Ctrl-C, SIGTERM and a closed terminal do nothing by themselves. A program that is told to ignore a
 /// closed terminal, as nohup does, goes on ignoring it. A shell lets background programs of a script ignore Ctrl-C
 /// only because of the keyboard. So a SIGINT that is sent to them counts.
-fn catch_end_signals_unless_nohup() -> anyhow::Result<Signals> {
+fn catch_end_signals_except_ignored_hangup() -> anyhow::Result<Signals> {
     let hang_up_ignored = ignored_signal_mask() >> (SIGHUP - 1) & 1 != 0;
     let caught = [SIGINT, SIGTERM, SIGHUP]
         .into_iter()
@@ -36,7 +36,7 @@ pub(crate) struct EndSignals {
 impl EndSignals {
     /// Begins to catch: from now on Ctrl-C, SIGTERM and a closed terminal do not end the program, but the waiting.
     pub(crate) fn new() -> anyhow::Result<Self> {
-        let mut signals = catch_end_signals_unless_nohup()?;
+        let mut signals = catch_end_signals_except_ignored_hangup()?;
         let (send, caught) = mpsc::channel();
         std::thread::spawn(move || {
             for signal in signals.forever() {
@@ -60,7 +60,7 @@ impl EndSignals {
 pub(crate) fn handle_end_signals_in_thread(
     handle: impl Fn(i32) + Send + 'static,
 ) -> anyhow::Result<()> {
-    let mut signals = catch_end_signals_unless_nohup()?;
+    let mut signals = catch_end_signals_except_ignored_hangup()?;
     std::thread::spawn(move || signals.forever().for_each(handle));
     Ok(())
 }
@@ -70,7 +70,7 @@ pub(crate) fn handle_end_signals_in_thread(
 pub(crate) fn clean_up_before_signal_ends_program(
     cleaning_up: impl FnOnce() + Send + 'static,
 ) -> anyhow::Result<()> {
-    let mut signals = catch_end_signals_unless_nohup()?;
+    let mut signals = catch_end_signals_except_ignored_hangup()?;
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
             cleaning_up();

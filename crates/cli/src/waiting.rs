@@ -121,10 +121,18 @@ impl ProgressLineSchedule {
 }
 
 /// A log line about progress, in words.
-fn format_progress_line(after: Duration, done: usize, total: Option<usize>, what: &str) -> String {
+fn format_progress_line(
+    after: Duration,
+    done: usize,
+    total: Option<usize>,
+    parts_name: &str,
+) -> String {
     let seconds = after.as_secs_f64();
     let Some(total) = total else {
-        return format!("{done} {what} after {}", until::duration_in_words(seconds));
+        return format!(
+            "{done} {parts_name} after {}",
+            until::duration_in_words(seconds)
+        );
     };
     let left = if done == 0 {
         String::new()
@@ -133,7 +141,7 @@ fn format_progress_line(after: Duration, done: usize, total: Option<usize>, what
         format!(", about {} left", until::duration_in_words(left))
     };
     format!(
-        "{done} of {total} {what} after {}{left}",
+        "{done} of {total} {parts_name} after {}{left}",
         until::duration_in_words(seconds)
     )
 }
@@ -154,20 +162,20 @@ impl ProgressLog {
     pub(crate) fn start_unless_terminal(
         done: Arc<AtomicUsize>,
         total: Option<usize>,
-        what: &str,
+        parts_name: &str,
     ) -> Option<Self> {
         // Work with a single part has no progress to show.
         if total.is_some_and(|total| total < 2) || io::stderr().is_terminal() {
             return None;
         }
         let (end, ended) = mpsc::channel::<()>();
-        let what = what.to_owned();
+        let parts_name = parts_name.to_owned();
         let thread = thread::spawn(move || {
             let (started, mut schedule) = (Instant::now(), ProgressLineSchedule::default());
             while ended.recv_timeout(Self::LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
                 let (after, done) = (started.elapsed(), done.load(Ordering::Relaxed));
                 if schedule.is_line_due_and_note_it(after, done, total.unwrap_or(usize::MAX)) {
-                    tell!("{}", format_progress_line(after, done, total, &what));
+                    tell!("{}", format_progress_line(after, done, total, &parts_name));
                 }
             }
         });
@@ -229,13 +237,13 @@ fn remove_registered_folders() {
     }
 }
 
-/// Runs `work` in a rayon pool with `jobs` threads. `work` reports how many of `total` parts, called `what`, are done;
-/// a terminal's standard error shows a bar. The first signal (Ctrl-C, SIGTERM, a closed terminal) cancels the work, the
+/// Runs `work` in a rayon pool with `jobs` threads. `work` reports how many of `total` parts are done. A terminal's
+/// standard error shows a bar with the `parts_name`. The first signal (Ctrl-C, SIGTERM, a closed terminal) cancels the work, the
 /// second ends the program.
 pub(crate) fn run_with_progress<T: Send>(
     jobs: ThreadCount,
     total: usize,
-    what: &str,
+    parts_name: &str,
     work: impl FnOnce(&(dyn Fn(usize) + Sync), &AtomicBool) -> anyhow::Result<T> + Send,
 ) -> anyhow::Result<T> {
     let threads = rayon::ThreadPoolBuilder::new()
@@ -256,12 +264,12 @@ pub(crate) fn run_with_progress<T: Send>(
     })?;
     // The progress bar is drawn only if standard error is a terminal.
     let bar = ProgressBar::new(total as u64).with_style(ProgressStyle::with_template(&format!(
-        "{{bar:30}} {{pos}} of {{len}} {what}, {{per_sec}}, {{eta}} left"
+        "{{bar:30}} {{pos}} of {{len}} {parts_name}, {{per_sec}}, {{eta}} left"
     ))?);
     bar.enable_steady_tick(Duration::from_millis(200));
     let reporter = ProgressReporter::from_environment(total as u64)?;
     let done = Arc::new(AtomicUsize::new(0));
-    let log = ProgressLog::start_unless_terminal(Arc::clone(&done), Some(total), what);
+    let log = ProgressLog::start_unless_terminal(Arc::clone(&done), Some(total), parts_name);
     let finished = |parts| {
         let before = done.fetch_add(parts, Ordering::Relaxed);
         if before == 0 {
@@ -276,7 +284,7 @@ pub(crate) fn run_with_progress<T: Send>(
     bar.finish_and_clear();
     if is_cancelled() {
         let done = done.load(Ordering::Relaxed);
-        let interrupted = format!("interrupted; {done} of {total} {what} are finished");
+        let interrupted = format!("interrupted; {done} of {total} {parts_name} are finished");
         if result.is_err() {
             return result.context(interrupted);
         }

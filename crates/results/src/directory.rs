@@ -102,7 +102,7 @@ impl ResultWriter {
             let folder = writer.dir.join(name);
             fs::create_dir_all(&folder).map_err(with_path(&folder))?;
             // Refuses folders that are links: nothing is removed or written through a link.
-            writer.folder.list_names(name)?;
+            writer.folder.list_finished_names_if_present(name)?;
             atomic::remove_unfinished_files(&folder).map_err(with_path(&folder))?;
         }
         atomic::remove_unfinished_files(&writer.dir).map_err(with_path(&writer.dir))?;
@@ -152,18 +152,22 @@ impl ResultWriter {
     /// # Errors
     /// The file holds another run than `key`, or no run: its writer numbers runs in another way, or somebody moved the
     /// file.
-    pub fn was_finished_at_start(&self, index: usize, key: &RunKey) -> Result<bool, ResultsError> {
+    pub fn was_finished_at_start(
+        &self,
+        index: usize,
+        expected_key: &RunKey,
+    ) -> Result<bool, ResultsError> {
         if self.there.binary_search(&index).is_err() {
             return Ok(false);
         }
         let found = self.folder.read_run_without_plan_check(index)?.1.key;
-        if found == *key {
+        if found == *expected_key {
             return Ok(true);
         }
         Err(ResultsError::Content {
             path: self.run_path(index),
             message: format!(
-                "holds {found}, and the study has {key} in its place; remove the file to run that anew, or write to \
+                "holds {found}, and the study has {expected_key} in its place; remove the file to run that anew, or write to \
                  another directory"
             ),
         })
@@ -174,7 +178,7 @@ impl ResultWriter {
     /// # Errors
     /// A metric is no finite number; or the file system refused, for example because it is full.
     pub fn write_run(&self, index: usize, run: &RunRecord) -> Result<(), ResultsError> {
-        write_run(&self.dir, index, run)
+        write_run_into_begun_directory(&self.dir, index, run)
     }
 
     /// Writes a finished run from another directory of the same study, byte for byte.
@@ -213,7 +217,11 @@ impl ResultWriter {
 ///
 /// # Errors
 /// As [`ResultWriter::write_run`].
-pub fn write_run(dir: &Path, index: usize, run: &RunRecord) -> Result<(), ResultsError> {
+pub fn write_run_into_begun_directory(
+    dir: &Path,
+    index: usize,
+    run: &RunRecord,
+) -> Result<(), ResultsError> {
     if let Some((metric, value)) = run.first_non_finite_metric() {
         return Err(ResultsError::NotFinite {
             key: run.key.clone(),
@@ -271,7 +279,7 @@ fn refuse_other_study_else_has_more_repeats(
     };
     let mut grown = there.repeats < wanted.repeats;
     for (name, content) in files {
-        let found = folder.read(name)?;
+        let found = folder.read_file(name)?;
         if found == *content {
             continue;
         }
@@ -338,13 +346,13 @@ fn refuse_foreign_files_in_new_results(
         path: dir.to_owned(),
         message,
     };
-    for name in folder.list_names("")? {
+    for name in folder.list_finished_names_if_present("")? {
         let path = dir.join(&name);
         if [RUNS, WORKLOADS, MACHINES, GOVERNORS].contains(&name.as_str()) && path.is_dir() {
             continue;
         }
         match files.iter().find(|(own, _)| *own == name) {
-            Some((_, content)) if folder.read(&name).is_ok_and(|found| found == *content) => {}
+            Some((_, content)) if folder.read_file(&name).is_ok_and(|found| found == *content) => {}
             Some(_) => {
                 return Err(exists(format!(
                     "holds no results, and {name} is not that of this study and would be lost; name another directory"
@@ -356,7 +364,7 @@ fn refuse_foreign_files_in_new_results(
             }
         }
     }
-    if let Some(name) = folder.list_names(RUNS)?.first() {
+    if let Some(name) = folder.list_finished_names_if_present(RUNS)?.first() {
         return Err(exists(format!(
             "holds {RUNS}/{name} and no {DOCUMENT} that says what it is a run of; name another directory, or remove \
              {RUNS}/"
@@ -364,7 +372,7 @@ fn refuse_foreign_files_in_new_results(
     }
     for name in folder.list_workload_machine_governor_copies()? {
         let own = files.iter().find(|(own, _)| *own == name);
-        let found = folder.read(&name);
+        let found = folder.read_file(&name);
         if own.is_none_or(|(_, content)| found.is_ok_and(|found| found != *content)) {
             return Err(exists(format!(
                 "holds no results, and {name} is not that of this study and would be lost; name another directory"

@@ -236,13 +236,17 @@ impl WorkloadInfo {
 }
 
 /// Checks that the path of a copy stays inside the result directory; an empty path stands for no copy.
-fn check_source_stays_inside_results(list: &str, name: &str, source: &str) -> Result<(), String> {
+fn check_source_stays_inside_results(
+    list_key: &str,
+    item_name: &str,
+    source: &str,
+) -> Result<(), String> {
     let mut parts = Path::new(source).components();
     if parts.all(|part| matches!(part, Component::Normal(_))) && !source.contains('\0') {
         return Ok(());
     }
     Err(format!(
-        "`source` of `{name}` in `{list}` is {source:?}; it may only name a file below this directory, without `..`"
+        "`source` of `{item_name}` in `{list_key}` is {source:?}; it may only name a file below this directory, without `..`"
     ))
 }
 

@@ -36,7 +36,7 @@ impl ResultFolder {
     }
 
     /// A file's bytes.
-    pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>, ResultsError> {
+    pub(crate) fn read_file(&self, name: &str) -> Result<Vec<u8>, ResultsError> {
         let read = self.tree.read_file_up_to(Path::new(name), MAX_BYTES);
         read.map_err(with_path(&self.path.join(name)))
     }
@@ -55,7 +55,7 @@ impl ResultFolder {
         names: Vec<String>,
     ) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
         let files = names.into_iter().map(|name| {
-            let content = self.read(&name)?;
+            let content = self.read_file(&name)?;
             Ok((name, content))
         });
         files.collect()
@@ -74,7 +74,10 @@ impl ResultFolder {
     }
 
     /// Lists the names in a folder, sorted, without unfinished files; empty if the folder does not exist.
-    pub(crate) fn list_names(&self, folder: &str) -> Result<Vec<String>, ResultsError> {
+    pub(crate) fn list_finished_names_if_present(
+        &self,
+        folder: &str,
+    ) -> Result<Vec<String>, ResultsError> {
         let names = match self.tree.list_names(Path::new(folder)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             names => names.map_err(with_path(&self.path.join(folder)))?,
@@ -91,7 +94,7 @@ impl ResultFolder {
     ) -> Result<Vec<String>, ResultsError> {
         let mut all = Vec::new();
         for folder in [WORKLOADS, MACHINES, GOVERNORS] {
-            let inside = self.list_names(folder)?.into_iter();
+            let inside = self.list_finished_names_if_present(folder)?.into_iter();
             all.extend(inside.map(|name| format!("{folder}/{name}")));
         }
         Ok(all)
@@ -100,7 +103,7 @@ impl ResultFolder {
     /// Indices of finished runs, ascending. The folder is listed once: asking for millions of files one by one would
     /// take minutes on a network.
     pub(crate) fn finished_run_indices(&self) -> Result<Vec<usize>, ResultsError> {
-        let names = self.list_names(RUNS)?;
+        let names = self.list_finished_names_if_present(RUNS)?;
         let mut indices: Vec<usize> = names
             .iter()
             .filter_map(|name| run_index_from_file_name(name))

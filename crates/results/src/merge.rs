@@ -219,7 +219,7 @@ fn require_all_runs_of_shard(
     runs: usize,
 ) -> Result<Vec<usize>, MergeError> {
     let mut there = Vec::new();
-    for name in folder.list_names(RUNS)? {
+    for name in folder.list_finished_names_if_present(RUNS)? {
         let index = run_index_from_file_name(&name);
         match index.filter(|index| *index < runs && shard.includes_run(*index)) {
             Some(index) => there.push(index),
@@ -245,7 +245,7 @@ fn require_all_runs_of_shard(
 
 /// Reads the copies of study, machines, workloads and governors in a result directory, with their names.
 fn read_study_file_copies(folder: &ResultFolder) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
-    let mut names = folder.list_names("")?;
+    let mut names = folder.list_finished_names_if_present("")?;
     names.retain(|name| {
         ![DOCUMENT, RUNS, WORKLOADS, MACHINES, GOVERNORS].contains(&name.as_str())
             && !TABLES.contains(&name.as_str())

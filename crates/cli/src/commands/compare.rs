@@ -212,7 +212,7 @@ fn print_notes_for_people(
 ) -> anyhow::Result<()> {
     match format {
         PageFormat::Table | PageFormat::Markdown => {
-            tables::write_notes(out, comparison, markdown_or_text_style(format))
+            tables::write_comparison_notes(out, comparison, markdown_or_text_style(format))
         }
         PageFormat::Json | PageFormat::Csv => Ok(()),
     }
@@ -252,12 +252,12 @@ fn print_prediction_ranking_or_tables(
         && args.baseline.is_none()
         && prediction::write_prediction_if_any_cell(out, comparison, sources, pair, style)?
     {
-        return tables::write_notes(out, comparison, style);
+        return tables::write_comparison_notes(out, comparison, style);
     }
-    tables::write_answers(out, answers, style)?;
+    tables::write_study_answers(out, answers, style)?;
     if comparison.policies.len() > ranking::RANKED_ABOVE {
         ranking::print_rankings_per_metric(out, comparison, args.top, style)?;
-        return tables::write_notes(out, comparison, style);
+        return tables::write_comparison_notes(out, comparison, style);
     }
     let canvas = (args.format == PageFormat::Table).then(Canvas::for_stdout_if_terminal);
     tables::write_means_and_verdicts(out, comparison, style, canvas.flatten())

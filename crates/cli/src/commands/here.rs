@@ -12,7 +12,7 @@ use wakepath_units::KernelVersion;
 use crate::messages::warning;
 
 /// Finds a machine by name, or without a name the calibrated machine, if any; with a line that says which was taken.
-pub(super) fn find_named_or_calibrated_machine(
+pub(super) fn find_machine_and_notice_if_calibrated(
     name: Option<&str>,
 ) -> anyhow::Result<(Machine, Option<String>)> {
     if let Some(name) = name {
@@ -33,12 +33,12 @@ pub(super) fn find_named_or_calibrated_machine(
 
 /// Finds a machine for a simulation, by name or calibrated, with the given kernel and drive in place of its own; with a
 /// line that says which was taken. Warns of stale figures.
-pub(super) fn find_machine_with_kernel_and_drive(
+pub(super) fn find_machine_to_simulate_and_notice(
     name: Option<&str>,
     kernel: Option<KernelVersion>,
     drive: Option<&str>,
 ) -> anyhow::Result<(Machine, Option<String>)> {
-    let (mut machine, chosen) = find_named_or_calibrated_machine(name)?;
+    let (mut machine, chosen) = find_machine_and_notice_if_calibrated(name)?;
     hold_warnings_on_stale_figures(name, &machine);
     if let Some(kernel) = kernel {
         machine.kernel = Some(kernel);

@@ -111,13 +111,13 @@ impl Command {
             Self::Workload(args) => workload::run_workload_command(&args, out),
             Self::Explain(args) => explain::run(&args, out),
             Self::Report(args) => report::write_html_report(&args, out),
-            Self::Apply(args) => live::apply::apply_policy_set(&args, out),
+            Self::Apply(args) => live::apply::plan_apply_or_persist_policy_set(&args, out),
             Self::Doctor(args) => return live::doctor::examine_and_print_findings(&args, out),
             Self::Status(args) => live::status::print_or_watch_status(&args, out),
             Self::Counters(args) => counters::print_counters_between_dumps(&args, out),
             Self::Measure(args) => measure::run(&args, out),
             Self::Calibrate(args) => calibrate::run(&args, out),
-            Self::Restore(args) => live::restore::restore_changed_settings(&args, out),
+            Self::Restore(args) => live::restore::restore_settings_and_end_persistence(&args, out),
             #[cfg(target_os = "linux")]
             Self::Daemon(args) => live::daemon::run_daemon_command(&args, out),
             Self::Completions(args) => {

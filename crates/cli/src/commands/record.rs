@@ -100,7 +100,7 @@ pub(crate) fn record_live_machine(args: &Args, out: &mut Screen) -> anyhow::Resu
              Record for longer, or a load that leaves the CPUs something to wait for"
         );
     }
-    print_summary(&summary, args, out)?;
+    print_recording_summary(&summary, args, out)?;
     if let Some(status) = ended?.filter(|status| !status.success()) {
         anyhow::bail!("the recording is whole, but the command ended with {status}");
     }
@@ -241,7 +241,11 @@ struct PrintedSummary {
     ebpf_missed_runs: Option<u64>,
 }
 
-fn print_summary(summary: &RecordSummary, args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+fn print_recording_summary(
+    summary: &RecordSummary,
+    args: &Args,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let printed = PrintedSummary {
         file: args.output.display().to_string(),
         seconds: summary.duration.as_secs_f64(),

@@ -253,12 +253,12 @@ fn write_titles_and_summaries(out: &mut Screen, outcomes: &[Outcome]) -> anyhow:
 
 fn write_section_table(out: &mut Screen, section: &Section) -> anyhow::Result<()> {
     writeln!(out, "\n{}:\n", section.metric)?;
-    let (header, rows) = section_table_with_wide_label(section);
+    let (header, rows) = section_header_and_rows(section);
     output::write_table(out, header, rows)
 }
 
 /// Header and rows of a section's table; a wide label becomes columns.
-fn section_table_with_wide_label(section: &Section) -> (Vec<&str>, Vec<Vec<String>>) {
+fn section_header_and_rows(section: &Section) -> (Vec<&str>, Vec<Vec<String>>) {
     let labels = section.columns.iter().map(String::as_str);
     let Some(wide) = section.wide else {
         let rows = section.cells.iter().map(|cell| {
@@ -363,7 +363,7 @@ fn write_markdown_heading_and_criteria(text: &mut String, outcome: &Outcome) {
 fn write_markdown_cells(text: &mut String, outcome: &Outcome) {
     for section in &outcome.sections {
         let _ = writeln!(text, "\n### {}: {}\n", outcome.experiment, section.metric);
-        let (header, rows) = section_table_with_wide_label(section);
+        let (header, rows) = section_header_and_rows(section);
         append_markdown_table(text, &header, rows.into_iter());
     }
 }

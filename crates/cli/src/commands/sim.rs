@@ -103,7 +103,7 @@ pub(crate) fn simulate_and_print_policies(
     cli: clap::Command,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
-    let (machine, chosen) = here::find_machine_with_kernel_and_drive(
+    let (machine, chosen) = here::find_machine_to_simulate_and_notice(
         args.machine.as_deref(),
         args.kernel,
         args.drive.as_deref(),

@@ -262,7 +262,7 @@ fn check_and_print_study(args: &CheckArgs, out: &mut Screen) -> anyhow::Result<(
     let plan = Plan::load_with_sets(
         &args.study,
         args.on,
-        &policy_set::sets_with_absolute_governor_paths(&args.study, &args.policy)?,
+        &policy_set::sets_with_governor_paths_for_study(&args.study, &args.policy)?,
         args.programs.allowed,
     )?;
     check::check_and_print_plan(&plan, args.jobs.count_or_all_cores(), args.format, out)
@@ -272,7 +272,7 @@ fn run_study_into_directory(args: &RunArgs, out: &mut Screen) -> anyhow::Result<
     let plan = Plan::load_with_sets(
         &args.study,
         args.on,
-        &policy_set::sets_with_absolute_governor_paths(&args.study, &args.policy)?,
+        &policy_set::sets_with_governor_paths_for_study(&args.study, &args.policy)?,
         args.programs.allowed,
     )?;
     plan.check_programs_allowed()?;

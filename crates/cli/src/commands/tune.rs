@@ -186,7 +186,7 @@ fn estimate_requests_in_time(
 }
 
 fn load_machine_and_note_choice(args: &Args) -> anyhow::Result<Machine> {
-    let (machine, chosen) = here::find_machine_with_kernel_and_drive(
+    let (machine, chosen) = here::find_machine_to_simulate_and_notice(
         args.machine.as_deref(),
         args.kernel,
         args.drive.as_deref(),

@@ -105,7 +105,7 @@ pub fn make_runs_in_part(plan: &Plan, runs: &[usize], dir: &Path) -> Result<(), 
         }
         if !directory::run_path(dir, *index).exists() {
             let run = make_run(plan, &*backend, *index, *index as u32, &goes_on)?;
-            directory::write_run(dir, *index, &run)?;
+            directory::write_run_into_begun_directory(dir, *index, &run)?;
         }
     }
     Ok(())

@@ -361,7 +361,11 @@ struct StateDecision {
     explanation: String,
 }
 
-fn state_decisions(drive: &Drive, settings: &ApstSettings, plan: &ApstPlan) -> Vec<StateDecision> {
+fn decisions_per_power_state(
+    drive: &Drive,
+    settings: &ApstSettings,
+    plan: &ApstPlan,
+) -> Vec<StateDecision> {
     plan.states
         .iter()
         .zip(&drive.states)
@@ -399,7 +403,7 @@ impl<'a> ApstReport<'a> {
                 .map(|p| decode_entries_of_first_states(&p.table, p.states.len())),
             states: plan
                 .as_ref()
-                .map(|plan| state_decisions(drive, settings, plan)),
+                .map(|plan| decisions_per_power_state(drive, settings, plan)),
             table_hex: plan.as_ref().map(|p| table_as_512_hex_digits(&p.table)),
         }
     }

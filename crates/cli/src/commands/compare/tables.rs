@@ -15,7 +15,7 @@ use crate::bars::Canvas;
 use crate::output::Screen;
 
 /// Writes the answers to the studies' questions.
-pub(super) fn write_answers(
+pub(super) fn write_study_answers(
     out: &mut Screen,
     answers: &[Answer],
     style: &dyn Style,
@@ -39,7 +39,7 @@ pub(super) fn write_means_and_verdicts(
 ) -> anyhow::Result<()> {
     write_means_per_metric(out, comparison, style, canvas)?;
     style.write_heading(out, &describe_baseline_and_method(comparison))?;
-    let (rows, reasons) = verdict_rows_and_reasons(comparison);
+    let (rows, reasons) = verdict_table_and_reasons(comparison);
     if rows.len() > 1 {
         style.write_header_and_rows(out, rows)?;
         if !reasons.is_empty() {
@@ -67,7 +67,7 @@ pub(super) fn write_means_and_verdicts(
         let header = vec!["series".to_owned(), "what is odd".to_owned()];
         style.write_header_and_rows(out, [vec![header], warnings].concat())?;
     }
-    write_notes(out, comparison, style)
+    write_comparison_notes(out, comparison, style)
 }
 
 /// Writes each metric's table, with a drawing if possible.
@@ -135,7 +135,7 @@ pub(super) fn policies_unlike_earlier(comparison: &Comparison) -> Vec<&String> {
 }
 
 /// Writes notes below tables and rankings.
-pub(super) fn write_notes(
+pub(super) fn write_comparison_notes(
     out: &mut Screen,
     comparison: &Comparison,
     style: &dyn Style,
@@ -166,7 +166,7 @@ pub(super) fn write_means_or_rankings_and_answers(
     for answer in answers {
         style.write_sentence(out, &format!("{} {}", answer.question, answer.sentence))?;
     }
-    write_notes(out, comparison, style)
+    write_comparison_notes(out, comparison, style)
 }
 
 /// A metric's title with its unit, its kind of mean, and its better direction.
@@ -252,7 +252,9 @@ pub(super) fn table_of_means(comparison: &Comparison, metric: &Metric) -> Vec<Ve
 }
 
 /// Rows for all comparisons, different policies first; and for impossible comparisons the reasons, each once.
-pub(super) fn verdict_rows_and_reasons(comparison: &Comparison) -> (Vec<Vec<String>>, Vec<String>) {
+pub(super) fn verdict_table_and_reasons(
+    comparison: &Comparison,
+) -> (Vec<Vec<String>>, Vec<String>) {
     let mut header = vec!["metric"];
     header.extend(machine_and_workload_columns(comparison));
     header.extend([

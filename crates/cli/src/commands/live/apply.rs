@@ -134,7 +134,10 @@ fn lasts_only_with_process(change: &Change) -> bool {
     change.key.setting.mechanism == Access::Held
 }
 
-pub(crate) fn apply_policy_set(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(crate) fn plan_apply_or_persist_policy_set(
+    args: &Args,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let system = args.root.open_system()?;
     if args.check {
         return persist::check_and_print_persistent_settings(&system, out);
@@ -175,7 +178,8 @@ pub(crate) fn apply_policy_set(args: &Args, out: &mut Screen) -> anyhow::Result<
             }
             None => PersistentSettings::for_machine(&system, set, targets.cpus),
         };
-        let plan = persist::try_ask_and_persist(&system, &settings, args.on, args.hold, args.yes)?;
+        let plan =
+            persist::try_ask_apply_and_persist(&system, &settings, args.on, args.hold, args.yes)?;
         return plan.map_or(Ok(()), |plan| print_planned_changes(args, &plan, out));
     }
     // Signals are caught before the lock is taken, so that a signal never ends the process between a write and the
@@ -218,7 +222,7 @@ pub(crate) fn apply_policy_set(args: &Args, out: &mut Screen) -> anyhow::Result<
         .count();
     let count = written + requests;
     tell!("put {count} setting(s) back");
-    super::restore::fail_if_any_setting_away(&restored)?;
+    super::restore::fail_if_any_setting_not_put_back(&restored)?;
     if let Some(signal) = signal {
         waiting::cancel_and_tell_if_cancelled_before(signal);
     }

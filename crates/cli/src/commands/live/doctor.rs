@@ -42,7 +42,7 @@ pub(crate) fn examine_and_print_findings(args: &Args, out: &mut Screen) -> anyho
             args.min_weight
         ));
     }
-    print_report(args.format, &report, out)?;
+    print_doctor_report(args.format, &report, out)?;
     let found = args.exit_code && report.findings.iter().any(|finding| !finding.note);
     Ok(if found { FOUND } else { 0 })
 }
@@ -55,7 +55,11 @@ fn parse_share_up_to_one(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a share from 0 to 1, such as 0.05".to_owned())
 }
 
-fn print_report(format: Format, report: &DoctorReport, out: &mut Screen) -> anyhow::Result<()> {
+fn print_doctor_report(
+    format: Format,
+    report: &DoctorReport,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     match format {
         Format::Json => output::write_json(out, report),
         Format::Csv => {

@@ -26,7 +26,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Holds the settings for a while, asks, applies them, and keeps them for every boot. `None`: the user did not keep
 /// them.
-pub(super) fn try_ask_and_persist(
+pub(super) fn try_ask_apply_and_persist(
     system: &System,
     settings: &PersistentSettings,
     on: Option<PowerSupply>,
@@ -53,19 +53,19 @@ pub(super) fn try_ask_and_persist(
         let holding = session.apply_while_held(&plan)?;
         tell!("in force for {time:?} on trial; Ctrl-C puts everything back");
         messages::print_held_messages();
-        let (signal, confirmed) = match signals.wait_for_signal_up_to(Some(time)) {
-            Some(signal) => (Some(signal), false),
-            None if yes => (None, true),
-            None => ask_whether_to_keep(&signals)?,
+        let end = match signals.wait_for_signal_up_to(Some(time)) {
+            Some(signal) => TrialEnd::Signal(signal),
+            None if yes => TrialEnd::Keep,
+            None => ask_to_keep_settings(&signals)?,
         };
         let Some((released, restored)) = holding.put_back_and_release()? else {
             return Ok(None);
         };
-        super::restore::fail_if_any_setting_away(&restored)?;
-        if let Some(signal) = signal {
+        super::restore::fail_if_any_setting_not_put_back(&restored)?;
+        if let TrialEnd::Signal(signal) = end {
             waiting::cancel_and_tell_if_cancelled_before(signal);
         }
-        if !confirmed {
+        if !matches!(end, TrialEnd::Keep) {
             tell!("put everything back; nothing is kept");
             return Ok(None);
         }
@@ -114,8 +114,18 @@ fn note_tools_that_overwrite(system: &System, plan: &SettingsPlan) {
     }
 }
 
-/// Asks whether the settings are to stay. Returns the signal that came instead of an answer, and the answer.
-fn ask_whether_to_keep(signals: &EndSignals) -> anyhow::Result<(Option<i32>, bool)> {
+/// How a trial of settings ended.
+enum TrialEnd {
+    /// The settings are to stay.
+    Keep,
+    /// The user does not want the settings, or cannot answer.
+    PutBack,
+    /// A signal came, by number.
+    Signal(i32),
+}
+
+/// Asks whether the settings are to stay, and waits for an answer or a signal.
+fn ask_to_keep_settings(signals: &EndSignals) -> anyhow::Result<TrialEnd> {
     tell!("Keep these settings, at every boot, too? [y/N]");
     messages::print_held_messages();
     let (send, answer) = mpsc::channel();
@@ -127,12 +137,19 @@ fn ask_whether_to_keep(signals: &EndSignals) -> anyhow::Result<(Option<i32>, boo
     });
     loop {
         match answer.try_recv() {
-            Ok(line) => return Ok((None, ["y", "yes"].contains(&line?.trim()))),
-            Err(mpsc::TryRecvError::Disconnected) => return Ok((None, false)),
+            Ok(line) => {
+                let is_yes = ["y", "yes"].contains(&line?.trim());
+                return Ok(if is_yes {
+                    TrialEnd::Keep
+                } else {
+                    TrialEnd::PutBack
+                });
+            }
+            Err(mpsc::TryRecvError::Disconnected) => return Ok(TrialEnd::PutBack),
             Err(mpsc::TryRecvError::Empty) => {}
         }
         if let Some(signal) = signals.wait_for_signal_up_to(Some(SIGNAL_INTERVAL)) {
-            return Ok((Some(signal), false));
+            return Ok(TrialEnd::Signal(signal));
         }
     }
 }

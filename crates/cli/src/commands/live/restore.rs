@@ -51,7 +51,10 @@ struct RestoreReport {
     notes: Vec<String>,
 }
 
-pub(crate) fn restore_changed_settings(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(crate) fn restore_settings_and_end_persistence(
+    args: &Args,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let system = args.root.open_system()?;
     let outcome = put_back_all_or_held_settings(&system, args.held);
     // Persistence ends even if a setting could not be put back, so that it does not come again at the next boot.
@@ -85,7 +88,7 @@ pub(crate) fn restore_changed_settings(args: &Args, out: &mut Screen) -> anyhow:
         }
         bail!("the settings are as before, but those of `apply --persist` are not ended: {kept}");
     }
-    fail_if_any_setting_away(&restored)
+    fail_if_any_setting_not_put_back(&restored)
 }
 
 /// Puts settings back: all of them, or only settings `held` by a process that has died.
@@ -110,7 +113,7 @@ fn remove_persistent_file_and_trial(system: &System) -> Result<(), SettingsError
 }
 
 /// Fails if a setting could not be put back because it is away, as on an offline CPU.
-pub(super) fn fail_if_any_setting_away(restored: &Restored) -> anyhow::Result<()> {
+pub(super) fn fail_if_any_setting_not_put_back(restored: &Restored) -> anyhow::Result<()> {
     ensure!(restored.away.is_empty(), "{}", restored.away.join("; "));
     Ok(())
 }
