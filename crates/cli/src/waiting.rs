@@ -238,8 +238,8 @@ fn remove_registered_folders() {
 }
 
 /// Runs `work` in a rayon pool with `jobs` threads. `work` reports how many of `total` parts are done. A terminal's
-/// standard error shows a bar with the `parts_name`. The first signal (Ctrl-C, SIGTERM, a closed terminal) cancels the work, the
-/// second ends the program.
+/// standard error shows a bar with the `parts_name`. The first signal (Ctrl-C, SIGTERM, a closed terminal) cancels
+/// the work, the second ends the program.
 pub(crate) fn run_with_progress<T: Send>(
     jobs: ThreadCount,
     total: usize,

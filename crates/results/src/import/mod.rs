@@ -131,7 +131,7 @@ fn import_file_content(
     parse_tool_output(policy, &text).map_err(|e| content_error_at(path, e))
 }
 
-/// Parses the output of fio or hyperfine; the runs are under the policy `policy`.
+/// Parses the output of fio or hyperfine; `policy` names the policy of the runs.
 ///
 /// # Errors
 /// The format is unknown, or the benchmark failed.
