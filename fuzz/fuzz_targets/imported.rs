@@ -10,9 +10,9 @@ use wakepath_results::import::parse_tool_output;
 
 fuzz_target!(|text: &str| {
     if let Some((name, log)) = text.split_once('\n')
-        && let Some((benchmark, _)) = Benchmark::from_log_name("fuzz", name)
+        && let Some((benchmark, _)) = Benchmark::with_workload_from_log_name("fuzz", name)
     {
-        for sample in benchmark.read_samples(log).unwrap_or_default() {
+        for sample in benchmark.parse_samples(log).unwrap_or_default() {
             assert!(sample.values.iter().all(|(_, value)| value.is_finite()));
         }
         return;
@@ -23,7 +23,7 @@ fuzz_target!(|text: &str| {
             let mut buckets = run.latency.iter();
             assert!(buckets.all(|bucket| bucket.low_ns <= bucket.high_ns));
         }
-        let document = imported.make_document("fuzz");
+        let document = imported.make_document_named("fuzz");
         let results = ResultReader::for_imported_runs("fuzz", document, imported.runs);
         let source = Source::read_result("fuzz", &results).expect("it is in memory");
         let options = CompareOptions {

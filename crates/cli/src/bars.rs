@@ -34,7 +34,7 @@ const PLAIN_LEVELS: [char; 8] = ['.', ':', '-', '=', '+', '*', '%', '#'];
 
 impl Canvas {
     /// A canvas for standard output; `None` unless standard output is a terminal that can be drawn on.
-    pub(crate) fn for_stdout_terminal() -> Option<Self> {
+    pub(crate) fn for_stdout_if_terminal() -> Option<Self> {
         let terminal = Term::stdout();
         if !terminal.is_term() || std::env::var("TERM").is_ok_and(|t| t == "dumb") {
             return None;
@@ -62,7 +62,7 @@ impl Canvas {
     }
 
     /// A horizontal bar for a share from 0 to 1, filled up with blanks to `columns`.
-    pub(crate) fn bar_for_share(self, share: f64, columns: usize) -> String {
+    pub(crate) fn draw_bar_for_share(self, share: f64, columns: usize) -> String {
         let share = if share.is_finite() {
             share.clamp(0.0, 1.0)
         } else {
@@ -80,7 +80,7 @@ impl Canvas {
     }
 
     /// A histogram with a column per value, as high as the value's share in the maximum; nonzero values stay visible.
-    pub(crate) fn column_histogram(self, values: &[f64]) -> String {
+    pub(crate) fn draw_histogram_line(self, values: &[f64]) -> String {
         let highest = values
             .iter()
             .copied()
@@ -102,45 +102,45 @@ impl Canvas {
 
 /// Counts per column of a logarithmic scale, from histogram buckets `(low, high, count)`. A bucket counts at its
 /// middle.
-pub(crate) fn counts_on_log_scale(
+pub(crate) fn sum_buckets_on_log_scale(
     buckets: impl IntoIterator<Item = (f64, f64, f64)>,
-    [from, to]: [f64; 2],
+    [lowest, highest]: [f64; 2],
     columns: usize,
 ) -> Vec<f64> {
     let mut sums = vec![0.0; columns];
-    let span = (to / from).ln();
+    let span = (highest / lowest).ln();
     for (low, high, count) in buckets {
         let middle = (low.max(1.0) * high.max(1.0)).sqrt();
         let share = if span > 0.0 {
-            (middle / from).ln() / span
+            (middle / lowest).ln() / span
         } else {
             0.5
         };
-        add_bar_column(&mut sums, share, count);
+        add_count_at_share(&mut sums, share, count);
     }
     sums
 }
 
 /// Number of values in each column of a linear scale.
-pub(crate) fn counts_on_linear_scale(
+pub(crate) fn count_values_on_linear_scale(
     values: &[f64],
-    [from, to]: [f64; 2],
+    [lowest, highest]: [f64; 2],
     columns: usize,
 ) -> Vec<f64> {
     let mut counts = vec![0.0; columns];
     for value in values.iter().filter(|v| v.is_finite()) {
-        let share = if to > from {
-            (value - from) / (to - from)
+        let share = if highest > lowest {
+            (value - lowest) / (highest - lowest)
         } else {
             0.5
         };
-        add_bar_column(&mut counts, share, 1.0);
+        add_count_at_share(&mut counts, share, 1.0);
     }
     counts
 }
 
 /// Adds `count` to the column that lies at a share, from 0 to 1, of the width.
-fn add_bar_column(columns: &mut [f64], share: f64, count: f64) {
+fn add_count_at_share(columns: &mut [f64], share: f64, count: f64) {
     let column = (share.clamp(0.0, 1.0) * columns.len() as f64) as usize;
     if let Some(last) = columns.len().checked_sub(1) {
         columns[column.min(last)] += count;
@@ -163,23 +163,23 @@ mod tests {
 
     #[test]
     fn bars_are_as_long_as_their_share() {
-        assert_eq!(UNICODE.bar_for_share(0.5, 4), "██");
-        assert_eq!(UNICODE.bar_for_share(0.53, 4), "██▏");
-        assert_eq!(PLAIN.bar_for_share(0.5, 4), "##");
+        assert_eq!(UNICODE.draw_bar_for_share(0.5, 4), "██");
+        assert_eq!(UNICODE.draw_bar_for_share(0.53, 4), "██▏");
+        assert_eq!(PLAIN.draw_bar_for_share(0.5, 4), "##");
         for odd in [f64::NAN, -1.0, 0.0] {
-            assert_eq!(UNICODE.bar_for_share(odd, 4), "");
+            assert_eq!(UNICODE.draw_bar_for_share(odd, 4), "");
         }
-        assert_eq!(UNICODE.bar_for_share(7.0, 4), "████");
+        assert_eq!(UNICODE.draw_bar_for_share(7.0, 4), "████");
     }
 
     #[test]
     fn histograms_show_what_is_not_0() {
         assert_eq!(
-            UNICODE.column_histogram(&[0.0, 0.001, 4.0, 8.0, f64::NAN]),
+            UNICODE.draw_histogram_line(&[0.0, 0.001, 4.0, 8.0, f64::NAN]),
             " ▁▄█ "
         );
-        assert_eq!(PLAIN.column_histogram(&[0.0, 0.001, 4.0, 8.0]), " .=#");
-        assert_eq!(UNICODE.column_histogram(&[0.0, 0.0]), "  ");
+        assert_eq!(PLAIN.draw_histogram_line(&[0.0, 0.001, 4.0, 8.0]), " .=#");
+        assert_eq!(UNICODE.draw_histogram_line(&[0.0, 0.0]), "  ");
     }
 
     #[test]
@@ -197,14 +197,14 @@ mod tests {
     fn values_fall_into_the_columns_of_a_linear_scale() {
         let values = [10.0, 11.0, 20.0, f64::NAN];
         assert_eq!(
-            counts_on_linear_scale(&values, [10.0, 20.0], 4),
+            count_values_on_linear_scale(&values, [10.0, 20.0], 4),
             [2.0, 0.0, 0.0, 1.0]
         );
         assert_eq!(
-            counts_on_linear_scale(&[5.0; 3], [5.0, 5.0], 3),
+            count_values_on_linear_scale(&[5.0; 3], [5.0, 5.0], 3),
             [0.0, 3.0, 0.0]
         );
-        assert!(counts_on_linear_scale(&values, [10.0, 20.0], 0).is_empty());
+        assert!(count_values_on_linear_scale(&values, [10.0, 20.0], 0).is_empty());
     }
 
     #[test]
@@ -215,10 +215,10 @@ mod tests {
             (1000.0, 1000.0, 3.0),
         ];
         assert_eq!(
-            counts_on_log_scale(buckets, [10.0, 1000.0], 4),
+            sum_buckets_on_log_scale(buckets, [10.0, 1000.0], 4),
             [1.0, 0.0, 2.0, 3.0]
         );
-        assert_eq!(counts_on_log_scale(buckets, [10.0, 10.0], 1), [6.0]);
-        assert!(counts_on_log_scale(buckets, [10.0, 1000.0], 0).is_empty());
+        assert_eq!(sum_buckets_on_log_scale(buckets, [10.0, 10.0], 1), [6.0]);
+        assert!(sum_buckets_on_log_scale(buckets, [10.0, 1000.0], 0).is_empty());
     }
 }

@@ -41,7 +41,7 @@ struct Cli {
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return report_usage_error(&error),
+        Err(error) => return print_help_or_usage_error(&error),
     };
     raise_open_files_limit();
     let mut out = Screen::for_stdout();
@@ -50,15 +50,17 @@ fn main() -> ExitCode {
         .run_command(Cli::command(), &mut out)
         .and_then(|code| {
             messages::print_held_messages();
-            Ok((code, print_screen(&mut out)?))
+            Ok((code, print_screen_unless_pipe_closed(&mut out)?))
         });
     match result {
-        Ok(_) if waiting::is_cancelled() => ExitCode::from(waiting::exit_code_after_signal()),
+        Ok(_) if waiting::is_cancelled() => {
+            ExitCode::from(waiting::exit_code_for_cancelling_signal())
+        }
         Ok((code, ())) => ExitCode::from(code),
         Err(error) => {
-            messages::print_final_error(&with_causes(error.as_ref()));
+            messages::print_error_without_held_messages(&with_causes(error.as_ref()));
             ExitCode::from(if waiting::is_cancelled() {
-                waiting::exit_code_after_signal()
+                waiting::exit_code_for_cancelling_signal()
             } else {
                 commands::exit_code_for_error(&error)
             })
@@ -78,7 +80,7 @@ fn raise_open_files_limit() {
 }
 
 /// Prints the screen to standard output; a closed pipe counts as success, as the reader has seen enough.
-fn print_screen(out: &mut Screen) -> io::Result<()> {
+fn print_screen_unless_pipe_closed(out: &mut Screen) -> io::Result<()> {
     match out.print() {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
@@ -86,7 +88,7 @@ fn print_screen(out: &mut Screen) -> io::Result<()> {
 }
 
 /// Prints help or a usage error, without colours if any argument has terminal controls.
-fn report_usage_error(error: &clap::Error) -> ExitCode {
+fn print_help_or_usage_error(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     // clap's text has lost control sequences, so the arguments are examined themselves.
     let mut arguments = std::env::args_os();

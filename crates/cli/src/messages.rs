@@ -35,7 +35,7 @@ struct Message {
 static MESSAGES: Mutex<Vec<Message>> = Mutex::new(Vec::new());
 
 /// Holds a message until there is a result. `about`: the file or workload that the message is about.
-pub(crate) fn hold_message(kind: MessageKind, about: Option<&str>, text: String) {
+pub(crate) fn hold_message_until_result(kind: MessageKind, about: Option<&str>, text: String) {
     let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
     let about = about.map(str::to_owned);
     match messages
@@ -57,43 +57,43 @@ pub(crate) fn print_held_messages() {
     let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
     for message in messages.iter_mut().filter(|message| !message.printed) {
         message.printed = true;
-        print_line(&message.text_with_subjects());
+        print_marked_to_stderr(&message.text_with_kind_and_subjects());
     }
 }
 
 /// Prints a message to standard error at once.
-pub(crate) fn print_message_now(text: &str) {
+pub(crate) fn print_after_held_messages(text: &str) {
     print_held_messages();
-    print_line(text);
+    print_marked_to_stderr(text);
 }
 
 /// Prints the error that ends the command. Held messages are dropped: they are about a result that never comes.
-pub(crate) fn print_final_error(text: &str) {
-    print_line(text);
+pub(crate) fn print_error_without_held_messages(text: &str) {
+    print_marked_to_stderr(text);
 }
 
 /// Prints clap's text about the usage, keeping its line ends.
 pub(crate) fn print_usage_lines(text: &str) {
-    write_stderr(&printable::escape_except_line_ends(text));
+    write_stderr_ignoring_failure(&printable::escape_except_line_ends(text));
 }
 
-fn print_line(text: &str) {
-    write_stderr(&mark_continued_lines(text));
+fn print_marked_to_stderr(text: &str) {
+    write_stderr_ignoring_failure(&prefix_and_mark_continued_lines(text));
 }
 
 /// A message's text in which every line after the first is marked as continued.
-fn mark_continued_lines(text: &str) -> String {
+fn prefix_and_mark_continued_lines(text: &str) -> String {
     let shown = printable::escape_except_line_ends(text.trim_end());
     format!("wakepath: {}\n", shown.replace('\n', "\n  | "))
 }
 
-fn write_stderr(text: &str) {
+fn write_stderr_ignoring_failure(text: &str) {
     // If standard error has no reader, the command goes on.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
 impl Message {
-    fn text_with_subjects(&self) -> String {
+    fn text_with_kind_and_subjects(&self) -> String {
         let kind = match self.kind {
             MessageKind::Remark => "",
             MessageKind::Note => "note: ",
@@ -125,21 +125,21 @@ impl Message {
 /// Holds a note for the reader, printed once there is a result.
 macro_rules! note {
     ($($text:tt)*) => {
-        $crate::messages::hold_message($crate::messages::MessageKind::Note, None, format!($($text)*))
+        $crate::messages::hold_message_until_result($crate::messages::MessageKind::Note, None, format!($($text)*))
     };
 }
 
 /// Holds a warning about something done unlike the request, printed once there is a result.
 macro_rules! warning {
     ($($text:tt)*) => {
-        $crate::messages::hold_message($crate::messages::MessageKind::Warning, None, format!($($text)*))
+        $crate::messages::hold_message_until_result($crate::messages::MessageKind::Warning, None, format!($($text)*))
     };
 }
 
 /// Prints a remark to standard error at once.
 macro_rules! tell {
     ($($text:tt)*) => {
-        $crate::messages::print_message_now(&format!($($text)*))
+        $crate::messages::print_after_held_messages(&format!($($text)*))
     };
 }
 
@@ -157,7 +157,7 @@ mod tests {
             text: "x".to_owned(),
             printed: false,
         };
-        message.text_with_subjects()
+        message.text_with_kind_and_subjects()
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn no_text_fakes_a_message() {
         assert_eq!(
-            mark_continued_lines("bad name: a\nwakepath: done\r\u{1b}]52;c;x\u{7}\n"),
+            prefix_and_mark_continued_lines("bad name: a\nwakepath: done\r\u{1b}]52;c;x\u{7}\n"),
             "wakepath: bad name: a\n  | wakepath: done\\r\\u{1b}]52;c;x\\u{7}\n"
         );
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 
 /// Checks before any work that `path` may be written: a file that exists needs `force`.
-pub(crate) fn check_may_be_written(path: &Path, force: bool) -> anyhow::Result<()> {
+pub(crate) fn check_output_may_be_written(path: &Path, force: bool) -> anyhow::Result<()> {
     if path == Path::new("-") {
         // In other arguments `-` means a pipe; this file is written whole, beside the command's output.
         bail!("standard output cannot be written to; name a file, or ./- for one of this name");
@@ -21,7 +21,7 @@ pub(crate) fn check_may_be_written(path: &Path, force: bool) -> anyhow::Result<(
 }
 
 /// The path behind a link, or `path` itself if it is no link.
-pub(crate) fn follow_link(path: &Path) -> PathBuf {
+pub(crate) fn resolve_links_if_present(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
@@ -34,12 +34,12 @@ pub(crate) fn parent_folder(path: &Path) -> &Path {
 }
 
 /// Writes a file under a temporary name, then renames it, so that no partial file bears the real name.
-pub(crate) fn write_new_file(
+pub(crate) fn write_whole_file(
     path: &Path,
     force: bool,
     content: impl FnOnce(&File) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let path = follow_link(path);
+    let path = resolve_links_if_present(path);
     // The mode is that of any new file: the umask removes bits.
     let file = tempfile::Builder::new()
         .prefix(".wakepath-")

@@ -104,13 +104,13 @@ impl Screen {
     }
 
     /// Writes lines that have their own line ends; other control characters are shown escaped.
-    pub(crate) fn write_own_lines(&mut self, text: &str) {
+    pub(crate) fn write_lines_unfolded(&mut self, text: &str) {
         self.bytes
             .extend_from_slice(printable::escape_except_line_ends(text).as_bytes());
     }
 
     /// Writes a line of a coloured drawing, unchanged: names in the line went through [`printable::escape_for_one_line`] before.
-    pub(crate) fn write_drawing_line(&mut self, line: &str) {
+    pub(crate) fn write_line_unescaped(&mut self, line: &str) {
         self.bytes.extend_from_slice(line.as_bytes());
         self.bytes.push(b'\n');
     }
@@ -179,7 +179,7 @@ pub(crate) fn write_table<H: ToString>(
                 .collect()
         })
         .collect();
-    for line in table::table_lines(&names, &cells, out.columns) {
+    for line in table::fold_table_into_lines(&names, &cells, out.columns) {
         writeln!(out, "{line}")?;
     }
     Ok(())
@@ -192,15 +192,15 @@ pub(crate) fn write_markdown_table<H: ToString>(
     rows: impl IntoIterator<Item = impl AsRef<[String]>>,
 ) -> anyhow::Result<()> {
     let header: Vec<String> = header.as_ref().iter().map(ToString::to_string).collect();
-    writeln!(out, "{}", markdown_row(&header))?;
+    writeln!(out, "{}", escaped_markdown_row(&header))?;
     writeln!(out, "| {} |", vec!["---"; header.len()].join(" | "))?;
     for row in rows {
-        writeln!(out, "{}", markdown_row(row.as_ref()))?;
+        writeln!(out, "{}", escaped_markdown_row(row.as_ref()))?;
     }
     Ok(())
 }
 
-fn markdown_row(cells: &[String]) -> String {
+fn escaped_markdown_row(cells: &[String]) -> String {
     let cells: Vec<String> = cells
         .iter()
         .map(|cell| printable::escape_for_markdown(cell))
@@ -214,27 +214,27 @@ pub(crate) fn write_csv<H: AsRef<str>>(
     header: impl AsRef<[H]>,
     rows: impl IntoIterator<Item = impl AsRef<[String]>>,
 ) -> anyhow::Result<()> {
-    write_csv_row(
+    write_escaped_csv_row(
         &mut csv::Writer::from_writer(out.raw_bytes()),
         header.as_ref(),
     )?;
-    write_csv_rows(out, rows)
+    write_csv_rows_without_header(out, rows)
 }
 
 /// Writes CSV rows without a header, such as rows that follow earlier ones.
-pub(crate) fn write_csv_rows(
+pub(crate) fn write_csv_rows_without_header(
     out: &mut Screen,
     rows: impl IntoIterator<Item = impl AsRef<[String]>>,
 ) -> anyhow::Result<()> {
     let mut writer = csv::Writer::from_writer(out.raw_bytes());
     for row in rows {
-        write_csv_row(&mut writer, row.as_ref())?;
+        write_escaped_csv_row(&mut writer, row.as_ref())?;
     }
     writer.flush()?;
     Ok(())
 }
 
-fn write_csv_row<T: AsRef<str>>(
+fn write_escaped_csv_row<T: AsRef<str>>(
     writer: &mut csv::Writer<&mut Vec<u8>>,
     cells: &[T],
 ) -> csv::Result<()> {

@@ -19,7 +19,7 @@ use crate::messages::{note, warning};
 
 /// Parser for an argument with a policy set's text. Shells complete the mechanisms that are possible at a place.
 #[derive(Clone, Copy)]
-pub(crate) struct SetText(pub(crate) Place);
+pub(crate) struct PolicySetTextParser(pub(crate) Place);
 
 /// Mechanisms that are possible at a place: a simulation, a replay or a machine.
 pub(crate) fn mechanisms_possible_at(place: Place) -> impl Iterator<Item = &'static Mechanism> {
@@ -31,7 +31,7 @@ pub(crate) fn mechanisms_possible_at(place: Place) -> impl Iterator<Item = &'sta
         .filter(move |m| m.on.contains(&place) && !(leases && m.kind == Kind::Psd))
 }
 
-impl TypedValueParser for SetText {
+impl TypedValueParser for PolicySetTextParser {
     type Value = String;
 
     fn parse_ref(
@@ -44,16 +44,16 @@ impl TypedValueParser for SetText {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(complete_set_text(self.0)))
+        Some(Box::new(completions_for_policy_set(self.0)))
     }
 }
 
 /// Parser for an argument with a whole policy set, or with a daemon's configuration. Shells complete as for
-/// [`SetText`].
+/// [`PolicySetTextParser`].
 #[derive(Clone, Copy)]
-pub(crate) struct WholeSet(pub(crate) Place);
+pub(crate) struct WholePolicySetParser(pub(crate) Place);
 
-impl TypedValueParser for WholeSet {
+impl TypedValueParser for WholePolicySetParser {
     type Value = PolicySet;
 
     fn parse_ref(
@@ -62,16 +62,16 @@ impl TypedValueParser for WholeSet {
         argument: Option<&Arg>,
         value: &OsStr,
     ) -> Result<PolicySet, clap::Error> {
-        parse_set.parse_ref(command, argument, value)
+        parse_single_policy_set.parse_ref(command, argument, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(complete_set_text(self.0)))
+        Some(Box::new(completions_for_policy_set(self.0)))
     }
 }
 
 /// Parses a policy set. Commas between policies get their own error.
-fn parse_set(text: &str) -> Result<PolicySet, String> {
+fn parse_single_policy_set(text: &str) -> Result<PolicySet, String> {
     let one = wakepath_settings::policy_set::parse_with_daemon_config_files(text);
     let mut parts = text.split(',').map(str::trim);
     if one.is_err()
@@ -90,7 +90,7 @@ fn parse_set(text: &str) -> Result<PolicySet, String> {
     one
 }
 
-fn complete_set_text(place: Place) -> impl Iterator<Item = PossibleValue> {
+fn completions_for_policy_set(place: Place) -> impl Iterator<Item = PossibleValue> {
     // A replay has idle periods only, where tools' profiles have no effect.
     let profiles = PROFILES.iter().filter(move |_| place != Place::Replay);
     mechanisms_possible_at(place)
@@ -104,7 +104,7 @@ fn complete_set_text(place: Place) -> impl Iterator<Item = PossibleValue> {
 }
 
 /// Notes which profile parts have no policy on a simulated machine, and what policies assume, each once.
-pub(crate) fn note_policy_assumptions<'a>(
+pub(crate) fn note_each_policy_assumption_once<'a>(
     machine: &Machine,
     sets: impl IntoIterator<Item = &'a PolicySet>,
 ) -> Result<(), SimError> {
@@ -122,7 +122,7 @@ pub(crate) fn note_policy_assumptions<'a>(
 
 /// What the user says of governors of one's own.
 #[derive(clap::Args, Clone, Copy)]
-pub(crate) struct Programs {
+pub(crate) struct ProgramPermission {
     /// Run governors of one's own (c:, exec:) also where this kernel cannot confine them, and those that a study names.
     /// They then may do all that you may.
     #[arg(long = "allow-programs")]
@@ -135,19 +135,19 @@ pub(crate) struct Programs {
 /// A file is missing, or cannot be run.
 pub(crate) fn load_custom_governors(
     sets: &[PolicySet],
-    programs: Programs,
+    programs: ProgramPermission,
 ) -> anyhow::Result<Vec<PolicySet>> {
     let loaded = sets
         .iter()
         .map(|set| governors::load_governor(set.clone(), Path::new("."), programs.allowed))
         .collect::<Result<Vec<_>, _>>()
         .context("--policy")?;
-    show_compiler_warnings(&loaded);
+    hold_compiler_warnings(&loaded);
     Ok(loaded)
 }
 
 /// Prints the compiler's warnings about custom governors, once per governor.
-pub(crate) fn show_compiler_warnings<'a>(sets: impl IntoIterator<Item = &'a PolicySet>) {
+pub(crate) fn hold_compiler_warnings<'a>(sets: impl IntoIterator<Item = &'a PolicySet>) {
     let mut told = Vec::new();
     for program in sets.into_iter().filter_map(PolicySet::own_governor) {
         if let Some(warnings) = program.warnings()
@@ -160,7 +160,7 @@ pub(crate) fn show_compiler_warnings<'a>(sets: impl IntoIterator<Item = &'a Poli
 }
 
 /// Removes policy sets that are given twice, with a note.
-pub(crate) fn remove_repeated_sets(sets: Vec<PolicySet>) -> Vec<PolicySet> {
+pub(crate) fn remove_and_note_repeated_sets(sets: Vec<PolicySet>) -> Vec<PolicySet> {
     let mut once: Vec<PolicySet> = Vec::new();
     for set in sets {
         if once.contains(&set) {
@@ -177,7 +177,7 @@ pub(crate) fn remove_repeated_sets(sets: Vec<PolicySet>) -> Vec<PolicySet> {
 ///
 /// # Errors
 /// A path is not UTF-8, or the current folder is unknown.
-pub(crate) fn sets_beside_study(
+pub(crate) fn sets_with_governor_paths_for_study(
     study: &Path,
     sets: &[PolicySet],
 ) -> anyhow::Result<Vec<PolicySet>> {
@@ -188,12 +188,12 @@ pub(crate) fn sets_beside_study(
     sets.iter()
         .map(|set| {
             set.clone()
-                .try_replace_own_governor(with_absolute_program_path)
+                .try_replace_own_governor(program_with_absolute_path)
         })
         .collect()
 }
 
-fn with_absolute_program_path(program: &Program) -> anyhow::Result<Program> {
+fn program_with_absolute_path(program: &Program) -> anyhow::Result<Program> {
     let path = std::path::absolute(program.path())?;
     let text = path
         .to_str()
@@ -205,7 +205,7 @@ fn with_absolute_program_path(program: &Program) -> anyhow::Result<Program> {
 ///
 /// # Errors
 /// An argument is no policy set, or two contradict each other.
-pub(crate) fn join_into_one_set(texts: &[String]) -> Result<PolicySet, SpecError> {
+pub(crate) fn parse_and_join_policy_sets(texts: &[String]) -> Result<PolicySet, SpecError> {
     let sets: Result<Vec<PolicySet>, SpecError> = texts.iter().map(|text| text.parse()).collect();
     PolicySet::join_sets(sets?)
 }

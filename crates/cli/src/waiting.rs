@@ -26,7 +26,7 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 static CANCELLED: AtomicBool = AtomicBool::new(false);
 
 /// Cancels the work because of a signal. Returns whether an earlier signal had cancelled the work already.
-pub(crate) fn cancel_by_signal(signal: i32) -> bool {
+pub(crate) fn cancel_and_tell_if_cancelled_before(signal: i32) -> bool {
     SIGNAL.store(signal, Ordering::Relaxed);
     wakepath_governors::stop_waiting_for_governors();
     CANCELLED.swap(true, Ordering::Relaxed)
@@ -38,7 +38,7 @@ pub(crate) fn is_cancelled() -> bool {
 }
 
 /// Exit code after the cancelling signal, as in shells: 128 plus its number.
-pub(crate) fn exit_code_after_signal() -> u8 {
+pub(crate) fn exit_code_for_cancelling_signal() -> u8 {
     128 + SIGNAL.load(Ordering::Relaxed) as u8
 }
 
@@ -56,7 +56,7 @@ struct ProgressSink {
 }
 
 impl ProgressSink {
-    fn open(path: &OsStr) -> anyhow::Result<Self> {
+    fn open_for_append(path: &OsStr) -> anyhow::Result<Self> {
         let file = File::options()
             .append(true)
             .open(path)
@@ -73,9 +73,9 @@ impl ProgressReporter {
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub(crate) fn new(total: u64) -> anyhow::Result<Self> {
+    pub(crate) fn from_environment(total: u64) -> anyhow::Result<Self> {
         let sink = env::var_os("WAKEPATH_PROGRESS")
-            .map(|path| ProgressSink::open(&path))
+            .map(|path| ProgressSink::open_for_append(&path))
             .transpose()?;
         Ok(Self {
             total,
@@ -85,7 +85,7 @@ impl ProgressReporter {
 
     /// Writes a line about progress, unless the last line is too recent. Write errors are ignored: nobody may be
     /// reading.
-    pub(crate) fn report(&self, done: u64) {
+    pub(crate) fn report_done_parts(&self, done: u64) {
         let Some(sink) = &self.sink else { return };
         let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
         let soon = sink.last.is_some_and(|last| last.elapsed() < Self::EVERY);
@@ -98,18 +98,18 @@ impl ProgressReporter {
 
 /// When a log gets another line about long work: each half minute, and after the first line with every tenth.
 #[derive(Debug, Default)]
-struct Schedule {
+struct ProgressLineSchedule {
     last: Duration,
     done: usize,
 }
 
-impl Schedule {
+impl ProgressLineSchedule {
     const EVERY: Duration = Duration::from_secs(30);
     /// Shortest time between two lines for tenths.
     const SHORTEST: Duration = Duration::from_secs(5);
 
     /// Whether another line is due, when `done` parts are done after a time.
-    fn is_line_due(&mut self, after: Duration, done: usize, total: usize) -> bool {
+    fn is_line_due_and_note_it(&mut self, after: Duration, done: usize, total: usize) -> bool {
         let since = after.saturating_sub(self.last);
         let tenth = done.saturating_sub(self.done) * 10 >= total && !self.last.is_zero();
         let due = since >= Self::EVERY || since >= Self::SHORTEST && tenth;
@@ -121,10 +121,18 @@ impl Schedule {
 }
 
 /// A log line about progress, in words.
-fn format_progress_line(after: Duration, done: usize, total: Option<usize>, what: &str) -> String {
+fn format_progress_line(
+    after: Duration,
+    done: usize,
+    total: Option<usize>,
+    parts_name: &str,
+) -> String {
     let seconds = after.as_secs_f64();
     let Some(total) = total else {
-        return format!("{done} {what} after {}", until::duration_in_words(seconds));
+        return format!(
+            "{done} {parts_name} after {}",
+            until::duration_in_words(seconds)
+        );
     };
     let left = if done == 0 {
         String::new()
@@ -133,7 +141,7 @@ fn format_progress_line(after: Duration, done: usize, total: Option<usize>, what
         format!(", about {} left", until::duration_in_words(left))
     };
     format!(
-        "{done} of {total} {what} after {}{left}",
+        "{done} of {total} {parts_name} after {}{left}",
         until::duration_in_words(seconds)
     )
 }
@@ -151,19 +159,23 @@ impl ProgressLog {
 
     /// Starts a thread that watches `done`, out of `total` if known. `None` if there is nothing to write about, or
     /// nowhere to write.
-    pub(crate) fn start(done: Arc<AtomicUsize>, total: Option<usize>, what: &str) -> Option<Self> {
+    pub(crate) fn start_unless_terminal(
+        done: Arc<AtomicUsize>,
+        total: Option<usize>,
+        parts_name: &str,
+    ) -> Option<Self> {
         // Work with a single part has no progress to show.
         if total.is_some_and(|total| total < 2) || io::stderr().is_terminal() {
             return None;
         }
         let (end, ended) = mpsc::channel::<()>();
-        let what = what.to_owned();
+        let parts_name = parts_name.to_owned();
         let thread = thread::spawn(move || {
-            let (started, mut schedule) = (Instant::now(), Schedule::default());
+            let (started, mut schedule) = (Instant::now(), ProgressLineSchedule::default());
             while ended.recv_timeout(Self::LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
                 let (after, done) = (started.elapsed(), done.load(Ordering::Relaxed));
-                if schedule.is_line_due(after, done, total.unwrap_or(usize::MAX)) {
-                    tell!("{}", format_progress_line(after, done, total, &what));
+                if schedule.is_line_due_and_note_it(after, done, total.unwrap_or(usize::MAX)) {
+                    tell!("{}", format_progress_line(after, done, total, &parts_name));
                 }
             }
         });
@@ -184,20 +196,20 @@ impl Drop for ProgressLog {
 
 /// How many cores to use.
 #[derive(Clone, Copy, clap::Args)]
-pub(crate) struct Jobs {
+pub(crate) struct ThreadCount {
     /// Simulations at a time; the result does not depend on it [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     jobs: Option<u16>,
 }
 
-impl Jobs {
+impl ThreadCount {
     /// One job at a time, for work that must not disturb itself.
-    pub(crate) const fn one_at_a_time() -> Self {
+    pub(crate) const fn single_thread() -> Self {
         Self { jobs: Some(1) }
     }
 
     /// Number of threads.
-    pub(crate) fn thread_count(self) -> usize {
+    pub(crate) fn count_or_all_cores(self) -> usize {
         self.jobs.map_or_else(
             || std::thread::available_parallelism().map_or(1, usize::from),
             usize::from,
@@ -209,7 +221,7 @@ impl Jobs {
 static LEFTOVERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Registers a temporary folder to be removed when a second signal ends the program.
-pub(crate) fn remove_folder_at_exit(folder: &Path) {
+pub(crate) fn remove_folder_at_second_signal(folder: &Path) {
     let mut leftovers = LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner);
     leftovers.push(folder.to_owned());
 }
@@ -225,13 +237,13 @@ fn remove_registered_folders() {
     }
 }
 
-/// Runs `work` in a rayon pool with `jobs` threads. `work` reports how many of `total` parts, called `what`, are done;
-/// a terminal's standard error shows a bar. The first signal (Ctrl-C, SIGTERM, a closed terminal) cancels the work, the
-/// second ends the program.
+/// Runs `work` in a rayon pool with `jobs` threads. `work` reports how many of `total` parts are done. A terminal's
+/// standard error shows a bar with the `parts_name`. The first signal (Ctrl-C, SIGTERM, a closed terminal) cancels
+/// the work, the second ends the program.
 pub(crate) fn run_with_progress<T: Send>(
-    jobs: Jobs,
+    jobs: ThreadCount,
     total: usize,
-    what: &str,
+    parts_name: &str,
     work: impl FnOnce(&(dyn Fn(usize) + Sync), &AtomicBool) -> anyhow::Result<T> + Send,
 ) -> anyhow::Result<T> {
     let threads = rayon::ThreadPoolBuilder::new()
@@ -240,24 +252,24 @@ pub(crate) fn run_with_progress<T: Send>(
         .build()
         .context("--jobs")?;
     let first = OnceLock::new();
-    until::handle_end_signals(move |signal| {
+    until::handle_end_signals_in_thread(move |signal| {
         let again = first.get_or_init(Instant::now).elapsed() > SAME;
         // A terminal that closes with its shell sends SIGHUP twice within milliseconds: only the first counts.
-        if cancel_by_signal(signal) && again {
+        if cancel_and_tell_if_cancelled_before(signal) && again {
             // Settings that cannot be put back stay in the journal; `wakepath restore` says so.
             _ = wakepath_settings::put_back_all_before_exit();
             remove_registered_folders();
-            std::process::exit(i32::from(exit_code_after_signal()));
+            std::process::exit(i32::from(exit_code_for_cancelling_signal()));
         }
     })?;
     // The progress bar is drawn only if standard error is a terminal.
     let bar = ProgressBar::new(total as u64).with_style(ProgressStyle::with_template(&format!(
-        "{{bar:30}} {{pos}} of {{len}} {what}, {{per_sec}}, {{eta}} left"
+        "{{bar:30}} {{pos}} of {{len}} {parts_name}, {{per_sec}}, {{eta}} left"
     ))?);
     bar.enable_steady_tick(Duration::from_millis(200));
-    let reporter = ProgressReporter::new(total as u64)?;
+    let reporter = ProgressReporter::from_environment(total as u64)?;
     let done = Arc::new(AtomicUsize::new(0));
-    let log = ProgressLog::start(Arc::clone(&done), Some(total), what);
+    let log = ProgressLog::start_unless_terminal(Arc::clone(&done), Some(total), parts_name);
     let finished = |parts| {
         let before = done.fetch_add(parts, Ordering::Relaxed);
         if before == 0 {
@@ -265,14 +277,14 @@ pub(crate) fn run_with_progress<T: Send>(
             bar.suspend(messages::print_held_messages);
         }
         bar.inc(parts as u64);
-        reporter.report((before + parts) as u64);
+        reporter.report_done_parts((before + parts) as u64);
     };
     let result = threads.install(|| work(&finished, &CANCELLED));
     drop(log);
     bar.finish_and_clear();
     if is_cancelled() {
         let done = done.load(Ordering::Relaxed);
-        let interrupted = format!("interrupted; {done} of {total} {what} are finished");
+        let interrupted = format!("interrupted; {done} of {total} {parts_name} are finished");
         if result.is_err() {
             return result.context(interrupted);
         }
@@ -287,12 +299,12 @@ mod tests {
 
     #[test]
     fn a_log_has_few_lines() {
-        let mut schedule = Schedule::default();
+        let mut schedule = ProgressLineSchedule::default();
         let mut lines = Vec::new();
         // Ten minutes' work, half finished at once.
         for second in 1..=600 {
             let done = if second > 40 { 500 + second } else { 0 };
-            if schedule.is_line_due(Duration::from_secs(second), done as usize, 1100) {
+            if schedule.is_line_due_and_note_it(Duration::from_secs(second), done as usize, 1100) {
                 lines.push(second);
             }
         }
@@ -302,8 +314,12 @@ mod tests {
 
     #[test]
     fn short_work_says_nothing() {
-        let mut schedule = Schedule::default();
-        assert!((1..30).all(|second| !schedule.is_line_due(Duration::from_secs(second), 10, 10)));
+        let mut schedule = ProgressLineSchedule::default();
+        assert!((1..30).all(|second| !schedule.is_line_due_and_note_it(
+            Duration::from_secs(second),
+            10,
+            10
+        )));
     }
 
     #[test]

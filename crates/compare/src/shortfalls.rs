@@ -28,7 +28,7 @@ pub fn describe_shortfalls(sources: &[(&str, &Source)]) -> Vec<String> {
         let reached = rows_with_metric(source, "rate_reached");
         let cut = rows_with_metric(source, "cut_after_s");
         let drift = rows_with_metric(source, "drift_percent");
-        for (machine, workload) in source.document.machine_workload_pairs() {
+        for (machine, workload) in source.document.planned_machine_workload_pairs() {
             let on = match source.document.machines.len() {
                 1 => String::new(),
                 _ => format!(" on {}", machine.name),

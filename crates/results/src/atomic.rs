@@ -12,13 +12,13 @@ pub(crate) const UNFINISHED: &str = ".unfinished-";
 
 /// A file under a temporary name until all content is on the disk. Dropping the file leaves nothing.
 #[derive(Debug)]
-pub(crate) struct Unfinished {
+pub(crate) struct UnfinishedFile {
     file: NamedTempFile,
     path: PathBuf,
 }
 
-impl Unfinished {
-    pub(crate) fn create_temporary(path: &Path) -> io::Result<Self> {
+impl UnfinishedFile {
+    pub(crate) fn create_beside(path: &Path) -> io::Result<Self> {
         let file = tempfile::Builder::new()
             .prefix(UNFINISHED)
             // A new file gets the mode that the process's umask allows.
@@ -35,7 +35,7 @@ impl Unfinished {
         self.file.as_file()
     }
 
-    pub(crate) fn sync_and_rename(self) -> io::Result<()> {
+    pub(crate) fn sync_and_rename_into_place(self) -> io::Result<()> {
         self.file.as_file().sync_all()?;
         self.file.persist(&self.path).map_err(|e| e.error)?;
         // The name, too.
@@ -52,12 +52,12 @@ pub(crate) fn write_atomically<E: From<io::Error>>(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<&File>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let unfinished = Unfinished::create_temporary(path)?;
+    let unfinished = UnfinishedFile::create_beside(path)?;
     let mut out = BufWriter::new(unfinished.temporary_file());
     content(&mut out)?;
     out.flush()?;
     drop(out);
-    Ok(unfinished.sync_and_rename()?)
+    Ok(unfinished.sync_and_rename_into_place()?)
 }
 
 /// Removes the temporary files that killed writers left unfinished in `folder`.

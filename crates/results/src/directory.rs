@@ -62,12 +62,12 @@ impl ResultWriter {
     ) -> Result<Self, ResultsError> {
         let dir = dir.into();
         fs::create_dir_all(&dir).map_err(with_path(&dir))?;
-        folder::check_document(&document, &dir)?;
+        folder::check_document_values(&document, &dir)?;
         let lock = File::open(&dir).map_err(with_path(&dir))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| ResultsError::Locked(dir.clone()))?;
         let folder = ResultFolder::open(&dir)?;
-        let has_results = folder.has(DOCUMENT);
+        let has_results = folder.has_file_or_folder(DOCUMENT);
         let mut grown = false;
         if has_results {
             match mode {
@@ -79,12 +79,13 @@ impl ResultWriter {
                     });
                 }
                 Mode::Resume => {
-                    grown = check_same_study_for_growth(&dir, &folder, &document, files)?;
+                    grown =
+                        refuse_other_study_else_has_more_repeats(&dir, &folder, &document, files)?;
                 }
-                Mode::Replace => remove_replaced_results(&dir, &folder, files)?,
+                Mode::Replace => remove_old_results_except_document(&dir, &folder, files)?,
             }
         } else {
-            refuse_foreign_files(&dir, &folder, files)?;
+            refuse_foreign_files_in_new_results(&dir, &folder, files)?;
         }
         let mut writer = Self {
             dir,
@@ -101,30 +102,33 @@ impl ResultWriter {
             let folder = writer.dir.join(name);
             fs::create_dir_all(&folder).map_err(with_path(&folder))?;
             // Refuses folders that are links: nothing is removed or written through a link.
-            writer.folder.list_names(name)?;
+            writer.folder.list_finished_names_if_present(name)?;
             atomic::remove_unfinished_files(&folder).map_err(with_path(&folder))?;
         }
         atomic::remove_unfinished_files(&writer.dir).map_err(with_path(&writer.dir))?;
-        writer.there = writer.finished_indices()?;
+        writer.there = writer.finished_run_indices()?;
         if !has_results || mode == Mode::Replace {
-            writer.copy_changed_files(files)?;
+            writer.copy_missing_or_changed_files(files)?;
             writer.write_document(false)?;
         } else if grown {
             // The added repeats are missing from the old tables, so the document is first marked incomplete.
             writer.write_document(false)?;
-            writer.copy_changed_files(files)?;
+            writer.copy_missing_or_changed_files(files)?;
         }
         Ok(writer)
     }
 
     /// Copies the study's files that are missing from the directory or have changed. A new directory gets its document
     /// last: from then on the directory belongs to this study.
-    fn copy_changed_files(&self, files: &[(String, Vec<u8>)]) -> Result<(), ResultsError> {
+    fn copy_missing_or_changed_files(
+        &self,
+        files: &[(String, Vec<u8>)],
+    ) -> Result<(), ResultsError> {
         for (name, content) in files {
             let path = self.dir.join(name);
             if self
                 .folder
-                .read_if_there(name)?
+                .read_if_present(name)?
                 .is_some_and(|there| there == *content)
             {
                 continue;
@@ -139,8 +143,8 @@ impl ResultWriter {
     ///
     /// # Errors
     /// The directory cannot be read.
-    pub fn finished_indices(&self) -> Result<Vec<usize>, ResultsError> {
-        self.folder.run_indices()
+    pub fn finished_run_indices(&self) -> Result<Vec<usize>, ResultsError> {
+        self.folder.finished_run_indices()
     }
 
     /// Whether run `index` was finished before this writer began.
@@ -148,18 +152,22 @@ impl ResultWriter {
     /// # Errors
     /// The file holds another run than `key`, or no run: its writer numbers runs in another way, or somebody moved the
     /// file.
-    pub fn was_finished_at_start(&self, index: usize, key: &RunKey) -> Result<bool, ResultsError> {
+    pub fn was_finished_at_start(
+        &self,
+        index: usize,
+        expected_key: &RunKey,
+    ) -> Result<bool, ResultsError> {
         if self.there.binary_search(&index).is_err() {
             return Ok(false);
         }
-        let found = self.folder.read_unplanned_run(index)?.1.key;
-        if found == *key {
+        let found = self.folder.read_run_without_plan_check(index)?.1.key;
+        if found == *expected_key {
             return Ok(true);
         }
         Err(ResultsError::Content {
             path: self.run_path(index),
             message: format!(
-                "holds {found}, and the study has {key} in its place; remove the file to run that anew, or write to \
+                "holds {found}, and the study has {expected_key} in its place; remove the file to run that anew, or write to \
                  another directory"
             ),
         })
@@ -170,7 +178,7 @@ impl ResultWriter {
     /// # Errors
     /// A metric is no finite number; or the file system refused, for example because it is full.
     pub fn write_run(&self, index: usize, run: &RunRecord) -> Result<(), ResultsError> {
-        write_run(&self.dir, index, run)
+        write_run_into_begun_directory(&self.dir, index, run)
     }
 
     /// Writes a finished run from another directory of the same study, byte for byte.
@@ -200,7 +208,7 @@ impl ResultWriter {
             complete,
             ..self.document.clone()
         };
-        write_json(&self.dir.join(DOCUMENT), &document)
+        write_json_atomically(&self.dir.join(DOCUMENT), &document)
     }
 }
 
@@ -209,7 +217,11 @@ impl ResultWriter {
 ///
 /// # Errors
 /// As [`ResultWriter::write_run`].
-pub fn write_run(dir: &Path, index: usize, run: &RunRecord) -> Result<(), ResultsError> {
+pub fn write_run_into_begun_directory(
+    dir: &Path,
+    index: usize,
+    run: &RunRecord,
+) -> Result<(), ResultsError> {
     if let Some((metric, value)) = run.first_non_finite_metric() {
         return Err(ResultsError::NotFinite {
             key: run.key.clone(),
@@ -217,10 +229,10 @@ pub fn write_run(dir: &Path, index: usize, run: &RunRecord) -> Result<(), Result
             value,
         });
     }
-    write_json(&run_path(dir, index), run)
+    write_json_atomically(&run_path(dir, index), run)
 }
 
-fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
+fn write_json_atomically(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
     atomic::write_atomically(path, |out| {
         // JSON without indentation: run files are many and long, and read by programs only.
         if path.ends_with(DOCUMENT) {
@@ -235,7 +247,7 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
 
 /// Checks that a directory holds results of the same study, perhaps with fewer repeats. Returns whether the study has
 /// more repeats now, so that document and copies must be written anew.
-fn check_same_study_for_growth(
+fn refuse_other_study_else_has_more_repeats(
     dir: &Path,
     folder: &ResultFolder,
     wanted: &Document,
@@ -253,7 +265,7 @@ fn check_same_study_for_growth(
             ),
         });
     }
-    if let Some(changed) = wanted.first_changed_file(there) {
+    if let Some(changed) = wanted.first_file_with_other_sha256(there) {
         return Err(ResultsError::ChangedFile {
             path: dir.to_owned(),
             file: changed.path,
@@ -267,11 +279,11 @@ fn check_same_study_for_growth(
     };
     let mut grown = there.repeats < wanted.repeats;
     for (name, content) in files {
-        let found = folder.read(name)?;
+        let found = folder.read_file(name)?;
         if found == *content {
             continue;
         }
-        if name != STUDY || !equal_except_repeats(&found, content) {
+        if name != STUDY || !are_studies_equal_except_repeats(&found, content) {
             return Err(difference(match name.strip_prefix("governors/") {
                 Some(_) => format!("the governor of your own in {name}"),
                 None => name.clone(),
@@ -279,14 +291,14 @@ fn check_same_study_for_growth(
         }
         grown = true;
     }
-    match first_difference(there, wanted) {
+    match first_difference_besides_repeats(there, wanted) {
         Some(what) => Err(difference(what.to_owned())),
         None => Ok(grown),
     }
 }
 
 /// The first part in which two documents differ, the number of repeats aside; `None` if they agree.
-fn first_difference(there: &Document, wanted: &Document) -> Option<&'static str> {
+fn first_difference_besides_repeats(there: &Document, wanted: &Document) -> Option<&'static str> {
     if there.backend != wanted.backend {
         return Some("--on");
     }
@@ -308,13 +320,13 @@ fn first_difference(there: &Document, wanted: &Document) -> Option<&'static str>
 }
 
 /// Whether two study texts are equal apart from the line that sets `repeats`.
-fn equal_except_repeats(one: &[u8], other: &[u8]) -> bool {
-    let one = lines_without_repeats(one);
-    one.is_some() && one == lines_without_repeats(other)
+fn are_studies_equal_except_repeats(one: &[u8], other: &[u8]) -> bool {
+    let one = study_lines_without_repeats(one);
+    one.is_some() && one == study_lines_without_repeats(other)
 }
 
 /// The lines of a study's text without the line that sets `repeats`; `None` if the text is no UTF-8.
-fn lines_without_repeats(study: &[u8]) -> Option<Vec<&str>> {
+fn study_lines_without_repeats(study: &[u8]) -> Option<Vec<&str>> {
     let lines = std::str::from_utf8(study).ok()?.lines();
     let kept = lines.filter(|line| {
         let key = line.split('=').next().unwrap_or_default().trim();
@@ -325,7 +337,7 @@ fn lines_without_repeats(study: &[u8]) -> Option<Vec<&str>> {
 
 /// Refuses a directory without a document, unless it is empty or holds only files that a kill left before this study's
 /// document was written. Other files belong to somebody: writing would replace or adopt them.
-fn refuse_foreign_files(
+fn refuse_foreign_files_in_new_results(
     dir: &Path,
     folder: &ResultFolder,
     files: &[(String, Vec<u8>)],
@@ -334,13 +346,13 @@ fn refuse_foreign_files(
         path: dir.to_owned(),
         message,
     };
-    for name in folder.list_names("")? {
+    for name in folder.list_finished_names_if_present("")? {
         let path = dir.join(&name);
         if [RUNS, WORKLOADS, MACHINES, GOVERNORS].contains(&name.as_str()) && path.is_dir() {
             continue;
         }
         match files.iter().find(|(own, _)| *own == name) {
-            Some((_, content)) if folder.read(&name).is_ok_and(|found| found == *content) => {}
+            Some((_, content)) if folder.read_file(&name).is_ok_and(|found| found == *content) => {}
             Some(_) => {
                 return Err(exists(format!(
                     "holds no results, and {name} is not that of this study and would be lost; name another directory"
@@ -352,15 +364,15 @@ fn refuse_foreign_files(
             }
         }
     }
-    if let Some(name) = folder.list_names(RUNS)?.first() {
+    if let Some(name) = folder.list_finished_names_if_present(RUNS)?.first() {
         return Err(exists(format!(
             "holds {RUNS}/{name} and no {DOCUMENT} that says what it is a run of; name another directory, or remove \
              {RUNS}/"
         )));
     }
-    for name in folder.copied_file_paths()? {
+    for name in folder.list_workload_machine_governor_copies()? {
         let own = files.iter().find(|(own, _)| *own == name);
-        let found = folder.read(&name);
+        let found = folder.read_file(&name);
         if own.is_none_or(|(_, content)| found.is_ok_and(|found| found != *content)) {
             return Err(exists(format!(
                 "holds no results, and {name} is not that of this study and would be lost; name another directory"
@@ -372,14 +384,14 @@ fn refuse_foreign_files(
 
 /// Removes runs, tables and superfluous copies of results that are to be replaced. The old document stays until the new
 /// document takes its place, so that runs never lie in a directory without a document.
-fn remove_replaced_results(
+fn remove_old_results_except_document(
     dir: &Path,
     folder: &ResultFolder,
     files: &[(String, Vec<u8>)],
 ) -> Result<(), ResultsError> {
     match ResultReader::open(dir) {
         // The old tables no longer belong to the runs, so they are removed next.
-        Ok(there) => write_json(
+        Ok(there) => write_json_atomically(
             &dir.join(DOCUMENT),
             &Document {
                 complete: false,
@@ -395,7 +407,7 @@ fn remove_replaced_results(
     }
     remove_if_present(&dir.join(RUNS), |path| fs::remove_dir_all(path))?;
     for name in folder
-        .copied_file_paths()?
+        .list_workload_machine_governor_copies()?
         .into_iter()
         .chain([MACHINE.to_owned()])
     {
@@ -409,9 +421,9 @@ fn remove_replaced_results(
 /// Removes a file or folder by the function `by`; a missing path is no error.
 fn remove_if_present(
     path: &Path,
-    by: impl FnOnce(&Path) -> io::Result<()>,
+    remove: impl FnOnce(&Path) -> io::Result<()>,
 ) -> Result<(), ResultsError> {
-    match by(path) {
+    match remove(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(with_path(path)(e)),
         _ => Ok(()),
     }

@@ -236,13 +236,17 @@ impl WorkloadInfo {
 }
 
 /// Checks that the path of a copy stays inside the result directory; an empty path stands for no copy.
-fn check_copy_path(list: &str, name: &str, source: &str) -> Result<(), String> {
+fn check_source_stays_inside_results(
+    list_key: &str,
+    item_name: &str,
+    source: &str,
+) -> Result<(), String> {
     let mut parts = Path::new(source).components();
     if parts.all(|part| matches!(part, Component::Normal(_))) && !source.contains('\0') {
         return Ok(());
     }
     Err(format!(
-        "`source` of `{name}` in `{list}` is {source:?}; it may only name a file below this directory, without `..`"
+        "`source` of `{item_name}` in `{list_key}` is {source:?}; it may only name a file below this directory, without `..`"
     ))
 }
 
@@ -255,7 +259,9 @@ pub(crate) struct ChangedFile {
 
 impl Document {
     /// All planned pairs of machine and workload, machine by machine. A workload may be limited to some machines.
-    pub fn machine_workload_pairs(&self) -> impl Iterator<Item = (&MachineInfo, &WorkloadInfo)> {
+    pub fn planned_machine_workload_pairs(
+        &self,
+    ) -> impl Iterator<Item = (&MachineInfo, &WorkloadInfo)> {
         self.machines.iter().flat_map(|machine| {
             self.workloads
                 .iter()
@@ -265,7 +271,10 @@ impl Document {
     }
 
     /// The first file (recording, or list of idle states) whose SHA-256 differs between two documents.
-    pub(crate) fn first_changed_file<'a>(&'a self, other: &'a Self) -> Option<ChangedFile> {
+    pub(crate) fn first_file_with_other_sha256<'a>(
+        &'a self,
+        other: &'a Self,
+    ) -> Option<ChangedFile> {
         self.sha256.iter().find_map(|(path, here)| {
             let there = other.sha256.get(path).filter(|there| *there != here)?;
             Some(ChangedFile {
@@ -280,7 +289,7 @@ impl Document {
     ///
     /// # Errors
     /// Names the key, its value and the allowed values.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check_values(&self) -> Result<(), String> {
         if !LEVELS.contains(&self.level) {
             return Err(format!(
                 "`level` is {}, and may be {} to {}",
@@ -317,10 +326,10 @@ impl Document {
                     machine.name, kind.cpus
                 ));
             }
-            check_copy_path("machines", &machine.name, &machine.source)?;
+            check_source_stays_inside_results("machines", &machine.name, &machine.source)?;
         }
         for workload in self.workloads.iter().filter(|w| w.has_copied_source()) {
-            check_copy_path("workloads", &workload.name, &workload.source)?;
+            check_source_stays_inside_results("workloads", &workload.name, &workload.source)?;
         }
         for (path, sha256) in &self.sha256 {
             if sha256.len() != 64 || !sha256.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -331,13 +340,13 @@ impl Document {
     }
 
     /// Number of runs that the document plans, in all shards together.
-    pub fn planned_run_count(&self) -> usize {
-        let policies =
-            self.machine_workload_pairs()
-                .map(|(_, workload)| match workload.policies.len() {
-                    0 => self.policies.len(),
-                    some => some,
-                });
+    pub fn planned_runs_in_all_shards(&self) -> usize {
+        let policies = self.planned_machine_workload_pairs().map(|(_, workload)| {
+            match workload.policies.len() {
+                0 => self.policies.len(),
+                some => some,
+            }
+        });
         policies.sum::<usize>() * self.repeats as usize
     }
 }

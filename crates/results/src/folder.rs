@@ -11,7 +11,8 @@ use crate::atomic;
 use crate::document::Document;
 use crate::error::{ResultsError, with_path};
 use crate::layout::{
-    DOCUMENT, GOVERNORS, MACHINES, RUNS, WORKLOADS, index_from_file_name, run_file_name, run_path,
+    DOCUMENT, GOVERNORS, MACHINES, RUNS, WORKLOADS, run_file_name, run_index_from_file_name,
+    run_path,
 };
 use crate::plan::RunPlan;
 use crate::run_record::RunRecord;
@@ -35,13 +36,13 @@ impl ResultFolder {
     }
 
     /// A file's bytes.
-    pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>, ResultsError> {
+    pub(crate) fn read_file(&self, name: &str) -> Result<Vec<u8>, ResultsError> {
         let read = self.tree.read_file_up_to(Path::new(name), MAX_BYTES);
         read.map_err(with_path(&self.path.join(name)))
     }
 
     /// Reads a file's bytes; `None` if the file does not exist.
-    pub(crate) fn read_if_there(&self, name: &str) -> Result<Option<Vec<u8>>, ResultsError> {
+    pub(crate) fn read_if_present(&self, name: &str) -> Result<Option<Vec<u8>>, ResultsError> {
         match self.tree.read_file_up_to(Path::new(name), MAX_BYTES) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             read => Ok(Some(read.map_err(with_path(&self.path.join(name)))?)),
@@ -49,12 +50,12 @@ impl ResultFolder {
     }
 
     /// Reads several files; returns each with its name.
-    pub(crate) fn read_all(
+    pub(crate) fn read_named_files(
         &self,
         names: Vec<String>,
     ) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
         let files = names.into_iter().map(|name| {
-            let content = self.read(&name)?;
+            let content = self.read_file(&name)?;
             Ok((name, content))
         });
         files.collect()
@@ -67,13 +68,16 @@ impl ResultFolder {
     }
 
     /// Whether a file or folder with the name exists in the result directory.
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has_file_or_folder(&self, name: &str) -> bool {
         let seen = OFlags::PATH | OFlags::NOFOLLOW;
         self.tree.open_file_or_folder(Path::new(name), seen).is_ok()
     }
 
     /// Lists the names in a folder, sorted, without unfinished files; empty if the folder does not exist.
-    pub(crate) fn list_names(&self, folder: &str) -> Result<Vec<String>, ResultsError> {
+    pub(crate) fn list_finished_names_if_present(
+        &self,
+        folder: &str,
+    ) -> Result<Vec<String>, ResultsError> {
         let names = match self.tree.list_names(Path::new(folder)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             names => names.map_err(with_path(&self.path.join(folder)))?,
@@ -85,10 +89,12 @@ impl ResultFolder {
     }
 
     /// Paths of workload, machine and governor copies in the result directory.
-    pub(crate) fn copied_file_paths(&self) -> Result<Vec<String>, ResultsError> {
+    pub(crate) fn list_workload_machine_governor_copies(
+        &self,
+    ) -> Result<Vec<String>, ResultsError> {
         let mut all = Vec::new();
         for folder in [WORKLOADS, MACHINES, GOVERNORS] {
-            let inside = self.list_names(folder)?.into_iter();
+            let inside = self.list_finished_names_if_present(folder)?.into_iter();
             all.extend(inside.map(|name| format!("{folder}/{name}")));
         }
         Ok(all)
@@ -96,24 +102,24 @@ impl ResultFolder {
 
     /// Indices of finished runs, ascending. The folder is listed once: asking for millions of files one by one would
     /// take minutes on a network.
-    pub(crate) fn run_indices(&self) -> Result<Vec<usize>, ResultsError> {
-        let names = self.list_names(RUNS)?;
+    pub(crate) fn finished_run_indices(&self) -> Result<Vec<usize>, ResultsError> {
+        let names = self.list_finished_names_if_present(RUNS)?;
         let mut indices: Vec<usize> = names
             .iter()
-            .filter_map(|name| index_from_file_name(name))
+            .filter_map(|name| run_index_from_file_name(name))
             .collect();
         indices.sort_unstable();
         Ok(indices)
     }
 
     /// Reads the run with an index, as bytes and parsed. Refused unless the document plans this run under this index.
-    pub(crate) fn read_planned_run(
+    pub(crate) fn read_run_checked_by_plan(
         &self,
         index: usize,
         plan: &RunPlan,
     ) -> Result<(Vec<u8>, RunRecord), ResultsError> {
-        let (bytes, run) = self.read_unplanned_run(index)?;
-        match plan.check_run(index, &run) {
+        let (bytes, run) = self.read_run_without_plan_check(index)?;
+        match plan.check_run_planned_and_possible(index, &run) {
             Ok(()) => Ok((bytes, run)),
             Err(message) => Err(ResultsError::Content {
                 path: self.run_path(index),
@@ -123,7 +129,7 @@ impl ResultFolder {
     }
 
     /// Reads the run with an index, as bytes and parsed, whether planned or not.
-    pub(crate) fn read_unplanned_run(
+    pub(crate) fn read_run_without_plan_check(
         &self,
         index: usize,
     ) -> Result<(Vec<u8>, RunRecord), ResultsError> {
@@ -148,8 +154,8 @@ impl ResultFolder {
     }
 
     /// Reads the bytes of `result.json`; `None` if there is no such file.
-    pub(crate) fn read_document_bytes(&self) -> Result<Option<Vec<u8>>, ResultsError> {
-        self.read_if_there(DOCUMENT)
+    pub(crate) fn read_document_bytes_if_present(&self) -> Result<Option<Vec<u8>>, ResultsError> {
+        self.read_if_present(DOCUMENT)
     }
 }
 
@@ -157,9 +163,11 @@ impl ResultFolder {
 const AGAIN: &str = "remove the file, and `wakepath study run --resume` makes this run again";
 
 /// Checks a document's values; an error names the document's `path`.
-pub(crate) fn check_document(document: &Document, path: &Path) -> Result<(), ResultsError> {
-    document.check().map_err(|message| ResultsError::Content {
-        path: path.join(DOCUMENT),
-        message,
-    })
+pub(crate) fn check_document_values(document: &Document, path: &Path) -> Result<(), ResultsError> {
+    document
+        .check_values()
+        .map_err(|message| ResultsError::Content {
+            path: path.join(DOCUMENT),
+            message,
+        })
 }

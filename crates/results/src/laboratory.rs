@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::directory::{MACHINE, MACHINES, Mode, ResultWriter};
 use crate::folder::ResultFolder;
-use crate::import::{ResultImportError, content_error_at, fio::Output, rt_app};
+use crate::import::{ResultImportError, content_error_at, fio::FioOutput, rt_app};
 use crate::layout::STUDY;
 use crate::rows::BUSY;
 use crate::{Document, Idle, ResultReader, ResultsError, RunKey, RunOrigin, RunRecord};
@@ -21,14 +21,14 @@ const MAX_BYTES: u64 = 1 << 30;
 /// A run as the laboratory's program writes it: a line of JSON.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Measured {
+struct MeasuredRun {
     key: RunKey,
     /// fio's output: JSON with histograms (`json+`).
     #[serde(default)]
     fio: Option<String>,
     /// rt-app's logs, if the workload is an rt-app file.
     #[serde(default)]
-    rt_app: Option<rt_app::FirstTask>,
+    rt_app: Option<rt_app::FirstTaskLogs>,
     /// How long the idle counters were watched, in ns of the guest's virtual time.
     watched_ns: u64,
     /// The part of the job during which the counters were watched.
@@ -72,19 +72,19 @@ struct StateCounts {
 /// The simulation's directory or the measured runs cannot be read; a run was not planned, is doubled or missing; the
 /// new directory cannot be written.
 pub fn write_laboratory_results(
-    simulated: &Path,
-    measured: &Path,
+    simulated_dir: &Path,
+    measured_file: &Path,
     into: &Path,
     mode: Mode,
 ) -> Result<usize, ResultImportError> {
-    let plan = ResultReader::open(simulated)?;
-    let runs = read_measured_runs(measured)?;
+    let plan = ResultReader::open(simulated_dir)?;
+    let runs = read_measured_runs(measured_file)?;
     let planned: Vec<RunRecord> = plan.read_runs()?;
-    let indices =
-        planned_indices(&runs, &planned).map_err(|message| content_error_at(measured, message))?;
+    let indices = match_measured_to_planned_indices(&runs, &planned)
+        .map_err(|message| content_error_at(measured_file, message))?;
     let document = Document {
         backend: RunOrigin::Lab,
-        tools: join_tool_versions(&runs),
+        tools: join_tool_versions_with_own(&runs),
         shard: None,
         notes: vec![
             "measured in virtual machines whose time is the number of instructions run: CPUs that are busy at once take turns"
@@ -95,12 +95,17 @@ pub fn write_laboratory_results(
     // All runs are converted before the first is written.
     let mut filled_runs = Vec::with_capacity(runs.len());
     for (order, (index, run)) in (0_u32..).zip(indices.into_iter().zip(runs)) {
-        let kind = first_cpu_kind(plan.document(), &run.key.machine);
+        let kind = first_cpu_kind_name_or_default(plan.document(), &run.key.machine);
         let filled = convert_measured_run(run, kind, order)
-            .map_err(|message| content_error_at(measured, message))?;
+            .map_err(|message| content_error_at(measured_file, message))?;
         filled_runs.push((index, filled));
     }
-    let writer = ResultWriter::open(into, document, &read_copied_files(simulated)?, mode)?;
+    let writer = ResultWriter::open(
+        into,
+        document,
+        &read_study_file_copies(simulated_dir)?,
+        mode,
+    )?;
     for (index, run) in &filled_runs {
         writer.write_run(*index, run)?;
     }
@@ -109,7 +114,10 @@ pub fn write_laboratory_results(
 }
 
 /// Index of each measured run among the planned runs. An error if a planned run was not measured exactly once.
-fn planned_indices(measured: &[Measured], planned: &[RunRecord]) -> Result<Vec<usize>, String> {
+fn match_measured_to_planned_indices(
+    measured: &[MeasuredRun],
+    planned: &[RunRecord],
+) -> Result<Vec<usize>, String> {
     let mut indices = Vec::with_capacity(measured.len());
     let mut seen = BTreeSet::new();
     for run in measured {
@@ -136,7 +144,7 @@ fn planned_indices(measured: &[Measured], planned: &[RunRecord]) -> Result<Vec<u
 }
 
 /// The tools that the runs used, each with all its versions, and this program's version.
-fn join_tool_versions(runs: &[Measured]) -> BTreeMap<String, String> {
+fn join_tool_versions_with_own(runs: &[MeasuredRun]) -> BTreeMap<String, String> {
     let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (tool, version) in runs.iter().flat_map(|run| &run.tools) {
         versions.entry(tool).or_default().insert(version);
@@ -151,24 +159,24 @@ fn join_tool_versions(runs: &[Measured]) -> BTreeMap<String, String> {
 }
 
 /// Name of the first kind of CPU on a machine; `cpu` if no kind is known.
-fn first_cpu_kind<'a>(document: &'a Document, machine: &str) -> &'a str {
+fn first_cpu_kind_name_or_default<'a>(document: &'a Document, machine: &str) -> &'a str {
     let mut machines = document.machines.iter().filter(|m| m.name == machine);
     let kind = machines.find_map(|machine| machine.cpu_kinds.first());
     kind.map_or("cpu", |kind| kind.name.as_str())
 }
 
 /// Reads the copies of study, machines and workloads in a result directory.
-fn read_copied_files(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
+fn read_study_file_copies(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
     let folder = ResultFolder::open(dir)?;
     let mut names = vec![STUDY.to_owned()];
-    if !folder.has(MACHINES) {
+    if !folder.has_file_or_folder(MACHINES) {
         names.push(MACHINE.to_owned());
     }
-    names.extend(folder.copied_file_paths()?);
-    folder.read_all(names)
+    names.extend(folder.list_workload_machine_governor_copies()?);
+    folder.read_named_files(names)
 }
 
-fn read_measured_runs(path: &Path) -> Result<Vec<Measured>, ResultImportError> {
+fn read_measured_runs(path: &Path) -> Result<Vec<MeasuredRun>, ResultImportError> {
     let read = wakepath_files::read_text_up_to(path, MAX_BYTES);
     let text = read.map_err(|source| ResultImportError::Read {
         path: path.to_owned(),
@@ -189,14 +197,18 @@ fn read_measured_runs(path: &Path) -> Result<Vec<Measured>, ResultImportError> {
 }
 
 /// Makes a run's record from a measurement: latencies by fio or rt-app, idle counters, and the derived busy time.
-fn convert_measured_run(measured: Measured, kind: &str, order: u32) -> Result<RunRecord, String> {
+fn convert_measured_run(
+    measured: MeasuredRun,
+    cpu_kind: &str,
+    order: u32,
+) -> Result<RunRecord, String> {
     let repeat = measured.key.repeat;
     let mut run = RunRecord::new(measured.key.clone(), None, repeat, order);
     match (&measured.fio, &measured.rt_app) {
-        (Some(fio), None) => Output::parse_first(fio)
+        (Some(fio), None) => FioOutput::parse_first_document(fio)
             .ok_or_else(|| "fio has printed no JSON".to_owned())
-            .and_then(|output| output?.fill_run_metrics(&mut run)),
-        (None, Some(logs)) => logs.fill_run_metrics(&mut run),
+            .and_then(|output| output?.fill_metrics_and_histogram(&mut run)),
+        (None, Some(logs)) => logs.fill_run_metrics_from_logs(&mut run),
         _ => Err("has to have one of `fio` and `rt_app`".to_owned()),
     }
     .map_err(|message| format!("{}: {message}", measured.key))?;
@@ -221,7 +233,7 @@ fn convert_measured_run(measured: Measured, kind: &str, order: u32) -> Result<Ru
     let states = measured.idle.into_iter().chain([busy]);
     run.idle = states
         .map(|state| Idle {
-            cpu_kind: kind.to_owned(),
+            cpu_kind: cpu_kind.to_owned(),
             state: state.state,
             time_ns: state.time_us * 1000,
             entries: state.usage,

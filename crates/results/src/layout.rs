@@ -38,7 +38,7 @@ pub(crate) fn run_file_name(index: usize) -> String {
 }
 
 /// The run's index from the name of its file; `None` for any other name.
-pub(crate) fn index_from_file_name(name: &str) -> Option<usize> {
+pub(crate) fn run_index_from_file_name(name: &str) -> Option<usize> {
     let index = name.strip_suffix(".json")?.parse().ok()?;
     (run_file_name(index) == name).then_some(index)
 }

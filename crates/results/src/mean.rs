@@ -18,15 +18,15 @@ impl Mean {
     /// Averages values above 0 by this kind of mean; NaN without values.
     pub fn average(self, values: &[f64]) -> f64 {
         match self {
-            Self::Arithmetic => average_converted(values, |v| v),
-            Self::Harmonic => 1.0 / average_converted(values, |v| 1.0 / v),
-            Self::Geometric => average_converted(values, f64::ln).exp(),
+            Self::Arithmetic => average_after_conversion(values, |v| v),
+            Self::Harmonic => 1.0 / average_after_conversion(values, |v| 1.0 / v),
+            Self::Geometric => average_after_conversion(values, f64::ln).exp(),
         }
     }
 }
 
 /// The arithmetic mean after a conversion of each value.
-fn average_converted(values: &[f64], convert: fn(f64) -> f64) -> f64 {
+fn average_after_conversion(values: &[f64], convert: fn(f64) -> f64) -> f64 {
     values.iter().map(|v| convert(*v)).sum::<f64>() / values.len() as f64
 }
 

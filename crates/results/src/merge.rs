@@ -10,7 +10,9 @@ use crate::directory::{Mode, ResultWriter};
 use crate::document::Document;
 use crate::error::ResultsError;
 use crate::folder::ResultFolder;
-use crate::layout::{DOCUMENT, GOVERNORS, MACHINES, RUNS, TABLES, WORKLOADS, index_from_file_name};
+use crate::layout::{
+    DOCUMENT, GOVERNORS, MACHINES, RUNS, TABLES, WORKLOADS, run_index_from_file_name,
+};
 use crate::plan::RunPlan;
 use crate::reader::ResultReader;
 use crate::shard::Shard;
@@ -87,24 +89,28 @@ pub enum MergeError {
 /// # Errors
 /// A shard is missing, there twice, unfinished or from another study; files cannot be read or written. Then `to` is not
 /// complete, and no shard is changed.
-pub fn merge_shards(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeError> {
+pub fn merge_shards(shard_dirs: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeError> {
     let target = fs::canonicalize(to).ok();
     if to.exists()
-        && shards
+        && shard_dirs
             .iter()
             .any(|dir| fs::canonicalize(dir).ok() == target)
     {
         return Err(MergeError::OntoShard(to.to_owned()));
     }
-    let (found, one, document) = read_shards(shards)?;
+    let ShardDirs {
+        by_shard: found,
+        first: one,
+        document,
+    } = read_shards_of_same_study(shard_dirs)?;
     check_all_shards_found(&found)?;
     let folders = found
         .iter()
         .map(|(shard, dir)| Ok((*shard, ResultFolder::open(dir)?)))
         .collect::<Result<Vec<_>, ResultsError>>()?;
-    let files = read_copied_files(&ResultFolder::open(one)?)?;
+    let files = read_study_file_copies(&ResultFolder::open(one)?)?;
     for ((_, dir), (_, folder)) in found.iter().zip(&folders) {
-        if let Some((name, _)) = first_different_copy(&files, &read_copied_files(folder)?) {
+        if let Some((name, _)) = first_different_copy(&files, &read_study_file_copies(folder)?) {
             return Err(MergeError::Different {
                 one: one.to_owned(),
                 other: dir.to_path_buf(),
@@ -112,31 +118,37 @@ pub fn merge_shards(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, 
             });
         }
     }
-    let runs = document.planned_run_count();
+    let runs = document.planned_runs_in_all_shards();
     let mut all = Vec::new();
     for ((shard, dir), (_, folder)) in found.iter().zip(&folders) {
-        let there = finished_shard_runs(*shard, dir, folder, runs)?.into_iter();
+        let there = require_all_runs_of_shard(*shard, dir, folder, runs)?.into_iter();
         all.extend(there.map(|index| (index, folder)));
     }
     let plan = RunPlan::new(&document);
     let writer = ResultWriter::open(to, document, &files, mode)?;
     // Each copied run waits until it is on the disk, so the copies are made by several threads.
     all.into_par_iter().try_for_each(|(index, folder)| {
-        let (bytes, _) = folder.read_planned_run(index, &plan)?;
+        let (bytes, _) = folder.read_run_checked_by_plan(index, &plan)?;
         writer.write_run_bytes(index, &bytes)
     })?;
     writer.write_tables_and_finish()?;
     Ok(runs)
 }
 
-/// Directories by shard, with the first directory, and the whole study's document.
-type ShardDirs<'a> = (BTreeMap<Shard, &'a Path>, &'a Path, Document);
+/// The directories of a study's shards.
+struct ShardDirs<'a> {
+    by_shard: BTreeMap<Shard, &'a Path>,
+    /// The directory that the user named first.
+    first: &'a Path,
+    /// The document of the whole study.
+    document: Document,
+}
 
 /// Opens all shards and reads their documents. An error if they belong to different studies.
-fn read_shards(shards: &[PathBuf]) -> Result<ShardDirs<'_>, MergeError> {
+fn read_shards_of_same_study(shard_dirs: &[PathBuf]) -> Result<ShardDirs<'_>, MergeError> {
     let mut found: BTreeMap<Shard, &Path> = BTreeMap::new();
     let mut first: Option<(&Path, Document)> = None;
-    for dir in shards {
+    for dir in shard_dirs {
         let document = ResultReader::open(dir)?.document().clone();
         let Some(shard) = document.shard else {
             return Err(MergeError::Whole(dir.clone()));
@@ -154,7 +166,7 @@ fn read_shards(shards: &[PathBuf]) -> Result<ShardDirs<'_>, MergeError> {
                     other: dir.clone(),
                     what: what.to_owned(),
                 };
-                if let Some(changed) = expected.first_changed_file(&whole) {
+                if let Some(changed) = expected.first_file_with_other_sha256(&whole) {
                     return Err(different(&format!("the content of {}", changed.path)));
                 }
                 if *expected != whole {
@@ -175,7 +187,11 @@ fn read_shards(shards: &[PathBuf]) -> Result<ShardDirs<'_>, MergeError> {
         }
     }
     let (one, document) = first.ok_or(MergeError::Nothing)?;
-    Ok((found, one, document))
+    Ok(ShardDirs {
+        by_shard: found,
+        first: one,
+        document,
+    })
 }
 
 /// Checks that every shard was found: none is missing.
@@ -189,22 +205,22 @@ fn check_all_shards_found(found: &BTreeMap<Shard, &Path>) -> Result<(), MergeErr
         return Ok(());
     }
     Err(MergeError::Missing {
-        shards: join_shard_numbers(&missing),
+        shards: list_first_shard_numbers(&missing),
         count,
         there: there.len(),
     })
 }
 
 /// Indices of a shard's runs. An error if the shard is unfinished or has another shard's run.
-fn finished_shard_runs(
+fn require_all_runs_of_shard(
     shard: Shard,
     dir: &Path,
     folder: &ResultFolder,
     runs: usize,
 ) -> Result<Vec<usize>, MergeError> {
     let mut there = Vec::new();
-    for name in folder.list_names(RUNS)? {
-        let index = index_from_file_name(&name);
+    for name in folder.list_finished_names_if_present(RUNS)? {
+        let index = run_index_from_file_name(&name);
         match index.filter(|index| *index < runs && shard.includes_run(*index)) {
             Some(index) => there.push(index),
             None => {
@@ -228,14 +244,14 @@ fn finished_shard_runs(
 }
 
 /// Reads the copies of study, machines, workloads and governors in a result directory, with their names.
-fn read_copied_files(folder: &ResultFolder) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
-    let mut names = folder.list_names("")?;
+fn read_study_file_copies(folder: &ResultFolder) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
+    let mut names = folder.list_finished_names_if_present("")?;
     names.retain(|name| {
         ![DOCUMENT, RUNS, WORKLOADS, MACHINES, GOVERNORS].contains(&name.as_str())
             && !TABLES.contains(&name.as_str())
     });
-    names.extend(folder.copied_file_paths()?);
-    folder.read_all(names)
+    names.extend(folder.list_workload_machine_governor_copies()?);
+    folder.read_named_files(names)
 }
 
 /// The first copied file that differs between two directories, or exists in one only.
@@ -248,7 +264,7 @@ fn first_different_copy<'a>(
 }
 
 /// Joins shard numbers with commas for a message; after ten, how many more there are.
-fn join_shard_numbers(all: &[u32]) -> String {
+fn list_first_shard_numbers(all: &[u32]) -> String {
     const SHOWN: usize = 10;
     let shown: Vec<String> = all.iter().take(SHOWN).map(u32::to_string).collect();
     match all.len().saturating_sub(SHOWN) {

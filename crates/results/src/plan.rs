@@ -29,7 +29,7 @@ type PlannedCell = [String; 3];
 impl RunPlan {
     pub(crate) fn new(document: &Document) -> Self {
         let cells = document
-            .machine_workload_pairs()
+            .planned_machine_workload_pairs()
             .flat_map(|(machine, workload)| {
                 let policies = document.policies.iter();
                 let planned =
@@ -59,8 +59,12 @@ impl RunPlan {
     ///
     /// # Errors
     /// The difference from the plan in words.
-    pub(crate) fn check_run(&self, index: usize, run: &RunRecord) -> Result<(), String> {
-        match self.key_at(index) {
+    pub(crate) fn check_run_planned_and_possible(
+        &self,
+        index: usize,
+        run: &RunRecord,
+    ) -> Result<(), String> {
+        match self.planned_key_in_shard(index) {
             Some(planned) if planned == run.key => {}
             Some(planned) => {
                 return Err(format!(
@@ -118,7 +122,7 @@ impl RunPlan {
     }
 
     /// The key of the run planned under `index`; `None` beyond the last run.
-    fn key_at(&self, index: usize) -> Option<RunKey> {
+    fn planned_key_in_shard(&self, index: usize) -> Option<RunKey> {
         let repeat = u32::try_from(index.checked_div(self.cells.len())?).ok()?;
         let [machine, workload, policy] = self.cells[index % self.cells.len()].clone();
         let here = self.shard.is_none_or(|shard| shard.includes_run(index));
@@ -131,7 +135,7 @@ impl RunPlan {
     }
 
     /// Whether the document plans a run with this key.
-    pub(crate) fn has_run(&self, key: &RunKey) -> bool {
+    pub(crate) fn has_run_in_any_shard(&self, key: &RunKey) -> bool {
         let cell = [&key.machine, &key.workload, &key.policy].map(Clone::clone);
         key.repeat < self.repeats && self.known.contains(&cell)
     }

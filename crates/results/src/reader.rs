@@ -61,7 +61,7 @@ impl ResultReader {
             return Err(ResultsError::NoResults(dir));
         }
         let folder = ResultFolder::open(&dir)?;
-        let Some(text) = folder.read_document_bytes()? else {
+        let Some(text) = folder.read_document_bytes_if_present()? else {
             return Err(ResultsError::NoResults(dir));
         };
         let head: Head =
@@ -83,7 +83,7 @@ impl ResultReader {
         }
         let document =
             serde_json::from_slice(&text).map_err(|e| content_error(&path, e.to_string()))?;
-        folder::check_document(&document, &dir)?;
+        folder::check_document_values(&document, &dir)?;
         Ok(Self {
             dir,
             document,
@@ -131,7 +131,7 @@ impl ResultReader {
         if name.is_empty() {
             return Ok(None);
         }
-        let text = folder.read_if_there(name)?.map(String::from_utf8);
+        let text = folder.read_if_present(name)?.map(String::from_utf8);
         text.transpose().map_err(|_| ResultsError::Content {
             path: self.dir.join(name),
             message: "is not UTF-8 text".to_owned(),
@@ -147,9 +147,9 @@ impl ResultReader {
             Runs::Imported(runs) => Ok(runs.clone()),
             Runs::Stored(folder) => {
                 let plan = RunPlan::new(&self.document);
-                let finished = folder.run_indices()?.into_iter();
+                let finished = folder.finished_run_indices()?.into_iter();
                 finished
-                    .map(|index| Ok(folder.read_planned_run(index, &plan)?.1))
+                    .map(|index| Ok(folder.read_run_checked_by_plan(index, &plan)?.1))
                     .collect()
             }
         }
@@ -160,7 +160,7 @@ impl ResultReader {
     /// # Errors
     /// The table cannot be read.
     pub fn read_metric_rows(&self) -> Result<Vec<MetricRow>, ResultsError> {
-        self.read_or_make_rows(0, |run, rows| rows.extend(run.metric_rows()))
+        self.read_table_or_make_rows(0, |run, rows| rows.extend(run.metric_rows()))
     }
 
     /// Reads the table of latency histograms.
@@ -168,7 +168,7 @@ impl ResultReader {
     /// # Errors
     /// As [`Self::read_metric_rows`].
     pub fn read_latency_rows(&self) -> Result<Vec<LatencyRow>, ResultsError> {
-        self.read_or_make_rows(1, |run, rows| rows.extend(run.latency_rows()))
+        self.read_table_or_make_rows(1, |run, rows| rows.extend(run.latency_rows()))
     }
 
     /// Reads the table of attribution: the parts of the latency.
@@ -176,7 +176,7 @@ impl ResultReader {
     /// # Errors
     /// As [`Self::read_metric_rows`].
     pub fn read_attribution_rows(&self) -> Result<Vec<AttributionRow>, ResultsError> {
-        self.read_or_make_rows(2, |run, rows| rows.extend(run.attribution_rows()))
+        self.read_table_or_make_rows(2, |run, rows| rows.extend(run.attribution_rows()))
     }
 
     /// Reads the table of idle states.
@@ -184,7 +184,7 @@ impl ResultReader {
     /// # Errors
     /// As [`Self::read_metric_rows`].
     pub fn read_idle_rows(&self) -> Result<Vec<IdleRow>, ResultsError> {
-        self.read_or_make_rows(3, |run, rows| rows.extend(run.idle_rows()))
+        self.read_table_or_make_rows(3, |run, rows| rows.extend(run.idle_rows()))
     }
 
     /// Reads the table of frequencies.
@@ -192,7 +192,7 @@ impl ResultReader {
     /// # Errors
     /// As [`Self::read_metric_rows`].
     pub fn read_frequency_rows(&self) -> Result<Vec<FrequencyRow>, ResultsError> {
-        self.read_or_make_rows(4, |run, rows| rows.extend(run.frequency_rows()))
+        self.read_table_or_make_rows(4, |run, rows| rows.extend(run.frequency_rows()))
     }
 
     /// Reads the table of short timelines.
@@ -200,7 +200,7 @@ impl ResultReader {
     /// # Errors
     /// As [`Self::read_metric_rows`].
     pub fn read_timeline_rows(&self) -> Result<Vec<TimelineRow>, ResultsError> {
-        self.read_or_make_rows(5, |run, rows| rows.extend(run.timeline_rows()))
+        self.read_table_or_make_rows(5, |run, rows| rows.extend(run.timeline_rows()))
     }
 
     /// Reads a table as Arrow batches: `metrics`, `latency`, `attribution`, `idle`, `frequency` or `timeline`. A
@@ -217,7 +217,7 @@ impl ResultReader {
         let index = TABLES.iter().position(|known| *known == name);
         let batches = match (index, &self.runs) {
             (Some(_), Runs::Stored(folder)) if self.document.complete => {
-                tables::read_batches(folder.open_file(&name)?, &self.document)
+                tables::checked_batches_from_parquet(folder.open_file(&name)?, &self.document)
             }
             (Some(0), _) => tables::batches_from_rows(&self.read_metric_rows()?),
             (Some(1), _) => tables::batches_from_rows(&self.read_latency_rows()?),
@@ -235,7 +235,7 @@ impl ResultReader {
     }
 
     /// Reads a table; for interrupted studies and runs in memory makes its rows from the finished runs.
-    fn read_or_make_rows<R: Row>(
+    fn read_table_or_make_rows<R: Row>(
         &self,
         table: usize,
         add_rows: fn(&RunRecord, &mut Vec<R>),
@@ -244,7 +244,7 @@ impl ResultReader {
             && self.document.complete
         {
             let file = folder.open_file(TABLES[table])?;
-            return tables::read_table(file, &self.document).map_err(|source| {
+            return tables::read_checked_table(file, &self.document).map_err(|source| {
                 ResultsError::Table {
                     path: self.dir.join(TABLES[table]),
                     source,

@@ -94,7 +94,7 @@ macro_rules! run_rows {
 
         impl $part {
             /// Makes the table's row by adding the run's key.
-            pub(crate) fn make_row(&self, key: &RunKey) -> $row {
+            pub(crate) fn make_row_with_key(&self, key: &RunKey) -> $row {
                 $row {
                     machine: key.machine.clone(),
                     workload: key.workload.clone(),

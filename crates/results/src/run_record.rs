@@ -70,7 +70,7 @@ impl RunRecord {
 
     /// Name and value of the first count, time or energy beyond the largest accepted, if any.
     pub(crate) fn first_too_large_number(&self) -> Option<(&'static str, f64)> {
-        let mut counts = self.named_counts();
+        let mut counts = self.counts_named_for_errors();
         let count = counts.find(|(_, count)| *count > LARGEST_COUNT);
         let energies = self.idle.iter().filter_map(|idle| idle.wasted_energy_uj);
         let mut numbers = self
@@ -84,7 +84,7 @@ impl RunRecord {
     }
 
     /// All counts, and all times in whole ns, each with its name.
-    fn named_counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    fn counts_named_for_errors(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let latency = self.latency.iter().flat_map(|bucket| {
             [
                 ("the end of a latency bucket", bucket.high_ns),
@@ -95,7 +95,7 @@ impl RunRecord {
         let timeline = self.timeline.iter();
         self.idle
             .iter()
-            .flat_map(named_idle_counts)
+            .flat_map(idle_counts_named_for_errors)
             .chain(latency)
             .chain(frequency.map(|time| ("the time at a frequency", time.time_ns)))
             .chain(timeline.map(|span| ("the end of a stretch of its timeline", span.end_ns)))
@@ -120,22 +120,30 @@ impl RunRecord {
 
     /// The run's rows in `latency.parquet`.
     pub fn latency_rows(&self) -> impl Iterator<Item = LatencyRow> {
-        self.latency.iter().map(|bucket| bucket.make_row(&self.key))
+        self.latency
+            .iter()
+            .map(|bucket| bucket.make_row_with_key(&self.key))
     }
 
     /// The run's rows in `attribution.parquet`.
     pub fn attribution_rows(&self) -> impl Iterator<Item = AttributionRow> {
-        self.attribution.iter().map(|part| part.make_row(&self.key))
+        self.attribution
+            .iter()
+            .map(|part| part.make_row_with_key(&self.key))
     }
 
     /// The run's rows in `idle.parquet`.
     pub fn idle_rows(&self) -> impl Iterator<Item = IdleRow> {
-        self.idle.iter().map(|idle| idle.make_row(&self.key))
+        self.idle
+            .iter()
+            .map(|idle| idle.make_row_with_key(&self.key))
     }
 
     /// The run's rows in `frequency.parquet`.
     pub fn frequency_rows(&self) -> impl Iterator<Item = FrequencyRow> {
-        self.frequency.iter().map(|time| time.make_row(&self.key))
+        self.frequency
+            .iter()
+            .map(|time| time.make_row_with_key(&self.key))
     }
 
     /// The run's rows in `timeline.parquet`.
@@ -155,7 +163,7 @@ impl RunRecord {
 }
 
 /// The known counts of an idle state, each with its name.
-fn named_idle_counts(idle: &Idle) -> impl Iterator<Item = (&'static str, u64)> {
+fn idle_counts_named_for_errors(idle: &Idle) -> impl Iterator<Item = (&'static str, u64)> {
     let counts = [
         ("the time in an idle state", Some(idle.time_ns)),
         ("the entries of an idle state", Some(idle.entries)),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-use crate::atomic::Unfinished;
+use crate::atomic::UnfinishedFile;
 use crate::document::Document;
 use crate::error::ResultsError;
 use crate::folder::ResultFolder;
@@ -14,7 +14,7 @@ use crate::layout::TABLES;
 use crate::plan::RunPlan;
 use crate::rows::{AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, TimelineRow};
 use crate::run_record::RunRecord;
-use crate::tables::{ResultWriter, Row, TableError};
+use crate::tables::{ParquetWriter, Row, TableError};
 
 /// Number of runs in memory at a time; they are read on all threads of the current rayon pool.
 const RUNS_AT_ONCE: usize = 256;
@@ -28,48 +28,48 @@ pub(crate) fn write_tables(dir: &Path, document: &Document) -> Result<(), Result
     let plan = RunPlan::new(document);
     let [metrics, latency, attribution, idle, frequency, timeline] =
         TABLES.map(|name| dir.join(name));
-    let mut metrics = TableFile::<MetricRow>::begin(&metrics)?;
-    let mut latency = TableFile::<LatencyRow>::begin(&latency)?;
-    let mut attribution = TableFile::<AttributionRow>::begin(&attribution)?;
-    let mut idle = TableFile::<IdleRow>::begin(&idle)?;
-    let mut frequency = TableFile::<FrequencyRow>::begin(&frequency)?;
-    let mut timeline = TableFile::<TimelineRow>::begin(&timeline)?;
-    for some in folder.run_indices()?.chunks(RUNS_AT_ONCE) {
+    let mut metrics = TableFile::<MetricRow>::begin_unfinished(&metrics)?;
+    let mut latency = TableFile::<LatencyRow>::begin_unfinished(&latency)?;
+    let mut attribution = TableFile::<AttributionRow>::begin_unfinished(&attribution)?;
+    let mut idle = TableFile::<IdleRow>::begin_unfinished(&idle)?;
+    let mut frequency = TableFile::<FrequencyRow>::begin_unfinished(&frequency)?;
+    let mut timeline = TableFile::<TimelineRow>::begin_unfinished(&timeline)?;
+    for some in folder.finished_run_indices()?.chunks(RUNS_AT_ONCE) {
         let runs = some
             .par_iter()
-            .map(|index| Ok(folder.read_planned_run(*index, &plan)?.1));
+            .map(|index| Ok(folder.read_run_checked_by_plan(*index, &plan)?.1));
         for run in runs.collect::<Result<Vec<RunRecord>, ResultsError>>()? {
-            metrics.extend(run.metric_rows())?;
-            latency.extend(run.latency_rows())?;
-            attribution.extend(run.attribution_rows())?;
-            idle.extend(run.idle_rows())?;
-            frequency.extend(run.frequency_rows())?;
-            timeline.extend(run.timeline_rows())?;
+            metrics.append_rows(run.metric_rows())?;
+            latency.append_rows(run.latency_rows())?;
+            attribution.append_rows(run.attribution_rows())?;
+            idle.append_rows(run.idle_rows())?;
+            frequency.append_rows(run.frequency_rows())?;
+            timeline.append_rows(run.timeline_rows())?;
         }
     }
-    metrics.finish()?;
-    latency.finish()?;
-    attribution.finish()?;
-    idle.finish()?;
-    frequency.finish()?;
-    timeline.finish()
+    metrics.finish_and_rename()?;
+    latency.finish_and_rename()?;
+    attribution.finish_and_rename()?;
+    idle.finish_and_rename()?;
+    frequency.finish_and_rename()?;
+    timeline.finish_and_rename()
 }
 
 /// A table's file while written: it exists whole or not at all.
 struct TableFile<R> {
     path: PathBuf,
-    unfinished: Unfinished,
-    rows: ResultWriter<R, BufWriter<File>>,
+    unfinished: UnfinishedFile,
+    rows: ParquetWriter<R, BufWriter<File>>,
 }
 
 impl<R: Row> TableFile<R> {
-    fn begin(path: &Path) -> Result<Self, ResultsError> {
-        Self::try_begin(path).map_err(|source| refused_row_error(path, source))
+    fn begin_unfinished(path: &Path) -> Result<Self, ResultsError> {
+        Self::begin_unfinished_or_table_error(path).map_err(|source| table_error_at(path, source))
     }
 
-    fn try_begin(path: &Path) -> Result<Self, TableError> {
-        let unfinished = Unfinished::create_temporary(path)?;
-        let rows = ResultWriter::new(BufWriter::new(unfinished.temporary_file().try_clone()?))?;
+    fn begin_unfinished_or_table_error(path: &Path) -> Result<Self, TableError> {
+        let unfinished = UnfinishedFile::create_beside(path)?;
+        let rows = ParquetWriter::new(BufWriter::new(unfinished.temporary_file().try_clone()?))?;
         Ok(Self {
             path: path.to_owned(),
             unfinished,
@@ -77,24 +77,24 @@ impl<R: Row> TableFile<R> {
         })
     }
 
-    fn extend(&mut self, rows: impl Iterator<Item = R>) -> Result<(), ResultsError> {
-        let extended = self.rows.extend(rows);
-        extended.map_err(|source| refused_row_error(&self.path, source))
+    fn append_rows(&mut self, rows: impl Iterator<Item = R>) -> Result<(), ResultsError> {
+        let extended = self.rows.append_rows(rows);
+        extended.map_err(|source| table_error_at(&self.path, source))
     }
 
-    fn finish(self) -> Result<(), ResultsError> {
+    fn finish_and_rename(self) -> Result<(), ResultsError> {
         let path = self.path.clone();
-        self.try_finish()
-            .map_err(|source| refused_row_error(&path, source))
+        self.finish_and_rename_or_table_error()
+            .map_err(|source| table_error_at(&path, source))
     }
 
-    fn try_finish(self) -> Result<(), TableError> {
-        self.rows.finish()?.flush()?;
-        Ok(self.unfinished.sync_and_rename()?)
+    fn finish_and_rename_or_table_error(self) -> Result<(), TableError> {
+        self.rows.finish_into_inner()?.flush()?;
+        Ok(self.unfinished.sync_and_rename_into_place()?)
     }
 }
 
-fn refused_row_error(path: &Path, source: TableError) -> ResultsError {
+fn table_error_at(path: &Path, source: TableError) -> ResultsError {
     ResultsError::Table {
         path: path.to_owned(),
         source,

@@ -51,7 +51,7 @@ pub(crate) trait Row: Serialize + DeserializeOwned {}
 impl<T: Serialize + DeserializeOwned> Row for T {}
 
 /// The columns of a table, in the order of the row's fields.
-fn table_columns<R: Row>() -> Result<Vec<FieldRef>, TableError> {
+fn columns_from_row_fields<R: Row>() -> Result<Vec<FieldRef>, TableError> {
     let options = TracingOptions::default().strings_as_large_utf8(false);
     Ok(Vec::<FieldRef>::from_type::<R>(options)?)
 }
@@ -60,15 +60,15 @@ fn table_columns<R: Row>() -> Result<Vec<FieldRef>, TableError> {
 const ROWS_AT_ONCE: usize = 1 << 14;
 
 /// Writes rows as a Parquet file. The same rows make the same bytes, in whatever portions they are given.
-pub(crate) struct ResultWriter<R, W: Write + Send> {
+pub(crate) struct ParquetWriter<R, W: Write + Send> {
     columns: Vec<FieldRef>,
     waiting: Vec<R>,
     file: ArrowWriter<W>,
 }
 
-impl<R: Row, W: Write + Send> ResultWriter<R, W> {
+impl<R: Row, W: Write + Send> ParquetWriter<R, W> {
     pub(crate) fn new(to: W) -> Result<Self, TableError> {
-        let columns = table_columns::<R>()?;
+        let columns = columns_from_row_fields::<R>()?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_created_by(concat!("wakepath ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -82,7 +82,10 @@ impl<R: Row, W: Write + Send> ResultWriter<R, W> {
         })
     }
 
-    pub(crate) fn extend(&mut self, rows: impl IntoIterator<Item = R>) -> Result<(), TableError> {
+    pub(crate) fn append_rows(
+        &mut self,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Result<(), TableError> {
         for row in rows {
             self.waiting.push(row);
             if self.waiting.len() == ROWS_AT_ONCE {
@@ -99,7 +102,7 @@ impl<R: Row, W: Write + Send> ResultWriter<R, W> {
     }
 
     /// Encodes the remaining rows, ends the file, and returns the underlying writer.
-    pub(crate) fn finish(mut self) -> Result<W, TableError> {
+    pub(crate) fn finish_into_inner(mut self) -> Result<W, TableError> {
         if !self.waiting.is_empty() {
             self.encode_buffered_rows()?;
         }
@@ -108,16 +111,16 @@ impl<R: Row, W: Write + Send> ResultWriter<R, W> {
 }
 
 /// Reads a study's Parquet file as Arrow batches; a row that the document does not plan is an error.
-pub(crate) fn read_batches(
+pub(crate) fn checked_batches_from_parquet(
     from: impl ChunkReader + 'static,
     document: &Document,
 ) -> Result<Box<dyn RecordBatchReader + Send>, TableError> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(from)?;
     let reader = builder.with_batch_size(1 << 16).build()?;
-    let (schema, check) = (reader.schema(), RowCheck::new(document));
+    let (schema, check) = (reader.schema(), PlannedRowCheck::new(document));
     let checked = reader.map(move |batch| {
         let batch = batch?;
-        let checked = check.check_batch(&batch);
+        let checked = check.check_run_keys_and_numbers(&batch);
         checked.map_err(|error| ArrowError::ExternalError(error.into()))?;
         Ok(batch)
     });
@@ -128,31 +131,31 @@ pub(crate) fn read_batches(
 pub(crate) fn batches_from_rows<R: Row>(
     rows: &[R],
 ) -> Result<Box<dyn RecordBatchReader + Send>, TableError> {
-    let batch = serde_arrow::to_record_batch(&table_columns::<R>()?, &rows)?;
+    let batch = serde_arrow::to_record_batch(&columns_from_row_fields::<R>()?, &rows)?;
     let schema = batch.schema();
     Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)))
 }
 
 /// Reads all rows of a study's Parquet file; a row that the document does not plan is an error. Columns without a field
 /// in `R` are ignored.
-pub(crate) fn read_table<R: Row>(
+pub(crate) fn read_checked_table<R: Row>(
     from: impl ChunkReader + 'static,
     document: &Document,
 ) -> Result<Vec<R>, TableError> {
-    let check = RowCheck::new(document);
-    read_checked_rows(from, |batch| check.check_batch(batch))
+    let check = PlannedRowCheck::new(document);
+    read_rows_with_batch_check(from, |batch| check.check_run_keys_and_numbers(batch))
 }
 
-fn read_checked_rows<R: Row>(
+fn read_rows_with_batch_check<R: Row>(
     from: impl ChunkReader + 'static,
     check: impl Fn(&RecordBatch) -> Result<(), TableError>,
 ) -> Result<Vec<R>, TableError> {
-    let columns = table_columns::<R>()?;
+    let columns = columns_from_row_fields::<R>()?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(from)?;
     let mut rows = Vec::new();
     for batch in builder.with_batch_size(1 << 16).build()? {
         let batch = batch?;
-        let known = select_known_columns(&batch, &columns)?;
+        let known = select_row_columns_allow_old(&batch, &columns)?;
         check(&batch)?;
         let some: Vec<R> = serde_arrow::from_record_batch(&known)?;
         rows.extend(some);
@@ -161,17 +164,17 @@ fn read_checked_rows<R: Row>(
 }
 
 /// Checks that a batch's rows belong to planned runs.
-struct RowCheck(RunPlan);
+struct PlannedRowCheck(RunPlan);
 
-impl RowCheck {
+impl PlannedRowCheck {
     fn new(document: &Document) -> Self {
         Self(RunPlan::new(document))
     }
 
-    fn check_batch(&self, batch: &RecordBatch) -> Result<(), TableError> {
-        let machines = text_column(batch, "machine")?;
-        let workloads = text_column(batch, "workload")?;
-        let policies = text_column(batch, "policy")?;
+    fn check_run_keys_and_numbers(&self, batch: &RecordBatch) -> Result<(), TableError> {
+        let machines = require_text_column(batch, "machine")?;
+        let workloads = require_text_column(batch, "workload")?;
+        let policies = require_text_column(batch, "policy")?;
         let repeats = batch
             .column_by_name("repeat")
             .and_then(|column| column.as_primitive_opt::<UInt32Type>());
@@ -193,7 +196,7 @@ impl RowCheck {
                 policy: policies.value(row).to_owned(),
                 repeat,
             };
-            if !self.0.has_run(&key) {
+            if !self.0.has_run_in_any_shard(&key) {
                 return Err(TableError::Foreign(format!(
                     "has a row of {key}, which the study does not have"
                 )));
@@ -206,7 +209,10 @@ impl RowCheck {
 }
 
 /// A batch's text column by name.
-fn text_column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a StringArray, TableError> {
+fn require_text_column<'a>(
+    batch: &'a RecordBatch,
+    name: &str,
+) -> Result<&'a StringArray, TableError> {
     let column = batch.column_by_name(name);
     column
         .and_then(|column| column.as_string_opt::<i32>())
@@ -243,7 +249,7 @@ fn check_number_ranges(batch: &RecordBatch) -> Result<(), String> {
     Ok(())
 }
 
-fn select_known_columns(
+fn select_row_columns_allow_old(
     batch: &RecordBatch,
     columns: &[FieldRef],
 ) -> Result<RecordBatch, TableError> {
@@ -281,9 +287,9 @@ mod tests {
     }
 
     fn write<R: Row>(to: &File, rows: impl IntoIterator<Item = R>) {
-        let mut writer = ResultWriter::new(to).unwrap();
-        writer.extend(rows).unwrap();
-        writer.finish().unwrap();
+        let mut writer = ParquetWriter::new(to).unwrap();
+        writer.append_rows(rows).unwrap();
+        writer.finish_into_inner().unwrap();
     }
 
     /// More rows than are encoded at a time.
@@ -294,13 +300,16 @@ mod tests {
             .collect();
         let whole = tempfile::tempfile().unwrap();
         write(&whole, rows.clone());
-        assert_eq!(read_checked_rows::<Full>(whole, |_| Ok(())).unwrap(), rows);
+        assert_eq!(
+            read_rows_with_batch_check::<Full>(whole, |_| Ok(())).unwrap(),
+            rows
+        );
         let bytes = |size: usize| {
-            let mut writer = ResultWriter::new(Vec::new()).unwrap();
+            let mut writer = ParquetWriter::new(Vec::new()).unwrap();
             for part in rows.chunks(size) {
-                writer.extend(part.iter().cloned()).unwrap();
+                writer.append_rows(part.iter().cloned()).unwrap();
             }
-            writer.finish().unwrap()
+            writer.finish_into_inner().unwrap()
         };
         assert!(bytes(1000) == bytes(rows.len()));
     }
@@ -310,12 +319,15 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let rows = [Some(0.5), None].map(|number| Holes { number });
         write(&file, rows.clone());
-        assert_eq!(read_checked_rows::<Holes>(file, |_| Ok(())).unwrap(), rows);
+        assert_eq!(
+            read_rows_with_batch_check::<Holes>(file, |_| Ok(())).unwrap(),
+            rows
+        );
         let old = tempfile::tempfile().unwrap();
         write(&old, [Full { number: 0.0 }]);
         let known = Holes { number: Some(0.0) };
         assert_eq!(
-            read_checked_rows::<Holes>(old, |_| Ok(())).unwrap(),
+            read_rows_with_batch_check::<Holes>(old, |_| Ok(())).unwrap(),
             [known]
         );
     }
@@ -332,7 +344,7 @@ mod tests {
         write(&old, [Full { number: 0.5 }]);
         let number = 0.5;
         assert_eq!(
-            read_checked_rows::<Newer>(old, |_| Ok(())).unwrap(),
+            read_rows_with_batch_check::<Newer>(old, |_| Ok(())).unwrap(),
             [Newer {
                 number,
                 later: None
@@ -348,7 +360,7 @@ mod tests {
         }
         let file = tempfile::tempfile().unwrap();
         write(&file, [Full { number: 0.0 }]);
-        let error = read_checked_rows::<Letter>(file, |_| Ok(())).unwrap_err();
+        let error = read_rows_with_batch_check::<Letter>(file, |_| Ok(())).unwrap_err();
         assert_eq!(error.to_string(), "no column `letter`");
     }
 }

@@ -97,16 +97,16 @@ impl Timeline {
 
     /// Makes a timeline from rows of `timeline.parquet`. With several machines, workloads, policies or requests, each has
     /// a parent track, and all begin at 0 for comparison.
-    pub fn from_rows(title: &str, rows: &[TimelineRow]) -> Self {
+    pub fn from_table_rows(title: &str, rows: &[TimelineRow]) -> Self {
         let mut timeline = Self {
             title: title.to_owned(),
             ..Self::default()
         };
-        let parts = timeline.add_part_tracks(rows);
+        let parts = timeline.add_parent_tracks_if_several(rows);
         let mut tracks: BTreeMap<([&str; 4], &str), usize> = BTreeMap::new();
         let mut names: BTreeMap<&str, usize> = BTreeMap::new();
         for row in rows {
-            let key = request_of_row(row);
+            let key = part_key_from_row(row);
             let part = parts.get(&key).copied().unwrap_or_default();
             let number = row.name.strip_suffix(" MHz");
             let mhz: Option<f64> = number.and_then(|number| number.parse().ok());
@@ -139,13 +139,13 @@ impl Timeline {
 
     /// Adds a parent track for each part (machine, workload, policy, request), if there are several. A single part
     /// keeps its own time.
-    fn add_part_tracks<'a>(
+    fn add_parent_tracks_if_several<'a>(
         &mut self,
         rows: &'a [TimelineRow],
     ) -> BTreeMap<[&'a str; 4], TimelinePart> {
         let mut parts: BTreeMap<[&str; 4], TimelinePart> = BTreeMap::new();
         for row in rows {
-            let part = parts.entry(request_of_row(row)).or_insert(TimelinePart {
+            let part = parts.entry(part_key_from_row(row)).or_insert(TimelinePart {
                 track: None,
                 start_ns: u64::MAX,
             });
@@ -174,7 +174,7 @@ impl Timeline {
 
     /// Spans without overlaps, by track and time: an outer span is cut where its first inner span begins. Tracks of
     /// counts are left out.
-    pub fn flatten_spans(&self) -> Vec<Span> {
+    pub fn cut_spans_at_inner_starts(&self) -> Vec<Span> {
         let mut next_start = vec![u64::MAX; self.tracks.len()];
         let mut spans: Vec<Span> = Vec::with_capacity(self.spans.len());
         for span in self.spans.iter().rev() {
@@ -195,7 +195,7 @@ impl Timeline {
 }
 
 /// The part that a row belongs to: machine, workload, policy and request.
-fn request_of_row(row: &TimelineRow) -> [&str; 4] {
+fn part_key_from_row(row: &TimelineRow) -> [&str; 4] {
     [&row.machine, &row.workload, &row.policy, &row.at]
 }
 
@@ -237,11 +237,11 @@ mod tests {
             row("menu", "CPU 0", "idle exit", 190, 200),
             row("menu", "frequency of cluster big", "1800 MHz", 100, 200),
         ];
-        let timeline = Timeline::from_rows("m", &one);
+        let timeline = Timeline::from_table_rows("m", &one);
         let names: Vec<&str> = timeline.tracks.iter().map(|t| t.name.as_str()).collect();
         assert_eq!(names, ["CPU 0", "frequency of cluster big"]);
         assert_eq!(timeline.tracks[1].kind, TrackKind::Frequency);
-        let spans = timeline.flatten_spans();
+        let spans = timeline.cut_spans_at_inner_starts();
         let says: Vec<String> = spans
             .iter()
             .map(|span| timeline.describe_span(span))
@@ -251,7 +251,7 @@ mod tests {
         // Two parts begin together, each under a parent track.
         let mut two = one.to_vec();
         two.push(row("teo", "CPU 0", "C1", 7_000, 7_500));
-        let timeline = Timeline::from_rows("m", &two);
+        let timeline = Timeline::from_table_rows("m", &two);
         let groups: Vec<_> = timeline
             .tracks
             .iter()
@@ -269,7 +269,7 @@ mod tests {
         );
         let starts = timeline.spans.iter().map(|s| s.start_ns);
         assert_eq!(starts.collect::<Vec<_>>(), [0, 0, 0, 90]);
-        assert_eq!(Timeline::from_rows("m", &[]).tracks, []);
+        assert_eq!(Timeline::from_table_rows("m", &[]).tracks, []);
     }
 
     #[test]
@@ -295,7 +295,7 @@ mod tests {
             ..Timeline::default()
         };
         assert_eq!(
-            timeline.flatten_spans(),
+            timeline.cut_spans_at_inner_starts(),
             [
                 span(0, 0, 0, 90),
                 span(0, 4, 90, 100),

@@ -9,7 +9,7 @@ use wakepath_workloads::Workload;
 use crate::messages::{self, MessageKind};
 
 /// Warns of a condition on a percentage that looks like a condition on a share: `rate_reached >= 0.98` is always kept.
-pub(super) fn warn_of_shares_as_percentages<'a>(
+pub(super) fn note_percent_limits_like_shares<'a>(
     conditions: impl IntoIterator<Item = &'a Condition>,
 ) {
     for condition in conditions {
@@ -26,15 +26,15 @@ pub(super) fn warn_of_shares_as_percentages<'a>(
 }
 
 /// Prints warnings about lines in a workload's file that were accepted but have another effect than a user may expect.
-pub(super) fn tell_workload_warnings(path: &Path, workload: &Workload) {
+pub(super) fn hold_workload_warnings(path: &Path, workload: &Workload) {
     for warning in workload.warnings() {
         let text = format!("{}:{warning}", path.display());
-        messages::hold_message(MessageKind::Remark, None, text);
+        messages::hold_message_until_result(MessageKind::Remark, None, text);
     }
 }
 
 /// Parses a kernel's version, or what `uname -r` prints.
-pub(super) fn parse_kernel_version(text: &str) -> anyhow::Result<KernelVersion> {
+pub(super) fn parse_kernel_version_or_nearest(text: &str) -> anyhow::Result<KernelVersion> {
     let version = text.parse::<KernelVersion>();
     let of_distribution = text.contains(|c: char| !c.is_ascii_digit() && c != '.');
     if version.is_ok() || !of_distribution {

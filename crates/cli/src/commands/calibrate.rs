@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = parse_mebibytes)]
     size: u64,
     /// How long all of it takes, without the time to fill the test files.
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = until::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = until::parse_duration_or_seconds)]
     budget: Duration,
     /// How often to calibrate, predict and measure in turn, within the budget; each round is compared with the others.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=MOST_ROUNDS as u64))]
@@ -85,7 +85,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         None
     } else {
         let chosen = MachineOutput::choose_output(args)?;
-        chosen.check_may_be_written()?;
+        chosen.check_output_may_be_written()?;
         check_result_file(&chosen.page_path(), chosen.page_replaces())?;
         Some(chosen)
     };
@@ -202,7 +202,7 @@ impl MachineOutput {
     }
 
     /// Checks before the measurement that the machine file can be written.
-    fn check_may_be_written(&self) -> anyhow::Result<()> {
+    fn check_output_may_be_written(&self) -> anyhow::Result<()> {
         if let Some(folder) = self.path.parent().filter(|_| self.is_usual) {
             self.make_folder(folder)
                 .with_context(|| folder.display().to_string())?;

@@ -18,7 +18,7 @@ use wakepath_compare::{Condition, Goal};
 use wakepath_report::html::from_results;
 use wakepath_results::{Question, ResultReader, import};
 
-use self::style::choose_style;
+use self::style::markdown_or_text_style;
 use super::arguments;
 use crate::bars::Canvas;
 use crate::output::{self, PageFormat, Screen};
@@ -31,7 +31,7 @@ Examples:
   wakepath compare before.json after.json --format markdown
   wakepath compare sweep-sim --minimise mean_mw --keep 'p99_us<150' --top 5
   wakepath compare sweep-sim --pareto mean_mw,p99_us")]
-pub(crate) struct Args {
+pub(crate) struct CompareArgs {
     /// Result directories; also fio JSON, hyperfine JSON and MMTests log directories, or directories of such files.
     #[arg(required = true, value_name = "RESULT")]
     results: Vec<PathBuf>,
@@ -80,7 +80,10 @@ fn parse_confidence_level(text: &str) -> Result<f64, String> {
     }
 }
 
-pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(crate) fn compare_and_print_results(
+    args: &CompareArgs,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let opened = import::open_results(&args.results)?;
     let mut sources: Vec<Source> = opened
         .iter()
@@ -88,18 +91,18 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         .collect::<Result<_, _>>()?;
     let results: Vec<&ResultReader> = opened.iter().map(|o| &o.results).collect();
     add_idle_rates(&mut sources, &results)?;
-    let goal = args.metric_and_goal()?;
+    let goal = args.wanted_metric_and_goal()?;
     let comparison = compare_results(&sources, &args.make_compare_options(&sources))?;
-    arguments::warn_of_shares_as_percentages(&args.keep);
+    arguments::note_percent_limits_like_shares(&args.keep);
     if let Some((metric, goal)) = goal {
-        return print_choices(args, metric, goal, &comparison, out);
+        return choose_and_print_policies(args, metric, goal, &comparison, out);
     }
     if !args.pareto.is_empty() {
-        return print_fronts(args, &comparison, out);
+        return find_and_print_pareto_fronts(args, &comparison, out);
     }
     if args.brief {
         let results: Vec<ResultReader> = opened.into_iter().map(|o| o.results).collect();
-        return print_brief(args, &comparison, &results, out);
+        return print_brief_for_people(args, &comparison, &results, out);
     }
     // All results answer the questions of the study.
     let answers = if args.metric.is_empty() && args.workload.is_empty() && args.machine.is_empty() {
@@ -115,16 +118,16 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
                 comparison: &comparison,
             },
         ),
-        PageFormat::Csv => csv::write_comparison(out, &comparison),
+        PageFormat::Csv => csv::write_comparison_as_csv(out, &comparison),
         PageFormat::Table | PageFormat::Markdown => {
-            print_tables(args, &sources, &comparison, &answers, out)
+            print_prediction_ranking_or_tables(args, &sources, &comparison, &answers, out)
         }
     }
 }
 
-impl Args {
+impl CompareArgs {
     /// The metric to minimise or maximise, if `--minimise` or `--maximise` is given.
-    fn metric_and_goal(&self) -> anyhow::Result<Option<(&str, Goal)>> {
+    fn wanted_metric_and_goal(&self) -> anyhow::Result<Option<(&str, Goal)>> {
         let goal = match (&self.minimise, &self.maximise) {
             (Some(metric), _) => Some((metric.as_str(), Goal::Minimise)),
             (None, Some(metric)) => Some((metric.as_str(), Goal::Maximise)),
@@ -165,8 +168,8 @@ impl Args {
 }
 
 /// Prints the ranking that `--minimise` or `--maximise` asks for.
-fn print_choices(
-    args: &Args,
+fn choose_and_print_policies(
+    args: &CompareArgs,
     metric: &str,
     goal: Goal,
     comparison: &Comparison,
@@ -181,50 +184,54 @@ fn print_choices(
         };
         choose_policy(comparison, &objective)
     })?;
-    ranking::print_choices(out, comparison, &choices, args.top, args.format)?;
-    print_notes(out, comparison, args.format)
+    ranking::print_choices_per_machine(out, comparison, &choices, args.top, args.format)?;
+    print_notes_for_people(out, comparison, args.format)
 }
 
 /// Prints the Pareto front that `--pareto` asks for.
-fn print_fronts(args: &Args, comparison: &Comparison, out: &mut Screen) -> anyhow::Result<()> {
+fn find_and_print_pareto_fronts(
+    args: &CompareArgs,
+    comparison: &Comparison,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let fronts = say_per_machine(comparison, |among| {
         Ok(Points {
             metrics: args.pareto.clone(),
             points: find_pareto_front(comparison, &args.pareto, &among)?,
         })
     })?;
-    ranking::print_fronts(out, comparison, &args.pareto, &fronts, args.format)?;
-    print_notes(out, comparison, args.format)
+    ranking::print_fronts_per_machine(out, comparison, &args.pareto, &fronts, args.format)?;
+    print_notes_for_people(out, comparison, args.format)
 }
 
 /// Prints notes below a ranking, in formats for people.
-fn print_notes(
+fn print_notes_for_people(
     out: &mut Screen,
     comparison: &Comparison,
     format: PageFormat,
 ) -> anyhow::Result<()> {
     match format {
         PageFormat::Table | PageFormat::Markdown => {
-            tables::write_notes(out, comparison, choose_style(format))
+            tables::write_comparison_notes(out, comparison, markdown_or_text_style(format))
         }
         PageFormat::Json | PageFormat::Csv => Ok(()),
     }
 }
 
-fn print_brief(
-    args: &Args,
+fn print_brief_for_people(
+    args: &CompareArgs,
     comparison: &Comparison,
     results: &[ResultReader],
     out: &mut Screen,
 ) -> anyhow::Result<()> {
     let answers = from_results::build_answers(results, args.baseline.as_deref())?;
     match args.format {
-        PageFormat::Table | PageFormat::Markdown => tables::write_brief(
+        PageFormat::Table | PageFormat::Markdown => tables::write_means_or_rankings_and_answers(
             out,
             comparison,
             &answers,
             args.top,
-            choose_style(args.format),
+            markdown_or_text_style(args.format),
         ),
         PageFormat::Json | PageFormat::Csv => {
             anyhow::bail!("--brief: for --format table and markdown; the others are for programs")
@@ -232,26 +239,26 @@ fn print_brief(
     }
 }
 
-fn print_tables(
-    args: &Args,
+fn print_prediction_ranking_or_tables(
+    args: &CompareArgs,
     sources: &[Source],
     comparison: &Comparison,
     answers: &[Answer],
     out: &mut Screen,
 ) -> anyhow::Result<()> {
-    let style = choose_style(args.format);
-    if let Some(pair) = prediction::find_simulated_and_measured(sources)
+    let style = markdown_or_text_style(args.format);
+    if let Some(pair) = prediction::find_simulation_and_measurement_pair(sources)
         && args.metric.is_empty()
         && args.baseline.is_none()
-        && prediction::write_prediction(out, comparison, sources, pair, style)?
+        && prediction::write_prediction_if_any_cell(out, comparison, sources, pair, style)?
     {
-        return tables::write_notes(out, comparison, style);
+        return tables::write_comparison_notes(out, comparison, style);
     }
-    tables::write_answers(out, answers, style)?;
+    tables::write_study_answers(out, answers, style)?;
     if comparison.policies.len() > ranking::RANKED_ABOVE {
         ranking::print_rankings_per_metric(out, comparison, args.top, style)?;
-        return tables::write_notes(out, comparison, style);
+        return tables::write_comparison_notes(out, comparison, style);
     }
-    let canvas = (args.format == PageFormat::Table).then(Canvas::for_stdout_terminal);
-    tables::print_comparison(out, comparison, style, canvas.flatten())
+    let canvas = (args.format == PageFormat::Table).then(Canvas::for_stdout_if_terminal);
+    tables::write_means_and_verdicts(out, comparison, style, canvas.flatten())
 }

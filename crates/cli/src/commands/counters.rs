@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(value_name = "AFTER")]
     after: Option<PathBuf>,
     /// How much time lies between them [default: by /proc/uptime, if the dumps have it].
-    #[arg(long, value_name = "TIME", value_parser = until::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = until::parse_duration_or_seconds)]
     seconds: Option<Duration>,
     /// Each CPU by itself.
     #[arg(long)]
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(crate) fn print_counters_between_dumps(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let seconds = args.seconds.map(|time| time.as_secs_f64());
     let counted = match &args.after {
         Some(after) => {
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     for note in &counted.notes {
         note!("{note}");
     }
-    let rows = counter_rows(&counted, args.per_cpu);
+    let rows = rows_per_cpu_or_for_all(&counted, args.per_cpu);
     if args.format == Format::Csv {
         return output::write_csv(out, HEADER, rows);
     }
@@ -94,16 +94,16 @@ const HEADER: [&str; 12] = [
     "rejected %",
 ];
 
-fn counter_rows(counted: &Counted, per_cpu: bool) -> Vec<[String; 12]> {
+fn rows_per_cpu_or_for_all(counted: &Counted, per_cpu: bool) -> Vec<[String; 12]> {
     if !per_cpu {
-        return state_rows(counted, "all", counted.cpus, &counted.states);
+        return state_rows_with_shares(counted, "all", counted.cpus, &counted.states);
     }
     let each = counted.by_cpu.iter();
-    each.flat_map(|(cpu, states)| state_rows(counted, &cpu.to_string(), 1, states))
+    each.flat_map(|(cpu, states)| state_rows_with_shares(counted, &cpu.to_string(), 1, states))
         .collect()
 }
 
-fn state_rows(
+fn state_rows_with_shares(
     counted: &Counted,
     name: &str,
     cpus: usize,
@@ -132,34 +132,36 @@ fn state_rows(
                 state.state.clone(),
                 state
                     .time_us
-                    .map_or_else(no_value_cell, |us| format!("{:.3}", us as f64 / 1e6)),
-                share_or_dash(state.time_us, whole),
+                    .map_or_else(dash_for_no_value, |us| format!("{:.3}", us as f64 / 1e6)),
+                percent_or_dash(state.time_us, whole),
                 count_or_dash(state.usage),
-                rate.map_or_else(no_value_cell, |rate| format!("{rate:.1}")),
+                rate.map_or_else(dash_for_no_value, |rate| format!("{rate:.1}")),
                 count_or_dash(state.above),
-                share_or_dash(state.above, entries),
+                percent_or_dash(state.above, entries),
                 count_or_dash(state.below),
-                share_or_dash(state.below, entries),
+                percent_or_dash(state.below, entries),
                 count_or_dash(state.rejected),
-                share_or_dash(state.rejected, attempts),
+                percent_or_dash(state.rejected, attempts),
             ]
         })
         .collect()
 }
 
 fn count_or_dash(count: Option<u64>) -> String {
-    count.map_or_else(no_value_cell, |count| count.to_string())
+    count.map_or_else(dash_for_no_value, |count| count.to_string())
 }
 
-fn share_or_dash(count: Option<u64>, whole: f64) -> String {
+fn percent_or_dash(count: Option<u64>, whole: f64) -> String {
     let part = count.filter(|_| whole > 0.0);
-    part.map_or_else(no_value_cell, |part| percent_of_whole(part as f64, whole))
+    part.map_or_else(dash_for_no_value, |part| {
+        format_percent_of_whole(part as f64, whole)
+    })
 }
 
-fn percent_of_whole(part: f64, whole: f64) -> String {
+fn format_percent_of_whole(part: f64, whole: f64) -> String {
     format!("{:.2}", 100.0 * part / whole)
 }
 
-fn no_value_cell() -> String {
+fn dash_for_no_value() -> String {
     "-".to_owned()
 }

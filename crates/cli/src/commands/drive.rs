@@ -58,15 +58,15 @@ struct ShowArgs {
     format: Format,
 }
 
-pub(crate) fn run(args: Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(crate) fn run_drive_command(args: Args, out: &mut Screen) -> anyhow::Result<()> {
     match args.verb {
-        Verb::List(args) => list_drives(&args, out),
+        Verb::List(args) => print_drives_matching_filter(&args, out),
         Verb::Show(args) => show_drive(&args, out),
     }
 }
 
 /// A power in W for people: `0.005 W`, `-` if it is not reported.
-pub(super) fn format_power(power: Option<Microwatts>) -> String {
+pub(super) fn format_watts_or_dash(power: Option<Microwatts>) -> String {
     power.map_or_else(
         || "-".to_owned(),
         |Microwatts(uw)| {
@@ -79,7 +79,7 @@ pub(super) fn format_power(power: Option<Microwatts>) -> String {
     )
 }
 
-fn hex_id_text(id: Option<u16>) -> String {
+fn hex_id_or_empty(id: Option<u16>) -> String {
     id.map_or_else(String::new, |id| format!("{id:#06x}"))
 }
 
@@ -94,7 +94,7 @@ fn yes_no_or_unknown(known: Option<bool>) -> &'static str {
 // ---- list
 
 #[derive(Serialize)]
-struct Listed<'a> {
+struct ListedDrive<'a> {
     model: &'a str,
     label: Option<&'a str>,
     vendor_id: Option<u16>,
@@ -107,7 +107,7 @@ struct Listed<'a> {
     contradictions: Vec<String>,
 }
 
-impl<'a> Listed<'a> {
+impl<'a> ListedDrive<'a> {
     fn new(model: &'a CatalogEntry) -> Self {
         let usual = model.most_frequent_table();
         Self {
@@ -126,7 +126,7 @@ impl<'a> Listed<'a> {
         [
             self.model.to_owned(),
             self.label.unwrap_or_default().to_owned(),
-            hex_id_text(self.vendor_id),
+            hex_id_or_empty(self.vendor_id),
             self.npss.to_string(),
             self.tables.to_string(),
             self.samples.to_string(),
@@ -136,7 +136,7 @@ impl<'a> Listed<'a> {
     }
 }
 
-fn list_drives(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn print_drives_matching_filter(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
     let library = DriveLibrary::builtin();
     let models =
         library.models_with_text_in_name_or_label(args.filter.as_deref().unwrap_or_default());
@@ -144,8 +144,8 @@ fn list_drives(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
         // The library's own lookup suggests near names.
         library.find_one_model(args.filter.as_deref().unwrap_or_default())?;
     }
-    let listed: Vec<_> = models.into_iter().map(Listed::new).collect();
-    let rows = listed.iter().map(Listed::row_cells);
+    let listed: Vec<_> = models.into_iter().map(ListedDrive::new).collect();
+    let rows = listed.iter().map(ListedDrive::row_cells);
     match args.format {
         Format::Json => output::write_json(out, &listed),
         Format::Csv => {
@@ -180,7 +180,9 @@ fn list_drives(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
 // ---- show
 
 /// Finds a drive in the library by name, or by a short name as `sim --drive` takes.
-pub(super) fn find_library_drive(name: &str) -> anyhow::Result<&'static CatalogEntry> {
+pub(super) fn find_drive_by_full_or_short_name(
+    name: &str,
+) -> anyhow::Result<&'static CatalogEntry> {
     let library_name = machine::DriveModel::full_library_name_for_short_name(name).unwrap_or(name);
     match DriveLibrary::builtin().find_one_model(library_name) {
         Ok(found) => Ok(found),
@@ -192,7 +194,7 @@ pub(super) fn find_library_drive(name: &str) -> anyhow::Result<&'static CatalogE
 }
 
 /// A note that tells which drive a partial name was taken for; `None` for a full name.
-pub(super) fn note_on_partial_name(model: &CatalogEntry, name: &str) -> Option<String> {
+pub(super) fn note_if_name_was_partial(model: &CatalogEntry, name: &str) -> Option<String> {
     match machine::DriveModel::full_library_name_for_short_name(name) {
         Some(_) => None,
         None => model.note_if_name_was_partial(name),
@@ -200,7 +202,7 @@ pub(super) fn note_on_partial_name(model: &CatalogEntry, name: &str) -> Option<S
 }
 
 /// Whether a drive's name is the path of a file with a tool's output.
-pub(super) fn is_dump_file(name: &str) -> bool {
+pub(super) fn is_existing_dump_file(name: &str) -> bool {
     machine::DriveModel::full_library_name_for_short_name(name).is_none()
         && Path::new(name).is_file()
 }
@@ -210,12 +212,12 @@ pub(super) const MAX_DUMP: u64 = 1 << 20;
 
 fn show_drive(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
     let of_file;
-    let model = if is_dump_file(&args.name) {
-        of_file = read_printed_drive(&args.name)?;
+    let model = if is_existing_dump_file(&args.name) {
+        of_file = read_dump_as_catalog_entry(&args.name)?;
         &of_file
     } else {
-        let model = find_library_drive(&args.name)?;
-        if let Some(note) = note_on_partial_name(model, &args.name) {
+        let model = find_drive_by_full_or_short_name(&args.name)?;
+        if let Some(note) = note_if_name_was_partial(model, &args.name) {
             note!("{note}");
         }
         model
@@ -226,14 +228,14 @@ fn show_drive(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
     };
     match args.format {
         Format::Json => output::write_json(out, &ShownDrive::new(model, &tables)),
-        Format::Csv => print_csv(out, model, &tables),
-        Format::Table => print_tables(out, model, &tables),
+        Format::Csv => print_states_as_csv(out, model, &tables),
+        Format::Table => print_states_speeds_and_quirks(out, model, &tables),
     }
 }
 
 /// Reads a drive from a tool's output, as an entry like the library's.
-fn read_printed_drive(path: &str) -> anyhow::Result<CatalogEntry> {
-    let found = id_ctrl::parse_drive_dump(path, &input::read_input(path, MAX_DUMP)?)?;
+fn read_dump_as_catalog_entry(path: &str) -> anyhow::Result<CatalogEntry> {
+    let found = id_ctrl::parse_drive_dump(path, &input::read_file_or_stdin(path, MAX_DUMP)?)?;
     if let Some(assumed) = found.describe_assumptions() {
         note!("{path}: {assumed}");
     }
@@ -253,7 +255,7 @@ fn read_printed_drive(path: &str) -> anyhow::Result<CatalogEntry> {
     })
 }
 
-fn power_in_microwatts_text(power: Option<Microwatts>) -> String {
+fn microwatts_or_empty(power: Option<Microwatts>) -> String {
     power.map_or_else(String::new, |power| power.0.to_string())
 }
 
@@ -302,7 +304,7 @@ impl<'a> ShownDrive<'a> {
             label: model.label.as_deref(),
             tables: tables.iter().map(|t| ShownTable::new(t)).collect(),
             speeds: DriveSpeeds::for_model(&model.name),
-            quirks: list_quirks(tables),
+            quirks: quirks_for_first_table(tables),
         }
     }
 }
@@ -330,7 +332,7 @@ impl<'a> ShownTable<'a> {
 }
 
 /// The quirks that the kernel has for the first table's drive.
-fn list_quirks(tables: &[&DriveTable]) -> Vec<ShownQuirk<'static>> {
+fn quirks_for_first_table(tables: &[&DriveTable]) -> Vec<ShownQuirk<'static>> {
     let list = Quirks::builtin();
     let Some(table) = tables.first() else {
         return Vec::new();
@@ -351,7 +353,11 @@ fn list_quirks(tables: &[&DriveTable]) -> Vec<ShownQuirk<'static>> {
         .collect()
 }
 
-fn print_csv(out: &mut Screen, model: &CatalogEntry, tables: &[&DriveTable]) -> anyhow::Result<()> {
+fn print_states_as_csv(
+    out: &mut Screen,
+    model: &CatalogEntry,
+    tables: &[&DriveTable],
+) -> anyhow::Result<()> {
     let header = [
         "model",
         "firmware",
@@ -376,22 +382,22 @@ fn print_csv(out: &mut Screen, model: &CatalogEntry, tables: &[&DriveTable]) -> 
                 table.samples.to_string(),
                 i.to_string(),
                 u8::from(s.non_operational).to_string(),
-                power_in_microwatts_text(s.max_power),
+                microwatts_or_empty(s.max_power),
                 s.entry_latency_us.to_string(),
                 s.exit_latency_us.to_string(),
                 s.read_throughput_rank.to_string(),
                 s.read_latency_rank.to_string(),
                 s.write_throughput_rank.to_string(),
                 s.write_latency_rank.to_string(),
-                power_in_microwatts_text(s.idle_power),
-                power_in_microwatts_text(s.active_power),
+                microwatts_or_empty(s.idle_power),
+                microwatts_or_empty(s.active_power),
             ]
         })
     });
     output::write_csv(out, header, rows)
 }
 
-fn print_tables(
+fn print_states_speeds_and_quirks(
     out: &mut Screen,
     model: &CatalogEntry,
     tables: &[&DriveTable],
@@ -403,11 +409,11 @@ fn print_tables(
     }
     for table in tables {
         writeln!(out)?;
-        print_states(out, table)?;
+        print_states_and_contradictions(out, table)?;
     }
     writeln!(out)?;
-    print_speeds(out, &DriveSpeeds::for_model(&model.name))?;
-    for quirk in list_quirks(tables) {
+    print_speeds_with_origin(out, &DriveSpeeds::for_model(&model.name))?;
+    for quirk in quirks_for_first_table(tables) {
         let has = if quirk.certain {
             "has"
         } else {
@@ -425,7 +431,7 @@ fn print_tables(
     Ok(())
 }
 
-fn print_speeds(out: &mut Screen, speeds: &DriveSpeeds) -> anyhow::Result<()> {
+fn print_speeds_with_origin(out: &mut Screen, speeds: &DriveSpeeds) -> anyhow::Result<()> {
     let figures = speeds.named_figures_with_units();
     let published = speeds.count_published();
     let known = figures.len();
@@ -444,7 +450,7 @@ fn print_speeds(out: &mut Screen, speeds: &DriveSpeeds) -> anyhow::Result<()> {
     output::write_table(out, ["speed", "value", "unit", "from"], rows)
 }
 
-fn print_states(out: &mut Screen, table: &DriveTable) -> anyhow::Result<()> {
+fn print_states_and_contradictions(out: &mut Screen, table: &DriveTable) -> anyhow::Result<()> {
     let drive = &table.drive;
     let firmwares = table.firmwares.join(", ");
     // A dump describes a single drive, so no count is shown.
@@ -456,7 +462,7 @@ fn print_states(out: &mut Screen, table: &DriveTable) -> anyhow::Result<()> {
             table.samples
         )?,
     }
-    writeln!(out, "vendor    {}", hex_id_text(drive.vendor_id))?;
+    writeln!(out, "vendor    {}", hex_id_or_empty(drive.vendor_id))?;
     let evidence = table
         .apsta_source
         .as_ref()
@@ -478,9 +484,9 @@ fn print_states(out: &mut Screen, table: &DriveTable) -> anyhow::Result<()> {
             [
                 format!("PS{i}"),
                 if s.non_operational { "asleep" } else { "works" }.to_owned(),
-                format_power(s.max_power),
-                format_power(s.active_power),
-                format_power(s.idle_power),
+                format_watts_or_dash(s.max_power),
+                format_watts_or_dash(s.active_power),
+                format_watts_or_dash(s.idle_power),
                 s.entry_latency_us.to_string(),
                 s.exit_latency_us.to_string(),
                 s.read_throughput_rank.to_string(),

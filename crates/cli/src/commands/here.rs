@@ -13,7 +13,7 @@ use wakepath_units::KernelVersion;
 use crate::messages::warning;
 
 /// Finds a machine by name, or without a name the calibrated machine, if any; with a line that says which was taken.
-pub(super) fn find_machine_or_calibrated(
+pub(super) fn find_machine_and_notice_if_calibrated(
     name: Option<&str>,
 ) -> anyhow::Result<(Machine, Option<String>)> {
     if let Some(name) = name {
@@ -34,13 +34,13 @@ pub(super) fn find_machine_or_calibrated(
 
 /// Finds a machine for a simulation, by name or calibrated, with the given kernel and drive in place of its own; with a
 /// line that says which was taken. Warns of stale figures.
-pub(super) fn find_machine_for_simulation(
+pub(super) fn find_machine_to_simulate_and_notice(
     name: Option<&str>,
     kernel: Option<KernelVersion>,
     drive: Option<&str>,
 ) -> anyhow::Result<(Machine, Option<String>)> {
-    let (mut machine, chosen) = find_machine_or_calibrated(name)?;
-    warn_of_stale_figures(name, &machine);
+    let (mut machine, chosen) = find_machine_and_notice_if_calibrated(name)?;
+    hold_warnings_on_stale_figures(name, &machine);
     if let Some(kernel) = kernel {
         machine.kernel = Some(kernel);
         machine.kernel_from = Some("--kernel".to_owned());
@@ -82,23 +82,26 @@ pub(super) fn find_calibration(
 }
 
 /// Whether a name (`here`, or none) stands for the calibrated machine.
-fn names_calibrated_machine(name: Option<&str>) -> bool {
+fn means_calibrated_machine(name: Option<&str>) -> bool {
     name.is_none_or(|name| name == HERE)
 }
 
 /// Figures that were measured in another state of this machine. Machines with other names may be anywhere, and have
 /// none.
-pub(super) fn list_stale_figures(name: Option<&str>, machine: &Machine) -> Vec<StaleFigure> {
-    if !names_calibrated_machine(name) {
+pub(super) fn stale_figures_if_calibrated(
+    name: Option<&str>,
+    machine: &Machine,
+) -> Vec<StaleFigure> {
+    if !means_calibrated_machine(name) {
         return Vec::new();
     }
     find_stale_figures(machine, &System::live())
 }
 
 /// Warns of figures that were measured in another state of this machine, once for each change.
-pub(super) fn warn_of_stale_figures(name: Option<&str>, machine: &Machine) {
+pub(super) fn hold_warnings_on_stale_figures(name: Option<&str>, machine: &Machine) {
     let mut keys: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for figure in list_stale_figures(name, machine) {
+    for figure in stale_figures_if_calibrated(name, machine) {
         let changes = figure.changes.join(", ");
         keys.entry(changes).or_default().push(figure.key);
     }

@@ -15,7 +15,7 @@ use wakepath_trace::recording::{Metadata, Overwrite, Warning, Writer, unfinished
 use wakepath_units::TickRate;
 
 use super::arguments;
-use crate::input::is_standard_input;
+use crate::input::means_standard_input;
 use crate::messages::warning;
 use crate::new_file;
 use crate::output::{self, Format, Screen};
@@ -81,11 +81,11 @@ impl FileSummary {
     }
 }
 
-pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    new_file::check_may_be_written(&args.output, args.force)
+pub(crate) fn import_traces_as_recording(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+    new_file::check_output_may_be_written(&args.output, args.force)
         .with_context(|| args.output.display().to_string())?;
     // A recording that is to be replaced must survive a failed import.
-    let output = new_file::follow_link(&args.output);
+    let output = new_file::resolve_links_if_present(&args.output);
     let folder = new_file::parent_folder(&output);
     let unfinished = tempfile::Builder::new()
         .prefix(".wakepath-")
@@ -93,10 +93,10 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write into {}", folder.display()))?;
     let leftover = unfinished.path().to_owned();
     // If the folder with spooled pipes cannot be removed, the import still counts.
-    until::end_by_signal_after(move || drop(fs::remove_dir_all(leftover)))?;
+    until::clean_up_before_signal_ends_program(move || drop(fs::remove_dir_all(leftover)))?;
     let fresh = unfinished.path().join("new.parquet");
     let mut writer = Writer::create(&fresh, Overwrite::No, Metadata::default())?;
-    let files = import_files(args, &mut writer, unfinished.path())?;
+    let files = import_files_in_order(args, &mut writer, unfinished.path())?;
     ensure!(
         writer.count_added_events() > 0,
         "{}; nothing was written",
@@ -106,7 +106,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let (lost_events, warnings) = (metadata.lost_events, metadata.warnings.clone());
     let recorded_events = writer.finish_and_count_events()?;
     fs::rename(&fresh, &output).with_context(|| format!("cannot write {}", output.display()))?;
-    remove_leftovers_of_recording(&output)?;
+    remove_recording_tail_if_present(&output)?;
     for warning in &warnings {
         warning!("{} ({}x): {}", warning.name, warning.count, warning.text);
     }
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
 }
 
 /// Imports files one after the other, with a progress bar for each; pipes are spooled into `spool_folder` first.
-fn import_files(
+fn import_files_in_order(
     args: &Args,
     writer: &mut Writer,
     spool_folder: &Path,
@@ -131,12 +131,12 @@ fn import_files(
     };
     let mut files = Vec::new();
     // A trace does not tell how many events it has, so progress has no total.
-    let reporter = ProgressReporter::new(0)?;
+    let reporter = ProgressReporter::from_environment(0)?;
     let events_read = Arc::new(AtomicUsize::new(0));
-    let _in_log = ProgressLog::start(Arc::clone(&events_read), None, "events");
+    let _in_log = ProgressLog::start_unless_terminal(Arc::clone(&events_read), None, "events");
     let mut before = 0;
     for path in &args.files {
-        let spooled = spool_pipe_into_file(path, spool_folder)
+        let spooled = spool_if_own_pipe(path, spool_folder)
             .with_context(|| format!("{}: cannot be kept while it is read", path.display()))?;
         let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template(
             "{spinner} {human_pos} events, {per_sec}",
@@ -144,21 +144,21 @@ fn import_files(
         let file = spooled.as_ref().unwrap_or(path);
         let imported = import_file(file, writer, options, &mut |events| {
             bar.set_position(events);
-            reporter.report(before + events);
+            reporter.report_done_parts(before + events);
             let all = usize::try_from(before + events).unwrap_or(usize::MAX);
             events_read.store(all, Ordering::Relaxed);
         })?;
         bar.finish_and_clear();
         let summary = FileSummary::new(path, imported);
         before += summary.events;
-        reporter.report(before);
+        reporter.report_done_parts(before);
         files.push(summary);
     }
     Ok(files)
 }
 
 /// Removes what a killed recorder left beside its file: it does not belong to the new recording.
-fn remove_leftovers_of_recording(recording: &Path) -> anyhow::Result<()> {
+fn remove_recording_tail_if_present(recording: &Path) -> anyhow::Result<()> {
     let tail = unfinished_tail_path(recording);
     match fs::remove_file(&tail) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -181,11 +181,11 @@ fn explain_empty_import(files: &[FileSummary], metadata: &Metadata) -> String {
 
 /// Copies a pipe into a file in `folder`, because formats are not read from front to back; `None` for regular files.
 /// Shell pipes are accepted, other processes' FIFOs are refused.
-fn spool_pipe_into_file(path: &Path, folder: &Path) -> anyhow::Result<Option<PathBuf>> {
+fn spool_if_own_pipe(path: &Path, folder: &Path) -> anyhow::Result<Option<PathBuf>> {
     let is_own = ["/dev/fd", "/proc/self/fd"]
         .iter()
         .any(|fds| path.starts_with(fds));
-    let mut input: Box<dyn Read> = if is_standard_input(path) {
+    let mut input: Box<dyn Read> = if means_standard_input(path) {
         Box::new(io::stdin())
     } else if is_own && fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo()) {
         Box::new(File::open(path)?)

@@ -17,7 +17,7 @@ use wakepath_units::spelling::most_similar_name;
 
 use super::here;
 use crate::output::{self, Screen};
-use processor::write_processor;
+use processor::write_processor_if_known;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -34,7 +34,7 @@ enum Verb {
     /// The keys of machine files: unit, range, meaning and default of each.
     Keys(keys::Args),
     /// This machine, or a captured one, as a machine file and the raw files that describe it.
-    Capture(super::live::capture::Args),
+    Capture(super::live::capture::CaptureArgs),
 }
 
 /// What `show` prints.
@@ -66,19 +66,19 @@ struct ShowArgs {
     format: ShowFormat,
 }
 
-pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(crate) fn run_machine_command(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     match &args.verb {
-        Verb::List(args) => list::run(args, out),
-        Verb::Show(args) => show_machine(args, out),
-        Verb::Keys(args) => keys::run(args, out),
-        Verb::Capture(args) => super::live::capture::run(args, out),
+        Verb::List(args) => list::print_machine_list(args, out),
+        Verb::Show(args) => show_recorded_driver_or_model(args, out),
+        Verb::Keys(args) => keys::print_machine_file_keys(args, out),
+        Verb::Capture(args) => super::live::capture::capture_machine(args, out),
     }
 }
 
 const FIGURE_HEADER: [&str; 4] = ["figure", "value", "origin", "because"];
 const STATE_HEADER: [&str; 4] = ["state", "exit us", "residency us", "by default"];
 
-fn show_machine(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn show_recorded_driver_or_model(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
     let name = args.name.as_str();
     if let Some(system) = recorded::find_recorded_system(name).filter(|_| !args.model) {
         return show_recorded_system(system, args.format, out);
@@ -89,18 +89,18 @@ fn show_machine(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
     {
         return show_driver_table(table, args.format, out);
     }
-    if let Some(nearest) = nearest_driver_table(name) {
+    if let Some(nearest) = driver_table_nearer_than_machines(name) {
         anyhow::bail!(
             "unknown machine '{name}'; did you mean '{nearest}'? `wakepath machine list` prints all names"
         );
     }
     let machine = Machine::find(name)?;
-    let stale = here::list_stale_figures(Some(name), &machine);
+    let stale = here::stale_figures_if_calibrated(Some(name), &machine);
     show_machine_model(&machine, &stale, args.format, out)
 }
 
 /// The driver's idle-state table with the name closest to `name`, unless a machine's name is closer.
-fn nearest_driver_table(name: &str) -> Option<&'static str> {
+fn driver_table_nearer_than_machines(name: &str) -> Option<&'static str> {
     let machines = builtin_machine_names().chain(
         recorded::builtin_recorded_systems()
             .iter()
@@ -117,7 +117,7 @@ fn nearest_driver_table(name: &str) -> Option<&'static str> {
 }
 
 /// Where a figure's value comes from, and what has changed since it was measured.
-fn describe_origin(figure: &MachineFigure, stale: &[StaleFigure]) -> String {
+fn origin_and_staleness_in_words(figure: &MachineFigure, stale: &[StaleFigure]) -> String {
     let reason = figure.origin_in_words();
     match stale.iter().find(|other| other.key == figure.key) {
         Some(other) => format!("stale ({}): {reason}", other.changes.join(", ")),
@@ -137,15 +137,15 @@ fn show_machine_model(
             f.key.clone(),
             f.figure.value.to_string(),
             f.figure.origin.origin_kind_name().to_owned(),
-            describe_origin(f, stale),
+            origin_and_staleness_in_words(f, stale),
         ]
     });
     match format {
         ShowFormat::Json => output::write_json(out, machine),
         ShowFormat::Csv => output::write_csv(out, FIGURE_HEADER, rows),
-        ShowFormat::States => write_states_as_input(&machine.common_declared_idle_states()?, out),
+        ShowFormat::States => write_states_as_readable_csv(&machine.common_declared_idle_states()?, out),
         ShowFormat::Table => {
-            write_model_header(machine, out)?;
+            write_model_beside_figures(machine, out)?;
             let given = figures.iter().filter(|f| f.figure.is_given());
             let assumed = given
                 .clone()
@@ -158,17 +158,17 @@ fn show_machine_model(
 }
 
 /// Writes what a machine has beside its figures: clusters, kernel, processor, whole machine, drives.
-fn write_model_header(machine: &Machine, out: &mut Screen) -> anyhow::Result<()> {
+fn write_model_beside_figures(machine: &Machine, out: &mut Screen) -> anyhow::Result<()> {
     out.write_folded(&machine.title, 2)?;
     for cluster in &machine.cluster {
-        write_cluster(cluster, out)?;
+        write_cluster_and_assumptions(cluster, out)?;
     }
     if let Some(kernel) = machine.kernel {
         let from = machine.kernel_from.as_deref().unwrap_or("its file");
         out.write_folded(&format!("kernel: {kernel}, {from}"), 2)?;
     }
     if let Some(system) = recorded::find_recorded_system(&machine.name) {
-        write_processor(system, out)?;
+        write_processor_if_known(system, out)?;
     }
     if let Some(platform) = &machine.platform {
         out.write_folded(&resting_power_in_words(platform), 2)?;
@@ -180,7 +180,7 @@ fn write_model_header(machine: &Machine, out: &mut Screen) -> anyhow::Result<()>
     Ok(())
 }
 
-fn write_cluster(cluster: &Cluster, out: &mut Screen) -> anyhow::Result<()> {
+fn write_cluster_and_assumptions(cluster: &Cluster, out: &mut Screen) -> anyhow::Result<()> {
     let points = cluster.opps.iter();
     let mhz: Vec<String> = points.map(|opp| (opp.khz / 1000).to_string()).collect();
     let cores = format!(
@@ -205,16 +205,16 @@ fn write_cluster(cluster: &Cluster, out: &mut Screen) -> anyhow::Result<()> {
 
 /// Power of the whole machine at rest, with range and origin.
 fn resting_power_in_words(platform: &Platform) -> String {
-    let resting = format_whole_machine_watts(&platform.resting_mw);
+    let resting = format_milliwatt_figure_in_watts(&platform.resting_mw);
     let ends = [&platform.lowest_mw, &platform.highest_mw];
     let range = if ends.iter().all(|figure| figure.is_given()) {
-        let [lowest, highest] = ends.map(format_whole_machine_watts);
+        let [lowest, highest] = ends.map(format_milliwatt_figure_in_watts);
         format!(" ({lowest} to {highest})")
     } else {
         String::new()
     };
     let step = if platform.first_core_mw.is_given() {
-        let step = format_whole_machine_watts(&platform.first_core_mw);
+        let step = format_milliwatt_figure_in_watts(&platform.first_core_mw);
         format!(", {step} more for the first core awake")
     } else {
         String::new()
@@ -231,13 +231,13 @@ fn resting_power_in_words(platform: &Platform) -> String {
 }
 
 /// A power in W, with digits fit for a whole machine.
-fn format_whole_machine_watts(figure: &Figure) -> String {
+fn format_milliwatt_figure_in_watts(figure: &Figure) -> String {
     let watts = figure.value / 1e3;
     let decimals = usize::from(watts < 10.0);
     format!("{watts:.decimals$} W")
 }
 
-fn require_idle_states(system: &RecordedSystem) -> anyhow::Result<&IdleStates> {
+fn recorded_idle_states_or_error(system: &RecordedSystem) -> anyhow::Result<&IdleStates> {
     let idle = system.idle.as_ref().map(|idle| &idle.states);
     idle.ok_or_else(|| anyhow::anyhow!("{}: no idle states were recorded", system.name))
 }
@@ -252,12 +252,14 @@ fn show_recorded_system(
         ShowFormat::Csv => output::write_csv(
             out,
             STATE_HEADER,
-            state_rows_in_ns(require_idle_states(system)?),
+            state_rows_in_microseconds(recorded_idle_states_or_error(system)?),
         ),
-        ShowFormat::States => write_states_as_input(require_idle_states(system)?, out),
+        ShowFormat::States => {
+            write_states_as_readable_csv(recorded_idle_states_or_error(system)?, out)
+        }
         ShowFormat::Table => {
             writeln!(out, "{}, Linux {}", system.cpu_model, system.kernel)?;
-            write_processor(system, out)?;
+            write_processor_if_known(system, out)?;
             for p in &system.frequency {
                 write!(
                     out,
@@ -292,7 +294,11 @@ fn show_recorded_system(
                 None => writeln!(out, "no idle states were recorded")?,
                 Some(idle) => {
                     writeln!(out, "idle: {}, {}\n", idle.driver, idle.governor)?;
-                    output::write_table(out, STATE_HEADER, state_rows_in_ns(&idle.states))?;
+                    output::write_table(
+                        out,
+                        STATE_HEADER,
+                        state_rows_in_microseconds(&idle.states),
+                    )?;
                 }
             }
             Ok(())
@@ -307,16 +313,18 @@ fn show_driver_table(
 ) -> anyhow::Result<()> {
     match format {
         ShowFormat::Json => output::write_json(out, table),
-        ShowFormat::Csv => output::write_csv(out, STATE_HEADER, state_rows_in_ns(&table.states)),
-        ShowFormat::States => write_states_as_input(&table.states, out),
+        ShowFormat::Csv => {
+            output::write_csv(out, STATE_HEADER, state_rows_in_microseconds(&table.states))
+        }
+        ShowFormat::States => write_states_as_readable_csv(&table.states, out),
         ShowFormat::Table => {
             writeln!(out, "{}\n", table.source)?;
-            output::write_table(out, STATE_HEADER, state_rows_in_ns(&table.states))
+            output::write_table(out, STATE_HEADER, state_rows_in_microseconds(&table.states))
         }
     }
 }
 
-fn state_rows_in_ns(states: &IdleStates) -> impl Iterator<Item = [String; 4]> {
+fn state_rows_in_microseconds(states: &IdleStates) -> impl Iterator<Item = [String; 4]> {
     states.iter().map(|s| {
         [
             s.name.clone(),
@@ -328,7 +336,7 @@ fn state_rows_in_ns(states: &IdleStates) -> impl Iterator<Item = [String; 4]> {
 }
 
 /// Writes idle states as `wakepath_policies::input::read_states` reads them: no header, times in nanoseconds.
-fn write_states_as_input(states: &IdleStates, out: &mut Screen) -> anyhow::Result<()> {
+fn write_states_as_readable_csv(states: &IdleStates, out: &mut Screen) -> anyhow::Result<()> {
     let mut writer = csv::WriterBuilder::new()
         .has_headers(false)
         .from_writer(out.raw_bytes());

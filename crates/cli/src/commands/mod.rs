@@ -50,7 +50,7 @@ pub(crate) enum Command {
     /// Merge shards, draw timelines for Perfetto, set the laboratory beside a simulation.
     Results(results::Args),
     /// Which policy is better, by how much, and how sure that is.
-    Compare(compare::Args),
+    Compare(compare::CompareArgs),
     /// Record what this machine's CPUs and drives do, with eBPF.
     #[cfg(target_os = "linux")]
     Record(record::Args),
@@ -94,32 +94,32 @@ impl Command {
     /// completions and usage errors.
     pub(crate) fn run_command(self, cli: clap::Command, out: &mut Screen) -> anyhow::Result<u8> {
         let done = match self {
-            Self::Policy(args) => policy::run(args, out),
-            Self::Apst(args) => apst::run(args, out),
-            Self::Machine(args) => machine::run(&args, out),
-            Self::Drive(args) => drive::run(args, out),
-            Self::Sim(args) => sim::run(&args, cli, out),
-            Self::Study(args) => study::run(args, out),
-            Self::Tune(args) => tune::run(&args, out),
-            Self::Results(args) => results::run(&args, out),
-            Self::Compare(args) => compare::run(&args, out),
+            Self::Policy(args) => policy::run_policy_command(args, out),
+            Self::Apst(args) => apst::run_apst_command(args, out),
+            Self::Machine(args) => machine::run_machine_command(&args, out),
+            Self::Drive(args) => drive::run_drive_command(args, out),
+            Self::Sim(args) => sim::simulate_and_print_policies(&args, cli, out),
+            Self::Study(args) => study::run_study_command(args, out),
+            Self::Tune(args) => tune::search_and_print_best_policy_set(&args, out),
+            Self::Results(args) => results::run_results_command(&args, out),
+            Self::Compare(args) => compare::compare_and_print_results(&args, out),
             #[cfg(target_os = "linux")]
-            Self::Record(args) => record::run(&args, out),
-            Self::Reproduce(args) => return reproduce::run(&args, out),
-            Self::Import(args) => import::run(&args, out),
-            Self::Replay(args) => replay::run(&args, out),
-            Self::Workload(args) => workload::run(&args, out),
+            Self::Record(args) => record::record_live_machine(&args, out),
+            Self::Reproduce(args) => return reproduce::reproduce_and_print_experiments(&args, out),
+            Self::Import(args) => import::import_traces_as_recording(&args, out),
+            Self::Replay(args) => replay::replay_and_print_recording(&args, out),
+            Self::Workload(args) => workload::run_workload_command(&args, out),
             Self::Explain(args) => explain::run(&args, out),
-            Self::Report(args) => report::run(&args, out),
-            Self::Apply(args) => live::apply::run(&args, out),
-            Self::Doctor(args) => return live::doctor::run(&args, out),
-            Self::Status(args) => live::status::run(&args, out),
-            Self::Counters(args) => counters::run(&args, out),
+            Self::Report(args) => report::write_html_report(&args, out),
+            Self::Apply(args) => live::apply::plan_apply_or_persist_policy_set(&args, out),
+            Self::Doctor(args) => return live::doctor::examine_and_print_findings(&args, out),
+            Self::Status(args) => live::status::print_or_watch_status(&args, out),
+            Self::Counters(args) => counters::print_counters_between_dumps(&args, out),
             Self::Measure(args) => measure::run(&args, out),
             Self::Calibrate(args) => calibrate::run(&args, out),
-            Self::Restore(args) => live::restore::run(&args, out),
+            Self::Restore(args) => live::restore::restore_settings_and_end_persistence(&args, out),
             #[cfg(target_os = "linux")]
-            Self::Daemon(args) => live::daemon::run(&args, out),
+            Self::Daemon(args) => live::daemon::run_daemon_command(&args, out),
             Self::Completions(args) => {
                 generate::write_completions(&args, cli, out);
                 Ok(())

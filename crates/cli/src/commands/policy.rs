@@ -28,9 +28,9 @@ mod listed;
 mod markdown;
 mod show;
 
-use self::listed::{Listed, list_policies};
+use self::listed::{ListedPolicy, list_policies_and_profiles};
 use super::arguments;
-use crate::policy_set::{self, Programs};
+use crate::policy_set::{self, ProgramPermission};
 
 use crate::messages::note;
 use crate::output::{self, Screen};
@@ -53,16 +53,16 @@ enum Verb {
     Kernels(kernels::Args),
 }
 
-pub(crate) fn run(args: Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(crate) fn run_policy_command(args: Args, out: &mut Screen) -> anyhow::Result<()> {
     match args.verb {
         Verb::Idle(args) => print_idle_decisions(&args, out),
-        Verb::PollLimit(args) => print_poll_limit(&args, out),
-        Verb::SchedutilBoost(args) => print_schedutil_boosts(&args, out),
-        Verb::HwpBoost(args) => print_hwp_boosts(&args, out),
-        Verb::Psd(args) => print_lease_decisions(&args, out),
-        Verb::List(args) => print_policies(args.format, out),
-        Verb::Show(args) => show::run(&args, out),
-        Verb::Kernels(args) => kernels::run(&args, out),
+        Verb::PollLimit(args) => print_polling_limit_us(&args, out),
+        Verb::SchedutilBoost(args) => print_iowait_boost_after_updates(&args, out),
+        Verb::HwpBoost(args) => print_hwp_minimum_after_updates(&args, out),
+        Verb::Psd(args) => print_psd_lease_decisions(&args, out),
+        Verb::List(args) => print_policy_list(args.format, out),
+        Verb::Show(args) => show::show_policy_set(&args, out),
+        Verb::Kernels(args) => kernels::print_governor_generations(&args, out),
     }
 }
 
@@ -90,7 +90,7 @@ struct IdleArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     bench: Option<u32>,
     #[command(flatten)]
-    programs: Programs,
+    programs: ProgramPermission,
     /// The call log; standard input if `-` or not given.
     #[arg(value_name = "CALLS.csv")]
     calls: Option<PathBuf>,
@@ -230,11 +230,11 @@ fn print_idle_decisions(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()>
     let spec: PolicySpec = args.governor.parse()?;
     spec.as_idle_policy()?;
     let set = governors::load_governor(spec.into(), Path::new("."), args.programs.allowed)?;
-    policy_set::show_compiler_warnings([&set]);
+    policy_set::hold_compiler_warnings([&set]);
     let spec = set.policy_of_kind(Kind::Idle).context("no idle governor")?;
     let policy = spec.as_idle_policy()?;
-    let states = read_idle_states(&args.states)?;
-    let (input, name) = open_log_or_stdin(args.calls.as_deref())?;
+    let states = read_given_states_and_hold_notes(&args.states)?;
+    let (input, name) = open_log_or_stdin_with_name(args.calls.as_deref())?;
     // The whole log is read before the first decision: after a bad line nothing must be printed.
     let calls: Vec<Call> = CallReader::new(input, &name).collect::<Result<_, _>>()?;
     let log = calls.iter().map(|call| (&call.query, &call.outcome));
@@ -247,7 +247,7 @@ fn print_idle_decisions(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()>
             governor.replay_logged_calls(log.clone(), |decision| {
                 used += decision.state + usize::from(decision.stop_tick);
             });
-            check_governor_still_answers(&governor)?;
+            fail_if_governor_stopped_answering(&governor)?;
             black_box(used);
         }
         let decisions = calls.len() as f64 * f64::from(runs);
@@ -267,26 +267,29 @@ fn print_idle_decisions(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()>
             written = writeln!(out, "{},{}", decision.state, u8::from(decision.stop_tick));
         }
     });
-    check_governor_still_answers(&governor)?;
+    fail_if_governor_stopped_answering(&governor)?;
     Ok(written?)
 }
 
 /// Fails if a custom governor has stopped to answer.
-fn check_governor_still_answers(governor: &Governor) -> anyhow::Result<()> {
+fn fail_if_governor_stopped_answering(governor: &Governor) -> anyhow::Result<()> {
     match governor.failure_reason() {
         Some(why) => bail!("the governor {why}"),
         None => Ok(()),
     }
 }
 
-fn print_poll_limit(args: &PollLimitArgs, out: &mut Screen) -> anyhow::Result<()> {
-    let states = read_idle_states(&args.states)?;
+fn print_polling_limit_us(args: &PollLimitArgs, out: &mut Screen) -> anyhow::Result<()> {
+    let states = read_given_states_and_hold_notes(&args.states)?;
     let limit = poll::polling_limit(&states, args.tick.rate, args.request_us);
     writeln!(out, "{}", limit.as_micros())?;
     Ok(())
 }
 
-fn print_schedutil_boosts(args: &SchedutilBoostArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn print_iowait_boost_after_updates(
+    args: &SchedutilBoostArgs,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let settings = Settings {
         enabled: true,
         step: match args.step {
@@ -295,7 +298,7 @@ fn print_schedutil_boosts(args: &SchedutilBoostArgs, out: &mut Screen) -> anyhow
         },
         cap: Capacity(args.cap),
     };
-    let (input, name) = open_log_or_stdin(args.events.as_deref())?;
+    let (input, name) = open_log_or_stdin_with_name(args.events.as_deref())?;
     let mut boost = IowaitBoost::new(settings, args.tick.rate);
     for event in events::read_util_updates(input, &name)? {
         boost.handle_scheduler_report(event.time, event.iowait);
@@ -310,7 +313,7 @@ fn print_schedutil_boosts(args: &SchedutilBoostArgs, out: &mut Screen) -> anyhow
     Ok(())
 }
 
-fn print_hwp_boosts(args: &HwpBoostArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn print_hwp_minimum_after_updates(args: &HwpBoostArgs, out: &mut Screen) -> anyhow::Result<()> {
     anyhow::ensure!(
         args.min <= args.max,
         "--min {} is above --max {}",
@@ -322,7 +325,7 @@ fn print_hwp_boosts(args: &HwpBoostArgs, out: &mut Screen) -> anyhow::Result<()>
         guaranteed: args.guaranteed,
         max: args.max,
     };
-    let (input, name) = open_log_or_stdin(args.events.as_deref())?;
+    let (input, name) = open_log_or_stdin_with_name(args.events.as_deref())?;
     let mut boost = HwpBoost::new(levels, args.tick.rate);
     for event in events::read_hwp_updates(input, &name)? {
         writeln!(out, "{}", boost.update_minimum(event.time, event.iowait))?;
@@ -334,8 +337,8 @@ fn parse_psd_settings(name: &str) -> Result<PsdSettings, SpecError> {
     name.parse::<PolicySpec>()?.as_psd_settings()
 }
 
-fn print_lease_decisions(args: &PsdArgs, out: &mut Screen) -> anyhow::Result<()> {
-    let (input, name) = open_log_or_stdin(args.events.as_deref())?;
+fn print_psd_lease_decisions(args: &PsdArgs, out: &mut Screen) -> anyhow::Result<()> {
+    let (input, name) = open_log_or_stdin_with_name(args.events.as_deref())?;
     let policy = PsdPolicy {
         timeout_ms: args.timeout_ms.unwrap_or(args.psd.timeout_ms),
         start_after: args.psd.start_after,
@@ -353,8 +356,8 @@ fn print_lease_decisions(args: &PsdArgs, out: &mut Screen) -> anyhow::Result<()>
     Ok(())
 }
 
-fn read_idle_states(path: &Path) -> anyhow::Result<IdleStates> {
-    let given = if crate::input::is_standard_input(path) {
+fn read_given_states_and_hold_notes(path: &Path) -> anyhow::Result<IdleStates> {
+    let given = if crate::input::means_standard_input(path) {
         GivenStates::read_input(io::stdin().lock(), "<stdin>")?
     } else {
         GivenStates::read_file_or_folder(path)?
@@ -366,9 +369,9 @@ fn read_idle_states(path: &Path) -> anyhow::Result<IdleStates> {
 }
 
 /// Opens a log file, or standard input for `-` and for no path. Returns the name for messages, too.
-fn open_log_or_stdin(path: Option<&Path>) -> anyhow::Result<(Box<dyn Read>, String)> {
+fn open_log_or_stdin_with_name(path: Option<&Path>) -> anyhow::Result<(Box<dyn Read>, String)> {
     match path {
-        Some(path) if !crate::input::is_standard_input(path) => {
+        Some(path) if !crate::input::means_standard_input(path) => {
             let file = wakepath_files::open_regular_file(path)
                 .with_context(|| path.display().to_string())?;
             let text = DecodedText::new(file).with_context(|| path.display().to_string())?;
@@ -378,22 +381,22 @@ fn open_log_or_stdin(path: Option<&Path>) -> anyhow::Result<(Box<dyn Read>, Stri
     }
 }
 
-fn print_policies(format: ListFormat, out: &mut Screen) -> anyhow::Result<()> {
-    let policies = list_policies();
+fn print_policy_list(format: ListFormat, out: &mut Screen) -> anyhow::Result<()> {
+    let policies = list_policies_and_profiles();
     match format {
         ListFormat::Json => output::write_json(out, &policies)?,
-        ListFormat::Csv => write_csv(&policies, out)?,
-        ListFormat::Markdown => markdown::write_policies_page(&policies, out)?,
+        ListFormat::Csv => write_policies_as_csv(&policies, out)?,
+        ListFormat::Markdown => markdown::write_policies_as_markdown(&policies, out)?,
         ListFormat::Table => {
             write_policy_table(&policies, out)?;
             writeln!(out)?;
-            out.write_folded(&kernels::summary_of_generations(), 0)?;
+            out.write_folded(&kernels::count_generations_in_words(), 0)?;
         }
     }
     Ok(())
 }
 
-fn write_csv(policies: &[Listed], out: &mut Screen) -> anyhow::Result<()> {
+fn write_policies_as_csv(policies: &[ListedPolicy], out: &mut Screen) -> anyhow::Result<()> {
     let header = [
         "policy", "kind", "versions", "summary", "source", "on", "key", "default", "unit",
         "allowed", "meaning",
@@ -433,7 +436,7 @@ fn write_csv(policies: &[Listed], out: &mut Screen) -> anyhow::Result<()> {
     output::write_csv(out, header, rows)
 }
 
-fn write_policy_table(policies: &[Listed], out: &mut Screen) -> anyhow::Result<()> {
+fn write_policy_table(policies: &[ListedPolicy], out: &mut Screen) -> anyhow::Result<()> {
     let rows = policies.iter().map(|policy| {
         let name = match (policy.versions.first(), policy.versions.last()) {
             (Some(first), Some(last)) => format!("{0}@{first} to {0}@{last}", policy.name),

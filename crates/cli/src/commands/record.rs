@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE", default_value = "wakepath.parquet")]
     output: PathBuf,
     /// How long, such as 30s or 5m [default: until COMMAND ends, or Ctrl-C].
-    #[arg(long, value_name = "TIME", value_parser = until::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = until::parse_duration_or_seconds)]
     duration: Option<Duration>,
     /// Room for the events of each CPU until they are written, in KiB; with more of it less gets lost.
     #[arg(long, value_name = "KIB", default_value_t = BUFFER_BYTES >> 10,
@@ -52,21 +52,21 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(crate) fn record_live_machine(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let overwrite = if args.force {
         Overwrite::Yes
     } else {
         Overwrite::No
     };
-    new_file::check_may_be_written(&args.output, args.force)
+    new_file::check_output_may_be_written(&args.output, args.force)
         .with_context(|| args.output.display().to_string())?;
     let recording = LiveRecording::load_and_attach(args.buffer << 10)?;
-    for line in missing_kinds_in_words(recording.missing_hooks()) {
+    for line in missing_event_kinds_in_words(recording.missing_hooks()) {
         tell!("{line}");
     }
     let signals = EndSignals::new()?;
     // The file is opened only when everything else runs: a recording that it replaces must not be lost for nothing.
-    let mut command = start_in_process_group(&args.command)?;
+    let mut command = start_command_if_given(&args.command)?;
     let mut session =
         match RecordSession::start_into_file(recording, System::live(), &args.output, overwrite) {
             Ok(session) => session,
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
                 return Err(error.into());
             }
         };
-    let ended = record_until_end(args, &mut session, &signals, command.as_mut());
+    let ended = record_until_time_signal_or_exit(args, &mut session, &signals, command.as_mut());
     if let Some(child) = &mut command {
         end_process_group(child);
     }
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let (ended, summary) = match (ended, session.finish_file()) {
         (ended, Ok(summary)) => (ended, summary),
         (Ok(_), Err(error)) => return Err(error.into()),
-        (Err(first), Err(second)) => return Err(join_two_errors(first, &second)),
+        (Err(first), Err(second)) => return Err(join_errors_unless_equal(first, &second)),
     };
     if summary.lost > 0 {
         tell!(
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
              Record for longer, or a load that leaves the CPUs something to wait for"
         );
     }
-    print_summary(&summary, args, out)?;
+    print_recording_summary(&summary, args, out)?;
     if let Some(status) = ended?.filter(|status| !status.success()) {
         anyhow::bail!("the recording is whole, but the command ended with {status}");
     }
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
 }
 
 /// Records until the time is over, a signal comes, or the command ends. Returns the exit status if the command ended.
-fn record_until_end(
+fn record_until_time_signal_or_exit(
     args: &Args,
     session: &mut RecordSession,
     signals: &EndSignals,
@@ -121,7 +121,7 @@ fn record_until_end(
     let status = loop {
         let left = args.duration.map(|d| d.saturating_sub(started.elapsed()));
         let step = left.map_or(STEP, |l| l.min(STEP));
-        if left == Some(Duration::ZERO) || signals.wait_for_signal(Some(step)).is_some() {
+        if left == Some(Duration::ZERO) || signals.wait_for_signal_up_to(Some(step)).is_some() {
             break None;
         }
         session.write_new_events()?;
@@ -139,7 +139,7 @@ fn record_until_end(
 }
 
 /// An error, with a later error that may have the same cause.
-fn join_two_errors(first: anyhow::Error, second: &SessionError) -> anyhow::Error {
+fn join_errors_unless_equal(first: anyhow::Error, second: &SessionError) -> anyhow::Error {
     let (earlier, later) = (format!("{first:#}"), in_one_line(second));
     if earlier == later {
         return first;
@@ -147,7 +147,7 @@ fn join_two_errors(first: anyhow::Error, second: &SessionError) -> anyhow::Error
     anyhow::anyhow!("{earlier}; the recording could not be ended either: {later}")
 }
 
-pub(super) fn start_in_process_group(words: &[OsString]) -> anyhow::Result<Option<Child>> {
+pub(super) fn start_command_if_given(words: &[OsString]) -> anyhow::Result<Option<Child>> {
     let Some((program, arguments)) = words.split_first() else {
         return Ok(None);
     };
@@ -172,13 +172,13 @@ pub(super) fn end_process_group(child: &mut Child) {
     if !is_running(child) {
         return;
     }
-    signal_process_group(child, Signal::TERM);
+    signal_group_or_process(child, Signal::TERM);
     let asked = Instant::now();
     while is_running(child) && asked.elapsed() < Duration::from_secs(2) {
         std::thread::sleep(Duration::from_millis(20));
     }
     if is_running(child) {
-        signal_process_group(child, Signal::KILL);
+        signal_group_or_process(child, Signal::KILL);
         let _ = child.wait();
     }
 }
@@ -188,7 +188,7 @@ fn is_running(child: &mut Child) -> bool {
 }
 
 /// Sends a signal to the command's process group, or to the command alone if it has no group.
-fn signal_process_group(child: &Child, signal: Signal) {
+fn signal_group_or_process(child: &Child, signal: Signal) {
     let pid = Pid::from_child(child);
     // The processes may just have ended, so a failure is ignored.
     let _ = if getpgid(Some(pid)) == Ok(pid) {
@@ -199,7 +199,7 @@ fn signal_process_group(child: &Child, signal: Signal) {
 }
 
 /// A line for each kind of events that is missing, however many hooks the kind has.
-pub(super) fn missing_kinds_in_words(missing: &[MissingHook]) -> Vec<String> {
+pub(super) fn missing_event_kinds_in_words(missing: &[MissingHook]) -> Vec<String> {
     let mut groups: Vec<(&MissingHook, Vec<&str>)> = Vec::new();
     for hook in missing {
         match groups
@@ -224,7 +224,7 @@ pub(super) fn missing_kinds_in_words(missing: &[MissingHook]) -> Vec<String> {
 
 /// Summary of a recording as programs read it.
 #[derive(Serialize)]
-struct Printed {
+struct PrintedSummary {
     file: String,
     seconds: f64,
     cpus: u32,
@@ -241,8 +241,12 @@ struct Printed {
     ebpf_missed_runs: Option<u64>,
 }
 
-fn print_summary(summary: &RecordSummary, args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let printed = Printed {
+fn print_recording_summary(
+    summary: &RecordSummary,
+    args: &Args,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
+    let printed = PrintedSummary {
         file: args.output.display().to_string(),
         seconds: summary.duration.as_secs_f64(),
         cpus: summary.cpus,
@@ -315,7 +319,7 @@ mod tests {
             gives,
             reason: "no".to_owned(),
         });
-        let lines = missing_kinds_in_words(&missing);
+        let lines = missing_event_kinds_in_words(&missing);
         assert_eq!(lines.len(), 2);
         assert!(lines[0].contains("governor inputs") && lines[0].contains("a, b"));
     }

@@ -32,14 +32,15 @@ pub(crate) struct Args {
     force: bool,
 }
 
-pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(crate) fn write_html_report(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let place = format!("--output {}", args.output.display());
-    new_file::check_may_be_written(&args.output, args.force).with_context(|| place.clone())?;
+    new_file::check_output_may_be_written(&args.output, args.force)
+        .with_context(|| place.clone())?;
     let opened = import::open_results(&args.results)?;
     let readers: Vec<ResultReader> = opened.into_iter().map(|o| o.results).collect();
     let view = from_results::build_view(&readers, args.baseline.as_deref())?;
     let page = render_html_report(&view)?;
-    new_file::write_new_file(&args.output, args.force, |mut file| {
+    new_file::write_whole_file(&args.output, args.force, |mut file| {
         Ok(file.write_all(page.as_bytes())?)
     })
     .context(place)?;

@@ -15,7 +15,7 @@ use wakepath_study::run::RunControl;
 use wakepath_units::printable;
 
 use crate::output::{self, PageFormat, Screen};
-use crate::waiting::{self, Jobs};
+use crate::waiting::{self, ThreadCount};
 
 /// Template for the page that `reproduce all --format markdown` prints. The page has no cells: `make validation` writes them beside it, as CSV.
 const PAGE: &str = include_str!("../../data/validation.md");
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long)]
     seed: Option<u64>,
     #[command(flatten)]
-    jobs: Jobs,
+    jobs: ThreadCount,
     /// Print one verdict per experiment and no tables.
     #[arg(long, conflicts_with = "format")]
     brief: bool,
@@ -90,7 +90,7 @@ struct Document<'a> {
     experiments: &'a [Outcome],
 }
 
-pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
+pub(crate) fn reproduce_and_print_experiments(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
     let all = args.experiment == ALL;
     let named = [&*args.experiment];
     let names = if all { builtin::EXPERIMENTS } else { &named };
@@ -115,24 +115,24 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
                 experiments: &outcomes,
             },
         ),
-        PageFormat::Csv => write_csv(out, &outcomes),
-        PageFormat::Table if args.brief => write_outcome_lines(out, &outcomes),
-        PageFormat::Table => write_tables(out, &outcomes),
+        PageFormat::Csv => write_cells_as_csv(out, &outcomes),
+        PageFormat::Table if args.brief => write_titles_and_summaries(out, &outcomes),
+        PageFormat::Table => write_outcomes_as_tables(out, &outcomes),
         PageFormat::Markdown => {
             let mut text = String::new();
             for outcome in &outcomes {
-                write_markdown_criteria(&mut text, outcome);
+                write_markdown_heading_and_criteria(&mut text, outcome);
                 if !all {
                     write_markdown_cells(&mut text, outcome);
                 }
-                write_markdown_fitted(&mut text, outcome);
+                write_markdown_fitted_figures(&mut text, outcome);
             }
             if all {
                 text = PAGE
                     .replace("{{summary}}\n", &markdown_summary_table(&outcomes))
                     .replace("{{experiments}}\n", text.trim_start());
             }
-            out.write_own_lines(&text);
+            out.write_lines_unfolded(&text);
             Ok(())
         }
     }?;
@@ -145,7 +145,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
 
 /// A cell's texts behind its labels: published value, simulated value, error or agreement, and whether a model was
 /// fitted to it.
-fn value_cells(cell: &TableCell) -> [String; 4] {
+fn published_and_simulated_cells(cell: &TableCell) -> [String; 4] {
     let verdict = match (cell.relative_error, cell.agrees) {
         (Some(error), _) => format_share(error),
         (None, Some(true)) => "as published".to_owned(),
@@ -163,14 +163,14 @@ fn value_cells(cell: &TableCell) -> [String; 4] {
 const VALUES: [&str; 4] = ["published", "simulated", "error %", "model fitted to it"];
 
 /// How a criterion came out, in words; `marked` formats an outcome unlike the expected.
-fn outcome_text(criterion: &Criterion, marked: impl Fn(&str) -> String) -> String {
+fn outcome_marked_if_unmet(criterion: &Criterion, mark_unmet: impl Fn(&str) -> String) -> String {
     match criterion.outcome_in_words() {
         word if criterion.met => word.to_owned(),
-        word => marked(word),
+        word => mark_unmet(word),
     }
 }
 
-fn write_csv(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
+fn write_cells_as_csv(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
     let header = [&["experiment", "metric", "of"], &VALUES[..]].concat();
     let rows = outcomes.iter().flat_map(|outcome| {
         let sections = outcome.sections.iter();
@@ -181,14 +181,14 @@ fn write_csv(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
                 metric.clone(),
                 cell.label_text(),
             ];
-            row.extend(value_cells(cell));
+            row.extend(published_and_simulated_cells(cell));
             row
         })
     });
     output::write_csv(out, header, rows)
 }
 
-fn write_tables(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
+fn write_outcomes_as_tables(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
     for outcome in outcomes {
         let r = outcome;
         writeln!(out, "{}: {}", outcome.experiment, r.title)?;
@@ -197,10 +197,10 @@ fn write_tables(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
             out,
             "simulated: {}, {}",
             r.machines.join("; "),
-            run_count_in_words(outcome.runs)
+            runs_per_cell_in_words(outcome.runs)
         )?;
         for section in &r.sections {
-            write_section(out, section)?;
+            write_section_table(out, section)?;
         }
         if !r.criteria.is_empty() {
             writeln!(out, "\nCriteria:\n")?;
@@ -210,7 +210,7 @@ fn write_tables(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
                 r.criteria.iter().map(|c| {
                     [
                         c.expected.clone(),
-                        outcome_text(c, str::to_uppercase),
+                        outcome_marked_if_unmet(c, str::to_uppercase),
                         c.found.clone(),
                     ]
                 }),
@@ -223,7 +223,7 @@ fn write_tables(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
             writeln!(
                 out,
                 "  {} = {}  ({})",
-                figure_name_and_key(figure),
+                figure_model_and_key(figure),
                 figure.value,
                 figure.fitted
             )?;
@@ -242,7 +242,7 @@ fn write_tables(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
 }
 
 /// Writes a line per experiment: title and outcome.
-fn write_outcome_lines(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
+fn write_titles_and_summaries(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
     for outcome in outcomes {
         let title = &outcome.title;
         writeln!(out, "{}: {title}", outcome.experiment)?;
@@ -251,7 +251,7 @@ fn write_outcome_lines(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result
     Ok(())
 }
 
-fn write_section(out: &mut Screen, section: &Section) -> anyhow::Result<()> {
+fn write_section_table(out: &mut Screen, section: &Section) -> anyhow::Result<()> {
     writeln!(out, "\n{}:\n", section.metric)?;
     let (header, rows) = section_header_and_rows(section);
     output::write_table(out, header, rows)
@@ -263,7 +263,7 @@ fn section_header_and_rows(section: &Section) -> (Vec<&str>, Vec<Vec<String>>) {
     let Some(wide) = section.wide else {
         let rows = section.cells.iter().map(|cell| {
             let mut row = cell.labels.clone();
-            row.extend(value_cells(cell));
+            row.extend(published_and_simulated_cells(cell));
             row
         });
         return (labels.chain(VALUES).collect(), rows.collect());
@@ -302,14 +302,14 @@ fn section_header_and_rows(section: &Section) -> (Vec<&str>, Vec<Vec<String>>) {
     (header.collect(), rows.collect())
 }
 
-fn run_count_in_words(runs: usize) -> String {
+fn runs_per_cell_in_words(runs: usize) -> String {
     match runs {
         1 => "one run per cell".to_owned(),
         n => format!("median of {n} runs per cell"),
     }
 }
 
-fn figure_name_and_key(figure: &FittedFigure) -> String {
+fn figure_model_and_key(figure: &FittedFigure) -> String {
     let model = figure
         .model
         .as_deref()
@@ -337,7 +337,7 @@ fn summary_in_words(summary: &ReproductionSummary) -> String {
 }
 
 /// The heading of an experiment, what was simulated, and its criteria.
-fn write_markdown_criteria(text: &mut String, outcome: &Outcome) {
+fn write_markdown_heading_and_criteria(text: &mut String, outcome: &Outcome) {
     let r = outcome;
     let _ = writeln!(
         text,
@@ -345,17 +345,17 @@ fn write_markdown_criteria(text: &mut String, outcome: &Outcome) {
         outcome.experiment,
         r.title,
         r.source,
-        run_count_in_words(outcome.runs),
+        runs_per_cell_in_words(outcome.runs),
         r.machines.join("\n- "),
-        capitalise(&summary_in_words(&outcome.summary))
+        capitalise_first_letter(&summary_in_words(&outcome.summary))
     );
     if !r.criteria.is_empty() {
         let rows = r.criteria.iter().map(|c| {
-            let verdict = outcome_text(c, |word| format!("**{word}**"));
+            let verdict = outcome_marked_if_unmet(c, |word| format!("**{word}**"));
             vec![c.expected.clone(), verdict, c.found.clone()]
         });
         let _ = writeln!(text);
-        write_markdown_table(text, &["expected", "", "found"], rows);
+        append_markdown_table(text, &["expected", "", "found"], rows);
     }
 }
 
@@ -364,22 +364,22 @@ fn write_markdown_cells(text: &mut String, outcome: &Outcome) {
     for section in &outcome.sections {
         let _ = writeln!(text, "\n### {}: {}\n", outcome.experiment, section.metric);
         let (header, rows) = section_header_and_rows(section);
-        write_markdown_table(text, &header, rows.into_iter());
+        append_markdown_table(text, &header, rows.into_iter());
     }
 }
 
 /// The figures of machines that were fitted to an experiment.
-fn write_markdown_fitted(text: &mut String, outcome: &Outcome) {
+fn write_markdown_fitted_figures(text: &mut String, outcome: &Outcome) {
     if !outcome.fitted_figures.is_empty() {
         let _ = writeln!(text, "\n### {}: fitted figures\n", outcome.experiment);
         let rows = outcome.fitted_figures.iter().map(|f| {
             vec![
-                figure_name_and_key(f),
+                figure_model_and_key(f),
                 f.value.to_string(),
                 f.fitted.clone(),
             ]
         });
-        write_markdown_table(text, &["figure", "value", "fitted to"], rows);
+        append_markdown_table(text, &["figure", "value", "fitted to"], rows);
     }
 }
 
@@ -393,11 +393,11 @@ fn markdown_summary_table(outcomes: &[Outcome]) -> String {
             summary_in_words(&o.summary),
         ]
     });
-    write_markdown_table(&mut text, &["experiment", "", "in short"], rows);
+    append_markdown_table(&mut text, &["experiment", "", "in short"], rows);
     text
 }
 
-fn write_markdown_table(
+fn append_markdown_table(
     text: &mut String,
     header: &[&str],
     rows: impl Iterator<Item = Vec<String>>,
@@ -413,7 +413,7 @@ fn write_markdown_table(
     }
 }
 
-fn capitalise(text: &str) -> String {
+fn capitalise_first_letter(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(letters).collect()

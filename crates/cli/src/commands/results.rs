@@ -105,17 +105,17 @@ struct MetricsArgs {
     format: PageFormat,
 }
 
-pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(crate) fn run_results_command(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     match &args.verb {
         Verb::Merge(args) => merge_shard_results(args, out),
-        Verb::Laboratory(args) => import_laboratory(args, out),
-        Verb::Timeline(args) => write_timeline(args, out),
-        Verb::Metrics(args) => print_metrics(args.format, out),
+        Verb::Laboratory(args) => import_laboratory_runs(args, out),
+        Verb::Timeline(args) => write_selected_perfetto_trace(args, out),
+        Verb::Metrics(args) => print_metric_dictionary(args.format, out),
     }
 }
 
 /// Prints the metric dictionary.
-fn print_metrics(format: PageFormat, out: &mut Screen) -> anyhow::Result<()> {
+fn print_metric_dictionary(format: PageFormat, out: &mut Screen) -> anyhow::Result<()> {
     let header = ["metric", "title", "unit", "better", "meaning"];
     let rows = METRICS.iter().map(|metric| {
         let better = match metric.better {
@@ -140,9 +140,10 @@ fn print_metrics(format: PageFormat, out: &mut Screen) -> anyhow::Result<()> {
     }
 }
 
-fn write_timeline(args: &TimelineArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn write_selected_perfetto_trace(args: &TimelineArgs, out: &mut Screen) -> anyhow::Result<()> {
     let path = &args.output;
-    new_file::check_may_be_written(path, args.force).with_context(|| path.display().to_string())?;
+    new_file::check_output_may_be_written(path, args.force)
+        .with_context(|| path.display().to_string())?;
     let results = ResultReader::open(&args.results)?;
     let mut rows = results.read_timeline_rows()?;
     anyhow::ensure!(
@@ -150,17 +151,17 @@ fn write_timeline(args: &TimelineArgs, out: &mut Screen) -> anyhow::Result<()> {
         "{}: no timelines; only simulated runs longer than 0.1 s have some",
         args.results.display()
     );
-    keep_rows_with_names(&mut rows, "--workload", args.workload.as_slice(), |row| {
+    keep_rows_with_option_names(&mut rows, "--workload", args.workload.as_slice(), |row| {
         &row.workload
     })?;
-    keep_rows_with_names(&mut rows, "--policy", &args.policy, |row| &row.policy)?;
-    keep_rows_with_names(&mut rows, "--at", std::slice::from_ref(&args.at), |row| {
+    keep_rows_with_option_names(&mut rows, "--policy", &args.policy, |row| &row.policy)?;
+    keep_rows_with_option_names(&mut rows, "--at", std::slice::from_ref(&args.at), |row| {
         &row.at
     })?;
     let machines = results.document().machines.iter();
     let titles: Vec<&str> = machines.map(|machine| machine.title.as_str()).collect();
-    let timeline = Timeline::from_rows(&titles.join(" / "), &rows);
-    new_file::write_new_file(path, args.force, |file| {
+    let timeline = Timeline::from_table_rows(&titles.join(" / "), &rows);
+    new_file::write_whole_file(path, args.force, |file| {
         perfetto::write_perfetto_trace(BufWriter::new(file), &timeline)?;
         Ok(())
     })
@@ -174,7 +175,7 @@ fn write_timeline(args: &TimelineArgs, out: &mut Screen) -> anyhow::Result<()> {
 }
 
 /// Keeps timeline rows that have one of the names given to an option; all rows if no names are given.
-fn keep_rows_with_names(
+fn keep_rows_with_option_names(
     rows: &mut Vec<TimelineRow>,
     option: &str,
     names: &[String],
@@ -196,7 +197,7 @@ fn keep_rows_with_names(
     Ok(())
 }
 
-fn import_laboratory(args: &LaboratoryArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn import_laboratory_runs(args: &LaboratoryArgs, out: &mut Screen) -> anyhow::Result<()> {
     let mode = if args.force { Mode::Replace } else { Mode::New };
     let runs =
         laboratory::write_laboratory_results(&args.simulated, &args.measured, &args.output, mode)?;

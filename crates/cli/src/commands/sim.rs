@@ -30,9 +30,9 @@ use super::here;
 use super::timeline::TimelineArgs;
 use crate::messages::{self, MessageKind, note, warning};
 use crate::output::{self, Format, Screen};
-use crate::policy_set::{self, Programs, WholeSet};
+use crate::policy_set::{self, ProgramPermission, WholePolicySetParser};
 use crate::until;
-use crate::waiting::{self, Jobs};
+use crate::waiting::{self, ThreadCount};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// Policies that hold together, such as 'menu + schedutil + psd[timeout=3ms]'; give it again for each set to
     /// compare. What a set does not name is as the machine's kernel has it. `wakepath policy list` has them all.
     /// `file:/etc/wakepath/daemon.toml` stands for what the daemon would do by that configuration.
-    #[arg(long, value_name = "SET", value_parser = WholeSet(Place::Sim), hide_possible_values = true)]
+    #[arg(long, value_name = "SET", value_parser = WholePolicySetParser(Place::Sim), hide_possible_values = true)]
     policy: Vec<PolicySet>,
     /// The machine's drive instead of its own: sn530, 760p, pm991, bc511, kbg40zns, any drive of
     /// `wakepath drive list`, a drive model file (*.toml), or a file with what `nvme id-ctrl` or smartctl printed. On a
@@ -66,7 +66,7 @@ pub(crate) struct Args {
     copies: Option<u32>,
     /// Longest time that each fio job, or an rt-app file, is simulated for, such as 500ms or 30s; a plain number counts seconds.
     /// Without it, what gives no time of its own ends after 60 s, and an rt-app file after 600 s.
-    #[arg(long, value_name = "TIME", value_parser = until::parse_simulated_time)]
+    #[arg(long, value_name = "TIME", value_parser = until::parse_simulated_time_or_seconds)]
     seconds: Option<Nanoseconds>,
     /// The rt-app that a file was written for: 1.0, where `suspend` waits for the name that it gives, or 2025, where it waits
     /// for its own task's [default: as the file says, or 2025].
@@ -75,11 +75,11 @@ pub(crate) struct Args {
     /// Time at the start of time-based fio jobs that does not count, such as 500ms; a plain number counts seconds, and
     /// 0 counts from the first request. A job that has a ramp_time keeps it [default: ten times what is measured, 2 s at most;
     /// none of a job that pauses for as long as it runs].
-    #[arg(long, value_name = "TIME", value_parser = until::parse_warm_up_time)]
+    #[arg(long, value_name = "TIME", value_parser = until::parse_warm_up_or_zero)]
     warm_up: Option<Nanoseconds>,
     /// The kernel whose policies bare names mean, and what no set names, such as 6.12.48 or 7.3; `wakepath policy kernels` has
     /// what changed [default: the machine's, or 6.12].
-    #[arg(long, value_name = "VERSION", value_parser = arguments::parse_kernel_version)]
+    #[arg(long, value_name = "VERSION", value_parser = arguments::parse_kernel_version_or_nearest)]
     kernel: Option<KernelVersion>,
     /// Runs per policy set, each with a seed of its own.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -88,9 +88,9 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
-    programs: Programs,
+    programs: ProgramPermission,
     #[command(flatten)]
-    jobs: Jobs,
+    jobs: ThreadCount,
     #[command(flatten)]
     timeline: TimelineArgs,
     /// What to print.
@@ -98,15 +98,19 @@ pub(crate) struct Args {
     format: Format,
 }
 
-pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::Result<()> {
-    let (machine, chosen) = here::find_machine_for_simulation(
+pub(crate) fn simulate_and_print_policies(
+    args: &Args,
+    cli: clap::Command,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
+    let (machine, chosen) = here::find_machine_to_simulate_and_notice(
         args.machine.as_deref(),
         args.kernel,
         args.drive.as_deref(),
     )?;
     let given = policy_set::load_custom_governors(&args.policy, args.programs)?;
-    let policies = choose_policies(&machine, &given)?;
-    let workload = load_workload(args)?;
+    let policies = policies_in_force_each_once(&machine, &given)?;
+    let workload = load_limited_workload_copies(args)?;
     let plan = Plan::without_file(
         &args.job.display().to_string(),
         machine.clone(),
@@ -122,17 +126,17 @@ pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::
         |finished, cancelled| {
             let sim = Sim::new(&plan)?;
             args.timeline
-                .write_requested_files(&plan, &sim, cli)
-                .map_err(without_study_context)?;
+                .write_requested_recording_and_trace(&plan, &sim, cli)
+                .map_err(simulation_error_without_names)?;
             let control = RunControl {
                 finished,
                 cancelled,
             };
             sim.compare(&control)
-                .map_err(|e| without_study_context(e.into()))
+                .map_err(|e| simulation_error_without_names(e.into()))
         },
     )?;
-    note_facts_for_readers(args, &machine, &workload, &comparison);
+    hold_notes_on_job_drive_and_runs(args, &machine, &workload, &comparison);
     let of_threads = matches!(workload, Workload::RtApp(_));
     match (chosen, args.format) {
         (Some(line), Format::Table) => out.write_folded(&line, 2)?,
@@ -141,41 +145,41 @@ pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::
     }
     match args.format {
         Format::Json => output::write_json(out, &PolicyComparison::from(comparison)),
-        Format::Csv if of_threads => threads::write_csv(out, &comparison),
-        Format::Csv => tables::write_csv(out, &comparison),
-        Format::Table if of_threads => threads::write_tables(out, &machine, &comparison),
-        Format::Table => tables::write_tables(out, &machine, &comparison),
+        Format::Csv if of_threads => threads::write_tasks_as_csv(out, &comparison),
+        Format::Csv => tables::write_runs_as_csv(out, &comparison),
+        Format::Table if of_threads => threads::write_rt_app_tables(out, &machine, &comparison),
+        Format::Table => tables::write_fio_tables_and_drawing(out, &machine, &comparison),
     }
 }
 
 /// Reads the workload that the arguments name, with their limits on time and their number of copies.
-fn load_workload(args: &Args) -> anyhow::Result<Workload> {
+fn load_limited_workload_copies(args: &Args) -> anyhow::Result<Workload> {
     let read = Workload::load_overriding_rt_app_version(&args.job, args.rt_app)?;
     if matches!(read, Workload::Fio(_)) && args.rt_app.is_some() {
         bail!("--rt-app is for rt-app files, and this is a fio job")
     }
     let warmed_up = read.with_time_limit_and_fio_warm_up(args.seconds, args.warm_up);
     match args.copies {
-        Some(copies) => make_copies(warmed_up, copies).context("--copies"),
+        Some(copies) => make_rt_app_copies(warmed_up, copies).context("--copies"),
         None => Ok(warmed_up),
     }
 }
 
 /// Prints notes on the job, the drive and the runs, for readers of the tables.
-fn note_facts_for_readers(
+fn hold_notes_on_job_drive_and_runs(
     args: &Args,
     machine: &Machine,
     workload: &Workload,
     comparison: &SimComparison,
 ) {
-    arguments::tell_workload_warnings(&args.job, workload);
-    notes::note_warm_up(workload, args.format);
-    notes::note_drifts(&args.job, comparison);
-    notes::note_cut_jobs(workload, comparison);
-    threads::note_unexpected_outcomes(&args.job, workload, comparison);
-    notes::note_page_cache(machine, comparison);
-    notes::note_power_limits(comparison);
-    notes::note_prediction_error(machine, args.drive.is_some());
+    arguments::hold_workload_warnings(&args.job, workload);
+    notes::note_warm_up_and_mostly_paused_jobs(workload, args.format);
+    notes::note_drifting_latencies(&args.job, comparison);
+    notes::note_jobs_ended_by_time(workload, comparison);
+    threads::warn_of_unexpected_rt_app_outcomes(&args.job, workload, comparison);
+    notes::note_bytes_written_back(machine, comparison);
+    notes::note_policies_at_power_limit(comparison);
+    notes::note_prediction_error_if_calibrated(machine, args.drive.is_some());
     let drive = &machine.drive;
     if let Some(note) = &drive.note {
         note!("{note}");
@@ -188,8 +192,8 @@ fn note_facts_for_readers(
             drive.name
         );
     }
-    if let Some(warning) = notes::missed_rates_in_words(workload, comparison) {
-        messages::hold_message(
+    if let Some(warning) = notes::missed_rates_sentence_if_any(workload, comparison) {
+        messages::hold_message_until_result(
             MessageKind::Warning,
             Some(&args.job.display().to_string()),
             warning,
@@ -198,7 +202,7 @@ fn note_facts_for_readers(
 }
 
 /// Removes the names of workload and policy from an error: they are on the command line.
-fn without_study_context(error: anyhow::Error) -> anyhow::Error {
+fn simulation_error_without_names(error: anyhow::Error) -> anyhow::Error {
     match error.downcast() {
         Ok(StudyError::Simulation { source, .. }) => (*source).into(),
         Ok(other) => other.into(),
@@ -207,7 +211,10 @@ fn without_study_context(error: anyhow::Error) -> anyhow::Error {
 }
 
 /// The policy sets to run, each once; without given sets, the machine's own policies.
-fn choose_policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec<PolicySet>> {
+fn policies_in_force_each_once(
+    machine: &Machine,
+    given: &[PolicySet],
+) -> anyhow::Result<Vec<PolicySet>> {
     let unchanged = [PolicySet::default()];
     let given = if given.is_empty() { &unchanged } else { given };
     let ran = recorded::find_recorded_system(&machine.name)
@@ -218,18 +225,20 @@ fn choose_policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec
             .iter()
             .any(|set: &PolicySet| set.idle().is_none() || set.frequency().is_none())
     }) {
-        messages::hold_message(MessageKind::Remark, None, told);
+        messages::hold_message_until_result(MessageKind::Remark, None, told);
     }
-    policy_set::note_policy_assumptions(machine, given).context("--policy")?;
+    policy_set::note_each_policy_assumption_once(machine, given).context("--policy")?;
     let sets: Result<Vec<PolicySet>, _> = given
         .iter()
         .map(|set| policies_in_force(machine, set))
         .collect();
-    Ok(policy_set::remove_repeated_sets(sets.context("--policy")?))
+    Ok(policy_set::remove_and_note_repeated_sets(
+        sets.context("--policy")?,
+    ))
 }
 
 /// The workload with so many copies side by side; only rt-app files can have copies.
-fn make_copies(workload: Workload, copies: u32) -> anyhow::Result<Workload> {
+fn make_rt_app_copies(workload: Workload, copies: u32) -> anyhow::Result<Workload> {
     match workload {
         Workload::RtApp(file) => match file.with_copies(copies) {
             Ok(file) => Ok(file.into()),

@@ -18,9 +18,9 @@ use wakepath_study::run::{self, RunControl};
 
 use crate::messages::warning;
 use crate::output::{self, Format, Screen};
-use crate::policy_set::{self, Programs, WholeSet};
-use crate::waiting::{self, Jobs};
-use notes::note_accepted_input;
+use crate::policy_set::{self, ProgramPermission, WholePolicySetParser};
+use crate::waiting::{self, ThreadCount};
+use notes::hold_notes_on_study_input;
 
 mod check;
 mod notes;
@@ -67,15 +67,15 @@ struct CheckArgs {
     /// Study file, or the name of a built-in study.
     study: PathBuf,
     /// Where it would run.
-    #[arg(long, value_name = "ON", default_value = "sim", value_parser = parse_backend())]
+    #[arg(long, value_name = "ON", default_value = "sim", value_parser = sim_live_or_replay_parser())]
     on: RunOrigin,
     /// A policy set beside those of the study, such as 'teo + psd'; give it again for more.
-    #[arg(long, value_name = "SET", value_parser = WholeSet(Place::Sim), hide_possible_values = true)]
+    #[arg(long, value_name = "SET", value_parser = WholePolicySetParser(Place::Sim), hide_possible_values = true)]
     policy: Vec<PolicySet>,
     #[command(flatten)]
-    programs: Programs,
+    programs: ProgramPermission,
     #[command(flatten)]
-    jobs: Jobs,
+    jobs: ThreadCount,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -94,14 +94,14 @@ struct RunArgs {
     /// Study file, or the name of a built-in study.
     study: PathBuf,
     /// Where it runs: on the modelled machine that the study names, for real on this one, or on recordings.
-    #[arg(long, value_name = "ON", default_value = "sim", value_parser = parse_backend())]
+    #[arg(long, value_name = "ON", default_value = "sim", value_parser = sim_live_or_replay_parser())]
     on: RunOrigin,
     /// Directory of the results [default: the study's name with -sim, -live or -replay].
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// A policy set beside those of the study, such as 'teo + psd'; give it again for more. The study that is kept with
     /// the results has them, so that it runs again with them.
-    #[arg(long, value_name = "SET", value_parser = WholeSet(Place::Sim), hide_possible_values = true)]
+    #[arg(long, value_name = "SET", value_parser = WholePolicySetParser(Place::Sim), hide_possible_values = true)]
     policy: Vec<PolicySet>,
     /// Run one of several equal parts, for job arrays: 3/64 is every 64th run, from the third one on. `wakepath results
     /// merge` puts them together.
@@ -114,9 +114,9 @@ struct RunArgs {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    programs: Programs,
+    programs: ProgramPermission,
     #[command(flatten)]
-    jobs: Jobs,
+    jobs: ThreadCount,
 }
 
 #[derive(clap::Args)]
@@ -128,7 +128,7 @@ struct ListArgs {
 }
 
 /// Parses `--on`.
-fn parse_backend() -> impl TypedValueParser<Value = RunOrigin> {
+fn sim_live_or_replay_parser() -> impl TypedValueParser<Value = RunOrigin> {
     let backends = [
         (RunOrigin::Sim, "Simulated"),
         (RunOrigin::Live, "Measured"),
@@ -141,16 +141,16 @@ fn parse_backend() -> impl TypedValueParser<Value = RunOrigin> {
     })
 }
 
-pub(crate) fn run(args: Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(crate) fn run_study_command(args: Args, out: &mut Screen) -> anyhow::Result<()> {
     match args.verb {
-        Verb::New(args) => write_example(&args, out),
-        Verb::Check(args) => check_study(&args, out),
-        Verb::Run(args) => run_study(&args, out),
-        Verb::List(args) => list_builtin_studies(&args, out),
+        Verb::New(args) => write_example_study_file(&args, out),
+        Verb::Check(args) => check_and_print_study(&args, out),
+        Verb::Run(args) => run_study_into_directory(&args, out),
+        Verb::List(args) => print_builtin_studies(&args, out),
     }
 }
 
-fn write_example(args: &NewArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn write_example_study_file(args: &NewArgs, out: &mut Screen) -> anyhow::Result<()> {
     let text = match &args.from {
         None => builtin::EXAMPLE,
         Some(name) => builtin::study_text(name).with_context(|| {
@@ -192,7 +192,7 @@ struct BuiltinStudy {
     repeats: u32,
 }
 
-fn list_builtin_studies(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn print_builtin_studies(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
     let mut all = Vec::new();
     for name in builtin::study_names() {
         let plan = Plan::load(Path::new(name), RunOrigin::Sim)?;
@@ -237,7 +237,7 @@ fn list_builtin_studies(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()>
 
 impl RunArgs {
     /// The result directory if none is named: the study's name, and the backend's.
-    fn default_result_directory(&self, plan: &Plan) -> PathBuf {
+    fn result_directory_by_name_and_shard(&self, plan: &Plan) -> PathBuf {
         let shard = self
             .shard
             .map(|shard| format!("-{}-of-{}", shard.number(), shard.count()));
@@ -249,7 +249,7 @@ impl RunArgs {
         ))
     }
 
-    fn directory_mode(&self) -> Mode {
+    fn new_resume_or_replace(&self) -> Mode {
         match (self.resume, self.force) {
             (true, _) => Mode::Resume,
             (false, true) => Mode::Replace,
@@ -258,21 +258,21 @@ impl RunArgs {
     }
 }
 
-fn check_study(args: &CheckArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn check_and_print_study(args: &CheckArgs, out: &mut Screen) -> anyhow::Result<()> {
     let plan = Plan::load_with_sets(
         &args.study,
         args.on,
-        &policy_set::sets_beside_study(&args.study, &args.policy)?,
+        &policy_set::sets_with_governor_paths_for_study(&args.study, &args.policy)?,
         args.programs.allowed,
     )?;
-    check::print_checked_plan(&plan, args.jobs.thread_count(), args.format, out)
+    check::check_and_print_plan(&plan, args.jobs.count_or_all_cores(), args.format, out)
 }
 
-fn run_study(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn run_study_into_directory(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
     let plan = Plan::load_with_sets(
         &args.study,
         args.on,
-        &policy_set::sets_beside_study(&args.study, &args.policy)?,
+        &policy_set::sets_with_governor_paths_for_study(&args.study, &args.policy)?,
         args.programs.allowed,
     )?;
     plan.check_programs_allowed()?;
@@ -285,11 +285,11 @@ fn run_study(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
     let dir = args
         .output
         .clone()
-        .unwrap_or_else(|| args.default_result_directory(&plan));
+        .unwrap_or_else(|| args.result_directory_by_name_and_shard(&plan));
     let runs = (0..plan.run_count())
         .filter(|index: &usize| args.shard.is_none_or(|shard| shard.includes_run(*index)))
         .count();
-    note_accepted_input(&plan);
+    hold_notes_on_study_input(&plan);
     let surprises = waiting::run_with_progress(args.jobs, runs, "runs", |finished, cancelled| {
         let control = RunControl {
             finished,
@@ -301,7 +301,7 @@ fn run_study(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
             &*backend,
             args.shard,
             &dir,
-            args.directory_mode(),
+            args.new_resume_or_replace(),
             &control,
         )?;
         Ok(backend.list_surprises())

@@ -23,7 +23,7 @@ pub(crate) struct TimelineArgs {
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
     /// How much of the run, from its start: a number with ns, us, ms or s.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_time, requires = "perfetto")]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_timeline_span, requires = "perfetto")]
     perfetto_span: Nanoseconds,
     /// Write the first run as a recording, as `wakepath record` would have, for `wakepath explain`; needs a single policy set.
     #[arg(long, value_name = "FILE")]
@@ -36,7 +36,7 @@ pub(crate) struct TimelineArgs {
 impl TimelineArgs {
     /// Writes the first run's recording and timeline, if requested. Both paths are checked before anything is
     /// simulated.
-    pub(crate) fn write_requested_files(
+    pub(crate) fn write_requested_recording_and_trace(
         &self,
         plan: &Plan,
         sim: &Sim<'_>,
@@ -48,41 +48,46 @@ impl TimelineArgs {
             (None, Some(_)) => "--perfetto draws",
         };
         if plan.policies.len() > 1 {
-            refuse_several_sets(cli, option, plan.policies.len());
+            exit_for_several_policy_sets(cli, option, plan.policies.len());
         }
         if self.record.is_some() && self.record == self.perfetto {
             bail!("--record and --perfetto name the same file; give each its own");
         }
         for (option, path) in [("--record", &self.record), ("--perfetto", &self.perfetto)] {
             if let Some(path) = path {
-                new_file::check_may_be_written(path, self.force)
+                new_file::check_output_may_be_written(path, self.force)
                     .with_context(|| format!("{option} {}", path.display()))?;
             }
         }
         if let Some(path) = &self.record {
-            self.record_first_run(path, plan, sim)
+            self.write_first_run_as_recording(path, plan, sim)
                 .with_context(|| format!("--record {}", path.display()))?;
         }
         if let Some(path) = &self.perfetto {
-            self.write_perfetto_timeline(path, plan, sim)
+            self.write_first_run_as_perfetto(path, plan, sim)
                 .with_context(|| format!("--perfetto {}", path.display()))?;
         }
         Ok(())
     }
 
-    fn record_first_run(&self, path: &Path, plan: &Plan, sim: &Sim<'_>) -> anyhow::Result<()> {
+    fn write_first_run_as_recording(
+        &self,
+        path: &Path,
+        plan: &Plan,
+        sim: &Sim<'_>,
+    ) -> anyhow::Result<()> {
         let cell = plan.cell_at(0);
         let workload = plan.workloads[cell.workload].simulated_workload();
         let workload = workload.context("no workload that can be simulated")?;
         let machine = sim.machine_under_policy(cell)?;
         let metadata = recorder::describe_machine(&machine).map_err(anyhow::Error::msg)?;
         // A recording gets its name only when complete, whatever happens meanwhile.
-        let target = new_file::follow_link(path);
+        let target = new_file::resolve_links_if_present(path);
         let folder = tempfile::Builder::new()
             .prefix(".wakepath-")
             .tempdir_in(new_file::parent_folder(&target))
             .map_err(|e| e.raw_os_error().map_or(e, io::Error::from_raw_os_error))?;
-        waiting::remove_folder_at_exit(folder.path());
+        waiting::remove_folder_at_second_signal(folder.path());
         let unfinished = folder.path().join("recording.parquet");
         let writer = Writer::create(&unfinished, Overwrite::No, metadata)?;
         let mut recorder = Recorder::new(writer, &machine, workload, waiting::is_cancelled);
@@ -100,7 +105,7 @@ impl TimelineArgs {
         Ok(())
     }
 
-    fn write_perfetto_timeline(
+    fn write_first_run_as_perfetto(
         &self,
         path: &Path,
         plan: &Plan,
@@ -110,12 +115,12 @@ impl TimelineArgs {
         let workload = plan.workloads[cell.workload]
             .simulated_workload()
             .context("no workload that can be simulated")?;
-        new_file::write_new_file(path, self.force, |file| {
+        new_file::write_whole_file(path, self.force, |file| {
             let span = self.perfetto_span;
             let machine = sim.machine_under_policy(cell)?;
             let mut observed = Observed::new(&machine, workload, span, |_| waiting::is_cancelled());
             sim.simulate(cell, &mut observed)?;
-            let out = BufWriter::new(UntilCancelled(file));
+            let out = BufWriter::new(WriterUntilCancelled(file));
             perfetto::write_perfetto_trace(out, &observed.into_timeline())?;
             Ok(())
         })
@@ -123,9 +128,9 @@ impl TimelineArgs {
 }
 
 /// A writer that refuses all bytes after Ctrl-C.
-struct UntilCancelled<'a>(&'a File);
+struct WriterUntilCancelled<'a>(&'a File);
 
-impl Write for UntilCancelled<'_> {
+impl Write for WriterUntilCancelled<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if waiting::is_cancelled() {
             return Err(io::Error::other("nothing was kept"));
@@ -139,14 +144,14 @@ impl Write for UntilCancelled<'_> {
 }
 
 /// Exits with a usage error, because a timeline needs a single policy set.
-fn refuse_several_sets(mut cli: clap::Command, what: &str, sets: usize) -> ! {
+fn exit_for_several_policy_sets(mut cli: clap::Command, what: &str, sets: usize) -> ! {
     cli.build();
     let mut sim = cli.find_subcommand("sim").cloned().unwrap_or(cli);
     let message = format!("{what} one policy set, and there are {sets}; give --policy once");
     sim.error(ErrorKind::TooManyValues, message).exit()
 }
 
-fn parse_time(text: &str) -> Result<Nanoseconds, String> {
+fn parse_timeline_span(text: &str) -> Result<Nanoseconds, String> {
     match quantity::parse_time(text) {
         None => Err("expected a time with ns, us, ms or s, such as 100ms".into()),
         Some(Nanoseconds::ZERO) => Err("a timeline of no time shows nothing".into()),

@@ -17,7 +17,7 @@ use super::{arguments, here};
 use crate::messages::{self, MessageKind, note};
 use crate::output::{self, Format, Screen};
 use crate::until;
-use crate::waiting::{self, Jobs};
+use crate::waiting::{self, ThreadCount};
 
 mod cost;
 mod tables;
@@ -55,21 +55,21 @@ pub(crate) struct Args {
     over: Vec<String>,
     /// How much to simulate: a time such as 10m, which is turned into requests once and printed, or a number of requests, which
     /// gives the same answer on any machine.
-    #[arg(long, value_name = "TIME|REQUESTS", default_value = "2m", value_parser = parse_budget)]
+    #[arg(long, value_name = "TIME|REQUESTS", default_value = "2m", value_parser = parse_time_or_request_budget)]
     budget: BudgetArgument,
     /// Start of all seeds.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Longest time that each fio job, or an rt-app file, is simulated for.
-    #[arg(long, value_name = "TIME", value_parser = until::parse_simulated_time)]
+    #[arg(long, value_name = "TIME", value_parser = until::parse_simulated_time_or_seconds)]
     seconds: Option<Nanoseconds>,
     /// The kernel whose policies bare names mean [default: the machine's, or 6.12].
-    #[arg(long, value_name = "VERSION", value_parser = arguments::parse_kernel_version)]
+    #[arg(long, value_name = "VERSION", value_parser = arguments::parse_kernel_version_or_nearest)]
     kernel: Option<KernelVersion>,
     #[command(flatten)]
     cost: cost::CostArgs,
     #[command(flatten)]
-    jobs: Jobs,
+    jobs: ThreadCount,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -82,18 +82,21 @@ enum BudgetArgument {
     Requests(u64),
 }
 
-fn parse_budget(text: &str) -> anyhow::Result<BudgetArgument> {
+fn parse_time_or_request_budget(text: &str) -> anyhow::Result<BudgetArgument> {
     match text.trim().parse::<u64>() {
         Ok(0) => bail!("a budget of 0 requests finds nothing; give more"),
         Ok(requests) => Ok(BudgetArgument::Requests(requests)),
-        Err(_) => until::parse_duration(text)
+        Err(_) => until::parse_duration_or_seconds(text)
             .map(BudgetArgument::Time)
             .context("a plain number counts simulated requests"),
     }
 }
 
-pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let machine = load_machine(args)?;
+pub(crate) fn search_and_print_best_policy_set(
+    args: &Args,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
+    let machine = load_machine_and_note_choice(args)?;
     let objective = match &args.maximise {
         Some(metric) => SearchObjective::new(metric, Goal::Maximise)?,
         None => SearchObjective::new(
@@ -102,30 +105,34 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         )?,
     };
     let mut request = SearchRequest {
-        loads: load_daily_loads(args)?,
+        loads: load_workloads_with_hours(args)?,
         objective,
         conditions: args.keep.clone(),
         budget: Budget(0),
         seed: args.seed,
     };
-    let answer = search_within_budget(args, &machine, &mut request)?;
+    let answer = set_budget_and_search(args, &machine, &mut request)?;
     for name in &answer.left_out {
         note!("left out: {name}");
     }
     for text in &answer.notes {
-        messages::hold_message(MessageKind::Remark, None, text.clone());
+        messages::hold_message_until_result(MessageKind::Remark, None, text.clone());
     }
-    let day = args.cost.compare_days(&answer, &request.loads)?;
+    let day = args
+        .cost
+        .cost_with_best_and_in_force(&answer, &request.loads)?;
     match args.format {
-        Format::Json => output::write_json(out, &tables::Report::new(&machine, &answer, day)),
-        Format::Csv => tables::write_csv(out, &answer),
-        Format::Table => tables::write_tables(out, &machine, &request, &answer, day.as_ref()),
+        Format::Json => output::write_json(out, &tables::TuneReport::new(&machine, &answer, day)),
+        Format::Csv => tables::write_finalists_as_csv(out, &answer),
+        Format::Table => {
+            tables::write_answer_and_tables(out, &machine, &request, &answer, day.as_ref())
+        }
     }
 }
 
 /// Searches for the best policy set within the budget that the arguments give. A time is converted to requests by
 /// running the policies in force once.
-fn search_within_budget(
+fn set_budget_and_search(
     args: &Args,
     machine: &Machine,
     request: &mut SearchRequest,
@@ -150,14 +157,14 @@ fn search_within_budget(
         })?;
         request.budget = match args.budget {
             BudgetArgument::Requests(requests) => Budget(requests),
-            BudgetArgument::Time(time) => budget_for_time(&simulation, time, args.seed)?,
+            BudgetArgument::Time(time) => estimate_requests_in_time(&simulation, time, args.seed)?,
         };
         Ok(search_best_policy_set(&space, request, &simulation)?)
     })
 }
 
 /// Number of requests that this computer simulates in a time, by the rate of two runs for each thread.
-fn budget_for_time(
+fn estimate_requests_in_time(
     simulation: &Simulation<'_>,
     time: Duration,
     seed: u64,
@@ -182,8 +189,8 @@ fn budget_for_time(
     }
 }
 
-fn load_machine(args: &Args) -> anyhow::Result<Machine> {
-    let (machine, chosen) = here::find_machine_for_simulation(
+fn load_machine_and_note_choice(args: &Args) -> anyhow::Result<Machine> {
+    let (machine, chosen) = here::find_machine_to_simulate_and_notice(
         args.machine.as_deref(),
         args.kernel,
         args.drive.as_deref(),
@@ -195,11 +202,11 @@ fn load_machine(args: &Args) -> anyhow::Result<Machine> {
 }
 
 /// Loads all workloads with their hours per day; loads without hours share what the others leave of the day.
-fn load_daily_loads(args: &Args) -> anyhow::Result<Vec<DailyLoad>> {
+fn load_workloads_with_hours(args: &Args) -> anyhow::Result<Vec<DailyLoad>> {
     let given: Vec<LoadArgument> = args
         .loads
         .iter()
-        .map(|text| parse_load_argument(text))
+        .map(|text| parse_load_file_and_hours(text))
         .collect::<anyhow::Result<_>>()?;
     let taken: f64 = given.iter().filter_map(|load| load.hours).sum();
     let without = given.iter().filter(|load| load.hours.is_none()).count();
@@ -207,7 +214,7 @@ fn load_daily_loads(args: &Args) -> anyhow::Result<Vec<DailyLoad>> {
     given
         .iter()
         .map(|load| {
-            let workload = read_load_workload(&load.path, args.seconds)?;
+            let workload = read_workload_with_time_limit(&load.path, args.seconds)?;
             let stem = load.path.file_stem().unwrap_or_default();
             Ok(DailyLoad {
                 name: stem.to_string_lossy().into_owned(),
@@ -225,7 +232,7 @@ struct LoadArgument {
 }
 
 /// Parses `FILE=8h` or `FILE`. An existing file whose name has a `=` is taken as a file.
-fn parse_load_argument(text: &str) -> anyhow::Result<LoadArgument> {
+fn parse_load_file_and_hours(text: &str) -> anyhow::Result<LoadArgument> {
     let whole = Path::new(text);
     let (path, hours) = match text.rsplit_once('=') {
         Some((path, hours)) if !whole.exists() => (Path::new(path), Some(hours)),
@@ -245,9 +252,12 @@ fn parse_load_argument(text: &str) -> anyhow::Result<LoadArgument> {
     })
 }
 
-fn read_load_workload(path: &Path, at_most: Option<Nanoseconds>) -> anyhow::Result<Workload> {
+fn read_workload_with_time_limit(
+    path: &Path,
+    at_most: Option<Nanoseconds>,
+) -> anyhow::Result<Workload> {
     let read = Workload::load_overriding_rt_app_version(path, None)?;
-    arguments::tell_workload_warnings(path, &read);
+    arguments::hold_workload_warnings(path, &read);
     Ok(read.with_time_limit_and_fio_warm_up(at_most, None))
 }
 
@@ -257,25 +267,28 @@ mod tests {
 
     #[test]
     fn hours_stand_behind_the_file() {
-        let load = parse_load_argument("a.fio=8h").unwrap();
+        let load = parse_load_file_and_hours("a.fio=8h").unwrap();
         assert_eq!((load.path.to_str(), load.hours), (Some("a.fio"), Some(8.0)));
-        assert_eq!(parse_load_argument("a.fio").unwrap().hours, None);
+        assert_eq!(parse_load_file_and_hours("a.fio").unwrap().hours, None);
     }
 
     #[test]
     fn hours_that_no_day_has_are_refused() {
         for text in ["a.fio=25h", "a.fio=0h", "a.fio=-1", "a.fio=x"] {
-            assert!(parse_load_argument(text).is_err(), "{text}");
+            assert!(parse_load_file_and_hours(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn a_plain_budget_counts_requests() {
         assert!(matches!(
-            parse_budget("400000"),
+            parse_time_or_request_budget("400000"),
             Ok(BudgetArgument::Requests(400_000))
         ));
-        assert!(matches!(parse_budget("10m"), Ok(BudgetArgument::Time(_))));
-        assert!(parse_budget("0").is_err());
+        assert!(matches!(
+            parse_time_or_request_budget("10m"),
+            Ok(BudgetArgument::Time(_))
+        ));
+        assert!(parse_time_or_request_budget("0").is_err());
     }
 }

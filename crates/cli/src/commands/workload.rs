@@ -40,30 +40,31 @@ struct ExtractArgs {
     force: bool,
 }
 
-pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(crate) fn run_workload_command(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     match &args.command {
-        Action::Extract(args) => extract_jobs(args, out),
+        Action::Extract(args) => extract_fio_jobs_from_recording(args, out),
     }
 }
 
-fn extract_jobs(args: &ExtractArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn extract_fio_jobs_from_recording(args: &ExtractArgs, out: &mut Screen) -> anyhow::Result<()> {
     let output = args.output.display();
-    new_file::check_may_be_written(&args.output, args.force).with_context(|| output.to_string())?;
+    new_file::check_output_may_be_written(&args.output, args.force)
+        .with_context(|| output.to_string())?;
     let name = args.recording.display().to_string();
     let profile = collect_task_io(&mut Reader::open(&args.recording)?)?;
-    let jobs = job::choose_jobs(&profile);
+    let jobs = job::choose_tasks_with_most_requests(&profile);
     ensure!(
         !jobs.is_empty(),
         "{name}: no task with at least {} requests that it waited for. A workload needs block requests with their \
          submitters, as `wakepath record` writes them (schema 2)",
         job::FEWEST_REQUESTS
     );
-    let text = job::write_job_file(&name, &profile, &jobs);
-    new_file::write_new_file(&args.output, args.force, |mut file| {
+    let text = job::format_fio_job_file(&name, &profile, &jobs);
+    new_file::write_whole_file(&args.output, args.force, |mut file| {
         Ok(file.write_all(text.as_bytes())?)
     })
     .with_context(|| output.to_string())?;
-    note_omitted_requests(&profile, &jobs);
+    note_requests_without_job(&profile, &jobs);
     writeln!(
         out,
         "{output}: {} jobs, from {} tasks with I/O over {:.3} s",
@@ -75,7 +76,7 @@ fn extract_jobs(args: &ExtractArgs, out: &mut Screen) -> anyhow::Result<()> {
 }
 
 /// Notes which recorded requests are in no job.
-fn note_omitted_requests(profile: &TaskIoProfile, jobs: &[job::Job<'_>]) {
+fn note_requests_without_job(profile: &TaskIoProfile, jobs: &[job::Job<'_>]) {
     let rare = profile.tasks.len() - jobs.len();
     if rare > 0 {
         note!(

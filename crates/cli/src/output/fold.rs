@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr;
 
 /// Number of terminal columns that a text takes.
-pub(crate) fn width_in_columns(text: &str) -> usize {
+pub(crate) fn width_in_terminal_columns(text: &str) -> usize {
     text.width()
 }
 
@@ -21,24 +21,26 @@ pub(crate) fn fold_into_lines(text: &str, columns: usize) -> Vec<String> {
     let mut line = String::new();
     for piece in split_into_unbreakable_parts(text) {
         if !line.is_empty()
-            && width_in_columns(&line) + width_in_columns(piece.trim_end()) > columns
+            && width_in_terminal_columns(&line) + width_in_terminal_columns(piece.trim_end())
+                > columns
         {
             lines.push(line.trim_end().to_owned());
             line.clear();
         }
-        if width_in_columns(piece.trim_end()) <= columns {
+        if width_in_terminal_columns(piece.trim_end()) <= columns {
             line.push_str(piece);
             continue;
         }
         for part in piece.split_inclusive(WITHIN_WORDS) {
             if !line.is_empty()
-                && width_in_columns(&line) + width_in_columns(part.trim_end()) > columns
+                && width_in_terminal_columns(&line) + width_in_terminal_columns(part.trim_end())
+                    > columns
             {
                 lines.push(std::mem::take(&mut line));
             }
             for c in part.chars() {
                 line.push(c);
-                if width_in_columns(&line) > columns {
+                if width_in_terminal_columns(&line) > columns {
                     line.pop();
                     lines.push(std::mem::replace(&mut line, c.to_string()));
                 }
@@ -53,7 +55,7 @@ pub(crate) fn fold_into_lines(text: &str, columns: usize) -> Vec<String> {
 
 /// Folds a text as [`fold_into_lines`], with `indent` blanks before continued lines.
 pub(crate) fn fold_with_indent(text: &str, columns: usize, indent: usize) -> Vec<String> {
-    if width_in_columns(text) <= columns {
+    if width_in_terminal_columns(text) <= columns {
         return vec![text.to_owned()];
     }
     // All lines except the first are folded to the width without the indent.
@@ -74,7 +76,7 @@ pub(crate) fn widest_unbreakable_width(text: &str) -> usize {
         .into_iter()
         .flat_map(|piece| piece.split_inclusive('['));
     parts
-        .map(|part| width_in_columns(part.trim_end()))
+        .map(|part| width_in_terminal_columns(part.trim_end()))
         .max()
         .unwrap_or(0)
 }
@@ -95,7 +97,9 @@ fn split_into_unbreakable_parts(text: &str) -> Vec<&str> {
             ' ' => !text[..at].ends_with('±') && !" %±".contains(next),
             ',' | ';' => next != ' ',
             '+' => next.is_alphabetic(),
-            '/' => width_in_columns(text[word..].split(' ').next().unwrap_or_default()) > PATH,
+            '/' => {
+                width_in_terminal_columns(text[word..].split(' ').next().unwrap_or_default()) > PATH
+            }
             _ => false,
         };
         if c == ' ' {
@@ -155,7 +159,7 @@ mod tests {
         #[test]
         fn nothing_is_lost_and_nothing_too_wide(text in "[a-z0-9,+/ \\[\\]é]{0,120}", columns in 1_usize..60) {
             let lines = fold_into_lines(&text, columns);
-            prop_assert!(lines.iter().all(|line| width_in_columns(line) <= columns));
+            prop_assert!(lines.iter().all(|line| width_in_terminal_columns(line) <= columns));
             let kept: String = lines.concat().split(' ').collect();
             prop_assert_eq!(kept, text.split(' ').collect::<String>());
         }

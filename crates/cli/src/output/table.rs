@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::fold::{fold_into_lines, fold_with_indent, widest_unbreakable_width, width_in_columns};
+use super::fold::{
+    fold_into_lines, fold_with_indent, widest_unbreakable_width, width_in_terminal_columns,
+};
 
 /// Number of blanks between two columns.
 const GAP: usize = 2;
@@ -22,44 +24,44 @@ const INDENTED_FROM: usize = 16;
 
 /// A column of a table: header and cells.
 #[derive(Clone, Debug)]
-struct Column {
+struct TableColumn {
     header: String,
     cells: Vec<String>,
     /// Whether the cells begin like numbers, and are aligned to the right.
     numeric: bool,
 }
 
-impl Column {
+impl TableColumn {
     /// Width of the column if no cell is folded.
     fn width_without_folding(&self) -> usize {
-        self.widest_cell(width_in_columns)
-            .max(width_in_columns(&self.header))
+        self.widest_cell_by(width_in_terminal_columns)
+            .max(width_in_terminal_columns(&self.header))
     }
 
-    /// Narrowest width of the column, if words longer than `word` are broken.
-    fn narrowest_width(&self, word: usize) -> usize {
+    /// Narrowest width of the column, if words longer than `longest_unbroken_word` are broken.
+    fn narrowest_width(&self, longest_unbroken_word: usize) -> usize {
         let header = widest_unbreakable_width(&self.header);
         if self.has_unbreakable_numbers() {
-            self.widest_cell(width_in_columns).max(header)
+            self.widest_cell_by(width_in_terminal_columns).max(header)
         } else {
-            self.widest_cell(widest_unbreakable_width)
+            self.widest_cell_by(widest_unbreakable_width)
                 .max(header)
-                .min(word)
+                .min(longest_unbroken_word)
         }
     }
 
     /// Whether the cells are numbers, which are never broken, and not sentences that begin with a number.
     fn has_unbreakable_numbers(&self) -> bool {
-        self.numeric && self.widest_cell(width_in_columns) <= NUMBER
+        self.numeric && self.widest_cell_by(width_in_terminal_columns) <= NUMBER
     }
 
-    fn widest_cell(&self, measure: fn(&str) -> usize) -> usize {
+    fn widest_cell_by(&self, measure: fn(&str) -> usize) -> usize {
         let widths = self.cells.iter().map(|cell| measure(cell));
         widths.max().unwrap_or(0)
     }
 
     /// The lines of a cell, folded to so many columns.
-    fn cell_lines(&self, cell: &str, columns: usize) -> Vec<String> {
+    fn fold_cell_into_lines(&self, cell: &str, columns: usize) -> Vec<String> {
         if self.has_unbreakable_numbers() || columns < INDENTED_FROM {
             fold_into_lines(cell, columns)
         } else {
@@ -70,8 +72,12 @@ impl Column {
 
 /// Lays out a table as lines. If folding is not enough, splits into several tables, each beginning with the columns
 /// that identify rows.
-pub(super) fn table_lines(header: &[String], rows: &[Vec<String>], columns: usize) -> Vec<String> {
-    let table: Vec<Column> = header
+pub(super) fn fold_table_into_lines(
+    header: &[String],
+    rows: &[Vec<String>],
+    columns: usize,
+) -> Vec<String> {
+    let table: Vec<TableColumn> = header
         .iter()
         .enumerate()
         .map(|(index, header)| {
@@ -79,7 +85,7 @@ pub(super) fn table_lines(header: &[String], rows: &[Vec<String>], columns: usiz
                 .iter()
                 .map(|row| row.get(index).cloned().unwrap_or_default())
                 .collect();
-            Column {
+            TableColumn {
                 header: header.clone(),
                 numeric: cells.iter().all(|cell| {
                     cell.is_empty()
@@ -89,11 +95,11 @@ pub(super) fn table_lines(header: &[String], rows: &[Vec<String>], columns: usiz
             }
         })
         .collect();
-    let all: Vec<&Column> = table.iter().collect();
-    if let Some(widths) = fit_column_widths(&all, columns, WORD) {
-        return render_lines(&all, &widths);
+    let all: Vec<&TableColumn> = table.iter().collect();
+    if let Some(widths) = widths_that_fit_screen(&all, columns, WORD) {
+        return render_header_and_rows(&all, &widths);
     }
-    let parts = split_into_column_groups(&all, columns);
+    let parts = split_into_equal_column_groups(&all, columns);
     let mut lines = Vec::new();
     for part in parts {
         if !lines.is_empty() {
@@ -101,27 +107,31 @@ pub(super) fn table_lines(header: &[String], rows: &[Vec<String>], columns: usiz
         }
         let widths = [WORD, SHORT_WORD, 1]
             .into_iter()
-            .find_map(|word| fit_column_widths(&part, columns, word));
+            .find_map(|word| widths_that_fit_screen(&part, columns, word));
         // Numbers are never cut, even if they do not fit.
         let widths = widths.unwrap_or_else(|| {
             part.iter()
                 .map(|column| column.narrowest_width(1))
                 .collect()
         });
-        lines.extend(render_lines(&part, &widths));
+        lines.extend(render_header_and_rows(&part, &widths));
     }
     lines
 }
 
 /// Widths with which all columns fit into the screen; `None` if folding cells is not enough.
-fn fit_column_widths(table: &[&Column], columns: usize, word: usize) -> Option<Vec<usize>> {
+fn widths_that_fit_screen(
+    table: &[&TableColumn],
+    columns: usize,
+    longest_unbroken_word: usize,
+) -> Option<Vec<usize>> {
     let mut widths: Vec<usize> = table
         .iter()
         .map(|column| column.width_without_folding())
         .collect();
     let least: Vec<usize> = table
         .iter()
-        .map(|column| column.narrowest_width(word))
+        .map(|column| column.narrowest_width(longest_unbroken_word))
         .collect();
     let gaps = GAP * table.len().saturating_sub(1);
     // A folded header costs a line, a folded cell a line in each row.
@@ -141,28 +151,31 @@ fn fit_column_widths(table: &[&Column], columns: usize, word: usize) -> Option<V
 
 /// Splits the columns into groups that fit, each after the columns that tell the rows apart. The groups are about
 /// equally wide.
-fn split_into_column_groups<'a>(table: &[&'a Column], columns: usize) -> Vec<Vec<&'a Column>> {
-    let (labels, rest) = table.split_at(count_label_columns(table, columns));
-    let room = columns.saturating_sub(width_for_labels(labels, columns));
-    let fewest = group_columns(labels, rest, room).len();
+fn split_into_equal_column_groups<'a>(
+    table: &[&'a TableColumn],
+    columns: usize,
+) -> Vec<Vec<&'a TableColumn>> {
+    let (labels, rest) = table.split_at(count_columns_that_tell_rows_apart(table, columns));
+    let room = columns.saturating_sub(width_kept_for_labels(labels, columns));
+    let fewest = group_columns_after_labels(labels, rest, room).len();
     let mut evenly = (1..=room)
-        .map(|most| group_columns(labels, rest, most))
+        .map(|most| group_columns_after_labels(labels, rest, most))
         .skip_while(|parts| parts.len() > fewest);
     evenly
         .next()
-        .unwrap_or_else(|| group_columns(labels, rest, room))
+        .unwrap_or_else(|| group_columns_after_labels(labels, rest, room))
 }
 
 /// Number of columns, from the first on, that tell the rows apart; 1 if they would leave little room for the others.
-fn count_label_columns(table: &[&Column], columns: usize) -> usize {
+fn count_columns_that_tell_rows_apart(table: &[&TableColumn], columns: usize) -> usize {
     let labels = (1..table.len())
-        .find(|count| differ_in_all_rows(&table[..*count]))
-        .filter(|count| total_width_with_gaps(&table[..*count]) <= columns / 2);
+        .find(|count| are_all_rows_different(&table[..*count]))
+        .filter(|count| narrowest_width_with_gaps(&table[..*count]) <= columns / 2);
     labels.unwrap_or(1).min(table.len())
 }
 
 /// Whether no two rows have the same cells in these columns.
-fn differ_in_all_rows(labels: &[&Column]) -> bool {
+fn are_all_rows_different(labels: &[&TableColumn]) -> bool {
     let rows = labels.first().map_or(0, |column| column.cells.len());
     let cells = |row: usize| labels.iter().map(move |column| &column.cells[row]);
     let names: BTreeSet<Vec<&String>> = (0..rows).map(|row| cells(row).collect()).collect();
@@ -170,7 +183,7 @@ fn differ_in_all_rows(labels: &[&Column]) -> bool {
 }
 
 /// Width that columns take with the gaps between them.
-fn total_width_with_gaps(columns: &[&Column]) -> usize {
+fn narrowest_width_with_gaps(columns: &[&TableColumn]) -> usize {
     let wanted = columns
         .iter()
         .map(|column| GAP + column.narrowest_width(WORD));
@@ -178,19 +191,21 @@ fn total_width_with_gaps(columns: &[&Column]) -> usize {
 }
 
 /// How much of the width is for the labels. A single name can be folded further.
-fn width_for_labels(labels: &[&Column], columns: usize) -> usize {
+fn width_kept_for_labels(labels: &[&TableColumn], columns: usize) -> usize {
     match labels {
-        [name] if !name.has_unbreakable_numbers() => total_width_with_gaps(labels).min(columns / 3),
-        _ => total_width_with_gaps(labels),
+        [name] if !name.has_unbreakable_numbers() => {
+            narrowest_width_with_gaps(labels).min(columns / 3)
+        }
+        _ => narrowest_width_with_gaps(labels),
     }
 }
 
 /// Groups the columns after the labels, each group with as many columns as there is room for, and at least one.
-fn group_columns<'a>(
-    labels: &[&'a Column],
-    rest: &[&'a Column],
+fn group_columns_after_labels<'a>(
+    labels: &[&'a TableColumn],
+    rest: &[&'a TableColumn],
     room: usize,
-) -> Vec<Vec<&'a Column>> {
+) -> Vec<Vec<&'a TableColumn>> {
     let mut parts = vec![labels.to_vec()];
     let mut so_far = 0;
     for column in rest {
@@ -208,31 +223,31 @@ fn group_columns<'a>(
     parts
 }
 
-fn render_lines(table: &[&Column], widths: &[usize]) -> Vec<String> {
+fn render_header_and_rows(table: &[&TableColumn], widths: &[usize]) -> Vec<String> {
     let rows = table.first().map_or(0, |column| column.cells.len());
-    let header = render_row(table, widths, |column| &column.header);
-    let body =
-        (0..rows).flat_map(|index| render_row(table, widths, move |column| &column.cells[index]));
+    let header = render_row_lines(table, widths, |column| &column.header);
+    let body = (0..rows)
+        .flat_map(|index| render_row_lines(table, widths, move |column| &column.cells[index]));
     header.into_iter().chain(body).collect()
 }
 
 /// A row's lines.
-fn render_row<'a>(
-    table: &[&'a Column],
+fn render_row_lines<'a>(
+    table: &[&'a TableColumn],
     widths: &[usize],
-    cell: impl Fn(&'a Column) -> &'a String,
+    cell: impl Fn(&'a TableColumn) -> &'a String,
 ) -> Vec<String> {
     let cells: Vec<Vec<String>> = table
         .iter()
         .zip(widths)
-        .map(|(column, columns)| column.cell_lines(cell(column), *columns))
+        .map(|(column, columns)| column.fold_cell_into_lines(cell(column), *columns))
         .collect();
     let height = cells.iter().map(Vec::len).max().unwrap_or(0);
     let lines = (0..height).map(|number| {
         let mut line = String::new();
         for ((column, columns), cell) in table.iter().zip(widths).zip(&cells) {
             let text = cell.get(number).map_or("", String::as_str);
-            let blanks = " ".repeat(columns.saturating_sub(width_in_columns(text)));
+            let blanks = " ".repeat(columns.saturating_sub(width_in_terminal_columns(text)));
             let gap = " ".repeat(GAP);
             let _ = if column.numeric {
                 write!(line, "{blanks}{text}{gap}")
@@ -263,11 +278,11 @@ mod tests {
             texts(&["menu", "9.5", "3"]),
         ];
         assert_eq!(
-            table_lines(&header, &rows, 60)[1],
+            fold_table_into_lines(&header, &rows, 60)[1],
             "teo + psd[timeout=3ms,ceiling=C1E]  188.345           12"
         );
         assert_eq!(
-            table_lines(&header, &rows, 40),
+            fold_table_into_lines(&header, &rows, 40),
             [
                 "policy                   p99 us      too",
                 "                                 shallow",
@@ -285,7 +300,7 @@ mod tests {
         let row: Vec<String> = std::iter::once("reads".to_owned())
             .chain((0..10).map(|n| (1_000_000 + n).to_string()))
             .collect();
-        let shown = table_lines(&header, &[row], 60);
+        let shown = fold_table_into_lines(&header, &[row], 60);
         assert_eq!(
             shown[0],
             "load   column0  column1  column2  column3  column4"
@@ -308,7 +323,7 @@ mod tests {
             texts(&["menu", "client", "100300", "4000", "8"]),
         ];
         assert_eq!(
-            table_lines(&header, &rows, 32),
+            fold_table_into_lines(&header, &rows, 32),
             [
                 "policy  task     loops",
                 "menu    server  100200",
@@ -328,8 +343,8 @@ mod tests {
             columns in 40_usize..160,
         ) {
             let header = texts(&["policy", "a", "b c", "long header of words", "e", "f", "g"]);
-            for line in table_lines(&header, &rows, columns) {
-                prop_assert!(width_in_columns(&line) <= columns, "{} > {}: {}", width_in_columns(&line), columns, line);
+            for line in fold_table_into_lines(&header, &rows, columns) {
+                prop_assert!(width_in_terminal_columns(&line) <= columns, "{} > {}: {}", width_in_terminal_columns(&line), columns, line);
             }
         }
     }

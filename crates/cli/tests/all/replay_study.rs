@@ -447,7 +447,7 @@ fn recordings_of_several_machines_are_compared_each_on_its_own() {
     assert_eq!(names, ["One", "Other/2"]);
     let on = |workload: usize| document.workloads[workload].machines.join(" ");
     assert_eq!([on(0), on(1), on(2)], ["One", "Other/2", "One"]);
-    assert_eq!(document.planned_run_count(), 3 * 3 * 5);
+    assert_eq!(document.planned_runs_in_all_shards(), 3 * 3 * 5);
     assert!(out.join("machines/Other%2F2.toml").is_file());
     // The question is about one of the machines, so it has one answer.
     let compared = json(&wakepath(&["compare", dir, "--format", "json"]).success());

@@ -84,7 +84,7 @@ impl SeriesTable {
         options: &CompareOptions,
     ) {
         let document = &source.document;
-        for (machine, workload) in document.machine_workload_pairs() {
+        for (machine, workload) in document.planned_machine_workload_pairs() {
             if options.is_selected(&machine.name, &workload.name) {
                 let load = Load::new(document, &machine.name, &workload.name);
                 index_or_append(&mut self.loads, load);

@@ -57,7 +57,7 @@ fn results(document: &Document, change: impl Fn(&mut RunRecord)) -> TempDir {
         ResultWriter::open(folder.path().join("r"), document.clone(), &files, Mode::New).unwrap();
     let mut index = 0;
     for repeat in 0..document.repeats {
-        for (machine, workload) in document.machine_workload_pairs() {
+        for (machine, workload) in document.planned_machine_workload_pairs() {
             for policy in &document.policies {
                 let factor = match policy.name.as_str() {
                     "menu" => 1.0,

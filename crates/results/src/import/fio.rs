@@ -9,34 +9,34 @@ use super::runs::ImportedRuns;
 
 /// fio's output with `--output-format=json` or `json+`.
 #[derive(Debug, Deserialize)]
-pub struct Output {
+pub struct FioOutput {
     #[serde(rename = "fio version")]
     version: String,
     /// When fio printed the document, in seconds since 1970.
     #[serde(default)]
     timestamp_ms: u64,
-    jobs: Vec<Job>,
+    jobs: Vec<FioJob>,
 }
 
 /// A job in fio's output, or with `group_reporting` a group of jobs.
 #[derive(Debug, Deserialize)]
-struct Job {
+struct FioJob {
     jobname: String,
     #[serde(default)]
     groupid: u64,
     #[serde(default)]
     error: i64,
     #[serde(default)]
-    read: Direction,
+    read: FioDirection,
     #[serde(default)]
-    write: Direction,
+    write: FioDirection,
     #[serde(default)]
-    trim: Direction,
+    trim: FioDirection,
 }
 
 /// The reads, writes or trims of a job.
 #[derive(Debug, Default, Deserialize)]
-struct Direction {
+struct FioDirection {
     #[serde(default)]
     io_bytes: u64,
     /// In ms.
@@ -75,19 +75,19 @@ pub(super) const PERCENTILES: [(&str, &str); 4] = [
     ("p999_us", "99.900000"),
 ];
 
-impl Output {
+impl FioOutput {
     /// Parses the first JSON document that fio printed, possibly behind warnings. `None` for other programs' output.
-    pub fn parse_first(text: &str) -> Option<Result<Self, String>> {
-        let start = find_json_start(text)?;
-        Some(parse_leading_document(&text[start..]).map(|(output, _)| output))
+    pub fn parse_first_document(text: &str) -> Option<Result<Self, String>> {
+        let start = find_fio_json_start(text)?;
+        Some(parse_leading_document_and_length(&text[start..]).map(|(output, _)| output))
     }
 
     /// Parses all JSON documents in a text with output from several fio runs. `None` for other programs' output.
-    pub(super) fn parse_all(text: &str) -> Option<Result<Vec<Self>, String>> {
-        let mut rest = &text[find_json_start(text)?..];
+    pub(super) fn parse_all_documents(text: &str) -> Option<Result<Vec<Self>, String>> {
+        let mut rest = &text[find_fio_json_start(text)?..];
         let mut all = Vec::new();
         loop {
-            match parse_leading_document(rest) {
+            match parse_leading_document_and_length(rest) {
                 Ok((output, length)) => {
                     all.push(output);
                     rest = &rest[length..];
@@ -95,7 +95,7 @@ impl Output {
                 Err(e) if all.is_empty() => return Some(Err(e)),
                 Err(e) => return Some(Err(format!("after {} of fio's documents: {e}", all.len()))),
             }
-            match find_document_start(rest) {
+            match find_line_starting_with_brace(rest) {
                 Some(at) => rest = &rest[at..],
                 None => return Some(Ok(all)),
             }
@@ -106,23 +106,23 @@ impl Output {
     ///
     /// # Errors
     /// A job failed, or nothing was done.
-    pub fn fill_run_metrics(&self, run: &mut RunRecord) -> Result<(), String> {
+    pub fn fill_metrics_and_histogram(&self, run: &mut RunRecord) -> Result<(), String> {
         fill_run_from_jobs(run, &self.jobs.iter().collect::<Vec<_>>())
     }
 
     /// Percentage of the requested rates that was reached, the smallest if there are several. `None` if unknown,
     /// because `group_reporting` has put jobs with different names together.
-    pub fn smallest_reached_percent(&self, rates: &[RequestedRate]) -> Option<f64> {
+    pub fn smallest_reached_rate_percent(&self, rates: &[RequestedRate]) -> Option<f64> {
         let all: Option<Vec<f64>> = rates
             .iter()
-            .map(|rate| self.reached_percent(rate, rates))
+            .map(|rate| self.reached_rate_percent(rate, rates))
             .collect();
         all?.into_iter().min_by(f64::total_cmp)
     }
 
     /// Percentage of a rate that was reached, together with the job's other `rates` in the same direction. A Poisson process
     /// may have as few arrivals as chance allows.
-    fn reached_percent(&self, rate: &RequestedRate, rates: &[RequestedRate]) -> Option<f64> {
+    fn reached_rate_percent(&self, rate: &RequestedRate, rates: &[RequestedRate]) -> Option<f64> {
         let asked: f64 = rates
             .iter()
             .filter(|other| (&other.job, &other.direction) == (&rate.job, &rate.direction))
@@ -160,14 +160,14 @@ impl Output {
 const DEVIATIONS_OF_CHANCE: f64 = 3.0;
 
 /// Byte position at which the first JSON document begins; `None` if there is none.
-fn find_json_start(text: &str) -> Option<usize> {
+fn find_fio_json_start(text: &str) -> Option<usize> {
     let is_fio = text.contains("\"fio version\"");
-    is_fio.then(|| find_document_start(text).or_else(|| text.find('{')))?
+    is_fio.then(|| find_line_starting_with_brace(text).or_else(|| text.find('{')))?
 }
 
 /// Byte position of the next document: a brace at the start of a line, or right behind the document before. fio's
 /// messages may have braces inside a line.
-fn find_document_start(text: &str) -> Option<usize> {
+fn find_line_starting_with_brace(text: &str) -> Option<usize> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         if line.trim_start().starts_with('{') {
@@ -179,8 +179,8 @@ fn find_document_start(text: &str) -> Option<usize> {
 }
 
 /// Parses the document at the start of a text; returns its length in bytes, too.
-fn parse_leading_document(text: &str) -> Result<(Output, usize), String> {
-    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Output>();
+fn parse_leading_document_and_length(text: &str) -> Result<(FioOutput, usize), String> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<FioOutput>();
     match values.next() {
         Some(Ok(output)) => Ok((output, values.byte_offset())),
         Some(Err(e)) => Err(format!("no complete fio JSON: {e}")),
@@ -188,28 +188,28 @@ fn parse_leading_document(text: &str) -> Result<(Output, usize), String> {
     }
 }
 
-impl Job {
+impl FioJob {
     fn total_ios(&self) -> u64 {
-        self.directions().map(|d| d.total_ios).sum()
+        self.directions_with_ios().map(|d| d.total_ios).sum()
     }
 
-    fn directions(&self) -> impl Iterator<Item = &Direction> {
+    fn directions_with_ios(&self) -> impl Iterator<Item = &FioDirection> {
         [&self.read, &self.write, &self.trim]
             .into_iter()
             .filter(|d| d.total_ios > 0)
     }
 }
 
-fn fill_run_from_jobs(run: &mut RunRecord, jobs: &[&Job]) -> Result<(), String> {
+fn fill_run_from_jobs(run: &mut RunRecord, jobs: &[&FioJob]) -> Result<(), String> {
     if let Some(job) = jobs.iter().find(|j| j.error != 0) {
         return Err(format!(
             "fio job '{}' ended with error {}",
             job.jobname, job.error
         ));
     }
-    let all: Vec<&Direction> = jobs.iter().flat_map(|j| j.directions()).collect();
+    let all: Vec<&FioDirection> = jobs.iter().flat_map(|j| j.directions_with_ios()).collect();
     let ios: u64 = all.iter().map(|d| d.total_ios).sum();
-    let ms = total_runtime_ms(jobs);
+    let ms = runtime_of_successive_groups_ms(jobs);
     if ios == 0 || ms == 0 {
         return Err("fio has finished no request".to_owned());
     }
@@ -221,8 +221,8 @@ fn fill_run_from_jobs(run: &mut RunRecord, jobs: &[&Job]) -> Result<(), String> 
         ("bandwidth_mbs", bytes as f64 / seconds / 1e6),
     ];
     metrics.extend(mean_latency_us(&all).map(|mean| ("mean_us", mean)));
-    let reads: Vec<&Direction> = jobs.iter().map(|job| &job.read).collect();
-    let writes: Vec<&Direction> = jobs.iter().map(|job| &job.write).collect();
+    let reads: Vec<&FioDirection> = jobs.iter().map(|job| &job.read).collect();
+    let writes: Vec<&FioDirection> = jobs.iter().map(|job| &job.write).collect();
     for (directions, bandwidth, latency) in [
         (reads, "read_mbs", "read_mean_us"),
         (writes, "write_mbs", "write_mean_us"),
@@ -240,10 +240,10 @@ fn fill_run_from_jobs(run: &mut RunRecord, jobs: &[&Job]) -> Result<(), String> 
     let named = metrics.into_iter();
     run.metrics
         .extend(named.map(|(name, value)| (name.to_owned(), value)));
-    run.latency = count_by_bucket_middle(&all)
+    run.latency = sum_counts_by_bucket_middle(&all)
         .into_iter()
         .map(|(middle, count)| {
-            let (low_ns, high_ns) = bucket_bounds(middle);
+            let (low_ns, high_ns) = fio_bucket_bounds_ns(middle);
             LatencyCount {
                 low_ns,
                 high_ns,
@@ -255,10 +255,14 @@ fn fill_run_from_jobs(run: &mut RunRecord, jobs: &[&Job]) -> Result<(), String> 
 }
 
 /// Runtime of all jobs in ms: groups run one after the other, the jobs of a group at the same time.
-fn total_runtime_ms(jobs: &[&Job]) -> u64 {
+fn runtime_of_successive_groups_ms(jobs: &[&FioJob]) -> u64 {
     let mut groups: BTreeMap<u64, u64> = BTreeMap::new();
     for job in jobs {
-        let longest = job.directions().map(|d| d.runtime).max().unwrap_or(0);
+        let longest = job
+            .directions_with_ios()
+            .map(|d| d.runtime)
+            .max()
+            .unwrap_or(0);
         let group = groups.entry(job.groupid).or_default();
         *group = longest.max(*group);
     }
@@ -266,7 +270,7 @@ fn total_runtime_ms(jobs: &[&Job]) -> u64 {
 }
 
 /// The mean latency in us from submission to completion, over all requests.
-fn mean_latency_us(directions: &[&Direction]) -> Option<f64> {
+fn mean_latency_us(directions: &[&FioDirection]) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0_u64);
     for direction in directions {
         let times = if direction.lat_ns.mean > 0.0 {
@@ -286,7 +290,7 @@ fn mean_latency_us(directions: &[&Direction]) -> Option<f64> {
 }
 
 /// Sums request counts over directions, by the middle of the histogram's bucket in ns.
-fn count_by_bucket_middle(directions: &[&Direction]) -> BTreeMap<u64, u64> {
+fn sum_counts_by_bucket_middle(directions: &[&FioDirection]) -> BTreeMap<u64, u64> {
     let mut all = BTreeMap::new();
     for (middle, count) in directions.iter().flat_map(|d| &d.clat_ns.bins) {
         if let Ok(middle) = middle.parse::<u64>() {
@@ -298,7 +302,7 @@ fn count_by_bucket_middle(directions: &[&Direction]) -> BTreeMap<u64, u64> {
 
 /// Percentiles of the completion latency in us. For a single direction fio prints percentiles; for several, fio's rule is
 /// applied to the histograms, if present.
-fn completion_percentiles_us(all: &[&Direction]) -> Vec<(&'static str, f64)> {
+fn completion_percentiles_us(all: &[&FioDirection]) -> Vec<(&'static str, f64)> {
     if let [one] = all {
         let printed = &one.clat_ns.percentile;
         return PERCENTILES
@@ -310,22 +314,22 @@ fn completion_percentiles_us(all: &[&Direction]) -> Vec<(&'static str, f64)> {
     if all.iter().any(|d| d.clat_ns.bins.is_empty()) {
         return Vec::new();
     }
-    let bins = count_by_bucket_middle(all);
+    let bins = sum_counts_by_bucket_middle(all);
     let percents = PERCENTILES.iter();
     percents
         .map(|(name, key)| {
             let percent = key.parse::<f64>();
-            let us = percent.map(|percent| percentile_us(&bins, percent));
+            let us = percent.map(|percent| histogram_percentile_us(&bins, percent));
             (*name, us.unwrap_or_default())
         })
         .collect()
 }
 
 /// A percentile of a histogram, in us, by fio's rule.
-fn percentile_us(bins: &BTreeMap<u64, u64>, percent: f64) -> f64 {
-    let total: u64 = bins.values().sum();
+fn histogram_percentile_us(counts_by_middle_ns: &BTreeMap<u64, u64>, percent: f64) -> f64 {
+    let total: u64 = counts_by_middle_ns.values().sum();
     let mut seen = 0;
-    let reached = bins.iter().find(|(_, count)| {
+    let reached = counts_by_middle_ns.iter().find(|(_, count)| {
         seen += **count;
         seen as f64 >= percent / 100.0 * total as f64
     });
@@ -334,24 +338,27 @@ fn percentile_us(bins: &BTreeMap<u64, u64>, percent: f64) -> f64 {
 
 /// The bounds of a bucket in fio's histogram, by its middle: exact below 128 ns, then 64 buckets to each doubling (fio's
 /// `stat.h`, `FIO_IO_U_PLAT_BITS`).
-fn bucket_bounds(middle: u64) -> (u64, u64) {
-    let magnitude = (64 - middle.leading_zeros()).saturating_sub(7);
-    let low = middle >> magnitude << magnitude;
+fn fio_bucket_bounds_ns(middle_ns: u64) -> (u64, u64) {
+    let magnitude = (64 - middle_ns.leading_zeros()).saturating_sub(7);
+    let low = middle_ns >> magnitude << magnitude;
     (low, low + ((1 << magnitude) - 1))
 }
 
 /// Makes a run from each document.
-pub(super) fn import_outputs(name: &str, outputs: &[Output]) -> Result<ImportedRuns, String> {
+pub(super) fn import_final_documents(
+    policy: &str,
+    outputs: &[FioOutput],
+) -> Result<ImportedRuns, String> {
     let mut all = ImportedRuns::default();
     let mut reports = 0;
     for (index, output) in outputs.iter().enumerate() {
         if outputs
             .get(index + 1)
-            .is_some_and(|later| output.is_interim_report_before(later))
+            .is_some_and(|later| output.is_interim_report_in_same_run(later))
         {
             reports += 1;
         } else {
-            all.append_later_runs(import_document_as_run(name, output)?);
+            all.append_as_later_repeats(import_document_workloads(policy, output)?);
         }
     }
     if reports > 0 {
@@ -362,11 +369,11 @@ pub(super) fn import_outputs(name: &str, outputs: &[Output]) -> Result<ImportedR
     Ok(all)
 }
 
-impl Output {
+impl FioOutput {
     /// Whether this document is a report that fio printed during a run, and `later` is from the same run: then the run
     /// began before this report.
-    fn is_interim_report_before(&self, later: &Self) -> bool {
-        let runtime = total_runtime_ms(&later.jobs.iter().collect::<Vec<_>>());
+    fn is_interim_report_in_same_run(&self, later: &Self) -> bool {
+        let runtime = runtime_of_successive_groups_ms(&later.jobs.iter().collect::<Vec<_>>());
         let mut jobs = self.jobs.iter().zip(&later.jobs);
         self.timestamp_ms > 0
             && later.timestamp_ms.saturating_sub(self.timestamp_ms) < runtime
@@ -378,8 +385,8 @@ impl Output {
 }
 
 /// Makes a run from a document. Each job is a workload; jobs with the same name and group count together.
-fn import_document_as_run(name: &str, output: &Output) -> Result<ImportedRuns, String> {
-    let mut groups: Vec<(String, Vec<&Job>)> = Vec::new();
+fn import_document_workloads(policy: &str, output: &FioOutput) -> Result<ImportedRuns, String> {
+    let mut groups: Vec<(String, Vec<&FioJob>)> = Vec::new();
     for job in &output.jobs {
         match groups
             .iter_mut()
@@ -394,7 +401,7 @@ fn import_document_as_run(name: &str, output: &Output) -> Result<ImportedRuns, S
         let key = RunKey {
             machine: String::new(),
             workload,
-            policy: name.to_owned(),
+            policy: policy.to_owned(),
             repeat: 0,
         };
         let mut run = RunRecord::new(key, None, 0, 0);
@@ -411,7 +418,7 @@ mod tests {
     #[test]
     fn buckets_have_fios_bounds() {
         for (middle, low, high) in [(5, 5, 5), (127, 127, 127), (129, 128, 129), (310, 308, 311)] {
-            assert_eq!(bucket_bounds(middle), (low, high), "{middle}");
+            assert_eq!(fio_bucket_bounds_ns(middle), (low, high), "{middle}");
         }
     }
 
@@ -426,7 +433,8 @@ mod tests {
 
     /// Repeats with their IOPS.
     fn repeats(text: &str) -> Result<Vec<(u32, f64)>, String> {
-        let imported = import_outputs("p", &Output::parse_all(text).unwrap()?)?;
+        let imported =
+            import_final_documents("p", &FioOutput::parse_all_documents(text).unwrap()?)?;
         let runs = imported.runs.into_iter();
         Ok(runs.map(|r| (r.key.repeat, r.metrics[0].1)).collect())
     }
@@ -453,8 +461,13 @@ mod tests {
         // Two reports during a run, the run, and another run.
         let text =
             [(10, 5000), (20, 6000), (25, 6500), (10, 7600)].map(|(ios, at)| output(ios, at));
-        let imported =
-            import_outputs("p", &Output::parse_all(&text.concat()).unwrap().unwrap()).unwrap();
+        let imported = import_final_documents(
+            "p",
+            &FioOutput::parse_all_documents(&text.concat())
+                .unwrap()
+                .unwrap(),
+        )
+        .unwrap();
         assert_eq!(imported.runs.len(), 2);
         assert_eq!(imported.runs[0].duration_ns, 2_500_000_000);
         assert!(
@@ -481,24 +494,24 @@ mod tests {
             {"jobname": "a", "read": {"total_ios": 300, "runtime": 1000}},
             {"jobname": "a", "read": {"total_ios": 100, "runtime": 500}},
             {"jobname": "b", "write": {"io_bytes": 5000, "total_ios": 5, "runtime": 1000}}]}"#;
-        let output = Output::parse_first(text).unwrap().unwrap();
+        let output = FioOutput::parse_first_document(text).unwrap().unwrap();
         let a = rate("a", "read", 1000.0, "I/Os");
         assert_eq!(
-            output.smallest_reached_percent(std::slice::from_ref(&a)),
+            output.smallest_reached_rate_percent(std::slice::from_ref(&a)),
             Some(50.0)
         );
         let b = rate("b", "write", 20_000.0, "bytes");
-        assert_eq!(output.smallest_reached_percent(&[a, b]), Some(25.0));
+        assert_eq!(output.smallest_reached_rate_percent(&[a, b]), Some(25.0));
         // Whatever fio does too early is no more than what was asked for.
         assert_eq!(
-            output.smallest_reached_percent(&[rate("a", "read", 100.0, "I/Os")]),
+            output.smallest_reached_rate_percent(&[rate("a", "read", 100.0, "I/Os")]),
             Some(100.0)
         );
         assert_eq!(
-            output.smallest_reached_percent(&[rate("c", "read", 100.0, "I/Os")]),
+            output.smallest_reached_rate_percent(&[rate("c", "read", 100.0, "I/Os")]),
             None
         );
-        assert_eq!(output.smallest_reached_percent(&[]), None);
+        assert_eq!(output.smallest_reached_rate_percent(&[]), None);
     }
 
     #[test]
@@ -510,7 +523,7 @@ mod tests {
                 ios * 4096,
                 seconds * 1000
             );
-            let output = Output::parse_first(&text).unwrap().unwrap();
+            let output = FioOutput::parse_first_document(&text).unwrap().unwrap();
             let [by_ios, by_bytes] = [(100.0, "I/Os"), (409_600.0, "bytes")].map(|(rate, unit)| {
                 let rate = RequestedRate {
                     job: "a".to_owned(),
@@ -519,7 +532,10 @@ mod tests {
                     unit: unit.to_owned(),
                     poisson,
                 };
-                format!("{:.0}", output.smallest_reached_percent(&[rate]).unwrap())
+                format!(
+                    "{:.0}",
+                    output.smallest_reached_rate_percent(&[rate]).unwrap()
+                )
             });
             assert_eq!(by_ios, by_bytes);
             by_ios
@@ -535,15 +551,15 @@ mod tests {
 
     #[test]
     fn what_is_not_fios_is_not_taken_for_it() {
-        assert!(Output::parse_first("{\"results\": []}").is_none());
+        assert!(FioOutput::parse_first_document("{\"results\": []}").is_none());
         assert!(
-            Output::parse_first("fio: x\n{\"fio version\": \"fio-3\"")
+            FioOutput::parse_first_document("fio: x\n{\"fio version\": \"fio-3\"")
                 .unwrap()
                 .is_err()
         );
         let nothing =
             "fio: a warning\n{\"fio version\": \"fio-3.33\", \"jobs\": [{\"jobname\": \"a\"}]}";
-        let output = Output::parse_first(nothing).unwrap().unwrap();
+        let output = FioOutput::parse_first_document(nothing).unwrap().unwrap();
         let key = RunKey {
             machine: String::new(),
             workload: String::new(),
@@ -551,7 +567,7 @@ mod tests {
             repeat: 0,
         };
         let error = output
-            .fill_run_metrics(&mut RunRecord::new(key, None, 0, 0))
+            .fill_metrics_and_histogram(&mut RunRecord::new(key, None, 0, 0))
             .unwrap_err();
         assert!(error.contains("no request"), "{error}");
     }

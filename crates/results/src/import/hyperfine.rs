@@ -24,7 +24,10 @@ struct Benchmark {
 const WORKLOAD: &str = "hyperfine";
 
 /// Several commands in a file are compared with each other; a single command is compared with other files' commands.
-pub(super) fn import_hyperfine(name: &str, text: &str) -> Result<ImportedRuns, String> {
+pub(super) fn import_hyperfine(
+    policy_for_one_command: &str,
+    text: &str,
+) -> Result<ImportedRuns, String> {
     let export: Export = serde_json::from_str(text)
         .map_err(|e| format!("neither fio's JSON (no \"fio version\") nor hyperfine's: {e}"))?;
     if export.results.is_empty() {
@@ -40,7 +43,7 @@ pub(super) fn import_hyperfine(name: &str, text: &str) -> Result<ImportedRuns, S
         let (workload, policy) = if several {
             (WORKLOAD.to_owned(), benchmark.command.clone())
         } else {
-            (benchmark.command.clone(), name.to_owned())
+            (benchmark.command.clone(), policy_for_one_command.to_owned())
         };
         for (repeat, time) in benchmark.times.iter().enumerate() {
             if !time.is_finite() {

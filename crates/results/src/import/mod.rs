@@ -24,12 +24,12 @@ pub use runs::ImportedRuns;
 
 pub(crate) use read::content_error_at;
 
-use read::{read_bytes, read_error_at, read_regular_file_in};
+use read::{read_error_at, read_regular_file_in, read_tool_file};
 use runs::non_finite_message;
 
 /// A result.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedResult {
     /// Name that tells this result from others in a comparison.
     pub name: String,
     /// The results.
@@ -40,7 +40,7 @@ pub struct Opened {
 ///
 /// # Errors
 /// A path without results, an unreadable file, another schema version.
-pub fn open_results(paths: &[PathBuf]) -> Result<Vec<Opened>, ResultImportError> {
+pub fn open_results(paths: &[PathBuf]) -> Result<Vec<OpenedResult>, ResultImportError> {
     for (i, path) in paths.iter().enumerate() {
         let real = fs::canonicalize(path).ok();
         let mut earlier = paths[..i].iter().map(|path| fs::canonicalize(path).ok());
@@ -51,7 +51,7 @@ pub fn open_results(paths: &[PathBuf]) -> Result<Vec<Opened>, ResultImportError>
             });
         }
     }
-    let names: Vec<String> = paths.iter().map(|p| result_name(p)).collect();
+    let names: Vec<String> = paths.iter().map(|p| result_name_from_path(p)).collect();
     let opened = paths.iter().zip(&names).map(|(path, name)| {
         let same = names.iter().filter(|n| *n == name).count() > 1;
         let name = if same {
@@ -59,25 +59,25 @@ pub fn open_results(paths: &[PathBuf]) -> Result<Vec<Opened>, ResultImportError>
         } else {
             name.clone()
         };
-        let results = open_result(path, &name)?;
-        Ok(Opened { name, results })
+        let results = open_or_import_result(path, &name)?;
+        Ok(OpenedResult { name, results })
     });
     opened.collect()
 }
 
 /// Opens a result.
-fn open_result(path: &Path, name: &str) -> Result<ResultReader, ResultImportError> {
+fn open_or_import_result(path: &Path, name: &str) -> Result<ResultReader, ResultImportError> {
     let imported = if !path.is_dir() {
         import_file(name, path)?
     } else if path.join(DOCUMENT).exists() {
         return Ok(ResultReader::open(path)?);
     } else {
-        match mmtests::import_mmtests(name, path)? {
+        match mmtests::import_mmtests_if_logs_found(name, path)? {
             Some(imported) => imported,
             None => import_json_folder(name, path)?,
         }
     };
-    let document = imported.make_document(name);
+    let document = imported.make_document_named(name);
     Ok(ResultReader::for_imported_runs(
         path,
         document,
@@ -86,7 +86,7 @@ fn open_result(path: &Path, name: &str) -> Result<ResultReader, ResultImportErro
 }
 
 /// Imports the JSON files of a folder, each as a run.
-fn import_json_folder(name: &str, folder: &Path) -> Result<ImportedRuns, ResultImportError> {
+fn import_json_folder(policy: &str, folder: &Path) -> Result<ImportedRuns, ResultImportError> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(read_error_at(folder))? {
         let path = entry.map_err(read_error_at(folder))?.path();
@@ -106,19 +106,19 @@ fn import_json_folder(name: &str, folder: &Path) -> Result<ImportedRuns, ResultI
     let mut all = ImportedRuns::default();
     for path in files {
         let text = read_regular_file_in(folder, &path)?;
-        all.append_later_runs(import_bytes(name, &path, text)?);
+        all.append_as_later_repeats(import_file_content(policy, &path, text)?);
     }
     Ok(all)
 }
 
 /// Imports a file that fio or hyperfine wrote.
-fn import_file(name: &str, path: &Path) -> Result<ImportedRuns, ResultImportError> {
-    import_bytes(name, path, read_bytes(path)?)
+fn import_file(policy: &str, path: &Path) -> Result<ImportedRuns, ResultImportError> {
+    import_file_content(policy, path, read_tool_file(path)?)
 }
 
 /// Imports a file's content.
-fn import_bytes(
-    name: &str,
+fn import_file_content(
+    policy: &str,
     path: &Path,
     bytes: Vec<u8>,
 ) -> Result<ImportedRuns, ResultImportError> {
@@ -128,20 +128,20 @@ fn import_bytes(
             "is neither UTF-8 nor UTF-16 text; expected fio's or hyperfine's JSON",
         )
     })?;
-    parse_tool_output(name, &text).map_err(|e| content_error_at(path, e))
+    parse_tool_output(policy, &text).map_err(|e| content_error_at(path, e))
 }
 
-/// Parses the output of fio or hyperfine; the runs are under the policy `name`.
+/// Parses the output of fio or hyperfine; `policy` names the policy of the runs.
 ///
 /// # Errors
 /// The format is unknown, or the benchmark failed.
-pub fn parse_tool_output(name: &str, text: &str) -> Result<ImportedRuns, String> {
-    let imported = if let Some(outputs) = fio::Output::parse_all(text) {
-        fio::import_outputs(name, &outputs?)
-    } else if terse::is_terse(text) {
-        terse::import_terse(name, text)
+pub fn parse_tool_output(policy: &str, text: &str) -> Result<ImportedRuns, String> {
+    let imported = if let Some(outputs) = fio::FioOutput::parse_all_documents(text) {
+        fio::import_final_documents(policy, &outputs?)
+    } else if terse::has_terse_job_line(text) {
+        terse::import_terse_output(policy, text)
     } else {
-        hyperfine::import_hyperfine(name, text)
+        hyperfine::import_hyperfine(policy, text)
     }?;
     // A sum of finite numbers can be infinite.
     match imported
@@ -154,7 +154,7 @@ pub fn parse_tool_output(name: &str, text: &str) -> Result<ImportedRuns, String>
     }
 }
 
-fn result_name(path: &Path) -> String {
+fn result_name_from_path(path: &Path) -> String {
     let stem = if path.is_dir() {
         path.file_name()
     } else {

@@ -40,7 +40,7 @@ pub(crate) fn content_error_at(path: &Path, message: impl Into<String>) -> Resul
     }
 }
 
-pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, ResultImportError> {
+pub(super) fn read_tool_file(path: &Path) -> Result<Vec<u8>, ResultImportError> {
     let error = read_error_at(path);
     wakepath_files::read_file_up_to(path, MAX_BYTES).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => error(std::io::Error::new(

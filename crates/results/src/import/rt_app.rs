@@ -19,7 +19,7 @@ const MOST_ROWS: usize = 10_000_000;
 /// Logs of all threads of the first task in an rt-app file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct FirstTask {
+pub(crate) struct FirstTaskLogs {
     /// Text of the log, one per thread.
     logs: Vec<String>,
     /// Counted time: phases count if they end between these two times, by the log's clock.
@@ -33,7 +33,7 @@ pub(crate) struct FirstTask {
 
 /// A line of the log: a phase that a thread has gone through. Times are in us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct LogRow {
+struct RtAppLogRow {
     start: u64,
     end: u64,
     /// Sum of the phase's configured periods; 0: the phase has no timer.
@@ -43,8 +43,8 @@ struct LogRow {
     wake_up: u64,
 }
 
-impl LogRow {
-    fn parse(line: &str) -> Option<Self> {
+impl RtAppLogRow {
+    fn parse_line(line: &str) -> Option<Self> {
         let fields: Vec<&str> = line.split_whitespace().collect();
         if fields.len() != COLUMNS {
             return None;
@@ -60,17 +60,17 @@ impl LogRow {
     }
 
     /// Latency of the phase's wake-up, if the thread slept.
-    fn wake_up_latency_us(&self) -> Option<u64> {
+    fn wake_up_latency_if_slept_us(&self) -> Option<u64> {
         (self.period > 0 && self.slack > 0).then_some(self.wake_up)
     }
 }
 
-impl FirstTask {
+impl FirstTaskLogs {
     /// Fills `run` with the threads' metrics, as a simulation of the same file would.
     ///
     /// # Errors
     /// A text is no rt-app log, or no thread has finished a phase.
-    pub(crate) fn fill_run_metrics(&self, run: &mut RunRecord) -> Result<(), String> {
+    pub(crate) fn fill_run_metrics_from_logs(&self, run: &mut RunRecord) -> Result<(), String> {
         let (from, to) = (self.from_us, self.to_us);
         if to <= from {
             return Err(format!(
@@ -78,7 +78,7 @@ impl FirstTask {
             ));
         }
         let counted_us = to - from;
-        let threads = self.parse_thread_logs()?;
+        let threads = self.parse_all_thread_logs()?;
         let counted = from..=to;
         if !threads
             .iter()
@@ -97,7 +97,7 @@ impl FirstTask {
         let rows = threads.iter().flatten();
         let mut wake_ups: Vec<u64> = rows
             .filter(|row| counted.contains(&row.end))
-            .filter_map(LogRow::wake_up_latency_us)
+            .filter_map(RtAppLogRow::wake_up_latency_if_slept_us)
             .collect();
         wake_ups.sort_unstable();
         if self.logs_wake_ups && !wake_ups.is_empty() {
@@ -113,17 +113,17 @@ impl FirstTask {
     }
 
     /// Number of loops through all phases that a thread finished within the counted time.
-    fn count_finished_loops(&self, rows: &[LogRow], counted: &RangeInclusive<u64>) -> u64 {
+    fn count_finished_loops(&self, rows: &[RtAppLogRow], counted: &RangeInclusive<u64>) -> u64 {
         let Some(of_loop) = self.rows_per_loop.and_then(|n| usize::try_from(n).ok()) else {
             return 0;
         };
         let ends = rows
             .chunks_exact(of_loop.max(1))
-            .filter_map(<[LogRow]>::last);
+            .filter_map(<[RtAppLogRow]>::last);
         ends.filter(|row| counted.contains(&row.end)).count() as u64
     }
 
-    fn parse_thread_logs(&self) -> Result<Vec<Vec<LogRow>>, String> {
+    fn parse_all_thread_logs(&self) -> Result<Vec<Vec<RtAppLogRow>>, String> {
         let all: usize = self.logs.iter().map(|log| log.lines().count()).sum();
         if all > MOST_ROWS {
             return Err(format!(
@@ -131,16 +131,17 @@ impl FirstTask {
             ));
         }
         let logs = self.logs.iter().enumerate();
-        logs.map(|(thread, log)| parse_log(thread, log)).collect()
+        logs.map(|(thread, log)| parse_thread_log(thread, log))
+            .collect()
     }
 }
 
 /// Parses one thread's log.
-fn parse_log(thread: usize, log: &str) -> Result<Vec<LogRow>, String> {
+fn parse_thread_log(thread: usize, log: &str) -> Result<Vec<RtAppLogRow>, String> {
     let lines = (1..).zip(log.lines());
     let rows = lines.filter(|(_, line)| !line.starts_with('#'));
     rows.map(|(at, line)| {
-        LogRow::parse(line).ok_or_else(|| {
+        RtAppLogRow::parse_line(line).ok_or_else(|| {
             let start: String = line.chars().take(80).collect();
             format!("thread {thread}, line {at}: `{start}` is no line of an rt-app log ({COLUMNS} numbers)")
         })
@@ -165,7 +166,7 @@ mod tests {
         from_us: u64,
         to_us: u64,
     ) -> Result<Vec<(String, f64)>, String> {
-        let logs = FirstTask {
+        let logs = FirstTaskLogs {
             logs: vec![logs.to_owned()],
             from_us,
             to_us,
@@ -179,7 +180,8 @@ mod tests {
             repeat: 0,
         };
         let mut run = RunRecord::new(key, None, 0, 0);
-        logs.fill_run_metrics(&mut run).map(|()| run.metrics)
+        logs.fill_run_metrics_from_logs(&mut run)
+            .map(|()| run.metrics)
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl ImportedRuns {
     }
 
     /// Appends runs from another file, as later repeats.
-    pub(super) fn append_later_runs(&mut self, other: Self) {
+    pub(super) fn append_as_later_repeats(&mut self, other: Self) {
         let repeats = self.runs.iter().map(|r| r.key.repeat + 1);
         let first = repeats.max().unwrap_or(0);
         self.runs.extend(other.runs.into_iter().map(|mut run| {
@@ -55,8 +55,8 @@ impl ImportedRuns {
     }
 
     /// Makes the document for imported runs; policies and workloads are in the order of their first run.
-    pub fn make_document(&self, name: &str) -> Document {
-        let policies = self.list_policies();
+    pub fn make_document_named(&self, name: &str) -> Document {
+        let policies = self.list_policies_by_first_run();
         let repeats = self.runs.iter().map(|r| r.key.repeat + 1).max();
         Document {
             schema: SCHEMA.to_owned(),
@@ -73,21 +73,21 @@ impl ImportedRuns {
             baseline: policies
                 .first()
                 .map_or_else(String::new, |p| p.name.clone()),
-            workloads: self.list_workloads(name),
+            workloads: self.list_workloads_by_first_run(name),
             policies,
             repeats: repeats.unwrap_or(0),
             design: Design::Unpaired,
             seeds: Vec::new(),
             sha256: BTreeMap::new(),
             questions: Vec::new(),
-            metrics: self.extend_dictionary(),
+            metrics: self.dictionary_with_own_metrics(),
             level: 0.95,
             margin_percent: 2.0,
             notes: self.notes.clone(),
         }
     }
 
-    fn list_workloads(&self, source: &str) -> Vec<WorkloadInfo> {
+    fn list_workloads_by_first_run(&self, source: &str) -> Vec<WorkloadInfo> {
         let kind = self.tools.keys().next().map_or("", String::as_str);
         let mut workloads: Vec<WorkloadInfo> = Vec::new();
         for run in &self.runs {
@@ -103,7 +103,7 @@ impl ImportedRuns {
         workloads
     }
 
-    fn list_policies(&self) -> Vec<PolicyInfo> {
+    fn list_policies_by_first_run(&self) -> Vec<PolicyInfo> {
         let mut policies: Vec<PolicyInfo> = Vec::new();
         for run in &self.runs {
             if !policies.iter().any(|p| p.name == run.key.policy) {
@@ -119,7 +119,7 @@ impl ImportedRuns {
 
     /// The metric dictionary with the imported runs' own metrics. If no metric would be shown in tables by default, all
     /// measured metrics are.
-    fn extend_dictionary(&self) -> Vec<Metric> {
+    fn dictionary_with_own_metrics(&self) -> Vec<Metric> {
         let values = self.runs.iter().flat_map(|run| &run.metrics);
         let measured: BTreeSet<&str> = values.map(|(name, _)| name.as_str()).collect();
         let mut metrics = METRICS.to_vec();

@@ -34,26 +34,28 @@ const DISK_FIELDS: usize = 9;
 type WorkloadMetrics = (String, Vec<(String, f64)>);
 
 /// Whether a text is fio's terse output, possibly behind warnings.
-pub(super) fn is_terse(text: &str) -> bool {
-    text.lines().any(is_job_line)
+pub(super) fn has_terse_job_line(text: &str) -> bool {
+    text.lines().any(is_terse_job_line)
 }
 
 /// Whether a line is a job's terse output, in any version.
-fn is_job_line(line: &str) -> bool {
+fn is_terse_job_line(line: &str) -> bool {
     let mut fields = line.split(';');
     let version = fields.next().unwrap_or_default();
     version.parse::<u8>().is_ok() && fields.next().is_some_and(|f| f.starts_with("fio-"))
 }
 
 /// Imports fio's terse output: each job or group is a workload, each invocation a run.
-pub(super) fn import_terse(name: &str, text: &str) -> Result<ImportedRuns, String> {
+pub(super) fn import_terse_output(policy: &str, text: &str) -> Result<ImportedRuns, String> {
     let mut runs: Vec<RunRecord> = Vec::new();
-    for (workload, metrics) in metrics_per_group(split_invocations(parse_jobs(text)?)?)? {
+    for (workload, metrics) in merge_metrics_per_group(group_jobs_by_invocation(
+        parse_job_lines_with_numbers(text)?,
+    )?)? {
         let repeat = runs.iter().filter(|r| r.key.workload == workload).count() as u32;
         let key = RunKey {
             machine: String::new(),
             workload,
-            policy: name.to_owned(),
+            policy: policy.to_owned(),
             repeat,
         };
         let mut run = RunRecord::new(key, None, repeat, repeat);
@@ -62,7 +64,7 @@ pub(super) fn import_terse(name: &str, text: &str) -> Result<ImportedRuns, Strin
     }
     let version = text
         .lines()
-        .find(|l| is_job_line(l))
+        .find(|l| is_terse_job_line(l))
         .and_then(|l| l.split(';').nth(1));
     Ok(ImportedRuns::from_tool(
         "fio",
@@ -75,46 +77,53 @@ pub(super) fn import_terse(name: &str, text: &str) -> Result<ImportedRuns, Strin
 ///
 /// # Errors
 /// Another version, fields that are missing or no numbers, a job that failed or did nothing.
-pub(super) fn parse_single_invocation(text: &str) -> Result<Vec<WorkloadMetrics>, String> {
+pub(super) fn parse_single_invocation_metrics(text: &str) -> Result<Vec<WorkloadMetrics>, String> {
     let mut groups = Groups::new();
-    for (_, job) in parse_jobs(text)? {
-        match groups.iter_mut().find(|g| g[0].is_same_group(&job)) {
+    for (_, job) in parse_job_lines_with_numbers(text)? {
+        match groups
+            .iter_mut()
+            .find(|g| g[0].has_same_name_and_group(&job))
+        {
             Some(group) => group.push(job),
             None => groups.push(vec![job]),
         }
     }
-    metrics_per_group(vec![groups])
+    merge_metrics_per_group(vec![groups])
 }
 
 /// Jobs of an invocation, grouped by name and group.
-type Groups = Vec<Vec<Job>>;
+type Groups = Vec<Vec<TerseJob>>;
 
 /// A line.
-struct Job {
+struct TerseJob {
     name: String,
     group: String,
     /// Figures for the disks over the whole invocation; empty if idle disks cannot tell invocations apart.
     disks: String,
     /// The job's reads and writes, each absent if none were done.
-    directions: [Option<Direction>; 2],
+    directions: [Option<TerseDirection>; 2],
 }
 
-impl Job {
-    fn is_same_group(&self, other: &Self) -> bool {
+impl TerseJob {
+    fn has_same_name_and_group(&self, other: &Self) -> bool {
         self.name == other.name && self.group == other.group
     }
 }
 
 /// Parses every job line; returns each job with its line number.
-fn parse_jobs(text: &str) -> Result<Vec<(usize, Job)>, String> {
+fn parse_job_lines_with_numbers(text: &str) -> Result<Vec<(usize, TerseJob)>, String> {
     let mut jobs = Vec::new();
-    for (number, line) in (1..).zip(text.lines()).filter(|(_, l)| is_job_line(l)) {
+    for (number, line) in (1..)
+        .zip(text.lines())
+        .filter(|(_, l)| is_terse_job_line(l))
+    {
         if !line.starts_with(VERSION) {
             return Err(format!(
                 "line {number}: terse output of fio is read in version 3 (--terse-version=3), or take --output-format=json"
             ));
         }
-        let job = parse_job(line).map_err(|message| format!("line {number}: {message}"))?;
+        let job =
+            parse_terse_job_line(line).map_err(|message| format!("line {number}: {message}"))?;
         jobs.push((number, job));
     }
     if jobs.is_empty() {
@@ -124,12 +133,14 @@ fn parse_jobs(text: &str) -> Result<Vec<(usize, Job)>, String> {
 }
 
 /// Divides a file's jobs into the invocations that printed them.
-fn split_invocations(jobs: Vec<(usize, Job)>) -> Result<Vec<Groups>, String> {
+fn group_jobs_by_invocation(jobs: Vec<(usize, TerseJob)>) -> Result<Vec<Groups>, String> {
     let mut all: Vec<Groups> = vec![Groups::new()];
     let mut before: Option<(usize, String)> = None;
     for (number, job) in jobs {
         let current = all.len() - 1;
-        let known = all[current].iter().position(|g| g[0].is_same_group(&job));
+        let known = all[current]
+            .iter()
+            .position(|g| g[0].has_same_name_and_group(&job));
         let disks = job.disks.clone();
         match (known, &before) {
             (Some(group), Some((line, last))) => {
@@ -156,14 +167,14 @@ fn split_invocations(jobs: Vec<(usize, Job)>) -> Result<Vec<Groups>, String> {
 }
 
 /// Name and metrics of each group of jobs, over all invocations in order.
-fn metrics_per_group(invocations: Vec<Groups>) -> Result<Vec<WorkloadMetrics>, String> {
+fn merge_metrics_per_group(invocations: Vec<Groups>) -> Result<Vec<WorkloadMetrics>, String> {
     let groups = invocations.into_iter().flatten();
-    let all = groups.map(|jobs| Ok((jobs[0].name.clone(), group_metrics(&jobs)?)));
+    let all = groups.map(|jobs| Ok((jobs[0].name.clone(), merge_job_metrics(&jobs)?)));
     all.collect()
 }
 
 /// The reads or writes of a job.
-struct Direction {
+struct TerseDirection {
     bytes: f64,
     ios: f64,
     seconds: f64,
@@ -172,34 +183,37 @@ struct Direction {
     percentiles: Vec<(String, f64)>,
 }
 
-fn parse_job(line: &str) -> Result<Job, String> {
-    let line = Fields(line.split(';').collect());
-    if line.text(ERROR) != "0" {
+fn parse_terse_job_line(line: &str) -> Result<TerseJob, String> {
+    let line = TerseFields(line.split(';').collect());
+    if line.field_or_empty(ERROR) != "0" {
         return Err(format!(
             "fio job '{}' ended with error {}",
-            line.text(NAME),
-            line.text(ERROR)
+            line.field_or_empty(NAME),
+            line.field_or_empty(ERROR)
         ));
     }
-    Ok(Job {
-        name: line.text(NAME).to_owned(),
-        group: line.text(GROUP).to_owned(),
-        disks: join_disk_figures(line.0.get(DISKS..).unwrap_or_default()),
-        directions: [line.parse_direction(0)?, line.parse_direction(TO_WRITES)?],
+    Ok(TerseJob {
+        name: line.field_or_empty(NAME).to_owned(),
+        group: line.field_or_empty(GROUP).to_owned(),
+        disks: join_disk_figures_unless_idle(line.0.get(DISKS..).unwrap_or_default()),
+        directions: [
+            line.parse_direction_if_any(0)?,
+            line.parse_direction_if_any(TO_WRITES)?,
+        ],
     })
 }
 
 /// The fields of a terse line.
-struct Fields<'a>(Vec<&'a str>);
+struct TerseFields<'a>(Vec<&'a str>);
 
-impl<'a> Fields<'a> {
+impl<'a> TerseFields<'a> {
     /// The field with an index, counted from 0; empty if the line ends before.
-    fn text(&self, index: usize) -> &'a str {
+    fn field_or_empty(&self, index: usize) -> &'a str {
         self.0.get(index).copied().unwrap_or_default()
     }
 
-    fn number(&self, index: usize) -> Result<f64, String> {
-        let text = self.text(index);
+    fn non_negative_number(&self, index: usize) -> Result<f64, String> {
+        let text = self.field_or_empty(index);
         let value = text.parse::<f64>().ok();
         value
             .filter(|v| v.is_finite() && *v >= 0.0)
@@ -207,22 +221,22 @@ impl<'a> Fields<'a> {
     }
 
     /// Parses reads, or writes if `offset` is added to the field's index; `None` if none were done.
-    fn parse_direction(&self, offset: usize) -> Result<Option<Direction>, String> {
-        let seconds = self.number(RUNTIME_MS + offset)? / 1e3;
+    fn parse_direction_if_any(&self, offset: usize) -> Result<Option<TerseDirection>, String> {
+        let seconds = self.non_negative_number(RUNTIME_MS + offset)? / 1e3;
         let percentiles = CLAT_PERCENTILES.filter_map(|index| {
-            let (percent, us) = self.text(index + offset).split_once("%=")?;
+            let (percent, us) = self.field_or_empty(index + offset).split_once("%=")?;
             let (metric, _) = PERCENTILES.iter().find(|(_, key)| *key == percent)?;
             Some((
                 (*metric).to_owned(),
                 us.parse().ok().filter(|us: &f64| us.is_finite())?,
             ))
         });
-        let direction = Direction {
-            bytes: self.number(KIBIBYTES + offset)? * 1024.0,
-            ios: self.number(IOPS + offset)? * seconds,
+        let direction = TerseDirection {
+            bytes: self.non_negative_number(KIBIBYTES + offset)? * 1024.0,
+            ios: self.non_negative_number(IOPS + offset)? * seconds,
             seconds,
-            mean_us: self.number(LAT_MEAN + offset)?,
-            max_us: self.number(LAT_MAX + offset)?,
+            mean_us: self.non_negative_number(LAT_MEAN + offset)?,
+            max_us: self.non_negative_number(LAT_MAX + offset)?,
             percentiles: percentiles.collect(),
         };
         let is_done = direction.ios > 0.0 && direction.seconds > 0.0;
@@ -232,10 +246,10 @@ impl<'a> Fields<'a> {
 
 /// Joins the disks' figures, which tell invocations apart: they cover a whole invocation, and some are times. Empty if
 /// the disks were idle.
-fn join_disk_figures(fields: &[&str]) -> String {
+fn join_disk_figures_unless_idle(fields: &[&str]) -> String {
     let disks: Vec<&[&str]> = fields
         .chunks_exact(DISK_FIELDS)
-        .take_while(|disk| disk[1..].iter().all(|field| is_number(field)))
+        .take_while(|disk| disk[1..].iter().all(|field| is_number_or_percentage(field)))
         .collect();
     // Reads and writes take disk time, unless next to none were done.
     let mut times = disks.iter().flat_map(|disk| &disk[5..]);
@@ -246,13 +260,13 @@ fn join_disk_figures(fields: &[&str]) -> String {
     }
 }
 
-fn is_number(field: &str) -> bool {
+fn is_number_or_percentage(field: &str) -> bool {
     field.trim_end_matches('%').parse::<f64>().is_ok()
 }
 
 /// Metrics of jobs that ran at the same time, put together.
-fn group_metrics(jobs: &[Job]) -> Result<Vec<(String, f64)>, String> {
-    let all: Vec<&Direction> = jobs
+fn merge_job_metrics(jobs: &[TerseJob]) -> Result<Vec<(String, f64)>, String> {
+    let all: Vec<&TerseDirection> = jobs
         .iter()
         .flat_map(|j| j.directions.iter().flatten())
         .collect();
@@ -265,18 +279,18 @@ fn group_metrics(jobs: &[Job]) -> Result<Vec<(String, f64)>, String> {
     let mut metrics = vec![
         ("iops".to_owned(), ios / seconds),
         ("bandwidth_mbs".to_owned(), bytes / seconds / 1e6),
-        ("mean_us".to_owned(), mean_us(&all)),
+        ("mean_us".to_owned(), mean_weighted_by_ios_us(&all)),
     ];
     let names = [("read_mbs", "read_mean_us"), ("write_mbs", "write_mean_us")];
     for (index, (bandwidth, latency)) in names.into_iter().enumerate() {
-        let directions: Vec<&Direction> = jobs
+        let directions: Vec<&TerseDirection> = jobs
             .iter()
             .filter_map(|job| job.directions[index].as_ref())
             .collect();
         if !directions.is_empty() {
             let bytes: f64 = directions.iter().map(|d| d.bytes).sum();
             metrics.push((bandwidth.to_owned(), bytes / seconds / 1e6));
-            metrics.push((latency.to_owned(), mean_us(&directions)));
+            metrics.push((latency.to_owned(), mean_weighted_by_ios_us(&directions)));
         }
     }
     // Percentiles of two distributions say nothing about percentiles of both together.
@@ -289,7 +303,7 @@ fn group_metrics(jobs: &[Job]) -> Result<Vec<(String, f64)>, String> {
 }
 
 /// The mean latency in us over all requests, by the directions' counts.
-fn mean_us(directions: &[&Direction]) -> f64 {
+fn mean_weighted_by_ios_us(directions: &[&TerseDirection]) -> f64 {
     let ios: f64 = directions.iter().map(|d| d.ios).sum();
     directions.iter().map(|d| d.mean_us * d.ios).sum::<f64>() / ios
 }
@@ -300,14 +314,14 @@ mod tests {
 
     #[test]
     fn what_is_no_terse_output_of_version_3_is_refused() {
-        assert!(!is_terse("{\"fio version\": \"fio-3.33\"}"));
+        assert!(!has_terse_job_line("{\"fio version\": \"fio-3.33\"}"));
         for (text, message) in [
             ("5;fio-3.33;a;0;0", "--terse-version=3"),
             ("3;fio-3.33;a;0;5", "job 'a' ended with error 5"),
             ("fio: hello\n3;fio-3.33;a;0;0", "line 2: field "),
             ("nothing", "3;fio-"),
         ] {
-            let error = parse_jobs(text).map(drop).unwrap_err();
+            let error = parse_job_lines_with_numbers(text).map(drop).unwrap_err();
             assert!(error.contains(message), "{error}");
         }
     }
@@ -331,7 +345,7 @@ mod tests {
 
     /// The runs as `(workload, repeat, IOPS)`.
     fn runs(lines: &[String]) -> Vec<(String, u32, u32)> {
-        let imported = import_terse("p", &lines.concat()).unwrap();
+        let imported = import_terse_output("p", &lines.concat()).unwrap();
         let runs = imported.runs.into_iter();
         runs.map(|r| (r.key.workload, r.key.repeat, r.metrics[0].1.round() as u32))
             .collect()
@@ -382,12 +396,12 @@ mod tests {
                 line("a", 0, 20, disks),
             ]
             .concat();
-            let error = import_terse("p", &text).unwrap_err();
+            let error = import_terse_output("p", &text).unwrap_err();
             assert!(
                 error.contains("lines 2 and 3") && error.contains("json"),
                 "{error}"
             );
-            let workloads = parse_single_invocation(&text).unwrap();
+            let workloads = parse_single_invocation_metrics(&text).unwrap();
             assert_eq!(workloads.len(), 2);
             assert!((workloads[1].1[0].1 - 30.0).abs() < 1e-9);
         }

@@ -30,7 +30,7 @@ impl Parts {
         check_cells(plan, &*backend)?;
         let session = Session::new(plan, &*backend)?;
         let writer = ResultWriter::open(dir, session.document.clone(), &session.files, mode)?;
-        let there = writer.finished_indices()?;
+        let there = writer.finished_run_indices()?;
         let mut missing = Vec::new();
         for index in 0..plan.run_count() {
             if there.binary_search(&index).is_err()
@@ -52,7 +52,7 @@ impl Parts {
     /// # Errors
     /// The file system refused, or a run is missing.
     pub fn write_tables(self, plan: &Plan) -> Result<(), StudyError> {
-        let finished = self.writer.finished_indices()?;
+        let finished = self.writer.finished_run_indices()?;
         if let Some(index) = self
             .missing
             .into_iter()
@@ -105,7 +105,7 @@ pub fn make_runs_in_part(plan: &Plan, runs: &[usize], dir: &Path) -> Result<(), 
         }
         if !directory::run_path(dir, *index).exists() {
             let run = make_run(plan, &*backend, *index, *index as u32, &goes_on)?;
-            directory::write_run(dir, *index, &run)?;
+            directory::write_run_into_begun_directory(dir, *index, &run)?;
         }
     }
     Ok(())

@@ -57,7 +57,7 @@ pub(crate) fn make_timeline_spans<F: Fn(&RunProgress) -> bool>(
         (Some(p50), Some(p99)) => vec![("p50", p50), ("p99", p99)],
         _ => vec![("p50", (FROM, FROM + SHOWN / 2))],
     };
-    let spans = timeline.flatten_spans();
+    let spans = timeline.cut_spans_at_inner_starts();
     let mut rows = Vec::new();
     for (at, (begun, end)) in windows {
         let around = (SHOWN.saturating_sub(end - begun) / 2).max((end - begun) / 10);

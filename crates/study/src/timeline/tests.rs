@@ -158,7 +158,7 @@ fn agrees(machine: &Machine, run: &Run, timeline: &Timeline) {
     assert!(at_the_drive.last().unwrap().1 < 0.5, "all have come back");
     // Without overlaps, a track is as long as its outermost slices.
     let flat: u64 = timeline
-        .flatten_spans()
+        .cut_spans_at_inner_starts()
         .iter()
         .map(|s| s.end_ns - s.start_ns)
         .sum();

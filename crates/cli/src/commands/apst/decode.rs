@@ -4,7 +4,7 @@ use serde::Serialize;
 use wakepath_hardware::drive::MAX_POWER_STATES;
 use wakepath_policies::apst::printed::PrintedTable;
 
-use super::entries::{Entry, decode_first_entries, table_as_hex_lines};
+use super::entries::{DecodedApstEntry, decode_entries_of_first_states, table_as_512_hex_digits};
 use crate::input;
 use crate::messages::note;
 use crate::output::{self, Format, Screen};
@@ -33,14 +33,14 @@ pub(super) struct Args {
 struct DecodedTable {
     /// Whether the feature is on; not known if it was not printed.
     apste: Option<bool>,
-    entries: Vec<Entry>,
+    entries: Vec<DecodedApstEntry>,
     problems: Vec<String>,
     table_hex: String,
 }
 
-pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let data = input::read_input(&args.file, MAX_TEXT)?;
-    let name = input::describe_input_path(&args.file);
+pub(super) fn print_decoded_apst_table(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+    let data = input::read_file_or_stdin(&args.file, MAX_TEXT)?;
+    let name = input::describe_file_or_stdin(&args.file);
     let printed = PrintedTable::parse(&data).map_err(|e| match e.line {
         Some(line) => anyhow::anyhow!("{name}:{line}: {}", e.problem),
         None => anyhow::anyhow!("{name}: {}", e.problem),
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         .iter()
         .map(ToString::to_string)
         .collect();
-    let entries = decode_first_entries(&table, MAX_POWER_STATES);
+    let entries = decode_entries_of_first_states(&table, MAX_POWER_STATES);
     match args.format {
         Format::Json => output::write_json(
             out,
@@ -68,7 +68,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
                 apste: printed.enabled,
                 entries,
                 problems,
-                table_hex: table_as_hex_lines(&table),
+                table_hex: table_as_512_hex_digits(&table),
             },
         ),
         Format::Csv => {
@@ -87,11 +87,15 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
                 }),
             )
         }
-        Format::Table => print_table(out, &entries, &problems),
+        Format::Table => print_transitions_and_problems(out, &entries, &problems),
     }
 }
 
-fn print_table(out: &mut Screen, entries: &[Entry], problems: &[String]) -> anyhow::Result<()> {
+fn print_transitions_and_problems(
+    out: &mut Screen,
+    entries: &[DecodedApstEntry],
+    problems: &[String],
+) -> anyhow::Result<()> {
     let set: Vec<_> = entries.iter().filter(|e| e.target.is_some()).collect();
     if set.is_empty() {
         writeln!(out, "no transitions: every entry is 0")?;
@@ -99,7 +103,8 @@ fn print_table(out: &mut Screen, entries: &[Entry], problems: &[String]) -> anyh
         output::write_table(
             out,
             ["state", "when idle, go to"],
-            set.iter().map(|e| [format!("PS{}", e.state), e.describe()]),
+            set.iter()
+                .map(|e| [format!("PS{}", e.state), e.transition_in_words()]),
         )?;
         let others = entries.len() - set.len();
         if others > 0 {

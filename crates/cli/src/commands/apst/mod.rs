@@ -15,14 +15,14 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum Verb {
     /// The table that the kernel would program into a drive, and why.
-    Plan(plan::Args),
+    Plan(plan::ApstPlanArgs),
     /// What a table says.
     Decode(decode::Args),
 }
 
-pub(crate) fn run(args: Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(crate) fn run_apst_command(args: Args, out: &mut Screen) -> anyhow::Result<()> {
     match args.verb {
-        Verb::Plan(args) => plan::run(&args, out),
-        Verb::Decode(args) => decode::run(&args, out),
+        Verb::Plan(args) => plan::print_planned_apst_table(&args, out),
+        Verb::Decode(args) => decode::print_decoded_apst_table(&args, out),
     }
 }

@@ -9,7 +9,7 @@ use wakepath_policies::apst::{
     ApstPlan, ApstQuirks, ApstRule, ApstSettings, MAX_TIMEOUT_MS, NoApstTable, plan_apst_table,
 };
 
-use super::entries::{Entry, decode_first_entries, table_as_hex_lines};
+use super::entries::{DecodedApstEntry, decode_entries_of_first_states, table_as_512_hex_digits};
 use crate::commands::drive;
 use crate::input;
 use crate::messages::note;
@@ -23,7 +23,7 @@ Examples:
   nvme id-ctrl -b /dev/nvme0 | wakepath apst plan --id-ctrl - --max-latency-us 25000
   wakepath apst plan --drive SDBPNPZ-256G-1006 --format bin > apst.bin
   nvme set-feature /dev/nvme0 -f 0x0c -v 1 -l 256 -d apst.bin")]
-pub(super) struct Args {
+pub(super) struct ApstPlanArgs {
     #[command(flatten)]
     source: Source,
     /// Take the table of this firmware revision of a library drive.
@@ -33,19 +33,19 @@ pub(super) struct Args {
     #[arg(long, value_enum, default_value_t)]
     rule: Rule,
     /// Idle time before a primary state [default: 100]; 0 means the legacy rule.
-    #[arg(long, value_name = "MS", value_parser = parse_timeout_ms)]
+    #[arg(long, value_name = "MS", value_parser = parse_timeout_fitting_24_bits)]
     primary_timeout_ms: Option<u64>,
     /// Idle time before a secondary state [default: 2000]; 0 means no such state.
-    #[arg(long, value_name = "MS", value_parser = parse_timeout_ms)]
+    #[arg(long, value_name = "MS", value_parser = parse_timeout_fitting_24_bits)]
     secondary_timeout_ms: Option<u64>,
     /// Highest total latency of a primary state [default: 15000]; 0 means the legacy rule.
-    #[arg(long, value_name = "US", value_parser = until::parse_microseconds)]
+    #[arg(long, value_name = "US", value_parser = until::parse_whole_microseconds)]
     primary_tolerance_us: Option<u64>,
     /// Highest total latency of a secondary state [default: 100000].
-    #[arg(long, value_name = "US", value_parser = until::parse_microseconds)]
+    #[arg(long, value_name = "US", value_parser = until::parse_whole_microseconds)]
     secondary_tolerance_us: Option<u64>,
     /// Highest exit latency of any state [default: 100000]; 0 switches APST off.
-    #[arg(long, value_name = "US", value_parser = until::parse_microseconds)]
+    #[arg(long, value_name = "US", value_parser = until::parse_whole_microseconds)]
     max_latency_us: Option<u64>,
     /// Plan as for a drive with the no-deepest-state quirk.
     #[arg(long)]
@@ -88,8 +88,8 @@ enum Format {
 }
 
 /// The kernel would accept longer times, and spoil the table's entry with them.
-fn parse_timeout_ms(text: &str) -> anyhow::Result<u64> {
-    let ms = until::parse_milliseconds(text)?;
+fn parse_timeout_fitting_24_bits(text: &str) -> anyhow::Result<u64> {
+    let ms = until::parse_whole_milliseconds(text)?;
     anyhow::ensure!(
         ms <= MAX_TIMEOUT_MS,
         "an entry has 24 bits for it: at most {MAX_TIMEOUT_MS} ms"
@@ -97,9 +97,12 @@ fn parse_timeout_ms(text: &str) -> anyhow::Result<u64> {
     Ok(ms)
 }
 
-pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let (drive, mut notes) = load_drive(args)?;
-    let settings = args.apst_settings();
+pub(super) fn print_planned_apst_table(
+    args: &ApstPlanArgs,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
+    let (drive, mut notes) = load_drive_with_notes(args)?;
+    let settings = args.settings_over_kernel_defaults();
     let planned = plan_apst_table(
         drive.npss,
         // A drive whose support for APST is unknown is planned for: unknown does not mean "no".
@@ -109,7 +112,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     );
     notes.extend(explain_quirk_changes(&drive, &settings));
     match args.format {
-        Format::Table => print_table(out, &drive, &settings, planned)?,
+        Format::Table => print_drive_and_plan(out, &drive, &settings, planned)?,
         Format::Json => output::write_json(out, &ApstReport::new(&drive, &settings, planned))?,
         Format::Bin | Format::Hex => {
             let table = planned.with_context(|| drive.model.clone())?.table;
@@ -119,7 +122,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             if args.format == Format::Bin {
                 out.raw_bytes().extend(table.to_bytes());
             } else {
-                out.write_own_lines(&table.to_string());
+                out.write_lines_unfolded(&table.to_string());
             }
         }
     }
@@ -131,8 +134,8 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
 
 const ASSUMED: &str = "APST support is not known, assumed";
 
-impl Args {
-    fn apst_settings(&self) -> ApstSettings {
+impl ApstPlanArgs {
+    fn settings_over_kernel_defaults(&self) -> ApstSettings {
         let kernel = ApstSettings::default();
         ApstSettings {
             rule: match self.rule {
@@ -160,15 +163,15 @@ impl Args {
 }
 
 /// The drive that the arguments name, and notes about the choice.
-fn load_drive(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
+fn load_drive_with_notes(args: &ApstPlanArgs) -> anyhow::Result<(Drive, Vec<String>)> {
     if let Some(path) = &args.source.id_ctrl {
-        return read_printed_drive(path);
+        return read_dumped_drive_with_notes(path);
     }
     let name = args.source.drive.as_deref().unwrap_or_default();
-    if drive::is_dump_file(name) {
-        return read_printed_drive(name);
+    if drive::is_existing_dump_file(name) {
+        return read_dumped_drive_with_notes(name);
     }
-    let model = drive::find_library_drive(name)?;
+    let model = drive::find_drive_by_full_or_short_name(name)?;
     let tables = match &args.firmware {
         Some(firmware) => model.tables_with_firmware(firmware)?,
         None => model.tables.iter().collect(),
@@ -177,7 +180,7 @@ fn load_drive(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
         .first()
         .copied()
         .unwrap_or(model.most_frequent_table());
-    let mut notes: Vec<String> = drive::note_on_partial_name(model, name)
+    let mut notes: Vec<String> = drive::note_if_name_was_partial(model, name)
         .into_iter()
         .collect();
     if tables.len() > 1 {
@@ -200,10 +203,10 @@ fn load_drive(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
 }
 
 /// Reads a drive from a tool's output, with notes on what is assumed about it.
-fn read_printed_drive(path: &str) -> anyhow::Result<(Drive, Vec<String>)> {
+fn read_dumped_drive_with_notes(path: &str) -> anyhow::Result<(Drive, Vec<String>)> {
     let (file, data) = (
-        input::describe_input_path(path),
-        input::read_input(path, drive::MAX_DUMP)?,
+        input::describe_file_or_stdin(path),
+        input::read_file_or_stdin(path, drive::MAX_DUMP)?,
     );
     let found = id_ctrl::parse_drive_dump(file, &data)?;
     let assumed = found.describe_assumptions();
@@ -243,7 +246,7 @@ fn explain_quirk_changes(drive: &Drive, settings: &ApstSettings) -> Vec<String> 
 
 // ---- for people
 
-fn print_table(
+fn print_drive_and_plan(
     out: &mut Screen,
     drive: &Drive,
     settings: &ApstSettings,
@@ -255,13 +258,13 @@ fn print_table(
     }
     out.write_folded(&format!("source  {}", drive.source), 8)?;
     match planned {
-        Ok(plan) => write_states(out, drive, settings, &plan),
+        Ok(plan) => write_plan_per_state(out, drive, settings, &plan),
         Err(why) => Ok(writeln!(out, "APST    {why}")?),
     }
 }
 
 /// Writes the table that the kernel programs, with a row for each power state.
-fn write_states(
+fn write_plan_per_state(
     out: &mut Screen,
     drive: &Drive,
     settings: &ApstSettings,
@@ -273,7 +276,7 @@ fn write_states(
         None => format!(" ({ASSUMED})"),
     };
     writeln!(out, "APST    {state}{assumed}")?;
-    writeln!(out, "rule    {}", rule_in_words(settings))?;
+    writeln!(out, "rule    {}", planning_rule_in_words(settings))?;
     writeln!(
         out,
         "budget  {} us of exit latency\n",
@@ -289,24 +292,24 @@ fn write_states(
         "when idle, go to",
         "as a target",
     ];
-    let entries = decode_first_entries(&plan.table, plan.states.len());
+    let entries = decode_entries_of_first_states(&plan.table, plan.states.len());
     let states = plan.states.iter().zip(&entries).zip(&drive.states);
     let rows = states.map(|((choice, entry), descriptor)| {
         [
             format!("PS{}", choice.state),
-            drive::format_power(descriptor.max_power),
-            drive::format_power(descriptor.active_power),
-            drive::format_power(descriptor.idle_power),
+            drive::format_watts_or_dash(descriptor.max_power),
+            drive::format_watts_or_dash(descriptor.active_power),
+            drive::format_watts_or_dash(descriptor.idle_power),
             descriptor.entry_latency_us.to_string(),
             descriptor.exit_latency_us.to_string(),
-            entry.describe(),
+            entry.transition_in_words(),
             choice.explain(settings),
         ]
     });
     output::write_table(out, header, rows)
 }
 
-fn rule_in_words(settings: &ApstSettings) -> String {
+fn planning_rule_in_words(settings: &ApstSettings) -> String {
     match settings.rule_or_legacy_fallback() {
         ApstRule::Current => {
             let secondary = match settings.secondary_timeout_ms {
@@ -342,7 +345,7 @@ struct ApstReport<'a> {
     /// Why the kernel programs no table; the fields below are then null.
     no_table: Option<String>,
     apste: Option<bool>,
-    entries: Option<Vec<Entry>>,
+    entries: Option<Vec<DecodedApstEntry>>,
     states: Option<Vec<StateDecision>>,
     table_hex: Option<String>,
 }
@@ -358,7 +361,11 @@ struct StateDecision {
     explanation: String,
 }
 
-fn state_decisions(drive: &Drive, settings: &ApstSettings, plan: &ApstPlan) -> Vec<StateDecision> {
+fn decisions_per_power_state(
+    drive: &Drive,
+    settings: &ApstSettings,
+    plan: &ApstPlan,
+) -> Vec<StateDecision> {
     plan.states
         .iter()
         .zip(&drive.states)
@@ -393,11 +400,11 @@ impl<'a> ApstReport<'a> {
             apste: plan.as_ref().map(|p| p.enabled),
             entries: plan
                 .as_ref()
-                .map(|p| decode_first_entries(&p.table, p.states.len())),
+                .map(|p| decode_entries_of_first_states(&p.table, p.states.len())),
             states: plan
                 .as_ref()
-                .map(|plan| state_decisions(drive, settings, plan)),
-            table_hex: plan.as_ref().map(|p| table_as_hex_lines(&p.table)),
+                .map(|plan| decisions_per_power_state(drive, settings, plan)),
+            table_hex: plan.as_ref().map(|p| table_as_512_hex_digits(&p.table)),
         }
     }
 }

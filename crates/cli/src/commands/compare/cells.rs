@@ -4,7 +4,7 @@ use wakepath_compare::figure::{Unit, doubt_about_mean, format_fixed};
 use wakepath_compare::results::{Comparison, Load, Row};
 
 /// A sentence on the baseline and the method: what verdicts compare with, and how chance was considered.
-pub(super) fn describe_procedure(comparison: &Comparison) -> String {
+pub(super) fn describe_baseline_and_method(comparison: &Comparison) -> String {
     let mut baselines: Vec<&str> = Vec::new();
     for name in comparison.rows.iter().filter_map(|r| r.baseline.as_deref()) {
         if !baselines.contains(&name) {
@@ -60,13 +60,13 @@ pub(super) fn mean_and_deviation_cell(row: &Row, unit: &Unit) -> String {
 }
 
 /// Headings of the columns that name a load: machine, if machines are known, and workload.
-pub(super) fn load_columns(comparison: &Comparison) -> Vec<&'static str> {
+pub(super) fn machine_and_workload_columns(comparison: &Comparison) -> Vec<&'static str> {
     let machine = (!comparison.machines.is_empty()).then_some("machine");
     machine.into_iter().chain(["workload"]).collect()
 }
 
 /// Cells that name a load: machine, if machines are known, and workload.
-pub(super) fn load_cells(comparison: &Comparison, load: &Load) -> Vec<String> {
+pub(super) fn machine_and_workload_cells(comparison: &Comparison, load: &Load) -> Vec<String> {
     let machine = (!comparison.machines.is_empty()).then(|| load.machine.clone());
     machine.into_iter().chain([load.workload.clone()]).collect()
 }

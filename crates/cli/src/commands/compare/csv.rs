@@ -2,12 +2,15 @@
 
 use wakepath_compare::results::Comparison;
 
-use super::cells::{load_cells, load_columns};
+use super::cells::{machine_and_workload_cells, machine_and_workload_columns};
 use crate::output::{self, Screen};
 
-pub(super) fn write_comparison(out: &mut Screen, comparison: &Comparison) -> anyhow::Result<()> {
+pub(super) fn write_comparison_as_csv(
+    out: &mut Screen,
+    comparison: &Comparison,
+) -> anyhow::Result<()> {
     let mut header = vec!["metric", "unit"];
-    header.extend(load_columns(comparison));
+    header.extend(machine_and_workload_columns(comparison));
     let rest = [
         "policy",
         "baseline",
@@ -37,7 +40,7 @@ pub(super) fn write_comparison(out: &mut Screen, comparison: &Comparison) -> any
         let metric = comparison.metrics.iter().find(|m| m.name == row.metric);
         let unit = metric.map_or_else(String::new, |m| m.unit.to_string());
         let mut line = vec![row.metric.clone(), unit];
-        line.extend(load_cells(comparison, &row.load));
+        line.extend(machine_and_workload_cells(comparison, &row.load));
         line.extend([
             row.policy.clone(),
             row.baseline.as_ref().unwrap_or(&row.policy).clone(),

@@ -5,7 +5,7 @@ use wakepath_compare::{Metric, Verdict};
 use wakepath_units::printable;
 
 use super::cells::mean_cell;
-use crate::bars::{Canvas, Hue, counts_on_linear_scale};
+use crate::bars::{Canvas, Hue, count_values_on_linear_scale};
 use crate::output::Screen;
 
 /// Width of each histogram and bar, in columns.
@@ -17,7 +17,7 @@ const NAME: usize = 32;
 
 /// Draws the mean of each policy, and its runs on a scale from the lowest to the highest of the workload. Histograms are
 /// left out where the terminal is too narrow for them, and everything where not even bars fit.
-pub(super) fn write_drawing(
+pub(super) fn draw_means_and_runs(
     out: &mut Screen,
     canvas: Canvas,
     comparison: &Comparison,
@@ -29,8 +29,11 @@ pub(super) fn write_drawing(
         .iter()
         .filter(|row| row.metric == metric.name)
         .collect();
-    let names = widest_text_columns(rows.iter().map(|row| shorten_policy_name(&row.policy)));
-    let means = widest_text_columns(rows.iter().map(|row| mean_cell(row, &unit)));
+    let names = widest_text_length(
+        rows.iter()
+            .map(|row| escape_and_shorten_policy_name(&row.policy)),
+    );
+    let means = widest_text_length(rows.iter().map(|row| mean_cell(row, &unit)));
     let narrow = names + BAR + means + 4;
     if narrow > canvas.width {
         return Ok(());
@@ -57,22 +60,22 @@ pub(super) fn write_drawing(
         };
         writeln!(out, "\n  {load}: mean{scale}")?;
         for row in drawn {
-            let bar = canvas.bar_for_share(row.mean / most.max(f64::MIN_POSITIVE), BAR);
+            let bar = canvas.draw_bar_for_share(row.mean / most.max(f64::MIN_POSITIVE), BAR);
             let padding = " ".repeat(BAR - bar.chars().count());
             let line = format!(
                 "  {:<names$} {}{padding} {:>means$}",
-                shorten_policy_name(&row.policy),
-                canvas.paint(&bar, colour_of_verdict(row)),
+                escape_and_shorten_policy_name(&row.policy),
+                canvas.paint(&bar, hue_for_verdict(row)),
                 mean_cell(row, &unit)
             );
             if with_histogram {
-                let runs = counts_on_linear_scale(&row.values, [from, to], HISTOGRAM);
-                out.write_drawing_line(&format!(
+                let runs = count_values_on_linear_scale(&row.values, [from, to], HISTOGRAM);
+                out.write_line_unescaped(&format!(
                     "{line}  {}",
-                    canvas.column_histogram(&runs).trim_end()
+                    canvas.draw_histogram_line(&runs).trim_end()
                 ));
             } else {
-                out.write_drawing_line(&line);
+                out.write_line_unescaped(&line);
             }
         }
     }
@@ -80,12 +83,12 @@ pub(super) fn write_drawing(
 }
 
 /// Number of columns that the widest text needs.
-fn widest_text_columns(texts: impl Iterator<Item = String>) -> usize {
+fn widest_text_length(texts: impl Iterator<Item = String>) -> usize {
     texts.map(|text| text.chars().count()).max().unwrap_or(0)
 }
 
 /// Colours say the same as the stars in the table.
-fn colour_of_verdict(row: &Row) -> Hue {
+fn hue_for_verdict(row: &Row) -> Hue {
     match row.verdict {
         Some(Verdict::Better { .. }) => Hue::Good,
         Some(Verdict::Worse { .. }) => Hue::Bad,
@@ -93,7 +96,7 @@ fn colour_of_verdict(row: &Row) -> Hue {
     }
 }
 
-fn shorten_policy_name(policy: &str) -> String {
+fn escape_and_shorten_policy_name(policy: &str) -> String {
     let policy = &printable::escape_for_one_line(policy);
     if policy.chars().count() <= NAME {
         return policy.to_string();

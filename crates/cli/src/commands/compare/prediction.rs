@@ -6,12 +6,12 @@ use wakepath_compare::results::{Comparison, Load, Row, Source, name_beside_sourc
 use wakepath_results::RunOrigin;
 use wakepath_units::median;
 
-use super::cells::{load_cells, load_columns, mean_cell};
+use super::cells::{machine_and_workload_cells, machine_and_workload_columns, mean_cell};
 use super::style::Style;
 use crate::output::Screen;
 
 /// The simulation and the measurement, if a comparison has these two results and no other.
-pub(super) fn find_simulated_and_measured(sources: &[Source]) -> Option<[&Source; 2]> {
+pub(super) fn find_simulation_and_measurement_pair(sources: &[Source]) -> Option<[&Source; 2]> {
     let [a, b] = sources else { return None };
     if a.document.study.name != b.document.study.name {
         return None;
@@ -24,16 +24,16 @@ pub(super) fn find_simulated_and_measured(sources: &[Source]) -> Option<[&Source
 }
 
 /// A metric of a workload under a policy, simulated and measured.
-struct Cell<'a> {
+struct PredictedCell<'a> {
     load: &'a Load,
     policy: &'a str,
     predicted: &'a Row,
     measured: &'a Row,
 }
 
-impl Cell<'_> {
+impl PredictedCell<'_> {
     /// By how many percent the simulated value is above the measured.
-    fn error_percent(&self) -> Option<f64> {
+    fn prediction_error_percent(&self) -> Option<f64> {
         let error = (self.predicted.mean / self.measured.mean - 1.0) * 100.0;
         error.is_finite().then_some(error)
     }
@@ -41,7 +41,7 @@ impl Cell<'_> {
 
 /// Writes all cells with prediction and measurement, and each metric's error. Returns whether any cell is in both
 /// results.
-pub(super) fn write_prediction(
+pub(super) fn write_prediction_if_any_cell(
     out: &mut Screen,
     comparison: &Comparison,
     sources: &[Source],
@@ -51,14 +51,14 @@ pub(super) fn write_prediction(
     let mut rows = Vec::new();
     let mut errors = Vec::new();
     for metric in &comparison.metrics {
-        let cells = list_prediction_cells(comparison, sources, [simulated, measured], metric);
+        let cells = list_cells_in_both_results(comparison, sources, [simulated, measured], metric);
         let unit = comparison.unit_for_metric(metric);
         let mut of_metric = Vec::new();
         for cell in &cells {
-            let error = cell.error_percent();
+            let error = cell.prediction_error_percent();
             of_metric.extend(error.map(f64::abs));
             let mut row = vec![unit.title_with_unit(&metric.title)];
-            row.extend(load_cells(comparison, cell.load));
+            row.extend(machine_and_workload_cells(comparison, cell.load));
             row.extend([
                 cell.policy.to_owned(),
                 mean_cell(cell.predicted, &unit),
@@ -85,10 +85,10 @@ pub(super) fn write_prediction(
     style.write_heading(out, &heading)?;
     let columns = ["metric"]
         .into_iter()
-        .chain(load_columns(comparison))
+        .chain(machine_and_workload_columns(comparison))
         .chain(["policy", "predicted", "measured", "error %"]);
     let header = columns.map(str::to_owned).collect();
-    style.write_table(out, [vec![header], rows].concat())?;
+    style.write_header_and_rows(out, [vec![header], rows].concat())?;
     writeln!(out)?;
     let sentence = format!("The median prediction is off by: {}.", errors.join(", "));
     style.write_sentence(out, &sentence)?;
@@ -101,12 +101,12 @@ pub(super) fn write_prediction(
     Ok(true)
 }
 
-fn list_prediction_cells<'a>(
+fn list_cells_in_both_results<'a>(
     comparison: &'a Comparison,
     sources: &[Source],
     [simulated, measured]: [&'a Source; 2],
     metric: &Metric,
-) -> Vec<Cell<'a>> {
+) -> Vec<PredictedCell<'a>> {
     let mut cells = Vec::new();
     for load in &comparison.loads {
         for policy in &simulated.document.policies {
@@ -117,7 +117,7 @@ fn list_prediction_cells<'a>(
                 })
             });
             if let [Some(predicted), Some(measured)] = both {
-                cells.push(Cell {
+                cells.push(PredictedCell {
                     load,
                     policy: &policy.name,
                     predicted,

@@ -7,17 +7,17 @@ use wakepath_compare::results::{
 };
 use wakepath_compare::{Better, Goal, Metric};
 
-use super::cells::describe_procedure;
-use super::style::{Style, choose_style};
+use super::cells::describe_baseline_and_method;
+use super::style::{Style, markdown_or_text_style};
 use crate::output::{self, PageFormat, Screen};
 
 /// Above this number of policies they are ranked: nobody reads a table with a column for each, nor a sentence for each.
 pub(super) const RANKED_ABOVE: usize = 20;
 
 /// Policies that share a line, because all their runs gave equal numbers.
-struct Equal<'a>(Vec<Vec<&'a str>>);
+struct EqualPolicies<'a>(Vec<Vec<&'a str>>);
 
-impl<'a> Equal<'a> {
+impl<'a> EqualPolicies<'a> {
     fn new(comparison: &'a Comparison) -> Self {
         Self(comparison.groups_of_equal_policies())
     }
@@ -38,7 +38,7 @@ impl<'a> Equal<'a> {
 }
 
 /// Writes the machine's name as heading, if there are several machines.
-fn write_machine_heading<T>(
+fn write_machine_heading_if_several<T>(
     scope: &MachineScope<T>,
     out: &mut Screen,
     comparison: &Comparison,
@@ -52,19 +52,22 @@ fn write_machine_heading<T>(
 }
 
 /// The machine's name as the first cell in CSV; `None` if there is only one machine.
-fn machine_cell<T>(scope: &MachineScope<T>, comparison: &Comparison) -> Option<String> {
+fn machine_cell_if_several<T>(scope: &MachineScope<T>, comparison: &Comparison) -> Option<String> {
     let name = scope.machine.clone().unwrap_or_default();
     (comparison.machines.len() > 1).then_some(name)
 }
 
 /// CSV header; its first column names the machine if there are several.
-fn header_with_machine<'a>(comparison: &Comparison, columns: &[&'a str]) -> Vec<&'a str> {
+fn header_with_machine_if_several<'a>(
+    comparison: &Comparison,
+    columns: &[&'a str],
+) -> Vec<&'a str> {
     let machine = (comparison.machines.len() > 1).then_some("machine");
     machine.into_iter().chain(columns.iter().copied()).collect()
 }
 
 /// Prints for each machine the answer to a question with conditions, then the ranking.
-pub(super) fn print_choices(
+pub(super) fn print_choices_per_machine(
     out: &mut Screen,
     comparison: &Comparison,
     choices: &[MachineScope<Choice>],
@@ -76,23 +79,38 @@ pub(super) fn print_choices(
         PageFormat::Csv => {
             let columns = ["rank", "policy", "value", "conditions", "miss_percent"];
             let rows = choices.iter().flat_map(|scope| {
-                let rows = ranked_rows(&scope.said);
+                let rows = csv_rows_by_rank(&scope.said);
                 rows.map(|row| {
-                    machine_cell(scope, comparison)
+                    machine_cell_if_several(scope, comparison)
                         .into_iter()
                         .chain(row)
                         .collect::<Vec<_>>()
                 })
             });
-            output::write_csv(out, header_with_machine(comparison, &columns), rows)
+            output::write_csv(
+                out,
+                header_with_machine_if_several(comparison, &columns),
+                rows,
+            )
         }
         PageFormat::Table | PageFormat::Markdown => {
             for (number, scope) in choices.iter().enumerate() {
                 if number > 0 {
                     writeln!(out)?;
                 }
-                write_machine_heading(scope, out, comparison, choose_style(format))?;
-                write_choice(out, comparison, &scope.said, top, choose_style(format))?;
+                write_machine_heading_if_several(
+                    scope,
+                    out,
+                    comparison,
+                    markdown_or_text_style(format),
+                )?;
+                write_choice_and_ranking(
+                    out,
+                    comparison,
+                    &scope.said,
+                    top,
+                    markdown_or_text_style(format),
+                )?;
             }
             Ok(())
         }
@@ -100,7 +118,7 @@ pub(super) fn print_choices(
 }
 
 /// CSV rows for all candidates, the best first.
-fn ranked_rows(choice: &Choice) -> impl Iterator<Item = [String; 5]> {
+fn csv_rows_by_rank(choice: &Choice) -> impl Iterator<Item = [String; 5]> {
     choice.candidates.iter().enumerate().map(|(rank, c)| {
         let holds = match c.holds {
             _ if choice.keep.is_empty() => "",
@@ -122,7 +140,7 @@ fn ranked_rows(choice: &Choice) -> impl Iterator<Item = [String; 5]> {
     })
 }
 
-fn write_choice(
+fn write_choice_and_ranking(
     out: &mut Screen,
     comparison: &Comparison,
     choice: &Choice,
@@ -143,8 +161,8 @@ fn write_choice(
         "beyond the limit, %",
     ];
     let all = choice.candidates.len();
-    let equal = Equal::new(comparison);
-    let rows = ranked_rows(choice)
+    let equal = EqualPolicies::new(comparison);
+    let rows = csv_rows_by_rank(choice)
         .zip(&choice.candidates)
         .filter(|(_, c)| !equal.is_shown_by_earlier(&c.policy))
         .take(top as usize)
@@ -154,10 +172,10 @@ fn write_choice(
             row.to_vec()
         });
     write_rows_under_header(out, style, header, rows)?;
-    write_how_many_omitted(out, all, top)
+    write_omitted_count_if_any(out, all, top)
 }
 
-fn write_how_many_omitted(out: &mut Screen, all: usize, top: u32) -> anyhow::Result<()> {
+fn write_omitted_count_if_any(out: &mut Screen, all: usize, top: u32) -> anyhow::Result<()> {
     if all > top as usize {
         writeln!(
             out,
@@ -175,11 +193,11 @@ fn write_rows_under_header<H: ToString>(
     rows: impl Iterator<Item = Vec<String>>,
 ) -> anyhow::Result<()> {
     let header = header.into_iter().map(|cell| cell.to_string()).collect();
-    style.write_table(out, std::iter::once(header).chain(rows).collect())
+    style.write_header_and_rows(out, std::iter::once(header).chain(rows).collect())
 }
 
 /// Prints for each machine the Pareto front; CSV and JSON have the other policies, too.
-pub(super) fn print_fronts(
+pub(super) fn print_fronts_per_machine(
     out: &mut Screen,
     comparison: &Comparison,
     metrics: &[String],
@@ -201,7 +219,7 @@ pub(super) fn print_fronts(
                                 value.to_string(),
                                 point.on_front.to_string(),
                             ];
-                            machine_cell(scope, comparison)
+                            machine_cell_if_several(scope, comparison)
                                 .into_iter()
                                 .chain(row)
                                 .collect::<Vec<_>>()
@@ -209,27 +227,36 @@ pub(super) fn print_fronts(
                 })
             });
             let columns = ["policy", "metric", "value", "on_front"];
-            output::write_csv(out, header_with_machine(comparison, &columns), rows)
+            output::write_csv(
+                out,
+                header_with_machine_if_several(comparison, &columns),
+                rows,
+            )
         }
         PageFormat::Table | PageFormat::Markdown => {
             for (number, scope) in fronts.iter().enumerate() {
                 if number > 0 {
                     writeln!(out)?;
                 }
-                write_machine_heading(scope, out, comparison, choose_style(format))?;
+                write_machine_heading_if_several(
+                    scope,
+                    out,
+                    comparison,
+                    markdown_or_text_style(format),
+                )?;
                 let on = comparison
                     .loads
                     .iter()
                     .filter(|load| scope.machine.as_ref().is_none_or(|m| *m == load.machine));
-                let style = choose_style(format);
-                write_front(out, comparison, &scope.said, on.count(), style)?;
+                let style = markdown_or_text_style(format);
+                write_pareto_front(out, comparison, &scope.said, on.count(), style)?;
             }
             Ok(())
         }
     }
 }
 
-fn write_front(
+fn write_pareto_front(
     out: &mut Screen,
     comparison: &Comparison,
     Points { metrics, points }: &Points,
@@ -251,7 +278,7 @@ fn write_front(
     let mut on: Vec<_> = points.iter().filter(|p| p.on_front).collect();
     on.sort_by(|a, b| a.values[0].total_cmp(&b.values[0]));
     let (few, all) = (on.len(), points.len());
-    let equal = Equal::new(comparison);
+    let equal = EqualPolicies::new(comparison);
     on.retain(|point| !equal.is_shown_by_earlier(&point.policy));
     let rows = on.into_iter().map(|point| {
         let mut row = vec![equal.name_with_equal_count(&point.policy)];
@@ -305,11 +332,11 @@ pub(super) fn print_rankings_per_metric(
             continue;
         };
         for scope in &ranked {
-            write_machine_heading(scope, out, comparison, style)?;
+            write_machine_heading_if_several(scope, out, comparison, style)?;
             write_ranking_by_metric(out, comparison, metric, scope, (top, style))?;
         }
     }
-    style.write_sentence(out, &describe_procedure(comparison))?;
+    style.write_sentence(out, &describe_baseline_and_method(comparison))?;
     writeln!(
         out,
         "{} policies are too many for a table: --top N ranks more, --format csv has every comparison.",
@@ -344,7 +371,7 @@ fn write_ranking_by_metric(
             .count()
     );
     style.write_heading(out, &heading)?;
-    let equal = Equal::new(comparison);
+    let equal = EqualPolicies::new(comparison);
     let rows = ranked
         .candidates
         .iter()

@@ -8,7 +8,11 @@ use crate::output::{self, PageFormat, Screen};
 pub(super) trait Style {
     fn write_heading(&self, out: &mut Screen, text: &str) -> anyhow::Result<()>;
     fn write_sentence(&self, out: &mut Screen, text: &str) -> anyhow::Result<()>;
-    fn write_table(&self, out: &mut Screen, rows: Vec<Vec<String>>) -> anyhow::Result<()>;
+    fn write_header_and_rows(
+        &self,
+        out: &mut Screen,
+        header_and_rows: Vec<Vec<String>>,
+    ) -> anyhow::Result<()>;
 }
 
 pub(super) struct Text;
@@ -16,7 +20,7 @@ pub(super) struct Text;
 pub(super) struct Markdown;
 
 /// The style for a page or for a terminal.
-pub(super) fn choose_style(format: PageFormat) -> &'static dyn Style {
+pub(super) fn markdown_or_text_style(format: PageFormat) -> &'static dyn Style {
     match format {
         PageFormat::Markdown => &Markdown,
         _ => &Text,
@@ -33,9 +37,13 @@ impl Style for Text {
         Ok(out.write_folded(text, 2)?)
     }
 
-    fn write_table(&self, out: &mut Screen, mut rows: Vec<Vec<String>>) -> anyhow::Result<()> {
-        let header = rows.remove(0);
-        output::write_table(out, header, rows)
+    fn write_header_and_rows(
+        &self,
+        out: &mut Screen,
+        mut header_and_rows: Vec<Vec<String>>,
+    ) -> anyhow::Result<()> {
+        let header = header_and_rows.remove(0);
+        output::write_table(out, header, header_and_rows)
     }
 }
 
@@ -52,8 +60,12 @@ impl Style for Markdown {
         Ok(writeln!(out, "{}", printable::escape_for_markdown(text))?)
     }
 
-    fn write_table(&self, out: &mut Screen, mut rows: Vec<Vec<String>>) -> anyhow::Result<()> {
-        let header = rows.remove(0);
-        output::write_markdown_table(out, header, rows)
+    fn write_header_and_rows(
+        &self,
+        out: &mut Screen,
+        mut header_and_rows: Vec<Vec<String>>,
+    ) -> anyhow::Result<()> {
+        let header = header_and_rows.remove(0);
+        output::write_markdown_table(out, header, header_and_rows)
     }
 }

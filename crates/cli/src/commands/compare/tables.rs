@@ -5,14 +5,17 @@ use wakepath_compare::results::{Answer, Comparison, Row};
 use wakepath_compare::{Better, Mean, Metric, Verdict};
 use wakepath_report::html::view;
 
-use super::cells::{describe_procedure, load_cells, load_columns, mean_and_deviation_cell};
+use super::cells::{
+    describe_baseline_and_method, machine_and_workload_cells, machine_and_workload_columns,
+    mean_and_deviation_cell,
+};
 use super::style::Style;
 use super::{drawing, ranking};
 use crate::bars::Canvas;
 use crate::output::Screen;
 
 /// Writes the answers to the studies' questions.
-pub(super) fn write_answers(
+pub(super) fn write_study_answers(
     out: &mut Screen,
     answers: &[Answer],
     style: &dyn Style,
@@ -28,17 +31,17 @@ pub(super) fn write_answers(
 }
 
 /// Writes each metric's table, with a drawing if possible, then a sentence per comparison.
-pub(super) fn print_comparison(
+pub(super) fn write_means_and_verdicts(
     out: &mut Screen,
     comparison: &Comparison,
     style: &dyn Style,
     canvas: Option<Canvas>,
 ) -> anyhow::Result<()> {
-    write_metric_tables(out, comparison, style, canvas)?;
-    style.write_heading(out, &describe_procedure(comparison))?;
-    let (rows, reasons) = verdict_rows_and_reasons(comparison);
+    write_means_per_metric(out, comparison, style, canvas)?;
+    style.write_heading(out, &describe_baseline_and_method(comparison))?;
+    let (rows, reasons) = verdict_table_and_reasons(comparison);
     if rows.len() > 1 {
-        style.write_table(out, rows)?;
+        style.write_header_and_rows(out, rows)?;
         if !reasons.is_empty() {
             writeln!(out)?;
         }
@@ -62,27 +65,27 @@ pub(super) fn print_comparison(
         writeln!(out)?;
         style.write_heading(out, "Warnings")?;
         let header = vec!["series".to_owned(), "what is odd".to_owned()];
-        style.write_table(out, [vec![header], warnings].concat())?;
+        style.write_header_and_rows(out, [vec![header], warnings].concat())?;
     }
-    write_notes(out, comparison, style)
+    write_comparison_notes(out, comparison, style)
 }
 
 /// Writes each metric's table, with a drawing if possible.
-pub(super) fn write_metric_tables(
+pub(super) fn write_means_per_metric(
     out: &mut Screen,
     comparison: &Comparison,
     style: &dyn Style,
     canvas: Option<Canvas>,
 ) -> anyhow::Result<()> {
     for metric in &comparison.metrics {
-        style.write_heading(out, &title_with_mean_and_unit(comparison, metric))?;
-        style.write_table(out, table_of_means(comparison, metric))?;
+        style.write_heading(out, &title_with_unit_mean_and_direction(comparison, metric))?;
+        style.write_header_and_rows(out, table_of_means(comparison, metric))?;
         if let Some(canvas) = canvas {
-            drawing::write_drawing(out, canvas, comparison, metric)?;
+            drawing::draw_means_and_runs(out, canvas, comparison, metric)?;
         }
         writeln!(out)?;
     }
-    let equal = equal_policies_in_words(comparison);
+    let equal = sentences_on_equal_policies(comparison);
     for sentence in &equal {
         style.write_sentence(out, sentence)?;
     }
@@ -96,7 +99,7 @@ pub(super) fn write_metric_tables(
 pub(super) const NAMED: usize = 4;
 
 /// Sentences that name policies with the same numbers in every run, which tables show once.
-pub(super) fn equal_policies_in_words(comparison: &Comparison) -> Vec<String> {
+pub(super) fn sentences_on_equal_policies(comparison: &Comparison) -> Vec<String> {
     let groups = comparison.groups_of_equal_policies().into_iter();
     groups
         .filter_map(|group: Vec<&str>| {
@@ -123,7 +126,7 @@ pub(super) fn policies_equal_to_earlier(comparison: &Comparison) -> Vec<&str> {
 }
 
 /// Names of policies that equal no earlier policy.
-pub(super) fn policies_to_show(comparison: &Comparison) -> Vec<&String> {
+pub(super) fn policies_unlike_earlier(comparison: &Comparison) -> Vec<&String> {
     let repeated = policies_equal_to_earlier(comparison);
     let policies = comparison.policies.iter();
     policies
@@ -132,7 +135,7 @@ pub(super) fn policies_to_show(comparison: &Comparison) -> Vec<&String> {
 }
 
 /// Writes notes below tables and rankings.
-pub(super) fn write_notes(
+pub(super) fn write_comparison_notes(
     out: &mut Screen,
     comparison: &Comparison,
     style: &dyn Style,
@@ -147,7 +150,7 @@ pub(super) fn write_notes(
 }
 
 /// Writes the tables or rankings, the answers that a report would give, and notes.
-pub(super) fn write_brief(
+pub(super) fn write_means_or_rankings_and_answers(
     out: &mut Screen,
     comparison: &Comparison,
     answers: &[view::PageAnswer],
@@ -158,16 +161,19 @@ pub(super) fn write_brief(
         ranking::print_rankings_per_metric(out, comparison, top, style)?;
         writeln!(out)?;
     } else {
-        write_metric_tables(out, comparison, style, None)?;
+        write_means_per_metric(out, comparison, style, None)?;
     }
     for answer in answers {
         style.write_sentence(out, &format!("{} {}", answer.question, answer.sentence))?;
     }
-    write_notes(out, comparison, style)
+    write_comparison_notes(out, comparison, style)
 }
 
 /// A metric's title with its unit, its kind of mean, and its better direction.
-pub(super) fn title_with_mean_and_unit(comparison: &Comparison, metric: &Metric) -> String {
+pub(super) fn title_with_unit_mean_and_direction(
+    comparison: &Comparison,
+    metric: &Metric,
+) -> String {
     let mean = match metric.mean {
         Mean::Arithmetic => "Amean",
         Mean::Harmonic => "Hmean",
@@ -192,9 +198,11 @@ pub(super) fn title_with_mean_and_unit(comparison: &Comparison, metric: &Metric)
 
 /// Table of a metric's means: a row per workload, a column per policy, and the geometric mean below.
 pub(super) fn table_of_means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
-    let header = load_columns(comparison).into_iter().map(str::to_owned);
+    let header = machine_and_workload_columns(comparison)
+        .into_iter()
+        .map(str::to_owned);
     let mut table = vec![header.collect::<Vec<String>>()];
-    let policies = policies_to_show(comparison);
+    let policies = policies_unlike_earlier(comparison);
     table[0].extend(policies.iter().map(|policy| (*policy).clone()));
     let unit = comparison.unit_for_metric(metric);
     let of_metric: Vec<&Row> = comparison
@@ -207,7 +215,7 @@ pub(super) fn table_of_means(comparison: &Comparison, metric: &Metric) -> Vec<Ve
         if rows.is_empty() {
             continue;
         }
-        let mut line = load_cells(comparison, load);
+        let mut line = machine_and_workload_cells(comparison, load);
         line.extend(policies.iter().map(|policy: &&String| {
             let row = rows.iter().find(|r| r.policy == **policy);
             row.map_or_else(String::new, |row| {
@@ -228,7 +236,10 @@ pub(super) fn table_of_means(comparison: &Comparison, metric: &Metric) -> Vec<Ve
         .collect();
     if !summaries.is_empty() {
         let mut line = vec!["Gmean".to_owned()];
-        line.resize(load_columns(comparison).len(), String::new());
+        line.resize(
+            machine_and_workload_columns(comparison).len(),
+            String::new(),
+        );
         line.extend(policies.iter().map(|policy| {
             let found = summaries.iter().find(|s| s.policy == **policy);
             found.map_or_else(String::new, |s| {
@@ -241,9 +252,11 @@ pub(super) fn table_of_means(comparison: &Comparison, metric: &Metric) -> Vec<Ve
 }
 
 /// Rows for all comparisons, different policies first; and for impossible comparisons the reasons, each once.
-pub(super) fn verdict_rows_and_reasons(comparison: &Comparison) -> (Vec<Vec<String>>, Vec<String>) {
+pub(super) fn verdict_table_and_reasons(
+    comparison: &Comparison,
+) -> (Vec<Vec<String>>, Vec<String>) {
     let mut header = vec!["metric"];
-    header.extend(load_columns(comparison));
+    header.extend(machine_and_workload_columns(comparison));
     header.extend([
         "policy",
         "verdict",
@@ -266,7 +279,7 @@ pub(super) fn verdict_rows_and_reasons(comparison: &Comparison) -> (Vec<Vec<Stri
     });
     let mut table = vec![header.into_iter().map(str::to_owned).collect()];
     table.extend(rows.into_iter().map(|row| verdict_cells(comparison, row)));
-    (table, reasons_against_comparison(&without))
+    (table, reasons_rows_cannot_be_compared(&without))
 }
 
 /// The cells of a comparison's row.
@@ -275,11 +288,12 @@ pub(super) fn verdict_cells(comparison: &Comparison, row: &Row) -> Vec<String> {
     let [change, interval, effect] = [
         gain.map(|g| format_percents([g.percent], Some(g.interval)).concat()),
         gain.map(|g| format_percents(g.interval, Some(g.interval)).join(" to ")),
-        gain.and_then(|g| g.effect).map(format_effect_size),
+        gain.and_then(|g| g.effect)
+            .map(format_effect_size_up_to_100),
     ]
     .map(Option::unwrap_or_default);
     let mut line = vec![row.metric.clone()];
-    line.extend(load_cells(comparison, &row.load));
+    line.extend(machine_and_workload_cells(comparison, &row.load));
     line.extend([
         row.policy.clone(),
         row.sentence.clone(),
@@ -296,7 +310,7 @@ pub(super) fn verdict_cells(comparison: &Comparison, row: &Row) -> Vec<String> {
 }
 
 /// Reasons why rows cannot be compared, each once.
-pub(super) fn reasons_against_comparison(rows: &[&Row]) -> Vec<String> {
+pub(super) fn reasons_rows_cannot_be_compared(rows: &[&Row]) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&Row>)> = Vec::new();
     for row in rows {
         match reasons.iter_mut().find(|(why, _)| *why == row.sentence) {
@@ -324,7 +338,7 @@ pub(super) fn reasons_against_comparison(rows: &[&Row]) -> Vec<String> {
 }
 
 /// An effect size; beyond 100 standard deviations runs hardly vary, so no number is printed.
-pub(super) fn format_effect_size(value: f64) -> String {
+pub(super) fn format_effect_size_up_to_100(value: f64) -> String {
     if value.abs() <= 100.0 {
         format_signed(value, 1)
     } else {

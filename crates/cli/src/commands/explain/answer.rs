@@ -37,7 +37,7 @@ pub(super) fn print_interval_csv(
     let rows =
         rows_per_request_kind(explanation).map(|row| [vec![number.to_string()], row].concat());
     if number > 1 {
-        return output::write_csv_rows(out, rows);
+        return output::write_csv_rows_without_header(out, rows);
     }
     output::write_csv(out, [&["interval"][..], &csv_header(by)].concat(), rows)
 }

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(value_name = "RECORDING")]
     pub(super) recording: Option<PathBuf>,
     /// How long to watch, such as 30s or 5m [default: 30s, or until COMMAND ends, or Ctrl-C].
-    #[arg(long, value_name = "TIME", value_parser = until::parse_duration, conflicts_with = "recording")]
+    #[arg(long, value_name = "TIME", value_parser = until::parse_duration_or_seconds, conflicts_with = "recording")]
     pub(super) duration: Option<Duration>,
     /// Only requests of this drive, such as nvme0n1.
     #[arg(long, value_name = "NAME")]
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "recording")]
     pub(super) watch: bool,
     /// How long an interval of --watch is.
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = until::parse_duration, requires = "watch")]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = until::parse_duration_or_seconds, requires = "watch")]
     pub(super) interval: Duration,
     /// A machine with figures of power, for what changes cost: a name of `wakepath machine list`, or a file.
     #[arg(long, value_name = "NAME|FILE", requires = "recording")]

@@ -15,7 +15,7 @@ use super::gaps::{note_virtual_machine, warn_of_gaps, warn_of_missing_hooks};
 use super::results::{self, ResultTarget};
 use super::{answer, moments};
 use crate::commands::record::{
-    STEP, end_process_group, missing_kinds_in_words, start_in_process_group,
+    STEP, end_process_group, missing_event_kinds_in_words, start_command_if_given,
 };
 use crate::messages::tell;
 use crate::output::{self, Format, Screen};
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         .missing_hooks()
         .iter()
         .filter(|hook| hook.gives != GOVERNOR_INPUTS);
-    for line in missing_kinds_in_words(&missing.cloned().collect::<Vec<_>>()) {
+    for line in missing_event_kinds_in_words(&missing.cloned().collect::<Vec<_>>()) {
         tell!("{line}");
     }
     let stream = EventStream::start(recording, &system);
@@ -53,7 +53,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         note_virtual_machine();
     }
     let signals = EndSignals::new()?;
-    let mut command = start_in_process_group(&args.command)?;
+    let mut command = start_command_if_given(&args.command)?;
     let mut watch = Watch {
         args,
         stream,
@@ -171,7 +171,7 @@ impl Watch<'_> {
                 .map(|time| time.saturating_sub(self.started.elapsed()));
             let rest = interval.map(|time| time.saturating_sub(begun.elapsed()));
             let step = whole.into_iter().chain(rest).chain([STEP]).min();
-            if whole == Some(Duration::ZERO) || self.signals.wait_for_signal(step).is_some() {
+            if whole == Some(Duration::ZERO) || self.signals.wait_for_signal_up_to(step).is_some() {
                 break Ended::Asked;
             }
             self.stream

@@ -6,14 +6,14 @@ use wakepath_system::System;
 use wakepath_system::status::{CpuStatus, DriveStatus, StateStatus, Status, StatusSample};
 
 /// Consecutive spans.
-pub(super) struct Spans<'a> {
+pub(super) struct StatusSpans<'a> {
     system: &'a System,
     ask_drives: bool,
     last: StatusSample,
     at: Instant,
 }
 
-impl<'a> Spans<'a> {
+impl<'a> StatusSpans<'a> {
     pub(super) fn new(system: &'a System, ask_drives: bool) -> Self {
         Self {
             system,
@@ -64,7 +64,7 @@ pub(super) const DRIVE_HEADER: [&str; 9] = [
 ];
 
 /// A line about the machine as a whole.
-pub(super) fn whole_machine_line(status: &Status) -> String {
+pub(super) fn describe_machine_in_line(status: &Status) -> String {
     use wakepath_system::setting::NO_SYSTEM_LATENCY_LIMIT_US;
     let latency = match status.system_latency_us {
         None => "not readable".to_owned(),
@@ -88,7 +88,7 @@ pub(super) fn whole_machine_line(status: &Status) -> String {
 }
 
 /// A CPU's latency limit for people.
-pub(super) fn format_latency_limit(cpu: &CpuStatus) -> String {
+pub(super) fn format_latency_limit_and_lease(cpu: &CpuStatus) -> String {
     let limit = match cpu.latency_limit.as_deref() {
         None => "",
         Some("0") => "none",
@@ -103,23 +103,23 @@ pub(super) fn format_latency_limit(cpu: &CpuStatus) -> String {
     format!("{limit}{lease}")
 }
 
-pub(super) fn format_clock(cpu: &CpuStatus) -> String {
+pub(super) fn format_mhz_or_empty(cpu: &CpuStatus) -> String {
     cpu.khz
         .map_or_else(String::new, |khz| (khz / 1000).to_string())
 }
 
 /// Rows for a CPU: one per idle state, or a single row if no states are known.
-pub(super) fn rows_for_cpu(cpu: &CpuStatus) -> Vec<[String; 9]> {
+pub(super) fn rows_per_idle_state(cpu: &CpuStatus) -> Vec<[String; 9]> {
     if cpu.states.is_empty() {
-        return vec![row_for_cpu_state(cpu, None)];
+        return vec![row_for_cpu_and_state(cpu, None)];
     }
     let states = cpu.states.iter();
     states
-        .map(|state| row_for_cpu_state(cpu, Some(state)))
+        .map(|state| row_for_cpu_and_state(cpu, Some(state)))
         .collect()
 }
 
-fn row_for_cpu_state(cpu: &CpuStatus, state: Option<&StateStatus>) -> [String; 9] {
+fn row_for_cpu_and_state(cpu: &CpuStatus, state: Option<&StateStatus>) -> [String; 9] {
     let name = state.map(|s| s.name.clone());
     let is_off = state.is_some_and(|s| s.disabled);
     let [share, entries, too_deep, too_shallow] = [
@@ -128,11 +128,11 @@ fn row_for_cpu_state(cpu: &CpuStatus, state: Option<&StateStatus>) -> [String; 9
         state.and_then(|s| s.too_deep_per_s),
         state.and_then(|s| s.too_shallow_per_s),
     ]
-    .map(format_optional_number);
+    .map(format_tenths_or_empty);
     [
         cpu.cpu.to_string(),
-        format_latency_limit(cpu),
-        format_clock(cpu),
+        format_latency_limit_and_lease(cpu),
+        format_mhz_or_empty(cpu),
         name.unwrap_or_default(),
         if is_off { "off" } else { "" }.to_owned(),
         share,
@@ -142,20 +142,20 @@ fn row_for_cpu_state(cpu: &CpuStatus, state: Option<&StateStatus>) -> [String; 9
     ]
 }
 
-pub(super) fn format_optional_number(value: Option<f64>) -> String {
+pub(super) fn format_tenths_or_empty(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| format!("{value:.1}"))
 }
 
-pub(super) fn row_for_drive(drive: &DriveStatus) -> [String; 9] {
+pub(super) fn drive_status_row(drive: &DriveStatus) -> [String; 9] {
     [
         drive.name.clone(),
-        format_optional_number(drive.reads_per_s),
-        format_optional_number(drive.read_mb_per_s),
+        format_tenths_or_empty(drive.reads_per_s),
+        format_tenths_or_empty(drive.read_mb_per_s),
         drive
             .read_us
             .map_or_else(String::new, |us| format!("{us:.0}")),
-        format_optional_number(drive.writes_per_s),
-        format_optional_number(drive.write_mb_per_s),
+        format_tenths_or_empty(drive.writes_per_s),
+        format_tenths_or_empty(drive.write_mb_per_s),
         drive.latency_tolerance.clone().unwrap_or_default(),
         drive
             .apst

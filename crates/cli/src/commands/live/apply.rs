@@ -12,10 +12,10 @@ use wakepath_settings::{
 use wakepath_system::setting::Access;
 use wakepath_system::{System, journal};
 
-use super::{HEADER, RootArgs, SettingRow, list_policies_for_help, persist};
+use super::{HEADER, RootArgs, SettingRow, persist, policies_and_settings_for_help};
 use crate::messages::{self, note, tell};
 use crate::output::{self, Format, Screen};
-use crate::policy_set::{self, SetText};
+use crate::policy_set::{self, PolicySetTextParser};
 use crate::until::{self, EndSignals};
 use crate::waiting;
 
@@ -28,13 +28,13 @@ Examples:
   wakepath restore";
 
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", list_policies_for_help()))]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", policies_and_settings_for_help()))]
 pub(crate) struct Args {
     /// Policies, such as 'menu + epp[value=power]'; several arguments make one set. `--help` lists them.
-    #[arg(required_unless_present_any = ["check", "at_boot", "boot_ended", "supply_changed"], value_name = "SET", value_parser = SetText(Place::Machine), hide_possible_values = true)]
+    #[arg(required_unless_present_any = ["check", "at_boot", "boot_ended", "supply_changed"], value_name = "SET", value_parser = PolicySetTextParser(Place::Machine), hide_possible_values = true)]
     policies: Vec<String>,
     /// Put everything back after this time, or at Ctrl-C: 30s, 10m, 2h.
-    #[arg(long = "for", value_name = "TIME", value_parser = until::parse_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = until::parse_duration_or_seconds)]
     hold: Option<Duration>,
     /// Print what would be written, and write nothing.
     #[arg(long)]
@@ -65,8 +65,8 @@ pub(crate) struct Args {
     #[arg(long, hide = true, conflicts_with_all = ["policies", "check", "at_boot", "boot_ended", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
     supply_changed: bool,
     /// Only these CPUs, such as 0-3,8.
-    #[arg(long, value_name = "LIST", value_parser = parse_cpu_list)]
-    cpus: Option<Cpus>,
+    #[arg(long, value_name = "LIST", value_parser = parse_nonempty_cpu_list)]
+    cpus: Option<CpuListArgument>,
     /// Only these drives, such as nvme0.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     drives: Option<Vec<String>>,
@@ -96,12 +96,12 @@ enum FormName {
 }
 
 #[derive(Clone)]
-struct Cpus(Vec<usize>);
+struct CpuListArgument(Vec<usize>);
 
-fn parse_cpu_list(text: &str) -> Result<Cpus, String> {
+fn parse_nonempty_cpu_list(text: &str) -> Result<CpuListArgument, String> {
     wakepath_units::cpus::parse_cpu_list(text)
         .filter(|list| !list.is_empty())
-        .map(Cpus)
+        .map(CpuListArgument)
         .ok_or_else(|| "expected CPUs such as 0-3,8".to_owned())
 }
 
@@ -120,24 +120,27 @@ struct ApplyReport {
     notes: Vec<String>,
 }
 
-fn plan_settings(
+fn plan_settings_for_set(
     system: &System,
     set: &PolicySet,
-    selection: &Targets,
+    targets: &Targets,
 ) -> anyhow::Result<SettingsPlan> {
-    let wanted = policy::resolve_to_settings(system, set, selection)?;
+    let wanted = policy::resolve_to_settings(system, set, targets)?;
     Ok(SettingsPlan::from_wanted(system, wanted)?)
 }
 
 /// Whether a change lasts only as long as the process that holds it.
-fn lasts_with_process(change: &Change) -> bool {
+fn lasts_only_with_process(change: &Change) -> bool {
     change.key.setting.mechanism == Access::Held
 }
 
-pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(crate) fn plan_apply_or_persist_policy_set(
+    args: &Args,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let system = args.root.open_system()?;
     if args.check {
-        return persist::check_persistent_settings(&system, out);
+        return persist::check_and_print_persistent_settings(&system, out);
     }
     if args.at_boot {
         return persist::apply_at_boot(&system);
@@ -146,69 +149,64 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         return Ok(end_boot_trial(&system)?);
     }
     if args.supply_changed {
-        return persist::apply_for_present_supply(&system);
+        return persist::apply_set_for_present_supply(&system);
     }
-    let selection = Targets {
+    let targets = Targets {
         cpus: args.cpus.as_ref().map(|c| c.0.clone()),
         drives: args.drives.clone(),
         force: args.force,
     };
-    let set = policy_set::join_into_one_set(&args.policies)?;
+    let set = policy_set::parse_and_join_policy_sets(&args.policies)?;
     anyhow::ensure!(
         !set.is_empty(),
         "{set} changes nothing; name a policy, such as menu"
     );
     if let Some(form) = args.form {
-        return print_as_other_tool(&system, form, set, selection, out);
+        return print_as_other_tools_config(&system, form, set, targets, out);
     }
     if args.dry_run {
-        let plan = plan_settings(&system, &set, &selection)?;
+        let plan = plan_settings_for_set(&system, &set, &targets)?;
         if let (None, Err(refused)) = (args.hold, plan.check_outlives_process()) {
             note!("without --dry-run this is refused: {refused}");
         }
-        return print_plan(args, &plan, out);
+        return print_planned_changes(args, &plan, out);
     }
     if args.persist {
         let settings = match args.on {
-            Some(supply) => PersistentSettings::load_and_add_set_for_supply(
-                &system,
-                supply,
-                set,
-                selection.cpus,
-            )?,
-            None => PersistentSettings::for_any_supply(&system, set, selection.cpus),
+            Some(supply) => PersistentSettings::load_and_add_set_for_supply( &system, supply, set, targets.cpus, )?, None => PersistentSettings::for_any_supply(&system, set, targets.cpus), 
         };
-        let plan = persist::apply_and_persist(&system, &settings, args.on, args.hold, args.yes)?;
-        return plan.map_or(Ok(()), |plan| print_plan(args, &plan, out));
+        let plan =
+            persist::try_ask_apply_and_persist(&system, &settings, args.on, args.hold, args.yes)?;
+        return plan.map_or(Ok(()), |plan| print_planned_changes(args, &plan, out));
     }
     // Signals are caught before the lock is taken, so that a signal never ends the process between a write and the
     // wait.
     let signals = args.hold.map(|_| EndSignals::new()).transpose()?;
     let mut session = Session::open_and_recover(&system)?;
-    super::restore::report_recovered(session.restored_at_opening());
-    let plan = plan_settings(&system, &set, &selection)?;
+    super::restore::tell_settings_recovered_from_killed(session.restored_at_opening());
+    let plan = plan_settings_for_set(&system, &set, &targets)?;
     let Some(signals) = signals else {
         session.apply_plan(&plan)?;
-        print_plan(args, &plan, out)?;
+        print_planned_changes(args, &plan, out)?;
         if journal::has_pending_restore(system.root()) == Some(true) {
             tell!(
                 "`wakepath restore{}` puts it back",
-                args.root.as_command_option()
+                args.root.root_option_or_empty()
             );
         }
         return Ok(());
     };
     let hold = session.apply_while_held(&plan)?;
-    print_plan(args, &plan, out)?;
+    print_planned_changes(args, &plan, out)?;
     // Messages are printed before the wait, which ends with putting settings back.
     messages::print_held_messages();
     out.print()?;
-    let signal = signals.wait_for_signal(args.hold);
+    let signal = signals.wait_for_signal_up_to(args.hold);
     // A request that the kernel has dropped by itself is not put back.
     let requests = plan
         .changes
         .iter()
-        .filter(|c| lasts_with_process(c))
+        .filter(|c| lasts_only_with_process(c))
         .count();
     let restored = hold
         .put_back_and_release()?
@@ -217,23 +215,23 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let written = restored
         .written
         .iter()
-        .filter(|c| !lasts_with_process(c))
+        .filter(|c| !lasts_only_with_process(c))
         .count();
     let count = written + requests;
     tell!("put {count} setting(s) back");
-    super::restore::fail_if_any_away(&restored)?;
+    super::restore::fail_if_any_setting_not_put_back(&restored)?;
     if let Some(signal) = signal {
-        waiting::cancel_by_signal(signal);
+        waiting::cancel_and_tell_if_cancelled_before(signal);
     }
     Ok(())
 }
 
 /// Prints a policy set as another tool's configuration.
-fn print_as_other_tool(
+fn print_as_other_tools_config(
     system: &System,
     name: FormName,
     set: PolicySet,
-    selection: Targets,
+    targets: Targets,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
     let tool = match name {
@@ -243,14 +241,14 @@ fn print_as_other_tool(
         FormName::Tlp => ToolForm::Tlp,
         FormName::Ansible => {
             anyhow::ensure!(
-                selection.drives.is_none() && !selection.force,
+                targets.drives.is_none() && !targets.force,
                 "--as ansible writes the file of --persist, which has neither --drives nor --force; leave them out"
             );
-            let settings = PersistentSettings::for_any_supply(system, set, selection.cpus);
-            return print_lines(&format_ansible_playbook(system, &settings)?, out);
+            let settings = PersistentSettings::for_any_supply(system, set, targets.cpus);
+            return print_text_line_by_line(&format_ansible_playbook(system, &settings)?, out);
         }
     };
-    let plan = plan_settings(system, &set, &selection)?;
+    let plan = plan_settings_for_set(system, &set, &targets)?;
     for note in &plan.notes {
         note!("{note}");
     }
@@ -258,17 +256,17 @@ fn print_as_other_tool(
     for left in &form.left_out {
         note!("left out: {left}");
     }
-    print_lines(&form.text, out)
+    print_text_line_by_line(&form.text, out)
 }
 
-fn print_lines(text: &str, out: &mut Screen) -> anyhow::Result<()> {
+fn print_text_line_by_line(text: &str, out: &mut Screen) -> anyhow::Result<()> {
     for line in text.lines() {
         writeln!(out, "{line}")?;
     }
     Ok(())
 }
 
-fn print_plan(args: &Args, plan: &SettingsPlan, out: &mut Screen) -> anyhow::Result<()> {
+fn print_planned_changes(args: &Args, plan: &SettingsPlan, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.open_system()?;
     for note in &plan.notes {
         note!("{note}");
@@ -287,7 +285,15 @@ fn print_plan(args: &Args, plan: &SettingsPlan, out: &mut Screen) -> anyhow::Res
                 notes: plan.notes.clone(),
             },
         ),
-        Format::Csv => output::write_csv(out, HEADER, rows.iter().map(SettingRow::row_cells)),
-        Format::Table => output::write_table(out, HEADER, rows.iter().map(SettingRow::row_cells)),
+        Format::Csv => output::write_csv(
+            out,
+            HEADER,
+            rows.iter().map(SettingRow::cells_with_shortened_values),
+        ),
+        Format::Table => output::write_table(
+            out,
+            HEADER,
+            rows.iter().map(SettingRow::cells_with_shortened_values),
+        ),
     }
 }

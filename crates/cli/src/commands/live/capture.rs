@@ -24,7 +24,7 @@ Examples:
   wakepath sim workloads/iowait-rk3399.fio --machine my-machine/machine.toml
   wakepath machine capture > machine.toml
   wakepath machine capture --recording trace.parquet > machine.toml")]
-pub(crate) struct Args {
+pub(crate) struct CaptureArgs {
     /// Directory to make, with machine.toml, about.txt and every file that was read at its place; without
     /// it the machine file alone goes to standard output.
     #[arg(short, long, value_name = "DIR")]
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-impl Args {
+impl CaptureArgs {
     /// The captured machine's name: as requested, else the directory's, else the processor's.
     fn choose_machine_name(&self, system: &System) -> String {
         if let Some(name) = &self.name {
@@ -79,7 +79,7 @@ struct CaptureReport<'a> {
     notes: &'a [String],
 }
 
-pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(crate) fn capture_machine(args: &CaptureArgs, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.open_system()?;
     let (mut machine, mut notes) =
         machine::describe_machine(&system, &args.choose_machine_name(&system))?;
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         for note in &notes {
             note!("{note}");
         }
-        out.write_own_lines(&text);
+        out.write_lines_unfolded(&text);
         return Ok(());
     };
     let shown = directory.display().to_string();
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
 
 const HEADER: [&str; 2] = ["what", "about"];
 
-fn captured_row(what: &str, about: String) -> [String; 2] {
+fn label_and_text_row(what: &str, about: String) -> [String; 2] {
     [what.to_owned(), about]
 }
 
@@ -133,8 +133,8 @@ fn print_capture_report(
     out: &mut Screen,
 ) -> anyhow::Result<()> {
     let mut rows = vec![
-        captured_row("directory", report.directory.clone()),
-        captured_row("files", report.files.to_string()),
+        label_and_text_row("directory", report.directory.clone()),
+        label_and_text_row("files", report.files.to_string()),
     ];
     // One line per reason is printed, although each CPU and state has a file.
     let mut reasons: Vec<(&str, usize, &str)> = Vec::new();
@@ -145,7 +145,7 @@ fn print_capture_report(
         }
     }
     for (why, count, first) in reasons {
-        rows.push(captured_row(
+        rows.push(label_and_text_row(
             "not read",
             format!("{count} file(s) such as /{first}: {why}"),
         ));
@@ -154,13 +154,13 @@ fn print_capture_report(
         report
             .hidden
             .iter()
-            .map(|text| captured_row("hidden", text.clone())),
+            .map(|text| label_and_text_row("hidden", text.clone())),
     );
     rows.extend(
         report
             .notes
             .iter()
-            .map(|text| captured_row("note", text.clone())),
+            .map(|text| label_and_text_row("note", text.clone())),
     );
     match format {
         Format::Json => output::write_json(out, report),

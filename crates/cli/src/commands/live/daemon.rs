@@ -43,9 +43,9 @@ pub(crate) fn exit_code_for_daemon_error(error: &anyhow::Error) -> Option<u8> {
     error.is_permanent().then_some(NOT_AGAIN)
 }
 
-pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(crate) fn run_daemon_command(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     if args.print_config {
-        out.write_own_lines(daemon_config::EXAMPLE);
+        out.write_lines_unfolded(daemon_config::EXAMPLE);
         return Ok(());
     }
     if args.check_config {

@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long)]
     exit_code: bool,
     /// Leave out findings that weigh less: the larger of the shares of latency and power that one costs, so 0.05 is 5 %.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = parse_share)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = parse_share_up_to_one)]
     min_weight: f64,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
@@ -36,13 +36,13 @@ pub(crate) struct Args {
 const FOUND: u8 = 3;
 
 /// Prints the findings; returns the exit code.
-pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
+pub(crate) fn examine_and_print_findings(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
     let system = args.root.open_system()?;
     let is_live = args.root.directory().is_none();
     let calibration = here::find_calibration(args.machine.as_deref(), is_live)?;
     let mut report = examine_machine(
         &system,
-        &args.root.as_command_option(),
+        &args.root.root_option_or_empty(),
         calibration.as_ref(),
     )?;
     let all = report.findings.len();
@@ -54,20 +54,24 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
             args.min_weight
         ));
     }
-    print_report(args.format, &report, out)?;
+    print_doctor_report(args.format, &report, out)?;
     let found = args.exit_code && report.findings.iter().any(|finding| !finding.note);
     Ok(if found { FOUND } else { 0 })
 }
 
 /// Parses a share from 0 to 1.
-fn parse_share(text: &str) -> Result<f64, String> {
+fn parse_share_up_to_one(text: &str) -> Result<f64, String> {
     let value = text.parse().ok();
     value
         .filter(|value| (0.0..=1.0).contains(value))
         .ok_or_else(|| "expected a share from 0 to 1, such as 0.05".to_owned())
 }
 
-fn print_report(format: Format, report: &DoctorReport, out: &mut Screen) -> anyhow::Result<()> {
+fn print_doctor_report(
+    format: Format,
+    report: &DoctorReport,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     match format {
         Format::Json => output::write_json(out, report),
         Format::Csv => {
@@ -82,13 +86,13 @@ fn print_report(format: Format, report: &DoctorReport, out: &mut Screen) -> anyh
                 "computed",
                 "fix",
             ];
-            output::write_csv(out, header, report.findings.iter().map(finding_cells))
+            output::write_csv(out, header, report.findings.iter().map(finding_csv_cells))
         }
-        Format::Table => print_findings(out, report),
+        Format::Table => print_findings_for_people(out, report),
     }
 }
 
-fn finding_cells(finding: &Finding) -> [String; 9] {
+fn finding_csv_cells(finding: &Finding) -> [String; 9] {
     let [microseconds, milliwatts] = [finding.costs_us_per_io, finding.costs_mw]
         .map(|cost| cost.map_or_else(String::new, |cost| cost.to_string()));
     [
@@ -104,7 +108,7 @@ fn finding_cells(finding: &Finding) -> [String; 9] {
     ]
 }
 
-fn print_findings(out: &mut Screen, report: &DoctorReport) -> anyhow::Result<()> {
+fn print_findings_for_people(out: &mut Screen, report: &DoctorReport) -> anyhow::Result<()> {
     out.write_folded(&report.machine, 2)?;
     if report.findings.is_empty() {
         writeln!(out, "\nnothing found")?;
@@ -117,7 +121,7 @@ fn print_findings(out: &mut Screen, report: &DoctorReport) -> anyhow::Result<()>
         for line in &finding.evidence {
             out.write_folded(&format!("   seen   {line}"), 10)?;
         }
-        if let Some(effect) = effect_text(finding) {
+        if let Some(effect) = fix_effect_in_words(finding) {
             out.write_folded(&format!("   fixing {effect}"), 10)?;
         }
         if let Some(computed) = &finding.computed {
@@ -143,30 +147,32 @@ fn print_findings(out: &mut Screen, report: &DoctorReport) -> anyhow::Result<()>
 }
 
 /// What the fix changes in latency and power, in words.
-fn effect_text(finding: &Finding) -> Option<String> {
+fn fix_effect_in_words(finding: &Finding) -> Option<String> {
     let latency = finding
         .costs_us_per_io
-        .map(|us| match unless_printed_as_zero(us) {
+        .map(|us| match some_unless_printed_as_zero(us) {
             None => "leaves the latency as it is".to_owned(),
-            Some(us) if us > 0.0 => format!("makes each I/O {} faster", format_latency(us)),
-            Some(us) => format!("makes each I/O {} slower", format_latency(-us)),
+            Some(us) if us > 0.0 => format!("makes each I/O {} faster", format_us_with_unit(us)),
+            Some(us) => format!("makes each I/O {} slower", format_us_with_unit(-us)),
         });
-    let power = finding.costs_mw.map(|mw| match unless_printed_as_zero(mw) {
-        None => "leaves the power as it is".to_owned(),
-        Some(mw) if mw > 0.0 => format!("saves {}", format_power(mw)),
-        Some(mw) => format!("costs {}", format_power(-mw)),
-    });
+    let power = finding
+        .costs_mw
+        .map(|mw| match some_unless_printed_as_zero(mw) {
+            None => "leaves the power as it is".to_owned(),
+            Some(mw) if mw > 0.0 => format!("saves {}", format_mw_with_unit(mw)),
+            Some(mw) => format!("costs {}", format_mw_with_unit(-mw)),
+        });
     let parts: Vec<String> = [latency, power].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(" and "))
 }
 
 /// The value; `None` if it would be printed as 0.
-fn unless_printed_as_zero(value: f64) -> Option<f64> {
+fn some_unless_printed_as_zero(value: f64) -> Option<f64> {
     (value.abs() >= 0.05).then_some(value)
 }
 
 /// A latency with its unit, us.
-fn format_latency(us: f64) -> String {
+fn format_us_with_unit(us: f64) -> String {
     if us < 1e3 {
         format!("{us:.1} us")
     } else if us < 1e6 {
@@ -177,7 +183,7 @@ fn format_latency(us: f64) -> String {
 }
 
 /// A power in mW or W. A captured machine's power figures are assumed.
-fn format_power(mw: f64) -> String {
+fn format_mw_with_unit(mw: f64) -> String {
     if mw < 1e4 {
         let digits = usize::from(mw < 10.0);
         format!("{mw:.digits$} mW")
@@ -195,10 +201,10 @@ fn format_power(mw: f64) -> String {
 mod tests {
     use wakepath_doctor::Finding;
 
-    use super::effect_text;
+    use super::fix_effect_in_words;
 
     fn words(us: Option<f64>, mw: Option<f64>) -> Option<String> {
-        effect_text(&Finding {
+        fix_effect_in_words(&Finding {
             name: "test",
             title: String::new(),
             evidence: Vec::new(),

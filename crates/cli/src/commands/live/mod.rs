@@ -50,7 +50,7 @@ impl RootArgs {
     }
 
     /// The option ` --root DIR` for a command that the user may type; empty without a captured machine.
-    pub(crate) fn as_command_option(&self) -> String {
+    pub(crate) fn root_option_or_empty(&self) -> String {
         self.root
             .as_ref()
             .map_or_else(String::new, |d| format!(" --root {}", d.display()))
@@ -94,13 +94,13 @@ impl SettingRow {
         }
     }
 
-    fn row_cells(&self) -> [String; 6] {
+    fn cells_with_shortened_values(&self) -> [String; 6] {
         [
             self.setting.to_owned(),
             self.place.clone(),
-            shorten_value(&self.old),
+            shorten_setting_value(&self.old),
             match &self.new {
-                Some(new) if self.changes => shorten_value(new),
+                Some(new) if self.changes => shorten_setting_value(new),
                 Some(_) => "as it is".to_owned(),
                 None => "may change along".to_owned(),
             },
@@ -111,7 +111,7 @@ impl SettingRow {
 }
 
 /// A value shortened for people: an APST table has 512 digits, and its first entries matter.
-fn shorten_value(value: &str) -> String {
+fn shorten_setting_value(value: &str) -> String {
     const MOST: usize = 40;
     if value.chars().count() <= MOST {
         return value.to_owned();
@@ -135,7 +135,7 @@ fn shorten_value(value: &str) -> String {
 }
 
 /// The policies that `apply` knows, for its `--help`.
-fn list_policies_for_help() -> String {
+fn policies_and_settings_for_help() -> String {
     let mut text = String::from("Policies, a set of which is written A + B:\n");
     for mechanism in mechanisms_possible_at(Place::Machine) {
         let _ = writeln!(

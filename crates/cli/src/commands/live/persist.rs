@@ -26,7 +26,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Holds the settings for a while, asks, applies them, and keeps them for every boot. `None`: the user did not keep
 /// them.
-pub(super) fn apply_and_persist(
+pub(super) fn try_ask_apply_and_persist(
     system: &System,
     settings: &PersistentSettings,
     on: Option<PowerSupply>,
@@ -41,31 +41,31 @@ pub(super) fn apply_and_persist(
     // wait.
     let signals = EndSignals::new()?;
     let mut session = Session::open_and_recover(system)?;
-    super::restore::report_recovered(session.restored_at_opening());
+    super::restore::tell_settings_recovered_from_killed(session.restored_at_opening());
     // The set that the user named is on trial, whatever the power supply.
     let plan = match on {
         Some(supply) => settings.plan_for_supply(system, supply)?,
         None => settings.plan_for_present_supply(system)?,
     };
-    note_rival_tools(system, &plan);
+    note_tools_that_overwrite(system, &plan);
     let trial = hold.or_else(|| (!yes).then_some(TRIAL));
     if let Some(time) = trial {
         let holding = session.apply_while_held(&plan)?;
         tell!("in force for {time:?} on trial; Ctrl-C puts everything back");
         messages::print_held_messages();
-        let (signal, confirmed) = match signals.wait_for_signal(Some(time)) {
-            Some(signal) => (Some(signal), false),
-            None if yes => (None, true),
-            None => ask_whether_to_keep(&signals)?,
+        let end = match signals.wait_for_signal_up_to(Some(time)) {
+            Some(signal) => TrialEnd::Signal(signal),
+            None if yes => TrialEnd::Keep,
+            None => ask_to_keep_settings(&signals)?,
         };
         let Some((released, restored)) = holding.put_back_and_release()? else {
             return Ok(None);
         };
-        super::restore::fail_if_any_away(&restored)?;
-        if let Some(signal) = signal {
-            waiting::cancel_by_signal(signal);
+        super::restore::fail_if_any_setting_not_put_back(&restored)?;
+        if let TrialEnd::Signal(signal) = end {
+            waiting::cancel_and_tell_if_cancelled_before(signal);
         }
-        if !confirmed {
+        if !matches!(end, TrialEnd::Keep) {
             tell!("put everything back; nothing is kept");
             return Ok(None);
         }
@@ -108,14 +108,24 @@ pub(super) fn apply_and_persist(
 }
 
 /// Notes which other tools overwrite settings of a plan, before anything is written.
-fn note_rival_tools(system: &System, plan: &SettingsPlan) {
+fn note_tools_that_overwrite(system: &System, plan: &SettingsPlan) {
     for rival in find_rival_tools(system, plan) {
         note!("{rival}");
     }
 }
 
-/// Asks whether the settings are to stay. Returns the signal that came instead of an answer, and the answer.
-fn ask_whether_to_keep(signals: &EndSignals) -> anyhow::Result<(Option<i32>, bool)> {
+/// How a trial of settings ended.
+enum TrialEnd {
+    /// The settings are to stay.
+    Keep,
+    /// The user does not want the settings, or cannot answer.
+    PutBack,
+    /// A signal came, by number.
+    Signal(i32),
+}
+
+/// Asks whether the settings are to stay, and waits for an answer or a signal.
+fn ask_to_keep_settings(signals: &EndSignals) -> anyhow::Result<TrialEnd> {
     tell!("Keep these settings, at every boot, too? [y/N]");
     messages::print_held_messages();
     let (send, answer) = mpsc::channel();
@@ -127,18 +137,28 @@ fn ask_whether_to_keep(signals: &EndSignals) -> anyhow::Result<(Option<i32>, boo
     });
     loop {
         match answer.try_recv() {
-            Ok(line) => return Ok((None, ["y", "yes"].contains(&line?.trim()))),
-            Err(mpsc::TryRecvError::Disconnected) => return Ok((None, false)),
+            Ok(line) => {
+                let is_yes = ["y", "yes"].contains(&line?.trim());
+                return Ok(if is_yes {
+                    TrialEnd::Keep
+                } else {
+                    TrialEnd::PutBack
+                });
+            }
+            Err(mpsc::TryRecvError::Disconnected) => return Ok(TrialEnd::PutBack),
             Err(mpsc::TryRecvError::Empty) => {}
         }
-        if let Some(signal) = signals.wait_for_signal(Some(SIGNAL_INTERVAL)) {
-            return Ok((Some(signal), false));
+        if let Some(signal) = signals.wait_for_signal_up_to(Some(SIGNAL_INTERVAL)) {
+            return Ok(TrialEnd::Signal(signal));
         }
     }
 }
 
 /// Checks the file of persistent settings, and prints what it would change.
-pub(super) fn check_persistent_settings(system: &System, out: &mut Screen) -> anyhow::Result<()> {
+pub(super) fn check_and_print_persistent_settings(
+    system: &System,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let path = PersistentSettings::file_path(system);
     let Some(settings) = PersistentSettings::load(system)? else {
         writeln!(
@@ -152,7 +172,7 @@ pub(super) fn check_persistent_settings(system: &System, out: &mut Screen) -> an
     for note in &plan.notes {
         note!("{note}");
     }
-    note_rival_tools(system, &plan);
+    note_tools_that_overwrite(system, &plan);
     writeln!(
         out,
         "{}: fine; {} setting(s) by {}",
@@ -187,7 +207,7 @@ pub(super) fn apply_at_boot(system: &System) -> anyhow::Result<()> {
 
 /// Applies the persistent set for the present power supply. Prints one line about the outcome, and one for each setting
 /// that stays.
-pub(super) fn apply_for_present_supply(system: &System) -> anyhow::Result<()> {
+pub(super) fn apply_set_for_present_supply(system: &System) -> anyhow::Result<()> {
     match wakepath_settings::switch_to_set_of_present_supply(system)? {
         SupplyOutcome::NoFile => tell!("no persistent settings"),
         SupplyOutcome::SwitchedOff => {

@@ -7,7 +7,7 @@ use wakepath_settings::{
 };
 use wakepath_system::{System, journal};
 
-use super::{RootArgs, shorten_value};
+use super::{RootArgs, shorten_setting_value};
 use crate::messages::{note, tell};
 use crate::output::{self, Format, Screen};
 
@@ -51,14 +51,17 @@ struct RestoreReport {
     notes: Vec<String>,
 }
 
-pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(crate) fn restore_settings_and_end_persistence(
+    args: &Args,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let system = args.root.open_system()?;
-    let outcome = put_back_settings(&system, args.held);
+    let outcome = put_back_all_or_held_settings(&system, args.held);
     // Persistence ends even if a setting could not be put back, so that it does not come again at the next boot.
     let persistence = if args.held || args.now {
         Ok(())
     } else {
-        remove_persistence(&system)
+        remove_persistent_file_and_trial(&system)
     };
     let restored = match (outcome, &persistence) {
         (Ok(restored), _) => restored,
@@ -73,19 +76,23 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     for note in &restored.notes {
         note!("{note}");
     }
-    let rows: Vec<RestoredSetting> = restored.written.iter().map(make_restored_row).collect();
-    print_restored(args.format, restored.clone(), rows, out)?;
+    let rows: Vec<RestoredSetting> = restored
+        .written
+        .iter()
+        .map(restored_setting_from_change)
+        .collect();
+    print_restored_settings(args.format, restored.clone(), rows, out)?;
     if let Err(kept) = persistence {
         for away in &restored.away {
             note!("{away}");
         }
         bail!("the settings are as before, but those of `apply --persist` are not ended: {kept}");
     }
-    fail_if_any_away(&restored)
+    fail_if_any_setting_not_put_back(&restored)
 }
 
 /// Puts settings back: all of them, or only settings `held` by a process that has died.
-fn put_back_settings(system: &System, held: bool) -> Result<Restored, SettingsError> {
+fn put_back_all_or_held_settings(system: &System, held: bool) -> Result<Restored, SettingsError> {
     // Without a journal there is nothing to put back, and no right to make a directory is needed.
     match journal::has_pending_restore(system.root()) {
         Some(false) => Ok(Restored::default()),
@@ -98,7 +105,7 @@ fn put_back_settings(system: &System, held: bool) -> Result<Restored, SettingsEr
 }
 
 /// Removes the file of persistent settings, and the state of their trial.
-fn remove_persistence(system: &System) -> Result<(), SettingsError> {
+fn remove_persistent_file_and_trial(system: &System) -> Result<(), SettingsError> {
     if PersistentSettings::remove_file(system)? {
         tell!("nothing is applied at boot any more");
     }
@@ -106,23 +113,23 @@ fn remove_persistence(system: &System) -> Result<(), SettingsError> {
 }
 
 /// Fails if a setting could not be put back because it is away, as on an offline CPU.
-pub(super) fn fail_if_any_away(restored: &Restored) -> anyhow::Result<()> {
+pub(super) fn fail_if_any_setting_not_put_back(restored: &Restored) -> anyhow::Result<()> {
     ensure!(restored.away.is_empty(), "{}", restored.away.join("; "));
     Ok(())
 }
 
 impl RestoredSetting {
-    fn row_cells(&self) -> [String; 4] {
+    fn cells_with_shortened_values(&self) -> [String; 4] {
         [
             self.setting.to_owned(),
             self.place.clone(),
-            shorten_value(&self.found),
-            shorten_value(&self.restored),
+            shorten_setting_value(&self.found),
+            shorten_setting_value(&self.restored),
         ]
     }
 }
 
-fn print_restored(
+fn print_restored_settings(
     format: Format,
     restored: Restored,
     rows: Vec<RestoredSetting>,
@@ -138,18 +145,26 @@ fn print_restored(
                 notes: restored.notes,
             },
         ),
-        Format::Csv => output::write_csv(out, HEADER, rows.iter().map(RestoredSetting::row_cells)),
+        Format::Csv => output::write_csv(
+            out,
+            HEADER,
+            rows.iter()
+                .map(RestoredSetting::cells_with_shortened_values),
+        ),
         Format::Table if rows.is_empty() => {
             writeln!(out, "nothing to put back")?;
             Ok(())
         }
-        Format::Table => {
-            output::write_table(out, HEADER, rows.iter().map(RestoredSetting::row_cells))
-        }
+        Format::Table => output::write_table(
+            out,
+            HEADER,
+            rows.iter()
+                .map(RestoredSetting::cells_with_shortened_values),
+        ),
     }
 }
 
-fn make_restored_row(change: &wakepath_settings::Change) -> RestoredSetting {
+fn restored_setting_from_change(change: &wakepath_settings::Change) -> RestoredSetting {
     RestoredSetting {
         setting: change.key.setting.name,
         place: change.key.at.to_string(),
@@ -159,7 +174,7 @@ fn make_restored_row(change: &wakepath_settings::Change) -> RestoredSetting {
 }
 
 /// Reports settings that were put back for a process that died.
-pub(super) fn report_recovered(recovered: &Restored) {
+pub(super) fn tell_settings_recovered_from_killed(recovered: &Restored) {
     if !recovered.written.is_empty() {
         tell!(
             "note: put {} setting(s) back that a process had changed which was killed",

@@ -7,7 +7,8 @@ use anyhow::Context;
 use wakepath_system::status::Status;
 
 use super::activity::{
-    CPU_HEADER, DRIVE_HEADER, Spans, row_for_drive, rows_for_cpu, whole_machine_line,
+    CPU_HEADER, DRIVE_HEADER, StatusSpans, describe_machine_in_line, drive_status_row,
+    rows_per_idle_state,
 };
 use super::{RootArgs, view};
 use crate::output::{self, Format, Screen};
@@ -24,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long)]
     watch: bool,
     /// What span of time to look at.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = until::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = until::parse_duration_or_seconds)]
     interval: Duration,
     /// Since the start of the machine instead; what a captured machine always shows.
     #[arg(long, conflicts_with_all = ["watch", "interval"])]
@@ -40,31 +41,35 @@ pub(crate) struct Args {
     format: Format,
 }
 
-pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(crate) fn print_or_watch_status(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.open_system()?;
     if args.since_start || !system.root().is_live() {
-        return print_status(
+        return print_status_in_format(
             args,
             &Status::activity_since_boot(&system, args.ask_drives),
             out,
         );
     }
     if !args.watch {
-        let mut spans = Spans::new(&system, args.ask_drives);
+        let mut spans = StatusSpans::new(&system, args.ask_drives);
         std::thread::sleep(args.interval);
-        return print_status(args, &spans.status_since_last_call(), out);
+        return print_status_in_format(args, &spans.status_since_last_call(), out);
     }
     if args.format == Format::Table && std::io::stdout().is_terminal() {
         let first = Status::activity_since_boot(&system, args.ask_drives);
-        return view::run(&first, Spans::new(&system, args.ask_drives), args.interval);
+        return view::show_live_view_until_quit(
+            &first,
+            StatusSpans::new(&system, args.ask_drives),
+            args.interval,
+        );
     }
     let signals = EndSignals::new()?;
-    let mut spans = Spans::new(&system, args.ask_drives);
-    while signals.wait_for_signal(Some(args.interval)).is_none() {
+    let mut spans = StatusSpans::new(&system, args.ask_drives);
+    while signals.wait_for_signal_up_to(Some(args.interval)).is_none() {
         match args.format {
             // One JSON document per line lets a reader follow.
             Format::Json => output::write_json_line(out, &spans.status_since_last_call())?,
-            _ => print_status(args, &spans.status_since_last_call(), out)?,
+            _ => print_status_in_format(args, &spans.status_since_last_call(), out)?,
         }
         // Each record is printed at once: the end may never come. A closed pipe is the end.
         match out.print() {
@@ -75,20 +80,24 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print_status(args: &Args, status: &Status, out: &mut Screen) -> anyhow::Result<()> {
-    let cpus = status.cpus.iter().flat_map(rows_for_cpu);
+fn print_status_in_format(args: &Args, status: &Status, out: &mut Screen) -> anyhow::Result<()> {
+    let cpus = status.cpus.iter().flat_map(rows_per_idle_state);
     match args.format {
         Format::Json => output::write_json(out, status),
         // CSV has only the longer table, about CPUs.
         Format::Csv => output::write_csv(out, CPU_HEADER, cpus),
         Format::Table => {
-            writeln!(out, "{}\n", whole_machine_line(status))?;
+            writeln!(out, "{}\n", describe_machine_in_line(status))?;
             output::write_table(out, CPU_HEADER, cpus)?;
             if status.drives.is_empty() {
                 return Ok(());
             }
             writeln!(out)?;
-            output::write_table(out, DRIVE_HEADER, status.drives.iter().map(row_for_drive))
+            output::write_table(
+                out,
+                DRIVE_HEADER,
+                status.drives.iter().map(drive_status_row),
+            )
         }
     }
 }

@@ -14,7 +14,8 @@ use wakepath_units::printable;
 use crate::until::EndSignals;
 
 use super::activity::{
-    DRIVE_HEADER, Spans, format_clock, format_latency_limit, row_for_drive, whole_machine_line,
+    DRIVE_HEADER, StatusSpans, describe_machine_in_line, drive_status_row,
+    format_latency_limit_and_lease, format_mhz_or_empty,
 };
 
 /// Colours of idle states, shallowest first; deeper states are darker.
@@ -32,35 +33,42 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Shows the status `first`, and then each next status, until q, Esc, Ctrl-C or another signal. Puts the terminal back
 /// on a panic, too.
-pub(super) fn run(first: &Status, mut spans: Spans<'_>, interval: Duration) -> anyhow::Result<()> {
+pub(super) fn show_live_view_until_quit(
+    first: &Status,
+    mut spans: StatusSpans<'_>,
+    interval: Duration,
+) -> anyhow::Result<()> {
     let signals = EndSignals::new()?;
     // Puts the terminal back even on a panic.
     let mut terminal = ratatui::try_init()?;
-    let result = show_view(&mut terminal, first, &mut spans, interval, &signals);
+    let result = redraw_until_quit(&mut terminal, first, &mut spans, interval, &signals);
     ratatui::try_restore()?;
     result
 }
 
-fn show_view(
+fn redraw_until_quit(
     terminal: &mut DefaultTerminal,
     first: &Status,
-    spans: &mut Spans<'_>,
+    spans: &mut StatusSpans<'_>,
     interval: Duration,
     signals: &EndSignals,
 ) -> anyhow::Result<()> {
-    terminal.draw(|frame| draw_view(frame, first))?;
-    while !wait_for_next_or_quit(interval, signals)? {
+    terminal.draw(|frame| draw_status(frame, first))?;
+    while !wait_and_tell_if_quit(interval, signals)? {
         let status = spans.status_since_last_call();
-        terminal.draw(|frame| draw_view(frame, &status))?;
+        terminal.draw(|frame| draw_status(frame, &status))?;
     }
     Ok(())
 }
 
 /// Waits until the next status is due; `true` if the user wants to leave before.
-fn wait_for_next_or_quit(interval: Duration, signals: &EndSignals) -> anyhow::Result<bool> {
+fn wait_and_tell_if_quit(interval: Duration, signals: &EndSignals) -> anyhow::Result<bool> {
     let end = Instant::now() + interval;
     loop {
-        if signals.wait_for_signal(Some(Duration::ZERO)).is_some() {
+        if signals
+            .wait_for_signal_up_to(Some(Duration::ZERO))
+            .is_some()
+        {
             return Ok(true);
         }
         let left = end.saturating_duration_since(Instant::now());
@@ -81,7 +89,7 @@ fn wait_for_next_or_quit(interval: Duration, signals: &EndSignals) -> anyhow::Re
     }
 }
 
-fn draw_view(frame: &mut Frame<'_>, status: &Status) {
+fn draw_status(frame: &mut Frame<'_>, status: &Status) {
     // Number of lines for the drives' rows, their frame and header.
     let drives = status.drives.len() as u16 + 3;
     let areas = Layout::vertical([
@@ -92,17 +100,17 @@ fn draw_view(frame: &mut Frame<'_>, status: &Status) {
     ])
     .split(frame.area());
     let head = vec![
-        Line::from(without_controls(&whole_machine_line(status))),
-        draw_legend(status),
+        Line::from(escape_terminal_controls(&describe_machine_in_line(status))),
+        idle_state_colour_legend(status),
     ];
     frame.render_widget(ratatui::widgets::Paragraph::new(head), areas[0]);
-    frame.render_widget(cpu_table(status, areas[1]), areas[1]);
+    frame.render_widget(cpu_table_with_residency_bars(status, areas[1]), areas[1]);
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let table = Table::new(
         status
             .drives
             .iter()
-            .map(|d| Row::new(row_for_drive(d).map(|cell| without_controls(&cell)))),
+            .map(|d| Row::new(drive_status_row(d).map(|cell| escape_terminal_controls(&cell)))),
         [Constraint::Length(13); DRIVE_HEADER.len()],
     )
     .header(Row::new(DRIVE_HEADER).style(bold))
@@ -112,12 +120,12 @@ fn draw_view(frame: &mut Frame<'_>, status: &Status) {
 }
 
 /// A driver's name without terminal control characters.
-fn without_controls(text: &str) -> String {
+fn escape_terminal_controls(text: &str) -> String {
     printable::escape_for_one_line(text).into_owned()
 }
 
 /// A legend with the colours of idle states.
-fn draw_legend(status: &Status) -> Line<'static> {
+fn idle_state_colour_legend(status: &Status) -> Line<'static> {
     let mut spans = Vec::new();
     if let Some(cpu) = status.cpus.first() {
         for (state, colour) in cpu.states.iter().zip(COLOURS.into_iter().cycle()) {
@@ -125,7 +133,7 @@ fn draw_legend(status: &Status) -> Line<'static> {
             let off = if state.disabled { " (off)" } else { "" };
             spans.push(Span::raw(format!(
                 "{}{off}  ",
-                without_controls(&state.name)
+                escape_terminal_controls(&state.name)
             )));
         }
     }
@@ -133,15 +141,15 @@ fn draw_legend(status: &Status) -> Line<'static> {
     Line::from(spans)
 }
 
-fn cpu_table(status: &Status, area: Rect) -> Table<'static> {
+fn cpu_table_with_residency_bars(status: &Status, area: Rect) -> Table<'static> {
     let fixed = [5, 9, 6, 10];
     let width = usize::from(area.width).saturating_sub(fixed.iter().sum::<usize>() + 6);
     let rows = status.cpus.iter().map(|cpu| {
         let entries: f64 = cpu.states.iter().filter_map(|s| s.entries_per_s).sum();
         Row::new(vec![
             Line::from(cpu.cpu.to_string()),
-            Line::from(format_latency_limit(cpu)),
-            Line::from(format_clock(cpu)),
+            Line::from(format_latency_limit_and_lease(cpu)),
+            Line::from(format_mhz_or_empty(cpu)),
             Line::from(format!("{entries:.0}")),
             residency_bar(cpu, width),
         ])
@@ -190,7 +198,7 @@ mod tests {
         let system = System::new(Root::at_directory(captured));
         let status = Status::activity_since_boot(&system, true);
         let mut terminal = Terminal::new(TestBackend::new(120, 16)).unwrap();
-        terminal.draw(|frame| draw_view(frame, &status)).unwrap();
+        terminal.draw(|frame| draw_status(frame, &status)).unwrap();
         let buffer = terminal.backend().buffer();
         let text: String = (0..16)
             .map(|y| {

@@ -77,23 +77,27 @@ impl<'k> KeyRow<'k> {
         }
     }
 
-    fn default_text(&self) -> &str {
+    fn default_or_must(&self) -> &str {
         if self.required { "must" } else { self.absent }
     }
 
-    fn is_bounded_figure(&self) -> bool {
+    fn is_figure_with_own_range(&self) -> bool {
         self.range.is_some() && self.has_own_range
     }
 
-    fn range_text(&self) -> String {
+    fn range_or_empty_text(&self) -> String {
         self.range.map_or_else(String::new, |[least, most]| {
-            format!("{} to {}", format_bound(least), format_bound(most))
+            format!(
+                "{} to {}",
+                format_range_bound(least),
+                format_range_bound(most)
+            )
         })
     }
 }
 
 /// A bound of a range, without zeros at the end.
-fn format_bound(number: f64) -> String {
+fn format_range_bound(number: f64) -> String {
     if number < 1e6 {
         number.to_string()
     } else {
@@ -101,12 +105,12 @@ fn format_bound(number: f64) -> String {
     }
 }
 
-pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(super) fn print_machine_file_keys(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     if let KeyFormat::Schema = args.format {
         return output::write_json(out, &machine::machine_file_schema());
     }
     let rows = match &args.table {
-        Some(table) => find_key_rows(table)?,
+        Some(table) => find_key_rows_in_table(table)?,
         None => Machine::documented_keys().iter().map(KeyRow::new).collect(),
     };
     let cells = rows.iter().map(|row| {
@@ -114,20 +118,20 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             row.table.to_owned(),
             row.key.to_owned(),
             row.unit.to_owned(),
-            row.range_text(),
+            row.range_or_empty_text(),
             row.meaning.to_owned(),
-            row.default_text().to_owned(),
+            row.default_or_must().to_owned(),
         ]
     });
     match args.format {
         KeyFormat::Table => output::write_table(out, HEADER, cells),
         KeyFormat::Csv => output::write_csv(out, HEADER, cells),
-        KeyFormat::Markdown => write_markdown(&rows, out),
+        KeyFormat::Markdown => write_keys_as_markdown(&rows, out),
         KeyFormat::Json | KeyFormat::Schema => output::write_json(out, &rows),
     }
 }
 
-fn find_key_rows(table: &str) -> anyhow::Result<Vec<KeyRow<'static>>> {
+fn find_key_rows_in_table(table: &str) -> anyhow::Result<Vec<KeyRow<'static>>> {
     let all = Machine::documented_keys().iter().map(KeyRow::new);
     let rows: Vec<_> = all.filter(|row| row.table == table).collect();
     if rows.is_empty() {
@@ -146,15 +150,15 @@ fn find_key_rows(table: &str) -> anyhow::Result<Vec<KeyRow<'static>>> {
     Ok(rows)
 }
 
-fn write_markdown(rows: &[KeyRow<'_>], out: &mut Screen) -> anyhow::Result<()> {
+fn write_keys_as_markdown(rows: &[KeyRow<'_>], out: &mut Screen) -> anyhow::Result<()> {
     writeln!(out, "| key | unit | meaning | without it |")?;
     writeln!(out, "|---|---|---|---|")?;
     for row in rows {
         let more = row.see.map_or_else(String::new, |place| {
-            format!(" See [{}](../{place}).", title_of_link(place))
+            format!(" See [{}](../{place}).", link_title_from_docs_place(place))
         });
-        let range = if row.is_bounded_figure() {
-            format!(" Range: {}.", row.range_text())
+        let range = if row.is_figure_with_own_range() {
+            format!(" Range: {}.", row.range_or_empty_text())
         } else {
             String::new()
         };
@@ -162,7 +166,7 @@ fn write_markdown(rows: &[KeyRow<'_>], out: &mut Screen) -> anyhow::Result<()> {
             format!("`{}`", row.key),
             row.unit.to_owned(),
             format!("{}{range}{more}", row.meaning),
-            row.default_text().to_owned(),
+            row.default_or_must().to_owned(),
         ];
         let cells = cells.map(|cell| cell.replace('|', "\\|"));
         writeln!(out, "| {} |", cells.join(" | "))?;
@@ -171,7 +175,7 @@ fn write_markdown(rows: &[KeyRow<'_>], out: &mut Screen) -> anyhow::Result<()> {
 }
 
 /// The words for a link to a place in `docs/` such as `background/model.md#work-at-depth`.
-fn title_of_link(place: &str) -> String {
+fn link_title_from_docs_place(place: &str) -> String {
     let (page, section) = place.split_once('#').unwrap_or((place, ""));
     let name = match section {
         "" => page

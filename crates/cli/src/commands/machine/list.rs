@@ -62,14 +62,14 @@ impl ListedMachine {
         }
     }
 
-    fn tdp_text(&self) -> String {
+    fn tdp_watts_or_empty(&self) -> String {
         let mark = if self.tdp_is_assumed { " assumed" } else { "" };
         self.tdp_w
             .map_or_else(String::new, |watts| format!("{watts}{mark}"))
     }
 }
 
-fn list_machines() -> anyhow::Result<Vec<ListedMachine>> {
+fn list_modelled_and_recorded_machines() -> anyhow::Result<Vec<ListedMachine>> {
     let modelled = builtin_machine_names().map(|name| {
         let machine = Machine::find(name)?;
         Ok(ListedMachine {
@@ -103,8 +103,8 @@ fn list_machines() -> anyhow::Result<Vec<ListedMachine>> {
     modelled.chain(recorded).chain(driver).collect()
 }
 
-pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let mut machines = list_machines()?;
+pub(super) fn print_machine_list(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+    let mut machines = list_modelled_and_recorded_machines()?;
     machines.retain(|e| args.kind.is_none_or(|kind| kind == e.kind));
     let rows = machines.iter().map(|e| {
         let kind = e.kind.to_possible_value();
@@ -113,7 +113,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             kind.map_or_else(String::new, |k| k.get_name().to_owned()),
             e.cpus.map_or_else(String::new, |n| n.to_string()),
             e.sockets.map_or_else(String::new, |n| n.to_string()),
-            e.tdp_text(),
+            e.tdp_watts_or_empty(),
             e.title.clone(),
         ]
     });

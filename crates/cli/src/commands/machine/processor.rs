@@ -8,11 +8,14 @@ use wakepath_hardware::recorded::RecordedSystem;
 use crate::output::Screen;
 
 /// Writes sockets, cores, threads, clocks, power limits and default policies.
-pub(super) fn write_processor(system: &RecordedSystem, out: &mut Screen) -> anyhow::Result<()> {
+pub(super) fn write_processor_if_known(
+    system: &RecordedSystem,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let Some(processor) = &system.processor else {
         return Ok(());
     };
-    write_cores(processor, out)?;
+    write_sockets_cores_and_threads(processor, out)?;
     let machine = Machine::from_recorded(system).ok();
     if let Some(machine) = machine.as_ref().filter(|_| processor.is_hybrid()) {
         let clusters = machine.cluster.iter();
@@ -21,7 +24,7 @@ pub(super) fn write_processor(system: &RecordedSystem, out: &mut Screen) -> anyh
             .collect();
         out.write_folded(&format!("simulated as {}", kinds.join(", ")), 2)?;
     }
-    write_clocks(processor, out)?;
+    write_base_and_turbo_clocks(processor, out)?;
     out.write_folded(&tdp_in_words(&processor.tdp_w), 2)?;
     if let Some(limit) = machine.and_then(|machine| machine.power_limit) {
         out.write_folded(&power_limits_in_words(&limit), 2)?;
@@ -30,10 +33,10 @@ pub(super) fn write_processor(system: &RecordedSystem, out: &mut Screen) -> anyh
         out.write_folded(note, 2)?;
     }
     out.write_folded(&format!("processor: {}", processor.source), 2)?;
-    write_default_policies(system, out)
+    write_default_simulated_policies(system, out)
 }
 
-fn write_cores(processor: &Processor, out: &mut Screen) -> anyhow::Result<()> {
+fn write_sockets_cores_and_threads(processor: &Processor, out: &mut Screen) -> anyhow::Result<()> {
     let cores = match processor.efficiency_cores {
         0 => format!("{} cores", processor.cores),
         n => format!(
@@ -56,7 +59,7 @@ fn write_cores(processor: &Processor, out: &mut Screen) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write_clocks(processor: &Processor, out: &mut Screen) -> anyhow::Result<()> {
+fn write_base_and_turbo_clocks(processor: &Processor, out: &mut Screen) -> anyhow::Result<()> {
     if processor.base_mhz.is_given() {
         writeln!(out, "base: {} MHz", processor.base_mhz.value)?;
     }
@@ -94,7 +97,10 @@ fn power_limits_in_words(limit: &PowerLimit) -> String {
     format!("power limits: {}{mark}", limits.join(", "))
 }
 
-fn write_default_policies(system: &RecordedSystem, out: &mut Screen) -> anyhow::Result<()> {
+fn write_default_simulated_policies(
+    system: &RecordedSystem,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let policy = system.kernel_policy_or_stand_in();
     let text = format!("simulated by default: {}, {}", policy.idle, policy.freq);
     out.write_folded(&text, 2)?;

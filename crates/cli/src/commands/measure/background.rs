@@ -20,7 +20,7 @@ use crate::until;
   wakepath measure background --time 10s --format csv")]
 pub(super) struct Args {
     /// How long to watch.
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = until::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = until::parse_duration_or_seconds)]
     time: Duration,
     /// Say what would be done and how long that takes, and do nothing.
     #[arg(long)]

@@ -39,7 +39,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = parse_mebibytes)]
     size: u64,
     /// How long to measure [default: about 50 s for reads, 80 s for both].
-    #[arg(long, value_name = "TIME", value_parser = until::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = until::parse_duration_or_seconds)]
     time: Option<Duration>,
     /// Say what would be done and how long that takes, and do nothing.
     #[arg(long)]
@@ -68,7 +68,7 @@ impl Args {
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let target = args.target();
     target.check()?;
-    args.output.check_may_be_written()?;
+    args.output.check_output_may_be_written()?;
     args.page.check()?;
     let plan = DrivePlan::new(target, args.time);
     let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe())

@@ -27,7 +27,7 @@ pub(super) struct OutputArgs {
 
 impl OutputArgs {
     /// Checks before the experiment that the file for its figures can be written.
-    pub(super) fn check_may_be_written(&self) -> anyhow::Result<()> {
+    pub(super) fn check_output_may_be_written(&self) -> anyhow::Result<()> {
         let Some(path) = &self.output else {
             return Ok(());
         };
@@ -47,7 +47,8 @@ impl OutputArgs {
 
 /// Checks before an experiment that its result can be written to `path`.
 pub(in crate::commands) fn check_result_file(path: &Path, force: bool) -> anyhow::Result<()> {
-    new_file::check_may_be_written(path, force).with_context(|| path.display().to_string())?;
+    new_file::check_output_may_be_written(path, force)
+        .with_context(|| path.display().to_string())?;
     let folder = new_file::parent_folder(path);
     // Written to a file without a name, which is gone when closed.
     tempfile::tempfile_in(folder)
@@ -61,7 +62,7 @@ pub(in crate::commands) fn write_result_file(
     text: &str,
 ) -> anyhow::Result<()> {
     use std::io::Write as _;
-    new_file::write_new_file(path, force, |mut file| Ok(file.write_all(text.as_bytes())?))
+    new_file::write_whole_file(path, force, |mut file| Ok(file.write_all(text.as_bytes())?))
 }
 
 /// What an experiment would do: its plan.
@@ -110,7 +111,7 @@ impl PlanReport {
     ) -> anyhow::Result<T> {
         tell!("{}", self.announcement(beyond));
         waiting::run_with_progress(
-            waiting::Jobs::one_at_a_time(),
+            waiting::ThreadCount::single_thread(),
             self.steps,
             "steps",
             experiment,

@@ -27,7 +27,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
     /// How long to measure.
-    #[arg(long, value_name = "TIME", default_value = "14s", value_parser = until::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "14s", value_parser = until::parse_duration_or_seconds)]
     time: Duration,
     /// Say what would be done and how long that takes, and do nothing.
     #[arg(long)]

@@ -21,7 +21,7 @@ use crate::until;
   sudo wakepath measure power --time 2m")]
 pub(super) struct Args {
     /// How long to measure [default: 8 s for each condition].
-    #[arg(long, value_name = "TIME", value_parser = until::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = until::parse_duration_or_seconds)]
     time: Option<Duration>,
     /// Say what would be done and how long that takes, and do nothing.
     #[arg(long)]

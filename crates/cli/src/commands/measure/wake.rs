@@ -34,7 +34,7 @@ pub(super) struct Args {
     #[arg(long, value_enum)]
     clock: Option<Clock>,
     /// How long to measure [default: about 2 s for each idle state and what wakes it].
-    #[arg(long, value_name = "TIME", value_parser = until::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = until::parse_duration_or_seconds)]
     time: Option<Duration>,
     /// Say what would be done and how long that takes, and do nothing.
     #[arg(long)]
@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         args.dry_run || !captured,
         "--root: a captured machine cannot be measured; --dry-run says what would be done there"
     );
-    args.output.check_may_be_written()?;
+    args.output.check_output_may_be_written()?;
     args.page.check()?;
     let mut sources = vec![WakeSource::Task, WakeSource::Timer];
     sources.extend(args.file.as_ref().map(|_| WakeSource::Drive));

@@ -23,7 +23,7 @@ pub(super) struct Args {
 
 /// A governor's generation: the kernels in which the governor behaves equally.
 #[derive(Serialize)]
-pub(super) struct Generation {
+pub(super) struct GovernorGeneration {
     governor: &'static str,
     /// First releases.
     from: String,
@@ -33,7 +33,7 @@ pub(super) struct Generation {
 }
 
 /// The generations of a governor; empty for policies that never changed.
-pub(super) fn list_generations(name: &'static str) -> Vec<Generation> {
+pub(super) fn generations_if_menu_or_teo(name: &'static str) -> Vec<GovernorGeneration> {
     let generations: Vec<_> = match name {
         "menu" => menu::menu_generations().collect(),
         "teo" => teo::teo_generations().collect(),
@@ -41,11 +41,11 @@ pub(super) fn list_generations(name: &'static str) -> Vec<Generation> {
     };
     generations
         .into_iter()
-        .map(|generation| Generation::new(name, generation))
+        .map(|generation| GovernorGeneration::new(name, generation))
         .collect()
 }
 
-impl Generation {
+impl GovernorGeneration {
     pub(super) fn new(governor: &'static str, generation: &idle::generations::Generation) -> Self {
         Self {
             governor,
@@ -56,7 +56,7 @@ impl Generation {
     }
 }
 
-impl fmt::Display for Generation {
+impl fmt::Display for GovernorGeneration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "as from Linux {}, ", self.from)?;
         match self.compared {
@@ -68,8 +68,8 @@ impl fmt::Display for Generation {
 }
 
 /// A line with the number of generations.
-pub(super) fn summary_of_generations() -> String {
-    let all = ["menu", "teo"].map(list_generations);
+pub(super) fn count_generations_in_words() -> String {
+    let all = ["menu", "teo"].map(generations_if_menu_or_teo);
     let count = all.iter().flatten().count();
     let compared = all
         .iter()
@@ -84,10 +84,10 @@ pub(super) fn summary_of_generations() -> String {
     )
 }
 
-pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(super) fn print_governor_generations(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let all: Vec<_> = ["menu", "teo"]
         .into_iter()
-        .flat_map(list_generations)
+        .flat_map(generations_if_menu_or_teo)
         .collect();
     let header = ["governor", "from", "compared", "change"];
     let not_compared = match args.format {

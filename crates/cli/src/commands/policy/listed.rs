@@ -7,16 +7,16 @@ use wakepath_policies::mechanism::{MECHANISMS, Mechanism, Place};
 use wakepath_policies::profile::PROFILES;
 use wakepath_units::KernelVersion;
 
-use super::kernels::{self, Generation};
+use super::kernels::{self, GovernorGeneration};
 
 /// A policy as `policy list` prints it.
 #[derive(Serialize)]
-pub(super) struct Listed {
+pub(super) struct ListedPolicy {
     pub(super) name: &'static str,
     pub(super) kind: &'static str,
     pub(super) versions: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) generations: Vec<Generation>,
+    pub(super) generations: Vec<GovernorGeneration>,
     pub(super) summary: &'static str,
     pub(super) source: Cow<'static, str>,
     pub(super) on: Vec<&'static str>,
@@ -24,8 +24,8 @@ pub(super) struct Listed {
 }
 
 /// Other tools' profiles, listed as policies with the kind `set`.
-pub(super) fn list_profiles() -> impl Iterator<Item = Listed> {
-    PROFILES.iter().map(|profile| Listed {
+pub(super) fn list_other_tools_profiles() -> impl Iterator<Item = ListedPolicy> {
+    PROFILES.iter().map(|profile| ListedPolicy {
         name: profile.text,
         kind: "set",
         versions: Vec::new(),
@@ -48,14 +48,14 @@ pub(super) struct ListedSetting {
     pub(super) meaning: &'static str,
 }
 
-pub(super) fn list_policies() -> Vec<Listed> {
+pub(super) fn list_policies_and_profiles() -> Vec<ListedPolicy> {
     MECHANISMS
         .iter()
-        .map(|mechanism| Listed {
+        .map(|mechanism| ListedPolicy {
             name: mechanism.name_with_placeholder(),
             kind: mechanism.kind.name_for_users(),
-            versions: list_version_series(mechanism),
-            generations: kernels::list_generations(mechanism.name),
+            versions: kernel_series_if_versioned(mechanism),
+            generations: kernels::generations_if_menu_or_teo(mechanism.name),
             summary: mechanism.summary,
             source: mechanism.source.into(),
             on: mechanism
@@ -76,12 +76,12 @@ pub(super) fn list_policies() -> Vec<Listed> {
                 })
                 .collect(),
         })
-        .chain(list_profiles())
+        .chain(list_other_tools_profiles())
         .collect()
 }
 
 /// Kernel series that can be given as a mechanism's version.
-pub(super) fn list_version_series(mechanism: &Mechanism) -> Vec<String> {
+pub(super) fn kernel_series_if_versioned(mechanism: &Mechanism) -> Vec<String> {
     let series = KernelVersion::all_series().filter(|_| mechanism.versioned);
     series.map(|version| version.to_string()).collect()
 }

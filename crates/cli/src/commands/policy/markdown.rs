@@ -2,10 +2,13 @@
 
 use std::io;
 
-use super::listed::Listed;
+use super::listed::ListedPolicy;
 use crate::output::Screen;
 
-pub(super) fn write_policies_page(policies: &[Listed], out: &mut Screen) -> io::Result<()> {
+pub(super) fn write_policies_as_markdown(
+    policies: &[ListedPolicy],
+    out: &mut Screen,
+) -> io::Result<()> {
     writeln!(out, "| policy | decides | works in | rule | source |")?;
     writeln!(out, "|---|---|---|---|---|")?;
     for policy in policies {

@@ -7,9 +7,9 @@ use wakepath_policies::profile::Profile;
 use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_sim::expand_profile_for_machine;
 
-use super::kernels::Generation;
+use super::kernels::GovernorGeneration;
 use crate::output::{self, Format, Screen};
-use crate::policy_set::WholeSet;
+use crate::policy_set::WholePolicySetParser;
 
 /// Show what a policy set says: its policies, and of a profile of another tool what it stands for and what it sets
 /// beyond that.
@@ -21,7 +21,7 @@ use crate::policy_set::WholeSet;
   wakepath policy show 'power-profiles[balanced] + psd' --machine laptop")]
 pub(super) struct Args {
     /// The set.
-    #[arg(value_name = "SET", value_parser = WholeSet(Place::Sim), hide_possible_values = true)]
+    #[arg(value_name = "SET", value_parser = WholePolicySetParser(Place::Sim), hide_possible_values = true)]
     set: PolicySet,
     /// Show what it is on this machine: a built-in machine, a recorded system or a machine file (*.toml).
     #[arg(long, value_name = "NAME")]
@@ -53,7 +53,7 @@ struct ShownPolicy {
     summary: Vec<&'static str>,
     /// Generation of the governor in the named kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
-    generation: Option<Generation>,
+    generation: Option<GovernorGeneration>,
 }
 
 #[derive(Serialize)]
@@ -67,14 +67,14 @@ struct ShownProfile {
 }
 
 impl ShownPolicy {
-    fn from_alternatives(choices: &[PolicySpec]) -> Option<Self> {
+    fn from_first_of_alternatives(choices: &[PolicySpec]) -> Option<Self> {
         let first = choices.first()?;
         Some(Self {
             policy: choices.iter().map(ToString::to_string).collect(),
             kind: first.kind().name_for_users(),
-            on: possible_places_in_words(first),
+            on: possible_place_names(first),
             summary: choices.iter().map(|p| p.mechanism().summary).collect(),
-            generation: find_generation(first),
+            generation: generation_if_kernel_governor(first),
         })
     }
 
@@ -92,12 +92,12 @@ impl ShownPolicy {
 }
 
 /// The generation of a governor with a kernel version; `None` for other policies.
-fn find_generation(policy: &PolicySpec) -> Option<Generation> {
+fn generation_if_kernel_governor(policy: &PolicySpec) -> Option<GovernorGeneration> {
     let generation = policy.as_idle_policy().ok()?.generation()?;
-    Some(Generation::new(policy.mechanism().name, generation))
+    Some(GovernorGeneration::new(policy.mechanism().name, generation))
 }
 
-fn possible_places_in_words(policy: &PolicySpec) -> Vec<&'static str> {
+fn possible_place_names(policy: &PolicySpec) -> Vec<&'static str> {
     let on = policy.mechanism().on.iter();
     on.copied().map(Place::command_name).collect()
 }
@@ -118,7 +118,9 @@ impl ShownSet {
         let mut policies: Vec<ShownPolicy> = named
             .policies()
             .iter()
-            .filter_map(|policy| ShownPolicy::from_alternatives(std::slice::from_ref(policy)))
+            .filter_map(|policy| {
+                ShownPolicy::from_first_of_alternatives(std::slice::from_ref(policy))
+            })
             .collect();
         let profile = set.profile();
         if machine.is_none() {
@@ -130,7 +132,9 @@ impl ShownSet {
                     .iter()
                     .any(|policy| named.decides_kind_or_setting_of(policy))
             });
-            policies.extend(open.filter_map(|choices| ShownPolicy::from_alternatives(&choices)));
+            policies.extend(
+                open.filter_map(|choices| ShownPolicy::from_first_of_alternatives(&choices)),
+            );
         }
         Ok(Self {
             set: set.to_string(),
@@ -147,7 +151,7 @@ impl ShownSet {
     }
 }
 
-pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(super) fn show_policy_set(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let machine = args.machine.as_deref().map(Machine::find).transpose()?;
     let shown = ShownSet::new(&args.set, machine.as_ref())?;
     let rows = shown.policies.iter().map(ShownPolicy::row_cells);

@@ -9,7 +9,7 @@ use wakepath_units::{KernelVersion, TickRate};
 use super::tables::Table;
 use crate::commands::arguments;
 use crate::output::Format;
-use crate::policy_set::{Programs, WholeSet};
+use crate::policy_set::{ProgramPermission, WholePolicySetParser};
 
 /// Run recorded wake-ups through other idle governors.
 ///
@@ -33,11 +33,11 @@ pub(crate) struct Args {
     /// An idle governor, and psd around it if wanted, such as 'teo + psd[timeout=3ms]'; give it again for each set to
     /// replay. Without a governor it is the one that ran. [default: menu and teo of Linux 6.1 and 6.12; with --kernel the
     /// one that ran, or menu] `file:/etc/wakepath/daemon.toml` stands for what the daemon would do by that configuration.
-    #[arg(long, value_name = "SET", value_parser = WholeSet(Place::Replay), hide_possible_values = true)]
+    #[arg(long, value_name = "SET", value_parser = WholePolicySetParser(Place::Replay), hide_possible_values = true)]
     pub(super) policy: Vec<PolicySet>,
     /// Kernels, separated by commas: each governor as each of them has it, in one table. `wakepath policy kernels` has what
     /// they changed.
-    #[arg(long, value_name = "6.1,6.12.48,...", value_parser = arguments::parse_kernel_version, value_delimiter = ',')]
+    #[arg(long, value_name = "6.1,6.12.48,...", value_parser = arguments::parse_kernel_version_or_nearest, value_delimiter = ',')]
     pub(super) kernel: Vec<KernelVersion>,
     /// Ticks per second (CONFIG_HZ), instead of what the recording or the machine says [default: 250 if neither does].
     #[arg(long, value_name = "HZ", value_parser = arguments::parse_tick_rate)]
@@ -71,7 +71,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(4..=1000))]
     pub(super) blocks: u32,
     #[command(flatten)]
-    pub(super) programs: Programs,
+    pub(super) programs: ProgramPermission,
     /// Keep the results in this directory, for `wakepath compare` and `wakepath report`.
     #[arg(short, long, value_name = "DIR")]
     pub(super) output: Option<PathBuf>,

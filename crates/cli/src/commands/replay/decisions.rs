@@ -33,7 +33,7 @@ const HEADER: [&str; 10] = [
 
 /// Figures of a governor in an idle state; `all` stands for all states together.
 #[derive(Serialize)]
-struct Row {
+struct ScoreRow {
     governor: String,
     state: String,
     time_ns: u64,
@@ -47,7 +47,7 @@ struct Row {
 }
 
 /// Scores the answers in `file`, and the answers that governors give to the same calls.
-pub(super) fn run(
+pub(super) fn score_and_print_given_answers(
     file: &Path,
     args: &Args,
     recording: &Replaying<'_>,
@@ -58,7 +58,7 @@ pub(super) fn run(
     let name = file.display().to_string();
     let input = wakepath_files::open_regular_file(file).with_context(|| name.clone())?;
     let answers = read_decisions(BufReader::new(input), &name)?;
-    let log = replay_call_log(args, recording, cpu)?;
+    let log = make_call_log_by_replay(args, recording, cpu)?;
     ensure!(
         log.calls.len() == answers.len(),
         "{name} has {} answers, and CPU {cpu} was asked {} times. Write its calls with \
@@ -66,12 +66,12 @@ pub(super) fn run(
         answers.len(),
         log.calls.len()
     );
-    let mut rows = score_answers(&log, &name, &answers)?;
+    let mut rows = score_per_state_and_all(&log, &name, &answers)?;
     for set in sets {
-        rows.extend(score_answers(
+        rows.extend(score_per_state_and_all(
             &log,
             &set.to_string(),
-            &answer_calls(&log, set)?,
+            &answer_calls_by_governor(&log, set)?,
         )?);
     }
     match args.format {
@@ -89,7 +89,11 @@ pub(super) fn run(
 }
 
 /// The governor call log of a CPU, made by replaying the recording.
-fn replay_call_log(args: &Args, recording: &Replaying<'_>, cpu: u32) -> anyhow::Result<CallLog> {
+fn make_call_log_by_replay(
+    args: &Args,
+    recording: &Replaying<'_>,
+    cpu: u32,
+) -> anyhow::Result<CallLog> {
     let mut log = Vec::new();
     let replayed = recording.replay_in_blocks(1, Some((cpu, &mut log)), &mut |_| true)?;
     ensure!(
@@ -108,7 +112,7 @@ fn replay_call_log(args: &Args, recording: &Replaying<'_>, cpu: u32) -> anyhow::
 }
 
 /// The answers that a governor gives to the calls.
-fn answer_calls(log: &CallLog, set: &PolicySet) -> anyhow::Result<Vec<IdleDecision>> {
+fn answer_calls_by_governor(log: &CallLog, set: &PolicySet) -> anyhow::Result<Vec<IdleDecision>> {
     let others = set
         .policies()
         .iter()
@@ -129,7 +133,11 @@ fn answer_calls(log: &CallLog, set: &PolicySet) -> anyhow::Result<Vec<IdleDecisi
 }
 
 /// Rows with scored answers: a row for each idle state, and a row for all.
-fn score_answers(log: &CallLog, name: &str, answers: &[IdleDecision]) -> anyhow::Result<Vec<Row>> {
+fn score_per_state_and_all(
+    log: &CallLog,
+    name: &str,
+    answers: &[IdleDecision],
+) -> anyhow::Result<Vec<ScoreRow>> {
     let by_state = log
         .score_answers(answers)
         .with_context(|| name.to_owned())?;
@@ -143,7 +151,7 @@ fn score_answers(log: &CallLog, name: &str, answers: &[IdleDecision]) -> anyhow:
     Ok(rows
         .map(|(state, totals)| {
             let report = StateReport::from_totals(state, &totals, has_power);
-            Row {
+            ScoreRow {
                 governor: name.to_owned(),
                 state: report.state,
                 time_ns: report.time_ns,
@@ -159,30 +167,30 @@ fn score_answers(log: &CallLog, name: &str, answers: &[IdleDecision]) -> anyhow:
         .collect())
 }
 
-impl Row {
+impl ScoreRow {
     fn row_cells(&self, rounded: bool) -> Vec<String> {
         let [wasted, used] = [self.wasted_j, self.energy_j].map(|joules| {
             joules.map_or_else(
                 || "-".to_owned(),
-                |joules| format_number(joules, 6, rounded),
+                |joules| format_rounded_or_full(joules, 6, rounded),
             )
         });
         vec![
             self.governor.clone(),
             self.state.clone(),
-            format_number(self.time_ns as f64 / 1e6, 3, rounded),
+            format_rounded_or_full(self.time_ns as f64 / 1e6, 3, rounded),
             self.count.to_string(),
             self.too_deep.to_string(),
             self.too_shallow.to_string(),
             self.slower.to_string(),
-            format_number(self.added_latency_ns as f64 / 1e3, 1, rounded),
+            format_rounded_or_full(self.added_latency_ns as f64 / 1e3, 1, rounded),
             wasted,
             used,
         ]
     }
 }
 
-fn format_number(value: f64, digits: usize, rounded: bool) -> String {
+fn format_rounded_or_full(value: f64, digits: usize, rounded: bool) -> String {
     if rounded {
         format!("{value:.digits$}")
     } else {

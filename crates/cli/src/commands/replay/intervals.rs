@@ -14,7 +14,7 @@ use crate::output::{self, Screen};
 
 /// All figures of a replay, with intervals.
 #[derive(Debug, Serialize)]
-pub(super) struct Intervals {
+pub(super) struct ReplayIntervals {
     /// Number of time blocks, which are equally long.
     blocks: usize,
     /// Length of each time block, in s.
@@ -24,12 +24,12 @@ pub(super) struct Intervals {
     /// Governor that the others are compared with.
     baseline: String,
     /// Figures ordered by metric, then governor.
-    rows: Vec<Figure>,
+    rows: Vec<GovernorFigure>,
 }
 
 /// A governor's metric.
 #[derive(Debug, Serialize)]
-struct Figure {
+struct GovernorFigure {
     metric: String,
     governor: String,
     unit: String,
@@ -48,7 +48,7 @@ struct Figure {
     verdict: String,
 }
 
-impl Intervals {
+impl ReplayIntervals {
     /// Makes the figures of a replay: the study's results compared as `wakepath compare` does. `by_state` adds the
     /// share of time in each idle state.
     pub(super) fn new(
@@ -62,21 +62,21 @@ impl Intervals {
             &[Source::read_result("", &reader)?],
             &CompareOptions::default(),
         )?;
-        let mut rows: Vec<Figure> = comparison
+        let mut rows: Vec<GovernorFigure> = comparison
             .rows
             .iter()
             .map(|row| {
                 let metric = comparison.metrics.iter().find(|m| m.name == row.metric);
-                Figure::new(row, metric)
+                GovernorFigure::new(row, metric)
             })
             .collect();
         if report.has_too_few_spans() {
             for row in &mut rows {
-                row.withhold_verdict(report.spans);
+                row.withhold_verdict_for_few_spans(report.spans);
             }
         }
         if by_state {
-            rows.extend(time_share_figures(report, comparison.level));
+            rows.extend(idle_time_share_figures(report, comparison.level));
         }
         Ok(Self {
             blocks: report.blocks.len(),
@@ -100,7 +100,7 @@ impl Intervals {
             self.level * 100.0,
             self.baseline
         )?;
-        let reason = self.common_reason_against_verdicts();
+        let reason = self.reason_shared_by_all_rows();
         if let Some(reason) = reason {
             writeln!(out, "No verdict: {reason}.")?;
         }
@@ -120,10 +120,10 @@ impl Intervals {
                 unit.title_with_unit(&row.title),
                 row.governor.clone(),
                 unit.format_figure(row.mean, doubt_about_mean(row.interval, row.deviation)),
-                row.interval.map_or_else(no_value_cell, |interval| {
+                row.interval.map_or_else(dash_for_no_value, |interval| {
                     unit.format_interval(row.mean, interval)
                 }),
-                gain.unwrap_or_else(no_value_cell),
+                gain.unwrap_or_else(dash_for_no_value),
                 row.verdict.clone(),
             ];
             cells.into_iter().take(shown).collect::<Vec<_>>()
@@ -132,13 +132,13 @@ impl Intervals {
     }
 
     /// The reason against any verdict, if all rows share it.
-    fn common_reason_against_verdicts(&self) -> Option<&str> {
+    fn reason_shared_by_all_rows(&self) -> Option<&str> {
         let reason = self.rows.first()?.verdict.as_str();
         (!reason.is_empty()
             && self
                 .rows
                 .iter()
-                .all(|row: &Figure| row.interval.is_none() && row.verdict == reason))
+                .all(|row: &GovernorFigure| row.interval.is_none() && row.verdict == reason))
         .then_some(reason)
     }
 
@@ -158,8 +158,8 @@ impl Intervals {
             "verdict",
         ];
         let rows = self.rows.iter().map(|row| {
-            let [low, high] = interval_cells(row.interval);
-            let [gain_low, gain_high] = interval_cells(row.gain_interval);
+            let [low, high] = interval_ends_or_dashes(row.interval);
+            let [gain_low, gain_high] = interval_ends_or_dashes(row.gain_interval);
             [
                 row.metric.clone(),
                 row.governor.clone(),
@@ -168,7 +168,7 @@ impl Intervals {
                 low,
                 high,
                 row.gain_percent
-                    .map_or_else(no_value_cell, |gain| gain.to_string()),
+                    .map_or_else(dash_for_no_value, |gain| gain.to_string()),
                 gain_low,
                 gain_high,
                 row.significant.to_string(),
@@ -179,7 +179,7 @@ impl Intervals {
     }
 }
 
-impl Figure {
+impl GovernorFigure {
     fn new(row: &Row, metric: Option<&Metric>) -> Self {
         Self {
             metric: row.metric.clone(),
@@ -198,9 +198,9 @@ impl Figure {
     }
 }
 
-impl Figure {
+impl GovernorFigure {
     /// Removes interval, gain and verdict, and says that too few idle spans were recorded.
-    fn withhold_verdict(&mut self, spans: u64) {
+    fn withhold_verdict_for_few_spans(&mut self, spans: u64) {
         self.interval = None;
         self.gain_percent = None;
         self.gain_interval = None;
@@ -211,7 +211,7 @@ impl Figure {
 }
 
 /// Share of CPU time in each idle state, without verdicts: no state is better.
-fn time_share_figures(report: &Report, level: f64) -> Vec<Figure> {
+fn idle_time_share_figures(report: &Report, level: f64) -> Vec<GovernorFigure> {
     let names = report
         .policies
         .first()
@@ -233,7 +233,7 @@ fn time_share_figures(report: &Report, level: f64) -> Vec<Figure> {
                     100.0 * time as f64 / whole.max(1.0)
                 })
                 .collect();
-            Figure {
+            GovernorFigure {
                 metric: format!("time_in_{}", name.replace(char::is_whitespace, "_")),
                 governor: policy.policy.clone(),
                 unit: "%".to_owned(),
@@ -252,14 +252,14 @@ fn time_share_figures(report: &Report, level: f64) -> Vec<Figure> {
         .collect()
 }
 
-fn no_value_cell() -> String {
+fn dash_for_no_value() -> String {
     "-".to_owned()
 }
 
 /// Cells for the lower and upper end of an interval; empty without an interval.
-fn interval_cells(interval: Option<[f64; 2]>) -> [String; 2] {
+fn interval_ends_or_dashes(interval: Option<[f64; 2]>) -> [String; 2] {
     interval.map_or_else(
-        || [no_value_cell(), no_value_cell()],
+        || [dash_for_no_value(), dash_for_no_value()],
         |ends| ends.map(|end| end.to_string()),
     )
 }

@@ -34,11 +34,11 @@ use crate::messages::warning;
 use crate::new_file;
 use crate::output::{self, Format, Screen};
 use crate::waiting::{ProgressLog, ProgressReporter};
-use intervals::Intervals;
+use intervals::ReplayIntervals;
 use tables::Table;
 
-pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    check_arguments(args)?;
+pub(crate) fn replay_and_print_recording(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+    check_arguments_fit_together(args)?;
     let metadata = Reader::open(&args.trace)?.metadata().clone();
     let request = study::make_replay_request(args, &metadata)?;
     let plan = Plan::for_replay(&request, args.programs.allowed)?;
@@ -58,8 +58,8 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let backend = Replay::new(&plan)?;
     let recording = backend.find_recording(0, 0).context("no recording")?;
     if let Some(file) = &args.decisions {
-        let sets = study::choose_policy_sets(args, &metadata)?;
-        return decisions::run(file, args, recording, &sets, out);
+        let sets = study::policy_sets_per_kernel(args, &metadata)?;
+        return decisions::score_and_print_given_answers(file, args, recording, &sets, out);
     }
     let replayed = Arc::new(replay_with_progress(args, recording)?);
     backend.keep_outcome(0, 0, Arc::clone(&replayed));
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         warning!("{} ({}x): {}", warning.name, warning.count, warning.text);
     }
     if report.periods == 0 {
-        return print_drives_only(args, &replayed, out);
+        return print_drives_without_idle_periods(args, &replayed, out);
     }
     if let Some(dir) = &args.output {
         let mode = if args.force { Mode::Replace } else { Mode::New };
@@ -76,12 +76,12 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     let all_figures = Replay::new(&plan)?.with_sparse_figures();
     all_figures.keep_outcome(0, 0, Arc::clone(&replayed));
-    let intervals = Intervals::new(&plan, &all_figures, report, !args.kernel.is_empty())?;
-    print_replay(args, &replayed, &intervals, out)
+    let intervals = ReplayIntervals::new(&plan, &all_figures, report, !args.kernel.is_empty())?;
+    print_replay_in_format(args, &replayed, &intervals, out)
 }
 
 /// Checks the arguments before any long work.
-fn check_arguments(args: &Args) -> anyhow::Result<()> {
+fn check_arguments_fit_together(args: &Args) -> anyhow::Result<()> {
     ensure!(
         args.table.is_none() || args.format == Format::Csv,
         "--table chooses what --format csv prints; the other formats have all tables"
@@ -109,30 +109,35 @@ fn replay_with_progress(args: &Args, recording: &Replaying<'_>) -> anyhow::Resul
     let bar = ProgressBar::new(1000).with_style(ProgressStyle::with_template(
         "{bar:30} {percent} %, {eta} left",
     )?);
-    let reporter = ProgressReporter::new(100)?;
+    let reporter = ProgressReporter::from_environment(100)?;
     let percent = Arc::new(AtomicUsize::new(0));
-    let in_log = ProgressLog::start(Arc::clone(&percent), Some(100), "% of the recording");
+    let in_log =
+        ProgressLog::start_unless_terminal(Arc::clone(&percent), Some(100), "% of the recording");
     let blocks = args.blocks as usize;
     let mut progress = |share: f64| {
         bar.set_position((share * 1000.0) as u64);
-        reporter.report((share * 100.0) as u64);
+        reporter.report_done_parts((share * 100.0) as u64);
         percent.store((share * 100.0) as usize, Ordering::Relaxed);
         true
     };
     let replayed = match &args.calls {
-        Some(path) => replay_with_call_log(path, args, |log| {
+        Some(path) => replay_and_write_call_log(path, args, |log| {
             recording.replay_in_blocks(blocks, log, &mut progress)
         })?,
         None => recording.replay_in_blocks(blocks, None, &mut progress)?,
     };
     bar.finish_and_clear();
     drop(in_log);
-    reporter.report(100);
+    reporter.report_done_parts(100);
     Ok(replayed)
 }
 
 /// Prints the drives of a recording that has no idle periods.
-fn print_drives_only(args: &Args, replayed: &Replayed, out: &mut Screen) -> anyhow::Result<()> {
+fn print_drives_without_idle_periods(
+    args: &Args,
+    replayed: &Replayed,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     ensure!(
         args.output.is_none(),
         "{} has no idle periods, so that there are no results to keep",
@@ -147,7 +152,7 @@ fn print_drives_only(args: &Args, replayed: &Replayed, out: &mut Screen) -> anyh
                 "no idle periods in {:.3} s",
                 report.duration_ns as f64 / 1e9
             )?;
-            tables::write_drives_as_text(report, out)
+            tables::write_gaps_and_timeouts_as_text(report, out)
         }
         Format::Csv => match args.table {
             Some(table @ (Table::Drives | Table::Gaps | Table::Timeouts)) => {
@@ -161,10 +166,10 @@ fn print_drives_only(args: &Args, replayed: &Replayed, out: &mut Screen) -> anyh
     }
 }
 
-fn print_replay(
+fn print_replay_in_format(
     args: &Args,
     replayed: &Replayed,
-    intervals: &Intervals,
+    intervals: &ReplayIntervals,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
     let report = &replayed.report;
@@ -182,9 +187,9 @@ fn print_replay(
         }
         Format::Table => {
             if !args.kernel.is_empty() {
-                tables::write_kernel_table(replayed, out)?;
+                tables::write_kernel_comparison_table(replayed, out)?;
             }
-            tables::write_all_as_text(report, intervals, out)
+            tables::write_all_tables_as_text(report, intervals, out)
         }
     }
 }
@@ -194,7 +199,7 @@ fn print_replay(
 struct WithIntervals<'a> {
     #[serde(flatten)]
     report: &'a Report,
-    intervals: &'a Intervals,
+    intervals: &'a ReplayIntervals,
 }
 
 /// Checks the call log's path before any work is done.
@@ -204,17 +209,17 @@ fn check_call_log_path(calls: &Path, args: &Args) -> anyhow::Result<()> {
         !matches!(both, [Ok(calls), Ok(trace)] if calls == trace),
         "it is the recording itself; give the call log another name"
     );
-    new_file::check_may_be_written(calls, args.force)
+    new_file::check_output_may_be_written(calls, args.force)
 }
 
 /// Replays with the governor call log written to `path`, which exists only if the replay succeeds.
-fn replay_with_call_log(
+fn replay_and_write_call_log(
     path: &Path,
     args: &Args,
     replay: impl FnOnce(Option<(u32, &mut dyn Write)>) -> Result<Replayed, StudyError>,
 ) -> anyhow::Result<Replayed> {
     let mut replayed = None;
-    new_file::write_new_file(path, args.force, |file| {
+    new_file::write_whole_file(path, args.force, |file| {
         let mut log = BufWriter::new(file);
         let of_all = replayed.insert(replay(Some((args.cpu.unwrap_or(0), &mut log)))?);
         log.flush()?;

@@ -34,7 +34,7 @@ pub(super) fn make_replay_request(
         let spec: PolicySpec = ran.parse().context("--ran")?;
         spec.as_idle_policy().context("--ran")?;
     }
-    let sets = choose_policy_sets(args, metadata)?;
+    let sets = policy_sets_per_kernel(args, metadata)?;
     for set in &sets {
         if let Some(message) = reason_against_replay(set) {
             bail!("--policy '{set}': {message}");
@@ -67,15 +67,19 @@ pub(super) fn make_replay_request(
         } else {
             stem
         },
-        recording: absolute_utf8_path(&args.trace)?,
-        states: args.states.as_deref().map(absolute_utf8_path).transpose()?,
+        recording: absolute_path_without_links(&args.trace)?,
+        states: args
+            .states
+            .as_deref()
+            .map(absolute_path_without_links)
+            .transpose()?,
         tick: args.hz,
         ran: args.ran.clone(),
     })
 }
 
 /// An absolute path without links, as text, for a study.
-fn absolute_utf8_path(path: &Path) -> anyhow::Result<String> {
+fn absolute_path_without_links(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
     let whole = fs::canonicalize(path).with_context(|| shown.to_string())?;
     let text = whole.to_str().map(str::to_owned);
@@ -83,7 +87,7 @@ fn absolute_utf8_path(path: &Path) -> anyhow::Result<String> {
 }
 
 /// The policy sets to replay: each set in each kernel, if `--kernel` is given.
-pub(super) fn choose_policy_sets(
+pub(super) fn policy_sets_per_kernel(
     args: &Args,
     metadata: &Metadata,
 ) -> anyhow::Result<Vec<PolicySet>> {
@@ -94,7 +98,7 @@ pub(super) fn choose_policy_sets(
                 .map(str::parse)
                 .into_iter()
                 .collect::<Result<_, _>>()?),
-            given => Ok(policy_set::remove_repeated_sets(
+            given => Ok(policy_set::remove_and_note_repeated_sets(
                 policy_set::load_custom_governors(given, args.programs)?,
             )),
         };
@@ -142,6 +146,6 @@ pub(super) fn choose_policy_sets(
         "--kernel says in which kernels to take the governors of --policy, and there is none of a kernel; give one, such as \
          --policy menu"
     );
-    each.extend(policy_set::remove_repeated_sets(own));
+    each.extend(policy_set::remove_and_note_repeated_sets(own));
     Ok(each)
 }

@@ -7,7 +7,7 @@ use wakepath_replay::package::PackageReport;
 use wakepath_replay::{PolicyReport, Report, StateReport};
 use wakepath_study::run::replay::Replayed;
 
-use super::intervals::Intervals;
+use super::intervals::ReplayIntervals;
 use crate::output::{self, Screen};
 
 /// A table of the result. As text they all come, each below the other; CSV has room for one.
@@ -40,24 +40,36 @@ pub(super) fn write_csv_table(
     table: Table,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
-    let numbers = Numbers::Full;
+    let numbers = ReplayNumbers::Full;
     let report = &replayed.report;
     let (header, rows): (Vec<&str>, Rows) = match table {
-        Table::States | Table::Intervals => (STATES.to_vec(), state_rows(report, numbers)),
-        Table::Kernels => (KERNELS.to_vec(), kernel_rows(replayed, numbers)),
-        Table::Governors => (GOVERNORS.to_vec(), governor_rows(report, numbers)),
-        Table::Agreement => (AGREEMENT.to_vec(), agreement_rows(report, numbers)),
-        Table::Drives => drive_table(report, &DRIVES, |drive| vec![request_cells(drive)]),
-        Table::Gaps => drive_table(report, &GAPS, |drive| idle_gap_rows(drive, numbers)),
+        Table::States | Table::Intervals => {
+            (STATES.to_vec(), state_and_package_rows(report, numbers))
+        }
+        Table::Kernels => (
+            KERNELS.to_vec(),
+            row_per_governor_and_kernel(replayed, numbers),
+        ),
+        Table::Governors => (GOVERNORS.to_vec(), selection_count_rows(report, numbers)),
+        Table::Agreement => (
+            AGREEMENT.to_vec(),
+            rows_per_reason_to_differ(report, numbers),
+        ),
+        Table::Drives => header_and_rows_per_drive(report, &DRIVES, |drive| {
+            vec![issued_and_completed_cells(drive)]
+        }),
+        Table::Gaps => {
+            header_and_rows_per_drive(report, &GAPS, |drive| idle_gap_rows(drive, numbers))
+        }
         Table::Timeouts => {
-            drive_table(report, &TIMEOUTS, |drive| apst_timeout_rows(drive, numbers))
+            header_and_rows_per_drive(report, &TIMEOUTS, |drive| apst_timeout_rows(drive, numbers))
         }
     };
     output::write_csv(out, header, rows)
 }
 
 /// Header and rows of a table whose first column names the drive.
-fn drive_table(
+fn header_and_rows_per_drive(
     report: &Report,
     header: &[&'static str],
     rows: impl Fn(&DriveReport) -> Rows,
@@ -75,12 +87,12 @@ fn drive_table(
 }
 
 /// Writes all tables of a replay as text.
-pub(super) fn write_all_as_text(
+pub(super) fn write_all_tables_as_text(
     report: &Report,
-    intervals: &Intervals,
+    intervals: &ReplayIntervals,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
-    let numbers = Numbers::Read;
+    let numbers = ReplayNumbers::Read;
     writeln!(
         out,
         "{} idle periods in {} idle spans over {:.3} s; {} spans ended by an I/O completion",
@@ -90,18 +102,21 @@ pub(super) fn write_all_as_text(
         report.io_wake_ups
     )?;
     writeln!(out)?;
-    output::write_table(out, STATES, state_rows(report, numbers))?;
+    output::write_table(out, STATES, state_and_package_rows(report, numbers))?;
     writeln!(out)?;
-    output::write_table(out, GOVERNORS, governor_rows(report, numbers))?;
+    output::write_table(out, GOVERNORS, selection_count_rows(report, numbers))?;
     writeln!(out)?;
     intervals.write_table(out)?;
-    write_notes(report, numbers, out)?;
-    write_drives_as_text(report, out)
+    write_agreement_and_notes(report, numbers, out)?;
+    write_gaps_and_timeouts_as_text(report, out)
 }
 
 /// Writes the tables about drives, with idle gaps and APST timeouts.
-pub(super) fn write_drives_as_text(report: &Report, out: &mut Screen) -> anyhow::Result<()> {
-    let numbers = Numbers::Read;
+pub(super) fn write_gaps_and_timeouts_as_text(
+    report: &Report,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
+    let numbers = ReplayNumbers::Read;
     for drive in &report.drives {
         writeln!(out)?;
         writeln!(
@@ -130,7 +145,7 @@ const STATES: [&str; 12] = [
     "energy J",
 ];
 
-fn state_rows(report: &Report, numbers: Numbers) -> Rows {
+fn state_and_package_rows(report: &Report, numbers: ReplayNumbers) -> Rows {
     let mut rows = Vec::new();
     for policy in &report.policies {
         let states = policy.states.iter();
@@ -141,38 +156,42 @@ fn state_rows(report: &Report, numbers: Numbers) -> Rows {
     rows
 }
 
-fn state_row(policy: &PolicyReport, state: &StateReport, numbers: Numbers) -> Vec<String> {
+fn state_row(policy: &PolicyReport, state: &StateReport, numbers: ReplayNumbers) -> Vec<String> {
     vec![
         policy.policy.clone(),
         state.state.clone(),
-        numbers.format_milliseconds(state.time_ns),
+        numbers.format_ns_as_milliseconds(state.time_ns),
         state.count.to_string(),
         state.too_deep.to_string(),
         state.too_shallow.to_string(),
         state.slower.to_string(),
-        numbers.format_microseconds(state.added_latency_ns),
+        numbers.format_ns_as_microseconds(state.added_latency_ns),
         state.slower_io.to_string(),
-        numbers.format_microseconds(state.added_io_latency_ns),
-        numbers.format_joules(state.wasted_j),
-        numbers.format_joules(state.energy_j),
+        numbers.format_ns_as_microseconds(state.added_io_latency_ns),
+        numbers.format_joules_or_dash(state.wasted_j),
+        numbers.format_joules_or_dash(state.energy_j),
     ]
 }
 
 /// A row for the sleeping package, as a further state.
-fn package_row(policy: &PolicyReport, package: &PackageReport, numbers: Numbers) -> Vec<String> {
+fn package_row(
+    policy: &PolicyReport,
+    package: &PackageReport,
+    numbers: ReplayNumbers,
+) -> Vec<String> {
     vec![
         policy.policy.clone(),
         "package".to_owned(),
-        numbers.format_milliseconds(package.asleep_ns),
+        numbers.format_ns_as_milliseconds(package.asleep_ns),
         package.count.to_string(),
-        no_value_cell(),
-        no_value_cell(),
+        dash_for_no_value(),
+        dash_for_no_value(),
         package.slower.to_string(),
-        numbers.format_microseconds(package.added_latency_ns),
+        numbers.format_ns_as_microseconds(package.added_latency_ns),
         package.slower_io.to_string(),
-        numbers.format_microseconds(package.added_io_latency_ns),
-        numbers.format_joules(Some(package.wasted_j)),
-        numbers.format_joules(Some(package.energy_j)),
+        numbers.format_ns_as_microseconds(package.added_io_latency_ns),
+        numbers.format_joules_or_dash(Some(package.wasted_j)),
+        numbers.format_joules_or_dash(Some(package.energy_j)),
     ]
 }
 
@@ -189,7 +208,7 @@ const KERNELS: [&str; 9] = [
 ];
 
 /// A row per governor, for the table that compares kernels.
-fn kernel_rows(replayed: &Replayed, numbers: Numbers) -> Rows {
+fn row_per_governor_and_kernel(replayed: &Replayed, numbers: ReplayNumbers) -> Rows {
     replayed
         .policies
         .iter()
@@ -203,21 +222,21 @@ fn kernel_rows(replayed: &Replayed, numbers: Numbers) -> Rows {
                 format!(
                     "{} {}",
                     state.state,
-                    numbers.percent_of_count(state.count, all)
+                    numbers.format_count_as_percent(state.count, all)
                 )
             });
             let generation = policy.generation();
             Some(vec![
                 name.clone(),
-                generation.map_or_else(no_value_cell, Generation::first_releases),
-                generation.map_or_else(no_value_cell, |generation| {
+                generation.map_or_else(dash_for_no_value, Generation::first_releases),
+                generation.map_or_else(dash_for_no_value, |generation| {
                     generation.compared.unwrap_or("not compared").to_owned()
                 }),
-                numbers.percent_of_count(sums.too_deep, all),
-                numbers.percent_of_count(sums.too_shallow, all),
-                numbers.format_microseconds(sums.added_latency_ns),
-                numbers.format_microseconds(sums.added_io_latency_ns),
-                numbers.format_joules(sums.energy_j),
+                numbers.format_count_as_percent(sums.too_deep, all),
+                numbers.format_count_as_percent(sums.too_shallow, all),
+                numbers.format_ns_as_microseconds(sums.added_latency_ns),
+                numbers.format_ns_as_microseconds(sums.added_io_latency_ns),
+                numbers.format_joules_or_dash(sums.energy_j),
                 by_state.collect::<Vec<_>>().join(", "),
             ])
         })
@@ -225,8 +244,15 @@ fn kernel_rows(replayed: &Replayed, numbers: Numbers) -> Rows {
 }
 
 /// Writes the table that compares kernels, if there are several, before other tables.
-pub(super) fn write_kernel_table(replayed: &Replayed, out: &mut Screen) -> anyhow::Result<()> {
-    output::write_table(out, KERNELS, kernel_rows(replayed, Numbers::Read))?;
+pub(super) fn write_kernel_comparison_table(
+    replayed: &Replayed,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
+    output::write_table(
+        out,
+        KERNELS,
+        row_per_governor_and_kernel(replayed, ReplayNumbers::Read),
+    )?;
     writeln!(out)?;
     Ok(())
 }
@@ -244,7 +270,7 @@ const GOVERNORS: [&str; 10] = [
     "energy J",
 ];
 
-fn governor_rows(report: &Report, numbers: Numbers) -> Rows {
+fn selection_count_rows(report: &Report, numbers: ReplayNumbers) -> Rows {
     report
         .policies
         .iter()
@@ -253,14 +279,14 @@ fn governor_rows(report: &Report, numbers: Numbers) -> Rows {
             vec![
                 p.policy.clone(),
                 p.selections.to_string(),
-                optional_count(p.tick_stops),
-                optional_count(p.poll_limit_hits),
+                count_or_dash(p.tick_stops),
+                count_or_dash(p.poll_limit_hits),
                 sums.too_deep.to_string(),
                 sums.too_shallow.to_string(),
-                numbers.format_microseconds(sums.added_latency_ns),
-                numbers.format_microseconds(sums.added_io_latency_ns),
-                numbers.format_joules(sums.wasted_j),
-                numbers.format_joules(sums.energy_j),
+                numbers.format_ns_as_microseconds(sums.added_latency_ns),
+                numbers.format_ns_as_microseconds(sums.added_io_latency_ns),
+                numbers.format_joules_or_dash(sums.wasted_j),
+                numbers.format_joules_or_dash(sums.energy_j),
             ]
         })
         .collect()
@@ -276,13 +302,15 @@ const AGREEMENT: [&str; 6] = [
 ];
 
 /// A row for each reason to differ from the recorded choice; the numbers in front are the same in all rows.
-fn agreement_rows(report: &Report, numbers: Numbers) -> Rows {
+fn rows_per_reason_to_differ(report: &Report, numbers: ReplayNumbers) -> Rows {
     let Some((name, found)) = &report.agreement else {
         return Vec::new();
     };
     let share = found
         .same_state_share()
-        .map_or_else(no_value_cell, |share| numbers.format_as_percent(share));
+        .map_or_else(dash_for_no_value, |share| {
+            numbers.format_share_as_percent(share)
+        });
     let reasons = found.reasons.iter();
     let mut reasons: Vec<(&str, u64)> =
         reasons.map(|(reason, count)| (&**reason, *count)).collect();
@@ -304,7 +332,7 @@ fn agreement_rows(report: &Report, numbers: Numbers) -> Rows {
 
 const DRIVES: [&str; 3] = ["issued", "completions", "on the issuing CPU"];
 
-fn request_cells(drive: &DriveReport) -> Vec<String> {
+fn issued_and_completed_cells(drive: &DriveReport) -> Vec<String> {
     [drive.issued, drive.completions, drive.same_cpu]
         .map(|count| count.to_string())
         .to_vec()
@@ -312,7 +340,7 @@ fn request_cells(drive: &DriveReport) -> Vec<String> {
 
 const GAPS: [&str; 4] = ["idle from us", "to us", "gaps", "total ms"];
 
-fn idle_gap_rows(drive: &DriveReport, numbers: Numbers) -> Rows {
+fn idle_gap_rows(drive: &DriveReport, numbers: ReplayNumbers) -> Rows {
     drive
         .gaps
         .iter()
@@ -321,7 +349,7 @@ fn idle_gap_rows(drive: &DriveReport, numbers: Numbers) -> Rows {
                 gap.from_us.to_string(),
                 gap.to_us.to_string(),
                 gap.count.to_string(),
-                numbers.format_milliseconds(gap.total_us.saturating_mul(1000)),
+                numbers.format_ns_as_milliseconds(gap.total_us.saturating_mul(1000)),
             ]
         })
         .collect()
@@ -329,23 +357,29 @@ fn idle_gap_rows(drive: &DriveReport, numbers: Numbers) -> Rows {
 
 const TIMEOUTS: [&str; 4] = ["entry + exit ms", "APST timeout ms", "wake-ups", "asleep %"];
 
-fn apst_timeout_rows(drive: &DriveReport, numbers: Numbers) -> Rows {
+fn apst_timeout_rows(drive: &DriveReport, numbers: ReplayNumbers) -> Rows {
     drive
         .timeouts
         .iter()
         .map(|t| {
             vec![
                 t.transition_ms.to_string(),
-                t.timeout_ms
-                    .map_or_else(|| "never".to_owned(), |ms| numbers.format_number(ms, 3)),
+                t.timeout_ms.map_or_else(
+                    || "never".to_owned(),
+                    |ms| numbers.format_full_or_rounded(ms, 3),
+                ),
                 t.wake_ups.to_string(),
-                numbers.format_number(100.0 * t.asleep, 1),
+                numbers.format_full_or_rounded(100.0 * t.asleep, 1),
             ]
         })
         .collect()
 }
 
-fn write_notes(report: &Report, numbers: Numbers, out: &mut Screen) -> anyhow::Result<()> {
+fn write_agreement_and_notes(
+    report: &Report,
+    numbers: ReplayNumbers,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     writeln!(out)?;
     if let Some((name, agreement)) = &report.agreement
         && let Some(share) = agreement.same_state_share()
@@ -355,7 +389,7 @@ fn write_notes(report: &Report, numbers: Numbers, out: &mut Screen) -> anyhow::R
             "{name} answers as recorded in {} of {} periods ({} %)",
             agreement.same_state,
             agreement.periods,
-            numbers.format_as_percent(share)
+            numbers.format_share_as_percent(share)
         )?;
         for (reason, count) in &agreement.reasons {
             writeln!(out, "  otherwise {count}: {reason}")?;
@@ -383,25 +417,25 @@ fn write_notes(report: &Report, numbers: Numbers, out: &mut Screen) -> anyhow::R
     Ok(())
 }
 
-fn no_value_cell() -> String {
+fn dash_for_no_value() -> String {
     "-".to_owned()
 }
 
-fn optional_count(count: Option<u64>) -> String {
-    count.map_or_else(no_value_cell, |count| count.to_string())
+fn count_or_dash(count: Option<u64>) -> String {
+    count.map_or_else(dash_for_no_value, |count| count.to_string())
 }
 
 /// How numbers in a replay's tables are written.
 #[derive(Clone, Copy)]
-enum Numbers {
+enum ReplayNumbers {
     /// All digits.
     Full,
     /// For reading.
     Read,
 }
 
-impl Numbers {
-    fn format_number(self, value: f64, decimals: usize) -> String {
+impl ReplayNumbers {
+    fn format_full_or_rounded(self, value: f64, decimals: usize) -> String {
         match self {
             Self::Full => value.to_string(),
             Self::Read => format!("{value:.decimals$}"),
@@ -409,30 +443,30 @@ impl Numbers {
     }
 
     /// Energy in J; recordings have no interval to limit the digits, so six are printed, down to microjoules.
-    fn format_joules(self, value: Option<f64>) -> String {
-        value.map_or_else(no_value_cell, |joules| {
+    fn format_joules_or_dash(self, value: Option<f64>) -> String {
+        value.map_or_else(dash_for_no_value, |joules| {
             let decimals = match joules {
                 0.0 => 0,
                 _ => figure::decimals_by_doubt(joules, Some(f64::MIN_POSITIVE)).min(6),
             };
-            self.format_number(joules, decimals)
+            self.format_full_or_rounded(joules, decimals)
         })
     }
 
-    fn format_milliseconds(self, ns: u64) -> String {
-        self.format_number(ns as f64 / 1e6, 3)
+    fn format_ns_as_milliseconds(self, ns: u64) -> String {
+        self.format_full_or_rounded(ns as f64 / 1e6, 3)
     }
 
-    fn format_microseconds(self, ns: u64) -> String {
-        self.format_number(ns as f64 / 1e3, 1)
+    fn format_ns_as_microseconds(self, ns: u64) -> String {
+        self.format_full_or_rounded(ns as f64 / 1e3, 1)
     }
 
     /// A count as percent of `all`.
-    fn percent_of_count(self, count: u64, all: u64) -> String {
-        self.format_as_percent(count as f64 / all.max(1) as f64)
+    fn format_count_as_percent(self, count: u64, all: u64) -> String {
+        self.format_share_as_percent(count as f64 / all.max(1) as f64)
     }
 
-    fn format_as_percent(self, share: f64) -> String {
-        self.format_number(100.0 * share, 2)
+    fn format_share_as_percent(self, share: f64) -> String {
+        self.format_full_or_rounded(100.0 * share, 2)
     }
 }

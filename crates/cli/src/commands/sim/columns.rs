@@ -25,13 +25,13 @@ pub(super) fn percent_of_time(seconds: f64, all: f64) -> String {
 }
 
 /// A metric of a run with all digits; empty if the run lacks the metric.
-pub(super) fn metric_of_run(run: &RunRecord, name: &str) -> String {
+pub(super) fn metric_digits_or_empty(run: &RunRecord, name: &str) -> String {
     let found = run.metrics.iter().find(|(metric, _)| metric == name);
     found.map_or_else(String::new, |(_, value)| value.to_string())
 }
 
 /// Writes what was simulated, and how many runs the medians in the tables are over.
-pub(super) fn write_heading(
+pub(super) fn write_heading_with_run_count(
     out: &mut Screen,
     simulated: &str,
     comparison: &SimComparison,

@@ -3,7 +3,7 @@
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use wakepath_units::median;
 
-use crate::bars::{Canvas, counts_on_log_scale};
+use crate::bars::{Canvas, sum_buckets_on_log_scale};
 use crate::output::Screen;
 
 /// Width of each histogram and bar, in columns.
@@ -11,8 +11,11 @@ const HISTOGRAM: usize = 40;
 const BAR: usize = 16;
 
 /// Draws latencies and rate from each policy set's first run, on a wide enough terminal.
-pub(super) fn write_drawing(out: &mut Screen, comparison: &SimComparison) -> anyhow::Result<()> {
-    let Some(canvas) = Canvas::for_stdout_terminal() else {
+pub(super) fn draw_first_runs_if_terminal(
+    out: &mut Screen,
+    comparison: &SimComparison,
+) -> anyhow::Result<()> {
+    let Some(canvas) = Canvas::for_stdout_if_terminal() else {
         return Ok(());
     };
     let width = comparison
@@ -24,7 +27,7 @@ pub(super) fn write_drawing(out: &mut Screen, comparison: &SimComparison) -> any
     let ends = comparison
         .results
         .iter()
-        .flat_map(latency_buckets_of_first_run);
+        .flat_map(first_run_latency_buckets_ns);
     let [from, to] = ends.fold([f64::INFINITY, 0.0], |[from, to], (low, high, _)| {
         [low.max(1.0).min(from), high.max(to)]
     });
@@ -40,25 +43,29 @@ pub(super) fn write_drawing(out: &mut Screen, comparison: &SimComparison) -> any
     let best = comparison
         .results
         .iter()
-        .map(median_iops)
+        .map(median_iops_or_zero)
         .fold(0.0, f64::max);
     for result in &comparison.results {
-        let sums = counts_on_log_scale(latency_buckets_of_first_run(result), [from, to], HISTOGRAM);
+        let sums =
+            sum_buckets_on_log_scale(first_run_latency_buckets_ns(result), [from, to], HISTOGRAM);
         let label = result.policy.to_string();
         writeln!(
             out,
             "{label}{}  {}  {} {:.0}",
             " ".repeat(width - label.chars().count()),
-            canvas.column_histogram(&sums),
-            canvas.bar_for_share(median_iops(result) / best.max(f64::MIN_POSITIVE), BAR),
-            median_iops(result)
+            canvas.draw_histogram_line(&sums),
+            canvas.draw_bar_for_share(
+                median_iops_or_zero(result) / best.max(f64::MIN_POSITIVE),
+                BAR
+            ),
+            median_iops_or_zero(result)
         )?;
     }
     Ok(())
 }
 
 /// Latency buckets `(low, high, count)` of the first run under a policy set.
-fn latency_buckets_of_first_run(result: &SimulatedPolicy) -> impl Iterator<Item = (f64, f64, f64)> {
+fn first_run_latency_buckets_ns(result: &SimulatedPolicy) -> impl Iterator<Item = (f64, f64, f64)> {
     let latency = result.rows.first().map(|run| &run.latency);
     latency.into_iter().flatten().map(|bucket| {
         (
@@ -70,7 +77,7 @@ fn latency_buckets_of_first_run(result: &SimulatedPolicy) -> impl Iterator<Item 
 }
 
 /// Finished requests per second: the median over all runs.
-fn median_iops(result: &SimulatedPolicy) -> f64 {
+fn median_iops_or_zero(result: &SimulatedPolicy) -> f64 {
     result.metric_values("iops").and_then(median).unwrap_or(0.0)
 }
 

@@ -16,7 +16,7 @@ use crate::messages::{self, MessageKind, note};
 use crate::output::Format;
 
 /// Notes how much of each run's beginning was left out, beside a table.
-pub(super) fn note_warm_up(workload: &Workload, format: Format) {
+pub(super) fn note_warm_up_and_mostly_paused_jobs(workload: &Workload, format: Format) {
     let Workload::Fio(file) = workload else {
         return;
     };
@@ -35,7 +35,7 @@ pub(super) fn note_warm_up(workload: &Workload, format: Format) {
 }
 
 /// Notes policies under which the latency drifts: it had not settled.
-pub(super) fn note_drifts(job: &Path, comparison: &SimComparison) {
+pub(super) fn note_drifting_latencies(job: &Path, comparison: &SimComparison) {
     let drifts: Vec<(String, f64)> = comparison
         .results
         .iter()
@@ -59,12 +59,12 @@ pub(super) fn note_drifts(job: &Path, comparison: &SimComparison) {
         .collect();
     if let Some(warning) = describe_drift("the job", &drifts, "--warm-up") {
         let job = job.display().to_string();
-        messages::hold_message(MessageKind::Warning, Some(&job), warning);
+        messages::hold_message_until_result(MessageKind::Warning, Some(&job), warning);
     }
 }
 
 /// Notes jobs that had more to do than was simulated.
-pub(super) fn note_cut_jobs(workload: &Workload, comparison: &SimComparison) {
+pub(super) fn note_jobs_ended_by_time(workload: &Workload, comparison: &SimComparison) {
     let Workload::Fio(file) = workload else {
         return;
     };
@@ -96,7 +96,7 @@ pub(super) fn note_cut_jobs(workload: &Workload, comparison: &SimComparison) {
 }
 
 /// Notes how much buffered data reached the drive, on which the figures' meaning depends.
-pub(super) fn note_page_cache(machine: &Machine, comparison: &SimComparison) {
+pub(super) fn note_bytes_written_back(machine: &Machine, comparison: &SimComparison) {
     let first = comparison
         .results
         .first()
@@ -119,7 +119,7 @@ pub(super) fn note_page_cache(machine: &Machine, comparison: &SimComparison) {
 }
 
 /// Notes where a power limit decided how fast the machine was.
-pub(super) fn note_power_limits(comparison: &SimComparison) {
+pub(super) fn note_policies_at_power_limit(comparison: &SimComparison) {
     for result in &comparison.results {
         let percent = median(
             result
@@ -138,7 +138,7 @@ pub(super) fn note_power_limits(comparison: &SimComparison) {
 }
 
 /// A sentence if jobs asked for a higher rate than they got; `None` if all rates were reached.
-pub(super) fn missed_rates_in_words(
+pub(super) fn missed_rates_sentence_if_any(
     workload: &Workload,
     comparison: &SimComparison,
 ) -> Option<String> {
@@ -146,7 +146,12 @@ pub(super) fn missed_rates_in_words(
     let reached: Vec<(String, f64)> = comparison
         .results
         .iter()
-        .filter_map(|result| Some((result.policy.to_string(), worst_reached_percent(result)?)))
+        .filter_map(|result| {
+            Some((
+                result.policy.to_string(),
+                median_worst_reached_percent(result)?,
+            ))
+        })
         .collect();
     let who = match &rates[..] {
         [only] => format!("job `{}`", only.job),
@@ -156,7 +161,7 @@ pub(super) fn missed_rates_in_words(
 }
 
 /// Percentage of the requested rate that the worst rate reached, as a median over runs.
-fn worst_reached_percent(result: &SimulatedPolicy) -> Option<f64> {
+fn median_worst_reached_percent(result: &SimulatedPolicy) -> Option<f64> {
     let shares: Option<Vec<f64>> = result
         .runs
         .iter()
@@ -171,7 +176,7 @@ fn worst_reached_percent(result: &SimulatedPolicy) -> Option<f64> {
 }
 
 /// Notes how far predictions on a calibrated machine were off. Nothing was compared with another drive.
-pub(super) fn note_prediction_error(machine: &Machine, has_other_drive: bool) {
+pub(super) fn note_prediction_error_if_calibrated(machine: &Machine, has_other_drive: bool) {
     if let Some(error) = machine.prediction.as_ref().filter(|_| !has_other_drive) {
         note!("predictions on this machine: {error}");
     }

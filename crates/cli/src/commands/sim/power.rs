@@ -11,7 +11,7 @@ use crate::output::{self, Screen};
 
 /// Writes what each kind of component drew in the first run; nothing if the machine's description has no power figures.
 /// All numbers have as many digits after the point as the largest deserves.
-pub(super) fn write_power(
+pub(super) fn write_first_run_component_power(
     out: &mut Screen,
     machine: &Machine,
     comparison: &SimComparison,
@@ -21,7 +21,7 @@ pub(super) fn write_power(
             let run = result.runs.first()?;
             Some((
                 result,
-                mean_power_by_component(run.energy.as_ref()?, run.seconds),
+                mean_component_power_mw(run.energy.as_ref()?, run.seconds),
             ))
         })
         .collect();
@@ -29,7 +29,8 @@ pub(super) fn write_power(
         return Ok(());
     }
     let powers = all.iter().flat_map(|(_, c)| c.milliwatts).flatten();
-    let unit = figures::limit_digits_if_assumed(machine, Unit::for_values("mW", powers.clone()));
+    let unit =
+        figures::fewer_digits_if_power_assumed(machine, Unit::for_values("mW", powers.clone()));
     let decimals = unit
         .decimals_of_figure(powers.fold(0.0, f64::max), None)
         .min(1);
@@ -72,15 +73,15 @@ struct Components {
     uncore_mhz: Option<f64>,
 }
 
-fn mean_power_by_component(energy: &Energy, seconds: f64) -> Components {
+fn mean_component_power_mw(energy: &Energy, seconds: f64) -> Components {
     let package = energy.package_mj / seconds.max(1e-9);
     Components {
         milliwatts: [
-            mean_milliwatts(&energy.cpus_mj, seconds),
-            mean_milliwatts(&energy.clusters_mj, seconds),
-            mean_milliwatts(&energy.uncores_mj, seconds),
+            total_mean_milliwatts(&energy.cpus_mj, seconds),
+            total_mean_milliwatts(&energy.clusters_mj, seconds),
+            total_mean_milliwatts(&energy.uncores_mj, seconds),
             Some(package),
-            mean_milliwatts(&energy.drives_mj, seconds),
+            total_mean_milliwatts(&energy.drives_mj, seconds),
             Some(energy.idle_mw),
         ],
         uncore_mhz: energy.uncore_mhz,
@@ -88,7 +89,7 @@ fn mean_power_by_component(energy: &Energy, seconds: f64) -> Components {
 }
 
 /// Mean power in mW of all parts together, from their energies in mJ; `None` without parts.
-fn mean_milliwatts(millijoules: &[f64], seconds: f64) -> Option<f64> {
+fn total_mean_milliwatts(millijoules: &[f64], seconds: f64) -> Option<f64> {
     let sum: f64 = millijoules.iter().sum();
     (!millijoules.is_empty()).then(|| sum / seconds.max(1e-9))
 }

@@ -20,7 +20,7 @@ const COLUMNS: [&str; 7] = [
 ];
 
 /// Writes tables of CPU time by idle state, and of power.
-pub(super) fn write_states(
+pub(super) fn write_idle_state_shares_and_power(
     out: &mut Screen,
     machine: &Machine,
     comparison: &SimComparison,
@@ -36,13 +36,13 @@ pub(super) fn write_states(
         comparison
             .results
             .iter()
-            .flat_map(|result| state_rows(result, machine.cpus())),
+            .flat_map(|result| first_run_state_rows(result, machine.cpus())),
     )?;
-    power::write_power(out, machine, comparison)
+    power::write_first_run_component_power(out, machine, comparison)
 }
 
 /// Rows for the idle states of the first run, and for busy time.
-pub(super) fn state_rows(result: &SimulatedPolicy, cpus: usize) -> Vec<Vec<String>> {
+pub(super) fn first_run_state_rows(result: &SimulatedPolicy, cpus: usize) -> Vec<Vec<String>> {
     let Some(run) = result.rows.first() else {
         return Vec::new();
     };

@@ -8,16 +8,20 @@ use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use wakepath_units::median;
 
 use super::columns::{
-    header_with_policy, metric_of_run, percent_of_time, row_with_policy, write_heading,
+    header_with_policy, metric_digits_or_empty, percent_of_time, row_with_policy,
+    write_heading_with_run_count,
 };
-use super::states::write_states;
+use super::states::write_idle_state_shares_and_power;
 use super::{drawing, figures};
 use crate::output::{self, Screen};
 
 /// Metrics of finished requests in the CSV output.
 const LATENCY_METRICS: [&str; 5] = ["iops", "mean_us", "p50_us", "p99_us", "p999_us"];
 
-pub(super) fn write_csv(out: &mut Screen, comparison: &SimComparison) -> anyhow::Result<()> {
+pub(super) fn write_runs_as_csv(
+    out: &mut Screen,
+    comparison: &SimComparison,
+) -> anyhow::Result<()> {
     let mut header = header_with_policy(&[
         "seed",
         "iops",
@@ -48,10 +52,12 @@ pub(super) fn write_csv(out: &mut Screen, comparison: &SimComparison) -> anyhow:
                 |idle| idle.below.unwrap_or(0),
             ];
             let mut row = vec![result.policy.to_string(), run.seed.to_string()];
-            row.extend(LATENCY_METRICS.map(|name| metric_of_run(record, name)));
-            row.extend(["mean_mhz", "mean_mw"].map(|name| metric_of_run(record, name)));
+            row.extend(LATENCY_METRICS.map(|name| metric_digits_or_empty(record, name)));
+            row.extend(["mean_mhz", "mean_mw"].map(|name| metric_digits_or_empty(record, name)));
             row.extend(counts.map(|count| record.idle.iter().map(count).sum::<u64>().to_string()));
-            row.extend(["ticks_per_s", "wake_ups_per_s"].map(|name| metric_of_run(record, name)));
+            row.extend(
+                ["ticks_per_s", "wake_ups_per_s"].map(|name| metric_digits_or_empty(record, name)),
+            );
             if let Some(drive) = &run.drive {
                 row.extend([
                     drive.average_mw.to_string(),
@@ -65,7 +71,7 @@ pub(super) fn write_csv(out: &mut Screen, comparison: &SimComparison) -> anyhow:
     output::write_csv(out, header, rows)
 }
 
-pub(super) fn write_tables(
+pub(super) fn write_fio_tables_and_drawing(
     out: &mut Screen,
     machine: &Machine,
     comparison: &SimComparison,
@@ -74,22 +80,22 @@ pub(super) fn write_tables(
         Some(_) => format!("; {}", machine.drive.name),
         None => String::new(),
     };
-    write_heading(out, &format!("{}{drive}", machine.title), comparison)?;
-    write_policies(out, machine, comparison)?;
-    write_drive(out, machine, comparison)?;
-    write_attribution(out, comparison)?;
-    write_states(out, machine, comparison)?;
-    drawing::write_drawing(out, comparison)
+    write_heading_with_run_count(out, &format!("{}{drive}", machine.title), comparison)?;
+    write_figures_per_policy(out, machine, comparison)?;
+    write_drive_power_and_states(out, machine, comparison)?;
+    write_first_run_latency_parts(out, comparison)?;
+    write_idle_state_shares_and_power(out, machine, comparison)?;
+    drawing::draw_first_runs_if_terminal(out, comparison)
 }
 
 /// Writes a table with a row of figures for each policy.
-fn write_policies(
+fn write_figures_per_policy(
     out: &mut Screen,
     machine: &Machine,
     comparison: &SimComparison,
 ) -> anyhow::Result<()> {
-    let energy = figures::unit_of_energy(machine, comparison);
-    let power = figures::unit_of_mean_power(machine, comparison);
+    let energy = figures::unit_for_all_energies_per_io(machine, comparison);
+    let power = figures::unit_for_all_mean_powers(machine, comparison);
     let columns = [
         "IOPS",
         "mean us",
@@ -104,13 +110,13 @@ fn write_policies(
     ];
     let rows = comparison.results.iter().map(|result| {
         let mut row = vec![result.policy.to_string()];
-        row.extend(LATENCY_METRICS.map(|name| figures::median_metric_text(result, name)));
+        row.extend(LATENCY_METRICS.map(|name| figures::median_metric_or_empty(result, name)));
         row.extend([
-            figures::median_metric_text(result, "mean_mhz"),
-            figures::median_power_text(result, &power),
-            figures::median_energy_text(result, &energy),
-            figures::median_idle_count(result, |idle| idle.too_deep),
-            figures::median_idle_count(result, |idle| idle.too_shallow),
+            figures::median_metric_or_empty(result, "mean_mhz"),
+            figures::median_mean_power_text(result, &power),
+            figures::median_energy_per_io_text(result, &energy),
+            figures::median_idle_count_text(result, |idle| idle.too_deep),
+            figures::median_idle_count_text(result, |idle| idle.too_shallow),
         ]);
         row
     });
@@ -118,7 +124,10 @@ fn write_policies(
 }
 
 /// Writes a table with the parts of a request's latency for each policy.
-fn write_attribution(out: &mut Screen, comparison: &SimComparison) -> anyhow::Result<()> {
+fn write_first_run_latency_parts(
+    out: &mut Screen,
+    comparison: &SimComparison,
+) -> anyhow::Result<()> {
     writeln!(
         out,
         "\nWhere a request's time goes: us of the mean and of the 99th percentile, first run\n"
@@ -135,12 +144,15 @@ fn write_attribution(out: &mut Screen, comparison: &SimComparison) -> anyhow::Re
         "wait",
         "resume",
     ];
-    let rows = comparison.results.iter().flat_map(latency_part_rows);
+    let rows = comparison
+        .results
+        .iter()
+        .flat_map(first_run_latency_part_rows);
     output::write_table(out, header_with_policy(&columns), rows)
 }
 
 /// Writes drive power, and the first run's share of time in each power state; nothing if the drive has no name.
-pub(super) fn write_drive(
+pub(super) fn write_drive_power_and_states(
     out: &mut Screen,
     machine: &Machine,
     comparison: &SimComparison,
@@ -160,7 +172,7 @@ pub(super) fn write_drive(
     let powers = drives
         .iter()
         .filter_map(|(result, _)| median(result.metric_values("drive_mw")?));
-    let power = figures::limit_digits_if_assumed(machine, Unit::for_values("mW", powers));
+    let power = figures::fewer_digits_if_power_assumed(machine, Unit::for_values("mW", powers));
     output::write_table(
         out,
         header_with_policy(&[
@@ -185,7 +197,7 @@ pub(super) fn write_drive(
             row_with_policy(
                 result,
                 [
-                    figures::median_text(&power, result.metric_values("drive_mw")),
+                    figures::format_median_or_empty(&power, result.metric_values("drive_mw")),
                     drive.wake_ups.to_string(),
                     format!("{:.0}", drive.mean_wake_us),
                     percent_of_time(drive.active_seconds, all),
@@ -198,7 +210,7 @@ pub(super) fn write_drive(
 }
 
 /// Rows for the latency parts in the first run's mean and 99th percentile.
-pub(super) fn latency_part_rows(result: &SimulatedPolicy) -> Vec<Vec<String>> {
+pub(super) fn first_run_latency_part_rows(result: &SimulatedPolicy) -> Vec<Vec<String>> {
     let Some(record) = result.rows.first() else {
         return Vec::new();
     };

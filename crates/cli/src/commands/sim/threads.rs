@@ -7,19 +7,21 @@ use wakepath_sim::{Run, TaskRun};
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use wakepath_workloads::Workload;
 
-use super::columns::{header_with_policy, metric_of_run, row_with_policy, write_heading};
+use super::columns::{
+    header_with_policy, metric_digits_or_empty, row_with_policy, write_heading_with_run_count,
+};
 use super::figures;
-use super::states::write_states;
+use super::states::write_idle_state_shares_and_power;
 use crate::messages::{self, MessageKind};
 use crate::output::{self, Screen};
 
 /// A run's tasks.
-fn tasks_of_run(run: &Run) -> &[TaskRun] {
+fn tasks_in_run_or_none(run: &Run) -> &[TaskRun] {
     run.threads.as_ref().map_or(&[], |t| &t.tasks)
 }
 
 /// Warns of outcomes that an rt-app file's author hardly intended, such as a task that never ran.
-pub(super) fn note_unexpected_outcomes(
+pub(super) fn warn_of_unexpected_rt_app_outcomes(
     job: &Path,
     workload: &Workload,
     comparison: &SimComparison,
@@ -31,7 +33,7 @@ pub(super) fn note_unexpected_outcomes(
     for task in &file.tasks {
         if let Some(message) = sentence_if_never_ran(&task.name, comparison) {
             let place = format!("{job}:{}", task.line);
-            messages::hold_message(MessageKind::Warning, Some(&place), message);
+            messages::hold_message_until_result(MessageKind::Warning, Some(&place), message);
         }
     }
     let mut runs = comparison.results.iter().flat_map(|result| &result.runs);
@@ -41,7 +43,7 @@ pub(super) fn note_unexpected_outcomes(
             "after {:.3} s every thread that has not ended waits for another one: {}",
             halted.after_seconds, halted.waits
         );
-        messages::hold_message(MessageKind::Note, Some(&job), text);
+        messages::hold_message_until_result(MessageKind::Note, Some(&job), text);
     }
     if let Some(run) = runs.find(|run| run.threads.as_ref().is_some_and(|t| t.time_capped)) {
         let asked = match file.duration {
@@ -52,7 +54,7 @@ pub(super) fn note_unexpected_outcomes(
             "{asked} {} s were simulated; --seconds N simulates more or less",
             run.seconds
         );
-        messages::hold_message(MessageKind::Note, Some(&job), text);
+        messages::hold_message_until_result(MessageKind::Note, Some(&job), text);
     }
 }
 
@@ -62,7 +64,7 @@ fn sentence_if_never_ran(task: &str, comparison: &SimComparison) -> Option<Strin
         .results
         .iter()
         .filter_map(|result| {
-            let tasks = result.runs.iter().flat_map(tasks_of_run);
+            let tasks = result.runs.iter().flat_map(tasks_in_run_or_none);
             let reason = tasks
                 .filter(|t| t.name == task)
                 .find_map(|t| t.never_ran.clone());
@@ -79,7 +81,10 @@ fn sentence_if_never_ran(task: &str, comparison: &SimComparison) -> Option<Strin
 }
 
 /// Writes a CSV line per run and task.
-pub(super) fn write_csv(out: &mut Screen, comparison: &SimComparison) -> anyhow::Result<()> {
+pub(super) fn write_tasks_as_csv(
+    out: &mut Screen,
+    comparison: &SimComparison,
+) -> anyhow::Result<()> {
     let columns = [
         "seed",
         "operations_per_second",
@@ -100,9 +105,9 @@ pub(super) fn write_csv(out: &mut Screen, comparison: &SimComparison) -> anyhow:
     let rows = comparison.results.iter().flat_map(|result| {
         let runs = result.rows.iter().zip(&result.runs);
         runs.flat_map(move |(record, run)| {
-            let [operations, mhz, power] =
-                ["ops_per_s", "mean_mhz", "mean_mw"].map(|name| metric_of_run(record, name));
-            tasks_of_run(run).iter().map(move |task| {
+            let [operations, mhz, power] = ["ops_per_s", "mean_mhz", "mean_mw"]
+                .map(|name| metric_digits_or_empty(record, name));
+            tasks_in_run_or_none(run).iter().map(move |task| {
                 row_with_policy(
                     result,
                     [
@@ -129,14 +134,14 @@ pub(super) fn write_csv(out: &mut Screen, comparison: &SimComparison) -> anyhow:
     output::write_csv(out, header_with_policy(&columns), rows)
 }
 
-pub(super) fn write_tables(
+pub(super) fn write_rt_app_tables(
     out: &mut Screen,
     machine: &Machine,
     comparison: &SimComparison,
 ) -> anyhow::Result<()> {
-    write_heading(out, &machine.title, comparison)?;
-    let power = figures::unit_of_mean_power(machine, comparison);
-    let energy = figures::unit_of_energy(machine, comparison);
+    write_heading_with_run_count(out, &machine.title, comparison)?;
+    let power = figures::unit_for_all_mean_powers(machine, comparison);
+    let energy = figures::unit_for_all_energies_per_io(machine, comparison);
     output::write_table(
         out,
         header_with_policy(&[
@@ -151,12 +156,12 @@ pub(super) fn write_tables(
             row_with_policy(
                 r,
                 [
-                    figures::median_metric_text(r, "ops_per_s"),
-                    figures::median_metric_text(r, "mean_mhz"),
-                    figures::median_power_text(r, &power),
-                    figures::median_energy_text(r, &energy),
-                    figures::median_idle_count(r, |idle| idle.too_deep),
-                    figures::median_idle_count(r, |idle| idle.too_shallow),
+                    figures::median_metric_or_empty(r, "ops_per_s"),
+                    figures::median_metric_or_empty(r, "mean_mhz"),
+                    figures::median_mean_power_text(r, &power),
+                    figures::median_energy_per_io_text(r, &energy),
+                    figures::median_idle_count_text(r, |idle| idle.too_deep),
+                    figures::median_idle_count_text(r, |idle| idle.too_shallow),
                 ],
             )
         }),
@@ -184,16 +189,16 @@ pub(super) fn write_tables(
     output::write_table(
         out,
         header_with_policy(&columns),
-        comparison.results.iter().flat_map(task_rows),
+        comparison.results.iter().flat_map(first_run_task_rows),
     )?;
-    write_states(out, machine, comparison)
+    write_idle_state_shares_and_power(out, machine, comparison)
 }
 
-fn task_rows(result: &SimulatedPolicy) -> Vec<Vec<String>> {
+fn first_run_task_rows(result: &SimulatedPolicy) -> Vec<Vec<String>> {
     let Some(run) = result.runs.first() else {
         return Vec::new();
     };
-    tasks_of_run(run)
+    tasks_in_run_or_none(run)
         .iter()
         .map(|task| {
             row_with_policy(

@@ -9,7 +9,7 @@ use wakepath_study::plan::{Plan, Task};
 use wakepath_study::run::{self, Order};
 use wakepath_units::Nanoseconds;
 
-use super::notes::note_accepted_input;
+use super::notes::hold_notes_on_study_input;
 use crate::output::{self, Format, Screen};
 use crate::until;
 
@@ -18,7 +18,7 @@ const TRY: Duration = Duration::from_millis(20);
 
 /// What `study check` prints.
 #[derive(Serialize)]
-struct Checked {
+struct CheckedStudy {
     study: String,
     on: RunOrigin,
     /// Machines to simulate.
@@ -51,9 +51,9 @@ struct CheckedWorkload {
     seconds: Option<f64>,
 }
 
-impl Checked {
+impl CheckedStudy {
     /// Checks a plan's cells, and estimates how long all runs take on so many threads.
-    fn check_plan(plan: &Plan, threads: usize) -> anyhow::Result<Self> {
+    fn check_cells_and_estimate_duration(plan: &Plan, threads: usize) -> anyhow::Result<Self> {
         let backend = run::make_backend(plan)?;
         run::check_cells(plan, &*backend)?;
         let side_by_side = match backend.run_order() {
@@ -69,7 +69,7 @@ impl Checked {
         });
         let workloads = plan.workloads.iter().map(|workload| CheckedWorkload {
             name: workload.name.clone(),
-            what: task_in_words(&workload.task),
+            what: task_kind_or_command(&workload.task),
             seconds: workload.expected_duration().map(Nanoseconds::as_secs_f64),
         });
         Ok(Self {
@@ -92,7 +92,7 @@ impl Checked {
     }
 
     /// A line with the number of runs, and where they are made.
-    fn heading_with_run_count(&self) -> String {
+    fn heading_with_runs_and_place(&self) -> String {
         let names: Vec<&str> = self.machines.iter().map(|m| m.name.as_str()).collect();
         let place = match (&self.machines[..], self.on) {
             ([], RunOrigin::Replay) => "replayed".to_owned(),
@@ -111,7 +111,7 @@ impl Checked {
     }
 
     /// How long all runs take, in words; `None` if nothing needs to be said.
-    fn duration_in_words(&self) -> Option<String> {
+    fn estimated_duration_in_words(&self) -> Option<String> {
         Some(match self.seconds {
             Some(seconds) if self.has_program => format!(
                 "Takes about {} on {} core(s), and what the programs of exec: take: they are not run here.",
@@ -131,7 +131,7 @@ impl Checked {
         })
     }
 
-    fn write_workloads(&self, out: &mut Screen) -> anyhow::Result<()> {
+    fn write_workloads_with_length(&self, out: &mut Screen) -> anyhow::Result<()> {
         let otherwise = match self.on {
             RunOrigin::Replay => "as recorded",
             _ => "until it ends",
@@ -147,34 +147,35 @@ impl Checked {
         output::write_table(out, ["workload", "what", "length"], rows)
     }
 
-    fn write_policies(&self, out: &mut Screen) -> anyhow::Result<()> {
+    fn write_policies_with_settings(&self, out: &mut Screen) -> anyhow::Result<()> {
         let rows = self.policies.iter().map(|policy| {
             let is_baseline = policy.name == self.baseline;
             let role = if is_baseline { "baseline" } else { "" };
             [
                 policy.name.clone(),
-                settings_in_words(policy),
+                policy_settings_in_words(policy),
                 role.to_owned(),
             ]
         });
         output::write_table(out, ["policy", "settings", ""], rows)
     }
 
-    fn write_questions(&self, out: &mut Screen) -> anyhow::Result<()> {
+    fn write_questions_with_goal(&self, out: &mut Screen) -> anyhow::Result<()> {
         let questions = self.questions.iter();
-        let rows = questions.map(|question| [question.ask.clone(), goal_in_words(question)]);
+        let rows =
+            questions.map(|question| [question.ask.clone(), metric_or_goal_in_words(question)]);
         output::write_table(out, ["question", "answered by"], rows)
     }
 
-    fn write_tables(&self, out: &mut Screen) -> anyhow::Result<()> {
-        out.write_folded(&self.heading_with_run_count(), 2)?;
+    fn write_checked_study(&self, out: &mut Screen) -> anyhow::Result<()> {
+        out.write_folded(&self.heading_with_runs_and_place(), 2)?;
         writeln!(out)?;
-        self.write_workloads(out)?;
+        self.write_workloads_with_length(out)?;
         writeln!(out)?;
-        self.write_policies(out)?;
+        self.write_policies_with_settings(out)?;
         if !self.questions.is_empty() {
             writeln!(out)?;
-            self.write_questions(out)?;
+            self.write_questions_with_goal(out)?;
         }
         if self.repeats < 4 {
             writeln!(
@@ -183,7 +184,7 @@ impl Checked {
                 self.repeats
             )?;
         }
-        if let Some(duration) = self.duration_in_words() {
+        if let Some(duration) = self.estimated_duration_in_words() {
             writeln!(out, "\n{duration}")?;
         }
         Ok(())
@@ -191,14 +192,14 @@ impl Checked {
 }
 
 /// Checks a plan, and prints what would run and how long that takes on so many threads.
-pub(super) fn print_checked_plan(
+pub(super) fn check_and_print_plan(
     plan: &Plan,
     threads: usize,
     format: Format,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
-    let checked = Checked::check_plan(plan, threads)?;
-    note_accepted_input(plan);
+    let checked = CheckedStudy::check_cells_and_estimate_duration(plan, threads)?;
+    hold_notes_on_study_input(plan);
     match format {
         Format::Json => output::write_json(out, &checked),
         Format::Csv => {
@@ -213,11 +214,11 @@ pub(super) fn print_checked_plan(
             });
             output::write_csv(out, ["machine", "workload", "policy", "runs"], rows)
         }
-        Format::Table => checked.write_tables(out),
+        Format::Table => checked.write_checked_study(out),
     }
 }
 
-fn task_in_words(task: &Task) -> String {
+fn task_kind_or_command(task: &Task) -> String {
     match task {
         Task::Fio { .. } => "fio job".to_owned(),
         Task::RtApp { .. } => "rt-app file".to_owned(),
@@ -226,7 +227,7 @@ fn task_in_words(task: &Task) -> String {
     }
 }
 
-fn settings_in_words(policy: &wakepath_results::PolicyInfo) -> String {
+fn policy_settings_in_words(policy: &wakepath_results::PolicyInfo) -> String {
     let settings = policy.settings.iter();
     let all: Vec<String> = settings.map(|(k, v)| format!("{k}={v}")).collect();
     if all.is_empty() {
@@ -237,7 +238,7 @@ fn settings_in_words(policy: &wakepath_results::PolicyInfo) -> String {
 }
 
 /// A question's metric, or its goal and conditions, in words.
-fn goal_in_words(question: &Question) -> String {
+fn metric_or_goal_in_words(question: &Question) -> String {
     let metric = &question.metric;
     let wanted = match question.goal {
         None => metric.clone(),

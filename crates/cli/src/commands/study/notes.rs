@@ -7,18 +7,18 @@ use crate::messages::{self, MessageKind, note};
 use crate::policy_set;
 
 /// Prints notes on accepted input of a study that readers should know of.
-pub(super) fn note_accepted_input(plan: &Plan) {
-    policy_set::show_compiler_warnings(plan.policies.iter().map(|p| &p.set));
+pub(super) fn hold_notes_on_study_input(plan: &Plan) {
+    policy_set::hold_compiler_warnings(plan.policies.iter().map(|p| &p.set));
     for workload in &plan.workloads {
         for warning in &workload.warnings {
-            messages::hold_message(
+            messages::hold_message_until_result(
                 MessageKind::Remark,
                 Some(&workload.name),
                 format!("line {warning}"),
             );
         }
     }
-    arguments::warn_of_shares_as_percentages(
+    arguments::note_percent_limits_like_shares(
         plan.questions.iter().flat_map(|question| &question.keep),
     );
     for note in plan.list_notes() {
@@ -26,6 +26,9 @@ pub(super) fn note_accepted_input(plan: &Plan) {
     }
     for model in plan.machines.iter().filter_map(|m| m.model.as_ref()) {
         // The plan has refused any policy set that does not fit the machine.
-        let _ = policy_set::note_policy_assumptions(model, plan.policies.iter().map(|p| &p.set));
+        let _ = policy_set::note_each_policy_assumption_once(
+            model,
+            plan.policies.iter().map(|p| &p.set),
+        );
     }
 }

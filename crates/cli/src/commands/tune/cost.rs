@@ -19,16 +19,16 @@ pub(crate) struct CostArgs {
 
 /// A day's cost with the best policy set, beside a day with the policies in force.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Days {
+pub(crate) struct DayCosts {
     /// A day with the policies in force.
-    pub(crate) in_force: Day,
+    pub(crate) in_force: DayCost,
     /// A day with the best policy set, if there is one.
-    pub(crate) best: Option<Day>,
+    pub(crate) best: Option<DayCost>,
 }
 
 /// Energy and cost of a day.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Day {
+pub(crate) struct DayCost {
     /// Energy in Wh.
     pub(crate) wh: f64,
     /// Price of the energy for a year, in the currency of `--price`.
@@ -40,11 +40,11 @@ pub(crate) struct Day {
 impl CostArgs {
     /// Energy and cost of a day with the best policy set and with the policies in force; `None` where the search was
     /// not about power.
-    pub(crate) fn compare_days(
+    pub(crate) fn cost_with_best_and_in_force(
         &self,
         answer: &SearchAnswer,
         loads: &[DailyLoad],
-    ) -> anyhow::Result<Option<Days>> {
+    ) -> anyhow::Result<Option<DayCosts>> {
         for (name, value) in [
             ("--price", self.price),
             ("--battery-wh", self.battery_wh),
@@ -54,20 +54,24 @@ impl CostArgs {
                 bail!("{name}: give a number of 0 or more");
             }
         }
-        let Some(in_force) = self.cost_of_day_with(&answer.in_force, loads) else {
+        let Some(in_force) = self.daily_cost_if_power_known(&answer.in_force, loads) else {
             if self.price.is_some() || self.battery_wh.is_some() {
                 bail!("--price and --battery-wh need power at rest: minimise mean_mw");
             }
             return Ok(None);
         };
         let best = answer.best.as_ref();
-        Ok(Some(Days {
+        Ok(Some(DayCosts {
             in_force,
-            best: best.and_then(|best| self.cost_of_day_with(best, loads)),
+            best: best.and_then(|best| self.daily_cost_if_power_known(best, loads)),
         }))
     }
 
-    fn cost_of_day_with(&self, finalist: &Finalist, loads: &[DailyLoad]) -> Option<Day> {
+    fn daily_cost_if_power_known(
+        &self,
+        finalist: &Finalist,
+        loads: &[DailyLoad],
+    ) -> Option<DayCost> {
         let mut milliwatt_hours = 0.0;
         let mut rest = 24.0;
         let power_of = |name: &str| {
@@ -84,7 +88,7 @@ impl CostArgs {
         }
         let wh = milliwatt_hours / 1000.0;
         let mean_mw = milliwatt_hours / 24.0;
-        Some(Day {
+        Some(DayCost {
             wh,
             price_per_year: self.price.map(|price| wh * 365.0 / 1000.0 * price),
             battery_hours: self

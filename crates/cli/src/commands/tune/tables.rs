@@ -6,20 +6,24 @@ use serde::Serialize;
 use wakepath_hardware::Machine;
 use wakepath_tune::{Finalist, SearchAnswer, SearchRequest};
 
-use super::cost::{Day, Days};
+use super::cost::{DayCost, DayCosts};
 use crate::output::{self, Screen, count_with_noun};
 
 /// What JSON has.
 #[derive(Serialize)]
-pub(super) struct Report<'a> {
+pub(super) struct TuneReport<'a> {
     machine: &'a str,
     #[serde(flatten)]
     answer: &'a SearchAnswer,
-    day: Option<Days>,
+    day: Option<DayCosts>,
 }
 
-impl<'a> Report<'a> {
-    pub(super) fn new(machine: &'a Machine, answer: &'a SearchAnswer, day: Option<Days>) -> Self {
+impl<'a> TuneReport<'a> {
+    pub(super) fn new(
+        machine: &'a Machine,
+        answer: &'a SearchAnswer,
+        day: Option<DayCosts>,
+    ) -> Self {
         Self {
             machine: &machine.name,
             answer,
@@ -28,23 +32,23 @@ impl<'a> Report<'a> {
     }
 }
 
-pub(super) fn write_tables(
+pub(super) fn write_answer_and_tables(
     out: &mut Screen,
     machine: &Machine,
     request: &SearchRequest,
     answer: &SearchAnswer,
-    days: Option<&Days>,
+    days: Option<&DayCosts>,
 ) -> anyhow::Result<()> {
     write_answer_sentences(out, machine, answer)?;
     writeln!(out)?;
     write_finalists(out, answer)?;
-    write_loads(out, answer)?;
-    write_conditions(out, answer)?;
-    write_contributions(out, answer)?;
+    write_answer_beside_in_force_per_load(out, answer)?;
+    write_condition_margins(out, answer)?;
+    write_contribution_per_part(out, answer)?;
     if let Some(days) = days {
-        write_days(out, days)?;
+        write_daily_costs(out, days)?;
     }
-    write_effort(out, request, answer)
+    write_effort_and_repeat_command(out, request, answer)
 }
 
 /// Writes the answer in sentences, with the command that applies it.
@@ -99,33 +103,36 @@ fn write_finalists(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()
         "better by %".to_owned(),
         "conditions".to_owned(),
     ];
-    let rows = finalists_to_list(answer).map(|finalist| {
+    let rows = best_next_and_in_force(answer).map(|finalist| {
         [
-            name_or_in_force(finalist),
+            set_text_or_in_force(finalist),
             format_with_interval(finalist.objective, finalist.interval),
             finalist
                 .gain
                 .map_or_else(|| "-".to_owned(), |gain| format!("{:+.1}", gain.percent)),
-            whether_conditions_kept(finalist).to_owned(),
+            kept_perhaps_or_broken(finalist).to_owned(),
         ]
     });
     output::write_table(out, header, rows)
 }
 
 /// Writes a table with a row for each load: the answer, or the nearest set, beside the policies in force.
-fn write_loads(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
+fn write_answer_beside_in_force_per_load(
+    out: &mut Screen,
+    answer: &SearchAnswer,
+) -> anyhow::Result<()> {
     let shown = answer.best.as_ref().or(answer.next.first());
     let changed = shown.filter(|finalist| !finalist.changes_nothing());
-    let columns = columns_per_load(answer);
+    let columns = load_and_metric_columns(answer);
     let metrics: BTreeSet<&str> = columns.iter().map(|(_, metric)| metric.as_str()).collect();
     let mut header = vec!["load", "set"];
     header.extend(&metrics);
     let mut rows = Vec::new();
     for figures in &answer.in_force.loads {
         for finalist in changed.into_iter().chain([&answer.in_force]) {
-            let mut row = vec![figures.load.clone(), name_or_in_force(finalist)];
+            let mut row = vec![figures.load.clone(), set_text_or_in_force(finalist)];
             row.extend(metrics.iter().map(|metric| {
-                let value = metric_of_load(finalist, &figures.load, metric);
+                let value = metric_value_under_load(finalist, &figures.load, metric);
                 value.map_or_else(|| "-".to_owned(), format_three_digits)
             }));
             rows.push(row);
@@ -137,13 +144,13 @@ fn write_loads(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
 }
 
 /// Writes by how much the answer keeps each condition.
-fn write_conditions(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
+fn write_condition_margins(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
     let shown = answer.best.as_ref().or(answer.next.first());
     let Some(shown) = shown.filter(|shown| !shown.conditions.is_empty()) else {
         return Ok(());
     };
     writeln!(out)?;
-    writeln!(out, "Conditions under {}:", name_or_in_force(shown))?;
+    writeln!(out, "Conditions under {}:", set_text_or_in_force(shown))?;
     let rows = shown.conditions.iter().map(|kept| {
         [
             kept.condition.clone(),
@@ -164,7 +171,7 @@ fn write_conditions(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<(
 }
 
 /// Writes what each part of the answer contributes.
-fn write_contributions(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
+fn write_contribution_per_part(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
     let Some(best) = answer
         .best
         .as_ref()
@@ -196,16 +203,20 @@ fn write_contributions(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Resul
     output::write_table(out, &header, rows)
 }
 
-fn write_days(out: &mut Screen, days: &Days) -> anyhow::Result<()> {
+fn write_daily_costs(out: &mut Screen, days: &DayCosts) -> anyhow::Result<()> {
     writeln!(out)?;
-    writeln!(out, "A day in force: {}.", describe_day(&days.in_force))?;
+    writeln!(
+        out,
+        "A day in force: {}.",
+        daily_cost_in_words(&days.in_force)
+    )?;
     if let Some(best) = &days.best {
-        writeln!(out, "A day with the answer: {}.", describe_day(best))?;
+        writeln!(out, "A day with the answer: {}.", daily_cost_in_words(best))?;
     }
     Ok(())
 }
 
-fn describe_day(day: &Day) -> String {
+fn daily_cost_in_words(day: &DayCost) -> String {
     let price = day
         .price_per_year
         .map(|price| format!("{price:.2} per year"));
@@ -221,7 +232,7 @@ fn describe_day(day: &Day) -> String {
 }
 
 /// Writes what was simulated, and how to get the same answer again.
-fn write_effort(
+fn write_effort_and_repeat_command(
     out: &mut Screen,
     request: &SearchRequest,
     answer: &SearchAnswer,
@@ -246,8 +257,11 @@ fn write_effort(
 }
 
 /// Writes CSV with a row for each finalist, with the metrics of each load.
-pub(super) fn write_csv(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
-    let columns = columns_per_load(answer);
+pub(super) fn write_finalists_as_csv(
+    out: &mut Screen,
+    answer: &SearchAnswer,
+) -> anyhow::Result<()> {
+    let columns = load_and_metric_columns(answer);
     let mut header = vec![
         "set".to_owned(),
         answer.objective.clone(),
@@ -261,7 +275,7 @@ pub(super) fn write_csv(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Resu
             .iter()
             .map(|(load, metric)| format!("{load}:{metric}")),
     );
-    let rows = finalists_to_list(answer).map(|finalist| {
+    let rows = best_next_and_in_force(answer).map(|finalist| {
         let [low, high] = finalist
             .interval
             .map_or([String::new(), String::new()], |interval| {
@@ -275,10 +289,10 @@ pub(super) fn write_csv(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Resu
             finalist
                 .gain
                 .map_or_else(String::new, |gain| gain.percent.to_string()),
-            whether_conditions_kept(finalist).to_owned(),
+            kept_perhaps_or_broken(finalist).to_owned(),
         ];
         row.extend(columns.iter().map(|(load, metric)| {
-            metric_of_load(finalist, load, metric)
+            metric_value_under_load(finalist, load, metric)
                 .map_or_else(String::new, |value| value.to_string())
         }));
         row
@@ -287,14 +301,14 @@ pub(super) fn write_csv(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Resu
 }
 
 /// The finalists to list: the answer, the next best, and the policies in force, each once.
-fn finalists_to_list(answer: &SearchAnswer) -> impl Iterator<Item = &Finalist> {
+fn best_next_and_in_force(answer: &SearchAnswer) -> impl Iterator<Item = &Finalist> {
     let is_in_force = |finalist: &&Finalist| !finalist.changes_nothing();
     let best = answer.best.iter().filter(is_in_force);
     best.chain(&answer.next).chain([&answer.in_force])
 }
 
 /// Columns for finalists: each load with each metric that is the objective or is usually asked for.
-fn columns_per_load(answer: &SearchAnswer) -> Vec<(String, String)> {
+fn load_and_metric_columns(answer: &SearchAnswer) -> Vec<(String, String)> {
     let mut columns = Vec::new();
     for figures in &answer.in_force.loads {
         for (metric, _) in &figures.metrics {
@@ -309,13 +323,13 @@ fn columns_per_load(answer: &SearchAnswer) -> Vec<(String, String)> {
     columns
 }
 
-fn metric_of_load(finalist: &Finalist, load: &str, metric: &str) -> Option<f64> {
+fn metric_value_under_load(finalist: &Finalist, load: &str, metric: &str) -> Option<f64> {
     let figures = finalist.loads.iter().find(|figures| figures.load == load)?;
     let (_, value) = figures.metrics.iter().find(|(name, _)| name == metric)?;
     Some(*value)
 }
 
-fn name_or_in_force(finalist: &Finalist) -> String {
+fn set_text_or_in_force(finalist: &Finalist) -> String {
     if finalist.changes_nothing() {
         "(in force)".to_owned()
     } else {
@@ -323,7 +337,7 @@ fn name_or_in_force(finalist: &Finalist) -> String {
     }
 }
 
-fn whether_conditions_kept(finalist: &Finalist) -> &'static str {
+fn kept_perhaps_or_broken(finalist: &Finalist) -> &'static str {
     match (
         finalist.keeps_conditions_by_means(),
         finalist.keeps_conditions_by_whole_intervals(),

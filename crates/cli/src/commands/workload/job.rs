@@ -26,27 +26,31 @@ pub(super) struct Job<'a> {
 }
 
 /// The tasks that become jobs, those with most requests first.
-pub(super) fn choose_jobs(profile: &TaskIoProfile) -> Vec<Job<'_>> {
+pub(super) fn choose_tasks_with_most_requests(profile: &TaskIoProfile) -> Vec<Job<'_>> {
     let mut tasks: Vec<(u32, &TaskIo)> = profile
         .tasks
         .iter()
         .map(|(task, io)| (*task, io))
-        .filter(|(_, io)| count_requests(io) >= FEWEST_REQUESTS)
+        .filter(|(_, io)| count_reads_and_writes(io) >= FEWEST_REQUESTS)
         .collect();
-    tasks.sort_by_key(|(task, io)| (std::cmp::Reverse(count_requests(io)), *task));
+    tasks.sort_by_key(|(task, io)| (std::cmp::Reverse(count_reads_and_writes(io)), *task));
     tasks.truncate(MOST_JOBS);
     let mut names = BTreeSet::new();
     let jobs = tasks.into_iter().map(|(task, io)| {
-        let name = make_unique_name(section_name_for_task(io, task), task, &mut names);
+        let name = make_unique_and_insert_name(section_name_for_task(io, task), task, &mut names);
         Job { name, task, io }
     });
     jobs.collect()
 }
 
 /// A section name that no other job has: fio runs sections with the same name as one job.
-fn make_unique_name(plain: String, task: u32, names: &mut BTreeSet<String>) -> String {
+fn make_unique_and_insert_name(
+    plain: String,
+    task: u32,
+    taken_names: &mut BTreeSet<String>,
+) -> String {
     let mut name = plain;
-    while !names.insert(name.clone()) {
+    while !taken_names.insert(name.clone()) {
         let _ = write!(name, "-{task}");
     }
     name
@@ -69,12 +73,16 @@ fn section_name_for_task(io: &TaskIo, task: u32) -> String {
     }
 }
 
-fn count_requests(io: &TaskIo) -> u64 {
+fn count_reads_and_writes(io: &TaskIo) -> u64 {
     io.count_requests_in_direction(false) + io.count_requests_in_direction(true)
 }
 
 /// The job file.
-pub(super) fn write_job_file(recording: &str, profile: &TaskIoProfile, jobs: &[Job<'_>]) -> String {
+pub(super) fn format_fio_job_file(
+    recording: &str,
+    profile: &TaskIoProfile,
+    jobs: &[Job<'_>],
+) -> String {
     let seconds = profile.duration_ns.div_ceil(1_000_000_000).max(1);
     let mut text = format!(
         "; Made by wakepath workload extract of {}: each task is a closed loop.\n\
@@ -82,12 +90,12 @@ pub(super) fn write_job_file(recording: &str, profile: &TaskIoProfile, jobs: &[J
         escape_for_one_line(recording)
     );
     for job in jobs {
-        write_job(&mut text, job);
+        append_fio_job_section(&mut text, job);
     }
     text
 }
 
-fn write_job(text: &mut String, job: &Job<'_>) {
+fn append_fio_job_section(text: &mut String, job: &Job<'_>) {
     let io = job.io;
     let [reads, writes] = [
         io.count_requests_in_direction(false),
@@ -103,21 +111,24 @@ fn write_job(text: &mut String, job: &Job<'_>) {
     } else {
         lines.push("ioengine=psync".to_owned());
     }
-    lines.push(format!("rw={}", rw_option(io)));
+    lines.push(format!("rw={}", rw_option_value(io)));
     if reads > 0 && writes > 0 {
         let percent = 100.0 * reads as f64 / (reads + writes) as f64;
         lines.push(format!("rwmixread={percent:.0}"));
     }
     lines.push(block_size_options(io));
-    lines.push(format!("size={}m", area_bytes(io) / MIB));
+    lines.push(format!(
+        "size={}m",
+        accessed_area_in_whole_mebibytes(io) / MIB
+    ));
     lines.extend(think_time_options(io));
     // Writing to a string cannot fail.
     let _ = writeln!(text, "\n[{}]\n{}", job.name, lines.join("\n"));
 }
 
 /// Value of fio's `rw`: sequential if most requests follow the last.
-fn rw_option(io: &TaskIo) -> &'static str {
-    let sequential = 2 * io.sequential > count_requests(io);
+fn rw_option_value(io: &TaskIo) -> &'static str {
+    let sequential = 2 * io.sequential > count_reads_and_writes(io);
     match (
         io.count_requests_in_direction(false) > 0,
         io.count_requests_in_direction(true) > 0,
@@ -155,7 +166,7 @@ fn block_size_options(io: &TaskIo) -> String {
     let parts: Vec<String> = sizes
         .iter()
         .filter(|sizes| !sizes.is_empty())
-        .map(|sizes| format_size_shares(sizes, key == "bs"))
+        .map(|sizes| format_bssplit_shares(sizes, key == "bs"))
         .collect();
     // A single list counts for reads and for writes.
     format!("{key}={}", parts.join(","))
@@ -163,13 +174,13 @@ fn block_size_options(io: &TaskIo) -> String {
 
 /// Sizes with their shares in %, for `bssplit`. A size whose share rounds to 0 is left out: fio reads 0 as a share that
 /// is not given.
-fn format_size_shares(sizes: &[(RequestSize, u64)], alone: bool) -> String {
+fn format_bssplit_shares(sizes: &[(RequestSize, u64)], is_only_size: bool) -> String {
     let counts: Vec<u64> = sizes.iter().map(|(_, count)| *count).collect();
-    let with_shares = sizes.iter().zip(round_percentages(&counts));
+    let with_shares = sizes.iter().zip(whole_percentages_with_sum_100(&counts));
     let shares = with_shares.filter_map(|((size, _), percent)| {
-        let bytes = format_kibibytes(size.bytes);
+        let bytes = format_bytes_in_k_if_whole(size.bytes);
         match percent {
-            _ if alone => Some(bytes),
+            _ if is_only_size => Some(bytes),
             0 => None,
             percent => Some(format!("{bytes}/{percent}")),
         }
@@ -178,7 +189,7 @@ fn format_size_shares(sizes: &[(RequestSize, u64)], alone: bool) -> String {
 }
 
 /// Whole percentages with a sum of 100 from counts: the largest remainders are rounded up.
-fn round_percentages(counts: &[u64]) -> Vec<u64> {
+fn whole_percentages_with_sum_100(counts: &[u64]) -> Vec<u64> {
     let all: u128 = counts.iter().map(|count| u128::from(*count)).sum();
     let scaled = counts.iter().map(|count| 100 * u128::from(*count));
     let (mut percentages, remainders): (Vec<u64>, Vec<u128>) = scaled
@@ -193,7 +204,7 @@ fn round_percentages(counts: &[u64]) -> Vec<u64> {
     percentages
 }
 
-fn format_kibibytes(bytes: u32) -> String {
+fn format_bytes_in_k_if_whole(bytes: u32) -> String {
     if bytes.is_multiple_of(1024) {
         format!("{}k", bytes / 1024)
     } else {
@@ -202,7 +213,7 @@ fn format_kibibytes(bytes: u32) -> String {
 }
 
 /// Bytes of the area that a job works on: whole mebibytes, and room for the largest request.
-fn area_bytes(io: &TaskIo) -> u64 {
+fn accessed_area_in_whole_mebibytes(io: &TaskIo) -> u64 {
     let sectors = io.end_sector.saturating_sub(io.first_sector);
     let largest = io.sizes.keys().map(|size| size.bytes).max().unwrap_or(0);
     let bytes = sectors.saturating_mul(512).min(LARGEST_AREA);
@@ -213,7 +224,7 @@ fn area_bytes(io: &TaskIo) -> u64 {
 fn think_time_options(io: &TaskIo) -> Vec<String> {
     let burst = io.burst_ns / io.bursts.max(1);
     let spin = if burst < SHORTEST_BURST { 0 } else { burst };
-    let per_pause = count_requests(io) as f64 / io.pauses.max(1) as f64;
+    let per_pause = count_reads_and_writes(io) as f64 / io.pauses.max(1) as f64;
     let blocks = if io.pauses == 0 {
         1
     } else {
@@ -242,17 +253,18 @@ mod tests {
     fn the_rarest_size_has_its_own_share() {
         // Rounded down each, they would leave 4 % to the rarest.
         assert_eq!(
-            round_percentages(&[399, 299, 199, 99, 4]),
+            whole_percentages_with_sum_100(&[399, 299, 199, 99, 4]),
             [40, 30, 20, 10, 0]
         );
-        assert_eq!(round_percentages(&[1, 1, 1]), [34, 33, 33]);
+        assert_eq!(whole_percentages_with_sum_100(&[1, 1, 1]), [34, 33, 33]);
     }
 
     #[test]
     fn a_made_up_name_is_not_given_again() {
         let mut names = BTreeSet::new();
         let tasks = [("fio", 1), ("fio", 2), ("fio-2", 3), ("fio", 2)];
-        let made = tasks.map(|(name, task)| make_unique_name(name.to_owned(), task, &mut names));
+        let made = tasks
+            .map(|(name, task)| make_unique_and_insert_name(name.to_owned(), task, &mut names));
         assert_eq!(made, ["fio", "fio-2", "fio-2-3", "fio-2-2"]);
     }
 }

@@ -56,7 +56,7 @@ pub fn answer_question(
         .map(|name| name_beside_sources(sources, source, name))
         .collect();
     let mut machines: Vec<&str> = document
-        .machine_workload_pairs()
+        .planned_machine_workload_pairs()
         .filter(|(machine, workload)| {
             question.includes_machine(&machine.name) && question.includes_workload(&workload.name)
         })
@@ -86,7 +86,7 @@ pub fn answer_question(
 /// Loads that a question is about, on one machine or on all machines.
 fn loads_of_question(document: &Document, question: &Question, machine: Option<&str>) -> Vec<Load> {
     document
-        .machine_workload_pairs()
+        .planned_machine_workload_pairs()
         .filter(|(on, workload)| {
             question.includes_machine(&on.name) && question.includes_workload(&workload.name)
         })

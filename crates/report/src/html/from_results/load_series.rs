@@ -13,7 +13,7 @@ pub(super) fn add_load_series(view: &mut View, places: &[Place<'_>]) {
     let mut found: BTreeMap<(String, String), Vec<(f64, usize)>> = BTreeMap::new();
     for place in places {
         let document = place.reader.document();
-        for (machine, workload) in document.machine_workload_pairs() {
+        for (machine, workload) in document.planned_machine_workload_pairs() {
             let key = (machine.name.as_str(), workload.name.as_str());
             let index = place.workloads.get(&key).copied();
             let rate = requested_rate(workload).filter(|_| workload.subset.is_none());

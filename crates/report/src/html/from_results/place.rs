@@ -23,7 +23,7 @@ impl<'a> Place<'a> {
     pub(super) fn add_result(view: &mut View, reader: &'a ResultReader, suffix: &str) -> Self {
         let document = reader.document();
         let mut workloads = BTreeMap::new();
-        for (machine, workload) in document.machine_workload_pairs() {
+        for (machine, workload) in document.planned_machine_workload_pairs() {
             // A subset's pictures are those of its whole.
             if find_whole_workload_of_subset(document, workload).is_some() {
                 continue;
@@ -70,7 +70,7 @@ impl<'a> Place<'a> {
     fn add_subsets(&mut self, view: &mut View, suffix: &str) {
         let document = self.reader.document();
         let mut lines: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-        for (machine, workload) in document.machine_workload_pairs() {
+        for (machine, workload) in document.planned_machine_workload_pairs() {
             let Some((whole, requests)) = find_whole_workload_of_subset(document, workload) else {
                 continue;
             };

@@ -124,7 +124,7 @@ const OWN_METRICS: [([&str; 4], Better, bool); 8] = [
 ];
 
 /// Metrics of MMTests that the dictionary lacks, or ranks lower.
-pub(super) fn additional_metrics() -> Vec<Metric> {
+pub(super) fn metrics_beyond_dictionary() -> Vec<Metric> {
     let bandwidth = Metric::find("bandwidth_mbs").cloned().map(|metric| Metric {
         headline: true,
         ..metric
@@ -144,15 +144,16 @@ pub(super) fn additional_metrics() -> Vec<Metric> {
 impl Benchmark {
     /// Finds the benchmark behind a log and the workload's name, by the names of the log (without a compression's ending)
     /// and the benchmark's folder. `None` for unknown logs.
-    pub fn from_log_name(folder: &str, log: &str) -> Option<(Self, String)> {
+    pub fn with_workload_from_log_name(folder: &str, log: &str) -> Option<(Self, String)> {
         let known = [
-            dbench_workload_name(folder, log).map(|name| (Self::Dbench, name)),
-            hackbench_workload_name(folder, log).map(|name| (Self::Hackbench, name)),
-            (log == "sqlite.log").then(|| (Self::Sqlite, variant_name(folder, "sqlite"))),
-            pgbench_workload_name(folder, log).map(|name| (Self::Pgbench, name)),
-            schbench_workload_name(log).map(|name| (Self::Schbench, name)),
-            (log == "fio.log").then(|| (Self::Fio, variant_name(folder, "fio"))),
-            netperf_workload_name(log).map(|name| (Self::Netperf, name)),
+            dbench_workload_from_log_name(folder, log).map(|name| (Self::Dbench, name)),
+            hackbench_workload_from_log_name(folder, log).map(|name| (Self::Hackbench, name)),
+            (log == "sqlite.log")
+                .then(|| (Self::Sqlite, folder_if_variant_else_name(folder, "sqlite"))),
+            pgbench_workload_from_log_name(folder, log).map(|name| (Self::Pgbench, name)),
+            schbench_workload_from_log_name(log).map(|name| (Self::Schbench, name)),
+            (log == "fio.log").then(|| (Self::Fio, folder_if_variant_else_name(folder, "fio"))),
+            netperf_workload_from_log_name(log).map(|name| (Self::Netperf, name)),
         ];
         known.into_iter().flatten().next()
     }
@@ -166,27 +167,30 @@ impl Benchmark {
     ///
     /// # Errors
     /// There are no samples, or a line has no number.
-    pub fn read_samples(self, text: &str) -> Result<Vec<LogSample>, String> {
+    pub fn parse_samples(self, text: &str) -> Result<Vec<LogSample>, String> {
         let (samples, looked_for) = match self {
             Self::Dbench => (
-                read_dbench(text)?,
+                parse_dbench_throughput_and_times(text)?,
                 "\"... MB/sec  execute ...\" or \"... completed in ... ms\"",
             ),
-            Self::Hackbench => (read_hackbench(text)?, "\"Total time: ...\""),
-            Self::Sqlite => (read_sqlite(text)?, "\"execute ...\""),
+            Self::Hackbench => (parse_hackbench_times(text)?, "\"Total time: ...\""),
+            Self::Sqlite => (parse_sqlite_rates(text)?, "\"execute ...\""),
             Self::Pgbench => (
-                read_pgbench(text)?,
+                parse_pgbench_batch_rates(text)?,
                 "transactions of at least 15 intervals (--aggregate-interval=1)",
             ),
             Self::Schbench => (
-                read_schbench(text)?,
+                parse_schbench_last_percentiles(text)?,
                 "latency percentiles (\"99.0th: ...\")",
             ),
             Self::Netperf => (
-                read_netperf(text).into_iter().collect(),
+                parse_netperf_last_row(text).into_iter().collect(),
                 "a row of numbers that ends with the throughput or rate",
             ),
-            Self::Fio => (read_fio(text)?, "a line of fio's terse output"),
+            Self::Fio => (
+                parse_fio_terse_samples(text)?,
+                "a line of fio's terse output",
+            ),
         };
         if samples.is_empty() {
             return Err(format!("no result in it: expected {looked_for}"));
@@ -202,7 +206,7 @@ impl Benchmark {
 
 /// Name of the workload that `tbench-CLIENTS.log` or `dbench-CLIENTS.log` is from. Newer versions keep throughput and
 /// load file times apart; both benchmarks have the same file names there.
-fn dbench_workload_name(folder: &str, log: &str) -> Option<String> {
+fn dbench_workload_from_log_name(folder: &str, log: &str) -> Option<String> {
     let stem = log.strip_suffix(".log");
     for name in ["tbench", "dbench"] {
         let clients = stem.and_then(|s| s.strip_prefix(name)?.strip_prefix('-'));
@@ -222,31 +226,31 @@ fn dbench_workload_name(folder: &str, log: &str) -> Option<String> {
 }
 
 /// Name of the workload that `hackbench-GROUPS-ITERATION` is from.
-fn hackbench_workload_name(folder: &str, log: &str) -> Option<String> {
+fn hackbench_workload_from_log_name(folder: &str, log: &str) -> Option<String> {
     let (groups, iteration) = log.strip_prefix("hackbench-")?.split_once('-')?;
     parse_count(iteration)?;
-    let name = variant_name(folder, "hackbench");
+    let name = folder_if_variant_else_name(folder, "hackbench");
     Some(format!("{name} {} group(s)", parse_count(groups)?))
 }
 
 /// Name of the workload that `pgbench-transactions-CLIENTS` is from, with or without more behind the number.
-fn pgbench_workload_name(folder: &str, log: &str) -> Option<String> {
+fn pgbench_workload_from_log_name(folder: &str, log: &str) -> Option<String> {
     let rest = log.strip_prefix("pgbench-transactions-")?;
     let numbers = rest.strip_suffix(".log").unwrap_or(rest);
     let first = numbers.split_once('-').map_or(numbers, |(first, _)| first);
     let clients = parse_count(first)?;
-    let name = variant_name(folder, "pgbench");
+    let name = folder_if_variant_else_name(folder, "pgbench");
     Some(format!("{name} {clients} client(s)"))
 }
 
 /// Name of the workload that `schbench-THREADS.log` is from.
-fn schbench_workload_name(log: &str) -> Option<String> {
+fn schbench_workload_from_log_name(log: &str) -> Option<String> {
     let threads = log.strip_suffix(".log")?.strip_prefix("schbench-")?;
     Some(format!("schbench {} thread(s)", parse_count(threads)?))
 }
 
 /// Name of the workload that `PROTOCOL-SIZE.ITERATION` is from.
-fn netperf_workload_name(log: &str) -> Option<String> {
+fn netperf_workload_from_log_name(log: &str) -> Option<String> {
     let (protocol, numbers) = log.split_once('-')?;
     let known = ["TCP_STREAM", "UDP_STREAM", "TCP_RR", "UDP_RR"].contains(&protocol);
     let (size, iteration) = numbers.split_once('.').filter(|_| known)?;
@@ -256,7 +260,7 @@ fn netperf_workload_name(log: &str) -> Option<String> {
 
 /// A workload's name with the variant, if the folder says more than the log, as in hackbench-process-pipes or
 /// pgbench-timed-ro-small.
-fn variant_name(folder: &str, name: &str) -> String {
+fn folder_if_variant_else_name(folder: &str, name: &str) -> String {
     let suffix = folder.strip_prefix(name);
     let is_variant = suffix.is_some_and(|suffix| suffix.starts_with('-'));
     if is_variant { folder } else { name }.to_owned()
@@ -266,7 +270,7 @@ fn parse_count(text: &str) -> Option<u32> {
     text.parse().ok()
 }
 
-fn single_sample(metric: &str, value: f64) -> LogSample {
+fn sample_with_one_metric(metric: &str, value: f64) -> LogSample {
     LogSample {
         part: None,
         values: vec![(metric.to_owned(), value)],
@@ -281,7 +285,7 @@ fn parse_non_negative(word: &str) -> Option<f64> {
 }
 
 /// Reads samples from every line that contains `mark`: the number in a column, counted from 0.
-fn read_column_of_marked_lines(
+fn samples_from_column_of_marked_lines(
     text: &str,
     mark: &str,
     column: usize,
@@ -300,31 +304,31 @@ fn read_column_of_marked_lines(
                     column + 1
                 )
             })?;
-            samples.push(single_sample(metric, value));
+            samples.push(sample_with_one_metric(metric, value));
         }
     }
     Ok(samples)
 }
 
-fn read_dbench(text: &str) -> Result<Vec<LogSample>, String> {
-    let mut samples = read_column_of_marked_lines(text, " execute ", 2, "bandwidth_mbs")?;
-    let mut times = read_column_of_marked_lines(text, " completed in ", 3, "loadfile_ms")?;
+fn parse_dbench_throughput_and_times(text: &str) -> Result<Vec<LogSample>, String> {
+    let mut samples = samples_from_column_of_marked_lines(text, " execute ", 2, "bandwidth_mbs")?;
+    let mut times = samples_from_column_of_marked_lines(text, " completed in ", 3, "loadfile_ms")?;
     times.retain(|s| s.values.iter().all(|(_, ms)| *ms <= WRAPPED_MS));
     samples.append(&mut times);
     Ok(samples)
 }
 
-fn read_hackbench(text: &str) -> Result<Vec<LogSample>, String> {
+fn parse_hackbench_times(text: &str) -> Result<Vec<LogSample>, String> {
     // Words before the time in perf's output, and in the output of the program before perf.
-    let newer = read_column_of_marked_lines(text, "Total time: ", 2, "time_s")?;
+    let newer = samples_from_column_of_marked_lines(text, "Total time: ", 2, "time_s")?;
     if newer.is_empty() {
-        return read_column_of_marked_lines(text, "Time: ", 1, "time_s");
+        return samples_from_column_of_marked_lines(text, "Time: ", 1, "time_s");
     }
     Ok(newer)
 }
 
 /// sqlite's log has lines `execute RATE`, and since 2022 `execute SECONDS INTERVAL TRANSACTIONS RATE`.
-fn read_sqlite(text: &str) -> Result<Vec<LogSample>, String> {
+fn parse_sqlite_rates(text: &str) -> Result<Vec<LogSample>, String> {
     let mut samples = Vec::new();
     for (line_number, line) in (1..).zip(text.lines()) {
         if line.starts_with("execute") {
@@ -332,7 +336,7 @@ fn read_sqlite(text: &str) -> Result<Vec<LogSample>, String> {
             let rate = last.and_then(parse_non_negative).ok_or_else(|| {
                 format!("line {line_number}: no rate at the end of a line with \"execute\"")
             })?;
-            samples.push(single_sample("transactions_per_s", rate));
+            samples.push(sample_with_one_metric("transactions_per_s", rate));
         }
     }
     Ok(samples)
@@ -340,7 +344,7 @@ fn read_sqlite(text: &str) -> Result<Vec<LogSample>, String> {
 
 /// pgbench's log has a line `START TRANSACTIONS ...` per second. Samples are transactions per second in batches of
 /// four, after a warm-up.
-fn read_pgbench(text: &str) -> Result<Vec<LogSample>, String> {
+fn parse_pgbench_batch_rates(text: &str) -> Result<Vec<LogSample>, String> {
     let mut intervals = Vec::new();
     for (index, line) in text
         .lines()
@@ -364,7 +368,7 @@ fn read_pgbench(text: &str) -> Result<Vec<LogSample>, String> {
         let end = batch[PGBENCH_BATCH - 1].0;
         if let Some(start) = before.replace(end).filter(|start| end > *start) {
             let transactions: f64 = batch.iter().map(|(_, count)| count).sum();
-            samples.push(single_sample(
+            samples.push(sample_with_one_metric(
                 "transactions_per_s",
                 transactions / (end - start),
             ));
@@ -374,7 +378,7 @@ fn read_pgbench(text: &str) -> Result<Vec<LogSample>, String> {
 }
 
 /// Reads schbench's last percentiles in the log, which cover the whole run.
-fn read_schbench(text: &str) -> Result<Vec<LogSample>, String> {
+fn parse_schbench_last_percentiles(text: &str) -> Result<Vec<LogSample>, String> {
     const NAMES: [(f64, [&str; 2]); 4] = [
         (50.0, ["wake_p50_us", "p50_us"]),
         (90.0, ["wake_p90_us", "p90_us"]),
@@ -431,7 +435,7 @@ fn set_or_add_value(values: &mut Vec<(String, f64)>, name: &str, value: f64) {
 
 /// Reads the last number in netperf's row of results: the rate of requests and responses, or a stream's throughput, for
 /// UDP as sent.
-fn read_netperf(text: &str) -> Option<LogSample> {
+fn parse_netperf_last_row(text: &str) -> Option<LogSample> {
     let transactions = text.contains("REQUEST/RESPONSE");
     let metric = if transactions {
         "transactions_per_s"
@@ -443,11 +447,11 @@ fn read_netperf(text: &str) -> Option<LogSample> {
         let numbers: Option<Vec<f64>> = line.split_whitespace().map(parse_non_negative).collect();
         numbers.filter(|numbers| numbers.len() > 4)
     })?;
-    Some(single_sample(metric, *last_row.last()?))
+    Some(sample_with_one_metric(metric, *last_row.last()?))
 }
 
-fn read_fio(text: &str) -> Result<Vec<LogSample>, String> {
-    let jobs = terse::parse_single_invocation(text)?.into_iter();
+fn parse_fio_terse_samples(text: &str) -> Result<Vec<LogSample>, String> {
+    let jobs = terse::parse_single_invocation_metrics(text)?.into_iter();
     Ok(jobs
         .map(|(name, values)| LogSample {
             part: Some(name),
@@ -461,7 +465,7 @@ mod tests {
     use super::*;
 
     fn values(benchmark: Benchmark, text: &str) -> Vec<(String, f64)> {
-        let samples = benchmark.read_samples(text).unwrap();
+        let samples = benchmark.parse_samples(text).unwrap();
         samples.into_iter().flat_map(|s| s.values).collect()
     }
 
@@ -526,7 +530,7 @@ mod tests {
             ),
             ("fio", "fio.log", Benchmark::Fio, "fio"),
         ] {
-            let found = Benchmark::from_log_name(folder, log);
+            let found = Benchmark::with_workload_from_log_name(folder, log);
             assert_eq!(found, Some((benchmark, workload.to_owned())), "{log}");
         }
         for log in [
@@ -537,7 +541,11 @@ mod tests {
             "SCTP_STREAM-64.1",
             "vmstat-1",
         ] {
-            assert_eq!(Benchmark::from_log_name("x", log), None, "{log}");
+            assert_eq!(
+                Benchmark::with_workload_from_log_name("x", log),
+                None,
+                "{log}"
+            );
         }
     }
 
@@ -558,10 +566,10 @@ mod tests {
         ];
         assert_eq!(found, wanted.map(|(name, value)| (name.to_owned(), value)));
         let error = Benchmark::Dbench
-            .read_samples("\n 1 2 x MB/sec execute 1")
+            .parse_samples("\n 1 2 x MB/sec execute 1")
             .unwrap_err();
         assert!(error.contains("line 2"), "{error}");
-        let error = Benchmark::Dbench.read_samples("").unwrap_err();
+        let error = Benchmark::Dbench.parse_samples("").unwrap_err();
         assert!(
             error.contains("no result") && error.contains("execute"),
             "{error}"
@@ -596,7 +604,7 @@ mod tests {
         assert_eq!(numbers(Benchmark::Sqlite, newer), [1000.0]);
         assert!(
             Benchmark::Sqlite
-                .read_samples("execute\n")
+                .parse_samples("execute\n")
                 .unwrap_err()
                 .contains("line 1")
         );
@@ -619,13 +627,13 @@ mod tests {
         let few = lines[..10].concat();
         assert!(
             Benchmark::Pgbench
-                .read_samples(&few)
+                .parse_samples(&few)
                 .unwrap_err()
                 .contains("--aggregate-interval=1")
         );
         assert!(
             Benchmark::Pgbench
-                .read_samples("0 x")
+                .parse_samples("0 x")
                 .unwrap_err()
                 .contains("line 1")
         );
@@ -669,7 +677,7 @@ mod tests {
         );
         assert!(
             Benchmark::Schbench
-                .read_samples("\t* 99.0th: x\n")
+                .parse_samples("\t* 99.0th: x\n")
                 .unwrap_err()
                 .contains("line 1")
         );
@@ -697,7 +705,7 @@ mod tests {
         );
         assert!(
             Benchmark::Netperf
-                .read_samples("establish control: are you sure?")
+                .parse_samples("establish control: are you sure?")
                 .unwrap_err()
                 .contains("no result")
         );

@@ -43,12 +43,12 @@ struct LogFiles {
 ///
 /// # Errors
 /// Unknown benchmarks, logs without the expected content.
-pub(super) fn import_mmtests(
+pub(super) fn import_mmtests_if_logs_found(
     name: &str,
     folder: &Path,
 ) -> Result<Option<ImportedRuns>, ResultImportError> {
     let mut found = LogFiles::default();
-    find_logs(folder, DEPTH, &mut found)?;
+    collect_logs_in_subfolders(folder, DEPTH, &mut found)?;
     if found.logs.is_empty() {
         if found.others.is_empty() {
             return Ok(None);
@@ -71,12 +71,12 @@ pub(super) fn import_mmtests(
     let mut dependent = false;
     for (workload, benchmark, path) in &found.logs {
         let samples = benchmark
-            .read_samples(&read_log(folder, path)?)
+            .parse_samples(&read_and_unpack_log(folder, path)?)
             .map_err(|e| content_error_at(path, e))?;
-        add_log_runs(&mut imported, name, workload, &samples);
+        add_samples_as_runs(&mut imported, name, workload, &samples);
         dependent |= benchmark.has_interval_samples();
     }
-    imported.metrics = format::additional_metrics();
+    imported.metrics = format::metrics_beyond_dictionary();
     if dependent {
         imported.notes.push(
             "samples of a few seconds of one run each, as MMTests averages them. They are not independent runs, so \
@@ -88,7 +88,12 @@ pub(super) fn import_mmtests(
 }
 
 /// Adds each sample of a log as a run; further iterations continue the numbering of repeats.
-fn add_log_runs(imported: &mut ImportedRuns, policy: &str, workload: &str, samples: &[LogSample]) {
+fn add_samples_as_runs(
+    imported: &mut ImportedRuns,
+    policy: &str,
+    workload: &str,
+    samples: &[LogSample],
+) {
     for sample in samples {
         let workload = match &sample.part {
             Some(part) => format!("{workload} {part}"),
@@ -111,7 +116,11 @@ fn add_log_runs(imported: &mut ImportedRuns, policy: &str, workload: &str, sampl
     }
 }
 
-fn find_logs(folder: &Path, depth: usize, found: &mut LogFiles) -> Result<(), ResultImportError> {
+fn collect_logs_in_subfolders(
+    folder: &Path,
+    depth: usize,
+    found: &mut LogFiles,
+) -> Result<(), ResultImportError> {
     // The folder `logs` lies in the folder named after the benchmark.
     let is_logs = folder.ends_with("logs");
     let parent = folder.parent().filter(|_| is_logs);
@@ -124,7 +133,7 @@ fn find_logs(folder: &Path, depth: usize, found: &mut LogFiles) -> Result<(), Re
         let path = entry.path();
         if entry.file_type().map_err(read_error_at(folder))?.is_dir() {
             if depth > 0 {
-                find_logs(&path, depth - 1, found)?;
+                collect_logs_in_subfolders(&path, depth - 1, found)?;
             }
             continue;
         }
@@ -132,7 +141,7 @@ fn find_logs(folder: &Path, depth: usize, found: &mut LogFiles) -> Result<(), Re
         let bare = name
             .strip_suffix(".xz")
             .or_else(|| name.strip_suffix(".gz"));
-        let log = Benchmark::from_log_name(
+        let log = Benchmark::with_workload_from_log_name(
             benchmark.as_deref().unwrap_or_default(),
             bare.unwrap_or(&name),
         );
@@ -145,18 +154,20 @@ fn find_logs(folder: &Path, depth: usize, found: &mut LogFiles) -> Result<(), Re
     Ok(())
 }
 
-fn read_log(folder: &Path, path: &Path) -> Result<String, ResultImportError> {
+fn read_and_unpack_log(folder: &Path, path: &Path) -> Result<String, ResultImportError> {
     let bytes = read_regular_file_in(folder, path)?;
     let packed = path.extension().and_then(OsStr::to_str);
     let text = match packed {
-        Some("gz") => unpack_log(path, MultiGzDecoder::new(&bytes[..]))?,
-        Some("xz") => unpack_log(path, XzReader::new_mem_limit(&bytes[..], true, XZ_KIB))?,
+        Some("gz") => read_unpacked_up_to_limit(path, MultiGzDecoder::new(&bytes[..]))?,
+        Some("xz") => {
+            read_unpacked_up_to_limit(path, XzReader::new_mem_limit(&bytes[..], true, XZ_KIB))?
+        }
         _ => bytes,
     };
     String::from_utf8(text).map_err(|_| content_error_at(path, "is not UTF-8 text"))
 }
 
-fn unpack_log(path: &Path, packed: impl Read) -> Result<Vec<u8>, ResultImportError> {
+fn read_unpacked_up_to_limit(path: &Path, packed: impl Read) -> Result<Vec<u8>, ResultImportError> {
     wakepath_files::read_up_to(packed, MAX_BYTES).map_err(read_error_at(path))
 }
 

@@ -15,7 +15,7 @@ use wakepath_results::{RequestedRate, RunRecord};
 
 use crate::file::StudyError;
 use crate::plan::Reading;
-use wakepath_results::import::fio::Output;
+use wakepath_results::import::fio::FioOutput;
 
 /// What an error says about how to install fio.
 const NO_FIO: &str = "fio is not installed: `apt install fio` on Debian and Ubuntu, `dnf install fio` on Fedora, \
@@ -74,12 +74,12 @@ pub(super) fn run_fio(
     look: &mut dyn FnMut(),
 ) -> Result<Duration, String> {
     let finished = execute_fio(text, cancelled, look)?;
-    let output = Output::parse_first(&finished.stdout)
+    let output = FioOutput::parse_first_document(&finished.stdout)
         .ok_or_else(|| format!("fio has printed no JSON{}", finished.last_message_line()))??;
     output
-        .fill_run_metrics(run)
+        .fill_metrics_and_histogram(run)
         .map_err(|e| format!("{e}{}", finished.last_message_line()))?;
-    if let Some(percent) = output.smallest_reached_percent(rates) {
+    if let Some(percent) = output.smallest_reached_rate_percent(rates) {
         run.metrics.push(("rate_reached".to_owned(), percent));
     }
     Ok(finished.took)
