@@ -304,7 +304,7 @@ fn run_study(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
             args.directory_mode(),
             &control,
         )?;
-        Ok(backend.list_surprises())
+        Ok(backend.list_unexpected_findings())
     })?;
     for surprise in surprises {
         warning!("{surprise}");

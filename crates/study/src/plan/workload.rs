@@ -15,7 +15,7 @@ use wakepath_workloads::fio::warm_up::text_with_warm_up;
 use wakepath_workloads::{Workload, fio, rtapp};
 
 use super::grid;
-use super::names::{copy_path, path_in_folder};
+use super::names::{path_in_folder, path_of_copy_in_results};
 use super::recording::PlannedRecording;
 use crate::builtin;
 use crate::file::{
@@ -118,7 +118,7 @@ pub(super) fn plan_workloads(
             planned.entry = number;
             if all.iter().any(|w| w.name == planned.name) {
                 let message = format!("a second workload is called `{}`", planned.name);
-                return Err(source.error(&entry.name, message));
+                return Err(source.error_at_value(&entry.name, message));
             }
             all.push(planned);
         }
@@ -174,13 +174,13 @@ impl PlannedWorkload {
         let mut warnings = Vec::new();
         if target == RunOrigin::Replay && entry.recording.is_none() {
             let message = "only a recording can be replayed: recording = \"trace.parquet\"";
-            return Err(source.error(&entry.name, message));
+            return Err(source.error_at_value(&entry.name, message));
         }
         let mut grid = None;
         let task = if let Some(name) = &entry.recording {
             if target != RunOrigin::Replay {
                 let message = "a recording is replayed: --on replay";
-                return Err(source.error(name, message));
+                return Err(source.error_at_value(name, message));
             }
             Task::Recording(Box::new(PlannedRecording::new(
                 entry, name, source, folder,
@@ -189,7 +189,7 @@ impl PlannedWorkload {
             if target == RunOrigin::Sim {
                 let message = "a command cannot be simulated; use --on live, a fio job or an \
                      rt-app file";
-                return Err(source.error(words, message));
+                return Err(source.error_at_value(words, message));
             }
             let readings = entry.metric.iter().map(|m| plan_reading(m, source));
             Task::Command {
@@ -200,7 +200,7 @@ impl PlannedWorkload {
             if target == RunOrigin::Live {
                 let message = "rt-app files are simulated (--on sim); run rt-app itself as a \
                      `command`";
-                return Err(source.error(name, message));
+                return Err(source.error_at_value(name, message));
             }
             plan_rt_app(entry, name, source, folder)?
         } else {
@@ -249,8 +249,8 @@ impl PlannedWorkload {
     /// Path of the workload's copy in the result directory, if the workload has a file.
     pub fn copy_path(&self) -> Option<String> {
         match self.task {
-            Task::Fio { .. } => Some(copy_path(WORKLOADS, &self.name, "fio")),
-            Task::RtApp { .. } => Some(copy_path(WORKLOADS, &self.name, "json")),
+            Task::Fio { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "fio")),
+            Task::RtApp { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "json")),
             Task::Recording(_) | Task::Command { .. } => None,
         }
     }
@@ -258,13 +258,13 @@ impl PlannedWorkload {
     /// Path of the copy for the file that the study names; workloads from one entry share it.
     pub(super) fn copy_path_of_named_file(&self) -> Option<String> {
         match &self.grid {
-            Some((name, _)) => Some(copy_path(WORKLOADS, name, "fio")),
+            Some((name, _)) => Some(path_of_copy_in_results(WORKLOADS, name, "fio")),
             None => self.copy_path(),
         }
     }
 
     /// Copies for the result directory: each with its path and text.
-    pub(super) fn list_copies(&self) -> impl Iterator<Item = (String, &str)> {
+    pub(super) fn list_texts_to_copy_into_results(&self) -> impl Iterator<Item = (String, &str)> {
         let text = match &self.task {
             Task::Fio { text, .. } | Task::RtApp { text, .. } => Some(text.as_str()),
             Task::Recording(_) | Task::Command { .. } => None,
@@ -372,7 +372,7 @@ fn read_workload_text(
     } else {
         format!("file in {} or built-in workload", folder.display())
     };
-    Err(source.error(name, unknown_name_message(&what, name.get_ref(), &known)))
+    Err(source.error_at_value(name, unknown_name_message(&what, name.get_ref(), &known)))
 }
 
 /// An entry's fio job: its place in the study, its text, and its origin for messages.
@@ -390,7 +390,7 @@ fn read_fio_text<'a>(
             let origin = format!("fio_job of {}", entry.name.get_ref());
             Ok((text, Cow::Borrowed(text.get_ref()), origin))
         }
-        (None, None) => Err(source.error(&entry.name, "no fio job")),
+        (None, None) => Err(source.error_at_value(&entry.name, "no fio job")),
     }
 }
 
@@ -416,16 +416,17 @@ fn plan_fio(
     let read = fio::parse(&changed, &named).map_err(|e| {
         // The line of a fault counts from the file as the user wrote it, so the file is parsed without the options.
         let own = fio::parse(text, origin).err();
-        source.error(at, own.unwrap_or(e).to_string())
+        source.error_at_value(at, own.unwrap_or(e).to_string())
     })?;
     let with_warm_up = read.clone().with_warm_up(job_options.warm_up);
     let warmed_up = text_with_warm_up(&changed, &with_warm_up, &read);
-    let workload = fio::parse(&warmed_up, &named).map_err(|e| source.error(at, e.to_string()))?;
+    let workload =
+        fio::parse(&warmed_up, &named).map_err(|e| source.error_at_value(at, e.to_string()))?;
     // Real fio runs more than the simulator has models for.
     if target == RunOrigin::Sim {
         workload
             .check_modelled()
-            .map_err(|e| source.error(at, e.to_string()))?;
+            .map_err(|e| source.error_at_value(at, e.to_string()))?;
     }
     Ok(Task::Fio {
         text: warmed_up,
@@ -445,11 +446,11 @@ fn option_lines(
             let message = format!(
                 "fio_options: `{key}` is a text, a number, true or false, or a list of these"
             );
-            return Err(source.error(&entry.name, message));
+            return Err(source.error_at_value(&entry.name, message));
         };
         if value.contains(['\n', '\r']) || key.contains(['=', '[', '\n', ';', '#']) {
             let message = format!("fio_options: `{key}` cannot be a line of a job file");
-            return Err(source.error(&entry.name, message));
+            return Err(source.error_at_value(&entry.name, message));
         }
         options.push((key.clone(), value));
     }
@@ -493,12 +494,12 @@ fn plan_rt_app(
     let version = match &entry.rt_app_version {
         Some(version) => {
             let read = version.get_ref().parse::<rtapp::RtAppVersion>();
-            Some(read.map_err(|e| source.error(version, e))?)
+            Some(read.map_err(|e| source.error_at_value(version, e))?)
         }
         None => None,
     };
     let mut file = rtapp::parse_with_version(&text, &origin, version)
-        .map_err(|e| source.error(name, e.to_string()))?;
+        .map_err(|e| source.error_at_value(name, e.to_string()))?;
     // The file is written as plain JSON, which rt-app accepts, too.
     let mut text = file.to_string();
     if let Some(seconds) = &entry.seconds {
@@ -518,7 +519,7 @@ fn plan_rt_app(
                 "there is nothing left to count: the workload lasts {} s",
                 lasts.as_secs_f64()
             );
-            return Err(source.error(warm_up, message));
+            return Err(source.error_at_value(warm_up, message));
         }
         file.warm_up = seconds_to_nanoseconds(warm_up);
     }
@@ -528,13 +529,13 @@ fn plan_rt_app(
         if *instances.get_ref() == 0 || threads > u64::from(rtapp::MAX_THREADS) {
             let most = rtapp::MAX_THREADS;
             let message = format!("{threads} threads, and there may be 1 to {most}");
-            return Err(source.error(instances, message));
+            return Err(source.error_at_value(instances, message));
         }
     }
     if let Some(copies) = &entry.copies {
         file = file.with_copies(*copies.get_ref()).map_err(|threads| {
             let most = rtapp::MAX_THREADS;
-            source.error(
+            source.error_at_value(
                 copies,
                 format!("{threads} threads, and there may be 1 to {most}"),
             )
@@ -550,10 +551,10 @@ fn plan_reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, S
     let from = match (&entry.pattern, &entry.json) {
         (Some(pattern), _) => {
             let regex = Regex::new(pattern.get_ref())
-                .map_err(|e| source.error(pattern, e.to_string().replace('\n', " ")))?;
+                .map_err(|e| source.error_at_value(pattern, e.to_string().replace('\n', " ")))?;
             if regex.captures_len() < 2 {
                 let message = "the pattern has no group: put parentheses around the number";
-                return Err(source.error(pattern, message));
+                return Err(source.error_at_value(pattern, message));
             }
             Extract::Pattern(regex)
         }
@@ -561,11 +562,13 @@ fn plan_reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, S
             let text = pointer.get_ref();
             if !text.is_empty() && !text.starts_with('/') {
                 let message = "a JSON pointer begins with `/`, such as /results/0/mean";
-                return Err(source.error(pointer, message));
+                return Err(source.error_at_value(pointer, message));
             }
             Extract::Json(text.clone())
         }
-        (None, None) => return Err(source.error(&entry.name, "neither pattern nor pointer")),
+        (None, None) => {
+            return Err(source.error_at_value(&entry.name, "neither pattern nor pointer"));
+        }
     };
     let name = entry.name.get_ref();
     let known = Metric::find(name);
@@ -577,7 +580,7 @@ fn plan_reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, S
                 "`{name}` is no metric of the dictionary: say whether `better` \
                  is \"higher\" or \"lower\""
             );
-            return Err(source.error(&entry.name, message));
+            return Err(source.error_at_value(&entry.name, message));
         }
     };
     let known_text = |text: fn(&Metric) -> &str| known.map(text);
@@ -712,7 +715,14 @@ mod tests {
         );
         let plan = |target| super::super::Plan::from_text(&study, "x", Path::new("."), target);
         let live = plan(RunOrigin::Live).unwrap();
-        assert_eq!(live.workloads[0].list_copies().next().unwrap().1, job);
+        assert_eq!(
+            live.workloads[0]
+                .list_texts_to_copy_into_results()
+                .next()
+                .unwrap()
+                .1,
+            job
+        );
         assert_eq!(live.workloads[0].warnings, Vec::<String>::new());
         let message = plan(RunOrigin::Sim).unwrap_err().to_string();
         for option in ["hipri", "runtime", "size", "verify", "zonemode", "numjobs"] {

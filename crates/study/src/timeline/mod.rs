@@ -124,14 +124,14 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
     }
 
     fn into_timeline_and_progress(mut self) -> (Timeline, RunProgress) {
-        self.end_all_spans(self.seen.now.min(self.until));
+        self.end_all_spans_once(self.seen.now.min(self.until));
         (self.timeline, self.seen)
     }
 
     /// Advances to the time `now`. Returns whether spans are still kept; ends the timeline when its time is over.
-    fn advance_to(&mut self, now: Nanoseconds) -> bool {
+    fn advance_and_say_if_spans_are_kept(&mut self, now: Nanoseconds) -> bool {
         if now.0 >= self.until {
-            self.end_all_spans(self.until);
+            self.end_all_spans_once(self.until);
         } else if self.seen.now < self.from && now.0 >= self.from {
             self.drop_ended_spans();
         }
@@ -140,7 +140,7 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
     }
 
     /// Ends all spans.
-    fn end_all_spans(&mut self, now: u64) {
+    fn end_all_spans_once(&mut self, now: u64) {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
@@ -375,7 +375,7 @@ fn name_clock(cluster: &Cluster, first_cpu: usize) -> String {
 
 impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
     fn cpu_activity_changed(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
-        if !self.advance_to(now) || self.cpus[cpu].now == Some(activity) {
+        if !self.advance_and_say_if_spans_are_kept(now) || self.cpus[cpu].now == Some(activity) {
             return;
         }
         self.cpus[cpu].now = Some(activity);
@@ -389,20 +389,20 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
     }
 
     fn runnable_task_count_changed(&mut self, now: Nanoseconds, cpu: usize, tasks: usize) {
-        if self.advance_to(now) {
+        if self.advance_and_say_if_spans_are_kept(now) {
             self.record_value(now.0, self.cpus[cpu].runnable, tasks as f64);
         }
     }
 
     fn clock_frequency_changed(&mut self, now: Nanoseconds, clock: usize, frequency: Kilohertz) {
-        if self.advance_to(now) {
+        if self.advance_and_say_if_spans_are_kept(now) {
             let mhz = f64::from(frequency.0) / 1e3;
             self.record_value(now.0, self.clocks[clock], mhz);
         }
     }
 
     fn request_step_reached(&mut self, now: Nanoseconds, step: RequestStep) {
-        if !self.advance_to(now) {
+        if !self.advance_and_say_if_spans_are_kept(now) {
             return;
         }
         let now = now.0;
@@ -445,7 +445,7 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
     }
 
     fn drive_power_state_changed(&mut self, now: Nanoseconds, drive: usize, state: usize) {
-        if !self.advance_to(now) {
+        if !self.advance_and_say_if_spans_are_kept(now) {
             return;
         }
         let known = self.drive.power.get(&drive).copied();
@@ -466,7 +466,7 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
 
     fn observation_ended(&mut self, now: Nanoseconds) {
         self.seen.now = now.0;
-        self.end_all_spans(now.0.min(self.until));
+        self.end_all_spans_once(now.0.min(self.until));
     }
 
     fn wants_more_calls(&self) -> bool {

@@ -5,12 +5,12 @@ use wakepath_results::Question;
 
 use super::super::view::{Focus, PageAnswer, PageRow, Tile, Tone, View};
 use super::comparison::Compared;
-use super::place::Place;
+use super::place::PlacedResult;
 use super::tiles::{tile_for_choice, tile_for_winner, tile_for_winners};
 
 pub(super) fn add_answers(
     view: &mut View,
-    places: &[Place<'_>],
+    places: &[PlacedResult<'_>],
     compared: &Compared,
 ) -> Result<(), CompareError> {
     let mut answers = Vec::new();
@@ -21,7 +21,7 @@ pub(super) fn add_answers(
     for (index, place) in places.iter().enumerate() {
         for question in &place.reader.document().questions {
             if question.goal.is_some() {
-                let found = compared.answers(view, index, question);
+                let found = compared.answer_goal_question(view, index, question);
                 if found.is_empty() {
                     best.push(PageAnswer {
                         question: question.ask.clone(),
@@ -32,7 +32,11 @@ pub(super) fn add_answers(
                 for found in found {
                     let answer = answer_best_policy(view, compared, found);
                     if view.focus.is_none() {
-                        view.focus = compared.focus(view, question, answer.policies.first());
+                        view.focus = compared.focus_on_goal_question(
+                            view,
+                            question,
+                            answer.policies.first(),
+                        );
                     }
                     best.push(answer);
                 }
@@ -97,7 +101,7 @@ fn answer_best_policy(view: &View, compared: &Compared, found: results::Answer) 
     let mut details: Vec<String> = sentences.collect();
     let first = found.choice.as_ref().and_then(|c| c.candidates.first());
     let policy = first.and_then(|c| view.policies.iter().find(|p| p.name == c.policy));
-    if let Some(policy) = policy.filter(|policy| !policy.name_has_all_settings()) {
+    if let Some(policy) = policy.filter(|policy| !policy.name_contains_all_setting_values()) {
         details.push(format!("{}: {}.", policy.name, policy.settings_in_words()));
     }
     let choice = found.choice.as_ref();
@@ -124,7 +128,7 @@ fn answer_best_policy(view: &View, compared: &Compared, found: results::Answer) 
 /// The answer to a question, from comparisons with `baseline`.
 fn answer_question(
     view: &View,
-    place: &Place<'_>,
+    place: &PlacedResult<'_>,
     question: &Question,
     baseline: Option<usize>,
     rows: &[PageRow],
@@ -140,7 +144,7 @@ fn answer_question(
 
 /// Whether a question includes a workload of the view. Workloads of other results have no name in this place: only a
 /// question without names includes them.
-fn question_includes_load(question: &Question, place: &Place<'_>, index: usize) -> bool {
+fn question_includes_load(question: &Question, place: &PlacedResult<'_>, index: usize) -> bool {
     let mut loads = place.workloads.iter();
     match loads.find(|(_, workload)| **workload == index) {
         Some(((machine, name), _)) => {
@@ -151,7 +155,7 @@ fn question_includes_load(question: &Question, place: &Place<'_>, index: usize) 
 }
 
 /// Whether a question includes a policy of the view, as [`question_includes_load`] does for workloads.
-fn question_includes_policy(question: &Question, place: &Place<'_>, index: usize) -> bool {
+fn question_includes_policy(question: &Question, place: &PlacedResult<'_>, index: usize) -> bool {
     let mut policies = place.policies.iter();
     match policies.find(|(_, policy)| **policy == index) {
         Some((name, _)) => question.includes_policy(name),

@@ -4,7 +4,7 @@ use wakepath_compare::figure::{doubt_about_mean, format_percent as format_change
 use wakepath_compare::results::{Candidate, Choice, Compliance, MetricFigure};
 use wakepath_results::Condition;
 
-use super::super::number::{format_figure, format_signed_percent};
+use super::super::number::{format_signed_percent, format_with_decimals_or_four_digits};
 use super::super::view::{PagePolicy, PageRow, Tile, TileEntry, View};
 use super::comparison::Compared;
 
@@ -65,7 +65,7 @@ fn entry_for_worst_condition(
     condition: &Condition,
 ) -> TileEntry {
     let metric = view.metrics.iter().position(|m| m.name == figure.metric);
-    let unit = metric.and_then(|index| compared.unit(index));
+    let unit = metric.and_then(|index| compared.page_unit_of_metric(index));
     let (value, limit) = unit.map_or_else(
         || (figure.mean.to_string(), condition.limit.to_string()),
         |unit| {
@@ -128,7 +128,7 @@ fn entry_for_goal_metric(view: &View, choice: &Choice, first: &Candidate) -> Til
     if view
         .metrics
         .iter()
-        .any(|metric| metric.name == choice.metric.name && view.is_assumed(metric))
+        .any(|metric| metric.name == choice.metric.name && view.rests_on_assumed_power(metric))
     {
         notes.push("from assumed figures".to_owned());
     }
@@ -233,7 +233,8 @@ fn entry_for_winner_power(view: &View, best: &[&PageRow]) -> Option<TileEntry> {
     let rows: Vec<&PageRow> = winner_power.collect();
     let [low, high] = rows_with_least_and_most(&rows, |row| row.mean)?;
     let unit = unit_after_space(&view.metrics[power].unit);
-    let [least, most] = [low, high].map(|row| format_figure(row.mean, row.decimals));
+    let [least, most] =
+        [low, high].map(|row| format_with_decimals_or_four_digits(row.mean, row.decimals));
     let value = if least == most {
         format!("{least}{unit}")
     } else {
@@ -253,7 +254,7 @@ fn entry_for_winner_power(view: &View, best: &[&PageRow]) -> Option<TileEntry> {
         }
     });
     let mut notes: Vec<String> = changes.into_iter().collect();
-    if view.is_assumed(&view.metrics[power]) {
+    if view.rests_on_assumed_power(&view.metrics[power]) {
         notes.push("from assumed figures".to_owned());
     }
     Some(TileEntry {
@@ -333,7 +334,7 @@ fn entry_for_assumed_figures(view: &View, policy: Option<&PagePolicy>) -> Option
 
 /// A policy's settings, or nothing if the policy's name has them.
 fn settings_besides_name(policy: Option<&PagePolicy>) -> String {
-    let unnamed = policy.filter(|policy| !policy.name_has_all_settings());
+    let unnamed = policy.filter(|policy| !policy.name_contains_all_setting_values());
     unnamed.map_or_else(String::new, PagePolicy::settings_in_words)
 }
 

@@ -48,13 +48,13 @@ impl<'a> Meter<'a> {
     }
 
     /// Whether the machine has such counters, and none was lost track of.
-    pub(super) fn has_counters(&self) -> bool {
+    pub(super) fn has_kept_counters(&self) -> bool {
         self.spent.is_some()
     }
 
     /// Reads the counters if the interval is over. To be called often during the run.
     pub(super) fn read_if_due(&mut self) {
-        if self.has_counters() && self.read_at.elapsed() >= self.every {
+        if self.has_kept_counters() && self.read_at.elapsed() >= self.every {
             self.read_counters();
         }
     }
@@ -206,13 +206,13 @@ mod tests {
     fn a_package_that_goes_away_leaves_no_power() {
         let temp = tempfile::tempdir().unwrap();
         let system = System::new(Root::at_directory(temp.path()));
-        assert!(!Meter::new(&system).has_counters());
+        assert!(!Meter::new(&system).has_kept_counters());
         zone(temp.path(), 0, 1, Some(RANGE));
         zone(temp.path(), 1, 1, Some(RANGE));
         let mut meter = Meter::new(&system);
         fs::remove_dir_all(temp.path().join(POWERCAP).join("intel-rapl:1")).unwrap();
-        assert!(meter.has_counters());
+        assert!(meter.has_kept_counters());
         meter.read_counters();
-        assert!(!meter.has_counters());
+        assert!(!meter.has_kept_counters());
     }
 }

@@ -157,7 +157,7 @@ impl Observed {
         }
     }
 
-    pub(super) fn write_machine_file(&self) -> Result<Vec<u8>, StudyError> {
+    pub(super) fn print_machine_file(&self) -> Result<Vec<u8>, StudyError> {
         let text = toml::to_string(self).map_err(|e| StudyError::Settings(e.to_string()))?;
         Ok(text.into_bytes())
     }

@@ -88,7 +88,7 @@ impl<'a> Live<'a> {
             .iter()
             .any(|w: &PlannedWorkload| matches!(w.task, Task::Fio { .. }))
         {
-            Some(program::find_fio_version()?)
+            Some(program::read_fio_version()?)
         } else {
             None
         };
@@ -124,7 +124,7 @@ impl<'a> Live<'a> {
         let (mut hold, mut daemon) = (None, None);
         if !changes.is_empty() {
             let session = held.session.take();
-            let holding = settings::hold_settings(&self.system, session, &changes)?;
+            let holding = settings::apply_settings_while_held(&self.system, session, &changes)?;
             if let Some(config) = &changes.daemon {
                 let started = self.start_daemon(&holding, config, cancelled);
                 daemon = started.map_err(|e| add_policy_name(planned, e))?;
@@ -201,14 +201,14 @@ impl Backend for Live<'_> {
         ]);
         tools.extend(self.fio.clone().map(|version| ("fio".to_owned(), version)));
         let mut notes = self.notes.clone();
-        if !Meter::new(&self.system).has_counters() {
+        if !Meter::new(&self.system).has_kept_counters() {
             notes.push("no energy counters (RAPL) here: no power is measured".to_owned());
         }
         let observed = machine::Observed::new(&self.system);
         Ok(Provenance {
             tools,
             machines: vec![observed.describe()],
-            machine_files: vec![observed.write_machine_file()?],
+            machine_files: vec![observed.print_machine_file()?],
             notes,
         })
     }
@@ -272,7 +272,7 @@ fn add_policy_name(policy: &PlannedPolicy, error: StudyError) -> StudyError {
 /// Refuses a fio job that would overwrite something by accident.
 fn check_write_targets(workload: &PlannedWorkload) -> Result<(), String> {
     match &workload.task {
-        Task::Fio { text, .. } => targets::check_fio_targets(text, "its fio job"),
+        Task::Fio { text, .. } => targets::refuse_fio_targets_other_than_files(text, "its fio job"),
         Task::RtApp { .. } | Task::Command { .. } | Task::Recording(_) => Ok(()),
     }
 }
