@@ -7,7 +7,7 @@ const MAX_WORKLOADS: usize = 1000;
 
 /// Name and fio options for each workload that an entry makes. Names contain list values: `reads/rate_iops=2000`. The
 /// last list changes fastest.
-pub(super) fn grid_variants(
+pub(super) fn name_and_options_of_each_combination(
     entry: &WorkloadEntry,
     source: StudyText<'_>,
 ) -> Result<Vec<(String, toml::Table)>, StudyError> {

@@ -109,7 +109,7 @@ pub(super) fn plan_workloads(
             .as_ref()
             .or(file.warm_up_s.as_ref())
             .map(seconds_to_nanoseconds);
-        for (name, options) in grid::grid_variants(entry, source)? {
+        for (name, options) in grid::name_and_options_of_each_combination(entry, source)? {
             let options = JobOptions {
                 given: &options,
                 warm_up,
@@ -146,12 +146,12 @@ impl PlannedWorkload {
         };
         Self {
             warnings,
-            ..Self::for_all_machines(name, task)
+            ..Self::for_all_machines_and_policies(name, task)
         }
     }
 
     /// A planned workload that runs on all machines and under all policies.
-    fn for_all_machines(name: &str, task: Task) -> Self {
+    fn for_all_machines_and_policies(name: &str, task: Task) -> Self {
         Self {
             name: name.to_owned(),
             task,
@@ -191,7 +191,7 @@ impl PlannedWorkload {
                      rt-app file";
                 return Err(source.error_at_value(words, message));
             }
-            let readings = entry.metric.iter().map(|m| plan_reading(m, source));
+            let readings = entry.metric.iter().map(|m| plan_metric_reading(m, source));
             Task::Command {
                 words: words.get_ref().clone(),
                 readings: readings.collect::<Result<_, _>>()?,
@@ -219,7 +219,7 @@ impl PlannedWorkload {
         Ok(Self {
             warnings,
             grid,
-            ..Self::for_all_machines(name, task)
+            ..Self::for_all_machines_and_policies(name, task)
         })
     }
 
@@ -403,7 +403,7 @@ fn plan_fio(
     source: StudyText<'_>,
     target: RunOrigin,
 ) -> Result<Task, StudyError> {
-    let mut options = option_lines(entry, job_options, source)?;
+    let mut options = print_fio_options_of_study(entry, job_options, source)?;
     if let Some(seconds) = &entry.seconds {
         options.push((
             "runtime".to_owned(),
@@ -411,7 +411,7 @@ fn plan_fio(
         ));
         options.push(("time_based".to_owned(), "1".to_owned()));
     }
-    let changed = add_options_to_jobs(text, &options);
+    let changed = override_options_in_all_jobs(text, &options);
     let named = format!("{origin} with the options of {}", entry.name.get_ref());
     let read = fio::parse(&changed, &named).map_err(|e| {
         // The line of a fault counts from the file as the user wrote it, so the file is parsed without the options.
@@ -435,7 +435,7 @@ fn plan_fio(
 }
 
 /// The study's fio options for an entry, as keys and values for a job file.
-fn option_lines(
+fn print_fio_options_of_study(
     entry: &WorkloadEntry,
     job_options: JobOptions<'_>,
     source: StudyText<'_>,
@@ -463,7 +463,7 @@ fn seconds_to_nanoseconds(seconds: &Spanned<f64>) -> Nanoseconds {
 
 /// Adds options to every job of a fio job file, in place of the jobs' own; the text is unchanged if it has them
 /// already.
-fn add_options_to_jobs(text: &str, options: &[(String, String)]) -> String {
+fn override_options_in_all_jobs(text: &str, options: &[(String, String)]) -> String {
     if options.is_empty() {
         return text.to_owned();
     }
@@ -547,7 +547,7 @@ fn plan_rt_app(
     })
 }
 
-fn plan_reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, StudyError> {
+fn plan_metric_reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, StudyError> {
     let from = match (&entry.pattern, &entry.json) {
         (Some(pattern), _) => {
             let regex = Regex::new(pattern.get_ref())
@@ -586,13 +586,17 @@ fn plan_reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, S
     let known_text = |text: fn(&Metric) -> &str| known.map(text);
     let metric = Metric {
         name: Cow::Owned(name.clone()),
-        title: given_or_known_text(entry.title.as_deref(), known_text(|m| &m.title), name),
-        meaning: given_or_known_text(
+        title: given_or_known_text_or_default(
+            entry.title.as_deref(),
+            known_text(|m| &m.title),
+            name,
+        ),
+        meaning: given_or_known_text_or_default(
             entry.meaning.as_deref(),
             known_text(|m| &m.meaning),
             "what the command prints",
         ),
-        unit: given_or_known_text(entry.unit.as_deref(), known_text(|m| &m.unit), ""),
+        unit: given_or_known_text_or_default(entry.unit.as_deref(), known_text(|m| &m.unit), ""),
         better,
         mean: better.mean_kind(),
         headline: true,
@@ -601,7 +605,7 @@ fn plan_reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, S
 }
 
 /// A text about a metric: the given text, else the dictionary's, else `otherwise`.
-fn given_or_known_text(
+fn given_or_known_text_or_default(
     given: Option<&str>,
     known: Option<&str>,
     otherwise: &str,
@@ -668,13 +672,13 @@ mod tests {
             ("size", "1g"),
         ]
         .map(|(k, v)| (k.to_owned(), v.to_owned()));
-        let file = fio::parse(&add_options_to_jobs(text, &options), "x").unwrap();
+        let file = fio::parse(&override_options_in_all_jobs(text, &options), "x").unwrap();
         assert_eq!(file.jobs[0].block_size.read, 16384);
         assert_eq!(file.jobs[0].runtime, Some(Nanoseconds::from_millis(500)));
         assert!(file.jobs[0].time_based && file.jobs.len() == 1);
-        assert_eq!(add_options_to_jobs(text, &[]), text);
-        let once = add_options_to_jobs(text, &options);
-        assert_eq!(add_options_to_jobs(&once, &options), once);
+        assert_eq!(override_options_in_all_jobs(text, &[]), text);
+        let once = override_options_in_all_jobs(text, &options);
+        assert_eq!(override_options_in_all_jobs(&once, &options), once);
     }
 
     #[test]
@@ -694,15 +698,15 @@ mod tests {
             ("size = 2m ; comment", "size", "8m"),
         ] {
             let options = [(key.to_owned(), value.to_owned())];
-            let with = add_options_to_jobs(&format!("{ends}{line}\n"), &options);
-            let alone = add_options_to_jobs(ends, &options);
+            let with = override_options_in_all_jobs(&format!("{ends}{line}\n"), &options);
+            let alone = override_options_in_all_jobs(ends, &options);
             let [with, alone] = [with, alone].map(|text| fio::parse(&text, "x").unwrap());
             assert_eq!(with.to_string(), alone.to_string(), "{line}");
         }
         // Others stay.
         let text = "[a]\nrate=1m\nrandrepeat=0\nsize=1m\n";
         let options = [("rwmixread".to_owned(), "70".to_owned())];
-        assert!(add_options_to_jobs(text, &options).ends_with(text));
+        assert!(override_options_in_all_jobs(text, &options).ends_with(text));
     }
 
     /// Options without a model go to fio unchanged.

@@ -99,7 +99,7 @@ fn replay_call_log(args: &Args, recording: &Replaying<'_>, cpu: u32) -> anyhow::
         cpus::format_cpu_list(&replayed.report.cpus)
     );
     let calls: Vec<Call> = CallReader::new(&log[..], "the call log").collect::<Result<_, _>>()?;
-    let (states, tick) = recording.states_of_cpu(cpu);
+    let (states, tick) = recording.idle_states_of_cpu_and_tick_rate(cpu);
     Ok(CallLog {
         states: states.clone(),
         tick,

@@ -41,7 +41,7 @@ pub fn build_view(
     idle::add_idle(&mut view, &places)?;
     timeline::add_timelines(&mut view, &places)?;
     load_series::add_series_over_requested_rates(&mut view, &places);
-    answers::add_answers(&mut view, &places, &compared)?;
+    answers::add_answers_and_focus(&mut view, &places, &compared)?;
     Ok(view)
 }
 
@@ -58,7 +58,7 @@ pub fn build_answers(
         places,
         compared,
     } = build_compared_view(results, baseline)?;
-    answers::add_answers(&mut view, &places, &compared)?;
+    answers::add_answers_and_focus(&mut view, &places, &compared)?;
     Ok(view.answers)
 }
 

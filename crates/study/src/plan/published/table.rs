@@ -26,7 +26,7 @@ struct PolicyPair {
 
 impl PublishedStudy<'_> {
     /// Index of the label that becomes columns, if the entry asks for a wide table.
-    fn find_wide_column(
+    fn find_label_that_becomes_columns(
         &self,
         entry: &PublishedEntry,
         columns: &[String],
@@ -62,8 +62,11 @@ impl PublishedStudy<'_> {
                 label_cells_by_differing_names(entry, self.cells_of_apst_decisions(entry)?)
             }
             None => {
-                let all = self.list_simulated_cells(entry, &pairs)?;
-                label_cells_by_differing_names(entry, self.combine_workloads(entry, all)?)
+                let all = self.list_pairs_of_runs_with_names(entry, &pairs)?;
+                label_cells_by_differing_names(
+                    entry,
+                    self.make_cells_and_combine_workloads(entry, all)?,
+                )
             }
         };
         if cells.is_empty() {
@@ -97,7 +100,7 @@ impl PublishedStudy<'_> {
             name: entry.name.get_ref().clone(),
             title: entry.title.clone(),
             line: self.source.line_of_value(&entry.name),
-            wide: self.find_wide_column(entry, &columns)?,
+            wide: self.find_label_that_becomes_columns(entry, &columns)?,
             columns,
             cells,
             recipe,
@@ -177,7 +180,10 @@ impl PublishedStudy<'_> {
         let Some(unit) = unit.filter(|unit| unit.get_ref() != own_unit) else {
             return Ok((quantity, 1.0));
         };
-        match (unit_scale(own_unit), unit_scale(unit.get_ref())) {
+        match (
+            kind_and_factor_of_unit(own_unit),
+            kind_and_factor_of_unit(unit.get_ref()),
+        ) {
             (Some((kind, from)), Some((wanted, to))) if kind == wanted => Ok((quantity, to / from)),
             _ => {
                 let own_unit = match own_unit {
@@ -255,7 +261,7 @@ impl PublishedStudy<'_> {
     }
 
     /// The cells with simulated values before workloads are combined, each with its names.
-    fn list_simulated_cells(
+    fn list_pairs_of_runs_with_names(
         &self,
         entry: &PublishedEntry,
         policies: &[PolicyPair],
@@ -311,7 +317,7 @@ impl PublishedStudy<'_> {
     }
 
     /// Makes the table's cells; combines workloads into one cell if the entry asks for it.
-    fn combine_workloads(
+    fn make_cells_and_combine_workloads(
         &self,
         entry: &PublishedEntry,
         all: Vec<(Pair, CellNames)>,
@@ -371,7 +377,7 @@ impl PublishedStudy<'_> {
         }
     }
 
-    /// Sets the published value of a cell. Returns the published change if the row has only bounds for the value.
+    /// Sets the published value of a cell. Returns the published change in percent, empty if the table shows no percentages.
     fn set_published_value_and_format_change(
         &self,
         entry: &PublishedEntry,
@@ -449,7 +455,7 @@ fn count_distinct_names(cells: &[PublishedCell], name: fn(&CellNames) -> (&str, 
 }
 
 /// The names among four whose headings are shown.
-fn select_shown_names(names: [String; 4], shown: [(&str, bool); 4]) -> Vec<String> {
+fn keep_names_with_shown_heading(names: [String; 4], shown: [(&str, bool); 4]) -> Vec<String> {
     let names = names.into_iter().zip(shown);
     names
         .filter(|(_, (_, shown))| *shown)
@@ -495,10 +501,10 @@ fn label_cells_by_differing_names(
             policy,
             ..
         } = cell.names.clone();
-        cell.labels = select_shown_names([drive, workload, machine, policy], shown);
+        cell.labels = keep_names_with_shown_heading([drive, workload, machine, policy], shown);
     }
     let headings = shown.map(|(heading, _)| heading.to_owned());
-    (select_shown_names(headings, shown), cells)
+    (keep_names_with_shown_heading(headings, shown), cells)
 }
 
 impl PublishedCell {
@@ -515,7 +521,7 @@ impl PublishedCell {
 }
 
 /// The quantity that a unit measures, and the unit's size in the smallest unit.
-fn unit_scale(unit: &str) -> Option<(&'static str, f64)> {
+fn kind_and_factor_of_unit(unit: &str) -> Option<(&'static str, f64)> {
     Some(match unit {
         "ns" => ("time", 1.0),
         "us" => ("time", 1e3),

@@ -97,7 +97,7 @@ impl<'a> Live<'a> {
             let changes = PolicyChanges::new(&system, policy)?;
             if let Some(config) = &changes.daemon {
                 let checked = daemon::check_configuration(&wakepath, &system, config);
-                checked.map_err(|e| add_policy_name(policy, e))?;
+                checked.map_err(|e| add_policy_name_unless_interrupted(policy, e))?;
             }
             let policy_notes = changes.settings.notes.iter();
             notes.extend(policy_notes.map(|note| format!("{}: {note}", policy.name)));
@@ -113,7 +113,11 @@ impl<'a> Live<'a> {
     }
 
     /// Applies a policy to the machine and waits until settled, unless the policy is in force already.
-    fn apply_policy(&self, policy: usize, cancelled: &AtomicBool) -> Result<(), StudyError> {
+    fn apply_policy_and_settle_unless_in_force(
+        &self,
+        policy: usize,
+        cancelled: &AtomicBool,
+    ) -> Result<(), StudyError> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if held.policy.as_ref().is_some_and(|now| now.index == policy) {
             return Ok(());
@@ -126,8 +130,8 @@ impl<'a> Live<'a> {
             let session = held.session.take();
             let holding = settings::apply_settings_while_held(&self.system, session, &changes)?;
             if let Some(config) = &changes.daemon {
-                let started = self.start_daemon(&holding, config, cancelled);
-                daemon = started.map_err(|e| add_policy_name(planned, e))?;
+                let started = self.start_daemon_with_lent_lock(&holding, config, cancelled);
+                daemon = started.map_err(|e| add_policy_name_unless_interrupted(planned, e))?;
             }
             hold = Some(holding);
         }
@@ -139,7 +143,7 @@ impl<'a> Live<'a> {
         wait_for_machine_to_settle(self.plan, cancelled)
     }
 
-    fn start_daemon(
+    fn start_daemon_with_lent_lock(
         &self,
         hold: &Hold,
         config: &str,
@@ -186,7 +190,7 @@ impl HeldState {
 impl Backend for Live<'_> {
     fn check_cell(&self, cell: Cell) -> Result<(), StudyError> {
         let workload = &self.plan.workloads[cell.workload];
-        check_write_targets(workload)
+        refuse_fio_job_that_could_overwrite(workload)
             .map_err(|e| StudyError::Settings(format!("{}: {e}", workload.name)))
     }
 
@@ -197,11 +201,11 @@ impl Backend for Live<'_> {
     fn provenance(&self) -> Result<Provenance, StudyError> {
         let mut tools = BTreeMap::from([
             ("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-            ("kernel".to_owned(), machine::kernel_release()),
+            ("kernel".to_owned(), machine::kernel_name_and_release()),
         ]);
         tools.extend(self.fio.clone().map(|version| ("fio".to_owned(), version)));
         let mut notes = self.notes.clone();
-        if !Meter::new(&self.system).has_kept_counters() {
+        if !Meter::for_packages(&self.system).has_kept_counters() {
             notes.push("no energy counters (RAPL) here: no power is measured".to_owned());
         }
         let observed = machine::Observed::new(&self.system);
@@ -239,7 +243,7 @@ impl Backend for Live<'_> {
         run: &mut RunRecord,
         cancelled: &AtomicBool,
     ) -> Result<(), StudyError> {
-        self.apply_policy(cell.policy, cancelled)?;
+        self.apply_policy_and_settle_unless_in_force(cell.policy, cancelled)?;
         let workload = &self.plan.workloads[cell.workload];
         let measured = measure_run(workload, &self.system, run, cancelled)
             .and_then(|()| self.check_daemon_alive().map_err(|e| e.to_string()));
@@ -262,7 +266,7 @@ impl Backend for Live<'_> {
 }
 
 /// Adds the policy's name to an error.
-fn add_policy_name(policy: &PlannedPolicy, error: StudyError) -> StudyError {
+fn add_policy_name_unless_interrupted(policy: &PlannedPolicy, error: StudyError) -> StudyError {
     match error {
         StudyError::Interrupted => StudyError::Interrupted,
         error => StudyError::Settings(format!("policy '{}': {error}", policy.name)),
@@ -270,7 +274,7 @@ fn add_policy_name(policy: &PlannedPolicy, error: StudyError) -> StudyError {
 }
 
 /// Refuses a fio job that would overwrite something by accident.
-fn check_write_targets(workload: &PlannedWorkload) -> Result<(), String> {
+fn refuse_fio_job_that_could_overwrite(workload: &PlannedWorkload) -> Result<(), String> {
     match &workload.task {
         Task::Fio { text, .. } => targets::refuse_fio_targets_other_than_files(text, "its fio job"),
         Task::RtApp { .. } | Task::Command { .. } | Task::Recording(_) => Ok(()),
@@ -327,22 +331,22 @@ fn measure_run(
         .map(|d| d.as_secs_f64());
     run.started_unix_s = started.ok();
     // A path may lead to something else than when the study was checked.
-    check_write_targets(workload)?;
+    refuse_fio_job_that_could_overwrite(workload)?;
     let warm_up = workload
         .uncounted_start()
         .map(|time| Duration::from_nanos(time.0));
-    let mut since = Since::begin_now(system, warm_up);
+    let mut since = MeasuredSince::begin_now(system, warm_up);
     let took = match &workload.task {
         Task::Fio { text, workload } => program::run_fio(
             text,
             &requested_rates(workload),
             run,
             cancelled,
-            &mut || since.read_wrapping_counters(),
+            &mut || since.restart_after_warm_up_and_read_meters(),
         )?,
         Task::Command { words, readings } => {
             program::run_command(words, readings, run, cancelled, &mut || {
-                since.read_wrapping_counters();
+                since.restart_after_warm_up_and_read_meters();
             })?
         }
         Task::RtApp { .. } => return Err("rt-app files are simulated only".to_owned()),
@@ -363,7 +367,7 @@ fn measure_run(
 }
 
 /// Counters at the start of measuring, after any warm-up.
-struct Since<'a> {
+struct MeasuredSince<'a> {
     system: &'a System,
     /// Time that is left out first; `None` once the warm-up is over.
     warm_up: Option<Duration>,
@@ -373,20 +377,20 @@ struct Since<'a> {
     platform: Meter<'a>,
 }
 
-impl<'a> Since<'a> {
+impl<'a> MeasuredSince<'a> {
     fn begin_now(system: &'a System, warm_up: Option<Duration>) -> Self {
         Self {
             system,
             warm_up,
             counters: Counters::read_all(system),
-            meter: Meter::new(system),
+            meter: Meter::for_packages(system),
             platform: Meter::for_whole_platform(system),
             at: Instant::now(),
         }
     }
 
     /// Begins anew once the warm-up is over, and reads counters that may wrap.
-    fn read_wrapping_counters(&mut self) {
+    fn restart_after_warm_up_and_read_meters(&mut self) {
         if self.warm_up.is_some_and(|time| self.at.elapsed() >= time) {
             *self = Self::begin_now(self.system, None);
         }

@@ -121,7 +121,7 @@ impl<'a> Replaying<'a> {
         &self.recording.metadata
     }
 
-    /// CPU groups with equal idle states: names, and their number of CPUs on the machine; 0 without a machine.
+    /// CPU groups with equal idle states: names, and numbers of CPUs. A group without a list counts all recorded CPUs.
     pub fn list_cpu_groups(&self) -> Vec<CpuKind> {
         let groups = self.kinds.iter().zip(&self.setup.states);
         groups
@@ -136,7 +136,7 @@ impl<'a> Replaying<'a> {
     }
 
     /// The idle states of a CPU, and its tick rate.
-    pub fn states_of_cpu(&self, cpu: u32) -> (&States, TickRate) {
+    pub fn idle_states_of_cpu_and_tick_rate(&self, cpu: u32) -> (&States, TickRate) {
         (
             &self.setup.states[self.setup.group_index_of_cpu(cpu)],
             self.setup.tick,
