@@ -28,34 +28,40 @@ pub(crate) struct Priced {
 
 impl Case<'_> {
     /// The command line that applies a policy set.
-    pub(crate) fn apply_command(&self, set: &PolicySet) -> String {
+    pub(crate) fn command_line_to_apply(&self, set: &PolicySet) -> String {
         let text = set.to_string();
         let quote = if text.contains(['[', ' ']) { "'" } else { "" };
         format!("wakepath apply {quote}{text}{quote}{}", self.option)
     }
 
-    /// Simulates what applying a policy set gains under a load. `what` describes the change in words.
-    pub(crate) fn simulate_gain(
+    /// Simulates what applying a policy set gains under a load. `change` is the change in words.
+    pub(crate) fn price_policy_set(
         &mut self,
         name: &str,
         set: PolicySet,
         load: &str,
-        what: &str,
+        change: &str,
     ) -> Option<Priced> {
-        let (machine, policies) = self.model.machine_and_set_after(&set);
-        let simulated = self.model.cost_compared_to(&machine, &policies, load, what);
-        let difference = self.ok_or_note(name, simulated)?;
+        let (machine, policies) = self.model.machine_and_policies_after_applying(&set);
+        let simulated = self
+            .model
+            .simulate_cost_compared_to(&machine, &policies, load, change);
+        let difference = self.result_or_note_without_cost(name, simulated)?;
         Some(Priced { set, difference })
     }
 
     /// Turns an error of a simulation into a note, in place of costs.
-    pub(crate) fn ok_or_note<T>(&mut self, what: &str, result: Result<T, StudyError>) -> Option<T> {
+    pub(crate) fn result_or_note_without_cost<T>(
+        &mut self,
+        subject: &str,
+        result: Result<T, StudyError>,
+    ) -> Option<T> {
         result
             .map_err(|e| {
                 let reason = e
                     .source()
                     .map_or_else(|| e.to_string(), ToString::to_string);
-                let note = format!("{what}: the cost cannot be simulated: {reason}");
+                let note = format!("{subject}: the cost cannot be simulated: {reason}");
                 self.notes.push(note);
             })
             .ok()
@@ -65,7 +71,7 @@ impl Case<'_> {
 impl Finding {
     /// The finding with a fix: applying a policy set.
     pub(crate) fn fixed_by_set(mut self, case: &Case<'_>, set: PolicySet) -> Self {
-        self.fix = Some(case.apply_command(&set));
+        self.fix = Some(case.command_line_to_apply(&set));
         self.set = Some(set);
         self
     }

@@ -13,7 +13,7 @@ pub(crate) struct Counted {
 }
 
 /// Idle states of the first CPU, with counters summed over all CPUs with the same state.
-pub(crate) fn sum_idle_states(system: &System) -> Vec<Counted> {
+pub(crate) fn sum_idle_counters_by_state(system: &System) -> Vec<Counted> {
     let mut counted: Vec<Counted> = Vec::new();
     for (place, cpu) in system.cpus().into_iter().enumerate() {
         for count in system.read_idle_counts(cpu) {
@@ -44,18 +44,20 @@ pub(crate) fn sum_idle_states(system: &System) -> Vec<Counted> {
 }
 
 /// Mean time of a read on the busiest drive in us, with the drive's name.
-pub(crate) fn busiest_drive_mean_read_us(system: &System) -> Option<(String, f64)> {
+pub(crate) fn busiest_drive_and_its_mean_read_us(system: &System) -> Option<(String, f64)> {
     system
         .drive_block_devices()
         .into_iter()
-        .filter_map(|disk| read_count_and_time(system, &disk).map(|(reads, ms)| (disk, reads, ms)))
+        .filter_map(|disk| {
+            read_reads_and_their_total_ms(system, &disk).map(|(reads, ms)| (disk, reads, ms))
+        })
         .filter(|(_, reads, _)| *reads >= 100)
         .max_by_key(|(_, reads, _)| *reads)
         .map(|(disk, reads, ms)| (disk, ms as f64 * 1e3 / reads as f64))
 }
 
 /// Reads the number of reads of a drive, and their total time in ms.
-fn read_count_and_time(system: &System, disk: &str) -> Option<(u64, u64)> {
+fn read_reads_and_their_total_ms(system: &System, disk: &str) -> Option<(u64, u64)> {
     let text = system
         .root()
         .read_text_if_readable(&format!("sys/block/{disk}/stat"))?;

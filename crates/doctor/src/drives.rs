@@ -11,10 +11,10 @@ use wakepath_system::nvme::{self, ApstFeature};
 
 use crate::case::{Case, Priced};
 use crate::finding::Finding;
-use crate::model::{SELDOM, difference_between, simulate_load};
+use crate::model::{SELDOM, simulate_load, subtract_latency_and_power};
 
 /// All findings about all drives.
-pub(crate) fn find_in_all_drives(case: &mut Case<'_>) -> Vec<Finding> {
+pub(crate) fn find_faults_of_all_drives(case: &mut Case<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for name in case.system.nvme_controller_names() {
         let root = case.system.root();
@@ -25,7 +25,7 @@ pub(crate) fn find_in_all_drives(case: &mut Case<'_>) -> Vec<Finding> {
             ));
             continue;
         };
-        findings.extend(find_quirks(case, &name, &drive));
+        findings.extend(find_known_drive_quirks(case, &name, &drive));
         match ApstFeature::read_from_drive(&*nvme::open_drive_or_capture(root, &name)) {
             Ok(feature) => {
                 findings.extend(find_apst_fault(case, &name, &drive, &feature));
@@ -46,7 +46,7 @@ pub(crate) fn find_in_all_drives(case: &mut Case<'_>) -> Vec<Finding> {
     findings
 }
 
-fn find_quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
+fn find_known_drive_quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
     let quirks = Quirks::builtin();
     let in_force = read_quirks_told_by_kernel(case.system.root(), name);
     let at = read_pci_id_and_dmi_names(case.system.root(), name);
@@ -82,11 +82,13 @@ fn find_quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
             let has_quirk = in_force
                 .iter()
                 .any(|name| name == kind.kernel_parameter_name());
-            let word = at.pci.map(|pci| quirk_boot_word(pci, "", kind));
+            let word = at
+                .pci
+                .map(|pci| boot_word_that_adds_or_lifts_quirk(pci, "", kind));
             match (has_quirk, word) {
                 (true, _) => {
                     let lifts = at.pci.map_or_else(String::new, |pci| {
-                        let word = quirk_boot_word(pci, "^", kind);
+                        let word = boot_word_that_adds_or_lifts_quirk(pci, "^", kind);
                         format!("; {word} on the kernel command line lifts it, to try")
                     });
                     finding
@@ -103,7 +105,7 @@ fn find_quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
 }
 
 /// The word on the kernel's command line that adds a quirk to a drive, or with `^` takes it away (Linux 7.0).
-fn quirk_boot_word(pci: PciId, mark: &str, kind: QuirkKind) -> String {
+fn boot_word_that_adds_or_lifts_quirk(pci: PciId, mark: &str, kind: QuirkKind) -> String {
     let (vendor, device) = (pci.vendor, pci.device);
     format!(
         "nvme.quirks={vendor:04x}:{device:04x}:{mark}{}",
@@ -126,12 +128,12 @@ fn find_apst_fault(
     )
     .ok()?;
     if !now.enabled || now.table == ApstTable::default() {
-        return find_empty_table(case, name, drive, now, &planned, &settings);
+        return report_empty_apst_table(case, name, drive, now, &planned, &settings);
     }
     if now.table == planned.table && now.enabled == planned.enabled {
         return None;
     }
-    let set = apst_set(settings.quirks.no_deepest)?;
+    let set = policy_set_that_writes_apst_table(settings.quirks.no_deepest)?;
     let differing: Vec<String> = now
         .table
         .entries()
@@ -162,7 +164,7 @@ fn find_apst_fault(
 }
 
 /// Finds a drive whose APST table is empty, so that it never goes to sleep by itself.
-fn find_empty_table(
+fn report_empty_apst_table(
     case: &mut Case<'_>,
     name: &str,
     drive: &Drive,
@@ -192,7 +194,7 @@ fn find_empty_table(
     )
     .ok()?;
     if possible.chosen_states_with_timeouts_ms().next().is_some() {
-        return Some(add_sleep_costs(
+        return Some(add_fix_and_simulated_sleep_costs(
             case,
             drive,
             finding,
@@ -312,16 +314,18 @@ fn find_slow_wake_up(
         .parse()
         .ok()?;
     let machine = case.model.machine_with_drive(drive);
-    let (_, then) = case.model.machine_and_set_after(&set);
+    let (_, then) = case.model.machine_and_policies_after_applying(&set);
     let simulated = simulate_load(&machine, &case.model.now, SELDOM).and_then(|now| {
         let then = simulate_load(&machine, &then, SELDOM)?;
         let how = format!("simulated, {SELDOM}: now against a tolerance of {tolerance} ms");
-        Ok(difference_between(&now, &then, how))
+        Ok(subtract_latency_and_power(&now, &then, how))
     });
-    Some(match case.ok_or_note("drive-slow-to-wake", simulated) {
-        Some(difference) => finding.fixed_by_priced_set(case, Priced { set, difference }),
-        None => finding.fixed_by_set(case, set),
-    })
+    Some(
+        match case.result_or_note_without_cost("drive-slow-to-wake", simulated) {
+            Some(difference) => finding.fixed_by_priced_set(case, Priced { set, difference }),
+            None => finding.fixed_by_set(case, set),
+        },
+    )
 }
 
 /// Explains why the kernel's APST table is empty.
@@ -342,7 +346,7 @@ fn explain_empty_table(planned: &ApstPlan, settings: &ApstSettings) -> String {
 
 /// The policy set that gives a drive an APST table. On drives with the quirk, no table includes the deepest state,
 /// whatever the set says.
-fn apst_set(no_deepest: bool) -> Option<PolicySet> {
+fn policy_set_that_writes_apst_table(no_deepest: bool) -> Option<PolicySet> {
     let set = if no_deepest {
         "apst[no_deepest=on]"
     } else {
@@ -352,27 +356,27 @@ fn apst_set(no_deepest: bool) -> Option<PolicySet> {
 }
 
 /// Adds to a finding what sleep of this drive saves and costs on this machine, as simulated.
-fn add_sleep_costs(
+fn add_fix_and_simulated_sleep_costs(
     case: &mut Case<'_>,
     drive: &Drive,
     finding: Finding,
     no_deepest: bool,
 ) -> Finding {
     let machine = case.model.machine_with_drive(drive);
-    let Some(set) = apst_set(no_deepest) else {
+    let Some(set) = policy_set_that_writes_apst_table(no_deepest) else {
         return finding;
     };
     let never: Option<PolicySet> = "apst[max_latency_us=0]".parse().ok();
     let Some(never) = never.map(|never| never.completed_from(&case.model.now)) else {
         return finding;
     };
-    let (_, asleep) = case.model.machine_and_set_after(&set);
+    let (_, asleep) = case.model.machine_and_policies_after_applying(&set);
     let simulated = simulate_load(&machine, &never, SELDOM).and_then(|off| {
         let on = simulate_load(&machine, &asleep, SELDOM)?;
         let how = format!("simulated, {SELDOM}: never asleep against the kernel's default table");
-        Ok(difference_between(&off, &on, how))
+        Ok(subtract_latency_and_power(&off, &on, how))
     });
-    match case.ok_or_note("apst-off", simulated) {
+    match case.result_or_note_without_cost("apst-off", simulated) {
         Some(difference) => finding.fixed_by_priced_set(case, Priced { set, difference }),
         None => finding.fixed_by_set(case, set),
     }

@@ -70,7 +70,7 @@ impl Finding {
     }
 
     /// Removes simulated costs on a virtual machine, whose host decides the underlying figures.
-    pub(crate) fn remove_costs(&mut self) {
+    pub(crate) fn replace_costs_by_unknown_in_guest(&mut self) {
         if self.costs_us_per_io.is_none() && self.costs_mw.is_none() {
             return;
         }

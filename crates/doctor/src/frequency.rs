@@ -23,7 +23,7 @@ pub(crate) fn find_missing_boost(case: &mut Case<'_>) -> Option<Finding> {
         return None;
     };
     let set = "hwp-boost[value=on]".parse().ok()?;
-    let priced = case.simulate_gain("boost-off", set, READS, "boost on")?;
+    let priced = case.price_policy_set("boost-off", set, READS, "boost on")?;
     if priced.difference.us_per_io <= 0.0 {
         return None;
     }

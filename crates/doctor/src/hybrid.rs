@@ -10,7 +10,7 @@ use wakepath_units::cpus;
 use crate::case::{Case, Priced};
 use crate::finding::Finding;
 use crate::model::{
-    Difference, QUIET, READS, WORK, difference_between, simulate_load, simulate_work_on,
+    Difference, QUIET, READS, WORK, simulate_load, simulate_work_on, subtract_latency_and_power,
 };
 
 /// The CPUs with the same core type.
@@ -21,7 +21,7 @@ struct Kind {
 }
 
 /// Lists the core types, biggest first; empty with a single type.
-fn list_core_kinds(case: &Case<'_>) -> Vec<Kind> {
+fn list_core_kinds_if_capacities_differ(case: &Case<'_>) -> Vec<Kind> {
     let mut online = case.system.cpus().into_iter();
     let clusters = case.model.machine.cluster.iter();
     let mut kinds: Vec<Kind> = clusters
@@ -39,8 +39,8 @@ fn list_core_kinds(case: &Case<'_>) -> Vec<Kind> {
 }
 
 /// All findings about hybrid processors.
-pub(crate) fn find_in_hybrid(case: &mut Case<'_>) -> Vec<Finding> {
-    let kinds = list_core_kinds(case);
+pub(crate) fn find_faults_of_hybrid_cores(case: &mut Case<'_>) -> Vec<Finding> {
+    let kinds = list_core_kinds_if_capacities_differ(case);
     if kinds.is_empty() {
         return Vec::new();
     }
@@ -56,7 +56,8 @@ pub(crate) fn find_in_hybrid(case: &mut Case<'_>) -> Vec<Finding> {
 fn find_misplaced_interrupts(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
     let disk = case.system.drive_block_devices().into_iter().next()?;
     let (biggest, smaller) = kinds.split_first()?;
-    let served = find_queues_on_small_cores(case.system.root(), &disk, biggest, smaller)?;
+    let served =
+        find_queues_that_interrupt_smaller_cores(case.system.root(), &disk, biggest, smaller)?;
     let online = case.system.cpus();
     let small_cpu = served.iter().map(|queue| queue.cpu).min()?;
     let small = online.iter().position(|cpu| *cpu == small_cpu)?;
@@ -69,7 +70,7 @@ fn find_misplaced_interrupts(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Find
         let how =
             format!("simulated, {READS}: the interrupt on CPU {small_cpu} against CPU {big_cpu}");
         let then = simulate_load(&then, &case.model.now, READS)?;
-        Ok(difference_between(&now, &then, how))
+        Ok(subtract_latency_and_power(&now, &then, how))
     });
     let small_cpus: Vec<u32> = smaller
         .iter()
@@ -88,7 +89,7 @@ fn find_misplaced_interrupts(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Find
         cpus::format_cpu_list(&small_cpus)
     ));
     finding.evidence = served.into_iter().map(|queue| queue.evidence).collect();
-    match case.ok_or_note("interrupts-on-small-cores", simulated) {
+    match case.result_or_note_without_cost("interrupts-on-small-cores", simulated) {
         Some(difference) => Some(finding.with_costs(&difference)),
         None => Some(finding),
     }
@@ -103,7 +104,7 @@ struct MisplacedQueue {
 
 /// Finds queues of a drive that serve CPUs of the biggest type and interrupt a smaller core; `None` without a list of
 /// interrupts.
-fn find_queues_on_small_cores(
+fn find_queues_that_interrupt_smaller_cores(
     root: &Root,
     disk: &str,
     biggest: &Kind,
@@ -170,7 +171,7 @@ fn find_differing_preferences(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Fin
     if evidence.is_empty() {
         return None;
     }
-    let simulated = case.model.policy_text_of_kind(PolicyKind::Frequency);
+    let simulated = case.model.text_of_present_policy(PolicyKind::Frequency);
     evidence.push(format!(
         "other findings are simulated with {simulated} on all of them"
     ));
@@ -181,18 +182,20 @@ fn find_differing_preferences(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Fin
             "the kinds of cores choose their clocks by different settings: a task's speed depends on where it runs beyond what the cores differ",
         )
     };
-    let Some(set) = set_like_biggest_kind(case, kinds, &differ) else {
+    let Some(set) = policy_set_with_settings_of_biggest_kind(case, kinds, &differ) else {
         return Some(finding);
     };
-    Some(match costliest_difference(case, kinds, &set) {
-        Some(difference) => finding.fixed_by_priced_set(case, Priced { set, difference }),
-        None => finding.fixed_by_set(case, set),
-    })
+    Some(
+        match costliest_difference_among_smaller_kinds(case, kinds, &set) {
+            Some(difference) => finding.fixed_by_priced_set(case, Priced { set, difference }),
+            None => finding.fixed_by_set(case, set),
+        },
+    )
 }
 
 /// The policy set that gives all core types the biggest type's settings, with the differing files and values. `None` if
 /// the biggest CPUs differ among themselves, or no set names their governor.
-fn set_like_biggest_kind(
+fn policy_set_with_settings_of_biggest_kind(
     case: &Case<'_>,
     kinds: &[Kind],
     differ: &[(&str, Vec<BTreeSet<String>>)],
@@ -204,9 +207,12 @@ fn set_like_biggest_kind(
         };
         if *file == "scaling_governor" {
             let named = ["performance", "powersave", "ondemand", "schedutil"];
-            let first =
-                first_policy_of_kind(case, &kinds[0]).filter(|_| named.contains(&&**value))?;
-            let model = case.model.with_clocks_of_policy(case.system, first).ok()?;
+            let first = first_cpufreq_policy_of_core_kind(case, &kinds[0])
+                .filter(|_| named.contains(&&**value))?;
+            let model = case
+                .model
+                .with_frequency_policy_of_cpufreq_policy(case.system, first)
+                .ok()?;
             let frequency = model.now.policy_of_kind(PolicyKind::Frequency)?.clone();
             return PolicySet::new([frequency]).ok();
         }
@@ -227,30 +233,33 @@ fn read_cpufreq_values(case: &Case<'_>, kind: &Kind, file: &str) -> BTreeSet<Str
 }
 
 /// The first cpufreq policy of a core type.
-fn first_policy_of_kind(case: &Case<'_>, kind: &Kind) -> Option<usize> {
+fn first_cpufreq_policy_of_core_kind(case: &Case<'_>, kind: &Kind) -> Option<usize> {
     let mut policies = case.system.active_cpufreq_policies().into_iter();
     policies.find(|first| kind.cpus.contains(first))
 }
 
 /// What a smaller core type's own settings cost more than a policy set, for the type with the highest weight.
-fn costliest_difference(
+fn costliest_difference_among_smaller_kinds(
     case: &mut Case<'_>,
     kinds: &[Kind],
     set: &PolicySet,
 ) -> Option<Difference> {
-    let of_the_biggest = first_policy_of_kind(case, &kinds[0])?;
+    let of_the_biggest = first_cpufreq_policy_of_core_kind(case, &kinds[0])?;
     let of_the_biggest = case
         .model
-        .with_clocks_of_policy(case.system, of_the_biggest)
+        .with_frequency_policy_of_cpufreq_policy(case.system, of_the_biggest)
         .ok()?;
     let mut dearest: Option<Difference> = None;
     for kind in &kinds[1..] {
-        let policy = first_policy_of_kind(case, kind)?;
-        let own = case.model.with_clocks_of_policy(case.system, policy).ok()?;
+        let policy = first_cpufreq_policy_of_core_kind(case, kind)?;
+        let own = case
+            .model
+            .with_frequency_policy_of_cpufreq_policy(case.system, policy)
+            .ok()?;
         if own.now == of_the_biggest.now {
             continue;
         }
-        let (machine, then) = own.machine_and_set_after(set);
+        let (machine, then) = own.machine_and_policies_after_applying(set);
         let all = case.system.cpus();
         let cpu = all.iter().position(|cpu| kind.cpus.first() == Some(cpu))?;
         let simulated = simulate_work_on(&own.machine, &own.now, cpu).and_then(|now| {
@@ -258,12 +267,12 @@ fn costliest_difference(
                 "simulated, {WORK} on CPU {} ({}): {} against {set}",
                 all[cpu],
                 kind.name,
-                own.policy_text_of_kind(PolicyKind::Frequency)
+                own.text_of_present_policy(PolicyKind::Frequency)
             );
             let then = simulate_work_on(&machine, &then, cpu)?;
-            Ok(difference_between(&now, &then, how))
+            Ok(subtract_latency_and_power(&now, &then, how))
         });
-        let difference = case.ok_or_note("kinds-differ", simulated)?;
+        let difference = case.result_or_note_without_cost("kinds-differ", simulated)?;
         if dearest
             .as_ref()
             .is_none_or(|d| d.weight < difference.weight)
@@ -275,7 +284,7 @@ fn costliest_difference(
 }
 
 /// Whether the user disabled a state on every CPU with the state; `None` without such a CPU.
-fn is_disabled_by_user(tables: &[Vec<StateInfo>], name: &str) -> Option<bool> {
+fn is_disabled_by_user_on_every_cpu(tables: &[Vec<StateInfo>], name: &str) -> Option<bool> {
     let states = tables.iter().flatten().filter(|s| s.name == name);
     let off: Vec<bool> = states.map(|s| s.disabled && !s.off_by_default).collect();
     (!off.is_empty()).then(|| off.iter().all(|off| *off))
@@ -298,8 +307,10 @@ fn find_states_off_on_one_kind(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Fi
         let first = of_kind.first().map(Vec::as_slice).unwrap_or_default();
         let names = first.iter().filter(|state| {
             let mut others = tables.iter().filter(|other| !std::ptr::eq(*other, of_kind));
-            is_disabled_by_user(of_kind, &state.name) == Some(true)
-                && others.any(|other| is_disabled_by_user(other, &state.name) == Some(false))
+            is_disabled_by_user_on_every_cpu(of_kind, &state.name) == Some(true)
+                && others.any(|other| {
+                    is_disabled_by_user_on_every_cpu(other, &state.name) == Some(false)
+                })
         });
         let names: Vec<&str> = names.map(|state| &*state.name).collect();
         if !names.is_empty() {
@@ -321,7 +332,7 @@ fn find_states_off_on_one_kind(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Fi
             "idle states are off on one kind of core and on on another",
         )
     };
-    match case.simulate_gain("states-off-on-a-kind", set, QUIET, "no state off") {
+    match case.price_policy_set("states-off-on-a-kind", set, QUIET, "no state off") {
         Some(priced) => Some(finding.fixed_by_priced_set(case, priced)),
         None => Some(finding),
     }

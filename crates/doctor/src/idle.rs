@@ -26,12 +26,12 @@ const MATTERS: f64 = 0.02;
 const NEVER: f64 = 0.001;
 
 /// Finds everything that keeps all CPUs out of deep states permanently.
-pub(crate) fn find_idle_limits(case: &mut Case<'_>) -> Vec<Finding> {
-    let states = counters::sum_idle_states(case.system);
+pub(crate) fn find_permanent_limits_on_deep_states(case: &mut Case<'_>) -> Vec<Finding> {
+    let states = counters::sum_idle_counters_by_state(case.system);
     let mut obstacles = Obstacles::default();
     obstacles.add_disabled_states(&states);
-    obstacles.add_requests(&case.model.machine, &states);
-    obstacles.add_boot_words(case, states.len());
+    obstacles.add_latency_limits_on_all_cpus(&case.model.machine, &states);
+    obstacles.add_boot_words_against_deep_states(case, states.len());
     let Obstacles {
         evidence,
         lifted,
@@ -49,18 +49,20 @@ pub(crate) fn find_idle_limits(case: &mut Case<'_>) -> Vec<Finding> {
         return vec![finding];
     };
     // States hidden at boot are unknown, and only disabled states can be simulated.
-    let (mut free, now) = case.model.machine_and_set_after(&set);
+    let (mut free, now) = case.model.machine_and_policies_after_applying(&set);
     free.latency_requests.retain(|r| !r.cpus.is_empty());
     if !set.is_empty() {
-        fixes.insert(0, case.apply_command(&set));
+        fixes.insert(0, case.command_line_to_apply(&set));
         finding.set = Some(set);
     }
     finding.fix = Some(fixes.join("; "));
     if finding.set.is_none() && free.latency_requests == case.model.machine.latency_requests {
         return vec![finding];
     }
-    let simulated = case.model.cost_compared_to(&free, &now, QUIET, "no limit");
-    match case.ok_or_note("deep-states-off", simulated) {
+    let simulated = case
+        .model
+        .simulate_cost_compared_to(&free, &now, QUIET, "no limit");
+    match case.result_or_note_without_cost("deep-states-off", simulated) {
         Some(difference) => vec![finding.with_costs(&difference)],
         None => vec![finding],
     }
@@ -90,11 +92,11 @@ impl Obstacles {
         }
     }
 
-    fn add_requests(&mut self, machine: &Machine, states: &[Counted]) {
-        if let Some(us) = system_wide_request(machine) {
+    fn add_latency_limits_on_all_cpus(&mut self, machine: &Machine, states: &[Counted]) {
+        if let Some(us) = lowest_system_wide_latency_request_us(machine) {
             let mut request = format!("/dev/cpu_dma_latency is held at {us} us by some process");
             let mut fix = "end the process that holds it: fuser -v /dev/cpu_dma_latency".to_owned();
-            if let Some(profile) = profile_with_request(states, us) {
+            if let Some(profile) = profile_that_sets_latency_limit_us(states, us) {
                 request = format!("{request}, which is the limit of {profile}");
                 fix = format!(
                     "{fix}; if it is {}, choose another profile",
@@ -104,7 +106,7 @@ impl Obstacles {
             self.evidence.push(request);
             self.fixes.push(fix);
         }
-        if let Some(us) = limit_on_every_cpu(machine) {
+        if let Some(us) = highest_limit_us_if_all_cpus_have_one(machine) {
             self.evidence.push(format!(
                 "every CPU has a latency limit (pm_qos_resume_latency_us), the highest is {us} us"
             ));
@@ -112,7 +114,7 @@ impl Obstacles {
         }
     }
 
-    fn add_boot_words(&mut self, case: &Case<'_>, states: usize) {
+    fn add_boot_words_against_deep_states(&mut self, case: &Case<'_>, states: usize) {
         let boot = case.system.root().read_text_if_readable("proc/cmdline");
         let command_line = boot.unwrap_or_default();
         let forced = case.system.polling_word_on_command_line();
@@ -130,13 +132,13 @@ impl Obstacles {
 }
 
 /// The system-wide latency request, set through `/dev/cpu_dma_latency`, if any.
-fn system_wide_request(machine: &Machine) -> Option<u64> {
+fn lowest_system_wide_latency_request_us(machine: &Machine) -> Option<u64> {
     let requests = machine.latency_requests.iter();
     requests.filter(|r| r.cpus.is_empty()).map(|r| r.us).min()
 }
 
 /// The first profile of another tool that sets the same system-wide limit.
-fn profile_with_request(states: &[Counted], us: u64) -> Option<&'static Profile> {
+fn profile_that_sets_latency_limit_us(states: &[Counted], us: u64) -> Option<&'static Profile> {
     let mut profiles = PROFILES.iter();
     profiles.find(|profile| {
         let mut policies = profile.alternatives_per_setting().flatten();
@@ -159,7 +161,7 @@ fn latency_limit_of_policy(states: &[Counted], policy: &PolicySpec) -> Option<Na
 }
 
 /// The highest latency limit of the CPUs, if every CPU has one.
-fn limit_on_every_cpu(machine: &Machine) -> Option<u64> {
+fn highest_limit_us_if_all_cpus_have_one(machine: &Machine) -> Option<u64> {
     let limits = (0..machine.cpus()).map(|cpu| {
         let requests = machine.latency_requests.iter();
         let own = requests.filter(|request| request.cpus.contains(&cpu));
@@ -185,28 +187,28 @@ fn is_boot_word_against_deep(word: &str, states: usize) -> bool {
 
 /// A latency limit that leaves each core type its shallow states. A single value serves all CPUs, so that no type
 /// spins when idle; some types may keep a state more.
-fn ceiling_for_shallow_states(case: &Case<'_>) -> Option<u64> {
-    let tables = case.model.tables_by_kind();
+fn latency_limit_us_that_leaves_shallow_states(case: &Case<'_>) -> Option<u64> {
+    let tables = case.model.idle_states_of_each_core_type();
     let ceilings =
         tables.filter_map(|states| wakepath_system::latency_just_above_c1(states.iter()));
     ceilings.max().map(Nanoseconds::as_micros)
 }
 
 /// The policy set with a latency limit on every CPU, which needs no running process.
-fn set_with_cpu_limit(ceiling_us: u64) -> Option<PolicySet> {
+fn policy_set_that_limits_every_cpu(ceiling_us: u64) -> Option<PolicySet> {
     let text = format!("cpu-latency[limit={ceiling_us}us,cpus=all]");
     text.parse().ok()
 }
 
 /// The policy set with a latency limit on every CPU that leaves the shallow states, if the machine has some.
-pub(crate) fn set_for_shallow_states(case: &Case<'_>) -> Option<PolicySet> {
-    set_with_cpu_limit(ceiling_for_shallow_states(case)?)
+pub(crate) fn policy_set_that_leaves_shallow_states(case: &Case<'_>) -> Option<PolicySet> {
+    policy_set_that_limits_every_cpu(latency_limit_us_that_leaves_shallow_states(case)?)
 }
 
 /// Finds what deep states cost each I/O, whatever the counters say.
 pub(crate) fn find_cost_of_deep_states(case: &mut Case<'_>) -> Option<Finding> {
-    let ceiling = ceiling_for_shallow_states(case)?;
-    let states = case.model.tables_by_kind().flatten();
+    let ceiling = latency_limit_us_that_leaves_shallow_states(case)?;
+    let states = case.model.idle_states_of_each_core_type().flatten();
     let mut deeper: Vec<(u64, String)> = states
         .filter(|state| state.latency_us > ceiling && !state.disabled)
         .map(|state| (state.latency_us, state.name.clone()))
@@ -216,11 +218,16 @@ pub(crate) fn find_cost_of_deep_states(case: &mut Case<'_>) -> Option<Finding> {
     deeper.dedup();
     let deepest_us = deeper.last()?.0;
     let what = format!("no state above {ceiling} us");
-    let priced = case.simulate_gain("deep-states", set_with_cpu_limit(ceiling)?, READS, &what)?;
+    let priced = case.price_policy_set(
+        "deep-states",
+        policy_set_that_limits_every_cpu(ceiling)?,
+        READS,
+        &what,
+    )?;
     if priced.difference.weight < MATTERS || priced.difference.us_per_io <= 0.0 {
         return None;
     }
-    let governor = case.model.policy_text_of_kind(Kind::Idle);
+    let governor = case.model.text_of_present_policy(Kind::Idle);
     Some(
         Finding::new(
             "deep-states",
@@ -241,7 +248,7 @@ pub(crate) fn find_cost_of_deep_states(case: &mut Case<'_>) -> Option<Finding> {
 }
 
 /// Lists states with a count, each beside the number of entries.
-fn list_counts(states: &[Counted], count: fn(&Counted) -> u64) -> String {
+fn list_states_with_nonzero_count(states: &[Counted], count: fn(&Counted) -> u64) -> String {
     let counted = states.iter().filter(|state| count(state) > 0);
     let parts: Vec<String> = counted
         .map(|c| format!("{} {} of {}", c.sum.state.name, count(c), c.sum.usage))
@@ -251,7 +258,7 @@ fn list_counts(states: &[Counted], count: fn(&Counted) -> u64) -> String {
 
 /// Finds a governor that often picks the wrong state, by the kernel's own counters.
 pub(crate) fn find_mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
-    let states = counters::sum_idle_states(case.system);
+    let states = counters::sum_idle_counters_by_state(case.system);
     let usage: u64 = states.iter().map(|c| c.sum.usage).sum();
     if usage < ENOUGH {
         case.notes.push(format!(
@@ -279,12 +286,13 @@ fn find_too_deep_choices(case: &mut Case<'_>, states: &[Counted], usage: u64) ->
     if share < WRONG_SHARE {
         return None;
     }
-    let exit_us = figure_of_each_state(case, states.len(), |state| state.true_exit_us.value);
+    let exit_us =
+        figure_of_each_modelled_state(case, states.len(), |state| state.true_exit_us.value);
     // The extra time of leaving the state, compared to the next shallower state.
     let lost_us: f64 = (1..states.len())
         .map(|i| states[i].sum.above as f64 * (exit_us[i] - exit_us[i - 1]).max(0.0))
         .sum();
-    let governor = case.model.policy_text_of_kind(Kind::Idle);
+    let governor = case.model.text_of_present_policy(Kind::Idle);
     let mut finding = Finding::new(
         "too-deep",
         format!(
@@ -292,7 +300,10 @@ fn find_too_deep_choices(case: &mut Case<'_>, states: &[Counted], usage: u64) ->
             100.0 * share
         ),
     )
-    .with_evidence(format!("`above`: {}", list_counts(states, |c| c.sum.above)));
+    .with_evidence(format!(
+        "`above`: {}",
+        list_states_with_nonzero_count(states, |c| c.sum.above)
+    ));
     finding.costs_us_per_io = Some(lost_us / usage as f64);
     finding.computed = Some(format!(
         "the kernel's `above` times the difference of {}exit latencies, over all wake-ups; an I/O wakes a CPU once",
@@ -302,9 +313,10 @@ fn find_too_deep_choices(case: &mut Case<'_>, states: &[Counted], usage: u64) ->
             ""
         }
     ));
-    finding.weight = share_of_latency(case, lost_us / usage as f64);
-    let set = find_faster_governor(case)
-        .or_else(|| set_with_cpu_limit(ceiling_for_shallow_states(case)?));
+    finding.weight = as_share_of_simulated_read_latency(case, lost_us / usage as f64);
+    let set = policy_set_with_clearly_fastest_governor(case).or_else(|| {
+        policy_set_that_limits_every_cpu(latency_limit_us_that_leaves_shallow_states(case)?)
+    });
     Some(match set {
         Some(set) => finding.fixed_by_set(case, set),
         None => finding,
@@ -329,7 +341,7 @@ fn find_too_shallow_choices(
     if share < WRONG_SHARE || !case.system.find_mostly_refused_states().is_empty() {
         return None;
     }
-    let governor = case.model.policy_text_of_kind(Kind::Idle);
+    let governor = case.model.text_of_present_policy(Kind::Idle);
     let mut finding = Finding::new(
         "too-shallow",
         format!(
@@ -337,10 +349,14 @@ fn find_too_shallow_choices(
             100.0 * share
         ),
     )
-    .with_evidence(format!("`below`: {}", list_counts(states, |c| c.sum.below)));
+    .with_evidence(format!(
+        "`below`: {}",
+        list_states_with_nonzero_count(states, |c| c.sum.below)
+    ));
     let seconds = counters::read_uptime_s(case.system).filter(|s| *s > 0.0);
     if let Some(seconds) = seconds.filter(|_| case.model.machine.has_cpu_or_package_power()) {
-        let power_mw = figure_of_each_state(case, states.len(), |state| state.power_mw.value);
+        let power_mw =
+            figure_of_each_modelled_state(case, states.len(), |state| state.power_mw.value);
         // During the idle periods in question the CPU drew the power of the shallower state.
         let wasted_mw_us: f64 = (0..states.len().saturating_sub(1))
             .filter(|i| states[*i].sum.usage > 0)
@@ -355,16 +371,16 @@ fn find_too_shallow_choices(
             "the kernel's `below` times the mean residency and the difference of power, over the time since the start"
                 .to_owned(),
         );
-        finding.weight = share_of_idle_power(case, mw);
+        finding.weight = as_share_of_simulated_idle_power(case, mw);
     }
-    Some(match find_faster_governor(case) {
+    Some(match policy_set_with_clearly_fastest_governor(case) {
         Some(set) => finding.fixed_by_set(case, set),
         None => finding,
     })
 }
 
 /// A figure of the simulated machine for each counted state. States that it lacks cost nothing.
-fn figure_of_each_state(
+fn figure_of_each_modelled_state(
     case: &Case<'_>,
     states: usize,
     figure: impl Fn(&MachineIdleState) -> f64,
@@ -374,13 +390,13 @@ fn figure_of_each_state(
 }
 
 /// A time per I/O as a share of the latency that is simulated with the present settings.
-fn share_of_latency(case: &Case<'_>, us: f64) -> f64 {
+fn as_share_of_simulated_read_latency(case: &Case<'_>, us: f64) -> f64 {
     let now = simulate_load(&case.model.machine, &case.model.now, READS);
     now.map_or(0.0, |r| us / r.mean_us.max(1e-9))
 }
 
 /// A power as a share of the simulated power of the idle machine.
-fn share_of_idle_power(case: &Case<'_>, mw: f64) -> f64 {
+fn as_share_of_simulated_idle_power(case: &Case<'_>, mw: f64) -> f64 {
     let now = simulate_load(&case.model.machine, &case.model.now, QUIET);
     now.ok()
         .and_then(|r| r.mean_mw)
@@ -395,7 +411,7 @@ fn read_offered_governors(case: &Case<'_>) -> Option<String> {
 
 /// Simulated latency of single reads under a set, in us.
 fn simulate_read_latency_us(case: &Case<'_>, set: &PolicySet) -> Option<f64> {
-    let (machine, policies) = case.model.machine_and_set_after(set);
+    let (machine, policies) = case.model.machine_and_policies_after_applying(set);
     Some(simulate_load(&machine, &policies, READS).ok()?.mean_us)
 }
 
@@ -419,7 +435,7 @@ fn explain_gain_from_missing_teo(case: &Case<'_>) -> Option<String> {
 }
 
 /// The policy set with the fastest governor that this kernel offers, by simulation, if it is not the present one.
-fn find_faster_governor(case: &Case<'_>) -> Option<PolicySet> {
+fn policy_set_with_clearly_fastest_governor(case: &Case<'_>) -> Option<PolicySet> {
     let offered = read_offered_governors(case)?;
     let now = simulate_read_latency_us(case, &PolicySet::default())?;
     let running = case.model.now.policy_of_kind(Kind::Idle)?.mechanism().name;
@@ -481,7 +497,7 @@ pub(crate) fn find_refused_states(case: &Case<'_>) -> Option<Finding> {
         Some(set) => {
             let until = format!(
                 "{update}; until then, so that the governor does not ask: {}",
-                case.apply_command(&set)
+                case.command_line_to_apply(&set)
             );
             Some(Finding {
                 set: Some(set),
@@ -509,7 +525,7 @@ fn deepest_accepted_state(case: &Case<'_>, refused: &[&str]) -> Option<String> {
 
 /// Finds deep states that no load reaches.
 pub(crate) fn find_unreached_states(case: &Case<'_>) -> Option<Finding> {
-    let states = counters::sum_idle_states(case.system);
+    let states = counters::sum_idle_counters_by_state(case.system);
     let usage: u64 = states.iter().map(|c| c.sum.usage).sum();
     let time: u64 = states.iter().map(|c| c.sum.time_us).sum();
     if usage < ENOUGH {

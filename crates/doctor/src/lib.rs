@@ -45,22 +45,22 @@ pub fn examine_machine(
         is_guest: runs_under_hypervisor(system.root()),
     };
     let mut findings = Vec::new();
-    findings.extend(idle::find_idle_limits(&mut case));
+    findings.extend(idle::find_permanent_limits_on_deep_states(&mut case));
     findings.extend(idle::find_refused_states(&case));
     findings.extend(idle::find_cost_of_deep_states(&mut case));
     findings.extend(idle::find_mispredictions(&mut case));
     findings.extend(idle::find_unreached_states(&case));
     findings.extend(newer::find_c1_demotion(&case));
     findings.extend(newer::find_wrong_declared_latency(&mut case));
-    findings.extend(newer::find_interrupts_of_kept_cpus(&case));
+    findings.extend(newer::find_cpus_kept_free_by_isolation(&case));
     findings.extend(path::find_wrong_polling_limit(&mut case));
     findings.extend(path::find_remote_completions(&mut case));
     findings.extend(frequency::find_missing_boost(&mut case));
-    findings.extend(hybrid::find_in_hybrid(&mut case));
-    findings.extend(drives::find_in_all_drives(&mut case));
+    findings.extend(hybrid::find_faults_of_hybrid_cores(&mut case));
+    findings.extend(drives::find_faults_of_all_drives(&mut case));
     for finding in &mut findings {
         if case.model.of_host {
-            finding.remove_costs();
+            finding.replace_costs_by_unknown_in_guest();
         }
         if case.is_guest {
             finding.costs_mw = None;

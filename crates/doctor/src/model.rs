@@ -115,7 +115,10 @@ impl Model {
 
     /// The machine and its policies after applying a set (`settings::policy`). A governor or driver already in use
     /// keeps its keys unless the set gives others. A ceiling also enables states.
-    pub(crate) fn machine_and_set_after(&self, set: &PolicySet) -> (Machine, PolicySet) {
+    pub(crate) fn machine_and_policies_after_applying(
+        &self,
+        set: &PolicySet,
+    ) -> (Machine, PolicySet) {
         let mut machine = self.machine.clone();
         if set
             .idle_states()
@@ -124,7 +127,7 @@ impl Model {
             self.enable_user_disabled_states(&mut machine);
         }
         let policies = set.policies().iter().map(|policy| {
-            let adjusted = self.policy_in_use_with_keys_of(policy);
+            let adjusted = self.policy_in_use_with_given_keys(policy);
             adjusted.unwrap_or_else(|| policy.clone())
         });
         let set = PolicySet::new(policies).unwrap_or_else(|_| set.clone());
@@ -132,7 +135,7 @@ impl Model {
     }
 
     /// The policy that results where a policy names the governor or driver in use: the one in use, with the given keys.
-    fn policy_in_use_with_keys_of(&self, policy: &PolicySpec) -> Option<PolicySpec> {
+    fn policy_in_use_with_given_keys(&self, policy: &PolicySpec) -> Option<PolicySpec> {
         let now = self.now.policy_of_kind(policy.kind())?;
         let by_key = matches!(policy.kind(), Kind::Idle | Kind::Frequency);
         if !by_key || now.mechanism() != policy.mechanism() {
@@ -149,7 +152,7 @@ impl Model {
     fn enable_user_disabled_states(&self, machine: &mut Machine) {
         for state in &mut machine.idle_state {
             let mut tables = self.states.iter();
-            state.disabled = tables.all(|table| is_missing_or_off(table, &state.name));
+            state.disabled = tables.all(|table| is_missing_or_off_by_driver(table, &state.name));
         }
         let states = machine.idle_state.iter();
         let on: Vec<String> = states
@@ -158,11 +161,12 @@ impl Model {
             .collect();
         for (cluster, table) in machine.cluster.iter_mut().zip(&self.states) {
             for own in &mut cluster.idle_state {
-                own.disabled = on.contains(&own.name) && is_missing_or_off(table, &own.name);
+                own.disabled =
+                    on.contains(&own.name) && is_missing_or_off_by_driver(table, &own.name);
             }
             for name in &on {
                 let known = cluster.idle_state.iter().any(|own| own.name == *name);
-                if !known && is_missing_or_off(table, name) {
+                if !known && is_missing_or_off_by_driver(table, name) {
                     let mut own =
                         ClusterIdleState::without_overrides(name, "cpuidle of its first CPU");
                     own.disabled = true;
@@ -173,18 +177,18 @@ impl Model {
     }
 
     /// The idle states of the first CPU of each core type.
-    pub(crate) fn tables_by_kind(&self) -> impl Iterator<Item = &[StateInfo]> {
+    pub(crate) fn idle_states_of_each_core_type(&self) -> impl Iterator<Item = &[StateInfo]> {
         self.states.iter().map(Vec::as_slice)
     }
 
     /// The text of the present policy of a kind.
-    pub(crate) fn policy_text_of_kind(&self, kind: Kind) -> String {
+    pub(crate) fn text_of_present_policy(&self, kind: Kind) -> String {
         let policy = self.now.policy_of_kind(kind);
         policy.map(ToString::to_string).unwrap_or_default()
     }
 
     /// What the present machine and policies cost compared to another machine or other policies.
-    pub(crate) fn cost_compared_to(
+    pub(crate) fn simulate_cost_compared_to(
         &self,
         machine: &Machine,
         policies: &PolicySet,
@@ -193,7 +197,7 @@ impl Model {
     ) -> Result<Difference, StudyError> {
         let now = simulate_load(&self.machine, &self.now, load)?;
         let then = simulate_load(machine, policies, load)?;
-        Ok(difference_between(
+        Ok(subtract_latency_and_power(
             &now,
             &then,
             format!("simulated, {load}: now against {what}"),
@@ -204,7 +208,7 @@ impl Model {
     ///
     /// # Errors
     /// The cpufreq policy has a preference unknown to the simulator.
-    pub(crate) fn with_clocks_of_policy(
+    pub(crate) fn with_frequency_policy_of_cpufreq_policy(
         &self,
         system: &System,
         policy: usize,
@@ -250,10 +254,15 @@ pub(crate) fn simulate_work_on(
     policies: &PolicySet,
     cpu: usize,
 ) -> Result<PolicyResult, StudyError> {
-    simulate_job(machine, policies, WORK, &work_job(cpu))
+    simulate_job(
+        machine,
+        policies,
+        WORK,
+        &fio_job_of_reads_and_work_on_cpu(cpu),
+    )
 }
 
-fn work_job(cpu: usize) -> String {
+fn fio_job_of_reads_and_work_on_cpu(cpu: usize) -> String {
     format!("{READS_JOB}thinkcycles=200000\ncpus_allowed={cpu}\n")
 }
 
@@ -273,7 +282,7 @@ fn simulate_job(
         SEED,
         RUNS,
     );
-    let simulated = Sim::new(&plan)?.compare(&RunControl::for_nobody())?;
+    let simulated = Sim::new(&plan)?.compare(&RunControl::without_reports_or_cancellation())?;
     let comparison = PolicyComparison::from(simulated);
     #[expect(clippy::expect_used, reason = "one result per policy set")]
     Ok(comparison.results.into_iter().next().expect("one result"))
@@ -285,7 +294,7 @@ fn mean_drive_mw(result: &PolicyResult) -> Option<f64> {
 }
 
 /// Whether an idle state is missing on a cluster's CPUs, or disabled by the driver.
-fn is_missing_or_off(table: &[StateInfo], name: &str) -> bool {
+fn is_missing_or_off_by_driver(table: &[StateInfo], name: &str) -> bool {
     let state = table.iter().find(|state| state.name == name);
     // Clusters without a table of their own have the first cluster's states.
     !table.is_empty() && state.is_none_or(|state| state.off_by_default)
@@ -297,7 +306,7 @@ fn share_or_zero(part: f64, whole: f64) -> f64 {
 }
 
 /// What `now` costs more than `then`, in latency and power.
-pub(crate) fn difference_between(
+pub(crate) fn subtract_latency_and_power(
     now: &PolicyResult,
     then: &PolicyResult,
     how: String,
@@ -333,7 +342,12 @@ mod tests {
 
     #[test]
     fn the_loads_are_job_files() {
-        for job in [READS_JOB, QUIET_JOB, SELDOM_JOB, &work_job(1)] {
+        for job in [
+            READS_JOB,
+            QUIET_JOB,
+            SELDOM_JOB,
+            &fio_job_of_reads_and_work_on_cpu(1),
+        ] {
             fio::parse(job, "test").unwrap();
         }
     }

@@ -66,8 +66,8 @@ pub(crate) fn find_wrong_declared_latency(case: &mut Case<'_>) -> Option<Finding
     let what = format!("{name} declared with {truth} us");
     let simulated = case
         .model
-        .cost_compared_to(&machine, &case.model.now, READS, &what);
-    let difference = case.ok_or_note("declared-latency", simulated)?;
+        .simulate_cost_compared_to(&machine, &case.model.now, READS, &what);
+    let difference = case.result_or_note_without_cost("declared-latency", simulated)?;
     let fix = if case.system.nearest_kernel_version().release() >= FIRST_WITH_TABLE {
         format!("put {word} on the kernel command line")
     } else {
@@ -97,7 +97,7 @@ fn is_exit_time_measured(figure: &Figure) -> bool {
 }
 
 /// CPUs separated by commas, or "none".
-fn list_cpus_or_none(cpus: &[usize]) -> String {
+fn join_cpus_or_say_none(cpus: &[usize]) -> String {
     if cpus.is_empty() {
         return "none".to_owned();
     }
@@ -106,7 +106,7 @@ fn list_cpus_or_none(cpus: &[usize]) -> String {
 }
 
 /// Finds CPUs in `isolcpus=` and `nohz_full=` that drives may still interrupt.
-pub(crate) fn find_interrupts_of_kept_cpus(case: &Case<'_>) -> Option<Finding> {
+pub(crate) fn find_cpus_kept_free_by_isolation(case: &Case<'_>) -> Option<Finding> {
     let isolation = &case.model.machine.isolation;
     if isolation.isolates_no_cpu() {
         return None;
@@ -117,8 +117,8 @@ pub(crate) fn find_interrupts_of_kept_cpus(case: &Case<'_>) -> Option<Finding> {
     )
     .with_evidence(format!(
         "isolcpus {}; nohz_full {}",
-        list_cpus_or_none(&isolation.isolcpus),
-        list_cpus_or_none(&isolation.nohz_full)
+        join_cpus_or_say_none(&isolation.isolcpus),
+        join_cpus_or_say_none(&isolation.nohz_full)
     ));
     if isolation.managed_irq || isolation.isolcpus.is_empty() {
         return Some(finding);
@@ -128,7 +128,7 @@ pub(crate) fn find_interrupts_of_kept_cpus(case: &Case<'_>) -> Option<Finding> {
             .with_evidence("without managed_irq, interrupts of drives come to them as well")
             .with_fix(format!(
                 "put isolcpus=managed_irq,domain,{} on the kernel command line",
-                list_cpus_or_none(&isolation.isolcpus)
+                join_cpus_or_say_none(&isolation.isolcpus)
             )),
     )
 }

@@ -22,7 +22,7 @@ pub(crate) fn find_wrong_polling_limit(case: &mut Case<'_>) -> Option<Finding> {
     // Without a polling state the CPUs never poll.
     states.first().filter(|s| s.polling)?;
     let limit = poll::polling_limit(&states, case.model.machine.tick_rate(), None);
-    let (disk, gap_us) = counters::busiest_drive_mean_read_us(case.system)?;
+    let (disk, gap_us) = counters::busiest_drive_and_its_mean_read_us(case.system)?;
     let limit_us = limit.0 as f64 / 1e3;
     if gap_us <= limit_us {
         return None;
@@ -39,14 +39,15 @@ pub(crate) fn find_wrong_polling_limit(case: &mut Case<'_>) -> Option<Finding> {
     let poll = format!("poll[request_us={}]", gap_us.ceil());
     let policies = case.model.now.with_policy(poll.parse().ok()?).ok()?;
     let what = format!("a limit of {:.0} us", gap_us.ceil());
-    let simulated = case
-        .model
-        .cost_compared_to(&case.model.machine, &policies, READS, &what);
-    let difference = case.ok_or_note("polling-limit", simulated)?;
-    let shallow = super::idle::set_for_shallow_states(case).map_or_else(String::new, |set| {
-        let command = case.apply_command(&set);
-        format!("; a latency limit keeps the sleep after it shallow: {command}")
-    });
+    let simulated =
+        case.model
+            .simulate_cost_compared_to(&case.model.machine, &policies, READS, &what);
+    let difference = case.result_or_note_without_cost("polling-limit", simulated)?;
+    let shallow =
+        super::idle::policy_set_that_leaves_shallow_states(case).map_or_else(String::new, |set| {
+            let command = case.command_line_to_apply(&set);
+            format!("; a latency limit keeps the sleep after it shallow: {command}")
+        });
     let finding = finding.with_fix(format!("stock kernels have no setting for it{shallow}"));
     Some(Finding {
         // No user can change this limit, so that changeable findings rank higher.
@@ -63,7 +64,7 @@ fn find_haltpoll_without_polling(case: &mut Case<'_>) -> Option<Finding> {
         return None;
     }
     let set = HALTPOLL_DEFAULT.parse().ok()?;
-    let priced = case.simulate_gain("haltpoll-off", set, READS, HALTPOLL_DEFAULT)?;
+    let priced = case.price_policy_set("haltpoll-off", set, READS, HALTPOLL_DEFAULT)?;
     Some(
         Finding::new(
             "haltpoll-off",
@@ -89,10 +90,13 @@ pub(crate) fn find_remote_completions(case: &mut Case<'_>) -> Option<Finding> {
     let elsewhere = shared as f64 / cpus.len() as f64;
     let mut local = case.model.machine.clone();
     local.io_path.completion.queues = None;
-    let simulated =
-        case.model
-            .cost_compared_to(&local, &case.model.now, READS, "a queue for each CPU");
-    let difference = case.ok_or_note("completions-elsewhere", simulated)?;
+    let simulated = case.model.simulate_cost_compared_to(
+        &local,
+        &case.model.now,
+        READS,
+        "a queue for each CPU",
+    );
+    let difference = case.result_or_note_without_cost("completions-elsewhere", simulated)?;
     let path = format!("sys/block/{disk}/queue/rq_affinity");
     let setting = case.system.root().read_text_if_readable(&path);
     let affinity = setting.unwrap_or_else(|| "unknown".to_owned());

@@ -40,7 +40,7 @@ fn a_set_is_priced_as_it_is_applied() {
         let set: PolicySet = set.parse().unwrap();
         apply(&system, &before.parse().unwrap());
         let (model, _) = Model::read(&system, None).unwrap();
-        let (machine, policies) = model.machine_and_set_after(&set);
+        let (machine, policies) = model.machine_and_policies_after_applying(&set);
         let priced = simulate_load(&machine, &policies, READS).unwrap();
         apply(&system, &set);
         let (after, _) = Model::read(&system, None).unwrap();

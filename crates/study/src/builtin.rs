@@ -28,7 +28,7 @@ const WORKLOADS: Files = files!["../data/workloads/", "":
 /// Text of the commented example that `study new` writes.
 pub const EXAMPLE: &str = include_str!("../data/studies/example.toml");
 
-fn find_file(files: Files, name: &str) -> Option<&'static str> {
+fn text_of_builtin_file(files: Files, name: &str) -> Option<&'static str> {
     files
         .iter()
         .find(|(known, _)| *known == name)
@@ -48,7 +48,7 @@ pub const EXPERIMENTS: &[&str] = &[
 
 /// Text of the built-in study with a name; `None` if there is no such study.
 pub fn study_text(name: &str) -> Option<&'static str> {
-    find_file(STUDIES, name)
+    text_of_builtin_file(STUDIES, name)
 }
 
 /// Names of the built-in studies, also those with published values.
@@ -58,7 +58,7 @@ pub fn study_names() -> impl Iterator<Item = &'static str> {
 
 /// Text of the built-in workload with a name; `None` if there is no such workload.
 pub(crate) fn workload_text(name: &str) -> Option<&'static str> {
-    find_file(WORKLOADS, name)
+    text_of_builtin_file(WORKLOADS, name)
 }
 
 /// Names of the built-in workloads.

@@ -226,7 +226,7 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
     }
 
     /// Removes a task's open place from the list of open places: its index, time and CPU. `None` if the task has none.
-    fn remove_open_place(&mut self, task: usize) -> Option<(usize, Nanoseconds, u32)> {
+    fn take_open_place_of_task(&mut self, task: usize) -> Option<(usize, Nanoseconds, u32)> {
         let index = self.open.remove(&task)?.checked_sub(self.released)?;
         match self.held.get(index)? {
             Place::Open {
@@ -238,8 +238,8 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
         }
     }
 
-    fn begin_submission(&mut self, now: Nanoseconds, task: usize) {
-        self.cancel_submission(task);
+    fn open_place_for_submission(&mut self, now: Nanoseconds, task: usize) {
+        self.mark_place_of_task_unused(task);
         let cpu = self.last_cpu_of_task(task);
         self.open.insert(task, self.released + self.held.len());
         self.held.push_back(Place::Open {
@@ -258,7 +258,7 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
     ) {
         let Submitted { block, task } = submitted;
         let submitter = self.last_cpu_of_task(task);
-        if let Some((index, time, cpu)) = self.remove_open_place(task) {
+        if let Some((index, time, cpu)) = self.take_open_place_of_task(task) {
             let queued = QueueStep::Queued {
                 block,
                 task: Some(task as u32),
@@ -272,8 +272,8 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
     }
 
     /// Marks a task's open place as unused: the task made no request.
-    fn cancel_submission(&mut self, task: usize) {
-        if let Some((index, ..)) = self.remove_open_place(task) {
+    fn mark_place_of_task_unused(&mut self, task: usize) {
+        if let Some((index, ..)) = self.take_open_place_of_task(task) {
             self.held[index] = Place::Unused;
         }
     }
@@ -309,7 +309,13 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
         running.map(|cpu| cpu as u32).or(last).unwrap_or(0)
     }
 
-    fn note_running_task(&mut self, now: Nanoseconds, cpu: usize, task: usize, job: Option<usize>) {
+    fn note_running_task_and_record_if_woken(
+        &mut self,
+        now: Nanoseconds,
+        cpu: usize,
+        task: usize,
+        job: Option<usize>,
+    ) {
         self.pairs.note_task_ran(cpu as u32);
         self.tasks.insert(task, (job, cpu as u32));
         if self.woken.remove(&task) {
@@ -348,7 +354,7 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
             Activity::Task { task, job, .. } => {
                 self.cpus[cpu].task = Some(task);
                 if before.task != Some(task) {
-                    self.note_running_task(now, cpu, task, job);
+                    self.note_running_task_and_record_if_woken(now, cpu, task, job);
                 }
             }
             Activity::Interrupt(kind) => {
@@ -389,13 +395,13 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
 
     fn request_step_reached(&mut self, now: Nanoseconds, step: RequestStep) {
         match step {
-            RequestStep::Begun { task } => self.begin_submission(now, task),
+            RequestStep::Begun { task } => self.open_place_for_submission(now, task),
             RequestStep::Issued {
                 task,
                 origin: RequestOrigin::Cached,
                 ..
             } => {
-                self.cancel_submission(task);
+                self.mark_place_of_task_unused(task);
                 self.write_events_before_open_place();
             }
             RequestStep::Issued {

@@ -304,7 +304,7 @@ fn run_study_into_directory(args: &RunArgs, out: &mut Screen) -> anyhow::Result<
             args.new_resume_or_replace(),
             &control,
         )?;
-        Ok(backend.list_surprises())
+        Ok(backend.list_unexpected_findings())
     })?;
     for surprise in surprises {
         warning!("{surprise}");

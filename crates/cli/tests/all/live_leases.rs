@@ -72,7 +72,7 @@ fn the_daemon_gives_leases_while_their_policy_is_in_force() {
     let system = System::new(Root::at_directory(machine.path()));
     let backend = Live::on_system(&plan, system, WAKEPATH.into()).unwrap();
     let results = folder.path().join("results");
-    let control = RunControl::for_nobody();
+    let control = RunControl::without_reports_or_cancellation();
     match run::run_plan(&plan, &backend, None, &results, Mode::New, &control) {
         // Leases take eBPF programs, which not every machine lets tests load.
         Err(error)

@@ -22,7 +22,7 @@ const POP_ISOLATE: char = '\u{2069}';
 
 /// A text for the page: characters that set a direction become code points, and words from right to left are isolated, so
 /// the sentence around a name keeps its order. `<bdi>` does not work in titles, attributes and pictures.
-pub(super) fn show_direction_marks(text: &str) -> Cow<'_, str> {
+pub(super) fn neutralise_text_direction(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| sets_direction(c) || is_right_to_left(c)) {
         return text.into();
     }
@@ -57,7 +57,7 @@ fn leading_right_to_left_words(text: &str) -> &str {
 }
 
 /// Writes a value into the page: escaped unless the template calls it safe, with direction marks shown as code points.
-pub(super) fn write_escaped_value(
+pub(super) fn write_value_escaped_unless_safe(
     out: &mut Output<'_>,
     state: &State<'_, '_>,
     value: &Value,
@@ -65,7 +65,7 @@ pub(super) fn write_escaped_value(
     match value
         .as_str()
         .filter(|_| !value.is_safe())
-        .map(show_direction_marks)
+        .map(neutralise_text_direction)
     {
         Some(Cow::Owned(shown)) => escape_formatter(out, state, &Value::from(shown)),
         _ => escape_formatter(out, state, value),
@@ -79,20 +79,20 @@ mod tests {
     #[test]
     fn a_name_from_right_to_left_keeps_the_order_of_its_sentence() {
         assert_eq!(
-            show_direction_marks("teo: better than menu"),
+            neutralise_text_direction("teo: better than menu"),
             "teo: better than menu"
         );
         assert_eq!(
-            show_direction_marks("\u{5d0}\u{5d1} \u{5d2}: better than \u{627}, 3 %"),
+            neutralise_text_direction("\u{5d0}\u{5d1} \u{5d2}: better than \u{627}, 3 %"),
             "\u{2068}\u{5d0}\u{5d1} \u{5d2}\u{2069}: better than \u{2068}\u{627}\u{2069}, 3 %"
         );
         // What a name brings along itself is shown, never followed.
         assert_eq!(
-            show_direction_marks("a\u{202e}b\u{2069}"),
+            neutralise_text_direction("a\u{202e}b\u{2069}"),
             "a[U+202E]b[U+2069]"
         );
         assert_eq!(
-            show_direction_marks("\u{5d0}\u{61c}"),
+            neutralise_text_direction("\u{5d0}\u{61c}"),
             "\u{2068}\u{5d0}\u{2069}[U+061C]"
         );
     }

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::number::{
-    format_figure, format_four_digits, format_signed_percent, format_signed_percents,
+    format_four_significant_digits, format_signed_percent, format_signed_percents,
+    format_with_decimals_or_four_digits,
 };
 use super::view::{PageMetric, PageRow, Tone, View};
 
 /// A workload's comparison.
 #[derive(Debug, Serialize)]
-pub(crate) struct Block {
+pub(crate) struct ComparisonTable {
     workload: String,
     columns: Vec<Column>,
     lines: Vec<PolicyLine>,
@@ -74,13 +75,14 @@ pub(crate) struct Sentence {
 }
 
 /// A table per workload. Metrics of the first question come first; metrics without any figure are left out.
-pub(crate) fn comparison_blocks(view: &View) -> Vec<Block> {
-    let order = view.metrics_by_interest();
-    let blocks = (0..view.workloads.len()).map(|index| comparison_block(view, index, &order));
+pub(crate) fn build_table_per_workload(view: &View) -> Vec<ComparisonTable> {
+    let order = view.order_metrics_by_first_question();
+    let blocks =
+        (0..view.workloads.len()).map(|index| build_table_of_workload(view, index, &order));
     blocks.filter(|block| !block.lines.is_empty()).collect()
 }
 
-fn comparison_block(view: &View, workload: usize, order: &[usize]) -> Block {
+fn build_table_of_workload(view: &View, workload: usize, order: &[usize]) -> ComparisonTable {
     let rows: Vec<&PageRow> = view
         .rows
         .iter()
@@ -90,47 +92,47 @@ fn comparison_block(view: &View, workload: usize, order: &[usize]) -> Block {
         .iter()
         .filter(|metric| rows.iter().any(|row| row.metric == **metric));
     let (same, different): (Vec<usize>, Vec<usize>) =
-        measured.partition(|metric| is_same_everywhere(&rows, **metric));
+        measured.partition(|metric| shows_same_figure_under_all_policies(&rows, **metric));
     // With nothing but equal figures there would be no table.
     let (shown, same) = if different.is_empty() {
         (same, Vec::new())
     } else {
         (different, same)
     };
-    Block {
+    ComparisonTable {
         workload: view.workloads[workload].name.clone(),
         columns: shown
             .iter()
-            .map(|metric| comparison_column(view, &view.metrics[*metric]))
+            .map(|metric| build_column_of_metric(view, &view.metrics[*metric]))
             .collect(),
-        lines: policy_lines(view, &rows, &shown),
+        lines: build_lines_merging_equal_policies(view, &rows, &shown),
         same: same
             .iter()
-            .filter_map(|metric| same_figure(view, &rows, *metric))
+            .filter_map(|metric| format_figure_shared_by_all(view, &rows, *metric))
             .collect(),
     }
 }
 
 /// Whether several policies have a metric and all show the same figure, so that a column would say nothing.
-fn is_same_everywhere(rows: &[&PageRow], metric: usize) -> bool {
+fn shows_same_figure_under_all_policies(rows: &[&PageRow], metric: usize) -> bool {
     let mut figures = rows.iter().filter(|row| row.metric == metric);
     let Some(first) = figures.next() else {
         return false;
     };
-    let shown = format_figure(first.mean, first.decimals);
+    let shown = format_with_decimals_or_four_digits(first.mean, first.decimals);
     let others: Vec<&&PageRow> = figures.collect();
     !others.is_empty()
         && others.iter().all(|row| {
             let significant = row.gain.is_some_and(|gain| gain.significant);
-            !significant && format_figure(row.mean, row.decimals) == shown
+            !significant && format_with_decimals_or_four_digits(row.mean, row.decimals) == shown
         })
 }
 
 /// A metric's common figure in words.
-fn same_figure(view: &View, rows: &[&PageRow], metric: usize) -> Option<String> {
+fn format_figure_shared_by_all(view: &View, rows: &[&PageRow], metric: usize) -> Option<String> {
     let row = rows.iter().find(|row| row.metric == metric)?;
     let about = &view.metrics[metric];
-    let figure = format_figure(row.mean, row.decimals);
+    let figure = format_with_decimals_or_four_digits(row.mean, row.decimals);
     Some(
         format!("{} {figure} {}", about.title, about.unit)
             .trim_end()
@@ -138,7 +140,7 @@ fn same_figure(view: &View, rows: &[&PageRow], metric: usize) -> Option<String> 
     )
 }
 
-fn comparison_column(view: &View, metric: &PageMetric) -> Column {
+fn build_column_of_metric(view: &View, metric: &PageMetric) -> Column {
     Column {
         title: metric.title.clone(),
         unit: metric.unit.clone(),
@@ -147,26 +149,30 @@ fn comparison_column(view: &View, metric: &PageMetric) -> Column {
             Some(false) => "less is better",
             None => "neither is better",
         },
-        assumed: view.is_assumed(metric),
+        assumed: view.rests_on_assumed_power(metric),
     }
 }
 
 /// A line per policy that has figures. Policies whose means are equal in all metrics share the line of the first.
-fn policy_lines(view: &View, rows: &[&PageRow], metrics: &[usize]) -> Vec<PolicyLine> {
+fn build_lines_merging_equal_policies(
+    view: &View,
+    rows: &[&PageRow],
+    metrics: &[usize],
+) -> Vec<PolicyLine> {
     let winner = view.focus.as_ref().and_then(|focus| focus.winner);
     let figures: BTreeMap<(usize, usize), &PageRow> = rows
         .iter()
         .map(|row| ((row.policy, row.metric), *row))
         .collect();
     let mut lines: Vec<PolicyLine> = Vec::new();
-    let common = notes_of_all_policies(view);
-    for (index, policy) in view.compared_policies() {
+    let common = notes_that_all_compared_policies_share(view);
+    for (index, policy) in view.policies_without_subset_lines() {
         let own_notes = policy.notes.iter().filter(|note| !common.contains(note));
         let cells: Vec<Cell> = metrics
             .iter()
             .map(|metric| {
                 let row = figures.get(&(index, *metric));
-                row.map_or_else(Cell::default, |row| comparison_cell(row))
+                row.map_or_else(Cell::default, |row| format_row_as_cell(row))
             })
             .collect();
         if cells.iter().all(|cell| cell.mean.is_empty()) {
@@ -174,7 +180,9 @@ fn policy_lines(view: &View, rows: &[&PageRow], metrics: &[usize]) -> Vec<Policy
         }
         // A baseline has no gains, so its line stays its own.
         let equal = lines.iter_mut().find(|line| {
-            !line.baseline && !policy.baseline && have_same_means(&line.cells, &cells)
+            !line.baseline
+                && !policy.baseline
+                && have_equal_means_in_all_metrics(&line.cells, &cells)
         });
         match equal {
             Some(line) => {
@@ -200,8 +208,10 @@ fn policy_lines(view: &View, rows: &[&PageRow], metrics: &[usize]) -> Vec<Policy
 }
 
 /// Notes that every compared policy has: said once above the tables, not beside each policy.
-pub(crate) fn notes_of_all_policies(view: &View) -> Vec<&String> {
-    let mut policies = view.compared_policies().map(|(_, policy)| policy);
+pub(crate) fn notes_that_all_compared_policies_share(view: &View) -> Vec<&String> {
+    let mut policies = view
+        .policies_without_subset_lines()
+        .map(|(_, policy)| policy);
     let first = policies.next().filter(|_| view.policies.len() > 1);
     let others: Vec<_> = policies.collect();
     let notes = first.into_iter().flat_map(|policy| &policy.notes);
@@ -211,15 +221,15 @@ pub(crate) fn notes_of_all_policies(view: &View) -> Vec<&String> {
 }
 
 /// Whether two policies have equal means in every metric, to the last bit: their settings made no difference.
-fn have_same_means(some: &[Cell], others: &[Cell]) -> bool {
+fn have_equal_means_in_all_metrics(some: &[Cell], others: &[Cell]) -> bool {
     let mut pairs = some.iter().zip(others);
     pairs.all(|(one, other)| one.number == other.number && one.mean == other.mean)
 }
 
-fn comparison_cell(row: &PageRow) -> Cell {
+fn format_row_as_cell(row: &PageRow) -> Cell {
     let significant = row.gain.is_some_and(|g| g.significant);
     Cell {
-        mean: format_figure(row.mean, row.decimals),
+        mean: format_with_decimals_or_four_digits(row.mean, row.decimals),
         number: Some(row.mean).filter(|mean| mean.is_finite()),
         deviation: format_deviation_percent(row),
         gain: row.gain.map_or_else(String::new, |g| {
@@ -230,7 +240,7 @@ fn comparison_cell(row: &PageRow) -> Cell {
             )
         }),
         class: match row.tone {
-            Tone::Better | Tone::Worse if significant => row.tone.class(),
+            Tone::Better | Tone::Worse if significant => row.tone.css_class(),
             _ => "",
         },
         verdict: row.verdict.clone(),
@@ -243,12 +253,12 @@ fn format_deviation_percent(row: &PageRow) -> String {
 }
 
 /// Every comparison as a sentence.
-pub(crate) fn verdict_sentences(view: &View) -> Vec<Sentence> {
+pub(crate) fn format_rows_as_sentences(view: &View) -> Vec<Sentence> {
     let rows = view.rows.iter();
-    rows.map(|row| verdict_sentence(view, row)).collect()
+    rows.map(|row| format_row_as_sentence(view, row)).collect()
 }
 
-fn verdict_sentence(view: &View, row: &PageRow) -> Sentence {
+fn format_row_as_sentence(view: &View, row: &PageRow) -> Sentence {
     let workload = view.workloads.get(row.workload);
     let metric = view.metrics.get(row.metric);
     let policy = view.policies.get(row.policy);
@@ -257,7 +267,7 @@ fn verdict_sentence(view: &View, row: &PageRow) -> Sentence {
         metric: metric.map(|m| m.title.clone()).unwrap_or_default(),
         policy: policy.map(|p| p.name.clone()).unwrap_or_default(),
         runs: row.runs,
-        mean: format_figure(row.mean, row.decimals),
+        mean: format_with_decimals_or_four_digits(row.mean, row.decimals),
         deviation: format_deviation_percent(row),
         gain: row.gain.map_or_else(String::new, |g| {
             format_signed_percent(g.percent, g.interval)
@@ -271,9 +281,9 @@ fn verdict_sentence(view: &View, row: &PageRow) -> Sentence {
         effect: row
             .gain
             .and_then(|g| g.effect)
-            .map_or_else(String::new, format_four_digits),
+            .map_or_else(String::new, format_four_significant_digits),
         verdict: row.verdict.clone(),
-        class: row.tone.class(),
+        class: row.tone.css_class(),
         sign: if row.verdict.is_empty() {
             ""
         } else {

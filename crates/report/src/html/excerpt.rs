@@ -21,7 +21,7 @@ pub(crate) fn rank_policies_by_interest(view: &View) -> Vec<usize> {
     for policy in baselines
         .chain(named)
         .chain(fronts)
-        .chain(best_policy_of_each_metric(view))
+        .chain(policies_that_gain_most_per_metric_and_workload(view))
         .chain(all)
     {
         if let Some(seen) = seen.get_mut(policy).filter(|seen| !**seen) {
@@ -33,7 +33,7 @@ pub(crate) fn rank_policies_by_interest(view: &View) -> Vec<usize> {
 }
 
 /// For each metric and workload the policy with the largest gain over the baseline.
-fn best_policy_of_each_metric(view: &View) -> Vec<usize> {
+fn policies_that_gain_most_per_metric_and_workload(view: &View) -> Vec<usize> {
     let mut groups: Vec<&[PageRow]> = view
         .rows
         .chunk_by(|a, b| (a.workload, a.metric) == (b.workload, b.metric))
@@ -49,11 +49,11 @@ fn best_policy_of_each_metric(view: &View) -> Vec<usize> {
     best.map(|row| row.policy).collect()
 }
 
-/// Renders as many policies and workloads as fit on a page. `size` is the size of a page with all, in bytes.
-pub(crate) fn render_excerpt<E>(
+/// Renders as many policies and workloads as fit on a page. `whole_page_bytes` is the size of a page with all, in bytes.
+pub(crate) fn render_excerpt_for_page_limit<E>(
     view: &View,
     order: &[usize],
-    size: usize,
+    whole_page_bytes: usize,
     render: impl Fn(&View) -> Result<String, E>,
 ) -> Result<String, E> {
     let baselines = view.policies.iter().filter(|p| p.baseline).count();
@@ -61,32 +61,33 @@ pub(crate) fn render_excerpt<E>(
     let (policies, workloads) = (order.len(), view.workloads.len());
     let render_some = |policies: usize, workloads: usize| {
         let mut excerpt = keep_policies_and_first_workloads(view, &order[..policies], workloads);
-        excerpt.left_out = Some(left_out_sentence(view, &excerpt, size));
+        excerpt.left_out = Some(say_how_much_excerpt_shows(view, &excerpt, whole_page_bytes));
         render(&excerpt)
     };
-    if let Some(page) =
-        render_largest_fitting_excerpt([few, policies], size, |n| render_some(n, workloads))?
-    {
+    if let Some(page) = render_largest_fitting_excerpt([few, policies], whole_page_bytes, |n| {
+        render_some(n, workloads)
+    })? {
         return Ok(page);
     }
-    match render_largest_fitting_excerpt([1, workloads], size, |n| render_some(few, n))? {
+    match render_largest_fitting_excerpt([1, workloads], whole_page_bytes, |n| render_some(few, n))?
+    {
         Some(page) => Ok(page),
         None => render_some(few, 1.min(workloads)),
     }
 }
 
 /// Looks for the largest page within [`LARGEST_PAGE`] that shows from `few` to below `all` policies or workloads. A page with
-/// `all` has `size` bytes. `None` if even a page with `few` is too large.
+/// `all` has `whole_page_bytes` bytes. `None` if even a page with `few` is too large.
 fn render_largest_fitting_excerpt<E>(
     [few, all]: [usize; 2],
-    size: usize,
+    whole_page_bytes: usize,
     render: impl Fn(usize) -> Result<String, E>,
 ) -> Result<Option<String>, E> {
     if few >= all {
         return Ok(None);
     }
     let mut fits = (few, render(few)?);
-    let mut over = (all, size);
+    let mut over = (all, whole_page_bytes);
     if fits.1.len() > LARGEST_PAGE {
         return Ok(None);
     }
@@ -108,7 +109,7 @@ fn render_largest_fitting_excerpt<E>(
 }
 
 /// A sentence for the page: how many policies and workloads it shows, and where all are.
-fn left_out_sentence(all: &View, excerpt: &View, size: usize) -> String {
+fn say_how_much_excerpt_shows(all: &View, excerpt: &View, whole_page_bytes: usize) -> String {
     let counts = [
         (excerpt.policies.len(), all.policies.len(), "policies"),
         (excerpt.workloads.len(), all.workloads.len(), "workloads"),
@@ -125,7 +126,7 @@ fn left_out_sentence(all: &View, excerpt: &View, size: usize) -> String {
          Answers, stars and Pareto fronts consider all. Every figure: `wakepath compare {results} --format csv`; a ranking: \
          `wakepath compare {results} --top {}`; everything: the Parquet tables of the results.",
         shown.join(" and "),
-        size as f64 / 1e6,
+        whole_page_bytes as f64 / 1e6,
         all.policies.len(),
     )
 }
@@ -134,16 +135,17 @@ fn left_out_sentence(all: &View, excerpt: &View, size: usize) -> String {
 fn keep_policies_and_first_workloads(view: &View, policies: &[usize], workloads: usize) -> View {
     let mut kept = policies.to_vec();
     kept.sort_unstable();
-    let places = Places(
+    let places = ExcerptIndices(
         (0..view.policies.len())
             .map(|policy| kept.binary_search(&policy).ok())
             .collect(),
     );
-    let mut rows = places.keep_parts_of_shown_policies(&view.rows, |row| &mut row.policy);
+    let mut rows = places.copy_parts_with_new_policy_indices(&view.rows, |row| &mut row.policy);
     rows.retain(|row| row.workload < workloads);
     let mut answers = view.answers.clone();
     for answer in &mut answers {
-        answer.policies = places.keep_parts_of_shown_policies(&answer.policies, |policy| policy);
+        answer.policies =
+            places.copy_parts_with_new_policy_indices(&answer.policies, |policy| policy);
     }
     View {
         title: view.title.clone(),
@@ -156,17 +158,19 @@ fn keep_policies_and_first_workloads(view: &View, policies: &[usize], workloads:
         assumes_power: view.assumes_power,
         assumed_figures: view.assumed_figures,
         focus: view.focus.clone().map(|focus| Focus {
-            winner: focus.winner.and_then(|policy| places.find(policy)),
+            winner: focus
+                .winner
+                .and_then(|policy| places.index_in_excerpt(policy)),
             ..focus
         }),
         load_series: view
             .load_series
             .iter()
-            .map(|series| keep_rates_of_first_workloads(series, workloads))
+            .map(|series| keep_points_of_first_workloads(series, workloads))
             .collect(),
         workloads: view.workloads[..workloads]
             .iter()
-            .map(|workload| places.drop_omitted_policies(workload))
+            .map(|workload| places.copy_workload_without_omitted_policies(workload))
             .collect(),
         sources: view.sources.clone(),
         commands: view.commands.clone(),
@@ -177,23 +181,23 @@ fn keep_policies_and_first_workloads(view: &View, policies: &[usize], workloads:
 }
 
 /// A series over the load with the points of the first workloads.
-fn keep_rates_of_first_workloads(series: &LoadSeries, workloads: usize) -> LoadSeries {
+fn keep_points_of_first_workloads(series: &LoadSeries, workloads: usize) -> LoadSeries {
     let mut cut = series.clone();
     cut.points.retain(|(_, workload)| *workload < workloads);
     cut
 }
 
 /// The index of each policy in a smaller view; `None` for policies that the smaller view leaves out.
-struct Places(Vec<Option<usize>>);
+struct ExcerptIndices(Vec<Option<usize>>);
 
-impl Places {
+impl ExcerptIndices {
     /// The place of a policy in the excerpt; `None` if the excerpt leaves the policy out.
-    fn find(&self, policy: usize) -> Option<usize> {
+    fn index_in_excerpt(&self, policy: usize) -> Option<usize> {
         self.0.get(policy).copied().flatten()
     }
 
     /// Copies parts that belong to policies of the smaller view, with the policies' new indices.
-    fn keep_parts_of_shown_policies<T: Clone>(
+    fn copy_parts_with_new_policy_indices<T: Clone>(
         &self,
         parts: &[T],
         policy: impl Fn(&mut T) -> &mut usize,
@@ -201,7 +205,7 @@ impl Places {
         let mut kept = Vec::new();
         for mut part in parts.iter().cloned() {
             let index = policy(&mut part);
-            if let Some(place) = self.find(*index) {
+            if let Some(place) = self.index_in_excerpt(*index) {
                 *index = place;
                 kept.push(part);
             }
@@ -209,22 +213,24 @@ impl Places {
         kept
     }
 
-    fn drop_omitted_policies(&self, workload: &PageWorkload) -> PageWorkload {
+    fn copy_workload_without_omitted_policies(&self, workload: &PageWorkload) -> PageWorkload {
         PageWorkload {
             name: workload.name.clone(),
             about: workload.about.clone(),
             latency_of: workload.latency_of.clone(),
-            curves: self.keep_parts_of_shown_policies(&workload.curves, |part| &mut part.policy),
+            curves: self
+                .copy_parts_with_new_policy_indices(&workload.curves, |part| &mut part.policy),
             percentiles: self
-                .keep_parts_of_shown_policies(&workload.percentiles, |part| &mut part.policy),
-            parts: self.keep_parts_of_shown_policies(&workload.parts, |part| &mut part.policy),
+                .copy_parts_with_new_policy_indices(&workload.percentiles, |part| &mut part.policy),
+            parts: self
+                .copy_parts_with_new_policy_indices(&workload.parts, |part| &mut part.policy),
             tradeoff: self
-                .keep_parts_of_shown_policies(&workload.tradeoff, |part| &mut part.policy),
-            idle: self.keep_parts_of_shown_policies(&workload.idle, |part| &mut part.policy),
+                .copy_parts_with_new_policy_indices(&workload.tradeoff, |part| &mut part.policy),
+            idle: self.copy_parts_with_new_policy_indices(&workload.idle, |part| &mut part.policy),
             frequency: self
-                .keep_parts_of_shown_policies(&workload.frequency, |part| &mut part.policy),
+                .copy_parts_with_new_policy_indices(&workload.frequency, |part| &mut part.policy),
             timelines: self
-                .keep_parts_of_shown_policies(&workload.timelines, |part| &mut part.policy),
+                .copy_parts_with_new_policy_indices(&workload.timelines, |part| &mut part.policy),
         }
     }
 }

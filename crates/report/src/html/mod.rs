@@ -53,7 +53,7 @@ pub fn render_html_report(view: &View) -> Result<String, RenderError> {
     if all.len() <= LARGEST_PAGE {
         return Ok(all);
     }
-    excerpt::render_excerpt(
+    excerpt::render_excerpt_for_page_limit(
         view,
         &excerpt::rank_policies_by_interest(view),
         all.len(),
@@ -73,7 +73,7 @@ fn render_view_whole(view: &View) -> Result<String, RenderError> {
     let workloads = draw_figures_of_each_workload(view);
     let scripts = format!("\"use strict\";\n(() => {{\n{}\n}})();", SCRIPTS.join("\n"));
     let mut environment = Environment::new();
-    environment.set_formatter(bidi::write_escaped_value);
+    environment.set_formatter(bidi::write_value_escaped_unless_safe);
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     // The template engine escapes all values, since the template's name ends in html.
@@ -84,9 +84,9 @@ fn render_view_whole(view: &View) -> Result<String, RenderError> {
         echarts => ECHARTS,
         scripts => scripts,
         data => encode_data_for_scripts(view, gains.iter().chain(&load), &workloads),
-        blocks => comparison::comparison_blocks(view),
-        common_notes => comparison::notes_of_all_policies(view),
-        sentences => comparison::verdict_sentences(view),
+        blocks => comparison::build_table_per_workload(view),
+        common_notes => comparison::notes_that_all_compared_policies_share(view),
+        sentences => comparison::format_rows_as_sentences(view),
         gains => gains,
         load => load,
         parts => workloads.first().map(|figures| &figures.groups),
@@ -121,10 +121,10 @@ fn describe_view_for_template(view: &View) -> minijinja::Value {
             sentence => a.sentence,
             details => a.details,
             tile => a.tile,
-            class => a.tone.class(),
+            class => a.tone.css_class(),
             sign => a.tone.sign(),
         }).collect::<Vec<_>>(),
-        policies => view.compared_policies().map(|(_, p)| context! {
+        policies => view.policies_without_subset_lines().map(|(_, p)| context! {
             name => p.name, settings => p.settings, baseline => p.baseline, notes => p.notes,
         }).collect::<Vec<_>>(),
         settings => distinct_setting_names(view),
@@ -220,7 +220,7 @@ fn encode_data_for_scripts<'a>(
             json!({"name": p.name, "baseline": p.baseline, "shown": shown})
         })
         .collect();
-    let things = figures::list_coloured_things(view);
+    let things = figures::list_names_to_colour(view);
     let text = json!({"policies": policies, "things": things, "figures": figures}).to_string();
-    bidi::show_direction_marks(&text).replace('<', "\\u003c")
+    bidi::neutralise_text_direction(&text).replace('<', "\\u003c")
 }

@@ -7,7 +7,7 @@ use wakepath_compare::figure;
 const MAX_DECIMALS: usize = 9;
 
 /// A number with four significant digits and spaces between thousands; a dash for infinities and what is no number.
-pub(crate) fn format_four_digits(value: f64) -> String {
+pub(crate) fn format_four_significant_digits(value: f64) -> String {
     if !value.is_finite() {
         return "–".into();
     }
@@ -28,23 +28,23 @@ pub(crate) fn format_four_digits(value: f64) -> String {
             decimals
         }
     };
-    insert_thousands_spaces(sign, &format!("{size:.decimals$}"))
+    prefix_sign_and_space_thousands(sign, &format!("{size:.decimals$}"))
 }
 
 /// A figure with so many digits after the point; with four significant digits if `decimals` is `None`.
-pub(crate) fn format_figure(value: f64, decimals: Option<usize>) -> String {
+pub(crate) fn format_with_decimals_or_four_digits(value: f64, decimals: Option<usize>) -> String {
     let Some(decimals) = decimals.filter(|_| value.is_finite()) else {
-        return format_four_digits(value);
+        return format_four_significant_digits(value);
     };
     let text = figure::format_fixed(value, decimals);
     match text.strip_prefix('-') {
-        Some(size) => insert_thousands_spaces("−", size),
-        None => insert_thousands_spaces("", &text),
+        Some(size) => prefix_sign_and_space_thousands("−", size),
+        None => prefix_sign_and_space_thousands("", &text),
     }
 }
 
 /// Puts narrow spaces between the thousands of a number without sign, and `sign` before it.
-fn insert_thousands_spaces(sign: &str, text: &str) -> String {
+fn prefix_sign_and_space_thousands(sign: &str, text: &str) -> String {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let mut out = sign.to_owned();
     for (index, digit) in whole.chars().enumerate() {
@@ -91,7 +91,7 @@ pub(crate) fn format_share_as_percent(value: f64) -> String {
 }
 
 /// For a chart: five significant digits are more than any screen shows, and keep the page small. `null` is a gap.
-pub(crate) fn round_for_json(value: f64) -> Value {
+pub(crate) fn round_to_five_digits_or_null(value: f64) -> Value {
     if !value.is_finite() {
         return Value::Null;
     }
@@ -127,22 +127,28 @@ mod tests {
             (-9.9999e-10, "−1.000e−9"),
             (f64::MIN_POSITIVE, "2.225e−308"),
         ] {
-            assert_eq!(format_four_digits(value), text);
+            assert_eq!(format_four_significant_digits(value), text);
         }
         assert_eq!(format_signed_percent(-3.26, None), "−3.3 %");
         assert_eq!(format_signed_percent(3.26, Some([2.26, 4.26])), "+3.3 %");
         assert_eq!(format_signed_percent(33.26, Some([-2.0, 70.0])), "+33 %");
         assert_eq!(format_signed_percent(f64::NAN, None), "–");
-        assert_eq!(format_figure(12_345.678, Some(0)), "12\u{202f}346");
-        assert_eq!(format_figure(-3.0, Some(2)), "−3.00");
-        assert_eq!(format_figure(1.234_56, None), "1.235");
+        assert_eq!(
+            format_with_decimals_or_four_digits(12_345.678, Some(0)),
+            "12\u{202f}346"
+        );
+        assert_eq!(format_with_decimals_or_four_digits(-3.0, Some(2)), "−3.00");
+        assert_eq!(format_with_decimals_or_four_digits(1.234_56, None), "1.235");
         assert_eq!(format_share_as_percent(0.1234), "12.34 %");
     }
 
     #[test]
     fn charts_get_few_digits_and_no_nan() {
-        assert_eq!(round_for_json(123.456_789).to_string(), "123.46");
-        assert_eq!(round_for_json(100.0).to_string(), "100");
-        assert_eq!(round_for_json(f64::NAN), Value::Null);
+        assert_eq!(
+            round_to_five_digits_or_null(123.456_789).to_string(),
+            "123.46"
+        );
+        assert_eq!(round_to_five_digits_or_null(100.0).to_string(), "100");
+        assert_eq!(round_to_five_digits_or_null(f64::NAN), Value::Null);
     }
 }

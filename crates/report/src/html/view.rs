@@ -46,19 +46,24 @@ pub struct View {
 
 impl View {
     /// Policies that are compared, with their indices.
-    pub(crate) fn compared_policies(&self) -> impl Iterator<Item = (usize, &PagePolicy)> {
+    pub(crate) fn policies_without_subset_lines(
+        &self,
+    ) -> impl Iterator<Item = (usize, &PagePolicy)> {
         let policies = self.policies.iter().enumerate();
         policies.filter(|(_, policy)| !policy.is_subset)
     }
 
     /// The limits that the first question sets for a metric.
-    pub(crate) fn limits_for(&self, metric: usize) -> impl Iterator<Item = &Limit> {
+    pub(crate) fn first_question_limits_on_metric(
+        &self,
+        metric: usize,
+    ) -> impl Iterator<Item = &Limit> {
         let limits = self.focus.iter().flat_map(|focus| &focus.limits);
         limits.filter(move |limit| limit.metric == metric)
     }
 
     /// Metrics in the order of interest: conditions of the first question, the metric that it asks for, then the rest.
-    pub(crate) fn metrics_by_interest(&self) -> Vec<usize> {
+    pub(crate) fn order_metrics_by_first_question(&self) -> Vec<usize> {
         let limits = self.focus.iter().flat_map(|focus| &focus.limits);
         let asked = self.focus.iter().map(|focus| focus.metric);
         let mut order: Vec<usize> = Vec::new();
@@ -74,7 +79,7 @@ impl View {
     }
 
     /// Whether a metric is power or energy that a model derives from assumed figures.
-    pub(crate) fn is_assumed(&self, metric: &PageMetric) -> bool {
+    pub(crate) fn rests_on_assumed_power(&self, metric: &PageMetric) -> bool {
         self.assumes_power && ["mW", "W", "uJ", "mJ", "J"].contains(&metric.unit.as_str())
     }
 
@@ -145,7 +150,7 @@ pub enum Tone {
 
 impl Tone {
     /// The class for the style sheet: `better`, `worse`, `same` or `open`.
-    pub(crate) fn class(self) -> &'static str {
+    pub(crate) fn css_class(self) -> &'static str {
         match self {
             Self::Better => "better",
             Self::Worse => "worse",
@@ -231,14 +236,14 @@ impl PagePolicy {
     }
 
     /// Whether the policy's name has the values of all settings.
-    pub(crate) fn name_has_all_settings(&self) -> bool {
+    pub(crate) fn name_contains_all_setting_values(&self) -> bool {
         let mut settings = self.settings.iter();
         settings.all(|(_, value)| self.name.contains(value))
     }
 
     /// The name, followed by the settings in parentheses unless the name has them.
     pub(crate) fn name_with_settings(&self) -> String {
-        if self.name_has_all_settings() {
+        if self.name_contains_all_setting_values() {
             self.name.clone()
         } else {
             format!("{} ({})", self.name, self.settings_in_words())
@@ -359,7 +364,7 @@ pub struct PageSpread {
 
 impl PageSpread {
     /// Mean, lowest run, highest run.
-    pub(crate) fn values(self) -> [f64; 3] {
+    pub(crate) fn mean_lowest_highest(self) -> [f64; 3] {
         [self.mean, self.low, self.high]
     }
 }

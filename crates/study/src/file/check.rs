@@ -5,7 +5,7 @@ use toml::Spanned;
 use super::error::StudyError;
 use super::policy::{PolicyEntry, PolicyItem};
 use super::study::{MetricEntry, StudyFile, WorkloadEntry};
-use super::text::{StudyText, check_name};
+use super::text::{StudyText, check_name_length_and_characters};
 
 /// Most repeats that a study may have.
 const MAX_REPEATS: u32 = 100_000;
@@ -20,7 +20,7 @@ impl StudyFile {
         let study: Self = toml::from_str(text).map_err(|e| {
             let at = e.span().map_or(0, |s| s.start);
             let message = wakepath_units::spelling::toml_error_with_key(e.message(), text, at);
-            source.error_at(at, message)
+            source.error_at_byte(at, message)
         })?;
         study.check_without_other_files(source)?;
         Ok(study)
@@ -34,49 +34,51 @@ impl StudyFile {
         &self,
         source: StudyText<'_>,
     ) -> Result<(), StudyError> {
-        check_name(source, &self.name)?;
+        check_name_length_and_characters(source, &self.name)?;
         if self.name.get_ref().contains('/') {
             let message = "the name of a study has no `/`: it becomes that of a directory";
-            return Err(source.error(&self.name, message));
+            return Err(source.error_at_value(&self.name, message));
         }
-        self.check_numbers(source)?;
+        self.check_ranges_of_study_numbers(source)?;
         if self.workload.is_empty() {
-            return Err(source.error(&self.name, "no [[workload]]: there is nothing to run"));
+            return Err(
+                source.error_at_value(&self.name, "no [[workload]]: there is nothing to run")
+            );
         }
-        self.check_workloads(source)?;
+        self.check_workload_entries_and_names(source)?;
         for item in &self.policy {
             if let PolicyItem::Table(PolicyEntry {
                 name: Some(name), ..
             }) = item.get_ref()
             {
-                check_name(source, name)?;
+                check_name_length_and_characters(source, name)?;
             }
         }
-        self.check_published(source)
+        self.check_published_and_expect_entries(source)
     }
 
-    fn check_numbers(&self, source: StudyText<'_>) -> Result<(), StudyError> {
-        check_range(source, &self.level, "level", 0.5, 0.999)?;
-        check_range(source, &self.margin_percent, "margin_percent", 0.0, 1000.0)?;
-        check_range(source, &self.settle_s, "settle_s", 0.0, 3600.0)?;
+    fn check_ranges_of_study_numbers(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+        require_number_in_range(source, &self.level, "level", 0.5, 0.999)?;
+        require_number_in_range(source, &self.margin_percent, "margin_percent", 0.0, 1000.0)?;
+        require_number_in_range(source, &self.settle_s, "settle_s", 0.0, 3600.0)?;
         if let Some(warm_up) = &self.warm_up_s {
-            check_range(source, warm_up, "warm_up_s", 0.0, 1e6)?;
+            require_number_in_range(source, warm_up, "warm_up_s", 0.0, 1e6)?;
         }
         if !(1..=MAX_REPEATS).contains(self.repeats.get_ref()) {
             let message = format!("`repeats` may be 1 to {MAX_REPEATS}");
-            return Err(source.error(&self.repeats, message));
+            return Err(source.error_at_value(&self.repeats, message));
         }
         Ok(())
     }
 
-    fn check_workloads(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+    fn check_workload_entries_and_names(&self, source: StudyText<'_>) -> Result<(), StudyError> {
         let mut names: Vec<&str> = Vec::new();
         for workload in &self.workload {
             let name = workload.name.get_ref();
-            check_name(source, &workload.name)?;
+            check_name_length_and_characters(source, &workload.name)?;
             if names.contains(&name.as_str()) {
                 let message = format!("a second workload is called `{name}`");
-                return Err(source.error(&workload.name, message));
+                return Err(source.error_at_value(&workload.name, message));
             }
             names.push(name);
             workload.check(source)?;
@@ -85,14 +87,14 @@ impl StudyFile {
     }
 
     /// Checks the `[[published]]` and `[[expect]]` entries, each by itself and both against each other.
-    fn check_published(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+    fn check_published_and_expect_entries(&self, source: StudyText<'_>) -> Result<(), StudyError> {
         let mut names: Vec<&str> = Vec::new();
         for entry in &self.published {
-            check_name(source, &entry.name)?;
+            check_name_length_and_characters(source, &entry.name)?;
             let name = entry.name.get_ref();
             if names.contains(&name.as_str()) {
                 let message = format!("a second [[published]] is called `{name}`");
-                return Err(source.error(&entry.name, message));
+                return Err(source.error_at_value(&entry.name, message));
             }
             names.push(name);
             for row in &entry.row {
@@ -102,15 +104,15 @@ impl StudyFile {
         match (self.published.first(), self.expect.first()) {
             (Some(entry), None) => {
                 let message = "no [[expect]]: what has to hold of the published values?";
-                return Err(source.error(&entry.name, message));
+                return Err(source.error_at_value(&entry.name, message));
             }
             (None, Some(entry)) => {
                 let message = "an [[expect]] needs a [[published]] that it is about";
-                return Err(source.error(&entry.text, message));
+                return Err(source.error_at_value(&entry.text, message));
             }
             (Some(entry), _) if self.source.is_none() => {
                 let message = "no `source`: where were these values published?";
-                return Err(source.error(&entry.name, message));
+                return Err(source.error_at_value(&entry.name, message));
             }
             _ => {}
         }
@@ -118,7 +120,7 @@ impl StudyFile {
     }
 }
 
-fn check_range(
+fn require_number_in_range(
     source: StudyText<'_>,
     value: &Spanned<f64>,
     key: &str,
@@ -130,27 +132,27 @@ fn check_range(
         return Ok(());
     }
     let message = format!("`{key}` is {number}, and may be {low} to {high}");
-    Err(source.error(value, message))
+    Err(source.error_at_value(value, message))
 }
 
 impl WorkloadEntry {
     fn check(&self, source: StudyText<'_>) -> Result<(), StudyError> {
-        self.check_kind(source)?;
-        self.check_rt_app(source)?;
-        self.check_warm_up(source)?;
-        self.check_recording(source)?;
-        self.check_command(source)?;
-        self.check_seconds(source)?;
+        self.check_one_kind_is_given(source)?;
+        self.refuse_rt_app_keys_without_rt_app(source)?;
+        self.check_warm_up_fits_kind_and_range(source)?;
+        self.refuse_recording_keys_without_recording(source)?;
+        self.check_command_and_its_metrics(source)?;
+        self.check_seconds_fit_kind_and_range(source)?;
         self.metric
             .iter()
             .try_for_each(|metric| metric.check(source))
     }
 
-    fn is_fio(&self) -> bool {
+    fn has_fio_job(&self) -> bool {
         self.fio.is_some() || self.fio_job.is_some()
     }
 
-    fn check_kind(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+    fn check_one_kind_is_given(&self, source: StudyText<'_>) -> Result<(), StudyError> {
         let name = self.name.get_ref();
         let kinds = [
             self.fio.is_some(),
@@ -163,43 +165,46 @@ impl WorkloadEntry {
             let message = format!(
                 "workload `{name}` needs one of `fio`, `fio_job`, `rt_app`, `command` and `recording`"
             );
-            return Err(source.error(&self.name, message));
+            return Err(source.error_at_value(&self.name, message));
         }
-        if !self.fio_options.is_empty() && !self.is_fio() {
+        if !self.fio_options.is_empty() && !self.has_fio_job() {
             let message = format!("workload `{name}`: `fio_options` are for fio jobs");
-            return Err(source.error(&self.name, message));
+            return Err(source.error_at_value(&self.name, message));
         }
         Ok(())
     }
 
-    fn check_rt_app(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+    fn refuse_rt_app_keys_without_rt_app(&self, source: StudyText<'_>) -> Result<(), StudyError> {
         for (key, number) in [("copies", &self.copies), ("instances", &self.instances)] {
             if let Some(number) = number.as_ref().filter(|_| self.rt_app.is_none()) {
                 let message = format!("`{key}` are for rt-app files; a fio job has numjobs");
-                return Err(source.error(number, message));
+                return Err(source.error_at_value(number, message));
             }
         }
         if let (Some(version), None) = (&self.rt_app_version, &self.rt_app) {
-            return Err(source.error(version, "`rt_app_version` is for rt-app files"));
+            return Err(source.error_at_value(version, "`rt_app_version` is for rt-app files"));
         }
         Ok(())
     }
 
-    fn check_warm_up(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+    fn check_warm_up_fits_kind_and_range(&self, source: StudyText<'_>) -> Result<(), StudyError> {
         let Some(warm_up) = &self.warm_up_s else {
             return Ok(());
         };
-        if self.rt_app.is_none() && !self.is_fio() {
+        if self.rt_app.is_none() && !self.has_fio_job() {
             let message = "`warm_up_s` is for fio jobs and rt-app files";
-            return Err(source.error(warm_up, message));
+            return Err(source.error_at_value(warm_up, message));
         }
         if !(0.0..=1e6).contains(warm_up.get_ref()) {
-            return Err(source.error(warm_up, "`warm_up_s` may be 0 to 1000000"));
+            return Err(source.error_at_value(warm_up, "`warm_up_s` may be 0 to 1000000"));
         }
         Ok(())
     }
 
-    fn check_recording(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+    fn refuse_recording_keys_without_recording(
+        &self,
+        source: StudyText<'_>,
+    ) -> Result<(), StudyError> {
         if self.recording.is_some() {
             return Ok(());
         }
@@ -210,36 +215,36 @@ impl WorkloadEntry {
         ];
         if let Some(at) = keys.into_iter().flatten().next() {
             let message = "`states`, `hz` and `ran` are for recordings";
-            return Err(source.error(&Spanned::new(at, ()), message));
+            return Err(source.error_at_value(&Spanned::new(at, ()), message));
         }
         Ok(())
     }
 
-    fn check_command(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+    fn check_command_and_its_metrics(&self, source: StudyText<'_>) -> Result<(), StudyError> {
         match (&self.command, self.metric.first()) {
             (None, Some(metric)) => {
                 let message = "only a command's output is searched for metrics; fio's are known";
-                Err(source.error(&metric.name, message))
+                Err(source.error_at_value(&metric.name, message))
             }
             (Some(command), _) if command.get_ref().is_empty() => {
-                Err(source.error(command, "the command has no words"))
+                Err(source.error_at_value(command, "the command has no words"))
             }
             _ => Ok(()),
         }
     }
 
-    fn check_seconds(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+    fn check_seconds_fit_kind_and_range(&self, source: StudyText<'_>) -> Result<(), StudyError> {
         let Some(seconds) = &self.seconds else {
             return Ok(());
         };
         if self.command.is_some() {
-            return Err(source.error(seconds, "a command ends when it ends"));
+            return Err(source.error_at_value(seconds, "a command ends when it ends"));
         }
         if self.recording.is_some() {
-            return Err(source.error(seconds, "a recording is replayed to its end"));
+            return Err(source.error_at_value(seconds, "a recording is replayed to its end"));
         }
         if !(1e-3..=1e7).contains(seconds.get_ref()) {
-            return Err(source.error(seconds, "`seconds` may be 0.001 to 10000000"));
+            return Err(source.error_at_value(seconds, "`seconds` may be 0.001 to 10000000"));
         }
         Ok(())
     }
@@ -247,13 +252,13 @@ impl WorkloadEntry {
 
 impl MetricEntry {
     fn check(&self, source: StudyText<'_>) -> Result<(), StudyError> {
-        check_name(source, &self.name)?;
+        check_name_length_and_characters(source, &self.name)?;
         if self.pattern.is_some() == self.json.is_some() {
             let message = format!(
                 "metric `{}` needs either a `pattern` or a `json` pointer",
                 self.name.get_ref()
             );
-            return Err(source.error(&self.name, message));
+            return Err(source.error_at_value(&self.name, message));
         }
         Ok(())
     }

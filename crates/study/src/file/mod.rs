@@ -23,7 +23,7 @@ pub use published::{
 pub use recording::RecordingName;
 pub use study::{MetricEntry, QuestionEntry, StudyFile, WorkloadEntry};
 pub use text::StudyText;
-pub(crate) use text::check_name;
+pub(crate) use text::check_name_length_and_characters;
 
 /// Largest study file.
 pub const MAX_BYTES: u64 = 1 << 20;

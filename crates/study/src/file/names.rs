@@ -31,24 +31,24 @@ impl Names {
         match names.get_ref() {
             Self::One(name) => Ok(vec![Spanned::new(names.span(), name.clone())]),
             Self::Several(list) if list.is_empty() => {
-                Err(source.error(names, "an empty list leaves nothing to run"))
+                Err(source.error_at_value(names, "an empty list leaves nothing to run"))
             }
             Self::Several(list) => Ok(list.clone()),
         }
     }
 
     /// Whether the names include `name`, by itself or as a group's member: `reads` includes `reads/bs=4k`.
-    pub fn includes(&self, name: &str) -> bool {
+    pub fn include_name_or_its_group(&self, name: &str) -> bool {
         match self {
-            Self::One(listed) => covers_name(listed, name),
+            Self::One(listed) => is_name_or_group_of_name(listed, name),
             Self::Several(list) => list
                 .iter()
-                .any(|listed| covers_name(listed.get_ref(), name)),
+                .any(|listed| is_name_or_group_of_name(listed.get_ref(), name)),
         }
     }
 
     /// Every name in the list, without its place.
-    pub fn texts(&self) -> Vec<String> {
+    pub fn listed_names(&self) -> Vec<String> {
         match self {
             Self::One(name) => vec![name.clone()],
             Self::Several(list) => list.iter().map(|name| name.get_ref().clone()).collect(),
@@ -57,7 +57,7 @@ impl Names {
 }
 
 /// Whether a listed name is `name` itself, or the group of `name`.
-fn covers_name(listed: &str, name: &str) -> bool {
+fn is_name_or_group_of_name(listed: &str, name: &str) -> bool {
     let rest = name.strip_prefix(listed);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -100,7 +100,7 @@ impl NamedSet<'_> {
     }
 
     /// A policy set from outside the study file, such as `--policy`; the set's text is its name.
-    pub fn named_by_itself(set: &PolicySet) -> Self {
+    pub fn named_by_text_as_written(set: &PolicySet) -> Self {
         Self {
             is_set: true,
             ..Self::without_place(join_as_written(&[&set.text_as_written()]), set.clone())
@@ -125,12 +125,12 @@ pub fn list_named_sets<'a>(
         match item.get_ref() {
             PolicyItem::Side(side) => sides.push((item, side)),
             PolicyItem::Table(entry) => named.push(parse_policy_table(item, entry, source)?),
-            PolicyItem::Set(text) => named.push(require_set_alone(item, text, source)?),
+            PolicyItem::Set(text) => named.push(parse_set_named_by_its_text(item, text, source)?),
         }
     }
     let mut named = match (&sides[..], named.first()) {
         ([], _) => named,
-        (sides, None) => parse_grid(sides, source)?,
+        (sides, None) => parse_grid_into_combinations(sides, source)?,
         (_, Some(other)) => {
             let message = "a list inside `policy` is one side of a grid, so all of it has to be lists: \
                            policy = [[\"menu\", \"teo\"], [\"psd\", \"\"]]";
@@ -138,7 +138,7 @@ pub fn list_named_sets<'a>(
         }
     };
     for text in also {
-        named.push(require_set_alone(text, text.get_ref(), source)?);
+        named.push(parse_set_named_by_its_text(text, text.get_ref(), source)?);
     }
     named.extend(more);
     if let Some(long) = named.iter().find(|set| set.name.len() > MAX_NAME_BYTES) {
@@ -151,7 +151,7 @@ pub fn list_named_sets<'a>(
 }
 
 /// Parses a policy set that stands by itself in the list, with the set's text as name.
-fn require_set_alone<'a, T>(
+fn parse_set_named_by_its_text<'a, T>(
     at: &Spanned<T>,
     text: &str,
     source: StudyText<'_>,
@@ -189,7 +189,7 @@ fn parse_policy_table<'a>(
 }
 
 /// Parses a grid: every combination with a policy set from each side.
-fn parse_grid<'a>(
+fn parse_grid_into_combinations<'a>(
     sides: &[(&Spanned<PolicyItem>, &Vec<Spanned<String>>)],
     source: StudyText<'_>,
 ) -> Result<Vec<NamedSet<'a>>, StudyError> {
@@ -197,11 +197,11 @@ fn parse_grid<'a>(
         vec![(Vec::new(), Vec::new(), Spanned::new(0..0, ()))];
     for (at, side) in sides {
         if side.is_empty() {
-            return Err(source.error(at, "an empty side leaves nothing of the grid"));
+            return Err(source.error_at_value(at, "an empty side leaves nothing of the grid"));
         }
         if cells.len().saturating_mul(side.len()) > MAX_SETS {
             let message = format!("a grid of more than {MAX_SETS} policy sets");
-            return Err(source.error(at, message));
+            return Err(source.error_at_value(at, message));
         }
         let mut wider = Vec::with_capacity(cells.len() * side.len());
         for (names, sets, _) in &cells {
@@ -218,7 +218,8 @@ fn parse_grid<'a>(
     let cells = cells.into_iter().map(|(names, sets, at)| {
         Ok(NamedSet {
             name: join_as_written(&names),
-            set: PolicySet::join_sets(sets).map_err(|e| source.error(&at, e.to_string()))?,
+            set: PolicySet::join_sets(sets)
+                .map_err(|e| source.error_at_value(&at, e.to_string()))?,
             at: Some(at),
             is_set: true,
             settings: None,
@@ -246,7 +247,7 @@ fn parse_set_at<T>(
     text: &str,
     source: StudyText<'_>,
 ) -> Result<PolicySet, StudyError> {
-    policy_set::parse_with_daemon_config_files(text).map_err(|e| source.error(at, e))
+    policy_set::parse_with_daemon_config_files(text).map_err(|e| source.error_at_value(at, e))
 }
 
 #[cfg(test)]

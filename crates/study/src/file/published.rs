@@ -359,7 +359,7 @@ impl ExpectEntry {
             let message = "an expectation has one of `within_percent`, `as_published`, `same_order`, \
                            `same_direction`, `change_within`, a range (`between`, `above`, `below`), \
                            `less_than` and `fitted_at_most`";
-            return Err(source.error(&self.text, message));
+            return Err(source.error_at_value(&self.text, message));
         }
         check_bounds(
             self.between.as_ref(),
@@ -382,7 +382,7 @@ impl ExpectEntry {
         }
         for flag in [&self.as_published, &self.same_order].into_iter().flatten() {
             if !flag.get_ref() {
-                return Err(source.error(flag, "this is `true`, or left out"));
+                return Err(source.error_at_value(flag, "this is `true`, or left out"));
             }
         }
         Ok(())
@@ -393,7 +393,7 @@ fn check_share<T>(at: &Spanned<T>, number: f64, source: StudyText<'_>) -> Result
     if number.is_finite() && number >= 0.0 {
         return Ok(());
     }
-    Err(source.error(at, format!("this is {number}, and may be 0 or more")))
+    Err(source.error_at_value(at, format!("this is {number}, and may be 0 or more")))
 }
 
 fn check_bounds(
@@ -404,16 +404,16 @@ fn check_bounds(
 ) -> Result<(), StudyError> {
     for bound in [above, below].into_iter().flatten() {
         if !bound.get_ref().is_finite() {
-            return Err(source.error(bound, "a bound is a number"));
+            return Err(source.error_at_value(bound, "a bound is a number"));
         }
         if let Some(between) = between {
             let message = "`between` has both bounds: leave out `above` and `below`";
-            return Err(source.error(between, message));
+            return Err(source.error_at_value(between, message));
         }
     }
     match between {
         Some(at) if !matches!(at.get_ref(), [from, to] if from <= to && from.is_finite() && to.is_finite()) => {
-            Err(source.error(at, "`between` has two numbers, the lower one first"))
+            Err(source.error_at_value(at, "`between` has two numbers, the lower one first"))
         }
         _ => Ok(()),
     }
@@ -434,7 +434,7 @@ impl RowEntry {
         if let Some(base) = &self.base {
             let number = *base.get_ref();
             if !number.is_finite() || number == 0.0 {
-                return Err(source.error(
+                return Err(source.error_at_value(
                     base,
                     format!("`base` is {number}, and nothing can be compared with that"),
                 ));
@@ -443,11 +443,11 @@ impl RowEntry {
                 self.value.as_ref().map(Spanned::get_ref),
                 Some(Printed::Number(_) | Printed::Runs(_))
             ) {
-                return Err(source.error(base, "`base` goes with a `value` in numbers"));
+                return Err(source.error_at_value(base, "`base` goes with a `value` in numbers"));
             }
         }
         if self.value.is_some() && self.base.is_none() && self.value_bounds().is_some() {
-            return Err(source.error(at, "a row has either a `value` or bounds"));
+            return Err(source.error_at_value(at, "a row has either a `value` or bounds"));
         }
         Ok(())
     }

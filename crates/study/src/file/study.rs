@@ -34,13 +34,13 @@ pub struct StudyFile {
     /// Name of the policy that the others are compared with; absent: the first.
     pub baseline: Option<Spanned<String>>,
     /// Intervals' confidence level.
-    #[serde(default = "default_level")]
+    #[serde(default = "default_confidence_level")]
     pub level: Spanned<f64>,
     /// Margin: differences up to so many percent are of no interest.
-    #[serde(default = "default_margin")]
+    #[serde(default = "default_margin_percent")]
     pub margin_percent: Spanned<f64>,
     /// Seconds to wait after every change of settings, before a measurement.
-    #[serde(default = "default_settle")]
+    #[serde(default = "default_settle_seconds")]
     pub settle_s: Spanned<f64>,
     /// Seconds of time-based fio jobs that are not counted at first; absent: chosen by their length.
     pub warm_up_s: Option<Spanned<f64>>,
@@ -166,15 +166,15 @@ fn default_seed() -> u64 {
     1
 }
 
-fn default_level() -> Spanned<f64> {
+fn default_confidence_level() -> Spanned<f64> {
     Spanned::new(0..0, 0.95)
 }
 
-fn default_margin() -> Spanned<f64> {
+fn default_margin_percent() -> Spanned<f64> {
     Spanned::new(0..0, 2.0)
 }
 
-fn default_settle() -> Spanned<f64> {
+fn default_settle_seconds() -> Spanned<f64> {
     Spanned::new(0..0, 5.0)
 }
 
@@ -191,9 +191,9 @@ impl StudyFile {
             repeats: Spanned::new(0..0, repeats),
             seed,
             baseline: None,
-            level: default_level(),
-            margin_percent: default_margin(),
-            settle_s: default_settle(),
+            level: default_confidence_level(),
+            margin_percent: default_margin_percent(),
+            settle_s: default_settle_seconds(),
             warm_up_s: None,
             workload: Vec::new(),
             policy: Vec::new(),

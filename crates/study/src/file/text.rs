@@ -18,13 +18,13 @@ pub struct StudyText<'a> {
 
 impl StudyText<'_> {
     /// An error about a value in the study file, with its line.
-    pub fn error<T>(&self, at: &Spanned<T>, message: impl Into<String>) -> StudyError {
-        self.error_at(at.span().start, message)
+    pub fn error_at_value<T>(&self, at: &Spanned<T>, message: impl Into<String>) -> StudyError {
+        self.error_at_byte(at.span().start, message)
     }
 
     /// The number of the line with a value, counted from 1.
-    pub fn line_of<T>(&self, at: &Spanned<T>) -> usize {
-        self.line_at(at.span().start)
+    pub fn line_of_value<T>(&self, at: &Spanned<T>) -> usize {
+        self.line_at_byte(at.span().start)
     }
 
     /// An error about a policy: with its line, or with its name if the policy is not from the file.
@@ -35,22 +35,22 @@ impl StudyText<'_> {
         message: impl Into<String>,
     ) -> StudyError {
         match place {
-            Some(at) => self.error(at, message),
+            Some(at) => self.error_at_value(at, message),
             None => StudyError::Settings(format!("policy '{name}': {}", message.into())),
         }
     }
 
-    pub(super) fn line_at(&self, at: usize) -> usize {
+    pub(super) fn line_at_byte(&self, at: usize) -> usize {
         let text = self.text.unwrap_or_default();
         let before = text.get(..at).unwrap_or(text);
         before.matches('\n').count() + 1
     }
 
-    pub(super) fn error_at(&self, at: usize, message: impl Into<String>) -> StudyError {
+    pub(super) fn error_at_byte(&self, at: usize, message: impl Into<String>) -> StudyError {
         let (origin, message) = (self.origin.to_owned(), message.into());
         match self.text {
             Some(_) => StudyError::File {
-                line: self.line_at(at),
+                line: self.line_at_byte(at),
                 origin,
                 message,
             },
@@ -60,11 +60,14 @@ impl StudyText<'_> {
 }
 
 /// Checks a name in the study file: names are used in tables, paths and messages.
-pub(crate) fn check_name(source: StudyText<'_>, name: &Spanned<String>) -> Result<(), StudyError> {
+pub(crate) fn check_name_length_and_characters(
+    source: StudyText<'_>,
+    name: &Spanned<String>,
+) -> Result<(), StudyError> {
     let text = name.get_ref();
     if text.trim().is_empty() || text.len() > MAX_NAME_BYTES || text.contains(char::is_control) {
         let message = format!("a name has 1 to {MAX_NAME_BYTES} bytes, and no line breaks");
-        return Err(source.error(name, message));
+        return Err(source.error_at_value(name, message));
     }
     Ok(())
 }

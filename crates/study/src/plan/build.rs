@@ -16,7 +16,7 @@ use wakepath_units::pasted::decode_text_strictly;
 use wakepath_workloads::Workload;
 
 use super::machine::{self, PlannedMachine};
-use super::names::{find_name, select_names};
+use super::names::{find_name, select_known_names_or_group_members};
 use super::planned::Plan;
 use super::policy::PlannedPolicy;
 use super::replay::ReplayRequest;
@@ -63,7 +63,7 @@ fn runs_program(set: &PolicySet, program: &Program) -> bool {
 }
 
 /// Custom governors in policies that are not among the user's `own` sets.
-fn list_foreign_programs(policies: &[PlannedPolicy], own: &[PolicySet]) -> Vec<String> {
+fn list_programs_outside_own_sets(policies: &[PlannedPolicy], own: &[PolicySet]) -> Vec<String> {
     let programs = policies
         .iter()
         .filter_map(|policy| policy.set.own_governor());
@@ -80,7 +80,7 @@ fn check_repeats_as_blocks(file: &StudyFile, source: StudyText<'_>) -> Result<()
     }
     let message =
         format!("`repeats` are blocks of time of each recording: {FEWEST_BLOCKS} to {MAX_BLOCKS}");
-    Err(source.error(&file.repeats, message))
+    Err(source.error_at_value(&file.repeats, message))
 }
 
 impl Plan {
@@ -198,7 +198,7 @@ impl Plan {
             allow_programs: false,
             cells: Vec::new(),
         };
-        plan.make_cells();
+        plan.make_cells_of_first_repeat();
         plan
     }
 
@@ -246,7 +246,10 @@ impl Plan {
             text: Some(text),
         };
         let file = StudyFile::parse(source)?;
-        let beside = more.iter().map(NamedSet::named_by_itself).collect();
+        let beside = more
+            .iter()
+            .map(NamedSet::named_by_text_as_written)
+            .collect();
         let plan = Self::plan_file(file, source, folder, target, beside, allow_programs)?;
         Ok(Self {
             more: more.to_vec(),
@@ -267,14 +270,14 @@ impl Plan {
         let also = file.also.as_ref().map_or(&[][..], |also| also.get_ref());
         if file.policy.is_empty() && also.is_empty() && beside.is_empty() {
             let message = "no `policy`: there is nothing to compare; policy = [\"menu\", \"teo\"] compares two";
-            return Err(source.error(&file.name, message));
+            return Err(source.error_at_value(&file.name, message));
         }
         let (machines, workloads) = plan_machines_and_workloads(&file, source, folder, target)?;
         let metrics = dictionary_with_study_metrics(&file, source, &workloads)?;
         let named = list_named_sets(&file.policy, also, beside, source)?;
         let places: Vec<Option<Spanned<()>>> = named.iter().map(|named| named.at.clone()).collect();
         let policies = plan_policies(named, source, folder, target, allow_programs)?;
-        let foreign = list_foreign_programs(&policies, &own);
+        let foreign = list_programs_outside_own_sets(&policies, &own);
         let policy_names: Vec<&str> = policies.iter().map(|p| p.name.as_str()).collect();
         let baseline = match &file.baseline {
             None => 0,
@@ -298,11 +301,11 @@ impl Plan {
             allow_programs,
             cells: Vec::new(),
         };
-        plan.restrict_workloads(source)?;
+        plan.restrict_workloads_and_make_cells(source)?;
         plan.questions = question::plan_questions(&plan, source)?;
         // Measured and replayed machines have no model names for tables.
         if target == RunOrigin::Sim {
-            plan.check_policies(source, &places)?;
+            plan.check_policies_on_their_machines(source, &places)?;
             (plan.tables, plan.expectations) =
                 published::plan_tables_and_expectations(&plan, source)?;
         }
@@ -310,7 +313,10 @@ impl Plan {
     }
 
     /// Limits each workload to the machines and policies that its entry names.
-    fn restrict_workloads(&mut self, source: StudyText<'_>) -> Result<(), StudyError> {
+    fn restrict_workloads_and_make_cells(
+        &mut self,
+        source: StudyText<'_>,
+    ) -> Result<(), StudyError> {
         let machines: Vec<&str> = self.machines.iter().map(|m| m.name.as_str()).collect();
         let policies: Vec<&str> = self.policies.iter().map(|p| p.name.as_str()).collect();
         for workload in &mut self.workloads {
@@ -321,10 +327,12 @@ impl Plan {
                 .as_ref()
                 .filter(|_| self.target != RunOrigin::Live)
             {
-                workload.machines = select_names(source, "machine", names, &machines)?;
+                workload.machines =
+                    select_known_names_or_group_members(source, "machine", names, &machines)?;
             }
             if let Some(names) = &entry.policies {
-                workload.policies = select_names(source, "policy", names, &policies)?;
+                workload.policies =
+                    select_known_names_or_group_members(source, "policy", names, &policies)?;
             }
         }
         let sides = [machines.len(), self.workloads.len(), policies.len()];
@@ -334,14 +342,14 @@ impl Plan {
                 "{} machines x {} workloads x {} policies, and {MAX_CELLS} runs of a repeat are the most",
                 sides[0], sides[1], sides[2]
             );
-            return Err(source.error(&self.file.name, message));
+            return Err(source.error_at_value(&self.file.name, message));
         }
-        self.make_cells();
+        self.make_cells_of_first_repeat();
         Ok(())
     }
 
     /// Checks every policy on every machine where it runs. `places` has the policies' places in the file.
-    fn check_policies(
+    fn check_policies_on_their_machines(
         &self,
         source: StudyText<'_>,
         places: &[Option<Spanned<()>>],
@@ -438,7 +446,7 @@ fn dictionary_with_study_metrics(
                     new.better,
                     old.better
                 );
-                return Err(source.error(&entry.name, message));
+                return Err(source.error_at_value(&entry.name, message));
             }
             Some(_) => {}
         }

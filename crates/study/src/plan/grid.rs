@@ -1,13 +1,13 @@
 //! Lists of fio option values in a study: a workload for each combination.
 
-use crate::file::{StudyError, StudyText, WorkloadEntry, check_name};
+use crate::file::{StudyError, StudyText, WorkloadEntry, check_name_length_and_characters};
 
 /// Most workloads that one entry may make.
 const MAX_WORKLOADS: usize = 1000;
 
 /// Name and fio options for each workload that an entry makes. Names contain list values: `reads/rate_iops=2000`. The
 /// last list changes fastest.
-pub(super) fn grid_variants(
+pub(super) fn name_and_options_of_each_combination(
     entry: &WorkloadEntry,
     source: StudyText<'_>,
 ) -> Result<Vec<(String, toml::Table)>, StudyError> {
@@ -18,12 +18,12 @@ pub(super) fn grid_variants(
         };
         if values.is_empty() {
             let message = format!("fio_options: the list of `{key}` is empty");
-            return Err(source.error(&entry.name, message));
+            return Err(source.error_at_value(&entry.name, message));
         }
         if all.len().saturating_mul(values.len()) > MAX_WORKLOADS {
             let message =
                 format!("fio_options: lists that make more than {MAX_WORKLOADS} workloads");
-            return Err(source.error(&entry.name, message));
+            return Err(source.error_at_value(&entry.name, message));
         }
         let mut more = Vec::with_capacity(all.len() * values.len());
         for (name, options) in &all {
@@ -37,7 +37,10 @@ pub(super) fn grid_variants(
         all = more;
     }
     for (name, _) in &all {
-        check_name(source, &toml::Spanned::new(entry.name.span(), name.clone()))?;
+        check_name_length_and_characters(
+            source,
+            &toml::Spanned::new(entry.name.span(), name.clone()),
+        )?;
     }
     Ok(all)
 }

@@ -10,9 +10,9 @@ use wakepath_results::document::CpuKind;
 use wakepath_trace::recording::Metadata;
 use wakepath_units::KernelVersion;
 
-use super::names::copy_path;
+use super::names::path_of_copy_in_results;
 use super::workload::{PlannedWorkload, Task};
-use crate::file::{Names, StudyError, StudyFile, StudyText, check_name};
+use crate::file::{Names, StudyError, StudyFile, StudyText, check_name_length_and_characters};
 
 /// Most machines in a study, counting each with every drive.
 const MAX_MACHINES: usize = 1000;
@@ -82,7 +82,7 @@ pub(super) fn plan_simulated_machines(
 ) -> Result<Vec<PlannedMachine>, StudyError> {
     let Some(machines) = &file.machine else {
         let message = "a simulation needs `machine = \"...\"`: `wakepath machine list` has them";
-        return Err(source.error(&file.name, message));
+        return Err(source.error_at_value(&file.name, message));
     };
     let drives = match &file.drive {
         None => vec![None],
@@ -96,10 +96,10 @@ pub(super) fn plan_simulated_machines(
     if count > MAX_MACHINES {
         let message =
             format!("{count} machines with their drives, and there may be {MAX_MACHINES}");
-        return Err(source.error(machines, message));
+        return Err(source.error_at_value(machines, message));
     }
     let found = find_named_machines(of_list, file, source, folder)?;
-    let names = make_short_names(&found, folder);
+    let names = make_distinguishing_short_names(&found, folder);
     let mut planned: Vec<PlannedMachine> = Vec::with_capacity(count);
     for ((machine, found), short_name) in found.into_iter().zip(names) {
         for drive in &drives {
@@ -118,10 +118,10 @@ pub(super) fn plan_simulated_machines(
                 }
                 _ => short_name.clone(),
             };
-            check_name(source, &Spanned::new(machine.span(), name.clone()))?;
+            check_name_length_and_characters(source, &Spanned::new(machine.span(), name.clone()))?;
             if planned.iter().any(|p| p.name == name) {
                 let message = format!("a second machine is called `{name}`");
-                return Err(source.error(&machine, message));
+                return Err(source.error_at_value(&machine, message));
             }
             planned.push(PlannedMachine {
                 file: machine_copy_path(&name, count > 1),
@@ -144,7 +144,7 @@ fn find_named_machines(
         None => None,
         Some(name) => {
             let version: Result<KernelVersion, _> = name.get_ref().parse();
-            Some(version.map_err(|e| source.error(name, e.to_string()))?)
+            Some(version.map_err(|e| source.error_at_value(name, e.to_string()))?)
         }
     };
     let machines = names.into_iter().map(|name| {
@@ -162,7 +162,7 @@ fn find_named_machines(
 /// Path for a machine's copy in the result directory; `several`: in the folder of machines.
 fn machine_copy_path(name: &str, several: bool) -> String {
     if several {
-        copy_path(MACHINES, name, "toml")
+        path_of_copy_in_results(MACHINES, name, "toml")
     } else {
         MACHINE.to_owned()
     }
@@ -178,12 +178,12 @@ pub(super) fn plan_replayed_machines(
 ) -> Result<Vec<PlannedMachine>, StudyError> {
     if let Some(drive) = &file.drive {
         let message = "a replay has no `drive`: what the drives did is as recorded";
-        return Err(source.error(drive, message));
+        return Err(source.error_at_value(drive, message));
     }
     if let Some(kernel) = &file.kernel {
         let message = "a replay has no `kernel`: bare names are of the kernel that was recorded. Name others, such as \
                        `menu@7.3`, or use `wakepath replay --kernel`";
-        return Err(source.error(kernel, message));
+        return Err(source.error_at_value(kernel, message));
     }
     if file.machine.is_some() {
         return plan_simulated_machines(file, source, folder);
@@ -191,7 +191,7 @@ pub(super) fn plan_replayed_machines(
     if let Some(machines) = file.workload.iter().find_map(|w| w.machines.as_ref()) {
         let message = "`machines` goes with `machine` of the study; without it, a recording is of the machine that it was \
                        made on";
-        return Err(source.error(machines, message));
+        return Err(source.error_at_value(machines, message));
     }
     let mut recorded: Vec<(&Metadata, String)> = Vec::new();
     for workload in &mut *workloads {
@@ -250,7 +250,7 @@ fn name_recorded_machine(metadata: &Metadata, others: &[(&Metadata, String)]) ->
 }
 
 fn machine_error(source: StudyText<'_>, at: &Spanned<String>, error: &MachineError) -> StudyError {
-    source.error(at, error.to_string())
+    source.error_at_value(at, error.to_string())
 }
 
 /// A built-in machine's name as it is, or a file's path that counts from the study's folder.
@@ -265,7 +265,10 @@ fn resolve_name_or_path(name: &str, folder: &Path) -> String {
 
 /// Short names for several machines. Captured machines share a file name, so their own names count, or their
 /// directories if equal.
-fn make_short_names(machines: &[(Spanned<String>, Machine)], folder: &Path) -> Vec<String> {
+fn make_distinguishing_short_names(
+    machines: &[(Spanned<String>, Machine)],
+    folder: &Path,
+) -> Vec<String> {
     let files: Vec<String> = machines
         .iter()
         .map(|(machine, _)| file_stem_as_name(machine, folder))
@@ -279,21 +282,23 @@ fn make_short_names(machines: &[(Spanned<String>, Machine)], folder: &Path) -> V
             .and_then(Path::file_name)
             .map(|name| name.to_string_lossy().into_owned());
         match directory {
-            _ if !is_file || (file_name != CAPTURED && !is_listed_twice(&files, &file_name)) => {
+            _ if !is_file
+                || (file_name != CAPTURED && !is_listed_more_than_once(&files, &file_name)) =>
+            {
                 file_name
             }
-            Some(directory) if is_listed_twice(&own, &&model.name) => directory,
+            Some(directory) if is_listed_more_than_once(&own, &&model.name) => directory,
             _ => model.name.clone(),
         }
     });
     names.collect()
 }
 
-fn is_listed_twice<T: PartialEq>(names: &[T], name: &T) -> bool {
+fn is_listed_more_than_once<T: PartialEq>(names: &[T], name: &T) -> bool {
     names.iter().filter(|other| *other == name).count() > 1
 }
 
-/// A short name for a machine file: the file's stem, as in [`copy_path`].
+/// A short name for a machine file: the file's stem, as in [`path_of_copy_in_results`].
 fn file_stem_as_name(name: &Spanned<String>, folder: &Path) -> String {
     let name = name.get_ref();
     let stem = Path::new(name)

@@ -7,13 +7,13 @@ use toml::Spanned;
 use crate::file::{Names, StudyError, StudyText, unknown_name_message};
 
 /// Path of a copy in the result directory, by name. In names `/` becomes `%2F`, and `%` becomes `%25`.
-pub(super) fn copy_path(folder: &str, name: &str, ending: &str) -> String {
+pub(super) fn path_of_copy_in_results(folder: &str, name: &str, ending: &str) -> String {
     let name = name.replace('%', "%25").replace('/', "%2F");
     format!("{folder}/{name}.{ending}")
 }
 
 /// The known names that a list selects. A group such as `spr1` selects all members: `spr1/990pro` and `spr1/sn850x`.
-pub(super) fn select_names(
+pub(super) fn select_known_names_or_group_members(
     source: StudyText<'_>,
     what: &str,
     names: &Spanned<Names>,
@@ -21,7 +21,7 @@ pub(super) fn select_names(
 ) -> Result<Vec<String>, StudyError> {
     let mut all = Vec::new();
     for name in Names::spanned_names(names, source)? {
-        for member in select_members(source, what, &name, known)? {
+        for member in select_name_or_group_members(source, what, &name, known)? {
             if !all.contains(&member) {
                 all.push(member);
             }
@@ -30,7 +30,7 @@ pub(super) fn select_names(
     Ok(all)
 }
 
-pub(super) fn select_members(
+pub(super) fn select_name_or_group_members(
     source: StudyText<'_>,
     what: &str,
     name: &Spanned<String>,
@@ -60,7 +60,7 @@ pub(super) fn find_name(
     known
         .iter()
         .position(|k| k == wanted)
-        .ok_or_else(|| source.error(name, unknown_name_message(what, wanted, known)))
+        .ok_or_else(|| source.error_at_value(name, unknown_name_message(what, wanted, known)))
 }
 
 /// A path that counts from the study's folder, unless absolute.

@@ -58,7 +58,7 @@ pub struct Plan {
 
 impl Plan {
     /// Makes the cells of the first repeat: every machine, workload and policy that go together.
-    pub(super) fn make_cells(&mut self) {
+    pub(super) fn make_cells_of_first_repeat(&mut self) {
         for (machine, on) in self.machines.iter().enumerate() {
             for (workload, planned) in self.workloads.iter().enumerate() {
                 for (policy, under) in self.policies.iter().enumerate() {

@@ -37,7 +37,7 @@ impl PlannedPolicy {
                 let message = format!(
                     "`{key}` is a setting of a real machine (--on live); simulations and replays have the policies of `set`"
                 );
-                return Err(source.error(value, message));
+                return Err(source.error_at_value(value, message));
             }
             let text = match value.get_ref() {
                 toml::Value::String(text) => text.clone(),
@@ -45,7 +45,7 @@ impl PlannedPolicy {
                 toml::Value::Boolean(on) => u8::from(*on).to_string(),
                 _ => {
                     let message = "a setting is a text, a whole number, true or false";
-                    return Err(source.error(value, message));
+                    return Err(source.error_at_value(value, message));
                 }
             };
             settings.insert(key.clone(), text);
@@ -99,7 +99,7 @@ impl PlannedPolicy {
             name: self.name.clone(),
             settings,
             notes: match target {
-                RunOrigin::Sim => self.notes_for(machines),
+                RunOrigin::Sim => self.assumptions_of_simulation_on(machines),
                 _ => Vec::new(),
             },
         }
@@ -107,7 +107,7 @@ impl PlannedPolicy {
 
     /// What a simulation of the set on these machines assumes or leaves out, each remark once. A set that does not fit a
     /// machine is refused elsewhere and has no remarks.
-    fn notes_for(&self, machines: &[PlannedMachine]) -> Vec<String> {
+    fn assumptions_of_simulation_on(&self, machines: &[PlannedMachine]) -> Vec<String> {
         let models = machines.iter().filter_map(|machine| machine.model.as_ref());
         let mut notes: Vec<String> = Vec::new();
         for note in models

@@ -4,7 +4,7 @@ use toml::Spanned;
 use wakepath_results::{Condition, Goal, Metric, Question, RunOrigin};
 
 use super::cell::Cell;
-use super::names::{find_name, select_members};
+use super::names::{find_name, select_name_or_group_members};
 use super::planned::Plan;
 use crate::file::{QuestionEntry, StudyError, StudyText};
 
@@ -43,7 +43,7 @@ pub(super) fn plan_questions(
         }) {
             let message = "the question is about nothing that is run: its workloads do not run on its machines under its \
                            policies";
-            return Err(source.error(entry, message));
+            return Err(source.error_at_value(entry, message));
         }
         all.push(question);
     }
@@ -59,7 +59,7 @@ fn select_question_names(
 ) -> Result<Vec<String>, StudyError> {
     let names = names
         .iter()
-        .map(|name| select_members(source, what, name, known));
+        .map(|name| select_name_or_group_members(source, what, name, known));
     Ok(names.collect::<Result<Vec<_>, StudyError>>()?.concat())
 }
 
@@ -75,7 +75,7 @@ fn plan_question(
         (None, None, Some(metric)) => (metric, Some(Goal::Maximise)),
         _ => {
             let message = "a question needs one of `metric`, `minimise` and `maximise`";
-            return Err(source.error(entry, message));
+            return Err(source.error_at_value(entry, message));
         }
     };
     let metric = find_metric(metric, metric.get_ref(), source, known)?;
@@ -83,18 +83,18 @@ fn plan_question(
         && let Some(condition) = keys.keep.first()
     {
         let message = "`keep` goes with `minimise` or `maximise`, which say what is wanted among what keeps it";
-        return Err(source.error(condition, message));
+        return Err(source.error_at_value(condition, message));
     }
     if let (Some(_), Some(baseline)) = (goal, &keys.baseline) {
         let message = "a question with `minimise` or `maximise` compares with no baseline";
-        return Err(source.error(baseline, message));
+        return Err(source.error_at_value(baseline, message));
     }
     let keep: Vec<Condition> = keys
         .keep
         .iter()
         .map(|text: &Spanned<String>| -> Result<Condition, StudyError> {
             let parsed = text.get_ref().parse::<Condition>();
-            let condition = parsed.map_err(|message| source.error(text, message))?;
+            let condition = parsed.map_err(|message| source.error_at_value(text, message))?;
             find_metric(text, &condition.metric, source, known)?;
             Ok(condition)
         })
@@ -130,7 +130,7 @@ fn find_metric<'a>(
     let found = known.metrics.iter().find(|m| m.name == name);
     found.ok_or_else(|| {
         let names: Vec<&str> = known.metrics.iter().map(|m| &*m.name).collect();
-        source.error(
+        source.error_at_value(
             at,
             crate::file::unknown_name_message("metric", name, &names),
         )

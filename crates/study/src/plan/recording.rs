@@ -42,7 +42,7 @@ pub struct PlannedRecording {
 /// A file's whole path without links; `name` counts from the study's folder.
 fn resolve_path_without_links(folder: &Path, name: &str) -> Result<PathBuf, StudyError> {
     let path = path_in_folder(folder, name);
-    fs::canonicalize(&path).map_err(read_error(&path))
+    fs::canonicalize(&path).map_err(convert_read_error_of(&path))
 }
 
 impl PlannedRecording {
@@ -56,7 +56,7 @@ impl PlannedRecording {
             Some(name) => {
                 let path = resolve_path_without_links(folder, name.get_ref())?;
                 let given = GivenStates::read_file_or_folder(&path)
-                    .map_err(|e| source.error(name, e.to_string()))?;
+                    .map_err(|e| source.error_at_value(name, e.to_string()))?;
                 Some((path, given.states))
             }
             None => None,
@@ -65,16 +65,16 @@ impl PlannedRecording {
             Some(hz) => {
                 let rate = u32::try_from(*hz.get_ref()).ok().and_then(TickRate::new);
                 let message = format!("{} ticks per second; expected 1 to 6250", hz.get_ref());
-                Some(rate.ok_or_else(|| source.error(hz, message))?)
+                Some(rate.ok_or_else(|| source.error_at_value(hz, message))?)
             }
             None => None,
         };
         let ran = match &entry.ran {
             Some(name) => {
                 let spec: PolicySpec = (name.get_ref().parse())
-                    .map_err(|e: SpecError| source.error(name, e.to_string()))?;
+                    .map_err(|e: SpecError| source.error_at_value(name, e.to_string()))?;
                 spec.as_idle_policy()
-                    .map_err(|e| source.error(name, e.to_string()))?;
+                    .map_err(|e| source.error_at_value(name, e.to_string()))?;
                 Some(spec)
             }
             None => None,
@@ -82,7 +82,7 @@ impl PlannedRecording {
         let RecordingName { path: file, sha256 } = name.get_ref();
         if let Some(sha256) = sha256.as_ref().filter(|sha256| !is_sha256(sha256)) {
             let message = format!("`{sha256}` is no SHA-256: 64 digits from 0 to 9 and a to f");
-            return Err(source.error(name, message));
+            return Err(source.error_at_value(name, message));
         }
         let path = resolve_path_without_links(folder, file)?;
         let reader = Reader::open(&path).map_err(|e| StudyError::Settings(with_causes(&e)))?;
@@ -98,7 +98,7 @@ impl PlannedRecording {
     }
 
     /// Files that results name by path: the recording, and the file with idle states.
-    pub(crate) fn named_files(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn recording_and_states_paths(&self) -> impl Iterator<Item = &Path> {
         let states = self.states.as_ref().map(|(path, _)| path.as_path());
         std::iter::once(self.path.as_path()).chain(states)
     }
@@ -107,7 +107,7 @@ impl PlannedRecording {
     ///
     /// # Errors
     /// The content differs, or cannot be read.
-    pub(crate) fn check_content(&self) -> Result<(), StudyError> {
+    pub(crate) fn check_sha256_if_demanded(&self) -> Result<(), StudyError> {
         let Some(wanted) = &self.sha256 else {
             return Ok(());
         };
@@ -115,14 +115,14 @@ impl PlannedRecording {
         if found == *wanted {
             return Ok(());
         }
-        Err(self.error(&format!(
+        Err(self.error_about_file(&format!(
             "another content than the study wants: its SHA-256 is {found}, and `sha256` says {wanted}; put that content \
              back, or take `sha256` out of the study"
         )))
     }
 
     /// An error that names the recording's file.
-    pub(crate) fn error(&self, message: &str) -> StudyError {
+    pub(crate) fn error_about_file(&self, message: &str) -> StudyError {
         StudyError::Settings(format!("{}: {message}", self.path.display()))
     }
 }
@@ -132,11 +132,14 @@ impl PlannedRecording {
 /// # Errors
 /// The file cannot be read.
 pub(crate) fn hash_file(path: &Path) -> Result<String, StudyError> {
-    let mut file = wakepath_files::open_regular_file(path).map_err(read_error(path))?;
+    let mut file = wakepath_files::open_regular_file(path).map_err(convert_read_error_of(path))?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; READ_BYTES];
     loop {
-        match file.read(&mut buffer).map_err(read_error(path))? {
+        match file
+            .read(&mut buffer)
+            .map_err(convert_read_error_of(path))?
+        {
             0 => break,
             count => hash.update(&buffer[..count]),
         }
@@ -144,7 +147,7 @@ pub(crate) fn hash_file(path: &Path) -> Result<String, StudyError> {
     Ok(wakepath_governors::format_hex(&hash.finalize()))
 }
 
-fn read_error(path: &Path) -> impl FnOnce(std::io::Error) -> StudyError {
+fn convert_read_error_of(path: &Path) -> impl FnOnce(std::io::Error) -> StudyError {
     move |source| StudyError::Read {
         path: path.to_owned(),
         source,

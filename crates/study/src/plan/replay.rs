@@ -115,16 +115,16 @@ struct WrittenRecording<'a> {
 ///
 /// # Errors
 /// The plan has other workloads than recordings.
-pub(super) fn write_replay_study(plan: &Plan) -> Result<String, StudyError> {
+pub(super) fn print_replay_plan_as_study(plan: &Plan) -> Result<String, StudyError> {
     let machine = plan.file.machine.as_ref().map(Spanned::get_ref);
     let written = WrittenReplay {
         name: plan.file.name.get_ref(),
         title: plan.title(),
-        machine: machine.and_then(|names| names.texts().pop()),
+        machine: machine.and_then(|names| names.listed_names().pop()),
         repeats: plan.repeats(),
         baseline: &plan.policies[plan.baseline].name,
         policy: plan.policies.iter().map(WrittenPolicy::new).collect(),
-        workload: list_written_recordings(plan)?,
+        workload: list_recordings_for_study_text(plan)?,
     };
     toml::to_string(&written).map_err(|e| StudyError::Settings(format!("{}: {e}", plan.origin)))
 }
@@ -144,7 +144,7 @@ impl<'a> WrittenPolicy<'a> {
 }
 
 /// A plan's recordings.
-fn list_written_recordings(plan: &Plan) -> Result<Vec<WrittenRecording<'_>>, StudyError> {
+fn list_recordings_for_study_text(plan: &Plan) -> Result<Vec<WrittenRecording<'_>>, StudyError> {
     let entries = plan.workloads.iter().map(|workload| {
         let entry = plan.file.workload.get(workload.entry);
         match (entry, &workload.task) {

@@ -34,7 +34,7 @@ impl<'a> Source<'a> {
                 file: Cow::Borrowed(&plan.file),
             });
         }
-        let text = replay::write_replay_study(plan)?;
+        let text = replay::print_replay_plan_as_study(plan)?;
         let file = StudyFile::parse(StudyText {
             origin: &plan.origin,
             text: Some(&text),
@@ -52,7 +52,7 @@ impl Plan {
     /// # Errors
     /// A study made without a file cannot be written as one.
     pub fn study_text_with_sets(&self) -> Result<String, StudyError> {
-        write_study_with_sets(self)
+        print_study_with_sets(self)
     }
 
     /// Files to keep in a result directory, enough to run the study again: each a path and its content. `machines` has
@@ -65,10 +65,13 @@ impl Plan {
         machines: Vec<Vec<u8>>,
         sha256: &BTreeMap<String, String>,
     ) -> Result<Vec<(String, Vec<u8>)>, StudyError> {
-        let study = write_stored_study(self, sha256)?;
+        let study = print_study_for_result_directory(self, sha256)?;
         let mut files = vec![("study.toml".to_owned(), study.into_bytes())];
         files.extend(self.machines.iter().map(|m| m.file.clone()).zip(machines));
-        let copies = self.workloads.iter().flat_map(PlannedWorkload::list_copies);
+        let copies = self
+            .workloads
+            .iter()
+            .flat_map(PlannedWorkload::list_texts_to_copy_into_results);
         let programs = self
             .policies
             .iter()
@@ -86,14 +89,14 @@ impl Plan {
 ///
 /// # Errors
 /// A study made without a file cannot be written as one.
-fn write_study_with_sets(plan: &Plan) -> Result<String, StudyError> {
+fn print_study_with_sets(plan: &Plan) -> Result<String, StudyError> {
     let source = Source::new(plan)?;
-    let added = add_sets_change(&source, &plan.more);
+    let added = change_that_adds_policy_sets(&source, &plan.more);
     Ok(apply_changes(&source.text, added.into_iter().collect()))
 }
 
 /// A change to a study's text that adds policy sets: to `also`, or as a line at the top. `None` without sets.
-fn add_sets_change(source: &Source<'_>, sets: &[PolicySet]) -> Option<Change> {
+fn change_that_adds_policy_sets(source: &Source<'_>, sets: &[PolicySet]) -> Option<Change> {
     if sets.is_empty() {
         return None;
     }
@@ -123,28 +126,30 @@ fn apply_changes(text: &str, mut changes: Vec<Change>) -> String {
 /// not copied, so their SHA-256 is pinned.
 ///
 /// # Errors
-/// As [`write_study_with_sets`].
-fn write_stored_study(
+/// As [`print_study_with_sets`].
+fn print_study_for_result_directory(
     plan: &Plan,
     sha256: &BTreeMap<String, String>,
 ) -> Result<String, StudyError> {
     let source = Source::new(plan)?;
     let (text, file) = (&*source.text, &*source.file);
     let mut copies = CopyChanges {
-        changes: add_sets_change(&source, &plan.more).into_iter().collect(),
+        changes: change_that_adds_policy_sets(&source, &plan.more)
+            .into_iter()
+            .collect(),
         said: String::new(),
     };
     // A measured machine has no model; the copy `machine.toml` holds whatever could be read.
     let has_model = plan.target != RunOrigin::Live;
     let files: Vec<String> = plan.machines.iter().map(|m| m.file.clone()).collect();
     if let Some(machine) = file.machine.as_ref().filter(|_| has_model) {
-        let named = machine.get_ref().texts();
-        copies.replace_names("machine", machine.span(), &named, &files);
+        let named = machine.get_ref().listed_names();
+        copies.replace_names_by_copies("machine", machine.span(), &named, &files);
     }
     for (number, entry) in file.workload.iter().enumerate() {
         // All workloads from one entry share a file.
         if let Some(workload) = plan.workloads.iter().find(|w| w.entry == number) {
-            copies.replace_workload_files(entry, workload);
+            copies.replace_workload_paths_by_copies(entry, workload);
         }
     }
     for workload in &plan.workloads {
@@ -154,8 +159,10 @@ fn write_stored_study(
         }
     }
     if let Some(drive) = file.drive.as_ref().filter(|_| has_model) {
-        copies.add_remark("drive", &drive.get_ref().texts(), &files);
-        copies.changes.push(remove_line_change(text, drive.span()));
+        copies.add_remark("drive", &drive.get_ref().listed_names(), &files);
+        copies
+            .changes
+            .push(change_that_removes_lines_of_value(text, drive.span()));
     }
     let mut stored = apply_changes(text, copies.changes);
     if !copies.said.is_empty() {
@@ -182,23 +189,38 @@ impl CopyChanges {
     }
 
     /// Replaces the names of files by the names of their copies, unless equal, with a remark.
-    fn replace_names(&mut self, key: &str, at: Range<usize>, named: &[String], copies: &[String]) {
+    fn replace_names_by_copies(
+        &mut self,
+        key: &str,
+        at: Range<usize>,
+        named: &[String],
+        copies: &[String],
+    ) {
         if named != copies {
             self.changes.push((at, format_toml_names(copies)));
             self.add_remark(key, named, copies);
         }
     }
 
-    fn replace_workload_files(&mut self, entry: &WorkloadEntry, workload: &PlannedWorkload) {
+    fn replace_workload_paths_by_copies(
+        &mut self,
+        entry: &WorkloadEntry,
+        workload: &PlannedWorkload,
+    ) {
         if let (Some(value), Task::Recording(recording)) = (&entry.states, &workload.task)
             && let Some((path, _)) = &recording.states
         {
             let (named, path) = (value.get_ref().clone(), path.display().to_string());
-            self.replace_names("states", value.span(), &[named], &[path]);
+            self.replace_names_by_copies("states", value.span(), &[named], &[path]);
         }
         for (key, value) in [("fio", &entry.fio), ("rt_app", &entry.rt_app)] {
             if let (Some(value), Some(copy)) = (value, workload.copy_path_of_named_file()) {
-                self.replace_names(key, value.span(), &[value.get_ref().clone()], &[copy]);
+                self.replace_names_by_copies(
+                    key,
+                    value.span(),
+                    &[value.get_ref().clone()],
+                    &[copy],
+                );
             }
         }
     }
@@ -245,7 +267,7 @@ fn format_toml_string(text: String) -> String {
 }
 
 /// A change that removes the lines of a key, given its value's range, from the file's first table.
-fn remove_line_change(text: &str, value: Range<usize>) -> Change {
+fn change_that_removes_lines_of_value(text: &str, value: Range<usize>) -> Change {
     let start = text[..value.start].rfind('\n').map_or(0, |at| at + 1);
     let end = text[value.end..]
         .find('\n')

@@ -15,7 +15,7 @@ use wakepath_workloads::fio::warm_up::insert_ramp_times;
 use wakepath_workloads::{Workload, fio, rtapp};
 
 use super::grid;
-use super::names::{copy_path, path_in_folder};
+use super::names::{path_in_folder, path_of_copy_in_results};
 use super::recording::PlannedRecording;
 use crate::builtin;
 use crate::file::{
@@ -109,7 +109,7 @@ pub(super) fn plan_workloads(
             .as_ref()
             .or(file.warm_up_s.as_ref())
             .map(seconds_to_nanoseconds);
-        for (name, options) in grid::grid_variants(entry, source)? {
+        for (name, options) in grid::name_and_options_of_each_combination(entry, source)? {
             let options = JobOptions {
                 given: &options,
                 warm_up,
@@ -118,7 +118,7 @@ pub(super) fn plan_workloads(
             planned.entry = number;
             if all.iter().any(|w| w.name == planned.name) {
                 let message = format!("a second workload is called `{}`", planned.name);
-                return Err(source.error(&entry.name, message));
+                return Err(source.error_at_value(&entry.name, message));
             }
             all.push(planned);
         }
@@ -146,12 +146,12 @@ impl PlannedWorkload {
         };
         Self {
             warnings,
-            ..Self::for_all_machines(name, task)
+            ..Self::for_all_machines_and_policies(name, task)
         }
     }
 
     /// A planned workload that runs on all machines and under all policies.
-    fn for_all_machines(name: &str, task: Task) -> Self {
+    fn for_all_machines_and_policies(name: &str, task: Task) -> Self {
         Self {
             name: name.to_owned(),
             task,
@@ -174,13 +174,13 @@ impl PlannedWorkload {
         let mut warnings = Vec::new();
         if target == RunOrigin::Replay && entry.recording.is_none() {
             let message = "only a recording can be replayed: recording = \"trace.parquet\"";
-            return Err(source.error(&entry.name, message));
+            return Err(source.error_at_value(&entry.name, message));
         }
         let mut grid = None;
         let task = if let Some(name) = &entry.recording {
             if target != RunOrigin::Replay {
                 let message = "a recording is replayed: --on replay";
-                return Err(source.error(name, message));
+                return Err(source.error_at_value(name, message));
             }
             Task::Recording(Box::new(PlannedRecording::new(
                 entry, name, source, folder,
@@ -189,9 +189,9 @@ impl PlannedWorkload {
             if target == RunOrigin::Sim {
                 let message = "a command cannot be simulated; use --on live, a fio job or an \
                      rt-app file";
-                return Err(source.error(words, message));
+                return Err(source.error_at_value(words, message));
             }
-            let readings = entry.metric.iter().map(|m| plan_reading(m, source));
+            let readings = entry.metric.iter().map(|m| plan_metric_reading(m, source));
             Task::Command {
                 words: words.get_ref().clone(),
                 readings: readings.collect::<Result<_, _>>()?,
@@ -200,7 +200,7 @@ impl PlannedWorkload {
             if target == RunOrigin::Live {
                 let message = "rt-app files are simulated (--on sim); run rt-app itself as a \
                      `command`";
-                return Err(source.error(name, message));
+                return Err(source.error_at_value(name, message));
             }
             plan_rt_app(entry, name, source, folder)?
         } else {
@@ -219,7 +219,7 @@ impl PlannedWorkload {
         Ok(Self {
             warnings,
             grid,
-            ..Self::for_all_machines(name, task)
+            ..Self::for_all_machines_and_policies(name, task)
         })
     }
 
@@ -249,8 +249,8 @@ impl PlannedWorkload {
     /// Path of the workload's copy in the result directory, if the workload has a file.
     pub fn copy_path(&self) -> Option<String> {
         match self.task {
-            Task::Fio { .. } => Some(copy_path(WORKLOADS, &self.name, "fio")),
-            Task::RtApp { .. } => Some(copy_path(WORKLOADS, &self.name, "json")),
+            Task::Fio { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "fio")),
+            Task::RtApp { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "json")),
             Task::Recording(_) | Task::Command { .. } => None,
         }
     }
@@ -258,13 +258,13 @@ impl PlannedWorkload {
     /// Path of the copy for the file that the study names; workloads from one entry share it.
     pub(super) fn copy_path_of_named_file(&self) -> Option<String> {
         match &self.grid {
-            Some((name, _)) => Some(copy_path(WORKLOADS, name, "fio")),
+            Some((name, _)) => Some(path_of_copy_in_results(WORKLOADS, name, "fio")),
             None => self.copy_path(),
         }
     }
 
     /// Copies for the result directory: each with its path and text.
-    pub(super) fn list_copies(&self) -> impl Iterator<Item = (String, &str)> {
+    pub(super) fn list_texts_to_copy_into_results(&self) -> impl Iterator<Item = (String, &str)> {
         let text = match &self.task {
             Task::Fio { text, .. } | Task::RtApp { text, .. } => Some(text.as_str()),
             Task::Recording(_) | Task::Command { .. } => None,
@@ -372,7 +372,7 @@ fn read_workload_text(
     } else {
         format!("file in {} or built-in workload", folder.display())
     };
-    Err(source.error(name, unknown_name_message(&what, name.get_ref(), &known)))
+    Err(source.error_at_value(name, unknown_name_message(&what, name.get_ref(), &known)))
 }
 
 /// An entry's fio job: its place in the study, its text, and its origin for messages.
@@ -390,7 +390,7 @@ fn read_fio_text<'a>(
             let origin = format!("fio_job of {}", entry.name.get_ref());
             Ok((text, Cow::Borrowed(text.get_ref()), origin))
         }
-        (None, None) => Err(source.error(&entry.name, "no fio job")),
+        (None, None) => Err(source.error_at_value(&entry.name, "no fio job")),
     }
 }
 
@@ -403,7 +403,7 @@ fn plan_fio(
     source: StudyText<'_>,
     target: RunOrigin,
 ) -> Result<Task, StudyError> {
-    let mut options = option_lines(entry, job_options, source)?;
+    let mut options = print_fio_options_of_study(entry, job_options, source)?;
     if let Some(seconds) = &entry.seconds {
         options.push((
             "runtime".to_owned(),
@@ -411,23 +411,24 @@ fn plan_fio(
         ));
         options.push(("time_based".to_owned(), "1".to_owned()));
     }
-    let changed = add_options_to_jobs(text, &options);
+    let changed = override_options_in_all_jobs(text, &options);
     let named = format!("{origin} with the options of {}", entry.name.get_ref());
     let read = fio::parse(&changed, &named).map_err(|e| {
         // The line of a fault counts from the file as the user wrote it, so the file is parsed without the options.
         let own = fio::parse(text, origin).err();
-        source.error(at, own.unwrap_or(e).to_string())
+        source.error_at_value(at, own.unwrap_or(e).to_string())
     })?;
     let with_warm_up = read
         .clone()
         .with_given_or_default_warm_up(job_options.warm_up);
     let warmed_up = insert_ramp_times(&changed, &with_warm_up, &read);
-    let workload = fio::parse(&warmed_up, &named).map_err(|e| source.error(at, e.to_string()))?;
+    let workload =
+        fio::parse(&warmed_up, &named).map_err(|e| source.error_at_value(at, e.to_string()))?;
     // Real fio runs more than the simulator has models for.
     if target == RunOrigin::Sim {
         workload
             .refuse_unmodelled_options()
-            .map_err(|e| source.error(at, e.to_string()))?;
+            .map_err(|e| source.error_at_value(at, e.to_string()))?;
     }
     Ok(Task::Fio {
         text: warmed_up,
@@ -436,7 +437,7 @@ fn plan_fio(
 }
 
 /// The study's fio options for an entry, as keys and values for a job file.
-fn option_lines(
+fn print_fio_options_of_study(
     entry: &WorkloadEntry,
     job_options: JobOptions<'_>,
     source: StudyText<'_>,
@@ -447,11 +448,11 @@ fn option_lines(
             let message = format!(
                 "fio_options: `{key}` is a text, a number, true or false, or a list of these"
             );
-            return Err(source.error(&entry.name, message));
+            return Err(source.error_at_value(&entry.name, message));
         };
         if value.contains(['\n', '\r']) || key.contains(['=', '[', '\n', ';', '#']) {
             let message = format!("fio_options: `{key}` cannot be a line of a job file");
-            return Err(source.error(&entry.name, message));
+            return Err(source.error_at_value(&entry.name, message));
         }
         options.push((key.clone(), value));
     }
@@ -464,7 +465,7 @@ fn seconds_to_nanoseconds(seconds: &Spanned<f64>) -> Nanoseconds {
 
 /// Adds options to every job of a fio job file, in place of the jobs' own; the text is unchanged if it has them
 /// already.
-fn add_options_to_jobs(text: &str, options: &[(String, String)]) -> String {
+fn override_options_in_all_jobs(text: &str, options: &[(String, String)]) -> String {
     if options.is_empty() {
         return text.to_owned();
     }
@@ -495,12 +496,12 @@ fn plan_rt_app(
     let version = match &entry.rt_app_version {
         Some(version) => {
             let read = version.get_ref().parse::<rtapp::RtAppVersion>();
-            Some(read.map_err(|e| source.error(version, e))?)
+            Some(read.map_err(|e| source.error_at_value(version, e))?)
         }
         None => None,
     };
     let mut file = rtapp::parse_overriding_version(&text, &origin, version)
-        .map_err(|e| source.error(name, e.to_string()))?;
+        .map_err(|e| source.error_at_value(name, e.to_string()))?;
     // The file is written as plain JSON, which rt-app accepts, too.
     let mut text = file.to_string();
     if let Some(seconds) = &entry.seconds {
@@ -520,7 +521,7 @@ fn plan_rt_app(
                 "there is nothing left to count: the workload lasts {} s",
                 lasts.as_secs_f64()
             );
-            return Err(source.error(warm_up, message));
+            return Err(source.error_at_value(warm_up, message));
         }
         file.warm_up = seconds_to_nanoseconds(warm_up);
     }
@@ -530,13 +531,13 @@ fn plan_rt_app(
         if *instances.get_ref() == 0 || threads > u64::from(rtapp::MAX_THREADS) {
             let most = rtapp::MAX_THREADS;
             let message = format!("{threads} threads, and there may be 1 to {most}");
-            return Err(source.error(instances, message));
+            return Err(source.error_at_value(instances, message));
         }
     }
     if let Some(copies) = &entry.copies {
         file = file.with_copies(*copies.get_ref()).map_err(|threads| {
             let most = rtapp::MAX_THREADS;
-            source.error(
+            source.error_at_value(
                 copies,
                 format!("{threads} threads, and there may be 1 to {most}"),
             )
@@ -548,14 +549,14 @@ fn plan_rt_app(
     })
 }
 
-fn plan_reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, StudyError> {
+fn plan_metric_reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, StudyError> {
     let from = match (&entry.pattern, &entry.json) {
         (Some(pattern), _) => {
             let regex = Regex::new(pattern.get_ref())
-                .map_err(|e| source.error(pattern, e.to_string().replace('\n', " ")))?;
+                .map_err(|e| source.error_at_value(pattern, e.to_string().replace('\n', " ")))?;
             if regex.captures_len() < 2 {
                 let message = "the pattern has no group: put parentheses around the number";
-                return Err(source.error(pattern, message));
+                return Err(source.error_at_value(pattern, message));
             }
             Extract::Pattern(regex)
         }
@@ -563,11 +564,13 @@ fn plan_reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, S
             let text = pointer.get_ref();
             if !text.is_empty() && !text.starts_with('/') {
                 let message = "a JSON pointer begins with `/`, such as /results/0/mean";
-                return Err(source.error(pointer, message));
+                return Err(source.error_at_value(pointer, message));
             }
             Extract::Json(text.clone())
         }
-        (None, None) => return Err(source.error(&entry.name, "neither pattern nor pointer")),
+        (None, None) => {
+            return Err(source.error_at_value(&entry.name, "neither pattern nor pointer"));
+        }
     };
     let name = entry.name.get_ref();
     let known = Metric::find(name);
@@ -579,19 +582,23 @@ fn plan_reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, S
                 "`{name}` is no metric of the dictionary: say whether `better` \
                  is \"higher\" or \"lower\""
             );
-            return Err(source.error(&entry.name, message));
+            return Err(source.error_at_value(&entry.name, message));
         }
     };
     let known_text = |text: fn(&Metric) -> &str| known.map(text);
     let metric = Metric {
         name: Cow::Owned(name.clone()),
-        title: given_or_known_text(entry.title.as_deref(), known_text(|m| &m.title), name),
-        meaning: given_or_known_text(
+        title: given_or_known_text_or_default(
+            entry.title.as_deref(),
+            known_text(|m| &m.title),
+            name,
+        ),
+        meaning: given_or_known_text_or_default(
             entry.meaning.as_deref(),
             known_text(|m| &m.meaning),
             "what the command prints",
         ),
-        unit: given_or_known_text(entry.unit.as_deref(), known_text(|m| &m.unit), ""),
+        unit: given_or_known_text_or_default(entry.unit.as_deref(), known_text(|m| &m.unit), ""),
         better,
         mean: better.mean_kind(),
         headline: true,
@@ -600,7 +607,7 @@ fn plan_reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, S
 }
 
 /// A text about a metric: the given text, else the dictionary's, else `otherwise`.
-fn given_or_known_text(
+fn given_or_known_text_or_default(
     given: Option<&str>,
     known: Option<&str>,
     otherwise: &str,
@@ -667,13 +674,13 @@ mod tests {
             ("size", "1g"),
         ]
         .map(|(k, v)| (k.to_owned(), v.to_owned()));
-        let file = fio::parse(&add_options_to_jobs(text, &options), "x").unwrap();
+        let file = fio::parse(&override_options_in_all_jobs(text, &options), "x").unwrap();
         assert_eq!(file.jobs[0].block_size.read, 16384);
         assert_eq!(file.jobs[0].runtime, Some(Nanoseconds::from_millis(500)));
         assert!(file.jobs[0].time_based && file.jobs.len() == 1);
-        assert_eq!(add_options_to_jobs(text, &[]), text);
-        let once = add_options_to_jobs(text, &options);
-        assert_eq!(add_options_to_jobs(&once, &options), once);
+        assert_eq!(override_options_in_all_jobs(text, &[]), text);
+        let once = override_options_in_all_jobs(text, &options);
+        assert_eq!(override_options_in_all_jobs(&once, &options), once);
     }
 
     #[test]
@@ -693,15 +700,15 @@ mod tests {
             ("size = 2m ; comment", "size", "8m"),
         ] {
             let options = [(key.to_owned(), value.to_owned())];
-            let with = add_options_to_jobs(&format!("{ends}{line}\n"), &options);
-            let alone = add_options_to_jobs(ends, &options);
+            let with = override_options_in_all_jobs(&format!("{ends}{line}\n"), &options);
+            let alone = override_options_in_all_jobs(ends, &options);
             let [with, alone] = [with, alone].map(|text| fio::parse(&text, "x").unwrap());
             assert_eq!(with.to_string(), alone.to_string(), "{line}");
         }
         // Others stay.
         let text = "[a]\nrate=1m\nrandrepeat=0\nsize=1m\n";
         let options = [("rwmixread".to_owned(), "70".to_owned())];
-        assert!(add_options_to_jobs(text, &options).ends_with(text));
+        assert!(override_options_in_all_jobs(text, &options).ends_with(text));
     }
 
     /// Options without a model go to fio unchanged.
@@ -714,7 +721,14 @@ mod tests {
         );
         let plan = |target| super::super::Plan::from_text(&study, "x", Path::new("."), target);
         let live = plan(RunOrigin::Live).unwrap();
-        assert_eq!(live.workloads[0].list_copies().next().unwrap().1, job);
+        assert_eq!(
+            live.workloads[0]
+                .list_texts_to_copy_into_results()
+                .next()
+                .unwrap()
+                .1,
+            job
+        );
         assert_eq!(live.workloads[0].warnings, Vec::<String>::new());
         let message = plan(RunOrigin::Sim).unwrap_err().to_string();
         for option in ["hipri", "runtime", "size", "verify", "zonemode", "numjobs"] {

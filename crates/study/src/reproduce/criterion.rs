@@ -54,7 +54,8 @@ impl Criterion {
                 ];
                 for (condition, at) in both {
                     if let (Some((metric, condition)), Some(at)) = (condition, at) {
-                        kept &= condition.is_met_by(found.combined_value(planned, metric, at)?);
+                        kept &= condition
+                            .is_met_by(found.combine_metric_over_runs(planned, metric, at)?);
                     }
                 }
             }
@@ -137,7 +138,7 @@ impl Judged<'_> {
     }
 
     /// Whether `holding` cells among `all` are as many as the expectation requires.
-    fn are_enough(&self, holding: usize, all: usize) -> bool {
+    fn are_as_many_as_required(&self, holding: usize, all: usize) -> bool {
         holding >= self.at_least.unwrap_or(all)
     }
 
@@ -158,7 +159,7 @@ impl Judged<'_> {
             none if none.is_empty() => format!("{holding} of {all}"),
             not => format!("{holding} of {all}, not {not}"),
         };
-        (all > 0).then(|| (found, self.are_enough(holding, all)))
+        (all > 0).then(|| (found, self.are_as_many_as_required(holding, all)))
     }
 
     /// Judges that simulated numbers are within `tolerance` of the published numbers, as a share.
@@ -181,7 +182,7 @@ impl Judged<'_> {
             format_share(*error),
             cell.label_text()
         );
-        Some((found, self.are_enough(holding, errors.len())))
+        Some((found, self.are_as_many_as_required(holding, errors.len())))
     }
 
     /// Judges each cell by its published and its simulated change, which `holds` gets as shares.
@@ -210,8 +211,8 @@ impl Judged<'_> {
             .iter()
             .filter(|cell| cell.relative_error.is_some())
             .collect();
-        let published = indices_by_value(&numbers, |cell| cell.published.number_or_median());
-        let simulated = indices_by_value(&numbers, |cell| cell.simulated.number());
+        let published = indices_sorted_by_value(&numbers, |cell| cell.published.number_or_median());
+        let simulated = indices_sorted_by_value(&numbers, |cell| cell.simulated.number());
         let names: Vec<String> = simulated
             .iter()
             .map(|index| numbers[*index].label_text())
@@ -236,7 +237,7 @@ impl Judged<'_> {
                 let [low, high] = [lowest.1, highest.1].map(|value| self.format_shown_value(value));
                 let low = low.split(' ').next().unwrap_or_default();
                 let found = format!("{low} to {high} in {} cells", numbers.len());
-                (found, self.are_enough(holding, numbers.len()))
+                (found, self.are_as_many_as_required(holding, numbers.len()))
             }
         })
     }
@@ -317,7 +318,10 @@ pub fn format_share(share: f64) -> String {
 }
 
 /// Indices into cells, sorted by ascending value.
-fn indices_by_value(cells: &[&&TableCell], value: fn(&TableCell) -> Option<f64>) -> Vec<usize> {
+fn indices_sorted_by_value(
+    cells: &[&&TableCell],
+    value: fn(&TableCell) -> Option<f64>,
+) -> Vec<usize> {
     let values: Vec<f64> = cells
         .iter()
         .map(|cell| value(cell).unwrap_or_default())

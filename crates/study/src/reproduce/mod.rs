@@ -40,7 +40,7 @@ pub fn load_experiment(path: &Path) -> Result<Plan, StudyError> {
             origin: &plan.origin,
             text: plan.file_text.as_deref(),
         };
-        return Err(source.error(&plan.file.name, message));
+        return Err(source.error_at_value(&plan.file.name, message));
     }
     Ok(plan)
 }
@@ -77,7 +77,7 @@ pub fn reproduce(plans: &[Plan], control: &RunControl<'_>) -> Result<Vec<Outcome
     }
     let outcomes = found
         .iter()
-        .filter(|found| found.fewest_runs_per_cell() > 0);
+        .filter(|found| found.runs_in_cell_with_fewest() > 0);
     outcomes.map(Outcome::new).collect()
 }
 
@@ -158,7 +158,7 @@ impl Outcome {
         machines.dedup();
         Ok(Self {
             experiment: plan.file.name.get_ref().clone(),
-            runs: found.fewest_runs_per_cell(),
+            runs: found.runs_in_cell_with_fewest(),
             summary: ReproductionSummary::new(&sections, &criteria),
             title: plan.title().to_owned(),
             source: plan.file.source.clone().unwrap_or_default(),

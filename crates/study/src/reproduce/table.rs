@@ -31,7 +31,7 @@ impl<'a> PlanRuns<'a> {
     }
 
     /// The number of runs in the cell that has fewest.
-    pub(super) fn fewest_runs_per_cell(&self) -> usize {
+    pub(super) fn runs_in_cell_with_fewest(&self) -> usize {
         self.runs.iter().map(Vec::len).min().unwrap_or_default()
     }
 
@@ -53,9 +53,10 @@ impl<'a> PlanRuns<'a> {
             let values: Vec<f64> = wanted
                 .pairs
                 .iter()
-                .map(|pair| self.shown_value(table, *pair))
+                .map(|pair| self.value_as_table_shows_it(table, *pair))
                 .collect::<Result<_, _>>()?;
-            let (value, representative) = combine_workload_values(recipe, wanted, &values);
+            let (value, representative) =
+                combine_values_and_pick_representative(recipe, wanted, &values);
             if recipe.across == Some(Across::Extreme)
                 && let Some(at) = table.columns.iter().position(|c| c == "workload")
             {
@@ -68,7 +69,7 @@ impl<'a> PlanRuns<'a> {
             let pair = wanted.pairs.first();
             for cell in pair.into_iter().flat_map(|pair| [pair.base, Some(pair.at)]) {
                 let value = cell
-                    .map(|cell| self.combined_value(table, metric, cell))
+                    .map(|cell| self.combine_metric_over_runs(table, metric, cell))
                     .transpose()?;
                 labels.push(value.map(format_value_label).unwrap_or_default());
             }
@@ -78,7 +79,7 @@ impl<'a> PlanRuns<'a> {
     }
 
     /// A pair's value as the table shows it.
-    fn shown_value(&self, table: &Table, pair: Pair) -> Result<f64, StudyError> {
+    fn value_as_table_shows_it(&self, table: &Table, pair: Pair) -> Result<f64, StudyError> {
         let recipe = &table.recipe;
         let mut value = self.value_relative_to_base(table, &recipe.metric, pair)?;
         if let Some(per) = &recipe.per {
@@ -92,7 +93,7 @@ impl<'a> PlanRuns<'a> {
         if value.is_finite() {
             return Ok(value);
         }
-        Err(self.error(table, pair.at, "no number comes out"))
+        Err(self.error_in_table_cell(table, pair.at, "no number comes out"))
     }
 
     /// A cell's metric divided by its base's metric, or the metric itself without a base.
@@ -102,15 +103,15 @@ impl<'a> PlanRuns<'a> {
         metric: &Quantity,
         pair: Pair,
     ) -> Result<f64, StudyError> {
-        let value = self.combined_value(table, metric, pair.at)?;
+        let value = self.combine_metric_over_runs(table, metric, pair.at)?;
         Ok(match pair.base {
-            Some(base) => value / self.combined_value(table, metric, base)?,
+            Some(base) => value / self.combine_metric_over_runs(table, metric, base)?,
             None => value,
         })
     }
 
     /// A cell's metric, combined over its runs.
-    pub(super) fn combined_value(
+    pub(super) fn combine_metric_over_runs(
         &self,
         table: &Table,
         metric: &Quantity,
@@ -133,7 +134,7 @@ impl<'a> PlanRuns<'a> {
                     Quantity::Metric(name) => name,
                     Quantity::Rate | Quantity::Time => "ops_per_s` or `iops",
                 };
-                self.error(table, cell, &format!("no `{name}` among the results"))
+                self.error_in_table_cell(table, cell, &format!("no `{name}` among the results"))
             })?;
         Ok(match table.recipe.runs {
             Aggregate::Median => median(values).unwrap_or(0.0),
@@ -141,7 +142,7 @@ impl<'a> PlanRuns<'a> {
         })
     }
 
-    fn error(&self, table: &Table, cell: Cell, message: &str) -> StudyError {
+    fn error_in_table_cell(&self, table: &Table, cell: Cell, message: &str) -> StudyError {
         let (workload, policy) = (
             &self.plan.workloads[cell.workload],
             &self.plan.policies[cell.policy],
@@ -174,7 +175,7 @@ fn find_metric(run: &Metrics, name: &str) -> Option<f64> {
 }
 
 /// Combines the values of several workloads; returns the index of the representative one, too.
-fn combine_workload_values(
+fn combine_values_and_pick_representative(
     recipe: &ValueRecipe,
     wanted: &PublishedCell,
     values: &[f64],

@@ -31,7 +31,7 @@ pub trait Backend: Sync {
     ///
     /// # Errors
     /// A file cannot be read.
-    fn hash_named_files(&self) -> Result<BTreeMap<String, String>, StudyError> {
+    fn hash_files_named_without_copy(&self) -> Result<BTreeMap<String, String>, StudyError> {
         Ok(BTreeMap::new())
     }
 
@@ -43,7 +43,7 @@ pub trait Backend: Sync {
     fn estimate_duration(&self, of_each: Duration) -> Result<Option<Duration>, StudyError>;
 
     /// Sentences about unexpected findings in the runs so far.
-    fn list_surprises(&self) -> Vec<String> {
+    fn list_unexpected_findings(&self) -> Vec<String> {
         Vec::new()
     }
 
@@ -94,7 +94,7 @@ pub struct RunControl<'a> {
 
 impl RunControl<'_> {
     /// Control without reports and without cancellation.
-    pub fn for_nobody() -> Self {
+    pub fn without_reports_or_cancellation() -> Self {
         static NEVER: AtomicBool = AtomicBool::new(false);
         Self {
             finished: &|_| (),
@@ -103,7 +103,7 @@ impl RunControl<'_> {
     }
 }
 
-/// Calls `one` for each item in order, with `parallel` on all threads in the current rayon pool. Results are in item order.
+/// Calls `run_item` for each item in order, with `parallel` on all threads in the current rayon pool. Results are in item order.
 /// Leaves out [interrupted](StudyError::Interrupted) items. Once `cancelled` is set, no item begins.
 ///
 /// # Errors
@@ -112,7 +112,7 @@ pub(crate) fn run_items_in_order<T: Send, R: Send>(
     items: Vec<T>,
     parallel: bool,
     cancelled: &AtomicBool,
-    one: impl Fn(T) -> Result<R, StudyError> + Sync,
+    run_item: impl Fn(T) -> Result<R, StudyError> + Sync,
 ) -> Result<Vec<R>, StudyError> {
     // Position of the earliest failure: later items are not needed.
     let failed = AtomicUsize::new(usize::MAX);
@@ -125,12 +125,16 @@ pub(crate) fn run_items_in_order<T: Send, R: Send>(
         let numbered = numbered.par_bridge();
         let needed = numbered.filter(|(position, _)| is_needed(*position));
         needed
-            .filter_map(|(position, item)| note_earliest_failure(position, one(item), &failed))
+            .filter_map(|(position, item)| {
+                note_failure_and_drop_interrupted(position, run_item(item), &failed)
+            })
             .collect()
     } else {
         let needed = numbered.filter(|(position, _)| is_needed(*position));
         needed
-            .filter_map(|(position, item)| note_earliest_failure(position, one(item), &failed))
+            .filter_map(|(position, item)| {
+                note_failure_and_drop_interrupted(position, run_item(item), &failed)
+            })
             .collect()
     };
     made.sort_unstable_by_key(|(position, _)| *position);
@@ -138,7 +142,7 @@ pub(crate) fn run_items_in_order<T: Send, R: Send>(
 }
 
 /// Notes the position of a failed item if no earlier item failed. `None` for an interrupted item.
-fn note_earliest_failure<R>(
+fn note_failure_and_drop_interrupted<R>(
     position: usize,
     made: Result<R, StudyError>,
     failed: &AtomicUsize,

@@ -141,7 +141,7 @@ pub type Files = Vec<(String, Vec<u8>)>;
 impl<'a> Session<'a> {
     fn new(plan: &'a Plan, backend: &'a dyn Backend) -> Result<Self, StudyError> {
         let provenance = backend.provenance()?;
-        let sha256 = backend.hash_named_files()?;
+        let sha256 = backend.hash_files_named_without_copy()?;
         Ok(Self {
             plan,
             backend,

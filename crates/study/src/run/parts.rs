@@ -26,7 +26,7 @@ impl Parts {
     /// A cell that cannot be run; a measurement; the directory.
     pub fn begin(plan: &Plan, dir: &Path, mode: Mode) -> Result<Self, StudyError> {
         plan.check_programs_allowed()?;
-        let backend = require_parallel(plan)?;
+        let backend = make_backend_for_parallel_runs(plan)?;
         check_cells(plan, &*backend)?;
         let session = Session::new(plan, &*backend)?;
         let writer = ResultWriter::open(dir, session.document.clone(), &session.files, mode)?;
@@ -93,7 +93,7 @@ pub fn group_runs_by_recording(plan: &Plan, runs: &[usize]) -> Vec<Vec<usize>> {
 /// # Errors
 /// No such run; the first failing run; a measurement; or the file system refused.
 pub fn make_runs_in_part(plan: &Plan, runs: &[usize], dir: &Path) -> Result<(), StudyError> {
-    let backend = require_parallel(plan)?;
+    let backend = make_backend_for_parallel_runs(plan)?;
     let goes_on = AtomicBool::new(false);
     for index in runs {
         if *index >= plan.run_count() {
@@ -116,7 +116,7 @@ pub fn make_runs_in_part(plan: &Plan, runs: &[usize], dir: &Path) -> Result<(), 
 /// # Errors
 /// A failing run; a measurement; [`StudyError::Interrupted`].
 pub fn run_in_memory(plan: &Plan, control: &RunControl<'_>) -> Result<ResultReader, StudyError> {
-    run_backend_in_memory(plan, &*require_parallel(plan)?, control)
+    run_backend_in_memory(plan, &*make_backend_for_parallel_runs(plan)?, control)
 }
 
 /// As [`run_in_memory`], with a given backend.
@@ -162,7 +162,7 @@ pub fn write_results_from_memory(
     dir: &Path,
     mode: Mode,
 ) -> Result<(), StudyError> {
-    let backend = require_parallel(plan)?;
+    let backend = make_backend_for_parallel_runs(plan)?;
     let session = Session::new(plan, &*backend)?;
     let runs = results.read_runs()?;
     let planned = (0..plan.run_count()).map(|index| plan.key_at(index));
@@ -180,7 +180,7 @@ pub fn write_results_from_memory(
 }
 
 /// Makes a plan's backend; refused if its runs depend on time or place, as a measurement's do.
-fn require_parallel(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
+fn make_backend_for_parallel_runs(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
     let backend = make_backend(plan)?;
     match backend.run_order() {
         Order::Parallel => Ok(backend),

@@ -55,7 +55,7 @@ pub fn fill_simulated_run(run: &mut RunRecord, machine: &Machine, simulated: &wa
 fn list_run_metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
     let mut all: Vec<(&str, f64)> = Vec::new();
     if run.requests > 0 {
-        add_request_metrics(run, &mut all);
+        add_request_rates_and_latencies(run, &mut all);
     }
     if let Some(reached) = run
         .rates
@@ -82,7 +82,7 @@ fn list_run_metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
     }
     all.push(("mean_mhz", run.mean_mhz));
     if run.seconds > 0.0 {
-        add_cpu_metrics(run, &mut all);
+        add_cpu_and_clock_metrics(run, &mut all);
     }
     let boosts: Vec<u64> = run
         .clocks
@@ -110,7 +110,7 @@ fn list_run_metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
 }
 
 /// Adds rates and latencies, if the run has requests.
-fn add_request_metrics(run: &wakepath_sim::Run, all: &mut Vec<(&str, f64)>) {
+fn add_request_rates_and_latencies(run: &wakepath_sim::Run, all: &mut Vec<(&str, f64)>) {
     let latency = &run.latency_us;
     let [total_mbs, read_mbs, write_mbs] = [
         run.read_bytes + run.written_bytes,
@@ -142,34 +142,34 @@ fn add_request_metrics(run: &wakepath_sim::Run, all: &mut Vec<(&str, f64)>) {
 }
 
 /// Adds what CPUs and clocks did, per second.
-fn add_cpu_metrics(run: &wakepath_sim::Run, all: &mut Vec<(&str, f64)>) {
+fn add_cpu_and_clock_metrics(run: &wakepath_sim::Run, all: &mut Vec<(&str, f64)>) {
     let sums = [
-        ("tickless_per_s", sum_over(&run.cpus, |cpu| cpu.tickless)),
-        ("ticks_per_s", sum_over(&run.cpus, |cpu| cpu.idle_ticks)),
-        ("wake_ups_per_s", sum_over(&run.cpus, |cpu| cpu.wake_ups)),
+        ("tickless_per_s", sum_counts(&run.cpus, |cpu| cpu.tickless)),
+        ("ticks_per_s", sum_counts(&run.cpus, |cpu| cpu.idle_ticks)),
+        ("wake_ups_per_s", sum_counts(&run.cpus, |cpu| cpu.wake_ups)),
         (
             "usage_per_s",
-            sum_over(&run.idle_states, |state| state.entries),
+            sum_counts(&run.idle_states, |state| state.entries),
         ),
         (
             "above_per_s",
-            sum_over(&run.idle_states, |state| state.above),
+            sum_counts(&run.idle_states, |state| state.above),
         ),
         (
             "below_per_s",
-            sum_over(&run.idle_states, |state| state.below),
+            sum_counts(&run.idle_states, |state| state.below),
         ),
     ];
     all.extend(sums.map(|(name, count)| (name, count as f64 / run.seconds)));
     let set: f64 = run.clocks.iter().map(|clock| clock.set_mhz).sum();
-    let changes = sum_over(&run.clocks, |clock| clock.changes);
+    let changes = sum_counts(&run.clocks, |clock| clock.changes);
     all.extend([
         ("set_mhz", set / run.clocks.len().max(1) as f64),
         ("frequency_changes_per_s", changes as f64 / run.seconds),
     ]);
 }
 
-fn sum_over<T>(items: &[T], count: fn(&T) -> u64) -> u64 {
+fn sum_counts<T>(items: &[T], count: fn(&T) -> u64) -> u64 {
     items.iter().map(count).sum()
 }
 

@@ -100,7 +100,7 @@ impl SimulatedPolicy {
     }
 
     /// In every run, the sum of a count over all idle states.
-    pub fn idle_counts(&self, count: fn(&Idle) -> u64) -> Vec<u64> {
+    pub fn sum_idle_count_in_each_run(&self, count: fn(&Idle) -> u64) -> Vec<u64> {
         let runs = self.rows.iter();
         runs.map(|run| run.idle.iter().map(count).sum()).collect()
     }
@@ -277,7 +277,7 @@ impl<'a> Sim<'a> {
     }
 
     /// A cell's policies, with menu in place of a custom governor: trials run no program that a study names.
-    fn policies_without_program(&self, cell: Cell) -> Result<Cow<'_, PolicySet>, StudyError> {
+    fn policies_with_menu_for_program(&self, cell: Cell) -> Result<Cow<'_, PolicySet>, StudyError> {
         let set = &self.plan.policies[cell.policy].set;
         if set.own_governor().is_none() {
             return Ok(Cow::Borrowed(set));
@@ -291,7 +291,7 @@ impl<'a> Sim<'a> {
     }
 
     /// A trial: simulates a cell under `set` to its end, or until `limit` is over.
-    fn simulate_until(
+    fn simulate_trial_for_at_most(
         &self,
         cell: Cell,
         set: &PolicySet,
@@ -351,14 +351,14 @@ impl<'a> Sim<'a> {
         simulated: &wakepath_sim::Run,
     ) -> Result<(), StudyError> {
         run.seed = Some(self.plan.seed_for_repeat(cell.repeat));
-        self.note_idle_tasks(cell, simulated);
+        self.note_tasks_that_never_ran(cell, simulated);
         let machine = self.machine_under_policy(cell)?;
         rows::fill_simulated_run(run, &machine, simulated);
         Ok(())
     }
 
     /// Notes tasks of an rt-app file that did nothing. The earliest cell counts, whatever the threads' order.
-    fn note_idle_tasks(&self, cell: Cell, simulated: &wakepath_sim::Run) {
+    fn note_tasks_that_never_ran(&self, cell: Cell, simulated: &wakepath_sim::Run) {
         let tasks = simulated.threads.iter().flat_map(|threads| &threads.tasks);
         let idle = tasks.filter_map(|task| Some((&task.name, task.never_ran.as_ref()?)));
         let mut noted = self
@@ -375,7 +375,7 @@ impl<'a> Sim<'a> {
                 reason: reason.clone(),
             };
             let first = noted.entry(key).or_insert_with(|| found.clone());
-            if order_in_plan(cell) < order_in_plan(first.cell) {
+            if sort_key_in_plan(cell) < sort_key_in_plan(first.cell) {
                 *first = found;
             }
         }
@@ -400,7 +400,7 @@ impl<'a> Sim<'a> {
 impl Backend for Sim<'_> {
     /// The cell is set up and stopped at once.
     fn check_cell(&self, cell: Cell) -> Result<(), StudyError> {
-        let set = self.policies_without_program(cell)?;
+        let set = self.policies_with_menu_for_program(cell)?;
         self.simulate_under_set(cell, &set, &mut StopWhen(|| true))
             .map(drop)
     }
@@ -429,7 +429,7 @@ impl Backend for Sim<'_> {
         })
     }
 
-    fn list_surprises(&self) -> Vec<String> {
+    fn list_unexpected_findings(&self) -> Vec<String> {
         let noted = self
             .never_ran
             .lock()
@@ -460,11 +460,11 @@ impl Backend for Sim<'_> {
         };
         let (mut of_thread, mut by_clock) = (Duration::ZERO, Duration::ZERO);
         for cell in self.plan.cells_of_first_repeat().iter().copied() {
-            let set = self.policies_without_program(cell)?;
+            let set = self.policies_with_menu_for_program(cell)?;
             let mut limit = of_each;
             // On a busy machine no request may be finished in such a short trial.
             let trial = loop {
-                match self.simulate_until(cell, &set, limit) {
+                match self.simulate_trial_for_at_most(cell, &set, limit) {
                     Err(StudyError::Simulation { .. }) if limit < of_each * 100 => limit *= 10,
                     tried => break tried?,
                 }
@@ -474,8 +474,9 @@ impl Backend for Sim<'_> {
             let lasts = self.plan.workloads[cell.workload].expected_duration();
             let workload = self.plan.workloads[cell.workload].simulated_workload();
             let capacity = self.machine_under_policy(cell)?.drive.capacity_in_bytes();
-            let amount = workload.and_then(|workload| Amount::requested_by(workload, capacity));
-            let factor = trial.times_as_long(lasts, amount);
+            let amount =
+                workload.and_then(|workload| Amount::requested_by_unless_timed(workload, capacity));
+            let factor = trial.whole_run_length_in_trials(lasts, amount);
             let program = self.plan.policies[cell.policy].set.own_governor();
             let exchanges =
                 program.map_or(0.0, |_| exchange * count_idle_decisions(&trial.run) as f64);
@@ -518,7 +519,7 @@ impl Backend for Sim<'_> {
 }
 
 /// Sort key of a cell in its plan.
-fn order_in_plan(cell: Cell) -> (usize, usize, u32) {
+fn sort_key_in_plan(cell: Cell) -> (usize, usize, u32) {
     (cell.machine, cell.policy, cell.repeat)
 }
 
@@ -540,14 +541,20 @@ struct Trial {
 impl Trial {
     /// How many times as long as the trial a whole run is, at least 1. The run ends by time `lasts` or by `amount`,
     /// whichever comes first.
-    fn times_as_long(&self, lasts: Option<Nanoseconds>, amount: Option<Amount>) -> f64 {
+    fn whole_run_length_in_trials(
+        &self,
+        lasts: Option<Nanoseconds>,
+        amount: Option<Amount>,
+    ) -> f64 {
         if !self.is_cut {
             return 1.0;
         }
         let simulated = self.run.seconds + self.run.warm_up_seconds;
         let lasts = lasts.unwrap_or(LONGEST_UNTIMED);
         let by_time = lasts.as_secs_f64() / simulated.max(1e-9);
-        let by_amount = amount.map_or(f64::INFINITY, |amount| amount.times_as_much(&self.run));
+        let by_amount = amount.map_or(f64::INFINITY, |amount| {
+            amount.whole_amount_per_simulated_amount(&self.run)
+        });
         by_time.min(by_amount).max(1.0)
     }
 }
@@ -562,7 +569,7 @@ struct Amount {
 
 impl Amount {
     /// The work that a workload requests, on a drive with `capacity` bytes; `None` if a job ends by time only.
-    fn requested_by(workload: &Workload, capacity: u64) -> Option<Self> {
+    fn requested_by_unless_timed(workload: &Workload, capacity: u64) -> Option<Self> {
         let Workload::Fio(file) = workload else {
             return None;
         };
@@ -584,7 +591,7 @@ impl Amount {
     }
 
     /// How many times as much this work is as a run has done.
-    fn times_as_much(self, run: &wakepath_sim::Run) -> f64 {
+    fn whole_amount_per_simulated_amount(self, run: &wakepath_sim::Run) -> f64 {
         let done = run.read_bytes + run.written_bytes;
         let by_bytes = self.bytes as f64 / done.max(1) as f64;
         let by_requests = self.requests.map_or(f64::INFINITY, |requests| {
@@ -676,7 +683,9 @@ mod tests {
             plan("rw=randrw\nioengine=libaio\niodepth=4\nnumjobs=3\ntime_based\nruntime=50ms\n");
         let sim = Sim::new(&plan).unwrap();
         let with = |threads| {
-            let result = with_threads(threads, || sim.compare(&RunControl::for_nobody()));
+            let result = with_threads(threads, || {
+                sim.compare(&RunControl::without_reports_or_cancellation())
+            });
             serde_json::to_string(&PolicyComparison::from(result.unwrap())).unwrap()
         };
         let one = with(1);
@@ -688,7 +697,9 @@ mod tests {
     fn a_cancelled_comparison_keeps_what_is_finished_in_order() {
         let plan = plan("rw=randread\ntime_based\nruntime=50ms\n");
         let sim = Sim::new(&plan).unwrap();
-        let all = sim.compare(&RunControl::for_nobody()).unwrap();
+        let all = sim
+            .compare(&RunControl::without_reports_or_cancellation())
+            .unwrap();
         for result in &all.results {
             let seeds: Vec<u64> = result.runs.iter().map(|run| run.seed).collect();
             assert_eq!(seeds, [1, 2, 3]);
@@ -728,12 +739,12 @@ mod tests {
         let cell = plan.cells_of_first_repeat()[0];
         let set = &plan.policies[0].set;
         let trial = sim
-            .simulate_until(cell, set, Duration::from_millis(1))
+            .simulate_trial_for_at_most(cell, set, Duration::from_millis(1))
             .unwrap();
         assert!(trial.is_cut);
         let simulated = trial.run.seconds + trial.run.warm_up_seconds;
         let lasts = plan.workloads[0].expected_duration();
-        assert!((trial.times_as_long(lasts, None) * simulated - 40.0).abs() < 1e-6);
+        assert!((trial.whole_run_length_in_trials(lasts, None) * simulated - 40.0).abs() < 1e-6);
         // A whole machine is set up before the first event, which longer runs do not do again.
         assert!(trial.set_up > Duration::ZERO && trial.set_up + trial.events <= trial.took * 2);
     }
@@ -752,18 +763,19 @@ mod tests {
             let cell = plan.cells_of_first_repeat()[0];
             let set = &plan.policies[0].set;
             let trial = sim
-                .simulate_until(cell, set, Duration::from_millis(5))
+                .simulate_trial_for_at_most(cell, set, Duration::from_millis(5))
                 .unwrap();
             assert!(trial.is_cut, "{options}");
             let workload = plan.workloads[0].simulated_workload().unwrap();
-            let amount = Amount::requested_by(
+            let amount = Amount::requested_by_unless_timed(
                 workload,
                 sim.machine_under_policy(cell)
                     .unwrap()
                     .drive
                     .capacity_in_bytes(),
             );
-            let factor = trial.times_as_long(plan.workloads[0].expected_duration(), amount);
+            let factor =
+                trial.whole_run_length_in_trials(plan.workloads[0].expected_duration(), amount);
             let all = factor * trial.run.requests as f64;
             assert!((all / requests - 1.0).abs() < 0.01, "{options}: {all}");
         }

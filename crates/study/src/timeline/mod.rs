@@ -113,7 +113,7 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
             .chain([observed.drive.counter])
             .collect();
         for counter in counters {
-            observed.record_value(0, counter, 0.0);
+            observed.replace_shown_value_if_changed(0, counter, 0.0);
         }
         observed
     }
@@ -124,14 +124,14 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
     }
 
     fn into_timeline_and_progress(mut self) -> (Timeline, RunProgress) {
-        self.end_all_spans(self.seen.now.min(self.until));
+        self.end_all_spans_once(self.seen.now.min(self.until));
         (self.timeline, self.seen)
     }
 
     /// Advances to the time `now`. Returns whether spans are still kept; ends the timeline when its time is over.
-    fn advance_to(&mut self, now: Nanoseconds) -> bool {
+    fn advance_and_say_if_spans_are_kept(&mut self, now: Nanoseconds) -> bool {
         if now.0 >= self.until {
-            self.end_all_spans(self.until);
+            self.end_all_spans_once(self.until);
         } else if self.seen.now < self.from && now.0 >= self.from {
             self.drop_ended_spans();
         }
@@ -140,12 +140,12 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
     }
 
     /// Ends all spans.
-    fn end_all_spans(&mut self, now: u64) {
+    fn end_all_spans_once(&mut self, now: u64) {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
         for track in 0..self.open.len() {
-            self.end_spans_of_track(now, track);
+            self.end_all_open_spans_of_track(now, track);
         }
     }
 
@@ -170,17 +170,17 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
         self.open.len() - 1
     }
 
-    fn begin_span(&mut self, now: u64, track: usize, name: &str) {
+    fn begin_named_span(&mut self, now: u64, track: usize, name: &str) {
         let name = self.numbers.get(name).copied().unwrap_or_else(|| {
             let number = self.timeline.names.len();
             self.timeline.names.push(name.to_owned());
             self.numbers.insert(name.to_owned(), number);
             number
         });
-        self.open_span(now, track, SpanValue::Name(name));
+        self.open_span_with_name_or_value(now, track, SpanValue::Name(name));
     }
 
-    fn open_span(&mut self, now: u64, track: usize, what: SpanValue) {
+    fn open_span_with_name_or_value(&mut self, now: u64, track: usize, what: SpanValue) {
         self.open[track].push(self.timeline.spans.len());
         self.timeline.spans.push(Span {
             track,
@@ -198,20 +198,20 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
         }
     }
 
-    fn end_spans_of_track(&mut self, now: u64, track: usize) {
+    fn end_all_open_spans_of_track(&mut self, now: u64, track: usize) {
         while !self.open[track].is_empty() {
             self.end_innermost_span(now, track);
         }
     }
 
     /// Ends the value that a track shows, and begins the new value.
-    fn record_value(&mut self, now: u64, track: usize, value: f64) {
+    fn replace_shown_value_if_changed(&mut self, now: u64, track: usize, value: f64) {
         let before = self.open[track]
             .last()
             .map(|span| self.timeline.spans[*span].what);
         if before != Some(SpanValue::Value(value)) {
             self.end_innermost_span(now, track);
-            self.open_span(now, track, SpanValue::Value(value));
+            self.open_span_with_name_or_value(now, track, SpanValue::Value(value));
         }
     }
 
@@ -240,11 +240,17 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
     fn begin_request_step(&mut self, now: u64, request: usize, name: &str) {
         if let Some(track) = self.find_slot_of_request(request).map(|slot| slot.track) {
             self.end_innermost_span(now, track);
-            self.begin_span(now, track, name);
+            self.begin_named_span(now, track, name);
         }
     }
 
-    fn assign_request_number(&mut self, now: u64, task: usize, request: usize, read: bool) {
+    fn begin_drive_step_of_submitted_request(
+        &mut self,
+        now: u64,
+        task: usize,
+        request: usize,
+        read: bool,
+    ) {
         let drive = &mut self.drive;
         let Some(slot) = drive
             .slots
@@ -263,12 +269,12 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
             request,
             if read { "drive: read" } else { "drive: write" },
         );
-        self.record_change_in_flight(now, 1);
+        self.add_to_requests_in_flight(now, 1);
     }
 
-    fn record_change_in_flight(&mut self, now: u64, more: isize) {
+    fn add_to_requests_in_flight(&mut self, now: u64, more: isize) {
         self.drive.in_flight = self.drive.in_flight.saturating_add_signed(more);
-        self.record_value(now, self.drive.counter, self.drive.in_flight as f64);
+        self.replace_shown_value_if_changed(now, self.drive.counter, self.drive.in_flight as f64);
     }
 
     /// What a CPU does, in words.
@@ -375,34 +381,34 @@ fn name_clock(cluster: &Cluster, first_cpu: usize) -> String {
 
 impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
     fn cpu_activity_changed(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
-        if !self.advance_to(now) || self.cpus[cpu].now == Some(activity) {
+        if !self.advance_and_say_if_spans_are_kept(now) || self.cpus[cpu].now == Some(activity) {
             return;
         }
         self.cpus[cpu].now = Some(activity);
         let track = self.cpus[cpu].slices;
         // A CPU that is leaving an idle state counts as idle, as in a run's figures.
         if activity != Activity::Waking {
-            self.end_spans_of_track(now.0, track);
+            self.end_all_open_spans_of_track(now.0, track);
         }
         let name = self.describe_activity(activity);
-        self.begin_span(now.0, track, &name);
+        self.begin_named_span(now.0, track, &name);
     }
 
     fn runnable_task_count_changed(&mut self, now: Nanoseconds, cpu: usize, tasks: usize) {
-        if self.advance_to(now) {
-            self.record_value(now.0, self.cpus[cpu].runnable, tasks as f64);
+        if self.advance_and_say_if_spans_are_kept(now) {
+            self.replace_shown_value_if_changed(now.0, self.cpus[cpu].runnable, tasks as f64);
         }
     }
 
     fn clock_frequency_changed(&mut self, now: Nanoseconds, clock: usize, frequency: Kilohertz) {
-        if self.advance_to(now) {
+        if self.advance_and_say_if_spans_are_kept(now) {
             let mhz = f64::from(frequency.0) / 1e3;
-            self.record_value(now.0, self.clocks[clock], mhz);
+            self.replace_shown_value_if_changed(now.0, self.clocks[clock], mhz);
         }
     }
 
     fn request_step_reached(&mut self, now: Nanoseconds, step: RequestStep) {
-        if !self.advance_to(now) {
+        if !self.advance_and_say_if_spans_are_kept(now) {
             return;
         }
         let now = now.0;
@@ -412,8 +418,8 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
                 let slot = &mut self.drive.slots[free];
                 (slot.task, slot.submitting, slot.begun) = (Some(task), true, now);
                 let track = slot.track;
-                self.begin_span(now, track, "request");
-                self.begin_span(now, track, "submission");
+                self.begin_named_span(now, track, "request");
+                self.begin_named_span(now, track, "submission");
                 self.seen.on_the_way += 1;
             }
             RequestStep::Issued {
@@ -421,10 +427,10 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
                 request,
                 read,
                 ..
-            } => self.assign_request_number(now, task, request, read),
+            } => self.begin_drive_step_of_submitted_request(now, task, request, read),
             RequestStep::Served { request } => {
                 self.begin_request_step(now, request, "interrupt");
-                self.record_change_in_flight(now, -1);
+                self.add_to_requests_in_flight(now, -1);
             }
             RequestStep::Delivered { request, .. } => {
                 self.begin_request_step(now, request, "wake-up of the task");
@@ -435,7 +441,7 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
                 };
                 slot.task = None;
                 let (track, begun) = (slot.track, slot.begun);
-                self.end_spans_of_track(now, track);
+                self.end_all_open_spans_of_track(now, track);
                 self.seen.on_the_way -= 1;
                 if begun >= self.from {
                     self.seen.done.push((begun, now));
@@ -445,7 +451,7 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
     }
 
     fn drive_power_state_changed(&mut self, now: Nanoseconds, drive: usize, state: usize) {
-        if !self.advance_to(now) {
+        if !self.advance_and_say_if_spans_are_kept(now) {
             return;
         }
         let known = self.drive.power.get(&drive).copied();
@@ -461,12 +467,12 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
             return;
         }
         self.end_innermost_span(now.0, track);
-        self.begin_span(now.0, track, &name);
+        self.begin_named_span(now.0, track, &name);
     }
 
     fn observation_ended(&mut self, now: Nanoseconds) {
         self.seen.now = now.0;
-        self.end_all_spans(now.0.min(self.until));
+        self.end_all_spans_once(now.0.min(self.until));
     }
 
     fn wants_more_calls(&self) -> bool {

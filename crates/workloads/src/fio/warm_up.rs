@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 use wakepath_units::Nanoseconds;
 
-use super::{FioJob, FioJobFile, Rate, line_sets_option};
+use super::{FioJob, FioJobFile, Rate, line_sets_option_or_opposite};
 
 /// The longest warm-up that is chosen by default. `docs/background/model.md` has how long governors take to settle.
 pub const LONGEST_WARM_UP: Nanoseconds = Nanoseconds::from_secs(2);
@@ -158,12 +158,12 @@ pub fn separate_warm_up(text: &str, file: &FioJobFile) -> Option<SeparateWarmUp>
     let headers: Vec<usize> = file.jobs.iter().map(|job| job.line).collect();
     let (mut warm_up_text, mut counted_text) = (String::new(), String::new());
     for (index, line) in text.lines().enumerate() {
-        if !line_sets_option(line, "ramp_time") {
+        if !line_sets_option_or_opposite(line, "ramp_time") {
             let _ = writeln!(counted_text, "{line}");
         }
         if !REPLACED_IN_WARM_UP
             .iter()
-            .any(|option| line_sets_option(line, option))
+            .any(|option| line_sets_option_or_opposite(line, option))
         {
             let _ = writeln!(warm_up_text, "{line}");
         }

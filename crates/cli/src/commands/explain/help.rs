@@ -192,7 +192,11 @@ fn has_costly_exits(kind: &RequestKind) -> bool {
 fn replay_all_runs(request: &ReplayRequest) -> anyhow::Result<Vec<RunRecord>> {
     let plan = Plan::for_replay(request, false)?;
     let backend = Replay::new(&plan)?.with_sparse_figures();
-    let reader = parts::run_backend_in_memory(&plan, &backend, &RunControl::for_nobody())?;
+    let reader = parts::run_backend_in_memory(
+        &plan,
+        &backend,
+        &RunControl::without_reports_or_cancellation(),
+    )?;
     Ok(reader.read_runs()?)
 }
 

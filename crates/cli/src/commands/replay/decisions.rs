@@ -103,7 +103,7 @@ fn make_call_log_by_replay(
         cpus::format_cpu_list(&replayed.report.cpus)
     );
     let calls: Vec<Call> = CallReader::new(&log[..], "the call log").collect::<Result<_, _>>()?;
-    let (states, tick) = recording.states_of_cpu(cpu);
+    let (states, tick) = recording.idle_states_of_cpu_and_tick_rate(cpu);
     Ok(CallLog {
         states: states.clone(),
         tick,

@@ -57,7 +57,11 @@ impl ReplayIntervals {
         report: &Report,
         by_state: bool,
     ) -> anyhow::Result<Self> {
-        let reader = parts::run_backend_in_memory(plan, backend, &RunControl::for_nobody())?;
+        let reader = parts::run_backend_in_memory(
+            plan,
+            backend,
+            &RunControl::without_reports_or_cancellation(),
+        )?;
         let comparison = compare_results(
             &[Source::read_result("", &reader)?],
             &CompareOptions::default(),

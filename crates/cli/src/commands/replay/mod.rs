@@ -22,7 +22,7 @@ use wakepath_results::directory::DOCUMENT;
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
 use wakepath_study::run::replay::{
-    Replay, Replayed, Replaying, doubt_about_machine, evidence_for_other_machine,
+    Replay, Replayed, Replaying, doubt_by_few_recorded_cpus, evidence_for_other_machine,
 };
 use wakepath_study::run::{self, RunControl};
 use wakepath_trace::recording::Reader;
@@ -51,7 +51,7 @@ pub(crate) fn replay_and_print_recording(args: &Args, out: &mut Screen) -> anyho
                 machine.name
             );
         }
-        if let Some(doubt) = doubt_about_machine(&metadata, machine) {
+        if let Some(doubt) = doubt_by_few_recorded_cpus(&metadata, machine) {
             warning!("{trace}: {doubt}. --any-machine says that this is meant");
         }
     }
@@ -62,7 +62,7 @@ pub(crate) fn replay_and_print_recording(args: &Args, out: &mut Screen) -> anyho
         return decisions::score_and_print_given_answers(file, args, recording, &sets, out);
     }
     let replayed = Arc::new(replay_with_progress(args, recording)?);
-    backend.keep_outcome(0, 0, Arc::clone(&replayed));
+    backend.keep_outcome_of_replay(0, 0, Arc::clone(&replayed));
     let report = &replayed.report;
     for warning in &report.warnings {
         warning!("{} ({}x): {}", warning.name, warning.count, warning.text);
@@ -72,10 +72,17 @@ pub(crate) fn replay_and_print_recording(args: &Args, out: &mut Screen) -> anyho
     }
     if let Some(dir) = &args.output {
         let mode = if args.force { Mode::Replace } else { Mode::New };
-        run::run_plan(&plan, &backend, None, dir, mode, &RunControl::for_nobody())?;
+        run::run_plan(
+            &plan,
+            &backend,
+            None,
+            dir,
+            mode,
+            &RunControl::without_reports_or_cancellation(),
+        )?;
     }
     let all_figures = Replay::new(&plan)?.with_sparse_figures();
-    all_figures.keep_outcome(0, 0, Arc::clone(&replayed));
+    all_figures.keep_outcome_of_replay(0, 0, Arc::clone(&replayed));
     let intervals = ReplayIntervals::new(&plan, &all_figures, report, !args.kernel.is_empty())?;
     print_replay_in_format(args, &replayed, &intervals, out)
 }

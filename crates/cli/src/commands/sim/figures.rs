@@ -48,7 +48,7 @@ pub(super) fn median_metric_or_empty(result: &SimulatedPolicy, name: &str) -> St
 
 /// Median over the runs of a count, summed over all idle states.
 pub(super) fn median_idle_count_text(result: &SimulatedPolicy, count: fn(&Idle) -> u64) -> String {
-    let counts = result.idle_counts(count).into_iter();
+    let counts = result.sum_idle_count_in_each_run(count).into_iter();
     let median = median(counts.map(|count| count as f64));
     median.map_or_else(String::new, |median| format!("{median:.0}"))
 }

@@ -9,8 +9,8 @@ use super::figure::distinct;
 const MISFITS: [&str; 4] = ["too deep", "too shallow", "added latency", "wasted power"];
 
 /// Idle states from shallow to deep, names of busy time, and all other names that pictures colour, for `look.js`.
-pub(crate) fn list_coloured_things(view: &View) -> Value {
-    let (states, busy) = idle_states(view);
+pub(crate) fn list_names_to_colour(view: &View) -> Value {
+    let (states, busy) = idle_and_busy_state_names(view);
     let parts = view.workloads.iter().flat_map(|w| &w.parts);
     let part_names = parts.flat_map(|parts| parts.parts.iter().map(|(name, _)| name.as_str()));
     let timelines = view.workloads.iter().flat_map(|w| &w.timelines);
@@ -25,7 +25,7 @@ pub(crate) fn list_coloured_things(view: &View) -> Value {
 
 /// Names of idle states, the shallowest first, and names of busy time. States of different machines are ordered by their
 /// place in their own list.
-fn idle_states(view: &View) -> (Vec<&str>, Vec<&str>) {
+fn idle_and_busy_state_names(view: &View) -> (Vec<&str>, Vec<&str>) {
     let lists = view.workloads.iter().flat_map(|w| &w.idle);
     let mut ranked: Vec<(usize, &str)> = Vec::new();
     let mut busy: Vec<&str> = Vec::new();

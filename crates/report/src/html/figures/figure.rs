@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::super::number::{format_four_digits, round_for_json};
+use super::super::number::{format_four_significant_digits, round_to_five_digits_or_null};
 use super::super::view::View;
 
 /// A picture on the report's page, with the table of its numbers.
@@ -99,11 +99,14 @@ const SPOKEN: usize = 8;
 
 /// A picture's alternative text: a description, then a clause per policy.
 pub(super) fn build_alternative_text(
-    what: &str,
+    description: &str,
     clauses: impl IntoIterator<Item = String>,
 ) -> String {
     let clauses: Vec<String> = clauses.into_iter().collect();
-    let mut text = format!("{what} {}", clauses[..clauses.len().min(SPOKEN)].join("; "));
+    let mut text = format!(
+        "{description} {}",
+        clauses[..clauses.len().min(SPOKEN)].join("; ")
+    );
     if clauses.len() > SPOKEN {
         let _ = write!(text, "; and {} more", clauses.len() - SPOKEN);
     }
@@ -117,8 +120,8 @@ pub(super) fn policy_name(view: &View, index: usize) -> &str {
 }
 
 /// The first question's limits for a metric, for `charts.js`: value, side of the allowed values, and words.
-pub(super) fn limits_for_chart(view: &View, metric: usize) -> Value {
-    let limits = view.limits_for(metric).map(|limit| {
+pub(super) fn first_question_limits_for_chart(view: &View, metric: usize) -> Value {
+    let limits = view.first_question_limits_on_metric(metric).map(|limit| {
         let about = view.metrics.get(metric);
         let (title, unit) = about.map_or(("", ""), |m| (m.title.as_str(), m.unit.as_str()));
         let bound = if limit.is_upper {
@@ -126,7 +129,7 @@ pub(super) fn limits_for_chart(view: &View, metric: usize) -> Value {
         } else {
             "at least"
         };
-        let value = round_for_json(limit.value);
+        let value = round_to_five_digits_or_null(limit.value);
         json!({
             "value": value,
             "upper": limit.is_upper,
@@ -137,7 +140,7 @@ pub(super) fn limits_for_chart(view: &View, metric: usize) -> Value {
 }
 
 pub(super) fn format_microseconds(value: f64) -> String {
-    format!("{} us", format_four_digits(value))
+    format!("{} us", format_four_significant_digits(value))
 }
 
 /// A text with a capital letter at the start.

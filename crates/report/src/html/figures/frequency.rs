@@ -2,10 +2,12 @@
 
 use serde_json::json;
 
-use super::super::number::{format_four_digits, format_share_as_percent, round_for_json as number};
+use super::super::number::{
+    format_four_significant_digits, format_share_as_percent, round_to_five_digits_or_null as number,
+};
 use super::super::view::{Frequency, PageWorkload, View};
 use super::figure::{Figure, Table, build_alternative_text, distinct, policy_name};
-use super::idle::choice_of_cpu_kind;
+use super::idle::menu_of_cpu_kinds_if_several;
 
 pub(super) fn draw_frequencies(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let all: Vec<&Frequency> = workload
@@ -23,7 +25,7 @@ pub(super) fn draw_frequencies(view: &View, workload: &PageWorkload) -> Option<F
             table.add_row([
                 frequency.cpu_kind.clone(),
                 policy_name(view, frequency.policy).to_owned(),
-                format_four_digits(*khz as f64 / 1e3),
+                format_four_significant_digits(*khz as f64 / 1e3),
                 format_share_as_percent(*part),
             ]);
         }
@@ -38,7 +40,7 @@ pub(super) fn draw_frequencies(view: &View, workload: &PageWorkload) -> Option<F
             all.iter()
                 .map(|frequency| describe_most_used_frequency(view, frequency)),
         ),
-        choices: choice_of_cpu_kind(&kinds),
+        choices: menu_of_cpu_kinds_if_several(&kinds),
         table,
         data: json!({
             "kinds": kinds.iter().map(|kind| {
@@ -70,7 +72,7 @@ fn describe_most_used_frequency(view: &View, frequency: &Frequency) -> String {
         format!(
             "{} of the time at {} MHz",
             format_share_as_percent(*part),
-            format_four_digits(*khz as f64 / 1e3)
+            format_four_significant_digits(*khz as f64 / 1e3)
         )
     });
     format!(

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::number::{
-    format_signed_percent, format_signed_percents, round_for_json as number,
+    format_signed_percent, format_signed_percents, round_to_five_digits_or_null as number,
 };
 use super::super::view::{PageRow, View};
 use super::figure::{Choice, Figure, Table, build_alternative_text, policy_name};
@@ -13,13 +13,13 @@ pub(crate) fn draw_gains(view: &View) -> Option<Figure> {
     if rows.is_empty() {
         return None;
     }
-    let metrics = differing_metrics(view, &rows);
+    let metrics = metrics_with_nonzero_gain_or_all(view, &rows);
     let of_first_metric = rows.iter().filter(|r| Some(&r.metric) == metrics.first());
     Some(Figure {
         id: "gains".into(),
         kind: "gains",
         title: format!("Gain over {}, %", view.baseline_name_or_phrase()),
-        note: gain_note(view, metrics.first().copied()),
+        note: explain_picture_of_gains(view, metrics.first().copied()),
         alt: build_alternative_text(
             "Gain of each policy over the baseline with its confidence interval, per workload.",
             of_first_metric.map(|row| describe_gain(view, row)),
@@ -44,15 +44,15 @@ pub(crate) fn draw_gains(view: &View) -> Option<Figure> {
 
 /// Metrics with gains, those of the first question first. A metric in which nothing differs, such as a fixed rate, is left
 /// out unless all metrics are so.
-fn differing_metrics(view: &View, rows: &[&PageRow]) -> Vec<usize> {
-    let order = view.metrics_by_interest().into_iter();
+fn metrics_with_nonzero_gain_or_all(view: &View, rows: &[&PageRow]) -> Vec<usize> {
+    let order = view.order_metrics_by_first_question().into_iter();
     let measured: Vec<usize> = order
         .filter(|metric| rows.iter().any(|row| row.metric == *metric))
         .collect();
     let differing: Vec<usize> = measured
         .iter()
         .copied()
-        .filter(|metric| has_any_gain(rows, *metric))
+        .filter(|metric| has_nonzero_gain_or_loss(rows, *metric))
         .collect();
     if differing.is_empty() {
         measured
@@ -62,15 +62,15 @@ fn differing_metrics(view: &View, rows: &[&PageRow]) -> Vec<usize> {
 }
 
 /// Whether any policy gains or loses in a metric on any workload.
-fn has_any_gain(rows: &[&PageRow], metric: usize) -> bool {
+fn has_nonzero_gain_or_loss(rows: &[&PageRow], metric: usize) -> bool {
     let mut gains = rows.iter().filter(|row| row.metric == metric);
     gains.any(|row| row.gain.is_some_and(|gain| gain.percent != 0.0))
 }
 
-fn gain_note(view: &View, metric: Option<usize>) -> String {
+fn explain_picture_of_gains(view: &View, metric: Option<usize>) -> String {
     let assumed = metric
         .and_then(|index| view.metrics.get(index))
-        .filter(|metric| view.is_assumed(metric));
+        .filter(|metric| view.rests_on_assumed_power(metric));
     format!(
         "Right of the line is better. The bar is the confidence interval; a hollow mark means that chance may explain the \
          difference. The baseline: {}.{}",

@@ -6,18 +6,19 @@ use serde_json::{Value, json};
 use wakepath_compare::figure::Unit;
 
 use super::super::number::{
-    format_figure, format_four_digits, format_share_as_percent, round_for_json as number,
+    format_four_significant_digits, format_share_as_percent, format_with_decimals_or_four_digits,
+    round_to_five_digits_or_null as number,
 };
 use super::super::view::{PageIdle, PageState, PageWorkload, View};
 use super::figure::{Choice, Figure, Table, build_alternative_text, distinct, policy_name};
 
 /// Kinds of CPUs with idle states, in the order of the results.
-fn cpu_kinds(workload: &PageWorkload) -> Vec<&str> {
+fn distinct_kinds_of_idle_cpus(workload: &PageWorkload) -> Vec<&str> {
     distinct(workload.idle.iter().map(|i| i.cpu_kind.as_str()))
 }
 
 /// A menu of the kinds of CPUs, if there are several.
-pub(super) fn choice_of_cpu_kind(kinds: &[&str]) -> Vec<Choice> {
+pub(super) fn menu_of_cpu_kinds_if_several(kinds: &[&str]) -> Vec<Choice> {
     if kinds.len() < 2 {
         return Vec::new();
     }
@@ -33,7 +34,7 @@ pub(super) fn choice_of_cpu_kind(kinds: &[&str]) -> Vec<Choice> {
 }
 
 pub(super) fn draw_residency(view: &View, workload: &PageWorkload) -> Option<Figure> {
-    let kinds = cpu_kinds(workload);
+    let kinds = distinct_kinds_of_idle_cpus(workload);
     if kinds.is_empty() {
         return None;
     }
@@ -46,7 +47,7 @@ pub(super) fn draw_residency(view: &View, workload: &PageWorkload) -> Option<Fig
             "Stacked bars of the share of CPU time in each idle state, one bar per policy.",
             workload.idle.iter().map(|idle| describe_busy_and_deepest_share(view, idle)),
         ),
-        choices: choice_of_cpu_kind(&kinds),
+        choices: menu_of_cpu_kinds_if_several(&kinds),
         table: residency_table(view, workload),
         data: json!({
             "kinds": kinds.iter().map(|kind| residency_for_chart(workload, kind)).collect::<Vec<_>>(),
@@ -66,7 +67,7 @@ fn residency_table(view: &View, workload: &PageWorkload) -> Table {
                 if state.busy {
                     "–".into()
                 } else {
-                    format_four_digits(state.entries)
+                    format_four_significant_digits(state.entries)
                 },
             ]);
         }
@@ -103,7 +104,7 @@ fn residency_for_chart(workload: &PageWorkload, kind: &str) -> Value {
 /// A power in mW as a text with the digits and factor of `unit`.
 fn format_power_in_unit(mw: f64, unit: &Unit) -> String {
     let decimals = (mw.abs() > 0.0).then(|| unit.decimals_of_figure(mw, None));
-    format_figure(mw * unit.factor, decimals)
+    format_with_decimals_or_four_digits(mw * unit.factor, decimals)
 }
 
 /// Busy time and time in the deepest state, in words.
@@ -122,7 +123,7 @@ fn describe_busy_and_deepest_share(view: &View, idle: &PageIdle) -> String {
 }
 
 pub(super) fn draw_misfits(view: &View, workload: &PageWorkload) -> Option<Figure> {
-    let kinds = cpu_kinds(workload);
+    let kinds = distinct_kinds_of_idle_cpus(workload);
     let mut states = workload.idle.iter().flat_map(|i| &i.states);
     if kinds.is_empty() || !states.any(|s| !s.busy) {
         return None;
@@ -142,9 +143,9 @@ pub(super) fn draw_misfits(view: &View, workload: &PageWorkload) -> Option<Figur
             "Bars to the left for idle periods in too deep states, to the right for too shallow ones, per policy.",
             workload.idle.iter().map(|idle| describe_misfits_per_second(view, idle, &power)),
         ),
-        choices: choice_of_cpu_kind(&kinds),
+        choices: menu_of_cpu_kinds_if_several(&kinds),
         table: misfit_table(view, workload, &power),
-        data: misfit_sums_for_chart(workload, &kinds, &power),
+        data: sums_of_misfits_for_chart(workload, &kinds, &power),
     })
 }
 
@@ -176,8 +177,9 @@ fn misfit_table(view: &View, workload: &PageWorkload, power: &Unit) -> Table {
                 policy_name(view, idle.policy).to_owned(),
                 state.name.clone(),
             ];
-            let [entries, deep, shallow, added, _] = misfits_of_idle_state(state, power);
-            row.extend([entries, deep, shallow, added].map(format_four_digits));
+            let [entries, deep, shallow, added, _] =
+                entries_misfits_and_costs_of_state(state, power);
+            row.extend([entries, deep, shallow, added].map(format_four_significant_digits));
             row.push(format_power_in_unit(state.wasted_mw, power));
             table.add_row(row);
         }
@@ -186,11 +188,11 @@ fn misfit_table(view: &View, workload: &PageWorkload, power: &Unit) -> Table {
 }
 
 /// Sums of wrong idle states per policy and kind of CPUs, for `charts.js`.
-fn misfit_sums_for_chart(workload: &PageWorkload, kinds: &[&str], power: &Unit) -> Value {
+fn sums_of_misfits_for_chart(workload: &PageWorkload, kinds: &[&str], power: &Unit) -> Value {
     let groups = kinds.iter().map(|kind| {
         let rows = workload.idle.iter().filter(|i| i.cpu_kind == *kind);
         let sums = rows.map(
-            |idle| json!({"policy": idle.policy, "sums": misfit_sums(idle, power).map(number)}),
+            |idle| json!({"policy": idle.policy, "sums": sum_entries_misfits_and_costs(idle, power).map(number)}),
         );
         json!({"name": kind, "rows": sums.collect::<Vec<_>>()})
     });
@@ -204,7 +206,7 @@ fn total_wasted_mw(idle: &PageIdle) -> f64 {
 }
 
 /// Per second of an idle state: entries, too deep and too shallow stays, added latency in us; then wasted power in a unit.
-fn misfits_of_idle_state(state: &PageState, power: &Unit) -> [f64; 5] {
+fn entries_misfits_and_costs_of_state(state: &PageState, power: &Unit) -> [f64; 5] {
     [
         state.entries,
         state.too_deep,
@@ -214,11 +216,14 @@ fn misfits_of_idle_state(state: &PageState, power: &Unit) -> [f64; 5] {
     ]
 }
 
-/// [`misfits_of_idle_state`], summed over the idle states.
-fn misfit_sums(idle: &PageIdle, power: &Unit) -> [f64; 5] {
+/// [`entries_misfits_and_costs_of_state`], summed over the idle states.
+fn sum_entries_misfits_and_costs(idle: &PageIdle, power: &Unit) -> [f64; 5] {
     let mut sums = [0.0; 5];
     for state in idle.states.iter().filter(|s| !s.busy) {
-        for (sum, value) in sums.iter_mut().zip(misfits_of_idle_state(state, power)) {
+        for (sum, value) in sums
+            .iter_mut()
+            .zip(entries_misfits_and_costs_of_state(state, power))
+        {
             *sum += value;
         }
     }
@@ -227,20 +232,20 @@ fn misfit_sums(idle: &PageIdle, power: &Unit) -> [f64; 5] {
 
 /// The misfits of a CPU kind under a policy, in words.
 fn describe_misfits_per_second(view: &View, idle: &PageIdle, power: &Unit) -> String {
-    let [entries, deep, shallow, added, wasted] = misfit_sums(idle, power);
+    let [entries, deep, shallow, added, wasted] = sum_entries_misfits_and_costs(idle, power);
     let mut clause = format!(
         "{} CPUs under {}: {} too deep and {} too shallow of {} idle periods per second",
         idle.cpu_kind,
         policy_name(view, idle.policy),
-        format_four_digits(deep),
-        format_four_digits(shallow),
-        format_four_digits(entries),
+        format_four_significant_digits(deep),
+        format_four_significant_digits(shallow),
+        format_four_significant_digits(entries),
     );
     if added.is_finite() {
         let _ = write!(
             clause,
             ", {} us per second added to wake-ups",
-            format_four_digits(added)
+            format_four_significant_digits(added)
         );
     }
     if wasted.is_finite() {

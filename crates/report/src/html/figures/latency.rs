@@ -2,11 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::super::number::{format_four_digits, round_for_json as number};
+use super::super::number::{
+    format_four_significant_digits, round_to_five_digits_or_null as number,
+};
 use super::super::view::{Curve, PageWorkload, Percentiles, View};
 use super::figure::{
-    Choice, Figure, Table, build_alternative_text, capitalise, distinct, format_microseconds,
-    limits_for_chart, policy_name,
+    Choice, Figure, Table, build_alternative_text, capitalise, distinct,
+    first_question_limits_for_chart, format_microseconds, policy_name,
 };
 
 /// Shares of requests for which the table of a distribution has the latency.
@@ -50,12 +52,12 @@ pub(super) fn draw_distribution(view: &View, workload: &PageWorkload) -> Option<
         choices: vec![Choice {
             key: "view",
             label: "View",
-            options: view_options(view),
+            options: order_cdf_and_tail_options(view),
         }],
         table: quantile_table(view, &curves),
         data: json!({
             "of": latency,
-            "limits": latency_limits(view),
+            "limits": first_question_latency_limits(view),
             "series": curves.iter().map(|c| json!({
                 "policy": c.policy,
                 "points": drop_invisible_points(&c.points).iter().map(|(us, share)| {
@@ -79,7 +81,7 @@ const LATENCIES: [&str; 7] = [
 ];
 
 /// Both views of a distribution. The tail comes first if the first question is about the slowest requests.
-fn view_options(view: &View) -> Vec<(String, String)> {
+fn order_cdf_and_tail_options(view: &View) -> Vec<(String, String)> {
     let mut options = vec![
         ("cdf".to_owned(), "All requests".to_owned()),
         ("tail".to_owned(), "Tail".to_owned()),
@@ -101,10 +103,10 @@ fn is_tail_latency(view: &View, metric: usize) -> bool {
 }
 
 /// The first question's limits for latencies, for `charts.js`.
-fn latency_limits(view: &View) -> Vec<Value> {
+fn first_question_latency_limits(view: &View) -> Vec<Value> {
     let metrics = view.metrics.iter().enumerate();
     let latencies = metrics.filter(|(_, metric)| LATENCIES.contains(&metric.name.as_str()));
-    let limits = latencies.map(|(index, _)| limits_for_chart(view, index));
+    let limits = latencies.map(|(index, _)| first_question_limits_for_chart(view, index));
     limits
         .flat_map(|limits| limits.as_array().cloned().unwrap_or_default())
         .collect()
@@ -117,13 +119,11 @@ fn quantile_table(view: &View, curves: &[&Curve]) -> Table {
     for curve in curves {
         let mut row = vec![
             policy_name(view, curve.policy).to_owned(),
-            format_four_digits(curve.requests as f64),
+            format_four_significant_digits(curve.requests as f64),
         ];
-        row.extend(
-            SHARES.map(|share| {
-                latency_us_at_share(curve, share).map_or("–".into(), format_four_digits)
-            }),
-        );
+        row.extend(SHARES.map(|share| {
+            latency_us_at_share(curve, share).map_or("–".into(), format_four_significant_digits)
+        }));
         table.add_row(row);
     }
     table
@@ -204,13 +204,13 @@ pub(super) fn draw_percentiles(view: &View, workload: &PageWorkload) -> Option<F
         table: percentile_table(view, all, &names),
         data: json!({
             "of": latency,
-            "limits": latency_limits(view),
+            "limits": first_question_latency_limits(view),
             "names": names,
             "rows": all.iter().map(|p| json!({
                 "policy": p.policy,
                 "values": names.iter().map(|name| {
                     p.values.iter().find(|(n, _)| n == name).map(|(_, s)| {
-                        json!(s.values().map(number))
+                        json!(s.mean_lowest_highest().map(number))
                     })
                 }).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
@@ -233,7 +233,9 @@ fn percentile_table(view: &View, all: &[Percentiles], names: &[&str]) -> Table {
             let value = percentiles.values.iter().find(|(n, _)| n == name);
             row.extend(
                 value.map_or(["–".into(), "–".into(), "–".into()], |(_, spread)| {
-                    spread.values().map(format_four_digits)
+                    spread
+                        .mean_lowest_highest()
+                        .map(format_four_significant_digits)
                 }),
             );
         }

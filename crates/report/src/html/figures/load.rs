@@ -4,9 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::super::number::{format_figure, format_four_digits, round_for_json as number};
+use super::super::number::{
+    format_four_significant_digits, format_with_decimals_or_four_digits,
+    round_to_five_digits_or_null as number,
+};
 use super::super::view::{LoadSeries, PageMetric, PageRow, View};
-use super::figure::{Choice, Figure, Table, build_alternative_text, limits_for_chart, policy_name};
+use super::figure::{
+    Choice, Figure, Table, build_alternative_text, first_question_limits_for_chart, policy_name,
+};
 
 /// Figures by metric, policy and workload.
 type Rows<'a> = BTreeMap<(usize, usize, usize), &'a PageRow>;
@@ -28,7 +33,7 @@ pub(crate) fn draw_load_curves(view: &View) -> Option<Figure> {
         })
         .map(|row| ((row.metric, row.policy, row.workload), row))
         .collect();
-    let order = view.metrics_by_interest().into_iter();
+    let order = view.order_metrics_by_first_question().into_iter();
     let metrics: Vec<usize> = order
         .filter(|metric| rows.keys().any(|(measured, ..)| measured == metric))
         .collect();
@@ -60,7 +65,7 @@ pub(crate) fn draw_load_curves(view: &View) -> Option<Figure> {
             "metrics": metrics.iter().map(|metric| json!({
                 "index": metric,
                 "title": title_with_unit(view, *metric),
-                "limits": limits_for_chart(view, *metric),
+                "limits": first_question_limits_for_chart(view, *metric),
             })).collect::<Vec<_>>(),
             "series": series.iter().map(|series| load_series_for_chart(series, &rows)).collect::<Vec<_>>(),
         }),
@@ -83,7 +88,8 @@ fn title_with_unit(view: &View, metric: usize) -> String {
 /// The rates of a series in words.
 fn describe_range_of_rates(view: &View, series: &LoadSeries, metric: usize) -> String {
     let ends = [series.points.first(), series.points.last()];
-    let [low, high] = ends.map(|point| point.map_or_else(String::new, |p| format_four_digits(p.0)));
+    let [low, high] =
+        ends.map(|point| point.map_or_else(String::new, |p| format_four_significant_digits(p.0)));
     format!(
         "{}: {} from {low} to {high} {} per s",
         series.name, view.metrics[metric].title, series.unit
@@ -95,7 +101,7 @@ fn load_table(view: &View, series: &[&LoadSeries], metrics: &[usize], rows: &Row
     let mut table = Table::with_head(3, head);
     for series in series {
         for metric in metrics {
-            for (policy, _) in view.compared_policies() {
+            for (policy, _) in view.policies_without_subset_lines() {
                 for (rate, workload) in &series.points {
                     let Some(row) = rows.get(&(*metric, policy, *workload)) else {
                         continue;
@@ -104,8 +110,8 @@ fn load_table(view: &View, series: &[&LoadSeries], metrics: &[usize], rows: &Row
                         series.name.clone(),
                         policy_name(view, policy).to_owned(),
                         title_with_unit(view, *metric),
-                        format_four_digits(*rate),
-                        format_figure(row.mean, row.decimals),
+                        format_four_significant_digits(*rate),
+                        format_with_decimals_or_four_digits(row.mean, row.decimals),
                     ]);
                 }
             }

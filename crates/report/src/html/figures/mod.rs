@@ -13,7 +13,7 @@ mod tradeoff;
 
 use super::view::{PageWorkload, View};
 
-pub(crate) use colours::list_coloured_things;
+pub(crate) use colours::list_names_to_colour;
 pub(crate) use figure::{Figure, Group, Slot};
 pub(crate) use gains::draw_gains;
 pub(crate) use load::draw_load_curves;

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use super::super::number::{format_four_digits, format_share_as_percent, round_for_json as number};
+use super::super::number::{
+    format_four_significant_digits, format_share_as_percent, round_to_five_digits_or_null as number,
+};
 use super::super::view::{PageParts, PageWorkload, View};
 use super::figure::{
     Choice, Figure, Table, build_alternative_text, distinct, format_microseconds, policy_name,
@@ -28,10 +30,10 @@ pub(super) fn draw_parts(view: &View, workload: &PageWorkload) -> Option<Figure>
         let mut row = vec![
             policy_name(view, latency.policy).to_owned(),
             latency.at.clone(),
-            format_four_digits(sum_of_parts_us(latency)),
+            format_four_significant_digits(sum_of_parts_us(latency)),
         ];
         let values = names.iter().map(|name| find_part_us(latency, name));
-        row.extend(values.map(|value| value.map_or("–".into(), format_four_digits)));
+        row.extend(values.map(|value| value.map_or("–".into(), format_four_significant_digits)));
         table.add_row(row);
     }
     Some(Figure {

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::number::{format_four_digits, round_for_json as number};
+use super::super::number::{
+    format_four_significant_digits, round_to_five_digits_or_null as number,
+};
 use super::super::view::{PageSpan, PageTimeline, PageWorkload, View};
 use super::figure::{Choice, Figure, Table, build_alternative_text, distinct, policy_name};
 
@@ -89,8 +91,8 @@ fn table_of_spans_by_track(view: &View, timelines: &[&PageTimeline]) -> Table {
                     track.clone(),
                     name.to_owned(),
                     lengths.len().to_string(),
-                    format_four_digits(together as f64 / 1e3),
-                    format_four_digits(longest as f64 / 1e3),
+                    format_four_significant_digits(together as f64 / 1e3),
+                    format_four_significant_digits(longest as f64 / 1e3),
                 ]);
             }
         }

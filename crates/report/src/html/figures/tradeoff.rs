@@ -2,11 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::super::number::{format_four_digits, round_for_json as number};
+use super::super::number::{
+    format_four_significant_digits, round_to_five_digits_or_null as number,
+};
 use super::super::view::{PageMetric, PageWorkload, Tradeoff, View};
 use super::figure::{
-    Choice, Figure, Table, build_alternative_text, capitalise, distinct, limits_for_chart,
-    policy_name,
+    Choice, Figure, Table, build_alternative_text, capitalise, distinct,
+    first_question_limits_for_chart, policy_name,
 };
 
 /// Points of power against latency by one latency metric.
@@ -20,7 +22,7 @@ struct LatencyAxis<'a> {
 pub(super) fn draw_tradeoff(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let first = workload.tradeoff.first()?;
     let power = view.metrics.get(first.power_metric)?;
-    let axes = latency_axes(view, &workload.tradeoff);
+    let axes = group_points_by_latency_metric(view, &workload.tradeoff);
     let choices = axes.iter().enumerate();
     Some(Figure {
         id: String::new(),
@@ -31,7 +33,7 @@ pub(super) fn draw_tradeoff(view: &View, workload: &PageWorkload) -> Option<Figu
             power.unit,
             axes.first()?.metric.unit
         ),
-        note: tradeoff_note(view, power),
+        note: explain_picture_of_tradeoff(view, power),
         alt: build_alternative_text(
             "Scatter plot of power against latency, one point per policy;",
             axes.iter().map(|axis| name_policies_on_front(view, axis)),
@@ -45,16 +47,19 @@ pub(super) fn draw_tradeoff(view: &View, workload: &PageWorkload) -> Option<Figu
         }],
         table: point_table(view, power, &axes),
         data: json!({
-            "y": with_unit(power),
-            "limits": limits_for_chart(view, first.power_metric),
+            "y": title_and_unit_of_metric(power),
+            "limits": first_question_limits_for_chart(view, first.power_metric),
             "metrics": axes.iter().map(|axis| latency_axis_for_chart(view, axis)).collect::<Vec<_>>(),
         }),
     })
 }
 
 /// Points by latency metric, those of the first question first.
-fn latency_axes<'a>(view: &'a View, points: &'a [Tradeoff]) -> Vec<LatencyAxis<'a>> {
-    let order = view.metrics_by_interest().into_iter();
+fn group_points_by_latency_metric<'a>(
+    view: &'a View,
+    points: &'a [Tradeoff],
+) -> Vec<LatencyAxis<'a>> {
+    let order = view.order_metrics_by_first_question().into_iter();
     let metrics = order.filter(|metric| points.iter().any(|p| p.latency_metric == *metric));
     let axes = metrics.filter_map(|index| {
         let on_axis = points.iter().filter(|p| p.latency_metric == index);
@@ -67,7 +72,7 @@ fn latency_axes<'a>(view: &'a View, points: &'a [Tradeoff]) -> Vec<LatencyAxis<'
     axes.collect()
 }
 
-fn tradeoff_note(view: &View, power: &PageMetric) -> String {
+fn explain_picture_of_tradeoff(view: &View, power: &PageMetric) -> String {
     let limits = view.focus.as_ref().map_or(0, |focus| focus.limits.len());
     format!(
         "Down and left is better. The line joins the policies of the Pareto front: none of the others has less of both. \
@@ -77,7 +82,7 @@ fn tradeoff_note(view: &View, power: &PageMetric) -> String {
         } else {
             ""
         },
-        if view.is_assumed(power) {
+        if view.rests_on_assumed_power(power) {
             " The power is modelled with assumed figures of the machine."
         } else {
             ""
@@ -103,7 +108,7 @@ fn point_table(view: &View, power: &PageMetric, axes: &[LatencyAxis<'_>]) -> Tab
             .map(str::to_owned)
             .into_iter()
             .chain([
-                with_unit(power),
+                title_and_unit_of_metric(power),
                 "lowest run".into(),
                 "highest run".into(),
                 "on the Pareto front".into(),
@@ -113,10 +118,20 @@ fn point_table(view: &View, power: &PageMetric, axes: &[LatencyAxis<'_>]) -> Tab
         for point in &axis.points {
             let mut row = vec![
                 policy_name(view, point.policy).to_owned(),
-                with_unit(axis.metric),
+                title_and_unit_of_metric(axis.metric),
             ];
-            row.extend(point.latency.values().map(format_four_digits));
-            row.extend(point.power.values().map(format_four_digits));
+            row.extend(
+                point
+                    .latency
+                    .mean_lowest_highest()
+                    .map(format_four_significant_digits),
+            );
+            row.extend(
+                point
+                    .power
+                    .mean_lowest_highest()
+                    .map(format_four_significant_digits),
+            );
             row.push(if point.front { "yes" } else { "no" }.into());
             table.add_row(row);
         }
@@ -130,19 +145,19 @@ fn latency_axis_for_chart(view: &View, axis: &LatencyAxis<'_>) -> Value {
     let points = axis.points.iter().map(|p| {
         json!({
             "policy": p.policy,
-            "x": p.latency.values().map(number),
-            "y": p.power.values().map(number),
+            "x": p.latency.mean_lowest_highest().map(number),
+            "y": p.power.mean_lowest_highest().map(number),
             "front": p.front,
             "winner": winner == Some(p.policy),
         })
     });
     json!({
-        "title": with_unit(axis.metric),
-        "limits": limits_for_chart(view, axis.index),
+        "title": title_and_unit_of_metric(axis.metric),
+        "limits": first_question_limits_for_chart(view, axis.index),
         "points": points.collect::<Vec<_>>(),
     })
 }
 
-fn with_unit(metric: &PageMetric) -> String {
+fn title_and_unit_of_metric(metric: &PageMetric) -> String {
     format!("{}, {}", metric.title, metric.unit)
 }

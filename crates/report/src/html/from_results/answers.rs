@@ -5,12 +5,12 @@ use wakepath_results::Question;
 
 use super::super::view::{Focus, PageAnswer, PageRow, Tile, Tone, View};
 use super::comparison::Compared;
-use super::place::Place;
-use super::tiles::{tile_for_choice, tile_for_winner, tile_for_winners};
+use super::place::PlacedResult;
+use super::tiles::{tile_for_best_of_each_workload, tile_for_goal_choice, tile_for_single_winner};
 
-pub(super) fn add_answers(
+pub(super) fn add_answers_and_focus(
     view: &mut View,
-    places: &[Place<'_>],
+    places: &[PlacedResult<'_>],
     compared: &Compared,
 ) -> Result<(), CompareError> {
     let mut answers = Vec::new();
@@ -21,7 +21,7 @@ pub(super) fn add_answers(
     for (index, place) in places.iter().enumerate() {
         for question in &place.reader.document().questions {
             if question.goal.is_some() {
-                let found = compared.answers(view, index, question);
+                let found = compared.answer_goal_question(view, index, question);
                 if found.is_empty() {
                     best.push(PageAnswer {
                         question: question.ask.clone(),
@@ -30,9 +30,13 @@ pub(super) fn add_answers(
                     });
                 }
                 for found in found {
-                    let answer = answer_best_policy(view, compared, found);
+                    let answer = convert_choice_to_page_answer(view, compared, found);
                     if view.focus.is_none() {
-                        view.focus = compared.focus(view, question, answer.policies.first());
+                        view.focus = compared.focus_on_goal_question(
+                            view,
+                            question,
+                            answer.policies.first(),
+                        );
                     }
                     best.push(answer);
                 }
@@ -41,10 +45,18 @@ pub(super) fn add_answers(
             let named = question.baseline.as_deref();
             let own = named.and_then(|name| Some((name, *place.policies.get(name)?)));
             answers.push(match own.filter(|(_, policy)| Some(*policy) != general) {
-                None => answer_question(view, place, question, general, &view.rows),
+                None => answer_from_rows_that_question_asks_for(
+                    view, place, question, general, &view.rows,
+                ),
                 Some((name, policy)) => {
                     let rows = compared.compare_for_question(view, index, question, name)?;
-                    answer_question(view, place, question, Some(policy), &rows)
+                    answer_from_rows_that_question_asks_for(
+                        view,
+                        place,
+                        question,
+                        Some(policy),
+                        &rows,
+                    )
                 }
             });
         }
@@ -55,14 +67,15 @@ pub(super) fn add_answers(
             .iter()
             .flat_map(|place| &place.reader.document().questions);
         let first = questions.into_iter().next();
-        view.focus = first.and_then(|question| focus_of_comparison(view, question, best.first()));
+        view.focus =
+            first.and_then(|question| focus_on_question_without_goal(view, question, best.first()));
     }
     if best.is_empty() {
         // Without questions each metric still deserves a sentence.
         best.extend((0..view.metrics.len()).map(|metric| {
             let asked = format!("What changes in {}?", view.metrics[metric].title);
             let rows = view.rows.iter().filter(|r| r.metric == metric);
-            answer_from_rows(view, asked, general, rows.collect())
+            build_answer_without_baseline_rows(view, asked, general, rows.collect())
         }));
     }
     view.answers = best;
@@ -70,7 +83,7 @@ pub(super) fn add_answers(
 }
 
 /// The focus of a question without a goal. A single policy that wins everywhere is the winner.
-fn focus_of_comparison(
+fn focus_on_question_without_goal(
     view: &View,
     question: &Question,
     answer: Option<&PageAnswer>,
@@ -91,17 +104,21 @@ fn focus_of_comparison(
 }
 
 /// The answer to a question for the best policy.
-fn answer_best_policy(view: &View, compared: &Compared, found: results::Answer) -> PageAnswer {
+fn convert_choice_to_page_answer(
+    view: &View,
+    compared: &Compared,
+    found: results::Answer,
+) -> PageAnswer {
     let mut sentences = found.sentences.into_iter();
     let sentence = sentences.next().unwrap_or_default();
     let mut details: Vec<String> = sentences.collect();
     let first = found.choice.as_ref().and_then(|c| c.candidates.first());
     let policy = first.and_then(|c| view.policies.iter().find(|p| p.name == c.policy));
-    if let Some(policy) = policy.filter(|policy| !policy.name_has_all_settings()) {
+    if let Some(policy) = policy.filter(|policy| !policy.name_contains_all_setting_values()) {
         details.push(format!("{}: {}.", policy.name, policy.settings_in_words()));
     }
     let choice = found.choice.as_ref();
-    let tile = choice.and_then(|choice| tile_for_choice(view, compared, choice));
+    let tile = choice.and_then(|choice| tile_for_goal_choice(view, compared, choice));
     let named = found
         .choice
         .iter()
@@ -122,9 +139,9 @@ fn answer_best_policy(view: &View, compared: &Compared, found: results::Answer) 
 }
 
 /// The answer to a question, from comparisons with `baseline`.
-fn answer_question(
+fn answer_from_rows_that_question_asks_for(
     view: &View,
-    place: &Place<'_>,
+    place: &PlacedResult<'_>,
     question: &Question,
     baseline: Option<usize>,
     rows: &[PageRow],
@@ -135,12 +152,12 @@ fn answer_question(
             && question_includes_policy(question, place, row.policy)
             && question_includes_load(question, place, row.workload)
     });
-    answer_from_rows(view, question.ask.clone(), baseline, asked.collect())
+    build_answer_without_baseline_rows(view, question.ask.clone(), baseline, asked.collect())
 }
 
 /// Whether a question includes a workload of the view. Workloads of other results have no name in this place: only a
 /// question without names includes them.
-fn question_includes_load(question: &Question, place: &Place<'_>, index: usize) -> bool {
+fn question_includes_load(question: &Question, place: &PlacedResult<'_>, index: usize) -> bool {
     let mut loads = place.workloads.iter();
     match loads.find(|(_, workload)| **workload == index) {
         Some(((machine, name), _)) => {
@@ -151,7 +168,7 @@ fn question_includes_load(question: &Question, place: &Place<'_>, index: usize) 
 }
 
 /// Whether a question includes a policy of the view, as [`question_includes_load`] does for workloads.
-fn question_includes_policy(question: &Question, place: &Place<'_>, index: usize) -> bool {
+fn question_includes_policy(question: &Question, place: &PlacedResult<'_>, index: usize) -> bool {
     let mut policies = place.policies.iter();
     match policies.find(|(_, policy)| **policy == index) {
         Some((name, _)) => question.includes_policy(name),
@@ -159,7 +176,7 @@ fn question_includes_policy(question: &Question, place: &Place<'_>, index: usize
     }
 }
 
-fn answer_from_rows(
+fn build_answer_without_baseline_rows(
     view: &View,
     question: String,
     baseline: Option<usize>,
@@ -179,14 +196,17 @@ fn answer_from_rows(
     workloads.dedup();
     let best: Vec<Option<&PageRow>> = workloads
         .iter()
-        .map(|w| largest_sure_gain_on(&rows, *w))
+        .map(|w| row_with_largest_sure_gain_on(&rows, *w))
         .collect();
-    let tile = tile_for_comparison(view, &rows, &best);
+    let tile = tile_for_sure_winners(view, &rows, &best);
     let (sentence, tone) = if rows.is_empty() {
         ("These results do not say.".to_owned(), Tone::Open)
     } else {
         let (sentence, tone) = summarise_winners(view, baseline, &rows, &best);
-        (sentence + &say_who_surely_loses(view, &rows), tone)
+        (
+            sentence + &name_policies_that_lose_everywhere(view, &rows),
+            tone,
+        )
     };
     let mut policies: Vec<usize> = best.iter().flatten().map(|r| r.policy).collect();
     policies.dedup();
@@ -195,7 +215,7 @@ fn answer_from_rows(
         .iter()
         .map(|workload| {
             let on_workload = rows.iter().copied().filter(|r| r.workload == *workload);
-            let verdicts = list_verdicts_of_policies(view, on_workload.collect());
+            let verdicts = join_verdicts_of_largest_gains(view, on_workload.collect());
             format!("{}: {verdicts}", view.workloads[*workload].name)
         })
         .collect();
@@ -216,13 +236,17 @@ fn answer_from_rows(
 }
 
 /// The tile of a question without a goal; `None` if no policy is surely better on any workload.
-fn tile_for_comparison(view: &View, rows: &[&PageRow], best: &[Option<&PageRow>]) -> Option<Tile> {
+fn tile_for_sure_winners(
+    view: &View,
+    rows: &[&PageRow],
+    best: &[Option<&PageRow>],
+) -> Option<Tile> {
     let won: Vec<&PageRow> = best.iter().copied().flatten().collect();
     let first = won.first()?;
     if won.iter().all(|row| row.policy == first.policy) {
-        tile_for_winner(view, &won, rows)
+        tile_for_single_winner(view, &won, rows)
     } else {
-        Some(tile_for_winners(view, &won))
+        Some(tile_for_best_of_each_workload(view, &won))
     }
 }
 
@@ -233,7 +257,7 @@ const MAX_WORKLOADS: usize = 50;
 const MAX_POLICIES: usize = 20;
 
 /// Verdicts on a workload's policies in a line. Beyond [`MAX_POLICIES`] only those with the largest gains are listed.
-fn list_verdicts_of_policies(view: &View, mut rows: Vec<&PageRow>) -> String {
+fn join_verdicts_of_largest_gains(view: &View, mut rows: Vec<&PageRow>) -> String {
     let more = rows.len().saturating_sub(MAX_POLICIES);
     if more > 0 {
         rows.sort_by(|a, b| {
@@ -255,7 +279,7 @@ fn list_verdicts_of_policies(view: &View, mut rows: Vec<&PageRow>) -> String {
 }
 
 /// The surely better policy with the largest gain on a workload.
-fn largest_sure_gain_on<'a>(rows: &[&'a PageRow], workload: usize) -> Option<&'a PageRow> {
+fn row_with_largest_sure_gain_on<'a>(rows: &[&'a PageRow], workload: usize) -> Option<&'a PageRow> {
     let better = rows
         .iter()
         .filter(|r| r.workload == workload && r.tone == Tone::Better);
@@ -360,7 +384,7 @@ fn say_winner_depends_on_workload(
 }
 
 /// A sentence that names policies that surely lose on every workload; empty if all policies do, or none.
-fn say_who_surely_loses(view: &View, rows: &[&PageRow]) -> String {
+fn name_policies_that_lose_everywhere(view: &View, rows: &[&PageRow]) -> String {
     const MOST_NAMES: usize = 6;
     let mut policies: Vec<usize> = rows.iter().map(|row| row.policy).collect();
     policies.sort_unstable();
@@ -401,7 +425,7 @@ fn say_no_policy_wins(baseline: &str, rows: &[&PageRow]) -> (String, Tone) {
         (
             format!(
                 "Cannot tell whether anything is better than {baseline}: {}.",
-                common_reason_for_no_verdict(rows)
+                common_reason_or_more_runs_needed(rows)
             ),
             Tone::Open,
         )
@@ -428,7 +452,7 @@ fn say_no_policy_wins(baseline: &str, rows: &[&PageRow]) -> (String, Tone) {
 }
 
 /// Why no comparison has a verdict, if the reason is the same for all.
-fn common_reason_for_no_verdict(rows: &[&PageRow]) -> String {
+fn common_reason_or_more_runs_needed(rows: &[&PageRow]) -> String {
     let reasons: Vec<&str> = rows
         .iter()
         .map(|r| r.verdict.trim_start_matches("cannot tell: "))

@@ -14,7 +14,7 @@ use wakepath_results::{Better, Metric, Question, RunOrigin};
 
 use super::super::view::{self, Focus, Limit, PageRow, Tone, View};
 use super::error::FromResultsError;
-use super::place::{Place, caution_of_rows_left_out, rows_or_caution_if_missing};
+use super::place::{PlacedResult, add_caution_if_rows_left_out, rows_or_caution_if_missing};
 
 /// Values by workload, metric and policy, in the page's units if the page shows the metric.
 pub(super) type Series = BTreeMap<(usize, String, usize), Vec<f64>>;
@@ -39,10 +39,10 @@ pub(super) struct Compared {
 /// baseline that it names exists.
 pub(super) fn add_comparison(
     view: &mut View,
-    places: &[Place<'_>],
+    places: &[PlacedResult<'_>],
     has_baseline: bool,
 ) -> Result<Compared, FromResultsError> {
-    let mut compared = Compared::read(view, places)?;
+    let mut compared = Compared::read_metrics_of_results(view, places)?;
     let mut names = compared.policies.iter();
     let wanted = names.find(|(_, i)| view.policies[**i].baseline);
     let options = CompareOptions {
@@ -54,7 +54,7 @@ pub(super) fn add_comparison(
     }
     let comparison = compare_results(&compared.sources, &options)?;
     compared.mark_baselines(view, &comparison);
-    compared.add_metrics(view, &comparison);
+    compared.set_metrics_and_convert_series_units(view, &comparison);
     view.rows = compared.rows_for_page(view, &comparison.rows);
     compared.comparison = Some(comparison);
     Ok(compared)
@@ -62,7 +62,10 @@ pub(super) fn add_comparison(
 
 impl Compared {
     /// Reads the metrics of all results, and counts values of unknown cells.
-    fn read(view: &mut View, places: &[Place<'_>]) -> Result<Self, FromResultsError> {
+    fn read_metrics_of_results(
+        view: &mut View,
+        places: &[PlacedResult<'_>],
+    ) -> Result<Self, FromResultsError> {
         let mut series = Series::new();
         let mut sources = Vec::new();
         for (index, place) in places.iter().enumerate() {
@@ -70,7 +73,11 @@ impl Compared {
             let rows =
                 rows_or_caution_if_missing(view, "comparison", place.reader.read_metric_rows())?;
             for row in &rows {
-                match place.find_cell([&row.machine, &row.workload, &row.policy]) {
+                match place.find_workload_and_policy_indices([
+                    &row.machine,
+                    &row.workload,
+                    &row.policy,
+                ]) {
                     Some((workload, policy)) => series
                         .entry((workload, row.metric.clone(), policy))
                         .or_default()
@@ -78,11 +85,11 @@ impl Compared {
                     None => lost += 1,
                 }
             }
-            caution_of_rows_left_out(view, "metrics.parquet", lost);
+            add_caution_if_rows_left_out(view, "metrics.parquet", lost);
             // This name of a result is never shown: it only keeps policies of several results apart.
             sources.push(Source::new(&index.to_string(), place.reader, rows)?);
         }
-        view.assumed_figures = assumed_figures(&sources);
+        view.assumed_figures = count_assumed_figures_once_per_machine_text(&sources);
         let policies = places.iter().zip(&sources).flat_map(|(place, source)| {
             let names = place.policies.iter();
             names.map(|(name, index)| (name_beside_sources(&sources, source, name), *index))
@@ -108,7 +115,11 @@ impl Compared {
     }
 
     /// Adds the comparison's metrics to the page, and turns values into the page's units.
-    fn add_metrics(&mut self, view: &mut View, comparison: &results::Comparison) {
+    fn set_metrics_and_convert_series_units(
+        &mut self,
+        view: &mut View,
+        comparison: &results::Comparison,
+    ) {
         let units = comparison
             .metrics
             .iter()
@@ -130,7 +141,7 @@ impl Compared {
 
     /// Differences between results besides their policies, and runs that did less than requested. A result is called by
     /// the suffix of its policies.
-    pub(super) fn cautions(&self, suffixes: &[String]) -> Vec<String> {
+    pub(super) fn describe_differences_and_shortfalls(&self, suffixes: &[String]) -> Vec<String> {
         let names = suffixes.iter().map(|suffix| {
             let inside = suffix.strip_prefix(" (").and_then(|s| s.strip_suffix(')'));
             inside.unwrap_or(suffix)
@@ -148,12 +159,12 @@ impl Compared {
     }
 
     /// The unit of the view's metric number `metric`.
-    pub(super) fn unit(&self, metric: usize) -> Option<&Unit> {
+    pub(super) fn page_unit_of_metric(&self, metric: usize) -> Option<&Unit> {
         self.units.get(metric)
     }
 
     /// The focus of a question with a goal, whose answer is `winner`; `None` if the page does not have the metric.
-    pub(super) fn focus(
+    pub(super) fn focus_on_goal_question(
         &self,
         view: &View,
         question: &Question,
@@ -190,7 +201,7 @@ impl Compared {
     }
 
     /// Answers a question with a goal from result number `index`, with the page's policy names.
-    pub(super) fn answers(
+    pub(super) fn answer_goal_question(
         &self,
         view: &View,
         index: usize,
@@ -252,7 +263,7 @@ fn metric_index(view: &View, name: &str) -> Option<usize> {
 }
 
 /// Assumed figures of all machines that runs were simulated or replayed on, each description once.
-fn assumed_figures(sources: &[Source]) -> usize {
+fn count_assumed_figures_once_per_machine_text(sources: &[Source]) -> usize {
     let modelled = sources
         .iter()
         .filter(|source| matches!(source.document.backend, RunOrigin::Sim | RunOrigin::Replay));

@@ -9,7 +9,7 @@ use wakepath_results::rows::PARTS;
 
 use super::super::view::{Curve, PageParts, PageSpread, Percentiles, Tradeoff, View};
 use super::comparison::Series;
-use super::place::{Place, rows_with_known_cells};
+use super::place::{PlacedResult, rows_with_known_cells};
 
 /// Percentiles of requests, and of wake-ups where there are no requests: label on the page and metric.
 const PERCENTILES: [(&str, &[(&str, &str)]); 2] = [
@@ -35,7 +35,7 @@ const POWERS: [&str; 3] = ["mean_mw", "package_mw", "drive_mw"];
 
 pub(super) fn add_distributions(
     view: &mut View,
-    places: &[Place<'_>],
+    places: &[PlacedResult<'_>],
     series: &Series,
 ) -> Result<(), ResultsError> {
     for place in places {
@@ -49,7 +49,7 @@ pub(super) fn add_distributions(
     Ok(())
 }
 
-fn add_curves(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
+fn add_curves(view: &mut View, place: &PlacedResult<'_>) -> Result<(), ResultsError> {
     // Request counts by upper bound of the bucket, all runs together.
     let mut buckets: BTreeMap<(usize, usize), BTreeMap<u64, u64>> = BTreeMap::new();
     let table = ("latency.parquet", "latency distribution");
@@ -81,7 +81,7 @@ fn add_curves(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     Ok(())
 }
 
-fn add_parts(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
+fn add_parts(view: &mut View, place: &PlacedResult<'_>) -> Result<(), ResultsError> {
     // Sum of a part in ns, and number of runs, by workload, policy, percentile and part.
     let mut sums: BTreeMap<(usize, usize, String, String), (f64, u32)> = BTreeMap::new();
     let table = ("attribution.parquet", "attribution");

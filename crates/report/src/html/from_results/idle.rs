@@ -6,7 +6,7 @@ use wakepath_results::rows::BUSY;
 use wakepath_results::{MachineInfo, ResultsError};
 
 use super::super::view::{Frequency, PageIdle, PageState, View};
-use super::place::{Place, rows_with_known_cells};
+use super::place::{PlacedResult, rows_with_known_cells};
 
 /// Workload, CPU kind by the machine's order and by name, policy.
 type Key = (usize, usize, String, usize);
@@ -33,7 +33,7 @@ impl Sums {
     };
 }
 
-pub(super) fn add_idle(view: &mut View, places: &[Place<'_>]) -> Result<(), ResultsError> {
+pub(super) fn add_idle(view: &mut View, places: &[PlacedResult<'_>]) -> Result<(), ResultsError> {
     for place in places {
         add_idle_states(view, place)?;
         add_frequencies(view, place)?;
@@ -42,7 +42,7 @@ pub(super) fn add_idle(view: &mut View, places: &[Place<'_>]) -> Result<(), Resu
 }
 
 /// The machine with a name in a place's rows.
-fn find_machine<'a>(place: &Place<'a>, name: &str) -> Option<&'a MachineInfo> {
+fn find_machine<'a>(place: &PlacedResult<'a>, name: &str) -> Option<&'a MachineInfo> {
     let machines = &place.reader.document().machines;
     machines.iter().find(|m| m.name == name)
 }
@@ -65,7 +65,7 @@ fn position_of_idle_state(machine: Option<&MachineInfo>, state: &str) -> usize {
     1 + position.unwrap_or(states.len())
 }
 
-fn add_idle_states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
+fn add_idle_states(view: &mut View, place: &PlacedResult<'_>) -> Result<(), ResultsError> {
     let mut cpus_of: BTreeMap<(usize, usize), u32> = BTreeMap::new();
     let mut all: BTreeMap<Key, BTreeMap<(usize, String), Sums>> = BTreeMap::new();
     let table = ("idle.parquet", "idle-state residency");
@@ -119,7 +119,7 @@ fn add_idle_states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsErro
     Ok(())
 }
 
-fn add_frequencies(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
+fn add_frequencies(view: &mut View, place: &PlacedResult<'_>) -> Result<(), ResultsError> {
     let mut all: BTreeMap<Key, BTreeMap<u64, u64>> = BTreeMap::new();
     let table = ("frequency.parquet", "frequency histogram");
     let rows = rows_with_known_cells(

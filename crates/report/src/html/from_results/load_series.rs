@@ -6,18 +6,18 @@ use wakepath_compare::results::Load;
 use wakepath_results::WorkloadInfo;
 
 use super::super::view::{LoadSeries, View};
-use super::place::Place;
+use super::place::PlacedResult;
 
 /// Adds a series for each workload that a study runs with a list of rates, such as `rate_iops = [1000, 2000]`.
-pub(super) fn add_load_series(view: &mut View, places: &[Place<'_>]) {
+pub(super) fn add_series_over_requested_rates(view: &mut View, places: &[PlacedResult<'_>]) {
     let mut found: BTreeMap<(String, String), Vec<(f64, usize)>> = BTreeMap::new();
     for place in places {
         let document = place.reader.document();
         for (machine, workload) in document.planned_machine_workload_pairs() {
             let key = (machine.name.as_str(), workload.name.as_str());
             let index = place.workloads.get(&key).copied();
-            let rate = requested_rate(workload).filter(|_| workload.subset.is_none());
-            let name = name_without_rate(&workload.name);
+            let rate = sum_of_requested_rates(workload).filter(|_| workload.subset.is_none());
+            let name = workload_name_without_rates(&workload.name);
             if let (Some(index), Some((rate, unit)), Some(name)) = (index, rate, name) {
                 let series = Load::new(document, &machine.name, &name).to_string();
                 let points = found.entry((series, unit.to_owned())).or_default();
@@ -36,7 +36,7 @@ pub(super) fn add_load_series(view: &mut View, places: &[Place<'_>]) {
 }
 
 /// The rate that all jobs of a workload ask for together, with its unit; `None` without a rate or with rates in both units.
-fn requested_rate(workload: &WorkloadInfo) -> Option<(f64, &str)> {
+fn sum_of_requested_rates(workload: &WorkloadInfo) -> Option<(f64, &str)> {
     let unit = &workload.rates.first()?.unit;
     if workload.rates.iter().any(|rate| rate.unit != *unit) {
         return None;
@@ -47,14 +47,14 @@ fn requested_rate(workload: &WorkloadInfo) -> Option<(f64, &str)> {
 
 /// The name without the parts that name a rate; `None` if no part does. A study calls the workloads of a list
 /// `reads/rate_iops=1000` and so on.
-fn name_without_rate(name: &str) -> Option<String> {
+fn workload_name_without_rates(name: &str) -> Option<String> {
     let parts = name.split('/');
-    let others: Vec<&str> = parts.filter(|part| !is_rate(part)).collect();
+    let others: Vec<&str> = parts.filter(|part| !is_rate_option(part)).collect();
     let shorter = others.join("/");
     (shorter.len() < name.len() && !shorter.is_empty()).then_some(shorter)
 }
 
-fn is_rate(part: &str) -> bool {
+fn is_rate_option(part: &str) -> bool {
     let option = part.split_once('=').map(|(option, _)| option);
     matches!(option, Some("rate" | "rate_iops"))
 }
@@ -73,7 +73,7 @@ mod tests {
             ("reads", None),
             ("rate=1m", None),
         ] {
-            assert_eq!(name_without_rate(name).as_deref(), base, "{name}");
+            assert_eq!(workload_name_without_rates(name).as_deref(), base, "{name}");
         }
     }
 
@@ -91,9 +91,9 @@ mod tests {
             ..WorkloadInfo::default()
         };
         let both = workload(vec![rate(100.0, "I/Os"), rate(50.0, "I/Os")]);
-        assert_eq!(requested_rate(&both), Some((150.0, "I/Os")));
+        assert_eq!(sum_of_requested_rates(&both), Some((150.0, "I/Os")));
         let mixed = workload(vec![rate(100.0, "I/Os"), rate(50.0, "bytes")]);
-        assert_eq!(requested_rate(&mixed), None);
-        assert_eq!(requested_rate(&workload(vec![])), None);
+        assert_eq!(sum_of_requested_rates(&mixed), None);
+        assert_eq!(sum_of_requested_rates(&workload(vec![])), None);
     }
 }

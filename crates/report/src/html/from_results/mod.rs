@@ -20,7 +20,7 @@ use super::view::{PageAnswer, View};
 
 pub use error::FromResultsError;
 
-use place::Place;
+use place::PlacedResult;
 use provenance::{origin_in_words, study_title};
 
 /// Puts the view of a report together. The policies are compared with `baseline`, else with the baseline of their
@@ -40,8 +40,8 @@ pub fn build_view(
     distributions::add_distributions(&mut view, &places, &compared.series)?;
     idle::add_idle(&mut view, &places)?;
     timeline::add_timelines(&mut view, &places)?;
-    load_series::add_load_series(&mut view, &places);
-    answers::add_answers(&mut view, &places, &compared)?;
+    load_series::add_series_over_requested_rates(&mut view, &places);
+    answers::add_answers_and_focus(&mut view, &places, &compared)?;
     Ok(view)
 }
 
@@ -58,14 +58,14 @@ pub fn build_answers(
         places,
         compared,
     } = build_compared_view(results, baseline)?;
-    answers::add_answers(&mut view, &places, &compared)?;
+    answers::add_answers_and_focus(&mut view, &places, &compared)?;
     Ok(view.answers)
 }
 
 /// The beginning of a report: the view with a comparison.
 struct ComparedView<'a> {
     view: View,
-    places: Vec<Place<'a>>,
+    places: Vec<PlacedResult<'a>>,
     compared: comparison::Compared,
 }
 
@@ -84,7 +84,11 @@ fn build_compared_view<'a>(
     let mut places = Vec::new();
     for (reader, suffix) in results.iter().zip(&suffixes) {
         let policy_suffix = if distinct { "" } else { suffix };
-        places.push(Place::add_result(&mut view, reader, policy_suffix));
+        places.push(PlacedResult::add_workloads_and_policies(
+            &mut view,
+            reader,
+            policy_suffix,
+        ));
     }
     let wanted = baseline.unwrap_or(&first.baseline);
     let found = view
@@ -108,7 +112,8 @@ fn build_compared_view<'a>(
     }
     provenance::add_provenance(&mut view, results, &suffixes)?;
     let compared = comparison::add_comparison(&mut view, &places, found.is_some())?;
-    view.cautions.extend(compared.cautions(&suffixes));
+    view.cautions
+        .extend(compared.describe_differences_and_shortfalls(&suffixes));
     Ok(ComparedView {
         view,
         places,

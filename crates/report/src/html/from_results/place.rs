@@ -8,7 +8,7 @@ use wakepath_results::{Document, ResultReader, ResultsError, WorkloadInfo};
 use super::super::view::{PagePolicy, PageWorkload, View};
 
 /// Where a result's workloads and policies are in the view: their indices.
-pub(super) struct Place<'a> {
+pub(super) struct PlacedResult<'a> {
     pub(super) reader: &'a ResultReader,
     /// Index of the workload in the view, by names of machine and workload.
     pub(super) workloads: BTreeMap<(&'a str, &'a str), usize>,
@@ -18,14 +18,18 @@ pub(super) struct Place<'a> {
     subsets: BTreeMap<(&'a str, &'a str), usize>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PlacedResult<'a> {
     /// Adds a result's workloads and policies to the view.
-    pub(super) fn add_result(view: &mut View, reader: &'a ResultReader, suffix: &str) -> Self {
+    pub(super) fn add_workloads_and_policies(
+        view: &mut View,
+        reader: &'a ResultReader,
+        suffix: &str,
+    ) -> Self {
         let document = reader.document();
         let mut workloads = BTreeMap::new();
         for (machine, workload) in document.planned_machine_workload_pairs() {
             // A subset's pictures are those of its whole.
-            if find_whole_workload_of_subset(document, workload).is_some() {
+            if name_whole_workload_and_requests_of_subset(document, workload).is_some() {
                 continue;
             }
             let name = Load::new(document, &machine.name, &workload.name).to_string();
@@ -62,16 +66,18 @@ impl<'a> Place<'a> {
             policies,
             subsets: BTreeMap::new(),
         };
-        place.add_subsets(view, suffix);
+        place.add_policy_line_per_subset(view, suffix);
         place
     }
 
     /// Adds a line for each subset of a workload, with one name for the same requests of different workloads.
-    fn add_subsets(&mut self, view: &mut View, suffix: &str) {
+    fn add_policy_line_per_subset(&mut self, view: &mut View, suffix: &str) {
         let document = self.reader.document();
         let mut lines: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         for (machine, workload) in document.planned_machine_workload_pairs() {
-            let Some((whole, requests)) = find_whole_workload_of_subset(document, workload) else {
+            let Some((whole, requests)) =
+                name_whole_workload_and_requests_of_subset(document, workload)
+            else {
                 continue;
             };
             let key = |name| (machine.name.as_str(), name);
@@ -96,7 +102,7 @@ impl<'a> Place<'a> {
     }
 
     /// Indices of a row's workload and policy; `None` if the document does not name them.
-    pub(super) fn find_cell(
+    pub(super) fn find_workload_and_policy_indices(
         &self,
         [machine, workload, policy]: [&str; 3],
     ) -> Option<(usize, usize)> {
@@ -108,7 +114,7 @@ impl<'a> Place<'a> {
 
 /// The whole of a workload that is a subset, and its requests in words; `None` for whole workloads, and where the document
 /// has no such whole.
-fn find_whole_workload_of_subset<'a>(
+fn name_whole_workload_and_requests_of_subset<'a>(
     document: &'a Document,
     workload: &'a WorkloadInfo,
 ) -> Option<(&'a str, &'a str)> {
@@ -121,13 +127,13 @@ fn find_whole_workload_of_subset<'a>(
 /// The rows of a result's table. A missing file counts as an empty table and adds a caution to the view.
 pub(super) fn rows_or_caution_if_missing<R>(
     view: &mut View,
-    what: &str,
+    contents: &str,
     read: Result<Vec<R>, ResultsError>,
 ) -> Result<Vec<R>, ResultsError> {
     match read {
         Err(ResultsError::Io { path, source }) if source.kind() == std::io::ErrorKind::NotFound => {
             view.cautions.push(format!(
-                "{} is missing: there is no {what}.",
+                "{} is missing: there is no {contents}.",
                 path.display()
             ));
             Ok(Vec::new())
@@ -142,26 +148,26 @@ type Placed<R> = ((usize, usize), R);
 /// The rows of a table whose workloads and policies the view has. A caution says how many rows are left out.
 pub(super) fn rows_with_known_cells<R>(
     view: &mut View,
-    place: &Place<'_>,
-    (file, what): (&str, &str),
+    place: &PlacedResult<'_>,
+    (file, contents): (&str, &str),
     read: Result<Vec<R>, ResultsError>,
     names: impl Fn(&R) -> [&str; 3],
 ) -> Result<Vec<Placed<R>>, ResultsError> {
-    let rows = rows_or_caution_if_missing(view, what, read)?;
+    let rows = rows_or_caution_if_missing(view, contents, read)?;
     let count = rows.len();
     let placed: Vec<Placed<R>> = rows
         .into_iter()
-        .filter_map(|row| Some((place.find_cell(names(&row))?, row)))
+        .filter_map(|row| Some((place.find_workload_and_policy_indices(names(&row))?, row)))
         .collect();
-    caution_of_rows_left_out(view, file, count - placed.len());
+    add_caution_if_rows_left_out(view, file, count - placed.len());
     Ok(placed)
 }
 
 /// Adds a caution of rows whose machine, workload or policy `result.json` does not name.
-pub(super) fn caution_of_rows_left_out(view: &mut View, what: &str, count: usize) {
+pub(super) fn add_caution_if_rows_left_out(view: &mut View, file: &str, count: usize) {
     if count > 0 {
         view.cautions.push(format!(
-            "{count} row(s) of {what} belong to machines, workloads or policies that result.json does not name; they are left out."
+            "{count} row(s) of {file} belong to machines, workloads or policies that result.json does not name; they are left out."
         ));
     }
 }

@@ -42,7 +42,11 @@ pub(super) fn add_provenance(
     view.facts.push(format!(
         "{} × {}",
         count_in_words(view.workloads.len(), workloads.0, workloads.1),
-        count_in_words(view.compared_policies().count(), "policy", "policies")
+        count_in_words(
+            view.policies_without_subset_lines().count(),
+            "policy",
+            "policies"
+        )
     ));
     let mut repeats: Vec<String> = results
         .iter()

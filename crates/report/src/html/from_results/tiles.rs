@@ -4,7 +4,7 @@ use wakepath_compare::figure::{doubt_about_mean, format_percent as format_change
 use wakepath_compare::results::{Candidate, Choice, Compliance, MetricFigure};
 use wakepath_results::Condition;
 
-use super::super::number::{format_figure, format_signed_percent};
+use super::super::number::{format_signed_percent, format_with_decimals_or_four_digits};
 use super::super::view::{PagePolicy, PageRow, Tile, TileEntry, View};
 use super::comparison::Compared;
 
@@ -12,11 +12,15 @@ use super::comparison::Compared;
 const MAX_WORKLOADS: usize = 4;
 
 /// The tile of a question for the best policy; `None` without a candidate.
-pub(super) fn tile_for_choice(view: &View, compared: &Compared, choice: &Choice) -> Option<Tile> {
+pub(super) fn tile_for_goal_choice(
+    view: &View,
+    compared: &Compared,
+    choice: &Choice,
+) -> Option<Tile> {
     let first = choice.candidates.first()?;
     let mut entries = Vec::new();
     if let (Some(figure), Some(condition)) = (&first.worst, &first.condition) {
-        entries.push(entry_for_worst_condition(
+        entries.push(entry_for_figure_nearest_to_limit(
             view, compared, first, figure, condition,
         ));
     }
@@ -29,12 +33,12 @@ pub(super) fn tile_for_choice(view: &View, compared: &Compared, choice: &Choice)
             note: format!(
                 "{} {}",
                 choice.metric.title,
-                format_change_percent(relative_percent(next.value, first.value))
+                format_change_percent(percent_change_against(next.value, first.value))
             ),
         });
     }
     let policy = view.policies.iter().find(|p| p.name == first.policy);
-    let settings = settings_besides_name(policy);
+    let settings = settings_unless_in_name(policy);
     entries.extend(entry_for_assumed_figures(view, policy));
     if first.holds != Compliance::Fails {
         return Some(Tile {
@@ -57,7 +61,7 @@ pub(super) fn tile_for_choice(view: &View, compared: &Compared, choice: &Choice)
 }
 
 /// The figure that is nearest to a limit, and by how much the limit is kept or missed.
-fn entry_for_worst_condition(
+fn entry_for_figure_nearest_to_limit(
     view: &View,
     compared: &Compared,
     candidate: &Candidate,
@@ -65,7 +69,7 @@ fn entry_for_worst_condition(
     condition: &Condition,
 ) -> TileEntry {
     let metric = view.metrics.iter().position(|m| m.name == figure.metric);
-    let unit = metric.and_then(|index| compared.unit(index));
+    let unit = metric.and_then(|index| compared.page_unit_of_metric(index));
     let (value, limit) = unit.map_or_else(
         || (figure.mean.to_string(), condition.limit.to_string()),
         |unit| {
@@ -122,13 +126,13 @@ fn entry_for_goal_metric(view: &View, choice: &Choice, first: &Candidate) -> Til
         candidates.find(|candidate| candidate.policy == policy.name)
     });
     if let Some(other) = other {
-        let change = format_change_percent(relative_percent(first.value, other.value));
+        let change = format_change_percent(percent_change_against(first.value, other.value));
         notes.push(format!("{change} against {}", other.policy));
     }
     if view
         .metrics
         .iter()
-        .any(|metric| metric.name == choice.metric.name && view.is_assumed(metric))
+        .any(|metric| metric.name == choice.metric.name && view.rests_on_assumed_power(metric))
     {
         notes.push("from assumed figures".to_owned());
     }
@@ -145,7 +149,11 @@ fn entry_for_goal_metric(view: &View, choice: &Choice, first: &Candidate) -> Til
 
 /// The tile of a question for the differences in a metric, if one policy wins. `best` has the winner's rows, `rows` those of
 /// all policies.
-pub(super) fn tile_for_winner(view: &View, best: &[&PageRow], rows: &[&PageRow]) -> Option<Tile> {
+pub(super) fn tile_for_single_winner(
+    view: &View,
+    best: &[&PageRow],
+    rows: &[&PageRow],
+) -> Option<Tile> {
     let first = best.first()?;
     let policy = view.policies.get(first.policy)?;
     let mut entries = vec![TileEntry {
@@ -164,13 +172,13 @@ pub(super) fn tile_for_winner(view: &View, best: &[&PageRow], rows: &[&PageRow])
     entries.extend(entry_for_assumed_figures(view, Some(policy)));
     Some(Tile {
         headline: policy.name.clone(),
-        settings: settings_besides_name(Some(policy)),
+        settings: settings_unless_in_name(Some(policy)),
         entries,
     })
 }
 
 /// The tile of a question whose answer depends on the workload: the best policy of each. `best` has a row per workload.
-pub(super) fn tile_for_winners(view: &View, best: &[&PageRow]) -> Tile {
+pub(super) fn tile_for_best_of_each_workload(view: &View, best: &[&PageRow]) -> Tile {
     let mut entries: Vec<TileEntry> = best
         .iter()
         .take(MAX_WORKLOADS)
@@ -233,7 +241,8 @@ fn entry_for_winner_power(view: &View, best: &[&PageRow]) -> Option<TileEntry> {
     let rows: Vec<&PageRow> = winner_power.collect();
     let [low, high] = rows_with_least_and_most(&rows, |row| row.mean)?;
     let unit = unit_after_space(&view.metrics[power].unit);
-    let [least, most] = [low, high].map(|row| format_figure(row.mean, row.decimals));
+    let [least, most] =
+        [low, high].map(|row| format_with_decimals_or_four_digits(row.mean, row.decimals));
     let value = if least == most {
         format!("{least}{unit}")
     } else {
@@ -253,7 +262,7 @@ fn entry_for_winner_power(view: &View, best: &[&PageRow]) -> Option<TileEntry> {
         }
     });
     let mut notes: Vec<String> = changes.into_iter().collect();
-    if view.is_assumed(&view.metrics[power]) {
+    if view.rests_on_assumed_power(&view.metrics[power]) {
         notes.push("from assumed figures".to_owned());
     }
     Some(TileEntry {
@@ -332,8 +341,8 @@ fn entry_for_assumed_figures(view: &View, policy: Option<&PagePolicy>) -> Option
 }
 
 /// A policy's settings, or nothing if the policy's name has them.
-fn settings_besides_name(policy: Option<&PagePolicy>) -> String {
-    let unnamed = policy.filter(|policy| !policy.name_has_all_settings());
+fn settings_unless_in_name(policy: Option<&PagePolicy>) -> String {
+    let unnamed = policy.filter(|policy| !policy.name_contains_all_setting_values());
     unnamed.map_or_else(String::new, PagePolicy::settings_in_words)
 }
 
@@ -350,7 +359,7 @@ fn workload_name(view: &View, workload: usize) -> String {
 }
 
 /// By how many percent a value is above a reference.
-fn relative_percent(value: f64, reference: f64) -> f64 {
+fn percent_change_against(value: f64, reference: f64) -> f64 {
     (value / reference - 1.0) * 100.0
 }
 
@@ -400,9 +409,9 @@ mod tests {
         assert_eq!(format_limit(0.98), "0.98");
         assert_eq!(format_limit(1.0 / 3.0), "0.333333");
         assert_eq!(
-            format_change_percent(relative_percent(88.0, 100.0)),
+            format_change_percent(percent_change_against(88.0, 100.0)),
             "−12.0 %"
         );
-        assert_eq!(format_change_percent(relative_percent(1.0, 0.0)), "–");
+        assert_eq!(format_change_percent(percent_change_against(1.0, 0.0)), "–");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use wakepath_results::{ResultsError, TimelineRow};
 
 use super::super::view::{PageSpan, PageTimeline, View};
-use super::place::{Place, rows_with_known_cells};
+use super::place::{PlacedResult, rows_with_known_cells};
 
 /// Timelines of more rows leave out rows without a change.
 const ROOMY: usize = 16;
@@ -17,7 +17,10 @@ const MAX_SPANS: usize = 40_000;
 /// Prefix of a request's track. Each request has a track in the results; on the page requests share rows.
 const REQUEST: &str = "request ";
 
-pub(super) fn add_timelines(view: &mut View, places: &[Place<'_>]) -> Result<(), ResultsError> {
+pub(super) fn add_timelines(
+    view: &mut View,
+    places: &[PlacedResult<'_>],
+) -> Result<(), ResultsError> {
     for place in places {
         let mut all: BTreeMap<(usize, usize, String), Vec<TimelineRow>> = BTreeMap::new();
         let table = ("timeline.parquet", "timeline");

@@ -3,12 +3,12 @@
 use toml::Spanned;
 use wakepath_results::Condition;
 
-use super::study::Study;
+use super::study::PublishedStudy;
 use super::tables::{Expectation, Quantity, Table};
 use crate::file::{ExpectEntry, Names, Selection, Show, StudyError};
 use crate::plan::names::find_name;
 
-impl Study<'_> {
+impl PublishedStudy<'_> {
     pub(super) fn plan_expectation(
         &self,
         entry: &ExpectEntry,
@@ -37,7 +37,7 @@ impl Study<'_> {
                 "the values of `{}` are compared with no others",
                 known[*alone]
             );
-            return Err(self.source.error(&Spanned::new(at, ()), message));
+            return Err(self.source.error_at_value(&Spanned::new(at, ()), message));
         }
         if let Some(least) = entry
             .at_least
@@ -45,7 +45,7 @@ impl Study<'_> {
             .filter(|n| *n.get_ref() > cells.len())
         {
             let message = format!("it is about {} cells", cells.len());
-            return Err(self.source.error(least, message));
+            return Err(self.source.error_at_value(least, message));
         }
         Ok(Expectation {
             entry: entry.clone(),
@@ -75,7 +75,7 @@ impl Study<'_> {
         }
         if chosen.is_empty() {
             let message = "`cells` has none of the cells of these tables";
-            return Err(self.source.error(at, message));
+            return Err(self.source.error_at_value(at, message));
         }
         Ok(chosen)
     }
@@ -86,7 +86,7 @@ impl Study<'_> {
     ) -> Result<Option<(Quantity, Condition)>, StudyError> {
         let Some(text) = text else { return Ok(None) };
         let parsed = text.get_ref().parse::<Condition>();
-        let condition = parsed.map_err(|message| self.source.error(text, message))?;
+        let condition = parsed.map_err(|message| self.source.error_at_value(text, message))?;
         Ok(Some((
             self.find_quantity(text, &condition.metric)?,
             condition,

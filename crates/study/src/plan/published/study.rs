@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::tables::{CellNames, Expectation, Table};
 use crate::file::{Names, Selection, StudyError, StudyText};
 use crate::plan::cell::Cell;
-use crate::plan::names::{find_name, select_members};
+use crate::plan::names::{find_name, select_name_or_group_members};
 use crate::plan::planned::Plan;
 
 /// Plans a study's published tables, and the expectations about them.
@@ -13,7 +13,7 @@ pub(in crate::plan) fn plan_tables_and_expectations(
     plan: &Plan,
     source: StudyText<'_>,
 ) -> Result<(Vec<Table>, Vec<Expectation>), StudyError> {
-    let study = Study::begin_reading(plan, source);
+    let study = PublishedStudy::with_names_of_first_repeat(plan, source);
     let workloads: Vec<&str> = plan.workloads.iter().map(|w| w.name.as_str()).collect();
     for entry in &plan.file.fitted {
         find_name(source, "workload", &entry.workload, &workloads)?;
@@ -32,7 +32,7 @@ pub(in crate::plan) fn plan_tables_and_expectations(
 }
 
 /// Input for tables.
-pub(super) struct Study<'a> {
+pub(super) struct PublishedStudy<'a> {
     pub(super) plan: &'a Plan,
     pub(super) source: StudyText<'a>,
     /// Whether tables have the drives' names, because the study compares drives.
@@ -46,8 +46,8 @@ pub(super) struct Study<'a> {
     pub(super) policies: BTreeSet<&'a str>,
 }
 
-impl<'a> Study<'a> {
-    fn begin_reading(plan: &'a Plan, source: StudyText<'a>) -> Self {
+impl<'a> PublishedStudy<'a> {
+    fn with_names_of_first_repeat(plan: &'a Plan, source: StudyText<'a>) -> Self {
         let cells = plan.cells_of_first_repeat().iter();
         let machines = cells
             .clone()
@@ -69,7 +69,7 @@ impl<'a> Study<'a> {
     }
 
     /// Sort key of a cell in tables.
-    pub(super) fn order_in_tables(&self, cell: Cell) -> (usize, usize, usize) {
+    pub(super) fn sort_key_in_tables(&self, cell: Cell) -> (usize, usize, usize) {
         if self.by_drive {
             (cell.machine, cell.workload, 0)
         } else {
@@ -106,7 +106,7 @@ impl<'a> Study<'a> {
             let Some(names) = names else { continue };
             let known: Vec<&str> = known.iter().copied().collect();
             for name in Names::spanned_names(names, self.source)? {
-                select_members(self.source, what, &name, &known)?;
+                select_name_or_group_members(self.source, what, &name, &known)?;
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use toml::Spanned;
 
-use super::study::{Study, indices_of_cell};
+use super::study::{PublishedStudy, indices_of_cell};
 use super::tables::{CellNames, Pair, PublishedCell, Quantity, Table, ValueRecipe};
 use super::value::Published;
 use crate::file::{
@@ -24,9 +24,9 @@ struct PolicyPair {
     name: String,
 }
 
-impl Study<'_> {
+impl PublishedStudy<'_> {
     /// Index of the label that becomes columns, if the entry asks for a wide table.
-    fn find_wide_column(
+    fn find_label_that_becomes_columns(
         &self,
         entry: &PublishedEntry,
         columns: &[String],
@@ -43,7 +43,7 @@ impl Study<'_> {
             } else {
                 return Ok(workload);
             };
-        Err(self.source.error(wide, message))
+        Err(self.source.error_at_value(wide, message))
     }
 
     /// Plans the table that an entry describes; its published values may come from a table in `before`.
@@ -57,34 +57,41 @@ impl Study<'_> {
         let names: Vec<String> = pairs.iter().map(|pair| pair.name.clone()).collect();
         self.check_cell_names(&entry.cells, &names)?;
         let (mut columns, mut cells) = match entry.decision.as_ref().map(Spanned::get_ref) {
-            Some(Decision::PollLimit) => self.poll_limit_cells(entry)?,
-            Some(Decision::ApstTable) => label_cells(entry, self.apst_table_cells(entry)?),
+            Some(Decision::PollLimit) => self.column_and_cells_of_polling_limits(entry)?,
+            Some(Decision::ApstTable) => {
+                label_cells_by_differing_names(entry, self.cells_of_apst_decisions(entry)?)
+            }
             None => {
-                let all = self.list_simulated_cells(entry, &pairs)?;
-                label_cells(entry, self.combine_workloads(entry, all)?)
+                let all = self.list_pairs_of_runs_with_names(entry, &pairs)?;
+                label_cells_by_differing_names(
+                    entry,
+                    self.make_cells_and_combine_workloads(entry, all)?,
+                )
             }
         };
         if cells.is_empty() {
-            return Err(self.source.error(&entry.name, "the table has no cells"));
+            return Err(self
+                .source
+                .error_at_value(&entry.name, "the table has no cells"));
         }
         let (mut changes, mut notes) = (Vec::new(), Vec::new());
         for (index, cell) in cells.iter_mut().enumerate() {
-            let row = if has_cell_per_row(entry) {
+            let row = if makes_cell_from_each_row(entry) {
                 entry.row.get(index).map(Spanned::get_ref)
             } else {
-                self.find_row(entry, cell)?
+                self.find_only_row_about_cell(entry, cell)?
             };
             notes.push(row.and_then(|row| row.note.clone()).unwrap_or_default());
-            changes.push(self.attach_published_value(entry, cell, row, before)?);
+            changes.push(self.set_published_value_and_format_change(entry, cell, row, before)?);
         }
         self.check_rows_have_cells(entry, &names, &cells)?;
         if changes.iter().any(|text| !text.is_empty()) {
             columns.push("measured change".to_owned());
-            add_labels(&mut cells, changes);
+            append_label_to_each_cell(&mut cells, changes);
         }
         if let Some(heading) = &entry.note {
             columns.push(heading.clone());
-            add_labels(&mut cells, notes);
+            append_label_to_each_cell(&mut cells, notes);
         }
         for metric in &entry.columns {
             columns.extend(["from", "to"].map(|end| format!("{} {end}", metric.get_ref())));
@@ -92,8 +99,8 @@ impl Study<'_> {
         Ok(Table {
             name: entry.name.get_ref().clone(),
             title: entry.title.clone(),
-            line: self.source.line_of(&entry.name),
-            wide: self.find_wide_column(entry, &columns)?,
+            line: self.source.line_of_value(&entry.name),
+            wide: self.find_label_that_becomes_columns(entry, &columns)?,
             columns,
             cells,
             recipe,
@@ -110,12 +117,12 @@ impl Study<'_> {
         for row in &entry.row {
             let selection = row.get_ref().cell_selection();
             self.check_cell_names(&selection, policies)?;
-            let is_used = has_cell_per_row(entry)
+            let is_used = makes_cell_from_each_row(entry)
                 || cells
                     .iter()
                     .any(|cell| cell.names.are_selected_by(&selection));
             if !is_used {
-                return Err(self.source.error(row, NO_CELL));
+                return Err(self.source.error_at_value(row, NO_CELL));
             }
         }
         Ok(())
@@ -128,12 +135,12 @@ impl Study<'_> {
             (None, Some(_)) => (Quantity::Rate, 1.0),
             _ => {
                 let message = "a table has either a `metric` or a `decision`";
-                return Err(self.source.error(&entry.name, message));
+                return Err(self.source.error_at_value(&entry.name, message));
             }
         };
         if let Some(column) = entry.columns.first().filter(|_| entry.show == Show::Value) {
             let message = "`columns` are of both policies of a pair: they go with `compare`";
-            return Err(self.source.error(column, message));
+            return Err(self.source.error_at_value(column, message));
         }
         let columns = entry.columns.iter();
         let beside: Result<_, StudyError> = columns
@@ -173,7 +180,10 @@ impl Study<'_> {
         let Some(unit) = unit.filter(|unit| unit.get_ref() != own_unit) else {
             return Ok((quantity, 1.0));
         };
-        match (unit_scale(own_unit), unit_scale(unit.get_ref())) {
+        match (
+            kind_and_factor_of_unit(own_unit),
+            kind_and_factor_of_unit(unit.get_ref()),
+        ) {
             (Some((kind, from)), Some((wanted, to))) if kind == wanted => Ok((quantity, to / from)),
             _ => {
                 let own_unit = match own_unit {
@@ -184,7 +194,7 @@ impl Study<'_> {
                     "`{text}` is in {own_unit}, which cannot be shown in {}",
                     unit.get_ref()
                 );
-                Err(self.source.error(unit, message))
+                Err(self.source.error_at_value(unit, message))
             }
         }
     }
@@ -206,7 +216,7 @@ impl Study<'_> {
                 let known: Vec<&str> = metrics.chain(["rate", "time"]).collect();
                 Err(self
                     .source
-                    .error(at, unknown_name_message("metric", wrong, &known)))
+                    .error_at_value(at, unknown_name_message("metric", wrong, &known)))
             }
         }
     }
@@ -218,7 +228,7 @@ impl Study<'_> {
         if pairs != (entry.show != Show::Value) {
             let message =
                 "`show = \"ratio\"` and `show = \"percent\"` go with `compare` or `over_workload`";
-            return Err(self.source.error(&entry.name, message));
+            return Err(self.source.error_at_value(&entry.name, message));
         }
         if entry.compare.is_empty() {
             let alone = known.iter().enumerate();
@@ -251,7 +261,7 @@ impl Study<'_> {
     }
 
     /// The cells with simulated values before workloads are combined, each with its names.
-    fn list_simulated_cells(
+    fn list_pairs_of_runs_with_names(
         &self,
         entry: &PublishedEntry,
         policies: &[PolicyPair],
@@ -273,7 +283,7 @@ impl Study<'_> {
         for (index, pair) in policies.iter().enumerate() {
             for &at in cells.iter().filter(|cell| cell.policy == pair.policy) {
                 let names = self.name_cell(at, &pair.name);
-                if left_out.is_some_and(|w| w.includes(&names.workload))
+                if left_out.is_some_and(|w| w.include_name_or_its_group(&names.workload))
                     || !names.are_selected_by(&entry.cells)
                 {
                     continue;
@@ -292,14 +302,14 @@ impl Study<'_> {
                         "there are no runs of `{}` under `{}` to compare with",
                         missing.workload, missing.first
                     );
-                    return Err(self.source.error(&entry.name, message));
+                    return Err(self.source.error_at_value(&entry.name, message));
                 }
                 if base != Some(at) {
                     all.push((index, Pair { at, base }, names));
                 }
             }
         }
-        all.sort_by_key(|(index, pair, _)| (self.order_in_tables(pair.at), *index));
+        all.sort_by_key(|(index, pair, _)| (self.sort_key_in_tables(pair.at), *index));
         Ok(all
             .into_iter()
             .map(|(_, pair, names)| (pair, names))
@@ -307,7 +317,7 @@ impl Study<'_> {
     }
 
     /// Makes the table's cells; combines workloads into one cell if the entry asks for it.
-    fn combine_workloads(
+    fn make_cells_and_combine_workloads(
         &self,
         entry: &PublishedEntry,
         all: Vec<(Pair, CellNames)>,
@@ -334,7 +344,7 @@ impl Study<'_> {
                         .iter()
                         .filter(|(_, names)| names.are_selected_by(&selection));
                     let Some((first, names)) = chosen.next() else {
-                        return Err(self.source.error(row, NO_CELL));
+                        return Err(self.source.error_at_value(row, NO_CELL));
                     };
                     let pairs = std::iter::once(*first).chain(chosen.map(|(pair, _)| *pair));
                     let mut names = names.clone();
@@ -347,7 +357,7 @@ impl Study<'_> {
     }
 
     /// The only row about a cell; `None` without a row, an error with two.
-    fn find_row<'a>(
+    fn find_only_row_about_cell<'a>(
         &self,
         entry: &'a PublishedEntry,
         wanted: &PublishedCell,
@@ -361,14 +371,14 @@ impl Study<'_> {
         match rows.next() {
             Some(second) => {
                 let message = format!("a second row about {}", wanted.labels.join(" / "));
-                Err(self.source.error(second, message))
+                Err(self.source.error_at_value(second, message))
             }
             None => Ok(first.map(Spanned::get_ref)),
         }
     }
 
-    /// Sets the published value of a cell. Returns the published change if the row has only bounds for the value.
-    fn attach_published_value(
+    /// Sets the published value of a cell. Returns the published change in percent, empty if the table shows no percentages.
+    fn set_published_value_and_format_change(
         &self,
         entry: &PublishedEntry,
         wanted: &mut PublishedCell,
@@ -387,8 +397,11 @@ impl Study<'_> {
                 let known: Vec<&str> = before.iter().map(|t| t.name.as_str()).collect();
                 let table = find_name(self.source, "[[published]] before this one", name, &known)?;
                 wanted.pairs.first().and_then(|pair| {
-                    let value = published_number(&before[table], pair.at)?;
-                    Some((value, published_number(&before[table], pair.base?)?))
+                    let value = published_number_of_lone_cell(&before[table], pair.at)?;
+                    Some((
+                        value,
+                        published_number_of_lone_cell(&before[table], pair.base?)?,
+                    ))
                 })
             }
             _ => None,
@@ -412,7 +425,7 @@ impl Study<'_> {
 }
 
 /// The published number for a cell that stands alone in a table.
-fn published_number(table: &Table, cell: Cell) -> Option<f64> {
+fn published_number_of_lone_cell(table: &Table, cell: Cell) -> Option<f64> {
     let found = table
         .cells
         .iter()
@@ -421,20 +434,20 @@ fn published_number(table: &Table, cell: Cell) -> Option<f64> {
 }
 
 /// Whether each row of the entry makes a cell, in place of cells finding their rows.
-fn has_cell_per_row(entry: &PublishedEntry) -> bool {
+fn makes_cell_from_each_row(entry: &PublishedEntry) -> bool {
     let decision = entry.decision.as_ref().map(Spanned::get_ref);
     entry.across == Some(Across::Extreme) || decision == Some(&Decision::PollLimit)
 }
 
 /// Adds a label to each cell, in order.
-fn add_labels(cells: &mut [PublishedCell], labels: Vec<String>) {
+fn append_label_to_each_cell(cells: &mut [PublishedCell], labels: Vec<String>) {
     for (cell, label) in cells.iter_mut().zip(labels) {
         cell.labels.push(label);
     }
 }
 
 /// The number of different names among the cells, for one kind of name.
-fn count_names(cells: &[PublishedCell], name: fn(&CellNames) -> (&str, &str)) -> usize {
+fn count_distinct_names(cells: &[PublishedCell], name: fn(&CellNames) -> (&str, &str)) -> usize {
     let mut names: Vec<_> = cells.iter().map(|cell| name(&cell.names)).collect();
     names.sort_unstable();
     names.dedup();
@@ -442,7 +455,7 @@ fn count_names(cells: &[PublishedCell], name: fn(&CellNames) -> (&str, &str)) ->
 }
 
 /// The names among four whose headings are shown.
-fn select_shown_names(names: [String; 4], shown: [(&str, bool); 4]) -> Vec<String> {
+fn keep_names_with_shown_heading(names: [String; 4], shown: [(&str, bool); 4]) -> Vec<String> {
     let names = names.into_iter().zip(shown);
     names
         .filter(|(_, (_, shown))| *shown)
@@ -451,8 +464,11 @@ fn select_shown_names(names: [String; 4], shown: [(&str, bool); 4]) -> Vec<Strin
 }
 
 /// Labels cells with the names in which they differ; returns the headings and cells.
-fn label_cells(entry: &PublishedEntry, mut cells: Vec<PublishedCell>) -> Columns {
-    let machines = count_names(&cells, |n| (&n.machine, ""));
+fn label_cells_by_differing_names(
+    entry: &PublishedEntry,
+    mut cells: Vec<PublishedCell>,
+) -> Columns {
+    let machines = count_distinct_names(&cells, |n| (&n.machine, ""));
     let policy = if entry.compare.is_empty() {
         "policy"
     } else {
@@ -461,14 +477,18 @@ fn label_cells(entry: &PublishedEntry, mut cells: Vec<PublishedCell>) -> Columns
     let mut shown = [
         (
             "drive",
-            count_names(&cells, |n| (&n.machine, &n.drive)) > machines,
+            count_distinct_names(&cells, |n| (&n.machine, &n.drive)) > machines,
         ),
         (
             "workload",
-            count_names(&cells, |n| (&n.workload, "")) > 1 || entry.across == Some(Across::Extreme),
+            count_distinct_names(&cells, |n| (&n.workload, "")) > 1
+                || entry.across == Some(Across::Extreme),
         ),
         ("machine", machines > 1),
-        (policy, count_names(&cells, |n| (&n.policy, "")) > 1),
+        (
+            policy,
+            count_distinct_names(&cells, |n| (&n.policy, "")) > 1,
+        ),
     ];
     if shown.iter().all(|(_, shown)| !shown) {
         shown[3].1 = true;
@@ -481,10 +501,10 @@ fn label_cells(entry: &PublishedEntry, mut cells: Vec<PublishedCell>) -> Columns
             policy,
             ..
         } = cell.names.clone();
-        cell.labels = select_shown_names([drive, workload, machine, policy], shown);
+        cell.labels = keep_names_with_shown_heading([drive, workload, machine, policy], shown);
     }
     let headings = shown.map(|(heading, _)| heading.to_owned());
-    (select_shown_names(headings, shown), cells)
+    (keep_names_with_shown_heading(headings, shown), cells)
 }
 
 impl PublishedCell {
@@ -501,7 +521,7 @@ impl PublishedCell {
 }
 
 /// The quantity that a unit measures, and the unit's size in the smallest unit.
-fn unit_scale(unit: &str) -> Option<(&'static str, f64)> {
+fn kind_and_factor_of_unit(unit: &str) -> Option<(&'static str, f64)> {
     Some(match unit {
         "ns" => ("time", 1.0),
         "us" => ("time", 1e3),

@@ -121,5 +121,5 @@ impl CellNames {
 
 /// Whether a list of names includes `name`; no list includes every name.
 fn allows_cell(names: Option<&Spanned<Names>>, name: &str) -> bool {
-    names.is_none_or(|n| n.get_ref().includes(name))
+    names.is_none_or(|n| n.get_ref().include_name_or_its_group(name))
 }

@@ -108,7 +108,7 @@ impl Counters {
             let states: Vec<Idle> = self
                 .states
                 .iter()
-                .filter_map(|state| self.state_changes_since(before, kind, state))
+                .filter_map(|state| self.idle_counter_changes_since(before, kind, state))
                 .collect();
             let idle_ns: u64 = states.iter().map(|idle| idle.time_ns).sum();
             run.idle.extend(states);
@@ -127,7 +127,7 @@ impl Counters {
                 });
             }
         }
-        add_idle_rates(took.as_secs_f64(), run);
+        add_idle_entries_above_below_per_second(took.as_secs_f64(), run);
         for (clock, time) in &self.frequency {
             let old = before.frequency.get(clock).copied().unwrap_or(0);
             let ticks = time.saturating_sub(old);
@@ -142,7 +142,7 @@ impl Counters {
     }
 
     /// The changes of a state's counters on a CPU kind since `before`; `None` if the kind has no such state.
-    fn state_changes_since(&self, before: &Self, kind: &str, state: &str) -> Option<Idle> {
+    fn idle_counter_changes_since(&self, before: &Self, kind: &str, state: &str) -> Option<Idle> {
         let key = KindState {
             kind: kind.to_owned(),
             state: state.to_owned(),
@@ -166,7 +166,7 @@ impl Counters {
     }
 }
 
-fn add_idle_rates(seconds: f64, run: &mut RunRecord) {
+fn add_idle_entries_above_below_per_second(seconds: f64, run: &mut RunRecord) {
     if run.idle.is_empty() || seconds <= 0.0 {
         return;
     }

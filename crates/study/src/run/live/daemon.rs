@@ -292,7 +292,7 @@ mod tests {
         let plan = Plan::from_text(STUDY, "x", Path::new("."), RunOrigin::Live).unwrap();
         let results = temp.path().join("results");
         let done = Live::on_system(&plan, system.clone(), program).and_then(|live| {
-            let control = RunControl::for_nobody();
+            let control = RunControl::without_reports_or_cancellation();
             run_plan(&plan, &live, None, &results, Mode::New, &control)
         });
         // The lock is free again.

@@ -26,17 +26,18 @@ pub(super) struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    pub(super) fn new(system: &'a System) -> Self {
-        Self::counting(system, Counted::Packages)
+    /// A meter for the sum over all packages.
+    pub(super) fn for_packages(system: &'a System) -> Self {
+        Self::with_zones(system, Counted::Packages)
     }
 
     /// A meter for the whole platform, which is another figure than the sum over packages.
     pub(super) fn for_whole_platform(system: &'a System) -> Self {
-        Self::counting(system, Counted::Platform)
+        Self::with_zones(system, Counted::Platform)
     }
 
-    fn counting(system: &'a System, counted: Counted) -> Self {
-        let last = read_energy_zones(system.root(), counted);
+    fn with_zones(system: &'a System, counted: Counted) -> Self {
+        let last = read_zone_energies_and_ranges_uj(system.root(), counted);
         Self {
             system,
             counted,
@@ -48,13 +49,13 @@ impl<'a> Meter<'a> {
     }
 
     /// Whether the machine has such counters, and none was lost track of.
-    pub(super) fn has_counters(&self) -> bool {
+    pub(super) fn has_kept_counters(&self) -> bool {
         self.spent.is_some()
     }
 
     /// Reads the counters if the interval is over. To be called often during the run.
     pub(super) fn read_if_due(&mut self) {
-        if self.has_counters() && self.read_at.elapsed() >= self.every {
+        if self.has_kept_counters() && self.read_at.elapsed() >= self.every {
             self.read_counters();
         }
     }
@@ -67,12 +68,12 @@ impl<'a> Meter<'a> {
         {
             let milliwatts = spent as f64 / took.as_secs_f64() / 1e3;
             run.metrics
-                .push((self.counted.metric().to_owned(), milliwatts));
+                .push((self.counted.metric_name().to_owned(), milliwatts));
         }
     }
 
     fn read_counters(&mut self) {
-        let now = read_energy_zones(self.system.root(), self.counted);
+        let now = read_zone_energies_and_ranges_uj(self.system.root(), self.counted);
         let all_there = now.keys().eq(self.last.keys());
         let more: Option<u64> = now
             .iter()
@@ -105,14 +106,14 @@ enum Counted {
 }
 
 impl Counted {
-    const fn metric(self) -> &'static str {
+    const fn metric_name(self) -> &'static str {
         match self {
             Self::Packages => "package_mw",
             Self::Platform => "platform_mw",
         }
     }
 
-    const fn label(self) -> &'static str {
+    const fn zone_name_prefix(self) -> &'static str {
         match self {
             Self::Packages => "package",
             Self::Platform => "psys",
@@ -121,14 +122,17 @@ impl Counted {
 }
 
 /// The energy counters.
-fn read_energy_zones(root: &Root, counted: Counted) -> BTreeMap<String, (u64, Option<u64>)> {
+fn read_zone_energies_and_ranges_uj(
+    root: &Root,
+    counted: Counted,
+) -> BTreeMap<String, (u64, Option<u64>)> {
     let zones = root.list_names(POWERCAP).into_iter();
     zones
         .filter_map(|name: String| {
             let folder = format!("{POWERCAP}/{name}");
             // The zone `psys` is the whole platform and includes the packages; a package includes its cores.
             let label = root.read_text_if_readable(&format!("{folder}/name"))?;
-            if !label.starts_with(counted.label()) {
+            if !label.starts_with(counted.zone_name_prefix()) {
                 return None;
             }
             let energy = root.read_number_if_readable(&format!("{folder}/energy_uj"))?;
@@ -167,7 +171,7 @@ mod tests {
     fn power(root: &Path, range: Option<u64>, values: &[u64]) -> Option<f64> {
         let system = System::new(Root::at_directory(root));
         zone(root, 0, values[0], range);
-        let mut meter = Meter::new(&system);
+        let mut meter = Meter::for_packages(&system);
         meter.every = Duration::ZERO;
         for value in &values[1..] {
             zone(root, 0, *value, range);
@@ -206,13 +210,13 @@ mod tests {
     fn a_package_that_goes_away_leaves_no_power() {
         let temp = tempfile::tempdir().unwrap();
         let system = System::new(Root::at_directory(temp.path()));
-        assert!(!Meter::new(&system).has_counters());
+        assert!(!Meter::for_packages(&system).has_kept_counters());
         zone(temp.path(), 0, 1, Some(RANGE));
         zone(temp.path(), 1, 1, Some(RANGE));
-        let mut meter = Meter::new(&system);
+        let mut meter = Meter::for_packages(&system);
         fs::remove_dir_all(temp.path().join(POWERCAP).join("intel-rapl:1")).unwrap();
-        assert!(meter.has_counters());
+        assert!(meter.has_kept_counters());
         meter.read_counters();
-        assert!(!meter.has_counters());
+        assert!(!meter.has_kept_counters());
     }
 }

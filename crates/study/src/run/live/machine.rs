@@ -45,7 +45,7 @@ struct Drive {
 
 /// A hash that tells hosts with equal names apart, which virtual machines often have. The id itself must stay secret
 /// (machine-id(5)).
-fn hash_machine_id(root: &Root) -> Option<String> {
+fn short_salted_hash_of_machine_id(root: &Root) -> Option<String> {
     let id = root
         .read_text_if_readable("etc/machine-id")
         .filter(|id| !id.is_empty())?;
@@ -60,7 +60,7 @@ fn hash_machine_id(root: &Root) -> Option<String> {
 }
 
 /// The kernel's release.
-pub(super) fn kernel_release() -> String {
+pub(super) fn kernel_name_and_release() -> String {
     let name = rustix::system::uname();
     format!(
         "{} {}",
@@ -100,8 +100,8 @@ impl Observed {
             .unwrap_or_default();
         Self {
             host: host_name(),
-            host_id: hash_machine_id(root),
-            kernel: kernel_release(),
+            host_id: short_salted_hash_of_machine_id(root),
+            kernel: kernel_name_and_release(),
             cpu: model.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
             online_cpus: cpus.len(),
             kinds,
@@ -157,7 +157,7 @@ impl Observed {
         }
     }
 
-    pub(super) fn write_machine_file(&self) -> Result<Vec<u8>, StudyError> {
+    pub(super) fn print_machine_file(&self) -> Result<Vec<u8>, StudyError> {
         let text = toml::to_string(self).map_err(|e| StudyError::Settings(e.to_string()))?;
         Ok(text.into_bytes())
     }

@@ -90,7 +90,7 @@ impl<'a> Live<'a> {
             .iter()
             .any(|w: &PlannedWorkload| matches!(w.task, Task::Fio { .. }))
         {
-            Some(program::find_fio_version()?)
+            Some(program::read_fio_version()?)
         } else {
             None
         };
@@ -99,7 +99,7 @@ impl<'a> Live<'a> {
             let changes = PolicyChanges::new(&system, policy)?;
             if let Some(config) = &changes.daemon {
                 let checked = daemon::check_configuration(&wakepath, &system, config);
-                checked.map_err(|e| add_policy_name(policy, e))?;
+                checked.map_err(|e| add_policy_name_unless_interrupted(policy, e))?;
             }
             let policy_notes = changes.settings.notes.iter();
             notes.extend(policy_notes.map(|note| format!("{}: {note}", policy.name)));
@@ -115,7 +115,11 @@ impl<'a> Live<'a> {
     }
 
     /// Applies a policy to the machine and waits until settled, unless the policy is in force already.
-    fn apply_policy(&self, policy: usize, cancelled: &AtomicBool) -> Result<(), StudyError> {
+    fn apply_policy_and_settle_unless_in_force(
+        &self,
+        policy: usize,
+        cancelled: &AtomicBool,
+    ) -> Result<(), StudyError> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if held.policy.as_ref().is_some_and(|now| now.index == policy) {
             return Ok(());
@@ -126,10 +130,10 @@ impl<'a> Live<'a> {
         let (mut hold, mut daemon) = (None, None);
         if !changes.is_empty() {
             let session = held.session.take();
-            let holding = settings::hold_settings(&self.system, session, &changes)?;
+            let holding = settings::apply_settings_while_held(&self.system, session, &changes)?;
             if let Some(config) = &changes.daemon {
-                let started = self.start_daemon(&holding, config, cancelled);
-                daemon = started.map_err(|e| add_policy_name(planned, e))?;
+                let started = self.start_daemon_with_lent_lock(&holding, config, cancelled);
+                daemon = started.map_err(|e| add_policy_name_unless_interrupted(planned, e))?;
             }
             hold = Some(holding);
         }
@@ -141,7 +145,7 @@ impl<'a> Live<'a> {
         wait_for_machine_to_settle(self.plan, cancelled)
     }
 
-    fn start_daemon(
+    fn start_daemon_with_lent_lock(
         &self,
         hold: &Hold,
         config: &str,
@@ -188,7 +192,7 @@ impl HeldState {
 impl Backend for Live<'_> {
     fn check_cell(&self, cell: Cell) -> Result<(), StudyError> {
         let workload = &self.plan.workloads[cell.workload];
-        check_write_targets(workload)
+        refuse_fio_job_that_could_overwrite(workload)
             .map_err(|e| StudyError::Settings(format!("{}: {e}", workload.name)))
     }
 
@@ -199,7 +203,7 @@ impl Backend for Live<'_> {
     fn provenance(&self) -> Result<Provenance, StudyError> {
         let mut tools = BTreeMap::from([
             ("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-            ("kernel".to_owned(), machine::kernel_release()),
+            ("kernel".to_owned(), machine::kernel_name_and_release()),
         ]);
         tools.extend(self.fio.clone().map(|version| ("fio".to_owned(), version)));
         let mut notes = self.notes.clone();
@@ -212,14 +216,14 @@ impl Backend for Live<'_> {
                 workload.name, warm_up.lasts
             ))
         }));
-        if !Meter::new(&self.system).has_counters() {
+        if !Meter::for_packages(&self.system).has_kept_counters() {
             notes.push("no energy counters (RAPL) here: no power is measured".to_owned());
         }
         let observed = machine::Observed::new(&self.system);
         Ok(Provenance {
             tools,
             machines: vec![observed.describe()],
-            machine_files: vec![observed.write_machine_file()?],
+            machine_files: vec![observed.print_machine_file()?],
             notes,
         })
     }
@@ -250,7 +254,7 @@ impl Backend for Live<'_> {
         run: &mut RunRecord,
         cancelled: &AtomicBool,
     ) -> Result<(), StudyError> {
-        self.apply_policy(cell.policy, cancelled)?;
+        self.apply_policy_and_settle_unless_in_force(cell.policy, cancelled)?;
         let workload = &self.plan.workloads[cell.workload];
         let measured = measure_run(workload, &self.system, self.fio.as_deref(), run, cancelled)
             .and_then(|()| self.check_daemon_alive().map_err(|e| e.to_string()));
@@ -273,7 +277,7 @@ impl Backend for Live<'_> {
 }
 
 /// Adds the policy's name to an error.
-fn add_policy_name(policy: &PlannedPolicy, error: StudyError) -> StudyError {
+fn add_policy_name_unless_interrupted(policy: &PlannedPolicy, error: StudyError) -> StudyError {
     match error {
         StudyError::Interrupted => StudyError::Interrupted,
         error => StudyError::Settings(format!("policy '{}': {error}", policy.name)),
@@ -281,9 +285,9 @@ fn add_policy_name(policy: &PlannedPolicy, error: StudyError) -> StudyError {
 }
 
 /// Refuses a fio job that would overwrite something by accident.
-fn check_write_targets(workload: &PlannedWorkload) -> Result<(), String> {
+fn refuse_fio_job_that_could_overwrite(workload: &PlannedWorkload) -> Result<(), String> {
     match &workload.task {
-        Task::Fio { text, .. } => targets::check_fio_targets(text, "its fio job"),
+        Task::Fio { text, .. } => targets::refuse_fio_targets_other_than_files(text, "its fio job"),
         Task::RtApp { .. } | Task::Command { .. } | Task::Recording(_) => Ok(()),
     }
 }
@@ -363,18 +367,18 @@ fn measure_run(
     run.started_unix_s = started.ok();
     let ramp = workload.uncounted_start().filter(|_| separate.is_none());
     let warm_up = ramp.map(|time| Duration::from_nanos(time.0));
-    let mut since = Since::begin_now(system, warm_up);
+    let mut since = MeasuredSince::begin_now(system, warm_up);
     let took = match &workload.task {
         Task::Fio { text, workload } => program::run_fio(
             separate.as_ref().map_or(text, |parts| &parts.counted_text),
             &requested_rates(workload),
             run,
             cancelled,
-            &mut || since.read_wrapping_counters(),
+            &mut || since.restart_after_warm_up_and_read_meters(),
         )?,
         Task::Command { words, readings } => {
             program::run_command(words, readings, run, cancelled, &mut || {
-                since.read_wrapping_counters();
+                since.restart_after_warm_up_and_read_meters();
             })?
         }
         Task::RtApp { .. } => return Err("rt-app files are simulated only".to_owned()),
@@ -395,7 +399,7 @@ fn measure_run(
 }
 
 /// Counters at the start of measuring, after any warm-up.
-struct Since<'a> {
+struct MeasuredSince<'a> {
     system: &'a System,
     /// Time that is left out first; `None` once the warm-up is over.
     warm_up: Option<Duration>,
@@ -405,20 +409,20 @@ struct Since<'a> {
     platform: Meter<'a>,
 }
 
-impl<'a> Since<'a> {
+impl<'a> MeasuredSince<'a> {
     fn begin_now(system: &'a System, warm_up: Option<Duration>) -> Self {
         Self {
             system,
             warm_up,
             counters: Counters::read_all(system),
-            meter: Meter::new(system),
+            meter: Meter::for_packages(system),
             platform: Meter::for_whole_platform(system),
             at: Instant::now(),
         }
     }
 
     /// Begins anew once the warm-up is over, and reads counters that may wrap.
-    fn read_wrapping_counters(&mut self) {
+    fn restart_after_warm_up_and_read_meters(&mut self) {
         if self.warm_up.is_some_and(|time| self.at.elapsed() >= time) {
             *self = Self::begin_now(self.system, None);
         }

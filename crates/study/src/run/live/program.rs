@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(200);
 const MAX_OUTPUT: u64 = 64 << 20;
 
 /// fio's version.
-pub(super) fn find_fio_version() -> Result<String, StudyError> {
+pub(super) fn read_fio_version() -> Result<String, StudyError> {
     match Command::new("fio").arg("--version").output() {
         Ok(output) if output.status.success() => {
             Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
@@ -99,7 +99,7 @@ fn execute_fio(
         io::ErrorKind::NotFound => NO_FIO.to_owned(),
         _ => format!("fio: {e}"),
     })?;
-    finished.check_success("fio")?;
+    finished.require_exit_success("fio")?;
     Ok(finished)
 }
 
@@ -118,7 +118,7 @@ pub(super) fn run_command(
     let mut command = Command::new(name);
     command.args(arguments);
     let finished = execute_program(command, cancelled, look).map_err(|e| format!("{name}: {e}"))?;
-    finished.check_success(name)?;
+    finished.require_exit_success(name)?;
     for (name, time) in [
         ("wall_s", finished.took),
         ("user_s", finished.user),
@@ -130,7 +130,7 @@ pub(super) fn run_command(
         if finished.stdout.trim().is_empty() {
             return Err(format!(
                 "{name} has printed nothing{}",
-                finished.last_message_line()
+                finished.format_last_line_for_message_end()
             ));
         }
         let value = reading.read_number(&finished.stdout)?;
@@ -156,19 +156,19 @@ struct Finished {
 }
 
 impl Finished {
-    fn check_success(&self, name: &str) -> Result<(), String> {
+    fn require_exit_success(&self, name: &str) -> Result<(), String> {
         if self.status.success() {
             return Ok(());
         }
         Err(format!(
             "{name} failed, {}{}",
             self.status,
-            self.last_message_line()
+            self.format_last_line_for_message_end()
         ))
     }
 
     /// The last line of standard error, else of standard output, for the end of a message; empty without output.
-    fn last_message_line(&self) -> String {
+    fn format_last_line_for_message_end(&self) -> String {
         let lines = self.stderr.lines().chain(self.stdout.lines());
         let said: Vec<&str> = lines.map(str::trim).filter(|l| !l.is_empty()).collect();
         let of_stderr = self.stderr.lines().map(str::trim).rfind(|l| !l.is_empty());
@@ -195,7 +195,7 @@ fn execute_program(
         .process_group(0);
     let started = Instant::now();
     let child = command.spawn()?;
-    let group = process_group_of(&child);
+    let group = process_group_led_by(&child);
     let (sender, ended) = mpsc::channel();
     // A thread that waits measures the time to the microsecond without frequent polling.
     let waiter = thread::spawn(move || {
@@ -203,13 +203,13 @@ fn execute_program(
         // The receiver is gone only after a panic.
         _ = sender.send((end, started.elapsed()));
     });
-    let (end, took) = wait_or_end_group(&ended, group, cancelled, look)?;
+    let (end, took) = wait_for_end_or_kill_group_if_cancelled(&ended, group, cancelled, look)?;
     _ = waiter.join();
     let (status, user, system) = end?;
     Ok(Finished {
         status,
-        stdout: read_output(&out)?,
-        stderr: read_output(&err)?,
+        stdout: read_output_within_limit(&out)?,
+        stderr: read_output_within_limit(&err)?,
         took,
         user,
         system,
@@ -220,7 +220,7 @@ fn execute_program(
 type ProgramEnd = io::Result<(ExitStatus, Duration, Duration)>;
 
 /// Waits until the program has ended. After cancellation ends its process group, first politely, then by force.
-fn wait_or_end_group(
+fn wait_for_end_or_kill_group_if_cancelled(
     ended: &Receiver<(ProgramEnd, Duration)>,
     group: Option<Pid>,
     cancelled: &AtomicBool,
@@ -251,7 +251,7 @@ fn wait_or_end_group(
     }
 }
 
-fn read_output(file: &NamedTempFile) -> io::Result<String> {
+fn read_output_within_limit(file: &NamedTempFile) -> io::Result<String> {
     if file.as_file().metadata()?.len() > MAX_OUTPUT {
         return Err(io::Error::other(format!(
             "it prints more than {MAX_OUTPUT} bytes"
@@ -288,7 +288,7 @@ fn wait_for_child(child: &Child) -> ProgramEnd {
     Ok((ExitStatus::from_raw(status), user, system))
 }
 
-fn process_group_of(child: &Child) -> Option<Pid> {
+fn process_group_led_by(child: &Child) -> Option<Pid> {
     Pid::from_raw(child.id() as i32)
 }
 

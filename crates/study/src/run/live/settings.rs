@@ -36,7 +36,7 @@ impl PolicyChanges {
     fn resolve_on_system(system: &System, planned: &PlannedPolicy) -> Result<Self, String> {
         let leases = planned.set.policy_of_kind(Kind::Psd);
         let daemon = leases.map(lease_only_config_text).transpose()?;
-        let others = remove_leases(&planned.set)?;
+        let others = copy_set_without_leases(&planned.set)?;
         let mut wanted = policy::resolve_to_settings(system, &others, &Targets::default())
             .map_err(|e| e.to_string())?;
         for (name, value) in &planned.settings {
@@ -54,7 +54,7 @@ impl PolicyChanges {
 }
 
 /// The policy set without leases, which need the daemon.
-fn remove_leases(set: &PolicySet) -> Result<PolicySet, String> {
+fn copy_set_without_leases(set: &PolicySet) -> Result<PolicySet, String> {
     if set.policy_of_kind(Kind::Psd).is_none() {
         return Ok(set.clone());
     }
@@ -100,7 +100,7 @@ pub(super) fn open_session_if_needed(
 }
 
 /// Applies the settings that need no process, for as long as the hold lives.
-pub(super) fn hold_settings(
+pub(super) fn apply_settings_while_held(
     system: &System,
     session: Option<Session>,
     changes: &PolicyChanges,

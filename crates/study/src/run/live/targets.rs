@@ -16,7 +16,7 @@ const FILES: &str = "/dev/shm";
 ///
 /// # Errors
 /// Names the job, its target, and a remedy.
-pub(super) fn check_fio_targets(text: &str, origin: &str) -> Result<(), String> {
+pub(super) fn refuse_fio_targets_other_than_files(text: &str, origin: &str) -> Result<(), String> {
     for job in fio::list_job_paths(text, origin).map_err(|e| e.to_string())? {
         let opened = job.files.iter().map(|path| (path, job.writes));
         let mapped = job.memory.iter().map(|path| (path, true));
@@ -130,7 +130,8 @@ mod tests {
         } else {
             "[a]\n"
         };
-        check_fio_targets(&format!("{section}{options}\nsize=4k\n"), "t.fio").err()
+        refuse_fio_targets_other_than_files(&format!("{section}{options}\nsize=4k\n"), "t.fio")
+            .err()
     }
 
     #[test]

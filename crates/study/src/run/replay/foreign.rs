@@ -26,7 +26,7 @@ const MAKERS: [(&str, &[&str]); 3] = [
 pub fn evidence_for_other_machine(recorded: &Metadata, machine: &Machine) -> Option<String> {
     let cores: Vec<&str> = machine.cluster.iter().map(|c| c.core.as_str()).collect();
     let title = format!("{} {}", machine.title, cores.join(" "));
-    evidence_by_processor(recorded, &title)
+    evidence_by_processor_name(recorded, &title)
         .map(|what| format!("{what} ({})", machine.title))
         .or_else(|| evidence_by_cpu_count(recorded, machine.cpus()))
         .or_else(|| evidence_by_idle_states(recorded, machine))
@@ -37,7 +37,7 @@ const MANY_CPUS: usize = 8;
 
 /// Why a recording may be from another machine although nothing proves it: most CPUs of `machine` have nothing in the
 /// recording.
-pub fn doubt_about_machine(recorded: &Metadata, machine: &Machine) -> Option<String> {
+pub fn doubt_by_few_recorded_cpus(recorded: &Metadata, machine: &Machine) -> Option<String> {
     let (theirs, ours) = (recorded.cpus as usize, machine.cpus());
     let is_doubtful = ours >= MANY_CPUS && (1..=ours / 4).contains(&theirs);
     let name = &machine.name;
@@ -49,7 +49,7 @@ pub fn doubt_about_machine(recorded: &Metadata, machine: &Machine) -> Option<Str
     })
 }
 
-fn evidence_by_processor(recorded: &Metadata, title: &str) -> Option<String> {
+fn evidence_by_processor_name(recorded: &Metadata, title: &str) -> Option<String> {
     let processor = recorded.processor.as_deref();
     let of_architecture = match recorded.architecture.as_deref() {
         Some("aarch64" | "arm" | "armv7l") => Some("Arm"),
@@ -195,8 +195,9 @@ mod tests {
         }
         // A trace of another tool may lack CPUs and names.
         assert_eq!(other(&recorded(None, 3, &[]), "epyc-7502"), None);
-        let doubt =
-            |cpus, name: &str| doubt_about_machine(&recorded(None, cpus, &[]), &machine(name));
+        let doubt = |cpus, name: &str| {
+            doubt_by_few_recorded_cpus(&recorded(None, cpus, &[]), &machine(name))
+        };
         assert!(
             doubt(6, "epyc-7502")
                 .unwrap()

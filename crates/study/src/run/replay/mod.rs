@@ -23,7 +23,7 @@ use crate::plan::{
     Cell, Plan, PlannedMachine, PlannedRecording, PlannedWorkload, Provenance, Task, hash_file,
 };
 
-pub use foreign::{doubt_about_machine, evidence_for_other_machine};
+pub use foreign::{doubt_by_few_recorded_cpus, evidence_for_other_machine};
 pub use recording::{Replayed, Replaying};
 
 /// Remarks for readers.
@@ -92,7 +92,7 @@ impl<'a> Replay<'a> {
             recordings.insert(key, on_machine);
         }
         for workload in &plan.workloads {
-            planned_recording(workload)?.check_content()?;
+            planned_recording(workload)?.check_sha256_if_demanded()?;
         }
         Ok(Self {
             plan,
@@ -117,14 +117,18 @@ impl<'a> Replay<'a> {
     }
 
     /// Keeps the outcome of a replay that the caller made, in as many blocks as the plan has repeats.
-    pub fn keep_outcome(&self, machine: usize, workload: usize, replayed: Arc<Replayed>) {
+    pub fn keep_outcome_of_replay(&self, machine: usize, workload: usize, replayed: Arc<Replayed>) {
         if let Some(kept) = self.recordings.get(&RecordingKey { machine, workload }) {
             *kept.replayed.lock().unwrap_or_else(PoisonError::into_inner) = Some(replayed);
         }
     }
 
     /// The outcome for a cell's recording, which is replayed at most once.
-    fn replay_once(&self, cell: Cell, cancelled: &AtomicBool) -> Result<Arc<Replayed>, StudyError> {
+    fn replay_recording_once(
+        &self,
+        cell: Cell,
+        cancelled: &AtomicBool,
+    ) -> Result<Arc<Replayed>, StudyError> {
         let Some(found) = self.recordings.get(&RecordingKey::new(cell)) else {
             return Err(self.missing_recording_error());
         };
@@ -164,12 +168,12 @@ impl<'a> Replay<'a> {
         let metadata = first.replaying.recorded_metadata();
         Ok((
             describe_recorded_machine(planned, &first.replaying),
-            write_recorded_machine(metadata)?,
+            print_recorded_machine(metadata)?,
         ))
     }
 
     /// Notes on recordings that come from another machine than the first recording, although all get the same figures.
-    fn list_conflicting_recordings(&self) -> impl Iterator<Item = String> {
+    fn list_recordings_unlike_first(&self) -> impl Iterator<Item = String> {
         let known = self.plan.machines.iter().any(|m| m.model.is_some());
         let mut all = self
             .plan
@@ -192,14 +196,14 @@ impl<'a> Replay<'a> {
 
 impl Replay<'_> {
     /// Notes on recordings that evidently come from another machine than the machine whose figures they get.
-    fn list_foreign_figures(&self) -> Vec<String> {
+    fn list_recordings_with_figures_of_other_machine(&self) -> Vec<String> {
         let on_machines = self.recordings.iter();
         let found = on_machines.filter_map(|(RecordingKey { machine, workload }, recording)| {
             let machine = &self.plan.machines[*machine];
             let metadata = recording.replaying.recorded_metadata();
             let workload = &self.plan.workloads[*workload].name;
             let model = machine.model.as_ref()?;
-            if let Some(doubt) = doubt_about_machine(metadata, model) {
+            if let Some(doubt) = doubt_by_few_recorded_cpus(metadata, model) {
                 return Some(format!("{workload}: about the recording: {doubt}"));
             }
             let what = evidence_for_other_machine(metadata, model)?;
@@ -234,9 +238,9 @@ impl Backend for Replay<'_> {
 
     fn provenance(&self) -> Result<Provenance, StudyError> {
         let mut notes: Vec<String> = NOTES.map(str::to_owned).to_vec();
-        notes.extend(self.list_warnings()?);
-        notes.extend(self.list_conflicting_recordings());
-        notes.extend(self.list_foreign_figures());
+        notes.extend(self.list_recording_warnings()?);
+        notes.extend(self.list_recordings_unlike_first());
+        notes.extend(self.list_recordings_with_figures_of_other_machine());
         let described: Vec<(MachineInfo, String)> = (0..self.plan.machines.len())
             .map(|machine| self.describe_machine(machine))
             .collect::<Result<_, _>>()?;
@@ -249,10 +253,10 @@ impl Backend for Replay<'_> {
         })
     }
 
-    fn hash_named_files(&self) -> Result<BTreeMap<String, String>, StudyError> {
+    fn hash_files_named_without_copy(&self) -> Result<BTreeMap<String, String>, StudyError> {
         let mut all = BTreeMap::new();
         for workload in &self.plan.workloads {
-            for path in planned_recording(workload)?.named_files() {
+            for path in planned_recording(workload)?.recording_and_states_paths() {
                 if let Entry::Vacant(new) = all.entry(path.display().to_string()) {
                     new.insert(hash_file(path)?);
                 }
@@ -271,7 +275,7 @@ impl Backend for Replay<'_> {
         run: &mut RunRecord,
         cancelled: &AtomicBool,
     ) -> Result<(), StudyError> {
-        let replayed = self.replay_once(cell, cancelled)?;
+        let replayed = self.replay_recording_once(cell, cancelled)?;
         let repeat = cell.repeat as usize;
         rows::fill_replayed_run(run, &replayed, cell.policy, repeat);
         if replayed.report.has_too_few_spans() && !self.with_sparse {
@@ -283,7 +287,7 @@ impl Backend for Replay<'_> {
 
 impl Replay<'_> {
     /// Warnings about recordings, each once with the names of its workloads.
-    fn list_warnings(&self) -> Result<Vec<String>, StudyError> {
+    fn list_recording_warnings(&self) -> Result<Vec<String>, StudyError> {
         // Total count and workloads, by the warning's text.
         let mut all: Vec<(&str, &str, u64, Vec<&str>)> = Vec::new();
         for workload in &self.plan.workloads {
@@ -355,7 +359,7 @@ fn describe_recorded_machine(planned: &PlannedMachine, recording: &Replaying<'_>
 }
 
 /// Writes what a recording says about its machine as a machine file.
-fn write_recorded_machine(metadata: &Metadata) -> Result<String, StudyError> {
+fn print_recorded_machine(metadata: &Metadata) -> Result<String, StudyError> {
     let text = toml::Value::try_from(metadata).and_then(|value| toml::to_string(&value));
     text.map_err(|e| {
         StudyError::Settings(format!("what the recording says about its machine: {e}"))

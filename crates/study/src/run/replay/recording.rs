@@ -70,13 +70,12 @@ impl<'a> Replaying<'a> {
             }
             (None, Some(machine)) => {
                 let names = machine.cluster.iter().map(|c| c.name.clone());
-                let states = GroupIdleStates::from_machine(machine)
-                    .map_err(|e| recording.error(&with_causes(&e)))?;
+                let states = GroupIdleStates::from_machine(machine) .map_err(|e| recording.error_about_file(&with_causes(&e)))?; 
                 (states, names.collect())
             }
             (None, None) => {
                 let states = GroupIdleStates::from_recording(metadata)
-                    .map_err(|e| recording.error(&with_causes(&e)))?;
+                    .map_err(|e| recording.error_about_file(&with_causes(&e)))?;
                 let names = states
                     .iter()
                     .map(|group| name_cpu_group(&group.cpus))
@@ -92,7 +91,7 @@ impl<'a> Replaying<'a> {
                 name: spec.to_string(),
                 policy: spec
                     .as_idle_policy()
-                    .map_err(|e| recording.error(&with_causes(&e)))?,
+                    .map_err(|e| recording.error_about_file(&with_causes(&e)))?,
                 parameters_known: true,
             }),
             None => find_recorded_governor(metadata),
@@ -121,7 +120,7 @@ impl<'a> Replaying<'a> {
         &self.recording.metadata
     }
 
-    /// CPU groups with equal idle states: names, and their number of CPUs on the machine; 0 without a machine.
+    /// CPU groups with equal idle states: names, and numbers of CPUs. A group without a list counts all recorded CPUs.
     pub fn list_cpu_groups(&self) -> Vec<CpuKind> {
         let groups = self.kinds.iter().zip(&self.setup.states);
         groups
@@ -136,7 +135,7 @@ impl<'a> Replaying<'a> {
     }
 
     /// The idle states of a CPU, and its tick rate.
-    pub fn states_of_cpu(&self, cpu: u32) -> (&GroupIdleStates, TickRate) {
+    pub fn idle_states_of_cpu_and_tick_rate(&self, cpu: u32) -> (&GroupIdleStates, TickRate) {
         (
             &self.setup.states[self.setup.group_index_of_cpu(cpu)],
             self.setup.tick,
@@ -178,18 +177,18 @@ impl<'a> Replaying<'a> {
                 ..self.setup.clone()
             };
             let mut reader = Reader::open(&self.recording.path)
-                .map_err(|e| self.recording.error(&with_causes(&e)))?;
+                .map_err(|e| self.recording.error_about_file(&with_causes(&e)))?;
             let before = pass as u64 * events;
             let report = replay_recording(&mut reader, &setup, calls.take(), &mut |events| {
                 progress((before + events) as f64 / all)
             });
             reports.push(report.map_err(|e| match e {
                 ReplayError::Stopped => StudyError::Interrupted,
-                other => self.recording.error(&with_causes(&other)),
+                other => self.recording.error_about_file(&with_causes(&other)),
             })?);
         }
         let report = merge_reports(reports, &self.passes)
-            .ok_or_else(|| self.recording.error("no policy set to replay"))?;
+            .ok_or_else(|| self.recording.error_about_file("no policy set to replay"))?;
         let mut policies: Vec<(usize, Option<IdlePolicy>)> = vec![(0, None); self.policies];
         let mut governors: Vec<_> = self.passes.iter().flat_map(|p| &p.policies).collect();
         governors.sort_by_key(|(place, _)| *place);
@@ -240,8 +239,9 @@ fn plan_passes(
         if set.is_empty() {
             continue;
         }
-        let replayed = resolve_policy(set, setup)
-            .map_err(|message| recording.error(&format!("policy '{name}': {message}")))?;
+        let replayed = resolve_policy(set, setup).map_err(|message| {
+            recording.error_about_file(&format!("policy '{name}': {message}"))
+        })?;
         let ReplayedPolicy { idle, psd, latency } = replayed;
         let policy = (place, ((*name).to_owned(), idle));
         match passes
