@@ -199,7 +199,7 @@ pub const METRICS: &[Metric] = &[
         "mean power of the whole platform over the run as RAPL counted it (`psys`), where the firmware measures it: packages and what is around them"),
     mark_as_headline(define_smaller_is_better("added_us_per_io", "added latency per I/O", "us",
         "what wake-ups for an I/O completion took longer than the oracle's, over all completions of a recording")),
-    define_amount("exit_us_per_io", "exit latency per I/O", "us",
+    define_smaller_is_better("exit_us_per_io", "exit latency per I/O", "us",
         "exit latency of CPUs and package that wake-ups for an I/O completion took, over all completions of a recording, whatever the oracle's"),
     mark_as_headline(define_smaller_is_better("added_us_per_wake", "added latency per wake-up", "us",
         "what wake-ups took longer than the oracle's, over all wake-ups of a recording")),

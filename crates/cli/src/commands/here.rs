@@ -61,7 +61,7 @@ pub(super) fn find_calibration(
     let file = match name {
         Some(name) if name != HERE => name.to_owned(),
         None if !is_live => return Ok(None),
-        _ => match find_calibrated_file() {
+        _ => match find_calibration_file() {
             Ok(path) => path.display().to_string(),
             Err(MachineError::NotCalibrated { .. }) if name.is_none() => return Ok(None),
             Err(error) => return Err(error.into()),
@@ -69,7 +69,7 @@ pub(super) fn find_calibration(
     };
     let machine = Machine::find(&file)?;
     let stale = if is_live {
-        warn_of_stale_figures(None, &machine);
+        hold_warnings_on_stale_figures(None, &machine);
         find_stale_figures(&machine, &System::live())
     } else {
         Vec::new()

@@ -143,7 +143,9 @@ fn show_machine_model(
     match format {
         ShowFormat::Json => output::write_json(out, machine),
         ShowFormat::Csv => output::write_csv(out, FIGURE_HEADER, rows),
-        ShowFormat::States => write_states_as_readable_csv(&machine.common_declared_idle_states()?, out),
+        ShowFormat::States => {
+            write_states_as_readable_csv(&machine.common_declared_idle_states()?, out)
+        }
         ShowFormat::Table => {
             write_model_beside_figures(machine, out)?;
             let given = figures.iter().filter(|f| f.figure.is_given());

@@ -8,7 +8,7 @@ mod picture;
 use minijinja::{Environment, context};
 use serde::Serialize;
 
-use super::number::format_four_digits;
+use super::number::format_four_significant_digits;
 use super::{RenderError, STYLE, bidi};
 use drawing::Drawing;
 use picture::describe_interval;
@@ -73,7 +73,7 @@ pub struct AssumedFigure {
 /// None that the input could cause.
 pub fn render_measurements(page: &MeasurementPage) -> Result<String, RenderError> {
     let mut environment = Environment::new();
-    environment.set_formatter(bidi::write_escaped_value);
+    environment.set_formatter(bidi::write_value_escaped_unless_safe);
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     // Values are escaped because the name ends in html.
@@ -125,10 +125,10 @@ fn describe_picture(picture: &MeasuredPicture) -> String {
                 Some(format!(
                     "{}: {} at {}, {} at {}",
                     curve.name,
-                    format_four_digits(first[1]),
-                    format_four_digits(first[0]),
-                    format_four_digits(last[1]),
-                    format_four_digits(last[0])
+                    format_four_significant_digits(first[1]),
+                    format_four_significant_digits(first[0]),
+                    format_four_significant_digits(last[1]),
+                    format_four_significant_digits(last[0])
                 ))
             })
             .collect(),

@@ -173,7 +173,10 @@ pub(crate) fn plan_apply_or_persist_policy_set(
     }
     if args.persist {
         let settings = match args.on {
-            Some(supply) => PersistentSettings::load_and_add_set_for_supply( &system, supply, set, targets.cpus, )?, None => PersistentSettings::for_any_supply(&system, set, targets.cpus), 
+            Some(supply) => {
+                PersistentSettings::load_and_add_set_for_supply(&system, supply, set, targets.cpus)?
+            }
+            None => PersistentSettings::for_any_supply(&system, set, targets.cpus),
         };
         let plan =
             persist::try_ask_apply_and_persist(&system, &settings, args.on, args.hold, args.yes)?;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::number::format_four_digits;
+use super::super::number::format_four_significant_digits;
 use super::picture::{MeasuredCurve, MeasuredInterval, MeasuredPicture, describe_interval};
 
 /// Width of a picture in its own units.
@@ -273,8 +273,8 @@ fn draw_curves(x_title: &str, curves: &[MeasuredCurve]) -> Option<Drawing> {
                 title: format!(
                     "{}: {} at {}",
                     measured.name,
-                    format_four_digits(*value),
-                    format_four_digits(*at)
+                    format_four_significant_digits(*value),
+                    format_four_significant_digits(*at)
                 ),
             });
         }
@@ -299,7 +299,7 @@ const CURVE_CLASSES: [&str; 4] = ["curve-0", "curve-1", "curve-2", "curve-3"];
 
 /// A round number on an axis, without zeros that say nothing.
 fn short_mark(value: f64) -> String {
-    let text = format_four_digits(value);
+    let text = format_four_significant_digits(value);
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     } else {

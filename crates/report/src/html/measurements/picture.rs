@@ -1,6 +1,6 @@
 //! What a picture of measured values shows.
 
-use super::super::number::format_four_digits;
+use super::super::number::format_four_significant_digits;
 
 /// A picture of measured values.
 #[derive(Clone, Debug)]
@@ -42,6 +42,6 @@ pub struct MeasuredCurve {
 
 /// Value and interval in words.
 pub(super) fn describe_interval(row: &MeasuredInterval) -> String {
-    let [value, low, high] = [row.value, row.low, row.high].map(format_four_digits);
+    let [value, low, high] = [row.value, row.low, row.high].map(format_four_significant_digits);
     format!("{value} ({low} to {high})")
 }

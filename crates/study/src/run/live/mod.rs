@@ -355,7 +355,7 @@ fn measure_run(
     cancelled: &AtomicBool,
 ) -> Result<(), String> {
     // A path may lead to something else than when the study was checked.
-    check_write_targets(workload)?;
+    refuse_fio_job_that_could_overwrite(workload)?;
     let separate = split_warm_up(workload, fio);
     if let Some(parts) = &separate {
         program::warm_up_by_fio(&parts.warm_up_text, cancelled)

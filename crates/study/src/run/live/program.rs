@@ -74,11 +74,15 @@ pub(super) fn run_fio(
     look: &mut dyn FnMut(),
 ) -> Result<Duration, String> {
     let finished = execute_fio(text, cancelled, look)?;
-    let output = FioOutput::parse_first_document(&finished.stdout)
-        .ok_or_else(|| format!("fio has printed no JSON{}", finished.last_message_line()))??;
+    let output = FioOutput::parse_first_document(&finished.stdout).ok_or_else(|| {
+        format!(
+            "fio has printed no JSON{}",
+            finished.format_last_line_for_message_end()
+        )
+    })??;
     output
         .fill_metrics_and_histogram(run)
-        .map_err(|e| format!("{e}{}", finished.last_message_line()))?;
+        .map_err(|e| format!("{e}{}", finished.format_last_line_for_message_end()))?;
     if let Some(percent) = output.smallest_reached_rate_percent(rates) {
         run.metrics.push(("rate_reached".to_owned(), percent));
     }

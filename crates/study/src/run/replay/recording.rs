@@ -70,7 +70,8 @@ impl<'a> Replaying<'a> {
             }
             (None, Some(machine)) => {
                 let names = machine.cluster.iter().map(|c| c.name.clone());
-                let states = GroupIdleStates::from_machine(machine) .map_err(|e| recording.error_about_file(&with_causes(&e)))?; 
+                let states = GroupIdleStates::from_machine(machine)
+                    .map_err(|e| recording.error_about_file(&with_causes(&e)))?;
                 (states, names.collect())
             }
             (None, None) => {
