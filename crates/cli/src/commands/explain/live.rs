@@ -140,7 +140,7 @@ impl Watch<'_> {
                     writeln!(out, "no block requests")?;
                 }
                 Format::Table => {
-                    answer::print_explanation(&explanation, self.args.by, Format::Table, out)?
+                    answer::print_explanation(&explanation, self.args.by, Format::Table, out)?;
                 }
             }
             // The interval is printed at once: the end may never come. A reader that has gone ends the watching.
