@@ -177,7 +177,7 @@ impl TaskIoCollector {
     fn collect_event(&mut self, event: &Event) {
         match &event.kind {
             EventKind::Idle(period) => {
-                self.add_idle_period_ending_at(event.time.0, event.cpu, period)
+                self.add_idle_period_ending_at(event.time.0, event.cpu, period);
             }
             EventKind::Queueing(QueueStep::Queued {
                 block,
@@ -200,7 +200,7 @@ impl TaskIoCollector {
                 }
             }
             EventKind::BlockComplete(block) => {
-                self.complete_bios_and_begin_pause(event.time, event.cpu, block)
+                self.complete_bios_and_begin_pause(event.time, event.cpu, block);
             }
             EventKind::Task {
                 task,

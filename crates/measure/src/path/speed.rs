@@ -195,7 +195,13 @@ mod tests {
         let steady = find_ramp(&rounds(|_| 1.0));
         assert_eq!((steady.first, steady.rises_us), (1.0, 0.0));
         // Interrupts make single rounds slow.
-        let noisy = find_ramp(&rounds(|at| if at % 1_000.0 == 500.0 { 0.2 } else { 1.0 }));
+        let noisy = find_ramp(&rounds(|at| {
+            if (at % 1_000.0 - 500.0).abs() < 1e-6 {
+                0.2
+            } else {
+                1.0
+            }
+        }));
         assert_eq!((noisy.first, noisy.rises_us), (1.0, 0.0));
     }
 

@@ -179,7 +179,7 @@ impl<'a> RtAppReader<'a> {
                 };
             }
             "default_policy" => {
-                self.default_policy = read_scheduling_policy(entry, &mut self.warnings)?
+                self.default_policy = read_scheduling_policy(entry, &mut self.warnings)?;
             }
             "calibration" => self.read_calibration(entry)?,
             "rt_app_version" => {

@@ -143,18 +143,18 @@ impl TextReader {
             "mn" => {
                 printed.model = Some(trim_end_and_replace_control_characters(
                     strip_one_leading_blank(value),
-                ))
+                ));
             }
             "fr" => {
                 printed.firmware = Some(trim_end_and_replace_control_characters(
                     strip_one_leading_blank(value),
-                ))
+                ));
             }
             "Model Number" => {
-                printed.model = Some(trim_end_and_replace_control_characters(value.trim()))
+                printed.model = Some(trim_end_and_replace_control_characters(value.trim()));
             }
             "Firmware Version" => {
-                printed.firmware = Some(trim_end_and_replace_control_characters(value.trim()))
+                printed.firmware = Some(trim_end_and_replace_control_characters(value.trim()));
             }
             "npss" => {
                 printed.npss = Some(check_npss_below_32(parse_decimal_or_hexadecimal(

@@ -55,7 +55,7 @@ pub(super) fn read_trace_dat(
             }
             match item {
                 RingBufferItem::Lost { count, .. } => {
-                    builder.note_lost_events(time, cpu.cpu, count)?
+                    builder.note_lost_events(time, cpu.cpu, count)?;
                 }
                 RingBufferItem::Event { .. } => {
                     let record = cpu.bytes_of_item(&item);
