@@ -303,7 +303,7 @@ fn decode_first_record(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
         24 => (Some(task_step_record(word, TaskStep::Waking)), HEADER),
         25 => (fields.take_woken_step(word), HEADER + 8),
         26 => (Some(task_step_record(word, TaskStep::Running)), HEADER),
-        27 => (fields.take_task_name(word), HEADER + 16),
+        27 => (fields.take_task_name_if_complete(word), HEADER + 16),
         28 => (fields.take_task_cgroup(word), HEADER + 8),
         29 => (
             fields.take_clock_cycles().map(RecordKind::Clock),
@@ -465,7 +465,7 @@ impl Fields<'_> {
         Some(task_step_record(task, TaskStep::Woken { target }))
     }
 
-    fn take_task_name(&mut self, task: u32) -> Option<RecordKind> {
+    fn take_task_name_if_complete(&mut self, task: u32) -> Option<RecordKind> {
         let name = self.take_bytes()?;
         Some(RecordKind::TaskName { task, name })
     }

@@ -311,7 +311,7 @@ impl SearchState<'_> {
         Ok(ranking)
     }
 
-    /// Draws the sets for the first rung: unchanged policies, profiles, each single change, then random sets.
+    /// Draws the policy sets for the first rung: the set without changes, profiles, each single change, then random sets.
     fn draw_sets_for_first_rung(&self, count: usize) -> Vec<SetChoice> {
         let mut drawn = vec![self.space.unchanged_choice()];
         drawn.extend(self.space.profiles_and_single_changes());

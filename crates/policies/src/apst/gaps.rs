@@ -20,7 +20,7 @@ pub struct DriveIdleGaps {
     pub total_us: [u64; CLASSES],
 }
 
-/// An idle time before a power state, with the predicted effects.
+/// How long a drive is idle before it enters a power state, and what this idle time is predicted to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PredictedTimeout {
     /// Idle time before the drive enters the state, in us.

@@ -131,11 +131,11 @@ impl<O: Observer> Engine<'_, O> {
     #[inline]
     pub(crate) fn tell_clock_hardware_of_wake_up(&mut self, cpu: CpuId) {
         if !self.clock_control.slots.clusters.is_empty() {
-            self.update_slotted_clock_on_wake_up(cpu);
+            self.update_hardware_chosen_frequency_on_wake_up(cpu);
         }
     }
 
-    fn update_slotted_clock_on_wake_up(&mut self, cpu: CpuId) {
+    fn update_hardware_chosen_frequency_on_wake_up(&mut self, cpu: CpuId) {
         let cluster = self.cpus[cpu].cluster;
         if !self.clock_control.slots.clusters[cluster].used {
             return;

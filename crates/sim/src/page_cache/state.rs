@@ -533,7 +533,7 @@ pub(crate) struct Caller {
     pub(super) awaits: Option<u64>,
     /// Number of the last write-back request that the call awaits.
     pub(super) upto: u64,
-    /// Whether a partly written page is read first, unless cached.
+    /// Whether this task's writes first read a page that they write only in part, unless the page is cached: the file has data there.
     pub(super) reads_parts: bool,
     /// Each write ends with the data on the media.
     pub(super) always_syncs: bool,

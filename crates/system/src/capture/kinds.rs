@@ -57,7 +57,7 @@ pub(super) fn split_cluster_by_core_type(
         return Ok(());
     }
     let online = system.cpus();
-    let runs = consecutive_runs_by_core_type(&groups, &online);
+    let runs = split_core_types_into_runs_of_neighbours(&groups, &online);
     let together: Vec<usize> = runs.iter().flat_map(|(_, cpus)| cpus).copied().collect();
     if together != online {
         return Err("the lists of their CPUs overlap".to_owned());
@@ -84,7 +84,7 @@ pub(super) fn split_cluster_by_core_type(
 
 /// Runs of consecutive CPUs of a core type, each with the index of its type. Arrow Lake has clusters of efficiency
 /// cores between its performance cores.
-fn consecutive_runs_by_core_type(
+fn split_core_types_into_runs_of_neighbours(
     groups: &[Vec<usize>],
     online: &[usize],
 ) -> Vec<(usize, Vec<usize>)> {

@@ -20,7 +20,7 @@ use super::wording::{count_kinds_with_sentences, name_of_kind, name_of_remaining
 
 /// Most time blocks, which are the repeats.
 const MOST_BLOCKS: usize = 10;
-/// Fewest requests per time block for the kind with most requests.
+/// Requests per time block on average, at least, of the kind with most requests. This number sets how many blocks there are.
 const BLOCK_REQUESTS: usize = 200;
 /// Fewest requests for a class of requests to be a workload.
 const FEWEST: usize = 100;

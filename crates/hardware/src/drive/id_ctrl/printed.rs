@@ -93,7 +93,7 @@ pub enum IdCtrlProblem {
         "power state {found} follows where {expected} is expected; all states from 0 on are needed"
     )]
     MissingState {
-        /// Index of the power state that is there.
+        /// Index of the power state that the dump has in the missing one's place.
         found: usize,
         /// Index of the power state that is missing.
         expected: usize,

@@ -75,7 +75,7 @@ fn entry_for_figure_nearest_to_limit(
         |unit| {
             let mean = unit.format_figure(figure.mean, doubt_about_mean(figure.interval, None));
             let limit = format_limit(condition.limit * unit.factor);
-            let name = unit_after_space(&unit.name);
+            let name = unit_as_suffix(&unit.name);
             (format!("{mean}{name}"), format!("{limit}{name}"))
         },
     );
@@ -141,7 +141,7 @@ fn entry_for_goal_metric(view: &View, choice: &Choice, first: &Candidate) -> Til
         value: format!(
             "{}{}",
             unit.format_figure(first.value, first.doubt),
-            unit_after_space(&unit.name)
+            unit_as_suffix(&unit.name)
         ),
         note: notes.join("; "),
     }
@@ -240,7 +240,7 @@ fn entry_for_winner_power(view: &View, best: &[&PageRow]) -> Option<TileEntry> {
     });
     let rows: Vec<&PageRow> = winner_power.collect();
     let [low, high] = rows_with_least_and_most(&rows, |row| row.mean)?;
-    let unit = unit_after_space(&view.metrics[power].unit);
+    let unit = unit_as_suffix(&view.metrics[power].unit);
     let [least, most] =
         [low, high].map(|row| format_with_decimals_or_four_digits(row.mean, row.decimals));
     let value = if least == most {
@@ -388,7 +388,7 @@ fn format_limit(limit: f64) -> String {
     rounded.to_string()
 }
 
-fn unit_after_space(unit: &str) -> String {
+fn unit_as_suffix(unit: &str) -> String {
     match unit {
         "" => String::new(),
         "1/s" => "/s".to_owned(),
