@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""wakepath-lab: runs a study in guests with real kernels and known hardware, in virtual time (docs/background/laboratory.md).
+"""wakepath-lab: runs a study in guests with real kernels and known hardware, in virtual time.
+
+docs/background/laboratory.md explains it.
 
 Example: rig/lab.py rig/laboratory/fidelity.toml --program target/debug/wakepath -o target/fidelity
 """

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Builds a small kernel for the laboratory from Debian's sources, with what Debian's images lack (docs/background/laboratory.md).
+"""Builds a small kernel for the laboratory from Debian's sources, with what Debian's images lack.
+
+docs/background/laboratory.md explains it.
 
 Example: rig/own_kernel.py 6.12 --hz 1000 --out .cache/kernels
 """

@@ -1,4 +1,6 @@
-"""Large sweeps on paper: a simulation of scheduler, batches and file system. Prints the table of docs/guides/cluster.md.
+"""Large sweeps on paper: a simulation of scheduler, batches and file system.
+
+Prints the table of docs/guides/cluster.md.
 
     python python/scale/cluster_model.py
 

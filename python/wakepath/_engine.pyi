@@ -31,7 +31,7 @@ class Error(Exception):
 
 @final
 class Machine:
-    """A machine that can be simulated: a built-in one, a recorded system, or a machine file (docs/reference/machines.md).
+    """A machine that can be simulated: a built-in one, a recorded system, or a file (docs/reference/machines.md).
 
     Two machines are equal if their files would be.
     """
