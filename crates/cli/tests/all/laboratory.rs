@@ -924,7 +924,7 @@ impl Recorded {
         let (machine, job) = (machine.display(), job.display());
         let text = format!(
             "name = 's'\nmachine = '{machine}'\nrepeats = 1\nwarm_up_s = 0\n\
-             policy = ['menu', '{LEASES}', 'menu + cpu-latency[limit=20us]']\n\
+             policy = ['menu', '{LEASES}', '{LIMIT}']\n\
              [[workload]]\nname = 'w'\nfio = '{job}'\nseconds = 0.25\n"
         );
         fs::write(&study, text).unwrap();
@@ -936,6 +936,7 @@ impl Recorded {
 }
 
 const LEASES: &str = "menu + psd[timeout=3ms,ceiling=20us,rule=daemon]";
+const LIMIT: &str = "menu + cpu-latency[limit=20us]";
 
 #[test]
 fn the_daemon_gives_leases_in_a_guest() {
@@ -944,8 +945,8 @@ fn the_daemon_gives_leases_in_a_guest() {
     };
     let mean = cells(&out.join("lab"), "mean_us");
     let mean_with = |policy: &str| mean[&("w".to_owned(), policy.to_owned())];
-    // Some requests wait for exits of up to 300 us without leases or limit.
-    assert!(mean_with(LEASES) < mean_with("menu") - 5.0, "{mean:?}");
+    // Without leases, menu lets requests wait for exits of up to 300 us, in most boots but not in all. A latency limit never does.
+    assert!(mean_with(LEASES) < mean_with(LIMIT) + 10.0, "{mean:?}");
     let daemon = fs::read_to_string(out.join("guest-1/daemon.txt")).unwrap();
     assert!(daemon.contains("lease(s) in"), "{daemon}");
 }
