@@ -12,7 +12,7 @@ use perf_event::{Builder, Counter};
 pub(crate) struct CycleCounters(Vec<[Counter; 2]>);
 
 impl CycleCounters {
-    /// Opens both counters on each of these CPUs; `None` if any CPU has none: most virtual machines, and machines whose
+    /// Opens both counters on each CPU given; `None` if any CPU has none: most virtual machines, and machines whose
     /// counters are all in use.
     pub(crate) fn open(cpus: &[usize]) -> Option<Self> {
         let counters = cpus.iter().map(|cpu| {
@@ -70,7 +70,7 @@ struct UpdateElement {
 
 const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
 
-/// Sets an element of a map of perf events, for which aya knows only events that it opens itself.
+/// Sets an element in a map of perf events. For such maps aya knows only events opened by aya.
 #[expect(unsafe_code, reason = "the system call takes addresses")]
 fn set_perf_event_in_map(map: BorrowedFd<'_>, cpu: u32, event_descriptor: i32) -> io::Result<()> {
     let attributes = UpdateElement {

@@ -217,7 +217,7 @@ fn read_cores_with_several_cpus(system: &System) -> Vec<Vec<u32>> {
     cores
 }
 
-/// Reads the names of interrupts, as their handlers give them.
+/// Reads the interrupts' names, as the handlers give them.
 fn read_interrupt_names(root: &Root) -> BTreeMap<u32, String> {
     let names = root.list_names("sys/kernel/irq").into_iter();
     let named = names.filter_map(|number| {

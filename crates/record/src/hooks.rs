@@ -209,7 +209,7 @@ impl Attached {
         self.missing.iter().any(|hook| hook.name == hook_name)
     }
 
-    /// Quality of a kind of fact that comes from some hooks.
+    /// Quality of a kind of fact from some hooks.
     fn quality_if_all_hooks_attached(&self, hooks: &[&str]) -> DataQuality {
         if hooks.iter().any(|hook| self.is_hook_missing(hook)) {
             DataQuality::Missing

@@ -27,7 +27,7 @@ static OBJECT_MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/record.mis
 const SUBJECT: &str = "recording";
 /// Default size of each CPU's buffer in bytes: at 200 000 records a second of 40 bytes, half a second.
 pub const BUFFER_BYTES: u32 = 4 << 20;
-/// Largest size of a page in bytes, of which a buffer is a multiple; other machines than x86 may have this size.
+/// Largest page size in bytes: each buffer is a multiple. Machines other than x86 may have this size.
 const LARGEST_PAGE: u32 = if cfg!(target_arch = "x86_64") {
     4 << 10
 } else {

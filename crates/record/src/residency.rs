@@ -1,5 +1,5 @@
-//! Counters of idle states, read at both ends of a recording: the kernel's, of what CPUs asked for, and the hardware's, of
-//! what cores and packages reached.
+//! Counters of idle states, read when a recording begins and ends: the kernel's count requested states, the
+//! hardware's count states reached by cores and packages.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -95,7 +95,7 @@ impl Reading {
     }
 }
 
-/// What CPUs asked for between two readings. A CPU that was away at one of them is left out.
+/// Idle states that CPUs requested between two readings. A CPU that was offline at either reading is left out.
 fn requested_residency_between(
     before: &BTreeMap<usize, Vec<StateCount>>,
     after: &BTreeMap<usize, Vec<StateCount>>,

@@ -67,7 +67,7 @@ pub struct RecordSummary {
     pub block_completions: u64,
     /// Number of wake-ups of tasks.
     pub wakes: u64,
-    /// Number of wake-ups of tasks that waited for I/O.
+    /// Number of wake-ups for tasks that waited for I/O.
     pub iowait_wakes: u64,
     /// Expired timers.
     pub timers: u64,

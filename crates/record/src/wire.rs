@@ -54,7 +54,7 @@ pub enum RecordKind {
     },
     /// A timer of the timer wheel fired.
     Timer,
-    /// The CPU takes one of many steps of going online or offline.
+    /// The CPU takes a step, among many, to go online or offline.
     Hotplug {
         /// Whether the CPU goes online, rather than offline.
         online: bool,
@@ -88,7 +88,7 @@ pub enum RecordKind {
     },
 }
 
-/// What the governor was told, and what it chose.
+/// The governor's input and choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Select {
     /// Index of the chosen idle state.
@@ -132,7 +132,7 @@ pub enum WireError {
         kind: u16,
         /// Bytes present.
         length: usize,
-        /// Number of bytes that a record of the kind has.
+        /// Number of bytes in a record with this kind.
         expected: usize,
     },
     /// The number of the record's kind is unknown.
@@ -181,7 +181,7 @@ impl<'a> Delivered<'a> {
 /// The words of a CPU's buffer: `struct wp_cpu_buffer`.
 pub type CpuBufferWords = [u64; PILE_HEAD + PILE_WORDS];
 
-/// A copy of a CPU's buffer in the kernel. Each word was read at a moment of its own.
+/// A copy of a CPU's buffer in the kernel. Each word was read at another moment.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuBuffer(pub CpuBufferWords);
 
