@@ -945,8 +945,8 @@ fn the_daemon_gives_leases_in_a_guest() {
     };
     let mean = cells(&out.join("lab"), "mean_us");
     let mean_with = |policy: &str| mean[&("w".to_owned(), policy.to_owned())];
-    // Without leases, menu lets requests wait for exits of up to 300 us, in most boots but not in all. A latency limit never does.
-    assert!(mean_with(LEASES) < mean_with(LIMIT) + 10.0, "{mean:?}");
+    // Without leases the mean is 70 us above that of a latency limit in most boots. Leases come only once a burst is seen.
+    assert!(mean_with(LEASES) < mean_with(LIMIT) + 30.0, "{mean:?}");
     let daemon = fs::read_to_string(out.join("guest-1/daemon.txt")).unwrap();
     assert!(daemon.contains("lease(s) in"), "{daemon}");
 }
