@@ -13,9 +13,10 @@
 //! let system = System::live();
 //! let set = "menu + idle-states[ceiling=20us]".parse()?;
 //! let wanted = policy::resolve_to_settings(&system, &set, &Targets::default())?;
-//! let hold = Session::open_and_recover(&system)?.hold(&SettingsPlan::from_wanted(&system, wanted)?)?;
+//! let plan = SettingsPlan::from_wanted(&system, wanted)?;
+//! let hold = Session::open_and_recover(&system)?.apply_while_held(&plan)?;
 //! // ... measure; when `hold` goes out of scope, everything is as it was.
-//! hold.release()?;
+//! hold.put_back_and_release()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
