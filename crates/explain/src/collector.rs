@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use wakepath_trace::recording::{
-    Block, ClockCycles, DataQuality, Event, EventKind, Interrupt, Metadata, QueueStep, TaskStep,
+    Block, ClockCycles, DataQuality, Event, EventKind, Interrupt, Metadata, QueueStep, Reader,
+    RecordingError, TaskStep,
 };
 
 use crate::clock::ClockMeter;
@@ -93,6 +94,17 @@ impl Collector {
         while let Some(settled) = self.sorter.pop_settled_event() {
             self.follow_event_in_order(&settled);
         }
+    }
+
+    /// Takes all events of a recording.
+    ///
+    /// # Errors
+    /// The recording cannot be read, or is damaged.
+    pub fn collect_recording(&mut self, reader: &mut Reader) -> Result<(), RecordingError> {
+        reader.for_each_event(|event| {
+            self.push_event(&event);
+            Ok(())
+        })
     }
 
     /// Ends the recording, and returns all requests that completed.
