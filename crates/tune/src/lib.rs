@@ -1,6 +1,6 @@
 //! The best policy set for one's loads: a search over simulated runs.
 //!
-//! A [`DailyLoad`] is a workload with its hours per day; what is left of the day is rest. [`LoadCondition`]s limit
+//! A [`DailyLoad`] is a workload with its hours per day; what is left of the day is rest. [`LoadCondition`](wakepath_results::LoadCondition)s limit
 //! metrics, and an [`SearchObjective`] names what to minimise or maximise. [`Space`] has the choices: one [`Dimension`]
 //! per mechanism. [`search_best_policy_set`] asks an [`Evaluator`] for runs and returns an [`SearchAnswer`];
 //! [`Simulation`] is the evaluator over the simulator.
@@ -9,7 +9,6 @@
 
 mod answer;
 mod budget;
-mod condition;
 mod error;
 mod evaluator;
 mod figures;
@@ -23,7 +22,6 @@ mod state;
 
 pub use answer::{Contribution, Finalist, KeptCondition, LoadFigures, SearchAnswer};
 pub use budget::Budget;
-pub use condition::LoadCondition;
 pub use error::TuneError;
 pub use evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
 pub use load::{DailyLoad, rest_workload};

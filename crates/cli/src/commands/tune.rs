@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use wakepath_hardware::Machine;
-use wakepath_results::Goal;
+use wakepath_results::{Goal, LoadCondition};
 use wakepath_tune::{
-    Budget, DailyLoad, Effort, Evaluator, LoadCondition, SearchAnswer, SearchObjective,
-    SearchRequest, Simulation, Space, TrialOutcome, search_best_policy_set,
+    Budget, DailyLoad, Effort, Evaluator, SearchAnswer, SearchObjective, SearchRequest, Simulation,
+    Space, TrialOutcome, search_best_policy_set,
 };
 use wakepath_units::{KernelVersion, Nanoseconds};
 use wakepath_workloads::Workload;
