@@ -13,13 +13,16 @@ use wakepath_tune::{
 use wakepath_units::{KernelVersion, Nanoseconds};
 use wakepath_workloads::Workload;
 
+use self::steps::StepsIntoForce;
 use super::{arguments, here};
 use crate::messages::{self, MessageKind, note};
+use crate::new_file;
 use crate::output::{self, Format, Screen};
 use crate::until;
 use crate::waiting::{self, ThreadCount};
 
 mod cost;
+mod steps;
 mod tables;
 
 #[derive(clap::Args)]
@@ -68,6 +71,12 @@ pub(crate) struct Args {
     kernel: Option<KernelVersion>,
     #[command(flatten)]
     cost: cost::CostArgs,
+    /// Write the daemon's configuration to this file, where the answer has leases (psd), which only the daemon gives.
+    #[arg(long, value_name = "FILE")]
+    daemon_toml: Option<PathBuf>,
+    /// Replace files that exist.
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     jobs: ThreadCount,
     /// What to print.
@@ -96,6 +105,10 @@ pub(crate) fn search_and_print_best_policy_set(
     args: &Args,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
+    if let Some(path) = &args.daemon_toml {
+        new_file::check_output_may_be_written(path, args.force)
+            .with_context(|| format!("--daemon-toml {}", path.display()))?;
+    }
     let machine = load_machine_and_note_choice(args)?;
     let objective = match &args.maximise {
         Some(metric) => SearchObjective::new(metric, Goal::Maximise)?,
@@ -121,13 +134,35 @@ pub(crate) fn search_and_print_best_policy_set(
     let day = args
         .cost
         .cost_with_best_and_in_force(&answer, &request.loads)?;
+    let steps = find_steps_into_force(&answer)?;
+    if let (Some(path), Some(steps)) = (&args.daemon_toml, &steps)
+        && !steps.write_daemon_toml(path, args.force)?
+    {
+        note!(
+            "{}: not written, since the answer has no leases",
+            path.display()
+        );
+    }
+    let report = tables::TuneReport {
+        machine: &machine.name,
+        answer: &answer,
+        day,
+        steps,
+    };
     match args.format {
-        Format::Json => output::write_json(out, &tables::TuneReport::new(&machine, &answer, day)),
+        Format::Json => output::write_json(out, &report),
         Format::Csv => tables::write_finalists_as_csv(out, &answer),
         Format::Table => {
-            tables::write_answer_and_tables(out, &machine, &request, &answer, day.as_ref())
+            tables::write_answer_and_tables(out, &request, &report, args.daemon_toml.as_deref())
         }
     }
+}
+
+/// The steps that put the answer in force; `None` without a set that changes something.
+fn find_steps_into_force(answer: &SearchAnswer) -> anyhow::Result<Option<StepsIntoForce>> {
+    let best = answer.best.as_ref().filter(|best| !best.changes_nothing());
+    best.map(|best| StepsIntoForce::new(&best.set.parse()?))
+        .transpose()
 }
 
 /// Searches for the best policy set within the budget that the arguments give. A time is converted to requests by
