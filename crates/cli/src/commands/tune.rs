@@ -8,7 +8,8 @@ use wakepath_hardware::Machine;
 use wakepath_results::Goal;
 use wakepath_tune::{
     Budget, DailyLoad, Effort, Evaluator, LoadCondition, SearchAnswer, SearchObjective,
-    SearchRequest, Simulation, Space, TrialOutcome, search_best_policy_set,
+    SearchRequest, Sensitivity, Simulation, Space, TrialOutcome, search_best_policy_set,
+    vary_assumed_figures,
 };
 use wakepath_units::{KernelVersion, Nanoseconds};
 use wakepath_workloads::Workload;
@@ -69,6 +70,10 @@ pub(crate) struct Args {
     /// The kernel whose policies bare names mean [default: the machine's, or 6.12].
     #[arg(long, value_name = "VERSION", value_parser = arguments::parse_kernel_version_or_nearest)]
     kernel: Option<KernelVersion>,
+    /// Do not vary the machine's assumed figures. Unless told so, each goes to both ends of its range after the search, which
+    /// takes up to half as many requests again.
+    #[arg(long)]
+    no_sensitivity: bool,
     #[command(flatten)]
     cost: cost::CostArgs,
     /// Write the daemon's configuration to this file, where the answer has leases (psd), which only the daemon gives.
@@ -124,7 +129,7 @@ pub(crate) fn search_and_print_best_policy_set(
         budget: Budget(0),
         seed: args.seed,
     };
-    let answer = set_budget_and_search(args, &machine, &mut request)?;
+    let (answer, sensitivity) = set_budget_and_search(args, &machine, &mut request)?;
     for name in &answer.left_out {
         note!("left out: {name}");
     }
@@ -148,6 +153,7 @@ pub(crate) fn search_and_print_best_policy_set(
         answer: &answer,
         day,
         steps,
+        sensitivity,
     };
     match args.format {
         Format::Json => output::write_json(out, &report),
@@ -165,13 +171,16 @@ fn find_steps_into_force(answer: &SearchAnswer) -> anyhow::Result<Option<StepsIn
         .transpose()
 }
 
-/// Searches for the best policy set within the budget that the arguments give. A time is converted to requests by
-/// running the policies in force once.
+/// Requests for the variation of assumed figures, as a share of the search's budget.
+const SENSITIVITY_SHARE: f64 = 0.5;
+
+/// Searches for the best policy set within the budget that the arguments give, and varies the machine's assumed figures. A
+/// time is converted to requests by running the policies in force once.
 fn set_budget_and_search(
     args: &Args,
     machine: &Machine,
     request: &mut SearchRequest,
-) -> anyhow::Result<SearchAnswer> {
+) -> anyhow::Result<(SearchAnswer, Option<Sensitivity>)> {
     let loads = request.loads.clone();
     let total = match args.budget {
         BudgetArgument::Requests(requests) => requests,
@@ -192,9 +201,24 @@ fn set_budget_and_search(
         })?;
         request.budget = match args.budget {
             BudgetArgument::Requests(requests) => Budget(requests),
-            BudgetArgument::Time(time) => estimate_requests_in_time(&simulation, time, args.seed)?,
+            BudgetArgument::Time(time) => {
+                let all = estimate_requests_in_time(&simulation, time, args.seed)?.0 as f64;
+                let searched = if args.no_sensitivity {
+                    all
+                } else {
+                    all / (1.0 + SENSITIVITY_SHARE)
+                };
+                Budget(searched.round().max(1.0) as u64)
+            }
         };
-        Ok(search_best_policy_set(&space, request, &simulation)?)
+        let answer = search_best_policy_set(&space, request, &simulation)?;
+        if args.no_sensitivity {
+            return Ok((answer, None));
+        }
+        let most_requests = (request.budget.0 as f64 * SENSITIVITY_SHARE) as u64;
+        let sensitivity =
+            vary_assumed_figures(machine, request, &answer, most_requests, cancelled, &count)?;
+        Ok((answer, sensitivity))
     })
 }
 

@@ -83,7 +83,14 @@ fn leases_come_with_the_daemons_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("leases.toml");
     let path = file.to_str().unwrap();
-    let arguments = ["--minimise", "p99_us", "--over", "psd", "--budget", "2000000"];
+    let arguments = [
+        "--minimise",
+        "p99_us",
+        "--over",
+        "psd",
+        "--budget",
+        "2000000",
+    ];
     tune("=8h", &arguments)
         .success()
         .stdout(predicate::str::contains("  sudo wakepath daemon\n"))
@@ -101,6 +108,25 @@ fn leases_come_with_the_daemons_configuration() {
         tune("=8h", &[&arguments[..], &["--daemon-toml", path]].concat()),
         &["--daemon-toml", "the file exists; --force replaces it"],
     );
+}
+
+#[test]
+fn assumed_figures_are_varied_unless_told_otherwise() {
+    let varied = json(&tune_limits(&["--format", "json"]).success());
+    let figures = varied["sensitivity"]["figures"].as_array().unwrap();
+    assert!(!figures.is_empty());
+    assert!(
+        figures
+            .iter()
+            .all(|figure| figure["range_source"].is_string())
+    );
+    let arguments = ["--format", "json", "--no-sensitivity"];
+    let plain = json(&tune_limits(&arguments).success());
+    assert!(plain["sensitivity"].is_null());
+    assert_eq!(plain["best"], varied["best"]);
+    tune_limits(&[])
+        .success()
+        .stdout(predicate::str::contains("assumed figure"));
 }
 
 #[test]

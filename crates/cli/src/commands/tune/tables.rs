@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
-use wakepath_tune::{Finalist, SearchAnswer, SearchRequest};
+use wakepath_tune::{Finalist, SearchAnswer, SearchRequest, Sensitivity};
 
 use super::cost::{DayCost, DayCosts};
 use super::steps::StepsIntoForce;
@@ -22,6 +22,8 @@ pub(super) struct TuneReport<'a> {
     pub(super) day: Option<DayCosts>,
     /// How the answer comes into force; `None` where nothing is to change.
     pub(super) steps: Option<StepsIntoForce>,
+    /// What became of the answer while assumed figures were varied; `None` where that was not asked for.
+    pub(super) sensitivity: Option<Sensitivity>,
 }
 
 /// Writes the answer and its tables. `daemon_toml` is the file that has the daemon's configuration.
@@ -41,6 +43,9 @@ pub(super) fn write_answer_and_tables(
     write_answer_beside_in_force_per_load(out, answer)?;
     write_condition_margins(out, answer)?;
     write_contribution_per_part(out, answer)?;
+    if let Some(sensitivity) = &report.sensitivity {
+        write_sensitivity(out, sensitivity)?;
+    }
     if let Some(days) = &report.day {
         write_daily_costs(out, days)?;
     }
@@ -211,6 +216,50 @@ fn write_contribution_per_part(out: &mut Screen, answer: &SearchAnswer) -> anyho
         ]
     });
     output::write_table(out, &header, rows)
+}
+
+/// Writes which assumed figures would change the answer.
+fn write_sensitivity(out: &mut Screen, sensitivity: &Sensitivity) -> anyhow::Result<()> {
+    writeln!(out)?;
+    let varied = count_with_noun(sensitivity.figures.len() as u64, "assumed figure");
+    let changing = sensitivity.figures_that_change_answer().count();
+    if changing == 0 {
+        let text = format!("None of {varied} changes the answer at an end of its range.");
+        out.write_folded(&text, 2)?;
+    } else {
+        writeln!(out, "Would change the answer, of {varied}:")?;
+        let mut rows = Vec::new();
+        for figure in sensitivity.figures_that_change_answer() {
+            for end in &figure.ends {
+                let Some(other) = &end.other_answer else {
+                    continue;
+                };
+                rows.push([
+                    figure.figure.clone(),
+                    format_three_digits(figure.assumed),
+                    format_three_digits(end.value),
+                    other.clone(),
+                    if end.breaks_condition { "yes" } else { "-" }.to_owned(),
+                ]);
+            }
+        }
+        let header = [
+            "figure",
+            "assumed",
+            "if it were",
+            "better would be",
+            "breaks",
+        ];
+        output::write_table(out, header, rows)?;
+    }
+    if !sensitivity.not_reached.is_empty() {
+        let text = format!(
+            "{} not varied, for want of requests; a larger --budget reaches them.",
+            count_with_noun(sensitivity.not_reached.len() as u64, "more assumed figure")
+        );
+        out.write_folded(&text, 2)?;
+    }
+    Ok(())
 }
 
 fn write_daily_costs(out: &mut Screen, days: &DayCosts) -> anyhow::Result<()> {
