@@ -4,9 +4,10 @@ use std::sync::atomic::AtomicBool;
 
 use wakepath_hardware::Machine;
 use wakepath_results::Goal;
+use wakepath_results::LoadCondition;
 use wakepath_tune::{
-    Budget, DailyLoad, LoadCondition, SearchAnswer, SearchObjective, SearchRequest, Sensitivity,
-    Simulation, Space, TuneError, VariedFigure, search_best_policy_set, vary_assumed_figures,
+    Budget, DailyLoad, SearchAnswer, SearchObjective, SearchRequest, Sensitivity, Simulation,
+    Space, TuneError, VariedFigure, search_best_policy_set, vary_assumed_figures,
 };
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::{Workload, rtapp};
