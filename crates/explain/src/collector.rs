@@ -427,6 +427,13 @@ impl Collector {
     }
 
     fn note_task_step(&mut self, time: u64, on: u32, task: u32, step: TaskStep) {
+        if let Some(irq) = self.wake_ups.interrupt_of_thread(task) {
+            if step == TaskStep::Running {
+                let cpu = self.cpus.entry(on).or_default();
+                cpu.continue_handler_in_thread(time, irq);
+            }
+            return;
+        }
         match step {
             TaskStep::Waking => {
                 let last_request = self.cpus.entry(on).or_default().last_request.take();

@@ -94,7 +94,7 @@ fn render_view_whole(view: &View) -> Result<String, RenderError> {
     Ok(render_template(TEMPLATE, content)?)
 }
 
-/// Renders a page from its template, which begins with the shared head: `title`, `policy`, `made_by`, `style`.
+/// Renders the template of a page. The head of all pages takes `title`, `policy`, `made_by` and `style` from the content.
 fn render_template(template: &str, content: minijinja::Value) -> Result<String, minijinja::Error> {
     let mut environment = Environment::new();
     environment.set_formatter(bidi::write_value_escaped_unless_safe);
@@ -182,7 +182,7 @@ fn distinct_setting_names(view: &View) -> Vec<&str> {
     names
 }
 
-/// A Content-Security-Policy under which a page loads nothing and runs only these scripts: markup in a name calls no other.
+/// A Content-Security-Policy under which a page loads nothing and runs only the given scripts: markup in a name calls no other.
 fn content_security_policy(scripts: &[&str]) -> String {
     let mut allowed = String::new();
     for script in scripts {
