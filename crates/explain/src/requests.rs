@@ -148,6 +148,11 @@ impl TracedRequest {
         };
     }
 
+    /// Smallest size in bytes of the request's size class, which ends below twice as much. 0: flushes.
+    pub fn size_class_bytes(&self) -> u32 {
+        self.bytes.checked_ilog2().map_or(0, |log| 1 << log)
+    }
+
     /// Notification to completion on another CPU, in ns; 0 if a single CPU does all.
     pub fn remote_completion_ns(&self) -> u64 {
         self.remote

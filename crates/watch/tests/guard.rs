@@ -325,7 +325,9 @@ fn what_follows_the_put_back_tells_setting_from_load() {
     );
     let outcome_of_both = outcome(&limit, 1.0, 3.0, 2.0).unwrap();
     assert!(
-        outcome_of_both.to_string().contains("a part of it"),
+        outcome_of_both
+            .to_string()
+            .contains("the load did a part of it"),
         "{outcome_of_both}"
     );
 }
