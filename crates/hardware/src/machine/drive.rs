@@ -388,6 +388,16 @@ impl DriveModel {
     pub(super) fn as_typical_client_drive(drive: &Drive) -> Self {
         Self {
             name: drive.model.clone(),
+            source: drive.source.clone(),
+            power: Some(DrivePower::from_declared_states(drive)),
+            ..Self::typical_client_drive_without_power_states()
+        }
+    }
+
+    /// A typical client drive that never sleeps: nothing is known about its power states.
+    pub(super) fn typical_client_drive_without_power_states() -> Self {
+        Self {
+            name: String::new(),
             device: None,
             read_service_us: Figure::assumed(90.0, "TLC flash, one 4 KiB read at a time"),
             write_service_us: Figure::assumed(25.0, "writes end in the drive's buffer"),
@@ -402,7 +412,7 @@ impl DriveModel {
             count: 1,
             chunk_kib: Figure::default(),
             capacity_gb: Figure::default(),
-            source: drive.source.clone(),
+            source: String::new(),
             buffer: Some(WriteBuffer {
                 kib: Figure::assumed(8192.0, "typical client drive without DRAM"),
                 media_us: Figure::assumed(
@@ -411,7 +421,7 @@ impl DriveModel {
                 ),
             }),
             flash: None,
-            power: Some(DrivePower::from_declared_states(drive)),
+            power: None,
             in_force: None,
             note: None,
         }

@@ -26,6 +26,7 @@ mod here;
 mod idle_state;
 mod io_path;
 mod isolation;
+mod kept_drives;
 mod keys;
 mod kinds;
 mod known_power;
@@ -63,6 +64,7 @@ pub use here::{HERE, SYSTEM_FILE, calibration_path_to_write, find_calibration_fi
 pub use idle_state::{ClusterIdleState, MachineIdleState, Scope};
 pub use io_path::{Completion, IoPath};
 pub use isolation::Isolation;
+pub use kept_drives::{KeepDriveError, KeptDrives};
 pub use keys::{MachineKey, machine_file_schema};
 pub use kinds::{CoreKind, EFFICIENCY_CAPACITY, EFFICIENCY_CAPACITY_WHY};
 pub use known_power::EXIT_NOT_KNOWN;
