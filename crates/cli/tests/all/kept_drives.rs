@@ -32,9 +32,15 @@ fn a_kept_dump_is_a_drive_for_every_command() {
     let dump = repository().join("crates/cli/tests/data/sn530.txt");
     let dump = dump.to_str().unwrap();
     let added = stdout(run(&["drive", "add", dump, "--name", "work"]));
-    assert!(added.contains("'work'") && added.contains("work.toml"), "{added}");
+    assert!(
+        added.contains("'work'") && added.contains("work.toml"),
+        "{added}"
+    );
     let listed = json(&run(&["drive", "list", "work", "--format", "json"]));
-    assert_eq!((&listed[0]["model"], &listed[0]["kept"]), (&"work".into(), &true.into()));
+    assert_eq!(
+        (&listed[0]["model"], &listed[0]["kept"]),
+        (&"work".into(), &true.into())
+    );
     // All commands take the drive's own table, under its name as under the dump's.
     for command in [
         &["apst", "plan", "--format", "hex", "--drive"][..],
@@ -86,7 +92,10 @@ fn nothing_of_a_hostile_dump_reaches_the_terminal_or_another_folder() {
     let listed = stdout(run(&["drive", "list", "my-x"]));
     let shown = stdout(run(&["drive", "show", "my-x-31m"]));
     for text in [listed, shown] {
-        assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text}");
+        assert!(
+            !text.contains('\u{1b}') && !text.contains('\u{202e}'),
+            "{text}"
+        );
     }
     for name in ["../x", "/tmp/x", "a b"] {
         fails_with(

@@ -72,7 +72,10 @@ fn open_kept_drives() -> anyhow::Result<KeptDrives> {
 
 /// The drive that a file describes, whatever the form.
 fn read_drive_of_file(path: &str) -> anyhow::Result<DriveModel> {
-    if Path::new(path).extension().is_some_and(|ending| ending == "toml") {
+    if Path::new(path)
+        .extension()
+        .is_some_and(|ending| ending == "toml")
+    {
         return Ok(DriveModel::load(path.as_ref())?);
     }
     let name = input::describe_file_or_stdin(path);
