@@ -103,6 +103,8 @@ fn take_drive_figures<S: Fn(&str) -> bool>(
             &mut to.write_service_us,
             &from.write_service_us,
         ),
+        ("read_p999_us", &mut to.read_p999_us, &from.read_p999_us),
+        ("write_p999_us", &mut to.write_p999_us, &from.write_p999_us),
         ("flush_us", &mut to.flush_us, &from.flush_us),
         ("read_mb_per_s", &mut to.read_mb_per_s, &from.read_mb_per_s),
         (

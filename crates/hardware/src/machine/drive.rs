@@ -14,6 +14,9 @@ use crate::drive::{Drive, DriveSpeeds, MAX_POWER_STATES, PowerState};
 /// Capacity of a drive in bytes where the file gives none.
 pub(crate) const DEFAULT_CAPACITY: u64 = 1_000_000_000_000;
 
+/// One request in so many is slow, on drives with a 99.9th percentile: half of the slow ones are slower than that.
+pub const SLOW_REQUEST_IN: u32 = 500;
+
 /// A drive as the I/O path sees it.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -30,6 +33,15 @@ pub struct DriveModel {
     /// Mean service time of a 4 KiB write, above 0.
     #[schemars(extend("unit" = "us"))]
     pub write_service_us: Figure,
+    /// 99.9th percentile of the service time of 4 KiB reads, above the mean. One read in 500 is then slow, and has this time as its
+    /// median; the others are faster by as much as keeps the mean. Absent: no read is slow beyond the spread.
+    #[schemars(extend("unit" = "us", "see" = "background/model.md#slow-requests"))]
+    #[serde(default)]
+    pub read_p999_us: Figure,
+    /// 99.9th percentile of the service time of 4 KiB writes, as `read_p999_us` for reads.
+    #[schemars(extend("unit" = "us", "see" = "background/model.md#slow-requests"))]
+    #[serde(default)]
+    pub write_p999_us: Figure,
     /// Time of a flush command, once what the drive's buffer holds is on the media; 0: the drive has no volatile cache,
     /// and the kernel sends it none. Absent: jobs that write with `fsync`, `fdatasync` or `sync` are refused.
     #[schemars(extend("unit" = "us", "see" = "background/model.md#flushes"))]
@@ -401,6 +413,8 @@ impl DriveModel {
             device: None,
             read_service_us: Figure::assumed(90.0, "TLC flash, one 4 KiB read at a time"),
             write_service_us: Figure::assumed(25.0, "writes end in the drive's buffer"),
+            read_p999_us: Figure::default(),
+            write_p999_us: Figure::default(),
             flush_us: Figure::assumed(200.0, "what the drive notes down itself: a page of flash"),
             read_mb_per_s: Figure::assumed(3000.0, "four lanes of PCIe 3.0, less the protocol"),
             write_mb_per_s: Figure::assumed(3000.0, "into the buffer, over four lanes of PCIe 3.0"),
@@ -466,6 +480,15 @@ impl DriveModel {
                 [writes; 2],
             );
         }
+    }
+
+    /// Mean service time of requests that are not slow, in us: the others' share is taken out of the mean of all.
+    pub fn mean_of_fast_requests_us(service_us: &Figure, p999_us: &Figure) -> f64 {
+        if !p999_us.is_given() {
+            return service_us.value;
+        }
+        let slow_share = f64::from(SLOW_REQUEST_IN).recip();
+        (service_us.value - slow_share * p999_us.value) / (1.0 - slow_share)
     }
 
     /// Number of flash units that reads are spread over, if each read waits for its address's unit.

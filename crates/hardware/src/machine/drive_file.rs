@@ -42,6 +42,8 @@ struct ModelFile {
     source: String,
     read_service_us: Option<Figure>,
     write_service_us: Option<Figure>,
+    read_p999_us: Option<Figure>,
+    write_p999_us: Option<Figure>,
     flush_us: Option<Figure>,
     read_mb_per_s: Option<Figure>,
     write_mb_per_s: Option<Figure>,
@@ -324,6 +326,8 @@ impl ModelFile {
         for (figure, given) in [
             (&mut model.read_service_us, &self.read_service_us),
             (&mut model.write_service_us, &self.write_service_us),
+            (&mut model.read_p999_us, &self.read_p999_us),
+            (&mut model.write_p999_us, &self.write_p999_us),
             (&mut model.flush_us, &self.flush_us),
             (&mut model.read_mb_per_s, &self.read_mb_per_s),
             (&mut model.write_mb_per_s, &self.write_mb_per_s),
@@ -626,6 +630,8 @@ mod tests {
             ("parallel_units = 1.5\n", "drive.parallel_units"),
             ("reads_by_address = 2\n", "drive.reads_by_address"),
             ("read_service_us = 0\n", "drive"),
+            ("read_p999_us = 50\n", "drive.read_p999_us"),
+            ("write_p999_us = 12501\n", "drive.write_p999_us"),
             ("buffer = { kib = 3, media_us = 1 }\n", "drive.buffer.kib"),
             (
                 "flash = { program_us = 0, read_mb_per_s = 100 }\n",

@@ -52,8 +52,8 @@ pub use cluster::{Cluster, Opp, TurboLimit};
 pub use cppc::Cppc;
 pub use description::Machine;
 pub use drive::{
-    DriveBackground, DriveInForce, DriveModel, DrivePower, Flash, Transition, TruePowerState,
-    WriteBuffer,
+    DriveBackground, DriveInForce, DriveModel, DrivePower, Flash, SLOW_REQUEST_IN, Transition,
+    TruePowerState, WriteBuffer,
 };
 pub use emulator::Emulator;
 pub use error::MachineError;
