@@ -62,25 +62,45 @@ impl FinishedRequests {
 impl CountersSinceBoot {
     fn read(root: &Root, disk: &str) -> Option<Self> {
         let fields = read_block_stat(root, disk)?;
-        let field = |index: usize| fields.get(index).copied();
+        let [
+            read_count,
+            _,
+            read_sectors,
+            read_ms,
+            write_count,
+            _,
+            write_sectors,
+            write_ms,
+            _,
+            busy_ms,
+            in_flight_ms,
+            discards @ ..,
+        ] = fields.as_slice()
+        else {
+            return None;
+        };
+        let (count, ms) = match discards {
+            [_, _, _, _, flush_count, flush_ms, ..] => (*flush_count, *flush_ms),
+            _ => (0, 0),
+        };
         Some(Self {
             reads: FinishedRequests {
-                count: field(0)?,
-                sectors: field(2)?,
-                ms: field(3)?,
+                count: *read_count,
+                sectors: *read_sectors,
+                ms: *read_ms,
             },
             writes: FinishedRequests {
-                count: field(4)?,
-                sectors: field(6)?,
-                ms: field(7)?,
+                count: *write_count,
+                sectors: *write_sectors,
+                ms: *write_ms,
             },
             flushes: FinishedRequests {
-                count: field(15).unwrap_or(0),
+                count,
                 sectors: 0,
-                ms: field(16).unwrap_or(0),
+                ms,
             },
-            busy_ms: field(9)?,
-            in_flight_ms: field(10)?,
+            busy_ms: *busy_ms,
+            in_flight_ms: *in_flight_ms,
         })
     }
 
@@ -209,18 +229,19 @@ mod tests {
     fn small_requests_that_were_alone_are_the_service_time() {
         let (drive, notes) =
             drive_after("2000 0 16000 250 1000 0 16000 30 0 280 280 0 0 0 0 1500 600");
-        let measured = |figure: &Figure| match &figure.origin {
-            Origin::Measured(measurement) => (figure.value, measurement.clone()),
-            other => panic!("{other:?}"),
+        let Origin::Measured(about) = &drive.read_service_us.origin else {
+            panic!("{:?}", drive.read_service_us);
         };
-        let (read, about) = measured(&drive.read_service_us);
-        assert_eq!(
-            (read, about.n, about.low, about.high),
-            (125.0, 2000, 125.0, 125.5)
-        );
+        let bounds = [drive.read_service_us.value, about.low, about.high].map(|us| us.to_string());
+        assert_eq!(bounds, ["125", "125", "125.5"]);
+        assert_eq!(about.n, 2000);
         assert!(about.what.contains("4.0 KiB and 1.0 in flight") && about.what.contains("coarse"));
-        assert_eq!(measured(&drive.write_service_us).0, 30.0);
-        assert_eq!(measured(&drive.flush_us).0, 400.0);
+        for (figure, us) in [(&drive.write_service_us, 30.0), (&drive.flush_us, 400.0)] {
+            assert!(
+                is_measured(figure) && (figure.value - us).abs() < 1e-9,
+                "{figure:?}"
+            );
+        }
         assert_eq!(notes.len(), 3, "{notes:?}");
     }
 
