@@ -16,6 +16,7 @@ mod extract;
 mod failed_tests;
 mod generate;
 mod guard;
+mod kept_drives;
 mod laboratory;
 mod laboratory_calibrate;
 mod live;

@@ -93,7 +93,7 @@ impl AmdClock {
         };
         // A request with a desired performance leaves the processor's controller no choice.
         let hardware = (first.desired == 0).then(|| {
-            let range = [first.minimum, cppc.scale.nominal, first.maximum]
+            let range = [first.minimum, first.maximum]
                 .map(|performance| driver.frequency_at_performance(performance));
             HwpClock::limited_to_range(cluster, range, cppc.hardware, cpus, settings.epp_in_force())
         });

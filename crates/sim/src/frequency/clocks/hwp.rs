@@ -70,24 +70,24 @@ impl HwpClock {
             Some(_) => frequency_at_pstate_level(&cluster.table, levels.max),
             None => highest,
         };
-        let mut clock = Self::limited_to_range(cluster, [minimum, base, highest], hwp, cpus, epp);
+        let mut clock = Self::limited_to_range(cluster, [minimum, highest], hwp, cpus, epp);
         for cpu in &mut clock.cpus {
             cpu.boost = boost.map(|tick| HwpBoost::new(levels, tick));
         }
         clock
     }
 
-    /// Controllers limited to the frequencies from `minimum` to `highest`; `base` is the highest without turbo.
+    /// Controllers limited to the frequencies from `minimum` to `highest`.
     pub(super) fn limited_to_range(
         cluster: &ClusterSetup,
-        [minimum, base, highest]: [Kilohertz; 3],
+        [minimum, highest]: [Kilohertz; 2],
         hwp: HwpSetup,
         cpus: usize,
         epp: u8,
     ) -> Self {
         let lowest = cluster.table.lowest();
         let cpu = HwpCpu {
-            controller: Hwp::new([lowest, base, highest], hwp.ramp, hwp.full_at, epp),
+            controller: Hwp::new([lowest, highest], hwp.ramp, hwp.full_at, epp),
             boost: None,
             minimum,
             iowait_pending: false,
