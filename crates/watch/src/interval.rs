@@ -55,8 +55,6 @@ pub struct LatencyInterval {
     pub high_ns: f64,
     /// Number of requests that were counted.
     pub requests: u64,
-    /// Number of independent requests that would say as much.
-    pub effective_requests: f64,
 }
 
 /// The interval of a percentile over all requests of some groups, which are in the order of time. `None` without requests.
@@ -81,7 +79,6 @@ pub fn quantile_interval(groups: &[LatencyCounts], quantile: Quantile) -> Option
             .range_at_rank(high_rank)
             .map_or(f64::INFINITY, |(_, high)| high as f64),
         requests,
-        effective_requests: effective,
     })
 }
 
@@ -103,13 +100,14 @@ pub fn mean_interval(groups: &[LatencyCounts]) -> Option<LatencyInterval> {
         estimate_ns: mean,
         high_ns: mean + margin,
         requests,
-        effective_requests: requests as f64,
     })
 }
 
 fn merge_groups(groups: &[LatencyCounts]) -> LatencyCounts {
     let mut all = LatencyCounts::new();
-    groups.iter().for_each(|group| all.add_counts(group));
+    for group in groups {
+        all.add_counts(group);
+    }
     all
 }
 

@@ -368,7 +368,6 @@ impl fmt::Display for IntervalInWords<'_> {
             estimate_ns,
             high_ns,
             requests,
-            ..
         } = self.0;
         let [low, estimate] = [low_ns, estimate_ns].map(|ns| format_us(*ns));
         if high_ns.is_finite() {

@@ -66,7 +66,9 @@ impl Window {
 fn merge_neighbours(groups: &[LatencyCounts]) -> Vec<LatencyCounts> {
     let pairs = groups.chunks(2).map(|pair| {
         let mut merged = LatencyCounts::new();
-        pair.iter().for_each(|group| merged.add_counts(group));
+        for group in pair {
+            merged.add_counts(group);
+        }
         merged
     });
     pairs.collect()
