@@ -73,16 +73,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let zone = folder.path().join("sys/class/powercap/intel-rapl:0");
         std::fs::create_dir_all(&zone).unwrap();
-        let write = |file: &str, text: &str| std::fs::write(zone.join(file), text).unwrap();
-        write("name", "package-0\n");
-        write("max_energy_range_uj", "10000000\n");
-        write("energy_uj", "9000000\n");
+        let energy = zone.join("energy_uj");
+        std::fs::write(zone.join("name"), "package-0\n").unwrap();
+        std::fs::write(zone.join("max_energy_range_uj"), "10000000\n").unwrap();
+        std::fs::write(&energy, "9000000\n").unwrap();
         let mut meter = PowerMeter::start(&Root::at_directory(folder.path()));
         assert_eq!(meter.mean_power_since_last_reading().len(), 0);
         // The counter wraps: 1 J before, 2 J after.
-        write("energy_uj", "2000000\n");
-        let second = Duration::from_secs(1);
-        std::thread::sleep(second);
+        std::fs::write(&energy, "2000000\n").unwrap();
+        std::thread::sleep(Duration::from_secs(1));
         let power = meter.mean_power_since_last_reading();
         let [(source, milliwatts)] = power[..] else {
             unreachable!("{power:?}");
