@@ -32,6 +32,7 @@ mod persist;
 mod policy;
 mod printing;
 mod profiled_build;
+mod prometheus;
 mod psd_rig;
 mod record;
 mod replay;

@@ -103,6 +103,8 @@ fn the_package_installs_everything_and_its_removal_restores() {
         "./usr/lib/systemd/system/wakepath-settings-kept.timer",
         "./usr/lib/systemd/system/wakepath-settings-supply.service",
         "./usr/lib/udev/rules.d/60-wakepath-settings.rules",
+        "./usr/share/wakepath/prometheus/wakepath.rules.yml",
+        "./usr/share/wakepath/grafana/wakepath.json",
         "./usr/share/man/man1/wakepath.1.gz",
         "./usr/share/man/man1/wakepath-daemon.1.gz",
         "./usr/share/bash-completion/completions/wakepath",

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     hold: Option<Duration>,
     /// Hold the set while block requests keep this condition, such as 'p99_us < 150', 'p99_us(nvme0n1) < 150' or 'p99_us <= +5%' of
     /// what was measured before. A broken condition puts the set back. Give it again for each condition.
-    #[arg(long, value_name = "CONDITION", conflicts_with_all = ["persist", "check"])]
+    #[arg(long, value_name = "CONDITION", conflicts_with_all = ["persist", "check", "form"])]
     keep: Vec<GuardCondition>,
     /// Print what would be written, and write nothing.
     #[arg(long)]
@@ -226,6 +226,12 @@ fn hold_while_conditions_are_kept(
     targets: &Targets,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
+    if let Some(directory) = args.root.directory() {
+        note!(
+            "the guard watches this machine, not {}",
+            directory.display()
+        );
+    }
     let mut guarded = super::guarded::GuardedSet::start(args.keep.clone())?;
     if !guarded.measure_before()? {
         return Ok(());
