@@ -21,6 +21,8 @@ const PICTURE_STYLE: &str = include_str!("../../assets/page/measurements.css");
 /// The content of a page of measurements.
 #[derive(Clone, Debug, Default)]
 pub struct MeasurementPage {
+    /// What the page has, beside the product's name; empty: measurements.
+    pub subject: String,
     /// Title of the page.
     pub title: String,
     /// Facts in a line below the title: machine, day, kernel.
@@ -82,6 +84,7 @@ pub fn render_measurements(page: &MeasurementPage) -> Result<String, RenderError
     let content = context! {
         style => STYLE,
         picture_style => PICTURE_STYLE,
+        brand => if page.subject.is_empty() { "measurements" } else { &page.subject },
         title => page.title,
         facts => page.facts,
         cautions => page.cautions,

@@ -11,8 +11,7 @@ pub(crate) struct MeanDifference {
 }
 
 impl MeanDifference {
-    /// The difference of the mean of `changed` from the mean of `left_alone`; `None` with fewer than two machines in
-    /// either group.
+    /// Mean of `changed` minus mean of `left_alone`; `None` with fewer than two machines in either group.
     pub(crate) fn between(changed: &[f64], left_alone: &[f64]) -> Option<Self> {
         let [first, second] = [changed, left_alone].map(mean_and_its_variance);
         let ((mean, variance), (other_mean, other_variance)) = (first?, second?);
@@ -32,7 +31,7 @@ impl MeanDifference {
         self.difference
     }
 
-    /// Probability of at least this difference if there was none.
+    /// Probability of an equal or larger difference by chance alone.
     pub(crate) fn p_value_of_increase(&self) -> f64 {
         if self.standard_error <= 0.0 {
             return if self.difference > 0.0 { 0.0 } else { 1.0 };

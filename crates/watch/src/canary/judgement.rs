@@ -14,13 +14,13 @@ use super::series::{FleetSeries, MachineSeries, MetricChange, Uncounted, UnixHou
 /// Fewest machines in each group.
 pub const FEWEST_MACHINES: usize = 2;
 
-/// Fewest hours before the change: a day, so that each hour of the day has its counterpart.
+/// Fewest hours before the change: a day, so that each hour has a counterpart.
 const FEWEST_HOURS_BEFORE: i64 = 24;
 
 /// A machine without values for so many hours, while others have values, is silent.
 const SILENT_HOURS: i64 = 3;
 
-/// A change of some machines, and what is asked about it.
+/// A change of some machines, with the limits for a verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RollOut {
     /// Names of the changed machines; all others were left alone.
@@ -41,7 +41,7 @@ pub struct RollOut {
 pub enum CanaryVerdict {
     /// Harm beyond the tolerated is excluded: change the next machines.
     GoOn,
-    /// Neither harm nor harmlessness is shown: leave it at these machines.
+    /// Neither harm nor harmlessness is shown: change no further machine.
     Stop,
     /// Harm is shown, and harm beyond the tolerated is not excluded.
     TakeBack,
@@ -84,15 +84,15 @@ pub struct AnalysisOutcome {
     pub left_alone: usize,
     /// Change of the metric against machines left alone, in %. `None` with too few machines.
     pub change_percent: Option<f64>,
-    /// Lower end of the change in %, at the error rate of this analysis.
+    /// Lower end of the change in %, at the analysis' error rate.
     pub low_percent: Option<f64>,
     /// Upper end of the change in %.
     pub high_percent: Option<f64>,
     /// Probability of such harm by chance; harm is shown at `harm_alpha` or less.
     pub p_value: Option<f64>,
-    /// The share of the error rate that this analysis has.
+    /// The analysis' share of the error rate.
     pub harm_alpha: f64,
-    /// What this analysis decides; `None`: nothing.
+    /// The analysis' decision; `None`: undecided.
     pub verdict: Option<CanaryVerdict>,
 }
 
@@ -117,11 +117,11 @@ pub struct Judgement {
     pub machines: Vec<MachineChange>,
     /// Machines that did not count in the last analysis.
     pub uncounted: Vec<UncountedMachine>,
-    /// Changed machines whose values ended before the values of others.
+    /// Changed machines without values since some hours, while others have values.
     pub silent: Vec<String>,
     /// Tolerated harm in %.
     pub tolerated_percent: f64,
-    /// Error rate of each of both wrong verdicts.
+    /// Error rate for either wrong verdict.
     pub alpha: f64,
     /// What a reader should know about the input.
     pub notes: Vec<String>,
@@ -284,25 +284,33 @@ fn analyse_changes(
         group.push(sign * change.log_ratio);
     }
     let decision = decide_by_harm(&changed, &left_alone, roll_out.tolerated, analysis);
-    let percent = |log_harm: f64| ((sign * log_harm).exp() - 1.0) * 100.0;
     let harm = decision.difference;
-    let low = harm.and_then(|harm| harm.lower_bound(analysis.harm_alpha));
-    let high = harm.and_then(|harm| harm.upper_bound(analysis.safety_alpha));
-    let (low, high) = if sign > 0.0 { (low, high) } else { (high, low) };
+    let least_harm = harm.and_then(|harm| harm.lower_bound(analysis.harm_alpha));
+    let most_harm = harm.and_then(|harm| harm.upper_bound(analysis.safety_alpha));
+    let (low, high) = if sign > 0.0 {
+        (least_harm, most_harm)
+    } else {
+        (most_harm, least_harm)
+    };
     AnalysisOutcome {
         hours: analysis.hours,
         changed: changed.len(),
         left_alone: left_alone.len(),
-        change_percent: harm.map(|harm| percent(harm.value())),
-        low_percent: low.map(percent),
-        high_percent: high.map(percent),
+        change_percent: harm.map(|harm| change_in_percent(sign, harm.value())),
+        low_percent: low.map(|low| change_in_percent(sign, low)),
+        high_percent: high.map(|high| change_in_percent(sign, high)),
         p_value: harm.map(|harm| harm.p_value_of_increase()),
         harm_alpha: analysis.harm_alpha,
         verdict: decision.verdict,
     }
 }
 
-/// What harm of two groups decides.
+/// The change of a metric in %, by the logarithm of its harm.
+fn change_in_percent(sign: f64, log_harm: f64) -> f64 {
+    ((sign * log_harm).exp() - 1.0) * 100.0
+}
+
+/// A decision by the harm to two groups.
 pub(crate) struct HarmDecision {
     /// The harm to changed machines beyond machines left alone; `None` with too few machines.
     pub(crate) difference: Option<MeanDifference>,
@@ -340,18 +348,21 @@ pub(crate) fn decide_by_harm(
     }
 }
 
-/// Changed machines whose values ended some hours before the values of others.
+/// Changed machines without values since some hours, while others have values.
 fn find_silent_machines(
     series: &FleetSeries,
     roll_out: &RollOut,
     since: UnixHour,
     last: UnixHour,
 ) -> Vec<String> {
-    let is_silent = |name: &&String| {
-        let machine = series.machines.get(*name);
-        let end = machine.and_then(MachineSeries::first_and_last_hour);
-        let ended = end.map_or(since, |(_, end)| end);
-        last.0 - ended.0 > SILENT_HOURS
-    };
-    roll_out.changed.iter().filter(is_silent).cloned().collect()
+    let mut silent = Vec::new();
+    for name in &roll_out.changed {
+        let machine = series.machines.get(name);
+        let span = machine.and_then(MachineSeries::first_and_last_hour);
+        let ended = span.map_or(since, |(_, end)| end);
+        if last.0 - ended.0 > SILENT_HOURS {
+            silent.push(name.clone());
+        }
+    }
+    silent
 }

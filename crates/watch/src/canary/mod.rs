@@ -15,11 +15,12 @@ mod judgement;
 mod metric;
 mod plan;
 mod prometheus;
+mod samples;
 mod schedule;
 mod series;
 mod table;
 
-pub use collector::{BucketUnit, SeriesCollector, parse_time_to_seconds};
+pub use collector::SeriesCollector;
 pub use error::CanaryError;
 pub use histogram::{LatencyHistogram, NO_UPPER_END_NS};
 pub use judgement::{
@@ -28,6 +29,7 @@ pub use judgement::{
 };
 pub use metric::{CanaryMetric, MetricKind, WorseDirection};
 pub use plan::{PlanRequest, PlannedRollOut, RollOutPlan, plan_roll_out};
+pub use samples::{BucketUnit, parse_time_to_seconds};
 pub use schedule::{InterimAnalysis, plan_analyses};
 pub use series::{
     FEWEST_REQUESTS, FleetSeries, HourlyValue, MachineSeries, MetricChange, Uncounted, UnixHour,

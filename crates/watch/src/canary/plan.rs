@@ -1,8 +1,8 @@
 //! How many machines and days find a given harm: trial roll-outs resampled from a fleet's own history.
 //!
-//! A trial picks a moment of the history at which nothing was changed, draws machines with replacement, gives some of
-//! them the harm, and judges them as [`judge_roll_out`](super::judge_roll_out) does. So noise, day curves, unlike
-//! machines and gaps are those of this fleet.
+//! A trial picks a moment without any change, draws machines with replacement, adds the harm to some machines, and
+//! judges all as [`judge_roll_out`](super::judge_roll_out) does. So noise, day curves, unlike machines and gaps come
+//! from the fleet itself.
 
 use std::ops::Range;
 
@@ -23,24 +23,24 @@ const DAYS: [u32; 6] = [1, 2, 4, 7, 14, 28];
 /// Hours that the history needs before a trial's change.
 const HOURS_BEFORE: i64 = 24;
 
-/// Most moments of the history at which trials begin.
+/// Most moments in the history at which trials begin.
 const MOST_MOMENTS: i64 = 48;
 
-/// Trials behind each step of the search for the number of machines.
+/// Trials behind each step when the number of machines is searched.
 const SEARCH_TRIALS: u32 = 1000;
 
-/// What is asked of a plan.
+/// A plan's request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlanRequest {
     /// Harm to find, as a share: 0.05 for 5 %.
     pub harm: f64,
-    /// Machines of the fleet; those that are not changed are left alone.
+    /// Machines in the fleet: changed and left alone.
     pub machines: usize,
     /// Wanted probability of finding the harm.
     pub power: f64,
     /// Error rate of both wrong verdicts.
     pub alpha: f64,
-    /// Number of trials that confirm each row, on fresh seeds.
+    /// Number of trials to confirm each row, on fresh seeds.
     pub trials: u32,
     /// Start of all random numbers.
     pub seed: u64,
@@ -51,15 +51,15 @@ pub struct PlanRequest {
 pub struct PlannedRollOut {
     /// Days until the last analysis.
     pub days: u32,
-    /// Fewest machines to change; `None`: no number of machines of this fleet finds the harm in this time.
+    /// Fewest machines to change; `None`: even half the fleet does not find the harm in time.
     pub changed: Option<usize>,
     /// Machines to leave alone.
     pub left_alone: Option<usize>,
-    /// Share of trials with the harm that were taken back.
+    /// Share of harmful trials with the verdict to take back.
     pub found: Option<f64>,
-    /// Share of trials without harm that were taken back.
+    /// Share of harmless trials with the verdict to take back.
     pub false_alarms: Option<f64>,
-    /// Spread of machines' changes of the metric without any change, in %: the standard deviation.
+    /// Standard deviation between machines without any change, in %.
     pub spread_percent: f64,
 }
 
@@ -86,11 +86,11 @@ pub struct RollOutPlan {
     pub notes: Vec<String>,
 }
 
-/// Changes of the machines at a moment without any change: a machine per row, an analysis per column; NaN where a machine
-/// does not count.
+/// Machines' noise at a moment without any change: a machine per row, an analysis per column; NaN where a machine does
+/// not count.
 type MachineNoise = Vec<Vec<f64>>;
 
-/// Trials of roll-outs of one length.
+/// Trials for one length.
 struct Trials {
     analyses: Vec<InterimAnalysis>,
     moments: Vec<MachineNoise>,
@@ -106,6 +106,18 @@ struct TrialSetup {
     harm: f64,
     /// Harm that is tolerated, as a share.
     tolerated: f64,
+}
+
+impl TrialSetup {
+    /// Trials with the requested harm, to so many machines.
+    const fn with_harm(request: &PlanRequest, changed: usize) -> Self {
+        Self {
+            changed,
+            left_alone: request.machines - changed,
+            harm: request.harm,
+            tolerated: request.harm,
+        }
+    }
 }
 
 /// Plans a roll-out by a history without changes.
@@ -206,25 +218,17 @@ impl Trials {
 
     /// Finds the fewest changed machines, and confirms them on fresh seeds.
     fn plan_for_days(&self, days: u32, request: &PlanRequest) -> PlannedRollOut {
-        let setup = |changed: usize, harm: f64| TrialSetup {
-            changed,
-            left_alone: request.machines - changed,
-            harm,
-            tolerated: request.harm,
-        };
         let most = request.machines / 2;
-        let search_found = |changed: usize| {
-            self.share_taken_back(setup(changed, request.harm), SEARCH_TRIALS, request.seed)
-        };
         let mut changed = find_fewest(FEWEST_MACHINES, most, |changed| {
-            search_found(changed) >= request.power
+            let setup = TrialSetup::with_harm(request, changed);
+            self.share_taken_back(setup, SEARCH_TRIALS, request.seed) >= request.power
         });
         let fresh_seed = request.seed.wrapping_add(1 << 32);
         let mut found = None;
         // The smallest number of a noisy search is often too small by chance: fresh trials decide.
         while let Some(machines) = changed {
-            let share =
-                self.share_taken_back(setup(machines, request.harm), request.trials, fresh_seed);
+            let setup = TrialSetup::with_harm(request, machines);
+            let share = self.share_taken_back(setup, request.trials, fresh_seed);
             found = Some(share);
             if share >= request.power {
                 break;
@@ -232,7 +236,11 @@ impl Trials {
             changed = (machines < most).then_some(machines + 1);
         }
         let false_alarms = changed.map(|machines| {
-            self.share_taken_back(setup(machines, 0.0), request.trials, fresh_seed)
+            let setup = TrialSetup {
+                harm: 0.0,
+                ..TrialSetup::with_harm(request, machines)
+            };
+            self.share_taken_back(setup, request.trials, fresh_seed)
         });
         PlannedRollOut {
             days,
@@ -244,7 +252,7 @@ impl Trials {
         }
     }
 
-    /// Share of trials that end with taking the change back.
+    /// Share of trials with the verdict to take back.
     fn share_taken_back(&self, setup: TrialSetup, trials: u32, seed: u64) -> f64 {
         let taken_back = (0..trials)
             .into_par_iter()
@@ -256,34 +264,39 @@ impl Trials {
         taken_back as f64 / f64::from(trials.max(1))
     }
 
-    /// The first verdict of a trial; `None`: undecided at the end.
+    /// The first verdict in a trial; `None`: undecided at the end.
     fn run_trial(&self, setup: TrialSetup, random: &mut Pcg64Mcg) -> Option<CanaryVerdict> {
         let machines = &self.moments[random.random_range(0..self.moments.len())];
-        let mut draw = |count: usize| -> Vec<usize> {
-            (0..count)
-                .map(|_| random.random_range(0..machines.len()))
-                .collect()
-        };
-        let (changed, left_alone) = (draw(setup.changed), draw(setup.left_alone));
-        // Drawing with replacement shrinks the spread of a few machines by this factor.
-        let count = machines.len() as f64;
-        let widening = (count / (count - 1.0)).sqrt();
-        let harm = setup.harm.ln_1p();
-        let column = |drawn: &[usize], analysis: usize, shift: f64| -> Vec<f64> {
-            let values = drawn.iter().map(|machine| machines[*machine][analysis]);
-            values
-                .filter(|value| !value.is_nan())
-                .map(|value| self.sign * value * widening + shift)
-                .collect()
-        };
+        let changed = draw_with_replacement(machines.len(), setup.changed, random);
+        let left_alone = draw_with_replacement(machines.len(), setup.left_alone, random);
+        let shift = setup.harm.ln_1p();
         self.analyses
             .iter()
             .enumerate()
             .find_map(|(index, analysis)| {
-                let harmed = column(&changed, index, harm);
-                let others = column(&left_alone, index, 0.0);
+                let harmed = self.harm_at_analysis(machines, &changed, index, shift);
+                let others = self.harm_at_analysis(machines, &left_alone, index, 0.0);
                 decide_by_harm(&harmed, &others, setup.tolerated, analysis).verdict
             })
+    }
+
+    /// Harm to drawn machines at an analysis: noise, and a shift that all share.
+    fn harm_at_analysis(
+        &self,
+        machines: &MachineNoise,
+        drawn: &[usize],
+        analysis: usize,
+        shift: f64,
+    ) -> Vec<f64> {
+        // Drawing with replacement shrinks the spread between a few machines by this factor.
+        let count = machines.len() as f64;
+        let widening = (count / (count - 1.0)).sqrt();
+        drawn
+            .iter()
+            .map(|machine| machines[*machine][analysis])
+            .filter(|noise| !noise.is_nan())
+            .map(|noise| self.sign * noise * widening + shift)
+            .collect()
     }
 
     /// Standard deviation of machines' changes at the last analysis, over all moments.
@@ -325,6 +338,13 @@ fn measure_noise(
     // A machine without a value at the last analysis would not count in a real roll-out either.
     machines
         .filter(|changes| changes.last().is_some_and(|change| !change.is_nan()))
+        .collect()
+}
+
+/// Draws so many machines with replacement.
+fn draw_with_replacement(machines: usize, count: usize, random: &mut Pcg64Mcg) -> Vec<usize> {
+    (0..count)
+        .map(|_| random.random_range(0..machines))
         .collect()
 }
 
@@ -370,22 +390,28 @@ mod tests {
         };
         let metric = CanaryMetric::from_name("mean_mw", None).unwrap();
         let empty = FleetSeries::default();
-        let message = |request: &PlanRequest| {
-            plan_roll_out(&empty, &metric, request)
-                .unwrap_err()
+        let three_machines = plan_roll_out(&empty, &metric, &request).unwrap_err();
+        assert!(
+            three_machines
                 .to_string()
-        };
-        assert!(message(&request).contains("at least 2 are changed"));
+                .contains("at least 2 are changed")
+        );
         let no_harm = PlanRequest {
             harm: 0.0,
             machines: 10,
             ..request
         };
-        assert!(message(&no_harm).contains("above 0 %"));
+        let without_harm = plan_roll_out(&empty, &metric, &no_harm).unwrap_err();
+        assert!(without_harm.to_string().contains("above 0 %"));
         let no_data = PlanRequest {
             machines: 10,
             ..request
         };
-        assert!(message(&no_data).contains("no machine has any value"));
+        let without_data = plan_roll_out(&empty, &metric, &no_data).unwrap_err();
+        assert!(
+            without_data
+                .to_string()
+                .contains("no machine has any value")
+        );
     }
 }

@@ -10,10 +10,10 @@ use serde::de::{Deserializer, Visitor};
 use wakepath_units::printable::escape_for_one_line;
 
 use super::CanaryError;
-use super::collector::{
-    CounterKey, SampleKey, SeriesCollector, content_error, refuse_percentile_series, seconds_to_ms,
-};
 use super::metric::MetricKind;
+use super::samples::{
+    CounterKey, SampleKey, SampleStore, content_error, refuse_percentile_series, seconds_to_ms,
+};
 
 #[derive(Deserialize)]
 struct QueryAnswer<'a> {
@@ -39,7 +39,7 @@ struct QuerySeries {
     values: Vec<(f64, SampleValue)>,
 }
 
-/// A sample, which Prometheus writes as a text; NaN for a text that is no number.
+/// A sample, written as text by Prometheus; NaN for other text than a number.
 #[derive(Clone, Copy)]
 struct SampleValue(f64);
 
@@ -65,7 +65,7 @@ impl Visitor<'_> for SampleVisitor {
 
 /// Adds the series of a file.
 pub(super) fn add_query_range(
-    collector: &mut SeriesCollector,
+    collector: &mut SampleStore,
     path: &Path,
     text: &str,
 ) -> Result<(), CanaryError> {
@@ -101,7 +101,7 @@ pub(super) fn add_query_range(
 }
 
 fn add_series(
-    collector: &mut SeriesCollector,
+    collector: &mut SampleStore,
     path: &Path,
     series: QuerySeries,
 ) -> Result<(), CanaryError> {
@@ -158,7 +158,7 @@ fn add_series(
 }
 
 fn add_gauge(
-    collector: &mut SeriesCollector,
+    collector: &mut SampleStore,
     path: &Path,
     machine: &str,
     labels: &BTreeMap<String, String>,
@@ -196,7 +196,7 @@ fn parse_sample(text: &str) -> Option<f64> {
     }
 }
 
-/// Labels as one text, which tells series of a machine apart.
+/// Labels as one text, to tell a machine's series apart.
 fn join_labels(labels: &BTreeMap<String, String>) -> String {
     let pairs: Vec<String> = labels
         .iter()

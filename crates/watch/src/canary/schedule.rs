@@ -6,13 +6,13 @@ const DAY_HOURS: u32 = 24;
 /// Hours after the change at which gross harm is looked for, before a day has passed.
 const EARLY_HOURS: [u32; 4] = [1, 2, 4, 8];
 
-/// Days after the change at which a roll-out is analysed, as far as they lie before its end.
+/// Days after the change with an analysis, as far as the roll-out lasts.
 const DAYS: [u32; 6] = [1, 2, 4, 7, 14, 28];
 
 /// Share of the error rate for the analyses within the first day.
 const EARLY_SHARE: f64 = 0.1;
 
-/// Share of the remaining error rate for the last analysis, which has most data.
+/// Share of the remaining error rate for the last analysis, with most data.
 const LAST_SHARE: f64 = 0.5;
 
 /// An analysis of a roll-out at a planned time.

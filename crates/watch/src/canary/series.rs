@@ -1,4 +1,4 @@
-//! What each machine measured, hour by hour, and the change of a machine against its own time before.
+//! Measurements hour by hour, and a machine's change against the time before.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -75,7 +75,7 @@ pub struct MetricChange {
     pub after: f64,
     /// Natural logarithm of after over before.
     pub log_ratio: f64,
-    /// Number of hours after the change that count.
+    /// Number of counted hours after the change.
     pub hours: usize,
 }
 
@@ -92,7 +92,7 @@ pub enum Uncounted {
     FewRequests,
     /// The metric is 0 or negative, so there is no ratio.
     NotPositive,
-    /// Fewer than half of the hours that other machines have.
+    /// Fewer than half of other machines' hours.
     Gaps,
 }
 
@@ -170,18 +170,21 @@ impl MachineSeries {
         if counts_after.iter().all(|count| *count == 0) {
             return Err(Uncounted::NothingAfter);
         }
-        let is_common = |hour: usize| counts_before[hour] > 0 && counts_after[hour] > 0;
-        let weights_before: [f64; DAY_HOURS as usize] = std::array::from_fn(|hour| {
-            if is_common(hour) {
+        let common: [bool; DAY_HOURS as usize] =
+            std::array::from_fn(|hour| counts_before[hour] > 0 && counts_after[hour] > 0);
+        let weights_before = std::array::from_fn(|hour| {
+            if common[hour] {
                 f64::from(counts_after[hour]) / f64::from(counts_before[hour])
             } else {
                 0.0
             }
         });
-        let weights_after = std::array::from_fn(|hour| f64::from(u8::from(is_common(hour))));
-        let hours = (0..DAY_HOURS as usize)
-            .filter(|hour| is_common(*hour))
-            .map(|hour| counts_after[hour] as usize)
+        let weights_after = common.map(|is_common| f64::from(u8::from(is_common)));
+        let hours = common
+            .iter()
+            .zip(counts_after)
+            .filter(|(is_common, _)| **is_common)
+            .map(|(_, count)| count as usize)
             .sum();
         if hours == 0 {
             return Err(Uncounted::OtherHours);
@@ -208,7 +211,7 @@ impl MachineSeries {
         counts
     }
 
-    /// A metric over the hours of a range, each hour of the day with its weight.
+    /// A metric over a range, with a weight for each hour of the day.
     fn metric_of_weighted_hours(
         &self,
         metric: &CanaryMetric,
@@ -260,14 +263,10 @@ pub struct FleetSeries {
 impl FleetSeries {
     /// The first and the last hour that any machine has.
     pub fn first_and_last_hour(&self) -> Option<(UnixHour, UnixHour)> {
-        let spans = || {
-            self.machines
-                .values()
-                .filter_map(MachineSeries::first_and_last_hour)
-        };
-        let first = spans().map(|(first, _)| first).min()?;
-        let last = spans().map(|(_, last)| last).max()?;
-        Some((first, last))
+        self.machines
+            .values()
+            .filter_map(MachineSeries::first_and_last_hour)
+            .reduce(|span, other| (span.0.min(other.0), span.1.max(other.1)))
     }
 }
 
@@ -312,11 +311,10 @@ mod tests {
     #[test]
     fn reasons_for_leaving_a_machine_out() {
         let (before, after) = (UnixHour(0)..UnixHour(24), UnixHour(24)..UnixHour(48));
-        let series = |missing| two_days(1.0, missing);
         for (series, reason) in [
-            (series(0..24), Uncounted::NothingBefore),
-            (series(24..48), Uncounted::NothingAfter),
-            (series(12..36), Uncounted::OtherHours),
+            (two_days(1.0, 0..24), Uncounted::NothingBefore),
+            (two_days(1.0, 24..48), Uncounted::NothingAfter),
+            (two_days(1.0, 12..36), Uncounted::OtherHours),
         ] {
             let change = series.measure_change(&power(), before.clone(), after.clone());
             assert_eq!(change, Err(reason));

@@ -12,11 +12,10 @@ use wakepath_units::causes::with_causes;
 use wakepath_units::printable::escape_for_one_line;
 
 use super::CanaryError;
-use super::collector::{
-    BucketUnit, SampleKey, SeriesCollector, content_error, parse_time_to_ms,
-    refuse_percentile_series,
-};
 use super::metric::{MetricKind, parse_percentile_name};
+use super::samples::{
+    BucketUnit, SampleKey, SampleStore, content_error, parse_time_to_ms, refuse_percentile_series,
+};
 
 /// What the columns behind time and machine hold.
 enum ValueColumns {
@@ -38,24 +37,23 @@ struct Columns {
 
 /// Adds the rows of a table.
 pub(super) fn add_csv(
-    collector: &mut SeriesCollector,
+    collector: &mut SampleStore,
     path: &Path,
     text: &str,
 ) -> Result<(), CanaryError> {
     let mut reader = csv::ReaderBuilder::new()
         .trim(csv::Trim::All)
         .from_reader(text.as_bytes());
-    let csv_error = |error: csv::Error| content_error(path, error.to_string());
     let header: Vec<String> = reader
         .headers()
-        .map_err(csv_error)?
+        .map_err(|error| content_error(path, error.to_string()))?
         .iter()
         .map(str::to_owned)
         .collect();
     let columns =
         find_columns(&header, collector).map_err(|message| content_error(path, message))?;
     for record in reader.records() {
-        let row = record.map_err(csv_error)?;
+        let row = record.map_err(|error| content_error(path, error.to_string()))?;
         let line = row.position().map_or(0, csv::Position::line);
         add_row(collector, path, &columns, &row).map_err(|error| match error {
             RowError::Row(message) => content_error(path, format!("line {line}: {message}")),
@@ -77,23 +75,25 @@ impl From<String> for RowError {
     }
 }
 
-fn find_columns(header: &[String], collector: &SeriesCollector) -> Result<Columns, String> {
-    let find = |name: &str| header.iter().position(|column| column == name);
+fn find_columns(header: &[String], collector: &SampleStore) -> Result<Columns, String> {
     let metric = collector.metric();
     let expected = format!(
         "expected a header with time, machine, and {}, or low_us, high_us and count, or file; found: {}",
         metric.name(),
         escape_for_one_line(&header.join(", "))
     );
-    let (Some(time), Some(machine)) = (find("time"), find("machine")) else {
+    let (Some(time), Some(machine)) = (find_column(header, "time"), find_column(header, "machine"))
+    else {
         return Err(expected);
     };
-    let bucket = (find("low_us"), find("high_us"), find("count"));
-    let values = if let (Some(low), Some(high), Some(count)) = bucket {
+    let bucket = ["low_us", "high_us", "count"].map(|name| find_column(header, name));
+    let values = if let [Some(low), Some(high), Some(count)] = bucket {
         ValueColumns::Bucket { low, high, count }
-    } else if let Some(file) = find("file") {
+    } else if let Some(file) = find_column(header, "file") {
         ValueColumns::File(file)
-    } else if let Some(sample) = find(metric.name()).or_else(|| find("value")) {
+    } else if let Some(sample) =
+        find_column(header, metric.name()).or_else(|| find_column(header, "value"))
+    {
         if matches!(metric.kind(), MetricKind::Percentile(_)) {
             return Err(refuse_percentile_series(metric.name()));
         }
@@ -113,53 +113,52 @@ fn find_columns(header: &[String], collector: &SeriesCollector) -> Result<Column
     })
 }
 
+fn find_column(header: &[String], name: &str) -> Option<usize> {
+    header.iter().position(|column| column == name)
+}
+
 fn add_row(
-    collector: &mut SeriesCollector,
+    collector: &mut SampleStore,
     path: &Path,
     columns: &Columns,
     row: &csv::StringRecord,
 ) -> Result<(), RowError> {
-    let cell = |column: usize| row.get(column).unwrap_or_default();
-    let machine = cell(columns.machine);
+    let machine = &row[columns.machine];
     if machine.is_empty() {
         return Err(RowError::Row("has no machine".to_owned()));
     }
-    let key = |labels: String| -> Result<SampleKey, String> {
-        Ok(SampleKey {
-            machine: machine.to_owned(),
-            time_ms: parse_time_to_ms(cell(columns.time))?,
-            labels,
-        })
+    let key = SampleKey {
+        machine: machine.to_owned(),
+        time_ms: parse_time_to_ms(&row[columns.time])?,
+        labels: String::new(),
     };
     match columns.values {
         ValueColumns::Sample(column) => {
-            let value = parse_number(cell(column))?;
-            collector.add_gauge_sample(key(String::new())?, value);
+            collector.add_gauge_sample(key, parse_number(&row[column])?);
         }
         ValueColumns::Bucket { low, high, count } => {
-            let microseconds = BucketUnit::Microseconds;
-            let bound = |column: usize| -> Result<u64, String> {
-                let text = cell(column);
-                let number = parse_number(text)?;
-                microseconds
-                    .bound_to_ns(number)
-                    .ok_or_else(|| format!("`{}` is no latency", escape_for_one_line(text)))
-            };
-            let (low_ns, high_ns) = (bound(low)?, bound(high)?);
-            let requests = parse_number(cell(count))?;
+            let (low_ns, high_ns) = (parse_us_to_ns(&row[low])?, parse_us_to_ns(&row[high])?);
+            let requests = parse_number(&row[count])?;
             if low_ns > high_ns || requests < 0.0 {
                 return Err(RowError::Row(
                     "expected low_us up to high_us, and a count of 0 or more".to_owned(),
                 ));
             }
-            let labels = format!("{low_ns}-{high_ns}");
-            collector.add_requests(key(labels)?, vec![(low_ns, high_ns, requests)]);
+            let bucket_key = SampleKey {
+                labels: format!("{low_ns}-{high_ns}"),
+                ..key
+            };
+            collector.add_requests(bucket_key, vec![(low_ns, high_ns, requests)]);
         }
         ValueColumns::File(column) => {
-            let name = cell(column);
+            let name = &row[column];
             let file = resolve_beside(path, name)?;
             let runs = read_whole_runs(&file).map_err(RowError::Row)?;
-            add_runs(collector, &key(name.to_owned())?, &runs)?;
+            let run_key = SampleKey {
+                labels: name.to_owned(),
+                ..key
+            };
+            add_runs(collector, &run_key, &runs)?;
         }
     }
     Ok(())
@@ -172,41 +171,49 @@ fn parse_number(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("`{}` is no number", escape_for_one_line(text)))
 }
 
-/// The path of a file that a table names. A table may come from strangers, so nothing outside its folder is opened.
+fn parse_us_to_ns(text: &str) -> Result<u64, String> {
+    BucketUnit::Microseconds
+        .bound_to_ns(parse_number(text)?)
+        .ok_or_else(|| format!("`{}` is no latency", escape_for_one_line(text)))
+}
+
+/// The path of a file named in a table. Tables may come from strangers, so nothing outside the table's folder is opened.
 fn resolve_beside(table: &Path, name: &str) -> Result<PathBuf, RowError> {
     let is_inside = Path::new(name)
         .components()
         .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    let shown = escape_for_one_line(name).into_owned();
-    let refused = || {
-        RowError::Row(format!(
-            "`{shown}` is not below the table's own folder; give a relative path without `..`"
-        ))
-    };
     if name.is_empty() || !is_inside {
-        return Err(refused());
+        return Err(outside_error(name));
     }
     let folder = match table.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
     let joined = folder.join(name);
-    let real = |path: &Path| {
-        std::fs::canonicalize(path).map_err(|source| {
-            RowError::Canary(CanaryError::Read {
-                path: path.to_owned(),
-                source,
-            })
-        })
-    };
-    if real(&joined)?.starts_with(real(folder)?) {
+    if path_without_links(&joined)?.starts_with(path_without_links(folder)?) {
         Ok(joined)
     } else {
-        Err(refused())
+        Err(outside_error(name))
     }
 }
 
-/// The runs of a result. Workloads that are a part of the requests of another workload are left out.
+fn outside_error(name: &str) -> RowError {
+    RowError::Row(format!(
+        "`{}` is not below the table's own folder; give a relative path without `..`",
+        escape_for_one_line(name)
+    ))
+}
+
+fn path_without_links(path: &Path) -> Result<PathBuf, RowError> {
+    std::fs::canonicalize(path).map_err(|source| {
+        RowError::Canary(CanaryError::Read {
+            path: path.to_owned(),
+            source,
+        })
+    })
+}
+
+/// The runs in a result. Workloads with only a part of another workload's requests are left out.
 fn read_whole_runs(path: &PathBuf) -> Result<Vec<RunRecord>, String> {
     let opened = open_results(std::slice::from_ref(path)).map_err(|e| with_causes(&e))?;
     let mut whole = Vec::new();
@@ -228,7 +235,7 @@ fn read_whole_runs(path: &PathBuf) -> Result<Vec<RunRecord>, String> {
 }
 
 fn add_runs(
-    collector: &mut SeriesCollector,
+    collector: &mut SampleStore,
     key: &SampleKey,
     runs: &[RunRecord],
 ) -> Result<(), String> {

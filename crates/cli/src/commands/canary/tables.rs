@@ -50,19 +50,22 @@ pub(super) fn print_plan(
 }
 
 fn plan_cells(row: &PlannedRollOut) -> [String; 6] {
-    let count =
-        |number: Option<usize>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-    let share = |share: Option<f64>| {
-        share.map_or_else(|| "-".to_owned(), |share| format_percent(share * 100.0))
-    };
     [
         row.days.to_string(),
-        count(row.changed),
-        count(row.left_alone),
-        share(row.found),
-        share(row.false_alarms),
+        count_or_dash(row.changed),
+        count_or_dash(row.left_alone),
+        share_as_percent(row.found),
+        share_as_percent(row.false_alarms),
         format_percent(row.spread_percent),
     ]
+}
+
+fn count_or_dash(count: Option<usize>) -> String {
+    count.map_or_else(|| "-".to_owned(), |number| number.to_string())
+}
+
+fn share_as_percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".to_owned(), |part| format_percent(part * 100.0))
 }
 
 /// The shortest roll-out that finds the harm, in a sentence.
@@ -175,48 +178,52 @@ fn verdict_in_words(judgement: &Judgement) -> String {
 }
 
 fn change_in_words(analysis: &AnalysisOutcome) -> String {
-    let percent =
-        |value: Option<f64>| value.map_or_else(|| "?".to_owned(), |value| format!("{value:+.1}"));
     format!(
         "{} % ({} to {} %) after {}",
-        percent(analysis.change_percent),
-        percent(analysis.low_percent),
-        percent(analysis.high_percent),
+        signed_percent(analysis.change_percent, "?"),
+        signed_percent(analysis.low_percent, "?"),
+        signed_percent(analysis.high_percent, "?"),
         format_hours(analysis.hours)
     )
 }
 
 fn analysis_cells(analysis: &AnalysisOutcome) -> [String; 9] {
-    let percent =
-        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:+.1}"));
     [
         format_hours(analysis.hours),
         analysis.changed.to_string(),
         analysis.left_alone.to_string(),
-        percent(analysis.change_percent),
-        percent(analysis.low_percent),
-        percent(analysis.high_percent),
+        signed_percent(analysis.change_percent, "-"),
+        signed_percent(analysis.low_percent, "-"),
+        signed_percent(analysis.high_percent, "-"),
         analysis
             .p_value
-            .map_or_else(|| "-".to_owned(), |p| format!("{p:.4}")),
+            .map_or_else(|| "-".to_owned(), format_p_value),
         format!("{:.4}", analysis.harm_alpha),
         analysis.verdict.map_or("", name_of_verdict).to_owned(),
     ]
 }
 
 fn analysis_csv_cells(analysis: &AnalysisOutcome) -> [String; 9] {
-    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     [
         analysis.hours.to_string(),
         analysis.changed.to_string(),
         analysis.left_alone.to_string(),
-        number(analysis.change_percent),
-        number(analysis.low_percent),
-        number(analysis.high_percent),
-        number(analysis.p_value),
+        number_or_empty(analysis.change_percent),
+        number_or_empty(analysis.low_percent),
+        number_or_empty(analysis.high_percent),
+        number_or_empty(analysis.p_value),
         analysis.harm_alpha.to_string(),
         analysis.verdict.map_or("", name_of_verdict).to_owned(),
     ]
+}
+
+fn number_or_empty(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |number| number.to_string())
+}
+
+/// A change in % with a sign, or what stands for an unknown change.
+fn signed_percent(value: Option<f64>, unknown: &str) -> String {
+    value.map_or_else(|| unknown.to_owned(), |percent| format!("{percent:+.1}"))
 }
 
 const fn name_of_verdict(verdict: CanaryVerdict) -> &'static str {
@@ -266,6 +273,14 @@ fn write_machines(out: &mut Screen, judgement: &Judgement) -> anyhow::Result<()>
         writeln!(out, "and {} more", changed.len() - MOST_MACHINES)?;
     }
     Ok(())
+}
+
+fn format_p_value(p: f64) -> String {
+    if p < 0.0001 {
+        "< 0.0001".to_owned()
+    } else {
+        format!("{p:.4}")
+    }
 }
 
 fn format_hours(hours: u32) -> String {
