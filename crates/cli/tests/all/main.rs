@@ -17,6 +17,7 @@ mod extract;
 mod failed_tests;
 mod fleet;
 mod generate;
+mod guard;
 mod laboratory;
 mod laboratory_calibrate;
 mod live;

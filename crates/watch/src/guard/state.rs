@@ -429,6 +429,24 @@ impl fmt::Display for BrokenCondition {
     }
 }
 
+impl fmt::Display for GuardEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Before {
+                condition,
+                interval,
+            } => write!(
+                f,
+                "{condition}: {} before the set is applied",
+                IntervalInWords(interval)
+            ),
+            Self::Window(report) => report.fmt(f),
+            Self::Broken(broken) => broken.fmt(f),
+            Self::AfterPutBack(outcome) => outcome.fmt(f),
+        }
+    }
+}
+
 impl fmt::Display for PutBackOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -437,7 +455,7 @@ impl fmt::Display for PutBackOutcome {
                 keeps: true,
             } => write!(
                 f,
-                "without the set it is {}: the setting did it",
+                "without the set it is better, {}: the setting did it, unless the load changed at the same time",
                 IntervalInWords(interval)
             ),
             Self::Better {
@@ -445,7 +463,7 @@ impl fmt::Display for PutBackOutcome {
                 keeps: false,
             } => write!(
                 f,
-                "without the set it is {}: the setting did a part of it, but the condition does not hold without it either",
+                "without the set it is better, {}, but the condition does not hold without it either: the load did a part of it",
                 IntervalInWords(interval)
             ),
             Self::NoBetter { interval } => write!(
@@ -455,7 +473,7 @@ impl fmt::Display for PutBackOutcome {
             ),
             Self::Unclear { interval } => write!(
                 f,
-                "without the set it is {}: whether the setting did it cannot be told",
+                "without the set it is {}, which is not surely better: whether the setting did it cannot be told",
                 IntervalInWords(interval)
             ),
         }
