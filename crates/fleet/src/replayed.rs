@@ -14,6 +14,9 @@ use crate::survey::{FleetClass, FleetMachine};
 /// Most replayed recordings per class, each from another machine.
 const MOST_RECORDINGS: usize = 5;
 
+/// Fewest blocks of time for a replay; only the sums over all blocks count here.
+const FEWEST_BLOCKS: u32 = 4;
+
 /// Governors for replays, in the kernel of the class.
 const GOVERNORS: [&str; 2] = ["menu", "teo"];
 
@@ -168,7 +171,7 @@ fn replay_first_recording(
     let request = ReplayRequest {
         title: machine.name.clone(),
         machine: None,
-        blocks: 1,
+        blocks: FEWEST_BLOCKS,
         sets: governors_of_kernel(kernel),
         baseline: RECORDED.to_owned(),
         workload: "recording".to_owned(),
@@ -182,7 +185,7 @@ fn replay_first_recording(
     let replaying = backend
         .find_recording(0, 0)
         .ok_or_else(|| ReplayFailure::unusable("no recording"))?;
-    let replayed = replaying.replay_in_blocks(1, None, &mut |_| go_on())?;
+    let replayed = replaying.replay_in_blocks(FEWEST_BLOCKS as usize, None, &mut |_| go_on())?;
     Ok(replayed
         .report
         .policies

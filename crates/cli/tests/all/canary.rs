@@ -1,6 +1,9 @@
 //! `wakepath canary` as a whole command.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::fmt::Write as _;
+use std::fs;
+
 use assert_cmd::assert::Assert;
 
 use crate::common::{fails_with, json, repository, wakepath};
@@ -115,5 +118,48 @@ fn wrong_calls_are_told_what_to_do() {
         &[
             "expected a header with time, machine, and p99_us, or low_us, high_us and count, or file; found: time, machine, mean_mw",
         ],
+    );
+}
+
+#[test]
+fn a_list_names_results_of_explain() {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = folder.path().join("a.parquet");
+    let recording = recording.to_str().unwrap();
+    let job = repository().join("docs/examples/tutorial.fio");
+    let machine = ["--machine", "laptop", "--policy", "menu", "--seconds", "2s"];
+    let record = ["sim", job.to_str().unwrap(), "--record", recording];
+    wakepath(&[&record[..], &machine].concat()).success();
+    let results = folder.path().join("results");
+    wakepath(&["explain", recording, "-o", results.to_str().unwrap()]).success();
+    let mut list = "time,machine,file\n".to_owned();
+    for machine in ["a", "b", "c", "d"] {
+        for day in 1..=5 {
+            writeln!(list, "2026-11-0{day}T10:00:00Z,{machine},results").unwrap();
+        }
+    }
+    let input = folder.path().join("list.csv");
+    fs::write(&input, list).unwrap();
+    let judge = [
+        "canary",
+        "judge",
+        input.to_str().unwrap(),
+        "--changed",
+        "[ab]",
+    ];
+    let since = [
+        "--since",
+        "2026-11-04T00:00:00Z",
+        "--days",
+        "1",
+        "--format",
+        "json",
+    ];
+    let judged = json(&wakepath(&[&judge[..], &since].concat()).success());
+    assert_eq!(judged["metric"], "p99_us");
+    assert_eq!(judged["verdict"], "go-on");
+    assert_eq!(
+        judged["machines"][0]["before"],
+        judged["machines"][3]["after"]
     );
 }

@@ -1,7 +1,9 @@
 //! `wakepath fleet` as a whole command.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use assert_cmd::assert::Assert;
 
@@ -65,4 +67,80 @@ fn labels_divide_classes_and_patterns_choose_machines() {
     assert_eq!(classes[0]["labels"][0], "mobile");
     assert_eq!(classes[0]["findings"][0]["name"], "apst-off");
     fails_with(survey(&["--only", "x*"]), &["no capture can be used"]);
+}
+
+/// Copies a captured machine of the examples.
+fn copy_capture(name: &str, target: &Path) {
+    let capture = repository().join("docs/examples").join(name);
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(capture)
+        .arg(target)
+        .status();
+    assert!(copied.unwrap().success());
+}
+
+/// Records a simulated job, as a recording of a real machine would be.
+fn record_simulated_job(target: &Path) {
+    let job = repository().join("docs/examples/tutorial.fio");
+    let arguments = [
+        "--machine",
+        "laptop",
+        "--policy",
+        "menu",
+        "--seconds",
+        "300ms",
+    ];
+    let record = [
+        "sim",
+        job.to_str().unwrap(),
+        "--record",
+        target.to_str().unwrap(),
+    ];
+    wakepath(&[&record[..], &arguments].concat()).success();
+}
+
+#[test]
+fn recordings_and_reports_belong_to_their_captures() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        copy_capture("captured-laptop", &folder.path().join(name));
+    }
+    // Without this the second capture would be a copy.
+    fs::write(folder.path().join("b/proc/uptime"), "12345.00 1.00\n").unwrap();
+    record_simulated_job(&folder.path().join("a.parquet"));
+    fs::write(folder.path().join("b.parquet"), "no recording").unwrap();
+    let own = r#"{"findings":[{"name":"own","title":"a fault of b","note":false}]}"#;
+    fs::write(folder.path().join("b.doctor.json"), own).unwrap();
+    let path = folder.path().to_str().unwrap();
+    let survey = wakepath(&["fleet", path, "--examine", "1", "--format", "json"]).success();
+    let report = json(&survey);
+    let [class] = &report["classes"].as_array().unwrap()[..] else {
+        panic!("{report}");
+    };
+    assert_eq!(class["machines"][1]["deviations"][0]["what"], "doctor: own");
+    let replay = &report["replays"][0];
+    assert_eq!(replay["machines"], serde_json::json!(["a"]));
+    let governors = replay["governors"].as_array().unwrap();
+    let names: Vec<&str> = governors
+        .iter()
+        .map(|choices| choices["governor"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["recorded", "menu@6.12", "teo@6.12"]);
+    assert!(
+        governors
+            .iter()
+            .all(|choices| choices["periods"].as_u64() > Some(50))
+    );
+    let notes = replay["notes"].to_string();
+    assert!(
+        notes.contains("b: its recording was not replayed: "),
+        "{notes}"
+    );
+    let table = wakepath(&["fleet", path, "--examine", "0"]).success();
+    let text = String::from_utf8(table.get_output().stdout.clone()).unwrap();
+    assert!(
+        text.contains("Recordings under other idle governors:"),
+        "{text}"
+    );
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
+use proptest::prelude::*;
 use wakepath_watch::canary::{BucketUnit, CanaryMetric, FleetSeries, SeriesCollector, UnixHour};
 
 /// Collects files with these names and contents.
@@ -233,4 +234,20 @@ fn a_machine_s_table_may_be_long() {
     let series = collect("mean_mw", &[("a.csv", &text)]).unwrap();
     let (first, last) = series.first_and_last_hour().unwrap();
     assert_eq!((first, last), (UnixHour(0), UnixHour(333)));
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(
+        head in prop::sample::select(vec![
+            "", "{", "time,machine,mean_mw\n", "time,machine,low_us,high_us,count\n", "time,machine,file\n",
+            "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[",
+        ]),
+        cells in prop::collection::vec("[-0-9eE.:TZ/a-c+\"{}\\[\\]]{0,12}", 0..12),
+    ) {
+        let text = format!("{head}{}\n", cells.join(","));
+        for metric in ["mean_mw", "mean_us", "p99_us"] {
+            let _ = collect(metric, &[("a.csv", &text)]);
+        }
+    }
 }

@@ -99,12 +99,7 @@ fn print_for_people(out: &mut Screen, report: &FleetReport) -> anyhow::Result<()
     writeln!(out)?;
     output::write_table(out, CLASS_HEADER, classes.iter().map(class_cells))?;
     write_outliers(out, classes)?;
-    for class in classes {
-        for finding in &class.findings {
-            let text = format!("{}: {}: {}", class.name, finding.name, finding.title);
-            out.write_folded(&text, 2)?;
-        }
-    }
+    write_findings(out, classes)?;
     write_replays(out, &report.replays)?;
     if let Some(decisions) = &report.decisions {
         write_decisions(out, decisions)?;
@@ -116,14 +111,14 @@ fn print_for_people(out: &mut Screen, report: &FleetReport) -> anyhow::Result<()
 }
 
 /// Columns of the table of classes.
-pub(super) const CLASS_HEADER: [&str; 4] = ["class", "machines", "stand out", "what"];
+pub(super) const CLASS_HEADER: [&str; 4] = ["class", "what", "machines", "stand out"];
 
 pub(super) fn class_cells(class: &FleetClass) -> [String; 4] {
     [
         class.name.clone(),
+        class.key.describe(),
         class.machines.len().to_string(),
         class.outliers().count().to_string(),
-        class.key.describe(),
     ]
 }
 
@@ -162,7 +157,22 @@ fn write_outliers(out: &mut Screen, classes: &[FleetClass]) -> anyhow::Result<()
             )?;
         }
     }
+    Ok(())
+}
+
+/// Writes doctor's findings for whole classes.
+fn write_findings(out: &mut Screen, classes: &[FleetClass]) -> anyhow::Result<()> {
+    if classes.iter().all(|class| class.findings.is_empty()) {
+        return Ok(());
+    }
     writeln!(out)?;
+    writeln!(out, "Findings of doctor for whole classes:")?;
+    for class in classes {
+        for finding in &class.findings {
+            let text = format!("{}: {}: {}", class.name, finding.name, finding.title);
+            out.write_folded(&text, 2)?;
+        }
+    }
     Ok(())
 }
 
