@@ -206,7 +206,7 @@ impl PersistentSettings {
     }
 
     /// The text of the file of persistent settings, comments included.
-    pub(crate) fn to_commented_text(&self) -> String {
+    pub fn to_commented_text(&self) -> String {
         format!("{HEAD}\n{}", self.to_toml_without_comments())
     }
 

@@ -126,7 +126,7 @@ pub(crate) fn search_and_print_best_policy_set(
         )?,
     };
     let mut request = SearchRequest {
-        loads: load_workloads_with_hours(args)?,
+        loads: load_workloads_with_hours(&args.loads, args.seconds)?,
         objective,
         conditions: args.keep.clone(),
         budget: Budget(0),
@@ -294,9 +294,11 @@ fn load_machine_and_note_choice(args: &Args) -> anyhow::Result<Machine> {
 }
 
 /// Loads all workloads with their hours per day; loads without hours share what the others leave of the day.
-fn load_workloads_with_hours(args: &Args) -> anyhow::Result<Vec<DailyLoad>> {
-    let given: Vec<LoadArgument> = args
-        .loads
+pub(super) fn load_workloads_with_hours(
+    loads: &[String],
+    at_most: Option<Nanoseconds>,
+) -> anyhow::Result<Vec<DailyLoad>> {
+    let given: Vec<LoadArgument> = loads
         .iter()
         .map(|text| parse_load_file_and_hours(text))
         .collect::<anyhow::Result<_>>()?;
@@ -306,7 +308,7 @@ fn load_workloads_with_hours(args: &Args) -> anyhow::Result<Vec<DailyLoad>> {
     given
         .iter()
         .map(|load| {
-            let workload = read_workload_with_time_limit(&load.path, args.seconds)?;
+            let workload = read_workload_with_time_limit(&load.path, at_most)?;
             let stem = load.path.file_stem().unwrap_or_default();
             Ok(DailyLoad {
                 name: stem.to_string_lossy().into_owned(),

@@ -21,6 +21,8 @@ const PICTURE_STYLE: &str = include_str!("../../assets/page/measurements.css");
 /// The content of a page of measurements.
 #[derive(Clone, Debug, Default)]
 pub struct MeasurementPage {
+    /// What the page has, beside the product's name; empty: measurements.
+    pub subject: String,
     /// Title of the page.
     pub title: String,
     /// Facts in a line below the title: machine, day, kernel.
@@ -104,6 +106,7 @@ pub fn render_measurements(page: &MeasurementPage) -> Result<String, RenderError
     let content = context! {
         policy => content_security_policy(&[]),
         style => style_page(page.choices.choices.len()),
+        brand => brand(page),
         title => page.title,
         facts => page.facts,
         cautions => page.cautions,
@@ -116,6 +119,15 @@ pub fn render_measurements(page: &MeasurementPage) -> Result<String, RenderError
         made_by => page.made_by,
     };
     Ok(render_template(TEMPLATE, content)?)
+}
+
+/// What the page is about, as its first line says it.
+fn brand(page: &MeasurementPage) -> &str {
+    match page.subject.as_str() {
+        "" if page.is_prediction => "predictions",
+        "" => "measurements",
+        subject => subject,
+    }
 }
 
 /// The style sheet, in which each position of the slider shows its result.
