@@ -37,6 +37,8 @@ pub mod policy;
 pub mod policy_set;
 mod power_supply;
 mod put_back;
+mod reapply;
+pub mod reset;
 mod session;
 mod store;
 mod supply_switch;
@@ -55,6 +57,7 @@ pub use plan::{Change, SettingsPlan, WantedSetting};
 pub use policy::Targets;
 pub use power_supply::PowerSupply;
 pub use put_back::Restored;
+pub use reapply::{Reapplied, ReapplyOutcome, reapply_after_event};
 pub use session::Session;
 pub use supply_switch::{
     DriftedSetting, SupplyOutcome, apply_plan_and_record_supply, remove_supply_record,
