@@ -6,6 +6,7 @@ Each line of standard input is a JSON list, and is answered by a line on standar
   ["run", "COMMAND", 60]    runs a shell command for at most so many seconds; {"status": 0, "printed": "..."}
   ["reboot", "PARAMETERS"]  an orderly end, then a boot; {}
   ["cut", "PARAMETERS"]     the power is cut, then a boot; {}
+  ["processor", "NAME"]     from the next boot on the processor has this name; {}
 
 The disk is a copy of the image, and gone with the end of standard input. Files that --add names lie in /rig.
 """
@@ -52,6 +53,7 @@ class SystemdGuest:
         self.qemu: subprocess.Popen[bytes] | None = None
         self.agent: socket.socket | None = None
         self.received = b""
+        self.board = X86_BOARD
 
     def boot(self, parameters: str) -> None:
         """Starts the guest, and waits until it runs commands."""
@@ -62,7 +64,7 @@ class SystemdGuest:
         listener.listen(1)
         listener.settimeout(BOOT_S)
         command = [
-            *("qemu-system-x86_64", *X86_BOARD, "-accel", "tcg,thread=single"),
+            *("qemu-system-x86_64", *self.board, "-accel", "tcg,thread=single"),
             *("-kernel", str(self.image.kernel), "-initrd", str(self.image.initramfs)),
             *("-append", f"{KERNEL} {parameters}"),
             *("-drive", f"file={self.disk},if=virtio,format=raw,cache=writeback"),
@@ -138,6 +140,8 @@ class SystemdGuest:
             case ["cut", str(parameters)]:
                 self.close()
                 self.boot(parameters)
+            case ["processor", str(name)]:
+                self.board = [f"max,model-id={name}" if word == "max" else word for word in X86_BOARD]
             case _:
                 raise RigError(f"no request {request}")
         return {}

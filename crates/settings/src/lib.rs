@@ -32,6 +32,7 @@ mod journal;
 mod nvme;
 mod other_tools;
 pub mod persistent;
+mod persistent_state;
 mod plan;
 pub mod policy;
 pub mod policy_set;
@@ -53,6 +54,7 @@ pub use forms::{FormText, ToolForm, format_ansible_playbook, format_plan_for_too
 pub use hold::{Hold, Tenant, put_back_all_before_exit};
 pub use other_tools::{PowerTool, RivalTool, ToolEvidence, find_rival_tools};
 pub use persistent::PersistentSettings;
+pub use persistent_state::{DriftState, PersistentState, read_persistent_state};
 pub use plan::{Change, SettingsPlan, WantedSetting};
 pub use policy::Targets;
 pub use power_supply::PowerSupply;
