@@ -31,6 +31,7 @@ mod own_governor;
 mod package;
 mod pasted;
 mod persist;
+mod persist_rig;
 mod policy;
 mod printing;
 mod profiled_build;

@@ -106,7 +106,7 @@ pub fn render_measurements(page: &MeasurementPage) -> Result<String, RenderError
     let content = context! {
         policy => content_security_policy(&[]),
         style => style_page(page.choices.choices.len()),
-        brand => brand(page),
+        brand => word_brand(page),
         title => page.title,
         facts => page.facts,
         cautions => page.cautions,
@@ -122,7 +122,7 @@ pub fn render_measurements(page: &MeasurementPage) -> Result<String, RenderError
 }
 
 /// What the page is about, as its first line says it.
-fn brand(page: &MeasurementPage) -> &str {
+fn word_brand(page: &MeasurementPage) -> &str {
     match page.subject.as_str() {
         "" if page.is_prediction => "predictions",
         "" => "measurements",
