@@ -132,13 +132,12 @@ fn word_brand(page: &MeasurementPage) -> &str {
 
 /// The style sheet, in which each position of the slider shows its result.
 fn style_page(choices: usize) -> String {
-    let mut style = format!("{STYLE}\n{PICTURE_STYLE}");
-    for index in 0..choices {
-        style.push_str(&format!(
-            "\n.slider:has(#choice-{index}:checked) #result-{index} {{ display: block; }}"
-        ));
-    }
-    style
+    let shown: Vec<String> = (0..choices)
+        .map(|index| {
+            format!(".slider:has(#choice-{index}:checked) #result-{index} {{ display: block; }}")
+        })
+        .collect();
+    format!("{STYLE}\n{PICTURE_STYLE}\n{}", shown.join("\n"))
 }
 
 fn section_content(section: &MeasuredSection) -> minijinja::Value {

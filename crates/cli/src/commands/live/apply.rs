@@ -6,8 +6,8 @@ use serde::Serialize;
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
 use wakepath_settings::{
-    Change, PersistentSettings, PowerSupply, Session, SettingsPlan, Targets, ToolForm,
-    end_boot_trial, format_ansible_playbook, format_plan_for_tool, policy, reset::ResetEvent,
+    PersistentSettings, PowerSupply, Session, SettingsPlan, Targets, ToolForm, end_boot_trial,
+    format_ansible_playbook, format_plan_for_tool, policy, reset::ResetEvent,
 };
 use wakepath_system::{System, journal};
 use wakepath_watch::guard::GuardCondition;

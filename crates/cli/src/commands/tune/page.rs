@@ -7,8 +7,8 @@ use wakepath_report::html::measurements::{
     AssumedFigure, MeasuredPicture, MeasuredSection, MeasurementPage, PageChoice, PageChoices,
     TradeOffPoint,
 };
-use wakepath_results::{Goal, Metric};
-use wakepath_tune::{Finalist, LoadCondition, SearchAnswer, SearchRequest};
+use wakepath_results::{Goal, LoadCondition, Metric};
+use wakepath_tune::{Finalist, SearchAnswer, SearchRequest};
 
 use super::tables::{
     TitledTable, TuneReport, answer_sentence, best_next_and_in_force, condition_table,
@@ -147,6 +147,7 @@ fn compose_page(
             effort_sentence(request, answer),
         ],
         is_prediction: true,
+        subject: String::new(),
         answers,
         choices: compose_choices(request, report, further),
         sections,
