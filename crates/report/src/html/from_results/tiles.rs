@@ -271,7 +271,7 @@ fn entry_for_winner_power(view: &View, best: &[&PageRow]) -> Option<TileEntry> {
     })
 }
 
-/// A gain in power, of which plus means saved, as the change that it is: `61.7 % more` for `−61.7 %`.
+/// Words for a gain in power, where plus means power saved: `61.7 % more` for `−61.7 %`.
 fn power_change_in_words(gain: &str) -> String {
     if let Some(percent) = gain.strip_prefix('−') {
         format!("{percent} more")
