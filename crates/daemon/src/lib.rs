@@ -9,6 +9,8 @@ pub mod boost;
 mod daemon;
 mod drives;
 mod error;
+pub mod latency_feed;
+pub mod latency_parts;
 pub mod lease;
 pub mod log;
 pub mod managed_setting;

@@ -15,6 +15,7 @@ mod explain_rig;
 mod extract;
 mod failed_tests;
 mod generate;
+mod guard;
 mod kept_drives;
 mod laboratory;
 mod laboratory_calibrate;

@@ -6,11 +6,11 @@ use serde::Serialize;
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
 use wakepath_settings::{
-    Change, PersistentSettings, PowerSupply, Session, SettingsPlan, Targets, ToolForm,
-    end_boot_trial, format_ansible_playbook, format_plan_for_tool, policy,
+    PersistentSettings, PowerSupply, Session, SettingsPlan, Targets, ToolForm, end_boot_trial,
+    format_ansible_playbook, format_plan_for_tool, policy,
 };
-use wakepath_system::setting::Access;
 use wakepath_system::{System, journal};
+use wakepath_watch::guard::GuardCondition;
 
 use super::{HEADER, RootArgs, SettingRow, persist, policies_and_settings_for_help};
 use crate::messages::{self, note, tell};
@@ -25,6 +25,7 @@ Examples:
   wakepath apply 'idle-states[ceiling=C1E]' --cpus 0-3 --for 10m
   wakepath apply apst --drives nvme0 --dry-run
   wakepath apply 'teo + epp[value=power]' --persist
+  wakepath apply 'epp[value=power]' --keep 'p99_us <= +5%'
   wakepath restore";
 
 #[derive(clap::Args)]
@@ -36,6 +37,10 @@ pub(crate) struct Args {
     /// Put everything back after this time, or at Ctrl-C: 30s, 10m, 2h.
     #[arg(long = "for", value_name = "TIME", value_parser = until::parse_duration_or_seconds)]
     hold: Option<Duration>,
+    /// Hold the set while block requests keep this condition, such as 'p99_us < 150', 'p99_us(nvme0n1) < 150' or 'p99_us <= +5%' of
+    /// what was measured before. A broken condition puts the set back. Give it again for each condition.
+    #[arg(long, value_name = "CONDITION", conflicts_with_all = ["persist", "check"])]
+    keep: Vec<GuardCondition>,
     /// Print what would be written, and write nothing.
     #[arg(long)]
     dry_run: bool,
@@ -129,11 +134,6 @@ fn plan_settings_for_set(
     Ok(SettingsPlan::from_wanted(system, wanted)?)
 }
 
-/// Whether a change lasts only as long as the process that holds it.
-fn lasts_only_with_process(change: &Change) -> bool {
-    change.key.setting.mechanism == Access::Held
-}
-
 pub(crate) fn plan_apply_or_persist_policy_set(
     args: &Args,
     out: &mut Screen,
@@ -166,9 +166,11 @@ pub(crate) fn plan_apply_or_persist_policy_set(
     }
     if args.dry_run {
         let plan = plan_settings_for_set(&system, &set, &targets)?;
-        if let (None, Err(refused)) = (args.hold, plan.check_outlives_process()) {
+        let is_held = args.hold.is_some() || !args.keep.is_empty();
+        if let (false, Err(refused)) = (is_held, plan.check_outlives_process()) {
             note!("without --dry-run this is refused: {refused}");
         }
+        describe_guard(&args.keep)?;
         return print_planned_changes(args, &plan, out);
     }
     if args.persist {
@@ -181,6 +183,9 @@ pub(crate) fn plan_apply_or_persist_policy_set(
         let plan =
             persist::try_ask_apply_and_persist(&system, &settings, args.on, args.hold, args.yes)?;
         return plan.map_or(Ok(()), |plan| print_planned_changes(args, &plan, out));
+    }
+    if !args.keep.is_empty() {
+        return hold_while_conditions_are_kept(args, &system, &set, &targets, out);
     }
     // Signals are caught before the lock is taken, so that a signal never ends the process between a write and the
     // wait.
@@ -205,27 +210,59 @@ pub(crate) fn plan_apply_or_persist_policy_set(
     messages::print_held_messages();
     out.print()?;
     let signal = signals.wait_for_signal_up_to(args.hold);
-    // A request that the kernel has dropped by itself is not put back.
-    let requests = plan
-        .changes
-        .iter()
-        .filter(|c| lasts_only_with_process(c))
-        .count();
-    let restored = hold
-        .put_back_and_release()?
-        .map(|(_, restored)| restored)
-        .unwrap_or_default();
-    let written = restored
-        .written
-        .iter()
-        .filter(|c| !lasts_only_with_process(c))
-        .count();
-    let count = written + requests;
-    tell!("put {count} setting(s) back");
-    super::restore::fail_if_any_setting_not_put_back(&restored)?;
+    super::restore::put_back_and_tell(hold, &plan)?;
     if let Some(signal) = signal {
         waiting::cancel_and_tell_if_cancelled_before(signal);
     }
+    Ok(())
+}
+
+/// Holds a set while a guard watches its conditions (`--keep`).
+#[cfg(target_os = "linux")]
+fn hold_while_conditions_are_kept(
+    args: &Args,
+    system: &System,
+    set: &PolicySet,
+    targets: &Targets,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
+    let mut guarded = super::guarded::GuardedSet::start(args.keep.clone())?;
+    if !guarded.measure_before()? {
+        return Ok(());
+    }
+    let session = Session::open_and_recover(system)?;
+    super::restore::tell_settings_recovered_from_killed(session.restored_at_opening());
+    let plan = plan_settings_for_set(system, set, targets)?;
+    guarded.hold_while_kept(session, &plan, args.hold, || {
+        print_planned_changes(args, &plan, out)?;
+        // Messages are printed before the wait, which ends with putting settings back.
+        messages::print_held_messages();
+        tell!("in force and watched; Ctrl-C puts everything back");
+        Ok(out.print()?)
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn describe_guard(conditions: &[GuardCondition]) -> anyhow::Result<()> {
+    if conditions.is_empty() {
+        return Ok(());
+    }
+    super::guarded::describe_guard(conditions)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn hold_while_conditions_are_kept(
+    _: &Args,
+    _: &System,
+    _: &PolicySet,
+    _: &Targets,
+    _: &mut Screen,
+) -> anyhow::Result<()> {
+    anyhow::bail!("--keep follows block requests, which only Linux shows")
+}
+
+#[cfg(not(target_os = "linux"))]
+fn describe_guard(_: &[GuardCondition]) -> anyhow::Result<()> {
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use wakepath_hardware::machine::Figure;
 use wakepath_measure::Conditions;
 use wakepath_measure::summary::LatencySummary;
 use wakepath_system::System;
-use wakepath_trace::recording::{Metadata, Reader, RecordingError};
+use wakepath_trace::recording::{Metadata, Reader};
 
 use super::drive_of_disk::find_drive_of_disk;
 
@@ -31,10 +31,7 @@ pub(super) fn take_recorded_figures(
     let mut reader = Reader::open(path)?;
     let metadata = reader.metadata().clone();
     let mut collector = Collector::new(&metadata);
-    reader.for_each_event(|event| -> Result<(), RecordingError> {
-        collector.push_event(&event);
-        Ok(())
-    })?;
+    collector.collect_recording(&mut reader)?;
     let collected = collector.finish();
     let alone: Vec<&TracedRequest> = collected
         .requests
