@@ -12,6 +12,7 @@ use wakepath_policies::apst::ApstSettings;
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::freq::amd_pstate::{AmdGovernor, AmdMode};
 use wakepath_policies::freq::epp::{Epp, explain_preference_refusal_under_performance};
+use wakepath_policies::freq::limits::FrequencyLimits;
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::idle::limit::IdleStatesLimit;
 use wakepath_policies::latency::{CpuLatency, DriveLatency, LatencyScope};
@@ -31,6 +32,8 @@ pub(crate) struct Policies {
     pub(super) frequency: FreqPolicy,
     /// The frequency policy as users write it, for messages.
     pub(super) frequency_name: String,
+    /// The range that the frequency policy may use; `None`: everything that the machine can.
+    pub(super) frequency_limits: Option<FrequencyLimits>,
     /// PSD lease policy by cluster; empty without leases.
     pub(super) psd: Vec<PsdPolicy>,
     /// The drive's APST settings; `None` if no policy sets APST.
@@ -463,6 +466,7 @@ impl Policies {
             idle,
             frequency: frequency_policy_with_epp_and_boost(set)?,
             frequency_name: frequency.map(ToString::to_string).unwrap_or_default(),
+            frequency_limits: set.frequency_limits(),
             psd,
             apst: apst_settings_with_drive_latency(machine, set)?,
             poll: set.poll(),

@@ -57,13 +57,19 @@ impl HwpClock {
         boost: Option<TickRate>,
         epp: u8,
     ) -> Self {
-        let (lowest, highest) = (cluster.table.lowest(), cluster.table.highest());
+        let [lowest, highest] =
+            cluster.limits_within(cluster.table.lowest(), cluster.table.highest());
         let levels = HwpLevels {
             min: pstate_level(lowest),
             guaranteed: pstate_level(base),
             max: pstate_level(highest),
         };
         let minimum = frequency_at_pstate_level(&cluster.table, levels.min);
+        // A limit is requested as a whole level, rounded down.
+        let highest = match cluster.limits {
+            Some(_) => frequency_at_pstate_level(&cluster.table, levels.max),
+            None => highest,
+        };
         let mut clock = Self::limited_to_range(cluster, [minimum, highest], hwp, cpus, epp);
         for cpu in &mut clock.cpus {
             cpu.boost = boost.map(|tick| HwpBoost::new(levels, tick));
