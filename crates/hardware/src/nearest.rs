@@ -119,6 +119,13 @@ fn choose_lender_and_if_powers_fit(
                 same_chip || segment == Some(Segment::Laptop),
             )
         }
+        CpuVendor::Arm if segment == Some(Segment::Server) => {
+            let cores = &processor.cores;
+            let same_cores = cores
+                .iter()
+                .all(|core| core.product_name() == Some("Neoverse-N1"));
+            ("ampere-altra", same_cores && !cores.is_empty())
+        }
         CpuVendor::Arm => {
             let same_chip = is_device_tree_compatible_with(hints, "rockchip,rk3399");
             let same_cores = processor
@@ -523,7 +530,8 @@ mod tests {
             ("a phone", arm(0x41, &[0xd03; 8]), &battery(), "none"),
             ("Snapdragon 845", arm(0x51, &[0x803, 0x802]), &phone, "none"),
             ("ThinkPad X13s", arm(0x41, &[0xd4b, 0xd4c]), &x13s, "none"),
-            ("Graviton2", arm(0x41, &[0xd0c; 2]), &none, "none"),
+            ("Graviton2", arm(0x41, &[0xd0c; 2]), &none, "ampere-altra"),
+            ("Graviton3, whole", arm(0x41, &[0xd40; 2]), &acpi(4), "none"),
             ("Graviton, whole", arm(0x41, &[0xd08; 2]), &acpi(4), "none"),
             ("Ampere Altra", arm(0xc0, &[0xac3; 2]), &none, "none"),
             (

@@ -12,7 +12,7 @@ macro_rules! builtin {
     };
 }
 
-pub(super) const BUILTIN: [(&str, &str); 11] = builtin![
+pub(super) const BUILTIN: [(&str, &str); 12] = builtin![
     "rk3399",
     "rk3399-depth",
     "apple-m1-pro",
@@ -24,6 +24,7 @@ pub(super) const BUILTIN: [(&str, &str); 11] = builtin![
     "laptop",
     "ryzen-8840u",
     "hybrid-i7-1260p",
+    "ampere-altra",
 ];
 
 /// Names of the built-in machines.

@@ -38,7 +38,7 @@ pub struct DriveModel {
     #[schemars(extend("unit" = "us", "see" = "background/model.md#slow-requests"))]
     #[serde(default)]
     pub read_p999_us: Figure,
-    /// 99.9th percentile of the service time of 4 KiB writes, as `read_p999_us` for reads.
+    /// 99.9th percentile of the service time of 4 KiB writes, as `read_p999_us` for reads. Absent: no write is slow beyond the spread.
     #[schemars(extend("unit" = "us", "see" = "background/model.md#slow-requests"))]
     #[serde(default)]
     pub write_p999_us: Figure,

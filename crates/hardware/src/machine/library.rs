@@ -187,7 +187,7 @@ mod tests {
     fn every_x86_machine_polls_first_and_every_machine_knows_its_power() {
         for name in builtin_machine_names() {
             let machine = Machine::find(name).unwrap();
-            let arm = ["rk3399", "rk3399-depth", "apple-m1-pro"].contains(&name);
+            let arm = ["rk3399", "rk3399-depth", "apple-m1-pro", "ampere-altra"].contains(&name);
             assert_eq!(machine.idle_state[0].polling, !arm, "{name}");
             assert!(machine.idle_state[1..].iter().all(|s| !s.polling), "{name}");
             for c in &machine.cluster {
@@ -216,6 +216,7 @@ mod tests {
             ("intel-tbench-80t", 80, 1),
             ("epyc-7502", 128, 1),
             ("laptop", 4, 1),
+            ("ampere-altra", 80, 1),
         ] {
             let machine = Machine::find(name).unwrap();
             assert_eq!(
