@@ -137,6 +137,31 @@ fn the_set_is_undone_by_a_signal_and_after_a_kill() {
     }
 }
 
+/// Programs are loaded, settings are written, requests are followed: whatever a kill meets.
+#[test]
+#[ignore = "nightly: takes a minute"]
+fn a_kill_at_any_moment_leaves_nothing_behind() {
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let root = machine.path().to_str().unwrap();
+    let mut met_changes = 0;
+    for moment in 0..30 {
+        let mut guarded = Guarded::start(machine.path(), "p99_us < 60000000");
+        sleep(Duration::from_millis(moment * 80));
+        guarded.end_by(Signal::KILL);
+        met_changes += different(&content(machine.path()), &before).len();
+        wakepath(&["restore", "--held", "--root", root]).success();
+        let left = different(&content(machine.path()), &before);
+        assert!(left.is_empty(), "after {moment} steps of 80 ms: {left:?}");
+    }
+    if met_changes == 0 {
+        skip(
+            "a_kill_at_any_moment_leaves_nothing_behind",
+            "no kill met a set in force",
+        );
+    }
+}
+
 /// Three windows of ten seconds break the condition, and three more follow.
 #[test]
 #[ignore = "nightly: takes more than a minute"]
