@@ -338,14 +338,17 @@ fn to_owned_strings(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-/// Texts of lease policies by length, under the shallowest state and under each state up to the last but one.
+/// Texts of lease policies by length, under the daemon's own ceiling and under each state up to the last but one. The leases
+/// are the daemon's: no released kernel has those of the patch.
 fn psd_policy_texts(machine: &Machine) -> Vec<String> {
     let mut texts = Vec::new();
     for timeout in LEASES {
-        texts.push(format!("psd[timeout={timeout}]"));
+        texts.push(format!("psd[timeout={timeout},rule=daemon]"));
         for state in idle_states_usable_as_limits(machine) {
             let ceiling = exit_latency_us_rounded_up(&state);
-            texts.push(format!("psd[timeout={timeout},ceiling={ceiling}us]"));
+            texts.push(format!(
+                "psd[timeout={timeout},ceiling={ceiling}us,rule=daemon]"
+            ));
         }
     }
     texts

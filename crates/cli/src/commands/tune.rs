@@ -7,19 +7,22 @@ use anyhow::{Context, bail};
 use wakepath_hardware::Machine;
 use wakepath_results::{Goal, LoadCondition};
 use wakepath_tune::{
-    Budget, DailyLoad, Effort, Evaluator, SearchAnswer, SearchObjective, SearchRequest, Simulation,
-    Space, TrialOutcome, search_best_policy_set,
+    Budget, DailyLoad, Effort, Evaluator, SearchAnswer, SearchObjective, SearchRequest,
+    Sensitivity, Simulation, Space, TrialOutcome, search_best_policy_set, vary_assumed_figures,
 };
 use wakepath_units::{KernelVersion, Nanoseconds};
 use wakepath_workloads::Workload;
 
+use self::steps::StepsIntoForce;
 use super::{arguments, here};
 use crate::messages::{self, MessageKind, note};
+use crate::new_file;
 use crate::output::{self, Format, Screen};
 use crate::until;
 use crate::waiting::{self, ThreadCount};
 
 mod cost;
+mod steps;
 mod tables;
 
 #[derive(clap::Args)]
@@ -66,8 +69,18 @@ pub(crate) struct Args {
     /// The kernel whose policies bare names mean [default: the machine's, or 6.12].
     #[arg(long, value_name = "VERSION", value_parser = arguments::parse_kernel_version_or_nearest)]
     kernel: Option<KernelVersion>,
+    /// Do not vary the machine's assumed figures. Unless told so, each goes to both ends of its range after the search, which
+    /// takes up to half as many requests again.
+    #[arg(long)]
+    no_sensitivity: bool,
     #[command(flatten)]
     cost: cost::CostArgs,
+    /// Write the daemon's configuration to this file, where the answer has leases (psd), which only the daemon gives.
+    #[arg(long, value_name = "FILE")]
+    daemon_toml: Option<PathBuf>,
+    /// Replace files that exist.
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     jobs: ThreadCount,
     /// What to print.
@@ -96,6 +109,10 @@ pub(crate) fn search_and_print_best_policy_set(
     args: &Args,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
+    if let Some(path) = &args.daemon_toml {
+        new_file::check_output_may_be_written(path, args.force)
+            .with_context(|| format!("--daemon-toml {}", path.display()))?;
+    }
     let machine = load_machine_and_note_choice(args)?;
     let objective = match &args.maximise {
         Some(metric) => SearchObjective::new(metric, Goal::Maximise)?,
@@ -111,7 +128,7 @@ pub(crate) fn search_and_print_best_policy_set(
         budget: Budget(0),
         seed: args.seed,
     };
-    let answer = set_budget_and_search(args, &machine, &mut request)?;
+    let (answer, sensitivity) = set_budget_and_search(args, &machine, &mut request)?;
     for name in &answer.left_out {
         note!("left out: {name}");
     }
@@ -121,22 +138,48 @@ pub(crate) fn search_and_print_best_policy_set(
     let day = args
         .cost
         .cost_with_best_and_in_force(&answer, &request.loads)?;
+    let steps = find_steps_into_force(&answer)?;
+    if let (Some(path), Some(steps)) = (&args.daemon_toml, &steps)
+        && !steps.write_daemon_toml(path, args.force)?
+    {
+        note!(
+            "{}: not written, since the answer has no leases",
+            path.display()
+        );
+    }
+    let report = tables::TuneReport {
+        machine: &machine.name,
+        answer: &answer,
+        day,
+        steps,
+        sensitivity,
+    };
     match args.format {
-        Format::Json => output::write_json(out, &tables::TuneReport::new(&machine, &answer, day)),
+        Format::Json => output::write_json(out, &report),
         Format::Csv => tables::write_finalists_as_csv(out, &answer),
         Format::Table => {
-            tables::write_answer_and_tables(out, &machine, &request, &answer, day.as_ref())
+            tables::write_answer_and_tables(out, &request, &report, args.daemon_toml.as_deref())
         }
     }
 }
 
-/// Searches for the best policy set within the budget that the arguments give. A time is converted to requests by
-/// running the policies in force once.
+/// The steps that put the answer in force; `None` without a set that changes something.
+fn find_steps_into_force(answer: &SearchAnswer) -> anyhow::Result<Option<StepsIntoForce>> {
+    let best = answer.best.as_ref().filter(|best| !best.changes_nothing());
+    best.map(|best| StepsIntoForce::new(&best.set.parse()?))
+        .transpose()
+}
+
+/// Requests for the variation of assumed figures, as a share of the search's budget.
+const SENSITIVITY_SHARE: f64 = 0.5;
+
+/// Searches for the best policy set within the budget that the arguments give, and varies the machine's assumed figures. A
+/// time is converted to requests by running the policies in force once.
 fn set_budget_and_search(
     args: &Args,
     machine: &Machine,
     request: &mut SearchRequest,
-) -> anyhow::Result<SearchAnswer> {
+) -> anyhow::Result<(SearchAnswer, Option<Sensitivity>)> {
     let loads = request.loads.clone();
     let total = match args.budget {
         BudgetArgument::Requests(requests) => requests,
@@ -157,9 +200,24 @@ fn set_budget_and_search(
         })?;
         request.budget = match args.budget {
             BudgetArgument::Requests(requests) => Budget(requests),
-            BudgetArgument::Time(time) => estimate_requests_in_time(&simulation, time, args.seed)?,
+            BudgetArgument::Time(time) => {
+                let all = estimate_requests_in_time(&simulation, time, args.seed)?.0 as f64;
+                let searched = if args.no_sensitivity {
+                    all
+                } else {
+                    all / (1.0 + SENSITIVITY_SHARE)
+                };
+                Budget(searched.round().max(1.0) as u64)
+            }
         };
-        Ok(search_best_policy_set(&space, request, &simulation)?)
+        let answer = search_best_policy_set(&space, request, &simulation)?;
+        if args.no_sensitivity {
+            return Ok((answer, None));
+        }
+        let most_requests = (request.budget.0 as f64 * SENSITIVITY_SHARE) as u64;
+        let sensitivity =
+            vary_assumed_figures(machine, request, &answer, most_requests, cancelled, &count)?;
+        Ok((answer, sensitivity))
     })
 }
 

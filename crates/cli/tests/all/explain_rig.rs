@@ -1,4 +1,4 @@
-//! `wakepath explain` in virtual machines whose NVMe drive interrupts in the ways that kernels know (docs/rig.md).
+//! `wakepath explain` in virtual machines whose NVMe drive interrupts in the ways that kernels know (docs/background/laboratory.md).
 
 #![allow(
     clippy::unwrap_used,

@@ -384,6 +384,21 @@ impl DriveModel {
         model
     }
 
+    /// The figures of a drive's speed that `wakepath measure drive` finds, by their keys in a machine file.
+    pub fn speed_figures_mut(&mut self) -> [(&'static str, &mut Figure); 9] {
+        [
+            ("read_service_us", &mut self.read_service_us),
+            ("write_service_us", &mut self.write_service_us),
+            ("flush_us", &mut self.flush_us),
+            ("read_mb_per_s", &mut self.read_mb_per_s),
+            ("write_mb_per_s", &mut self.write_mb_per_s),
+            ("read_stream_mb_per_s", &mut self.read_stream_mb_per_s),
+            ("write_stream_mb_per_s", &mut self.write_stream_mb_per_s),
+            ("spread", &mut self.spread),
+            ("parallel_units", &mut self.parallel_units),
+        ]
+    }
+
     /// The model of a drive of which only declared states are known: as fast as a typical client drive.
     pub(super) fn as_typical_client_drive(drive: &Drive) -> Self {
         Self {

@@ -3,6 +3,7 @@
 //!
 //! A machine is a TOML file. The built-in ones are in `data/machines`.
 
+mod assumed_range;
 mod background;
 mod borrowed;
 mod builtin;
@@ -43,6 +44,7 @@ mod scheduler;
 mod to_toml;
 mod validate;
 
+pub use assumed_range::AssumedRange;
 pub use background::{Background, BackgroundTimer, Instances, Runs, WorkloadKind};
 pub use builtin::builtin_machine_names;
 pub use c1_demotion::C1Demotion;

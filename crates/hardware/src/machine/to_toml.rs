@@ -18,12 +18,16 @@ impl Machine {
     /// # Errors
     /// A value has no form in TOML; no checked machine has one.
     pub fn to_toml(&self) -> Result<String, MachineError> {
-        self.format_machine_file()
+        Table::try_from(self)
+            .and_then(|table| self.format_table_as_machine_file(table))
             .map_err(|e| MachineError::invalid_value_error(&self.name, "machine", e.to_string()))
     }
 
-    fn format_machine_file(&self) -> Result<String, toml::ser::Error> {
-        let mut table = Table::try_from(self)?;
+    /// A machine file with the table that serde makes of this machine, perhaps with other values for its figures.
+    pub(super) fn format_table_as_machine_file(
+        &self,
+        mut table: Table,
+    ) -> Result<String, toml::ser::Error> {
         let drive = table.get_mut("drive");
         let nested = drive.map(|drive| take_nested_drive_tables(&self.drive, drive));
         let others = table.remove("other_drive");

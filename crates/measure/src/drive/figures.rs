@@ -243,20 +243,11 @@ impl DriveMeasurement {
 
     /// Replaces a drive model's figures by measured figures.
     pub fn apply_to(&self, drive: &mut DriveModel) {
-        for (key, figure) in self.figures() {
-            let place = match key {
-                "read_service_us" => &mut drive.read_service_us,
-                "write_service_us" => &mut drive.write_service_us,
-                "flush_us" => &mut drive.flush_us,
-                "read_mb_per_s" => &mut drive.read_mb_per_s,
-                "write_mb_per_s" => &mut drive.write_mb_per_s,
-                "read_stream_mb_per_s" => &mut drive.read_stream_mb_per_s,
-                "write_stream_mb_per_s" => &mut drive.write_stream_mb_per_s,
-                "spread" => &mut drive.spread,
-                "parallel_units" => &mut drive.parallel_units,
-                _ => continue,
-            };
-            *place = figure;
+        let mut measured = self.figures();
+        for (key, place) in drive.speed_figures_mut() {
+            if let Some(found) = measured.iter().position(|(name, _)| *name == key) {
+                *place = measured.swap_remove(found).1;
+            }
         }
     }
 

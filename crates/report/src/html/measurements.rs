@@ -5,11 +5,11 @@
 mod drawing;
 mod picture;
 
-use minijinja::{Environment, context};
+use minijinja::context;
 use serde::Serialize;
 
 use super::number::format_four_significant_digits;
-use super::{RenderError, STYLE, bidi};
+use super::{RenderError, STYLE, content_security_policy, render_template};
 use drawing::Drawing;
 use picture::describe_interval;
 
@@ -74,16 +74,10 @@ pub struct AssumedFigure {
 /// # Errors
 /// None that the input could cause.
 pub fn render_measurements(page: &MeasurementPage) -> Result<String, RenderError> {
-    let mut environment = Environment::new();
-    environment.set_formatter(bidi::write_value_escaped_unless_safe);
-    environment.set_trim_blocks(true);
-    environment.set_lstrip_blocks(true);
-    // Values are escaped because the name ends in html.
-    environment.add_template("measurements.html", TEMPLATE)?;
     let sections: Vec<minijinja::Value> = page.sections.iter().map(section_content).collect();
     let content = context! {
-        style => STYLE,
-        picture_style => PICTURE_STYLE,
+        policy => content_security_policy(&[]),
+        style => format!("{STYLE}\n{PICTURE_STYLE}"),
         brand => if page.subject.is_empty() { "measurements" } else { &page.subject },
         title => page.title,
         facts => page.facts,
@@ -94,9 +88,7 @@ pub fn render_measurements(page: &MeasurementPage) -> Result<String, RenderError
         commands => page.commands,
         made_by => page.made_by,
     };
-    Ok(environment
-        .get_template("measurements.html")?
-        .render(content)?)
+    Ok(render_template(TEMPLATE, content)?)
 }
 
 fn section_content(section: &MeasuredSection) -> minijinja::Value {
@@ -203,7 +195,7 @@ mod tests {
         assert_eq!(html.matches("<svg").count(), 2, "{html}");
         assert!(!html.contains("<script"), "{html}");
         assert!(html.contains("&lt;script&gt;"), "{html}");
-        assert!(html.contains("default-src 'none'"));
+        assert!(html.contains("default-src &#x27;none&#x27;; style-src"));
         assert!(!html.contains("NaN") && !html.contains("inf"), "{html}");
         assert!(html.contains("mean within 6 %"));
         assert_eq!(html, render_measurements(&page()).unwrap());

@@ -1,62 +1,79 @@
 //! The answer of `wakepath tune` as tables, CSV and JSON.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use serde::Serialize;
-use wakepath_hardware::Machine;
-use wakepath_tune::{Finalist, SearchAnswer, SearchRequest};
+use wakepath_tune::{Finalist, SearchAnswer, SearchRequest, Sensitivity};
 
 use super::cost::{DayCost, DayCosts};
+use super::steps::StepsIntoForce;
 use crate::output::{self, Screen, count_with_noun};
 
-/// What JSON has.
+/// The answer with what the command adds to it; JSON has all of it.
 #[derive(Serialize)]
 pub(super) struct TuneReport<'a> {
-    machine: &'a str,
+    /// Name of the machine.
+    pub(super) machine: &'a str,
+    /// The answer of the search.
     #[serde(flatten)]
-    answer: &'a SearchAnswer,
-    day: Option<DayCosts>,
+    pub(super) answer: &'a SearchAnswer,
+    /// Energy and cost of a day, where the search was about power.
+    pub(super) day: Option<DayCosts>,
+    /// How the answer comes into force; `None` where nothing is to change.
+    pub(super) steps: Option<StepsIntoForce>,
+    /// What became of the answer while assumed figures were varied; `None` where that was not asked for.
+    pub(super) sensitivity: Option<Sensitivity>,
 }
 
-impl<'a> TuneReport<'a> {
-    pub(super) fn new(
-        machine: &'a Machine,
-        answer: &'a SearchAnswer,
-        day: Option<DayCosts>,
-    ) -> Self {
-        Self {
-            machine: &machine.name,
-            answer,
-            day,
-        }
-    }
-}
-
+/// Writes the answer and its tables. `daemon_toml` is the file that has the daemon's configuration.
 pub(super) fn write_answer_and_tables(
     out: &mut Screen,
-    machine: &Machine,
     request: &SearchRequest,
-    answer: &SearchAnswer,
-    days: Option<&DayCosts>,
+    report: &TuneReport<'_>,
+    daemon_toml: Option<&Path>,
 ) -> anyhow::Result<()> {
-    write_answer_sentences(out, machine, answer)?;
+    let answer = report.answer;
+    write_answer_sentences(out, report)?;
+    if let Some(steps) = &report.steps {
+        write_steps_into_force(out, steps, daemon_toml)?;
+    }
     writeln!(out)?;
     write_finalists(out, answer)?;
     write_answer_beside_in_force_per_load(out, answer)?;
     write_condition_margins(out, answer)?;
     write_contribution_per_part(out, answer)?;
-    if let Some(days) = days {
+    if let Some(sensitivity) = &report.sensitivity {
+        write_sensitivity(out, sensitivity)?;
+    }
+    if let Some(days) = &report.day {
         write_daily_costs(out, days)?;
     }
     write_effort_and_repeat_command(out, request, answer)
 }
 
-/// Writes the answer in sentences, with the command that applies it.
-fn write_answer_sentences(
+/// Writes the commands that put the answer in force. Without a file for it, the daemon's configuration is shown.
+fn write_steps_into_force(
     out: &mut Screen,
-    machine: &Machine,
-    answer: &SearchAnswer,
+    steps: &StepsIntoForce,
+    daemon_toml: Option<&Path>,
 ) -> anyhow::Result<()> {
+    writeln!(out)?;
+    out.write_lines_unfolded(&steps.shell_commands(daemon_toml));
+    if let (Some(text), None) = (&steps.daemon_toml, daemon_toml) {
+        writeln!(out)?;
+        writeln!(out, "The daemon.toml, which --daemon-toml FILE writes:")?;
+        writeln!(out)?;
+        for line in text.lines() {
+            writeln!(out, "{}", format!("  {line}").trim_end())?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the answer in sentences.
+fn write_answer_sentences(out: &mut Screen, report: &TuneReport<'_>) -> anyhow::Result<()> {
+    let (machine, answer) = (report.machine, report.answer);
     let (name, unit) = (&answer.objective, &answer.unit);
     let Some(best) = &answer.best else {
         out.write_folded("No set keeps every condition. The nearest sets:", 2)?;
@@ -65,7 +82,7 @@ fn write_answer_sentences(
     if best.changes_nothing() {
         let text = format!(
             "Keep what is in force on {}: {name} {} {unit}. No other set is better by more than chance.",
-            machine.name,
+            machine,
             format_three_digits(best.objective)
         );
         out.write_folded(&text, 2)?;
@@ -85,13 +102,11 @@ fn write_answer_sentences(
     };
     let text = format!(
         "Best on {}: {} with {name} {} {unit}{gain}.{doubt}",
-        machine.name,
+        machine,
         best.set,
         format_three_digits(best.objective)
     );
     out.write_folded(&text, 2)?;
-    writeln!(out)?;
-    writeln!(out, "  sudo wakepath apply '{}'", best.set)?;
     Ok(())
 }
 
@@ -201,6 +216,50 @@ fn write_contribution_per_part(out: &mut Screen, answer: &SearchAnswer) -> anyho
         ]
     });
     output::write_table(out, &header, rows)
+}
+
+/// Writes which assumed figures would change the answer.
+fn write_sensitivity(out: &mut Screen, sensitivity: &Sensitivity) -> anyhow::Result<()> {
+    writeln!(out)?;
+    let varied = count_with_noun(sensitivity.figures.len() as u64, "assumed figure");
+    let changing = sensitivity.figures_that_change_answer().count();
+    if changing == 0 {
+        let text = format!("None of {varied} changes the answer at an end of its range.");
+        out.write_folded(&text, 2)?;
+    } else {
+        writeln!(out, "Would change the answer, of {varied}:")?;
+        let mut rows = Vec::new();
+        for figure in sensitivity.figures_that_change_answer() {
+            for end in &figure.ends {
+                let Some(other) = &end.other_answer else {
+                    continue;
+                };
+                rows.push([
+                    figure.figure.clone(),
+                    format_three_digits(figure.assumed),
+                    format_three_digits(end.value),
+                    other.clone(),
+                    if end.breaks_condition { "yes" } else { "-" }.to_owned(),
+                ]);
+            }
+        }
+        let header = [
+            "figure",
+            "assumed",
+            "if it were",
+            "better would be",
+            "breaks",
+        ];
+        output::write_table(out, header, rows)?;
+    }
+    if !sensitivity.not_reached.is_empty() {
+        let text = format!(
+            "{} not varied, for want of requests; a larger --budget reaches them.",
+            count_with_noun(sensitivity.not_reached.len() as u64, "more assumed figure")
+        );
+        out.write_folded(&text, 2)?;
+    }
+    Ok(())
 }
 
 fn write_daily_costs(out: &mut Screen, days: &DayCosts) -> anyhow::Result<()> {

@@ -9,7 +9,7 @@ use wakepath_hardware::machine::{DriveModel, Figure};
 use wakepath_measure::Conditions;
 use wakepath_measure::summary::LatencySummary;
 use wakepath_system::System;
-use wakepath_trace::recording::{Metadata, Reader, RecordingError};
+use wakepath_trace::recording::{Metadata, Reader};
 
 /// Fewest requests for a figure.
 const FEWEST: usize = 100;
@@ -29,10 +29,7 @@ pub(super) fn take_recorded_figures(
     let mut reader = Reader::open(path)?;
     let metadata = reader.metadata().clone();
     let mut collector = Collector::new(&metadata);
-    reader.for_each_event(|event| -> Result<(), RecordingError> {
-        collector.push_event(&event);
-        Ok(())
-    })?;
+    collector.collect_recording(&mut reader)?;
     let collected = collector.finish();
     let alone: Vec<&TracedRequest> = collected
         .requests
