@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::period::{LateExit, Period};
-use crate::requests::{MetState, Notification, RemoteCompletion, TracedRequest};
+use crate::requests::{MetState, Notification, RemoteCompletion, RequestLog};
 
 /// Idle periods remembered per CPU. A request that saw more keeps no first state.
 const PERIODS: usize = 64;
@@ -212,7 +212,7 @@ impl Cpu {
 
 /// Finds the state met by a request, once the idle period around the interrupt is known or known to be missing.
 pub(crate) fn resolve_met_state(
-    requests: &mut [TracedRequest],
+    requests: &mut RequestLog,
     periods: &VecDeque<Period>,
     pending: Pending,
     around: Option<Period>,

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::cpu::{Cpu, HANDLER_NS};
-use crate::requests::{Hop, MAX_HOPS, Notification, TaskWake, TracedRequest};
+use crate::requests::{Hop, MAX_HOPS, Notification, RequestLog, TaskWake};
 
 /// Most remembered tasks between wake-up and CPU.
 const MAX_WAKING: usize = 1 << 20;
@@ -104,7 +104,7 @@ impl WakeUps {
         waker: u32,
         task: u32,
         last_request: Option<(usize, u64)>,
-        requests: &mut [TracedRequest],
+        requests: &mut RequestLog,
     ) {
         self.waking.remove(&task);
         let request = match last_request {
@@ -137,7 +137,7 @@ impl WakeUps {
         time: u64,
         waker: u32,
         task: u32,
-        requests: &mut [TracedRequest],
+        requests: &mut RequestLog,
     ) -> Option<usize> {
         let passing = *self.passing.get(&waker)?;
         let request = requests.get_mut(passing.request)?;
@@ -175,7 +175,7 @@ impl WakeUps {
         on: u32,
         task: u32,
         cpu: &Cpu,
-        requests: &mut [TracedRequest],
+        requests: &mut RequestLog,
     ) {
         self.passing.remove(&on);
         let Some(waking) = self.waking.remove(&task) else {
@@ -218,7 +218,7 @@ impl WakeUps {
 
 /// Begins a completed request's way to a task that was woken `hand_over` ns later.
 pub(crate) fn start_way_to_task(
-    requests: &mut [TracedRequest],
+    requests: &mut RequestLog,
     request: usize,
     task: Option<u32>,
     hand_over: u64,

@@ -357,16 +357,20 @@ fn step(time: u64, cpu: u32, task: u32, step: TaskStep) -> Event {
     at(time, cpu, EventKind::Task { task, step })
 }
 
-/// A read that `thread` passes on to [`TASK`], submitted by `submitter`.
-fn passed_on(submitter: u32, name: &str, between: &[Event]) -> (TracedRequest, Vec<Hop>) {
-    let mut collector = Collector::new(&Metadata {
+/// A collector that knows the name of [`THREAD`].
+fn collector_with_thread(name: &str) -> Collector {
+    Collector::new(&Metadata {
         recorded: Recorded {
             tasks: DataQuality::Exact,
             ..Recorded::default()
         },
         tasks: [(THREAD, name.to_owned())].into(),
         ..Metadata::default()
-    });
+    })
+}
+
+/// Events of a read that [`THREAD`] may pass on to [`TASK`], submitted by `submitter`; `between` follows when the thread runs.
+fn events_of_passing_on(submitter: u32, between: &[Event]) -> Vec<Event> {
     let queued = QueueStep::Queued {
         block: READ,
         task: Some(submitter),
@@ -386,7 +390,13 @@ fn passed_on(submitter: u32, name: &str, between: &[Event]) -> (TracedRequest, V
         idle(50_000, 140_000, 0, 2),
         step(142_000, 0, TASK, TaskStep::Running),
     ]);
-    for event in &events {
+    events
+}
+
+/// A read that a thread passes on to [`TASK`], submitted by `submitter`.
+fn passed_on(submitter: u32, name: &str, between: &[Event]) -> (TracedRequest, Vec<Hop>) {
+    let mut collector = collector_with_thread(name);
+    for event in &events_of_passing_on(submitter, between) {
         collector.push_event(event);
     }
     let collected = collector.finish();
@@ -451,4 +461,22 @@ fn requests_of_another_device_take_their_hops_along() {
     collected.keep_only_device(READ.device);
     assert_eq!(collected.requests, [read]);
     assert_eq!(collected.hops, [hops[0]]);
+}
+
+#[test]
+fn hops_belong_to_their_requests_when_requests_are_taken_meanwhile() {
+    let mut collector = collector_with_thread("kworker/1:1");
+    let events = events_of_passing_on(TASK, &[]);
+    for (turn, taken) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
+        for event in &events {
+            let time = Nanoseconds(event.time.0 + turn * 2_000_000_000);
+            collector.push_event(&Event { time, ..*event });
+        }
+        // Events of this turn wait to be sorted, and requests of the turn before have just completed.
+        let collected = collector.take_settled_requests();
+        assert_eq!(collected.requests.len(), taken);
+        let hops: Vec<usize> = collected.hops.iter().map(|hop| hop.request).collect();
+        assert_eq!(hops, vec![0; taken]);
+    }
+    assert_eq!(collector.finish().hops.len(), 2);
 }

@@ -44,6 +44,7 @@ pub(super) fn compose_page(calibration: &CalibratedMachine, text: PageText) -> M
     let mut facts = describe_conditions(&calibration.drive.conditions);
     facts.insert(0, calibration.drive.file.clone());
     MeasurementPage {
+        subject: String::new(),
         title: machine.title.clone(),
         facts,
         cautions: calibration.notes.clone(),
@@ -52,6 +53,7 @@ pub(super) fn compose_page(calibration: &CalibratedMachine, text: PageText) -> M
         assumed: assumed_figures(&figures),
         commands: vec![text.command],
         made_by: MADE_BY.to_owned(),
+        ..MeasurementPage::default()
     }
 }
 

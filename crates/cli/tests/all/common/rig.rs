@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::repository;
 
 /// The rig's exit code when something that it needs is not there.
-const UNAVAILABLE: i32 = 3;
+pub(crate) const UNAVAILABLE: i32 = 3;
 
 /// What a guest handed back.
 #[derive(Debug)]
