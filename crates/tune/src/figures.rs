@@ -7,12 +7,18 @@ use crate::evaluator::Trial;
 use crate::load::DailyLoad;
 use crate::objective::SearchObjective;
 
+/// A metric beyond a limit by up to so many standard errors may keep the condition.
+const NOISE_FACTOR: f64 = 2.0;
+
 /// The user's question: loads, hours at rest, objective, conditions.
 pub(crate) struct Question<'a> {
     pub(crate) loads: &'a [DailyLoad],
     pub(crate) rest_hours: f64,
     pub(crate) objective: &'a SearchObjective,
     pub(crate) conditions: &'a [LoadCondition],
+    /// For each condition with each load that it concerns, how much one whole run of what is in force differs from another:
+    /// the standard deviation of the metric over its mean. Empty: not known, and taken as 0.
+    pub(crate) noise: Vec<f64>,
 }
 
 /// How good the runs of a policy set look: first by the conditions, then by the objective; less is better.
@@ -20,6 +26,8 @@ pub(crate) struct Question<'a> {
 pub(crate) struct Score {
     /// Distances beyond the limits of conditions, added up, as shares of the limits.
     pub(crate) excess: f64,
+    /// As `excess`, of what goes beyond the limits by more than noise.
+    pub(crate) excess_beyond_noise: f64,
     /// The objective, with the sign that makes less better.
     pub(crate) objective: f64,
 }
@@ -80,13 +88,30 @@ impl Question<'_> {
         })
     }
 
-    /// The score of a policy set's runs, compared with those of what is in force.
+    /// The noise of each condition's metric from several runs of what is in force.
+    pub(crate) fn measure_noise(&self, in_force: &Trial) -> Vec<f64> {
+        let concerned = self.conditions_with_load_indices();
+        concerned
+            .map(|(condition, load)| {
+                let values = in_force.metric_in_each_seed(load, &condition.condition.metric);
+                values.map_or(0.0, |values| relative_deviation_or_0(&values))
+            })
+            .collect()
+    }
+
+    /// The score of a policy set's runs, compared with those of what is in force. `whole_runs` is their number, in which a
+    /// shortened run counts as its share of a whole one.
     ///
     /// # Errors
     /// A load lacks a metric.
-    pub(crate) fn score_trial(&self, trial: &Trial, in_force: &Trial) -> Result<Score, TuneError> {
-        let mut excess = 0.0;
-        for (condition, load) in self.conditions_with_load_indices() {
+    pub(crate) fn score_trial(
+        &self,
+        trial: &Trial,
+        in_force: &Trial,
+        whole_runs: f64,
+    ) -> Result<Score, TuneError> {
+        let (mut excess, mut excess_beyond_noise) = (0.0, 0.0);
+        for (index, (condition, load)) in self.conditions_with_load_indices().enumerate() {
             let metric = &condition.condition.metric;
             let [value, before] = [trial, in_force].map(|trial| {
                 trial
@@ -100,11 +125,16 @@ impl Question<'_> {
                     hint: list_metrics_of_first_run(in_force),
                 });
             };
-            excess += condition.share_beyond_limit_or_0(value, before);
+            let beyond = condition.share_beyond_limit_or_0(value, before);
+            let noise = self.noise.get(index).copied().unwrap_or(0.0);
+            let tolerated = NOISE_FACTOR * noise / whole_runs.max(f64::MIN_POSITIVE).sqrt();
+            excess += beyond;
+            excess_beyond_noise += (beyond - tolerated).max(0.0);
         }
         let objective = mean(&self.objective_in_each_seed(trial)?);
         Ok(Score {
             excess,
+            excess_beyond_noise,
             objective: objective * self.objective.goal.sign_to_minimise(),
         })
     }
@@ -119,6 +149,17 @@ fn list_metrics_of_first_run(trial: &Trial) -> String {
         .map(|(name, _)| name.as_str())
         .collect();
     format!("its runs have {}", names.join(", "))
+}
+
+/// Standard deviation over mean; 0 for fewer than two values, or a mean of 0.
+fn relative_deviation_or_0(values: &[f64]) -> f64 {
+    let centre = mean(values);
+    if values.len() < 2 || centre == 0.0 {
+        return 0.0;
+    }
+    let squares = values.iter().map(|value| (value - centre).powi(2));
+    let variance = squares.sum::<f64>() / (values.len() - 1) as f64;
+    variance.sqrt() / centre.abs()
 }
 
 /// The arithmetic mean.

@@ -43,6 +43,9 @@ const BATCH: usize = 16;
 /// The rungs of halving: runs per load, and how much they are shortened.
 const RUNGS: [(u32, u32); 3] = [(1, 4), (1, 1), (3, 1)];
 
+/// Runs of what is in force that show how noisy the metrics of conditions are.
+const NOISE_REPEATS: u32 = 4;
+
 /// What a user asks a search for.
 #[derive(Clone, Debug)]
 pub struct SearchRequest {
@@ -120,15 +123,18 @@ pub fn search_best_policy_set(
             rest_hours: check_hours_and_count_rest(&request.loads)?,
             objective: &request.objective,
             conditions: &conditions,
+            noise: Vec::new(),
         },
         seed: request.seed,
         simulated: 0,
         costliest_run: 0,
         tried: BTreeSet::new(),
     };
-    let in_force = search.run_policies_in_force(search.effort_with_stage_seeds(2, 1, 1))?;
-    let cost = in_force.requests.max(1);
+    let in_force =
+        search.run_policies_in_force(search.effort_with_stage_seeds(2, NOISE_REPEATS, 1))?;
+    let cost = (in_force.requests / u64::from(NOISE_REPEATS)).max(1);
     let stage_ends = StageEnds::new(request.budget, cost, search.most_sets_in_decision())?;
+    search.question.noise = search.question.measure_noise(&in_force);
     let shortened =
         search.run_policies_in_force(search.effort_with_stage_seeds(0, 1, RUNGS[0].1))?;
     let costs = RunCosts {
@@ -275,13 +281,13 @@ impl SearchState<'_> {
             for ((candidate, _), outcome) in batch.iter().zip(outcomes) {
                 if let TrialOutcome::Ran(trial) = outcome {
                     self.tried.insert(candidate.clone());
-                    let score = self.question.score_trial(&trial, &in_force)?;
+                    let whole_runs = f64::from(effort.repeats) / f64::from(effort.shortened);
+                    let score = self.question.score_trial(&trial, &in_force, whole_runs)?;
                     ranking.push((score, candidate.clone()));
                 }
             }
         }
-        sort_best_first(&mut ranking);
-        Ok(ranking)
+        Ok(rank_distinct_best_first(ranking))
     }
 
     /// Runs successive halving and returns the last rung's ranking. Each rung has a share of the requests, by its
@@ -365,12 +371,8 @@ impl SearchState<'_> {
     }
 }
 
-/// The best sets of a ranking, without unchanged policies. Among sets with equal figures the smallest change is taken.
-fn take_distinct_best_except_unchanged(
-    mut ranking: Ranking,
-    in_force: &SetChoice,
-) -> Vec<SetChoice> {
-    ranking.dedup_by(|later, earlier| later.0 == earlier.0);
+/// The best sets of a ranking, without unchanged policies.
+fn take_distinct_best_except_unchanged(ranking: Ranking, in_force: &SetChoice) -> Vec<SetChoice> {
     let others = ranking.into_iter().map(|(_, candidate)| candidate);
     others
         .filter(|candidate| candidate != in_force)
@@ -379,19 +381,33 @@ fn take_distinct_best_except_unchanged(
 }
 
 fn rank_scores(scores: &BTreeMap<SetChoice, Score>) -> Ranking {
-    let mut ranking: Ranking = scores
-        .iter()
-        .map(|(c, score)| (*score, c.clone()))
-        .collect();
-    sort_best_first(&mut ranking);
-    ranking
+    let ranking = scores.iter().map(|(c, score)| (*score, c.clone()));
+    rank_distinct_best_first(ranking.collect())
 }
 
-/// Sorts a ranking: the best first, and of equal sets the smallest change first.
-fn sort_best_first(ranking: &mut Ranking) {
+/// Ranks sets: in turn the next best by its figures as they are, and the next best that noise alone may have carried beyond
+/// a limit. Where the limit is close, a ranking by one of both would hold no set that keeps it, or none but far ones. Of sets
+/// with equal figures only the smallest change stays.
+fn rank_distinct_best_first(mut ranking: Ranking) -> Ranking {
+    sort_best_first(&mut ranking, |score| score.excess);
+    ranking.dedup_by(|later, earlier| later.0 == earlier.0);
+    let mut tolerant = ranking.clone();
+    sort_best_first(&mut tolerant, |score| score.excess_beyond_noise);
+    let mut known = BTreeSet::new();
+    let in_turn = ranking
+        .into_iter()
+        .zip(tolerant)
+        .flat_map(|(strict, tolerant)| [strict, tolerant]);
+    in_turn
+        .filter(|(_, candidate)| known.insert(candidate.clone()))
+        .collect()
+}
+
+/// Sorts a ranking: the least excess first, then the best objective, and of equal sets the smallest change.
+fn sort_best_first(ranking: &mut Ranking, excess: impl Fn(&Score) -> f64) {
     ranking.sort_by(|(a, first), (b, second)| {
-        a.excess
-            .total_cmp(&b.excess)
+        excess(a)
+            .total_cmp(&excess(b))
             .then(a.objective.total_cmp(&b.objective))
             .then(
                 first

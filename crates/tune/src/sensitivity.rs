@@ -127,6 +127,7 @@ pub fn vary_assumed_figures(
             rest_hours: check_hours_and_count_rest(&request.loads)?,
             objective: &request.objective,
             conditions: &conditions,
+            noise: Vec::new(),
         },
         contenders: &contenders,
         cancelled,
@@ -304,7 +305,7 @@ impl RangeStudy<'_> {
             return Ok(None);
         }
         let scores = trials.iter().map(|trial| {
-            let score = |trial| self.question.score_trial(trial, in_force);
+            let score = |trial| self.question.score_trial(trial, in_force, 1.0);
             trial.as_ref().map(score).transpose()
         });
         scores.collect::<Result<_, _>>().map(Some)
