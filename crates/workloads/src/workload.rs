@@ -7,7 +7,7 @@ use serde::Serialize;
 use wakepath_units::Nanoseconds;
 
 use crate::file;
-use crate::fio::{self, FioError, FioJobFile};
+use crate::fio::{self, FioError, FioJobFile, Surroundings};
 use crate::rtapp::{self, RtAppError, RtAppFile, RtAppVersion};
 
 /// A workload: what the machine is asked to do.
@@ -52,17 +52,18 @@ impl Workload {
     /// The file cannot be read, or is no workload that is understood: see [`fio::parse`] and
     /// [`rtapp::parse`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, WorkloadError> {
-        Self::load_overriding_rt_app_version(path, None)
+        Self::load_with(path, None, &Surroundings::default())
     }
 
     /// Reads the workload at `path`. `version`: the version whose rules an rt-app file follows; `None`: the version that
-    /// the file names.
+    /// the file names. `surroundings`: variables and figures that a fio job file may ask for.
     ///
     /// # Errors
     /// As [`Workload::load`].
-    pub fn load_overriding_rt_app_version(
+    pub fn load_with(
         path: impl AsRef<Path>,
         version: Option<RtAppVersion>,
+        surroundings: &Surroundings,
     ) -> Result<Self, WorkloadError> {
         let path = path.as_ref();
         let is_json = path
@@ -73,7 +74,7 @@ impl Workload {
             Ok(text) if is_json || begins_as_json_object_or_comment(&text) => {
                 Ok(rtapp::parse_overriding_version(&text, &origin, version)?.into())
             }
-            Ok(text) => Ok(fio::parse(&text, &origin)?.into()),
+            Ok(text) => Ok(fio::parse_in_surroundings(&text, &origin, surroundings)?.into()),
             Err(e) => Err(FioError::for_one_problem(&origin, e.line, e.message).into()),
         }
     }

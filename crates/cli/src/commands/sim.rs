@@ -1,6 +1,6 @@
 //! `wakepath sim`: a fio job or an rt-app file on a modelled machine, under the given policy sets.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use wakepath_hardware::Machine;
@@ -14,6 +14,7 @@ use wakepath_study::run::RunControl;
 use wakepath_study::run::sim::{Sim, SimComparison};
 use wakepath_units::{KernelVersion, Nanoseconds};
 use wakepath_workloads::Workload;
+use wakepath_workloads::fio::{self, MachineFigures, Surroundings};
 use wakepath_workloads::rtapp::{MAX_THREADS, RtAppVersion};
 
 mod columns;
@@ -41,10 +42,18 @@ Example:
   wakepath sim workloads/iowait-rk3399.fio --machine rk3399 --policy '' --policy 'cpu-latency[limit=20us]'
   wakepath sim workloads/apst-7.fio --machine laptop --drive sn530 --policy 'apst[rule=legacy]' --policy apst
   wakepath sim workloads/iowait-rk3399.fio --machine rk3399 --perfetto menu.pftrace
+  wakepath sim --machine rk3399 -- fio --name=a --rw=randread --direct=1 --size=64m
   wakepath sim workloads/ping-pong.json --machine intel-tbench-80t --policy performance --policy 'performance + poll[rule=first]'")]
 pub(crate) struct Args {
     /// fio job file, or rt-app file (*.json).
-    job: PathBuf,
+    #[arg(required_unless_present = "command")]
+    job: Option<PathBuf>,
+    /// A command line of fio, such as `fio --name=a --rw=randread --direct=1 --size=1g`, in place of a file.
+    #[arg(last = true, value_name = "FIO_COMMAND", conflicts_with = "job")]
+    command: Vec<String>,
+    /// Value of the variable `${NAME}` in a fio job file, before the environment's; give it again for each variable.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_variable)]
+    variables: Vec<(String, String)>,
     /// Built-in machine, recorded system, a machine file (*.toml), or here: what `wakepath calibrate` found of this machine
     /// [default: here, if this machine is calibrated].
     #[arg(long)]
@@ -98,6 +107,28 @@ pub(crate) struct Args {
     format: Format,
 }
 
+/// Bytes of a page of the modelled kernels.
+const PAGE_BYTES: u64 = 4096;
+const MIB: u64 = 1 << 20;
+
+impl Args {
+    /// The workload's path in messages; a command line of fio has a name in its place.
+    fn workload_path(&self) -> &Path {
+        let named = Path::new(fio::COMMAND_LINE_ORIGIN);
+        self.job.as_deref().unwrap_or(named)
+    }
+}
+
+/// Parses `NAME=VALUE`; a fio variable's name has no blank, bracket or equals sign.
+fn parse_variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !name.contains(['{', '}', ' ', '$']) => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err("expected NAME=VALUE, where ${NAME} is in the job file".to_owned()),
+    }
+}
+
 pub(crate) fn simulate_and_print_policies(
     args: &Args,
     cli: clap::Command,
@@ -110,9 +141,9 @@ pub(crate) fn simulate_and_print_policies(
     )?;
     let given = policy_set::load_custom_governors(&args.policy, args.programs)?;
     let policies = policies_in_force_each_once(&machine, &given)?;
-    let workload = load_limited_workload_copies(args)?;
+    let workload = load_limited_workload_copies(args, &machine)?;
     let plan = Plan::without_file(
-        &args.job.display().to_string(),
+        &args.workload_path().display().to_string(),
         machine.clone(),
         workload.clone(),
         policies,
@@ -153,8 +184,24 @@ pub(crate) fn simulate_and_print_policies(
 }
 
 /// Reads the workload that the arguments name, with their limits on time and their number of copies.
-fn load_limited_workload_copies(args: &Args) -> anyhow::Result<Workload> {
-    let read = Workload::load_overriding_rt_app_version(&args.job, args.rt_app)?;
+fn load_limited_workload_copies(args: &Args, machine: &Machine) -> anyhow::Result<Workload> {
+    let surroundings = Surroundings {
+        variables: args.variables.iter().cloned().collect(),
+        machine: Some(MachineFigures {
+            cpus: machine.cpus() as u64,
+            memory_mib: machine.page_cache_pages() / (MIB / PAGE_BYTES),
+            page_bytes: PAGE_BYTES,
+        }),
+    };
+    let read = match &args.job {
+        Some(path) => Workload::load_with(path, args.rt_app, &surroundings)?,
+        None if !fio::begins_as_command_line(&args.command) => {
+            bail!(
+                "behind `--` there is a command line of fio, such as `fio --name=a --rw=randread --size=1g`"
+            )
+        }
+        None => fio::parse_command_line(&args.command, &surroundings)?.into(),
+    };
     if matches!(read, Workload::Fio(_)) && args.rt_app.is_some() {
         bail!("--rt-app is for rt-app files, and this is a fio job")
     }
@@ -172,11 +219,12 @@ fn hold_notes_on_job_drive_and_runs(
     workload: &Workload,
     comparison: &SimComparison,
 ) {
-    arguments::hold_workload_warnings(&args.job, workload);
+    let path = args.workload_path();
+    arguments::hold_workload_warnings(path, workload);
     notes::note_warm_up_and_mostly_paused_jobs(workload, args.format);
-    notes::note_drifting_latencies(&args.job, comparison);
+    notes::note_drifting_latencies(path, comparison);
     notes::note_jobs_ended_by_time(workload, comparison);
-    threads::warn_of_unexpected_rt_app_outcomes(&args.job, workload, comparison);
+    threads::warn_of_unexpected_rt_app_outcomes(path, workload, comparison);
     notes::note_bytes_written_back(machine, comparison);
     notes::note_policies_at_power_limit(comparison);
     notes::note_prediction_error_if_calibrated(machine, args.drive.is_some());
@@ -195,7 +243,7 @@ fn hold_notes_on_job_drive_and_runs(
     if let Some(warning) = notes::missed_rates_sentence_if_any(workload, comparison) {
         messages::hold_message_until_result(
             MessageKind::Warning,
-            Some(&args.job.display().to_string()),
+            Some(&path.display().to_string()),
             warning,
         );
     }

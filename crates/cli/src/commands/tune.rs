@@ -350,7 +350,7 @@ fn read_workload_with_time_limit(
     path: &Path,
     at_most: Option<Nanoseconds>,
 ) -> anyhow::Result<Workload> {
-    let read = Workload::load_overriding_rt_app_version(path, None)?;
+    let read = Workload::load(path)?;
     arguments::hold_workload_warnings(path, &read);
     Ok(read.with_time_limit_and_fio_warm_up(at_most, None))
 }

@@ -36,6 +36,40 @@ fn a_power_limit_that_held_clocks_down_is_told() {
 }
 
 #[test]
+fn a_command_line_is_simulated_as_its_job_file() {
+    let arguments = ["--machine", "rk3399", "--runs", "1", "--format", "json"];
+    let job = "[j]\nrw=randread\nbs=${BLOCK}\ndirect=1\nsize=$pagesize*64\n";
+    let of_file = sim(job, &[&arguments[..], &["--set", "BLOCK=4k"]].concat()).success();
+    let mut words = vec!["sim"];
+    words.extend(arguments);
+    words.extend([
+        "--",
+        "fio",
+        "--direct=1",
+        "--name=j",
+        "--rw=randread",
+        "--bs",
+        "4k",
+        "--size=256k",
+    ]);
+    let of_command = wakepath(&words).success();
+    assert_eq!(
+        json(&of_file)["results"][0]["runs"],
+        json(&of_command)["results"][0]["runs"]
+    );
+    let wrong = [
+        "sim",
+        "--machine",
+        "rk3399",
+        "--",
+        "fio",
+        "--name=j",
+        "--iodept=1",
+    ];
+    fails_with(wakepath(&wrong), &["fio command line:3", "iodepth"]);
+}
+
+#[test]
 fn one_result_per_policy_set_with_its_runs() {
     let assert = sim(
         JOB,

@@ -388,10 +388,22 @@ fn read_fio_text<'a>(
         }
         (None, Some(text)) => {
             let origin = format!("fio_job of {}", entry.name.get_ref());
-            Ok((text, Cow::Borrowed(text.get_ref()), origin))
+            let job_text = match words_of_fio_command(text.get_ref()) {
+                None => Cow::Borrowed(text.get_ref().as_str()),
+                Some(words) => fio::job_file_text_of_command_line(&words)
+                    .map_err(|e| source.error_at_value(text, e.to_string()))?
+                    .into(),
+            };
+            Ok((text, job_text, origin))
         }
         (None, None) => Err(source.error_at_value(&entry.name, "no fio job")),
     }
+}
+
+/// The words of a fio job that is given as a command line of fio; `None`: it is the text of a job file, or its quotes do not
+/// match.
+fn words_of_fio_command(text: &str) -> Option<Vec<String>> {
+    shlex::split(text).filter(|words| fio::begins_as_command_line(words))
 }
 
 fn plan_fio(
@@ -709,6 +721,23 @@ mod tests {
         let text = "[a]\nrate=1m\nrandrepeat=0\nsize=1m\n";
         let options = [("rwmixread".to_owned(), "70".to_owned())];
         assert!(override_options_in_all_jobs(text, &options).ends_with(text));
+    }
+
+    #[test]
+    fn a_job_may_be_a_command_line() {
+        let plan = |job: &str| {
+            let study = format!(
+                "name = 'x'\nmachine = 'rk3399'\n[[workload]]\nname = 'a'\nfio_job = \"{job}\"\n[[policy]]\nname = 'p'\n"
+            );
+            super::super::Plan::from_text(&study, "x", Path::new("."), RunOrigin::Sim)
+        };
+        let planned = plan("fio --direct=1 --name='a b' --rw=randread --size=1m").unwrap();
+        let Task::Fio { workload, .. } = &planned.workloads[0].task else {
+            panic!("no fio job");
+        };
+        assert_eq!(workload.job_or_task_names(), ["a b"]);
+        let message = plan("fio --name=a --siz=1m").unwrap_err().to_string();
+        assert!(message.contains("did you mean `size`?"), "{message}");
     }
 
     /// Options without a model go to fio unchanged.

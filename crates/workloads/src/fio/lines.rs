@@ -1,9 +1,10 @@
-//! Lines of a job file and its included files, with environment variables inserted.
+//! Lines of a job file and its included files, with variables inserted.
 
 use std::path::Path;
 use std::rc::Rc;
 
 use super::error::{LinePlace, LineProblem, escape_and_shorten};
+use super::surroundings::Surroundings;
 use super::syntax::strip_comment_and_blanks;
 use crate::file;
 
@@ -20,13 +21,23 @@ pub(super) type Line = (LinePlace, Result<String, LineProblem>);
 
 /// All lines of a job file in effective order, included files in place. `origin` is the file's path, the base for
 /// included paths.
-pub(super) fn read_lines_expanding_includes_and_variables(text: &str, origin: &str) -> Vec<Line> {
+pub(super) fn read_lines_expanding_includes_and_variables(
+    text: &str,
+    origin: &str,
+    surroundings: &Surroundings,
+) -> Vec<Line> {
     let mut all = Vec::new();
-    add_lines_and_included_files(text, origin, 0, &mut all);
+    add_lines_and_included_files(text, origin, surroundings, 0, &mut all);
     all
 }
 
-fn add_lines_and_included_files(text: &str, origin: &str, depth: usize, all: &mut Vec<Line>) {
+fn add_lines_and_included_files(
+    text: &str,
+    origin: &str,
+    surroundings: &Surroundings,
+    depth: usize,
+    all: &mut Vec<Line>,
+) {
     let shared: Rc<str> = origin.into();
     for (index, raw) in text.lines().enumerate() {
         if all.len() >= MAX_LINES {
@@ -42,7 +53,7 @@ fn add_lines_and_included_files(text: &str, origin: &str, depth: usize, all: &mu
             .filter(|rest| rest.starts_with([' ', '\t']))
             .map(str::trim);
         match included {
-            None => all.push((place, Ok(expand_environment_variables(raw)))),
+            None => all.push((place, Ok(expand_variables(raw, surroundings)))),
             Some(_) if depth == MAX_DEPTH => {
                 let message = format!("include: more than {MAX_DEPTH} files inside each other");
                 all.push((place, Err(LineProblem::new(message))));
@@ -53,6 +64,7 @@ fn add_lines_and_included_files(text: &str, origin: &str, depth: usize, all: &mu
                     Ok(text) => add_lines_and_included_files(
                         &text,
                         &path.display().to_string(),
+                        surroundings,
                         depth + 1,
                         all,
                     ),
@@ -67,8 +79,8 @@ fn add_lines_and_included_files(text: &str, origin: &str, depth: usize, all: &mu
     }
 }
 
-/// Replaces `${NAME}` in a line by the environment's variable, as fio does. Variables that are not set stay as written.
-fn expand_environment_variables(line: &str) -> String {
+/// Replaces `${NAME}` in a line by the variable's value, as fio does. Variables that are not set stay as written.
+fn expand_variables(line: &str, surroundings: &Surroundings) -> String {
     let mut text = String::with_capacity(line.len());
     let mut rest = line;
     while let Some(start) = rest.find("${") {
@@ -79,8 +91,8 @@ fn expand_environment_variables(line: &str) -> String {
             break;
         };
         let (variable, after) = from.split_at(end + 1);
-        match std::env::var(&variable[2..end]) {
-            Ok(value) if !variable[2..end].is_empty() => text.push_str(&value),
+        match surroundings.value_of_variable(&variable[2..end]) {
+            Some(value) if !variable[2..end].is_empty() => text.push_str(&value),
             _ => text.push_str(variable),
         }
         rest = after;

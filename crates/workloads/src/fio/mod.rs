@@ -18,6 +18,7 @@
 
 mod batching;
 mod blocks;
+mod command_line;
 mod engine;
 mod error;
 mod extent;
@@ -34,6 +35,7 @@ mod read;
 mod read_write;
 mod sections;
 mod size;
+mod surroundings;
 mod syntax;
 mod values;
 mod verify;
@@ -45,6 +47,9 @@ mod tests;
 
 pub use batching::{Batching, BufferFilling, IoSizes};
 pub use blocks::{Batches, BlockSizes, Content, SplitPart};
+pub use command_line::{
+    COMMAND_LINE_ORIGIN, begins_as_command_line, job_file_text_of_command_line, parse_command_line,
+};
 pub use engine::IoEngine;
 pub use error::{FioError, FioProblem, FioWarning};
 pub use job::{CpusPolicy, ExitWhat, FioJob, FioJobFile, MAX_IODEPTH, MAX_JOBS, Rate, ThinkBlocks};
@@ -54,8 +59,9 @@ pub use options::{OptionSupport, known_options, line_sets_option_or_opposite};
 pub use paths::{JobPaths, list_job_paths};
 pub use per_direction::PerDirection;
 pub use places::{Places, ZoneMode, Zones};
-pub use read::{load, parse};
+pub use read::{load, parse, parse_in_surroundings};
 pub use read_write::ReadWrite;
 pub use size::{FileSize, Size};
+pub use surroundings::{MachineFigures, Surroundings};
 pub use verify::{Checksum, Verify};
 pub use walk::{Draw, NextIo, Walk};

@@ -8,6 +8,7 @@ use super::FioJob;
 use super::error::{FioError, LineProblem, escape_and_shorten};
 use super::lines::read_lines_expanding_includes_and_variables;
 use super::read::parse;
+use super::surroundings::Surroundings;
 use super::syntax::{parse_section_header, split_at_unescaped_colons, strip_comment_and_blanks};
 
 /// Keywords that fio replaces in any option's value.
@@ -47,7 +48,9 @@ pub fn list_job_paths(text: &str, origin: &str) -> Result<Vec<JobPaths>, FioErro
     // The section being read, with its names; `None` in `[global]`.
     let mut section: Option<(String, FileNameOptions)> = None;
     let mut all: Vec<(String, FileNameOptions)> = Vec::new();
-    for (place, line) in read_lines_expanding_includes_and_variables(text, origin) {
+    for (place, line) in
+        read_lines_expanding_includes_and_variables(text, origin, &Surroundings::default())
+    {
         let raw = line.map_err(|p| p.at_place(&place))?;
         let content = strip_comment_and_blanks(&raw);
         if content.starts_with('[') {

@@ -6,6 +6,7 @@ use super::FioJobFile;
 use super::error::FioError;
 use super::lines::MAX_FILE_BYTES;
 use super::sections::read_job_file_sections;
+use super::surroundings::Surroundings;
 use crate::file;
 
 /// Parses a fio job file. `origin` is the file's name for messages.
@@ -16,11 +17,23 @@ use crate::file;
 /// simulator has no model for is no error, but listed in [`FioJobFile::unmodelled`]; a file with errors lists such
 /// options as well.
 pub fn parse(text: &str, origin: &str) -> Result<FioJobFile, FioError> {
+    parse_in_surroundings(text, origin, &Surroundings::default())
+}
+
+/// Parses a fio job file whose variables and figures of a machine have the values of `surroundings`; see [`parse`].
+///
+/// # Errors
+/// As [`parse`], and where a value with a figure of the machine cannot be computed.
+pub fn parse_in_surroundings(
+    text: &str,
+    origin: &str,
+    surroundings: &Surroundings,
+) -> Result<FioJobFile, FioError> {
     if text.len() > MAX_FILE_BYTES {
         let message = file::too_large_message(MAX_FILE_BYTES);
         return Err(FioError::for_one_problem(origin, None, message));
     }
-    read_job_file_sections(text, origin)
+    read_job_file_sections(text, origin, surroundings, &[])
 }
 
 /// Reads and parses the fio job file at `path`; see [`parse`].

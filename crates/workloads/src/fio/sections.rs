@@ -5,6 +5,7 @@ use super::error::{
 };
 use super::lines::read_lines_expanding_includes_and_variables;
 use super::options::JobDraft;
+use super::surroundings::Surroundings;
 use super::syntax::{parse_section_header, strip_comment_and_blanks};
 use super::{FioJob, FioJobFile, MAX_JOBS};
 
@@ -17,12 +18,17 @@ enum Scope {
     Outside,
     /// A `[global]` section: defaults for all jobs below.
     Global,
+    /// A job's section that is not among the chosen ones: fio does not look at its options.
+    Skipped,
     /// A job's section, with the options read so far.
     Job(Box<JobDraft>),
 }
 
 /// A job file, as far as its lines have been read.
-struct JobFileReading {
+struct JobFileReading<'a> {
+    surroundings: &'a Surroundings,
+    /// Names of the only jobs to read; empty: all.
+    chosen: &'a [String],
     defaults: JobDraft,
     scope: Scope,
     /// Option lines of the section being read.
@@ -33,8 +39,16 @@ struct JobFileReading {
     processes: u32,
 }
 
-pub(super) fn read_job_file_sections(text: &str, origin: &str) -> Result<FioJobFile, FioError> {
+/// Reads a job file's sections. `chosen`: names of the only jobs to read; empty: all.
+pub(super) fn read_job_file_sections(
+    text: &str,
+    origin: &str,
+    surroundings: &Surroundings,
+    chosen: &[String],
+) -> Result<FioJobFile, FioError> {
     let mut reading = JobFileReading {
+        surroundings,
+        chosen,
         defaults: JobDraft::default(),
         scope: Scope::Outside,
         lines: Vec::new(),
@@ -42,7 +56,7 @@ pub(super) fn read_job_file_sections(text: &str, origin: &str) -> Result<FioJobF
         jobs: Vec::new(),
         processes: 0,
     };
-    for (place, line) in read_lines_expanding_includes_and_variables(text, origin) {
+    for (place, line) in read_lines_expanding_includes_and_variables(text, origin, surroundings) {
         if let Err(problem) =
             line.and_then(|raw| reading.begin_section_or_collect_line(&raw, &place))
         {
@@ -81,7 +95,7 @@ pub(super) fn read_job_file_sections(text: &str, origin: &str) -> Result<FioJobF
     })
 }
 
-impl JobFileReading {
+impl JobFileReading<'_> {
     fn begin_section_or_collect_line(
         &mut self,
         raw: &str,
@@ -110,6 +124,8 @@ impl JobFileReading {
                         .add_warning(place, &option, message.to_owned());
                 }
                 self.scope = Scope::Global;
+            } else if !self.chosen.is_empty() && !self.chosen.iter().any(|n| n == name) {
+                self.scope = Scope::Skipped;
             } else {
                 self.scope = Scope::Job(Box::new(self.defaults.clone_for_section(name, place)));
             }
@@ -121,7 +137,17 @@ impl JobFileReading {
                 escape_and_shorten(content)
             )));
         }
-        self.lines.push((content.to_owned(), place.clone()));
+        if matches!(self.scope, Scope::Skipped) {
+            return Ok(());
+        }
+        let inserted = self.surroundings.insert_machine_figures(content)?;
+        if let Some(inserted) = &inserted {
+            let (option, value) = inserted.split_once('=').unwrap_or((inserted, ""));
+            let message = format!("is `{}` on this machine", escape_and_shorten(value));
+            self.findings.add_warning(place, option.trim_end(), message);
+        }
+        let line = inserted.unwrap_or_else(|| content.to_owned());
+        self.lines.push((line, place.clone()));
         Ok(())
     }
 
@@ -129,7 +155,7 @@ impl JobFileReading {
     fn finish_section(&mut self) {
         let lines = std::mem::take(&mut self.lines);
         let target = match &mut self.scope {
-            Scope::Outside => return,
+            Scope::Outside | Scope::Skipped => return,
             Scope::Global => &mut self.defaults,
             Scope::Job(draft) => draft,
         };

@@ -28,7 +28,7 @@ fn split_leading_number(text: &str) -> Result<(u64, &str), LineProblem> {
                 escape_and_shorten(text)
             ),
             Some('(') => format!(
-                "`{}`: Debian's fio is built without arithmetic; write the number",
+                "`{}`: fio computes only beside $pagesize, $mb_memory and $ncpus; write the number",
                 escape_and_shorten(text)
             ),
             Some('$') if text.starts_with("${") => format!(
@@ -77,10 +77,19 @@ fn multiply_within_i64(text_for_error: &str, value: u64, factor: u64) -> Result<
         })
 }
 
-/// A parsed number of bytes, and whether its suffix means something else to fio than to everyone else.
+/// A parsed number of bytes, and whether it means something else to fio than to everyone else.
 pub(super) struct ParsedBytes {
     pub(super) value: u64,
-    pub(super) surprising: bool,
+    pub(super) surprise: Option<ByteSurprise>,
+}
+
+/// How fio reads a number of bytes differently from everyone else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ByteSurprise {
+    /// Its `kib` is 1000.
+    SwappedPrefix,
+    /// It ends at an arithmetic sign: fio computes only beside `$pagesize`, `$mb_memory` and `$ncpus`.
+    NotComputed,
 }
 
 /// What `k` is in a job (fio's `kb_base`).
@@ -111,6 +120,12 @@ pub(super) fn parse_bytes(text: &str, kb_base: KbBase) -> Result<ParsedBytes, Li
         "g" => 3,
         "t" => 4,
         "p" => 5,
+        _ if prefix.starts_with(['*', '/', '+']) => {
+            return Ok(ParsedBytes {
+                value,
+                surprise: Some(ByteSurprise::NotComputed),
+            });
+        }
         _ => {
             return Err(LineProblem::unmodelled(format!(
                 "`{}` has an unknown unit; expected a number with k, m, g, t or p",
@@ -122,13 +137,21 @@ pub(super) fn parse_bytes(text: &str, kb_base: KbBase) -> Result<ParsedBytes, Li
     let base: u64 = if binary == swapped { 1000 } else { 1024 };
     Ok(ParsedBytes {
         value: multiply_within_i64(text, value, base.pow(power))?,
-        surprising: binary && swapped,
+        surprise: (binary && swapped).then_some(ByteSurprise::SwappedPrefix),
     })
 }
 
 /// Parses a count. fio scales counts like bytes, so `1k` is 1024.
 pub(super) fn parse_count(text: &str, kb_base: KbBase) -> Result<u64, LineProblem> {
-    parse_bytes(text, kb_base).map(|b| b.value)
+    let parsed = parse_bytes(text, kb_base)?;
+    if parsed.surprise == Some(ByteSurprise::NotComputed) {
+        return Err(LineProblem::unmodelled(format!(
+            "`{}` is {} to fio, which does not compute here; write the number",
+            escape_and_shorten(text),
+            parsed.value
+        )));
+    }
+    Ok(parsed.value)
 }
 
 /// Parses a time with unit; a number without unit counts multiples of `default_unit_us` microseconds.

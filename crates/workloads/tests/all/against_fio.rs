@@ -16,7 +16,7 @@ use wakepath_workloads::fio::{self, FioJob, OptionSupport, Size};
 
 /// Whether fio is there to compare with. Without it the test is skipped and says so, unless
 /// `WAKEPATH_REQUIRE_ALL` asks for every test to be run (docs/background/testing.md).
-fn fio_is_here(test: &str) -> bool {
+pub(crate) fn fio_is_here(test: &str) -> bool {
     if Command::new("fio").arg("--version").output().is_ok() {
         return true;
     }

@@ -57,6 +57,33 @@ pub fn known_options() -> impl Iterator<Item = (&'static str, OptionSupport)> {
     all_option_rows().flat_map(|row| row.names.iter().map(|name| (*name, row.support)))
 }
 
+/// fio's options that stand alone, without a value in a word behind them on the command line: those that fio 3.33 marks as
+/// switches (`FIO_OPT_STR_SET`).
+const WITHOUT_WORD: [&str; 16] = [
+    "bs_unaligned",
+    "exitall",
+    "exitall_on_error",
+    "fixedbufs",
+    "group_reporting",
+    "hipri",
+    "new_group",
+    "norandommap",
+    "refill_buffers",
+    "registerfiles",
+    "sqthread_poll",
+    "stonewall",
+    "thread",
+    "time_based",
+    "verify_only",
+    "zero_buffers",
+];
+
+/// Whether an option of fio's command line, under any of its names, takes no value from the next word.
+pub(super) fn option_takes_no_word(name: &str) -> bool {
+    let first = find_option_row(name).map_or(name, |row| row.names[0]);
+    WITHOUT_WORD.contains(&first)
+}
+
 /// Whether a line sets `option`, under any of its names: `timeout` is `runtime`, and `buffered` the opposite of
 /// `direct`.
 pub fn line_sets_option_or_opposite(line: &str, option: &str) -> bool {

@@ -5,7 +5,7 @@ use wakepath_units::Nanoseconds;
 use crate::fio::PerDirection;
 use crate::fio::error::{LineProblem, escape_and_shorten};
 use crate::fio::values::{
-    KbBase, parse_bytes, parse_count, parse_per_direction, parse_percent,
+    ByteSurprise, KbBase, parse_bytes, parse_count, parse_per_direction, parse_percent,
     parse_time_with_default_unit, parse_zero_or_one,
 };
 
@@ -43,9 +43,15 @@ impl OptionValue<'_> {
         least: u64,
     ) -> Result<u64, LineProblem> {
         let parsed = parse_bytes(part, self.kb_base)?;
-        if parsed.surprising {
+        if let Some(surprise) = parsed.surprise {
+            let why = match surprise {
+                ByteSurprise::SwappedPrefix => "whose kib is 1000 and whose k is 1024",
+                ByteSurprise::NotComputed => {
+                    "which computes only beside $pagesize, $mb_memory and $ncpus"
+                }
+            };
             self.set_remark(format!(
-                "`{}` is {} bytes to fio, whose kib is 1000 and whose k is 1024",
+                "`{}` is {} bytes to fio, {why}",
                 escape_and_shorten(part),
                 parsed.value
             ));
