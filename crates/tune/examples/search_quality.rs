@@ -4,6 +4,11 @@
 //! searches cost no more than one. The reference runs on other seeds than the searches. Usage:
 //! `search_quality FOLDER [SPACE]`; the tables are kept in the folder.
 
+#![expect(
+    clippy::expect_used,
+    reason = "the problems are constants of this file"
+)]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -16,9 +21,10 @@ use serde::{Deserialize, Serialize};
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
 use wakepath_results::Goal;
+use wakepath_results::LoadCondition;
 use wakepath_tune::{
-    Budget, DailyLoad, Effort, Evaluator, LoadCondition, LoadRuns, SearchObjective, SearchRequest,
-    Simulation, Space, Trial, TrialOutcome, TuneError, search_best_policy_set,
+    Budget, DailyLoad, Effort, Evaluator, LoadRuns, SearchObjective, SearchRequest, Simulation,
+    Space, Trial, TrialOutcome, TuneError, search_best_policy_set,
 };
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
@@ -331,7 +337,7 @@ impl Problem {
         })
     }
 
-    fn requests_of_exhaustive_search(&self, table: &Table) -> u64 {
+    fn requests_of_exhaustive_search(table: &Table) -> u64 {
         let all = table.runs.iter().flatten();
         let requests: u64 = all.map(|run| run.requests).sum();
         requests / u64::from(SEARCH_SEEDS) * u64::from(REFERENCE_SEEDS)
@@ -468,7 +474,7 @@ fn judge_searches(
             .collect(),
         table: &table,
     };
-    let exhaustive = problem.requests_of_exhaustive_search(&table);
+    let exhaustive = Problem::requests_of_exhaustive_search(&table);
     let budget = (exhaustive as f64 * BUDGET_SHARE) as u64;
     let good: Vec<usize> = (0..table.sets.len())
         .filter(|number| problem.is_good(&table, *number))
