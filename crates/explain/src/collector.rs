@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use wakepath_trace::recording::{
-    Block, ClockCycles, DataQuality, Event, EventKind, Interrupt, Metadata, QueueStep, TaskStep,
+    Block, ClockCycles, DataQuality, Event, EventKind, Interrupt, Metadata, QueueStep, Reader,
+    RecordingError, TaskStep,
 };
 
 use crate::clock::ClockMeter;
@@ -13,7 +14,8 @@ use crate::order::Sorter;
 use crate::period::{Period, find_late_timer_exit};
 use crate::queueing::{Origin, Queues};
 use crate::requests::{
-    Collected, Coverage, MAX_REQUESTS, MetState, Notification, Sibling, TracedRequest,
+    Collected, Coverage, Hop, MAX_REQUESTS, MetState, Notification, RequestLog, Sibling,
+    TracedRequest,
 };
 use crate::wakeups::{WakeUps, start_way_to_task};
 
@@ -23,6 +25,8 @@ const MAX_OUTSTANDING: usize = 1 << 20;
 const MAX_NUMBER: u32 = 1 << 16;
 /// Idle states from this index on are damage (`CPUIDLE_STATE_MAX`).
 const MAX_STATES: u8 = 10;
+/// How long after its completion a request may still gain parts, such as the wait of its task in a run queue. Assumed.
+const SETTLE_NS: u64 = 500_000_000;
 /// Other CPUs of a core at most: Power has eight in all.
 const MAX_SIBLINGS: usize = 7;
 
@@ -56,8 +60,10 @@ pub struct Collector {
     clocks: ClockMeter,
     /// The recording has the steps of waiting tasks, so that plain wake-up events add nothing.
     tasks_known: bool,
-    requests: Vec<TracedRequest>,
+    requests: RequestLog,
     coverage: Coverage,
+    /// Time of the latest event.
+    latest: u64,
 }
 
 impl Collector {
@@ -95,7 +101,24 @@ impl Collector {
         }
     }
 
-    /// Ends the recording, and returns all requests that completed.
+    /// Takes all events of a recording.
+    ///
+    /// # Errors
+    /// The recording cannot be read, or is damaged.
+    pub fn collect_recording(&mut self, reader: &mut Reader) -> Result<(), RecordingError> {
+        reader.for_each_event(|event| {
+            self.push_event(&event);
+            Ok(())
+        })
+    }
+
+    /// Takes the requests that completed long enough ago to have all their parts, and the gaps since the last call. Requests in
+    /// flight stay: a slow one is not lost at the end of an interval.
+    pub fn take_settled_requests(&mut self) -> Collected {
+        self.take_requests_completed_until(self.latest.saturating_sub(SETTLE_NS))
+    }
+
+    /// Ends the recording, and returns all requests that completed and were not taken before.
     pub fn finish(mut self) -> Collected {
         while let Some(event) = self.sorter.pop_earliest_event() {
             self.follow_event_in_order(&event);
@@ -106,11 +129,29 @@ impl Collector {
             }
         }
         self.coverage.without_completion += self.outstanding.len() as u64;
+        self.take_requests_completed_until(u64::MAX)
+    }
+
+    fn take_requests_completed_until(&mut self, until_ns: u64) -> Collected {
+        let (first, requests) = self.requests.take_completed_until(until_ns);
+        let beyond = first + requests.len();
+        let (mut hops, later): (Vec<Hop>, Vec<Hop>) = std::mem::take(&mut self.wake_ups.hops)
+            .into_iter()
+            .partition(|hop| hop.request < beyond);
+        self.wake_ups.hops = later;
+        // A thread may pass on a request that was taken before.
+        hops.retain_mut(|hop| match hop.request.checked_sub(first) {
+            Some(index) => {
+                hop.request = index;
+                true
+            }
+            None => false,
+        });
         Collected {
-            requests: self.requests,
-            coverage: self.coverage,
-            timers: self.lateness.mean_by_state(),
-            hops: self.wake_ups.hops,
+            requests,
+            coverage: std::mem::take(&mut self.coverage),
+            timers: std::mem::take(&mut self.lateness).mean_by_state(),
+            hops,
         }
     }
 
@@ -119,6 +160,7 @@ impl Collector {
         if event.cpu >= MAX_NUMBER {
             return;
         }
+        self.latest = self.latest.max(time);
         match &event.kind {
             EventKind::Idle(idle) if idle.duration.0 > 0 && idle.state < MAX_STATES => {
                 let period = Period {
@@ -219,12 +261,12 @@ impl Collector {
             return;
         };
         self.coverage.requests += 1;
-        if self.requests.len() >= MAX_REQUESTS {
+        if self.requests.count() >= MAX_REQUESTS {
             cpu.completed = cpu.completed.max(Some(time));
             self.coverage.beyond_limit += 1;
             return;
         }
-        let request = self.requests.len();
+        let request = self.requests.next_index();
         cpu.last_request = Some((request, time));
 
         let remote_sender = sender.filter(|sender| {
@@ -245,7 +287,7 @@ impl Collector {
             Some(sender) => (sender.cpu, sender.handler),
             None => (on, running),
         };
-        self.requests.push(TracedRequest {
+        self.requests.push_request(TracedRequest {
             device: block.device,
             bytes: issue.bytes,
             write: block.write,
@@ -385,6 +427,13 @@ impl Collector {
     }
 
     fn note_task_step(&mut self, time: u64, on: u32, task: u32, step: TaskStep) {
+        if let Some(irq) = self.wake_ups.interrupt_of_thread(task) {
+            if step == TaskStep::Running {
+                let cpu = self.cpus.entry(on).or_default();
+                cpu.continue_handler_in_thread(time, irq);
+            }
+            return;
+        }
         match step {
             TaskStep::Waking => {
                 let last_request = self.cpus.entry(on).or_default().last_request.take();

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::period::{LateExit, Period};
-use crate::requests::{MetState, Notification, RemoteCompletion, TracedRequest};
+use crate::requests::{MetState, Notification, RemoteCompletion, RequestLog};
 
 /// Idle periods remembered per CPU. A request that saw more keeps no first state.
 const PERIODS: usize = 64;
@@ -142,6 +142,15 @@ impl Cpu {
         self.note_disturbance(time);
     }
 
+    /// The thread of an interrupt runs: what the interrupt's handler began goes on, however long the thread waited.
+    pub(crate) fn continue_handler_in_thread(&mut self, time: u64, irq: u32) {
+        if let Some(handler) = &mut self.handler
+            && handler.irq == Some(irq)
+        {
+            handler.active = time;
+        }
+    }
+
     /// Finds the handler that completes a request at this time, and the CPU that asked for it; the handler counts as
     /// active from now.
     pub(crate) fn attribute_completion_to_handler(
@@ -203,7 +212,7 @@ impl Cpu {
 
 /// Finds the state met by a request, once the idle period around the interrupt is known or known to be missing.
 pub(crate) fn resolve_met_state(
-    requests: &mut [TracedRequest],
+    requests: &mut RequestLog,
     periods: &VecDeque<Period>,
     pending: Pending,
     around: Option<Period>,

@@ -272,7 +272,7 @@ impl KindKey {
             device: request.device,
             write: request.write,
             background: request.background,
-            bytes: request.bytes.checked_ilog2().map_or(0, |log| 1 << log),
+            bytes: request.size_class_bytes(),
             submitter: submitter.map(|name| name.unwrap_or_else(|| UNKNOWN_SUBMITTER.to_owned())),
         }
     }

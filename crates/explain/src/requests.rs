@@ -1,5 +1,7 @@
 //! Requests with their parts.
 
+use std::collections::VecDeque;
+
 use serde::Serialize;
 
 use crate::lateness::TimerLateness;
@@ -146,6 +148,11 @@ impl TracedRequest {
         };
     }
 
+    /// Smallest size in bytes of the request's size class, which ends below twice as much. 0: flushes.
+    pub fn size_class_bytes(&self) -> u32 {
+        self.bytes.checked_ilog2().map_or(0, |log| 1 << log)
+    }
+
     /// Notification to completion on another CPU, in ns; 0 if a single CPU does all.
     pub fn remote_completion_ns(&self) -> u64 {
         self.remote
@@ -188,6 +195,48 @@ pub struct Hop {
     pub waited: u64,
     /// From when the thread ran to its wake-up of the next thread.
     pub ran: u64,
+}
+
+/// Requests in the order of completion. A request keeps its index when older ones are taken out.
+#[derive(Default)]
+pub(crate) struct RequestLog {
+    requests: VecDeque<TracedRequest>,
+    /// Index of the oldest request that is still here.
+    first: usize,
+}
+
+impl RequestLog {
+    /// Number of requests that are here.
+    pub(crate) fn count(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Adds the request that completed last.
+    pub(crate) fn push_request(&mut self, request: TracedRequest) {
+        self.requests.push_back(request);
+    }
+
+    /// Index of the request that is added next.
+    pub(crate) fn next_index(&self) -> usize {
+        self.first + self.requests.len()
+    }
+
+    /// The request with this index, if it is still here.
+    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut TracedRequest> {
+        self.requests.get_mut(index.checked_sub(self.first)?)
+    }
+
+    /// Takes the requests that completed up to `until_ns`, and the index that the first of these had.
+    pub(crate) fn take_completed_until(&mut self, until_ns: u64) -> (usize, Vec<TracedRequest>) {
+        let taken = self
+            .requests
+            .iter()
+            .take_while(|request| request.completed <= until_ns)
+            .count();
+        let first = self.first;
+        self.first += taken;
+        (first, self.requests.drain(..taken).collect())
+    }
 }
 
 /// Everything that a recording says about requests.

@@ -21,7 +21,16 @@ pub struct RequestTimes {
 impl RequestTimes {
     /// Divides the time of a request that belongs to this kind.
     pub fn from_request(kind: &RequestKind, request: &TracedRequest) -> Self {
-        let exit = kind.estimated_exit(request);
+        Self::with_exit(request, kind.estimated_exit(request))
+    }
+
+    /// Divides the time of a request without an estimate of the interrupted CPU's idle exit, which then counts as the drive's.
+    pub fn without_exit_estimate(request: &TracedRequest) -> Self {
+        Self::with_exit(request, 0)
+    }
+
+    /// `exit`: time of the interrupted CPU's idle exit, in ns, at most the request's `out`.
+    fn with_exit(request: &TracedRequest, exit: u64) -> Self {
         let remote = request.remote;
         let (remote_exit, handling) = remote.map_or((0, 0), |r| (r.exit, r.handling));
         let wake = request.wake.filter(|wake| wake.run_queue.is_some());
@@ -41,7 +50,8 @@ impl RequestTimes {
         self.submission + self.drive + self.interrupt + self.idle_exit + self.waiting
     }
 
-    fn in_field_order(&self) -> [u64; 5] {
+    /// The parts in the order of the fields, in ns.
+    pub const fn in_field_order(&self) -> [u64; 5] {
         [
             self.submission,
             self.drive,

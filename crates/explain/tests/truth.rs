@@ -535,3 +535,34 @@ fn lost_events_leave_no_request_that_spans_them() {
         (1, 1)
     );
 }
+
+/// Taking requests while a recording goes on loses none, and none gets other parts.
+#[test]
+fn requests_taken_meanwhile_are_those_of_the_end() {
+    let events = record(4, 20_000, Trap::Tick, Order::InterruptFirst);
+    let whole = collect(&events);
+    let mut collector = Collector::default();
+    let mut taken = Vec::new();
+    for piece in events.chunks(997) {
+        for event in piece {
+            collector.push_event(event);
+        }
+        let collected = collector.take_settled_requests();
+        assert_eq!(collected.coverage.without_issue, 0);
+        taken.extend(collected.requests);
+    }
+    // Half a second has some hundred requests.
+    assert!((18_000..20_000).contains(&taken.len()), "{}", taken.len());
+    taken.extend(collector.finish().requests);
+    assert_eq!(taken.len(), whole.len());
+    for (taken, whole) in taken.iter().zip(&whole) {
+        // The whole recording knows the sibling CPU, too.
+        assert_eq!(
+            TracedRequest {
+                sibling: whole.sibling,
+                ..*taken
+            },
+            *whole
+        );
+    }
+}

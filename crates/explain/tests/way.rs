@@ -302,15 +302,8 @@ fn events_of_other_cpus_may_come_late() {
     assert_eq!(follow(&events).met, MetState::State(2));
 }
 
-/// A kernel thread, and the task that waits for it.
-const THREAD: u32 = 90;
-
-fn step(time: u64, cpu: u32, task: u32, step: TaskStep) -> Event {
-    at(time, cpu, EventKind::Task { task, step })
-}
-
-/// A read that `thread` passes on to [`TASK`], submitted by `submitter`.
-fn passed_on(submitter: u32, name: &str, between: &[Event]) -> (TracedRequest, Vec<Hop>) {
+/// A read completed by a thread of this name, which waits for 60 us behind its interrupt and then works for 20 us.
+fn completed_in_thread(name: &str) -> TracedRequest {
     let mut collector = Collector::new(&Metadata {
         recorded: Recorded {
             tasks: DataQuality::Exact,
@@ -319,6 +312,65 @@ fn passed_on(submitter: u32, name: &str, between: &[Event]) -> (TracedRequest, V
         tasks: [(THREAD, name.to_owned())].into(),
         ..Metadata::default()
     });
+    let mut events = submission();
+    events.extend([
+        idle(8_000, 90_000, 0, 2),
+        interrupt(90_500, 0, DRIVE_IRQ),
+        step(91_000, 0, THREAD, TaskStep::Waking),
+        step(151_000, 0, THREAD, TaskStep::Running),
+        at(171_000, 0, EventKind::BlockComplete(READ)),
+        task(171_400, 0, TaskStep::Waking),
+        task(173_000, 0, TaskStep::Running),
+    ]);
+    for event in &events {
+        collector.push_event(event);
+    }
+    let collected = collector.finish();
+    assert!(collected.hops.is_empty());
+    collected.requests[0]
+}
+
+#[test]
+fn a_thread_belongs_to_its_interrupt_however_long_it_waited() {
+    let request = completed_in_thread("irq/36-nvme0q1");
+    assert_eq!(request.irq, Some(36));
+    assert_eq!(request.met, MetState::State(2));
+    assert_eq!((request.out, request.interrupt), (83_000, 81_000));
+    assert_eq!(request.wake.unwrap().hand_over, 400);
+    assert_eq!(request.task_wait_ns(), Some(172_000));
+    // Of other threads nobody knows what they worked for, and out ends with the completion.
+    for name in ["irq/37-nvme0q2", "kworker/0:1"] {
+        let request = completed_in_thread(name);
+        assert_eq!(
+            (request.irq, request.met),
+            (None, MetState::Awake),
+            "{name}"
+        );
+        assert_eq!((request.out, request.interrupt), (164_000, 0), "{name}");
+    }
+}
+
+/// A kernel thread, and the task that waits for it.
+const THREAD: u32 = 90;
+
+fn step(time: u64, cpu: u32, task: u32, step: TaskStep) -> Event {
+    at(time, cpu, EventKind::Task { task, step })
+}
+
+/// A collector that knows the name of [`THREAD`].
+fn collector_with_thread(name: &str) -> Collector {
+    Collector::new(&Metadata {
+        recorded: Recorded {
+            tasks: DataQuality::Exact,
+            ..Recorded::default()
+        },
+        tasks: [(THREAD, name.to_owned())].into(),
+        ..Metadata::default()
+    })
+}
+
+/// Events of a read that [`THREAD`] may pass on to [`TASK`], submitted by `submitter`; `between` follows when the thread runs.
+fn events_of_passing_on(submitter: u32, between: &[Event]) -> Vec<Event> {
     let queued = QueueStep::Queued {
         block: READ,
         task: Some(submitter),
@@ -338,7 +390,13 @@ fn passed_on(submitter: u32, name: &str, between: &[Event]) -> (TracedRequest, V
         idle(50_000, 140_000, 0, 2),
         step(142_000, 0, TASK, TaskStep::Running),
     ]);
-    for event in &events {
+    events
+}
+
+/// A read that a thread passes on to [`TASK`], submitted by `submitter`.
+fn passed_on(submitter: u32, name: &str, between: &[Event]) -> (TracedRequest, Vec<Hop>) {
+    let mut collector = collector_with_thread(name);
+    for event in &events_of_passing_on(submitter, between) {
         collector.push_event(event);
     }
     let collected = collector.finish();
@@ -403,4 +461,22 @@ fn requests_of_another_device_take_their_hops_along() {
     collected.keep_only_device(READ.device);
     assert_eq!(collected.requests, [read]);
     assert_eq!(collected.hops, [hops[0]]);
+}
+
+#[test]
+fn hops_belong_to_their_requests_when_requests_are_taken_meanwhile() {
+    let mut collector = collector_with_thread("kworker/1:1");
+    let events = events_of_passing_on(TASK, &[]);
+    for (turn, taken) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
+        for event in &events {
+            let time = Nanoseconds(event.time.0 + turn * 2_000_000_000);
+            collector.push_event(&Event { time, ..*event });
+        }
+        // Events of this turn wait to be sorted, and requests of the turn before have just completed.
+        let collected = collector.take_settled_requests();
+        assert_eq!(collected.requests.len(), taken);
+        let hops: Vec<usize> = collected.hops.iter().map(|hop| hop.request).collect();
+        assert_eq!(hops, vec![0; taken]);
+    }
+    assert_eq!(collector.finish().hops.len(), 2);
 }

@@ -20,6 +20,7 @@ mod folder;
 pub mod import;
 pub mod laboratory;
 mod layout;
+mod load_condition;
 mod mean;
 mod merge;
 pub mod metric;
@@ -40,6 +41,7 @@ pub use document::{
     WorkloadInfo,
 };
 pub use error::ResultsError;
+pub use load_condition::{ConditionError, LoadCondition, unknown_metric_message};
 pub use mean::Mean;
 pub use merge::{MergeError, merge_shards};
 pub use metric::{Better, METRICS, Metric};

@@ -1,7 +1,8 @@
 //! Figures of a policy set from its runs: the objective in each seed, metrics by load.
 
+use wakepath_results::LoadCondition;
+
 use crate::TuneError;
-use crate::condition::LoadCondition;
 use crate::evaluator::Trial;
 use crate::load::DailyLoad;
 use crate::objective::SearchObjective;

@@ -1,15 +1,15 @@
 //! The best policy set for one's loads: a search over simulated runs.
 //!
-//! A [`DailyLoad`] is a workload with its hours per day; what is left of the day is rest. [`LoadCondition`]s limit
+//! A [`DailyLoad`] is a workload with its hours per day; what is left of the day is rest. [`LoadCondition`](wakepath_results::LoadCondition)s limit
 //! metrics, and an [`SearchObjective`] names what to minimise or maximise. [`Space`] has the choices: one [`Dimension`]
 //! per mechanism. [`search_best_policy_set`] asks an [`Evaluator`] for runs and returns an [`SearchAnswer`];
-//! [`Simulation`] is the evaluator over the simulator.
+//! [`Simulation`] is the evaluator over the simulator. [`vary_assumed_figures`] says which assumed figures of the machine would
+//! change the answer.
 //!
 //! The search is pure: no clock, no file. The same space, seed and budget give the same answer for any number of threads.
 
 mod answer;
 mod budget;
-mod condition;
 mod error;
 mod evaluator;
 mod figures;
@@ -17,17 +17,18 @@ mod finalists;
 mod load;
 mod objective;
 mod search;
+mod sensitivity;
 mod simulation;
 mod space;
 mod state;
 
 pub use answer::{Contribution, Finalist, KeptCondition, LoadFigures, SearchAnswer};
 pub use budget::Budget;
-pub use condition::LoadCondition;
 pub use error::TuneError;
 pub use evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
 pub use load::{DailyLoad, rest_workload};
 pub use objective::SearchObjective;
 pub use search::{SearchRequest, search_best_policy_set};
+pub use sensitivity::{AnswerAtRangeEnd, Sensitivity, VariedFigure, vary_assumed_figures};
 pub use simulation::Simulation;
 pub use space::{Dimension, SetChoice, Space};

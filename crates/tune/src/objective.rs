@@ -1,9 +1,8 @@
 //! What a search minimises or maximises.
 
-use wakepath_results::{Goal, Metric};
+use wakepath_results::{Goal, Metric, unknown_metric_message};
 
 use crate::TuneError;
-use crate::condition::unknown_metric_message;
 
 /// What a search is for: a metric and its wanted direction.
 #[derive(Clone, Debug)]

@@ -9,11 +9,11 @@ use rand::SeedableRng;
 use rand::seq::index;
 use rand_pcg::Pcg64Mcg;
 use wakepath_policies::PolicySet;
+use wakepath_results::LoadCondition;
 
 use crate::TuneError;
 use crate::answer::SearchAnswer;
 use crate::budget::Budget;
-use crate::condition::LoadCondition;
 use crate::evaluator::{Effort, Evaluator, Trial, TrialOutcome};
 use crate::figures::{Question, Score};
 use crate::finalists::Decision;

@@ -6,11 +6,11 @@ use serde::Serialize;
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
 use wakepath_settings::{
-    Change, PersistentSettings, PowerSupply, Session, SettingsPlan, Targets, ToolForm,
-    end_boot_trial, format_ansible_playbook, format_plan_for_tool, policy,
+    PersistentSettings, PowerSupply, Session, SettingsPlan, Targets, ToolForm, end_boot_trial,
+    format_ansible_playbook, format_plan_for_tool, policy, reset::ResetEvent,
 };
-use wakepath_system::setting::Access;
 use wakepath_system::{System, journal};
+use wakepath_watch::guard::GuardCondition;
 
 use super::{HEADER, RootArgs, SettingRow, persist, policies_and_settings_for_help};
 use crate::messages::{self, note, tell};
@@ -25,17 +25,22 @@ Examples:
   wakepath apply 'idle-states[ceiling=C1E]' --cpus 0-3 --for 10m
   wakepath apply apst --drives nvme0 --dry-run
   wakepath apply 'teo + epp[value=power]' --persist
+  wakepath apply 'epp[value=power]' --keep 'p99_us <= +5%'
   wakepath restore";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", policies_and_settings_for_help()))]
 pub(crate) struct Args {
     /// Policies, such as 'menu + epp[value=power]'; several arguments make one set. `--help` lists them.
-    #[arg(required_unless_present_any = ["check", "at_boot", "boot_ended", "supply_changed"], value_name = "SET", value_parser = PolicySetTextParser(Place::Machine), hide_possible_values = true)]
+    #[arg(required_unless_present_any = ["check", "at_boot", "boot_ended", "supply_changed", "after_event"], value_name = "SET", value_parser = PolicySetTextParser(Place::Machine), hide_possible_values = true)]
     policies: Vec<String>,
     /// Put everything back after this time, or at Ctrl-C: 30s, 10m, 2h.
     #[arg(long = "for", value_name = "TIME", value_parser = until::parse_duration_or_seconds)]
     hold: Option<Duration>,
+    /// Hold the set while block requests keep this condition, such as 'p99_us < 150', 'p99_us(nvme0n1) < 150' or 'p99_us <= +5%' of
+    /// what was measured before. A broken condition puts the set back. Give it again for each condition.
+    #[arg(long, value_name = "CONDITION", conflicts_with_all = ["persist", "check", "form"])]
+    keep: Vec<GuardCondition>,
     /// Print what would be written, and write nothing.
     #[arg(long)]
     dry_run: bool,
@@ -64,6 +69,9 @@ pub(crate) struct Args {
     /// The power supply may have changed: its settings of `--persist` are put in force, if they are not.
     #[arg(long, hide = true, conflicts_with_all = ["policies", "check", "at_boot", "boot_ended", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
     supply_changed: bool,
+    /// Something has happened that may have reset settings: `resume`, a CPU or a drive by name, or `interval`.
+    #[arg(long, hide = true, value_name = "EVENT", conflicts_with_all = ["policies", "check", "at_boot", "boot_ended", "supply_changed", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
+    after_event: Option<ResetEvent>,
     /// Only these CPUs, such as 0-3,8.
     #[arg(long, value_name = "LIST", value_parser = parse_nonempty_cpu_list)]
     cpus: Option<CpuListArgument>,
@@ -129,11 +137,6 @@ fn plan_settings_for_set(
     Ok(SettingsPlan::from_wanted(system, wanted)?)
 }
 
-/// Whether a change lasts only as long as the process that holds it.
-fn lasts_only_with_process(change: &Change) -> bool {
-    change.key.setting.mechanism == Access::Held
-}
-
 pub(crate) fn plan_apply_or_persist_policy_set(
     args: &Args,
     out: &mut Screen,
@@ -151,6 +154,9 @@ pub(crate) fn plan_apply_or_persist_policy_set(
     if args.supply_changed {
         return persist::apply_set_for_present_supply(&system);
     }
+    if let Some(event) = &args.after_event {
+        return persist::reapply_after_event(&system, event);
+    }
     let targets = Targets {
         cpus: args.cpus.as_ref().map(|c| c.0.clone()),
         drives: args.drives.clone(),
@@ -166,21 +172,29 @@ pub(crate) fn plan_apply_or_persist_policy_set(
     }
     if args.dry_run {
         let plan = plan_settings_for_set(&system, &set, &targets)?;
-        if let (None, Err(refused)) = (args.hold, plan.check_outlives_process()) {
+        let is_held = args.hold.is_some() || !args.keep.is_empty();
+        if let (false, Err(refused)) = (is_held, plan.check_outlives_process()) {
             note!("without --dry-run this is refused: {refused}");
         }
+        describe_guard(&args.keep)?;
         return print_planned_changes(args, &plan, out);
     }
     if args.persist {
-        let settings = match args.on {
+        let mut settings = match args.on {
             Some(supply) => {
                 PersistentSettings::load_and_add_set_for_supply(&system, supply, set, targets.cpus)?
             }
             None => PersistentSettings::for_any_supply(&system, set, targets.cpus),
         };
+        // A file with a mistake is replaced.
+        let before = PersistentSettings::load(&system).ok().flatten();
+        settings.enforce = before.is_some_and(|before| before.enforce);
         let plan =
             persist::try_ask_apply_and_persist(&system, &settings, args.on, args.hold, args.yes)?;
         return plan.map_or(Ok(()), |plan| print_planned_changes(args, &plan, out));
+    }
+    if !args.keep.is_empty() {
+        return hold_while_conditions_are_kept(args, &system, &set, &targets, out);
     }
     // Signals are caught before the lock is taken, so that a signal never ends the process between a write and the
     // wait.
@@ -205,27 +219,65 @@ pub(crate) fn plan_apply_or_persist_policy_set(
     messages::print_held_messages();
     out.print()?;
     let signal = signals.wait_for_signal_up_to(args.hold);
-    // A request that the kernel has dropped by itself is not put back.
-    let requests = plan
-        .changes
-        .iter()
-        .filter(|c| lasts_only_with_process(c))
-        .count();
-    let restored = hold
-        .put_back_and_release()?
-        .map(|(_, restored)| restored)
-        .unwrap_or_default();
-    let written = restored
-        .written
-        .iter()
-        .filter(|c| !lasts_only_with_process(c))
-        .count();
-    let count = written + requests;
-    tell!("put {count} setting(s) back");
-    super::restore::fail_if_any_setting_not_put_back(&restored)?;
+    super::restore::put_back_and_tell(hold, &plan)?;
     if let Some(signal) = signal {
         waiting::cancel_and_tell_if_cancelled_before(signal);
     }
+    Ok(())
+}
+
+/// Holds a set while a guard watches its conditions (`--keep`).
+#[cfg(target_os = "linux")]
+fn hold_while_conditions_are_kept(
+    args: &Args,
+    system: &System,
+    set: &PolicySet,
+    targets: &Targets,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
+    if let Some(directory) = args.root.directory() {
+        note!(
+            "the guard watches this machine, not {}",
+            directory.display()
+        );
+    }
+    let mut guarded = super::guarded::GuardedSet::start(args.keep.clone())?;
+    if !guarded.measure_before()? {
+        return Ok(());
+    }
+    let session = Session::open_and_recover(system)?;
+    super::restore::tell_settings_recovered_from_killed(session.restored_at_opening());
+    let plan = plan_settings_for_set(system, set, targets)?;
+    guarded.hold_while_kept(session, &plan, args.hold, || {
+        print_planned_changes(args, &plan, out)?;
+        // Messages are printed before the wait, which ends with putting settings back.
+        messages::print_held_messages();
+        tell!("in force and watched; Ctrl-C puts everything back");
+        Ok(out.print()?)
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn describe_guard(conditions: &[GuardCondition]) -> anyhow::Result<()> {
+    if conditions.is_empty() {
+        return Ok(());
+    }
+    super::guarded::describe_guard(conditions)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn hold_while_conditions_are_kept(
+    _: &Args,
+    _: &System,
+    _: &PolicySet,
+    _: &Targets,
+    _: &mut Screen,
+) -> anyhow::Result<()> {
+    anyhow::bail!("--keep follows block requests, which only Linux shows")
+}
+
+#[cfg(not(target_os = "linux"))]
+fn describe_guard(_: &[GuardCondition]) -> anyhow::Result<()> {
     Ok(())
 }
 

@@ -6,6 +6,8 @@ pub(super) mod capture;
 #[cfg(target_os = "linux")]
 pub(super) mod daemon;
 pub(super) mod doctor;
+#[cfg(target_os = "linux")]
+mod guarded;
 mod persist;
 pub(super) mod restore;
 pub(super) mod status;

@@ -3,8 +3,10 @@
 use anyhow::{bail, ensure};
 use serde::Serialize;
 use wakepath_settings::{
-    PersistentSettings, Restored, Session, SettingsError, forget_boot_trial, remove_supply_record,
+    Change, Hold, PersistentSettings, Restored, Session, SettingsError, SettingsPlan,
+    forget_boot_trial, remove_supply_record,
 };
+use wakepath_system::setting::Access;
 use wakepath_system::{System, journal};
 
 use super::{RootArgs, shorten_setting_value};
@@ -184,4 +186,31 @@ pub(super) fn tell_settings_recovered_from_killed(recovered: &Restored) {
     for note in recovered.notes.iter().chain(&recovered.away) {
         tell!("note: {note}");
     }
+}
+
+/// Puts held settings back, and says how many.
+pub(super) fn put_back_and_tell(hold: Hold, plan: &SettingsPlan) -> anyhow::Result<()> {
+    // A request that the kernel has dropped by itself is not put back.
+    let requests = plan
+        .changes
+        .iter()
+        .filter(|c| lasts_only_with_process(c))
+        .count();
+    let restored = hold
+        .put_back_and_release()?
+        .map(|(_, restored)| restored)
+        .unwrap_or_default();
+    let written = restored
+        .written
+        .iter()
+        .filter(|c| !lasts_only_with_process(c))
+        .count();
+    let count = written + requests;
+    tell!("put {count} setting(s) back");
+    fail_if_any_setting_not_put_back(&restored)
+}
+
+/// Whether a change lasts only as long as the process that holds it.
+fn lasts_only_with_process(change: &Change) -> bool {
+    change.key.setting.mechanism == Access::Held
 }

@@ -1,6 +1,6 @@
 //! Tiles: answers at a glance, with the policy, its condition, its cost, the next best policy and what is assumed.
 
-use wakepath_compare::figure::{doubt_about_mean, format_percent as format_change};
+use wakepath_compare::figure::{doubt_about_mean, format_percent as format_change, unit_as_suffix};
 use wakepath_compare::results::{Candidate, Choice, Compliance, MetricFigure};
 use wakepath_results::Condition;
 
@@ -396,14 +396,6 @@ fn format_percent_of_limit(percent_of_limit: f64) -> String {
 fn format_limit(limit: f64) -> String {
     let rounded: f64 = format!("{limit:.5e}").parse().unwrap_or(limit);
     rounded.to_string()
-}
-
-fn unit_as_suffix(unit: &str) -> String {
-    match unit {
-        "" => String::new(),
-        "1/s" => "/s".to_owned(),
-        other => format!(" {other}"),
-    }
 }
 
 #[cfg(test)]

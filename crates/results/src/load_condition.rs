@@ -1,13 +1,21 @@
-//! Conditions on the answer: `p99_us < 150`, `p99_us(load1) < 150`, `p99_us <= +5%`.
+//! Conditions on loads: `p99_us < 150`, `p99_us(load1) < 150`, `p99_us <= +5%`.
 
 use std::fmt;
 use std::str::FromStr;
 
-use wakepath_results::{Condition, Metric};
+use crate::{Condition, Metric};
 
-use crate::TuneError;
+/// Why a condition on a load is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{condition}: {problem}")]
+pub struct ConditionError {
+    /// The condition, as the user wrote it.
+    pub condition: String,
+    /// What is wrong with the condition, and the right form.
+    pub problem: String,
+}
 
-/// A condition on the answer: a limit for a metric, in one load or in every load.
+/// A limit for a metric, in one load or in every load. A guard has drives in place of loads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadCondition {
     /// The metric, the direction and the limit. The limit is in the metric's unit, or in percent.
@@ -97,10 +105,10 @@ impl LoadCondition {
 }
 
 impl FromStr for LoadCondition {
-    type Err = TuneError;
+    type Err = ConditionError;
 
-    fn from_str(text: &str) -> Result<Self, TuneError> {
-        let refuse = |problem: String| TuneError::Condition {
+    fn from_str(text: &str) -> Result<Self, ConditionError> {
+        let refuse = |problem: String| ConditionError {
             condition: text.to_owned(),
             problem,
         };
@@ -130,8 +138,8 @@ impl FromStr for LoadCondition {
 }
 
 /// The message for an unknown metric.
-pub(crate) fn unknown_metric_message(name: &str) -> String {
-    let names = wakepath_results::METRICS.iter().map(|metric| &*metric.name);
+pub fn unknown_metric_message(name: &str) -> String {
+    let names = crate::METRICS.iter().map(|metric| &*metric.name);
     let near = wakepath_units::spelling::similar_name(name, names.clone());
     if let Some(near) = near {
         format!("no metric `{name}`; did you mean `{near}`?")

@@ -1,0 +1,228 @@
+//! `wakepath apply --keep`: a set is held while block requests keep its conditions, and put back however that ends.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::captured::{content, copy_of_laptop, different};
+use crate::common::leases::{burst, data};
+use crate::common::{fails_with, skip, wakepath};
+
+const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
+const SET: &str = "cpu-latency[limit=20us,cpus=all]";
+
+/// An `apply --keep` that runs on a copy of the laptop, and watches this machine's drives.
+struct Guarded {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStderr>>,
+    said: Vec<String>,
+}
+
+impl Guarded {
+    fn start(machine: &Path, condition: &str) -> Self {
+        let mut child = Command::new(WAKEPATH)
+            .args(["apply", SET, "--keep", condition, "--root"])
+            .arg(machine)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        Self {
+            child,
+            lines,
+            said: Vec::new(),
+        }
+    }
+
+    /// Waits until it says something with this in it; false: it has ended before.
+    fn says(&mut self, part: &str) -> bool {
+        for line in self.lines.by_ref().map_while(Result::ok) {
+            self.said.push(line);
+            if self.said.last().unwrap().contains(part) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn end_by(&mut self, signal: Signal) -> ExitStatus {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_condition_that_nobody_can_watch_is_refused_before_anything_is_written() {
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let root = machine.path().to_str().unwrap();
+    let refused = wakepath(&["apply", SET, "--root", root, "--keep", "mean_us(sdzz) < 3"]);
+    fails_with(
+        refused,
+        &["--keep 'mean_us(sdzz) < 3': no drive is called sdzz; expected one of "],
+    );
+    for (condition, part) in [
+        (
+            "mean_mw < 9",
+            "a guard sees the latency of block requests, not mean_mw",
+        ),
+        ("p99_us > 9", "expected `p99_us < LIMIT`"),
+        ("p99_us < 5%", "a change of what is in force has a sign"),
+        ("p99_us < 150us", "limits have no unit"),
+    ] {
+        let refused = wakepath(&["apply", SET, "--root", root, "--keep", condition]);
+        let message = String::from_utf8(refused.failure().get_output().stderr.clone()).unwrap();
+        assert!(message.contains(part), "{message}");
+    }
+    assert!(different(&content(machine.path()), &before).is_empty());
+}
+
+#[test]
+fn a_dry_run_says_what_it_would_watch() {
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let root = machine.path().to_str().unwrap();
+    let keep = ["--keep", "p99_us < 150", "--keep", "mean_us <= +5%"];
+    let shown = [&["apply", SET, "--root", root, "--dry-run"][..], &keep].concat();
+    let shown = wakepath(&shown).success();
+    let told = String::from_utf8(shown.get_output().stderr.clone()).unwrap();
+    for part in [
+        "would watch p99_us < 150 over the requests of ",
+        "3 broken windows in a row put the set back",
+        "mean_us <= +5%",
+        "against 3 windows before the set is applied",
+        "fio's latency includes the system call",
+    ] {
+        assert!(told.contains(part), "'{part}': {told}");
+    }
+    assert!(different(&content(machine.path()), &before).is_empty());
+}
+
+#[test]
+fn the_set_is_undone_by_a_signal_and_after_a_kill() {
+    let test = "the_set_is_undone_by_a_signal_and_after_a_kill";
+    for signal in [Signal::INT, Signal::KILL] {
+        let machine = copy_of_laptop();
+        let before = content(machine.path());
+        let mut guarded = Guarded::start(machine.path(), "p99_us < 60000000");
+        if !guarded.says("in force and watched") {
+            return skip(test, &guarded.said.join("; "));
+        }
+        assert_eq!(different(&content(machine.path()), &before).len(), 2);
+        let status = guarded.end_by(signal);
+        if signal == Signal::KILL {
+            let root = machine.path().to_str().unwrap();
+            wakepath(&["restore", "--held", "--root", root]).success();
+        } else {
+            assert_eq!(status.code(), Some(130), "{:?}", guarded.said);
+            assert!(guarded.says("put 2 setting(s) back"), "{:?}", guarded.said);
+        }
+        let left = different(&content(machine.path()), &before);
+        assert!(left.is_empty(), "{signal:?}: {left:?}");
+    }
+}
+
+/// Three windows of ten seconds break the condition, and three more follow.
+#[test]
+#[ignore = "nightly: takes more than a minute"]
+fn a_broken_condition_puts_the_set_back_and_names_the_cause() {
+    let test = "a_broken_condition_puts_the_set_back_and_names_the_cause";
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let data = data(folder.path());
+    let mut guarded = Guarded::start(machine.path(), "p50_us < 0.01");
+    if !guarded.says("in force and watched") {
+        return skip(test, &guarded.said.join("; "));
+    }
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                burst(&data);
+                sleep(Duration::from_millis(50));
+            }
+        });
+        assert!(guarded.says("put 2 setting(s) back"), "{:?}", guarded.said);
+        assert!(different(&content(machine.path()), &before).is_empty());
+        assert!(guarded.says("without the set it is"), "{:?}", guarded.said);
+        over.store(true, Ordering::Relaxed);
+    });
+    assert!(guarded.says("did not keep its condition and was put back"));
+    assert_eq!(guarded.child.wait().unwrap().code(), Some(1));
+    let told = guarded.said.join("\n");
+    for part in [
+        "limits are in us",
+        "broken, window 1 of 3",
+        "p50_us < 0.01 is broken in 3 windows in a row",
+    ] {
+        assert!(told.contains(part), "'{part}': {told}");
+    }
+    assert!(!fs::exists(machine.path().join("var/lib/wakepath/journal.json")).unwrap());
+}
+
+/// The daemon, whose guard takes back what `apply` has set for good, too.
+#[test]
+#[ignore = "nightly: takes more than half a minute"]
+fn the_daemon_puts_its_set_and_what_was_applied_back() {
+    let test = "the_daemon_puts_its_set_and_what_was_applied_back";
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let root = machine.path().to_str().unwrap();
+    wakepath(&["apply", "teo", "--root", root]).success();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let config = folder.path().join("daemon.toml");
+    let text = "policy = ['psd[ceiling=20us]']\n[boost]\nmode = 'off'\n[guard]\nkeep = ['p50_us < 0.01']\napplied = true\n";
+    fs::write(&config, text).unwrap();
+    let mut child = Command::new(WAKEPATH)
+        .args(["daemon", "--root", root, "--config"])
+        .arg(&config)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut daemon = Guarded {
+        child,
+        lines,
+        said: Vec::new(),
+    };
+    if !daemon.says("leases on 2 CPU(s), ceiling 20 us, guard") {
+        return skip(test, &daemon.said.join("; "));
+    }
+    let data = data(folder.path());
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                burst(&data);
+                sleep(Duration::from_millis(50));
+            }
+        });
+        let said = daemon.says("the guard has put the set back");
+        over.store(true, Ordering::Relaxed);
+        assert!(said, "{:?}", daemon.said);
+    });
+    let left = different(&content(machine.path()), &before);
+    assert!(left.is_empty(), "{left:?}");
+    // A reload puts the set in force again.
+    kill_process(Pid::from_child(&daemon.child), Signal::HUP).unwrap();
+    assert!(daemon.says("reloaded"), "{:?}", daemon.said);
+    assert!(daemon.end_by(Signal::TERM).success());
+    let left = different(&content(machine.path()), &before);
+    assert!(left.is_empty(), "{left:?}");
+}
