@@ -2,16 +2,20 @@
 
 CARGO ?= cargo
 
-.PHONY: help setup demo release wheel dist test nightly lint conformance validation bench lab fuzz doc site clean
+.PHONY: help setup setup-build demo release wheel dist test nightly lint conformance validation bench lab fuzz doc site clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="	" read -r name what; do \
 		printf '  make %-12s %s\n' "$$name" "$$what"; done
 
-setup: ## Install the Debian packages that tests and demo need (as root; otherwise say how)
+setup: ## Install the Debian packages that tests need (as root; otherwise say how)
 	@scripts/setup-debian.sh
 
-demo: setup ## One fio job under three settings and its report, the published experiments, and a search for the best settings
+# What building takes, without what only tests need.
+setup-build:
+	@scripts/setup-debian.sh build
+
+demo: setup-build ## One fio job under three settings and its report, the published experiments, and a search for the best settings
 	$(CARGO) build --quiet --profile demo --locked -p wakepath-cli
 	@echo "One fio job, random reads of 4 KiB on a simulated RK3399 board, under three settings (docs/examples/one-job.toml):"
 	@echo
@@ -33,7 +37,7 @@ release: setup ## Build target/profiled/wakepath, optimised by a profile of its 
 	scripts/setup-llvm-tools.sh
 	scripts/profiled-build.sh crates/cli/Cargo.toml wakepath scripts/training.sh
 
-wheel: setup ## Build the Python package with the program into target/wheels; PROFILE=demo is quicker
+wheel: setup-build ## Build the Python package with the program into target/wheels; PROFILE=demo is quicker
 	scripts/wheel.sh $(PROFILE)
 
 dist: setup ## Build all of a release into target/dist: crates, wheel, .deb, .rpm, checksums, components; publishes nothing

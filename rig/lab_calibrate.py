@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Runs `wakepath calibrate` in a guest of the laboratory, whose hardware takes known times (docs/laboratory.md).
+"""Runs `wakepath calibrate` in a guest of the laboratory, whose hardware takes known times.
+
+docs/background/laboratory.md explains it.
 
 Example: rig/lab_calibrate.py rig/laboratory/debian-6.12.toml -o target/calibrated -- --budget 20s --size 32m
 """
@@ -11,12 +13,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from initramfs import Initramfs, built_module
+from initramfs import Initramfs
 from kernels import find_kernel
-from laboratory_guest import FINISH, PREPARE, power_states
+from laboratory_guest import FINISH, PREPARE, add_functions, add_hardware, power_states
 from laboratory_machine import Machine, PowerState
 from machine import boot, check_memory, laboratory_command, unpack_results
-from packages import REPOSITORY, RigError, exit_status
+from packages import RigError, exit_status
 
 from rig import COMMON_MODULES, find_program
 
@@ -35,29 +37,16 @@ def run_guest(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="wakepath-lab-") as folder:
         scratch = Path(folder)
         tree = Initramfs(scratch / "root")
-        tree.add(REPOSITORY / "rig/guest/init", "init")
-        functions = ["laboratory.sh", "calibrate.sh"]
-        for file in functions:
-            tree.add(REPOSITORY / "rig/guest" / file, f"rig/{file}")
-        (tree.root / "rig/workers").write_text(" ".join(str(cpu) for cpu in range(machine.cpus)))
-        (tree.root / "rig/drive-cpu").write_text(str(machine.cpus))
+        sourced = add_functions(tree, machine, ["laboratory.sh", "calibrate.sh"])
         for number, job in enumerate(options.job):
             tree.add(job, f"rig/jobs/{number}.fio")
         jobs = " ".join(f"--job /rig/jobs/{number}.fio" for number in range(len(options.job)))
-        sourced = [f". /rig/{file}" for file in functions]
         work = f"calibrate_guest {STORE_MIB << 10} {jobs} {' '.join(options.options)}"
         tree.add_script([*sourced, PREPARE, "fresh menu performance", power_states(options.sleep), work, FINISH])
-        tree.add(Path("/bin/busybox"), "bin/busybox")
         for program in (str(options.program), "fio", "mke2fs"):
             tree.add_program(find_program(program))
         tree.add_modules(kernel, [*COMMON_MODULES, "crc32c_generic", "ext4"])
-        workers = f"cpus=0-{machine.cpus - 1}"
-        for source, parameters in (
-            ("module", f"masked=1 {workers} seed=1 {machine.idle_parameters()}"),
-            ("drive", f"cpu={machine.cpus} seed=1 store_mib={STORE_MIB} {machine.drive_parameters()}"),
-            ("cpufreq", f"{workers} {machine.frequency_parameters()}"),
-        ):
-            tree.add_module(built_module(REPOSITORY / "rig" / source, kernel), parameters)
+        add_hardware(tree, kernel, machine, 1, [f"store_mib={STORE_MIB}"])
         tree.pack(scratch / "initramfs")
         command = laboratory_command(machine.cpus, 0, None)
         console = boot(command, kernel.image, scratch / "initramfs", scratch, options.timeout)

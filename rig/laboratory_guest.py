@@ -56,12 +56,7 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="wakepath-lab-") as folder:
         scratch = Path(folder)
         tree = Initramfs(scratch / "root")
-        tree.add(REPOSITORY / "rig/guest/init", "init")
-        functions = ["daemon.sh", "laboratory.sh"]
-        for file in functions:
-            tree.add(REPOSITORY / "rig/guest" / file, f"rig/{file}")
-        (tree.root / "rig/workers").write_text(" ".join(str(cpu) for cpu in range(machine.cpus)))
-        (tree.root / "rig/drive-cpu").write_text(str(machine.cpus))
+        sourced = add_functions(tree, machine, ["daemon.sh", "laboratory.sh"])
         if run.events:
             (tree.root / "rig/events").write_text(" ".join(run.events))
         (tree.root / "rig/jobs").mkdir(parents=True)
@@ -71,9 +66,7 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
         raid = [f"raid {machine.drives} {machine.chunk_bytes}"] if machine.drives > 1 else []
         uses_rt_app = any(cell.rt_app for cell in run.cells)
         prepare = [PREPARE, *raid, *(["calibrate"] if uses_rt_app else [])]
-        sourced = [f". /rig/{file}" for file in functions]
         tree.add_script([*sourced, *prepare, *map(script, run.cells), FINISH])
-        tree.add(Path("/bin/busybox"), "bin/busybox")
         tree.add_program(find_program("fio"))
         if uses_rt_app:
             tree.add_program(*rt_app_program())
@@ -87,15 +80,7 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
                 )
             tree.add_program(find_program(str(run.program)))
         tree.add_modules(kernel, [*COMMON_MODULES, *(["raid0"] if raid else [])])
-        workers = f"cpus=0-{machine.cpus - 1}"
-        seed = f"seed={run.seed}"
-        interrupts = " device_interrupts=1" if run.device_interrupts else ""
-        for source, parameters in (
-            ("module", f"masked=1 {workers} {seed} {machine.idle_parameters()}"),
-            ("drive", f"cpu={machine.cpus} {seed} {machine.drive_parameters()}{interrupts}"),
-            ("cpufreq", f"{workers} {machine.frequency_parameters()}"),
-        ):
-            tree.add_module(built_module(REPOSITORY / "rig" / source, kernel), parameters)
+        add_hardware(tree, kernel, machine, run.seed, ["device_interrupts=1"] if run.device_interrupts else [])
         if any(by_module(policy) for cell in run.cells for policy in cell.policies):
             tree.add(built_module(REPOSITORY / "module", kernel), "rig/psd.ko")
         in_turn = starts_cpus_in_turn(kernel.release)
@@ -117,6 +102,28 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
         for recording in (run.out / "runs").glob("*.parquet"):
             recording.rename(recordings / recording.name)
     return runs
+
+
+def add_functions(tree: Initramfs, machine: Machine, files: list[str]) -> list[str]:
+    """Adds init, busybox and these files of functions from rig/guest; the lines with which a script takes them in."""
+    tree.add(REPOSITORY / "rig/guest/init", "init")
+    tree.add(Path("/bin/busybox"), "bin/busybox")
+    for file in files:
+        tree.add(REPOSITORY / "rig/guest" / file, f"rig/{file}")
+    (tree.root / "rig/workers").write_text(" ".join(str(cpu) for cpu in range(machine.cpus)))
+    (tree.root / "rig/drive-cpu").write_text(str(machine.cpus))
+    return [f". /rig/{file}" for file in files]
+
+
+def add_hardware(tree: Initramfs, kernel: Kernel, machine: Machine, seed: int, drive: list[str]) -> None:
+    """Adds the modules that are the machine's idle states, drives and clocks; `drive`: more parameters of drives."""
+    workers = f"cpus=0-{machine.cpus - 1}"
+    for source, parameters in (
+        ("module", f"masked=1 {workers} seed={seed} {machine.idle_parameters()}"),
+        ("drive", " ".join([f"cpu={machine.cpus} seed={seed} {machine.drive_parameters()}", *drive])),
+        ("cpufreq", f"{workers} {machine.frequency_parameters()}"),
+    ):
+        tree.add_module(built_module(REPOSITORY / "rig" / source, kernel), parameters)
 
 
 def check_modules(console: str, log: Path) -> None:

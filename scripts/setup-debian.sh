@@ -1,6 +1,10 @@
 #!/bin/bash
-# Installs the Debian packages that the tests and the demo need, when root; otherwise prints the command and stops.
+# Installs the Debian packages that the tests need, when root; otherwise prints the command and stops.
 # Does nothing, and needs no network, when they are all there.
+#
+#   scripts/setup-debian.sh         all of them
+#   scripts/setup-debian.sh build   those that building the program takes: what `make demo` needs. Whoever is not root does without
+#                                   those of the eBPF programs, and is told what the program cannot do then
 #
 # The kernel sources of the conformance check are not among them: its tool fetches and caches the packages
 # linux-source-6.1 and linux-source-6.12 itself.
@@ -30,6 +34,15 @@ packages=(make gcc g++ libc6-dev binutils xz-utils ca-certificates fio nvme-cli 
     clang libbpf-dev qemu-system-x86 qemu-system-arm busybox-static cpio device-tree-compiler trace-cmd linux-perf
     rt-app libelf1 bc bison flex libelf-dev chromium fonts-dejavu-core dbench hyperfine systemd dpkg-dev rpm zstd
     slurmctld slurmd slurm-client bpftrace prometheus)
+ebpf_packages=(clang libbpf-dev)
+case ${1:-all} in
+all) ;;
+build) packages=(make gcc libc6-dev "${ebpf_packages[@]}") ;;
+*)
+    echo "setup: unknown argument '$1'; expected nothing or: build" >&2
+    exit 2
+    ;;
+esac
 
 if ! command -v dpkg-query >/dev/null; then
     echo "setup: not a Debian system; install what corresponds to: ${packages[*]}" >&2
@@ -44,7 +57,16 @@ done
 
 # apt knows no package of its own until its lists were fetched once, and the kernel sources come through apt.
 lists_missing=
-apt-cache show linux-source-6.1 >/dev/null 2>&1 || lists_missing=yes
+[ "${1:-all}" = build ] || apt-cache show linux-source-6.1 >/dev/null 2>&1 || lists_missing=yes
+
+# Only eBPF programs need these, and a build leaves them out.
+if [ "${1:-all}" = build ] && [ "$(id -u)" -ne 0 ]; then
+    mapfile -t needed < <(printf '%s\n' "${missing[@]}" | grep -vxF "$(printf '%s\n' "${ebpf_packages[@]}")" || true)
+    if [ ${#missing[@]} -gt 0 ] && [ -z "${needed[*]}" ]; then
+        echo "setup: without ${missing[*]} the program cannot record, explain or watch this machine; all else works" >&2
+        missing=()
+    fi
+fi
 
 if [ ${#missing[@]} -gt 0 ] || [ -n "$lists_missing" ]; then
     commands="apt-get update"

@@ -26,7 +26,7 @@ impl Case {
         Ok(Self {
             machine,
             workload: fio::parse(job, "bench.fio")?.into(),
-            policies: PolicySet::named([idle, freq])?,
+            policies: PolicySet::from_names([idle, freq])?,
         })
     }
 

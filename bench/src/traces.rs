@@ -171,7 +171,7 @@ fn replay_setup(governors: &str) -> anyhow::Result<Setup> {
     let mut policies = Vec::new();
     for governor in governors.split(',') {
         let spec: PolicySpec = governor.parse()?;
-        policies.push((governor.to_owned(), spec.idle()?));
+        policies.push((governor.to_owned(), spec.as_idle_policy()?));
     }
     Ok(Setup {
         states: vec![GroupIdleStates::from_declared(Vec::new(), states)],

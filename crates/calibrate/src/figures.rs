@@ -32,13 +32,7 @@ pub(crate) fn choose_measured_drive(
 
 /// Makes a controller's drive the first; returns whether a typical one without power states had to stand in.
 fn make_drive_first_or_stand_in(machine: &mut Machine, controller: Option<&str>) -> bool {
-    let is_measured =
-        |drive: &DriveModel| drive.device.is_some() && drive.device.as_deref() == controller;
-    if is_measured(&machine.drive) {
-        return false;
-    }
-    if let Some(found) = machine.other_drives.iter_mut().find(|d| is_measured(d)) {
-        std::mem::swap(&mut machine.drive, found);
+    if controller.is_some() && machine.make_drive_of_controller_first(controller) {
         return false;
     }
     // Without a controller's name the captured drive is a stand-in already.

@@ -2,13 +2,14 @@
 //!
 //! Exit codes: 0 done; 1 the input or the machine is at fault; 2 the call itself is; 128 and the number of a signal
 //! that ended it. The daemon also exits with 78: its configuration is wrong, or asks for nothing that can be done
-//! here. `doctor --exit-code` exits with 3 if it has findings. `reproduce --exit-code` exits with 3 if something
-//! expected is not met.
+//! here. `doctor --exit-code` exits with 3 if it has findings. `canary judge --exit-code` exits with 3 to take a change
+//! back, and with 4 to stop. `reproduce --exit-code` exits with 3 if something expected is not met.
 
 mod bars;
 mod commands;
 mod input;
 mod messages;
+mod name_pattern;
 mod new_file;
 mod output;
 mod policy_set;

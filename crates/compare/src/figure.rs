@@ -94,6 +94,15 @@ impl Unit {
     }
 }
 
+/// A unit as it stands behind a figure: ` us`, `/s`, or nothing for plain counts.
+pub fn unit_as_suffix(unit: &str) -> String {
+    match unit {
+        "" => String::new(),
+        "1/s" => "/s".to_owned(),
+        other => format!(" {other}"),
+    }
+}
+
 /// How far a mean may be off: half the width of the interval, else the standard deviation.
 pub fn doubt_about_mean(interval: Option<[f64; 2]>, deviation: Option<f64>) -> Option<f64> {
     let half = interval.map(|[low, high]| (high - low) / 2.0);

@@ -95,6 +95,7 @@ struct css_set {
 };
 
 struct task_struct {
+	__u32 flags;
 	struct thread_info thread_info;
 	__u64 nivcsw;
 	struct css_set *cgroups;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use wakepath_trace::recording::{
-    Block, ClockCycles, DataQuality, Event, EventKind, Interrupt, Metadata, QueueStep, TaskStep,
+    Block, ClockCycles, DataQuality, Event, EventKind, Interrupt, Metadata, QueueStep, Reader,
+    RecordingError, TaskStep,
 };
 
 use crate::clock::ClockMeter;
@@ -98,6 +99,17 @@ impl Collector {
         while let Some(settled) = self.sorter.pop_settled_event() {
             self.follow_event_in_order(&settled);
         }
+    }
+
+    /// Takes all events of a recording.
+    ///
+    /// # Errors
+    /// The recording cannot be read, or is damaged.
+    pub fn collect_recording(&mut self, reader: &mut Reader) -> Result<(), RecordingError> {
+        reader.for_each_event(|event| {
+            self.push_event(&event);
+            Ok(())
+        })
     }
 
     /// Takes the requests that completed long enough ago to have all their parts, and the gaps since the last call. Requests in
@@ -415,6 +427,13 @@ impl Collector {
     }
 
     fn note_task_step(&mut self, time: u64, on: u32, task: u32, step: TaskStep) {
+        if let Some(irq) = self.wake_ups.interrupt_of_thread(task) {
+            if step == TaskStep::Running {
+                let cpu = self.cpus.entry(on).or_default();
+                cpu.continue_handler_in_thread(time, irq);
+            }
+            return;
+        }
         match step {
             TaskStep::Waking => {
                 let last_request = self.cpus.entry(on).or_default().last_request.take();

@@ -142,6 +142,15 @@ impl Cpu {
         self.note_disturbance(time);
     }
 
+    /// The thread of an interrupt runs: what the interrupt's handler began goes on, however long the thread waited.
+    pub(crate) fn continue_handler_in_thread(&mut self, time: u64, irq: u32) {
+        if let Some(handler) = &mut self.handler
+            && handler.irq == Some(irq)
+        {
+            handler.active = time;
+        }
+    }
+
     /// Finds the handler that completes a request at this time, and the CPU that asked for it; the handler counts as
     /// active from now.
     pub(crate) fn attribute_completion_to_handler(

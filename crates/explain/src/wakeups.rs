@@ -14,8 +14,8 @@ const MAX_WAKING: usize = 1 << 20;
 /// some 10 us, the decryption of 1 MiB some 500 us.
 const PASSING_NS: u64 = 1_000_000;
 /// Kernel threads that do I/O for others, by a name prefix that no program has.
-const KERNEL_THREADS: [&str; 8] = [
-    "jbd2/", "kworker/", "kcryptd", "dmcrypt_", "xfsaild/", "btrfs-", "z_", "irq/",
+const KERNEL_THREADS: [&str; 7] = [
+    "jbd2/", "kworker/", "kcryptd", "dmcrypt_", "xfsaild/", "btrfs-", "z_",
 ];
 /// Whether a text follows the number in a thread's name.
 type IsRestOfName = fn(&str) -> bool;
@@ -54,16 +54,27 @@ pub(crate) struct WakeUps {
     /// Threads that may pass a request on, by the CPU that runs them.
     passing: HashMap<u32, Passing>,
     kernel_threads: HashSet<u32>,
+    /// Threads that handle a device's interrupt (`threadirqs`, PREEMPT_RT), with the interrupt's number.
+    interrupt_threads: HashMap<u32, u32>,
     pub(crate) hops: Vec<Hop>,
 }
 
 impl WakeUps {
-    /// Learns which tasks are kernel threads that do I/O for others.
+    /// Learns which tasks are kernel threads that do I/O for others, or that handle interrupts.
     pub(crate) fn learn_kernel_threads(&mut self, names: &BTreeMap<u32, String>) {
         let threads = names
             .iter()
             .filter(|(_, name)| is_name_of_kernel_io_thread(name));
         self.kernel_threads = threads.map(|(task, _)| *task).collect();
+        let handlers = names
+            .iter()
+            .filter_map(|(task, name)| Some((*task, interrupt_of_thread_name(name)?)));
+        self.interrupt_threads = handlers.collect();
+    }
+
+    /// The interrupt that a thread handles; `None` for other tasks.
+    pub(crate) fn interrupt_of_thread(&self, task: u32) -> Option<u32> {
+        self.interrupt_threads.get(&task).copied()
     }
 
     /// Forgets all tasks on their way, because events are missing.
@@ -238,9 +249,30 @@ fn is_name_of_kernel_io_thread(name: &str) -> bool {
         })
 }
 
+/// The number of the interrupt that a thread of this name handles: 27 for `irq/27-nvme0q1` (`setup_irq_thread()`,
+/// `kernel/irq/manage.c`, Linux 6.1 and 6.12).
+fn interrupt_of_thread_name(name: &str) -> Option<u32> {
+    let (number, _) = name.strip_prefix("irq/")?.split_once('-')?;
+    number.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_of_interrupts_are_known_by_their_numbers() {
+        for (name, irq) in [
+            ("irq/27-nvme0q1", Some(27)),
+            ("irq/127-s-nvme0", Some(127)),
+            ("irq/27", None),
+            ("irq/-5-nvme", None),
+            ("irq/99999999999-", None),
+            ("irqbalance-27", None),
+        ] {
+            assert_eq!(interrupt_of_thread_name(name), irq, "{name}");
+        }
+    }
 
     #[test]
     fn kernel_threads_are_told_from_programs() {

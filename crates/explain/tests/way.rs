@@ -302,6 +302,54 @@ fn events_of_other_cpus_may_come_late() {
     assert_eq!(follow(&events).met, MetState::State(2));
 }
 
+/// A read completed by a thread of this name, which waits for 60 us behind its interrupt and then works for 20 us.
+fn completed_in_thread(name: &str) -> TracedRequest {
+    let mut collector = Collector::new(&Metadata {
+        recorded: Recorded {
+            tasks: DataQuality::Exact,
+            ..Recorded::default()
+        },
+        tasks: [(THREAD, name.to_owned())].into(),
+        ..Metadata::default()
+    });
+    let mut events = submission();
+    events.extend([
+        idle(8_000, 90_000, 0, 2),
+        interrupt(90_500, 0, DRIVE_IRQ),
+        step(91_000, 0, THREAD, TaskStep::Waking),
+        step(151_000, 0, THREAD, TaskStep::Running),
+        at(171_000, 0, EventKind::BlockComplete(READ)),
+        task(171_400, 0, TaskStep::Waking),
+        task(173_000, 0, TaskStep::Running),
+    ]);
+    for event in &events {
+        collector.push_event(event);
+    }
+    let collected = collector.finish();
+    assert!(collected.hops.is_empty());
+    collected.requests[0]
+}
+
+#[test]
+fn a_thread_belongs_to_its_interrupt_however_long_it_waited() {
+    let request = completed_in_thread("irq/36-nvme0q1");
+    assert_eq!(request.irq, Some(36));
+    assert_eq!(request.met, MetState::State(2));
+    assert_eq!((request.out, request.interrupt), (83_000, 81_000));
+    assert_eq!(request.wake.unwrap().hand_over, 400);
+    assert_eq!(request.task_wait_ns(), Some(172_000));
+    // Of other threads nobody knows what they worked for, and out ends with the completion.
+    for name in ["irq/37-nvme0q2", "kworker/0:1"] {
+        let request = completed_in_thread(name);
+        assert_eq!(
+            (request.irq, request.met),
+            (None, MetState::Awake),
+            "{name}"
+        );
+        assert_eq!((request.out, request.interrupt), (164_000, 0), "{name}");
+    }
+}
+
 /// A kernel thread, and the task that waits for it.
 const THREAD: u32 = 90;
 

@@ -521,10 +521,25 @@ int BPF_PROG(block_rq_issue, struct request *request)
 	return block(WP_BLOCK_ISSUE, request);
 }
 
+/* include/linux/sched.h */
+#define PF_KTHREAD 0x00200000
+
+/* A thread that completes requests belongs to an interrupt (threadirqs, PREEMPT_RT) or to the softirqs: its wake-ups count. */
+static __always_inline void remember_completing_thread(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 number = task->pid;
+
+	/* The idle task, and any program, may have been interrupted by the handler. */
+	if (number && task->flags & PF_KTHREAD && !bpf_map_lookup_elem(&io_tasks, &number))
+		remember_task(task, 0);
+}
+
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(block_rq_complete, struct request *request)
 {
 	block(WP_BLOCK_COMPLETE, request);
+	remember_completing_thread();
 	tell_clock();
 	return 0;
 }

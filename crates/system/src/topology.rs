@@ -63,7 +63,7 @@ pub fn find_state_by_name<'a>(
     })
 }
 
-/// A latency limit just above C1 and C1E ([`auto_ceiling`]); `None` if no state sleeps.
+/// A latency limit just above C1 and C1E ([`ceiling_just_above_c1`]); `None` if no state sleeps.
 pub fn latency_just_above_c1<'a>(
     states: impl Iterator<Item = &'a StateInfo> + Clone,
 ) -> Option<Nanoseconds> {

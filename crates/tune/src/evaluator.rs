@@ -15,6 +15,20 @@ pub struct Effort {
     pub shortened: u32,
 }
 
+/// Distance between the first seeds of two stages.
+const SEED_STEP: u64 = 1_000_003;
+
+impl Effort {
+    /// An effort of a search that starts with `seed`, with seeds that belong to a stage only.
+    pub(crate) fn with_stage_seeds(seed: u64, stage: u64, repeats: u32, shortened: u32) -> Self {
+        Self {
+            first_seed: seed.wrapping_add(stage.wrapping_mul(SEED_STEP)),
+            repeats,
+            shortened,
+        }
+    }
+}
+
 /// What the runs of a policy set gave.
 #[derive(Clone, Debug)]
 pub enum TrialOutcome {

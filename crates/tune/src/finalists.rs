@@ -8,11 +8,12 @@ use crate::TuneError;
 use crate::answer::{Contribution, Finalist, KeptCondition, LoadFigures, SearchAnswer};
 use crate::evaluator::{Effort, Trial, TrialOutcome};
 use crate::figures::mean;
+use crate::objective::SearchObjective;
 use crate::space::SetChoice;
 use crate::state::SearchState;
 
 /// Number of the decision's stage, whose seeds are far from those of the search.
-const STAGE: u64 = 1000;
+pub(crate) const STAGE: u64 = 1000;
 
 /// Difference of the objective in percent below which two sets count as equal.
 const NO_DIFFERENCE: f64 = 0.5;
@@ -165,20 +166,34 @@ fn sum_of_percent_beyond_limits(finalist: &Finalist) -> f64 {
 
 /// Whether a series is better than another by more than chance and more than [`NO_DIFFERENCE`].
 fn is_surely_better(search: &SearchState<'_>, series: &[f64], other: &[f64]) -> bool {
-    gain_towards_goal(search, other, series)
+    is_better_beyond_chance(search.question.objective, search.seed, series, other)
+}
+
+/// As [`is_surely_better`], for series in the same seeds. `seed` starts the random numbers of the interval.
+pub(crate) fn is_better_beyond_chance(
+    objective: &SearchObjective,
+    seed: u64,
+    series: &[f64],
+    other: &[f64],
+) -> bool {
+    gain_towards_goal(objective, seed, other, series)
         .is_some_and(|gain| gain.percent > NO_DIFFERENCE && gain.p_value < 1.0 - LEVEL)
 }
 
-/// The gain of a series over the baseline, in the direction of the goal.
-fn gain_towards_goal(search: &SearchState<'_>, baseline: &[f64], series: &[f64]) -> Option<Gain> {
-    let objective = search.question.objective;
+/// The gain of a series over the baseline, in the direction of the goal. `seed` starts the random numbers of the interval.
+fn gain_towards_goal(
+    objective: &SearchObjective,
+    seed: u64,
+    baseline: &[f64],
+    series: &[f64],
+) -> Option<Gain> {
     let found = estimate_gain(
         objective.metric,
         baseline,
         series,
         Design::Paired,
         LEVEL,
-        search.seed,
+        seed,
     );
     let wanted = objective.goal.sign_to_minimise() * objective.metric.better.gain_sign();
     let mut gain = found.ok()?;
@@ -271,7 +286,9 @@ fn summarize_finalist_runs(
             objective: mean(&values),
             interval: interval_of_mean(question.objective.metric.mean, &values, baseline.level),
             gain: (!changes_nothing)
-                .then(|| gain_towards_goal(search, &baseline.values, &values))
+                .then(|| {
+                    gain_towards_goal(question.objective, search.seed, &baseline.values, &values)
+                })
                 .flatten(),
             loads: figures,
             conditions,

@@ -3,7 +3,8 @@
 //! A [`DailyLoad`] is a workload with its hours per day; what is left of the day is rest. [`LoadCondition`](wakepath_results::LoadCondition)s limit
 //! metrics, and an [`SearchObjective`] names what to minimise or maximise. [`Space`] has the choices: one [`Dimension`]
 //! per mechanism. [`search_best_policy_set`] asks an [`Evaluator`] for runs and returns an [`SearchAnswer`];
-//! [`Simulation`] is the evaluator over the simulator.
+//! [`Simulation`] is the evaluator over the simulator. [`vary_assumed_figures`] says which assumed figures of the machine would
+//! change the answer.
 //!
 //! The search is pure: no clock, no file. The same space, seed and budget give the same answer for any number of threads.
 
@@ -16,6 +17,7 @@ mod finalists;
 mod load;
 mod objective;
 mod search;
+mod sensitivity;
 mod simulation;
 mod space;
 mod state;
@@ -27,5 +29,6 @@ pub use evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
 pub use load::{DailyLoad, rest_workload};
 pub use objective::SearchObjective;
 pub use search::{SearchRequest, search_best_policy_set};
+pub use sensitivity::{AnswerAtRangeEnd, Sensitivity, VariedFigure, vary_assumed_figures};
 pub use simulation::Simulation;
 pub use space::{Dimension, SetChoice, Space};

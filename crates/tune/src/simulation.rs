@@ -1,5 +1,6 @@
 //! Runs policy sets in the simulator.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
@@ -23,12 +24,20 @@ pub struct Simulation<'a> {
     report_requests: &'a (dyn Fn(u64) + Sync),
 }
 
-/// One simulated run to make.
-struct RunJob<'a> {
+/// A policy set with a load, prepared by its first run for the runs of all seeds.
+struct PreparedLoad<'a> {
     set: usize,
     /// `None`: at rest.
     load: Option<usize>,
     workload: &'a Workload,
+    /// The model, or why the machine cannot run the set.
+    model: OnceLock<Result<Model<'a>, String>>,
+}
+
+/// One simulated run to make.
+struct RunJob {
+    /// Index of the prepared load.
+    prepared: usize,
     seed: u64,
 }
 
@@ -72,26 +81,31 @@ impl<'a> Simulation<'a> {
         policies_in_force(self.machine, set).map_err(|e| e.to_string())
     }
 
-    fn simulate_job_and_report_requests(
+    fn simulate_seed_and_report_requests(
         &self,
-        set: &PolicySet,
-        job: &RunJob<'_>,
+        sets: &[PolicySet],
+        prepared: &PreparedLoad<'a>,
+        seed: u64,
         shortened: u32,
     ) -> Result<MadeRun, String> {
-        let model = Model::new(self.machine, job.workload, set).map_err(|e| e.to_string())?;
-        let run = model.run(job.seed).map_err(|e| e.to_string())?;
+        let set = &sets[prepared.set];
+        let model = prepared.model.get_or_init(|| {
+            Model::new(self.machine, prepared.workload, set).map_err(|e| e.to_string())
+        });
+        let model = model.as_ref().map_err(Clone::clone)?;
+        let run = model.run(seed).map_err(|e| e.to_string())?;
         let key = RunKey {
             machine: self.machine.name.clone(),
-            workload: job
+            workload: prepared
                 .load
                 .map_or("rest", |load| &self.loads[load].name)
                 .to_owned(),
             policy: set.to_string(),
             repeat: 0,
         };
-        let mut record = RunRecord::new(key, Some(job.seed), 0, 0);
+        let mut record = RunRecord::new(key, Some(seed), 0, 0);
         rows::fill_simulated_run(&mut record, model.machine(), &run);
-        let factor = job.load.map_or(1.0, |load| {
+        let factor = prepared.load.map_or(1.0, |load| {
             self.loads[load].simulated_requests_per_measured(shortened)
         });
         let loops = run.threads.as_ref().map_or(0, |threads| threads.operations);
@@ -115,32 +129,38 @@ impl Evaluator for Simulation<'_> {
             .iter()
             .map(|load| load.workload_with_measured_time_divided(effort.shortened))
             .collect();
-        let mut jobs = Vec::new();
+        let mut prepared = Vec::new();
         for set in 0..sets.len() {
-            for repeat in 0..effort.repeats {
-                let seed = effort.first_seed.wrapping_add(u64::from(repeat));
-                for (load, workload) in workloads.iter().enumerate() {
-                    jobs.push(RunJob {
-                        set,
-                        load: Some(load),
-                        workload,
-                        seed,
-                    });
-                }
-                jobs.extend(self.rest.as_ref().map(|workload| RunJob {
-                    set,
-                    load: None,
-                    workload,
-                    seed,
-                }));
-            }
+            let loads = workloads.iter().enumerate();
+            let loads = loads.map(|(load, workload)| (Some(load), workload));
+            let rest = self.rest.iter().map(|workload| (None, workload));
+            prepared.extend(loads.chain(rest).map(|(load, workload)| PreparedLoad {
+                set,
+                load,
+                workload,
+                model: OnceLock::new(),
+            }));
         }
+        let jobs: Vec<RunJob> = (0..prepared.len())
+            .flat_map(|prepared| {
+                (0..effort.repeats).map(move |repeat| RunJob {
+                    prepared,
+                    seed: effort.first_seed.wrapping_add(u64::from(repeat)),
+                })
+            })
+            .collect();
         let made: Vec<Option<Result<MadeRun, String>>> = jobs
             .par_iter()
             .map(|job| {
                 let is_cancelled = self.cancelled.load(Ordering::Relaxed);
                 (!is_cancelled).then(|| {
-                    self.simulate_job_and_report_requests(&sets[job.set], job, effort.shortened)
+                    let prepared = &prepared[job.prepared];
+                    self.simulate_seed_and_report_requests(
+                        sets,
+                        prepared,
+                        job.seed,
+                        effort.shortened,
+                    )
                 })
             })
             .collect();
@@ -155,14 +175,15 @@ impl Evaluator for Simulation<'_> {
             })
             .collect();
         for (job, run) in jobs.iter().zip(made) {
-            let outcome = &mut outcomes[job.set];
+            let PreparedLoad { set, load, .. } = &prepared[job.prepared];
+            let outcome = &mut outcomes[*set];
             match (run, &mut *outcome) {
                 (None, _) => return Err(TuneError::Interrupted),
                 (Some(Err(why)), TrialOutcome::Ran(_)) => *outcome = TrialOutcome::Refused(why),
                 (Some(Ok(run)), TrialOutcome::Ran(trial)) => {
                     trial.requests += run.requests;
-                    let runs = match job.load {
-                        Some(load) => &mut trial.loads[load],
+                    let runs = match load {
+                        Some(load) => &mut trial.loads[*load],
                         None => &mut trial.rest,
                     };
                     runs.runs.push(run.metrics);

@@ -9,9 +9,6 @@ use crate::evaluator::{Effort, Evaluator, Trial, TrialOutcome};
 use crate::figures::Question;
 use crate::space::{SetChoice, Space};
 
-/// Distance between the first seeds of two stages.
-const SEED_STEP: u64 = 1_000_003;
-
 /// The state of a search.
 pub(crate) struct SearchState<'a> {
     pub(crate) space: &'a Space,
@@ -34,11 +31,7 @@ impl SearchState<'_> {
         repeats: u32,
         shortened: u32,
     ) -> Effort {
-        Effort {
-            first_seed: self.seed.wrapping_add(stage.wrapping_mul(SEED_STEP)),
-            repeats,
-            shortened,
-        }
+        Effort::with_stage_seeds(self.seed, stage, repeats, shortened)
     }
 
     /// Runs the policies that are in force.

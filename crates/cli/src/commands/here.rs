@@ -69,8 +69,9 @@ pub(super) fn find_calibration(
     };
     let machine = Machine::find(&file)?;
     let stale = if is_live {
-        hold_warnings_on_stale_figures(None, &machine);
-        find_stale_figures(&machine, &System::live())
+        let figures = find_stale_figures(&machine, &System::live());
+        hold_warning_per_change(&figures);
+        figures
     } else {
         Vec::new()
     };
@@ -98,12 +99,17 @@ pub(super) fn stale_figures_if_calibrated(
     find_stale_figures(machine, &System::live())
 }
 
-/// Warns of figures that were measured in another state of this machine, once for each change.
+/// Warns of figures of the calibrated machine that were measured in another state of this machine.
 pub(super) fn hold_warnings_on_stale_figures(name: Option<&str>, machine: &Machine) {
-    let mut keys: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for figure in stale_figures_if_calibrated(name, machine) {
+    hold_warning_per_change(&stale_figures_if_calibrated(name, machine));
+}
+
+/// Warns of stale figures, once for each change of the machine.
+fn hold_warning_per_change(figures: &[StaleFigure]) {
+    let mut keys: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for figure in figures {
         let changes = figure.changes.join(", ");
-        keys.entry(changes).or_default().push(figure.key);
+        keys.entry(changes).or_default().push(&figure.key);
     }
     for (changes, keys) in keys {
         warning!(

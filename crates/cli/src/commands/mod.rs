@@ -8,10 +8,12 @@ use crate::output::Screen;
 mod apst;
 mod arguments;
 mod calibrate;
+mod canary;
 mod compare;
 mod counters;
 mod drive;
 mod explain;
+mod fleet;
 mod generate;
 mod here;
 mod import;
@@ -47,6 +49,10 @@ pub(crate) enum Command {
     Study(study::Args),
     /// Find the best policy set for one's loads on a modelled machine.
     Tune(tune::Args),
+    /// Which classes a fleet of captured machines has, what stands out, and the settings for each class.
+    Fleet(fleet::Args),
+    /// Whether a change that some machines of a fleet got does harm.
+    Canary(canary::Args),
     /// Merge shards, draw timelines for Perfetto, set the laboratory beside a simulation.
     Results(results::Args),
     /// Which policy is better, by how much, and how sure that is.
@@ -101,6 +107,8 @@ impl Command {
             Self::Sim(args) => sim::simulate_and_print_policies(&args, cli, out),
             Self::Study(args) => study::run_study_command(args, out),
             Self::Tune(args) => tune::search_and_print_best_policy_set(&args, out),
+            Self::Fleet(args) => fleet::survey_and_print_fleet(&args, out),
+            Self::Canary(args) => return canary::run_canary_command(args, out),
             Self::Results(args) => results::run_results_command(&args, out),
             Self::Compare(args) => compare::compare_and_print_results(&args, out),
             #[cfg(target_os = "linux")]

@@ -7,19 +7,23 @@ use anyhow::{Context, bail};
 use wakepath_hardware::Machine;
 use wakepath_results::{Goal, LoadCondition};
 use wakepath_tune::{
-    Budget, DailyLoad, Effort, Evaluator, SearchAnswer, SearchObjective, SearchRequest, Simulation,
-    Space, TrialOutcome, search_best_policy_set,
+    Budget, DailyLoad, Effort, Evaluator, SearchAnswer, SearchObjective, SearchRequest,
+    Sensitivity, Simulation, Space, TrialOutcome, search_best_policy_set, vary_assumed_figures,
 };
 use wakepath_units::{KernelVersion, Nanoseconds};
 use wakepath_workloads::Workload;
 
+use self::steps::StepsIntoForce;
 use super::{arguments, here};
 use crate::messages::{self, MessageKind, note};
+use crate::new_file;
 use crate::output::{self, Format, Screen};
 use crate::until;
 use crate::waiting::{self, ThreadCount};
 
 mod cost;
+mod page;
+mod steps;
 mod tables;
 
 #[derive(clap::Args)]
@@ -66,8 +70,20 @@ pub(crate) struct Args {
     /// The kernel whose policies bare names mean [default: the machine's, or 6.12].
     #[arg(long, value_name = "VERSION", value_parser = arguments::parse_kernel_version_or_nearest)]
     kernel: Option<KernelVersion>,
+    /// Do not vary the machine's assumed figures. Unless told so, each goes to both ends of its range after the search, which
+    /// takes up to half as many requests again.
+    #[arg(long)]
+    no_sensitivity: bool,
     #[command(flatten)]
     cost: cost::CostArgs,
+    /// Write the daemon's configuration to this file, where the answer has leases (psd), which only the daemon gives.
+    #[arg(long, value_name = "FILE")]
+    daemon_toml: Option<PathBuf>,
+    #[command(flatten)]
+    page: page::PageArgs,
+    /// Replace files that exist.
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     jobs: ThreadCount,
     /// What to print.
@@ -96,6 +112,11 @@ pub(crate) fn search_and_print_best_policy_set(
     args: &Args,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
+    if let Some(path) = &args.daemon_toml {
+        new_file::check_output_may_be_written(path, args.force)
+            .with_context(|| format!("--daemon-toml {}", path.display()))?;
+    }
+    args.page.check(&args.keep, args.force)?;
     let machine = load_machine_and_note_choice(args)?;
     let objective = match &args.maximise {
         Some(metric) => SearchObjective::new(metric, Goal::Maximise)?,
@@ -105,13 +126,17 @@ pub(crate) fn search_and_print_best_policy_set(
         )?,
     };
     let mut request = SearchRequest {
-        loads: load_workloads_with_hours(args)?,
+        loads: load_workloads_with_hours(&args.loads, args.seconds)?,
         objective,
         conditions: args.keep.clone(),
         budget: Budget(0),
         seed: args.seed,
     };
-    let answer = set_budget_and_search(args, &machine, &mut request)?;
+    let Searched {
+        answer,
+        sensitivity,
+        further,
+    } = set_budget_and_search(args, &machine, &mut request)?;
     for name in &answer.left_out {
         note!("left out: {name}");
     }
@@ -121,22 +146,58 @@ pub(crate) fn search_and_print_best_policy_set(
     let day = args
         .cost
         .cost_with_best_and_in_force(&answer, &request.loads)?;
+    let steps = find_steps_into_force(&answer)?;
+    if let (Some(path), Some(steps)) = (&args.daemon_toml, &steps)
+        && !steps.write_daemon_toml(path, args.force)?
+    {
+        note!(
+            "{}: not written, since the answer has no leases",
+            path.display()
+        );
+    }
+    let report = tables::TuneReport {
+        machine: &machine.name,
+        answer: &answer,
+        day,
+        steps,
+        sensitivity,
+    };
+    args.page.write(&request, &report, &further, args.force)?;
     match args.format {
-        Format::Json => output::write_json(out, &tables::TuneReport::new(&machine, &answer, day)),
+        Format::Json => output::write_json(out, &report),
         Format::Csv => tables::write_finalists_as_csv(out, &answer),
         Format::Table => {
-            tables::write_answer_and_tables(out, &machine, &request, &answer, day.as_ref())
+            tables::write_answer_and_tables(out, &request, &report, args.daemon_toml.as_deref())
         }
     }
 }
 
-/// Searches for the best policy set within the budget that the arguments give. A time is converted to requests by
-/// running the policies in force once.
+/// The steps that put the answer in force; `None` without a set that changes something.
+fn find_steps_into_force(answer: &SearchAnswer) -> anyhow::Result<Option<StepsIntoForce>> {
+    let best = answer.best.as_ref().filter(|best| !best.changes_nothing());
+    best.map(|best| StepsIntoForce::new(&best.set.parse()?))
+        .transpose()
+}
+
+/// What the searches found.
+struct Searched {
+    answer: SearchAnswer,
+    /// `None` where assumed figures were not to be varied, or no set was the answer.
+    sensitivity: Option<Sensitivity>,
+    /// Answers for the further limits of a page's slider.
+    further: Vec<page::AnswerForLimit>,
+}
+
+/// Requests for the variation of assumed figures, as a share of the search's budget.
+const SENSITIVITY_SHARE: f64 = 0.5;
+
+/// Searches for the best policy set within the budget that the arguments give, and varies the machine's assumed figures. A
+/// time is converted to requests by running the policies in force once.
 fn set_budget_and_search(
     args: &Args,
     machine: &Machine,
     request: &mut SearchRequest,
-) -> anyhow::Result<SearchAnswer> {
+) -> anyhow::Result<Searched> {
     let loads = request.loads.clone();
     let total = match args.budget {
         BudgetArgument::Requests(requests) => requests,
@@ -157,9 +218,40 @@ fn set_budget_and_search(
         })?;
         request.budget = match args.budget {
             BudgetArgument::Requests(requests) => Budget(requests),
-            BudgetArgument::Time(time) => estimate_requests_in_time(&simulation, time, args.seed)?,
+            BudgetArgument::Time(time) => {
+                let all = estimate_requests_in_time(&simulation, time, args.seed)?.0 as f64;
+                let varied = if args.no_sensitivity {
+                    0.0
+                } else {
+                    SENSITIVITY_SHARE
+                };
+                let searches = 1 + args.page.requests_for_further_limits(request).len();
+                Budget((all / (searches as f64 + varied)).round().max(1.0) as u64)
+            }
         };
-        Ok(search_best_policy_set(&space, request, &simulation)?)
+        let answer = search_best_policy_set(&space, request, &simulation)?;
+        let further = args.page.requests_for_further_limits(request).into_iter();
+        let further = further
+            .map(|(limit, request)| {
+                let answer = search_best_policy_set(&space, &request, &simulation)?;
+                Ok(page::AnswerForLimit { limit, answer })
+            })
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        if args.no_sensitivity {
+            return Ok(Searched {
+                answer,
+                sensitivity: None,
+                further,
+            });
+        }
+        let most_requests = (request.budget.0 as f64 * SENSITIVITY_SHARE) as u64;
+        let sensitivity =
+            vary_assumed_figures(machine, request, &answer, most_requests, cancelled, &count)?;
+        Ok(Searched {
+            answer,
+            sensitivity,
+            further,
+        })
     })
 }
 
@@ -202,9 +294,11 @@ fn load_machine_and_note_choice(args: &Args) -> anyhow::Result<Machine> {
 }
 
 /// Loads all workloads with their hours per day; loads without hours share what the others leave of the day.
-fn load_workloads_with_hours(args: &Args) -> anyhow::Result<Vec<DailyLoad>> {
-    let given: Vec<LoadArgument> = args
-        .loads
+pub(super) fn load_workloads_with_hours(
+    loads: &[String],
+    at_most: Option<Nanoseconds>,
+) -> anyhow::Result<Vec<DailyLoad>> {
+    let given: Vec<LoadArgument> = loads
         .iter()
         .map(|text| parse_load_file_and_hours(text))
         .collect::<anyhow::Result<_>>()?;
@@ -214,7 +308,7 @@ fn load_workloads_with_hours(args: &Args) -> anyhow::Result<Vec<DailyLoad>> {
     given
         .iter()
         .map(|load| {
-            let workload = read_workload_with_time_limit(&load.path, args.seconds)?;
+            let workload = read_workload_with_time_limit(&load.path, at_most)?;
             let stem = load.path.file_stem().unwrap_or_default();
             Ok(DailyLoad {
                 name: stem.to_string_lossy().into_owned(),

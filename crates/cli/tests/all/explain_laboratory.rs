@@ -1,4 +1,4 @@
-//! `wakepath explain` in the laboratory (docs/laboratory.md), where exits and service times are known.
+//! `wakepath explain` in the laboratory (docs/background/laboratory.md), where exits and service times are known.
 
 #![allow(
     clippy::unwrap_used,

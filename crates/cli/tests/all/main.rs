@@ -2,6 +2,7 @@
 
 mod apst;
 mod architecture;
+mod canary;
 mod captured_clocks;
 mod class;
 mod common;
@@ -14,8 +15,10 @@ mod explain_laboratory;
 mod explain_rig;
 mod extract;
 mod failed_tests;
+mod fleet;
 mod generate;
 mod guard;
+mod kept_drives;
 mod laboratory;
 mod laboratory_calibrate;
 mod live;
@@ -28,6 +31,7 @@ mod own_governor;
 mod package;
 mod pasted;
 mod persist;
+mod persist_rig;
 mod policy;
 mod printing;
 mod profiled_build;

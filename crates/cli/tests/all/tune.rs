@@ -77,6 +77,86 @@ fn the_table_ends_with_how_to_get_the_same_answer() {
         ));
 }
 
+/// Leases are the daemon's, so `apply` has no part in them, and the printed configuration is one that the daemon takes.
+#[test]
+fn leases_come_with_the_daemons_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("leases.toml");
+    let path = file.to_str().unwrap();
+    let arguments = [
+        "--minimise",
+        "p99_us",
+        "--over",
+        "psd",
+        "--budget",
+        "2000000",
+    ];
+    tune("=8h", &arguments)
+        .success()
+        .stdout(predicate::str::contains("  sudo wakepath daemon\n"))
+        .stdout(predicate::str::contains("  policy = [\"psd["))
+        .stdout(predicate::str::contains("wakepath apply").not());
+    tune("=8h", &[&arguments[..], &["--daemon-toml", path]].concat())
+        .success()
+        .stdout(predicate::str::contains(format!(
+            "  sudo install -b -D -m 644 {path} /etc/wakepath/daemon.toml\n"
+        )));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let config = wakepath_settings::daemon_config::Config::parse("leases.toml", &text).unwrap();
+    assert!(config.policy.requested_lease_settings().is_some(), "{text}");
+    fails_with(
+        tune("=8h", &[&arguments[..], &["--daemon-toml", path]].concat()),
+        &["--daemon-toml", "the file exists; --force replaces it"],
+    );
+}
+
+#[test]
+fn assumed_figures_are_varied_unless_told_otherwise() {
+    let varied = json(&tune_limits(&["--format", "json"]).success());
+    let figures = varied["sensitivity"]["figures"].as_array().unwrap();
+    assert!(!figures.is_empty());
+    assert!(
+        figures
+            .iter()
+            .all(|figure| figure["range_source"].is_string())
+    );
+    let arguments = ["--format", "json", "--no-sensitivity"];
+    let plain = json(&tune_limits(&arguments).success());
+    assert!(plain["sensitivity"].is_null());
+    assert_eq!(plain["best"], varied["best"]);
+    tune_limits(&[])
+        .success()
+        .stdout(predicate::str::contains("assumed figure"));
+}
+
+#[test]
+fn a_page_has_the_answer_and_a_slider_of_limits_that_were_searched() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tune.html");
+    let page = ["-o", file.to_str().unwrap(), "--slider", "300,600"];
+    let keep = ["--keep", "p99_us < 450", "--no-sensitivity"];
+    tune_limits(&[&keep[..], &page].concat()).success();
+    let html = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        html.contains("Best on rk3399") || html.contains("Keep what is in force"),
+        "{html}"
+    );
+    assert!(
+        html.contains("default-src 'none'") && !html.contains("<script"),
+        "{html}"
+    );
+    assert_eq!(html.matches("type=\"radio\"").count(), 3, "{html}");
+    assert!(html.matches("<circle").count() >= 3, "{html}");
+    fails_with(
+        tune_limits(&[&keep[..], &page].concat()),
+        &["--output", "the file exists; --force replaces it"],
+    );
+    fails_with(
+        tune_limits(&[&page[..], &["--force"]].concat()),
+        &["--slider: there is no condition to slide"],
+    );
+}
+
 #[test]
 fn a_condition_that_nothing_meets_shows_the_nearest_sets() {
     let keep = ["--minimise", "mean_mw", "--keep", "p99_us < 1"];
@@ -161,12 +241,24 @@ fn a_condition_on_a_load_that_there_is_not_is_refused() {
 #[test]
 fn what_cannot_be_simulated_is_named() {
     fails_with(
-        tune(
-            "=8h",
-            &["--over", "frequency-limits", "--budget", "1000000"],
-        ),
-        &["--over frequency-limits: cannot be simulated yet"],
+        tune("=8h", &["--over", "wakeup-latency", "--budget", "1000000"]),
+        &["--over wakeup-latency: cannot be simulated yet"],
     );
+}
+
+#[test]
+fn frequency_limits_are_searched() {
+    let arguments = ["--over", "frequency-limits", "--minimise", "p99_us"];
+    let more = [
+        "--budget",
+        "1000000",
+        "--no-sensitivity",
+        "--format",
+        "json",
+    ];
+    let answer = json(&tune("=8h", &[&arguments[..], &more].concat()).success());
+    let set = answer["best"]["set"].as_str().unwrap();
+    assert!(set.starts_with("frequency[min="), "{set}");
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl Machine {
         ] {
             transfer.take(format!("io_path.{name}"), to, from);
         }
-        if make_first(self, &calibrated.drive) {
+        if self.make_drive_of_controller_first(calibrated.drive.device.as_deref()) {
             take_drive_figures(&mut self.drive, &calibrated.drive, &mut transfer);
         }
         transfer.taken
@@ -74,59 +74,15 @@ impl<S: Fn(&str) -> bool> FigureTransfer<S> {
     }
 }
 
-/// Makes the drive of the same controller the first; whether there is one.
-fn make_first(machine: &mut Machine, measured: &DriveModel) -> bool {
-    if machine.drive.device == measured.device {
-        return true;
-    }
-    let mut others = machine.other_drives.iter_mut();
-    let Some(found) = others.find(|drive| drive.device == measured.device) else {
-        return false;
-    };
-    std::mem::swap(&mut machine.drive, found);
-    true
-}
-
 fn take_drive_figures<S: Fn(&str) -> bool>(
     to: &mut DriveModel,
     from: &DriveModel,
     transfer: &mut FigureTransfer<S>,
 ) {
-    for (name, own, measured) in [
-        (
-            "read_service_us",
-            &mut to.read_service_us,
-            &from.read_service_us,
-        ),
-        (
-            "write_service_us",
-            &mut to.write_service_us,
-            &from.write_service_us,
-        ),
-        ("flush_us", &mut to.flush_us, &from.flush_us),
-        ("read_mb_per_s", &mut to.read_mb_per_s, &from.read_mb_per_s),
-        (
-            "write_mb_per_s",
-            &mut to.write_mb_per_s,
-            &from.write_mb_per_s,
-        ),
-        (
-            "read_stream_mb_per_s",
-            &mut to.read_stream_mb_per_s,
-            &from.read_stream_mb_per_s,
-        ),
-        (
-            "write_stream_mb_per_s",
-            &mut to.write_stream_mb_per_s,
-            &from.write_stream_mb_per_s,
-        ),
-        ("spread", &mut to.spread, &from.spread),
-        (
-            "parallel_units",
-            &mut to.parallel_units,
-            &from.parallel_units,
-        ),
-    ] {
+    // The measured figures are only read; a copy lends them in the same order.
+    let mut earlier = from.clone();
+    let pairs = to.speed_figures_mut().into_iter();
+    for ((name, own), (_, measured)) in pairs.zip(earlier.speed_figures_mut()) {
         transfer.take(format!("drive.{name}"), own, measured);
     }
     let (Some(own), Some(measured)) = (&mut to.power, &from.power) else {

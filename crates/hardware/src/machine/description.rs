@@ -169,6 +169,20 @@ impl Machine {
         }));
     }
 
+    /// Makes a controller's drive the first, as `nvme0`; `None` is the drive without a captured controller. Returns whether the
+    /// machine has such a drive.
+    pub fn make_drive_of_controller_first(&mut self, controller: Option<&str>) -> bool {
+        if self.drive.device.as_deref() == controller {
+            return true;
+        }
+        let mut others = self.other_drives.iter_mut();
+        let Some(found) = others.find(|drive| drive.device.as_deref() == controller) else {
+            return false;
+        };
+        std::mem::swap(&mut self.drive, found);
+        true
+    }
+
     /// Replaces the machine's drives, keeping their number.
     pub fn replace_drive_keeping_count(&mut self, drive: DriveModel) {
         self.drive = DriveModel {

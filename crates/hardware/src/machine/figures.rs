@@ -4,7 +4,7 @@ use toml::{Table, Value};
 
 use super::fault::Fault;
 use super::keys::{MachineKey, find_documented_key, join_key_path};
-use super::{DriveModel, Figure, Machine, Origin};
+use super::{DriveModel, Figure, Machine, MachineError, Origin};
 
 /// A figure of a machine, with its name and its place in a machine file.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,9 +26,36 @@ impl Machine {
         if let Ok(mut table) = Table::try_from(self) {
             // Further drives of a captured machine take no part in a simulation.
             table.remove("other_drive");
-            append_figures_of_table(&table, &TablePlace::default(), &mut figures);
+            append_figures_of_table(&mut table, &TablePlace::default(), &mut figures);
         }
         figures
+    }
+
+    /// The machine with another value for each figure that has this name. The origin of the figure stays.
+    ///
+    /// # Errors
+    /// No figure has the name; the machine would be impossible with the value.
+    pub fn with_figure_value(&self, key: &str, value: f64) -> Result<Self, MachineError> {
+        let invalid = |problem: String| MachineError::invalid_value_error(&self.name, key, problem);
+        let mut table = Table::try_from(self).map_err(|e| invalid(e.to_string()))?;
+        let mut found = 0;
+        visit_figures_of_table(
+            &mut table,
+            &TablePlace::default(),
+            &mut |place, name, figure| {
+                if figure_name_for_people(place, name) == key {
+                    figure.insert("value".to_owned(), Value::Float(value));
+                    found += 1;
+                }
+            },
+        );
+        if found == 0 {
+            return Err(invalid("no such figure".to_owned()));
+        }
+        let text = self
+            .format_table_as_machine_file(table)
+            .map_err(|e| invalid(e.to_string()))?;
+        Self::parse(&text, &self.name)
     }
 
     /// Checks that every figure of the machine is within the range of its key.
@@ -40,18 +67,23 @@ impl Machine {
 }
 
 impl DriveModel {
-    /// Checks that every figure of the drive is within the range of its key.
-    pub(super) fn check_figure_ranges(&self) -> Result<(), Fault> {
+    /// Every figure of the drive, in the order of the keys.
+    pub fn figures(&self) -> Vec<MachineFigure> {
         let mut figures = Vec::new();
-        if let Ok(table) = Table::try_from(self) {
+        if let Ok(mut table) = Table::try_from(self) {
             let place = TablePlace {
                 table: "drive".to_owned(),
                 key: "drive".to_owned(),
-                source: None,
+                source: Some(self.source.clone()),
             };
-            append_figures_of_table(&table, &place, &mut figures);
+            append_figures_of_table(&mut table, &place, &mut figures);
         }
         figures
+    }
+
+    /// Checks that every figure of the drive is within the range of its key.
+    pub(super) fn check_figure_ranges(&self) -> Result<(), Fault> {
+        self.figures()
             .iter()
             .try_for_each(MachineFigure::check_value_in_range_of_key)
     }
@@ -106,40 +138,52 @@ impl TablePlace {
     }
 }
 
-fn append_figures_of_table(table: &Table, place: &TablePlace, figures: &mut Vec<MachineFigure>) {
-    for (name, value) in table {
+fn append_figures_of_table(
+    table: &mut Table,
+    place: &TablePlace,
+    figures: &mut Vec<MachineFigure>,
+) {
+    visit_figures_of_table(table, place, &mut |place, name, figure| {
+        figures.extend(
+            decode_serialized_figure(figure).map(|figure| MachineFigure {
+                key: figure_name_for_people(place, name),
+                figure,
+                table_source: place.source.clone(),
+                declared: find_documented_key(&place.table, name),
+            }),
+        );
+    });
+}
+
+/// Calls `visit` with each figure of a table and of the tables below: the figure's table, its name, and the table that
+/// serde makes of it.
+fn visit_figures_of_table(
+    table: &mut Table,
+    place: &TablePlace,
+    visit: &mut impl FnMut(&TablePlace, &str, &mut Table),
+) {
+    for (name, value) in table.iter_mut() {
         match value {
             Value::Table(below) => {
-                if let Some(figure) = decode_serialized_figure(below) {
-                    figures.push(MachineFigure {
-                        key: figure_name_for_people(place, name),
-                        figure,
-                        table_source: place.source.clone(),
-                        declared: find_documented_key(&place.table, name),
-                    });
+                if decode_serialized_figure(below).is_some() {
+                    visit(place, name, below);
                 } else {
                     // A figure such as `drive.power.active_w` is called `drive.active_w`.
                     let instance = if name == "power" { "" } else { name };
-                    append_figures_of_table(
-                        below,
-                        &place.place_of_table_below(name, instance, below),
-                        figures,
-                    );
+                    let place = place.place_of_table_below(name, instance, below);
+                    visit_figures_of_table(below, &place, visit);
                 }
             }
             Value::Array(list) => {
-                for (index, item) in list.iter().enumerate() {
+                for (index, item) in list.iter_mut().enumerate() {
                     let Value::Table(below) = item else { continue };
                     let instance = match below.get("name").and_then(Value::as_str) {
                         Some(own) => format!("{name}.{own}"),
                         // Power states of a drive are told apart by their numbers.
                         None => format!("PS{index}"),
                     };
-                    append_figures_of_table(
-                        below,
-                        &place.place_of_table_below(name, &instance, below),
-                        figures,
-                    );
+                    let place = place.place_of_table_below(name, &instance, below);
+                    visit_figures_of_table(below, &place, visit);
                 }
             }
             _ => {}

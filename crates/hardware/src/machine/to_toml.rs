@@ -18,12 +18,16 @@ impl Machine {
     /// # Errors
     /// A value has no form in TOML; no checked machine has one.
     pub fn to_toml(&self) -> Result<String, MachineError> {
-        self.format_machine_file()
+        Table::try_from(self)
+            .and_then(|table| self.format_table_as_machine_file(table))
             .map_err(|e| MachineError::invalid_value_error(&self.name, "machine", e.to_string()))
     }
 
-    fn format_machine_file(&self) -> Result<String, toml::ser::Error> {
-        let mut table = Table::try_from(self)?;
+    /// A machine file with the table that serde makes of this machine, perhaps with other values for its figures.
+    pub(super) fn format_table_as_machine_file(
+        &self,
+        mut table: Table,
+    ) -> Result<String, toml::ser::Error> {
         let drive = table.get_mut("drive");
         let nested = drive.map(|drive| take_nested_drive_tables(&self.drive, drive));
         let others = table.remove("other_drive");
@@ -40,6 +44,26 @@ impl Machine {
                 nested.write_under_key(&mut text, "other_drive")?;
             }
         }
+        Ok(text)
+    }
+}
+
+impl DriveModel {
+    /// Writes a drive file that [`DriveModel::parse`] reads back without loss: the `[drive]` of a machine file.
+    ///
+    /// # Errors
+    /// A value has no form in TOML; no checked drive has one.
+    pub fn to_toml(&self) -> Result<String, MachineError> {
+        self.format_drive_file()
+            .map_err(|e| MachineError::invalid_value_error(&self.name, "drive", e.to_string()))
+    }
+
+    fn format_drive_file(&self) -> Result<String, toml::ser::Error> {
+        let mut drive = Value::try_from(self)?;
+        let nested = take_nested_drive_tables(self, &mut drive)?;
+        let mut text = "schema = 1\n\n[drive]\n".to_owned();
+        write_lines_of_given_keys(&mut text, drive.as_table().into_iter().flatten());
+        nested.write_under_key(&mut text, "drive")?;
         Ok(text)
     }
 }

@@ -14,6 +14,8 @@ pub mod measurements;
 mod number;
 pub mod view;
 
+use std::fmt::Write as _;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use minijinja::{Environment, context};
@@ -38,6 +40,8 @@ const SCRIPTS: [&str; 6] = [
 ];
 const STYLE: &str = include_str!("../../assets/page/page.css");
 const TEMPLATE: &str = include_str!("../../assets/page/page.html");
+/// The `head` element of every page.
+const HEAD: &str = include_str!("../../assets/page/head.html");
 
 /// A report could not be made: the template does not fit its values, which is a fault of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -72,14 +76,8 @@ fn render_view_whole(view: &View) -> Result<String, RenderError> {
     let load = figures::draw_load_curves(view);
     let workloads = draw_figures_of_each_workload(view);
     let scripts = format!("\"use strict\";\n(() => {{\n{}\n}})();", SCRIPTS.join("\n"));
-    let mut environment = Environment::new();
-    environment.set_formatter(bidi::write_value_escaped_unless_safe);
-    environment.set_trim_blocks(true);
-    environment.set_lstrip_blocks(true);
-    // The template engine escapes all values, since the template's name ends in html.
-    environment.add_template("page.html", TEMPLATE)?;
     let content = context! {
-        policy => content_security_policy([ECHARTS, &scripts]),
+        policy => content_security_policy(&[ECHARTS, &scripts]),
         style => STYLE,
         echarts => ECHARTS,
         scripts => scripts,
@@ -93,7 +91,19 @@ fn render_view_whole(view: &View) -> Result<String, RenderError> {
         workloads => describe_workloads_for_template(view, &workloads),
         ..describe_view_for_template(view)
     };
-    Ok(environment.get_template("page.html")?.render(content)?)
+    Ok(render_template(TEMPLATE, content)?)
+}
+
+/// Renders the template of a page. The head of all pages takes `title`, `policy`, `made_by` and `style` from the content.
+fn render_template(template: &str, content: minijinja::Value) -> Result<String, minijinja::Error> {
+    let mut environment = Environment::new();
+    environment.set_formatter(bidi::write_value_escaped_unless_safe);
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    // The template engine escapes all values, since the templates' names end in html.
+    environment.add_template("head.html", HEAD)?;
+    environment.add_template("page.html", template)?;
+    environment.get_template("page.html")?.render(content)
 }
 
 fn draw_figures_of_each_workload(view: &View) -> Vec<WorkloadFigures> {
@@ -172,17 +182,19 @@ fn distinct_setting_names(view: &View) -> Vec<&str> {
     names
 }
 
-/// A Content-Security-Policy under which a page loads nothing and runs only these scripts: markup in a name calls no other.
-fn content_security_policy<const N: usize>(scripts: [&str; N]) -> String {
-    let hashes = scripts.map(|script| {
-        format!(
-            "'sha256-{}'",
-            BASE64_STANDARD.encode(Sha256::digest(script.as_bytes()))
-        )
-    });
+/// A Content-Security-Policy under which a page loads nothing and runs only the given scripts: markup in a name calls no other.
+fn content_security_policy(scripts: &[&str]) -> String {
+    let mut allowed = String::new();
+    for script in scripts {
+        let hash = BASE64_STANDARD.encode(Sha256::digest(script.as_bytes()));
+        let first = if allowed.is_empty() { "script-src" } else { "" };
+        let _ = write!(allowed, "{first} 'sha256-{hash}'");
+    }
+    if !allowed.is_empty() {
+        allowed.push_str("; ");
+    }
     format!(
-        "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
-        hashes.join(" ")
+        "default-src 'none'; {allowed}style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
     )
 }
 

@@ -1,13 +1,12 @@
 //! The page of a calibration: every measurement as a picture, what is still assumed, and the error of predictions.
 
 use wakepath_calibrate::{CalibratedMachine, JobFigures, JobPrediction};
-use wakepath_hardware::Machine;
-use wakepath_hardware::machine::Origin;
+use wakepath_hardware::machine::{MachineFigure, Origin};
 use wakepath_report::html::measurements::{
     AssumedFigure, MeasuredInterval, MeasuredPicture, MeasuredSection, MeasurementPage,
 };
 
-use crate::commands::measure::page::{MADE_BY, describe_conditions};
+use crate::commands::measure::page::{MADE_BY, describe_conditions, page_head};
 use crate::commands::measure::{background, drive, path, power, wake};
 
 /// What the page takes from the command's own output.
@@ -40,18 +39,21 @@ pub(super) fn compose_page(calibration: &CalibratedMachine, text: PageText) -> M
             .flat_map(background::sections),
     );
     sections.extend(surroundings.power.iter().flat_map(power::sections));
-    sections.push(measured_section(machine));
+    let figures = machine.figures();
+    sections.push(measured_section(&figures));
     let mut facts = describe_conditions(&calibration.drive.conditions);
     facts.insert(0, calibration.drive.file.clone());
     MeasurementPage {
+        subject: String::new(),
         title: machine.title.clone(),
         facts,
         cautions: calibration.notes.clone(),
         answers: text.answers,
         sections,
-        assumed: assumed_figures(machine),
+        assumed: assumed_figures(&figures),
         commands: vec![text.command],
         made_by: MADE_BY.to_owned(),
+        ..MeasurementPage::default()
     }
 }
 
@@ -118,8 +120,7 @@ fn error_lines(job: &JobPrediction) -> Vec<MeasuredInterval> {
 }
 
 /// Figures of the machine file that were measured or fitted, with their intervals.
-fn measured_section(machine: &Machine) -> MeasuredSection {
-    let figures = machine.figures();
+fn measured_section(figures: &[MachineFigure]) -> MeasuredSection {
     let found = figures.iter().filter_map(|figure| {
         let (n, interval) = match &figure.figure.origin {
             Origin::Measured(measurement) => (
@@ -142,16 +143,13 @@ fn measured_section(machine: &Machine) -> MeasuredSection {
         title: "Figures of the machine file that were measured".to_owned(),
         note: "Simulations of this machine take these.".to_owned(),
         picture: None,
-        head: ["figure", "value", "n", "95 % interval", "origin", "from"]
-            .map(str::to_owned)
-            .to_vec(),
+        head: page_head(["figure", "value", "n", "95 % interval", "origin", "from"]),
         rows: found.collect(),
     }
 }
 
 /// Figures of the machine file that nobody measured here.
-fn assumed_figures(machine: &Machine) -> Vec<AssumedFigure> {
-    let figures = machine.figures();
+fn assumed_figures(figures: &[MachineFigure]) -> Vec<AssumedFigure> {
     let left = figures.iter().filter(|figure| {
         !matches!(
             figure.figure.origin,

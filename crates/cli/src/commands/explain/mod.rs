@@ -33,10 +33,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let metadata = reader.metadata().clone();
     let device = find_drive_number(args.drive.as_deref(), &metadata)?;
     let mut collector = Collector::new(&metadata);
-    reader.for_each_event(|event| -> Result<(), RecordingError> {
-        collector.push_event(&event);
-        Ok(())
-    })?;
+    collector.collect_recording(&mut reader)?;
     let mut collected = collector.finish();
     if let Some(device) = device {
         collected.keep_only_device(device);

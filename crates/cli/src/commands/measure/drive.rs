@@ -215,11 +215,7 @@ fn sleep_section(result: &DriveMeasurement) -> MeasuredSection {
     };
     MeasuredSection {
         title: "Sleep of the drive: latency of a read in us by the pause before it".to_owned(),
-        note: figures_in_sentences(result)
-            .into_iter()
-            .filter(|line| line.starts_with("sleep") || line.starts_with("declared"))
-            .collect::<Vec<_>>()
-            .join(". "),
+        note: sleep_in_sentences(result).join(". "),
         picture: Some(MeasuredPicture::Curves {
             x_title: "pause, ms".to_owned(),
             curves: vec![
@@ -337,6 +333,13 @@ fn figures_in_sentences(result: &DriveMeasurement) -> Vec<String> {
             units.units, units.depth
         ));
     }
+    lines.extend(sleep_in_sentences(result));
+    lines
+}
+
+/// Sentences on the drive's sleep: what was seen after pauses, and what the drive declares.
+fn sleep_in_sentences(result: &DriveMeasurement) -> Vec<String> {
+    let mut lines = Vec::new();
     let longest = result
         .sleep
         .gaps

@@ -3,7 +3,7 @@
 use wakepath_results::{Goal, Metric};
 
 use super::candidate::{Candidate, Choice, Compliance, MetricFigure};
-use crate::figure::{Unit, doubt_about_mean, format_percent};
+use crate::figure::{Unit, doubt_about_mean, format_percent, unit_as_suffix};
 
 /// Most workloads that a sentence lists; for more, the sentence gives the mean and both ends.
 const MAX_WORKLOADS: usize = 4;
@@ -105,7 +105,7 @@ impl Choice {
         format!(
             "{title} {}{} (geometric mean over {} workloads), from {low} to {high}",
             unit.format_figure(candidate.value, candidate.doubt),
-            unit_suffix(&unit.name),
+            unit_as_suffix(&unit.name),
             candidate.figures.len()
         )
     }
@@ -221,14 +221,6 @@ fn format_percent_of_limit(of_limit: f64) -> String {
     }
 }
 
-fn unit_suffix(unit: &str) -> String {
-    match unit {
-        "" => String::new(),
-        "1/s" => "/s".to_owned(),
-        other => format!(" {other}"),
-    }
-}
-
 /// Formats a figure with its interval and unit.
 fn format_figure(unit: &Unit, figure: &MetricFigure) -> String {
     let mean = unit.format_figure(figure.mean, doubt_about_mean(figure.interval, None));
@@ -237,5 +229,5 @@ fn format_figure(unit: &Unit, figure: &MetricFigure) -> String {
         (None, 1) => "1 run".to_owned(),
         (None, runs) => format!("{runs} runs"),
     };
-    format!("{mean}{} ({interval})", unit_suffix(&unit.name))
+    format!("{mean}{} ({interval})", unit_as_suffix(&unit.name))
 }

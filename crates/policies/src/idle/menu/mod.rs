@@ -1,7 +1,7 @@
 //! The menu governor: expect the CPU to sleep until the next timer, corrected by experience, unless
 //! its recent wake-ups show a pattern.
 //!
-//! What differs from kernel to kernel is in [`generations`]; everything else is here.
+//! What differs from kernel to kernel is in `generations`; everything else is here.
 
 mod generations;
 mod pattern;

@@ -1,7 +1,7 @@
 //! The timer-events-oriented governor: trust the next timer unless most recent wake-ups came before
 //! it, and then choose the state that most of those early wake-ups would have suited.
 //!
-//! Source: `drivers/cpuidle/governors/teo.c`. [`Teo61`] is Linux 6.1's; [`generations`] has the differences between
+//! Source: `drivers/cpuidle/governors/teo.c`. [`Teo61`] is Linux 6.1's; `generations` has the differences between
 //! later kernels.
 //!
 //! Every idle state has a bin of idle durations, from its target residency to the next state's. A wake-up in the

@@ -1,6 +1,6 @@
 //! Tiles: answers at a glance, with the policy, its condition, its cost, the next best policy and what is assumed.
 
-use wakepath_compare::figure::{doubt_about_mean, format_percent as format_change};
+use wakepath_compare::figure::{doubt_about_mean, format_percent as format_change, unit_as_suffix};
 use wakepath_compare::results::{Candidate, Choice, Compliance, MetricFigure};
 use wakepath_results::Condition;
 
@@ -248,17 +248,16 @@ fn entry_for_winner_power(view: &View, best: &[&PageRow]) -> Option<TileEntry> {
     } else {
         format!("{least} to {most}{unit}")
     };
-    // A gain in power is power saved.
     let changes = rows_with_least_and_most(&rows, PageRow::gain_percent_or_lowest).map(|ends| {
         let [less, more] = ends.map(|row| {
             row.gain.map_or_else(String::new, |gain| {
-                format_signed_percent(gain.percent, gain.interval)
+                power_change_in_words(&format_signed_percent(gain.percent, gain.interval))
             })
         });
         if less == more {
-            format!("{less} saved")
+            less
         } else {
-            format!("{less} to {more} saved")
+            format!("{less} to {more}")
         }
     });
     let mut notes: Vec<String> = changes.into_iter().collect();
@@ -270,6 +269,17 @@ fn entry_for_winner_power(view: &View, best: &[&PageRow]) -> Option<TileEntry> {
         value,
         note: notes.join("; "),
     })
+}
+
+/// A gain in power, of which plus means saved, as the change that it is: `61.7 % more` for `−61.7 %`.
+fn power_change_in_words(gain: &str) -> String {
+    if let Some(percent) = gain.strip_prefix('−') {
+        format!("{percent} more")
+    } else if let Some(percent) = gain.strip_prefix('+') {
+        format!("{percent} less")
+    } else {
+        gain.to_owned()
+    }
 }
 
 /// The rows with the least and the largest value; `None` without rows.
@@ -388,17 +398,16 @@ fn format_limit(limit: f64) -> String {
     rounded.to_string()
 }
 
-fn unit_as_suffix(unit: &str) -> String {
-    match unit {
-        "" => String::new(),
-        "1/s" => "/s".to_owned(),
-        other => format!(" {other}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_of_power_says_in_which_direction_it_goes() {
+        assert_eq!(power_change_in_words("−61.7 %"), "61.7 % more");
+        assert_eq!(power_change_in_words("+9.7 %"), "9.7 % less");
+        assert_eq!(power_change_in_words("–"), "–");
+    }
 
     #[test]
     fn sizes_and_limits_are_short() {

@@ -1,0 +1,269 @@
+//! `wakepath fleet`: the classes of many machines, what stands out, and the settings for each class.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, bail, ensure};
+use report::{FleetReport, settings_file_name};
+use wakepath_fleet::{
+    DecisionRequest, SurveyRequest, decide_for_classes, replay_class, survey_fleet,
+};
+use wakepath_report::html::measurements::render_measurements;
+use wakepath_results::{Goal, LoadCondition};
+use wakepath_tune::{Budget, SearchObjective, SearchRequest};
+use wakepath_units::Nanoseconds;
+
+use crate::messages::{note, tell};
+use crate::name_pattern::NamePattern;
+use crate::new_file;
+use crate::output::{Format, Screen};
+use crate::until;
+use crate::waiting::{self, ThreadCount};
+
+mod page;
+mod report;
+mod tables;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  wakepath fleet captures
+  wakepath fleet captures --label 'rack1/*=web' --label 'rack2/*=db' --only 'rack*'
+  wakepath fleet captures --load db.fio=6h --keep 'p99_us <= +5%' -o decisions")]
+pub(crate) struct Args {
+    /// Folder with captures (`wakepath machine capture`) in any depth; recordings, calibrations, doctor's JSON and explain's
+    /// results lie in a capture's folder or are named after it.
+    folder: PathBuf,
+    /// A label for machines, by a pattern of their names; classes differ in labels. Give it again for each label.
+    #[arg(long, value_name = "PATTERN=LABEL")]
+    label: Vec<LabelPattern>,
+    /// Only machines whose names match; give it again for each pattern.
+    #[arg(long, value_name = "PATTERN")]
+    only: Vec<NamePattern>,
+    /// A load with its hours per day, as for `wakepath tune`; each class gets the best policy set for all loads.
+    #[arg(long, value_name = "FILE[=HOURSh]")]
+    load: Vec<String>,
+    /// The metric to make small.
+    #[arg(long, value_name = "METRIC", default_value = "mean_mw")]
+    minimise: String,
+    /// A condition that each set keeps, as for `wakepath tune`.
+    #[arg(long, value_name = "CONDITION", requires = "load")]
+    keep: Vec<LoadCondition>,
+    /// What may be changed, as for `wakepath tune`.
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        requires = "load"
+    )]
+    over: Vec<String>,
+    /// Requests to simulate for each class, and for each machine that its set is tried on.
+    #[arg(long, value_name = "REQUESTS", default_value_t = 400_000, value_parser = clap::value_parser!(u64).range(1..))]
+    budget: u64,
+    /// Start of all seeds.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Longest time that each fio job, or an rt-app file, is simulated for.
+    #[arg(long, value_name = "TIME", value_parser = until::parse_simulated_time_or_seconds)]
+    seconds: Option<Nanoseconds>,
+    /// A class with fewer machines joins the nearest class.
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    fewest: u16,
+    /// Machines of a class that are examined as `wakepath doctor` does: one for all, then those that stand out.
+    #[arg(long, value_name = "COUNT", default_value_t = 5)]
+    examine: u16,
+    /// Write a page, a list of the machines, and a settings file for each class into this folder.
+    #[arg(short, long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+    /// Replace files in the folder of --output.
+    #[arg(long, requires = "output")]
+    force: bool,
+    #[command(flatten)]
+    jobs: ThreadCount,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// A label for machines whose names match.
+#[derive(Clone, Debug)]
+struct LabelPattern {
+    pattern: NamePattern,
+    label: String,
+}
+
+impl FromStr for LabelPattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.rsplit_once('=');
+        let (pattern, label) = parts
+            .filter(|(pattern, label)| !pattern.is_empty() && !label.is_empty())
+            .ok_or("expected a pattern and a label, such as 'rack1/*=web'")?;
+        Ok(Self {
+            pattern: pattern.parse()?,
+            label: label.to_owned(),
+        })
+    }
+}
+
+/// Name of the page in the output folder.
+const PAGE: &str = "fleet.html";
+
+/// Name of the list of machines in the output folder.
+const LIST: &str = "machines.csv";
+
+pub(crate) fn survey_and_print_fleet(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+    check_output_folder(args)?;
+    let search = (!args.load.is_empty())
+        .then(|| make_search_request(args))
+        .transpose()?;
+    let report = waiting::run_with_progress(args.jobs, 0, "steps", |finished, cancelled| {
+        survey_and_decide(args, search.as_ref(), finished, cancelled)
+    })?;
+    tables::print_fleet(out, args.format, &report)?;
+    if report.decisions.is_none() {
+        note!("give the loads of the machines by --load, and each class gets its best settings");
+    }
+    if let Some(folder) = &args.output {
+        write_output_folder(folder, args, &report)?;
+    }
+    Ok(())
+}
+
+/// Surveys the fleet, replays recordings, and decides for each class if there is something to search for.
+fn survey_and_decide(
+    args: &Args,
+    search: Option<&SearchRequest>,
+    finished: &(dyn Fn(usize) + Sync),
+    cancelled: &AtomicBool,
+) -> anyhow::Result<FleetReport> {
+    let survey = survey_fleet(&SurveyRequest {
+        folder: &args.folder,
+        labels_for: &|name| args.labels_for(name),
+        includes: &|name| args.includes(name),
+        examined_per_class: usize::from(args.examine),
+        cancelled,
+        report_read: finished,
+    })?;
+    if survey.classes.is_empty() {
+        bail!("{}: no capture can be used", args.folder.display());
+    }
+    let mut replays = Vec::new();
+    for class in &survey.classes {
+        replays.extend(replay_class(class, &|| !cancelled.load(Ordering::Relaxed))?);
+    }
+    let decisions = search.map(|search| {
+        decide_for_classes(
+            &survey,
+            &DecisionRequest {
+                search,
+                over: &args.over,
+                fewest_machines: usize::from(args.fewest),
+                cancelled,
+                report_requests: &|requests| {
+                    finished(usize::try_from(requests).unwrap_or(usize::MAX));
+                },
+            },
+        )
+    });
+    Ok(FleetReport {
+        decisions: decisions.transpose()?,
+        survey,
+        replays,
+    })
+}
+
+impl Args {
+    /// Labels of a machine.
+    fn labels_for(&self, machine: &str) -> Vec<String> {
+        let matching = self
+            .label
+            .iter()
+            .filter(|label| label.pattern.matches(machine));
+        matching.map(|label| label.label.clone()).collect()
+    }
+
+    /// Whether a machine belongs to the survey.
+    fn includes(&self, machine: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only.matches(machine))
+    }
+}
+
+/// Refuses an output folder with an earlier survey, before any long work.
+fn check_output_folder(args: &Args) -> anyhow::Result<()> {
+    let Some(folder) = &args.output else {
+        return Ok(());
+    };
+    if !args.force {
+        let there = [PAGE, LIST].iter().any(|name| folder.join(name).exists());
+        ensure!(
+            !there,
+            "--output {}: a survey is there already; --force replaces it",
+            folder.display()
+        );
+    }
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())
+}
+
+fn make_search_request(args: &Args) -> anyhow::Result<SearchRequest> {
+    Ok(SearchRequest {
+        loads: super::tune::load_workloads_with_hours(&args.load, args.seconds)?,
+        objective: SearchObjective::new(&args.minimise, Goal::Minimise)?,
+        conditions: args.keep.clone(),
+        budget: Budget(args.budget),
+        seed: args.seed,
+    })
+}
+
+/// Writes the page, the list of machines, and a settings file for each class with a set.
+fn write_output_folder(folder: &Path, args: &Args, report: &FleetReport) -> anyhow::Result<()> {
+    let command = format!("wakepath fleet {}", args.folder.display());
+    let page = page::compose_page(report, &args.folder, command);
+    write_text(&folder.join(PAGE), args.force, &render_measurements(&page)?)?;
+    write_text(
+        &folder.join(LIST),
+        args.force,
+        &tables::list_machines(report)?,
+    )?;
+    let decisions = report.decisions.iter().flat_map(|all| &all.decisions);
+    let mut files = 0;
+    for decision in decisions {
+        let Some(text) = &decision.settings_file else {
+            continue;
+        };
+        for class in &decision.classes {
+            let path = folder.join(settings_file_name(class));
+            write_text(&path, args.force, text)?;
+            files += 1;
+        }
+    }
+    tell!(
+        "{}: {PAGE}, {LIST} and {files} settings files, for /etc/wakepath/settings.toml on the machines of their class",
+        folder.display()
+    );
+    Ok(())
+}
+
+fn write_text(path: &Path, force: bool, text: &str) -> anyhow::Result<()> {
+    new_file::write_whole_file(path, force, |mut file| Ok(file.write_all(text.as_bytes())?))
+        .with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_stand_behind_their_pattern() {
+        let label: LabelPattern = "rack1/*=web".parse().unwrap();
+        assert!(label.pattern.matches("rack1/a"));
+        assert_eq!(label.label, "web");
+        for text in ["web", "=web", "rack=", "[=x"] {
+            assert!(text.parse::<LabelPattern>().is_err(), "{text}");
+        }
+    }
+}

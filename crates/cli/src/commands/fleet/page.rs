@@ -1,0 +1,139 @@
+//! The page of a fleet: classes, machines that stand out, replays, settings.
+
+use std::path::Path;
+
+use wakepath_report::html::measurements::{
+    MeasuredInterval, MeasuredPicture, MeasuredSection, MeasurementPage,
+};
+
+use super::report::FleetReport;
+use super::tables;
+use crate::commands::measure::page::MADE_BY;
+
+/// Puts the page together. `command` makes it again.
+pub(super) fn compose_page(
+    report: &FleetReport,
+    folder: &Path,
+    command: String,
+) -> MeasurementPage {
+    let classes = &report.survey.classes;
+    let machines: usize = classes.iter().map(|class| class.machines.len()).sum();
+    let outliers: usize = classes.iter().map(|class| class.outliers().count()).sum();
+    let mut sections = vec![
+        MeasuredSection {
+            title: "Classes".to_owned(),
+            note: "Machines of a class have processor, drives, kernel series and labels in common.".to_owned(),
+            head: own_texts(tables::CLASS_HEADER),
+            rows: classes
+                .iter()
+                .map(|class| tables::class_cells(class).to_vec())
+                .collect(),
+            ..MeasuredSection::default()
+        },
+        MeasuredSection {
+            title: "Machines that stand out".to_owned(),
+            note: "Settings that are rare in the class, figures of the kernel's counters far from the class's median, and findings \
+                   of doctor that the class does not have."
+                .to_owned(),
+            head: own_texts(tables::OUTLIER_HEADER),
+            rows: tables::outlier_rows(classes, usize::MAX)
+                .into_iter()
+                .map(Vec::from)
+                .collect(),
+            ..MeasuredSection::default()
+        },
+    ];
+    sections.extend(findings_section(report));
+    sections.extend(replay_section(report));
+    sections.extend(decision_section(report));
+    MeasurementPage {
+        subject: "fleet".to_owned(),
+        title: format!("A fleet of {machines} machines"),
+        facts: vec![
+            folder.display().to_string(),
+            format!("{} classes", classes.len()),
+            format!("{outliers} machines stand out"),
+        ],
+        cautions: tables::notes_of_report(report),
+        answers: report
+            .decisions
+            .as_ref()
+            .map(tables::sentences_about_decisions)
+            .unwrap_or_default(),
+        sections,
+        commands: vec![command],
+        made_by: MADE_BY.to_owned(),
+        ..MeasurementPage::default()
+    }
+}
+
+fn own_texts<const N: usize>(texts: [&str; N]) -> Vec<String> {
+    texts.map(str::to_owned).to_vec()
+}
+
+/// Findings of doctor that classes have.
+fn findings_section(report: &FleetReport) -> Option<MeasuredSection> {
+    let mut rows = Vec::new();
+    for class in &report.survey.classes {
+        for finding in &class.findings {
+            rows.push(vec![
+                class.name.clone(),
+                finding.name.clone(),
+                finding.title.clone(),
+            ]);
+        }
+    }
+    (!rows.is_empty()).then(|| MeasuredSection {
+        title: "Findings of doctor for whole classes".to_owned(),
+        note: "Examined on the machine that stands for the class.".to_owned(),
+        head: own_texts(["class", "finding", "what"]),
+        rows,
+        ..MeasuredSection::default()
+    })
+}
+
+fn replay_section(report: &FleetReport) -> Option<MeasuredSection> {
+    let rows: Vec<Vec<String>> = tables::replay_rows(&report.replays)
+        .into_iter()
+        .map(Vec::from)
+        .collect();
+    (!rows.is_empty()).then(|| MeasuredSection {
+        title: "Recordings under other idle governors".to_owned(),
+        note: "Added us: how much later a wake-up is than with the best choice, on average; in brackets the lowest and the highest \
+               recording."
+            .to_owned(),
+        head: own_texts(tables::REPLAY_HEADER),
+        rows,
+        ..MeasuredSection::default()
+    })
+}
+
+/// The decisions, with the gain of each class as a picture.
+fn decision_section(report: &FleetReport) -> Option<MeasuredSection> {
+    let decisions = report.decisions.as_ref()?;
+    let outcomes = decisions
+        .decisions
+        .iter()
+        .flat_map(|decision| &decision.outcomes);
+    let lines = outcomes
+        .map(|outcome| MeasuredInterval {
+            name: outcome.class.clone(),
+            value: outcome.gain_percent,
+            low: outcome.spread_percent[0].min(outcome.gain_interval[0]),
+            high: outcome.spread_percent[1].max(outcome.gain_interval[1]),
+            reference: Some(0.0),
+        })
+        .collect();
+    Some(MeasuredSection {
+        title: "Settings: gain in per cent, simulated".to_owned(),
+        note: "The bar has the confidence interval and the spread between machines of the class with other settings in force. The \
+               upright line is what is in force."
+            .to_owned(),
+        picture: Some(MeasuredPicture::Intervals(lines)),
+        head: own_texts(tables::DECISION_HEADER),
+        rows: tables::decision_rows(decisions)
+            .into_iter()
+            .map(Vec::from)
+            .collect(),
+    })
+}

@@ -1,0 +1,146 @@
+//! `wakepath fleet` as a whole command.
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use assert_cmd::assert::Assert;
+
+use crate::common::{fails_with, json, repository, wakepath};
+
+/// A survey of the two captured machines in the examples.
+fn survey(arguments: &[&str]) -> Assert {
+    let folder = repository().join("docs/examples");
+    wakepath(&[&["fleet", folder.to_str().unwrap()], arguments].concat())
+}
+
+#[test]
+fn a_page_a_list_and_settings_files_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("decisions");
+    let job = repository().join("docs/examples/tutorial.fio");
+    let load = format!("{}=8h", job.to_str().unwrap());
+    let search = ["--load", &load, "--seconds", "50ms", "--minimise", "p99_us"];
+    let space = [
+        "--over",
+        "cpu-latency",
+        "--budget",
+        "250000",
+        "--fewest",
+        "1",
+    ];
+    let target = ["--examine", "0", "-o", output.to_str().unwrap()];
+    survey(&[&search[..], &space, &target].concat()).success();
+    let page = fs::read_to_string(output.join("fleet.html")).unwrap();
+    assert!(page.contains("A fleet of 2 machines") && !page.contains("<script"));
+    let list = fs::read_to_string(output.join("machines.csv")).unwrap();
+    assert!(list.starts_with("machine,class,settings_file,"), "{list}");
+    assert!(
+        list.contains("captured-laptop,class-1,class-1.settings.toml,"),
+        "{list}"
+    );
+    let settings = fs::read_to_string(output.join("class-1.settings.toml")).unwrap();
+    assert!(
+        settings.contains("policy = \"cpu-latency[limit="),
+        "{settings}"
+    );
+    fails_with(
+        survey(&["-o", output.to_str().unwrap()]),
+        &["a survey is there already; --force replaces it"],
+    );
+}
+
+#[test]
+fn labels_divide_classes_and_patterns_choose_machines() {
+    let labels = [
+        "--label",
+        "*-laptop=mobile",
+        "--only",
+        "captured-l*",
+        "--examine",
+        "1",
+    ];
+    let report = json(&survey(&[&labels[..], &["--format", "json"]].concat()).success());
+    let classes = report["classes"].as_array().unwrap();
+    assert_eq!(classes.len(), 1);
+    assert_eq!(classes[0]["labels"][0], "mobile");
+    assert_eq!(classes[0]["findings"][0]["name"], "apst-off");
+    fails_with(survey(&["--only", "x*"]), &["no capture can be used"]);
+}
+
+/// Copies a captured machine of the examples.
+fn copy_capture(name: &str, target: &Path) {
+    let capture = repository().join("docs/examples").join(name);
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(capture)
+        .arg(target)
+        .status();
+    assert!(copied.unwrap().success());
+}
+
+/// Records a simulated job, as a recording of a real machine would be.
+fn record_simulated_job(target: &Path) {
+    let job = repository().join("docs/examples/tutorial.fio");
+    let arguments = [
+        "--machine",
+        "laptop",
+        "--policy",
+        "menu",
+        "--seconds",
+        "300ms",
+    ];
+    let record = [
+        "sim",
+        job.to_str().unwrap(),
+        "--record",
+        target.to_str().unwrap(),
+    ];
+    wakepath(&[&record[..], &arguments].concat()).success();
+}
+
+#[test]
+fn recordings_and_reports_belong_to_their_captures() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        copy_capture("captured-laptop", &folder.path().join(name));
+    }
+    // Without this the second capture would be a copy.
+    fs::write(folder.path().join("b/proc/uptime"), "12345.00 1.00\n").unwrap();
+    record_simulated_job(&folder.path().join("a.parquet"));
+    fs::write(folder.path().join("b.parquet"), "no recording").unwrap();
+    let own = r#"{"findings":[{"name":"own","title":"a fault of b","note":false}]}"#;
+    fs::write(folder.path().join("b.doctor.json"), own).unwrap();
+    let path = folder.path().to_str().unwrap();
+    let survey = wakepath(&["fleet", path, "--examine", "1", "--format", "json"]).success();
+    let report = json(&survey);
+    let [class] = &report["classes"].as_array().unwrap()[..] else {
+        panic!("{report}");
+    };
+    assert_eq!(class["machines"][1]["deviations"][0]["what"], "doctor: own");
+    let replay = &report["replays"][0];
+    assert_eq!(replay["machines"], serde_json::json!(["a"]));
+    let governors = replay["governors"].as_array().unwrap();
+    let names: Vec<&str> = governors
+        .iter()
+        .map(|choices| choices["governor"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["recorded", "menu@6.12", "teo@6.12"]);
+    assert!(
+        governors
+            .iter()
+            .all(|choices| choices["periods"].as_u64() > Some(50))
+    );
+    let notes = replay["notes"].to_string();
+    assert!(
+        notes.contains("b: its recording was not replayed: "),
+        "{notes}"
+    );
+    let table = wakepath(&["fleet", path, "--examine", "0"]).success();
+    let text = String::from_utf8(table.get_output().stdout.clone()).unwrap();
+    assert!(
+        text.contains("Recordings under other idle governors:"),
+        "{text}"
+    );
+}

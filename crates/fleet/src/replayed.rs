@@ -1,0 +1,244 @@
+//! Recordings of a class under other idle governors.
+
+use serde::Serialize;
+use wakepath_policies::PolicySet;
+use wakepath_study::file::StudyError;
+use wakepath_study::plan::{Plan, RECORDED, ReplayRequest};
+use wakepath_study::run::replay::Replay;
+use wakepath_trace::recording::Reader;
+use wakepath_units::causes::with_causes;
+
+use crate::FleetError;
+use crate::survey::{FleetClass, FleetMachine};
+
+/// Most replayed recordings per class, each from another machine.
+const MOST_RECORDINGS: usize = 5;
+
+/// Fewest blocks of time for a replay; only the sums over all blocks count here.
+const FEWEST_BLOCKS: u32 = 4;
+
+/// Governors for replays, in the kernel of the class.
+const GOVERNORS: [&str; 2] = ["menu", "teo"];
+
+/// An idle governor's choices over the recordings of a class.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GovernorChoices {
+    /// The governor, or `recorded`.
+    pub governor: String,
+    /// Idle periods.
+    pub periods: u64,
+    /// Share of the idle periods in a too deep state, in %.
+    pub too_deep_percent: f64,
+    /// Share of the idle periods in a too shallow state, in %.
+    pub too_shallow_percent: f64,
+    /// Mean delay of a wake-up beyond the best choice's, in us.
+    pub added_us: f64,
+    /// Lowest and highest mean delay among the recordings, in us.
+    pub added_us_spread: [f64; 2],
+}
+
+/// The replay of a class's recordings.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClassReplay {
+    /// Name of the class.
+    pub class: String,
+    /// Machines whose recordings were replayed.
+    pub machines: Vec<String>,
+    /// The governors, the recorded choices first.
+    pub governors: Vec<GovernorChoices>,
+    /// Recordings that could not be replayed, and why.
+    pub notes: Vec<String>,
+}
+
+/// Counts of a governor in a recording.
+#[derive(Clone, Debug, Default)]
+struct ReplayedCounts {
+    governor: String,
+    periods: u64,
+    too_deep: u64,
+    too_shallow: u64,
+    added_ns: u64,
+}
+
+impl ReplayedCounts {
+    /// Mean delay of a wake-up beyond the best choice's, in us.
+    fn mean_added_us(&self) -> f64 {
+        self.added_ns as f64 / 1e3 / self.periods.max(1) as f64
+    }
+}
+
+/// Why a recording was not replayed.
+enum ReplayFailure {
+    Interrupted,
+    Unusable(String),
+}
+
+impl ReplayFailure {
+    fn unusable(why: &str) -> Self {
+        Self::Unusable(why.to_owned())
+    }
+}
+
+impl From<StudyError> for ReplayFailure {
+    fn from(error: StudyError) -> Self {
+        match error {
+            StudyError::Interrupted => Self::Interrupted,
+            other => Self::Unusable(with_causes(&other)),
+        }
+    }
+}
+
+/// Replays recordings of a class, the first of each machine. `None` if the class has no recording.
+///
+/// # Errors
+/// The replay was called off: `go_on` returned false.
+pub fn replay_class(
+    class: &FleetClass,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Option<ClassReplay>, FleetError> {
+    let recorded: Vec<&FleetMachine> = class
+        .machines
+        .iter()
+        .filter(|machine| !machine.recordings.is_empty())
+        .collect();
+    if recorded.is_empty() {
+        return Ok(None);
+    }
+    let mut replay = ClassReplay {
+        class: class.name.clone(),
+        machines: Vec::new(),
+        governors: Vec::new(),
+        notes: Vec::new(),
+    };
+    let mut all: Vec<Vec<ReplayedCounts>> = Vec::new();
+    let mut machine_ids: Vec<String> = Vec::new();
+    for machine in recorded.iter().take(MOST_RECORDINGS) {
+        match replay_first_recording(machine, &class.key.kernel, &mut machine_ids, go_on) {
+            Ok(counts) => {
+                replay.machines.push(machine.name.clone());
+                all.push(counts);
+            }
+            Err(ReplayFailure::Interrupted) => return Err(FleetError::Interrupted),
+            Err(ReplayFailure::Unusable(why)) => replay.notes.push(format!(
+                "{}: its recording was not replayed: {why}",
+                machine.name
+            )),
+        }
+    }
+    if recorded.len() > MOST_RECORDINGS {
+        replay.notes.push(format!(
+            "{}: recordings of {MOST_RECORDINGS} of {} machines were replayed",
+            class.name,
+            recorded.len()
+        ));
+    }
+    let governors = all.first().map_or(0, Vec::len);
+    replay.governors = (0..governors)
+        .map(|place| {
+            let counts: Vec<&ReplayedCounts> =
+                all.iter().filter_map(|counts| counts.get(place)).collect();
+            add_up_governor(&counts)
+        })
+        .collect();
+    Ok(Some(replay))
+}
+
+fn replay_first_recording(
+    machine: &FleetMachine,
+    kernel: &str,
+    machine_ids: &mut Vec<String>,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Vec<ReplayedCounts>, ReplayFailure> {
+    let path = machine
+        .recordings
+        .first()
+        .ok_or_else(|| ReplayFailure::unusable("no recording"))?;
+    let reader =
+        Reader::open(path).map_err(|error| ReplayFailure::Unusable(with_causes(&error)))?;
+    if let Some(id) = &reader.metadata().machine_id {
+        if machine_ids.contains(id) {
+            return Err(ReplayFailure::unusable(
+                "another recording is of the same machine",
+            ));
+        }
+        machine_ids.push(id.clone());
+    }
+    let absolute =
+        std::fs::canonicalize(path).map_err(|error| ReplayFailure::Unusable(error.to_string()))?;
+    let recording = absolute
+        .to_str()
+        .ok_or_else(|| ReplayFailure::unusable("its path is not UTF-8"))?;
+    let request = ReplayRequest {
+        title: machine.name.clone(),
+        machine: None,
+        blocks: FEWEST_BLOCKS,
+        sets: governors_of_kernel(kernel),
+        baseline: RECORDED.to_owned(),
+        workload: "recording".to_owned(),
+        recording: recording.to_owned(),
+        states: None,
+        tick: None,
+        ran: None,
+    };
+    let plan = Plan::for_replay(&request, false)?;
+    let backend = Replay::new(&plan)?;
+    let replaying = backend
+        .find_recording(0, 0)
+        .ok_or_else(|| ReplayFailure::unusable("no recording"))?;
+    let replayed = replaying.replay_in_blocks(FEWEST_BLOCKS as usize, None, &mut |_| go_on())?;
+    Ok(replayed
+        .report
+        .policies
+        .iter()
+        .map(|policy| {
+            let sums = policy.total_sums();
+            ReplayedCounts {
+                governor: policy.policy.clone(),
+                periods: sums.count,
+                too_deep: sums.too_deep,
+                too_shallow: sums.too_shallow,
+                added_ns: sums.added_latency_ns,
+            }
+        })
+        .collect())
+}
+
+/// The governors in a kernel series; in 6.12 where the series is not known.
+fn governors_of_kernel(kernel: &str) -> Vec<PolicySet> {
+    let own = parse_governors_in_series(kernel);
+    if own.len() == GOVERNORS.len() {
+        own
+    } else {
+        parse_governors_in_series("6.12")
+    }
+}
+
+fn parse_governors_in_series(series: &str) -> Vec<PolicySet> {
+    GOVERNORS
+        .iter()
+        .filter_map(|name| format!("{name}@{series}").parse().ok())
+        .collect()
+}
+
+fn add_up_governor(counts: &[&ReplayedCounts]) -> GovernorChoices {
+    let mut all = ReplayedCounts::default();
+    let mut spread = [f64::INFINITY, 0.0];
+    for count in counts {
+        all.governor.clone_from(&count.governor);
+        all.periods += count.periods;
+        all.too_deep += count.too_deep;
+        all.too_shallow += count.too_shallow;
+        all.added_ns += count.added_ns;
+        let mean = count.mean_added_us();
+        spread = [spread[0].min(mean), spread[1].max(mean)];
+    }
+    let percent_per_period = 100.0 / all.periods.max(1) as f64;
+    GovernorChoices {
+        periods: all.periods,
+        too_deep_percent: all.too_deep as f64 * percent_per_period,
+        too_shallow_percent: all.too_shallow as f64 * percent_per_period,
+        added_us: all.mean_added_us(),
+        added_us_spread: spread,
+        governor: all.governor,
+    }
+}

@@ -1,0 +1,153 @@
+//! Decisions for the classes of a fleet.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::AtomicBool;
+
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use wakepath_fleet::{
+    DecisionRequest, FleetDecisions, FleetSurvey, SurveyRequest, decide_for_classes, survey_fleet,
+};
+use wakepath_results::Goal;
+use wakepath_settings::PersistentSettings;
+use wakepath_system::{Root, System};
+use wakepath_tune::{Budget, DailyLoad, SearchObjective, SearchRequest};
+use wakepath_workloads::{Workload, fio};
+
+use crate::generated_fleet::{KINDS, MachineKind, generate_capture, write_capture};
+
+/// Reads with pauses long enough for deep states.
+const JOB: &str = "[reads]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nthinktime=2000\n\
+     time_based\nruntime=60ms\n";
+
+/// Captures of some kinds, and as many machines of each.
+fn survey_kinds(kinds: &[(&MachineKind, usize)]) -> (tempfile::TempDir, FleetSurvey) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = Pcg64Mcg::seed_from_u64(11);
+    for (kind, count) in kinds {
+        for number in 0..*count {
+            let mut files = generate_capture(kind, &mut random);
+            if number == 1 {
+                // A machine with other settings in force, on which the class's set is tried, too.
+                files.insert(
+                    "sys/devices/system/cpu/cpuidle/current_governor".to_owned(),
+                    "teo".to_owned(),
+                );
+            }
+            write_capture(
+                &folder.path().join(format!("{}-{number}", kind.rack)),
+                &files,
+            );
+        }
+    }
+    let survey = survey_fleet(&SurveyRequest {
+        folder: folder.path(),
+        labels_for: &|_| Vec::new(),
+        includes: &|_| true,
+        examined_per_class: 0,
+        cancelled: &AtomicBool::new(false),
+        report_read: &|_| {},
+    })
+    .unwrap();
+    (folder, survey)
+}
+
+fn decide(survey: &FleetSurvey, budget: u64) -> FleetDecisions {
+    let file = fio::parse(JOB, "reads.fio").unwrap();
+    let workload = Workload::from(file.with_given_or_default_warm_up(None));
+    let search = SearchRequest {
+        loads: vec![DailyLoad {
+            name: "reads".to_owned(),
+            workload,
+            hours: 8.0,
+        }],
+        objective: SearchObjective::new("p99_us", Goal::Minimise).unwrap(),
+        conditions: Vec::new(),
+        budget: Budget(budget),
+        seed: 1,
+    };
+    let request = DecisionRequest {
+        search: &search,
+        over: &["cpu-latency".to_owned()],
+        fewest_machines: 3,
+        cancelled: &AtomicBool::new(false),
+        report_requests: &|_| {},
+    };
+    decide_for_classes(survey, &request).unwrap()
+}
+
+#[test]
+fn equal_answers_are_merged_and_small_classes_join_the_nearest() {
+    let kinds = [(&KINDS[0], 6), (&KINDS[3], 4), (&KINDS[4], 1)];
+    let (_folder, survey) = survey_kinds(&kinds);
+    let decisions = decide(&survey, 100_000);
+    assert_eq!(
+        decisions.joined,
+        [("class-3".to_owned(), "class-2".to_owned())]
+    );
+    let [decision] = &decisions.decisions[..] else {
+        panic!("{decisions:?}");
+    };
+    assert_eq!(decision.classes, ["class-1", "class-2", "class-3"]);
+    assert_eq!(decision.machines, 11);
+    assert!(
+        decision
+            .set
+            .as_ref()
+            .unwrap()
+            .starts_with("cpu-latency[limit=")
+    );
+    // Three processors' classes share a file, so no processor is named.
+    assert_eq!(decision.processor, None);
+    let [first, second] = &decision.outcomes[..] else {
+        panic!("{decision:?}");
+    };
+    assert_eq!((first.tried, second.tried), (2, 2));
+    for outcome in [first, second] {
+        let [low, high] = outcome.spread_percent;
+        assert!(low <= outcome.gain_percent && outcome.gain_percent <= high);
+        assert!(outcome.gain_percent > 0.5, "{outcome:?}");
+        assert!(outcome.objective < outcome.in_force);
+    }
+}
+
+#[test]
+fn the_settings_file_is_one_that_apply_reads() {
+    let (_folder, survey) = survey_kinds(&[(&KINDS[0], 3)]);
+    let decisions = decide(&survey, 100_000);
+    let decision = &decisions.decisions[0];
+    assert_eq!(
+        decision.processor.as_deref(),
+        Some("Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz")
+    );
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("etc/wakepath");
+    fs::create_dir_all(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    let file = folder.join("settings.toml");
+    fs::write(&file, decision.settings_file.as_ref().unwrap()).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let system = System::new(Root::at_directory(root.path()));
+    let settings = PersistentSettings::load(&system).unwrap().unwrap();
+    assert_eq!(
+        settings.any_supply.map(|set| set.to_string()),
+        decision.set.clone()
+    );
+}
+
+#[test]
+fn classes_without_a_decision_are_told() {
+    let (_folder, survey) = survey_kinds(&[(&KINDS[0], 3), (&KINDS[5], 1)]);
+    let decisions = decide(&survey, 10);
+    assert!(decisions.decisions.is_empty());
+    let notes = decisions.notes.join("\n");
+    assert!(
+        notes.contains("class-1: no decision: a budget of 10 simulated requests is too small"),
+        "{notes}"
+    );
+    assert!(
+        notes.contains("class-2: no decision: 1 machines are too few, and no class has its processor or its drives"),
+        "{notes}"
+    );
+}

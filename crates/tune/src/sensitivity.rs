@@ -1,0 +1,382 @@
+//! Which assumed figures of the machine would change the answer.
+//!
+//! Each assumed figure goes to the low and the high end of its range, one figure at a time, and the answer and the sets next
+//! to it run again, on the seeds that decided between them: once each, and several times where a set then looks better than
+//! the answer.
+
+use std::sync::atomic::AtomicBool;
+
+use serde::Serialize;
+use wakepath_hardware::Machine;
+use wakepath_policies::freq::epp::Epp;
+use wakepath_policies::{PolicySet, PolicySpec};
+use wakepath_sim::expand_profile_for_machine;
+
+use crate::TuneError;
+use crate::answer::SearchAnswer;
+use crate::evaluator::{Effort, Evaluator, Trial, TrialOutcome};
+use crate::figures::{Question, Score, mean};
+use crate::finalists::{self, is_better_beyond_chance};
+use crate::load::check_hours_and_count_rest;
+use crate::search::SearchRequest;
+use crate::simulation::Simulation;
+
+/// Number of sets beside the answer that run at each end of a range.
+const NEXT_SETS: usize = 5;
+
+/// Number of runs of a set where another one looks better than the answer.
+const REPEATS: u32 = 5;
+
+/// Share of the objective by which a set looks better than the answer in one run.
+const LOOKS_BETTER: f64 = 0.005;
+
+/// Name of the one assumption that is no figure: how much an energy-performance preference changes.
+const EPP_EFFECT: &str = "EPP's effect";
+
+/// Value of an energy-performance preference for which machines give their figures.
+const NEUTRAL_EPP: f64 = 128.0;
+
+/// What became of the answer while assumed figures of the machine were varied one at a time.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sensitivity {
+    /// The figures that were varied.
+    pub figures: Vec<VariedFigure>,
+    /// Names of assumed figures that the requests allowed did not reach.
+    pub not_reached: Vec<String>,
+    /// Number of requests that were simulated.
+    pub simulated: u64,
+}
+
+/// An assumed figure at the ends of its range.
+#[derive(Clone, Debug, Serialize)]
+pub struct VariedFigure {
+    /// Name of the figure as `machine show` prints it.
+    pub figure: String,
+    /// The assumed value, in the figure's unit.
+    pub assumed: f64,
+    /// Why this value was assumed.
+    pub reason: String,
+    /// Where the range comes from.
+    pub range_source: String,
+    /// The answer at the low and at the high end; an end that the machine cannot have is left out.
+    pub ends: Vec<AnswerAtRangeEnd>,
+}
+
+/// The answer with an assumed figure at one end of its range.
+#[derive(Clone, Debug, Serialize)]
+pub struct AnswerAtRangeEnd {
+    /// The figure's value.
+    pub value: f64,
+    /// Gain of the answer over what is in force in percent; `None` where nothing was to be changed.
+    pub gain_percent: Option<f64>,
+    /// The set that would be the answer instead; `None` where the answer stays.
+    pub other_answer: Option<String>,
+    /// Whether the answer breaks a condition.
+    pub breaks_condition: bool,
+}
+
+/// A change of one assumption.
+enum Variation {
+    /// A figure of the machine gets a value.
+    Figure(f64),
+    /// The distance of each energy-performance preference from the neutral one is multiplied.
+    EppEffect(f64),
+}
+
+/// An assumption with both its ends.
+struct Assumption {
+    name: String,
+    assumed: f64,
+    reason: String,
+    range_source: String,
+    ends: Vec<Variation>,
+}
+
+/// The answer, what is in force, and the sets next to the answer.
+struct Contenders {
+    sets: Vec<PolicySet>,
+    /// Index of the answer among the sets; 0 is what is in force.
+    answer: usize,
+}
+
+/// Runs the answer and its next sets with each assumed figure of the machine at both ends of its range. At most
+/// `most_requests` are simulated; figures that this does not reach are named.
+///
+/// `None` where no set was the answer.
+///
+/// # Errors
+/// Impossible loads, or called off by the user.
+pub fn vary_assumed_figures(
+    machine: &Machine,
+    request: &SearchRequest,
+    answer: &SearchAnswer,
+    most_requests: u64,
+    cancelled: &AtomicBool,
+    report_requests: &(dyn Fn(u64) + Sync),
+) -> Result<Option<Sensitivity>, TuneError> {
+    let Some(contenders) = Contenders::from_answer(answer) else {
+        return Ok(None);
+    };
+    let assumptions = list_assumptions(machine, &contenders.sets);
+    let conditions = request.conditions_with_implied_rates();
+    let study = RangeStudy {
+        machine,
+        request,
+        question: Question {
+            loads: &request.loads,
+            rest_hours: check_hours_and_count_rest(&request.loads)?,
+            objective: &request.objective,
+            conditions: &conditions,
+        },
+        contenders: &contenders,
+        cancelled,
+        report_requests,
+    };
+    let mut sensitivity = Sensitivity {
+        figures: Vec::new(),
+        not_reached: Vec::new(),
+        simulated: 0,
+    };
+    for assumption in assumptions {
+        if sensitivity.simulated >= most_requests {
+            sensitivity.not_reached.push(assumption.name);
+            continue;
+        }
+        let mut ends = Vec::new();
+        for variation in &assumption.ends {
+            let found = study.find_answer_under(&assumption.name, variation)?;
+            ends.extend(found.map(|(end, requests)| {
+                sensitivity.simulated += requests;
+                end
+            }));
+        }
+        sensitivity.figures.push(VariedFigure {
+            figure: assumption.name,
+            assumed: assumption.assumed,
+            reason: assumption.reason,
+            range_source: assumption.range_source,
+            ends,
+        });
+    }
+    Ok(Some(sensitivity))
+}
+
+impl Contenders {
+    /// `None` where no set was the answer.
+    fn from_answer(answer: &SearchAnswer) -> Option<Self> {
+        let best = answer.best.as_ref()?;
+        let mut sets = vec![PolicySet::default()];
+        let named = std::iter::once(best).chain(answer.next.iter().take(NEXT_SETS));
+        sets.extend(
+            named
+                .filter(|finalist| !finalist.changes_nothing())
+                .filter_map(|finalist| finalist.set.parse::<PolicySet>().ok()),
+        );
+        Some(Self {
+            answer: usize::from(!best.changes_nothing()),
+            sets,
+        })
+    }
+}
+
+/// The assumptions behind runs of the sets on the machine, in the order in which they are varied.
+fn list_assumptions(machine: &Machine, sets: &[PolicySet]) -> Vec<Assumption> {
+    let has_preference = sets
+        .iter()
+        .any(|set| set_with_scaled_epp_effect(machine, set, 0.5) != *set);
+    let epp = has_preference.then(|| Assumption {
+        name: EPP_EFFECT.to_owned(),
+        assumed: 1.0,
+        reason: "a preference moves an end of the range of clocks along a straight line".to_owned(),
+        range_source: "no published range; half and one and a half times the effect".to_owned(),
+        ends: vec![Variation::EppEffect(0.5), Variation::EppEffect(1.5)],
+    });
+    let figures = machine.assumed_figures_with_ranges().into_iter();
+    let figures = figures.map(|(figure, range)| Assumption {
+        assumed: figure.figure.value,
+        reason: figure.origin_in_words(),
+        name: figure.key,
+        range_source: range.source.to_owned(),
+        ends: vec![Variation::Figure(range.low), Variation::Figure(range.high)],
+    });
+    epp.into_iter().chain(figures).collect()
+}
+
+/// The set with the distance of its energy-performance preference from the neutral one multiplied. A set without a preference
+/// stays as it is, and so does the preference 0, which is documented to be the fastest.
+fn set_with_scaled_epp_effect(machine: &Machine, set: &PolicySet, factor: f64) -> PolicySet {
+    let Ok(expanded) = expand_profile_for_machine(machine, set) else {
+        return set.clone();
+    };
+    let Some(number) = expanded.set.epp().and_then(Epp::number).filter(|n| *n > 0) else {
+        return set.clone();
+    };
+    let scaled = NEUTRAL_EPP + (f64::from(number) - NEUTRAL_EPP) * factor;
+    let policy = format!("epp[value={}]", scaled.round().clamp(1.0, 255.0));
+    let replaced = policy
+        .parse()
+        .and_then(|policy: PolicySpec| expanded.set.with_policy(policy));
+    replaced.unwrap_or_else(|_| set.clone())
+}
+
+/// The sets that run, and how, whatever is varied.
+struct RangeStudy<'a> {
+    machine: &'a Machine,
+    request: &'a SearchRequest,
+    question: Question<'a>,
+    contenders: &'a Contenders,
+    cancelled: &'a AtomicBool,
+    report_requests: &'a (dyn Fn(u64) + Sync),
+}
+
+impl RangeStudy<'_> {
+    /// The answer under a variation, and the requests simulated for it. `None` where the machine cannot have the variation,
+    /// or what is in force cannot run under it.
+    fn find_answer_under(
+        &self,
+        name: &str,
+        variation: &Variation,
+    ) -> Result<Option<(AnswerAtRangeEnd, u64)>, TuneError> {
+        let (value, machine, sets) = match variation {
+            Variation::Figure(value) => {
+                let Ok(machine) = self.machine.with_figure_value(name, *value) else {
+                    return Ok(None);
+                };
+                (*value, machine, self.contenders.sets.clone())
+            }
+            Variation::EppEffect(factor) => {
+                let sets = self.contenders.sets.iter();
+                let scaled = sets.map(|set| set_with_scaled_epp_effect(self.machine, set, *factor));
+                (*factor, self.machine.clone(), scaled.collect())
+            }
+        };
+        let simulation = Simulation::new(
+            &machine,
+            &self.request.loads,
+            self.request.objective.counts_hours_of_rest(),
+            self.cancelled,
+            self.report_requests,
+        )?;
+        let (trials, mut requests) = self.run_sets(&simulation, &sets, 1)?;
+        let Some(scores) = self.score_trials(&trials)? else {
+            return Ok(None);
+        };
+        let trials = if self.does_any_set_look_better_than_answer(&scores) {
+            let (more, added) = self.run_sets(&simulation, &sets, REPEATS)?;
+            requests += added;
+            more
+        } else {
+            trials
+        };
+        let end = self.decide_between_trials(value, &trials)?;
+        Ok(end.map(|end| (end, requests)))
+    }
+
+    /// Runs of each set on the first seeds of the decision, `None` for a set that is refused; and the requests simulated.
+    fn run_sets(
+        &self,
+        simulation: &Simulation<'_>,
+        sets: &[PolicySet],
+        repeats: u32,
+    ) -> Result<(Vec<Option<Trial>>, u64), TuneError> {
+        let effort = Effort::with_stage_seeds(self.request.seed, finalists::STAGE, repeats, 1);
+        let outcomes = simulation.run_sets_in_order(sets, effort)?;
+        let trials: Vec<Option<Trial>> = outcomes
+            .into_iter()
+            .map(|outcome| match outcome {
+                TrialOutcome::Ran(trial) => Some(trial),
+                TrialOutcome::Refused(_) => None,
+            })
+            .collect();
+        let requests = trials.iter().flatten().map(|trial| trial.requests).sum();
+        Ok((trials, requests))
+    }
+
+    /// The score of each set that ran; `None` where what is in force or the answer did not run.
+    fn score_trials(
+        &self,
+        trials: &[Option<Trial>],
+    ) -> Result<Option<Vec<Option<Score>>>, TuneError> {
+        let Some(Some(in_force)) = trials.first() else {
+            return Ok(None);
+        };
+        if trials[self.contenders.answer].is_none() {
+            return Ok(None);
+        }
+        let scores = trials.iter().map(|trial| {
+            let score = |trial| self.question.score_trial(trial, in_force);
+            trial.as_ref().map(score).transpose()
+        });
+        scores.collect::<Result<_, _>>().map(Some)
+    }
+
+    fn does_any_set_look_better_than_answer(&self, scores: &[Option<Score>]) -> bool {
+        let answer = scores[self.contenders.answer];
+        scores.iter().flatten().any(|score| {
+            answer.is_some_and(|answer| {
+                let clearly = answer.objective - LOOKS_BETTER * answer.objective.abs();
+                score.excess < answer.excess
+                    || (score.excess <= answer.excess && score.objective < clearly)
+            })
+        })
+    }
+
+    /// Decides between the sets as the search does. `None` where what is in force or the answer did not run.
+    fn decide_between_trials(
+        &self,
+        value: f64,
+        trials: &[Option<Trial>],
+    ) -> Result<Option<AnswerAtRangeEnd>, TuneError> {
+        let answer = self.contenders.answer;
+        let (Some(scores), Some(Some(in_force)), Some(Some(answer_trial))) = (
+            self.score_trials(trials)?,
+            trials.first(),
+            trials.get(answer),
+        ) else {
+            return Ok(None);
+        };
+        let (objective, seed) = (&self.request.objective, self.request.seed);
+        let answer_values = self.question.objective_in_each_seed(answer_trial)?;
+        let answer_excess = scores[answer].map_or(0.0, |score| score.excess);
+        let mut better = None;
+        for (index, (trial, score)) in trials.iter().zip(&scores).enumerate() {
+            let (Some(trial), Some(score)) = (trial, score) else {
+                continue;
+            };
+            let values = self.question.objective_in_each_seed(trial)?;
+            let replaces = if answer_excess > 0.0 {
+                score.excess < answer_excess
+            } else {
+                index != answer
+                    && score.excess <= 0.0
+                    && is_better_beyond_chance(objective, seed, &values, &answer_values)
+            };
+            let key = (score.excess, score.objective);
+            if replaces && better.is_none_or(|(_, best)| key < best) {
+                better = Some((index, key));
+            }
+        }
+        let before = mean(&self.question.objective_in_each_seed(in_force)?);
+        let change = 100.0 * (mean(&answer_values) / before - 1.0);
+        let gain = (answer > 0).then(|| -change * objective.goal.sign_to_minimise());
+        Ok(Some(AnswerAtRangeEnd {
+            value,
+            gain_percent: gain.filter(|gain| gain.is_finite()),
+            other_answer: better.map(|(index, _)| match index {
+                0 => "what is in force".to_owned(),
+                _ => self.contenders.sets[index].to_string(),
+            }),
+            breaks_condition: answer_excess > 0.0,
+        }))
+    }
+}
+
+impl Sensitivity {
+    /// The figures at whose ends another set would be the answer.
+    pub fn figures_that_change_answer(&self) -> impl Iterator<Item = &VariedFigure> {
+        self.figures.iter().filter(|figure| {
+            let mut ends = figure.ends.iter();
+            ends.any(|end| end.other_answer.is_some())
+        })
+    }
+}

@@ -1,0 +1,467 @@
+//! Samples from all files, each once, and the hourly series made from samples.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::CanaryError;
+use super::histogram::NO_UPPER_END_NS;
+use super::metric::{CanaryMetric, MetricKind};
+use super::series::{FleetSeries, MachineSeries, UnixHour};
+
+/// Most machines in a fleet.
+const MOST_MACHINES: usize = 20_000;
+
+/// Longest accepted span from the first to the last hour: two years.
+const LONGEST_HOURS: i64 = 2 * 366 * 24;
+
+/// A gap between two samples of a counter is longer than the usual distance by more than this factor.
+const GAP_FACTOR: i64 = 3;
+
+/// The unit of a histogram's bucket bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BucketUnit {
+    /// Seconds, as Prometheus advises.
+    Seconds,
+    /// Milliseconds.
+    Milliseconds,
+    /// Microseconds.
+    Microseconds,
+    /// Nanoseconds.
+    Nanoseconds,
+}
+
+impl BucketUnit {
+    const fn nanoseconds(self) -> f64 {
+        match self {
+            Self::Seconds => 1e9,
+            Self::Milliseconds => 1e6,
+            Self::Microseconds => 1e3,
+            Self::Nanoseconds => 1.0,
+        }
+    }
+
+    /// A bound in ns; `None` for a bound that is negative or no number.
+    pub(crate) fn bound_to_ns(self, bound: f64) -> Option<u64> {
+        if bound == f64::INFINITY {
+            return Some(NO_UPPER_END_NS);
+        }
+        (bound >= 0.0).then(|| (bound * self.nanoseconds()).round() as u64)
+    }
+}
+
+/// Samples of a cumulative counter by time in ms since 1970.
+pub(crate) type CounterSamples = BTreeMap<i64, f64>;
+
+/// A cumulative counter of a histogram: machine, remaining labels, upper bound in ns.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CounterKey {
+    pub(crate) machine: String,
+    pub(crate) labels: String,
+    pub(crate) high_ns: u64,
+}
+
+/// A sample that a file names more than once counts once.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SampleKey {
+    pub(crate) machine: String,
+    pub(crate) time_ms: i64,
+    pub(crate) labels: String,
+}
+
+/// Samples of a fleet.
+#[derive(Clone, Debug)]
+pub(crate) struct SampleStore {
+    metric: CanaryMetric,
+    machine_label: String,
+    unit: BucketUnit,
+    change_s: Option<i64>,
+    counters: BTreeMap<CounterKey, CounterSamples>,
+    rates: BTreeMap<CounterKey, CounterSamples>,
+    gauges: BTreeMap<SampleKey, f64>,
+    requests: BTreeMap<SampleKey, Vec<(u64, u64, f64)>>,
+    repeated: u64,
+    not_numbers: u64,
+    notes: Vec<String>,
+}
+
+impl SampleStore {
+    /// A store without samples; arguments as for [`SeriesCollector::new`](super::SeriesCollector::new).
+    pub(crate) fn new(
+        metric: CanaryMetric,
+        machine_label: &str,
+        unit: BucketUnit,
+        change_s: Option<i64>,
+    ) -> Self {
+        Self {
+            metric,
+            machine_label: machine_label.to_owned(),
+            unit,
+            change_s,
+            counters: BTreeMap::new(),
+            rates: BTreeMap::new(),
+            gauges: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            repeated: 0,
+            not_numbers: 0,
+            notes: Vec::new(),
+        }
+    }
+
+    pub(crate) const fn metric(&self) -> &CanaryMetric {
+        &self.metric
+    }
+
+    pub(crate) fn machine_label(&self) -> &str {
+        &self.machine_label
+    }
+
+    pub(crate) const fn unit(&self) -> BucketUnit {
+        self.unit
+    }
+
+    pub(crate) fn add_note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// Adds a sample: from a growing counter, or from a rate.
+    pub(crate) fn add_counter_sample(
+        &mut self,
+        key: &CounterKey,
+        is_rate: bool,
+        time_ms: i64,
+        value: f64,
+    ) {
+        if !value.is_finite() || value < 0.0 {
+            self.not_numbers += 1;
+            return;
+        }
+        let counters = if is_rate {
+            &mut self.rates
+        } else {
+            &mut self.counters
+        };
+        let samples = match counters.get_mut(key) {
+            Some(samples) => samples,
+            None => counters.entry(key.clone()).or_default(),
+        };
+        self.repeated += u64::from(samples.insert(time_ms, value).is_some());
+    }
+
+    /// Adds a sample of a quantity.
+    pub(crate) fn add_gauge_sample(&mut self, key: SampleKey, value: f64) {
+        if !value.is_finite() {
+            self.not_numbers += 1;
+            return;
+        }
+        self.repeated += u64::from(self.gauges.insert(key, value).is_some());
+    }
+
+    /// Adds requests by latency: each with lower bound, upper bound in ns and count.
+    pub(crate) fn add_requests(&mut self, key: SampleKey, buckets: Vec<(u64, u64, f64)>) {
+        self.repeated += u64::from(self.requests.insert(key, buckets).is_some());
+    }
+
+    /// Puts the series of all machines together.
+    ///
+    /// # Errors
+    /// Percentiles were asked for and no histogram was found; impossible times; too many machines.
+    pub(crate) fn finish(self) -> Result<FleetSeries, CanaryError> {
+        let mut machines: BTreeMap<String, MachineSeries> = BTreeMap::new();
+        let has_requests =
+            !(self.counters.is_empty() && self.rates.is_empty() && self.requests.is_empty());
+        let mut notes = self.notes;
+        match self.metric.kind() {
+            MetricKind::Percentile(_) if !self.gauges.is_empty() => {
+                return Err(CanaryError::Machines(refuse_percentile_series(
+                    self.metric.name(),
+                )));
+            }
+            MetricKind::Gauge if has_requests => {
+                return Err(CanaryError::Machines(format!(
+                    "{} does not follow from histograms of latency; judge p99_us or mean_us by them",
+                    self.metric.name()
+                )));
+            }
+            MetricKind::MeanLatency if has_requests && !self.gauges.is_empty() => {
+                return Err(CanaryError::Machines(
+                    "some files have histograms and some have means; give files of one kind"
+                        .to_owned(),
+                ));
+            }
+            MetricKind::MeanLatency if !self.gauges.is_empty() => notes.push(
+                "mean_us comes from samples of a mean: an hour counts the same with few or many requests"
+                    .to_owned(),
+            ),
+            _ => {}
+        }
+        for (key, value) in self.gauges {
+            machines
+                .entry(key.machine)
+                .or_default()
+                .add_sample(hour_of_ms(key.time_ms), value);
+        }
+        for (key, buckets) in self.requests {
+            let machine = machines.entry(key.machine).or_default();
+            for (low_ns, high_ns, count) in buckets {
+                machine.add_requests(hour_of_ms(key.time_ms), low_ns, high_ns, count);
+            }
+        }
+        let mut resets = 0;
+        let counters = self
+            .counters
+            .iter()
+            .map(|(key, samples)| (key, hourly_increases(samples, self.change_s, &mut resets)));
+        let mut increases: Vec<(&CounterKey, BTreeMap<UnixHour, f64>)> = counters.collect();
+        increases.extend(
+            self.rates
+                .iter()
+                .map(|(key, samples)| (key, hourly_sums(samples))),
+        );
+        add_bucket_differences(&mut machines, increases);
+        if resets > 0 {
+            notes.push(format!(
+                "{resets} times a counter began again, as after a reboot; counting goes on from there"
+            ));
+        }
+        if self.repeated > 0 {
+            notes.push(format!(
+                "{} samples were given more than once; each counts once, the last one",
+                self.repeated
+            ));
+        }
+        if self.not_numbers > 0 {
+            notes.push(format!(
+                "{} samples are no numbers, or negative counts, and were left out",
+                self.not_numbers
+            ));
+        }
+        machines.retain(|_, machine| machine.first_and_last_hour().is_some());
+        let series = FleetSeries { machines, notes };
+        check_size(&series)?;
+        Ok(series)
+    }
+}
+
+/// Refuses an impossible span, and too many machines.
+fn check_size(series: &FleetSeries) -> Result<(), CanaryError> {
+    if series.machines.len() > MOST_MACHINES {
+        return Err(CanaryError::Machines(format!(
+            "{} machines; at most {MOST_MACHINES} are judged at once",
+            series.machines.len()
+        )));
+    }
+    match series.first_and_last_hour() {
+        None => Err(CanaryError::Machines(
+            "no machine has any value; is the machine's label right (--label)?".to_owned(),
+        )),
+        Some((first, last)) if last.0 - first.0 > LONGEST_HOURS => {
+            Err(CanaryError::Machines(format!(
+                "the samples span {} hours, from {} to {}; are all times in seconds since 1970?",
+                last.0 - first.0,
+                format_hour(first),
+                format_hour(last)
+            )))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// An hour as text, in UTC.
+fn format_hour(hour: UnixHour) -> String {
+    let time = OffsetDateTime::from_unix_timestamp(hour.begin_s()).ok();
+    let text = time.and_then(|time| time.format(&Rfc3339).ok());
+    text.unwrap_or_else(|| format!("hour {} since 1970", hour.0))
+}
+
+/// Message against a series with percentiles.
+pub(crate) fn refuse_percentile_series(metric: &str) -> String {
+    format!(
+        "{metric} cannot come from a series of percentiles: percentiles of different hours cannot be averaged. Give the \
+         histogram instead: Prometheus' ..._bucket with its label le, fio's json+, or CSV with low_us, high_us and count"
+    )
+}
+
+pub(crate) fn content_error(path: &Path, message: impl Into<String>) -> CanaryError {
+    CanaryError::Content {
+        path: path.to_owned(),
+        message: message.into(),
+    }
+}
+
+fn hour_of_ms(time_ms: i64) -> UnixHour {
+    UnixHour::containing_second(time_ms.div_euclid(1000))
+}
+
+/// Increases of a counter by hour. A step belongs to the hour of its middle. A counter that falls has begun again. Steps
+/// over a gap, and the step over the change, are left out.
+fn hourly_increases(
+    samples: &CounterSamples,
+    change_s: Option<i64>,
+    resets: &mut u64,
+) -> BTreeMap<UnixHour, f64> {
+    let times: Vec<i64> = samples.keys().copied().collect();
+    let mut steps: Vec<i64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    steps.sort_unstable();
+    let usual = steps.get(steps.len() / 2).copied().unwrap_or(0);
+    let longest = usual.saturating_mul(GAP_FACTOR);
+    let mut increases = BTreeMap::new();
+    let later = samples.iter().skip(1);
+    for ((from, earlier), (to, value)) in samples.iter().zip(later) {
+        let is_over_change = change_s.is_some_and(|change| {
+            let change_ms = change.saturating_mul(1000);
+            *from < change_ms && change_ms < *to
+        });
+        if to - from > longest || is_over_change {
+            continue;
+        }
+        let increase = if value < earlier {
+            *resets += 1;
+            *value
+        } else {
+            value - earlier
+        };
+        *increases
+            .entry(hour_of_ms(from + (to - from) / 2))
+            .or_default() += increase;
+    }
+    increases
+}
+
+/// Sums of rates by hour.
+fn hourly_sums(samples: &CounterSamples) -> BTreeMap<UnixHour, f64> {
+    let mut sums = BTreeMap::new();
+    for (time_ms, value) in samples {
+        *sums.entry(hour_of_ms(*time_ms)).or_default() += value;
+    }
+    sums
+}
+
+/// Cumulative increases of an hour by upper bound in ns.
+type CumulativeBuckets = BTreeMap<u64, f64>;
+
+/// Turns cumulative buckets into requests between bounds, and adds them to the machines. Counters that differ in other
+/// labels than the bound, such as the device, are added up.
+fn add_bucket_differences(
+    machines: &mut BTreeMap<String, MachineSeries>,
+    increases: Vec<(&CounterKey, BTreeMap<UnixHour, f64>)>,
+) {
+    let mut cumulative: BTreeMap<(&str, &str, UnixHour), CumulativeBuckets> = BTreeMap::new();
+    for (key, hours) in increases {
+        for (hour, increase) in hours {
+            let place = (key.machine.as_str(), key.labels.as_str(), hour);
+            *cumulative
+                .entry(place)
+                .or_default()
+                .entry(key.high_ns)
+                .or_default() += increase;
+        }
+    }
+    for ((machine, _, hour), buckets) in cumulative {
+        let series = machines.entry(machine.to_owned()).or_default();
+        let (mut low_ns, mut below) = (0, 0.0);
+        for (high_ns, count) in buckets {
+            series.add_requests(hour, low_ns, high_ns, count - below);
+            (low_ns, below) = (high_ns, f64::max(count, below));
+        }
+    }
+}
+
+/// Parses a time: seconds since 1970, or RFC 3339 such as `2026-11-20T12:00:00Z`. Returns seconds since 1970.
+///
+/// # Errors
+/// The text is no such time.
+pub fn parse_time_to_seconds(text: &str) -> Result<i64, String> {
+    parse_time_to_ms(text).map(|ms| ms.div_euclid(1000))
+}
+
+pub(crate) fn parse_time_to_ms(text: &str) -> Result<i64, String> {
+    let trimmed = text.trim();
+    if let Ok(seconds) = trimmed.parse::<f64>() {
+        return seconds_to_ms(seconds)
+            .ok_or_else(|| format!("`{trimmed}` is no time in seconds since 1970"));
+    }
+    let parsed = OffsetDateTime::parse(trimmed, &Rfc3339).map_err(|_| {
+        format!(
+            "`{trimmed}` is no time; give seconds since 1970, or a time with its zone such as 2026-11-20T12:00:00Z"
+        )
+    })?;
+    Ok(parsed.unix_timestamp() * 1000)
+}
+
+/// Seconds since 1970 in ms; `None` for no number, and for years beyond 9999.
+pub(crate) fn seconds_to_ms(seconds: f64) -> Option<i64> {
+    const LATEST: f64 = 253_402_300_800.0;
+    (seconds.abs() < LATEST).then(|| (seconds * 1e3).round() as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_seconds_or_text_with_a_zone() {
+        assert_eq!(parse_time_to_seconds("1700000000.5"), Ok(1_700_000_000));
+        assert_eq!(
+            parse_time_to_seconds("2023-11-14T22:13:20Z"),
+            Ok(1_700_000_000)
+        );
+        assert_eq!(
+            parse_time_to_seconds("2023-11-14T23:13:20+01:00"),
+            Ok(1_700_000_000)
+        );
+        for text in ["", "yesterday", "2023-11-14", "NaN", "1e300"] {
+            assert!(parse_time_to_seconds(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_counter_that_begins_again_and_gaps_lose_no_requests_and_invent_none() {
+        let minute = 60_000;
+        let samples: CounterSamples = [
+            (0, 100.0),
+            (minute, 110.0),
+            // A reboot.
+            (2 * minute, 5.0),
+            (3 * minute, 10.0),
+            // A gap of two hours.
+            (120 * minute, 5000.0),
+            (121 * minute, 5001.0),
+        ]
+        .into();
+        let mut resets = 0;
+        let increases = hourly_increases(&samples, None, &mut resets);
+        assert_eq!(resets, 1);
+        let expected = BTreeMap::from([(UnixHour(0), 20.0), (UnixHour(2), 1.0)]);
+        assert_eq!(increases, expected);
+        let over_change = hourly_increases(&samples, Some(30), &mut resets);
+        let expected_with_change = BTreeMap::from([(UnixHour(0), 10.0), (UnixHour(2), 1.0)]);
+        assert_eq!(over_change, expected_with_change);
+    }
+
+    #[test]
+    fn cumulative_buckets_become_requests_between_bounds() {
+        let keys = [1000, 2000, NO_UPPER_END_NS].map(|high_ns| CounterKey {
+            machine: "a".to_owned(),
+            labels: String::new(),
+            high_ns,
+        });
+        let counts = [10.0, 30.0, 31.0];
+        let increases = keys
+            .iter()
+            .zip(counts)
+            .map(|(key, count)| (key, BTreeMap::from([(UnixHour(3), count)])))
+            .collect();
+        let mut machines = BTreeMap::new();
+        add_bucket_differences(&mut machines, increases);
+        let mut expected = MachineSeries::default();
+        expected.add_requests(UnixHour(3), 0, 1000, 10.0);
+        expected.add_requests(UnixHour(3), 1000, 2000, 20.0);
+        expected.add_requests(UnixHour(3), 2000, NO_UPPER_END_NS, 1.0);
+        assert_eq!(machines["a"], expected);
+    }
+}

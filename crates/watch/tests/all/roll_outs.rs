@@ -1,0 +1,270 @@
+//! Error rates of the canary over simulated roll-outs.
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use rayon::prelude::*;
+use wakepath_watch::canary::{
+    CanaryMetric, CanaryVerdict, FleetSeries, Judgement, PlanRequest, RollOut, UnixHour,
+    judge_roll_out, plan_roll_out,
+};
+
+use crate::simulated_fleet::{FleetModel, Reported, name_of_machine, simulate_fleet};
+
+/// Hours before the change, and days after.
+const BEFORE: i64 = 7 * 24;
+const DAYS: u32 = 14;
+
+fn metric(reported: Reported) -> CanaryMetric {
+    let name = match reported {
+        Reported::Power => "mean_mw",
+        Reported::Latencies => "p99_us",
+    };
+    CanaryMetric::from_name(name, None).unwrap()
+}
+
+fn judge(series: &FleetSeries, model: FleetModel, days: u32, tolerated: f64) -> Judgement {
+    let roll_out = RollOut {
+        changed: (0..model.changed).map(name_of_machine).collect(),
+        since_s: UnixHour(model.change).begin_s(),
+        days,
+        tolerated,
+        alpha: 0.05,
+    };
+    judge_roll_out(series, &roll_out, &metric(model.reported)).unwrap()
+}
+
+/// A roll-out of random size.
+fn random_model(seed: u64, harm: f64, reported: Reported) -> FleetModel {
+    let mut random = Pcg64Mcg::seed_from_u64(seed ^ 0x5eed);
+    let changed = random.random_range(2..=10);
+    FleetModel {
+        machines: changed + random.random_range(2..=30),
+        hours: BEFORE + i64::from(DAYS) * 24 + 1,
+        change: BEFORE,
+        changed,
+        harm,
+        reported,
+    }
+}
+
+/// Number of roll-outs with each verdict: go on, stop, take back.
+fn count_verdicts(roll_outs: u64, harm: f64, tolerated: f64, reported: Reported) -> [u64; 3] {
+    let verdicts: Vec<CanaryVerdict> = (0..roll_outs)
+        .into_par_iter()
+        .map(|seed| {
+            let model = random_model(seed, harm, reported);
+            judge(&simulate_fleet(model, seed), model, DAYS, tolerated).verdict
+        })
+        .collect();
+    [
+        CanaryVerdict::GoOn,
+        CanaryVerdict::Stop,
+        CanaryVerdict::TakeBack,
+    ]
+    .map(|wanted| {
+        verdicts
+            .iter()
+            .filter(|verdict| **verdict == wanted)
+            .count() as u64
+    })
+}
+
+fn assert_at_most_5_percent(wrong: u64, roll_outs: u64, what: &str) {
+    println!(
+        "{what}: {wrong} of {roll_outs} simulated roll-outs, {:.2} %",
+        100.0 * wrong as f64 / roll_outs as f64
+    );
+    assert!(wrong * 20 <= roll_outs, "{what}: {wrong} of {roll_outs}");
+}
+
+#[test]
+fn harmless_changes_are_taken_back_in_at_most_5_percent() {
+    let [_, _, taken_back] = count_verdicts(1000, 0.0, 0.05, Reported::Power);
+    assert_at_most_5_percent(taken_back, 1000, "false alarms");
+}
+
+#[test]
+fn harmless_changes_to_a_percentile_are_taken_back_in_at_most_5_percent() {
+    let [_, _, taken_back] = count_verdicts(60, 0.0, 0.05, Reported::Latencies);
+    assert_at_most_5_percent(taken_back, 60, "false alarms of p99_us");
+}
+
+#[test]
+fn harm_at_the_limit_goes_on_in_at_most_5_percent() {
+    let [gone_on, _, taken_back] = count_verdicts(1000, 0.1, 0.1, Reported::Power);
+    assert_at_most_5_percent(gone_on, 1000, "missed harm");
+    assert!(
+        taken_back > 300,
+        "harm of 10 % was found {taken_back} times"
+    );
+}
+
+#[test]
+fn harmless_changes_go_on_and_gross_harm_is_taken_back_within_a_day() {
+    let model = FleetModel {
+        machines: 40,
+        changed: 10,
+        ..random_model(1, 0.0, Reported::Latencies)
+    };
+    let harmless = judge(&simulate_fleet(model, 1), model, DAYS, 0.2);
+    assert_eq!(harmless.verdict, CanaryVerdict::GoOn);
+    let gross = FleetModel { harm: 1.0, ..model };
+    let judgement = judge(&simulate_fleet(gross, 1), gross, DAYS, 0.2);
+    assert_eq!(judgement.verdict, CanaryVerdict::TakeBack);
+    assert!(judgement.decided_at_hours.unwrap() <= 24, "{judgement:?}");
+    let at_decision = judgement
+        .analyses
+        .iter()
+        .find(|analysis| analysis.verdict.is_some());
+    let change = at_decision.unwrap().change_percent.unwrap();
+    assert!((60.0..150.0).contains(&change), "{change}");
+}
+
+#[test]
+fn looking_every_hour_changes_no_verdict() {
+    for (seed, harm) in [(3, 0.0), (4, 0.1), (5, 0.3)] {
+        let model = random_model(seed, harm, Reported::Power);
+        let whole = simulate_fleet(model, seed);
+        let at_the_end = judge(&whole, model, DAYS, 0.05);
+        let mut first_decision = None;
+        for hours in 0..=i64::from(DAYS) * 24 {
+            let until = FleetModel {
+                hours: BEFORE + hours + 1,
+                ..model
+            };
+            let so_far = cut_after(&whole, until.hours);
+            let judgement = judge(&so_far, until, DAYS, 0.05);
+            if judgement.decided_at_hours.is_some() {
+                first_decision.get_or_insert((judgement.verdict, judgement.decided_at_hours));
+            }
+            assert_eq!(
+                first_decision.is_some(),
+                judgement.decided_at_hours.is_some(),
+                "a decision stays"
+            );
+        }
+        let end = (at_the_end.verdict, at_the_end.decided_at_hours);
+        assert_eq!(first_decision.unwrap_or((CanaryVerdict::Stop, None)), end);
+    }
+}
+
+/// The series without hours from `end` on.
+fn cut_after(series: &FleetSeries, end: i64) -> FleetSeries {
+    FleetSeries {
+        machines: series
+            .machines
+            .iter()
+            .map(|(name, machine)| (name.clone(), machine.until_hour(UnixHour(end))))
+            .collect(),
+        notes: Vec::new(),
+    }
+}
+
+/// Share of fresh roll-outs that find a harm as a plan says.
+fn share_found(days: u32, changed: usize, machines: usize, harm: f64, roll_outs: u64) -> f64 {
+    let found = (0..roll_outs)
+        .into_par_iter()
+        .filter(|seed| {
+            let model = FleetModel {
+                machines,
+                hours: BEFORE + i64::from(days) * 24 + 1,
+                change: BEFORE,
+                changed,
+                harm,
+                reported: Reported::Power,
+            };
+            let series = simulate_fleet(model, 1_000_000 + seed);
+            judge(&series, model, days, harm).verdict == CanaryVerdict::TakeBack
+        })
+        .count();
+    found as f64 / roll_outs as f64
+}
+
+fn plan_and_confirm(trials: u32, roll_outs: u64) {
+    let machines = 60;
+    let history = FleetModel {
+        machines,
+        hours: 21 * 24,
+        change: 0,
+        changed: 0,
+        harm: 0.0,
+        reported: Reported::Power,
+    };
+    let request = PlanRequest {
+        harm: 0.1,
+        machines,
+        power: 0.8,
+        alpha: 0.05,
+        trials,
+        seed: 1,
+    };
+    let plan = plan_roll_out(
+        &simulate_fleet(history, 77),
+        &metric(Reported::Power),
+        &request,
+    )
+    .unwrap();
+    let mut confirmed = 0;
+    for row in &plan.roll_outs {
+        assert!(row.false_alarms.unwrap_or(0.0) <= 0.05, "{row:?}");
+        let Some(changed) = row.changed.filter(|_| row.days >= 4) else {
+            continue;
+        };
+        let found = share_found(row.days, changed, machines, request.harm, roll_outs);
+        println!(
+            "{} days, {changed} of {machines} machines: 10 % harm planned to be found in {:.1} %, found in {:.1} % of {roll_outs} fresh roll-outs",
+            row.days,
+            100.0 * row.found.unwrap(),
+            100.0 * found
+        );
+        // A plan knows the noise only from one history of some weeks.
+        assert!((0.72..=0.97).contains(&found), "{row:?}: {found}");
+        confirmed += 1;
+    }
+    assert!(confirmed > 0, "{plan:?}");
+}
+
+#[test]
+fn planned_machines_and_days_find_the_harm() {
+    plan_and_confirm(1000, 300);
+}
+
+#[test]
+fn a_plan_is_the_same_for_any_number_of_threads() {
+    let history = FleetModel {
+        machines: 12,
+        hours: 4 * 24,
+        change: 0,
+        changed: 0,
+        harm: 0.0,
+        reported: Reported::Power,
+    };
+    let series = simulate_fleet(history, 5);
+    let request = PlanRequest {
+        harm: 0.3,
+        machines: 12,
+        power: 0.8,
+        alpha: 0.05,
+        trials: 300,
+        seed: 9,
+    };
+    let with_threads = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        let pool = pool.build().unwrap();
+        pool.install(|| plan_roll_out(&series, &metric(Reported::Power), &request).unwrap())
+    };
+    assert_eq!(with_threads(1), with_threads(3));
+}
+
+#[test]
+#[ignore = "nightly: 20,000 simulated roll-outs"]
+fn error_rates_over_ten_thousand_roll_outs() {
+    let [gone_on, stopped, taken_back] = count_verdicts(10_000, 0.0, 0.05, Reported::Power);
+    println!("no harm: {gone_on} went on, {stopped} stopped, {taken_back} were taken back");
+    assert_at_most_5_percent(taken_back, 10_000, "false alarms");
+    let [missed, _, _] = count_verdicts(10_000, 0.1, 0.1, Reported::Power);
+    assert_at_most_5_percent(missed, 10_000, "missed harm");
+    let [_, _, percentile] = count_verdicts(1000, 0.0, 0.05, Reported::Latencies);
+    assert_at_most_5_percent(percentile, 1000, "false alarms of p99_us");
+    plan_and_confirm(10_000, 3000);
+}
