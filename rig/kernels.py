@@ -9,6 +9,7 @@ from packages import Packages, RigError
 # Debian's meta-package per kernel, and the suite that has it where this machine's does not.
 PACKAGED = {
     ("x86", "6.1"): ("linux-image-amd64", None),
+    ("x86", "6.1-rt"): ("linux-image-rt-amd64", None),
     ("x86", "6.12"): ("linux-image-6.12-amd64", None),
     ("x86", "7.3"): ("linux-image-amd64", "trixie-backports"),
     ("arm64", "6.1"): ("linux-image-arm64", None),

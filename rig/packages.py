@@ -122,10 +122,13 @@ class Packages:
 
     def headers(self, release: str) -> list[str]:
         """The packages with what a module for this kernel of Debian's is built with."""
-        # 6.1.0-56-amd64 comes with linux-kbuild-6.1, 6.12.117+deb12-amd64 with linux-kbuild-6.12.117+deb12.
-        version = release.removesuffix("-amd64")
+        # 6.1.0-56-amd64 comes with linux-kbuild-6.1, 6.12.117+deb12-amd64 with linux-kbuild-6.12.117+deb12, and
+        # 6.1.0-56-rt-amd64 with linux-headers-6.1.0-56-common-rt.
+        flavour = release.removesuffix("-amd64")
+        version = flavour.removesuffix("-rt")
+        common = f"{version}-common{flavour.removeprefix(version)}"
         kbuild = version.split(".0-")[0]
-        return [f"linux-headers-{release}", f"linux-headers-{version}-common", f"linux-kbuild-{kbuild}"]
+        return [f"linux-headers-{release}", f"linux-headers-{common}", f"linux-kbuild-{kbuild}"]
 
     def unpacked(self, package: str) -> Path:
         """The folder that the package's files lie in."""

@@ -20,6 +20,8 @@ from packages import REPOSITORY, SETUP, Packages, RigError, UnavailableError, ex
 # The disk that results travel on, and randomness.
 COMMON_MODULES = ["virtio_pci", "virtio_blk", "virtio_rng"]
 IDLE_MODULE = Path("rig/module")
+# The driver of KVM guests, which needs KVM below it: ours by its name and with its state, as rig/module takes them.
+HALTPOLL = "name=haltpoll states=haltpoll:1:1"
 # What trace-cmd needs in a guest of another architecture than this machine's.
 ARM64_PACKAGES = ["busybox-static", "trace-cmd", "libtraceevent1", "libtracefs1", "libzstd1", "libc6"]
 
@@ -30,8 +32,11 @@ def x86_guest(tree: Initramfs, kernel: Kernel, options: argparse.Namespace) -> N
     for program in ["fio", "trace-cmd", "perf", *options.program]:
         tree.add_program(find_program(program))
     tree.add_modules(kernel, [*COMMON_MODULES, "nvme"])
-    states = idle_states(options.wakepath, options.machine) if options.machine else ""
-    sources = [IDLE_MODULE, *options.module]
+    if options.idle_driver == "haltpoll":
+        states = HALTPOLL
+    else:
+        states = idle_states(options.wakepath, options.machine) if options.machine else ""
+    sources = [*([] if options.idle_driver == "none" else [IDLE_MODULE]), *options.module]
     if not kernel.headers:
         # Without our idle driver, the guest has the idle states that its kernel finds by itself.
         names = ", ".join(str(source) for source in sources)
@@ -75,8 +80,10 @@ def run_guest(options: argparse.Namespace) -> int:
     """Puts the guest together, runs it; the exit status of its script."""
     if options.machine and options.guest != "x86":
         raise RigError("--machine is for x86: the idle states of arm64 are in its device tree")
-    if (options.shared_vector or options.append) and options.guest != "x86":
-        raise RigError("--shared-vector and --append are for x86")
+    if (options.shared_vector or options.append or options.idle_driver != "states") and options.guest != "x86":
+        raise RigError("--shared-vector, --append and --idle-driver are for x86")
+    if options.machine and options.idle_driver != "states":
+        raise RigError(f"--machine has idle states of its own, and --idle-driver {options.idle_driver} others or none")
     missing = [str(path) for path in options.script if not path.is_file()]
     if missing:
         raise RigError(f"no script {', '.join(missing)}")
@@ -109,7 +116,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--kernel",
         default="6.1",
-        help="Debian's 6.1 (default) or, for x86, 6.12 or 7.3; or a kernel image of your own, such as bzImage",
+        help="Debian's 6.1 (default) or, for x86, 6.1-rt (PREEMPT_RT), 6.12 or 7.3; or an image of your own",
     )
     parser.add_argument(
         "--modules", type=Path, help="folder with that image's modules, as `make modules_install` filled it"
@@ -120,6 +127,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--machine",
         help="x86: whose declared idle states it has: a name of `wakepath machine list` or a file",
+    )
+    parser.add_argument(
+        "--idle-driver",
+        choices=["states", "haltpoll", "none"],
+        default="states",
+        help="x86: several states (default); the name and the one state of a KVM guest's driver; or no driver",
     )
     parser.add_argument(
         "--wakepath",

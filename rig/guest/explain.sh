@@ -1,49 +1,4 @@
-# The x86 guest with --shared-vector: `wakepath explain` beside the ways that an NVMe request can take through a kernel, one
-# after the other. Each cell leaves NAME.json, and what was said in NAME.txt.
-
-# The namespace of the drive with this serial number; drives come up in any order.
-drive() {
-    for controller in /sys/class/nvme/nvme*; do
-        if grep -q "^$1 *$" "$controller/serial"; then
-            basename "$controller"/nvme*n1 | sed 's/c[0-9]*n/n/'
-            return
-        fi
-    done
-    echo "no drive with serial $1" >&2
-    exit 1
-}
-
-# cell NAME DRIVE MORE: reads on CPU 0 with pauses of two lengths, explained; MORE are lines of the job.
-cell() {
-    name=$1
-    cat >/tmp/job.fio <<JOB
-[global]
-filename=/dev/$2
-direct=1
-bs=4k
-rw=randread
-cpus_allowed=0
-norandommap
-time_based
-runtime=3
-$3
-
-[short]
-thinktime=300
-
-[long]
-thinktime=2ms
-JOB
-    wakepath explain --drive "$2" --format json -- fio --output=/tmp/fio.txt /tmp/job.fio \
-        >"/out/$name.json" 2>"/out/$name.txt" || {
-        cat "/out/$name.txt" /tmp/fio.txt
-        exit 1
-    }
-}
-
-queue() {
-    echo "/sys/block/$1/queue"
-}
+# After explain-load.sh: the ways that an NVMe request can take through a kernel, one after the other.
 
 load_nvme() {
     rmmod nvme
@@ -72,11 +27,12 @@ irq=$(grep -l . /sys/kernel/irq/*/actions | while read -r file; do
     grep -q "$(echo "$shared" | sed 's/n1$//')q" "$file" && basename "$(dirname "$file")"
 done | head -n 1)
 echo 2 >"/proc/irq/$irq/smp_affinity" 2>/dev/null || echo "irq $irq cannot be moved" >>/out/notes.txt
-cat "/proc/irq/$irq/effective_affinity_list" >/out/interrupted-cpu.txt
 for affinity in 0 1 2; do
     echo $affinity >"$(queue "$shared")/rq_affinity"
     cell "rq-affinity-$affinity" "$shared"
 done
+# A vector moves when it next interrupts.
+cat "/proc/irq/$irq/effective_affinity_list" >/out/interrupted-cpu.txt
 
 # The other CPU goes while the load runs, and comes back.
 (
@@ -101,10 +57,3 @@ fi
 # Handlers in threads of their own.
 load_nvme poll_queues=0 use_threaded_interrupts=1
 cell threaded "$(drive rig)"
-
-# No idle states: the kernel halts, and calls that state 1.
-if rmmod wakepath_idle; then
-    cell no-cpuidle "$(drive rig)"
-else
-    echo "no-cpuidle: the idle driver cannot be unloaded" >>/out/notes.txt
-fi

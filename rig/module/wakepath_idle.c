@@ -35,6 +35,10 @@ module_param(states, charp, 0444);
 MODULE_PARM_DESC(states,
 	"states after POLL: NAME:EXIT:RESIDENCY in us, declared, then optionally :TRUE_EXIT:TRUE_ENTRY:SPREAD in ns");
 
+static char *driver_name = "wakepath_idle";
+module_param_named(name, driver_name, charp, 0444);
+MODULE_PARM_DESC(name, "the driver's name, as /sys/devices/system/cpu/cpuidle/current_driver has it");
+
 static char *cpus = "";
 module_param(cpus, charp, 0444);
 MODULE_PARM_DESC(cpus, "list of the CPUs that have the states; all if empty");
@@ -368,7 +372,6 @@ static int wakepath_idle_poll(struct cpuidle_device *dev, struct cpuidle_driver 
 }
 
 static struct cpuidle_driver wakepath_idle_driver = {
-	.name = "wakepath_idle",
 	.owner = THIS_MODULE,
 	.state_count = 1,
 	.safe_state_index = 1,
@@ -420,6 +423,7 @@ static int __init wakepath_idle_init(void)
 		pr_err("wakepath_idle: masked needs the APIC in memory, not x2APIC\n");
 		return -ENODEV;
 	}
+	wakepath_idle_driver.name = driver_name;
 	cpuidle_poll_state_init(&wakepath_idle_driver);
 	poll = wakepath_idle_driver.states[0].enter;
 	wakepath_idle_driver.states[0].enter = wakepath_idle_poll;

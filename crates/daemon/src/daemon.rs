@@ -9,6 +9,7 @@ use wakepath_system::System;
 use wakepath_units::causes::in_one_line;
 
 use crate::error::DaemonError;
+use crate::guarding::parse_guard_conditions;
 use crate::log;
 use crate::running::{Daemon, notify_systemd};
 use crate::signals::{Interruption, LockLender, Signals};
@@ -32,7 +33,19 @@ pub fn run_until_stopped(
         NotifyState::Ready,
         NotifyState::Status(&daemon.status_line()),
     ]);
-    while let Interruption::Reload = daemon.serve_until_interrupted(&signals)? {
+    loop {
+        match daemon.serve_until_interrupted(&signals)? {
+            Interruption::Stop => break,
+            Interruption::Reload => {}
+            Interruption::ConditionBroken => {
+                let Some(watching) = daemon.put_back_set_and_keep_watching(&config)? else {
+                    return Ok(());
+                };
+                daemon = watching;
+                notify_systemd(&[NotifyState::Status(&daemon.status_line())]);
+                continue;
+            }
+        }
         notify_systemd(&[NotifyState::Status("Reloading")]);
         // The new configuration is checked before anything stops: leases go on if it is refused.
         let accepted = load_config_or_default(path)
@@ -143,9 +156,12 @@ fn open_own_or_lent_session(
 /// It cannot be read, or something in it is wrong.
 pub fn load_config_or_default(path: Option<&Path>) -> Result<Config, ConfigError> {
     let usual = PathBuf::from(daemon_config::PATH);
-    match path {
-        Some(path) => Config::read_file(path),
-        None if usual.exists() => Config::read_file(&usual),
-        None => Ok(Config::default()),
-    }
+    let read = match path {
+        Some(path) => path,
+        None if usual.exists() => &usual,
+        None => return Ok(Config::default()),
+    };
+    let config = Config::read_file(read)?;
+    parse_guard_conditions(&config, &read.display().to_string())?;
+    Ok(config)
 }

@@ -84,6 +84,12 @@ impl ManagedDrives {
         refused
     }
 
+    /// Checks no drive any more: all tables were put back.
+    pub(crate) fn forget_all(&mut self) {
+        self.profiles.clear();
+        self.supply_next = None;
+    }
+
     /// When to check the drives next; `None` without profiles.
     pub(crate) fn next_check_time(&self) -> Option<Instant> {
         let tables = (!self.profiles.is_empty()).then_some(self.next);

@@ -1,6 +1,7 @@
 //! Errors of the daemon.
 
 use std::io;
+use std::path::PathBuf;
 
 use wakepath_settings::SettingsError;
 use wakepath_settings::daemon_config::ConfigError;
@@ -30,6 +31,14 @@ pub enum DaemonError {
     Port {
         /// Number of the port for metrics.
         port: u16,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The Unix socket for metrics cannot be opened.
+    #[error("metrics: {}", path.display())]
+    Socket {
+        /// Path of the socket.
+        path: PathBuf,
         /// The system's error.
         source: io::Error,
     },

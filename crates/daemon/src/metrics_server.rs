@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,15 +18,91 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// millisecond.
 const MAX_CLIENTS: usize = 8;
 
-/// Listens on a port for clients that ask for metrics.
+/// Listens for clients that ask for metrics.
 #[derive(Debug)]
 pub struct MetricsServer {
-    listener: TcpListener,
+    listener: Listener,
     clients: Clients,
 }
 
+/// Where clients come from.
+#[derive(Debug)]
+enum Listener {
+    Loopback(TcpListener),
+    Socket(UnixListener, SocketFile),
+}
+
+/// The file of a Unix socket, which is removed at the end.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    /// Device and inode: another process may have put another socket there.
+    identity: (u64, u64),
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let now = self.path.symlink_metadata();
+        if now.is_ok_and(|now| (now.dev(), now.ino()) == self.identity) {
+            // Nobody is left to be told of a failure.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A client on either kind of connection.
+#[derive(Debug)]
+enum Client {
+    Loopback(TcpStream),
+    Socket(UnixStream),
+}
+
+impl Client {
+    fn set_nonblocking(&self, is_nonblocking: bool) -> io::Result<()> {
+        match self {
+            Self::Loopback(stream) => stream.set_nonblocking(is_nonblocking),
+            Self::Socket(stream) => stream.set_nonblocking(is_nonblocking),
+        }
+    }
+
+    /// Shuts the connection down, and lets a thread that waits for it go on.
+    fn shut_down(&self) {
+        // A client that has gone needs no goodbye.
+        let _ = match self {
+            Self::Loopback(stream) => stream.shutdown(Shutdown::Both),
+            Self::Socket(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+
+    fn read_within(&self, longest: Duration, piece: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Loopback(stream) => {
+                stream.set_read_timeout(Some(longest))?;
+                (&*stream).read(piece)
+            }
+            Self::Socket(stream) => {
+                stream.set_read_timeout(Some(longest))?;
+                (&*stream).read(piece)
+            }
+        }
+    }
+
+    fn write_within(&self, longest: Duration, unsent: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Loopback(stream) => {
+                stream.set_write_timeout(Some(longest))?;
+                (&*stream).write(unsent)
+            }
+            Self::Socket(stream) => {
+                stream.set_write_timeout(Some(longest))?;
+                (&*stream).write(unsent)
+            }
+        }
+    }
+}
+
 /// Clients that are being answered, the oldest first.
-type Clients = Arc<Mutex<VecDeque<Arc<TcpStream>>>>;
+type Clients = Arc<Mutex<VecDeque<Arc<Client>>>>;
 
 impl MetricsServer {
     /// Listens for clients on a port of 127.0.0.1.
@@ -34,25 +113,70 @@ impl MetricsServer {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         listener.set_nonblocking(true)?;
         Ok(Self {
-            listener,
+            listener: Listener::Loopback(listener),
             clients: Arc::default(),
         })
     }
 
-    /// Number of the port that is listened on.
+    /// Listens for clients on a Unix socket that root and its group may use. A socket that a killed process has left is
+    /// replaced.
+    ///
+    /// # Errors
+    /// Another process listens there, something else than a socket is there, or the folder cannot be written to.
+    pub fn listen_on_socket(path: &Path) -> io::Result<Self> {
+        remove_abandoned_socket(path)?;
+        let listener = UnixListener::bind(path)?;
+        let file = path.symlink_metadata()?;
+        let file = SocketFile {
+            path: path.to_owned(),
+            identity: (file.dev(), file.ino()),
+        };
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
+        listener.set_nonblocking(true)?;
+        Ok(Self {
+            listener: Listener::Socket(listener, file),
+            clients: Arc::default(),
+        })
+    }
+
+    /// Number of the port that is listened on; `None` for a Unix socket.
     pub fn port(&self) -> Option<u16> {
-        Some(self.listener.local_addr().ok()?.port())
+        match &self.listener {
+            Listener::Loopback(listener) => Some(listener.local_addr().ok()?.port()),
+            Listener::Socket(..) => None,
+        }
+    }
+
+    /// Path of the Unix socket that is listened on; `None` for a port.
+    pub fn socket_path(&self) -> Option<&Path> {
+        match &self.listener {
+            Listener::Loopback(_) => None,
+            Listener::Socket(_, file) => Some(&file.path),
+        }
     }
 
     /// Descriptor that becomes readable when a client asks.
     pub fn listener_descriptor(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
+        match &self.listener {
+            Listener::Loopback(listener) => listener.as_fd(),
+            Listener::Socket(listener, _) => listener.as_fd(),
+        }
     }
 
-    /// Answers a waiting client with a page made by `render`, in a separate thread: slow clients must not hold up
-    /// leases.
-    pub fn accept_and_answer_client_in_thread(&self, render: impl FnOnce() -> String) {
-        let Ok((client, _)) = self.listener.accept() else {
+    fn accept_client(&self) -> io::Result<Client> {
+        Ok(match &self.listener {
+            Listener::Loopback(listener) => Client::Loopback(listener.accept()?.0),
+            Listener::Socket(listener, _) => Client::Socket(listener.accept()?.0),
+        })
+    }
+
+    /// Answers a waiting client with a page made by `render`, both in a separate thread: slow clients and counters must not hold
+    /// up leases.
+    pub fn accept_and_answer_client_in_thread(
+        &self,
+        render: impl FnOnce() -> String + Send + 'static,
+    ) {
+        let Ok(client) = self.accept_client() else {
             return;
         };
         let client = Arc::new(client);
@@ -60,41 +184,55 @@ impl MetricsServer {
         if clients.len() == MAX_CLIENTS
             && let Some(oldest) = clients.pop_front()
         {
-            let _ = oldest.shutdown(Shutdown::Both);
+            oldest.shut_down();
         }
         clients.push_back(Arc::clone(&client));
         drop(clients);
-        let (text, clients) = (render(), Arc::clone(&self.clients));
+        let clients = Arc::clone(&self.clients);
         std::thread::spawn(move || {
             // A client that has closed its connection needs no answer.
-            let _ = answer_client_until_deadline(&client, &text, Instant::now() + PATIENCE);
+            let _ = answer_client_until_deadline(&client, render, Instant::now() + PATIENCE);
             let mut clients = clients.lock().unwrap_or_else(PoisonError::into_inner);
             clients.retain(|other| !Arc::ptr_eq(other, &client));
         });
     }
 }
 
+/// Removes a socket at which nobody listens.
+fn remove_abandoned_socket(path: &Path) -> io::Result<()> {
+    let Ok(present) = path.symlink_metadata() else {
+        return Ok(());
+    };
+    if !present.file_type().is_socket() {
+        let other = "something else than a socket is there";
+        return Err(io::Error::new(ErrorKind::AlreadyExists, other));
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        Err(error) => Err(error),
+        Ok(_) => Err(ErrorKind::AddrInUse.into()),
+    }
+}
+
 /// Answers a client, which may take until `deadline`.
 fn answer_client_until_deadline(
-    mut client: &TcpStream,
-    page: &str,
+    client: &Client,
+    render: impl FnOnce() -> String,
     deadline: Instant,
 ) -> io::Result<()> {
     client.set_nonblocking(false)?;
     let mut request = Vec::new();
     let mut piece = [0; 1024];
     while request.len() < MAX_REQUEST && !request.windows(4).any(|w| w == b"\r\n\r\n") {
-        client.set_read_timeout(Some(time_left_or_timeout(deadline)?))?;
-        match client.read(&mut piece)? {
+        match client.read_within(time_left_or_timeout(deadline)?, &mut piece)? {
             0 => break,
             read => request.extend_from_slice(&piece[..read]),
         }
     }
-    let answer = build_http_response(&request, page);
+    let answer = build_http_response(&request, &render());
     let mut unsent = &answer[..];
     while !unsent.is_empty() {
-        client.set_write_timeout(Some(time_left_or_timeout(deadline)?))?;
-        match client.write(unsent)? {
+        match client.write_within(time_left_or_timeout(deadline)?, unsent)? {
             0 => return Err(ErrorKind::WriteZero.into()),
             sent => unsent = &unsent[sent..],
         }
@@ -129,7 +267,7 @@ fn build_http_response(request: &[u8], page: &str) -> Vec<u8> {
         _ => ("405 Method Not Allowed", "metrics can only be read\n"),
     };
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: page/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n",
         body.len()
     );
@@ -219,7 +357,7 @@ mod tests {
     #[test]
     fn slow_clients_blind_nobody() {
         let server = MetricsServer::listen_on_loopback(0).unwrap();
-        let address = server.listener.local_addr().unwrap();
+        let address = (Ipv4Addr::LOCALHOST, server.port().unwrap());
         let slow: Vec<TcpStream> = (0..3 * MAX_CLIENTS)
             .map(|_| {
                 let client = TcpStream::connect(address).unwrap();
@@ -240,10 +378,37 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_is_served_and_gone_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.sock");
+        // A killed process has left its socket.
+        drop(UnixListener::bind(&path).unwrap());
+        let server = MetricsServer::listen_on_socket(&path).unwrap();
+        let mode = path.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o660);
+        let mut client = UnixStream::connect(&path).unwrap();
+        server.accept_and_answer_client_in_thread(|| "x 1\n".to_owned());
+        client
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with("\r\n\r\nx 1\n"), "{answer}");
+        let second = MetricsServer::listen_on_socket(&path).unwrap_err();
+        assert_eq!(second.kind(), ErrorKind::AddrInUse);
+        drop(server);
+        assert!(!path.exists());
+        std::fs::write(&path, "mine").unwrap();
+        let refused = MetricsServer::listen_on_socket(&path).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+    }
+
+    #[test]
     fn a_client_has_a_deadline_in_all() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let dripping = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (client, _) = listener.accept().unwrap();
+        let client = Client::Loopback(listener.accept().unwrap().0);
         let drips = std::thread::spawn(move || {
             let drip = || (&dripping).write_all(b"G").is_ok();
             while drip() {
@@ -251,8 +416,8 @@ mod tests {
             }
         });
         let began = Instant::now();
-        answer_client_until_deadline(&client, "x 1\n", began + Duration::from_millis(300))
-            .unwrap_err();
+        let deadline = began + Duration::from_millis(300);
+        answer_client_until_deadline(&client, || "x 1\n".to_owned(), deadline).unwrap_err();
         assert!(began.elapsed() < Duration::from_secs(10));
         drop(client);
         drips.join().unwrap();

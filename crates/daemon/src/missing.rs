@@ -13,7 +13,7 @@ pub(crate) struct MissingPolicies {
     pub(crate) reasons: Vec<String>,
     /// Reasons that concern policies which are requested only where useful: their absence is no fault.
     optional: Vec<String>,
-    /// Policies of which at least a part is not in force: `psd`, `boost`, `drives`.
+    /// Policies of which at least a part is not in force: `psd`, `boost`, `drives`, `guard`, `latency`.
     policies: BTreeSet<&'static str>,
 }
 
@@ -56,6 +56,8 @@ impl MissingPolicies {
             ("psd", config.policy.requested_lease_settings().is_some()),
             ("boost", config.boost.mode != BoostMode::Off),
             ("drives", !config.drive.is_empty()),
+            ("guard", !config.guard.keep.is_empty()),
+            ("latency", config.metrics.latency),
         ];
         requests
             .into_iter()

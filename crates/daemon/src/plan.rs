@@ -30,6 +30,8 @@ pub(crate) struct DaemonPlan {
     passes: bool,
     /// Whether the kernel module gives the leases.
     pub(crate) kernel_module: bool,
+    /// Whether measuring latency is a purpose of its own.
+    measures: bool,
 }
 
 impl DaemonPlan {
@@ -49,6 +51,8 @@ impl DaemonPlan {
             missing: MissingPolicies::default(),
             passes,
             kernel_module: false,
+            measures: config.metrics.latency
+                || config.guard.applied && !config.guard.keep.is_empty(),
         };
         if let Err(why) = plan.plan_leases(system, config, held) {
             plan.missing.add_missing("psd", format!("psd: {why}"));
@@ -171,8 +175,14 @@ impl DaemonPlan {
         })
     }
 
+    /// Latency cannot be measured, and so is no purpose any more.
+    pub(crate) const fn note_nothing_is_measured(&mut self) {
+        self.measures = false;
+    }
+
     fn is_empty(&self) -> bool {
-        self.constant.is_empty()
+        !self.measures
+            && self.constant.is_empty()
             && self.limits.is_none()
             && self.boost.is_none()
             && self.drives.profiles.is_empty()

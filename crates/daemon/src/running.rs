@@ -1,21 +1,27 @@
 //! Runs the daemon under one configuration: starts, waits, acts, and puts everything back.
 
 use std::io;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sd_notify::NotifyState;
 use wakepath_settings::daemon_config::Config;
-use wakepath_settings::{Hold, Session, SettingsError};
+use wakepath_settings::{Hold, Session, SettingsError, SettingsPlan, WantedSetting};
 use wakepath_system::System;
 
 use crate::boost::{Boost, MinimumChange};
 use crate::drives::ManagedDrives;
 use crate::error::DaemonError;
+use crate::guarding::Guarding;
 use crate::lease::{LeaseChange, Leases};
+use crate::lease_time::LeaseTime;
 use crate::log;
+use crate::machine_counters::MachineCounters;
 use crate::managed_setting::{ManagedSetting, WriteOutcome};
 use crate::metrics::Metrics;
+use crate::metrics_file::MetricsFile;
 use crate::metrics_server::MetricsServer;
 use crate::missing::MissingPolicies;
 use crate::plan::DaemonPlan;
@@ -35,7 +41,11 @@ pub(crate) struct Daemon {
     /// Minimum frequencies that the boost raises.
     minima: Vec<ManagedSetting>,
     drives: ManagedDrives,
-    server: Option<MetricsServer>,
+    servers: Vec<MetricsServer>,
+    file: Option<MetricsFile>,
+    counters: Arc<MachineCounters>,
+    guarding: Option<Guarding>,
+    lease_time: LeaseTime,
     cost: ProbeCost,
     metrics: Metrics,
     missing: MissingPolicies,
@@ -43,8 +53,8 @@ pub(crate) struct Daemon {
 
 /// What a wait of the daemon has ended with.
 struct Woken {
-    /// Whether a client asks for metrics.
-    client_asks: bool,
+    /// Whether a client asks each of the servers for metrics.
+    is_asked: Vec<bool>,
 }
 
 impl Daemon {
@@ -60,8 +70,22 @@ impl Daemon {
         plan.missing.check_misses_no_more_than(&self.missing)?;
         plan.check_not_empty_nor_worse_than(None)?;
         let port = config.metrics.port;
-        if port != 0 && self.server.as_ref().and_then(MetricsServer::port) != Some(port) {
-            listen_for_metrics(port)?;
+        if port != 0
+            && !self
+                .servers
+                .iter()
+                .any(|server| server.port() == Some(port))
+        {
+            listen_on_port(port)?;
+        }
+        let socket = config.metrics.socket.as_deref();
+        if let Some(path) = socket
+            && !self
+                .servers
+                .iter()
+                .any(|server| server.socket_path() == socket)
+        {
+            listen_on_socket(path)?;
         }
         Ok(())
     }
@@ -77,6 +101,10 @@ impl Daemon {
         let mut plan = DaemonPlan::plan_for_machine(system, config, None);
         // The eBPF programs are started first: without them there are no leases to keep old values for.
         let watch = plan.start_needed_programs_or_drop_parts(config);
+        let guarding = Guarding::start_if_asked(config, &mut plan.missing);
+        if guarding.is_none() {
+            plan.note_nothing_is_measured();
+        }
         plan.check_not_empty_nor_worse_than(predecessor)?;
         log_reasons_of_parts_off(&plan.missing.reasons);
         let hold = plan.reserve_settings(system, session)?;
@@ -85,10 +113,13 @@ impl Daemon {
         let refused = plan.set_apst_tables_or_drop_profiles(&hold)?;
         log_reasons_of_parts_off(&refused);
         plan.check_not_empty_nor_worse_than(predecessor)?;
-        let server = match config.metrics.port {
-            0 => None,
-            port => Some(listen_for_metrics(port)?),
-        };
+        let mut servers = Vec::new();
+        if config.metrics.port != 0 {
+            servers.push(listen_on_port(config.metrics.port)?);
+        }
+        if let Some(path) = &config.metrics.socket {
+            servers.push(listen_on_socket(path)?);
+        }
         let minima = plan
             .boost
             .iter()
@@ -103,7 +134,11 @@ impl Daemon {
             limits: plan.limits,
             boost: plan.boost,
             drives: plan.drives,
-            server,
+            servers,
+            file: config.metrics.textfile.clone().map(MetricsFile::new),
+            counters: Arc::new(MachineCounters::start(system)),
+            guarding,
+            lease_time: LeaseTime::default(),
             metrics: Metrics {
                 kernel_module: plan.kernel_module,
                 policies: plan.missing.requested_policies_and_if_in_force(config),
@@ -140,6 +175,13 @@ impl Daemon {
         {
             parts.push("without timers of the kernel".to_owned());
         }
+        let guarding = self.guarding.as_ref();
+        if guarding.is_some_and(Guarding::has_guard) {
+            parts.push("guard".to_owned());
+        }
+        if guarding.and_then(|guarding| guarding.state().set_was_put_back) == Some(true) {
+            return "the guard has taken the set back; a reload puts it in force again".to_owned();
+        }
         match parts.len() {
             0 => "settings only".to_owned(),
             _ => parts.join(", "),
@@ -171,12 +213,16 @@ impl Daemon {
             if let Some(watch) = &mut self.watch {
                 self.cost.begin_or_end_if_due(watch);
             }
-            if woken.client_asks
-                && let Some(server) = &self.server
+            for (server, is_asked) in self.servers.iter().zip(woken.is_asked) {
+                if is_asked {
+                    server.accept_and_answer_client_in_thread(self.page_renderer());
+                }
+            }
+            self.write_file_if_due();
+            if let Some(guarding) = &mut self.guarding
+                && guarding.take_slices_if_due()
             {
-                server.accept_and_answer_client_in_thread(|| {
-                    self.current_metrics().to_prometheus_text()
-                });
+                return Ok(Interruption::ConditionBroken);
             }
         }
     }
@@ -195,22 +241,21 @@ impl Daemon {
         if let Some(watch) = &self.watch {
             fds.push(PollFd::from_borrowed_fd(watch.event_descriptor(), readable));
         }
-        let server_index = fds.len();
-        if let Some(server) = &self.server {
-            fds.push(PollFd::from_borrowed_fd(
-                server.listener_descriptor(),
-                readable,
-            ));
-        }
+        let first_server = fds.len();
+        fds.extend(
+            self.servers
+                .iter()
+                .map(|server| PollFd::from_borrowed_fd(server.listener_descriptor(), readable)),
+        );
         let time_left = self.time_to_next_action(watchdog_next);
         let timeout = time_left.and_then(|time| Timespec::try_from(time).ok());
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let server = fds.get(server_index);
+        let servers = fds.iter().skip(first_server);
         Ok(Woken {
-            client_asks: server.is_some_and(|fd| !fd.revents().is_empty()),
+            is_asked: servers.map(|fd| !fd.revents().is_empty()).collect(),
         })
     }
 
@@ -221,6 +266,8 @@ impl Daemon {
             watchdog_next,
             self.cost.next_step_time(),
             self.drives.next_check_time(),
+            self.file.as_ref().map(MetricsFile::next_write_time),
+            self.guarding.as_ref().and_then(Guarding::next_check_time),
         ];
         let bursts = [
             self.watch.as_ref().and_then(Watch::next_call_due_ns),
@@ -266,6 +313,11 @@ impl Daemon {
         if matches!(outcome, WriteOutcome::Written) {
             self.metrics.lease_writes += 1;
             self.metrics.leases_given += u64::from(change.give);
+            self.lease_time
+                .note_lease(change.cpu, change.give, Instant::now());
+        } else if matches!(outcome, WriteOutcome::Foreign { .. }) {
+            self.lease_time
+                .note_lease(change.cpu, false, Instant::now());
         }
         self.report_foreign_or_failed(outcome, "this CPU gets no more leases");
     }
@@ -285,10 +337,13 @@ impl Daemon {
     fn report_foreign_or_failed(&mut self, outcome: WriteOutcome, consequence_if_foreign: &str) {
         match outcome {
             WriteOutcome::Written | WriteOutcome::Unchanged => {}
-            WriteOutcome::Foreign { key, value } => log::log_warning(&format!(
-                "{key} is '{}' instead of '{}': somebody else has set it, so {consequence_if_foreign} until the next reload",
-                value.found, value.expected
-            )),
+            WriteOutcome::Foreign { key, value } => {
+                self.metrics.foreign += 1;
+                log::log_warning(&format!(
+                    "{key} is '{}' instead of '{}': somebody else has set it, so {consequence_if_foreign} until the next reload",
+                    value.found, value.expected
+                ));
+            }
             WriteOutcome::Failed(error) => self.count_failure_and_log_rarely(&error),
         }
     }
@@ -314,6 +369,23 @@ impl Daemon {
         }
     }
 
+    /// Makes a page of metrics as of now. The machine's own counters are read when the page is made.
+    fn page_renderer(&self) -> impl FnOnce() -> String + Send + 'static {
+        let metrics = self.current_metrics();
+        let counters = Arc::clone(&self.counters);
+        move || metrics.to_prometheus_text(&counters.read())
+    }
+
+    fn write_file_if_due(&mut self) {
+        let due = self.file.as_ref().map(MetricsFile::next_write_time);
+        if due.is_some_and(|due| due <= Instant::now()) {
+            let render = self.page_renderer();
+            if let Some(file) = &mut self.file {
+                file.write_if_due(render);
+            }
+        }
+    }
+
     /// The metrics, with the figures that are read only on demand.
     fn current_metrics(&self) -> Metrics {
         let mut metrics = self.metrics.clone();
@@ -321,6 +393,11 @@ impl Daemon {
             (metrics.ios, metrics.lost) = watch.io_counts_by_cpu_and_lost_events();
         }
         metrics.timed = self.cost.latest_cost();
+        metrics.lease_time = self.lease_time.total_until(Instant::now());
+        metrics.guard = self
+            .guarding
+            .as_ref()
+            .map(|guarding| guarding.state().clone());
         metrics.leases = self
             .limits
             .as_ref()
@@ -331,6 +408,60 @@ impl Daemon {
             .filter(|own| own.is_own_value_in_force())
             .count();
         metrics
+    }
+
+    /// Puts the set back because latency has broken a condition, and goes on measuring. `None`: the settings have been put back
+    /// before, since the process is ending.
+    pub(crate) fn put_back_set_and_keep_watching(
+        mut self,
+        config: &Config,
+    ) -> Result<Option<Self>, DaemonError> {
+        self.watch = None;
+        self.drives
+            .forget_tables_of_replaced_drives(&self.system, &self.hold);
+        self.drives.forget_all();
+        let Some((mut session, restored)) = self.hold.put_back_and_release()? else {
+            return Ok(None);
+        };
+        let mut notes: Vec<String> = restored.notes.into_iter().chain(restored.away).collect();
+        if config.guard.applied {
+            let applied = session.restore_all()?;
+            notes.extend(applied.notes.into_iter().chain(applied.away));
+        }
+        for note in &notes {
+            log::log_warning(note);
+        }
+        log::log_warning(
+            "the guard has put the set back, and watches whether latency is better; a reload puts it in force again",
+        );
+        if let Some(guarding) = &mut self.guarding {
+            guarding.note_set_was_put_back();
+        }
+        let now = Instant::now();
+        let cpus: Vec<usize> = self.system.cpus();
+        for cpu in cpus {
+            self.lease_time.note_lease(cpu, false, now);
+        }
+        for (policy, is_in_force) in &mut self.metrics.policies {
+            *is_in_force &= ["guard", "latency"].contains(policy);
+        }
+        let nothing = SettingsPlan::from_wanted(
+            &self.system,
+            WantedSetting {
+                values: Vec::new(),
+                notes: Vec::new(),
+            },
+        )?;
+        Ok(Some(Self {
+            hold: session.reserve_for_repeated_changes(&nothing)?,
+            watch: None,
+            leases: Leases::default(),
+            limits: None,
+            boost: None,
+            minima: Vec::new(),
+            cost: ProbeCost::schedule_first_measurement(false),
+            ..self
+        }))
     }
 
     /// Stops everything and puts it back. `None`: the settings have been put back before.
@@ -357,8 +488,15 @@ fn log_reasons_of_parts_off(reasons: &[String]) {
     }
 }
 
-fn listen_for_metrics(port: u16) -> Result<MetricsServer, DaemonError> {
+fn listen_on_port(port: u16) -> Result<MetricsServer, DaemonError> {
     MetricsServer::listen_on_loopback(port).map_err(|source| DaemonError::Port { port, source })
+}
+
+fn listen_on_socket(path: &Path) -> Result<MetricsServer, DaemonError> {
+    MetricsServer::listen_on_socket(path).map_err(|source| DaemonError::Socket {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Notifies systemd, if systemd started this process. A lost message does no harm: the next message repeats the state.

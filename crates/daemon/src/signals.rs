@@ -47,11 +47,14 @@ fn parent_gone_error(id: i32) -> io::Error {
 }
 
 /// Why the daemon leaves its loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interruption {
     /// SIGTERM, SIGINT, or the end of the lender.
     Stop,
     /// SIGHUP.
     Reload,
+    /// Latency has broken a condition: the set is to be put back.
+    ConditionBroken,
 }
 
 /// The signals that this process has caught.

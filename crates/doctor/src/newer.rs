@@ -91,7 +91,7 @@ pub(crate) fn find_wrong_declared_latency(case: &mut Case<'_>) -> Option<Finding
 fn is_exit_time_measured(figure: &Figure) -> bool {
     match &figure.origin {
         Origin::Measured(_) => true,
-        Origin::Assumed(why) => why.starts_with("median"),
+        Origin::Source(why) | Origin::Assumed(why) => why.contains("median of"),
         _ => false,
     }
 }

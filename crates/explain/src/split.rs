@@ -117,10 +117,12 @@ pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
         let place = others.iter().position(|other| *other == state);
         let estimate = place.and_then(|place| estimates?.get(place).copied());
         let varies = place.is_some_and(|place| comparison.varies.get(place) == Some(&true));
-        let cost = estimate.filter(|_| !varies && !cheaper);
+        let possible = estimate.is_some_and(|estimate| is_possible(&estimate, &samples, state));
+        let cost = estimate.filter(|_| possible && !varies && !cheaper);
         let reason = match cost {
             Some(_) => None,
             None if estimate.is_some() && cheaper => Some(Unseparated::GoesWithLoad),
+            None if estimate.is_some() && !possible => Some(Unseparated::TooFew),
             None if estimate.is_some() => Some(Unseparated::VariesWithGap),
             None if comparison.foreign => Some(Unseparated::ChosenAnew),
             None if component.contains(&state) => Some(Unseparated::TooFew),
@@ -241,6 +243,15 @@ impl ExitEstimate {
 /// The estimate is below zero by three standard errors.
 fn is_surely_below_zero(estimate: &ExitEstimate) -> bool {
     estimate.mean_ns + 3.0 / 1.96 * estimate.half_width() < 0.0
+}
+
+/// An exit takes no longer than the requests that met its state. Otherwise hardly any request tells the state from others.
+fn is_possible(estimate: &ExitEstimate, samples: &[Sample], state: u8) -> bool {
+    let met = samples.iter().filter(|sample| sample.met == state);
+    let (sum, count) = met.fold((0.0, 0.0), |(sum, count), sample| {
+        (sum + sample.latency, count + 1.0)
+    });
+    estimate.mean_ns * count <= sum
 }
 
 /// Two estimates contradict each other.
@@ -578,4 +589,30 @@ fn solve_linear_equations(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     solution
         .map(|(i, row)| Some(row.last()? / row.get(i)?))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exit_takes_no_longer_than_the_requests_that_met_it() {
+        let sample = |met: u8, latency: f64| Sample {
+            stratum: (0, 0, 0),
+            gap: 0,
+            first: met,
+            met,
+            latency,
+        };
+        // Requests without the state are short, and do not count.
+        let samples = [sample(1, 80.0), sample(4, 400.0), sample(4, 360.0)];
+        for (mean_ns, possible) in [(290.0, true), (380.0, true), (1_545.0, false)] {
+            let estimate = ExitEstimate {
+                mean_ns,
+                low_ns: 280.0,
+                high_ns: 2_800.0,
+            };
+            assert_eq!(is_possible(&estimate, &samples, 4), possible, "{mean_ns}");
+        }
+    }
 }

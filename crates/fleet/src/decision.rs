@@ -358,6 +358,7 @@ fn describe_decision(set: Option<PolicySet>, answers: Vec<ClassAnswer<'_>>) -> F
             battery: None,
             cpus: None,
             processor: processor.clone(),
+            enforce: false,
         }
         .to_commented_text()
     });

@@ -70,8 +70,40 @@ pub struct Config {
     pub drives: DrivesConfig,
     /// Profiles of drives; the first profile that fits a drive counts.
     pub drive: Vec<DriveConfig>,
+    /// Conditions on latency.
+    pub guard: GuardConfig,
     /// Metrics.
     pub metrics: MetricsConfig,
+}
+
+/// `[guard]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct GuardConfig {
+    /// Conditions that block requests have to keep; a broken one takes the daemon's settings back.
+    pub keep: Vec<ConditionText>,
+    /// Whether a broken condition also takes back what `wakepath apply` has set for good.
+    pub applied: bool,
+}
+
+/// A condition as it was written; whoever measures reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConditionText {
+    /// The condition.
+    pub text: String,
+    /// Line of the condition in the configuration, counted from 1.
+    pub line: usize,
+}
+
+impl<'de> Deserialize<'de> for ConditionText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = toml::Spanned::<String>::deserialize(deserializer)?;
+        Ok(Self {
+            // A place in the text until `Config::parse` makes a line of it.
+            line: spanned.span().start,
+            text: spanned.into_inner(),
+        })
+    }
 }
 
 /// `[boost]`.
@@ -139,6 +171,14 @@ pub enum Timeouts {
 pub struct MetricsConfig {
     /// The port on 127.0.0.1 at which metrics are served; 0: none.
     pub port: u16,
+    /// The Unix socket at which metrics are served.
+    #[serde(deserialize_with = "deserialize_absolute_path_or_none")]
+    pub socket: Option<PathBuf>,
+    /// The file that metrics are written to.
+    #[serde(deserialize_with = "deserialize_prom_file_or_none")]
+    pub textfile: Option<PathBuf>,
+    /// Whether the latency of block requests is counted by part.
+    pub latency: bool,
 }
 
 /// The policies that CPUs get while the daemon runs: `["psd[timeout=3ms,ceiling=C1E]"]`. Other policies stay
@@ -165,6 +205,7 @@ impl Default for Config {
             boost: BoostConfig::default(),
             drives: DrivesConfig::default(),
             drive: Vec::new(),
+            guard: GuardConfig::default(),
             metrics: MetricsConfig::default(),
         }
     }
@@ -213,15 +254,49 @@ impl Config {
     /// # Errors
     /// No TOML, keys that do not exist, values that are not possible.
     pub fn parse(origin: &str, text: &str) -> Result<Self, ConfigError> {
-        toml::from_str(text).map_err(|e| {
+        let mut config: Self = toml::from_str(text).map_err(|e| {
             let at = e.span().map_or(0, |s| s.start);
-            let before = text.get(..at).unwrap_or(text);
             ConfigError::File {
                 origin: origin.to_owned(),
-                line: before.matches('\n').count() + 1,
+                line: line_at_place(text, at),
                 message: toml_error_with_key(e.message(), text, at),
             }
-        })
+        })?;
+        for condition in &mut config.guard.keep {
+            condition.line = line_at_place(text, condition.line);
+        }
+        Ok(config)
+    }
+}
+
+/// Line, counted from 1, of a place in a text in bytes.
+fn line_at_place(text: &str, at: usize) -> usize {
+    let before = text.get(..at).unwrap_or(text);
+    before.matches('\n').count() + 1
+}
+
+fn deserialize_absolute_path_or_none<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<PathBuf>, D::Error> {
+    deserialize_by_parsing(deserializer, |text| match text {
+        "" => Ok(None),
+        path if path.starts_with('/') => Ok(Some(PathBuf::from(path))),
+        path => Err(format!("`{path}`: expected a path that begins with /")),
+    })
+}
+
+fn deserialize_prom_file_or_none<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<PathBuf>, D::Error> {
+    let path = deserialize_absolute_path_or_none(deserializer)?;
+    match &path {
+        Some(file) if file.extension().is_none_or(|end| end != "prom") => {
+            Err(serde::de::Error::custom(format!(
+                "`{}`: node_exporter reads files that end in .prom",
+                file.display()
+            )))
+        }
+        _ => Ok(path),
     }
 }
 
@@ -361,6 +436,15 @@ mod tests {
         assert_eq!(Config::parse("x", "").unwrap(), Config::default());
     }
 
+    #[test]
+    fn a_condition_knows_its_line() {
+        let text = "[guard]\nkeep = [\n  'p99_us < 150',\n  'x',\n]\n";
+        let config = Config::parse("x", text).unwrap();
+        let lines: Vec<usize> = config.guard.keep.iter().map(|c| c.line).collect();
+        assert_eq!(lines, [3, 4]);
+        assert_eq!(config.guard.keep[0].text, "p99_us < 150");
+    }
+
     fn leases(policy: &str) -> Option<PsdSettings> {
         let config = Config::parse("x", &format!("policy = [{policy}]")).unwrap();
         config.policy.requested_lease_settings().cloned()
@@ -435,6 +519,10 @@ mod tests {
                 2,
                 &["unknown key `address`"],
             ),
+            ("[metrics]\nsocket = 'x.sock'", 2, &["begins with /"]),
+            ("[metrics]\n\ntextfile = '/x/y.txt'", 3, &["end in .prom"]),
+            ("[guard]\nkeep = 'p99_us < 5'", 2, &["list"]),
+            ("[guard]\nkeeps = []", 2, &["did you mean `keep`"]),
             ("[[drive]]\nmodel = 'x'", 1, &["missing key `ac`"]),
             ("[[drive]]\nac = 'menu'", 2, &["menu"]),
             (

@@ -32,11 +32,14 @@ mod journal;
 mod nvme;
 mod other_tools;
 pub mod persistent;
+mod persistent_state;
 mod plan;
 pub mod policy;
 pub mod policy_set;
 mod power_supply;
 mod put_back;
+mod reapply;
+pub mod reset;
 mod session;
 mod store;
 mod supply_switch;
@@ -51,10 +54,12 @@ pub use forms::{FormText, ToolForm, format_ansible_playbook, format_plan_for_too
 pub use hold::{Hold, Tenant, put_back_all_before_exit};
 pub use other_tools::{PowerTool, RivalTool, ToolEvidence, find_rival_tools};
 pub use persistent::PersistentSettings;
+pub use persistent_state::{DriftState, PersistentState, read_persistent_state};
 pub use plan::{Change, SettingsPlan, WantedSetting};
 pub use policy::Targets;
 pub use power_supply::PowerSupply;
 pub use put_back::Restored;
+pub use reapply::{Reapplied, ReapplyOutcome, reapply_after_event};
 pub use session::Session;
 pub use supply_switch::{
     DriftedSetting, SupplyOutcome, apply_plan_and_record_supply, remove_supply_record,

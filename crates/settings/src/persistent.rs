@@ -32,6 +32,8 @@ pub struct PersistentSettings {
     pub cpus: Option<Vec<usize>>,
     /// The processor that the sets were made for; on another processor they are not applied. `None`: any.
     pub processor: Option<String>,
+    /// Settings that somebody else changes are written again.
+    pub enforce: bool,
 }
 
 /// The keys of the file of persistent settings.
@@ -48,6 +50,8 @@ struct PersistentFile {
     cpus: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     processor: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    enforce: bool,
 }
 
 /// Comment at the start of a new file of persistent settings.
@@ -55,6 +59,7 @@ const HEAD: &str = "\
 # Settings that are applied at every boot. `wakepath apply --check` checks this file, `wakepath restore` removes it.
 # policy: a policy set, as for `wakepath apply`. mains, battery: the set for that power supply instead.
 # cpus: a list such as 0-3,8. processor: only where this one is found.
+# enforce = true: what somebody else changes is written again.
 ";
 
 impl PersistentSettings {
@@ -66,6 +71,7 @@ impl PersistentSettings {
             battery: None,
             cpus,
             processor: read_processor_name(system),
+            enforce: false,
         }
     }
 
@@ -98,6 +104,7 @@ impl PersistentSettings {
                 battery: None,
                 cpus,
                 processor: None,
+                enforce: false,
             },
         };
         settings.processor = read_processor_name(system);
@@ -185,6 +192,7 @@ impl PersistentSettings {
             battery: parse_nonempty_set("battery", file.battery)?,
             cpus: cpus.transpose()?,
             processor: file.processor,
+            enforce: file.enforce,
         })
     }
 
@@ -218,6 +226,7 @@ impl PersistentSettings {
             battery: self.battery.as_ref().map(format_set_without_versions),
             cpus: self.cpus.as_deref().map(format_cpu_list_of),
             processor: self.processor.clone(),
+            enforce: self.enforce,
         };
         // Texts can always be written as TOML.
         toml::to_string(&file).unwrap_or_default()
@@ -388,6 +397,7 @@ mod tests {
             battery: Some("menu + epp[value=power]".parse().unwrap()),
             cpus: Some(vec![0, 1, 2, 8]),
             processor: Some("A \"processor\"".to_owned()),
+            enforce: true,
         };
         assert_eq!(
             PersistentSettings::parse(&settings.to_commented_text()),

@@ -19,20 +19,57 @@ const RECORD: &str = "supply.json";
 /// The record of the settings that persistent sets name, for this boot.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-struct SupplyRecord {
+pub(crate) struct SupplyRecord {
     boot: String,
     /// The power supply whose set is in force.
-    supply: PowerSupply,
-    settings: Vec<RecordedSetting>,
+    pub(crate) supply: PowerSupply,
+    pub(crate) settings: Vec<RecordedSetting>,
 }
 
 /// A setting in the record, with the values that it can have from wakepath.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-struct RecordedSetting {
-    key: SettingKey,
+pub(crate) struct RecordedSetting {
+    pub(crate) key: SettingKey,
     /// The value to be written last; behind it the value before, until the write is known to have happened.
-    values: Vec<String>,
+    pub(crate) values: Vec<String>,
+    /// Somebody else's value that was reported already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reported: Option<String>,
+}
+
+impl RecordedSetting {
+    /// A setting before its write.
+    pub(crate) fn with_value_and_before(key: SettingKey, value: String, before: String) -> Self {
+        Self {
+            key,
+            values: vec![value, before],
+            reported: None,
+        }
+    }
+}
+
+impl SupplyRecord {
+    /// Leaves only the new value of each setting of a plan, after the writes.
+    pub(crate) fn keep_only_new_values_of_plan(&mut self, plan: &SettingsPlan) {
+        for setting in &mut self.settings {
+            if plan.changes.iter().any(|c| c.key == setting.key) {
+                setting.values.truncate(1);
+                setting.reported = None;
+            }
+        }
+    }
+
+    /// Notes that somebody else's value is reported. Returns whether it was not reported before.
+    pub(crate) fn note_reported_drift(&mut self, drifted: &DriftedSetting) -> bool {
+        let setting = self.settings.iter_mut().find(|s| s.key == drifted.key);
+        setting.is_some_and(|setting| {
+            let found = Some(drifted.found.clone());
+            let is_new = setting.reported != found;
+            setting.reported = found;
+            is_new
+        })
+    }
 }
 
 /// A setting of the record that somebody else has changed.
@@ -88,11 +125,14 @@ pub fn switch_to_set_of_present_supply(system: &System) -> Result<SupplyOutcome,
         Some(_) => {}
     }
     let mut session = Session::open_and_recover(system)?;
-    let content = session.store.read_file(RECORD)?;
-    let Some(before) = parse_supply_record_of_this_boot(system, content) else {
+    let Some(before) = session.read_supply_record_of_this_boot()? else {
         return Ok(SupplyOutcome::NotInForce);
     };
-    let drift = find_drifted_settings(system, &before);
+    let drift = if settings.enforce {
+        Vec::new()
+    } else {
+        find_drifted_settings(system, &before)
+    };
     let mut wanted = settings.plan_for_supply(system, supply)?;
     wanted
         .changes
@@ -107,7 +147,7 @@ pub fn switch_to_set_of_present_supply(system: &System) -> Result<SupplyOutcome,
         return Err(error);
     }
     record.supply = supply;
-    keep_only_new_values_of_plan(&mut record, &plan);
+    record.keep_only_new_values_of_plan(&plan);
     session.write_supply_record(&record)?;
     Ok(SupplyOutcome::Switched {
         supply,
@@ -137,6 +177,7 @@ pub fn apply_plan_and_record_supply(
                 present.push(RecordedSetting {
                     key: change.key,
                     values: vec![change.old],
+                    reported: None,
                 });
             }
         }
@@ -147,7 +188,7 @@ pub fn apply_plan_and_record_supply(
         session.store.remove_file_if_present(RECORD)?;
         return Err(error);
     }
-    keep_only_new_values_of_plan(&mut record, plan);
+    record.keep_only_new_values_of_plan(plan);
     session.write_supply_record(&record)
 }
 
@@ -164,7 +205,15 @@ pub fn remove_supply_record(system: &System) -> Result<(), SettingsError> {
 }
 
 impl Session {
-    fn write_supply_record(&self, record: &SupplyRecord) -> Result<(), SettingsError> {
+    /// Reads the supply record, if it is of this boot.
+    pub(crate) fn read_supply_record_of_this_boot(
+        &self,
+    ) -> Result<Option<SupplyRecord>, SettingsError> {
+        let content = self.store.read_file(RECORD)?;
+        Ok(parse_supply_record_of_this_boot(&self.system, content))
+    }
+
+    pub(crate) fn write_supply_record(&self, record: &SupplyRecord) -> Result<(), SettingsError> {
         let content = serde_json::to_vec(record).unwrap_or_default();
         self.store.replace_file_atomically(RECORD, &content)
     }
@@ -181,10 +230,11 @@ fn supply_record_before_writes(
         .changes
         .iter()
         .filter_map(|change| {
-            Some(RecordedSetting {
-                key: change.key.clone(),
-                values: vec![change.new.clone()?, change.old.clone()],
-            })
+            Some(RecordedSetting::with_value_and_before(
+                change.key.clone(),
+                change.new.clone()?,
+                change.old.clone(),
+            ))
         })
         .collect();
     for setting in known {
@@ -199,17 +249,8 @@ fn supply_record_before_writes(
     }
 }
 
-/// Leaves only the new value in the record of each setting of a plan, after the writes.
-fn keep_only_new_values_of_plan(record: &mut SupplyRecord, plan: &SettingsPlan) {
-    for setting in &mut record.settings {
-        if plan.changes.iter().any(|c| c.key == setting.key) {
-            setting.values.truncate(1);
-        }
-    }
-}
-
 /// Recorded settings whose present value is from somebody else. A setting that is away for the moment is left out.
-fn find_drifted_settings(system: &System, record: &SupplyRecord) -> Vec<DriftedSetting> {
+pub(crate) fn find_drifted_settings(system: &System, record: &SupplyRecord) -> Vec<DriftedSetting> {
     let drifted = record.settings.iter().filter_map(|setting| {
         let found = system.read_setting(&setting.key).ok()?;
         let is_ours = setting
@@ -261,7 +302,9 @@ fn add_old_values_of_settings_only_in_record(
     }
 }
 
-fn read_supply_record_without_lock(system: &System) -> Result<Option<SupplyRecord>, SettingsError> {
+pub(crate) fn read_supply_record_without_lock(
+    system: &System,
+) -> Result<Option<SupplyRecord>, SettingsError> {
     let directory = journal::open_journal_directory(system.root(), false)
         .map_err(|e| supply_record_error(system, e))?;
     let Some(directory) = directory else {

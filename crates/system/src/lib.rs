@@ -15,6 +15,7 @@ pub mod apst;
 pub mod capture;
 mod cgroups;
 pub mod counters;
+mod drift;
 mod drive_identity;
 pub mod dump;
 mod error;
@@ -30,6 +31,7 @@ mod system;
 mod topology;
 
 pub use cgroups::CgroupPaths;
+pub use drift::AppliedSettings;
 pub use drive_identity::DriveIdentity;
 pub use error::SystemError;
 pub use haltpoll::HaltpollAsSet;

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::idle::IdleState;
+use wakepath_hardware::machine::Cluster;
 use wakepath_policies::mechanism::{MECHANISMS, Place};
 use wakepath_policies::profile::PROFILES;
 use wakepath_policies::{PolicySet, PolicySpec};
+use wakepath_units::Kilohertz;
 use wakepath_units::spelling::suggestion_with_known_names;
 
 use crate::TuneError;
@@ -49,11 +51,12 @@ pub struct Space {
 }
 
 /// Names of the mechanisms that are searched unless `--over` names others.
-const DEFAULT: [&str; 8] = [
+const DEFAULT: [&str; 9] = [
     "idle",
     "psd",
     "cpu-latency",
     "frequency",
+    "frequency-limits",
     "epp",
     "hwp-boost",
     "apst",
@@ -61,7 +64,7 @@ const DEFAULT: [&str; 8] = [
 ];
 
 /// All names of mechanisms that `--over` takes.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "idle",
     "idle-states",
     "psd",
@@ -69,6 +72,7 @@ const NAMES: [&str; 12] = [
     "poll",
     "c1-demotion",
     "frequency",
+    "frequency-limits",
     "epp",
     "hwp-boost",
     "apst",
@@ -267,10 +271,6 @@ fn check_names_can_be_searched(over: &[String]) -> Result<(), TuneError> {
         if NAMES.contains(&name.as_str()) {
             continue;
         }
-        if name == "frequency-limits" {
-            let problem = "--over frequency-limits: cannot be simulated yet; leave it out";
-            return Err(TuneError::Space(problem.to_owned()));
-        }
         let mechanism = MECHANISMS.iter().find(|m| m.name == name);
         let problem = match mechanism {
             Some(m) if !m.on.contains(&Place::Sim) => {
@@ -329,6 +329,7 @@ fn candidate_policies_of_mechanism(machine: &Machine, name: &str) -> Vec<String>
             .map(|state| format!("cpu-latency[limit={}us]", exit_latency_us_rounded_up(state)))
             .collect(),
         "psd" => psd_policy_texts(machine),
+        "frequency-limits" => frequency_limit_texts(machine),
         "apst" => apst_policy_texts(),
         _ => Vec::new(),
     }
@@ -352,6 +353,42 @@ fn psd_policy_texts(machine: &Machine) -> Vec<String> {
         }
     }
     texts
+}
+
+/// Texts of frequency limits: upper limits at the highest frequency without turbo and at steps of the table, and lower limits
+/// at some of these steps.
+fn frequency_limit_texts(machine: &Machine) -> Vec<String> {
+    let clusters = machine.cluster.iter();
+    let base = clusters
+        .clone()
+        .map(|cluster| Kilohertz((cluster.base_mhz.value * 1e3) as u32));
+    let mut all: Vec<Kilohertz> = clusters.flat_map(Cluster::frequencies).collect();
+    all.sort_unstable();
+    all.dedup();
+    let at_share = |share: f64| {
+        all.get(((all.len().max(1) - 1) as f64 * share) as usize)
+            .copied()
+    };
+    let mut upper: Vec<Kilohertz> = [0.2, 0.4, 0.6, 0.8]
+        .into_iter()
+        .filter_map(at_share)
+        .collect();
+    upper.extend(base.filter(|base| base.0 > 0));
+    upper.sort_unstable();
+    upper.dedup();
+    let lower: Vec<Kilohertz> = [0.4, 0.7].into_iter().filter_map(at_share).collect();
+    let upper = upper
+        .iter()
+        .map(|khz| format!("frequency[max={}]", megahertz(*khz)));
+    let lower = lower
+        .iter()
+        .map(|khz| format!("frequency[min={}]", megahertz(*khz)));
+    upper.chain(lower).collect()
+}
+
+/// A frequency in MHz, with as many decimals as it has.
+fn megahertz(frequency: Kilohertz) -> String {
+    format!("{}MHz", f64::from(frequency.0) / 1000.0)
 }
 
 /// Texts of APST policies: timeouts on a log scale, both rules, and none.
@@ -440,9 +477,22 @@ mod tests {
     }
 
     #[test]
-    fn limits_on_frequency_are_named_as_not_simulated() {
-        let refused = space(&["frequency-limits"]).unwrap_err().to_string();
-        assert!(refused.contains("--over frequency-limits"), "{refused}");
+    fn limits_on_frequency_lie_within_the_table() {
+        let space = space(&["frequency-limits"]).unwrap();
+        let names: Vec<String> = space.dimensions[0]
+            .choices
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert!(names.len() >= 5, "{names:?}");
+        assert!(
+            names.contains(&"frequency[max=1200MHz]".to_owned()),
+            "{names:?}"
+        );
+        assert!(
+            names.iter().any(|name| name.starts_with("frequency[min=")),
+            "{names:?}"
+        );
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use hdrhistogram::Histogram;
 
-/// Decimal digits that a range keeps of a latency: ranges are at most 1 % wide.
+/// Decimal digits of a latency that a range keeps: ranges are at most 1 % wide.
 const DIGITS: u8 = 2;
-/// Longest latency that is told apart, in ns: an hour. A longer one counts as an hour.
+/// Longest latency in ns: an hour. A longer latency counts as an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// Counts of latencies in ranges at most 1 % wide, with their sum.
+/// Latency counts in ranges at most 1 % wide, with the sum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LatencyCounts {
     /// `None` until the first latency is added.
@@ -67,7 +67,7 @@ impl LatencyCounts {
         self.sum_ns
     }
 
-    /// Number of requests with a latency in a range above that of `latency_ns`.
+    /// Number of requests in ranges above the range with `latency_ns`.
     pub fn requests_above(&self, latency_ns: u64) -> u64 {
         self.ranges.as_ref().map_or(0, |ranges| {
             let up_to = latency_ns.min(LONGEST_NS);
@@ -75,12 +75,12 @@ impl LatencyCounts {
         })
     }
 
-    /// Number of requests with a latency of at most `latency_ns`, in ranges that end there.
+    /// Number of requests in ranges up to the range with `latency_ns`.
     pub fn requests_up_to(&self, latency_ns: u64) -> u64 {
         self.requests() - self.requests_above(latency_ns)
     }
 
-    /// Shortest and longest latency, in ns, of the range with the request of this rank; the shortest latency has rank 1.
+    /// Shortest and longest latency, in ns, in the range with the request at this rank; the shortest latency has rank 1.
     /// `None` for rank 0 and for ranks above the number of requests.
     pub fn range_at_rank(&self, rank: u64) -> Option<(u64, u64)> {
         let ranges = self.ranges.as_ref()?;

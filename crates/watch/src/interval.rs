@@ -1,8 +1,8 @@
-//! Confidence intervals of percentiles and means from counts of latencies.
+//! Confidence intervals for percentiles and means, from latency counts.
 //!
 //! **Percentiles: order statistics.** Of n independent requests, the number that takes at most the true percentile `q` is
 //! binomial with n and q. So the latencies of the two ranks between which 95 % of this binomial lie bound the percentile,
-//! whatever the distribution of latencies (Conover, *Practical Nonparametric Statistics*, section 3.2). Of a range of
+//! for any distribution (Conover, *Practical Nonparametric Statistics*, section 3.2). Of a range of
 //! latencies the shorter end bounds from below, the longer end from above: the width of ranges makes an interval wider, never
 //! narrower.
 //!
@@ -19,7 +19,7 @@ use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
 
 use crate::LatencyCounts;
 
-/// Probability that an interval ends above the true figure, and that it ends below: 2.5 % each, 95 % are in between.
+/// Probability for an interval wholly above the true figure, and for an interval wholly below: 2.5 % each.
 const ONE_SIDE: f64 = 0.025;
 /// The normal distribution's quantile for [`ONE_SIDE`].
 const NORMAL_QUANTILE: f64 = 1.959_964;
@@ -38,7 +38,7 @@ impl Quantile {
     /// The 99.9th percentile.
     pub const P999: Self = Self(0.999);
 
-    /// Share of the requests that take at most this long, between 0 and 1.
+    /// Share of requests up to this latency, between 0 and 1.
     pub const fn share(self) -> f64 {
         self.0
     }
@@ -53,13 +53,11 @@ pub struct LatencyInterval {
     pub estimate_ns: f64,
     /// Upper end in ns; infinite where the requests are too few for one.
     pub high_ns: f64,
-    /// Number of requests that were counted.
+    /// Number of counted requests.
     pub requests: u64,
-    /// Number of independent requests that would say as much.
-    pub effective_requests: f64,
 }
 
-/// The interval of a percentile over all requests of some groups, which are in the order of time. `None` without requests.
+/// The interval of a percentile over all requests in some groups, ordered by time. `None` without requests.
 pub fn quantile_interval(groups: &[LatencyCounts], quantile: Quantile) -> Option<LatencyInterval> {
     let all = merge_groups(groups);
     let requests = all.requests();
@@ -81,11 +79,10 @@ pub fn quantile_interval(groups: &[LatencyCounts], quantile: Quantile) -> Option
             .range_at_rank(high_rank)
             .map_or(f64::INFINITY, |(_, high)| high as f64),
         requests,
-        effective_requests: effective,
     })
 }
 
-/// The interval of the mean over all requests of some groups, which are in the order of time. `None` without requests.
+/// The interval of the mean over all requests in some groups, ordered by time. `None` without requests.
 pub fn mean_interval(groups: &[LatencyCounts]) -> Option<LatencyInterval> {
     let all = merge_groups(groups);
     let requests = all.requests();
@@ -103,17 +100,18 @@ pub fn mean_interval(groups: &[LatencyCounts]) -> Option<LatencyInterval> {
         estimate_ns: mean,
         high_ns: mean + margin,
         requests,
-        effective_requests: requests as f64,
     })
 }
 
 fn merge_groups(groups: &[LatencyCounts]) -> LatencyCounts {
     let mut all = LatencyCounts::new();
-    groups.iter().for_each(|group| all.add_counts(group));
+    for group in groups {
+        all.add_counts(group);
+    }
     all
 }
 
-/// Number of groups that have requests.
+/// Number of groups with requests.
 fn groups_with_requests(groups: &[LatencyCounts]) -> usize {
     groups.iter().filter(|group| group.requests() > 0).count()
 }

@@ -1,18 +1,27 @@
 //! `wakepath drive`: the NVMe drive library.
 
+mod kept;
+mod model;
+mod states;
+
 use std::path::Path;
 
 use serde::Serialize;
 use wakepath_hardware::drive::quirks::{Certainty, QuirkPlace, Quirks};
 use wakepath_hardware::drive::{
-    CatalogEntry, DriveLibrary, DriveSpeeds, DriveTable, PowerState, id_ctrl,
+    CatalogEntry, Drive, DriveLibrary, DriveSpeeds, DriveTable, PowerState, id_ctrl,
 };
-use wakepath_hardware::machine;
+use wakepath_hardware::machine::{DriveModel, KeptDrives};
 use wakepath_units::Microwatts;
 
 use crate::input;
-use crate::messages::note;
+use crate::messages::{note, warning};
 use crate::output::{self, Format, Screen};
+use states::print_declared_states_and_contradictions;
+
+pub(super) use kept::MAX_DUMP;
+pub(super) use model::find_drive_file_or_kept_drive;
+pub(super) use states::format_watts_or_dash;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -22,10 +31,14 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// The drives of the library.
+    /// The drives of the library, after those that you keep.
     List(ListArgs),
     /// The power states of a drive.
     Show(ShowArgs),
+    /// Keeps a drive under a name for `--drive`, from a file that describes the drive.
+    Add(kept::AddArgs),
+    /// Forgets a drive that `add` keeps.
+    Remove(kept::RemoveArgs),
 }
 
 #[derive(clap::Args)]
@@ -48,7 +61,7 @@ Examples:
   wakepath drive show id-ctrl.txt")]
 struct ShowArgs {
     /// The drive, by its name or words of it that no other drive has; or a file with what `nvme id-ctrl` or smartctl
-    /// printed.
+    /// printed, a drive file (*.toml), or a drive that you keep.
     name: String,
     /// Only the tables of this firmware revision.
     #[arg(long, value_name = "FW")]
@@ -62,21 +75,9 @@ pub(crate) fn run_drive_command(args: Args, out: &mut Screen) -> anyhow::Result<
     match args.verb {
         Verb::List(args) => print_drives_matching_filter(&args, out),
         Verb::Show(args) => show_drive(&args, out),
+        Verb::Add(args) => kept::keep_drive_of_file(&args, out),
+        Verb::Remove(args) => kept::remove_kept_drive(&args, out),
     }
-}
-
-/// A power in W for people: `0.005 W`, `-` if it is not reported.
-pub(super) fn format_watts_or_dash(power: Option<Microwatts>) -> String {
-    power.map_or_else(
-        || "-".to_owned(),
-        |Microwatts(uw)| {
-            let text = format!("{}.{:06}", uw / 1_000_000, uw % 1_000_000);
-            // At least two decimals, so that a column is easy to compare.
-            let digits = text.trim_end_matches('0').len();
-            let point = text.len() - 6;
-            format!("{} W", &text[..digits.max(point + 2)])
-        },
-    )
 }
 
 fn hex_id_or_empty(id: Option<u16>) -> String {
@@ -94,12 +95,15 @@ fn yes_no_or_unknown(known: Option<bool>) -> &'static str {
 // ---- list
 
 #[derive(Serialize)]
-struct ListedDrive<'a> {
-    model: &'a str,
-    label: Option<&'a str>,
+struct ListedDrive {
+    model: String,
+    label: Option<String>,
+    /// Whether the user keeps the drive under this name.
+    kept: bool,
     vendor_id: Option<u16>,
     tables: usize,
-    npss: u8,
+    /// Index of the last power state; `None` if no power states are known.
+    npss: Option<u8>,
     samples: u32,
     /// Number of speeds that are published for the model; the other speeds are medians of its class.
     published_speeds: usize,
@@ -107,27 +111,45 @@ struct ListedDrive<'a> {
     contradictions: Vec<String>,
 }
 
-impl<'a> ListedDrive<'a> {
-    fn new(model: &'a CatalogEntry) -> Self {
+impl ListedDrive {
+    fn of_library(model: &CatalogEntry) -> Self {
         let usual = model.most_frequent_table();
         Self {
-            model: &model.name,
-            label: model.label.as_deref(),
+            model: model.name.clone(),
+            label: model.label.clone(),
+            kept: false,
             vendor_id: usual.drive.vendor_id,
             tables: model.tables.len(),
-            npss: usual.drive.npss,
+            npss: Some(usual.drive.npss),
             samples: usual.samples_of_model,
             published_speeds: DriveSpeeds::for_model(&model.name).count_published(),
             contradictions: usual.drive.find_power_contradictions(),
         }
     }
 
+    fn of_user(name: &str, drive: &DriveModel) -> Self {
+        let declared = drive.power.as_ref().map(|power| &power.declared);
+        Self {
+            model: name.to_owned(),
+            label: Some(format!("kept: {}", drive.name)),
+            kept: true,
+            vendor_id: declared.and_then(|declared| declared.vendor_id),
+            tables: usize::from(declared.is_some()),
+            npss: declared.map(|declared| declared.npss),
+            samples: 0,
+            published_speeds: declared.map_or(0, |declared| {
+                DriveSpeeds::for_model(&declared.model).count_published()
+            }),
+            contradictions: declared.map_or_else(Vec::new, Drive::find_power_contradictions),
+        }
+    }
+
     fn row_cells(&self) -> [String; 8] {
         [
-            self.model.to_owned(),
-            self.label.unwrap_or_default().to_owned(),
+            self.model.clone(),
+            self.label.clone().unwrap_or_default(),
             hex_id_or_empty(self.vendor_id),
-            self.npss.to_string(),
+            self.npss.map_or_else(String::new, |npss| npss.to_string()),
             self.tables.to_string(),
             self.samples.to_string(),
             self.published_speeds.to_string(),
@@ -136,15 +158,42 @@ impl<'a> ListedDrive<'a> {
     }
 }
 
-fn print_drives_matching_filter(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
-    let library = DriveLibrary::builtin();
-    let models =
-        library.models_with_text_in_name_or_label(args.filter.as_deref().unwrap_or_default());
-    if models.is_empty() {
-        // The library's own lookup suggests near names.
-        library.find_one_model(args.filter.as_deref().unwrap_or_default())?;
+/// The drives that the user keeps with a text in their name or title. A drive whose file is unusable is left out with a
+/// warning.
+fn list_kept_drives_with_text(filter: &str) -> anyhow::Result<Vec<ListedDrive>> {
+    let Some(kept) = KeptDrives::in_user_folder() else {
+        return Ok(Vec::new());
+    };
+    let wanted = filter.to_lowercase();
+    let mut listed = Vec::new();
+    for name in kept.list_names()? {
+        match kept.find(&name) {
+            Ok(Some(drive)) => {
+                let titles = [name.as_str(), drive.name.as_str()];
+                if titles
+                    .iter()
+                    .any(|title| title.to_lowercase().contains(&wanted))
+                {
+                    listed.push(ListedDrive::of_user(&name, &drive));
+                }
+            }
+            Ok(None) => {}
+            Err(error) => warning!("{error}; `wakepath drive remove {name}` forgets the drive"),
+        }
     }
-    let listed: Vec<_> = models.into_iter().map(ListedDrive::new).collect();
+    Ok(listed)
+}
+
+fn print_drives_matching_filter(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
+    let filter = args.filter.as_deref().unwrap_or_default();
+    let library = DriveLibrary::builtin();
+    let models = library.models_with_text_in_name_or_label(filter);
+    let mut listed = list_kept_drives_with_text(filter)?;
+    if models.is_empty() && listed.is_empty() {
+        // The library's own lookup suggests near names.
+        library.find_one_model(filter)?;
+    }
+    listed.extend(models.into_iter().map(ListedDrive::of_library));
     let rows = listed.iter().map(ListedDrive::row_cells);
     match args.format {
         Format::Json => output::write_json(out, &listed),
@@ -183,10 +232,10 @@ fn print_drives_matching_filter(args: &ListArgs, out: &mut Screen) -> anyhow::Re
 pub(super) fn find_drive_by_full_or_short_name(
     name: &str,
 ) -> anyhow::Result<&'static CatalogEntry> {
-    let library_name = machine::DriveModel::full_library_name_for_short_name(name).unwrap_or(name);
+    let library_name = DriveModel::full_library_name_for_short_name(name).unwrap_or(name);
     match DriveLibrary::builtin().find_one_model(library_name) {
         Ok(found) => Ok(found),
-        Err(error) => Err(match machine::DriveModel::missing_file_error(name) {
+        Err(error) => Err(match DriveModel::missing_file_error(name) {
             Some(missing) => missing.into(),
             None => error.into(),
         }),
@@ -195,7 +244,7 @@ pub(super) fn find_drive_by_full_or_short_name(
 
 /// A note that tells which drive a partial name was taken for; `None` for a full name.
 pub(super) fn note_if_name_was_partial(model: &CatalogEntry, name: &str) -> Option<String> {
-    match machine::DriveModel::full_library_name_for_short_name(name) {
+    match DriveModel::full_library_name_for_short_name(name) {
         Some(_) => None,
         None => model.note_if_name_was_partial(name),
     }
@@ -203,14 +252,18 @@ pub(super) fn note_if_name_was_partial(model: &CatalogEntry, name: &str) -> Opti
 
 /// Whether a drive's name is the path of a file with a tool's output.
 pub(super) fn is_existing_dump_file(name: &str) -> bool {
-    machine::DriveModel::full_library_name_for_short_name(name).is_none()
-        && Path::new(name).is_file()
+    DriveModel::full_library_name_for_short_name(name).is_none() && Path::new(name).is_file()
 }
 
-/// Larger than any dump, even with all bits of `nvme id-ctrl -H -v` spelled out.
-pub(super) const MAX_DUMP: u64 = 1 << 20;
-
 fn show_drive(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
+    if let Some(drive) = find_drive_file_or_kept_drive(&args.name)? {
+        anyhow::ensure!(
+            args.firmware.is_none(),
+            "--firmware: {} is one drive, with one table of power states",
+            args.name
+        );
+        return model::print_drive_model(&drive, args.format, out);
+    }
     let of_file;
     let model = if is_existing_dump_file(&args.name) {
         of_file = read_dump_as_catalog_entry(&args.name)?;
@@ -474,30 +527,5 @@ fn print_states_and_contradictions(out: &mut Screen, table: &DriveTable) -> anyh
     )?;
     out.write_folded(&format!("source    {}", drive.source), 10)?;
     writeln!(out)?;
-    output::write_table(
-        out,
-        [
-            "state", "mode", "power", "active", "idle", "entry us", "exit us", "rrt", "rrl", "rwt",
-            "rwl",
-        ],
-        drive.states.iter().enumerate().map(|(i, s)| {
-            [
-                format!("PS{i}"),
-                if s.non_operational { "asleep" } else { "works" }.to_owned(),
-                format_watts_or_dash(s.max_power),
-                format_watts_or_dash(s.active_power),
-                format_watts_or_dash(s.idle_power),
-                s.entry_latency_us.to_string(),
-                s.exit_latency_us.to_string(),
-                s.read_throughput_rank.to_string(),
-                s.read_latency_rank.to_string(),
-                s.write_throughput_rank.to_string(),
-                s.write_latency_rank.to_string(),
-            ]
-        }),
-    )?;
-    for contradiction in drive.find_power_contradictions() {
-        writeln!(out, "contradicts itself: {contradiction}")?;
-    }
-    Ok(())
+    print_declared_states_and_contradictions(out, drive)
 }

@@ -8,7 +8,7 @@ mod processor;
 use clap::ValueEnum;
 use wakepath_calibrate::StaleFigure;
 use wakepath_hardware::machine::{
-    Cluster, Figure, MachineFigure, Origin, Platform, builtin_machine_names,
+    Cluster, Figure, FigureCounts, MachineFigure, Platform, builtin_machine_names,
 };
 use wakepath_hardware::recorded::{self, DriverTable, RecordedSystem};
 use wakepath_hardware::{IdleStates, Machine};
@@ -149,11 +149,13 @@ fn show_machine_model(
         ShowFormat::Table => {
             write_model_beside_figures(machine, out)?;
             let given = figures.iter().filter(|f| f.figure.is_given());
-            let assumed = given
-                .clone()
-                .filter(|f| matches!(f.figure.origin, Origin::Assumed(_)));
-            let (assumed_count, given_count) = (assumed.count(), given.count());
-            writeln!(out, "{assumed_count} of {given_count} figures assumed\n")?;
+            let counts = FigureCounts::count(&figures);
+            let known = FigureCounts {
+                assumed: 0,
+                ..counts
+            };
+            let (assumed, given) = (counts.assumed, given.count());
+            writeln!(out, "{assumed} of {given} figures assumed; {known}\n")?;
             output::write_table(out, FIGURE_HEADER, rows)
         }
     }

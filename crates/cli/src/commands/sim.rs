@@ -55,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SET", value_parser = WholePolicySetParser(Place::Sim), hide_possible_values = true)]
     policy: Vec<PolicySet>,
     /// The machine's drive instead of its own: sn530, 760p, pm991, bc511, kbg40zns, any drive of
-    /// `wakepath drive list`, a drive model file (*.toml), or a file with what `nvme id-ctrl` or smartctl printed. On a
+    /// `wakepath drive list`, a drive or machine file (*.toml), or a file with what `nvme id-ctrl` or smartctl printed. On a
     /// captured machine also another of its own, such as nvme1. A drive with power states sleeps by the kernel's default
     /// unless the set has an apst.
     #[arg(long, value_name = "NAME")]

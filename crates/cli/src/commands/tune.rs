@@ -22,6 +22,7 @@ use crate::until;
 use crate::waiting::{self, ThreadCount};
 
 mod cost;
+mod page;
 mod steps;
 mod tables;
 
@@ -78,6 +79,8 @@ pub(crate) struct Args {
     /// Write the daemon's configuration to this file, where the answer has leases (psd), which only the daemon gives.
     #[arg(long, value_name = "FILE")]
     daemon_toml: Option<PathBuf>,
+    #[command(flatten)]
+    page: page::PageArgs,
     /// Replace files that exist.
     #[arg(long)]
     force: bool,
@@ -113,6 +116,7 @@ pub(crate) fn search_and_print_best_policy_set(
         new_file::check_output_may_be_written(path, args.force)
             .with_context(|| format!("--daemon-toml {}", path.display()))?;
     }
+    args.page.check(&args.keep, args.force)?;
     let machine = load_machine_and_note_choice(args)?;
     let objective = match &args.maximise {
         Some(metric) => SearchObjective::new(metric, Goal::Maximise)?,
@@ -128,7 +132,11 @@ pub(crate) fn search_and_print_best_policy_set(
         budget: Budget(0),
         seed: args.seed,
     };
-    let (answer, sensitivity) = set_budget_and_search(args, &machine, &mut request)?;
+    let Searched {
+        answer,
+        sensitivity,
+        further,
+    } = set_budget_and_search(args, &machine, &mut request)?;
     for name in &answer.left_out {
         note!("left out: {name}");
     }
@@ -154,6 +162,7 @@ pub(crate) fn search_and_print_best_policy_set(
         steps,
         sensitivity,
     };
+    args.page.write(&request, &report, &further, args.force)?;
     match args.format {
         Format::Json => output::write_json(out, &report),
         Format::Csv => tables::write_finalists_as_csv(out, &answer),
@@ -170,6 +179,15 @@ fn find_steps_into_force(answer: &SearchAnswer) -> anyhow::Result<Option<StepsIn
         .transpose()
 }
 
+/// What the searches found.
+struct Searched {
+    answer: SearchAnswer,
+    /// `None` where assumed figures were not to be varied, or no set was the answer.
+    sensitivity: Option<Sensitivity>,
+    /// Answers for the further limits of a page's slider.
+    further: Vec<page::AnswerForLimit>,
+}
+
 /// Requests for the variation of assumed figures, as a share of the search's budget.
 const SENSITIVITY_SHARE: f64 = 0.5;
 
@@ -179,7 +197,7 @@ fn set_budget_and_search(
     args: &Args,
     machine: &Machine,
     request: &mut SearchRequest,
-) -> anyhow::Result<(SearchAnswer, Option<Sensitivity>)> {
+) -> anyhow::Result<Searched> {
     let loads = request.loads.clone();
     let total = match args.budget {
         BudgetArgument::Requests(requests) => requests,
@@ -202,22 +220,38 @@ fn set_budget_and_search(
             BudgetArgument::Requests(requests) => Budget(requests),
             BudgetArgument::Time(time) => {
                 let all = estimate_requests_in_time(&simulation, time, args.seed)?.0 as f64;
-                let searched = if args.no_sensitivity {
-                    all
+                let varied = if args.no_sensitivity {
+                    0.0
                 } else {
-                    all / (1.0 + SENSITIVITY_SHARE)
+                    SENSITIVITY_SHARE
                 };
-                Budget(searched.round().max(1.0) as u64)
+                let searches = 1 + args.page.requests_for_further_limits(request).len();
+                Budget((all / (searches as f64 + varied)).round().max(1.0) as u64)
             }
         };
         let answer = search_best_policy_set(&space, request, &simulation)?;
+        let further = args.page.requests_for_further_limits(request).into_iter();
+        let further = further
+            .map(|(limit, request)| {
+                let answer = search_best_policy_set(&space, &request, &simulation)?;
+                Ok(page::AnswerForLimit { limit, answer })
+            })
+            .collect::<anyhow::Result<Vec<_>>>()?;
         if args.no_sensitivity {
-            return Ok((answer, None));
+            return Ok(Searched {
+                answer,
+                sensitivity: None,
+                further,
+            });
         }
         let most_requests = (request.budget.0 as f64 * SENSITIVITY_SHARE) as u64;
         let sensitivity =
             vary_assumed_figures(machine, request, &answer, most_requests, cancelled, &count)?;
-        Ok((answer, sensitivity))
+        Ok(Searched {
+            answer,
+            sensitivity,
+            further,
+        })
     })
 }
 

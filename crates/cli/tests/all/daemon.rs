@@ -243,7 +243,7 @@ fn leases_follow_bursts_on_this_machine_with_two_writes_each() {
     assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
     let leases = metric(&text, "wakepath_leases_total");
     assert!(leases >= 5.0, "{text}");
-    let cost = metric(&text, "wakepath_ebpf_timed_nanoseconds_total")
+    let cost = metric(&text, "wakepath_ebpf_timed_seconds_total") * 1e9
         / metric(&text, "wakepath_ebpf_timed_runs_total");
     println!("{cost:.0} ns of eBPF per I/O");
     assert!(cost > 0.0);

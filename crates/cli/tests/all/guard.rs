@@ -175,3 +175,54 @@ fn a_broken_condition_puts_the_set_back_and_names_the_cause() {
     }
     assert!(!fs::exists(machine.path().join("var/lib/wakepath/journal.json")).unwrap());
 }
+
+/// The daemon, whose guard takes back what `apply` has set for good, too.
+#[test]
+#[ignore = "nightly: takes more than half a minute"]
+fn the_daemon_puts_its_set_and_what_was_applied_back() {
+    let test = "the_daemon_puts_its_set_and_what_was_applied_back";
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let root = machine.path().to_str().unwrap();
+    wakepath(&["apply", "teo", "--root", root]).success();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let config = folder.path().join("daemon.toml");
+    let text = "policy = ['psd[ceiling=20us]']\n[boost]\nmode = 'off'\n[guard]\nkeep = ['p50_us < 0.01']\napplied = true\n";
+    fs::write(&config, text).unwrap();
+    let mut child = Command::new(WAKEPATH)
+        .args(["daemon", "--root", root, "--config"])
+        .arg(&config)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut daemon = Guarded {
+        child,
+        lines,
+        said: Vec::new(),
+    };
+    if !daemon.says("leases on 2 CPU(s), ceiling 20 us, guard") {
+        return skip(test, &daemon.said.join("; "));
+    }
+    let data = data(folder.path());
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                burst(&data);
+                sleep(Duration::from_millis(50));
+            }
+        });
+        let said = daemon.says("the guard has put the set back");
+        over.store(true, Ordering::Relaxed);
+        assert!(said, "{:?}", daemon.said);
+    });
+    let left = different(&content(machine.path()), &before);
+    assert!(left.is_empty(), "{left:?}");
+    // A reload puts the set in force again.
+    kill_process(Pid::from_child(&daemon.child), Signal::HUP).unwrap();
+    assert!(daemon.says("reloaded"), "{:?}", daemon.said);
+    assert!(daemon.end_by(Signal::TERM).success());
+    let left = different(&content(machine.path()), &before);
+    assert!(left.is_empty(), "{left:?}");
+}

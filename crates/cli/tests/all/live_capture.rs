@@ -1,10 +1,13 @@
 //! `wakepath machine capture` as a whole command.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Origin;
 
 use crate::common::captured::{content, copy_of_laptop, copy_of_server, laptop};
 use crate::common::{captured_machine, fails_with, json, wakepath};
@@ -128,6 +131,106 @@ fn the_machine_file_has_the_drive_with_its_power_states() {
     fails_with(
         sim(&file),
         &["npss = 5 asks for 6 power states, there are 5"],
+    );
+}
+
+/// Simulates reads of 4 KiB by CPUs that poll, records them, and returns the drive's mean time in us.
+fn record_simulated_reads(folder: &Path, size: &str) -> f64 {
+    let job = format!(
+        "[reads]\nfilename=/dev/nvme0n1\nrw=randread\ndirect=1\nbs={size}\nthinktime=50us\ntime_based\nruntime=1\n"
+    );
+    fs::write(folder.join("job.fio"), job).unwrap();
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let simulated = json(
+        &wakepath(&[
+            "sim",
+            &path("job.fio"),
+            "--machine",
+            "xeon-e3-1240v5",
+            "--policy",
+            "menu + cpu-latency[limit=0us]",
+            "--runs",
+            "1",
+            "--warm-up",
+            "0",
+            "--record",
+            &path("reads.parquet"),
+            "--force",
+            "--format",
+            "json",
+        ])
+        .success(),
+    );
+    let run = &simulated["results"][0]["runs"][0];
+    run["attribution"]["mean"]["drive_service"]
+        .as_f64()
+        .unwrap()
+}
+
+#[test]
+fn a_recording_gives_the_drive_its_service_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let truth = record_simulated_reads(folder.path(), "4k");
+    let recording = folder.path().join("reads.parquet");
+    let root = laptop();
+    let arguments = [
+        "--root",
+        root.to_str().unwrap(),
+        "--recording",
+        recording.to_str().unwrap(),
+    ];
+    let (target, report) = capture(folder.path(), &arguments);
+    let machine = Machine::load(Path::new(&target)).unwrap();
+    let figure = &machine.drive.read_service_us;
+    let Origin::Measured(measurement) = &figure.origin else {
+        panic!("{figure:?}");
+    };
+    assert!(measurement.n > 1000 && measurement.low <= figure.value);
+    assert!(
+        (figure.value / truth - 1.0).abs() < 0.02,
+        "{} for {truth} us",
+        figure.value
+    );
+    assert!(
+        report["notes"]
+            .to_string()
+            .contains("nvme0n1: read_service_us is")
+    );
+    // Nothing else is taken, and above all nothing from the counters since boot.
+    assert!(!matches!(
+        machine.drive.write_service_us.origin,
+        Origin::Measured(_)
+    ));
+
+    record_simulated_reads(folder.path(), "64k");
+    let arguments = [&["machine", "capture"], &arguments[..]].concat();
+    fails_with(
+        wakepath(&arguments),
+        &["--recording", "no 4 KiB request without others in flight"],
+    );
+}
+
+#[test]
+fn counters_since_boot_give_the_drive_coarse_times() {
+    let copy = copy_of_laptop();
+    // Requests of 32 KiB, two at a time, say nothing about one of 4 KiB.
+    let (machine, notes) = captured_machine(copy.path());
+    let assumed = machine.drive.read_service_us;
+    assert!(!matches!(assumed.origin, Origin::Measured(_)));
+    assert!(
+        notes.contains("nvme0n1: a read took 493.733 us in the mean since boot"),
+        "{notes}"
+    );
+    fs::write(
+        copy.path().join("sys/block/nvme0n1/stat"),
+        "20000 0 160000 1300 0 0 0 0 0 1300 1300 0 0 0 0 0 0\n",
+    )
+    .unwrap();
+    let (machine, notes) = captured_machine(copy.path());
+    assert!((machine.drive.read_service_us.value - 65.0).abs() < 1e-9);
+    assert!(
+        notes.contains("nvme0n1: read_service_us is 65 us"),
+        "{notes}"
     );
 }
 

@@ -32,7 +32,7 @@ fn folder() -> TempDir {
 }
 
 /// The package of this build, or why there is none.
-fn package() -> Result<PathBuf, String> {
+pub(crate) fn package() -> Result<PathBuf, String> {
     static MADE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let made = MADE.get_or_init(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("package");
@@ -102,7 +102,13 @@ fn the_package_installs_everything_and_its_removal_restores() {
         "./usr/lib/systemd/system/wakepath-settings-kept.service",
         "./usr/lib/systemd/system/wakepath-settings-kept.timer",
         "./usr/lib/systemd/system/wakepath-settings-supply.service",
+        "./usr/lib/systemd/system/wakepath-settings-reset@.service",
+        "./usr/lib/systemd/system/wakepath-settings-resume.service",
+        "./usr/lib/systemd/system/wakepath-settings-drift.service",
+        "./usr/lib/systemd/system/wakepath-settings-drift.timer",
         "./usr/lib/udev/rules.d/60-wakepath-settings.rules",
+        "./usr/share/wakepath/prometheus/wakepath.rules.yml",
+        "./usr/share/wakepath/grafana/wakepath.json",
         "./usr/share/man/man1/wakepath.1.gz",
         "./usr/share/man/man1/wakepath-daemon.1.gz",
         "./usr/share/bash-completion/completions/wakepath",

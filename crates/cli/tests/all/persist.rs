@@ -1,5 +1,5 @@
 //! The question of `wakepath apply --persist`, answered on a terminal, and what is said beside it.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::fs;
 use std::io::{Read, Write};
@@ -236,4 +236,84 @@ fn forms_of_other_tools_hold_the_set_and_name_the_rest() {
         "{playbook}"
     );
     assert!(different(&content(machine.path()), &before).is_empty());
+}
+
+/// What `status` says about persistent settings.
+fn status_of(machine: &Path) -> String {
+    let run = wakepath(&["status", "--root", machine.to_str().unwrap()]).success();
+    let text = String::from_utf8(run.get_output().stdout.clone()).unwrap();
+    let start = text.find("persistent settings");
+    start.map_or_else(String::new, |start| text[start..].to_owned())
+}
+
+#[test]
+fn status_says_what_is_in_force_and_names_writers_only_on_evidence() {
+    let machine = copy_of_laptop();
+    let root = machine.path();
+    assert_eq!(status_of(root), "");
+    let path = root.to_str().unwrap();
+    let persist = [
+        "apply",
+        "teo + epp[value=power]",
+        "--persist",
+        "--yes",
+        "--root",
+    ];
+    wakepath(&[&persist[..], &[path]].concat()).success();
+    let cpus = "sys/devices/system/cpu";
+    let epp = format!("{cpus}/cpufreq/policy0/energy_performance_preference");
+    let governor = format!("{cpus}/cpuidle/current_governor");
+    let fine = status_of(root);
+    let (head, _) = fine
+        .split_once(" in force (teo + epp[value=power])")
+        .unwrap();
+    let (found, all) = head
+        .rsplit_once(": ")
+        .unwrap()
+        .1
+        .split_once(" of ")
+        .unwrap();
+    assert_eq!(found, all, "{fine}");
+
+    put(root, &epp, "performance\n");
+    put(root, &governor, "menu\n");
+    // A tool that writes EPP runs; no tool that is known writes the idle governor. TLP is not running.
+    put(root, "proc/812/comm", "tuned\n");
+    put(
+        root,
+        "etc/systemd/system/multi-user.target.wants/tlp.service",
+        "",
+    );
+    let drifted = status_of(root);
+    for line in [
+        "drifted: epp:policy0 is performance, not power; TuneD is running and writes it\n",
+        "drifted: idle-governor is menu, not teo; by whom is unknown\n",
+    ] {
+        assert!(drifted.contains(line), "{drifted}");
+    }
+    let run = wakepath(&["status", "--format", "json", "--root", path]).success();
+    let report: serde_json::Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
+    let [governor, epp] = report["persistent"]["drifted"]
+        .as_array()
+        .unwrap()
+        .as_slice()
+    else {
+        panic!("{report}");
+    };
+    assert_eq!(governor["writers"].as_array().unwrap().len(), 0);
+    assert_eq!(epp["writers"][0], "TuneD");
+
+    let file = root.join("etc/wakepath/settings.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(
+        &file,
+        text.replace("processor = \"", "processor = \"Another "),
+    )
+    .unwrap();
+    let elsewhere = status_of(root);
+    assert!(
+        elsewhere.contains("not possible here")
+            && elsewhere.contains("made for the processor Another"),
+        "{elsewhere}"
+    );
 }

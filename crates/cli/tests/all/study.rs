@@ -548,7 +548,7 @@ fn what_is_wrong_with_a_study_is_one_line_with_its_place() {
         ("set = 'oracle'", "cannot be known before"),
         ("set = 'apst'", "no power states"),
         ("set = 'intel_pstate'", "intel_pstate needs"),
-        ("set = 'frequency[max=1GHz]'", "real machines only"),
+        ("set = 'wakeup-latency[limit=20us]'", "real machines only"),
     ] {
         let study = written(temp.path(), &STUDY.replace("set = 'shallowest'", policy));
         for words in [

@@ -130,6 +130,34 @@ fn assumed_figures_are_varied_unless_told_otherwise() {
 }
 
 #[test]
+fn a_page_has_the_answer_and_a_slider_of_limits_that_were_searched() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tune.html");
+    let page = ["-o", file.to_str().unwrap(), "--slider", "300,600"];
+    let keep = ["--keep", "p99_us < 450", "--no-sensitivity"];
+    tune_limits(&[&keep[..], &page].concat()).success();
+    let html = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        html.contains("Best on rk3399") || html.contains("Keep what is in force"),
+        "{html}"
+    );
+    assert!(
+        html.contains("default-src 'none'") && !html.contains("<script"),
+        "{html}"
+    );
+    assert_eq!(html.matches("type=\"radio\"").count(), 3, "{html}");
+    assert!(html.matches("<circle").count() >= 3, "{html}");
+    fails_with(
+        tune_limits(&[&keep[..], &page].concat()),
+        &["--output", "the file exists; --force replaces it"],
+    );
+    fails_with(
+        tune_limits(&[&page[..], &["--force"]].concat()),
+        &["--slider: there is no condition to slide"],
+    );
+}
+
+#[test]
 fn a_condition_that_nothing_meets_shows_the_nearest_sets() {
     let keep = ["--minimise", "mean_mw", "--keep", "p99_us < 1"];
     let answer = json(&tune_limits(&[&keep[..], &["--format", "json"]].concat()).success());
@@ -213,12 +241,24 @@ fn a_condition_on_a_load_that_there_is_not_is_refused() {
 #[test]
 fn what_cannot_be_simulated_is_named() {
     fails_with(
-        tune(
-            "=8h",
-            &["--over", "frequency-limits", "--budget", "1000000"],
-        ),
-        &["--over frequency-limits: cannot be simulated yet"],
+        tune("=8h", &["--over", "wakeup-latency", "--budget", "1000000"]),
+        &["--over wakeup-latency: cannot be simulated yet"],
     );
+}
+
+#[test]
+fn frequency_limits_are_searched() {
+    let arguments = ["--over", "frequency-limits", "--minimise", "p99_us"];
+    let more = [
+        "--budget",
+        "1000000",
+        "--no-sensitivity",
+        "--format",
+        "json",
+    ];
+    let answer = json(&tune("=8h", &[&arguments[..], &more].concat()).success());
+    let set = answer["best"]["set"].as_str().unwrap();
+    assert!(set.starts_with("frequency[min="), "{set}");
 }
 
 #[test]

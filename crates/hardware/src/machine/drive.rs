@@ -14,6 +14,9 @@ use crate::drive::{Drive, DriveSpeeds, MAX_POWER_STATES, PowerState};
 /// Capacity of a drive in bytes where the file gives none.
 pub(crate) const DEFAULT_CAPACITY: u64 = 1_000_000_000_000;
 
+/// One request in so many is slow, on drives with a 99.9th percentile: half of the slow ones are slower than that.
+pub const SLOW_REQUEST_IN: u32 = 500;
+
 /// A drive as the I/O path sees it.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -30,6 +33,15 @@ pub struct DriveModel {
     /// Mean service time of a 4 KiB write, above 0.
     #[schemars(extend("unit" = "us"))]
     pub write_service_us: Figure,
+    /// 99.9th percentile of the service time of 4 KiB reads, above the mean. One read in 500 is then slow, and has this time as its
+    /// median; the others are faster by as much as keeps the mean. Absent: no read is slow beyond the spread.
+    #[schemars(extend("unit" = "us", "see" = "background/model.md#slow-requests"))]
+    #[serde(default)]
+    pub read_p999_us: Figure,
+    /// 99.9th percentile of the service time of 4 KiB writes, as `read_p999_us` for reads.
+    #[schemars(extend("unit" = "us", "see" = "background/model.md#slow-requests"))]
+    #[serde(default)]
+    pub write_p999_us: Figure,
     /// Time of a flush command, once what the drive's buffer holds is on the media; 0: the drive has no volatile cache,
     /// and the kernel sends it none. Absent: jobs that write with `fsync`, `fdatasync` or `sync` are refused.
     #[schemars(extend("unit" = "us", "see" = "background/model.md#flushes"))]
@@ -385,10 +397,12 @@ impl DriveModel {
     }
 
     /// The figures of a drive's speed that `wakepath measure drive` finds, by their keys in a machine file.
-    pub fn speed_figures_mut(&mut self) -> [(&'static str, &mut Figure); 9] {
+    pub fn speed_figures_mut(&mut self) -> [(&'static str, &mut Figure); 11] {
         [
             ("read_service_us", &mut self.read_service_us),
             ("write_service_us", &mut self.write_service_us),
+            ("read_p999_us", &mut self.read_p999_us),
+            ("write_p999_us", &mut self.write_p999_us),
             ("flush_us", &mut self.flush_us),
             ("read_mb_per_s", &mut self.read_mb_per_s),
             ("write_mb_per_s", &mut self.write_mb_per_s),
@@ -403,9 +417,21 @@ impl DriveModel {
     pub(super) fn as_typical_client_drive(drive: &Drive) -> Self {
         Self {
             name: drive.model.clone(),
+            source: drive.source.clone(),
+            power: Some(DrivePower::from_declared_states(drive)),
+            ..Self::typical_client_drive_without_power_states()
+        }
+    }
+
+    /// A typical client drive that never sleeps: nothing is known about its power states.
+    pub(super) fn typical_client_drive_without_power_states() -> Self {
+        Self {
+            name: String::new(),
             device: None,
             read_service_us: Figure::assumed(90.0, "TLC flash, one 4 KiB read at a time"),
             write_service_us: Figure::assumed(25.0, "writes end in the drive's buffer"),
+            read_p999_us: Figure::default(),
+            write_p999_us: Figure::default(),
             flush_us: Figure::assumed(200.0, "what the drive notes down itself: a page of flash"),
             read_mb_per_s: Figure::assumed(3000.0, "four lanes of PCIe 3.0, less the protocol"),
             write_mb_per_s: Figure::assumed(3000.0, "into the buffer, over four lanes of PCIe 3.0"),
@@ -417,7 +443,7 @@ impl DriveModel {
             count: 1,
             chunk_kib: Figure::default(),
             capacity_gb: Figure::default(),
-            source: drive.source.clone(),
+            source: String::new(),
             buffer: Some(WriteBuffer {
                 kib: Figure::assumed(8192.0, "typical client drive without DRAM"),
                 media_us: Figure::assumed(
@@ -426,7 +452,7 @@ impl DriveModel {
                 ),
             }),
             flash: None,
-            power: Some(DrivePower::from_declared_states(drive)),
+            power: None,
             in_force: None,
             note: None,
         }
@@ -471,6 +497,15 @@ impl DriveModel {
                 [writes; 2],
             );
         }
+    }
+
+    /// Mean service time of requests that are not slow, in us: the others' share is taken out of the mean of all.
+    pub fn mean_of_fast_requests_us(service_us: &Figure, p999_us: &Figure) -> f64 {
+        if !p999_us.is_given() {
+            return service_us.value;
+        }
+        let slow_share = f64::from(SLOW_REQUEST_IN).recip();
+        (service_us.value - slow_share * p999_us.value) / (1.0 - slow_share)
     }
 
     /// Number of flash units that reads are spread over, if each read waits for its address's unit.

@@ -67,18 +67,23 @@ impl Machine {
 }
 
 impl DriveModel {
-    /// Checks that every figure of the drive is within the range of its key.
-    pub(super) fn check_figure_ranges(&self) -> Result<(), Fault> {
+    /// Every figure of the drive, in the order of the keys.
+    pub fn figures(&self) -> Vec<MachineFigure> {
         let mut figures = Vec::new();
         if let Ok(mut table) = Table::try_from(self) {
             let place = TablePlace {
                 table: "drive".to_owned(),
                 key: "drive".to_owned(),
-                source: None,
+                source: Some(self.source.clone()),
             };
             append_figures_of_table(&mut table, &place, &mut figures);
         }
         figures
+    }
+
+    /// Checks that every figure of the drive is within the range of its key.
+    pub(super) fn check_figure_ranges(&self) -> Result<(), Fault> {
+        self.figures()
             .iter()
             .try_for_each(MachineFigure::check_value_in_range_of_key)
     }

@@ -74,15 +74,22 @@ fn is_file_or_search_error(path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Path of the user's own calibration file, by the XDG base directories.
+/// Path of the user's own calibration file.
 fn user_calibration_path() -> Option<PathBuf> {
-    let absolute = |variable: &str| {
-        let path = PathBuf::from(env::var_os(variable)?);
-        path.is_absolute().then_some(path)
-    };
-    let data =
-        absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
-    Some(data.join("wakepath/machine.toml"))
+    Some(user_data_folder()?.join("machine.toml"))
+}
+
+/// Folder of the user's own data, by the XDG base directories; `None` without a home.
+pub(super) fn user_data_folder() -> Option<PathBuf> {
+    let data = absolute_path_in_variable("XDG_DATA_HOME")
+        .or_else(|| Some(absolute_path_in_variable("HOME")?.join(".local/share")))?;
+    Some(data.join("wakepath"))
+}
+
+/// The path in an environment variable; `None` for a relative path, which the XDG base directories forbid.
+fn absolute_path_in_variable(variable: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(env::var_os(variable)?);
+    path.is_absolute().then_some(path)
 }
 
 #[cfg(test)]

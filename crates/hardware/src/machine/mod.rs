@@ -18,8 +18,10 @@ mod drive;
 mod drive_file;
 mod emulator;
 mod error;
+mod family_figures;
 mod fault;
 mod figure;
+mod figure_counts;
 mod figures;
 mod file;
 mod from_recorded;
@@ -27,12 +29,14 @@ mod here;
 mod idle_state;
 mod io_path;
 mod isolation;
+mod kept_drives;
 mod keys;
 mod kinds;
 mod known_power;
 mod latency;
 mod library;
 mod like;
+mod model_number;
 mod page_cache;
 mod performance_scale;
 mod platform;
@@ -53,18 +57,20 @@ pub use cluster::{Cluster, Opp, TurboLimit};
 pub use cppc::Cppc;
 pub use description::Machine;
 pub use drive::{
-    DriveBackground, DriveInForce, DriveModel, DrivePower, Flash, Transition, TruePowerState,
-    WriteBuffer,
+    DriveBackground, DriveInForce, DriveModel, DrivePower, Flash, SLOW_REQUEST_IN, Transition,
+    TruePowerState, WriteBuffer,
 };
 pub use emulator::Emulator;
 pub use error::MachineError;
 pub use figure::{Figure, Measurement, Origin};
+pub use figure_counts::FigureCounts;
 pub use figures::MachineFigure;
 pub use from_recorded::Captured;
 pub use here::{HERE, SYSTEM_FILE, calibration_path_to_write, find_calibration_file};
 pub use idle_state::{ClusterIdleState, MachineIdleState, Scope};
 pub use io_path::{Completion, IoPath};
 pub use isolation::Isolation;
+pub use kept_drives::{KeepDriveError, KeptDrives};
 pub use keys::{MachineKey, machine_file_schema};
 pub use kinds::{CoreKind, EFFICIENCY_CAPACITY, EFFICIENCY_CAPACITY_WHY};
 pub use known_power::EXIT_NOT_KNOWN;

@@ -6,7 +6,9 @@ use std::sync::LazyLock;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::family_figures::{FamilyFigureKey, find_family_figure};
 use super::figure::Figure;
+use super::model_number::has_model_number_like_pattern;
 
 /// Published power of servers at rest, by family and number of sockets.
 const SERVERS: &str = include_str!("../../data/platform_power.csv");
@@ -115,6 +117,32 @@ impl Platform {
         })
     }
 
+    /// What laptops of the processor's family draw at rest; `None` for a family of which nothing is published.
+    pub(super) fn for_laptop(family_model: &str, processor_name: &str) -> Option<Self> {
+        let found = find_family_figure(
+            family_model,
+            processor_name,
+            FamilyFigureKey::LaptopRestW,
+            "",
+        )?;
+        let [lowest_mw, highest_mw] = match found.range {
+            None => <[Figure; 2]>::default(),
+            Some((low, high)) => [low, high]
+                .map(|watts| Figure::assumed(watts * 1e3, found.figure.origin.describe_origin(""))),
+        };
+        Some(Self {
+            counts: "battery discharge of the whole device, screen on".to_owned(),
+            resting_mw: Figure {
+                value: found.figure.value * 1e3,
+                origin: found.figure.origin,
+            },
+            lowest_mw,
+            highest_mw,
+            first_core_mw: Figure::default(),
+            source: "none".to_owned(),
+        })
+    }
+
     /// The first fault of the figures of power at rest: key and explanation.
     pub(super) fn first_invalid_key_and_reason(&self) -> Option<(&'static str, &'static str)> {
         let figures = [&self.lowest_mw, &self.resting_mw, &self.highest_mw];
@@ -155,22 +183,6 @@ fn may_be_name_of_published_server(processor_name: &str) -> bool {
         matches!(head.as_bytes(), [b'D' | b'W'] | [b'w', b'0'..=b'9'])
     });
     !is_other && !processor_name.contains("Ryzen") && !processor_name.contains("Threadripper")
-}
-
-/// Whether a processor's name has a model number of four digits like this one.
-fn has_model_number_like_pattern(processor_name: &str, pattern: &str) -> bool {
-    if pattern.bytes().all(|b| b == b'?') {
-        return true;
-    }
-    processor_name
-        .split(|c: char| !c.is_ascii_digit())
-        .any(|digits| matches_digits_with_wildcards(digits, pattern))
-}
-
-/// Whether digits match a pattern with `?` for any digit.
-fn matches_digits_with_wildcards(digits: &str, pattern: &str) -> bool {
-    let mut pairs = digits.bytes().zip(pattern.bytes());
-    digits.len() == pattern.len() && pairs.all(|(digit, want)| want == b'?' || digit == want)
 }
 
 #[cfg(test)]

@@ -48,6 +48,26 @@ impl Machine {
     }
 }
 
+impl DriveModel {
+    /// Writes a drive file that [`DriveModel::parse`] reads back without loss: the `[drive]` of a machine file.
+    ///
+    /// # Errors
+    /// A value has no form in TOML; no checked drive has one.
+    pub fn to_toml(&self) -> Result<String, MachineError> {
+        self.format_drive_file()
+            .map_err(|e| MachineError::invalid_value_error(&self.name, "drive", e.to_string()))
+    }
+
+    fn format_drive_file(&self) -> Result<String, toml::ser::Error> {
+        let mut drive = Value::try_from(self)?;
+        let nested = take_nested_drive_tables(self, &mut drive)?;
+        let mut text = "schema = 1\n\n[drive]\n".to_owned();
+        write_lines_of_given_keys(&mut text, drive.as_table().into_iter().flatten());
+        nested.write_under_key(&mut text, "drive")?;
+        Ok(text)
+    }
+}
+
 /// Tables nested in a drive, which are written after the drive's other keys.
 #[derive(Default)]
 struct NestedDriveTables {

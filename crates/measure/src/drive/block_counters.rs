@@ -43,9 +43,7 @@ pub struct BlockLayerView {
 
 impl BlockCounters {
     pub(super) fn read(root: &Root, disk: &str) -> Option<Self> {
-        let text = root.read_text_if_readable(&format!("sys/block/{disk}/stat"))?;
-        let parsed: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
-        match parsed.ok()?[..] {
+        match read_block_stat(root, disk)?[..] {
             [
                 reads,
                 _,
@@ -89,6 +87,14 @@ impl BlockCounters {
             foreign_requests: (!is_split).then(|| foreign.saturating_add(all[other])),
         }
     }
+}
+
+/// The counters of a disk in the kernel's order; `None` if they cannot be read.
+pub(super) fn read_block_stat(root: &Root, disk: &str) -> Option<Vec<u64>> {
+    let text = root.read_text_if_readable(&format!("sys/block/{disk}/stat"))?;
+    text.split_whitespace()
+        .map(|word| word.parse().ok())
+        .collect()
 }
 
 fn subtract(now: [u64; 2], before: [u64; 2]) -> [u64; 2] {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use wakepath_hardware::machine::{DriveModel, Figure, Measurement};
+use wakepath_hardware::machine::{DriveModel, Figure, Measurement, SLOW_REQUEST_IN};
 
 use super::measurement::DriveMeasurement;
 use super::plan::{AccessDirection, AddressOrder};
@@ -12,6 +12,10 @@ use crate::summary::Estimate;
 
 /// A sleep that begins within this factor of a declared time is the declared one.
 const NEAR: f64 = 1.1;
+/// Fewest requests for a 99.9th percentile: ten are slower.
+const FEWEST_FOR_P999: u64 = 10_000;
+/// From this ratio to the mean on a 99.9th percentile is more than the spread of service times.
+const SLOW_FROM: f64 = 1.5;
 
 impl DriveMeasurement {
     /// The requests of a kind.
@@ -133,6 +137,30 @@ impl DriveMeasurement {
         ))
     }
 
+    /// 99.9th percentile of 4 KiB random requests at depth 1; `None` below [`FEWEST_FOR_P999`] of them.
+    ///
+    /// The program's part is taken out as in the mean, where the block layer tells it.
+    fn p999_figure(&self, direction: AccessDirection) -> Option<Figure> {
+        let service = self.find_service(direction, AddressOrder::Random, 4, 1)?;
+        let latency = &service.latency;
+        let p999 = latency.p999.filter(|_| latency.n >= FEWEST_FOR_P999)?;
+        let mean = service.service().ns;
+        let outside = (latency.mean.ns - mean).max(0.0);
+        let ns = p999.0 as f64 - outside;
+        let slowest = mean * f64::from(SLOW_REQUEST_IN);
+        let is_slow = ns > SLOW_FROM * mean && ns < slowest;
+        is_slow.then(|| {
+            self.figure_without_interval(
+                (ns / 10.0).round() / 100.0,
+                service,
+                &format!(
+                    "99.9th percentile of 4 KiB random {}s at depth 1, pauses of the program included",
+                    direction.name()
+                ),
+            )
+        })
+    }
+
     /// Requests served side by side.
     fn parallel_units_figure(&self) -> Option<Figure> {
         let units = self.parallel_units?;
@@ -165,6 +193,8 @@ impl DriveMeasurement {
         let all = [
             ("read_service_us", self.service_figure(Read)),
             ("write_service_us", self.service_figure(Write)),
+            ("read_p999_us", self.p999_figure(Read)),
+            ("write_p999_us", self.p999_figure(Write)),
             ("flush_us", self.flush_figure()),
             ("read_mb_per_s", self.link_figure(Read)),
             ("write_mb_per_s", self.link_figure(Write)),

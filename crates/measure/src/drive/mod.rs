@@ -11,6 +11,7 @@ mod measurement;
 mod parallel_units;
 mod plan;
 mod service;
+mod since_boot;
 mod sleep;
 
 use std::fs::File;
@@ -37,6 +38,7 @@ pub use self::measurement::DriveMeasurement;
 pub use self::parallel_units::ParallelUnits;
 pub use self::plan::{AccessDirection, AddressOrder, DrivePlan, LoadShape};
 pub use self::service::ServiceTime;
+pub use self::since_boot::take_figures_since_boot;
 pub use self::sleep::{DriveSleep, GapLatency, SleepEntry};
 pub use crate::test_file::{BackingDevice, TestTarget};
 

@@ -4,6 +4,7 @@
 //! power of a state is what the machine draws with only that state allowed, less what it draws with the deepest: a
 //! difference, so that everything else drops out. What the hardware did with the request is not verified.
 
+mod meter;
 mod source;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use crate::summary::mean_with_reach;
 use crate::wake::{choose_governor, state_key};
 use crate::{Conditions, ExperimentControl, MeasureError, pin};
 
+pub use self::meter::PowerMeter;
 pub use self::source::{PowerSource, PowerSourceKind};
 
 /// Time between two readings: counters of energy move about once in a millisecond, sensors once in a second.

@@ -24,6 +24,8 @@ pub struct Sample {
 #[derive(Clone, Debug)]
 pub struct Ondemand {
     table: FrequencyTable,
+    /// The frequencies that may be chosen.
+    allowed: FrequencyTable,
     interval: Nanoseconds,
     /// Load of each CPU at the last sample, in percent; 0 once it has been used twice.
     previous: Vec<u32>,
@@ -40,10 +42,17 @@ impl Ondemand {
     ) -> Self {
         let two_ticks = Nanoseconds::from_micros(2 * tick.period().0 / 1_000);
         Self {
+            allowed: table.clone(),
             table,
             interval: rate_limit_from_transition_latency(transition_latency).max(two_ticks),
             previous: vec![0; cpus],
         }
+    }
+
+    /// The governor limited to some of the table's frequencies. A load still stands for a frequency of the whole table.
+    #[must_use]
+    pub fn limited_to_frequencies(self, allowed: FrequencyTable) -> Self {
+        Self { allowed, ..self }
     }
 
     /// Time between ondemand's samples: at least two ticks.
@@ -62,12 +71,12 @@ impl Ondemand {
             .max()
             .unwrap_or(0);
         if load > UP_THRESHOLD {
-            return self.table.highest();
+            return self.allowed.highest();
         }
         let (lowest, highest) = (self.table.lowest().0, self.table.highest().0);
         let range = u64::from(highest - lowest);
         let above = u64::from(load) * range / 100;
-        self.table
+        self.allowed
             .closest_frequency(Kilohertz(lowest + above as u32))
     }
 }

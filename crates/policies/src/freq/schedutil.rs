@@ -1,7 +1,6 @@
 //! schedutil: the frequency that the scheduler's utilisation signals ask for.
 //!
-//! Source: `kernel/sched/cpufreq_schedutil.c`, Linux 6.12. Limits on the frequency, utilisation clamps and deadline
-//! tasks are left out.
+//! Source: `kernel/sched/cpufreq_schedutil.c`, Linux 6.12. Utilisation clamps and deadline tasks are left out.
 
 use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
 
@@ -107,6 +106,29 @@ impl Schedutil {
             relative: Some(table),
             ..self
         }
+    }
+
+    /// The governor limited to some of the table's frequencies. What utilisation asks for is reckoned from the whole table,
+    /// and then brought within the limits (`cpufreq_driver_resolve_freq()`).
+    #[must_use]
+    pub fn limited_to_frequencies(mut self, allowed: &FrequencyTable) -> Self {
+        for frequency in &mut self.frequency_for {
+            *frequency = allowed.lowest_at_or_above_else_highest(*frequency);
+        }
+        if self.relative.is_some() {
+            self.frequency = Some(allowed.lowest());
+            self.relative = Some(allowed.clone());
+        }
+        self
+    }
+
+    /// The governor of a CPU whose driver accepts any frequency, limited to a range.
+    #[must_use]
+    pub fn limited_to_range(mut self, [min, max]: [Kilohertz; 2]) -> Self {
+        for frequency in &mut self.frequency_for {
+            *frequency = (*frequency).max(min).min(max);
+        }
+        self
     }
 
     /// Frequency that schedutil chooses for a performance.

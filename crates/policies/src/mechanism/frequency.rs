@@ -3,7 +3,7 @@
 use wakepath_units::Kilohertz;
 
 use super::key::{Fallback, Form, Key, KeyInfo};
-use super::{Kind, Mechanism, Place, Policy};
+use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 use crate::freq::limits::FrequencyLimits;
 
 const fn frequency_key(
@@ -33,7 +33,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     versioned: false,
     summary: "the range of frequencies to use",
     source: "scaling_min_freq and scaling_max_freq, Documentation/admin-guide/pm/cpufreq.rst",
-    on: &[Place::Machine],
+    on: SIM_AND_MACHINE,
     keys: &[&MIN, &MAX],
     overlaps: &[],
     build: |given| {

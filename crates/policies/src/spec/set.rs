@@ -9,6 +9,7 @@ use super::{PolicySpec, SpecError};
 use crate::apst::ApstSettings;
 use crate::freq::FreqPolicy;
 use crate::freq::epp::Epp;
+use crate::freq::limits::FrequencyLimits;
 use crate::idle::limit::IdleStatesLimit;
 use crate::idle::program::{Program, ProgramForm};
 use crate::idle::{IdlePolicy, KernelVersion};
@@ -299,6 +300,14 @@ impl PolicySet {
     pub fn frequency(&self) -> Option<FreqPolicy> {
         self.find_policy(|policy| match policy {
             Policy::Frequency(policy) => Some(*policy),
+            _ => None,
+        })
+    }
+
+    /// Limits of the frequency by the set's `frequency[...]`; `None`: unchanged.
+    pub fn frequency_limits(&self) -> Option<FrequencyLimits> {
+        self.find_policy(|policy| match policy {
+            Policy::FrequencyLimits(limits) => Some(*limits),
             _ => None,
         })
     }

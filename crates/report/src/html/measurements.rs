@@ -1,4 +1,4 @@
-//! A page of measured figures: each experiment as a picture with intervals, and a table with the same numbers.
+//! A page of measured or predicted figures: each experiment as a picture with intervals, and a table with the same numbers.
 //!
 //! The pictures are SVG in the page itself, so the page has no scripts and loads nothing.
 
@@ -13,7 +13,7 @@ use super::{RenderError, STYLE, content_security_policy, render_template};
 use drawing::Drawing;
 use picture::describe_interval;
 
-pub use picture::{MeasuredCurve, MeasuredInterval, MeasuredPicture};
+pub use picture::{MeasuredCurve, MeasuredInterval, MeasuredPicture, TradeOffPoint};
 
 const TEMPLATE: &str = include_str!("../../assets/page/measurements.html");
 const PICTURE_STYLE: &str = include_str!("../../assets/page/measurements.css");
@@ -29,8 +29,12 @@ pub struct MeasurementPage {
     pub facts: Vec<String>,
     /// What a reader should know first.
     pub cautions: Vec<String>,
+    /// Whether the figures were simulated, and not measured. The page says so.
+    pub is_prediction: bool,
     /// Sentences with the result.
     pub answers: Vec<String>,
+    /// Results of which a reader chooses one.
+    pub choices: PageChoices,
     /// Experiments in the order of the page.
     pub sections: Vec<MeasuredSection>,
     /// Figures that nobody measured.
@@ -39,6 +43,30 @@ pub struct MeasurementPage {
     pub commands: Vec<String>,
     /// Program and version.
     pub made_by: String,
+}
+
+/// Results by a value that a reader sets with a slider, such as a limit. The slider has only values with a result.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PageChoices {
+    /// What is chosen, with its unit.
+    pub title: String,
+    /// The results from the lowest value to the highest.
+    pub choices: Vec<PageChoice>,
+    /// Index of the result that the page shows at first.
+    pub first: usize,
+}
+
+/// A result for one position of a slider.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PageChoice {
+    /// The value at the slider.
+    pub label: String,
+    /// Sentences with the result.
+    pub answers: Vec<String>,
+    /// Column titles of the table; the first names the row.
+    pub head: Vec<String>,
+    /// Rows, as long as the head.
+    pub rows: Vec<Vec<String>>,
 }
 
 /// An experiment on the page.
@@ -77,18 +105,39 @@ pub fn render_measurements(page: &MeasurementPage) -> Result<String, RenderError
     let sections: Vec<minijinja::Value> = page.sections.iter().map(section_content).collect();
     let content = context! {
         policy => content_security_policy(&[]),
-        style => format!("{STYLE}\n{PICTURE_STYLE}"),
-        brand => if page.subject.is_empty() { "measurements" } else { &page.subject },
+        style => style_page(page.choices.choices.len()),
+        brand => word_brand(page),
         title => page.title,
         facts => page.facts,
         cautions => page.cautions,
         answers => page.answers,
+        is_prediction => page.is_prediction,
+        slider => page.choices,
         sections => sections,
         assumed => page.assumed,
         commands => page.commands,
         made_by => page.made_by,
     };
     Ok(render_template(TEMPLATE, content)?)
+}
+
+/// What the page is about, as its first line says it.
+fn word_brand(page: &MeasurementPage) -> &str {
+    match page.subject.as_str() {
+        "" if page.is_prediction => "predictions",
+        "" => "measurements",
+        subject => subject,
+    }
+}
+
+/// The style sheet, in which each position of the slider shows its result.
+fn style_page(choices: usize) -> String {
+    let shown: Vec<String> = (0..choices)
+        .map(|index| {
+            format!(".slider:has(#choice-{index}:checked) #result-{index} {{ display: block; }}")
+        })
+        .collect();
+    format!("{STYLE}\n{PICTURE_STYLE}\n{}", shown.join("\n"))
 }
 
 fn section_content(section: &MeasuredSection) -> minijinja::Value {
@@ -125,6 +174,13 @@ fn describe_picture(picture: &MeasuredPicture) -> String {
                     format_four_significant_digits(last[1]),
                     format_four_significant_digits(last[0])
                 ))
+            })
+            .collect(),
+        MeasuredPicture::TradeOff { points, .. } => points
+            .iter()
+            .map(|point| {
+                let [x, y] = [point.x, point.y].map(format_four_significant_digits);
+                format!("{}: {y} at {x}", point.name)
             })
             .collect(),
     };
@@ -199,6 +255,57 @@ mod tests {
         assert!(!html.contains("NaN") && !html.contains("inf"), "{html}");
         assert!(html.contains("mean within 6 %"));
         assert_eq!(html, render_measurements(&page()).unwrap());
+    }
+
+    #[test]
+    fn a_slider_needs_no_script_and_has_a_panel_for_each_value() {
+        let hostile = "</style><script>alert(1)</script>";
+        let choice = |label: &str| PageChoice {
+            label: label.to_owned(),
+            answers: vec![format!("best at {hostile}")],
+            head: vec!["set".to_owned(), "mW".to_owned()],
+            rows: vec![vec![hostile.to_owned(), "78".to_owned()]],
+        };
+        let point = |name: &str, x: f64, y: f64, is_answer: bool| TradeOffPoint {
+            name: name.to_owned(),
+            x,
+            y,
+            is_answer,
+        };
+        let page = MeasurementPage {
+            is_prediction: true,
+            choices: PageChoices {
+                title: "p99_us below".to_owned(),
+                choices: vec![choice("100"), choice("150")],
+                first: 1,
+            },
+            sections: vec![MeasuredSection {
+                picture: Some(MeasuredPicture::TradeOff {
+                    x_title: "p99, us".to_owned(),
+                    y_title: "power, mW".to_owned(),
+                    more_is_better: [false, false],
+                    points: vec![
+                        point(hostile, 100.0, 80.0, true),
+                        point("b", 200.0, 60.0, false),
+                        point("odd", f64::INFINITY, 60.0, false),
+                    ],
+                }),
+                ..MeasuredSection::default()
+            }],
+            ..MeasurementPage::default()
+        };
+        let html = render_measurements(&page).unwrap();
+        assert!(!html.contains("<script"), "{html}");
+        assert_eq!(html.matches("type=\"radio\"").count(), 2, "{html}");
+        assert_eq!(html.matches("class=\"choice\"").count(), 2, "{html}");
+        assert!(html.contains("id=\"choice-1\" checked"), "{html}");
+        assert_eq!(html.matches("<circle").count(), 2, "{html}");
+        assert!(
+            html.contains("predictions") && !html.contains("NaN"),
+            "{html}"
+        );
+        let alone = MeasurementPage::default();
+        assert!(!render_measurements(&alone).unwrap().contains("radio"));
     }
 
     #[test]

@@ -2,5 +2,6 @@
 
 mod common;
 mod persistent;
+mod reapply;
 mod session;
 mod supply;

@@ -10,7 +10,7 @@ use crate::common::{assert_same, content, laptop, plan};
 use wakepath_settings::{
     Hold, Session, SettingsError, SettingsPlan, Targets, Tenant, WantedSetting, policy,
 };
-use wakepath_system::{SettingKey, System, journal};
+use wakepath_system::{AppliedSettings, SettingKey, System, journal};
 
 const MANY: &[&str] = &[
     "teo",
@@ -21,6 +21,26 @@ const MANY: &[&str] = &[
     "drive-latency[tolerance=25000us]",
     "apst",
 ];
+
+#[test]
+fn what_somebody_changes_after_apply_has_drifted() {
+    let (directory, system) = laptop();
+    assert_eq!(
+        AppliedSettings::read(&system),
+        Some(AppliedSettings::default())
+    );
+    let mut session = Session::open_and_recover(&system).unwrap();
+    let plan = plan(&system, &["teo", "cpu-latency[limit=50us,cpus=all]"]);
+    session.apply_plan(&plan).unwrap();
+    let expected = |drifted| AppliedSettings {
+        applied: 3,
+        drifted,
+    };
+    assert_eq!(AppliedSettings::read(&system), Some(expected(0)));
+    let governor = "sys/devices/system/cpu/cpuidle/current_governor";
+    fs::write(directory.path().join(governor), "menu\n").unwrap();
+    assert_eq!(AppliedSettings::read(&system), Some(expected(1)));
+}
 
 #[test]
 fn what_is_applied_is_in_force_and_is_put_back_to_the_byte() {

@@ -1,12 +1,15 @@
 use proptest::prelude::*;
 use wakepath_hardware::drive::{DriveLibrary, MAX_POWER_STATES};
-use wakepath_hardware::machine::DriveModel;
+use wakepath_hardware::machine::{DriveModel, Figure};
 use wakepath_policies::apst::{ApstRule, ApstSettings, ApstTable};
 use wakepath_units::Microwatts;
 
 use super::buffer::{BufferSetup, FlashSetup};
 use super::path::{IdlePath, State, Work};
+use super::volume::VolumeSetup;
 use super::*;
+use crate::core::parts::Parts;
+use crate::core::random::Streams;
 
 const MS: u64 = 1_000_000;
 
@@ -343,4 +346,50 @@ proptest! {
         let path = setup.power.unwrap().path;
         prop_assert!(path.state_after(a.min(b)) <= path.state_after(a.max(b)));
     }
+}
+
+/// Times in ns of reads that come one after the other, with nothing else to do for the drive.
+fn times_of_lone_reads(model: &DriveModel, count: u64) -> Vec<u64> {
+    let volume = VolumeSetup::new(model);
+    let mut drive = Drive::new(&without_power(1));
+    let mut streams = Streams::new(7, 1, 0, false);
+    let reads = 0..count;
+    reads
+        .map(|index| {
+            let now = index * 1_000_000_000;
+            let read = (Direction::Read, 4096, false);
+            let mut parts = Parts::default();
+            volume.give_request_to_drive(&mut drive, now, read, &mut streams, &mut parts) - now
+        })
+        .collect()
+}
+
+#[test]
+fn slow_requests_have_the_percentile_and_leave_the_mean() {
+    let mut model = DriveModel::find("sn530").unwrap();
+    (model.read_service_us.value, model.spread.value) = (90.0, 0.08);
+    model.read_p999_us = Figure::assumed(900.0, "test");
+    let mut times = times_of_lone_reads(&model, 400_000);
+    let mean = times.iter().sum::<u64>() as f64 / times.len() as f64;
+    assert!((mean / 90_000.0 - 1.0).abs() < 0.005, "{mean}");
+    times.sort_unstable();
+    let at = |share: f64| times[(times.len() as f64 * share) as usize] as f64 / 900_000.0;
+    assert!((at(0.999) - 1.0).abs() < 0.03, "{}", at(0.999));
+    // Between the slow ones and the others there is nothing.
+    assert!(
+        at(0.9975) < 0.15 && at(0.9985) > 0.75,
+        "{} {}",
+        at(0.9975),
+        at(0.9985)
+    );
+}
+
+#[test]
+fn a_drive_without_slow_requests_is_as_it_was() {
+    let mut model = DriveModel::find("sn530").unwrap();
+    let before = times_of_lone_reads(&model, 1000);
+    model.write_p999_us = Figure::assumed(900.0, "test");
+    assert_eq!(times_of_lone_reads(&model, 1000), before);
+    model.read_p999_us = Figure::assumed(900.0, "test");
+    assert_ne!(times_of_lone_reads(&model, 1000), before);
 }

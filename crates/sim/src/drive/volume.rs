@@ -1,6 +1,6 @@
 //! A machine's drives together, and their times for a request.
 
-use wakepath_hardware::machine::{DriveModel, Figure};
+use wakepath_hardware::machine::{DriveModel, Figure, SLOW_REQUEST_IN};
 
 use crate::block::cost::BLOCK;
 use crate::core::basics::Direction;
@@ -12,8 +12,10 @@ use crate::drive::{Accepted, Demand, Drive, Piece, Stripes};
 #[derive(Clone, Debug)]
 pub(crate) struct VolumeSetup {
     stripes: Stripes,
-    /// Distribution of access times, for reads and for writes.
+    /// Distribution of access times, for reads and for writes that are not slow.
     access: [ServiceTime; 2],
+    /// Distribution of access times of slow reads and writes; `None` where none is slow.
+    slow: [Option<ServiceTime>; 2],
     /// Time of a flush in ns; 0 without a volatile cache.
     flush: u64,
     /// Rate of the link in kB/s, for reads and writes; 0: not known.
@@ -32,8 +34,18 @@ impl VolumeSetup {
                 drives: drive.count,
                 chunk: (drive.chunk_kib.value * 1024.0) as u64,
             },
-            access: [&drive.read_service_us, &drive.write_service_us]
-                .map(|mean| ServiceTime::new(mean.value * 1e3, spread)),
+            access: [
+                (&drive.read_service_us, &drive.read_p999_us),
+                (&drive.write_service_us, &drive.write_p999_us),
+            ]
+            .map(|(all, p999)| {
+                let mean = DriveModel::mean_of_fast_requests_us(all, p999);
+                ServiceTime::new(mean * 1e3, spread)
+            }),
+            slow: [&drive.read_p999_us, &drive.write_p999_us].map(|p999| {
+                let median = p999.is_given().then_some(p999.value * 1e3)?;
+                Some(ServiceTime::with_median(median, spread))
+            }),
             flush: drive.flush_us.micros_to_time().0,
             link: [
                 kilobytes_per_second(&drive.read_mb_per_s),
@@ -85,7 +97,11 @@ impl VolumeSetup {
         random: &mut Streams,
         parts: &mut Parts,
     ) -> u64 {
-        let access = random.draw_service_time(&self.access[direction as usize]);
+        let time = match &self.slow[direction as usize] {
+            Some(slow) if random.draw_is_slow_request(SLOW_REQUEST_IN) => slow,
+            _ => &self.access[direction as usize],
+        };
+        let access = random.draw_service_time(time);
         let mut demand = self.compute_demand(direction, bytes, access);
         if let (Some(units), Direction::Read) = (self.units, direction) {
             demand.unit = Some(random.draw_drive_unit(units));

@@ -3,6 +3,7 @@
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{self, Cppc};
 use wakepath_policies::freq::amd_pstate::{AmdGovernor, PerfScale};
+use wakepath_policies::freq::limits::FrequencyLimits;
 use wakepath_policies::freq::{FreqPolicy, FrequencyTable};
 use wakepath_units::{Kilohertz, TickRate};
 
@@ -30,7 +31,7 @@ pub(crate) struct FrequencySetup {
 }
 
 impl FrequencySetup {
-    /// A machine's clocks under a policy with this `name` for people.
+    /// A machine's clocks under a policy with this `name` for people, within `limits` if there are any.
     ///
     /// # Errors
     /// A cluster has no frequency.
@@ -39,11 +40,12 @@ impl FrequencySetup {
         topology: &Topology,
         policy: FreqPolicy,
         name: String,
+        limits: Option<FrequencyLimits>,
     ) -> Result<Self, SimError> {
         let scheduler = &machine.scheduler;
         let has_thread = scheduler.sugov_kcycles.is_given();
         Ok(Self {
-            clusters: compile_clusters(machine, topology, &policy)?,
+            clusters: compile_clusters(machine, topology, &policy, limits)?,
             policy,
             name,
             tick: machine.tick_rate(),
@@ -149,6 +151,7 @@ fn compile_clusters(
     machine: &Machine,
     topology: &Topology,
     frequency: &FreqPolicy,
+    limits: Option<FrequencyLimits>,
 ) -> Result<Vec<ClusterSetup>, SimError> {
     let biggest = machine
         .cluster
@@ -170,6 +173,11 @@ fn compile_clusters(
             Ok(ClusterSetup {
                 name: c.name.clone(),
                 shape: shape.clone(),
+                allowed: limits.map_or_else(
+                    || table.clone(),
+                    |limits| limits.allowed_frequencies(&table),
+                ),
+                limits,
                 table,
                 speed: c
                     .opps

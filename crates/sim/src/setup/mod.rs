@@ -90,7 +90,8 @@ impl Setup {
         let (home, poll) = (scheduler.home_cluster(), policies.poll);
         let cpu = CpuSetup::new(machine, policies.idle, policies.psd, poll, home, &topology)?;
         let (policy, name) = (policies.frequency, policies.frequency_name);
-        let frequency = FrequencySetup::new(machine, &topology, policy, name)?;
+        let limits = policies.frequency_limits;
+        let frequency = FrequencySetup::new(machine, &topology, policy, name, limits)?;
         let programs = match workload {
             Workload::Fio(file) => Programs::for_jobs(file, &mut jobs, machine.cpus()),
             Workload::RtApp(file) => {

@@ -375,3 +375,83 @@ fn a_preference_for_power_never_draws_more_for_the_same_io() {
     let full = |epp: u32| of(CLIENT, BUSY, epp).1;
     assert!(full(128) > full(192) && full(192) > full(255) && full(255) < 3510.0);
 }
+
+/// The lowest and the highest frequency in MHz at which a clock of the machine was.
+fn range_of_clocks(machine: &str, policies: &[&str]) -> [f64; 2] {
+    let machine = Machine::find(machine).unwrap();
+    let set = PolicySet::from_names(policies.iter().copied()).unwrap();
+    let run = simulate(&machine, &job(BURSTS), &set, 1).unwrap();
+    let clocks = run.clocks.iter();
+    let all = clocks.flat_map(|clock| clock.residency.iter().filter(|time| time.seconds > 0.0));
+    all.fold([f64::INFINITY, 0.0], |[low, high], time| {
+        let mhz = time.mhz;
+        [low.min(mhz), high.max(mhz)]
+    })
+}
+
+/// Of each policy the whole range, and the ranges under an upper and under a lower limit of 2,050 MHz. Drivers with levels of
+/// 100 MHz round down.
+#[test]
+fn every_frequency_policy_keeps_within_limits() {
+    for (machine, freq) in [
+        (SERVER, "schedutil"),
+        (SERVER, "ondemand"),
+        (SERVER, "performance"),
+        (SERVER, "powersave"),
+        (CLIENT, "intel_pstate"),
+        (CLIENT, "intel_pstate-hwp"),
+        (CLIENT, "performance"),
+        ("ryzen-8840u", "amd-pstate"),
+        ("ryzen-8840u", "amd-pstate[governor=powersave]"),
+        ("ryzen-8840u", "amd-pstate[mode=passive,governor=schedutil]"),
+    ] {
+        let range = |limits: &[&str]| range_of_clocks(machine, &[&["menu", freq], limits].concat());
+        let [low, high] = range(&[]);
+        let below = range(&["frequency[max=2050MHz]"]);
+        assert!(
+            below[1] <= 2050.0 && below[0] >= low.min(2000.0),
+            "{freq}: {below:?}"
+        );
+        let above = range(&["frequency[min=2050MHz]"]);
+        assert!(
+            above[0] >= 2000.0 && above[1] <= high.max(2100.0),
+            "{freq}: {above:?}"
+        );
+        let fixed = range(&["frequency[min=2050MHz,max=2050MHz]"]);
+        assert!(fixed[0] >= 2000.0, "{freq}: {fixed:?}");
+        assert!(fixed[1] - fixed[0] <= 100.0, "{freq}: {fixed:?}");
+    }
+}
+
+#[test]
+fn limits_that_allow_everything_change_nothing() {
+    for (machine, freq) in [
+        (SERVER, "schedutil"),
+        (SERVER, "ondemand"),
+        (CLIENT, "intel_pstate"),
+        (CLIENT, "intel_pstate-hwp"),
+        ("ryzen-8840u", "amd-pstate"),
+    ] {
+        let machine = Machine::find(machine).unwrap();
+        let text = |limits: &[&str]| {
+            let set = PolicySet::from_names([&["menu", freq], limits].concat()).unwrap();
+            serde_json::to_string(&simulate(&machine, &job(READS), &set, 1).unwrap()).unwrap()
+        };
+        assert_eq!(text(&[]), text(&["frequency[max=90GHz]"]), "{freq}");
+    }
+}
+
+#[test]
+fn a_lower_limit_makes_requests_faster_and_an_upper_one_slower() {
+    let latency = |limits: &[&str]| {
+        let machine = Machine::find("rk3399").unwrap();
+        let set = PolicySet::from_names([&["menu", "schedutil"], limits].concat()).unwrap();
+        simulate(&machine, &job(READS), &set, 1)
+            .unwrap()
+            .latency_us
+            .mean
+    };
+    let plain = latency(&[]);
+    assert!(latency(&["frequency[min=1200MHz]"]) < plain);
+    assert!(latency(&["frequency[max=600MHz]"]) > plain);
+}

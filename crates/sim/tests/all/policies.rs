@@ -401,7 +401,7 @@ fn what_epp_does_is_said_to_be_assumed_but_for_the_values_that_the_model_was_fit
         "{fast}"
     );
     let slow = told("ryzen-8840u", "amd-pstate[mode=active] + epp[value=power]");
-    assert!(slow.contains("EPP 255 moves the upper end"), "{slow}");
+    assert!(slow.contains("EPP 255 lowers the upper end"), "{slow}");
     // A recorded system's own preference, and a policy that has none.
     assert!(told("adl0", "menu").contains("EPP 102"));
     assert_eq!(told(skylake, "performance"), "");

@@ -97,7 +97,7 @@ impl GuardCondition {
         })
     }
 
-    /// Name of the block device that the condition is about, such as `nvme0n1`; `None`: all drives together.
+    /// Name of the watched block device, such as `nvme0n1`; `None`: all drives together.
     pub fn drive(&self) -> Option<&str> {
         let name = self.condition.load.as_deref()?;
         Some(name.strip_prefix("/dev/").unwrap_or(name))
@@ -108,7 +108,7 @@ impl GuardCondition {
         self.condition.is_relative
     }
 
-    /// The latencies of a slice that the condition is about.
+    /// Selects the latencies in a slice that concern the condition.
     pub(super) fn select_latencies(&self, slice: &LatencySlice) -> LatencyCounts {
         let mut selected = LatencyCounts::new();
         for (name, drive) in &slice.drives {

@@ -1,4 +1,4 @@
-//! What a guard knows, window by window, and what it decides.
+//! A guard's state, window by window, and its decisions.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ pub struct WindowReport {
     pub limit_ns: f64,
     /// The verdict.
     pub verdict: WindowVerdict,
-    /// Number of windows in a row that broke the condition, this one included.
+    /// Number of broken windows in a row, including this window.
     pub broken_in_a_row: u32,
     /// A note if the limit looks as if it was in another unit; in a condition's first window only.
     pub unit_note: Option<String>,
@@ -110,12 +110,12 @@ enum Phase {
     Ended,
 }
 
-/// A condition with its window and its past.
+/// A condition with the present window and past windows.
 #[derive(Clone, Debug)]
 struct WatchedCondition {
     condition: GuardCondition,
     window: Window,
-    /// Groups of windows that are judged together: those before the set, those that broke in a row, or those after.
+    /// Groups from all windows to be judged together: before the set, broken in a row, or after the set.
     pooled: Vec<LatencyCounts>,
     /// Number of windows in `pooled`.
     windows: u32,
@@ -147,7 +147,7 @@ impl WatchedCondition {
         self.windows = 0;
     }
 
-    /// Adds the latencies of a slice; returns the groups and the interval of a window that is complete.
+    /// Adds the latencies of a slice; returns groups and interval of a complete window.
     fn add_slice(&mut self, slice: &LatencySlice) -> Option<(Vec<LatencyCounts>, LatencyInterval)> {
         self.window
             .add_slice(self.condition.select_latencies(slice));
@@ -156,7 +156,7 @@ impl WatchedCondition {
         Some((groups, interval))
     }
 
-    /// Adds a window to those that are judged together; returns their interval if there are enough.
+    /// Adds a window to the pool; returns the interval over the pool once it has enough windows.
     fn pool_window(&mut self, groups: Vec<LatencyCounts>) -> Option<LatencyInterval> {
         self.pooled.extend(groups);
         self.windows += 1;
@@ -168,7 +168,7 @@ impl WatchedCondition {
         interval
     }
 
-    /// Ends of the interval before the set that a relative limit counts from; 0 for absolute limits, which ignore it.
+    /// Interval ends before the set was applied, in ns, for relative limits; 0 for absolute limits.
     fn before_ns(&self) -> (f64, f64) {
         self.before
             .map_or((0.0, 0.0), |before| (before.low_ns, before.high_ns))
@@ -185,7 +185,7 @@ impl WatchedCondition {
         }
     }
 
-    /// The limit in ns; of a relative limit the higher end, which a broken window exceeds.
+    /// The limit in ns; for a relative limit the higher end.
     fn limit_ns(&self) -> f64 {
         self.condition.limit_ns(self.before_ns().1)
     }
@@ -368,7 +368,6 @@ impl fmt::Display for IntervalInWords<'_> {
             estimate_ns,
             high_ns,
             requests,
-            ..
         } = self.0;
         let [low, estimate] = [low_ns, estimate_ns].map(|ns| format_us(*ns));
         if high_ns.is_finite() {

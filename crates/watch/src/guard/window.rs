@@ -11,7 +11,7 @@ pub const WINDOW_SLICES: u32 = 10;
 /// Groups of a window at most; neighbours are merged where there would be more.
 const MOST_GROUPS: usize = 40;
 
-/// Latencies of the requests of a drive that completed in a slice of time, in ns. Requests that nobody waits for, such as
+/// Latencies in ns of requests completed by a drive in a slice of time. Requests without a waiting task, such as
 /// read-ahead and write-back, are not among them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DriveLatencies {
@@ -21,7 +21,7 @@ pub struct DriveLatencies {
     pub writes: LatencyCounts,
 }
 
-/// Latencies of the requests that completed in about a second.
+/// Latencies of requests completed in about a second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LatencySlice {
     /// Drives by the kernel's name, such as `nvme0n1`. Drives without requests may be left out.
@@ -50,7 +50,7 @@ impl Window {
         }
     }
 
-    /// Takes the groups of a window that has all it needs, and begins the next window.
+    /// Takes the groups if the window is complete, and begins the next window.
     pub(super) fn take_if_complete(&mut self) -> Option<Vec<LatencyCounts>> {
         let complete = self.requests >= WINDOW_REQUESTS && self.slices >= WINDOW_SLICES;
         complete.then(|| std::mem::take(self).groups)
@@ -66,7 +66,9 @@ impl Window {
 fn merge_neighbours(groups: &[LatencyCounts]) -> Vec<LatencyCounts> {
     let pairs = groups.chunks(2).map(|pair| {
         let mut merged = LatencyCounts::new();
-        pair.iter().for_each(|group| merged.add_counts(group));
+        for group in pair {
+            merged.add_counts(group);
+        }
         merged
     });
     pairs.collect()

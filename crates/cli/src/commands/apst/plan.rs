@@ -58,7 +58,8 @@ pub(super) struct ApstPlanArgs {
 #[derive(clap::Args)]
 #[group(required = true, multiple = false)]
 struct Source {
-    /// A drive of the library, by its name or words of it that no other drive has; or a file as --id-ctrl has it.
+    /// A drive of the library, by its name or words of it that no other drive has; a drive that you keep; a drive file
+    /// (*.toml); or a file as --id-ctrl has it.
     #[arg(long, value_name = "NAME")]
     drive: Option<String>,
     /// What `nvme id-ctrl` printed (binary with -b, JSON or text) or smartctl (-c or -a, text or JSON), whole or the lines
@@ -168,6 +169,16 @@ fn load_drive_with_notes(args: &ApstPlanArgs) -> anyhow::Result<(Drive, Vec<Stri
         return read_dumped_drive_with_notes(path);
     }
     let name = args.source.drive.as_deref().unwrap_or_default();
+    if let Some(model) = drive::find_drive_file_or_kept_drive(name)? {
+        anyhow::ensure!(
+            args.firmware.is_none(),
+            "--firmware: {name} is one drive, with one table of power states"
+        );
+        let power = model.power.with_context(|| {
+            format!("{name}: no power states are known of this drive; its file names them by `library` or `dump`")
+        })?;
+        return Ok((power.declared, model.note.into_iter().collect()));
+    }
     if drive::is_existing_dump_file(name) {
         return read_dumped_drive_with_notes(name);
     }

@@ -53,6 +53,7 @@ pub(super) fn compose_page(calibration: &CalibratedMachine, text: PageText) -> M
         assumed: assumed_figures(&figures),
         commands: vec![text.command],
         made_by: MADE_BY.to_owned(),
+        ..MeasurementPage::default()
     }
 }
 

@@ -7,7 +7,7 @@ use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
 use wakepath_settings::{
     PersistentSettings, PowerSupply, Session, SettingsPlan, Targets, ToolForm, end_boot_trial,
-    format_ansible_playbook, format_plan_for_tool, policy,
+    format_ansible_playbook, format_plan_for_tool, policy, reset::ResetEvent,
 };
 use wakepath_system::{System, journal};
 use wakepath_watch::guard::GuardCondition;
@@ -32,14 +32,14 @@ Examples:
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", policies_and_settings_for_help()))]
 pub(crate) struct Args {
     /// Policies, such as 'menu + epp[value=power]'; several arguments make one set. `--help` lists them.
-    #[arg(required_unless_present_any = ["check", "at_boot", "boot_ended", "supply_changed"], value_name = "SET", value_parser = PolicySetTextParser(Place::Machine), hide_possible_values = true)]
+    #[arg(required_unless_present_any = ["check", "at_boot", "boot_ended", "supply_changed", "after_event"], value_name = "SET", value_parser = PolicySetTextParser(Place::Machine), hide_possible_values = true)]
     policies: Vec<String>,
     /// Put everything back after this time, or at Ctrl-C: 30s, 10m, 2h.
     #[arg(long = "for", value_name = "TIME", value_parser = until::parse_duration_or_seconds)]
     hold: Option<Duration>,
     /// Hold the set while block requests keep this condition, such as 'p99_us < 150', 'p99_us(nvme0n1) < 150' or 'p99_us <= +5%' of
     /// what was measured before. A broken condition puts the set back. Give it again for each condition.
-    #[arg(long, value_name = "CONDITION", conflicts_with_all = ["persist", "check"])]
+    #[arg(long, value_name = "CONDITION", conflicts_with_all = ["persist", "check", "form"])]
     keep: Vec<GuardCondition>,
     /// Print what would be written, and write nothing.
     #[arg(long)]
@@ -69,6 +69,9 @@ pub(crate) struct Args {
     /// The power supply may have changed: its settings of `--persist` are put in force, if they are not.
     #[arg(long, hide = true, conflicts_with_all = ["policies", "check", "at_boot", "boot_ended", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
     supply_changed: bool,
+    /// Something has happened that may have reset settings: `resume`, a CPU or a drive by name, or `interval`.
+    #[arg(long, hide = true, value_name = "EVENT", conflicts_with_all = ["policies", "check", "at_boot", "boot_ended", "supply_changed", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
+    after_event: Option<ResetEvent>,
     /// Only these CPUs, such as 0-3,8.
     #[arg(long, value_name = "LIST", value_parser = parse_nonempty_cpu_list)]
     cpus: Option<CpuListArgument>,
@@ -151,6 +154,9 @@ pub(crate) fn plan_apply_or_persist_policy_set(
     if args.supply_changed {
         return persist::apply_set_for_present_supply(&system);
     }
+    if let Some(event) = &args.after_event {
+        return persist::reapply_after_event(&system, event);
+    }
     let targets = Targets {
         cpus: args.cpus.as_ref().map(|c| c.0.clone()),
         drives: args.drives.clone(),
@@ -174,12 +180,15 @@ pub(crate) fn plan_apply_or_persist_policy_set(
         return print_planned_changes(args, &plan, out);
     }
     if args.persist {
-        let settings = match args.on {
+        let mut settings = match args.on {
             Some(supply) => {
                 PersistentSettings::load_and_add_set_for_supply(&system, supply, set, targets.cpus)?
             }
             None => PersistentSettings::for_any_supply(&system, set, targets.cpus),
         };
+        // A file with a mistake is replaced.
+        let before = PersistentSettings::load(&system).ok().flatten();
+        settings.enforce = before.is_some_and(|before| before.enforce);
         let plan =
             persist::try_ask_apply_and_persist(&system, &settings, args.on, args.hold, args.yes)?;
         return plan.map_or(Ok(()), |plan| print_planned_changes(args, &plan, out));
@@ -226,6 +235,12 @@ fn hold_while_conditions_are_kept(
     targets: &Targets,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
+    if let Some(directory) = args.root.directory() {
+        note!(
+            "the guard watches this machine, not {}",
+            directory.display()
+        );
+    }
     let mut guarded = super::guarded::GuardedSet::start(args.keep.clone())?;
     if !guarded.measure_before()? {
         return Ok(());

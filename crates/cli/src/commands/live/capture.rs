@@ -1,5 +1,7 @@
 //! `wakepath machine capture`: a machine file for this machine, and its raw files.
 
+mod counted_drive;
+mod drive_of_disk;
 mod recorded_drive;
 
 use std::fmt::Write as _;
@@ -35,7 +37,8 @@ pub(crate) struct CaptureArgs {
     /// Write into a directory that is not empty; an older capture in it is removed.
     #[arg(long, requires = "output")]
     force: bool,
-    /// Take the drive's service times from this recording, of 4 KiB requests that were alone in flight.
+    /// Take the drive's service times from this recording, of 4 KiB requests that were alone in flight; without it they are
+    /// those of the counters since boot, where these tell any.
     #[arg(long, value_name = "FILE")]
     recording: Option<PathBuf>,
     #[command(flatten)]
@@ -83,10 +86,11 @@ pub(crate) fn capture_machine(args: &CaptureArgs, out: &mut Screen) -> anyhow::R
     let system = args.root.open_system()?;
     let (mut machine, mut notes) =
         machine::describe_machine(&system, &args.choose_machine_name(&system))?;
-    if let Some(path) = &args.recording {
-        let taken = recorded_drive::take_recorded_figures(path, &system, &mut machine);
-        notes.extend(taken.context("--recording")?);
-    }
+    notes.extend(match &args.recording {
+        Some(path) => recorded_drive::take_recorded_figures(path, &system, &mut machine)
+            .context("--recording")?,
+        None => counted_drive::take_counted_figures(&system, &mut machine),
+    });
     let text = machine.to_toml()?;
     let Some(directory) = &args.output else {
         for note in &notes {

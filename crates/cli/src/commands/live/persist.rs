@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use wakepath_settings::persistent::OFF_WORD;
+use wakepath_settings::reset::ResetEvent;
 use wakepath_settings::{
-    BootOutcome, DriftedSetting, PersistentSettings, PowerSupply, Session, SettingsPlan,
-    SupplyOutcome, apply_plan_and_record_supply, find_rival_tools, forget_boot_trial,
+    BootOutcome, DriftedSetting, PersistentSettings, PowerSupply, ReapplyOutcome, Session,
+    SettingsPlan, SupplyOutcome, apply_plan_and_record_supply, find_rival_tools, forget_boot_trial,
 };
 use wakepath_system::System;
 
@@ -227,15 +228,8 @@ pub(super) fn apply_set_for_present_supply(system: &System) -> anyhow::Result<()
             for note in &plan.notes {
                 note!("{note}");
             }
-            for DriftedSetting {
-                key,
-                expected,
-                found,
-            } in &drift
-            {
-                note!(
-                    "{key} is '{found}', not '{expected}': somebody else has set it, so it stays"
-                );
+            for drifted in &drift {
+                note!("{}, so it stays", describe_drift(drifted));
             }
             tell!(
                 "on {supply}: wrote {} persistent setting(s)",
@@ -244,4 +238,36 @@ pub(super) fn apply_set_for_present_supply(system: &System) -> anyhow::Result<()
         }
     }
     Ok(())
+}
+
+/// Writes settings again that an event has reset. Prints a line only if something was reset or somebody else has changed
+/// a setting: intervals would fill the journal.
+pub(super) fn reapply_after_event(system: &System, event: &ResetEvent) -> anyhow::Result<()> {
+    let ReapplyOutcome::Looked(done) = wakepath_settings::reapply_after_event(system, event)?
+    else {
+        return Ok(());
+    };
+    for note in &done.notes {
+        note!("{note}");
+    }
+    for drifted in &done.drift {
+        note!("{}, so it stays", describe_drift(drifted));
+    }
+    for drifted in &done.enforced {
+        note!("{}; written again, by `enforce`", describe_drift(drifted));
+    }
+    if !done.reset.is_empty() {
+        let names: Vec<String> = done.reset.iter().map(ToString::to_string).collect();
+        tell!("wrote again what was reset: {}", names.join(", "));
+    }
+    Ok(())
+}
+
+fn describe_drift(drifted: &DriftedSetting) -> String {
+    let DriftedSetting {
+        key,
+        expected,
+        found,
+    } = drifted;
+    format!("{key} is '{found}', not '{expected}': somebody else has set it")
 }

@@ -4,13 +4,17 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use anyhow::Context;
+use serde::Serialize;
+use wakepath_settings::{PersistentState, read_persistent_state};
+use wakepath_system::System;
 use wakepath_system::status::Status;
 
 use super::activity::{
     CPU_HEADER, DRIVE_HEADER, StatusSpans, describe_machine_in_line, drive_status_row,
     rows_per_idle_state,
 };
-use super::{RootArgs, view};
+use super::{RootArgs, shorten_setting_value, view};
+use crate::messages::note;
 use crate::output::{self, Format, Screen};
 use crate::until::{self, EndSignals};
 
@@ -44,16 +48,14 @@ pub(crate) struct Args {
 pub(crate) fn print_or_watch_status(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.open_system()?;
     if args.since_start || !system.root().is_live() {
-        return print_status_in_format(
-            args,
-            &Status::activity_since_boot(&system, args.ask_drives),
-            out,
-        );
+        let status = Status::activity_since_boot(&system, args.ask_drives);
+        return print_status_and_persistent_state(args, &system, &status, out);
     }
     if !args.watch {
         let mut spans = StatusSpans::new(&system, args.ask_drives);
         std::thread::sleep(args.interval);
-        return print_status_in_format(args, &spans.status_since_last_call(), out);
+        let status = spans.status_since_last_call();
+        return print_status_and_persistent_state(args, &system, &status, out);
     }
     if args.format == Format::Table && std::io::stdout().is_terminal() {
         let first = Status::activity_since_boot(&system, args.ask_drives);
@@ -76,6 +78,70 @@ pub(crate) fn print_or_watch_status(args: &Args, out: &mut Screen) -> anyhow::Re
             Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => break,
             written => written.context("writing the status")?,
         }
+    }
+    Ok(())
+}
+
+/// JSON output of a single look.
+#[derive(Serialize)]
+struct StatusReport<'a> {
+    #[serde(flatten)]
+    status: &'a Status,
+    /// The settings of `apply --persist`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    persistent: Option<PersistentState>,
+}
+
+fn print_status_and_persistent_state(
+    args: &Args,
+    system: &System,
+    status: &Status,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
+    let persistent = read_persistent_state(system).unwrap_or_else(|error| {
+        note!("{error}");
+        None
+    });
+    if args.format == Format::Json {
+        return output::write_json(out, &StatusReport { status, persistent });
+    }
+    print_status_in_format(args, status, out)?;
+    match persistent {
+        Some(state) if args.format == Format::Table => write_persistent_state(&state, out),
+        _ => Ok(()),
+    }
+}
+
+/// Writes whether the settings of `apply --persist` are in force, and each one that is not.
+fn write_persistent_state(state: &PersistentState, out: &mut Screen) -> anyhow::Result<()> {
+    writeln!(out)?;
+    let PersistentState { sets, supply, .. } = state;
+    if let Some(why) = &state.not_possible {
+        writeln!(out, "persistent settings: not possible here: {why}")?;
+        return Ok(());
+    }
+    let all = state.in_force + state.drifted.len();
+    let applied = match state.applied {
+        Some(false) => "; not applied in this boot",
+        _ => "",
+    };
+    writeln!(
+        out,
+        "persistent settings, on {supply}: {} of {all} in force ({sets}){applied}",
+        state.in_force
+    )?;
+    for drift in &state.drifted {
+        let writer = match drift.writers[..] {
+            [] => "by whom is unknown".to_owned(),
+            ref tools => format!("{} is running and writes it", tools.join(", ")),
+        };
+        writeln!(
+            out,
+            "  drifted: {} is {}, not {}; {writer}",
+            drift.setting,
+            shorten_setting_value(&drift.found),
+            shorten_setting_value(&drift.expected)
+        )?;
     }
     Ok(())
 }

@@ -3,12 +3,27 @@
 use clap::ValueEnum;
 use serde::Serialize;
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::builtin_machine_names;
+use wakepath_hardware::machine::{FigureCounts, builtin_machine_names};
 use wakepath_hardware::recorded;
 
 use crate::output::{self, Format, Screen};
 
-const LIST_HEADER: [&str; 6] = ["name", "kind", "cpus", "sockets", "TDP W", "title"];
+const TABLE_HEADER: [&str; 7] = [
+    "name", "kind", "cpus", "sockets", "TDP W", "figures", "title",
+];
+const CSV_HEADER: [&str; 11] = [
+    "name",
+    "kind",
+    "cpus",
+    "sockets",
+    "TDP W",
+    "measured",
+    "published",
+    "declared",
+    "fitted",
+    "assumed",
+    "title",
+];
 
 /// What kind of description a machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -46,6 +61,8 @@ struct ListedMachine {
     /// Thermal design power per socket; `None` if unknown.
     tdp_w: Option<f64>,
     tdp_is_assumed: bool,
+    /// Figures of the simulated machine by origin; `None` where nothing can be simulated.
+    figures: Option<FigureCounts>,
     title: String,
 }
 
@@ -58,6 +75,7 @@ impl ListedMachine {
             sockets: None,
             tdp_w: None,
             tdp_is_assumed: false,
+            figures: None,
             title,
         }
     }
@@ -67,6 +85,55 @@ impl ListedMachine {
         self.tdp_w
             .map_or_else(String::new, |watts| format!("{watts}{mark}"))
     }
+
+    fn first_cells(&self) -> [String; 5] {
+        let kind = self.kind.to_possible_value();
+        [
+            self.name.clone(),
+            kind.map_or_else(String::new, |kind| kind.get_name().to_owned()),
+            number_or_empty(self.cpus),
+            number_or_empty(self.sockets),
+            self.tdp_watts_or_empty(),
+        ]
+    }
+
+    fn table_row(&self) -> [String; 7] {
+        let [name, kind, cpus, sockets, tdp] = self.first_cells();
+        let figures = self
+            .figures
+            .map_or_else(String::new, |counts| counts.to_string());
+        [name, kind, cpus, sockets, tdp, figures, self.title.clone()]
+    }
+
+    fn csv_row(&self) -> [String; 11] {
+        let [name, kind, cpus, sockets, tdp] = self.first_cells();
+        let counts = self.figures;
+        let [measured, published, declared, fitted, assumed] = [
+            counts.map(|counts| counts.measured),
+            counts.map(|counts| counts.published),
+            counts.map(|counts| counts.declared),
+            counts.map(|counts| counts.fitted),
+            counts.map(|counts| counts.assumed),
+        ]
+        .map(number_or_empty);
+        [
+            name,
+            kind,
+            cpus,
+            sockets,
+            tdp,
+            measured,
+            published,
+            declared,
+            fitted,
+            assumed,
+            self.title.clone(),
+        ]
+    }
+}
+
+fn number_or_empty(number: Option<usize>) -> String {
+    number.map_or_else(String::new, |number| number.to_string())
 }
 
 fn list_modelled_and_recorded_machines() -> anyhow::Result<Vec<ListedMachine>> {
@@ -74,13 +141,17 @@ fn list_modelled_and_recorded_machines() -> anyhow::Result<Vec<ListedMachine>> {
         let machine = Machine::find(name)?;
         Ok(ListedMachine {
             cpus: Some(machine.cpus()),
+            figures: Some(machine.count_figures_by_origin()),
             ..ListedMachine::with_name_and_title(MachineKind::Modelled, machine.name, machine.title)
         })
     });
     let recorded = recorded::builtin_recorded_systems().iter().map(|system| {
         let title = format!("{}, Linux {}", system.cpu_model, system.kernel);
-        let entry =
-            ListedMachine::with_name_and_title(MachineKind::Recorded, system.name.clone(), title);
+        let simulated = Machine::from_recorded(system).ok();
+        let entry = ListedMachine {
+            figures: simulated.map(|machine| machine.count_figures_by_origin()),
+            ..ListedMachine::with_name_and_title(MachineKind::Recorded, system.name.clone(), title)
+        };
         Ok(match &system.processor {
             None => entry,
             Some(processor) => ListedMachine {
@@ -106,29 +177,37 @@ fn list_modelled_and_recorded_machines() -> anyhow::Result<Vec<ListedMachine>> {
 pub(super) fn print_machine_list(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let mut machines = list_modelled_and_recorded_machines()?;
     machines.retain(|e| args.kind.is_none_or(|kind| kind == e.kind));
-    let rows = machines.iter().map(|e| {
-        let kind = e.kind.to_possible_value();
-        [
-            e.name.clone(),
-            kind.map_or_else(String::new, |k| k.get_name().to_owned()),
-            e.cpus.map_or_else(String::new, |n| n.to_string()),
-            e.sockets.map_or_else(String::new, |n| n.to_string()),
-            e.tdp_watts_or_empty(),
-            e.title.clone(),
-        ]
-    });
     match args.format {
-        // Only recorded systems have sockets and TDP in the list.
-        Format::Table if machines.iter().all(|e| e.sockets.is_none()) => output::write_table(
-            out,
-            ["name", "kind", "cpus", "title"],
-            rows.map(|row: [String; 6]| {
-                let [name, kind, cpus, _, _, title] = row;
-                [name, kind, cpus, title]
-            }),
-        ),
-        Format::Table => output::write_table(out, LIST_HEADER, rows),
-        Format::Csv => output::write_csv(out, LIST_HEADER, rows),
+        Format::Table => print_columns_that_say_something(&machines, out),
+        Format::Csv => {
+            output::write_csv(out, CSV_HEADER, machines.iter().map(ListedMachine::csv_row))
+        }
         Format::Json => output::write_json(out, &machines),
+    }
+}
+
+/// Prints the table without columns that are empty, or the same in each row.
+fn print_columns_that_say_something(
+    machines: &[ListedMachine],
+    out: &mut Screen,
+) -> anyhow::Result<()> {
+    let rows: Vec<[String; 7]> = machines.iter().map(ListedMachine::table_row).collect();
+    let columns =
+        (0..TABLE_HEADER.len()).filter(|column| does_column_say_something(&rows, *column));
+    let columns: Vec<usize> = columns.collect();
+    let header: Vec<&str> = columns.iter().map(|column| TABLE_HEADER[*column]).collect();
+    let cells = rows.iter().map(|row| {
+        let told = columns.iter().map(|column| row[*column].clone());
+        told.collect::<Vec<String>>()
+    });
+    output::write_table(out, header, cells)
+}
+
+/// Whether a column has a value, and the column with kinds more than one.
+fn does_column_say_something(rows: &[[String; 7]], column: usize) -> bool {
+    let mut cells = rows.iter().map(|row| row[column].as_str());
+    match (TABLE_HEADER[column], rows.first()) {
+        ("kind", Some(first)) => cells.any(|cell| cell != first[column]),
+        _ => cells.any(|cell| !cell.is_empty()),
     }
 }

@@ -63,7 +63,11 @@ pub(in crate::commands) fn write_page(
 ) -> anyhow::Result<()> {
     let html = render_measurements(page)?;
     write_result_file(path, force, &html).with_context(|| path.display().to_string())?;
-    tell!("measurements as pictures are in {}", path.display());
+    if page.is_prediction {
+        tell!("the answer as a page is in {}", path.display());
+    } else {
+        tell!("measurements as pictures are in {}", path.display());
+    }
     Ok(())
 }
 

@@ -34,22 +34,27 @@ pub(super) fn write_answer_and_tables(
     daemon_toml: Option<&Path>,
 ) -> anyhow::Result<()> {
     let answer = report.answer;
-    write_answer_sentences(out, report)?;
+    out.write_folded(&answer_sentence(report.machine, answer), 2)?;
     if let Some(steps) = &report.steps {
         write_steps_into_force(out, steps, daemon_toml)?;
     }
     writeln!(out)?;
-    write_finalists(out, answer)?;
-    write_answer_beside_in_force_per_load(out, answer)?;
-    write_condition_margins(out, answer)?;
-    write_contribution_per_part(out, answer)?;
+    let finalists = finalist_table(answer);
+    output::write_table(out, &finalists.head, &finalists.rows)?;
+    load_table(answer).write_with_title(out)?;
+    let optional = [condition_table(answer), contribution_table(answer)];
+    for table in optional.into_iter().flatten() {
+        table.write_with_title(out)?;
+    }
     if let Some(sensitivity) = &report.sensitivity {
         write_sensitivity(out, sensitivity)?;
     }
     if let Some(days) = &report.day {
         write_daily_costs(out, days)?;
     }
-    write_effort_and_repeat_command(out, request, answer)
+    writeln!(out)?;
+    out.write_folded(&effort_sentence(request, answer), 2)?;
+    Ok(())
 }
 
 /// Writes the commands that put the answer in force. Without a file for it, the daemon's configuration is shown.
@@ -71,22 +76,17 @@ fn write_steps_into_force(
     Ok(())
 }
 
-/// Writes the answer in sentences.
-fn write_answer_sentences(out: &mut Screen, report: &TuneReport<'_>) -> anyhow::Result<()> {
-    let (machine, answer) = (report.machine, report.answer);
+/// The answer in sentences.
+pub(super) fn answer_sentence(machine: &str, answer: &SearchAnswer) -> String {
     let (name, unit) = (&answer.objective, &answer.unit);
     let Some(best) = &answer.best else {
-        out.write_folded("No set keeps every condition. The nearest sets:", 2)?;
-        return Ok(());
+        return "No set keeps every condition. The nearest sets:".to_owned();
     };
     if best.changes_nothing() {
-        let text = format!(
-            "Keep what is in force on {}: {name} {} {unit}. No other set is better by more than chance.",
-            machine,
+        return format!(
+            "Keep what is in force on {machine}: {name} {} {unit}. No other set is better by more than chance.",
             format_three_digits(best.objective)
         );
-        out.write_folded(&text, 2)?;
-        return Ok(());
     }
     let gain = best.gain.map_or_else(String::new, |gain| {
         let [low, high] = gain.interval;
@@ -100,26 +100,35 @@ fn write_answer_sentences(out: &mut Screen, report: &TuneReport<'_>) -> anyhow::
     } else {
         " Perhaps a condition is broken: its interval reaches beyond the limit."
     };
-    let text = format!(
-        "Best on {}: {} with {name} {} {unit}{gain}.{doubt}",
-        machine,
+    format!(
+        "Best on {machine}: {} with {name} {} {unit}{gain}.{doubt}",
         best.set,
         format_three_digits(best.objective)
-    );
-    out.write_folded(&text, 2)?;
-    Ok(())
+    )
 }
 
-/// Writes a table with a row for each finalist.
-fn write_finalists(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
-    let header = [
-        "set".to_owned(),
-        title_with_unit(&answer.objective, &answer.unit),
-        "better by %".to_owned(),
-        "conditions".to_owned(),
-    ];
+/// A table with its title, for a terminal and for a page.
+pub(super) struct TitledTable {
+    /// The title, without a full stop.
+    pub(super) title: String,
+    /// Titles of the columns; the first names the row.
+    pub(super) head: Vec<String>,
+    /// Rows, as long as the head.
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+impl TitledTable {
+    fn write_with_title(&self, out: &mut Screen) -> anyhow::Result<()> {
+        writeln!(out)?;
+        writeln!(out, "{}:", self.title)?;
+        output::write_table(out, &self.head, &self.rows)
+    }
+}
+
+/// A table with a row for each finalist.
+pub(super) fn finalist_table(answer: &SearchAnswer) -> TitledTable {
     let rows = best_next_and_in_force(answer).map(|finalist| {
-        [
+        vec![
             set_text_or_in_force(finalist),
             format_with_interval(finalist.objective, finalist.interval),
             finalist
@@ -128,20 +137,26 @@ fn write_finalists(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()
             kept_perhaps_or_broken(finalist).to_owned(),
         ]
     });
-    output::write_table(out, header, rows)
+    TitledTable {
+        title: "The best sets".to_owned(),
+        head: vec![
+            "set".to_owned(),
+            title_with_unit(&answer.objective, &answer.unit),
+            "better by %".to_owned(),
+            "conditions".to_owned(),
+        ],
+        rows: rows.collect(),
+    }
 }
 
-/// Writes a table with a row for each load: the answer, or the nearest set, beside the policies in force.
-fn write_answer_beside_in_force_per_load(
-    out: &mut Screen,
-    answer: &SearchAnswer,
-) -> anyhow::Result<()> {
+/// A table with a row for each load: the answer, or the nearest set, beside the policies in force.
+pub(super) fn load_table(answer: &SearchAnswer) -> TitledTable {
     let shown = answer.best.as_ref().or(answer.next.first());
     let changed = shown.filter(|finalist| !finalist.changes_nothing());
     let columns = load_and_metric_columns(answer);
     let metrics: BTreeSet<&str> = columns.iter().map(|(_, metric)| metric.as_str()).collect();
-    let mut header = vec!["load", "set"];
-    header.extend(&metrics);
+    let mut head = vec!["load".to_owned(), "set".to_owned()];
+    head.extend(metrics.iter().map(|metric| (*metric).to_owned()));
     let mut rows = Vec::new();
     for figures in &answer.in_force.loads {
         for finalist in changed.into_iter().chain([&answer.in_force]) {
@@ -153,21 +168,19 @@ fn write_answer_beside_in_force_per_load(
             rows.push(row);
         }
     }
-    writeln!(out)?;
-    writeln!(out, "Each load:")?;
-    output::write_table(out, header, rows)
+    TitledTable {
+        title: "Each load".to_owned(),
+        head,
+        rows,
+    }
 }
 
-/// Writes by how much the answer keeps each condition.
-fn write_condition_margins(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
+/// A table of how far the answer, or the nearest set, keeps each condition; `None` without conditions.
+pub(super) fn condition_table(answer: &SearchAnswer) -> Option<TitledTable> {
     let shown = answer.best.as_ref().or(answer.next.first());
-    let Some(shown) = shown.filter(|shown| !shown.conditions.is_empty()) else {
-        return Ok(());
-    };
-    writeln!(out)?;
-    writeln!(out, "Conditions under {}:", set_text_or_in_force(shown))?;
+    let shown = shown.filter(|shown| !shown.conditions.is_empty())?;
     let rows = shown.conditions.iter().map(|kept| {
-        [
+        vec![
             kept.condition.clone(),
             kept.load.clone(),
             format_with_interval(kept.value, kept.interval),
@@ -181,30 +194,23 @@ fn write_condition_margins(out: &mut Screen, answer: &SearchAnswer) -> anyhow::R
             .to_owned(),
         ]
     });
-    let header = ["condition", "load", "value", "limit", "margin %", ""];
-    output::write_table(out, header, rows)
+    let head = ["condition", "load", "value", "limit", "margin %", ""];
+    Some(TitledTable {
+        title: format!("Conditions under {}", set_text_or_in_force(shown)),
+        head: head.map(str::to_owned).into(),
+        rows: rows.collect(),
+    })
 }
 
-/// Writes what each part of the answer contributes.
-fn write_contribution_per_part(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
-    let Some(best) = answer
-        .best
-        .as_ref()
-        .filter(|_| !answer.contributions.is_empty())
-    else {
-        return Ok(());
-    };
-    writeln!(out)?;
-    writeln!(out, "Without one of its parts:")?;
-    let header = [
-        "without".to_owned(),
-        title_with_unit(&answer.objective, &answer.unit),
-        "change %".to_owned(),
-        "breaks".to_owned(),
-    ];
+/// A table of what each part of the answer contributes; `None` without an answer of several parts.
+pub(super) fn contribution_table(answer: &SearchAnswer) -> Option<TitledTable> {
+    let best = answer.best.as_ref()?;
+    if answer.contributions.is_empty() {
+        return None;
+    }
     let rows = answer.contributions.iter().map(|part| {
         let change = 100.0 * (part.objective_without / best.objective - 1.0);
-        [
+        vec![
             part.part.clone(),
             format_three_digits(part.objective_without),
             format!("{change:+.1}"),
@@ -215,49 +221,75 @@ fn write_contribution_per_part(out: &mut Screen, answer: &SearchAnswer) -> anyho
             },
         ]
     });
-    output::write_table(out, &header, rows)
+    Some(TitledTable {
+        title: "Without one of its parts".to_owned(),
+        head: vec![
+            "without".to_owned(),
+            title_with_unit(&answer.objective, &answer.unit),
+            "change %".to_owned(),
+            "breaks".to_owned(),
+        ],
+        rows: rows.collect(),
+    })
+}
+
+/// A table of the assumed figures that would change the answer; `None` if there are none.
+pub(super) fn sensitivity_table(sensitivity: &Sensitivity) -> Option<TitledTable> {
+    let mut rows = Vec::new();
+    for figure in sensitivity.figures_that_change_answer() {
+        for end in &figure.ends {
+            let Some(other) = &end.other_answer else {
+                continue;
+            };
+            rows.push(vec![
+                figure.figure.clone(),
+                format_three_digits(figure.assumed),
+                format_three_digits(end.value),
+                other.clone(),
+                if end.breaks_condition { "yes" } else { "-" }.to_owned(),
+            ]);
+        }
+    }
+    let head = [
+        "figure",
+        "assumed",
+        "if it were",
+        "better would be",
+        "breaks",
+    ];
+    (!rows.is_empty()).then(|| TitledTable {
+        title: format!(
+            "Would change the answer, of {}",
+            count_with_noun(sensitivity.figures.len() as u64, "assumed figure")
+        ),
+        head: head.map(str::to_owned).into(),
+        rows,
+    })
+}
+
+/// Sentences beside the table of assumed figures: that none changes the answer, and how many were not varied.
+pub(super) fn sensitivity_sentences(sensitivity: &Sensitivity) -> Vec<String> {
+    let varied = count_with_noun(sensitivity.figures.len() as u64, "assumed figure");
+    let none = sensitivity.figures_that_change_answer().next().is_none();
+    let none = none.then(|| format!("None of {varied} changes the answer at an end of its range."));
+    let left = sensitivity.not_reached.len() as u64;
+    let left = (left > 0).then(|| {
+        format!(
+            "{} not varied, for want of requests; a larger --budget reaches them.",
+            count_with_noun(left, "more assumed figure")
+        )
+    });
+    none.into_iter().chain(left).collect()
 }
 
 /// Writes which assumed figures would change the answer.
 fn write_sensitivity(out: &mut Screen, sensitivity: &Sensitivity) -> anyhow::Result<()> {
-    writeln!(out)?;
-    let varied = count_with_noun(sensitivity.figures.len() as u64, "assumed figure");
-    let changing = sensitivity.figures_that_change_answer().count();
-    if changing == 0 {
-        let text = format!("None of {varied} changes the answer at an end of its range.");
-        out.write_folded(&text, 2)?;
-    } else {
-        writeln!(out, "Would change the answer, of {varied}:")?;
-        let mut rows = Vec::new();
-        for figure in sensitivity.figures_that_change_answer() {
-            for end in &figure.ends {
-                let Some(other) = &end.other_answer else {
-                    continue;
-                };
-                rows.push([
-                    figure.figure.clone(),
-                    format_three_digits(figure.assumed),
-                    format_three_digits(end.value),
-                    other.clone(),
-                    if end.breaks_condition { "yes" } else { "-" }.to_owned(),
-                ]);
-            }
-        }
-        let header = [
-            "figure",
-            "assumed",
-            "if it were",
-            "better would be",
-            "breaks",
-        ];
-        output::write_table(out, header, rows)?;
+    match sensitivity_table(sensitivity) {
+        Some(table) => table.write_with_title(out)?,
+        None => writeln!(out)?,
     }
-    if !sensitivity.not_reached.is_empty() {
-        let text = format!(
-            "{} not varied, for want of requests; a larger --budget reaches them.",
-            count_with_noun(sensitivity.not_reached.len() as u64, "more assumed figure")
-        );
-        out.write_folded(&text, 2)?;
+    for sentence in sensitivity_sentences(sensitivity) {
+        out.write_folded(&sentence, 2)?;
     }
     Ok(())
 }
@@ -290,19 +322,14 @@ fn daily_cost_in_words(day: &DayCost) -> String {
     parts.join(", ")
 }
 
-/// Writes what was simulated, and how to get the same answer again.
-fn write_effort_and_repeat_command(
-    out: &mut Screen,
-    request: &SearchRequest,
-    answer: &SearchAnswer,
-) -> anyhow::Result<()> {
-    writeln!(out)?;
+/// What was simulated, and how to get the same answer again.
+pub(super) fn effort_sentence(request: &SearchRequest, answer: &SearchAnswer) -> String {
     let how = if answer.is_exhaustive {
         "every set"
     } else {
         "by halving and steps to neighbours"
     };
-    let text = format!(
+    format!(
         "Tried {} of {} ({how}); {} fresh seeds decide. Simulated {} requests; `--budget {} --seed {}` gives the same answer anywhere.",
         answer.tried,
         count_with_noun(answer.space as u64, "set"),
@@ -310,9 +337,7 @@ fn write_effort_and_repeat_command(
         answer.simulated,
         request.budget,
         answer.seed
-    );
-    out.write_folded(&text, 2)?;
-    Ok(())
+    )
 }
 
 /// Writes CSV with a row for each finalist, with the metrics of each load.
@@ -360,7 +385,7 @@ pub(super) fn write_finalists_as_csv(
 }
 
 /// The finalists to list: the answer, the next best, and the policies in force, each once.
-fn best_next_and_in_force(answer: &SearchAnswer) -> impl Iterator<Item = &Finalist> {
+pub(super) fn best_next_and_in_force(answer: &SearchAnswer) -> impl Iterator<Item = &Finalist> {
     let is_in_force = |finalist: &&Finalist| !finalist.changes_nothing();
     let best = answer.best.iter().filter(is_in_force);
     best.chain(&answer.next).chain([&answer.in_force])
@@ -388,7 +413,7 @@ fn metric_value_under_load(finalist: &Finalist, load: &str, metric: &str) -> Opt
     Some(*value)
 }
 
-fn set_text_or_in_force(finalist: &Finalist) -> String {
+pub(super) fn set_text_or_in_force(finalist: &Finalist) -> String {
     if finalist.changes_nothing() {
         "(in force)".to_owned()
     } else {
@@ -407,7 +432,7 @@ fn kept_perhaps_or_broken(finalist: &Finalist) -> &'static str {
     }
 }
 
-fn title_with_unit(metric: &str, unit: &str) -> String {
+pub(super) fn title_with_unit(metric: &str, unit: &str) -> String {
     if unit.is_empty() {
         metric.to_owned()
     } else {
@@ -430,7 +455,7 @@ fn format_with_interval(value: f64, interval: Option<[f64; 2]>) -> String {
 }
 
 /// A number with three to four digits.
-fn format_three_digits(value: f64) -> String {
+pub(super) fn format_three_digits(value: f64) -> String {
     match value.abs() {
         size if size >= 1000.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),

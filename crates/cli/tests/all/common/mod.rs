@@ -13,6 +13,7 @@ pub(crate) mod leases;
 pub(crate) mod processes;
 pub(crate) mod recording;
 pub(crate) mod rig;
+pub(crate) mod systemd_guest;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::repository;
 
 /// The rig's exit code when something that it needs is not there.
-const UNAVAILABLE: i32 = 3;
+pub(crate) const UNAVAILABLE: i32 = 3;
 
 /// What a guest handed back.
 #[derive(Debug)]
@@ -52,9 +52,9 @@ fn run(name: &str, arguments: &[&str]) -> Result<Guest, NoGuest> {
     let run = Command::new("python3")
         .current_dir(&root)
         .arg("rig/rig.py")
-        .args(arguments)
-        // Usually it takes a minute; other tests may keep the machine busy.
+        // Usually a guest takes a minute; other tests may keep the machine busy. A test may give more.
         .args(["--timeout", "300"])
+        .args(arguments)
         .arg("--out")
         .arg(&out)
         .output()

@@ -2,13 +2,12 @@
 
 use super::record::{RecordAndLender, SAPPHIRE_RAPIDS, SystemKind, figure_if_applicable};
 use crate::idle::IdleState;
+use crate::machine::family_figures::FamilyFigureKey;
 use crate::machine::{Figure, Machine, MachineIdleState, Scope};
 
 /// Exit latency of C1, which stops the clock only; no driver declares more for it.
 const C1_EXIT_US: f64 = 2.0;
 
-/// What leaving C6 takes there: the medians are 97 us at 2.0 GHz, 100.5 at 1.4 and 104 at 0.8.
-pub(super) const SAPPHIRE_RAPIDS_C6_US: f64 = 100.5;
 /// Servers with package C6 (`intel_idle` of Linux 6.12): CPUID family and models, and two exit latencies of C6 in us.
 /// The kernel declares the first if the package goes down with it, else the second.
 const PACKAGE_C6_US: [(&[&str], f64, f64); 3] = [
@@ -134,6 +133,9 @@ fn estimate_exit_time_and_spread(
         let why = "the CPU never left its clock";
         return (Figure::assumed(0.0, why), Figure::default());
     }
+    if let Some(published) = published_exit_time_and_spread(record, state) {
+        return published;
+    }
     if record.kind == SystemKind::Amd {
         let why = format!(
             "as measured for {} of an EPYC 7502 (arXiv 2108.00808)",
@@ -149,11 +151,6 @@ fn estimate_exit_time_and_spread(
         let why = "about 1 us on newer servers (intel/pepc docs/misc-c1e-cpu-freq.md)";
         return (Figure::assumed(declared.min(1.0), why), Figure::default());
     }
-    if state.name == "C6" && record.is_sapphire_rapids() {
-        let why = "median of 2 x Xeon Platinum 8480+, the same core generation: 97 us at 2.0 GHz to 104 us at 0.8 GHz (marenz2569/2025-sapphire-rapids-ee)";
-        let spread = Figure::assumed(0.04, "half of the wake-ups within 97.5 and 103.4 us there");
-        return (Figure::assumed(SAPPHIRE_RAPIDS_C6_US, why), spread);
-    }
     let half =
         "half of the declared time, as measured for C6 of Sapphire Rapids (97 to 104 of 190 us)";
     let (core_us, why) = if package_us > 0.0 && package_us < declared {
@@ -166,6 +163,27 @@ fn estimate_exit_time_and_spread(
     (Figure::assumed(core_us / 2.0, why), spread)
 }
 
+/// Exit time that is published of the processor's family, with the spread of measured wake-ups; `None` if there is none. It may
+/// be longer than the declared one: C1E of Emerald Rapids takes 4 us, and 2 are declared.
+fn published_exit_time_and_spread(
+    record: &RecordAndLender<'_>,
+    state: &IdleState,
+) -> Option<(Figure, Figure)> {
+    let found = record.find_family_figure(FamilyFigureKey::TrueExitUs, &state.name)?;
+    let spread = match (record.kind, state.name.as_str()) {
+        (SystemKind::Amd, "C2") => Figure::assumed(
+            0.044,
+            "5th and 95th percentile of 200 wake-ups of an EPYC 7502 (tud-zih-energy/2021-rome-ee@ee736c3)",
+        ),
+        (_, "C6" | "C6P") => Figure::assumed(
+            0.04,
+            "as measured for C6 of Sapphire Rapids: half of the wake-ups within 97.5 and 103.4 us",
+        ),
+        _ => Figure::default(),
+    };
+    Some((found.figure, spread))
+}
+
 /// Time for a server's package to power up: the part of the deepest state's declared exit latency caused by the
 /// package.
 pub(super) fn estimate_package_power_up_time(record: &RecordAndLender<'_>) -> Figure {
@@ -173,6 +191,14 @@ pub(super) fn estimate_package_power_up_time(record: &RecordAndLender<'_>) -> Fi
         return Figure::default();
     };
     let (name, whole) = (&deepest.name, declared_exit_us(deepest));
+    let goes_down_with_core = PACKAGE_C6_US.iter().any(|(models, with, _)| {
+        models.contains(&&*record.system.family_model) && (with - whole).abs() < 0.5
+    });
+    if goes_down_with_core
+        && let Some(found) = record.find_family_figure(FamilyFigureKey::PackageExitUs, "")
+    {
+        return found.figure;
+    }
     if name.strip_suffix('P') == Some(&core.name) {
         let why = format!(
             "what the kernel declares for {name} ({whole} us) more than for {} ({} us)",

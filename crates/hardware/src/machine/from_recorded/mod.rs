@@ -13,7 +13,7 @@ use self::idle_states::{estimate_package_power_up_time, make_machine_idle_states
 use self::powers::{
     copy_powers_and_voltages, multiply_assumed_package_power, power_at_rest_of_captured_machine,
     published_or_lent_power_at_rest, recorded_or_usual_intel_power_limit,
-    scale_lent_package_power_to_sockets, use_measured_sapphire_rapids_power,
+    scale_lent_package_power_to_sockets, use_package_power_of_family,
     use_recorded_uncore_clock_range,
 };
 pub use self::record::Captured;
@@ -63,6 +63,14 @@ impl Machine {
             machine.cluster[0].core.clone_from(core);
         }
         multiply_assumed_package_power(&mut machine, captured.sockets);
+        let record = RecordAndLender {
+            system,
+            idle: require_recorded_idle(system)?,
+            kind: SystemKind::from_lender(lender),
+            lender: &template,
+        };
+        // A captured machine is one cluster whatever the number of sockets.
+        use_package_power_of_family(&mut machine, &record, captured.sockets.max(1));
         machine.platform = power_at_rest_of_captured_machine(system, captured, &template);
         if !lender.power {
             machine.remove_cpu_and_package_power(&lender.why);
@@ -186,7 +194,7 @@ fn add_package_and_platform_powers(machine: &mut Machine, record: &RecordAndLend
     if let (Some(uncore), Some(processor)) = (&mut machine.uncore, record.known_processor()) {
         use_recorded_uncore_clock_range(uncore, processor);
     }
-    use_measured_sapphire_rapids_power(machine, record);
+    use_package_power_of_family(machine, record, machine.cluster.len());
     machine.platform = published_or_lent_power_at_rest(record, machine.cluster.len());
     let processor = record
         .known_processor()

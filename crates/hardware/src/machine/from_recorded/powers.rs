@@ -3,6 +3,7 @@
 use wakepath_units::Kilohertz;
 
 use super::record::{Captured, RecordAndLender, SystemKind};
+use crate::machine::family_figures::FamilyFigureKey;
 use crate::machine::{
     Cluster, Figure, Machine, Opp, Origin, Platform, PowerLimit, PowerScope, Uncore,
 };
@@ -21,21 +22,6 @@ const SERVER_LIMITS: [(f64, f64); 2] = [(1.0, 1.0), (1.2, 0.011_718_75)];
 const SERVER_LIMITS_WHY: [&str; 2] = [
     "thermal design power over 1 s, as recorded of emr0, gnr0 and spr1",
     "1.2 times PL1 over 11.7 ms, as recorded of emr0, gnr0 and spr1",
-];
-
-/// Power of a socket of Sapphire Rapids, by its energy counters: 2 x Xeon Platinum 8480+, all cores in C6 or in C1E at 0.8 and
-/// 1.4 GHz (github.com/marenz2569/2025-sapphire-rapids-ee at 8f28a6e, read from vector figures).
-const SAPPHIRE_RAPIDS_PACKAGE_MW: [(f64, &str); 2] = [
-    (
-        68_900.0,
-        "of each socket, 68.9 to 70.5 W by RAPL with all cores of 2 x Xeon Platinum 8480+ in C6 \
-         (marenz2569/2025-sapphire-rapids-ee), less what its CPUs draw in it",
-    ),
-    (
-        39_500.0,
-        "of each socket, 38.0 to 39.5 W by RAPL more with all cores of 2 x Xeon Platinum 8480+ in C1E than in C6 \
-         (marenz2569/2025-sapphire-rapids-ee): what a first core in C1E costs at most; less the mesh at its lowest clock",
-    ),
 ];
 
 /// Built-in machines with a battery, whose power at rest stands for others of their segment.
@@ -95,27 +81,41 @@ pub(super) fn scale_lent_package_power_to_sockets(machine: &mut Machine, templat
     }
 }
 
-/// Sets package power of a family that was measured by package counters: without fans, memory and losses.
-pub(super) fn use_measured_sapphire_rapids_power(
+/// Sets package power of a family that was measured by the package's energy counter: without fans, memory and losses. CPUs
+/// and uncore have figures of their own, which the counter counted, too.
+pub(super) fn use_package_power_of_family(
     machine: &mut Machine,
     record: &RecordAndLender<'_>,
+    sockets: usize,
 ) {
-    if !record.is_sapphire_rapids() {
+    let Some(rest) = record.find_family_figure(FamilyFigureKey::PackageRestW, "") else {
+        return;
+    };
+    let cpus = machine.cpus() as f64;
+    let deepest = machine.idle_state.last();
+    let resting_mw = deepest.map_or(0.0, |state| state.power_mw.value) * cpus;
+    let lowest_uncore = machine.uncore.as_ref().map_or(0, |uncore| {
+        let clock = uncore.clock_within_limits(Kilohertz(0));
+        uncore.cluster_power_at_clock(clock).0
+    });
+    // Each cluster of the machine has an uncore.
+    let uncore_mw = lowest_uncore as f64 / 1e3 * machine.cluster.len() as f64;
+    let awake = record.find_family_figure(FamilyFigureKey::PackageAwakeW, "");
+    let Some(package) = &mut machine.package else {
+        return;
+    };
+    if package.scope != PowerScope::Package && awake.is_none() {
         return;
     }
-    let sockets = machine.cluster.len() as f64;
-    let cpus = machine.cpus() as f64;
-    let resting = machine.idle_state.last().map_or(0.0, |s| s.power_mw.value) * cpus;
-    let lowest = machine.uncore.as_ref().map_or(0, |u| {
-        u.cluster_power_at_clock(u.clock_within_limits(Kilohertz(0)))
-            .0
-    });
-    let mesh = lowest as f64 / 1e3 * sockets;
-    let [(idle, idle_why), (step, step_why)] = SAPPHIRE_RAPIDS_PACKAGE_MW;
-    if let Some(package) = &mut machine.package {
-        package.scope = PowerScope::Package;
-        package.idle_mw = Figure::assumed((idle * sockets - resting).max(0.0), idle_why);
-        package.active_mw = Figure::assumed((step * sockets - mesh).max(0.0), step_why);
+    package.scope = PowerScope::Package;
+    package.idle_mw = rest.milliwatts_of_sockets(
+        sockets,
+        resting_mw,
+        "what its CPUs draw in their deepest state",
+    );
+    if let Some(awake) = awake {
+        package.active_mw =
+            awake.milliwatts_of_sockets(sockets, uncore_mw, "the uncore at its lowest clock");
     }
 }
 
@@ -187,7 +187,11 @@ pub(super) fn published_or_lent_power_at_rest(
     // Recorded Atoms are parts of servers and network devices.
     let is_portable =
         record.kind == SystemKind::Client && !name.contains("xeon") && !name.contains("atom");
-    published.or_else(|| record.lender.platform.clone().filter(|_| is_portable))
+    let lent = record.lender.platform.clone().filter(|_| is_portable);
+    published.or_else(|| {
+        let of_family = Platform::for_laptop(&system.family_model, &system.cpu_model);
+        lent.map(|lent| of_family.unwrap_or(lent))
+    })
 }
 
 /// Power at rest of a captured machine: published for its family, or else that of a lender with a battery.
@@ -203,7 +207,11 @@ pub(super) fn power_at_rest_of_captured_machine(
         captured.sockets.max(1),
     );
     let lent = template.platform.as_ref();
+    let is_portable = PORTABLE.contains(&lender.machine);
     published
-        .or_else(|| lent.filter(|_| PORTABLE.contains(&lender.machine)).cloned())
+        .or_else(|| {
+            let of_family = Platform::for_laptop(&system.family_model, &system.cpu_model);
+            of_family.or_else(|| lent.cloned()).filter(|_| is_portable)
+        })
         .filter(|_| lender.power)
 }

@@ -1,5 +1,6 @@
 //! A recorded system beside the machine that lends what was not recorded.
 
+use crate::machine::family_figures::{FamilyFigure, FamilyFigureKey, find_family_figure};
 use crate::machine::{Figure, Machine, MachineError};
 use crate::nearest::Lender;
 use crate::processor::Processor;
@@ -86,9 +87,14 @@ impl RecordAndLender<'_> {
         known_or_recorded_cpu_count(self.system, self.idle)
     }
 
-    /// Whether CPUID family and model are those of Sapphire Rapids or of Emerald Rapids, with the same core generation.
-    pub(super) fn is_sapphire_rapids(&self) -> bool {
-        SAPPHIRE_RAPIDS.contains(&&*self.system.family_model)
+    /// What is published of the processor's family; `None` if nothing is. `state`: name of an idle state, or empty.
+    pub(super) fn find_family_figure(
+        &self,
+        key: FamilyFigureKey,
+        state: &str,
+    ) -> Option<FamilyFigure> {
+        let system = self.system;
+        find_family_figure(&system.family_model, &system.cpu_model, key, state)
     }
 
     /// The text of the source of plain figures.

@@ -1,7 +1,7 @@
 //! Checks the values of a drive.
 
-use crate::machine::DriveModel;
 use crate::machine::fault::{Fault, fail_check};
+use crate::machine::{DriveModel, SLOW_REQUEST_IN};
 
 /// Checks a drive that is not part of a checked machine: ranges, and how the figures fit together.
 pub(in crate::machine) fn check_drive_ranges_and_fit(drive: &DriveModel) -> Result<(), Fault> {
@@ -25,6 +25,26 @@ pub(super) fn check_drive_figures_fit_together(drive: &DriveModel) -> Result<(),
     }
     if drive.read_service_us.value <= 0.0 || drive.write_service_us.value <= 0.0 {
         return fail_check("drive", "a service time is above 0");
+    }
+    for (key, service_us, p999_us) in [
+        ("read_p999_us", &drive.read_service_us, &drive.read_p999_us),
+        (
+            "write_p999_us",
+            &drive.write_service_us,
+            &drive.write_p999_us,
+        ),
+    ] {
+        let most = service_us.value * f64::from(SLOW_REQUEST_IN);
+        if p999_us.is_given() && !(service_us.value..most).contains(&p999_us.value) {
+            return fail_check(
+                &format!("drive.{key}"),
+                &format!(
+                    "the time that one request in 1000 exceeds is above the mean service time, {} us, and below {SLOW_REQUEST_IN} \
+                     times as much",
+                    service_us.value
+                ),
+            );
+        }
     }
     if drive.count == 0 || drive.count > 1024 {
         return fail_check("drive.count", "a volume has 1 to 1024 drives");

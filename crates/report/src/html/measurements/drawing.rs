@@ -3,7 +3,10 @@
 use serde::Serialize;
 
 use super::super::number::format_four_significant_digits;
-use super::picture::{MeasuredCurve, MeasuredInterval, MeasuredPicture, describe_interval};
+use super::picture::{
+    MeasuredCurve, MeasuredInterval, MeasuredPicture, TradeOffPoint, describe_interval,
+    undominated_points,
+};
 
 /// Width of a picture in its own units.
 const WIDTH: f64 = 760.0;
@@ -19,6 +22,8 @@ const ROW: f64 = 26.0;
 const BELOW: f64 = 44.0;
 /// Height of a picture of curves, without the axis.
 const CURVE_HEIGHT: f64 = 260.0;
+/// Space above a picture of points, for the title of the vertical axis.
+const ABOVE: f64 = 24.0;
 /// Most characters of a name; the table has all of it.
 const NAME_LENGTH: usize = 34;
 /// Least number of marks on an axis.
@@ -102,6 +107,21 @@ impl Axis {
         })
     }
 
+    /// An axis that spans these values with some room on both sides; `None` without a finite one.
+    fn around(values: impl Iterator<Item = f64>, [from, to]: [f64; 2]) -> Option<Self> {
+        let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+        let lowest = values.iter().copied().reduce(f64::min)?;
+        let highest = values.iter().copied().reduce(f64::max)?;
+        let room = (highest - lowest).max(highest.abs() * 0.02).max(1e-9) * 0.08;
+        Some(Self {
+            low: lowest - room,
+            high: highest + room,
+            logarithmic: false,
+            from,
+            to,
+        })
+    }
+
     fn place(&self, value: f64) -> f64 {
         let share = if self.logarithmic {
             (value / self.low).ln() / (self.high / self.low).ln()
@@ -153,6 +173,12 @@ impl Drawing {
         match picture {
             MeasuredPicture::Intervals(rows) => draw_intervals(rows),
             MeasuredPicture::Curves { x_title, curves } => draw_curves(x_title, curves),
+            MeasuredPicture::TradeOff {
+                x_title,
+                y_title,
+                more_is_better,
+                points,
+            } => draw_trade_off([x_title, y_title], *more_is_better, points),
         }
     }
 
@@ -290,6 +316,57 @@ fn draw_curves(x_title: &str, curves: &[MeasuredCurve]) -> Option<Drawing> {
             "start",
             "name",
         );
+    }
+    Some(drawing)
+}
+
+/// Draws points with the line of those that no other beats. Axes do not begin at 0, since differences count here.
+fn draw_trade_off(
+    [x_title, y_title]: [&str; 2],
+    more_is_better: [bool; 2],
+    points: &[TradeOffPoint],
+) -> Option<Drawing> {
+    let finite = points
+        .iter()
+        .filter(|point| point.x.is_finite() && point.y.is_finite());
+    let x_axis = Axis::around(finite.clone().map(|p| p.x), [NUMBERS, WIDTH - RIGHT])?;
+    let y_axis = Axis::around(finite.clone().map(|p| p.y), [CURVE_HEIGHT, ABOVE])?;
+    let mut drawing = Drawing {
+        width: WIDTH,
+        height: CURVE_HEIGHT + BELOW,
+        ..Drawing::default()
+    };
+    drawing.add_marks_below(&x_axis, CURVE_HEIGHT);
+    for mark in y_axis.marks() {
+        let y = y_axis.place(mark);
+        drawing.add_line([NUMBERS, y], [WIDTH - RIGHT, y], "grid");
+        drawing.add_text([NUMBERS - 8.0, y + 4.0], short_mark(mark), "end", "quiet");
+    }
+    let middle = tenths(NUMBERS.midpoint(WIDTH - RIGHT));
+    drawing.add_text([middle, CURVE_HEIGHT + 38.0], x_title, "middle", "quiet");
+    drawing.add_text([0.0, 12.0], y_title, "start", "quiet");
+    let front: Vec<String> = undominated_points(points, more_is_better)
+        .iter()
+        .map(|[x, y]| format!("{},{}", x_axis.place(*x), y_axis.place(*y)))
+        .collect();
+    drawing.paths.push(Path {
+        points: front.join(" "),
+        curve: 0,
+    });
+    for point in finite {
+        let [x, y] = [x_axis.place(point.x), y_axis.place(point.y)];
+        let [at, value] = [point.x, point.y].map(format_four_significant_digits);
+        drawing.dots.push(Dot {
+            x,
+            y,
+            class: if point.is_answer { "value" } else { "point" },
+            title: format!("{}: {value} at {at}", point.name),
+        });
+        if point.is_answer {
+            let anchor = if x > middle { "end" } else { "start" };
+            let beside = if x > middle { x - 9.0 } else { x + 9.0 };
+            drawing.add_text([beside, y - 7.0], shorten(&point.name), anchor, "name");
+        }
     }
     Some(drawing)
 }

@@ -31,6 +31,14 @@ impl ServiceTime {
         }
     }
 
+    /// A distribution with this median in ns, and this standard deviation over mean.
+    pub(crate) fn with_median(median: f64, spread: f64) -> Self {
+        Self {
+            median,
+            ..Self::new(median, spread)
+        }
+    }
+
     fn sample_ns(&self, stream: &mut Pcg64Mcg) -> u64 {
         self.ns_at_ratio(self.sample_ratio_to_median(stream))
     }
@@ -114,6 +122,7 @@ pub(crate) struct Streams {
     interval: Pcg64Mcg,
     unit: Pcg64Mcg,
     look: Pcg64Mcg,
+    slow: Pcg64Mcg,
     /// By CPU, the stream for idle exit times; empty if every exit takes its mean time.
     exit: Vec<Pcg64Mcg>,
     /// Streams for background arrivals, by CPU and source.
@@ -141,6 +150,7 @@ impl Streams {
             interval: seeded_stream(seed, 7),
             unit: seeded_stream(seed, 8),
             look: seeded_stream(seed, 9),
+            slow: seeded_stream(seed, 10),
             exit: (0..if exits_vary { cpus } else { 0 })
                 .map(|cpu| seeded_stream(seed, (1 << 32) + cpu as u64))
                 .collect(),
@@ -170,6 +180,11 @@ impl Streams {
     #[inline(always)]
     pub(crate) fn draw_service_time(&mut self, time: &ServiceTime) -> u64 {
         self.service.next_time(time)
+    }
+
+    /// Draws whether a request is one of the slow ones, one in `one_in`. Drives without slow requests draw nothing.
+    pub(crate) fn draw_is_slow_request(&mut self, one_in: u32) -> bool {
+        self.slow.random_range(0..one_in) == 0
     }
 
     /// Draws how long after its job group a process starts, in ns.

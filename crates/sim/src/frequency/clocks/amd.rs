@@ -45,9 +45,19 @@ impl AmdClock {
         settings: AmdPstateSettings,
         tick: TickRate,
     ) -> Option<Self> {
-        let driver = AmdPstate::new(cppc.scale, settings, true);
+        let mut driver = AmdPstate::new(cppc.scale, settings, true);
         if !driver.accepts_performance_scale() {
             return None;
+        }
+        let [lowest, highest] = [
+            driver.lowest_policy_frequency(),
+            driver.highest_policy_frequency(),
+        ];
+        let mut limits = [driver.initial_minimum_frequency(), highest];
+        if let Some(asked) = cluster.limits {
+            let [min, max] = asked.clamp_to_range(lowest, highest);
+            limits = [asked.min.map_or(limits[0].min(max), |_| min), max];
+            driver.set_policy_limits(limits[0], limits[1]);
         }
         let (schedutil, capacity) = (
             SchedutilSettings::default(),
@@ -67,6 +77,10 @@ impl AmdClock {
                     TRANSITION_DELAY,
                     tick,
                 );
+                let one = match cluster.limits {
+                    Some(_) => one.limited_to_range(limits),
+                    None => one,
+                };
                 Chooser::Frequency(vec![one; cpus])
             }
             _ => Chooser::Fixed,
@@ -74,16 +88,12 @@ impl AmdClock {
         let first = match (settings.mode, settings.governor) {
             (AmdMode::Active, _) => driver.request_in_active_mode(),
             (_, AmdGovernor::Schedutil) => driver.request_for_utilisation(0, 0, 1024, true),
-            (_, AmdGovernor::Performance) => {
-                driver.request_for_frequency(driver.highest_policy_frequency(), false)
-            }
-            (_, AmdGovernor::Powersave) => {
-                driver.request_for_frequency(driver.initial_minimum_frequency(), false)
-            }
+            (_, AmdGovernor::Performance) => driver.request_for_frequency(limits[1], false),
+            (_, AmdGovernor::Powersave) => driver.request_for_frequency(limits[0], false),
         };
         // A request with a desired performance leaves the processor's controller no choice.
         let hardware = (first.desired == 0).then(|| {
-            let range = [first.minimum, cppc.scale.nominal, first.maximum]
+            let range = [first.minimum, first.maximum]
                 .map(|performance| driver.frequency_at_performance(performance));
             HwpClock::limited_to_range(cluster, range, cppc.hardware, cpus, settings.epp_in_force())
         });

@@ -2,6 +2,7 @@
 
 use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::freq::amd_pstate::PerfScale;
+use wakepath_policies::freq::limits::FrequencyLimits;
 use wakepath_units::{Kilohertz, Nanoseconds};
 
 use crate::core::topology::Cluster;
@@ -13,6 +14,10 @@ pub(crate) struct ClusterSetup {
     /// The cluster's CPUs, cores and clocks.
     pub(in crate::frequency) shape: Cluster,
     pub(in crate::frequency) table: FrequencyTable,
+    /// The frequencies of the table that limits allow; without limits the whole table.
+    pub(in crate::frequency) allowed: FrequencyTable,
+    /// The limits that were asked for.
+    pub(in crate::frequency) limits: Option<FrequencyLimits>,
     /// By operating point: thousands of cycles on the biggest core per second on this core.
     pub(in crate::frequency) speed: Vec<u32>,
     /// Whether the speed is fixed: frequency requests change nothing, and the kernel does not know the speed.
@@ -55,6 +60,17 @@ impl ClusterSetup {
     pub(crate) fn highest_frequency_of_cpu(&self, cpu: usize) -> Kilohertz {
         let own = self.ranking.get(self.shape.core_number(cpu)).copied();
         own.unwrap_or(self.table.highest())
+    }
+
+    /// Limits on a CPU that can run from `lowest` to `highest`; without limits these two.
+    pub(in crate::frequency) fn limits_within(
+        &self,
+        lowest: Kilohertz,
+        highest: Kilohertz,
+    ) -> [Kilohertz; 2] {
+        self.limits.map_or([lowest, highest], |limits| {
+            limits.clamp_to_range(lowest, highest)
+        })
     }
 
     /// Whether the scheduler prefers the cluster's cores with the highest frequencies.

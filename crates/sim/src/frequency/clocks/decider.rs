@@ -54,12 +54,14 @@ impl Decider {
         tick: TickRate,
     ) -> Result<(Self, usize), SimError> {
         let table = cluster.table.clone();
-        let highest = table.as_slice().len() - 1;
+        let index_in_table = |frequency| table.as_slice().partition_point(|f| *f < frequency);
+        let [lowest, highest] =
+            [cluster.allowed.lowest(), cluster.allowed.highest()].map(index_in_table);
         let latency = Nanoseconds(cluster.transition_latency);
         let missing = |what| missing_figure_error(cluster, name, what);
         Ok(match policy {
             FreqPolicy::Performance => (Self::Fixed, highest),
-            FreqPolicy::Powersave => (Self::Fixed, 0),
+            FreqPolicy::Powersave => (Self::Fixed, lowest),
             FreqPolicy::Schedutil(settings) => {
                 let schedutil = Schedutil::new(
                     &settings,
@@ -74,28 +76,30 @@ impl Decider {
                 } else {
                     schedutil
                 };
-                (Self::Schedutil(Box::new(schedutil)), 0)
+                let schedutil = schedutil.limited_to_frequencies(&cluster.allowed);
+                (Self::Schedutil(Box::new(schedutil)), lowest)
             }
             FreqPolicy::Ondemand => {
                 let clock = OndemandClock {
-                    policy: Ondemand::new(table, cpus, latency, tick),
+                    policy: Ondemand::new(table, cpus, latency, tick)
+                        .limited_to_frequencies(cluster.allowed.clone()),
                     sampled: 0,
                     busy: vec![0; cpus],
                     samples: Vec::with_capacity(cpus),
                 };
-                (Self::Ondemand(clock), 0)
+                (Self::Ondemand(clock), lowest)
             }
             FreqPolicy::IntelPstate { iowait_boost } => {
                 let base = cluster.base.ok_or_else(|| missing("base_mhz"))?;
-                let clock = PstateClock::new(&table, base, cpus, iowait_boost, tick);
-                (Self::Pstate(clock), 0)
+                let clock = PstateClock::new(cluster, base, cpus, iowait_boost, tick);
+                (Self::Pstate(clock), lowest)
             }
             FreqPolicy::IntelPstateHwp { dynamic_boost, epp } => {
                 let base = cluster.base.ok_or_else(|| missing("base_mhz"))?;
                 let hwp = cluster.hwp.ok_or_else(|| missing("HWP (hwp_ramp_ms)"))?;
                 let clock =
                     HwpClock::new(cluster, base, hwp, cpus, dynamic_boost.then_some(tick), epp);
-                (Self::Hwp(Box::new(clock)), 0)
+                (Self::Hwp(Box::new(clock)), lowest)
             }
             FreqPolicy::AmdPstate(settings) => {
                 let cppc = cluster.cppc.ok_or_else(|| missing("CPPC (cppc)"))?;
@@ -103,7 +107,10 @@ impl Decider {
                     .ok_or_else(|| missing("performance scale that the driver takes (cppc)"))?;
                 let first = clock.first_frequency();
                 let start = cluster.table.as_slice().partition_point(|f| *f < first);
-                (Self::Amd(Box::new(clock)), start.min(highest))
+                (
+                    Self::Amd(Box::new(clock)),
+                    start.min(table.as_slice().len() - 1),
+                )
             }
         })
     }

@@ -57,31 +57,37 @@ impl HwpClock {
         boost: Option<TickRate>,
         epp: u8,
     ) -> Self {
-        let (lowest, highest) = (cluster.table.lowest(), cluster.table.highest());
+        let [lowest, highest] =
+            cluster.limits_within(cluster.table.lowest(), cluster.table.highest());
         let levels = HwpLevels {
             min: pstate_level(lowest),
             guaranteed: pstate_level(base),
             max: pstate_level(highest),
         };
         let minimum = frequency_at_pstate_level(&cluster.table, levels.min);
-        let mut clock = Self::limited_to_range(cluster, [minimum, base, highest], hwp, cpus, epp);
+        // A limit is requested as a whole level, rounded down.
+        let highest = match cluster.limits {
+            Some(_) => frequency_at_pstate_level(&cluster.table, levels.max),
+            None => highest,
+        };
+        let mut clock = Self::limited_to_range(cluster, [minimum, highest], hwp, cpus, epp);
         for cpu in &mut clock.cpus {
             cpu.boost = boost.map(|tick| HwpBoost::new(levels, tick));
         }
         clock
     }
 
-    /// Controllers limited to the frequencies from `minimum` to `highest`; `base` is the highest without turbo.
+    /// Controllers limited to the frequencies from `minimum` to `highest`.
     pub(super) fn limited_to_range(
         cluster: &ClusterSetup,
-        [minimum, base, highest]: [Kilohertz; 3],
+        [minimum, highest]: [Kilohertz; 2],
         hwp: HwpSetup,
         cpus: usize,
         epp: u8,
     ) -> Self {
         let lowest = cluster.table.lowest();
         let cpu = HwpCpu {
-            controller: Hwp::new([lowest, base, highest], hwp.ramp, hwp.full_at, epp),
+            controller: Hwp::new([lowest, highest], hwp.ramp, hwp.full_at, epp),
             boost: None,
             minimum,
             iowait_pending: false,

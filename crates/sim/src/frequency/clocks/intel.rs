@@ -9,6 +9,7 @@ use wakepath_policies::freq::intel_pstate::{Counters, IntelPstate, PstateLimits}
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 
 use crate::cpu::state::Cpu;
+use crate::frequency::clocks::cluster::ClusterSetup;
 use crate::frequency::clocks::report::Report;
 
 /// Frequency difference between two P-states: the bus clock, in kHz.
@@ -34,27 +35,32 @@ pub(super) struct PstateClock {
 
 impl PstateClock {
     pub(super) fn new(
-        table: &FrequencyTable,
+        cluster: &ClusterSetup,
         base: Kilohertz,
         cpus: usize,
         iowait_boost: bool,
         tick: TickRate,
     ) -> Self {
+        let table = &cluster.table;
         let (min, max) = (pstate_level(table.lowest()), pstate_level(table.highest()));
+        // Whole P-states, rounded down (`intel_pstate_update_perf_limits()`, Linux 6.12).
+        let [policy_min, policy_max] = cluster
+            .limits_within(table.lowest(), table.highest())
+            .map(pstate_level);
         let limits = PstateLimits {
             min,
             max: pstate_level(base),
             max_physical: pstate_level(base),
             turbo: max,
-            policy_min: min,
-            policy_max: max,
+            policy_min,
+            policy_max,
         };
         Self {
             table: table.clone(),
             base,
             cpus: vec![IntelPstate::new(limits, iowait_boost, tick); cpus],
             // The `intel_pstate` driver starts a CPU at the lowest P-state.
-            requests: vec![min; cpus],
+            requests: vec![min.max(policy_min); cpus],
         }
     }
 

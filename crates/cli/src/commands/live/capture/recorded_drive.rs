@@ -5,11 +5,13 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use wakepath_explain::{Collector, MetState, TracedRequest};
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{DriveModel, Figure};
+use wakepath_hardware::machine::Figure;
 use wakepath_measure::Conditions;
 use wakepath_measure::summary::LatencySummary;
 use wakepath_system::System;
 use wakepath_trace::recording::{Metadata, Reader};
+
+use super::drive_of_disk::find_drive_of_disk;
 
 /// Fewest requests for a figure.
 const FEWEST: usize = 100;
@@ -47,7 +49,7 @@ pub(super) fn take_recorded_figures(
         .find(|drive| drive.device == device)
         .map(|drive| drive.name.clone())
         .with_context(|| format!("{}: its drive has no name", path.display()))?;
-    let Some(drive) = find_drive(machine, system, &name) else {
+    let Some(drive) = find_drive_of_disk(machine, system, &name) else {
         bail!(
             "{}: it is of the drive {name}, which this machine does not have",
             path.display()
@@ -98,19 +100,6 @@ fn most_frequent_device(requests: &[&TracedRequest]) -> Option<u32> {
     }
     let most = counts.into_iter().max_by_key(|(_, count)| *count);
     most.map(|(device, _)| device)
-}
-
-/// The captured drive of a disk: by its controller, or the stand-in where no controller was captured.
-fn find_drive<'a>(
-    machine: &'a mut Machine,
-    system: &System,
-    disk: &str,
-) -> Option<&'a mut DriveModel> {
-    let controller = system.controller_of_namespace(disk);
-    let is_there = system.root().exists(&format!("sys/block/{disk}"));
-    let drives = std::iter::once(&mut machine.drive).chain(&mut machine.other_drives);
-    let mut same = drives.filter(|drive| drive.device == controller);
-    same.next().filter(|_| is_there)
 }
 
 /// Mean time of requests in the drive, with words about what else is in there; `None` for too few.

@@ -1,0 +1,259 @@
+//! `wakepath apply --persist` in a Debian guest with systemd, a disk and the package: boots, power cuts, sleep, and what else a
+//! machine goes through.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may stop where its premises fail"
+)]
+
+use crate::common::systemd_guest::SystemdGuest;
+use crate::common::{repository, skip};
+use crate::package::package;
+
+/// The set of most tests: Debian 12's kernel has no teo.
+const SET: &str = "ladder + cpu-latency[limit=20us,cpus=all] + frequency[max=2400MHz] + idle-states[ceiling=20us]";
+/// Prints the values of all settings of the set, in a fixed order.
+const VALUES: &str = "cd /sys/devices/system/cpu && cat cpuidle/current_governor cpu?/power/pm_qos_resume_latency_us \
+    cpufreq/policy?/scaling_governor cpufreq/policy?/scaling_min_freq cpufreq/policy?/scaling_max_freq \
+    cpu?/cpuidle/state?/disable | tr '\\n' ' '";
+/// The values that a boot has by itself.
+const OWN: &str = "menu 0 0 schedutil schedutil 800000 800000 3200000 3200000 0 0 0 0 0 0 0 0 0 0 ";
+/// The values of the set.
+const IN_FORCE: &str =
+    "ladder 20 20 schedutil schedutil 800000 800000 2400000 2400000 0 0 0 1 1 0 0 0 1 1 ";
+
+/// A guest with the package installed, and with idle states, frequencies and a battery.
+fn installed_guest(test: &str) -> Option<SystemdGuest> {
+    let package = match package() {
+        Ok(package) => package,
+        Err(reason) => {
+            skip(test, &reason);
+            return None;
+        }
+    };
+    let drive = repository().join("rig/guest/apst_drive.py");
+    match SystemdGuest::boot(&[&package, &drive]) {
+        Ok(mut guest) => {
+            guest.must("dpkg --install /rig/wakepath_*.deb");
+            guest.must("extra=/lib/modules/$(uname -r)/extra && mkdir $extra && cp /rig/*.ko $extra && depmod");
+            guest.must(
+                "echo wakepath_idle wakepath_cpufreq wakepath_battery | tr ' ' '\\n' >/etc/modules-load.d/rig.conf && \
+                 systemctl restart systemd-modules-load",
+            );
+            assert_eq!(guest.must(VALUES), OWN);
+            Some(guest)
+        }
+        Err(reason) => {
+            skip(test, &reason);
+            None
+        }
+    }
+}
+
+fn persist(guest: &mut SystemdGuest, set: &str) {
+    guest.must(&format!("wakepath apply '{set}' --persist --yes"));
+    guest.must("systemctl enable wakepath-settings.service && sync");
+}
+
+#[test]
+#[ignore = "nightly: boots a guest several times"]
+fn settings_come_back_at_each_boot_until_restore() {
+    let test = "settings_come_back_at_each_boot_until_restore";
+    let Some(mut guest) = installed_guest(test) else {
+        return;
+    };
+    persist(&mut guest, SET);
+    assert_eq!(guest.must(VALUES), IN_FORCE);
+
+    guest.reboot("");
+    assert_eq!(guest.must(VALUES), IN_FORCE);
+    let said = guest.said("wakepath-settings.service");
+    assert!(said.contains("applied 15 persistent setting(s)"), "{said}");
+    // The journal has this boot's own values.
+    let journal = guest.must("cat /var/lib/wakepath/journal.json");
+    let boot = guest.must("cat /proc/sys/kernel/random/boot_id");
+    assert!(journal.contains(boot.trim()), "{boot}: {journal}");
+    guest.must("wakepath restore --now");
+    assert_eq!(guest.must(VALUES), OWN);
+
+    // `--now` is for this boot only; a word on the kernel's command line, too.
+    guest.reboot("wakepath.persist=0");
+    assert_eq!(guest.must(VALUES), OWN);
+    let said = guest.said("wakepath-settings.service");
+    assert!(said.contains("wakepath.persist=0"), "{said}");
+    guest.reboot("");
+    assert_eq!(guest.must(VALUES), IN_FORCE);
+
+    guest.must("wakepath restore && test ! -e /etc/wakepath/settings.toml");
+    assert_eq!(guest.must(VALUES), OWN);
+    guest.reboot("");
+    assert_eq!(guest.must(VALUES), OWN);
+    assert_eq!(guest.must("systemctl --failed --quiet"), "");
+}
+
+#[test]
+#[ignore = "nightly: boots a guest several times"]
+fn a_set_that_does_not_fit_is_left_out_and_says_why() {
+    let test = "a_set_that_does_not_fit_is_left_out_and_says_why";
+    let Some(mut guest) = installed_guest(test) else {
+        return;
+    };
+    persist(&mut guest, SET);
+    guest.reboot("");
+    assert_eq!(guest.must(VALUES), IN_FORCE);
+
+    // In the first ten minutes.
+    guest.cut_power();
+    assert_eq!(guest.must(VALUES), OWN);
+    let said = guest.said("wakepath-settings.service");
+    assert!(
+        said.contains("is left out: the last boot with it ended uncleanly within ten minutes"),
+        "{said}"
+    );
+    // An orderly boot without the set says nothing about the set.
+    guest.reboot("");
+    assert_eq!(guest.must(VALUES), OWN);
+
+    // A mistake in the second line of the file: one line in the journal, and nothing half applied.
+    guest.must(
+        "printf 'policy = \"ladder\"\\ncpus = \"all\"\\n' >/etc/wakepath/settings.toml && sync",
+    );
+    guest.reboot("");
+    assert_eq!(guest.must(VALUES), OWN);
+    let said = guest.said("wakepath-settings.service");
+    let lines: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("settings.toml"))
+        .collect();
+    let [line] = lines[..] else {
+        panic!("{said}");
+    };
+    assert!(
+        line.contains("cpus: `all` is not a list such as 0-3,8"),
+        "{line}"
+    );
+
+    // Another processor.
+    persist(&mut guest, SET);
+    assert_eq!(guest.must(VALUES), IN_FORCE);
+    guest.exchange_processor("Another");
+    guest.reboot("");
+    assert_eq!(guest.must(VALUES), OWN);
+    let said = guest.said("wakepath-settings.service");
+    assert!(
+        said.contains("made for the processor QEMU TCG CPU")
+            && said.contains("this one is Another"),
+        "{said}"
+    );
+}
+
+#[test]
+#[ignore = "nightly: boots a guest"]
+fn a_kill_at_any_moment_of_persist_is_undone_by_restore() {
+    let test = "a_kill_at_any_moment_of_persist_is_undone_by_restore";
+    let Some(mut guest) = installed_guest(test) else {
+        return;
+    };
+    // How long it takes here, in hundredths of a second.
+    let took = guest.must(&format!(
+        "hundredths() {{ cut -d' ' -f1 /proc/uptime | tr -d .; }}; began=$(hundredths); \
+         wakepath apply '{SET}' --persist --yes >/dev/null 2>&1 && wakepath restore >/dev/null 2>&1; \
+         echo $(( ($(hundredths) - began) / 2 ))"
+    ));
+    let took: u64 = took.trim().parse().unwrap();
+    let mut left_changed = 0;
+    for part in 1..=12 {
+        let wait = took * part / 12;
+        guest.must(&format!(
+            "wakepath apply '{SET}' --persist --yes >/dev/null 2>&1 & \
+             sleep {}.{:02}; kill -9 $! 2>/dev/null; wait; true",
+            wait / 100,
+            wait % 100
+        ));
+        left_changed += u32::from(guest.must(VALUES) != OWN);
+        // A whole file or none.
+        guest.must("wakepath apply --check");
+        guest.must("wakepath restore && test ! -e /etc/wakepath/settings.toml");
+        assert_eq!(guest.must(VALUES), OWN, "killed after {wait} hundredths");
+    }
+    assert!(
+        left_changed > 0,
+        "no kill came between the first write and the end"
+    );
+}
+
+#[test]
+#[ignore = "nightly: boots a guest"]
+fn sleep_cpus_and_the_power_supply_keep_or_switch_the_set() {
+    let test = "sleep_cpus_and_the_power_supply_keep_or_switch_the_set";
+    let Some(mut guest) = installed_guest(test) else {
+        return;
+    };
+    persist(&mut guest, SET);
+    guest.must("wakepath apply 'menu' --persist --yes --on battery");
+    guest.reboot("");
+    assert_eq!(guest.must(VALUES), IN_FORCE);
+    // What is seen from here on is what the kernel keeps: nothing is written again.
+    let cpu = "/sys/devices/system/cpu/cpu1/online";
+    guest.must(&format!("echo 0 >{cpu} && sleep 1 && echo 1 >{cpu}"));
+    guest.wait_for("journalctl --boot | grep 'Finished wakepath-settings-reset@cpu1'");
+    assert_eq!(guest.must(VALUES), IN_FORCE);
+    guest.must("echo processors >/sys/power/pm_test && systemctl start suspend.target");
+    guest.wait_for("journalctl --boot | grep 'Finished wakepath-settings-resume'");
+    guest.must("dmesg | grep 'PM: suspend exit'");
+    assert_eq!(guest.must(VALUES), IN_FORCE);
+    guest.must("echo 1 >/sys/class/nvme/nvme0/reset_controller");
+    guest.wait_for("journalctl --boot | grep 'Finished wakepath-settings-reset@nvme0'");
+    assert_eq!(guest.must(VALUES), IN_FORCE);
+    let said = guest.said("wakepath-settings*");
+    assert!(!said.contains("wrote again"), "{said}");
+
+    let plug = "/sys/module/wakepath_battery/parameters/plugged";
+    guest.must(&format!("echo 0 >{plug}"));
+    guest.wait_for("journalctl --boot | grep 'on battery: wrote'");
+    assert_eq!(guest.must(VALUES), OWN);
+    guest.must(&format!("echo 1 >{plug}"));
+    guest.wait_for("journalctl --boot | grep 'on mains: wrote'");
+    assert_eq!(guest.must(VALUES), IN_FORCE);
+}
+
+/// The drive keeps its APST table until its controller is reset; the kernel then writes its own.
+#[test]
+#[ignore = "nightly: boots a guest"]
+fn a_drives_table_is_written_again_after_a_reset() {
+    let test = "a_drives_table_is_written_again_after_a_reset";
+    let Some(mut guest) = installed_guest(test) else {
+        return;
+    };
+    guest.must(
+        "ip link set lo up; modprobe nvme-tcp && { systemd-run --quiet --unit apst-drive python3 /rig/apst_drive.py; \
+         sleep 5; printf 'transport=tcp,traddr=127.0.0.1,trsvcid=4420,nqn=nqn.2026-11.wakepath:apst,nr_io_queues=1' \
+         >/dev/nvme-fabrics; }",
+    );
+    guest.wait_for("test $(cat /sys/class/nvme/nvme1/state) = live");
+    let table = "wakepath apst decode --drive nvme1";
+    let kernels = guest.must(table);
+    persist(&mut guest, "drive-latency[tolerance=10ms]");
+    let ours = guest.must(table);
+    assert_ne!(kernels, ours);
+}
+
+/// A tool that starts later: drift, which stays or is written again.
+#[test]
+#[ignore = "nightly: boots a guest"]
+fn what_tuned_changes_later_is_drift() {
+    let test = "what_tuned_changes_later_is_drift";
+    let Some(mut guest) = installed_guest(test) else {
+        return;
+    };
+    let set = "schedutil + cpu-latency[limit=20us,cpus=all]";
+    persist(&mut guest, set);
+    guest.reboot("");
+    guest.must("systemctl start tuned && tuned-adm profile throughput-performance");
+    let governor = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor";
+    guest.wait_for(&format!("grep performance {governor}"));
+    guest.wait_for("journalctl --boot | grep \"frequency-governor:policy0 is 'performance'\"");
+    assert_eq!(guest.must(&format!("cat {governor}")), "performance\n");
+    guest.must("echo 'enforce = true' >>/etc/wakepath/settings.toml");
+    guest.wait_for(&format!("grep schedutil {governor}"));
+}

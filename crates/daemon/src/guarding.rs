@@ -1,0 +1,214 @@
+//! The daemon's guard: conditions on latency, and the measurement that they are judged by.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use wakepath_settings::daemon_config::{Config, ConfigError};
+use wakepath_watch::guard::{
+    Guard, GuardCondition, GuardEvent, WHAT_IS_WATCHED, WindowReport, WindowVerdict,
+};
+
+use crate::latency_feed::{FeedSlice, LatencyFeed};
+use crate::latency_parts::PartCounts;
+use crate::log;
+use crate::missing::MissingPolicies;
+
+/// How often slices are taken.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The measurement of latency, with the guard that judges by it, if there are conditions.
+pub(crate) struct Guarding {
+    /// `None` once the measurement has failed.
+    feed: Option<LatencyFeed>,
+    guard: Option<Guard>,
+    state: GuardState,
+    next: Instant,
+}
+
+/// What measurement and guard know, for metrics.
+#[derive(Clone, Debug, Default)]
+pub struct GuardState {
+    /// The last window of each condition, by its text.
+    pub windows: BTreeMap<String, WindowReport>,
+    /// Whether the set was taken back because a condition was broken; `None` without a guard.
+    pub set_was_put_back: Option<bool>,
+    /// Requests by part since the start; `None` unless asked for.
+    pub parts: Option<PartCounts>,
+    /// Events of the measurement that found no room.
+    pub lost_events: u64,
+}
+
+/// Parses the conditions of a configuration. `origin`: the configuration's name in messages.
+///
+/// # Errors
+/// A condition that the daemon cannot watch, with its line.
+pub(crate) fn parse_guard_conditions(
+    config: &Config,
+    origin: &str,
+) -> Result<Vec<GuardCondition>, ConfigError> {
+    let parsed = config.guard.keep.iter().map(|written| {
+        let refuse = |message: String| ConfigError::File {
+            origin: origin.to_owned(),
+            line: written.line,
+            message,
+        };
+        let condition: GuardCondition = written
+            .text
+            .parse()
+            .map_err(|error: wakepath_results::ConditionError| refuse(error.to_string()))?;
+        if condition.is_relative() {
+            return Err(refuse(format!(
+                "{condition}: a daemon starts at boot, when nothing was measured before; expected a limit in us, or \
+                 `wakepath apply --keep`"
+            )));
+        }
+        Ok(condition)
+    });
+    parsed.collect()
+}
+
+impl Guarding {
+    /// Begins to measure if the configuration asks for it. What cannot be had is added to `missing`.
+    pub(crate) fn start_if_asked(config: &Config, missing: &mut MissingPolicies) -> Option<Self> {
+        let conditions = match parse_guard_conditions(config, "daemon.toml") {
+            Ok(conditions) => conditions,
+            Err(error) => {
+                missing.add_missing("guard", error.to_string());
+                Vec::new()
+            }
+        };
+        if conditions.is_empty() && !config.metrics.latency {
+            return None;
+        }
+        let feed = match LatencyFeed::start(config.metrics.latency) {
+            Ok(feed) => feed,
+            Err(error) => {
+                let parts = [
+                    ("guard", !conditions.is_empty()),
+                    ("latency", config.metrics.latency),
+                ];
+                for (part, _) in parts.into_iter().filter(|(_, is_asked)| *is_asked) {
+                    missing.add_missing(part, format!("{part}: {error}"));
+                }
+                return None;
+            }
+        };
+        let (known, unknown): (Vec<GuardCondition>, Vec<GuardCondition>) =
+            conditions.into_iter().partition(|condition| {
+                let mut drives = feed.drives().iter();
+                condition
+                    .drive()
+                    .is_none_or(|wanted| drives.any(|drive| drive == wanted))
+            });
+        for condition in unknown {
+            let why = format!(
+                "guard: {condition}: no such drive; expected one of {}",
+                feed.drives().join(", ")
+            );
+            missing.add_missing("guard", why);
+        }
+        let guard = (!known.is_empty()).then(|| {
+            let texts: Vec<String> = known.iter().map(ToString::to_string).collect();
+            log::log_info(&format!("guard of {}; {WHAT_IS_WATCHED}", texts.join(", ")));
+            Guard::new(known)
+        });
+        Some(Self {
+            state: GuardState {
+                set_was_put_back: guard.as_ref().map(|_| false),
+                ..GuardState::default()
+            },
+            feed: Some(feed),
+            guard,
+            next: Instant::now() + INTERVAL,
+        })
+    }
+
+    /// When [`Guarding::take_slices_if_due`] has to be called next; `None` after a failure.
+    pub(crate) fn next_check_time(&self) -> Option<Instant> {
+        self.feed.as_ref().map(|_| self.next)
+    }
+
+    /// Judges what was measured since the last call, and logs it. Returns whether the set has to be put back now.
+    pub(crate) fn take_slices_if_due(&mut self) -> bool {
+        if self.next > Instant::now() {
+            return false;
+        }
+        self.next = Instant::now() + INTERVAL;
+        while let Some(feed) = &self.feed {
+            match feed.take_complete_slice() {
+                Ok(Some(slice)) => self.judge_slice(slice),
+                Ok(None) => break,
+                Err(error) => {
+                    log::log_error(&format!("latency is not measured any more: {error}"));
+                    self.feed = None;
+                    self.guard = None;
+                }
+            }
+        }
+        self.guard.as_ref().is_some_and(Guard::demands_put_back)
+    }
+
+    fn judge_slice(&mut self, slice: FeedSlice) {
+        self.state.lost_events = slice.lost_events;
+        self.state.parts = slice.parts;
+        let Some(guard) = &mut self.guard else {
+            return;
+        };
+        for event in guard.add_slice(&slice.latencies) {
+            match event {
+                GuardEvent::Window(report) => {
+                    if let Some(note) = &report.unit_note {
+                        log::log_warning(note);
+                    }
+                    let before = self.state.windows.get(&report.condition);
+                    if report.verdict == WindowVerdict::Broken {
+                        log::log_warning(&report.to_string());
+                    } else if before.is_none_or(|before| before.verdict != report.verdict) {
+                        log::log_info(&report.to_string());
+                    }
+                    let _ = self.state.windows.insert(report.condition.clone(), report);
+                }
+                other => log::log_warning(&other.to_string()),
+            }
+        }
+    }
+
+    /// The set was put back. Windows from now on tell whether that helped.
+    pub(crate) fn note_set_was_put_back(&mut self) {
+        self.state.set_was_put_back = Some(true);
+        if let Some(guard) = &mut self.guard {
+            guard.note_set_was_put_back();
+        }
+    }
+
+    /// Whether conditions are judged.
+    pub(crate) const fn has_guard(&self) -> bool {
+        self.guard.is_some()
+    }
+
+    /// What is known, for metrics.
+    pub(crate) const fn state(&self) -> &GuardState {
+        &self.state
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_that_a_daemon_cannot_watch_are_refused_with_their_line() {
+        for (condition, part) in [
+            ("p99_us <= +5%", "nothing was measured before"),
+            ("mean_mw < 3", "not mean_mw"),
+            ("p99us < 3", "did you mean `p99_us`"),
+        ] {
+            let text = format!("[guard]\nkeep = [\n'p99_us < 100',\n'{condition}']\n");
+            let config = Config::parse("d.toml", &text).unwrap();
+            let refused = parse_guard_conditions(&config, "d.toml").unwrap_err();
+            let message = refused.to_string();
+            assert!(message.starts_with("d.toml:4: "), "{message}");
+            assert!(message.contains(part), "{message}");
+        }
+    }
+}

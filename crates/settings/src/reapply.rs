@@ -1,0 +1,279 @@
+//! Persistent settings after an event that may have reset some, and settings that somebody else has changed.
+//!
+//! A setting was reset if the event can reset it and it has this boot's own value again. Any other value is from somebody
+//! else: it is reported once and stays, unless the file says `enforce = true`.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wakepath_system::journal::Entry;
+use wakepath_system::setting::{Access, have_same_meaning};
+use wakepath_system::{SettingKey, System};
+
+use crate::entries::drive_model_and_serial;
+use crate::persistent::is_persistence_off_on_command_line;
+use crate::reset::ResetEvent;
+use crate::supply_switch::{
+    DriftedSetting, RecordedSetting, SupplyRecord, read_supply_record_without_lock,
+};
+use crate::write::may_result_from_write;
+use crate::{Change, PersistentSettings, Session, SettingsError, SettingsPlan, WantedSetting};
+
+/// How long to wait for the lock: several events come at once, as when all CPUs are switched on again.
+const LOCK_PATIENCE: Duration = Duration::from_secs(20);
+/// Pause between two attempts to take the lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
+
+/// What was done after an event.
+#[derive(Debug)]
+pub enum ReapplyOutcome {
+    /// There is no file of persistent settings.
+    NoFile,
+    /// The kernel's command line switches persistent settings off.
+    SwitchedOff,
+    /// No persistent settings have been applied since this boot.
+    NotInForce,
+    /// The settings were looked at.
+    Looked(Reapplied),
+}
+
+/// What was found and written after an event.
+#[derive(Debug, Default)]
+pub struct Reapplied {
+    /// Settings that the event had reset or that came with it, and that were written.
+    pub reset: Vec<SettingKey>,
+    /// Settings that somebody else had changed, and that were written, since the file says `enforce = true`.
+    pub enforced: Vec<DriftedSetting>,
+    /// Settings that somebody else has changed, and that stay. Each value is reported once.
+    pub drift: Vec<DriftedSetting>,
+    /// Why settings of a new device were not looked at.
+    pub notes: Vec<String>,
+}
+
+/// A setting that is not as the record has it.
+struct Deviation {
+    drifted: DriftedSetting,
+    /// Whether the event has reset the setting; otherwise somebody else has changed it.
+    is_reset: bool,
+}
+
+/// Writes persistent settings again that an event has reset, and looks for settings that somebody else has changed.
+///
+/// # Errors
+/// The file has a mistake, a setting cannot be written, or another wakepath keeps the lock.
+pub fn reapply_after_event(
+    system: &System,
+    event: &ResetEvent,
+) -> Result<ReapplyOutcome, SettingsError> {
+    if is_persistence_off_on_command_line(system) {
+        return Ok(ReapplyOutcome::SwitchedOff);
+    }
+    let Some(settings) = PersistentSettings::load(system)? else {
+        return Ok(ReapplyOutcome::NoFile);
+    };
+    let Some(record) = read_supply_record_without_lock(system)? else {
+        return Ok(ReapplyOutcome::NotInForce);
+    };
+    let brings_device = matches!(event, ResetEvent::CpuOnline(_) | ResetEvent::DriveReady(_));
+    let is_as_known = |setting: &RecordedSetting| {
+        read_unless_costly(system, event, &setting.key).is_none_or(|found| {
+            setting.results_in(system, &found)
+                || (setting.reported.as_ref() == Some(&found) && !settings.enforce)
+        })
+    };
+    if !brings_device && record.settings.iter().all(is_as_known) {
+        return Ok(ReapplyOutcome::Looked(Reapplied::default()));
+    }
+    let mut session = match open_session_when_unlocked(system, event) {
+        // A daemon holds the lock and writes limits of CPUs itself: what is drift cannot be told.
+        Err(SettingsError::Locked { .. }) if *event == ResetEvent::Interval => {
+            return Ok(ReapplyOutcome::Looked(Reapplied::default()));
+        }
+        opened => opened?,
+    };
+    // The record is read again under the lock.
+    let Some(mut record) = session.read_supply_record_of_this_boot()? else {
+        return Ok(ReapplyOutcome::NotInForce);
+    };
+    reapply_under_lock(&mut session, &settings, event, &mut record).map(ReapplyOutcome::Looked)
+}
+
+fn reapply_under_lock(
+    session: &mut Session,
+    settings: &PersistentSettings,
+    event: &ResetEvent,
+    record: &mut SupplyRecord,
+) -> Result<Reapplied, SettingsError> {
+    let system = session.system.clone();
+    let mut done = Reapplied::default();
+    forget_settings_of_exchanged_drives(session, record);
+    let new = match plan_settings_of_new_devices(&system, settings, event, record) {
+        Ok(new) => new,
+        Err(error) => {
+            done.notes.push(error.to_string());
+            Vec::new()
+        }
+    };
+    let mut values = Vec::new();
+    for deviation in find_deviations(session, event, record) {
+        let drifted = deviation.drifted;
+        if deviation.is_reset || settings.enforce {
+            session.note_own_value_if_not_in_journal(&drifted);
+            values.push((drifted.key.clone(), drifted.expected.clone()));
+        }
+        match (deviation.is_reset, settings.enforce) {
+            (true, _) => done.reset.push(drifted.key),
+            (false, true) => done.enforced.push(drifted),
+            (false, false) => {
+                if record.note_reported_drift(&drifted) {
+                    done.drift.push(drifted);
+                }
+            }
+        }
+    }
+    for change in new {
+        if let Some(value) = change.new {
+            record.settings.push(RecordedSetting::with_value_and_before(
+                change.key.clone(),
+                value.clone(),
+                change.old,
+            ));
+            done.reset.push(change.key.clone());
+            values.push((change.key, value));
+        }
+    }
+    if !values.is_empty() {
+        // A kill from here on leaves settings that the record knows with both values.
+        session.write_supply_record(record)?;
+        let wanted = WantedSetting {
+            values,
+            notes: Vec::new(),
+        };
+        let plan = SettingsPlan::from_wanted(&system, wanted)?;
+        session.apply_plan(&plan)?;
+        record.keep_only_new_values_of_plan(&plan);
+    }
+    session.write_supply_record(record)?;
+    Ok(done)
+}
+
+/// Takes the lock; waits for a while if another wakepath has it, except after an interval, since the next one comes.
+fn open_session_when_unlocked(
+    system: &System,
+    event: &ResetEvent,
+) -> Result<Session, SettingsError> {
+    let began = Instant::now();
+    loop {
+        match Session::open_and_recover(system) {
+            Err(SettingsError::Locked { .. })
+                if *event != ResetEvent::Interval && began.elapsed() < LOCK_PATIENCE =>
+            {
+                thread::sleep(LOCK_PAUSE);
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// Reads a setting; `None` if it is away for the moment, or if reading it would wake a drive only because time has passed.
+fn read_unless_costly(system: &System, event: &ResetEvent, key: &SettingKey) -> Option<String> {
+    let is_command = matches!(key.setting.mechanism, Access::NvmeFeature(_));
+    if is_command && *event == ResetEvent::Interval {
+        return None;
+    }
+    system.read_setting(key).ok()
+}
+
+/// Recorded settings with a value that is not from wakepath.
+fn find_deviations(session: &Session, event: &ResetEvent, record: &SupplyRecord) -> Vec<Deviation> {
+    let system = &session.system;
+    let oldest: Vec<Entry> = session.journal.entries_with_oldest_values();
+    let deviations = record.settings.iter().filter_map(|setting| {
+        let key = &setting.key;
+        let found = read_unless_costly(system, event, key)?;
+        if setting.results_in(system, &found) {
+            return None;
+        }
+        let own_value = oldest.iter().find(|entry| entry.key == *key);
+        let has_own_value =
+            own_value.is_some_and(|entry| have_same_meaning(key.setting, &entry.old, &found));
+        Some(Deviation {
+            is_reset: has_own_value && event.may_reset(system.root(), key),
+            drifted: DriftedSetting {
+                key: key.clone(),
+                expected: setting.values.first().cloned().unwrap_or_default(),
+                found,
+            },
+        })
+    });
+    deviations.collect()
+}
+
+/// Changes of settings that the record does not have, for the device that the event is about.
+///
+/// # Errors
+/// The sets of the file cannot be followed now.
+fn plan_settings_of_new_devices(
+    system: &System,
+    settings: &PersistentSettings,
+    event: &ResetEvent,
+    record: &SupplyRecord,
+) -> Result<Vec<Change>, SettingsError> {
+    if !matches!(event, ResetEvent::CpuOnline(_) | ResetEvent::DriveReady(_)) {
+        return Ok(Vec::new());
+    }
+    let planned = settings.plan_for_supply(system, record.supply)?.changes;
+    let new = planned.into_iter().filter(|change| {
+        change.new.is_some()
+            && event.concerns_place(system.root(), &change.key.at)
+            && record.settings.iter().all(|s| s.key != change.key)
+    });
+    Ok(new.collect())
+}
+
+/// Forgets settings of drives whose name another drive has now: the file's set is planned anew for that drive.
+fn forget_settings_of_exchanged_drives(session: &mut Session, record: &mut SupplyRecord) {
+    let system = session.system.clone();
+    let is_exchanged = |entry: &Entry| {
+        let present = drive_model_and_serial(&system, &entry.key.at);
+        entry.drive.is_some() && present.is_some() && entry.drive != present
+    };
+    for layer in &mut session.journal.layers {
+        layer.settings.retain(|entry| {
+            let gone = is_exchanged(entry);
+            if gone {
+                record.settings.retain(|s| s.key != entry.key);
+            }
+            !gone
+        });
+    }
+}
+
+impl RecordedSetting {
+    /// Whether a value that was read can be from wakepath.
+    fn results_in(&self, system: &System, found: &str) -> bool {
+        let mut values = self.values.iter();
+        values.any(|value| may_result_from_write(system, &self.key, value, found))
+    }
+}
+
+impl Session {
+    /// Notes the recorded value as this boot's own in the journal, if the journal does not have the setting: the boot had that
+    /// value before it was to be written.
+    fn note_own_value_if_not_in_journal(&mut self, drifted: &DriftedSetting) {
+        let known = self.journal.entries_with_oldest_values();
+        if known.iter().any(|entry| entry.key == drifted.key) {
+            return;
+        }
+        let entry = Entry {
+            key: drifted.key.clone(),
+            old: drifted.expected.clone(),
+            new: Some(drifted.expected.clone()),
+            written: Vec::new(),
+            drive: drive_model_and_serial(&self.system, &drifted.key.at),
+        };
+        self.journal
+            .applied_layer_or_new()
+            .add_keeping_old_value(entry);
+    }
+}

@@ -1,0 +1,228 @@
+//! Persistent settings that an event has reset, and settings that somebody else has changed, on a captured machine.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+use std::fs;
+use std::path::Path;
+
+use wakepath_settings::reset::ResetEvent;
+use wakepath_settings::{
+    Reapplied, ReapplyOutcome, Session, apply_persistent_settings_at_boot, reapply_after_event,
+};
+use wakepath_system::System;
+
+use crate::common::{assert_same, content, laptop};
+
+const GOVERNOR: &str = "sys/devices/system/cpu/cpuidle/current_governor";
+const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy0";
+const EPP: &str = "sys/devices/system/cpu/cpufreq/policy0/energy_performance_preference";
+const LATENCY: &str = "sys/devices/system/cpu/cpu1/power/pm_qos_resume_latency_us";
+
+fn write(machine: &Path, file: &str, text: &str) {
+    let path = machine.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn read(machine: &Path, file: &str) -> String {
+    let text = fs::read_to_string(machine.join(file)).unwrap();
+    text.trim().to_owned()
+}
+
+/// A laptop after a boot with persistent settings, with more lines in the file.
+fn booted_with(more: &str) -> (tempfile::TempDir, System) {
+    let (directory, system) = laptop();
+    let text =
+        format!("policy = 'teo + epp[value=power] + cpu-latency[limit=20us,cpus=all]'\n{more}");
+    write(directory.path(), "etc/wakepath/settings.toml", &text);
+    apply_persistent_settings_at_boot(&system).unwrap();
+    (directory, system)
+}
+
+fn look(system: &System, event: &ResetEvent) -> Reapplied {
+    match reapply_after_event(system, event).unwrap() {
+        ReapplyOutcome::Looked(done) => done,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn names<T>(items: &[T], name: impl Fn(&T) -> String) -> Vec<String> {
+    items.iter().map(name).collect()
+}
+
+#[test]
+fn an_event_that_reset_nothing_writes_nothing() {
+    let (directory, system) = booted_with("");
+    let before = content(directory.path());
+    for event in [ResetEvent::Resume, ResetEvent::Interval] {
+        let done = look(&system, &event);
+        assert!(done.reset.is_empty() && done.drift.is_empty(), "{done:?}");
+        assert_same(directory.path(), &before);
+    }
+}
+
+#[test]
+fn only_what_the_event_can_reset_is_written_again() {
+    let (directory, system) = laptop();
+    let (own_epp, own_governor) = (
+        read(directory.path(), EPP),
+        read(directory.path(), GOVERNOR),
+    );
+    drop(directory);
+    drop(system);
+    for (event, is_reset) in [
+        (ResetEvent::Resume, true),
+        (ResetEvent::CpuOnline(0), true),
+        // Of the same policy, and of another one.
+        (ResetEvent::CpuOnline(2), true),
+        (ResetEvent::CpuOnline(3), false),
+        (ResetEvent::DriveReady("nvme0".to_owned()), false),
+        (ResetEvent::Interval, false),
+    ] {
+        let (directory, system) = booted_with("");
+        let machine = directory.path();
+        write(machine, &format!("{POLICY}/related_cpus"), "0 2\n");
+        // No event resets the governor: somebody has written this boot's own value.
+        write(machine, GOVERNOR, &own_governor);
+        write(machine, EPP, &own_epp);
+        let done = look(&system, &event);
+        let reset = names(&done.reset, ToString::to_string);
+        let drift = names(&done.drift, |drifted| drifted.key.to_string());
+        if is_reset {
+            assert_eq!(reset, ["epp:policy0"], "{event:?}");
+            assert_eq!(drift, ["idle-governor"], "{event:?}");
+            assert_eq!(read(machine, EPP), "power");
+        } else {
+            assert!(reset.is_empty(), "{event:?}: {reset:?}");
+            assert_eq!(drift, ["idle-governor", "epp:policy0"], "{event:?}");
+            assert_eq!(read(machine, EPP), own_epp);
+        }
+        assert_eq!(read(machine, GOVERNOR), own_governor);
+        // Told once.
+        let again = look(&system, &event);
+        assert!(
+            again.reset.is_empty() && again.drift.is_empty(),
+            "{again:?}"
+        );
+    }
+}
+
+#[test]
+fn another_value_is_from_somebody_else_even_after_an_event() {
+    let (directory, system) = booted_with("");
+    write(directory.path(), EPP, "performance\n");
+    let done = look(&system, &ResetEvent::Resume);
+    assert!(done.reset.is_empty(), "{done:?}");
+    let [drifted] = &done.drift[..] else {
+        panic!("{done:?}");
+    };
+    assert_eq!(drifted.found, "performance");
+    assert_eq!(drifted.expected, "power");
+    assert_eq!(read(directory.path(), EPP), "performance");
+    // Another foreign value is told again.
+    write(directory.path(), EPP, "balance_power\n");
+    assert_eq!(look(&system, &ResetEvent::Interval).drift.len(), 1);
+}
+
+#[test]
+fn enforced_settings_are_written_again_and_restored_to_the_boots_own_values() {
+    let (directory, system) = laptop();
+    let own = content(directory.path());
+    drop(directory);
+    drop(system);
+    let (directory, system) = booted_with("enforce = true\n");
+    let machine = directory.path();
+    write(machine, GOVERNOR, "ladder\n");
+    write(machine, EPP, "performance\n");
+    write(machine, LATENCY, "100\n");
+    let done = look(&system, &ResetEvent::Interval);
+    assert_eq!(
+        names(&done.enforced, |drifted| drifted.key.to_string()),
+        ["idle-governor", "cpu-latency:cpu1", "epp:policy0"]
+    );
+    assert_eq!(read(machine, GOVERNOR), "teo");
+    assert_eq!(read(machine, EPP), "power");
+    assert_eq!(read(machine, LATENCY), "20");
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
+    for file in [GOVERNOR, EPP, LATENCY] {
+        assert_eq!(content(machine)[file], own[file], "{file}");
+    }
+}
+
+/// A setting that the boot had already, so that the journal has no old value of it.
+#[test]
+fn an_enforced_setting_that_the_boot_had_already_is_restored_to_that() {
+    let (directory, system) = laptop();
+    let machine = directory.path();
+    let own = read(machine, GOVERNOR);
+    let text = format!("policy = '{own}'\nenforce = true\n");
+    write(machine, "etc/wakepath/settings.toml", &text);
+    apply_persistent_settings_at_boot(&system).unwrap();
+    write(machine, GOVERNOR, "ladder\n");
+    assert_eq!(look(&system, &ResetEvent::Interval).enforced.len(), 1);
+    assert_eq!(read(machine, GOVERNOR), own);
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
+    assert_eq!(read(machine, GOVERNOR), own);
+}
+
+#[test]
+fn a_cpu_that_comes_later_gets_its_settings() {
+    let (directory, system) = laptop();
+    let machine = directory.path();
+    // The CPU is switched off at boot.
+    let cpu = machine.join("sys/devices/system/cpu/cpu1");
+    let away = machine.join("cpu1");
+    fs::rename(&cpu, &away).unwrap();
+    write(
+        machine,
+        "etc/wakepath/settings.toml",
+        "policy = 'cpu-latency[limit=20us,cpus=all]'\n",
+    );
+    apply_persistent_settings_at_boot(&system).unwrap();
+    fs::rename(&away, &cpu).unwrap();
+    let done = look(&system, &ResetEvent::CpuOnline(1));
+    assert_eq!(
+        names(&done.reset, ToString::to_string),
+        ["cpu-latency:cpu1"]
+    );
+    assert_eq!(read(machine, LATENCY), "20");
+    assert!(look(&system, &ResetEvent::CpuOnline(1)).reset.is_empty());
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
+    assert_eq!(read(machine, LATENCY), "0");
+}
+
+#[test]
+fn without_settings_in_force_nothing_is_written() {
+    let (directory, system) = laptop();
+    let before = content(directory.path());
+    let event = ResetEvent::Resume;
+    let outcome = reapply_after_event(&system, &event).unwrap();
+    assert!(matches!(outcome, ReapplyOutcome::NoFile), "{outcome:?}");
+    assert_same(directory.path(), &before);
+    write(
+        directory.path(),
+        "etc/wakepath/settings.toml",
+        "policy = 'teo'\n",
+    );
+    let outcome = reapply_after_event(&system, &event).unwrap();
+    assert!(matches!(outcome, ReapplyOutcome::NotInForce), "{outcome:?}");
+    write(
+        directory.path(),
+        "proc/cmdline",
+        "quiet wakepath.persist=0\n",
+    );
+    let outcome = reapply_after_event(&system, &event).unwrap();
+    assert!(
+        matches!(outcome, ReapplyOutcome::SwitchedOff),
+        "{outcome:?}"
+    );
+}
