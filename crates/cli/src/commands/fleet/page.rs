@@ -48,6 +48,7 @@ pub(super) fn compose_page(
     sections.extend(decision_section(report));
     MeasurementPage {
         subject: "fleet".to_owned(),
+        is_prediction: true,
         title: format!("A fleet of {machines} machines"),
         facts: vec![
             folder.display().to_string(),
