@@ -190,6 +190,35 @@ fn tabled_runs(outcome: TrialOutcome) -> Vec<TabledRun> {
         .collect()
 }
 
+/// The mean of a metric over runs of a load.
+fn mean_of_runs(runs: &[TabledRun], metric: &str) -> f64 {
+    runs.iter().map(|run| run.load[metric]).sum::<f64>() / runs.len() as f64
+}
+
+/// Runs sets in parts that fit into memory.
+fn run_sets_in_parts(
+    simulation: &Simulation<'_>,
+    sets: &[PolicySet],
+    effort: Effort,
+) -> Result<Vec<Vec<TabledRun>>, TuneError> {
+    let mut runs = Vec::new();
+    for part in sets.chunks(64) {
+        let outcomes = simulation.run_sets_in_order(part, effort)?;
+        runs.extend(outcomes.into_iter().map(tabled_runs));
+    }
+    Ok(runs)
+}
+
+impl Table {
+    /// The runs of a set that random search with this seed sees.
+    fn runs_of_random_search(&self, number: usize, seed: u64) -> Vec<TabledRun> {
+        let runs = &self.runs[number];
+        (0..RANDOM_REPEATS.min(runs.len()))
+            .map(|repeat| runs[(seed as usize + repeat) % SEARCH_SEEDS as usize].clone())
+            .collect()
+    }
+}
+
 impl Problem {
     fn request(&self, seed: u64, budget: u64) -> SearchRequest {
         let text = format!(
@@ -243,26 +272,27 @@ impl Problem {
                     .ok()
             })
             .collect();
-        let run = |numbers: &[usize], effort: Effort| -> Result<Vec<Vec<TabledRun>>, TuneError> {
-            let sets: Vec<PolicySet> = numbers
-                .iter()
-                .map(|number| policy_sets[*number].clone().unwrap_or_default())
-                .collect();
-            let mut runs = Vec::new();
-            for part in sets.chunks(64) {
-                let outcomes = simulation.run_sets_in_order(part, effort)?;
-                runs.extend(outcomes.into_iter().map(tabled_runs));
-            }
-            Ok(runs)
+        let all: Vec<PolicySet> = policy_sets
+            .iter()
+            .map(|set| set.clone().unwrap_or_default())
+            .collect();
+        let full = Effort {
+            first_seed: 0,
+            repeats: SEARCH_SEEDS,
+            shortened: 1,
         };
-        let all: Vec<usize> = (0..policy_sets.len()).collect();
-        let effort = |first_seed, repeats, shortened| Effort {
-            first_seed,
-            repeats,
-            shortened,
+        let quarter = Effort {
+            first_seed: 0,
+            repeats: 4,
+            shortened: 4,
         };
-        let runs = run(&all, effort(0, SEARCH_SEEDS, 1))?;
-        let shortened = run(&all, effort(0, 4, 4))?;
+        let reference = Effort {
+            first_seed: FIRST_REFERENCE_SEED,
+            repeats: REFERENCE_SEEDS,
+            shortened: 1,
+        };
+        let runs = run_sets_in_parts(simulation, &all, full)?;
+        let shortened = run_sets_in_parts(simulation, &all, quarter)?;
         let mut table = Table {
             dimensions: space.dimensions.iter().map(|d| d.choices.len()).collect(),
             sets: policy_sets
@@ -276,7 +306,8 @@ impl Problem {
         let mut best = self.rank_by_search_seeds(&table);
         best.truncate(REFERENCE_SETS);
         best.push(0);
-        let again = run(&best, effort(FIRST_REFERENCE_SEED, REFERENCE_SEEDS, 1))?;
+        let best_sets: Vec<PolicySet> = best.iter().map(|number| all[*number].clone()).collect();
+        let again = run_sets_in_parts(simulation, &best_sets, reference)?;
         table.reference = best.into_iter().zip(again).collect();
         Ok(table)
     }
@@ -303,14 +334,12 @@ impl Problem {
     fn excess_and_objective(&self, runs: &[TabledRun], before: &[TabledRun]) -> (f64, f64) {
         let request = self.request(1, 1);
         let conditions = request.conditions_with_implied_rates();
-        let mean = |runs: &[TabledRun], metric: &str| {
-            runs.iter().map(|run| run.load[metric]).sum::<f64>() / runs.len() as f64
-        };
         let excess = conditions.iter().map(|condition| {
             let metric = &condition.condition.metric;
-            condition.share_beyond_limit_or_0(mean(runs, metric), mean(before, metric))
+            condition
+                .share_beyond_limit_or_0(mean_of_runs(runs, metric), mean_of_runs(before, metric))
         });
-        let mut objective = mean(runs, self.objective);
+        let mut objective = mean_of_runs(runs, self.objective);
         if self.objective == "mean_mw" {
             let rest = runs.iter().map(|run| run.rest_mw).sum::<f64>() / runs.len() as f64;
             objective = (objective * self.hours + rest * (24.0 - self.hours)) / 24.0;
@@ -322,17 +351,16 @@ impl Problem {
     /// left out is too bad.
     fn is_good(&self, table: &Table, number: usize) -> bool {
         let before = &table.reference[&0];
-        let judged = |runs| self.excess_and_objective(runs, before);
         let best = table
             .reference
             .values()
-            .map(|runs| judged(runs))
+            .map(|runs| self.excess_and_objective(runs, before))
             .filter(|(excess, _)| *excess <= 0.0)
             .map(|(_, objective)| objective)
             .fold(f64::INFINITY, f64::min);
         let runs = table.reference.get(&number);
         runs.is_some_and(|runs| {
-            let (excess, objective) = judged(runs);
+            let (excess, objective) = self.excess_and_objective(runs, before);
             excess <= 0.0 && objective <= best * (1.0 + TOLERANCE)
         })
     }
@@ -346,18 +374,11 @@ impl Problem {
     /// Random search: sets drawn without replacement, each with a few runs, the best of them by means.
     fn random_answer(&self, table: &Table, seed: u64, budget: u64) -> usize {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
-        let column = |repeat: usize| (seed as usize + repeat) % SEARCH_SEEDS as usize;
-        let take = |number: usize| -> Vec<TabledRun> {
-            let runs = &table.runs[number];
-            (0..RANDOM_REPEATS.min(runs.len()))
-                .map(|repeat| runs[column(repeat)].clone())
-                .collect()
-        };
-        let before = take(0);
+        let before = table.runs_of_random_search(0, seed);
         let mut spent = 0;
         let mut best = (f64::INFINITY, f64::INFINITY, 0);
         for number in index::sample(&mut random, table.sets.len(), table.sets.len()) {
-            let runs = take(number);
+            let runs = table.runs_of_random_search(number, seed);
             if runs.is_empty() {
                 continue;
             }

@@ -192,8 +192,8 @@ fn list_assumptions(machine: &Machine, sets: &[PolicySet]) -> Vec<Assumption> {
         range_source: "no published range; half and one and a half times the effect".to_owned(),
         ends: vec![Variation::EppEffect(0.5), Variation::EppEffect(1.5)],
     });
-    let figures = machine.assumed_figures_with_ranges().into_iter();
-    let figures = figures.map(|(figure, range)| Assumption {
+    let ranges = machine.assumed_figures_with_ranges().into_iter();
+    let figures = ranges.map(|(figure, range)| Assumption {
         assumed: figure.figure.value,
         reason: figure.origin_in_words(),
         name: figure.key,

@@ -89,10 +89,10 @@ impl<'a> Simulation<'a> {
         shortened: u32,
     ) -> Result<MadeRun, String> {
         let set = &sets[prepared.set];
-        let model = prepared.model.get_or_init(|| {
+        let made = prepared.model.get_or_init(|| {
             Model::new(self.machine, prepared.workload, set).map_err(|e| e.to_string())
         });
-        let model = model.as_ref().map_err(Clone::clone)?;
+        let model = made.as_ref().map_err(Clone::clone)?;
         let run = model.run(seed).map_err(|e| e.to_string())?;
         let key = RunKey {
             machine: self.machine.name.clone(),
@@ -131,8 +131,8 @@ impl Evaluator for Simulation<'_> {
             .collect();
         let mut prepared = Vec::new();
         for set in 0..sets.len() {
-            let loads = workloads.iter().enumerate();
-            let loads = loads.map(|(load, workload)| (Some(load), workload));
+            let numbered = workloads.iter().enumerate();
+            let loads = numbered.map(|(load, workload)| (Some(load), workload));
             let rest = self.rest.iter().map(|workload| (None, workload));
             prepared.extend(loads.chain(rest).map(|(load, workload)| PreparedLoad {
                 set,

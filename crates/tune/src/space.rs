@@ -377,13 +377,13 @@ fn frequency_limit_texts(machine: &Machine) -> Vec<String> {
     upper.sort_unstable();
     upper.dedup();
     let lower: Vec<Kilohertz> = [0.4, 0.7].into_iter().filter_map(at_share).collect();
-    let upper = upper
+    let upper_limits = upper
         .iter()
         .map(|khz| format!("frequency[max={}]", megahertz(*khz)));
-    let lower = lower
+    let lower_limits = lower
         .iter()
         .map(|khz| format!("frequency[min={}]", megahertz(*khz)));
-    upper.chain(lower).collect()
+    upper_limits.chain(lower_limits).collect()
 }
 
 /// A frequency in MHz, with as many decimals as it has.

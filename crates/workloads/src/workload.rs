@@ -7,7 +7,7 @@ use serde::Serialize;
 use wakepath_units::Nanoseconds;
 
 use crate::file;
-use crate::fio::{self, FioError, FioJobFile, Surroundings};
+use crate::fio::{self, FioError, FioJobFile, FioSurroundings};
 use crate::rtapp::{self, RtAppError, RtAppFile, RtAppVersion};
 
 /// A workload: what the machine is asked to do.
@@ -52,7 +52,7 @@ impl Workload {
     /// The file cannot be read, or is no workload that is understood: see [`fio::parse`] and
     /// [`rtapp::parse`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, WorkloadError> {
-        Self::load_with(path, None, &Surroundings::default())
+        Self::load_with(path, None, &FioSurroundings::default())
     }
 
     /// Reads the workload at `path`. `version`: the version whose rules an rt-app file follows; `None`: the version that
@@ -63,7 +63,7 @@ impl Workload {
     pub fn load_with(
         path: impl AsRef<Path>,
         version: Option<RtAppVersion>,
-        surroundings: &Surroundings,
+        surroundings: &FioSurroundings,
     ) -> Result<Self, WorkloadError> {
         let path = path.as_ref();
         let is_json = path

@@ -14,7 +14,7 @@ use wakepath_study::run::RunControl;
 use wakepath_study::run::sim::{Sim, SimComparison};
 use wakepath_units::{KernelVersion, Nanoseconds};
 use wakepath_workloads::Workload;
-use wakepath_workloads::fio::{self, MachineFigures, Surroundings};
+use wakepath_workloads::fio::{self, FioSurroundings, MachineFigures};
 use wakepath_workloads::rtapp::{MAX_THREADS, RtAppVersion};
 
 mod columns;
@@ -185,7 +185,7 @@ pub(crate) fn simulate_and_print_policies(
 
 /// Reads the workload that the arguments name, with their limits on time and their number of copies.
 fn load_limited_workload_copies(args: &Args, machine: &Machine) -> anyhow::Result<Workload> {
-    let surroundings = Surroundings {
+    let surroundings = FioSurroundings {
         variables: args.variables.iter().cloned().collect(),
         machine: Some(MachineFigures {
             cpus: machine.cpus() as u64,

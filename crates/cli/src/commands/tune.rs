@@ -230,8 +230,10 @@ fn set_budget_and_search(
             }
         };
         let answer = search_best_policy_set(&space, request, &simulation)?;
-        let further = args.page.requests_for_further_limits(request).into_iter();
-        let further = further
+        let further = args
+            .page
+            .requests_for_further_limits(request)
+            .into_iter()
             .map(|(limit, request)| {
                 let answer = search_best_policy_set(&space, &request, &simulation)?;
                 Ok(page::AnswerForLimit { limit, answer })

@@ -10,7 +10,7 @@ use std::path::Path;
 use super::error::{FioError, FioProblem, LineProblem, escape_and_shorten};
 use super::options::{known_options, option_takes_no_word};
 use super::sections::read_job_file_sections;
-use super::surroundings::Surroundings;
+use super::surroundings::FioSurroundings;
 use super::{FioJobFile, FioWarning};
 
 /// Name of a command line in messages; the number behind it is that of the word, and `fio` is word 1.
@@ -87,7 +87,7 @@ pub fn begins_as_command_line(words: &[String]) -> bool {
 /// with which fio runs no job, a word that no line of a job file can hold.
 pub fn parse_command_line(
     words: &[String],
-    surroundings: &Surroundings,
+    surroundings: &FioSurroundings,
 ) -> Result<FioJobFile, FioError> {
     let mut read = CommandLine::read_words(words)?;
     for file in &read.files {
@@ -286,7 +286,7 @@ mod tests {
     }
 
     fn parse(line: &str) -> Result<FioJobFile, String> {
-        parse_command_line(&words(line), &Surroundings::default()).map_err(|e| e.to_string())
+        parse_command_line(&words(line), &FioSurroundings::default()).map_err(|e| e.to_string())
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::error::{LinePlace, LineProblem, escape_and_shorten};
-use super::surroundings::Surroundings;
+use super::surroundings::FioSurroundings;
 use super::syntax::strip_comment_and_blanks;
 use crate::file;
 
@@ -24,7 +24,7 @@ pub(super) type Line = (LinePlace, Result<String, LineProblem>);
 pub(super) fn read_lines_expanding_includes_and_variables(
     text: &str,
     origin: &str,
-    surroundings: &Surroundings,
+    surroundings: &FioSurroundings,
 ) -> Vec<Line> {
     let mut all = Vec::new();
     add_lines_and_included_files(text, origin, surroundings, 0, &mut all);
@@ -34,7 +34,7 @@ pub(super) fn read_lines_expanding_includes_and_variables(
 fn add_lines_and_included_files(
     text: &str,
     origin: &str,
-    surroundings: &Surroundings,
+    surroundings: &FioSurroundings,
     depth: usize,
     all: &mut Vec<Line>,
 ) {
@@ -80,7 +80,7 @@ fn add_lines_and_included_files(
 }
 
 /// Replaces `${NAME}` in a line by the variable's value, as fio does. Variables that are not set stay as written.
-fn expand_variables(line: &str, surroundings: &Surroundings) -> String {
+fn expand_variables(line: &str, surroundings: &FioSurroundings) -> String {
     let mut text = String::with_capacity(line.len());
     let mut rest = line;
     while let Some(start) = rest.find("${") {

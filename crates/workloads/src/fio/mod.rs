@@ -62,6 +62,6 @@ pub use places::{Places, ZoneMode, Zones};
 pub use read::{load, parse, parse_in_surroundings};
 pub use read_write::ReadWrite;
 pub use size::{FileSize, Size};
-pub use surroundings::{MachineFigures, Surroundings};
+pub use surroundings::{FioSurroundings, MachineFigures};
 pub use verify::{Checksum, Verify};
 pub use walk::{Draw, NextIo, Walk};

@@ -8,7 +8,7 @@ use super::FioJob;
 use super::error::{FioError, LineProblem, escape_and_shorten};
 use super::lines::read_lines_expanding_includes_and_variables;
 use super::read::parse;
-use super::surroundings::Surroundings;
+use super::surroundings::FioSurroundings;
 use super::syntax::{parse_section_header, split_at_unescaped_colons, strip_comment_and_blanks};
 
 /// Keywords that fio replaces in any option's value.
@@ -49,7 +49,7 @@ pub fn list_job_paths(text: &str, origin: &str) -> Result<Vec<JobPaths>, FioErro
     let mut section: Option<(String, FileNameOptions)> = None;
     let mut all: Vec<(String, FileNameOptions)> = Vec::new();
     for (place, line) in
-        read_lines_expanding_includes_and_variables(text, origin, &Surroundings::default())
+        read_lines_expanding_includes_and_variables(text, origin, &FioSurroundings::default())
     {
         let raw = line.map_err(|p| p.at_place(&place))?;
         let content = strip_comment_and_blanks(&raw);

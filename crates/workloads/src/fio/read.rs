@@ -6,7 +6,7 @@ use super::FioJobFile;
 use super::error::FioError;
 use super::lines::MAX_FILE_BYTES;
 use super::sections::read_job_file_sections;
-use super::surroundings::Surroundings;
+use super::surroundings::FioSurroundings;
 use crate::file;
 
 /// Parses a fio job file. `origin` is the file's name for messages.
@@ -17,7 +17,7 @@ use crate::file;
 /// simulator has no model for is no error, but listed in [`FioJobFile::unmodelled`]; a file with errors lists such
 /// options as well.
 pub fn parse(text: &str, origin: &str) -> Result<FioJobFile, FioError> {
-    parse_in_surroundings(text, origin, &Surroundings::default())
+    parse_in_surroundings(text, origin, &FioSurroundings::default())
 }
 
 /// Parses a fio job file whose variables and figures of a machine have the values of `surroundings`; see [`parse`].
@@ -27,7 +27,7 @@ pub fn parse(text: &str, origin: &str) -> Result<FioJobFile, FioError> {
 pub fn parse_in_surroundings(
     text: &str,
     origin: &str,
-    surroundings: &Surroundings,
+    surroundings: &FioSurroundings,
 ) -> Result<FioJobFile, FioError> {
     if text.len() > MAX_FILE_BYTES {
         let message = file::too_large_message(MAX_FILE_BYTES);

@@ -5,7 +5,7 @@ use super::error::{
 };
 use super::lines::read_lines_expanding_includes_and_variables;
 use super::options::JobDraft;
-use super::surroundings::Surroundings;
+use super::surroundings::FioSurroundings;
 use super::syntax::{parse_section_header, strip_comment_and_blanks};
 use super::{FioJob, FioJobFile, MAX_JOBS};
 
@@ -26,7 +26,7 @@ enum Scope {
 
 /// A job file, as far as its lines have been read.
 struct JobFileReading<'a> {
-    surroundings: &'a Surroundings,
+    surroundings: &'a FioSurroundings,
     /// Names of the only jobs to read; empty: all.
     chosen: &'a [String],
     defaults: JobDraft,
@@ -43,7 +43,7 @@ struct JobFileReading<'a> {
 pub(super) fn read_job_file_sections(
     text: &str,
     origin: &str,
-    surroundings: &Surroundings,
+    surroundings: &FioSurroundings,
     chosen: &[String],
 ) -> Result<FioJobFile, FioError> {
     let mut reading = JobFileReading {

@@ -13,7 +13,7 @@ const MAX_PARENTHESES: usize = 32;
 
 /// Values that a job file can ask for, beside its own lines.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
+pub struct FioSurroundings {
     /// Values for `${NAME}`, before variables of the environment.
     pub variables: BTreeMap<String, String>,
     /// The machine whose figures `$ncpus`, `$mb_memory` and `$pagesize` stand for. `None`: these words have no value.
@@ -31,7 +31,7 @@ pub struct MachineFigures {
     pub page_bytes: u64,
 }
 
-impl Surroundings {
+impl FioSurroundings {
     /// The variable's value: a given one, or else the environment's.
     pub(super) fn value_of_variable(&self, name: &str) -> Option<String> {
         let given = self.variables.get(name).cloned();
@@ -181,13 +181,13 @@ mod tests {
 
     #[test]
     fn a_line_without_a_word_stays() {
-        let with = Surroundings {
+        let with = FioSurroundings {
             machine: Some(MachineFigures {
                 cpus: 2,
                 memory_mib: 1024,
                 page_bytes: 4096,
             }),
-            ..Surroundings::default()
+            ..FioSurroundings::default()
         };
         assert_eq!(with.insert_machine_figures("size=(4*1024)"), Ok(None));
         let inserted = |line| with.insert_machine_figures(line).unwrap().unwrap();
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(inserted("bs=8k,$pagesize"), "bs=8k,4096");
         assert_eq!(inserted("size=$mb_memory*1024*1024"), "size=1073741824");
         assert!(with.insert_machine_figures("size=$pagesize+4k").is_err());
-        let unknown = Surroundings::default();
+        let unknown = FioSurroundings::default();
         assert_eq!(unknown.insert_machine_figures("size=$pagesize"), Ok(None));
     }
 }

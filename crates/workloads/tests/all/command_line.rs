@@ -7,7 +7,7 @@
 
 use std::process::{Command, Output};
 
-use wakepath_workloads::fio::{self, MachineFigures, Size, Surroundings};
+use wakepath_workloads::fio::{self, FioSurroundings, MachineFigures, Size};
 
 use crate::against_fio::fio_is_here;
 
@@ -129,13 +129,13 @@ fn arithmetic_is_fios() {
         return;
     }
     let figure = |word: &str| number_read_by_fio(&format!("size={word}")).unwrap();
-    let surroundings = Surroundings {
+    let surroundings = FioSurroundings {
         machine: Some(MachineFigures {
             cpus: figure("$ncpus"),
             memory_mib: figure("$mb_memory"),
             page_bytes: figure("$pagesize"),
         }),
-        ..Surroundings::default()
+        ..FioSurroundings::default()
     };
     for (value, computed) in [
         ("4*1024", true),

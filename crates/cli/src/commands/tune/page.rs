@@ -122,8 +122,8 @@ fn compose_page(
     let mut answers = vec![answer_sentence(report.machine, answer)];
     answers.extend(sensitivity.into_iter().flat_map(sensitivity_sentences));
     let steps = report.steps.as_ref();
-    let commands = steps.map(|steps| steps.shell_commands(None));
-    let mut commands: Vec<String> = commands
+    let shell_text = steps.map(|steps| steps.shell_commands(None));
+    let mut commands: Vec<String> = shell_text
         .iter()
         .flat_map(|text| text.lines())
         .map(|line| line.trim().to_owned())

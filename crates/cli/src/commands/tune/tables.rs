@@ -177,8 +177,8 @@ pub(super) fn load_table(answer: &SearchAnswer) -> TitledTable {
 
 /// A table of how far the answer, or the nearest set, keeps each condition; `None` without conditions.
 pub(super) fn condition_table(answer: &SearchAnswer) -> Option<TitledTable> {
-    let shown = answer.best.as_ref().or(answer.next.first());
-    let shown = shown.filter(|shown| !shown.conditions.is_empty())?;
+    let first = answer.best.as_ref().or(answer.next.first());
+    let shown = first.filter(|shown| !shown.conditions.is_empty())?;
     let rows = shown.conditions.iter().map(|kept| {
         vec![
             kept.condition.clone(),
@@ -270,16 +270,17 @@ pub(super) fn sensitivity_table(sensitivity: &Sensitivity) -> Option<TitledTable
 /// Sentences beside the table of assumed figures: that none changes the answer, and how many were not varied.
 pub(super) fn sensitivity_sentences(sensitivity: &Sensitivity) -> Vec<String> {
     let varied = count_with_noun(sensitivity.figures.len() as u64, "assumed figure");
-    let none = sensitivity.figures_that_change_answer().next().is_none();
-    let none = none.then(|| format!("None of {varied} changes the answer at an end of its range."));
+    let is_robust = sensitivity.figures_that_change_answer().next().is_none();
+    let robust =
+        is_robust.then(|| format!("None of {varied} changes the answer at an end of its range."));
     let left = sensitivity.not_reached.len() as u64;
-    let left = (left > 0).then(|| {
+    let not_reached = (left > 0).then(|| {
         format!(
             "{} not varied, for want of requests; a larger --budget reaches them.",
             count_with_noun(left, "more assumed figure")
         )
     });
-    none.into_iter().chain(left).collect()
+    robust.into_iter().chain(not_reached).collect()
 }
 
 /// Writes which assumed figures would change the answer.
