@@ -1,8 +1,8 @@
 //! How often a search finds the best set: five spaces, many seeds, an exhaustive reference, and random search.
 //!
-//! Every set of a space is simulated once per seed into a table, and searches look their runs up there, so that many
-//! searches cost no more than one. The reference runs on other seeds than the searches. Usage:
-//! `search_quality FOLDER [SPACE]`; the tables are kept in the folder.
+//! Every set of a space is simulated once per seed into a table. Searches look runs up in the table, so many searches cost no
+//! more than a single search. The reference has other seeds than the searches. Usage: `search_quality FOLDER [SPACE]`; the
+//! tables are kept in the folder.
 
 #![expect(
     clippy::expect_used,
@@ -35,16 +35,16 @@ const SEARCH_SEEDS: u32 = 20;
 /// Number of seeds of the reference.
 const REFERENCE_SEEDS: u32 = 30;
 
-/// Number of sets that the reference runs again: the best by the mean of the searches' seeds.
+/// Number of sets with runs of the reference: the best by the mean over the searches' seeds.
 const REFERENCE_SETS: usize = 150;
 
-/// The first seed of the reference, far from those of the searches.
+/// The first seed of the reference, far from the searches' seeds.
 const FIRST_REFERENCE_SEED: u64 = 1_000_000;
 
 /// Number of searches for each space.
 const SEARCHES: u64 = 100;
 
-/// An answer counts if its objective is at most this share worse than the best.
+/// An answer counts if the objective is at most this share worse than the best.
 const TOLERANCE: f64 = 0.01;
 
 /// A search may simulate this share of the requests of the exhaustive search.
@@ -136,20 +136,20 @@ const PROBLEMS: [Problem; 5] = [
     },
 ];
 
-/// The figures of a run that a question needs, and its requests.
+/// A run's figures for a question, and the number of requests.
 #[derive(Clone, Serialize, Deserialize)]
 struct TabledRun {
-    /// Metrics of the load.
+    /// The load's metrics.
     load: BTreeMap<String, f64>,
     /// Power at rest.
     rest_mw: f64,
     requests: u64,
 }
 
-/// Runs of every set of a space.
+/// All runs in a space.
 #[derive(Serialize, Deserialize)]
 struct Table {
-    /// Number of choices of each dimension, without "no change".
+    /// Number of choices per dimension, without "no change".
     dimensions: Vec<usize>,
     /// Names of the sets.
     sets: Vec<String>,
@@ -157,12 +157,17 @@ struct Table {
     runs: Vec<Vec<TabledRun>>,
     /// As `runs`, for shortened runs.
     shortened: Vec<Vec<TabledRun>>,
-    /// Sets of the reference, with their runs on its seeds.
+    /// Sets of the reference, with runs on the reference's seeds.
     reference: BTreeMap<usize, Vec<TabledRun>>,
 }
 
-/// Metrics that the questions name.
+/// Metrics named by the questions.
 const METRICS: [&str; 5] = ["mean_mw", "mean_us", "p90_us", "p99_us", "iops"];
+
+fn find_metric(run: &[(String, f64)], metric: &str) -> Option<f64> {
+    let found = run.iter().find(|(name, _)| name == metric);
+    found.map(|(_, value)| *value)
+}
 
 fn tabled_runs(outcome: TrialOutcome) -> Vec<TabledRun> {
     let TrialOutcome::Ran(trial) = outcome else {
@@ -170,17 +175,12 @@ fn tabled_runs(outcome: TrialOutcome) -> Vec<TabledRun> {
     };
     let runs = trial.loads[0].runs.len().max(1);
     let rest = trial.rest.metric_of_each_run("mean_mw").unwrap_or_default();
-    let find = |run: &[(String, f64)], metric: &str| {
-        run.iter()
-            .find(|(name, _)| name == metric)
-            .map(|(_, value)| *value)
-    };
     (0..trial.loads[0].runs.len())
         .map(|index| TabledRun {
             load: METRICS
                 .iter()
                 .filter_map(|metric| {
-                    let value = find(&trial.loads[0].runs[index], metric)?;
+                    let value = find_metric(&trial.loads[0].runs[index], metric)?;
                     Some(((*metric).to_owned(), value))
                 })
                 .collect(),
@@ -210,7 +210,7 @@ fn run_sets_in_parts(
 }
 
 impl Table {
-    /// The runs of a set that random search with this seed sees.
+    /// A set's runs as random search with this seed sees them.
     fn runs_of_random_search(&self, number: usize, seed: u64) -> Vec<TabledRun> {
         let runs = &self.runs[number];
         (0..RANDOM_REPEATS.min(runs.len()))
@@ -330,7 +330,7 @@ impl Problem {
         ranked.into_iter().map(|(.., number)| number).collect()
     }
 
-    /// The distances beyond all limits as shares of them, and the objective over the day.
+    /// The distances beyond all limits as shares of the limits, and the objective over the day.
     fn excess_and_objective(&self, runs: &[TabledRun], before: &[TabledRun]) -> (f64, f64) {
         let request = self.request(1, 1);
         let conditions = request.conditions_with_implied_rates();
@@ -347,8 +347,8 @@ impl Problem {
         (excess.sum(), objective)
     }
 
-    /// Whether a set keeps the conditions and is within the tolerance of the best, by the reference. What the reference has
-    /// left out is too bad.
+    /// Whether a set keeps the conditions and is within the tolerance of the best, by the reference. Sets without reference
+    /// are too bad.
     fn is_good(&self, table: &Table, number: usize) -> bool {
         let before = &table.reference[&0];
         let best = table
@@ -371,7 +371,7 @@ impl Problem {
         requests / u64::from(SEARCH_SEEDS) * u64::from(REFERENCE_SEEDS)
     }
 
-    /// Random search: sets drawn without replacement, each with a few runs, the best of them by means.
+    /// Random search: sets drawn without replacement, each with a few runs; the best by means wins.
     fn random_answer(&self, table: &Table, seed: u64, budget: u64) -> usize {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let before = table.runs_of_random_search(0, seed);

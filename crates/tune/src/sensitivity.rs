@@ -1,8 +1,7 @@
 //! Which assumed figures of the machine would change the answer.
 //!
-//! Each assumed figure goes to the low and the high end of its range, one figure at a time, and the answer and the sets next
-//! to it run again, on the seeds that decided between them: once each, and several times where a set then looks better than
-//! the answer.
+//! Each assumed figure goes to the low and the high end of a range, one figure at a time. The answer and its runners-up run
+//! again on the deciding seeds: once each, and several times where a runner-up then looks better.
 
 use std::sync::atomic::AtomicBool;
 
@@ -30,24 +29,24 @@ const REPEATS: u32 = 5;
 /// Share of the objective by which a set looks better than the answer in one run.
 const LOOKS_BETTER: f64 = 0.005;
 
-/// Name of the one assumption that is no figure: how much an energy-performance preference changes.
+/// Name of the only assumption beside figures: how much an energy-performance preference changes.
 const EPP_EFFECT: &str = "EPP's effect";
 
-/// Value of an energy-performance preference for which machines give their figures.
+/// Energy-performance preference to which figures of machines belong.
 const NEUTRAL_EPP: f64 = 128.0;
 
-/// What became of the answer while assumed figures of the machine were varied one at a time.
+/// Effects on the answer, with assumed figures of the machine varied singly.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sensitivity {
-    /// The figures that were varied.
+    /// Varied figures.
     pub figures: Vec<VariedFigure>,
-    /// Names of assumed figures that the requests allowed did not reach.
+    /// Names of assumed figures left out for want of requests.
     pub not_reached: Vec<String>,
-    /// Number of requests that were simulated.
+    /// Number of simulated requests.
     pub simulated: u64,
 }
 
-/// An assumed figure at the ends of its range.
+/// An assumed figure at both ends of a range.
 #[derive(Clone, Debug, Serialize)]
 pub struct VariedFigure {
     /// Name of the figure as `machine show` prints it.
@@ -58,24 +57,24 @@ pub struct VariedFigure {
     pub reason: String,
     /// Where the range comes from.
     pub range_source: String,
-    /// The answer at the low and at the high end; an end that the machine cannot have is left out.
+    /// The answer at the low and at the high end; ends impossible for the machine are left out.
     pub ends: Vec<AnswerAtRangeEnd>,
 }
 
-/// The answer with an assumed figure at one end of its range.
+/// The answer with an assumed figure at an end of the range.
 #[derive(Clone, Debug, Serialize)]
 pub struct AnswerAtRangeEnd {
     /// The figure's value.
     pub value: f64,
-    /// Gain of the answer over what is in force in percent; `None` where nothing was to be changed.
+    /// Gain over the present settings in percent; `None` where nothing was to be changed.
     pub gain_percent: Option<f64>,
-    /// The set that would be the answer instead; `None` where the answer stays.
+    /// The set that replaces the answer; `None` where the answer stays.
     pub other_answer: Option<String>,
     /// Whether the answer breaks a condition.
     pub breaks_condition: bool,
 }
 
-/// A change of one assumption.
+/// A changed assumption.
 enum Variation {
     /// A figure of the machine gets a value.
     Figure(f64),
@@ -83,7 +82,7 @@ enum Variation {
     EppEffect(f64),
 }
 
-/// An assumption with both its ends.
+/// An assumption with both ends.
 struct Assumption {
     name: String,
     assumed: f64,
@@ -92,15 +91,15 @@ struct Assumption {
     ends: Vec<Variation>,
 }
 
-/// The answer, what is in force, and the sets next to the answer.
+/// The answer, the present settings, and the answer's runners-up.
 struct Contenders {
     sets: Vec<PolicySet>,
-    /// Index of the answer among the sets; 0 is what is in force.
+    /// Index of the answer among the sets; 0 is the present settings.
     answer: usize,
 }
 
-/// Runs the answer and its next sets with each assumed figure of the machine at both ends of its range. At most
-/// `most_requests` are simulated; figures that this does not reach are named.
+/// Runs the answer and its runners-up with each assumed figure of the machine at both ends of a range. At most
+/// `most_requests` are simulated; figures beyond this budget are named.
 ///
 /// `None` where no set was the answer.
 ///
@@ -203,8 +202,8 @@ fn list_assumptions(machine: &Machine, sets: &[PolicySet]) -> Vec<Assumption> {
     epp.into_iter().chain(figures).collect()
 }
 
-/// The set with the distance of its energy-performance preference from the neutral one multiplied. A set without a preference
-/// stays as it is, and so does the preference 0, which is documented to be the fastest.
+/// The set with the distance of the energy-performance preference from neutral multiplied. A set without a preference stays
+/// unchanged, and so does the preference 0, documented as the fastest.
 fn set_with_scaled_epp_effect(machine: &Machine, set: &PolicySet, factor: f64) -> PolicySet {
     let Ok(expanded) = expand_profile_for_machine(machine, set) else {
         return set.clone();
@@ -220,7 +219,7 @@ fn set_with_scaled_epp_effect(machine: &Machine, set: &PolicySet, factor: f64) -
     replaced.unwrap_or_else(|_| set.clone())
 }
 
-/// The sets that run, and how, whatever is varied.
+/// The sets to run, and how, whatever is varied.
 struct RangeStudy<'a> {
     machine: &'a Machine,
     request: &'a SearchRequest,
@@ -231,8 +230,8 @@ struct RangeStudy<'a> {
 }
 
 impl RangeStudy<'_> {
-    /// The answer under a variation, and the requests simulated for it. `None` where the machine cannot have the variation,
-    /// or what is in force cannot run under it.
+    /// The answer under a variation, and the number of simulated requests. `None` where the machine cannot have the variation,
+    /// or the present settings cannot run under the variation.
     fn find_answer_under(
         &self,
         name: &str,
@@ -273,7 +272,7 @@ impl RangeStudy<'_> {
         Ok(end.map(|end| (end, requests)))
     }
 
-    /// Runs of each set on the first seeds of the decision, `None` for a set that is refused; and the requests simulated.
+    /// Runs of each set on the first deciding seeds, `None` for a refused set; and the simulated requests.
     fn run_sets(
         &self,
         simulation: &Simulation<'_>,
@@ -293,7 +292,7 @@ impl RangeStudy<'_> {
         Ok((trials, requests))
     }
 
-    /// The score of each set that ran; `None` where what is in force or the answer did not run.
+    /// The score of each set with runs; `None` where the present settings or the answer did not run.
     fn score_trials(
         &self,
         trials: &[Option<Trial>],
@@ -322,7 +321,7 @@ impl RangeStudy<'_> {
         })
     }
 
-    /// Decides between the sets as the search does. `None` where what is in force or the answer did not run.
+    /// Decides between the sets as the search does. `None` where the present settings or the answer did not run.
     fn decide_between_trials(
         &self,
         value: f64,
@@ -373,7 +372,7 @@ impl RangeStudy<'_> {
 }
 
 impl Sensitivity {
-    /// The figures at whose ends another set would be the answer.
+    /// Figures with an end where another set would be the answer.
     pub fn figures_that_change_answer(&self) -> impl Iterator<Item = &VariedFigure> {
         self.figures.iter().filter(|figure| {
             let mut ends = figure.ends.iter();

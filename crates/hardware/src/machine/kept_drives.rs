@@ -212,12 +212,17 @@ fn file_name(name: &str) -> String {
     format!("{name}.toml")
 }
 
+fn is_lowercase_or_digit(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+}
+
 /// Whether a name can be that of a kept drive: the characters are those of file names on every system.
 fn is_valid_name(name: &str) -> bool {
-    let is_word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     (1..=LONGEST).contains(&name.len())
-        && name.bytes().next().is_some_and(is_word)
-        && name.bytes().all(|b| is_word(b) || b"-_.".contains(&b))
+        && name.bytes().next().is_some_and(is_lowercase_or_digit)
+        && name
+            .bytes()
+            .all(|b| is_lowercase_or_digit(b) || b"-_.".contains(&b))
 }
 
 /// What the library calls the drive with exactly this name; `None` for a name that the library does not have.

@@ -21,7 +21,7 @@ const PICTURE_STYLE: &str = include_str!("../../assets/page/measurements.css");
 /// The content of a page of measurements.
 #[derive(Clone, Debug, Default)]
 pub struct MeasurementPage {
-    /// What the page has, beside the product's name; empty: measurements.
+    /// The page's subject, beside the product's name; empty: measurements.
     pub subject: String,
     /// Title of the page.
     pub title: String,
@@ -29,11 +29,11 @@ pub struct MeasurementPage {
     pub facts: Vec<String>,
     /// What a reader should know first.
     pub cautions: Vec<String>,
-    /// Whether the figures were simulated, and not measured. The page says so.
+    /// Whether the figures were simulated, and not measured; the page says so.
     pub is_prediction: bool,
     /// Sentences with the result.
     pub answers: Vec<String>,
-    /// Results of which a reader chooses one.
+    /// Results for a reader's choice.
     pub choices: PageChoices,
     /// Experiments in the order of the page.
     pub sections: Vec<MeasuredSection>,
@@ -45,18 +45,18 @@ pub struct MeasurementPage {
     pub made_by: String,
 }
 
-/// Results by a value that a reader sets with a slider, such as a limit. The slider has only values with a result.
+/// Results by a value on a slider, such as a limit. The slider has only values with a result.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PageChoices {
-    /// What is chosen, with its unit.
+    /// The chosen quantity, with the unit.
     pub title: String,
     /// The results from the lowest value to the highest.
     pub choices: Vec<PageChoice>,
-    /// Index of the result that the page shows at first.
+    /// Index of the result shown at first.
     pub first: usize,
 }
 
-/// A result for one position of a slider.
+/// A result for a position of the slider.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PageChoice {
     /// The value at the slider.
@@ -121,7 +121,7 @@ pub fn render_measurements(page: &MeasurementPage) -> Result<String, RenderError
     Ok(render_template(TEMPLATE, content)?)
 }
 
-/// What the page is about, as its first line says it.
+/// The page's subject, as in the first line.
 fn word_brand(page: &MeasurementPage) -> &str {
     match page.subject.as_str() {
         "" if page.is_prediction => "predictions",
@@ -130,7 +130,7 @@ fn word_brand(page: &MeasurementPage) -> &str {
     }
 }
 
-/// The style sheet, in which each position of the slider shows its result.
+/// The style sheet, with a rule for each position of the slider.
 fn style_page(choices: usize) -> String {
     let shown: Vec<String> = (0..choices)
         .map(|index| {

@@ -40,7 +40,7 @@ const SCRIPTS: [&str; 6] = [
 ];
 const STYLE: &str = include_str!("../../assets/page/page.css");
 const TEMPLATE: &str = include_str!("../../assets/page/page.html");
-/// The `head` element of every page.
+/// The `head` element for every page.
 const HEAD: &str = include_str!("../../assets/page/head.html");
 
 /// A report could not be made: the template does not fit its values, which is a fault of this crate.
@@ -94,7 +94,7 @@ fn render_view_whole(view: &View) -> Result<String, RenderError> {
     Ok(render_template(TEMPLATE, content)?)
 }
 
-/// Renders the template of a page. The head of all pages takes `title`, `policy`, `made_by` and `style` from the content.
+/// Renders a page's template. The head takes `title`, `policy`, `made_by` and `style` from the content.
 fn render_template(template: &str, content: minijinja::Value) -> Result<String, minijinja::Error> {
     let mut environment = Environment::new();
     environment.set_formatter(bidi::write_value_escaped_unless_safe);

@@ -22,7 +22,7 @@ const ROW: f64 = 26.0;
 const BELOW: f64 = 44.0;
 /// Height of a picture of curves, without the axis.
 const CURVE_HEIGHT: f64 = 260.0;
-/// Space above a picture of points, for the title of the vertical axis.
+/// Space above a picture with points, for the vertical axis's title.
 const ABOVE: f64 = 24.0;
 /// Most characters of a name; the table has all of it.
 const NAME_LENGTH: usize = 34;
@@ -107,7 +107,7 @@ impl Axis {
         })
     }
 
-    /// An axis that spans these values with some room on both sides; `None` without a finite one.
+    /// An axis around the values with some room on both sides; `None` without finite values.
     fn around(values: impl Iterator<Item = f64>, [from, to]: [f64; 2]) -> Option<Self> {
         let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
         let lowest = values.iter().copied().reduce(f64::min)?;
@@ -320,7 +320,7 @@ fn draw_curves(x_title: &str, curves: &[MeasuredCurve]) -> Option<Drawing> {
     Some(drawing)
 }
 
-/// Draws points with the line of those that no other beats. Axes do not begin at 0, since differences count here.
+/// Draws points with a line through unbeaten points. Axes do not begin at 0, since differences count here.
 fn draw_trade_off(
     [x_title, y_title]: [&str; 2],
     more_is_better: [bool; 2],

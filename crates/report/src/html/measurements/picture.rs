@@ -9,38 +9,38 @@ pub enum MeasuredPicture {
     Intervals(Vec<MeasuredInterval>),
     /// Curves over logarithmic axes.
     Curves {
-        /// Title of the horizontal axis, with its unit.
+        /// Title of the horizontal axis, with the unit.
         x_title: String,
         /// The curves.
         curves: Vec<MeasuredCurve>,
     },
-    /// Points of two quantities, and the line of those that no other point beats in both.
+    /// Points with two quantities, and a line through points unbeaten in both.
     TradeOff {
-        /// Title of the horizontal axis, with its unit.
+        /// Title of the horizontal axis, with the unit.
         x_title: String,
-        /// Title of the vertical axis, with its unit.
+        /// Title of the vertical axis, with the unit.
         y_title: String,
-        /// Whether more is better of the horizontal and of the vertical quantity.
+        /// Whether more is better: horizontally, vertically.
         more_is_better: [bool; 2],
         /// The points.
         points: Vec<TradeOffPoint>,
     },
 }
 
-/// A point of two quantities.
+/// A point with two quantities.
 #[derive(Clone, Debug, Default)]
 pub struct TradeOffPoint {
-    /// Name of the point.
+    /// The point's name.
     pub name: String,
     /// The horizontal quantity.
     pub x: f64,
     /// The vertical quantity.
     pub y: f64,
-    /// Whether the point is what the page recommends.
+    /// Whether the page recommends the point.
     pub is_answer: bool,
 }
 
-/// The finite points that no other point beats in both quantities, from left to right.
+/// The finite points unbeaten in both quantities, from left to right.
 pub(super) fn undominated_points(
     points: &[TradeOffPoint],
     more_is_better: [bool; 2],
