@@ -33,7 +33,7 @@ BOOT_S = 300
 NVME_BYTES = 64 << 20
 MODULES = ("rig/module", "rig/cpufreq", "rig/battery")
 # Without idle=halt, the ACPI driver takes the place of ours.
-KERNEL = "root=/dev/vda rw console=ttyS0 quiet panic=-1 no_timer_check idle=halt intel_idle.max_cstate=0 mitigations=off"
+KERNEL = "root=/dev/vda rw console=ttyS0 quiet panic=-1 no_timer_check idle=halt intel_idle.max_cstate=0"
 
 
 class SystemdGuest:

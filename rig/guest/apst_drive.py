@@ -1,9 +1,10 @@
 """An NVMe drive with APST for a guest: a controller behind NVMe over TCP, which the kernel's own driver connects to.
 
-QEMU's NVMe drive has no power states. This one has, keeps the table that it is given, and forgets it in a reset. It has no
-namespace, so that nothing can be read or written.
+QEMU's NVMe drive has no power states. This one has, keeps the table that it is given, and forgets it in a reset. It has
+no namespace, so that nothing can be read or written.
 """
 
+import fcntl
 import socket
 import struct
 import sys
@@ -74,7 +75,9 @@ class Controller:
 def identify() -> bytes:
     """What the drive says about itself."""
     data = bytearray(IDENTIFY_BYTES)
-    struct.pack_into("<HH20s40s8s", data, 0, 0x1B36, 0x1AF4, b"apst-1".ljust(20), b"APST test drive".ljust(40), b"1".ljust(8))
+    struct.pack_into(
+        "<HH20s40s8s", data, 0, 0x1B36, 0x1AF4, b"apst-1".ljust(20), b"APST test drive".ljust(40), b"1".ljust(8)
+    )
     struct.pack_into("<HI", data, 78, CONTROLLER, VERSION)
     data[263] = len(POWER_STATES) - 1
     data[265] = 1
@@ -123,8 +126,16 @@ def serve_queue(peer: socket.socket, controller: Controller) -> None:
             peer.sendall(struct.pack("<BBBBIQHHHH", 5, 0, 24, 0, 24, result, 0, 0, number, 0))
 
 
+def switch_loopback_on() -> None:
+    """A guest without a network has switched off even its loopback."""
+    with socket.socket() as some:
+        # SIOCSIFFLAGS with IFF_UP | IFF_LOOPBACK | IFF_RUNNING.
+        fcntl.ioctl(some, 0x8914, struct.pack("16sH14x", b"lo", 0x1 | 0x8 | 0x40))
+
+
 def main() -> int:
     """Serves the drive until it is killed."""
+    switch_loopback_on()
     controller = Controller()
     with socket.create_server(("127.0.0.1", PORT)) as listener:
         print("ready", flush=True)

@@ -135,12 +135,14 @@ const PLAYBOOK: &str = "\
           CONTENT
       notify: Apply the persistent settings of wakepath
     - name: Enable the units that apply them at boot
-      ansible.builtin.systemd_service:
+      ansible.builtin.systemd:
         name: '{{ item }}'
         enabled: true
       loop:
         - wakepath-settings.service
         - wakepath-settings-kept.timer
+        - wakepath-settings-resume.service
+        - wakepath-settings-drift.timer
   handlers:
     - name: Apply the persistent settings of wakepath
       ansible.builtin.command: wakepath apply --at-boot

@@ -85,7 +85,7 @@ pub enum EventEffect {
 /// By what the effects of events on a setting are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EffectEvidence {
-    /// The nightly test with a Debian guest has seen all of them.
+    /// All of them were seen in a Debian guest, on a value that is not the boot's own.
     Guest,
     /// Files of the kernel's source, Linux 6.1 to 6.16.
     KernelSource(&'static str),
@@ -139,9 +139,9 @@ pub static SURVIVALS: &[SettingSurvival] = &[
     survival("cpu-latency", [Keeps, Keeps, Elsewhere], Guest),
     survival("psd-ceiling", [Keeps, Keeps, Elsewhere], PARAMETER),
     survival("psd-timeout", [Keeps, Keeps, Elsewhere], PARAMETER),
-    survival("frequency-governor", [Keeps, Keeps, Elsewhere], Guest),
+    survival("frequency-governor", [Keeps, Keeps, Elsewhere], KernelSource("drivers/cpufreq/cpufreq.c")),
     survival("frequency-boost", [MayReset, MayReset, Elsewhere], KernelSource("drivers/cpufreq/cpufreq.c")),
-    survival("frequency-min", [Keeps, Keeps, Elsewhere], Guest),
+    survival("frequency-min", [Keeps, Keeps, Elsewhere], KernelSource("drivers/cpufreq/cpufreq.c")),
     survival("frequency-max", [Keeps, Keeps, Elsewhere], Guest),
     survival("epp", [MayReset, MayReset, Elsewhere], KernelSource("drivers/cpufreq/intel_pstate.c, amd-pstate.c")),
     survival("hwp-dynamic-boost", [Keeps, Keeps, Elsewhere], KernelSource("drivers/cpufreq/intel_pstate.c")),

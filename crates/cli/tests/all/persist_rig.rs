@@ -217,27 +217,6 @@ fn sleep_cpus_and_the_power_supply_keep_or_switch_the_set() {
     assert_eq!(guest.must(VALUES), IN_FORCE);
 }
 
-/// The drive keeps its APST table until its controller is reset; the kernel then writes its own.
-#[test]
-#[ignore = "nightly: boots a guest"]
-fn a_drives_table_is_written_again_after_a_reset() {
-    let test = "a_drives_table_is_written_again_after_a_reset";
-    let Some(mut guest) = installed_guest(test) else {
-        return;
-    };
-    guest.must(
-        "ip link set lo up; modprobe nvme-tcp && { systemd-run --quiet --unit apst-drive python3 /rig/apst_drive.py; \
-         sleep 5; printf 'transport=tcp,traddr=127.0.0.1,trsvcid=4420,nqn=nqn.2026-11.wakepath:apst,nr_io_queues=1' \
-         >/dev/nvme-fabrics; }",
-    );
-    guest.wait_for("test $(cat /sys/class/nvme/nvme1/state) = live");
-    let table = "wakepath apst decode --drive nvme1";
-    let kernels = guest.must(table);
-    persist(&mut guest, "drive-latency[tolerance=10ms]");
-    let ours = guest.must(table);
-    assert_ne!(kernels, ours);
-}
-
 /// A tool that starts later: drift, which stays or is written again.
 #[test]
 #[ignore = "nightly: boots a guest"]

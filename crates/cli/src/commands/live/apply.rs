@@ -32,7 +32,7 @@ Examples:
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", policies_and_settings_for_help()))]
 pub(crate) struct Args {
     /// Policies, such as 'menu + epp[value=power]'; several arguments make one set. `--help` lists them.
-    #[arg(required_unless_present_any = ["check", "at_boot", "boot_ended", "supply_changed", "after_event"], value_name = "SET", value_parser = PolicySetTextParser(Place::Machine), hide_possible_values = true)]
+    #[arg(required_unless_present_any = ["check", "at_boot", "boot_ended", "supply_changed", "after_event", "resets"], value_name = "SET", value_parser = PolicySetTextParser(Place::Machine), hide_possible_values = true)]
     policies: Vec<String>,
     /// Put everything back after this time, or at Ctrl-C: 30s, 10m, 2h.
     #[arg(long = "for", value_name = "TIME", value_parser = until::parse_duration_or_seconds)]
@@ -60,6 +60,9 @@ pub(crate) struct Args {
     /// Check the file that `--persist` wrote, and change nothing.
     #[arg(long, conflicts_with_all = ["policies", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
     check: bool,
+    /// Print what each setting survives, and what resets it; change nothing.
+    #[arg(long, conflicts_with_all = ["policies", "check", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
+    resets: bool,
     /// Apply the settings of `--persist`: the service wakepath-settings does so at boot.
     #[arg(long, hide = true, conflicts_with_all = ["policies", "check", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
     at_boot: bool,
@@ -141,6 +144,9 @@ pub(crate) fn plan_apply_or_persist_policy_set(
     args: &Args,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
+    if args.resets {
+        return persist::print_what_resets_settings(args.format, out);
+    }
     let system = args.root.open_system()?;
     if args.check {
         return persist::check_and_print_persistent_settings(&system, out);

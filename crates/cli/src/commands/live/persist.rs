@@ -5,8 +5,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use serde::Serialize;
 use wakepath_settings::persistent::OFF_WORD;
-use wakepath_settings::reset::ResetEvent;
+use wakepath_settings::reset::{
+    EffectEvidence, EventEffect, ResetEvent, SURVIVALS, SettingSurvival,
+};
 use wakepath_settings::{
     BootOutcome, DriftedSetting, PersistentSettings, PowerSupply, ReapplyOutcome, Session,
     SettingsPlan, SupplyOutcome, apply_plan_and_record_supply, find_rival_tools, forget_boot_trial,
@@ -14,7 +17,7 @@ use wakepath_settings::{
 use wakepath_system::System;
 
 use crate::messages::{self, note, tell};
-use crate::output::Screen;
+use crate::output::{self, Format, Screen};
 use crate::until::EndSignals;
 use crate::waiting;
 
@@ -270,4 +273,57 @@ fn describe_drift(drifted: &DriftedSetting) -> String {
         found,
     } = drifted;
     format!("{key} is '{found}', not '{expected}': somebody else has set it")
+}
+
+const RESETS_HEADER: [&str; 5] = ["setting", "sleep", "CPU off, on", "drive reset", "known by"];
+
+/// A row of the table about what each setting survives, for JSON output.
+#[derive(Serialize)]
+struct SurvivalRow {
+    setting: &'static str,
+    sleep: &'static str,
+    cpu_off_and_on: &'static str,
+    drive_reset: &'static str,
+    known_by: &'static str,
+}
+
+/// Prints which events each setting survives, and by what that is known.
+pub(super) fn print_what_resets_settings(format: Format, out: &mut Screen) -> anyhow::Result<()> {
+    let rows: Vec<SurvivalRow> = SURVIVALS.iter().map(survival_row).collect();
+    let cells = rows.iter().map(|row| {
+        [
+            row.setting,
+            row.sleep,
+            row.cpu_off_and_on,
+            row.drive_reset,
+            row.known_by,
+        ]
+        .map(str::to_owned)
+    });
+    match format {
+        Format::Json => output::write_json(out, &rows),
+        Format::Csv => output::write_csv(out, RESETS_HEADER, cells),
+        Format::Table => output::write_table(out, RESETS_HEADER, cells),
+    }
+}
+
+const fn survival_row(survival: &SettingSurvival) -> SurvivalRow {
+    SurvivalRow {
+        setting: survival.setting,
+        sleep: effect_word(survival.resume),
+        cpu_off_and_on: effect_word(survival.cpu_online),
+        drive_reset: effect_word(survival.drive_reset),
+        known_by: match survival.evidence {
+            EffectEvidence::Guest => "seen in a guest",
+            EffectEvidence::KernelSource(file) => file,
+        },
+    }
+}
+
+const fn effect_word(effect: EventEffect) -> &'static str {
+    match effect {
+        EventEffect::Keeps => "kept",
+        EventEffect::MayReset => "may reset",
+        EventEffect::Elsewhere => "-",
+    }
 }
