@@ -62,7 +62,7 @@ fn what_cannot_boot_is_said_before_anything_is_fetched() {
     for (arguments, says) in [
         (
             vec!["x86", "--kernel", "6.8", record],
-            "one of Debian's kernels for x86 (6.1, 6.12, 7.3)",
+            "one of Debian's kernels for x86 (6.1, 6.1-rt, 6.12, 7.3)",
         ),
         (
             vec!["x86", "--kernel", text, record],

@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(html.matches("<svg").count(), 2, "{html}");
         assert!(!html.contains("<script"), "{html}");
         assert!(html.contains("&lt;script&gt;"), "{html}");
-        assert!(html.contains("default-src &#x27;none&#x27;; style-src"));
+        assert!(html.contains("default-src 'none'; style-src"));
         assert!(!html.contains("NaN") && !html.contains("inf"), "{html}");
         assert!(html.contains("mean within 6 %"));
         assert_eq!(html, render_measurements(&page()).unwrap());
