@@ -231,7 +231,7 @@ fn nothing_is_loaded_from_elsewhere() {
         let ours = page.replace(include_str!("../../assets/echarts/echarts.min.js"), "");
         assert!(!ours.contains(bad), "{bad}");
     }
-    assert!(page.contains("Content-Security-Policy\" content=\"default-src &#x27;none&#x27;"));
+    assert!(page.contains("Content-Security-Policy\" content=\"default-src 'none'"));
 }
 
 #[test]
