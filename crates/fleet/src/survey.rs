@@ -229,7 +229,9 @@ fn drop_copies(captures: Vec<ReadCapture>, notes: &mut Vec<String>) -> Vec<ReadC
 /// A capture's name without date folders: `web/01` for `2026-11-28/web/01`.
 fn name_without_dates(name: &str) -> String {
     let (folders, own) = name.rsplit_once('/').unwrap_or(("", name));
-    let undated = folders.split('/').filter(|part| !is_date(part));
+    let undated = folders
+        .split('/')
+        .filter(|part| !part.is_empty() && !is_date(part));
     undated.chain([own]).collect::<Vec<_>>().join("/")
 }
 

@@ -324,7 +324,7 @@ fn nothing_is_left_of_them() {
     wait(&mut || running(&mark) == 0);
 }
 
-/// The program that docs/guides/own-governor.md shows, and the exchange before it.
+/// The program to which docs/guides/own-governor.md leads, and the exchange on that page.
 #[test]
 fn the_pages_program_answers_as_the_page_says() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/own-governor.md");
@@ -334,7 +334,6 @@ fn the_pages_program_answers_as_the_page_says() {
         rest.split("```").next().unwrap().to_owned()
     };
     let program = examples().join("first-timer.py");
-    assert_eq!(block("python"), fs::read_to_string(&program).unwrap());
     if Command::new("python3").arg("--version").output().is_err() {
         eprintln!("skipped: no python3");
         return;
