@@ -160,8 +160,8 @@ def payload_disk(image: SystemdImage, scratch: Path, added: list[Path]) -> Path:
         shutil.copy(built_module(REPOSITORY / source, kernel), folder)
     disk = scratch / "payload.img"
     size = sum(file.stat().st_size for file in folder.iterdir())
-    with disk.open("wb") as file:
-        file.truncate(size + (16 << 20))
+    with disk.open("wb") as image_file:
+        image_file.truncate(size + (16 << 20))
     run(["mkfs.ext4", "-q", "-d", str(folder), str(disk)])
     return disk
 

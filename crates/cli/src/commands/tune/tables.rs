@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
+use wakepath_compare::Gain;
 use wakepath_tune::{Finalist, SearchAnswer, SearchRequest, Sensitivity};
 
 use super::cost::{DayCost, DayCosts};
@@ -88,13 +89,9 @@ pub(super) fn answer_sentence(machine: &str, answer: &SearchAnswer) -> String {
             format_three_digits(best.objective)
         );
     }
-    let gain = best.gain.map_or_else(String::new, |gain| {
-        let [low, high] = gain.interval;
-        format!(
-            ", better by {:.1} % ({low:.1} to {high:.1} %) than what is in force",
-            gain.percent
-        )
-    });
+    let gain = best
+        .gain
+        .map_or_else(String::new, |gain| difference_in_words(&gain));
     let doubt = if best.keeps_conditions_by_whole_intervals() {
         ""
     } else {
@@ -105,6 +102,16 @@ pub(super) fn answer_sentence(machine: &str, answer: &SearchAnswer) -> String {
         best.set,
         format_three_digits(best.objective)
     )
+}
+
+/// A gain over the present settings, or a loss: an answer that keeps more conditions may be the worse one by the objective.
+fn difference_in_words(gain: &Gain) -> String {
+    let (percent, [low, high]) = (gain.percent, gain.interval);
+    if percent < 0.0 {
+        let (least, most, loss) = (-high, -low, -percent);
+        return format!(", worse by {loss:.1} % ({least:.1} to {most:.1} %) than what is in force");
+    }
+    format!(", better by {percent:.1} % ({low:.1} to {high:.1} %) than what is in force")
 }
 
 /// A table with its title, for a terminal and for a page.
