@@ -19,7 +19,6 @@
 #include <linux/interrupt.h>
 #include <linux/irq.h>
 #include <linux/irqdesc.h>
-#include <linux/irqdomain.h>
 #include <linux/llist.h>
 #include <linux/math64.h>
 #include <linux/module.h>
@@ -28,8 +27,6 @@
 #include <linux/string.h>
 #include <linux/version.h>
 #include <linux/vmalloc.h>
-#include <asm/hw_irq.h>
-#include <asm/irqdomain.h>
 
 #define MOST_POINTS 257
 #define MOST_UNITS 256U
@@ -79,7 +76,7 @@ MODULE_PARM_DESC(completion_cpu, "the CPU that takes all interrupts; -1: one of 
 static bool device_interrupts;
 module_param(device_interrupts, bool, 0444);
 MODULE_PARM_DESC(device_interrupts,
-	"each queue has an interrupt of the kernel with a vector of its own, which comes in place of an IPI, and completes as NVMe does");
+	"each queue has an interrupt of the kernel's, which its CPU takes where the drive's IPI comes, and completes as NVMe does");
 
 static unsigned int coalesce = 1;
 module_param(coalesce, uint, 0644);
@@ -443,32 +440,28 @@ static void on_interrupt(void *info)
 		blk_mq_end_request(blk_mq_rq_from_pdu(command), BLK_STS_OK);
 }
 
-/* An interrupt of the kernel with a vector on the queue's CPU, as that of a message from a device (MSI). */
+/* The same with an interrupt of the kernel's. */
+static void on_interrupt_of_device(void *info)
+{
+	struct queue *queue = info;
+
+	generic_handle_irq(queue->irq);
+}
+
 static int add_interrupt(struct queue *queue)
 {
-	struct irq_alloc_info info = { .mask = cpumask_of(queue->cpu) };
-	int irq = irq_domain_alloc_irqs(x86_vector_domain, 1, NUMA_NO_NODE, &info), error;
+	int irq = irq_alloc_desc(NUMA_NO_NODE), error;
 
 	if (irq < 0)
 		return irq;
-	irq_set_handler(irq, handle_edge_irq);
-	error = irq_set_affinity(irq, cpumask_of(queue->cpu));
-	if (!error)
-		error = request_irq(irq, on_device_interrupt, IRQF_NOBALANCING, "wakepath_drive", queue);
+	irq_set_chip_and_handler(irq, &dummy_irq_chip, handle_simple_irq);
+	error = request_irq(irq, on_device_interrupt, 0, "wakepath_drive", queue);
 	if (error) {
-		irq_dispose_mapping(irq);
+		irq_free_desc(irq);
 		return error;
 	}
 	queue->irq = irq;
 	return 0;
-}
-
-/* Sends the vector to the queue's CPU. Nothing but the interrupt is to be seen there: no IPI of the kernel's comes first. */
-static void raise_interrupt(struct queue *queue)
-{
-	struct irq_data *data = irq_get_irq_data(queue->irq);
-
-	data->chip->irq_retrigger(data);
 }
 
 static void remove_interrupts(struct drive *drive)
@@ -479,7 +472,7 @@ static void remove_interrupts(struct drive *drive)
 		if (!drive->queues[i].irq)
 			continue;
 		free_irq(drive->queues[i].irq, &drive->queues[i]);
-		irq_dispose_mapping(drive->queues[i].irq);
+		irq_free_desc(drive->queues[i].irq);
 	}
 }
 
@@ -499,9 +492,7 @@ static void interrupt(struct drive *drive, struct queue *queue)
 		else if (!blk_mq_complete_request_remote(rq))
 			blk_mq_end_request(rq, BLK_STS_OK);
 	}
-	if (first && queue->irq)
-		raise_interrupt(queue);
-	else if (first)
+	if (first)
 		smp_call_function_single_async(queue->cpu, &queue->call);
 }
 
@@ -670,7 +661,8 @@ static int add_drive(unsigned int number)
 	for (i = 0; i < count; i++) {
 		INIT_LIST_HEAD(&drive->queues[i].collected);
 		init_llist_head(&drive->queues[i].told);
-		INIT_CSD(&drive->queues[i].call, on_interrupt, &drive->queues[i]);
+		INIT_CSD(&drive->queues[i].call, device_interrupts ? on_interrupt_of_device : on_interrupt,
+			 &drive->queues[i]);
 		drive->queues[i].cpu = interrupted_cpu(drive, i);
 		error = device_interrupts ? add_interrupt(&drive->queues[i]) : 0;
 		if (error)
