@@ -216,6 +216,18 @@ impl Drawing {
             self.add_text([x, bottom + 18.0], short_mark(mark), "middle", "quiet");
         }
     }
+
+    /// Marks of both axes of a picture of curves or points, with the horizontal axis's title.
+    fn add_axes(&mut self, x_axis: &Axis, y_axis: &Axis, x_title: &str) {
+        self.add_marks_below(x_axis, CURVE_HEIGHT);
+        for mark in y_axis.marks() {
+            let y = y_axis.place(mark);
+            self.add_line([NUMBERS, y], [WIDTH - RIGHT, y], "grid");
+            self.add_text([NUMBERS - 8.0, y + 4.0], short_mark(mark), "end", "quiet");
+        }
+        let middle = tenths(NUMBERS.midpoint(WIDTH - RIGHT));
+        self.add_text([middle, CURVE_HEIGHT + 38.0], x_title, "middle", "quiet");
+    }
 }
 
 fn draw_intervals(rows: &[MeasuredInterval]) -> Option<Drawing> {
@@ -269,14 +281,7 @@ fn draw_curves(x_title: &str, curves: &[MeasuredCurve]) -> Option<Drawing> {
         height: CURVE_HEIGHT + BELOW + 22.0 * curves.len() as f64,
         ..Drawing::default()
     };
-    drawing.add_marks_below(&x_axis, CURVE_HEIGHT);
-    for mark in y_axis.marks() {
-        let y = y_axis.place(mark);
-        drawing.add_line([NUMBERS, y], [WIDTH - RIGHT, y], "grid");
-        drawing.add_text([NUMBERS - 8.0, y + 4.0], short_mark(mark), "end", "quiet");
-    }
-    let middle = tenths(NUMBERS.midpoint(WIDTH - RIGHT));
-    drawing.add_text([middle, CURVE_HEIGHT + 38.0], x_title, "middle", "quiet");
+    drawing.add_axes(&x_axis, &y_axis, x_title);
     for (curve, measured) in curves.iter().enumerate() {
         let finite = measured
             .points
@@ -336,14 +341,7 @@ fn draw_trade_off(
         height: CURVE_HEIGHT + BELOW,
         ..Drawing::default()
     };
-    drawing.add_marks_below(&x_axis, CURVE_HEIGHT);
-    for mark in y_axis.marks() {
-        let y = y_axis.place(mark);
-        drawing.add_line([NUMBERS, y], [WIDTH - RIGHT, y], "grid");
-        drawing.add_text([NUMBERS - 8.0, y + 4.0], short_mark(mark), "end", "quiet");
-    }
-    let middle = tenths(NUMBERS.midpoint(WIDTH - RIGHT));
-    drawing.add_text([middle, CURVE_HEIGHT + 38.0], x_title, "middle", "quiet");
+    drawing.add_axes(&x_axis, &y_axis, x_title);
     drawing.add_text([0.0, 12.0], y_title, "start", "quiet");
     let front: Vec<String> = undominated_points(points, more_is_better)
         .iter()
@@ -353,6 +351,7 @@ fn draw_trade_off(
         points: front.join(" "),
         curve: 0,
     });
+    let middle = tenths(NUMBERS.midpoint(WIDTH - RIGHT));
     for point in finite {
         let [x, y] = [x_axis.place(point.x), y_axis.place(point.y)];
         let [at, value] = [point.x, point.y].map(format_four_significant_digits);
