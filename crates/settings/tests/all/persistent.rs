@@ -12,17 +12,11 @@ use wakepath_settings::{
 };
 use wakepath_system::System;
 
-use crate::common::{assert_same, content, laptop, plan};
+use crate::common::{assert_same, content, laptop, plan, write};
 
 const GOVERNOR: &str = "sys/devices/system/cpu/cpuidle/current_governor";
 const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 const FILE: &str = "etc/wakepath/settings.toml";
-
-fn write(machine: &Path, file: &str, text: &str) {
-    let path = machine.join(file);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-}
 
 /// A restart: a new boot with the governor of the kernel.
 fn restart(machine: &Path, boot: &str) {

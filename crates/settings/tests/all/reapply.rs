@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::fs;
-use std::path::Path;
 
 use wakepath_settings::reset::ResetEvent;
 use wakepath_settings::{
@@ -11,23 +10,12 @@ use wakepath_settings::{
 };
 use wakepath_system::System;
 
-use crate::common::{assert_same, content, laptop};
+use crate::common::{assert_same, content, laptop, read, write};
 
 const GOVERNOR: &str = "sys/devices/system/cpu/cpuidle/current_governor";
 const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy0";
 const EPP: &str = "sys/devices/system/cpu/cpufreq/policy0/energy_performance_preference";
 const LATENCY: &str = "sys/devices/system/cpu/cpu1/power/pm_qos_resume_latency_us";
-
-fn write(machine: &Path, file: &str, text: &str) {
-    let path = machine.join(file);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-}
-
-fn read(machine: &Path, file: &str) -> String {
-    let text = fs::read_to_string(machine.join(file)).unwrap();
-    text.trim().to_owned()
-}
 
 /// A laptop after a boot with persistent settings, with more lines in the file.
 fn booted_with(more: &str) -> (tempfile::TempDir, System) {

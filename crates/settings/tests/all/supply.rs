@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-use std::fs;
 use std::path::Path;
 
 use wakepath_settings::{
@@ -11,22 +10,11 @@ use wakepath_settings::{
 };
 use wakepath_system::System;
 
-use crate::common::{assert_same, content, laptop};
+use crate::common::{assert_same, content, laptop, read, write};
 
 const GOVERNOR: &str = "sys/devices/system/cpu/cpuidle/current_governor";
 const EPP: &str = "sys/devices/system/cpu/cpufreq/policy0/energy_performance_preference";
 const FILE: &str = "etc/wakepath/settings.toml";
-
-fn write(machine: &Path, file: &str, text: &str) {
-    let path = machine.join(file);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-}
-
-fn read(machine: &Path, file: &str) -> String {
-    let text = fs::read_to_string(machine.join(file)).unwrap();
-    text.trim().to_owned()
-}
 
 fn pull_plug(machine: &Path) {
     write(machine, "sys/class/power_supply/AC/online", "0\n");

@@ -11,6 +11,7 @@ mod captured;
 mod files;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 
 pub(crate) use captured::content;
@@ -35,4 +36,17 @@ pub(crate) fn plan(system: &System, policies: &[&str]) -> SettingsPlan {
     let set = policies.join(" + ").parse().unwrap();
     let wanted = policy::resolve_to_settings(system, &set, &Targets::default()).unwrap();
     SettingsPlan::from_wanted(system, wanted).unwrap()
+}
+
+/// Writes a file of a machine, with the folders above it.
+pub(crate) fn write(machine: &Path, file: &str, text: &str) {
+    let path = machine.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// A file of a machine without the blanks around it.
+pub(crate) fn read(machine: &Path, file: &str) -> String {
+    let text = fs::read_to_string(machine.join(file)).unwrap();
+    text.trim().to_owned()
 }
