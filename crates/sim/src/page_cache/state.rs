@@ -293,6 +293,19 @@ impl PageCache {
         }
     }
 
+    /// Drops what the cache has of a file, but for dirty pages: as `posix_fadvise()` told that nobody needs them.
+    pub(super) fn drop_clean_pages_of_file(&mut self, file: usize) {
+        let mut dropped = 0;
+        for ((_, word), cached) in self.cached.range_mut((file, 0)..=(file, u64::MAX)) {
+            let dirty = self.dirty_words.get(&(file, *word)).copied().unwrap_or(0);
+            dropped += u64::from((*cached & !dirty).count_ones());
+            *cached &= dirty;
+        }
+        self.in_memory -= dropped;
+        self.cached
+            .retain(|(other, _), cached| *other != file || *cached != 0);
+    }
+
     /// Removes and returns the first adjacent dirty pages in a part of a file, at most one request's, to be written back.
     pub(crate) fn take_first_dirty_pages(
         &mut self,

@@ -84,7 +84,7 @@ impl<O: Observer> Engine<'_, O> {
         match self.tasks[task].step {
             Step::Submit => {
                 self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
-                self.submit_request(cpu, task, Direction::Write, writes);
+                let _ = self.submit_request(cpu, task, Direction::Write, writes);
                 if let Some(work) = self.begin_leaving_run_queue(task) {
                     self.start_work(cpu, Mode::Task, work);
                     return TaskTurn::Busy;

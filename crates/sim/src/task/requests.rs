@@ -2,7 +2,7 @@
 
 use crate::block::request::RequestKind;
 use crate::block::requests::Requests;
-use crate::core::basics::{CpuId, Cycles, Direction, TaskId};
+use crate::core::basics::{CpuId, Cycles, Direction, RequestId, TaskId};
 use crate::core::observer::{Observer, RequestStep};
 use crate::core::parts::Part;
 use crate::core::random::Streams;
@@ -13,7 +13,7 @@ use crate::task::fio::setup::JobSetup;
 use crate::task::state::{Kind, Step, Task};
 
 impl<O: Observer> Engine<'_, O> {
-    /// Submits a request, or puts it into a batch, after its task has done the work of the submission.
+    /// Submits a request, or puts it into a batch, after its task has done the work of the submission. Returns its number.
     #[inline(always)]
     pub(super) fn submit_request(
         &mut self,
@@ -21,13 +21,14 @@ impl<O: Observer> Engine<'_, O> {
         task: TaskId,
         direction: Direction,
         bytes: u64,
-    ) {
+    ) -> RequestId {
         let (request, gathers) = self.create_submitted_request(cpu, task, direction, bytes);
         if gathers {
             self.gather_into_batch(task, request, bytes);
         } else {
             self.hand_request_to_drives(request, bytes);
         }
+        request
     }
 
     /// Starts an rt-app thread's work to submit a write of so many bytes.
@@ -127,6 +128,10 @@ impl<O: Observer> Engine<'_, O> {
             } else {
                 self.recorder.record_finished_request(r, now, counts_from);
             }
+            let direction = r.direction;
+            if t.requests.reports_ends {
+                t.note_ended_request(request, direction);
+            }
             self.requests.free_request_id(request);
             let step = RequestStep::Completed { request };
             self.context.tell_observer_of_request(step);
@@ -161,8 +166,11 @@ impl Task {
             return false;
         };
         let job = &jobs[process.job];
-        process.take_next_request(job, now, random);
+        let (direction, bytes) = process.take_next_request(job, now, random);
         process.count_cached_request(is_write);
+        if job.read_back.is_some() {
+            process.note_cached_request(direction, bytes);
+        }
         job.submits_alone
     }
 

@@ -84,6 +84,8 @@ pub(super) struct OwnRequests {
     /// Number of completed requests that ends a wait, and highest number taken back together.
     pub(super) wanted: usize,
     pub(super) most: usize,
+    /// Whether the task's job wants to know of each request's end.
+    pub(super) reports_ends: bool,
     /// The work before a sleep is done.
     pub(super) deactivated: bool,
     /// Whether the task has slept since it last took requests back.
@@ -103,6 +105,7 @@ impl Default for OwnRequests {
             completed: Fifo::new(),
             wanted: 1,
             most: usize::MAX,
+            reports_ends: false,
             deactivated: false,
             slept: true,
             taking: 0,

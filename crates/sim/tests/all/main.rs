@@ -17,3 +17,4 @@ mod real_jobs;
 mod rooms;
 mod threads;
 mod turns;
+mod verify;

@@ -76,6 +76,9 @@ pub struct FioJob {
     pub numjobs: u32,
     /// Engine that submits I/O and waits for completions. Default `psync`, fio's on Linux.
     pub ioengine: IoEngine,
+    /// Whether threads of each process submit its I/Os (fio's `io_submit_mode=offload`). Default false.
+    #[serde(skip_serializing_if = "is_default")]
+    pub submits_by_threads: bool,
     /// Whether I/O bypasses the page cache. Default false.
     pub direct: bool,
     /// Bytes transferred by each process before it ends, or starts over with `time_based`. Default: all files, or the
@@ -181,6 +184,7 @@ impl Default for FioJob {
             verify: Verify::default(),
             numjobs: 1,
             ioengine: IoEngine::default(),
+            submits_by_threads: false,
             direct: false,
             size: None,
             filesize: None,
@@ -238,14 +242,14 @@ impl FioJob {
     ///
     /// A writing job has its reads and writes in the cache. For read-only jobs, fio drops the file's cached pages and
     /// reads each block once, so every read misses.
-    pub(super) const fn page_cache_use_without_model(&self) -> Option<&'static str> {
+    pub(super) fn page_cache_use_without_model(&self) -> Option<&'static str> {
         if self.is_direct() {
             return None;
         }
         if self.rw.trims() {
             return Some("trims");
         }
-        if self.rw.reads() && !self.rw.is_random() {
+        if (self.rw.reads() || self.reads_back()) && !self.rw.is_random() {
             return Some("read-ahead, which sequential reads bring about");
         }
         if self.places.distribution.is_some() {
@@ -274,6 +278,11 @@ impl FioJob {
         self.direct || self.ioengine.is_always_direct() || only_trims
     }
 
+    /// Whether a process starts over until its time is over: fio drops `time_based` without a runtime.
+    pub const fn is_time_based(&self) -> bool {
+        self.time_based && self.runtime.is_some()
+    }
+
     /// Whether the job has a `rate` or `rate_iops`.
     pub fn is_rate_limited(&self) -> bool {
         let limits = [self.rate, self.rate_iops];
@@ -281,6 +290,11 @@ impl FioJob {
             .iter()
             .any(|limit| limit.as_array().iter().any(|l| l.is_some()))
     }
+}
+
+/// Whether a value is its type's default, which is not written out.
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Which I/Os count for `thinktime_blocks` (fio's `thinktime_blocks_type`).

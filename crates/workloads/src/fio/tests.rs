@@ -485,11 +485,17 @@ mod properties {
             name in proptest::option::of(proptest::sample::select(&Checksum::NAMES[..])),
             read_back in any::<bool>(),
             pattern in proptest::option::of("0x[0-9a-f]{1,8}"),
+            backlog in 0..=u64::from(u32::MAX),
+            backlog_batch in any::<u32>(),
+            experimental in any::<bool>(),
         ) -> Verify {
             Verify {
                 checksum: name.and_then(Checksum::from_name),
                 read_back,
                 pattern,
+                backlog,
+                backlog_batch,
+                experimental,
             }
         }
     }
@@ -559,6 +565,7 @@ mod properties {
                 verify,
                 numjobs,
                 ioengine: ioengine.1,
+                submits_by_threads: false,
                 direct: flags[0],
                 size: Some(size),
                 filesize: extent.filesize,

@@ -97,6 +97,7 @@ impl Task {
         task.caller = (job.cache.as_ref()).map(|cache| Box::new(cache.create_caller(process)));
         task.requests.counts_from = started + job.ramp;
         task.requests.most = job.most;
+        task.requests.reports_ends = job.read_back.is_some();
         task.entity.set_class(job.class);
         if !job.cpu_sets.is_empty() {
             let cpu_set = job.cpu_sets[process % job.cpu_sets.len()];

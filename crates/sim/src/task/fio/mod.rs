@@ -5,6 +5,7 @@
 //! - Setup: `setup` compiles a job, `pages` numbers the jobs' files in the page cache.
 //! - State: `jobs` has started and ended jobs, `process` is one job's process, `next_request` settles the next
 //!   request.
+//! - Verification: `read_back` reads again what a process wrote.
 //! - Events: `events` starts and ends jobs, `steps` decides a process's next step, `batches` submits and takes back
 //!   requests together.
 //! - Totals: `rates` sets requested rates beside achieved rates.
@@ -16,5 +17,6 @@ mod next_request;
 pub(crate) mod pages;
 pub(crate) mod process;
 pub(crate) mod rates;
+mod read_back;
 pub(crate) mod setup;
 mod steps;

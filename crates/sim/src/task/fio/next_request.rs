@@ -23,7 +23,9 @@ impl FioProcess {
         let bytes = next.map_or(job.block[direction as usize], |next| next.bytes);
         self.filled = false;
         self.issued[direction as usize] += if job.counts_bytes { bytes } else { 1 };
-        self.bytes += bytes;
+        if !self.reads_back_next {
+            self.bytes += bytes;
+        }
         if job.poisson.is_some() || job.forgives_pauses {
             self.delay_due_times(job, direction, begun, random);
         }

@@ -1,6 +1,6 @@
 //! A job's process: progress, pauses, and unflushed writes.
 
-use wakepath_workloads::fio::{Batching, NextIo, Walk};
+use wakepath_workloads::fio::{Batching, NextIo, ReadBack, Walk};
 
 use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{Direction, HeldByBatch, RequestId};
@@ -51,6 +51,13 @@ pub(crate) struct FioProcess {
     pub(super) walk: Option<Box<Walk>>,
     /// Whether the present walk through the file has come to its end.
     pub(super) pass_is_over: bool,
+    /// What a verifying process reads back, and whether its next request does so.
+    pub(super) read_back: Option<Box<ReadBack>>,
+    pub(super) reads_back_next: bool,
+    /// Whether the flush before the second pass is done, begin of the last second pass in ns, and how long all took.
+    pub(super) synced_for_second_pass: bool,
+    pub(super) second_pass_began: u64,
+    pub(super) second_passes_took: u64,
     /// Place of the next request, once settled by `walk` or for the page cache.
     pub(super) next: Option<NextIo>,
     /// Place of the last request, if `next` had settled it.
@@ -92,6 +99,11 @@ impl FioProcess {
             direction: None,
             walk: job.walk.clone().map(Box::new),
             pass_is_over: false,
+            read_back: job.read_back.clone().map(Box::new),
+            reads_back_next: false,
+            synced_for_second_pass: false,
+            second_pass_began: 0,
+            second_passes_took: 0,
             next: None,
             offset: None,
             next_block: [0; 2],
@@ -179,6 +191,9 @@ impl FioProcess {
     /// As fio 3.33 (`handle_thinktime()`, `backend.c`): after each issued request, fio counts completions since the
     /// last due pause, and then waits for all in flight before the pause begins.
     pub(super) fn pause_is_due(&mut self, rule: PauseRule, in_flight: u32, now: u64) -> bool {
+        if self.is_in_second_pass() {
+            return false;
+        }
         let finished = if rule.by_issue {
             self.submitted
         } else {
@@ -226,7 +241,10 @@ impl FioProcess {
     #[inline(never)]
     pub(super) fn flush_is_due(&self, every: [u64; 2]) -> bool {
         let mut every = every.into_iter().filter(|every| *every > 0);
-        !self.flushed && self.written > 0 && every.any(|every| self.written.is_multiple_of(every))
+        !self.reads_back_next
+            && !self.flushed
+            && self.written > 0
+            && every.any(|every| self.written.is_multiple_of(every))
     }
 
     /// Whether the process has written and its last write has not been flushed.

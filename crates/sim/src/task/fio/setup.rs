@@ -5,7 +5,7 @@ use wakepath_hardware::machine::DriveModel;
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::fio::{
     Batching, BufferFilling, Checksum, ExitWhat, FioJob, FioJobFile, IoEngine, IoSizes,
-    PerDirection, Rate, ThinkBlocks, Walk,
+    PerDirection, Rate, ReadBack, ThinkBlocks, Walk,
 };
 
 use crate::block::cost::BLOCK;
@@ -43,6 +43,9 @@ const SCRAMBLE_CYCLES_PER_BLOCK: Cycles = 40;
 /// A job that checks its data fills the buffer of a write and adds the checksum after the latency has begun, and checks a
 /// read after it has ended. Measured: fio 3.33, null engine and a file in memory, 128 KiB.
 fn buffer_work_outside_and_inside_latency(job: &FioJob) -> ([Cycles; 2], Cycles) {
+    if job.verify.checksum == Some(Checksum::Null) {
+        return ([0, FILL_CYCLES_PER_KIB], 0);
+    }
     if let Some(checksum) = job.verify.checksum {
         let check = checksum.cycles_per_kib();
         let fill = match job.verify.pattern {
@@ -56,7 +59,9 @@ fn buffer_work_outside_and_inside_latency(job: &FioJob) -> ([Cycles; 2], Cycles)
             check
         };
         let per_kib = fill + sum;
-        return ([check, 0], per_kib / 2);
+        // A job that writes, too, checks only what it reads back.
+        let reads = if job.rw.writes() { 0 } else { check };
+        return ([reads, 0], per_kib / 2);
     }
     match job.buffer_filling_before_write() {
         BufferFilling::Untouched => ([0, 0], 0),
@@ -131,6 +136,12 @@ pub(crate) struct JobSetup {
     pub(super) block: [u64; 2],
     /// The walk of each process through its file, where the job's limits do not determine it.
     pub(super) walk: Option<Walk>,
+    /// What each process reads back of its writes, if the job verifies them.
+    pub(in crate::task) read_back: Option<ReadBack>,
+    /// Work on each KiB that is read back and checked, outside the latency.
+    pub(super) check_cycles: Cycles,
+    /// Whether a process flushes before it reads back all that is left.
+    pub(super) flushes_before_second_pass: bool,
     /// Which of the job's writes are trims, without data.
     pub(super) trims: Trims,
     /// Work on a KiB of a read's and a write's buffer outside the latency: filling before the write, checking after
@@ -426,6 +437,9 @@ fn compile_job(
             || (read_percent > 0 && buffer_cycles[0] > 0)
             || (read_percent < 100 && buffer_cycles[1] + content_cycles > 0),
         walk,
+        read_back: ReadBack::for_job(job),
+        check_cycles: (job.verify.checksum).map_or(0, Checksum::cycles_per_kib),
+        flushes_before_second_pass: flushes,
         trims: requests_that_are_trims(job),
         buffer_cycles,
         content_cycles,
@@ -481,7 +495,7 @@ fn transferred_bytes(job: &FioJob, drive: &DriveModel) -> Option<u64> {
     let read_percent = read_percent(job);
     let one_way = matches!(read_percent, 0 | 100) && !job.rw.is_random();
     let bytes = job.process_limits(drive.capacity_in_bytes()).bytes?;
-    if one_way && job.step != 0 {
+    if one_way && job.step != 0 && !job.reads_back() {
         let [least, _] = smallest_and_largest_blocks(job);
         return Some(bytes_transferred_with_gaps(
             bytes,

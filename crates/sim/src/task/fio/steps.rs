@@ -13,7 +13,7 @@ use crate::task::fio::setup::JobSetup;
 use crate::task::state::{Kind, Step, Task};
 
 /// What a fio process does next.
-enum Plan {
+pub(super) enum Plan {
     /// Do work of so many cycles.
     Work(Cycles),
     /// Spin, looking at the clock, until this time in ns.
@@ -95,7 +95,11 @@ impl<O: Observer> Engine<'_, O> {
         if job.buffered && process.bytes > job.span {
             self.refuse_reread_from_cache(task);
         }
-        self.submit_request(cpu, task, direction, data);
+        let reads_back = job.read_back.is_some();
+        let request = self.submit_request(cpu, task, direction, data);
+        if reads_back && let Kind::FioProcess(process) = &mut self.tasks[task].kind {
+            process.note_submitted_request(request, direction, bytes);
+        }
     }
 
     /// Ends the run with an error: a job would read data a second time, which the page cache has by then.
@@ -145,7 +149,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Decides what a fio process does next: resume, wait, pause, flush, submit or end.
     #[inline(always)]
-    fn decide_next_step(&mut self, cpu: CpuId, task: TaskId) -> Plan {
+    pub(super) fn decide_next_step(&mut self, cpu: CpuId, task: TaskId) -> Plan {
         let t = &mut self.tasks[task];
         let Kind::FioProcess(process) = &mut t.kind else {
             return Plan::End;
@@ -164,7 +168,12 @@ impl<O: Observer> Engine<'_, O> {
         let goes_on = self.context.now() < process.ends
             && !self.workload.jobs.ending
             && job.has_more_to_do(process.submitted, process.bytes);
-        let more = goes_on && !process.pass_is_over;
+        let more = if job.read_back.is_some() {
+            let has_time = self.context.now() < process.ends && !self.workload.jobs.ending;
+            process.settle_due_read_back(has_time, goes_on, full)
+        } else {
+            goes_on && !process.pass_is_over
+        };
         let flush = job.flushes != [0, 0] && more && !full && process.flush_is_due(job.flushes);
         if let Some(batch) = &job.batch {
             full = process.reaps_before_submitting(full, batch, own.in_flight);
@@ -223,6 +232,9 @@ impl<O: Observer> Engine<'_, O> {
             return Plan::End;
         };
         let job = &self.setup.jobs[process.job];
+        if job.read_back.is_some() {
+            return self.end_pass_of_verifying_process(cpu, task);
+        }
         if job.flushes_at_end
             && process.last_write_is_unflushed()
             && (!goes_on || job.flushes_each_way)
@@ -262,7 +274,7 @@ impl<O: Observer> Engine<'_, O> {
             process.pass_is_over = true;
             return self.decide_next_step(cpu, task);
         };
-        if job.buffer_cycles != [0, 0]
+        if (job.buffer_cycles != [0, 0] || process.reads_back_next)
             && let Some(work) = self.begin_buffer_work(task, bytes)
         {
             return Plan::Work(work);
@@ -277,7 +289,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Begins a fsync call: writes back the file's dirty pages, if any may be cached, and flushes the drive.
     #[inline(never)]
-    fn begin_fsync_call(&mut self, cpu: CpuId, task: TaskId) -> Plan {
+    pub(super) fn begin_fsync_call(&mut self, cpu: CpuId, task: TaskId) -> Plan {
         let Kind::FioProcess(process) = &mut self.tasks[task].kind else {
             return Plan::End;
         };
@@ -307,7 +319,8 @@ impl<O: Observer> Engine<'_, O> {
         let index = process.job;
         let job = &self.setup.jobs[index];
         let over = self.context.now() >= process.ends;
-        let unfinished = job.has_more_to_do(process.submitted, process.bytes);
+        let unfinished =
+            job.has_more_to_do(process.submitted, process.bytes) || process.has_unread_writes();
         if job.cut && over && unfinished && !self.workload.job_totals.cut.contains(&index) {
             self.workload.job_totals.cut.push(index);
         }
@@ -322,7 +335,8 @@ impl<O: Observer> Engine<'_, O> {
         let Some(periods) = job.periods else {
             return;
         };
-        let time = self.context.now().saturating_sub(process.started);
+        let time =
+            (self.context.now()).saturating_sub(process.started + process.second_passes_took);
         let is_poisson = job.poisson.is_some();
         for (direction, sums) in self.workload.job_totals.rates[process.job]
             .iter_mut()
@@ -351,7 +365,7 @@ impl<O: Observer> Engine<'_, O> {
         let in_flight = t.requests.in_flight;
         let pauses =
             job.think_time > 0 && process.pause_is_due(job.pauses, in_flight, self.context.now());
-        let until = if ready {
+        let until = if ready && !process.reads_back_next {
             process.rates_hold_back_until(job, self.context.now(), self.context.random_streams())
         } else {
             None

@@ -37,10 +37,6 @@ pub(super) const ROWS: &[OptionRow] = &[
         };
         OptionVerdict::Ignored(why.to_owned())
     }),
-    OptionRow::for_judged_option(&["trim_percentage"], ignore_without_verify),
-    OptionRow::for_judged_option(&["trim_verify_zero"], ignore_without_verify),
-    OptionRow::for_judged_option(&["trim_backlog"], ignore_without_verify),
-    OptionRow::for_judged_option(&["trim_backlog_batch"], ignore_without_verify),
     OptionRow::for_judged_option(&["create_only"], |_, value| {
         refuse_unless_off(
             value,
@@ -57,29 +53,6 @@ pub(super) const ROWS: &[OptionRow] = &[
     OptionRow::for_judged_option(&["thp"], |_, value| {
         refuse_unless_off(value, "the page cache is not modelled")
     }),
-    OptionRow::for_judged_option(&["verify_only"], |_, value| {
-        refuse_unless_off(value, "a run that only verifies")
-    })
-    .with_flag_value(),
-    OptionRow::for_judged_option(&["verifysort"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verifysort_nr"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_interval"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_offset"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_fatal"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_dump"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_async"], |draft, value| {
-        if draft.job.verify.checksum.is_some() && draft.job.rw.reads() {
-            refuse_unless_off(value, "checking by other threads is not modelled; remove it")
-        } else {
-            ignore_without_verify(draft, value)
-        }
-    }),
-    OptionRow::for_judged_option(&["verify_async_cpus"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_backlog"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_backlog_batch"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_state_load"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_state_save"], ignore_without_verify),
-    OptionRow::for_judged_option(&["experimental_verify"], ignore_without_verify),
     OptionRow::for_judged_option(&["hipri"], |_, value| refuse_unless_off(value, POLLED)).with_flag_value(),
     OptionRow::for_judged_option(&["hipri_percentage"], |draft, value| {
         match draft.value_given_for_option("hipri") {
@@ -192,7 +165,7 @@ fn is_switched_off(value: &str) -> bool {
 }
 
 /// Accepts an option only if it is switched off.
-fn refuse_unless_off(value: &str, why: &str) -> OptionVerdict {
+pub(super) fn refuse_unless_off(value: &str, why: &str) -> OptionVerdict {
     if is_switched_off(value) {
         OptionVerdict::Fine
     } else {

@@ -14,6 +14,7 @@ mod places;
 mod refused;
 mod row;
 mod value;
+mod verify;
 
 use self::draft::GivenValue;
 pub(super) use self::draft::JobDraft;
@@ -28,7 +29,7 @@ use super::values::KbBase;
 use super::{FioJob, ZoneMode};
 
 /// The tables in which options are looked up; a job's options are printed in this order.
-const TABLES: [&[OptionRow]; 10] = [
+const TABLES: [&[OptionRow]; 11] = [
     basic::ROWS,
     pace::ROWS,
     lifetime::ROWS,
@@ -36,6 +37,7 @@ const TABLES: [&[OptionRow]; 10] = [
     pattern::ROWS,
     places::ROWS,
     content::ROWS,
+    verify::ROWS,
     conditional::ROWS,
     refused::ROWS,
     ignored::ROWS,
