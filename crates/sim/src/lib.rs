@@ -47,6 +47,6 @@ pub use setup::policies::{
     expand_profile_for_machine, machine_under_policies, notes_on_machine_and_policies,
     notes_on_policies, policies_in_force,
 };
-pub use task::fio::rates::RateRun;
+pub use task::fio::rates::{FoundDepth, RateRun};
 pub use task::fio::setup::LONGEST_UNTIMED;
 pub use task::rtapp::result::{Halted, Spread, TaskRun, ThreadsRun, WakeAttribution};

@@ -17,7 +17,7 @@ use crate::observe::latency::{Latency, LatencyParts};
 use crate::page_cache::result::PageCacheRun;
 use crate::power::energy::Energy;
 use crate::result::details::Details;
-use crate::task::fio::rates::RateRun;
+use crate::task::fio::rates::{FoundDepth, RateRun};
 use crate::task::rtapp::program::Programs;
 use crate::task::rtapp::result::ThreadsRun;
 
@@ -81,6 +81,9 @@ pub struct Run {
     /// [`LONGEST_UNTIMED`](crate::LONGEST_UNTIMED).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cut_jobs: Vec<usize>,
+    /// Depths that jobs with a `latency_target` ended with, one for each process, in file order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub found_depths: Vec<FoundDepth>,
     /// Rates requested by jobs, in file order, reads before writes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<RateRun>,
@@ -162,6 +165,7 @@ impl Run {
                 .map(|d| ClockTime::new(d, &finished.cpus, time, now))
                 .collect(),
             cut_jobs: finished.jobs.cut_jobs(),
+            found_depths: finished.jobs.found_depths(),
             rates: finished.jobs.rate_runs(workload),
             drive: finished.drives.as_ref().map(|d| DriveRun::new(d, time)),
             page_cache: finished.page_cache.as_ref().map(PageCacheRun::new),

@@ -9,6 +9,7 @@ use crate::core::random::Streams;
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
 use crate::setup::Setup;
+use crate::task::fio::helpers::HAND_OVER_CYCLES;
 use crate::task::fio::setup::JobSetup;
 use crate::task::state::{Kind, Step, Task};
 
@@ -45,18 +46,31 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn begin_submission(&mut self, task: TaskId, bytes: u64) -> Cycles {
         let t = &mut self.tasks[task];
         let io = &self.setup.io;
+        let mut is_handed_over = false;
         let work = match &t.kind {
             Kind::FioProcess(process) => {
                 let job = &self.setup.jobs[process.job];
+                is_handed_over = !process.flushing && job.hands_over_request(process.submitted);
                 let mut work = if process.flushing {
                     io.flush_submission_work()
+                } else if is_handed_over {
+                    HAND_OVER_CYCLES
                 } else {
                     io.submission_work(bytes)
                 };
                 if process.direction == Some(Direction::Write) {
                     work += job.work_on_written_data(bytes);
                 }
-                if job.submits_alone {
+                if job.submits_alone && !(is_handed_over && job.submits_by_threads()) {
+                    work +=
+                        self.setup.cpu.extra_syscall_work(t.cpu) + io.async_submit_syscall_work();
+                }
+                work
+            }
+            Kind::FioHelper(helper) => {
+                let job = &self.setup.jobs[helper.job];
+                let mut work = io.submission_work(bytes);
+                if job.submits_alone && job.submits_by_threads() {
                     work +=
                         self.setup.cpu.extra_syscall_work(t.cpu) + io.async_submit_syscall_work();
                 }
@@ -67,8 +81,10 @@ impl<O: Observer> Engine<'_, O> {
         t.begin_step(Step::Submit, work);
         t.requests.submission = work;
         t.requests.begun = self.context.now();
-        self.context
-            .tell_observer_of_request(RequestStep::Begun { task });
+        if !is_handed_over {
+            self.context
+                .tell_observer_of_request(RequestStep::Begun { task });
+        }
         work
     }
 
@@ -128,15 +144,18 @@ impl<O: Observer> Engine<'_, O> {
             } else {
                 self.recorder.record_finished_request(r, now, counts_from);
             }
-            let direction = r.direction;
             if t.requests.reports_ends {
-                t.note_ended_request(request, direction);
+                let (ended, latency) = ((request, r.direction, r.bytes), r.latency_so_far(now));
+                t.note_ended_request(ended, latency, now);
             }
             self.requests.free_request_id(request);
             let step = RequestStep::Completed { request };
             self.context.tell_observer_of_request(step);
         }
         t.requests.in_flight -= t.requests.taking as u32;
+        if t.requests.reports_ends {
+            self.follow_ended_requests(cpu, task);
+        }
     }
 }
 
@@ -186,6 +205,7 @@ impl Task {
             Kind::FioProcess(process) => {
                 process.offset_of_next_request(&jobs[process.job], direction, bytes, random)
             }
+            Kind::FioHelper(helper) => helper.offset(),
             Kind::Thread(thread) => thread.offset_of_next_write(bytes),
             // Requests of the page cache have their place already.
             Kind::KernelThread(_) => 0,
@@ -195,11 +215,14 @@ impl Task {
     /// Work in cycles of the task's resumption with its first `taken` completed requests.
     #[inline(always)]
     fn resumption_work(&self, setup: &Setup, requests: &Requests, taken: usize) -> Cycles {
-        let Kind::FioProcess(process) = &self.kind else {
-            return setup.io.resumption_work(taken, self.requests.slept)
-                + setup.cpu.extra_syscall_work(self.cpu);
+        let job = match &self.kind {
+            Kind::FioProcess(process) => &setup.jobs[process.job],
+            Kind::FioHelper(helper) => &setup.jobs[helper.job],
+            Kind::Thread(_) | Kind::KernelThread(_) => {
+                return setup.io.resumption_work(taken, self.requests.slept)
+                    + setup.cpu.extra_syscall_work(self.cpu);
+            }
         };
-        let job = &setup.jobs[process.job];
         let mut work = if job.buffered {
             self.buffered_resumption_work(setup, requests, taken)
         } else {

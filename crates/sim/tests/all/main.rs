@@ -15,6 +15,7 @@ mod properties;
 mod psd;
 mod real_jobs;
 mod rooms;
+mod steering;
 mod threads;
 mod turns;
 mod verify;

@@ -5,7 +5,8 @@ use wakepath_units::Nanoseconds;
 
 use super::error::{FioError, FioProblem, FioWarning};
 use super::{
-    Batches, BlockSizes, Content, FileSize, IoEngine, PerDirection, Places, ReadWrite, Size, Verify,
+    Batches, BlockSizes, Content, FileSize, Flow, IoEngine, LatencyTarget, PerDirection, Places,
+    ReadWrite, Size, SteadyState, Verify,
 };
 
 /// Most jobs accepted in a file, counting `numjobs` clones: fio's own limit (`REAL_MAX_JOBS`).
@@ -134,6 +135,18 @@ pub struct FioJob {
     pub rate_poisson: bool,
     /// Whether pauses are left out from the rate: they are not made up for by a higher rate. Default false.
     pub rate_ignores_thinktime: bool,
+    /// Latency that decides the depth. Default: none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub latency_target: LatencyTarget,
+    /// When the job is steady, which ends it. Default: never.
+    #[serde(skip_serializing_if = "is_default")]
+    pub steady_state: SteadyState,
+    /// The job's part in a flow of several jobs. Default: none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub flow: Flow,
+    /// One in so many I/Os is submitted by a worker of the kernel (fio's `force_async`); 0: none. Default 0.
+    #[serde(skip_serializing_if = "is_default")]
+    pub force_async: u32,
     /// Whether random offsets may repeat before the file is covered. Default false. See [`FioJob::has_random_map`].
     pub norandommap: bool,
     /// Where the job's I/Os lie. Default: anywhere from the start.
@@ -210,6 +223,10 @@ impl Default for FioJob {
             rate_iops: PerDirection::default(),
             rate_poisson: false,
             rate_ignores_thinktime: false,
+            latency_target: LatencyTarget::default(),
+            steady_state: SteadyState::default(),
+            flow: Flow::default(),
+            force_async: 0,
             norandommap: false,
             places: Places::default(),
             group_reporting: false,

@@ -36,6 +36,7 @@ mod read_back;
 mod read_write;
 mod sections;
 mod size;
+mod steering;
 mod surroundings;
 mod syntax;
 mod values;
@@ -64,6 +65,10 @@ pub use read::{load, parse, parse_in_surroundings};
 pub use read_back::ReadBack;
 pub use read_write::ReadWrite;
 pub use size::{FileSize, Size};
+pub use steering::{
+    DepthSearch, DepthStep, Flow, FlowCounter, LatencyTarget, SteadyFigure, SteadyState,
+    SteadyStateDetector,
+};
 pub use surroundings::{FioSurroundings, MachineFigures};
 pub use verify::{Checksum, Verify};
 pub use walk::{Draw, NextIo, Walk};

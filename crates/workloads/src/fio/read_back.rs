@@ -8,6 +8,17 @@ use std::collections::{BTreeMap, VecDeque};
 use super::{FioJob, NextIo};
 
 impl FioJob {
+    /// Threads of each process that check what was read, beside the process; 0: there is nothing to check, or the process
+    /// does it.
+    pub fn checking_threads(&self) -> u32 {
+        let checks_reads = self.rw.reads() && !self.rw.writes() && self.verify.checksum.is_some();
+        if checks_reads || self.reads_back() {
+            self.verify.threads
+        } else {
+            0
+        }
+    }
+
     /// Whether the job reads back what it wrote, if its time lasts.
     ///
     /// A time-based job starts its file over without an end of the pass, so fio never verifies it. A pass ends where

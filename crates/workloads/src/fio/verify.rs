@@ -139,6 +139,10 @@ pub struct Verify {
     /// false.
     #[serde(skip_serializing_if = "is_default")]
     pub experimental: bool,
+    /// Threads of each process that check what was read, beside the process; 0: the process checks (`verify_async`).
+    /// Default 0.
+    #[serde(skip_serializing_if = "is_default")]
+    pub threads: u32,
 }
 
 impl Default for Verify {
@@ -150,6 +154,7 @@ impl Default for Verify {
             backlog: 0,
             backlog_batch: 0,
             experimental: false,
+            threads: 0,
         }
     }
 }
@@ -190,12 +195,23 @@ mod tests {
             }
         }
         assert!(!job("rw=write\nverify=0").unwrap().reads_back());
-        for rest in ["rw=trimwrite", "rw=write\ntrim_percentage=50"] {
+        for (rest, why) in [
+            ("rw=trimwrite", "trims"),
+            ("rw=write\ntrim_percentage=50", "trims"),
+            ("rw=randwrite\nrandom_distribution=zipf:1.2", "overwritten"),
+        ] {
             let said = job(&format!("{rest}\nverify=md5")).unwrap_err();
-            assert!(said.contains("t.fio:") && said.contains("trims"), "{said}");
+            assert!(said.contains("t.fio:") && said.contains(why), "{said}");
         }
-        assert!(job("rw=read\nverify=md5\nverify_async=4").is_err());
-        assert!(job("rw=write\nverify=md5\ndo_verify=0\nverify_async=4").is_ok());
+        for (rest, threads) in [
+            ("rw=read", 4),
+            ("rw=write", 4),
+            ("rw=write\ndo_verify=0", 0),
+            ("rw=randrw\ndo_verify=0", 0),
+        ] {
+            let job = job(&format!("{rest}\nverify=md5\nverify_async=4")).unwrap();
+            assert_eq!(job.checking_threads(), threads, "{rest}");
+        }
         let said = job("rw=read\nverify=md6").unwrap_err();
         assert!(said.contains("did you mean `md5`?"), "{said}");
     }
@@ -211,7 +227,7 @@ mod tests {
     #[test]
     fn what_is_printed_is_the_same_job() {
         let lines = "rw=write\nverify=crc32c-intel\ndo_verify=0\nverify_pattern=0xdead\nverify_backlog=7\n\
-                     verify_backlog_batch=3\nexperimental_verify=1";
+                     verify_backlog_batch=3\nexperimental_verify=1\nverify_async=2";
         let file = parse(&format!("[j]\nsize=1m\ndirect=1\n{lines}\n"), "t.fio").unwrap();
         let again = parse(&file.to_string(), "t.fio").unwrap();
         assert_eq!(again.jobs[0].verify, file.jobs[0].verify);

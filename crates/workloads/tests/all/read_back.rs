@@ -56,11 +56,11 @@ const IN_NEW_FILES: &[&str] = &[
     "rw=randwrite,experimental_verify=1,verify_backlog=2",
     "rw=randwrite,bssplit=4k/50:8k/50,norandommap",
     "rw=write,bs=12k,size=100k",
-    "rw=randwrite,random_distribution=zipf:1.2",
     "rw=randwrite,blockalign=8k",
     "rw=write,do_verify=0",
     "rw=randrw,do_verify=0",
     "rw=write,verify=null",
+    "rw=randwrite,experimental_verify=1,norandommap=0",
     "rw=write,verify_fatal=1,verify_interval=1k,verify=crc32c",
     "rw=write,verify_pattern=0xdeadbeef,verify=pattern",
 ];
@@ -95,16 +95,31 @@ struct Compared {
     most: usize,
 }
 
+impl Compared {
+    /// A job whose I/Os are compared to the last.
+    fn new(options: &str, on_device: bool) -> Self {
+        Self {
+            options: format!("size=64k\nverify=md5\n{}", options.replace(',', "\n")),
+            on_device,
+            most: usize::MAX,
+        }
+    }
+}
+
 fn compared_jobs() -> Vec<Compared> {
-    let plain = |options: &&str, on_device| Compared {
-        options: format!("size=64k\nverify=md5\n{}", options.replace(',', "\n")),
-        on_device,
-        most: usize::MAX,
-    };
-    let mut jobs: Vec<Compared> = IN_NEW_FILES.iter().map(|o| plain(o, false)).collect();
-    jobs.extend(ON_A_DEVICE.iter().map(|options| plain(options, true)));
+    let mut jobs: Vec<Compared> = Vec::new();
+    jobs.extend(
+        IN_NEW_FILES
+            .iter()
+            .map(|options| Compared::new(options, false)),
+    );
+    jobs.extend(
+        ON_A_DEVICE
+            .iter()
+            .map(|options| Compared::new(options, true)),
+    );
     for (options, most) in TIME_BASED {
-        let mut job = plain(options, false);
+        let mut job = Compared::new(options, false);
         job.options.push_str("\ntime_based\nruntime=100ms");
         job.most = *most;
         jobs.push(job);
@@ -132,20 +147,23 @@ fn logs_of_fio(jobs: &[Compared]) -> Vec<Vec<Io>> {
     std::fs::write(&path, &text).unwrap();
     let mut fio = Command::new("fio");
     let output = fio.arg(&path).current_dir(folder.path()).output().unwrap();
-    let io_of_line = |line: &str| {
-        let words: Vec<&str> = line.split(' ').collect();
-        let [_, _, direction @ ("read" | "write"), offset, bytes] = words[..] else {
-            return None;
-        };
-        let (offset, bytes) = (offset.parse().unwrap(), bytes.parse().unwrap());
-        Some((direction == "read", NextIo { offset, bytes }))
-    };
-    let read = |number| {
+    let mut logs = Vec::new();
+    for number in 0..jobs.len() {
         let log = std::fs::read_to_string(folder.path().join(format!("{number}.log")));
         let log = log.unwrap_or_else(|e| panic!("{e}: {output:?}"));
-        log.lines().filter_map(io_of_line).collect()
+        logs.push(log.lines().filter_map(io_from_line).collect());
+    }
+    logs
+}
+
+/// The I/O in a line of fio's log (version 3); `None` if the line is about the file.
+fn io_from_line(line: &str) -> Option<Io> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let [_, _, direction @ ("read" | "write"), offset, bytes] = words[..] else {
+        return None;
     };
-    (0..jobs.len()).map(read).collect()
+    let (offset, bytes) = (offset.parse().unwrap(), bytes.parse().unwrap());
+    Some((direction == "read", NextIo { offset, bytes }))
 }
 
 /// Random numbers that lead to the I/O that fio chose.

@@ -5,6 +5,8 @@
 //! - Setup: `setup` compiles a job, `pages` numbers the jobs' files in the page cache.
 //! - State: `jobs` has started and ended jobs, `process` is one job's process, `next_request` settles the next
 //!   request.
+//! - Threads beside a process: `helpers`, and `helper_events` for what they do.
+//! - Loads that follow what is measured: `steering`, and `steering_events`.
 //! - Verification: `read_back` reads again what a process wrote.
 //! - Events: `events` starts and ends jobs, `steps` decides a process's next step, `batches` submits and takes back
 //!   requests together.
@@ -12,6 +14,8 @@
 
 pub(crate) mod batches;
 pub(crate) mod events;
+mod helper_events;
+pub(crate) mod helpers;
 pub(crate) mod jobs;
 mod next_request;
 pub(crate) mod pages;
@@ -19,4 +23,6 @@ pub(crate) mod process;
 pub(crate) mod rates;
 mod read_back;
 pub(crate) mod setup;
+pub(crate) mod steering;
+mod steering_events;
 mod steps;

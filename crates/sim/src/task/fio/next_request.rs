@@ -22,6 +22,7 @@ impl FioProcess {
         self.offset = next.map(|next| next.offset);
         let bytes = next.map_or(job.block[direction as usize], |next| next.bytes);
         self.filled = false;
+        self.steering.forget_leave_of_flow();
         self.issued[direction as usize] += if job.counts_bytes { bytes } else { 1 };
         if !self.reads_back_next {
             self.bytes += bytes;

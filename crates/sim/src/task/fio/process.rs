@@ -4,7 +4,9 @@ use wakepath_workloads::fio::{Batching, NextIo, ReadBack, Walk};
 
 use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{Direction, HeldByBatch, RequestId};
+use crate::task::fio::helpers::Helpers;
 use crate::task::fio::setup::{JobSetup, PauseRule};
+use crate::task::fio::steering::Steering;
 
 /// A process's pauses (think time).
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +33,7 @@ pub(crate) struct FioProcess {
     /// Times in ns when the process started, and when its job's time is over.
     pub(super) started: u64,
     pub(super) ends: u64,
-    pub(super) submitted: u64,
+    pub(in crate::task) submitted: u64,
     /// Bytes of all submitted requests.
     pub(super) bytes: u64,
     /// Number of submitted reads and writes, or their bytes where block sizes vary.
@@ -58,6 +60,9 @@ pub(crate) struct FioProcess {
     pub(super) synced_for_second_pass: bool,
     pub(super) second_pass_began: u64,
     pub(super) second_passes_took: u64,
+    /// Threads beside the process, and what the ends of its requests decide.
+    pub(in crate::task) helpers: Option<Box<Helpers>>,
+    pub(super) steering: Steering,
     /// Place of the next request, once settled by `walk` or for the page cache.
     pub(super) next: Option<NextIo>,
     /// Place of the last request, if `next` had settled it.
@@ -104,6 +109,8 @@ impl FioProcess {
             synced_for_second_pass: false,
             second_pass_began: 0,
             second_passes_took: 0,
+            helpers: None,
+            steering: Steering::new(job, started),
             next: None,
             offset: None,
             next_block: [0; 2],

@@ -10,7 +10,7 @@ use crate::core::observer::Observer;
 use crate::engine::Engine;
 use crate::task::fio::process::FioProcess;
 use crate::task::fio::steps::Plan;
-use crate::task::state::{Kind, Task};
+use crate::task::state::Kind;
 
 /// Token of a write that the page cache takes in the system call itself.
 const CACHED: usize = usize::MAX;
@@ -50,7 +50,7 @@ impl FioProcess {
         goes_on
     }
 
-    /// Notes a submitted request of a verifying process.
+    /// Notes a submitted request of a process that reads back, or whose data others check.
     #[inline(never)]
     pub(super) fn note_submitted_request(
         &mut self,
@@ -58,7 +58,13 @@ impl FioProcess {
         direction: Direction,
         bytes: u64,
     ) {
-        if std::mem::take(&mut self.reads_back_next) {
+        let reads_back = std::mem::take(&mut self.reads_back_next);
+        let checks = (self.helpers.as_ref()).is_some_and(|helpers| helpers.setup.checks());
+        let is_checked = reads_back || (self.read_back.is_none() && direction == Direction::Read);
+        if checks && is_checked && request != CACHED {
+            self.steering.note_read_to_check(request);
+        }
+        if reads_back {
             if let Some(walk) = &mut self.walk {
                 walk.count_read_back(bytes);
             }
@@ -72,10 +78,11 @@ impl FioProcess {
     /// Notes a request that the page cache serves in the system call itself.
     pub(in crate::task) fn note_cached_request(&mut self, direction: Direction, bytes: u64) {
         self.note_submitted_request(CACHED, direction, bytes);
-        self.note_ended_request(CACHED, direction);
+        self.note_read_or_written(CACHED, direction);
     }
 
-    fn note_ended_request(&mut self, request: RequestId, direction: Direction) {
+    /// Notes that a request has ended.
+    pub(super) fn note_read_or_written(&mut self, request: RequestId, direction: Direction) {
         if let Some(read_back) = &mut self.read_back {
             read_back.note_end(request, direction == Direction::Read);
         }
@@ -109,16 +116,6 @@ impl FioProcess {
             read_back.end_second_pass();
         }
         (self.walk.as_mut()).is_some_and(|walk| walk.start_over_unless_finished_or_stuck())
-    }
-}
-
-impl Task {
-    /// Notes that a request has ended, if the task's job wants to know.
-    #[cold]
-    pub(in crate::task) fn note_ended_request(&mut self, request: RequestId, direction: Direction) {
-        if let Kind::FioProcess(process) = &mut self.kind {
-            process.note_ended_request(request, direction);
-        }
     }
 }
 

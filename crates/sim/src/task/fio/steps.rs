@@ -30,7 +30,13 @@ enum Delay {
     Pause,
     /// The rates of the job hold the request back until this time.
     Until(u64),
+    /// The job is ahead in its flow, and asks again after so many ns; 0: it spins.
+    Flow(u64),
 }
+
+/// How long a process spins before it looks again whether it is ahead in its flow, in ns. fio looks each time round its loop, some
+/// 100 ns; the model's step is coarser, so that it costs fewer events.
+const FLOW_SPIN: u64 = 1_000;
 
 impl<O: Observer> Engine<'_, O> {
     /// Follows up a fio process's finished segment of work, and begins its next step.
@@ -43,6 +49,11 @@ impl<O: Observer> Engine<'_, O> {
         match t.step {
             Step::Submit => {
                 let flushing = process.flushing;
+                let job = &self.setup.jobs[process.job];
+                if !flushing && job.hands_over_request(process.submitted) {
+                    self.hand_over_next_request(cpu, task);
+                    return self.begin_next_step(cpu, task);
+                }
                 self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
                 if flushing {
                     self.send_flush_to_all_drives(cpu, task);
@@ -95,11 +106,27 @@ impl<O: Observer> Engine<'_, O> {
         if job.buffered && process.bytes > job.span {
             self.refuse_reread_from_cache(task);
         }
-        let reads_back = job.read_back.is_some();
+        let is_watched = job.read_back.is_some() || job.checks_by_helpers();
         let request = self.submit_request(cpu, task, direction, data);
-        if reads_back && let Kind::FioProcess(process) = &mut self.tasks[task].kind {
+        if is_watched && let Kind::FioProcess(process) = &mut self.tasks[task].kind {
             process.note_submitted_request(request, direction, bytes);
         }
+    }
+
+    /// Hands a process's next request to a helper, after the work of that.
+    #[inline(never)]
+    fn hand_over_next_request(&mut self, cpu: CpuId, task: TaskId) {
+        let t = &mut self.tasks[task];
+        let Kind::FioProcess(process) = &mut t.kind else {
+            return;
+        };
+        let job = &self.setup.jobs[process.job];
+        let (direction, bytes) =
+            process.take_next_request(job, t.requests.begun, self.context.random_streams());
+        if job.buffered && process.bytes > job.span {
+            self.refuse_reread_from_cache(task);
+        }
+        self.hand_request_to_helper(cpu, task, direction, bytes);
     }
 
     /// Ends the run with an error: a job would read data a second time, which the page cache has by then.
@@ -140,6 +167,8 @@ impl<O: Observer> Engine<'_, O> {
             Plan::End => {
                 self.context.count_ended_process();
                 self.note_job_cut_off(task);
+                self.leave_flow(task);
+                self.note_found_depth(task);
                 self.add_rate_sums_of_process(task);
                 self.put_current_task_to_sleep(cpu, task, false);
                 (self.tasks[task].index_of_job_or_program()).map_or(TaskTurn::Free, TaskTurn::Ended)
@@ -157,7 +186,7 @@ impl<O: Observer> Engine<'_, O> {
         let job = &self.setup.jobs[process.job];
         let own = &mut t.requests;
         // A system call that flushes returns only after the flush.
-        let mut full = own.in_flight >= job.depth || process.flushing;
+        let mut full = own.in_flight >= own.depth || process.flushing;
         // The commonest case of what follows.
         if full && !job.paced && job.batch.is_none() {
             if own.completed.len() >= own.wanted {
@@ -184,7 +213,13 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             None
         };
-        let drains = !more || held.is_some();
+        // While it spins, fio takes nothing back; nor does it wait for what its threads do before it waits for its rate.
+        let waits_for_all = match held {
+            None | Some(Delay::Flow(0)) => false,
+            Some(Delay::Until(_)) => !job.submits_by_threads(),
+            Some(Delay::Pause | Delay::Flow(_)) => true,
+        };
+        let drains = !more || waits_for_all;
         if job.batch.is_some() && (full || drains) {
             self.submit_batch_before_wait(task, drains);
         }
@@ -196,7 +231,7 @@ impl<O: Observer> Engine<'_, O> {
             return self.end_pass_through_file(cpu, task, goes_on);
         }
         // As fio: before it pauses or waits for its turn, everything in flight is completed.
-        if !more || full || (held.is_some() && t.requests.in_flight > 0) {
+        if !more || full || (waits_for_all && t.requests.in_flight > 0) {
             return t.plan_wait_for_requests(job);
         }
         if job.think_cycles > 0
@@ -216,9 +251,17 @@ impl<O: Observer> Engine<'_, O> {
             }
             return self.begin_fsync_call(cpu, task);
         }
-        if let Some(Delay::Until(until)) = held {
-            t.step = Step::Wait;
-            return self.plan_pause_until(cpu, task, until);
+        match held {
+            Some(Delay::Until(until)) => {
+                t.step = Step::Wait;
+                return self.plan_pause_until(cpu, task, until);
+            }
+            Some(Delay::Flow(0)) => return Plan::Spin(self.context.now() + FLOW_SPIN),
+            Some(Delay::Flow(sleep)) => {
+                t.step = Step::Wait;
+                return self.plan_pause_until(cpu, task, self.context.now() + sleep);
+            }
+            Some(Delay::Pause) | None => {}
         }
         if job.settles_size || self.setup.io.submission_work_depends_on_bytes() {
             return self.begin_request_of_settled_size(cpu, task);
@@ -318,7 +361,7 @@ impl<O: Observer> Engine<'_, O> {
         };
         let index = process.job;
         let job = &self.setup.jobs[index];
-        let over = self.context.now() >= process.ends;
+        let over = self.context.now() >= process.ends && !process.steering.is_satisfied;
         let unfinished =
             job.has_more_to_do(process.submitted, process.bytes) || process.has_unread_writes();
         if job.cut && over && unfinished && !self.workload.job_totals.cut.contains(&index) {
@@ -371,8 +414,15 @@ impl<O: Observer> Engine<'_, O> {
             None
         };
         if pauses {
-            Some(Delay::Pause)
-        } else if flushes {
+            return Some(Delay::Pause);
+        }
+        if ready
+            && job.flow.is_some()
+            && let Some(sleep) = self.flow_holds_back_for(task)
+        {
+            return Some(Delay::Flow(sleep));
+        }
+        if flushes {
             // Rates hold back requests, but no flushes.
             None
         } else {
@@ -386,7 +436,7 @@ impl<O: Observer> Engine<'_, O> {
         t.begin_step(Step::Think, 0);
         let until = match &t.kind {
             Kind::FioProcess(process) => process.end_of_pause(),
-            Kind::Thread(_) | Kind::KernelThread(_) => 0,
+            Kind::FioHelper(_) | Kind::Thread(_) | Kind::KernelThread(_) => 0,
         };
         if until <= self.context.now() {
             return self.begin_next_step(cpu, task);
@@ -400,6 +450,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     fn plan_pause_until(&mut self, cpu: CpuId, task: TaskId, mut until: u64) -> Plan {
+        self.tasks[task].requests.awaits_helper = false;
         let slack = self.setup.cpu.timer_slack();
         if slack > 0 {
             // As fio's usec_sleep(): it sleeps for so much less, and looks at the clock for what is left then.
@@ -419,6 +470,7 @@ impl Task {
     #[inline(always)]
     fn plan_wait_for_requests(&mut self, job: &JobSetup) -> Plan {
         self.step = Step::Wait;
+        self.requests.awaits_helper = job.helpers.is_some();
         let flushing = matches!(&self.kind, Kind::FioProcess(process) if process.flushing);
         Plan::Sleep {
             iowait: job.iowait || flushing,

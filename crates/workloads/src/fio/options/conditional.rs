@@ -73,12 +73,6 @@ pub(super) const ROWS: &[OptionRow] = &[
             _ => OptionVerdict::Ignored("has no effect without sqthread_poll".to_owned()),
         }
     }),
-    OptionRow::for_judged_option(&["force_async"], |_, value| {
-        refuse_unless_off(
-            value,
-            "submission by the kernel's workers is not modelled; remove it to simulate system calls",
-        )
-    }),
     OptionRow::for_judged_option(&["pre_read"], |draft, value| {
         if draft.job.direct && !is_switched_off(value) {
             OptionVerdict::Ignored("is ignored: it reads the file before the job begins".to_owned())
@@ -96,11 +90,6 @@ pub(super) const ROWS: &[OptionRow] = &[
             refuse_unless_off(value, "locks on files are not modelled")
         }
     }),
-    OptionRow::for_judged_option(&["latency_window"], ignore_without_latency_target),
-    OptionRow::for_judged_option(&["latency_percentile"], ignore_without_latency_target),
-    OptionRow::for_judged_option(&["latency_run"], ignore_without_latency_target),
-    OptionRow::for_judged_option(&["steadystate_duration", "ss_dur"], refuse_if_on_without_steadystate),
-    OptionRow::for_judged_option(&["steadystate_ramp_time", "ss_ramp"], refuse_if_on_without_steadystate),
     OptionRow::for_judged_option(&["invalidate"], |draft, value| {
         if draft.job.is_direct() {
             OptionVerdict::Ignored(CACHE.to_owned())
@@ -186,21 +175,5 @@ pub(super) fn ignore_without_verify(draft: &JobDraft, _: &str) -> OptionVerdict 
     match draft.job.verify.checksum {
         Some(_) => OptionVerdict::Fine,
         None => OptionVerdict::Ignored("has no effect without verify".to_owned()),
-    }
-}
-
-fn ignore_without_latency_target(draft: &JobDraft, _: &str) -> OptionVerdict {
-    match draft.value_given_for_option("latency_target") {
-        Some(_) => OptionVerdict::Fine,
-        None => OptionVerdict::Ignored("has no effect without latency_target".to_owned()),
-    }
-}
-
-fn refuse_if_on_without_steadystate(draft: &JobDraft, value: &str) -> OptionVerdict {
-    match draft.value_given_for_option("steadystate") {
-        None if !is_switched_off(value) => OptionVerdict::Unmodelled(
-            "an end by steady state is not modelled; remove it".to_owned(),
-        ),
-        _ => OptionVerdict::Fine,
     }
 }

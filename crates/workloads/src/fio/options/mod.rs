@@ -13,6 +13,8 @@ mod pattern;
 mod places;
 mod refused;
 mod row;
+mod steering;
+mod threads;
 mod value;
 mod verify;
 
@@ -29,7 +31,7 @@ use super::values::KbBase;
 use super::{FioJob, ZoneMode};
 
 /// The tables in which options are looked up; a job's options are printed in this order.
-const TABLES: [&[OptionRow]; 11] = [
+const TABLES: [&[OptionRow]; 13] = [
     basic::ROWS,
     pace::ROWS,
     lifetime::ROWS,
@@ -38,6 +40,8 @@ const TABLES: [&[OptionRow]; 11] = [
     places::ROWS,
     content::ROWS,
     verify::ROWS,
+    steering::ROWS,
+    threads::ROWS,
     conditional::ROWS,
     refused::ROWS,
     ignored::ROWS,
@@ -203,16 +207,8 @@ impl JobDraft {
             let Some(given) = self.given.get(row.names[0]) else {
                 continue;
             };
-            let verdict = match (row.judge, row.support) {
-                (Some(judge), _) => judge(self, &given.value),
-                (None, OptionSupport::OnlyValues(values, why))
-                    if !values.contains(&given.value.as_str()) =>
-                {
-                    let only = values.join(" or ");
-                    OptionVerdict::Unmodelled(format!("only {only} is possible here: {why}"))
-                }
-                (None, _) => OptionVerdict::Fine,
-            };
+            let verdict =
+                (row.judge).map_or(OptionVerdict::Fine, |judge| judge(self, &given.value));
             findings.add_first_verdict_on_line(&given.place, row.names[0], verdict);
         }
         self.report_problems_of_combined_options(findings);

@@ -8,6 +8,9 @@ use super::draft::JobDraft;
 use super::row::OptionRow;
 use super::value::{not_one_of_problem, print_flag_as_digit};
 
+/// Most threads of a process that check data.
+const MAX_THREADS: u32 = 1024;
+
 pub(super) const ROWS: &[OptionRow] = &[
     OptionRow::for_job_field(&["verify"], |job, value| {
         job.verify.checksum = match value.text {
@@ -72,18 +75,12 @@ pub(super) const ROWS: &[OptionRow] = &[
     OptionRow::for_judged_option(&["verify_offset"], ignore_without_verify),
     OptionRow::for_judged_option(&["verify_fatal"], ignore_without_verify),
     OptionRow::for_judged_option(&["verify_dump"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_async"], |draft, value| {
-        let job = &draft.job;
-        let checks_reads = job.rw.reads() && !job.rw.writes() || job.reads_back();
-        if job.verify.checksum.is_some() && checks_reads {
-            refuse_unless_off(
-                value,
-                "checking by other threads is not modelled; remove it",
-            )
-        } else {
-            ignore_without_verify(draft, value)
-        }
-    }),
+    OptionRow::for_job_field(&["verify_async"], |job, value| {
+        job.verify.threads = value.parse_count(0, MAX_THREADS)?;
+        Ok(())
+    })
+    .with_judge(ignore_without_verify)
+    .with_printer(|job| (job.verify.threads > 0).then(|| job.verify.threads.to_string())),
     OptionRow::for_judged_option(&["verify_async_cpus"], ignore_without_verify),
     OptionRow::for_judged_option(&["verify_state_load"], ignore_without_verify),
     OptionRow::for_judged_option(&["verify_state_save"], ignore_without_verify),
@@ -99,6 +96,13 @@ fn judge_reading_back(draft: &JobDraft, _: &str) -> OptionVerdict {
     if rw.trims() {
         return OptionVerdict::Unmodelled(
             "reading back what was written among trims is not modelled; set do_verify=0 to simulate the writes alone"
+                .to_owned(),
+        );
+    }
+    if job.places.distribution.is_some() && !verify.experimental {
+        return OptionVerdict::Unmodelled(
+            "how often a block is overwritten decides what is read back, which is not modelled for a random_distribution; set \
+             do_verify=0 to simulate the writes alone"
                 .to_owned(),
         );
     }
