@@ -67,7 +67,7 @@ impl DepthSearch {
     /// The search of each process of a job; `None` if its depth is fixed.
     pub fn for_job(job: &FioJob) -> Option<Self> {
         let most = job.iodepth;
-        (job.latency_target.target > Nanoseconds::ZERO).then(|| Self {
+        (job.latency_target.target > Nanoseconds::ZERO).then_some(Self {
             target: job.latency_target,
             most,
             depth: 1,
