@@ -19,6 +19,7 @@ mod fleet;
 mod generate;
 mod guard;
 mod kept_drives;
+mod kernel_words;
 mod laboratory;
 mod laboratory_calibrate;
 mod live;
