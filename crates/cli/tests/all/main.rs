@@ -55,4 +55,6 @@ mod study_machines;
 mod timeline;
 mod trace_processor;
 mod tune;
+mod tune_live;
+mod tune_recorded;
 mod words;
