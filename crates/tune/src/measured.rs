@@ -45,8 +45,8 @@ pub fn request_with_measured_metrics(
     let measured = measured_metric(objective, measures_power)?;
     let conditions = request.conditions.iter().map(|condition| {
         let mut measured = condition.clone();
-        measured.condition.metric =
-            measured_metric(&condition.condition.metric, measures_power)?.to_owned();
+        let metric = measured_metric(&condition.condition.metric, measures_power)?;
+        metric.clone_into(&mut measured.condition.metric);
         Ok(measured)
     });
     Ok(SearchRequest {

@@ -28,8 +28,11 @@ fn text(machine: &Path, file: &str) -> String {
     fs::read_to_string(machine.join(file)).unwrap()
 }
 
+/// Files of a machine with their texts.
+type Files<'a> = &'a [(&'a str, &'a str)];
+
 /// A machine with some files.
-fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, System) {
+fn machine(files: Files<'_>) -> (tempfile::TempDir, System) {
     let (directory, system) = laptop();
     for (file, text) in files {
         write(directory.path(), file, text);
@@ -39,7 +42,7 @@ fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, System) {
 
 #[test]
 fn each_boot_loader_has_its_file_and_command() {
-    let cases: [(BootLoader, &[(&str, &str)], &str, &str); 5] = [
+    let cases: [(BootLoader, Files<'_>, &str, &str); 5] = [
         (
             BootLoader::GrubMkconfig,
             &[(GRUB, GRUB_TEXT)],
@@ -150,7 +153,7 @@ fn a_file_that_changed_after_the_plan_is_not_written() {
 #[test]
 fn files_that_are_not_understood_are_refused_with_the_words() {
     let drop_in = "etc/default/grub.d/50-cloud.cfg";
-    let cases: [(&[(&str, &str)], &str); 4] = [
+    let cases: [(Files<'_>, &str); 4] = [
         (&[], "no boot loader is known here"),
         (&[(GRUB, "GRUB_CMDLINE_LINUX_DEFAULT=\"$X\"\n")], "line 1: "),
         (
