@@ -30,12 +30,13 @@ mod task;
 pub use crate::core::observer;
 #[doc(hidden)]
 pub use crate::core::queue::pattern;
+pub use drive::recorded::{RecordedDriveRun, run_drive_under_recorded_io};
 pub use drive::result::{DriveRun, DriveStateTime};
 pub use error::{SimError, Stuck};
 pub use frequency::clocks::HwpBoostRun;
 pub use observe::attribution::Attribution;
 pub use observe::batches::Drift;
-pub use observe::latency::{Latency, LatencyParts};
+pub use observe::latency::{FsyncCalls, Latency, LatencyParts};
 pub use page_cache::result::PageCacheRun;
 pub use power::energy::Energy;
 pub use result::details;

@@ -513,6 +513,10 @@ impl<O: Observer> Engine<'_, O> {
         caller.awaits = None;
         let mut request = caller.request;
         if t.end_fsync_in_progress() {
+            let counts_from = t.counts_from();
+            if let Some(began) = t.take_start_of_fsync() {
+                self.recorder.record_fsync_call(began, now, counts_from);
+            }
             return;
         }
         request.attribute_time_until(Part::Submission, now);

@@ -13,7 +13,7 @@ use crate::engine::Finished;
 use crate::frequency::clocks::Domain;
 pub use crate::frequency::result::{ClockTime, FrequencyTime};
 use crate::observe::batches::Drift;
-use crate::observe::latency::{Latency, LatencyParts};
+use crate::observe::latency::{FsyncCalls, Latency, LatencyParts};
 use crate::page_cache::result::PageCacheRun;
 use crate::power::energy::Energy;
 use crate::result::details::Details;
@@ -54,6 +54,9 @@ pub struct Run {
     pub latency_us: Latency,
     /// Latency by part.
     pub attribution: LatencyParts,
+    /// Calls of fsync and fdatasync; absent if jobs made none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fsyncs: Option<FsyncCalls>,
     /// Energy by component; absent if the machine's description has no power figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
@@ -143,6 +146,7 @@ impl Run {
             drift: recorder.latency_drift(),
             same_cpu_share: recorder.same_cpu_share(),
             latency_us: recorder.latency_summary(),
+            fsyncs: recorder.fsync_summary(counted_seconds),
             energy: Energy::new(
                 machine,
                 finished,

@@ -130,6 +130,7 @@ impl<O: Observer> Engine<'_, O> {
         let t = &mut self.tasks[task];
         let (executed, work) = t.executed_time_and_work(t.requests.resumption, full_speed);
         let counts_from = t.requests.counts_from;
+        let mut took_flush = false;
         for _ in 0..t.requests.taking {
             let Some(request) = t.requests.completed.pop_front() else {
                 break;
@@ -137,6 +138,7 @@ impl<O: Observer> Engine<'_, O> {
             let r = &mut self.requests[request];
             r.attribute_work_until(Part::Completion, now, executed, work);
             if matches!(r.kind, RequestKind::Flush | RequestKind::Synchronous) {
+                took_flush |= r.kind == RequestKind::Flush;
                 if let Some(write) = t.end_flush_or_write_before_flush(r) {
                     self.recorder
                         .record_finished_request(&write, now, counts_from);
@@ -153,6 +155,13 @@ impl<O: Observer> Engine<'_, O> {
             self.context.tell_observer_of_request(step);
         }
         t.requests.in_flight -= t.requests.taking as u32;
+        // The flushes of several drives are one call.
+        if took_flush
+            && t.requests.in_flight == 0
+            && let Some(began) = t.take_start_of_fsync()
+        {
+            self.recorder.record_fsync_call(began, now, counts_from);
+        }
         if t.requests.reports_ends {
             self.follow_ended_requests(cpu, task);
         }

@@ -348,6 +348,20 @@ impl Task {
             && requests.completed.len() >= requests.wanted
     }
 
+    /// When the fsync call that is over now began, in ns; `None` if none was in progress.
+    #[cold]
+    pub(crate) fn take_start_of_fsync(&mut self) -> Option<u64> {
+        match &mut self.kind {
+            Kind::FioProcess(process) => process.take_start_of_fsync(),
+            _ => None,
+        }
+    }
+
+    /// Time in ns from which on the task's requests and fsync calls count.
+    pub(crate) fn counts_from(&self) -> u64 {
+        self.requests.counts_from
+    }
+
     /// Ends a fsync call that wrote back and flushed. Returns whether such a call was in progress.
     pub(crate) fn end_fsync_in_progress(&mut self) -> bool {
         match &mut self.kind {

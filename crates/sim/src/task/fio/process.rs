@@ -43,6 +43,8 @@ pub(crate) struct FioProcess {
     flushed: bool,
     /// Whether a flush is being submitted or waited for.
     pub(in crate::task) flushing: bool,
+    /// When the fsync call in progress began, in ns; `None`: no such call, or the flush belongs to a write's own call.
+    fsync_began: Option<u64>,
     /// Kind of request that the job's writes are.
     writes_as: RequestKind,
     /// A write whose system call still flushes the drive before returning.
@@ -99,6 +101,7 @@ impl FioProcess {
             written: 0,
             flushed: true,
             flushing: false,
+            fsync_began: None,
             writes_as: job.writes_as,
             unreturned: None,
             direction: None,
@@ -157,6 +160,17 @@ impl FioProcess {
     /// Whether a write is on the media while its system call still has to flush the drive.
     pub(super) fn has_unreturned_write(&self) -> bool {
         self.unreturned.is_some()
+    }
+
+    /// Notes that a fsync call begins now.
+    pub(super) fn begin_fsync(&mut self, now: u64) {
+        self.flushing = true;
+        self.fsync_began = Some(now);
+    }
+
+    /// When the fsync call that is over now began, in ns; `None` if none was in progress.
+    pub(in crate::task) fn take_start_of_fsync(&mut self) -> Option<u64> {
+        self.fsync_began.take()
     }
 
     /// Ends a fsync call that wrote back and flushed. Returns whether such a call was in progress.

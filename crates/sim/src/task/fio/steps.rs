@@ -336,7 +336,7 @@ impl<O: Observer> Engine<'_, O> {
         let Kind::FioProcess(process) = &mut self.tasks[task].kind else {
             return Plan::End;
         };
-        process.flushing = true;
+        process.begin_fsync(self.context.now());
         match &self.setup.jobs[process.job].cache {
             Some(_) => Plan::Work(self.begin_write_back_of_file(cpu, task)),
             None => Plan::Work(self.begin_submission(task, 0)),
