@@ -45,6 +45,8 @@ impl<O: Observer> Engine<'_, O> {
                     .note_started_process(started + job.ramp, ends);
                 let task = self.tasks.len();
                 self.tasks.push(new);
+                self.create_submitter(job, task);
+                self.begin_pass_through_cached_file(task);
                 self.context.count_begun_process();
                 if started > self.context.now() {
                     self.start_high_resolution_timer(cpu, started, 0, Timer::Task(task));
@@ -97,6 +99,7 @@ impl Task {
         task.caller = (job.cache.as_ref()).map(|cache| Box::new(cache.create_caller(process)));
         task.requests.counts_from = started + job.ramp;
         task.requests.most = job.most;
+        task.requests.polled = job.polling.without_interrupts;
         task.entity.set_class(job.class);
         if !job.cpu_sets.is_empty() {
             let cpu_set = job.cpu_sets[process % job.cpu_sets.len()];

@@ -2,6 +2,7 @@
 //! printed form.
 
 mod basic;
+mod cached_reads;
 mod conditional;
 mod content;
 mod draft;
@@ -11,6 +12,7 @@ mod lifetime;
 mod pace;
 mod pattern;
 mod places;
+mod polling;
 mod refused;
 mod row;
 mod value;
@@ -28,7 +30,7 @@ use super::values::KbBase;
 use super::{FioJob, ZoneMode};
 
 /// The tables in which options are looked up; a job's options are printed in this order.
-const TABLES: [&[OptionRow]; 10] = [
+const TABLES: [&[OptionRow]; 12] = [
     basic::ROWS,
     pace::ROWS,
     lifetime::ROWS,
@@ -36,6 +38,8 @@ const TABLES: [&[OptionRow]; 10] = [
     pattern::ROWS,
     places::ROWS,
     content::ROWS,
+    polling::ROWS,
+    cached_reads::ROWS,
     conditional::ROWS,
     refused::ROWS,
     ignored::ROWS,
