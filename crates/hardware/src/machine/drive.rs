@@ -16,7 +16,7 @@ pub(crate) const DEFAULT_CAPACITY: u64 = 1_000_000_000_000;
 
 /// How far the kernel reads ahead where nobody says anything (`VM_READAHEAD_PAGES`), and at most, in KiB.
 const DEFAULT_READ_AHEAD_KIB: u64 = 128;
-const MAX_READ_AHEAD_KIB: f64 = 1_048_576.0;
+const MAX_READ_AHEAD_KIB: f64 = 1e6;
 
 /// One request in so many is slow, on drives with a 99.9th percentile: half of the slow ones are slower than that.
 pub const SLOW_REQUEST_IN: u32 = 500;
@@ -90,7 +90,7 @@ pub struct DriveModel {
     #[serde(default)]
     pub capacity_gb: Figure,
     /// How far the kernel reads ahead (`queue/read_ahead_kb`); 0: not at all. Absent: 128, the kernel's default.
-    #[schemars(extend("unit" = "KiB", "maximum" = 1048576.0, "see" = "background/model.md#read-ahead"))]
+    #[schemars(extend("unit" = "KiB", "maximum" = 1e6, "see" = "reference/fio-jobs.md#read-ahead"))]
     #[serde(default)]
     pub read_ahead_kb: Figure,
     /// Source of the table's plain figures.
@@ -522,7 +522,7 @@ impl DriveModel {
         (self.reads_by_address.value > 0.0).then_some(self.parallel_units.value as usize)
     }
 
-    /// Bytes of a sequential reader's window, as the kernel sets them for the drive; at most 1 GiB.
+    /// Bytes of a sequential reader's window, as the kernel sets them for the drive; at most 1 GB.
     pub fn read_ahead_bytes(&self) -> u64 {
         let kib = if self.read_ahead_kb.is_given() {
             self.read_ahead_kb.value.clamp(0.0, MAX_READ_AHEAD_KIB) as u64

@@ -1,16 +1,15 @@
-//! What a read finds: which of its pages are cached, marked, on their way from the drives, or missing.
+//! Pages that a read finds: cached, marked, on the way from the drives, or missing.
 
 use crate::page_cache::pages::{Pages, REQUEST, WORD, Words, set_page_bits};
 use crate::page_cache::read_ahead::{CachedPages, Mark, Stretch};
 use crate::page_cache::state::{PageCache, Reading};
 
-/// What a read finds at its next pages.
+/// A read's next pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum NextPages {
     /// The first page is missing.
-    Nothing,
-    /// So many pages are cached, or about to be. `mark`: the last one is marked. `arriving`: the last one is being read, by the
-    /// request with this number.
+    Missing,
+    /// `count` pages are cached or about to be. `mark`: the last page is marked. `arriving`: number of the request for the last page.
     Cached {
         count: u64,
         mark: Option<Mark>,
@@ -18,19 +17,19 @@ enum Found {
     },
 }
 
-/// What a read does next.
+/// A read's next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReadStep {
     /// Submit requests for pages, each with its number.
     Submit(Vec<(u64, Pages)>),
     /// Wait for the request with this number.
     Wait(u64),
-    /// Copy cached pages, which are no longer left then.
+    /// Copy cached pages.
     Copy(Pages),
 }
 
 impl PageCache {
-    /// What a read with these pages `left` does next.
+    /// The next step for a read with these pages `left`; copied pages are no longer left.
     pub(crate) fn next_step_of_read(
         &mut self,
         file: usize,
@@ -44,17 +43,17 @@ impl PageCache {
             last_page: reading.last_page,
         };
         let stretches = match self.find_next_pages(*left, most) {
-            Found::Nothing => {
+            NextPages::Missing => {
                 let window = &mut reading.window;
                 let mut read =
                     window.read_at_missing_page(&reading.rule, &pages, left.first, left.count);
                 if !read.iter().any(|stretch| stretch.has_page(left.first)) {
-                    // A page that no window has is read by itself.
+                    // A page in no window is read alone.
                     read.push(Stretch::for_one_page(left.first));
                 }
                 read
             }
-            Found::Cached {
+            NextPages::Cached {
                 mark: Some(mark), ..
             } => {
                 let wanted = left.page_after_last().saturating_sub(mark.first);
@@ -63,11 +62,11 @@ impl PageCache {
                 self.arrivals.marks.remove(&(file, mark.first));
                 read
             }
-            Found::Cached {
+            NextPages::Cached {
                 arriving: Some(number),
                 ..
             } => return ReadStep::Wait(number),
-            Found::Cached { count, .. } => return ReadStep::Copy(left.take_first_pages(count)),
+            NextPages::Cached { count, .. } => return ReadStep::Copy(left.take_first_pages(count)),
         };
         let mut requests = Vec::new();
         for stretch in stretches {
@@ -76,11 +75,11 @@ impl PageCache {
         ReadStep::Submit(requests)
     }
 
-    /// What a read finds at its next pages, up to `most` of them.
-    fn find_next_pages(&self, pages: Pages, most: u64) -> Found {
+    /// The next pages for a read, up to `most`.
+    fn find_next_pages(&self, pages: Pages, most: u64) -> NextPages {
         let count = self.cached_run_from(pages.file, pages.first, pages.count.min(most));
         if count == 0 {
-            return Found::Nothing;
+            return NextPages::Missing;
         }
         let mut found = Pages { count, ..pages };
         let arriving = self.arrivals.first_arriving(found);
@@ -92,7 +91,7 @@ impl PageCache {
             found.count = mark.first.max(found.first) + 1 - found.first;
         }
         let last = found.page_after_last() - 1;
-        Found::Cached {
+        NextPages::Cached {
             count: found.count,
             mark,
             arriving: arriving
@@ -101,7 +100,7 @@ impl PageCache {
         }
     }
 
-    /// Makes the missing pages of a stretch arrive. Returns their requests, each of adjacent pages, by number.
+    /// Makes a stretch's missing pages arrive. Returns the requests, each for adjacent pages, by number.
     fn begin_arrival(&mut self, file: usize, stretch: Stretch, largest: u64) -> Vec<(u64, Pages)> {
         self.lay_out_folios(file, &stretch);
         let mut requests = Vec::new();
@@ -127,8 +126,7 @@ impl PageCache {
         requests
     }
 
-    /// Lays out the missing pages of a stretch in folios, and marks one. From the first folio on that would have a page that is
-    /// cached already, pages are single.
+    /// Lays out a stretch's missing pages in folios, and marks a folio. After a conflict with a cached page, pages are single.
     fn lay_out_folios(&mut self, file: usize, stretch: &Stretch) {
         let end = stretch.first + stretch.count;
         let mut at = stretch.first;
@@ -154,13 +152,13 @@ impl PageCache {
         }
     }
 
-    /// Remembers pages as cached that a request is about to read, which keeps them in memory.
+    /// Remembers a request's pages as cached, and keeps the pages in memory until they arrive.
     fn remember_cached_pages_within_memory(&mut self, pages: Pages, number: u64) {
         self.arrivals.arriving.insert(number, pages);
         self.remember_cached_pages(pages);
     }
 
-    /// Drops what is cached of a file, but for dirty pages and those that are being read, as `invalidate` does.
+    /// Drops a file's cached pages as `invalidate` does, except dirty pages and arriving pages.
     pub(crate) fn drop_clean_pages_of_file(&mut self, file: usize) {
         let words = self.cached.range((file, 0)..=(file, u64::MAX));
         let places: Vec<(usize, u64)> = words.map(|(place, _)| *place).collect();
@@ -183,12 +181,12 @@ impl PageCache {
         self.run_from(file, page, most, true)
     }
 
-    /// Number of adjacent pages from a page on that are not cached, up to `most`.
+    /// Number of adjacent missing pages from a page on, up to `most`.
     fn missing_run_from(&self, file: usize, page: u64, most: u64) -> u64 {
         self.run_from(file, page, most, false)
     }
 
-    /// Number of adjacent pages from a page on that are all cached, or all missing, up to `most`.
+    /// Number of adjacent pages from a page on, all cached or all missing, up to `most`.
     fn run_from(&self, file: usize, page: u64, most: u64, cached: bool) -> u64 {
         let mut count = 0;
         while count < most {
@@ -205,7 +203,7 @@ impl PageCache {
     }
 }
 
-/// The cached pages of one file.
+/// A file's cached pages.
 struct FilePages<'a> {
     cache: &'a PageCache,
     file: usize,
@@ -224,7 +222,7 @@ impl FilePages<'_> {
     /// Whether a page of the file is in a set.
     fn is_set(&self, words: &Words, page: u64) -> bool {
         let bits = words.get(&(self.file, page / WORD)).copied().unwrap_or(0);
-        bits >> (page % WORD) & 1 == 1
+        (bits >> (page % WORD)) & 1 == 1
     }
 }
 

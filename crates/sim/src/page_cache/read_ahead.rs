@@ -1,13 +1,13 @@
-//! Read-ahead: which pages the kernel reads beyond those that a process asks for.
+//! Read-ahead: pages that the kernel reads beyond a process's request.
 //!
-//! The rules are those of `mm/readahead.c` and `filemap_get_pages()` (`mm/filemap.c`) in Linux 6.1, 6.12 and 7.3. Each open
-//! file has a window, the last stretch that was read ahead, with a mark on one of its pages. A missing page begins a window; the
-//! read that comes to the mark begins the next one while there are pages left, up to twice as large.
+//! Rules as in `mm/readahead.c` and `filemap_get_pages()` (`mm/filemap.c`), Linux 6.1, 6.12 and 7.3. Each open file has a
+//! window, the last stretch read ahead, with a mark on a page. A missing page begins a window; a read up to the mark begins the
+//! next window, up to twice as large.
 
 use wakepath_units::KernelVersion;
 use wakepath_workloads::fio::ReadHint;
 
-/// Largest read of a stretch in pages that nobody reads ahead of: chunks of 2 MiB.
+/// Largest chunk in pages without read-ahead: 2 MiB.
 const FORCED_CHUNK: u64 = 512;
 
 /// Highest order of a large folio: 2 MiB.
@@ -27,12 +27,12 @@ pub(crate) enum Generation {
     Linux6_12,
     /// Linux 6.18: pages of a window lie in folios, which grow from window to window.
     Linux6_18,
-    /// Linux 7.3: a look at what is cached in front of a page sees one page more.
+    /// Linux 7.3: the kernel counts one more cached page in front of a missing page.
     Linux7_3,
 }
 
 impl Generation {
-    /// The rules of a kernel; those of the newest if it is not known.
+    /// A kernel's rules; the newest rules if the kernel is not known.
     pub(crate) fn for_kernel(kernel: Option<KernelVersion>) -> Self {
         match kernel {
             Some(kernel) if kernel < KernelVersion::V6_12 => Self::Linux6_1,
@@ -59,7 +59,7 @@ impl Generation {
         matches!(self, Self::Linux6_18 | Self::Linux7_3)
     }
 
-    /// Most pages that a read looks at before it copies them.
+    /// Most pages that a read copies at a time.
     pub(crate) fn pages_per_batch(self) -> u64 {
         match self {
             Self::Linux6_1 => 15,
@@ -74,14 +74,14 @@ pub(crate) struct ReadAheadRule {
     pub(super) generation: Generation,
     /// Most pages in a window, the hint included; 0: no read-ahead.
     pub(super) most: u64,
-    /// Pages of the largest request, up to which a single read may exceed the window.
+    /// Pages in the largest request, up to which a single read may exceed the window.
     pub(super) largest_request: u64,
-    /// Whether reads are taken for random ones: exactly what is asked for is read.
+    /// Whether reads count as random: the kernel reads exactly the requested pages.
     pub(super) exact: bool,
 }
 
 impl ReadAheadRule {
-    /// The rule of a job's files under its hint, where the device reads `window` pages ahead.
+    /// The rule for a job's files under a hint, with a device window in pages.
     pub(crate) fn new(
         generation: Generation,
         window: u64,
@@ -99,7 +99,7 @@ impl ReadAheadRule {
         }
     }
 
-    /// Most pages in a window for a read of so many pages.
+    /// Most pages in a window for a read with so many pages.
     fn most_for_read(&self, pages: u64) -> u64 {
         if pages > self.most && self.largest_request > self.most {
             pages.min(self.largest_request)
@@ -109,7 +109,7 @@ impl ReadAheadRule {
     }
 }
 
-/// Pages to read, as a stretch of a file; those that are cached already are left out later.
+/// A stretch in a file to read, except for cached pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stretch {
     pub(super) first: u64,
@@ -126,7 +126,7 @@ impl Stretch {
         (self.first..self.first + self.count).contains(&page)
     }
 
-    /// Number of pages in the stretch's folio that begins at a page: as many as alignment and end of the stretch allow.
+    /// Number of pages in the stretch's folio from `page` on: as many as alignment and the stretch's end allow.
     pub(super) fn folio_pages_at(&self, page: u64) -> u64 {
         let aligned = page.trailing_zeros().min(self.order);
         let left = self.first + self.count - page;
@@ -151,37 +151,37 @@ pub(crate) struct Mark {
     pub(super) count: u64,
 }
 
-/// What the rules ask about the cached pages of a file.
+/// Questions of the rules about a file's cached pages.
 pub(crate) trait CachedPages {
-    /// Number of cached pages in front of a page as the kernel counts them with `most` looks, and whether they go back to the file's
-    /// begin. With `most` cached pages the kernel counts one fewer, unless it `counts_all`.
+    /// Number of cached pages in front of `page` by the kernel's count with `most` looks, and whether the pages go back to the
+    /// file's begin. From `most` cached pages the kernel counts one fewer, unless `counts_all`.
     fn count_cached_before(&self, page: u64, most: u64, counts_all: bool) -> (u64, bool);
-    /// The first page from `page` on that is not cached, as the kernel finds it with `most` looks; `None`: it finds none.
+    /// The first missing page from `page` on, as the kernel finds one with `most` looks; `None`: all seem cached.
     fn find_missing_from(&self, page: u64, most: u64) -> Option<u64>;
     /// Number of the file's last page.
     fn last_page(&self) -> u64;
 }
 
-/// The window of an open file.
+/// An open file's window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Window {
     start: u64,
     size: u64,
-    /// Pages of the window from its mark on.
+    /// Pages in the window from the mark on.
     ahead: u64,
-    /// Order of the folios in the window.
+    /// Highest order among the window's folios.
     order: u32,
-    /// Page of the byte behind the last read; `None` before the first.
+    /// Page with the byte behind the last read; `None` before the first read.
     previous: Option<u64>,
 }
 
 impl Window {
-    /// Notes that a read has ended in front of this byte of the file, whose pages have `page` bytes.
+    /// Notes a read that ended in front of a byte, with `page` bytes per page.
     pub(crate) fn note_end_of_read(&mut self, byte: u64, page: u64) {
         self.previous = Some(byte / page);
     }
 
-    /// What the kernel reads when page `index` is missing, with `wanted` pages left of the read.
+    /// The kernel's reads for a missing page `index`, with `wanted` pages left in the read.
     pub(crate) fn read_at_missing_page(
         &mut self,
         rule: &ReadAheadRule,
@@ -214,7 +214,7 @@ impl Window {
             // A small random read leaves the window as it is.
             return plain_stretch(cached, index, wanted, 0);
         }
-        // What is cached from the file's start on is a long read.
+        // Pages cached from the file's start on show a long read.
         let likely = if from_start { history * 2 } else { history };
         self.start = index;
         self.size = (likely + wanted).min(most);
@@ -223,7 +223,7 @@ impl Window {
         self.stretch_of_window(rule, cached, index, most)
     }
 
-    /// What the kernel reads when a read with `wanted` pages left comes to a marked folio.
+    /// The kernel's reads when a read with `wanted` pages left comes to a marked folio.
     pub(crate) fn read_at_mark(
         &mut self,
         rule: &ReadAheadRule,
@@ -243,10 +243,10 @@ impl Window {
         if self.is_marked_at(index, mark.count) || follows {
             self.move_on(most);
         } else {
-            // Another reader's mark: its window is what is cached from here on.
+            // Another reader's mark: the other window ends at the next missing page.
             let missing = match cached.find_missing_from(index + 1, most) {
                 Some(page) => page,
-                // Linux 6.1 takes the last page that it has looked at.
+                // Linux 6.1 takes the last page in sight.
                 None if rule.generation == Generation::Linux6_1 => index + most,
                 None => return Vec::new(),
             };
@@ -264,13 +264,13 @@ impl Window {
         self.stretch_of_window(rule, cached, index, most)
     }
 
-    /// Whether the mark of the present window is on the folio of so many pages that begins at `index`.
+    /// Whether the present window's mark is on the folio from `index` on, with so many pages.
     fn is_marked_at(&self, index: u64, folio: u64) -> bool {
         let marked = (self.start + self.size).saturating_sub(self.ahead);
         index == marked / folio * folio
     }
 
-    /// Begins a window at a page that a read with `wanted` pages needs.
+    /// Begins a window at a missing page, for a read with `wanted` pages.
     fn begin_at(&mut self, rule: &ReadAheadRule, index: u64, wanted: u64, most: u64) {
         self.start = index;
         self.size = first_size(wanted, most);
@@ -289,7 +289,7 @@ impl Window {
         self.ahead = self.size;
     }
 
-    /// Cuts the window at the end of its last whole folio.
+    /// Cuts the window after the last whole folio.
     fn end_at_folio_boundary(&mut self, most: u64) {
         self.order += 2;
         let align = 1 << self.order.min(most.trailing_zeros());
@@ -314,7 +314,7 @@ impl Window {
         }
         if rule.generation == Generation::Linux6_1 && index == self.start && self.size == self.ahead
         {
-            // The read would come to the mark at once: the next window is added to this one.
+            // The read would come to the mark at once: the next window joins the present window.
             let more = next_size(self.size, most);
             if self.size + more <= most {
                 self.ahead = more;
@@ -326,7 +326,7 @@ impl Window {
         plain_stretch(cached, self.start, self.size, self.ahead)
     }
 
-    /// The window as a stretch of folios, the mark on the folio that has the window's marked page.
+    /// The window as a stretch in folios.
     fn stretch_of_folios(&mut self, cached: &impl CachedPages) -> Vec<Stretch> {
         let (last, end) = (cached.last_page(), self.start + self.size);
         if self.start > last || self.size == 0 {
@@ -336,14 +336,14 @@ impl Window {
         vec![Stretch {
             first: self.start,
             count: end.min(last + 1) - self.start,
-            // A window that reaches the end of the file has no next one.
+            // After a window up to the file's end comes no other window.
             marked: (last > end - 1).then_some(end - self.ahead),
             order: self.order,
         }]
     }
 }
 
-/// A stretch of single pages within the file, of which the last `ahead` begin with the mark.
+/// A stretch of single pages within the file, with the mark in front of the last `ahead` pages.
 fn plain_stretch(cached: &impl CachedPages, first: u64, count: u64, ahead: u64) -> Vec<Stretch> {
     let last = cached.last_page();
     if first > last || count == 0 {
@@ -374,7 +374,7 @@ fn exact_stretches(
     stretches.concat()
 }
 
-/// Size of a first window for a read of `wanted` pages.
+/// Size in pages for a first window, after a read with `wanted` pages.
 fn first_size(wanted: u64, most: u64) -> u64 {
     let size = wanted.max(1).next_power_of_two();
     if size <= most / 32 {
@@ -386,7 +386,7 @@ fn first_size(wanted: u64, most: u64) -> u64 {
     }
 }
 
-/// Size of the window after one of `size` pages.
+/// Size in pages for the window after a window with `size` pages.
 fn next_size(size: u64, most: u64) -> u64 {
     if size < most / 16 {
         size * 4

@@ -28,6 +28,10 @@ pub struct PageCacheRun {
 }
 
 /// Whether a figure is left out, since nothing of its kind happened.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn is_zero(figure: &u64) -> bool {
     *figure == 0
 }

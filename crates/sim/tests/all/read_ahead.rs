@@ -21,6 +21,7 @@ fn machine(kernel: &str, drives: usize, memory_gib: f64) -> Machine {
     machine.drive.flush_us = Figure::assumed(500.0, "test");
     machine.drive.write_mb_per_s = Figure::assumed(1000.0, "test");
     machine.drive.read_mb_per_s = Figure::assumed(1000.0, "test");
+    machine.drive.read_stream_mb_per_s = Figure::default();
     machine.page_cache.memory_gib = Figure::assumed(memory_gib, "test");
     machine
 }
@@ -82,7 +83,7 @@ fn a_sequential_reader_is_read_ahead_of() {
         );
         // Most reads find their page, and some wait.
         assert!(
-            run.latency_us.p50 < 3.0 && run.latency_us.p99 > 10.0,
+            run.latency_us.p50 < 3.0 && run.latency_us.max > 100.0,
             "{:?}",
             run.latency_us
         );
@@ -99,12 +100,12 @@ fn hint_and_device_decide_how_far() {
         kib_per_request(&run)
     };
     assert!((120.0..=128.0).contains(&kib(&machine, "fadvise_hint=0")));
-    assert_eq!(kib(&machine, "fadvise_hint=random"), 4.0);
-    assert_eq!(kib(&machine, "fadvise_hint=random\nbs=64k"), 64.0);
+    assert!((kib(&machine, "fadvise_hint=random") - 4.0).abs() < 1e-9);
+    assert!((kib(&machine, "fadvise_hint=random\nbs=64k") - 64.0).abs() < 1e-9);
     machine.drive.read_ahead_kb = Figure::assumed(1024.0, "test");
-    assert!((1200.0..=1280.0).contains(&kib(&machine, "")) || kib(&machine, "") > 900.0);
+    assert!((950.0..=1280.0).contains(&kib(&machine, "")));
     machine.drive.read_ahead_kb = Figure::assumed(0.0, "test");
-    assert_eq!(kib(&machine, "bs=16k"), 4.0);
+    assert!((kib(&machine, "bs=16k") - 4.0).abs() < 1e-9);
 }
 
 #[test]
@@ -215,8 +216,9 @@ proptest! {
         machine.drive.read_ahead_kb = Figure::assumed(f64::from(ahead), "test");
         let lines = format!("rw={pattern}\nioengine={engine}\nbs={block}\nnumjobs={jobs}\nsize={kib}k\nruntime=2\n{more}\n");
         let run = on(&machine, &lines);
-        let of = cache(&run);
         prop_assert!(parts_add_up(&run));
+        // Random reads without a hint ask for no memory of pages.
+        let Some(of) = run.page_cache else { return Ok(()) };
         prop_assert_eq!(of.dirtied_bytes, of.written_back_bytes + of.left_bytes);
         prop_assert!(of.read_requests <= of.read_bytes / 4096);
         prop_assert_eq!(on(&machine, &lines).seconds.to_bits(), run.seconds.to_bits());

@@ -110,9 +110,10 @@ pub(super) fn note_use_of_page_cache(machine: &Machine, comparison: &SimComparis
         _ => format!("{} GiB of memory", gib.value),
     };
     if cache.read_requests > 0 {
-        let assumed = match machine.drive.read_ahead_kb.is_given() {
-            true => "",
-            false => ", which are assumed",
+        let assumed = if machine.drive.read_ahead_kb.is_given() {
+            ""
+        } else {
+            ", which are assumed"
         };
         note!(
             "buffered reads: of {} copied, {} came from the drive, in requests of {:.0} KiB; it reads {} KiB ahead{assumed}; {memory}",
