@@ -226,7 +226,8 @@ fn hold_notes_on_job_drive_and_runs(
     notes::note_jobs_ended_by_time(workload, comparison);
     notes::note_found_depths(workload, comparison);
     threads::warn_of_unexpected_rt_app_outcomes(path, workload, comparison);
-    notes::note_bytes_written_back(machine, comparison);
+    notes::note_use_of_page_cache(machine, comparison);
+    notes::note_polling_without_polled_queues(workload, machine);
     notes::note_policies_at_power_limit(comparison);
     notes::note_prediction_error_if_calibrated(machine, args.drive.is_some());
     let drive = &machine.drive;

@@ -14,6 +14,10 @@ use crate::drive::{Drive, DriveSpeeds, MAX_POWER_STATES, PowerState};
 /// Capacity of a drive in bytes where the file gives none.
 pub(crate) const DEFAULT_CAPACITY: u64 = 1_000_000_000_000;
 
+/// How far the kernel reads ahead where nobody says anything (`VM_READAHEAD_PAGES`), and at most, in KiB.
+const DEFAULT_READ_AHEAD_KIB: u64 = 128;
+const MAX_READ_AHEAD_KIB: f64 = 1e6;
+
 /// One request in so many is slow, on drives with a 99.9th percentile: half of the slow ones are slower than that.
 pub const SLOW_REQUEST_IN: u32 = 500;
 
@@ -85,6 +89,10 @@ pub struct DriveModel {
     #[schemars(extend("unit" = "10^9 bytes", "minimum" = 0.001))]
     #[serde(default)]
     pub capacity_gb: Figure,
+    /// How far the kernel reads ahead (`queue/read_ahead_kb`); 0: not at all. Absent: 128, the kernel's default.
+    #[schemars(extend("unit" = "KiB", "maximum" = 1e6, "see" = "reference/fio-jobs.md#read-ahead"))]
+    #[serde(default)]
+    pub read_ahead_kb: Figure,
     /// Source of the table's plain figures.
     pub source: String,
     /// Buffer that writes end in. Absent: the media keep up with any rate.
@@ -443,6 +451,7 @@ impl DriveModel {
             count: 1,
             chunk_kib: Figure::default(),
             capacity_gb: Figure::default(),
+            read_ahead_kb: Figure::default(),
             source: String::new(),
             buffer: Some(WriteBuffer {
                 kib: Figure::assumed(8192.0, "typical client drive without DRAM"),
@@ -511,6 +520,16 @@ impl DriveModel {
     /// Number of flash units that reads are spread over, if each read waits for its address's unit.
     pub fn units_if_reads_go_by_address(&self) -> Option<usize> {
         (self.reads_by_address.value > 0.0).then_some(self.parallel_units.value as usize)
+    }
+
+    /// Bytes of a sequential reader's window, as the kernel sets them for the drive; at most 1 GB.
+    pub fn read_ahead_bytes(&self) -> u64 {
+        let kib = if self.read_ahead_kb.is_given() {
+            self.read_ahead_kb.value.clamp(0.0, MAX_READ_AHEAD_KIB) as u64
+        } else {
+            DEFAULT_READ_AHEAD_KIB
+        };
+        kib * 1024
     }
 
     /// Capacity in bytes of the whole volume, all drives together.

@@ -75,6 +75,10 @@ pub struct Completion {
     /// interrupts one of them. Absent: one per CPU.
     #[serde(default)]
     pub queues: Option<usize>,
+    /// Further queues for polled requests (`nvme.poll_queues`), which interrupt nobody. Absent: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("see" = "reference/fio-jobs.md#polling"))]
+    pub poll_queues: Option<usize>,
     /// Share of completions on the queue's CPU; the rest go to any other CPU in the cluster. Absent: 1.
     #[schemars(extend("maximum" = 1.0))]
     #[serde(default)]

@@ -94,10 +94,11 @@ impl IoCost {
         (self.deactivation > 0).then_some(self.deactivation)
     }
 
-    /// Work for a task to go on after the page cache's request has woken it.
+    /// Work for a task to go on after the page cache's request has woken it; the way back to user space is the call's `first` wait's.
     #[inline]
-    pub(crate) fn work_after_page_cache_wait(&self) -> Cycles {
-        self.reactivation + self.resumption_work(1, true)
+    pub(crate) fn work_after_page_cache_wait(&self, first: bool) -> Cycles {
+        let resumed = usize::from(first);
+        self.reactivation + self.resumption_work(resumed, true)
     }
 
     /// Work for an asynchronous engine's submitting system call.

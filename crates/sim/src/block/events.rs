@@ -10,6 +10,7 @@ use crate::core::observer::{Observer, RequestOrigin, RequestStep};
 use crate::core::parts::Part;
 use crate::drive::Piece;
 use crate::engine::Engine;
+use crate::task::state::Step;
 
 /// When a finished request's completion interrupts a CPU.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +20,8 @@ pub(crate) enum Notice {
     Collected(usize),
     /// Later, together with other completions in the same queue.
     Later,
+    /// Never: a task polls for the request.
+    Polled,
 }
 
 impl<O: Observer> Engine<'_, O> {
@@ -63,9 +66,11 @@ impl<O: Observer> Engine<'_, O> {
         let t = &mut self.tasks[task];
         let (kind, gathers) = t.count_submitted_request(direction, bytes);
         let (begun, executed, work) = t.submission_begin_time_and_work(full_speed);
+        let polled = t.is_polled();
         let id = self.requests.allocate_request_id();
         let request = &mut self.requests[id];
         *request = Request::new_with_submission_begun((cpu, task), direction, kind, bytes, begun);
+        request.polled = polled;
         request.attribute_work_until(Part::Submission, now, executed, work);
         self.context.tell_observer_of_request(RequestStep::Issued {
             task,
@@ -138,6 +143,11 @@ impl<O: Observer> Engine<'_, O> {
             bytes,
             self.context.random_streams(),
         );
+        self.stripe_request_from(id, offset, bytes);
+    }
+
+    /// Cuts a request that begins at a byte of the volume into each drive's pieces.
+    pub(crate) fn stripe_request_from(&mut self, id: RequestId, offset: u64, bytes: u64) {
         let mut pieces = self
             .setup
             .volume
@@ -178,6 +188,9 @@ impl<O: Observer> Engine<'_, O> {
         if request.unserved == 0 {
             let step = RequestStep::Served { request: whole };
             self.context.tell_observer_of_request(step);
+        }
+        if self.requests[id].polled {
+            return Notice::Polled;
         }
         match self.setup.completion.coalescing {
             Some(coalescing) => self.hold_back_for_coalescing(id, coalescing),
@@ -250,6 +263,8 @@ impl<O: Observer> Engine<'_, O> {
         if t.completions_so_far_wake_task() {
             let ipi = self.wake_task(Some(cpu), task, self.choose_cpu_for_woken_task(task, None));
             self.requests[request].set_wake_up_delay(ipi);
+        } else if t.present_step() == Step::Poll {
+            self.end_spin_if_requests_end_it(task);
         }
         None
     }

@@ -10,5 +10,6 @@
 pub(crate) mod completion;
 pub(crate) mod cost;
 pub(crate) mod events;
+mod polling;
 pub(crate) mod request;
 pub(crate) mod requests;

@@ -39,6 +39,8 @@ pub(crate) struct Request {
     pub(super) unserved: u32,
     pub(super) undelivered: u32,
     pub(crate) bytes: u64,
+    /// Whether a task polls for the completion, and no CPU is interrupted.
+    pub(super) polled: bool,
     /// Time in ns when the request's submission began.
     begun: u64,
     /// The request's latency by part, up to the time `cut`.
@@ -79,6 +81,16 @@ impl Request {
             kind,
             ..*self
         }
+    }
+
+    /// Notes whether a task polls for the completion.
+    pub(crate) fn set_polled(&mut self, polled: bool) {
+        self.polled = polled;
+    }
+
+    /// Sets the CPU that submits the request, where this is not the CPU that created it.
+    pub(crate) fn set_issuing_cpu(&mut self, cpu: CpuId) {
+        self.issued_on = cpu;
     }
 
     /// Number of the whole request if this is a piece, otherwise `own_id`.
@@ -211,6 +223,7 @@ impl Default for Request {
             unserved: 1,
             undelivered: 1,
             bytes: 0,
+            polled: false,
             begun: 0,
             parts: Parts::default(),
             cut: 0,

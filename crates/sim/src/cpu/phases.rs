@@ -175,6 +175,17 @@ impl<O: Observer> Engine<'_, O> {
         self.begin_phase(cpu, Mode::Task, time);
     }
 
+    /// Ends the spinning of a task now, if the task is spinning on a CPU at this moment.
+    pub(crate) fn end_spin_if_spinning(&mut self, task: TaskId) {
+        let t = &self.tasks[task];
+        let c = &self.cpus[t.cpu];
+        let spins = t.spins_until().is_some() && c.run_queue.current_task() == Some(task);
+        if spins && c.runs_task() {
+            self.context
+                .schedule(Slot::Phase(t.cpu), self.context.now());
+        }
+    }
+
     /// Interrupts a CPU's running task, so that the CPU looks at the run queue.
     pub(crate) fn interrupt_running_task(&mut self, cpu: CpuId) {
         if self.cpus[cpu].runs_task() {

@@ -260,6 +260,7 @@ impl<O: Observer> Engine<'_, O> {
             Notice::Now => self.interrupt_for_completion(request),
             Notice::Collected(queue) => self.interrupt_for_coalesced_completions(queue),
             Notice::Later => {}
+            Notice::Polled => self.deliver_polled_completion(request),
         }
     }
 

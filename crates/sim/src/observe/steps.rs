@@ -84,7 +84,8 @@ fn work_for_observer(task: &Task) -> Work {
     match task.present_step() {
         Step::Call if task.is_kernel_thread() => Work::Background,
         Step::Submit | Step::Deactivate | Step::Call => Work::Submit,
-        Step::Resume | Step::Wait => Work::Resume,
+        Step::Poll if task.is_kernel_thread() => Work::Background,
+        Step::Resume | Step::Wait | Step::Poll => Work::Resume,
         Step::Spin if task.is_rtapp_thread() => Work::Run,
         Step::Think | Step::Spin => Work::Think,
         Step::Thread => Work::Run,

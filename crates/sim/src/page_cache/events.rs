@@ -11,7 +11,8 @@ use crate::core::parts::Part;
 use crate::cpu::phase::Mode;
 use crate::drive::Piece;
 use crate::engine::Engine;
-use crate::page_cache::state::{LOOK_EVERY, PAGE, PageCache, Pages, Round, Stage};
+use crate::page_cache::pages::{PAGE, Pages};
+use crate::page_cache::state::{LOOK_EVERY, PageCache, Round, Stage};
 use crate::page_cache::write_back::WriteBack;
 use crate::task::state::{Step, Task};
 
@@ -22,7 +23,7 @@ const PIECE: u64 = 256;
 const FREE_AT_LEAST: usize = 2;
 
 /// What a task does next in a page cache call.
-enum Turn {
+pub(super) enum Turn {
     Work(Cycles),
     /// Be held back until a time in ns, because too many pages are dirty.
     Pause(u64),
@@ -31,6 +32,8 @@ enum Turn {
     },
     /// Submit a request to read or write these pages; a flush if there are none.
     Send(Pages),
+    /// Submit the request with this number to read these pages into the cache.
+    Read(u64, Pages),
     /// Return.
     End,
 }
@@ -82,9 +85,20 @@ impl<O: Observer> Engine<'_, O> {
             t.settle_place_of_next_request(jobs, bytes, self.context.random_streams())?;
         let caller = t.caller.as_ref()?;
         let offset = caller.base.saturating_add(place);
+        let begins_pass = place == 0
+            && caller
+                .reading
+                .as_ref()
+                .is_some_and(|reading| reading.reopens && reading.end > 0);
         let pages = Pages::covering_bytes(caller.file, offset, bytes);
+        if begins_pass {
+            self.begin_pass_through_cached_file(task);
+        }
+        let t = &mut self.tasks[task];
+        let caller = t.caller.as_ref()?;
         let cache = self.cache.as_mut()?;
-        if direction == Direction::Read && !cache.pages.has_all_cached(pages) {
+        let looks_at_pages = direction == Direction::Read && caller.reading.is_some();
+        if direction == Direction::Read && !looks_at_pages && !cache.pages.has_all_cached(pages) {
             cache.pages.remember_cached_pages(pages);
             return None;
         }
@@ -97,7 +111,17 @@ impl<O: Observer> Engine<'_, O> {
             work += self.setup.io.async_submit_syscall_work();
         }
         let caller = t.caller.as_mut()?;
-        caller.begin_call(Stage::Look, pages);
+        caller.begin_call(
+            if looks_at_pages {
+                Stage::Fetch
+            } else {
+                Stage::Look
+            },
+            pages,
+        );
+        if let Some(reading) = &mut caller.reading {
+            (reading.end, reading.waited) = (offset + bytes, false);
+        }
         caller.syncs = writes && caller.always_syncs;
         let reads_parts = writes && caller.reads_parts;
         caller.parts = [offset, offset + bytes].map(|at| reads_parts && !at.is_multiple_of(PAGE));
@@ -168,6 +192,10 @@ impl<O: Observer> Engine<'_, O> {
                     return CallTurn::Sleeps;
                 }
                 Turn::Send(pages) => self.submit_pages_to_drives(cpu, task, pages),
+                Turn::Read(number, pages) => {
+                    self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
+                    self.submit_read_into_cache(cpu, task, number, pages);
+                }
                 Turn::End => {
                     self.end_page_cache_call(cpu, task);
                     return CallTurn::Over;
@@ -189,7 +217,9 @@ impl<O: Observer> Engine<'_, O> {
         };
         let request = &mut caller.request;
         let part = match caller.stage {
-            Stage::Look | Stage::Copy(_) => Part::Submission,
+            Stage::Look | Stage::Copy(_) | Stage::Fetch | Stage::Ahead(..) | Stage::CopyOut(_) => {
+                Part::Submission
+            }
             Stage::Resume => Part::Completion,
             Stage::Pause(until) => {
                 request.attribute_time_until(Part::Queueing, until);
@@ -264,7 +294,10 @@ impl<O: Observer> Engine<'_, O> {
                         if caller.flushes {
                             return None;
                         } else if caller.awaits.take().is_some() {
-                            caller.stage = Stage::Look;
+                            caller.stage = match caller.request.direction {
+                                Direction::Read => Stage::Fetch,
+                                Direction::Write => Stage::Look,
+                            };
                             continue;
                         } else if !self.setup.volume.has_volatile_cache() {
                             return None;
@@ -286,9 +319,18 @@ impl<O: Observer> Engine<'_, O> {
                 Stage::Asleep => {
                     caller.deactivated = false;
                     caller.stage = Stage::Resume;
-                    return Some(Turn::Work(io.work_after_page_cache_wait()));
+                    let first = !(caller.reading.as_mut())
+                        .is_some_and(|reading| std::mem::replace(&mut reading.waited, true));
+                    return Some(Turn::Work(io.work_after_page_cache_wait(first)));
                 }
                 Stage::Resume => caller.stage = Stage::Settle,
+                Stage::Fetch | Stage::Ahead(..) | Stage::CopyOut(_) => {
+                    match self.next_turn_of_read(task)? {
+                        // A wait has been decided on, which the next stage begins.
+                        Turn::Work(0) => {}
+                        turn => return Some(turn),
+                    }
+                }
             }
         }
     }
@@ -397,7 +439,15 @@ impl<O: Observer> Engine<'_, O> {
         if flush {
             let drives = 0..self.drives.len();
             self.give_pieces_to_drives(id, RequestKind::Flush, drives.map(Piece::for_flush));
-        } else if self.drives.len() == 1 {
+        } else {
+            self.give_page_request_to_drives(id, pages);
+        }
+    }
+
+    /// Gives a request for pages to the drives that have them.
+    pub(super) fn give_page_request_to_drives(&mut self, id: RequestId, pages: Pages) {
+        let bytes = pages.count * PAGE;
+        if self.drives.len() == 1 {
             let all = Piece { drive: 0, bytes };
             self.give_pieces_to_drives(id, RequestKind::Plain, std::iter::once(all));
         } else {
@@ -426,6 +476,7 @@ impl<O: Observer> Engine<'_, O> {
         };
         if request.direction == Direction::Read || pages.count == 0 {
             cache.others.retain(|other| *other != number);
+            cache.pages.arrivals.end_arrival(number);
         } else {
             cache.pages.count_written_pages(number, pages);
         }

@@ -2,9 +2,11 @@
 
 use wakepath_workloads::fio::FioJob;
 
-use crate::page_cache::state::{Caller, PAGE};
+use crate::page_cache::pages::PAGE;
+use crate::page_cache::read_ahead::ReadAheadRule;
+use crate::page_cache::state::{Caller, Reading};
 
-/// How one job uses the page cache, where some job writes into it.
+/// How one job uses the page cache, where some job writes into it or depends on what is cached.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CacheJob {
     /// Number of the first process's file, and whether all processes share it; otherwise each has the next number.
@@ -17,6 +19,16 @@ pub(crate) struct CacheJob {
     reads_parts: bool,
     /// Whether each write ends only with its data on the media.
     syncs: bool,
+    /// How the job's files are read ahead, if its reads depend on which pages are cached.
+    reads: Option<ReadAheadRule>,
+    /// Whether what is cached of a file is dropped before each pass.
+    invalidates: bool,
+    /// Whether a sequential process opens its files anew for each pass: fio does, unless the job is time-based.
+    reopens: bool,
+    /// Bytes of the device; `None` for plain files.
+    device: Option<u64>,
+    /// Bytes of each process's area.
+    span: u64,
 }
 
 impl CacheJob {
@@ -30,12 +42,37 @@ impl CacheJob {
             // A file that fio makes has no data beyond its end, so nothing is read before a partial write.
             reads_parts: job.goes_to_devices() || job.rw.reads(),
             syncs: job.sync,
+            reads: None,
+            invalidates: job.invalidate.0,
+            reopens: !(job.time_based || job.rw.is_random() || job.rw.writes()),
+            device: job.goes_to_devices().then_some(capacity),
+            span: job.process_limits(capacity).span,
         })
     }
 
     /// Sets the number of the first process's file.
     pub(crate) fn set_first_file_number(&mut self, file: usize) {
         self.file = file;
+    }
+
+    /// Sets how the job's files are read ahead.
+    pub(crate) fn set_read_ahead(&mut self, rule: ReadAheadRule) {
+        self.reads = Some(rule);
+    }
+
+    /// Whether the job's reads depend on which pages are cached.
+    pub(crate) fn looks_at_pages(&self) -> bool {
+        self.reads.is_some()
+    }
+
+    /// How a process whose area begins at a byte of the file reads the file.
+    fn reading_from(&self, base: u64) -> Option<Reading> {
+        let bytes = (self.device).unwrap_or_else(|| base.saturating_add(self.span));
+        let last_page = bytes.div_ceil(PAGE).saturating_sub(1);
+        (self.reads).map(|rule| Reading {
+            reopens: self.reopens,
+            ..Reading::new(rule, last_page, self.invalidates)
+        })
     }
 
     /// Whether every process of the job begins at the start of a page.
@@ -51,6 +88,7 @@ impl CacheJob {
         Caller {
             reads_parts: self.reads_parts,
             always_syncs: self.syncs,
+            reading: self.reading_from(self.offset.saturating_add(base)),
             ..Caller::new(file, self.offset.saturating_add(base))
         }
     }

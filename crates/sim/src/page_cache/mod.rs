@@ -3,14 +3,20 @@
 //! Rules and constants follow Linux 6.12 (`mm/page-writeback.c`, `fs/fs-writeback.c`): limits for dirty pages, pauses
 //! for writers, the flusher's rounds.
 //!
-//! - Setup: `job` is one job's use of the cache.
-//! - State: `state` has the files' pages, the limits and the rounds. `write_back` has waiting tasks and requests in
-//!   flight.
-//! - Events: `events` takes a system call through the stages, and runs the flusher.
+//! - Setup: `job` is one job's use of the cache. `read_ahead` has the rules by which the kernel reads ahead.
+//! - State: `state` has the files' dirty pages, the limits and the rounds, `cached` what
+//!   a read finds, `arrivals` pages being read, `pages` sets of pages.
+//!   `write_back` has waiting tasks and requests in flight.
+//! - Events: `events` takes a system call through the stages, and runs the flusher; `reads` has the stages of reads.
 //! - Totals: `state::Totals`, pages dirtied and written, and the time with writers held back.
 
+mod arrivals;
+pub(crate) mod cached;
 pub(crate) mod events;
 pub(crate) mod job;
+pub(crate) mod pages;
+pub(crate) mod read_ahead;
+mod reads;
 pub(crate) mod result;
 pub(crate) mod state;
 pub(crate) mod write_back;

@@ -2,18 +2,15 @@
 //!
 //! Rules and constants follow Linux 6.12 (`mm/page-writeback.c`, `fs/fs-writeback.c`), unless said otherwise.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 use wakepath_hardware::Machine;
 
 use crate::block::request::Request;
 use crate::core::basics::{Cycles, TaskId};
-
-/// Bytes per page.
-pub(crate) const PAGE: u64 = 4096;
-
-/// Number of pages whose bits are in one word.
-const WORD: u64 = u64::BITS as u64;
+use crate::page_cache::arrivals::Arrivals;
+use crate::page_cache::pages::{Pages, REQUEST, WORD, Words, set_page_bits};
+use crate::page_cache::read_ahead::{ReadAheadRule, Window};
 
 /// Shares of memory in percent: the kernel writes back in the background from the first on, and writers cannot exceed
 /// the second (`vm.dirty_background_ratio`, `vm.dirty_ratio`).
@@ -24,9 +21,6 @@ const LIMIT_PERCENT: u64 = 20;
 /// `vm.dirty_expire_centisecs`).
 pub(crate) const LOOK_EVERY: u64 = 5_000_000_000;
 pub(crate) const OLD_AFTER: u64 = 30_000_000_000;
-
-/// Pages in the largest request, 1280 KiB (`BLK_DEF_MAX_SECTORS_CAP`, include/linux/blkdev.h).
-pub(crate) const REQUEST: u64 = 320;
 
 /// Most write-back requests in flight: beside reads the first limit in `blk-wbt` (`RWB_DEF_DEPTH`), otherwise three
 /// quarters of the 1023 tags in an NVMe queue, the highest limit.
@@ -57,6 +51,8 @@ pub(crate) struct PageCacheSetup {
     pub(super) page: Cycles,
     /// Work in cycles for each page written back, beyond that of the request.
     pub(super) write_back: Cycles,
+    /// Work in cycles for each page that is read from the drives, beyond its copy and the request.
+    pub(super) new_page: Cycles,
     /// Number of files, over all jobs and processes.
     pub(super) files: usize,
     /// Whether some job also reads from the drives.
@@ -80,6 +76,11 @@ impl PageCacheSetup {
             call: figures.write_kcycles.kilocycles_to_cycles(),
             page: page.kilocycles_to_cycles(),
             write_back: figures.write_back_kcycles.kilocycles_to_cycles(),
+            new_page: machine
+                .io_path
+                .page_cache_kcycles
+                .kilocycles_to_cycles()
+                .saturating_sub(page.kilocycles_to_cycles()),
             files,
             reads,
             remembers,
@@ -111,9 +112,6 @@ impl PageCacheSetup {
     }
 }
 
-/// A set of pages: by file and word number, a bit for each of 64 adjacent pages. No word is 0.
-type Words = BTreeMap<(usize, u64), u64>;
-
 /// A file or device with pages in the cache.
 #[derive(Clone, Debug, Default)]
 struct File {
@@ -126,22 +124,16 @@ struct File {
     in_flight: Vec<u64>,
 }
 
-/// Adjacent pages in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pages {
-    pub(super) file: usize,
-    pub(super) first: u64,
-    pub(super) count: u64,
-}
-
 #[derive(Debug)]
 pub(crate) struct PageCache {
     pub(super) setup: PageCacheSetup,
     /// Cached pages and their count, if any job asks.
-    cached: Words,
-    in_memory: u64,
+    pub(super) cached: Words,
+    pub(super) in_memory: u64,
+    /// Pages that are being read ahead.
+    pub(super) arrivals: Arrivals,
     /// Dirty pages that no request writes back yet, and their count.
-    dirty_words: Words,
+    pub(super) dirty_words: Words,
     dirty: u64,
     files: Vec<File>,
     /// Number of pages in flight to the drive, and of the requests with such pages.
@@ -164,6 +156,10 @@ pub(crate) struct Totals {
     pub(super) left: u64,
     /// Time in ns that writers were held back, summed over writers.
     pub(super) paused: u64,
+    /// Number of pages read by reads that look at single pages, of the requests for them, and of pages that they copied.
+    pub(super) read: u64,
+    pub(super) read_requests: u64,
+    pub(super) copied: u64,
 }
 
 /// The drives' write rate, and the writers that share the rate.
@@ -204,6 +200,7 @@ impl PageCache {
         Self {
             cached: Words::new(),
             in_memory: 0,
+            arrivals: Arrivals::default(),
             dirty_words: Words::new(),
             dirty: 0,
             files: vec![File::default(); setup.files],
@@ -284,26 +281,14 @@ impl PageCache {
             };
             let place = *place;
             let dirty = self.dirty_words.get(&place).copied().unwrap_or(0);
-            self.in_memory -= u64::from((*cached & !dirty).count_ones());
-            *cached &= dirty;
+            let kept = dirty | self.arrivals.drop_marks_and_return_arriving(place);
+            self.in_memory -= u64::from((*cached & !kept).count_ones());
+            *cached &= kept;
             if *cached == 0 {
                 self.cached.remove(&place);
             }
             self.hand = (place.0, place.1 + 1);
         }
-    }
-
-    /// Drops what the cache has of a file, but for dirty pages: as `posix_fadvise()` told that nobody needs them.
-    pub(super) fn drop_clean_pages_of_file(&mut self, file: usize) {
-        let mut dropped = 0;
-        for ((_, word), cached) in self.cached.range_mut((file, 0)..=(file, u64::MAX)) {
-            let dirty = self.dirty_words.get(&(file, *word)).copied().unwrap_or(0);
-            dropped += u64::from((*cached & !dirty).count_ones());
-            *cached &= dirty;
-        }
-        self.in_memory -= dropped;
-        self.cached
-            .retain(|(other, _), cached| *other != file || *cached != 0);
     }
 
     /// Removes and returns the first adjacent dirty pages in a part of a file, at most one request's, to be written back.
@@ -508,18 +493,6 @@ impl PageCache {
     }
 }
 
-/// Sets the pages' bits in a set. Returns how many were not set before.
-fn set_page_bits(words: &mut Words, pages: Pages) -> u64 {
-    let mut count = 0;
-    for (word, bits) in pages.words_and_bits() {
-        let known = words.entry((pages.file, word)).or_default();
-        let new = bits & !*known;
-        *known |= bits;
-        count += u64::from(new.count_ones());
-    }
-    count
-}
-
 /// A task's present page cache call: of a process, or of the flusher thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
@@ -554,6 +527,43 @@ pub(crate) struct Caller {
     pub(super) deactivated: bool,
     /// The awaited request, once it has ended.
     pub(super) ended: Option<Request>,
+    /// How the task's file is read ahead; `None` if its reads do not look at single pages.
+    pub(super) reading: Option<Reading>,
+}
+
+/// How a task reads a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    pub(super) rule: ReadAheadRule,
+    pub(super) window: Window,
+    /// Number of the file's last page.
+    pub(super) last_page: u64,
+    /// Whether what is cached of the file is dropped before each pass.
+    pub(super) invalidates: bool,
+    /// Whether the process opens the file anew where its reads come back to the begin.
+    pub(super) reopens: bool,
+    /// Requests that the present call has to submit before it goes on.
+    pub(super) to_submit: VecDeque<(u64, Pages)>,
+    /// The byte behind the present read.
+    pub(super) end: u64,
+    /// Whether the present call has waited for a page.
+    pub(super) waited: bool,
+}
+
+impl Reading {
+    /// A file that is not read yet, read by this rule.
+    pub(super) fn new(rule: ReadAheadRule, last_page: u64, invalidates: bool) -> Self {
+        Self {
+            rule,
+            window: Window::default(),
+            last_page,
+            invalidates,
+            reopens: false,
+            to_submit: VecDeque::new(),
+            end: 0,
+            waited: false,
+        }
+    }
 }
 
 /// A stage of a page cache call, or of the kernel's write-back.
@@ -571,6 +581,12 @@ pub(crate) enum Stage {
     WriteBack,
     /// Submit a request to read or write these pages; without pages: a flush.
     Issue(Pages),
+    /// Look which of the read's next pages are cached, being read, or missing.
+    Fetch,
+    /// Submit the request with this number to read these pages ahead.
+    Ahead(u64, Pages),
+    /// Copy these cached pages to the reader.
+    CopyOut(Pages),
     /// Look whether the awaited request has ended.
     Settle,
     /// Sleep until the awaited request has ended.
@@ -605,6 +621,7 @@ impl Caller {
             always_syncs: false,
             deactivated: false,
             ended: None,
+            reading: None,
         }
     }
 
@@ -639,64 +656,6 @@ pub(crate) struct Round {
     pub(super) old: bool,
 }
 
-impl Pages {
-    /// An empty range of pages in a file.
-    pub(crate) fn none_in_file(file: usize) -> Self {
-        Self {
-            file,
-            first: 0,
-            count: 0,
-        }
-    }
-
-    /// All pages of a file.
-    pub(crate) fn all_in_file(file: usize) -> Self {
-        Self {
-            file,
-            first: 0,
-            count: u64::MAX,
-        }
-    }
-
-    /// Removes and returns the first pages of the range, at most `count`.
-    pub(crate) fn take_first_pages(&mut self, count: u64) -> Self {
-        let first = Self {
-            count: self.count.min(count),
-            ..*self
-        };
-        self.first += first.count;
-        self.count -= first.count;
-        first
-    }
-
-    /// Number of the page after the range's last page.
-    pub(crate) fn page_after_last(self) -> u64 {
-        self.first.saturating_add(self.count)
-    }
-
-    /// The pages that hold a part of a file, given in bytes.
-    pub(crate) fn covering_bytes(file: usize, offset: u64, bytes: u64) -> Self {
-        let first = offset / PAGE;
-        Self {
-            file,
-            first,
-            count: (offset + bytes).div_ceil(PAGE) - first,
-        }
-    }
-
-    /// The words of a page set that hold these pages, each with the pages' bits.
-    fn words_and_bits(self) -> impl Iterator<Item = (u64, u64)> {
-        let end = self.first + self.count;
-        let mut at = self.first;
-        std::iter::from_fn(move || {
-            let (word, bit) = (at / WORD, at % WORD);
-            let run = (end - at).min(WORD - bit);
-            at += run;
-            (run > 0).then(|| (word, (u64::MAX >> (WORD - run)) << bit))
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -709,6 +668,7 @@ mod tests {
             call: 1,
             page: 1,
             write_back: 1,
+            new_page: 1,
             files: 2,
             reads: false,
             remembers: true,

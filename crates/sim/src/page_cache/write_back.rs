@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::core::basics::{RequestId, TaskId};
-use crate::page_cache::state::{PageCache, Pages, Round, Totals};
+use crate::page_cache::pages::Pages;
+use crate::page_cache::state::{PageCache, Round, Totals};
 
 /// The page cache, its flusher thread, and requests in flight.
 #[derive(Debug)]

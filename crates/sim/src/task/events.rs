@@ -30,7 +30,7 @@ impl<O: Observer> Engine<'_, O> {
         };
         let t = &self.tasks[task];
         let work = match &t.kind {
-            _ if t.step == Step::Spin => {
+            _ if t.spins_until().is_some() => {
                 self.continue_spinning(cpu, task);
                 return TaskTurn::Busy;
             }
@@ -66,6 +66,9 @@ impl<O: Observer> Engine<'_, O> {
                     CallTurn::Works => TaskTurn::Busy,
                     CallTurn::Sleeps | CallTurn::Over => TaskTurn::Free,
                 }
+            }
+            Kind::KernelThread(KernelThread::Submitter(index)) => {
+                self.end_submitter_segment(cpu, task, index)
             }
             Kind::KernelThread(KernelThread::Sugov(clock)) => {
                 self.begin_frequency_change(clock);
@@ -122,14 +125,34 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Makes the current task spin, looking at the clock, until `time`.
     pub(crate) fn spin_until(&mut self, cpu: CpuId, task: TaskId, time: u64) {
-        self.tasks[task].begin_spin_step(time);
+        self.tasks[task].begin_spin_step(Step::Spin, time);
         self.continue_spinning(cpu, task);
+    }
+
+    /// Makes the current task poll until `time` at most, or until there is something to do for it.
+    pub(in crate::task) fn poll_until(&mut self, cpu: CpuId, task: TaskId, time: u64) {
+        self.tasks[task].begin_spin_step(Step::Poll, time);
+        self.continue_spinning(cpu, task);
+    }
+
+    /// Whether a polling task has something to do at once.
+    fn polling_is_over(&self, task: TaskId) -> bool {
+        let t = &self.tasks[task];
+        match t.kind {
+            Kind::KernelThread(KernelThread::Submitter(index)) => {
+                self.submitter_stops_spinning(index)
+            }
+            _ => t.completions_so_far_end_spin(),
+        }
     }
 
     /// Makes the current task go on spinning until the time that its step says.
     #[inline(never)]
     fn continue_spinning(&mut self, cpu: CpuId, task: TaskId) {
-        let until = self.tasks[task].spins_until().unwrap_or(self.context.now());
+        let mut until = self.tasks[task].spins_until().unwrap_or(self.context.now());
+        if self.tasks[task].step == Step::Poll && self.polling_is_over(task) {
+            until = self.context.now();
+        }
         self.spin_current_task_for(cpu, until.saturating_sub(self.context.now()));
     }
 }

@@ -15,6 +15,8 @@ pub(crate) enum KernelThread {
     Flusher,
     /// The thread changes the clock with this number for schedutil.
     Sugov(usize),
+    /// The thread polls for a process's submissions; its index among such threads.
+    Submitter(usize),
 }
 
 /// A source of background work, compiled.

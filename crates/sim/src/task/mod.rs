@@ -17,6 +17,8 @@ pub(crate) mod events;
 pub(crate) mod fio;
 pub(crate) mod kernel_thread;
 mod requests;
+pub(crate) mod ring;
 pub(crate) mod rtapp;
 pub(crate) mod state;
+pub(crate) mod submitter;
 pub(crate) mod workload;

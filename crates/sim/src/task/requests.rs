@@ -61,7 +61,13 @@ impl<O: Observer> Engine<'_, O> {
                 if process.direction == Some(Direction::Write) {
                     work += job.work_on_written_data(bytes);
                 }
-                if job.submits_alone && !(is_handed_over && job.submits_by_threads()) {
+                if let (Some(index), false) = (process.submitter, process.flushing) {
+                    // The kernel thread does the rest.
+                    work -= io.submission_work(bytes);
+                    let system_call =
+                        self.setup.cpu.extra_syscall_work(t.cpu) + io.async_submit_syscall_work();
+                    work += self.workload.submitters[index].wake_up_work(system_call);
+                } else if job.submits_alone && !(is_handed_over && job.submits_by_threads()) {
                     work +=
                         self.setup.cpu.extra_syscall_work(t.cpu) + io.async_submit_syscall_work();
                 }
@@ -240,6 +246,10 @@ impl Task {
         };
         if job.submits_alone {
             work += setup.io.async_reap_syscall_work();
+        }
+        if self.requests.polled {
+            // Whoever polls does what the completion interrupt does otherwise.
+            work += setup.io.completion_interrupt_work(false) * taken as Cycles;
         }
         work
     }

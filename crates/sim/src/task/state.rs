@@ -36,6 +36,8 @@ pub(crate) enum Step {
     Think,
     /// Think time, or an rt-app thread's `runtime`, that it spends looking at the clock: see [`Task::spins_until`].
     Spin,
+    /// Polling for completions or submissions, up to [`Task::spins_until`] or until some have come.
+    Poll,
     /// Work of an rt-app thread.
     Thread,
     /// Background work.
@@ -96,6 +98,8 @@ pub(super) struct OwnRequests {
     pub(super) deactivated: bool,
     /// Whether the task has slept since it last took requests back.
     pub(super) slept: bool,
+    /// Whether the task's requests go to polled queues, which interrupt nobody.
+    pub(super) polled: bool,
     /// Number of completed requests being taken back, and the work of that in cycles.
     pub(super) taking: usize,
     pub(super) resumption: Cycles,
@@ -116,6 +120,7 @@ impl Default for OwnRequests {
             awaits_helper: false,
             deactivated: false,
             slept: true,
+            polled: false,
             taking: 0,
             resumption: 0,
         }
@@ -160,6 +165,12 @@ impl Task {
             round_robin: false,
         });
         task
+    }
+
+    /// A new kernel thread that submits for a process, asleep, bound to its CPU or not.
+    pub(super) fn new_submitter(index: usize, cpu: CpuId, bound: bool) -> Self {
+        let kind = Kind::KernelThread(KernelThread::Submitter(index));
+        Self::new(cpu, bound, Step::Worker, kind)
     }
 
     /// A new kernel worker, asleep, bound to its CPU or not.
@@ -227,16 +238,16 @@ impl Task {
         self.cold = 0;
     }
 
-    /// Begins a spinning step, which looks at the clock until a time.
-    pub(super) fn begin_spin_step(&mut self, until: u64) {
-        self.begin_step(Step::Spin, 0);
+    /// Begins a spinning step, [`Step::Spin`] or [`Step::Poll`], which lasts until a time at most.
+    pub(super) fn begin_spin_step(&mut self, step: Step, until: u64) {
+        self.begin_step(step, 0);
         self.spin_until = until;
     }
 
     /// Time in ns when the task's spinning ends; `None` if it does not spin.
     #[inline(always)]
     pub(crate) fn spins_until(&self) -> Option<u64> {
-        (self.step == Step::Spin).then_some(self.spin_until)
+        matches!(self.step, Step::Spin | Step::Poll).then_some(self.spin_until)
     }
 
     /// Work in cycles left of the present step.
@@ -360,6 +371,20 @@ impl Task {
     /// Time in ns from which on the task's requests and fsync calls count.
     pub(crate) fn counts_from(&self) -> u64 {
         self.requests.counts_from
+    }
+
+    /// Whether the task's requests go to polled queues.
+    #[inline(always)]
+    pub(crate) fn is_polled(&self) -> bool {
+        self.requests.polled
+    }
+
+    /// Whether the task spins for completions, and those so far are enough.
+    pub(crate) fn completions_so_far_end_spin(&self) -> bool {
+        let requests = &self.requests;
+        self.step == Step::Poll
+            && requests.in_flight > 0
+            && requests.completed.len() >= requests.wanted
     }
 
     /// Ends a fsync call that wrote back and flushed. Returns whether such a call was in progress.

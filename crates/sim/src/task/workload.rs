@@ -3,6 +3,7 @@
 use crate::setup::Setup;
 use crate::task::fio::jobs::Jobs;
 use crate::task::fio::rates::JobTotals;
+use crate::task::ring::Submitter;
 use crate::task::rtapp::state::{ThreadTotals, Threads};
 
 /// Jobs and threads of a run, and totals of each job.
@@ -13,6 +14,8 @@ pub(crate) struct WorkloadState {
     /// State of the fio jobs: which have started and ended.
     pub(super) jobs: Jobs,
     pub(super) job_totals: JobTotals,
+    /// Kernel threads that poll for submissions.
+    pub(super) submitters: Vec<Submitter>,
 }
 
 impl WorkloadState {
@@ -22,6 +25,7 @@ impl WorkloadState {
             threads: Threads::new(&setup.programs),
             jobs: Jobs::new(&setup.jobs),
             job_totals: JobTotals::new(setup.jobs.len()),
+            submitters: Vec::new(),
         }
     }
 

@@ -23,7 +23,8 @@ fn real_jobs_that_are_modelled_run() {
         );
         return;
     };
-    let machine = Machine::find("xeon-e3-1240v5").unwrap();
+    let mut machine = Machine::find("xeon-e3-1240v5").unwrap();
+    machine.io_path.completion.poll_queues = Some(4);
     let policies = PolicySet::from_names(["menu@6.1", "performance"]).unwrap();
     let mut failed = Vec::new();
     let mut ran = 0;

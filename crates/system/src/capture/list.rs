@@ -33,7 +33,7 @@ pub(super) const FILES: &[&str] = &[
     "sys/class/nvme/nvme*/device/link/*",
     "sys/module/pcie_aspm/parameters/policy",
     "sys/block/*/{stat,size,ro}",
-    "sys/block/*/queue/{rotational,scheduler,rq_affinity,nomerges,nr_requests,logical_block_size,io_poll,io_poll_delay,wbt_lat_usec,write_cache}",
+    "sys/block/*/queue/{rotational,scheduler,rq_affinity,nomerges,nr_requests,logical_block_size,io_poll,io_poll_delay,wbt_lat_usec,write_cache,read_ahead_kb}",
     "sys/block/*/mq/*/cpu_list",
     "proc/interrupts",
     "proc/irq/*/{smp_affinity_list,effective_affinity_list}",

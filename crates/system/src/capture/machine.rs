@@ -637,6 +637,24 @@ fn set_drives_and_queues(system: &System, machine: &mut Machine, notes: &mut Vec
         machine.drive = first;
     }
     machine.other_drives = drives.collect();
+    if let Some(disk) = system.drive_block_devices().first() {
+        set_read_ahead_and_polled_queues(root, disk, machine);
+    }
+}
+
+/// Sets how far the kernel reads ahead on the machine's drive, and how many of its queues are polled.
+fn set_read_ahead_and_polled_queues(root: &Root, disk: &str, machine: &mut Machine) {
+    let path = format!("sys/block/{disk}/queue/read_ahead_kb");
+    if let Some(kib) = root.read_number_if_readable(&path) {
+        machine.drive.read_ahead_kb = Figure::with_own_source(kib as f64, path);
+    }
+    let polls = root.read_number_if_readable(&format!("sys/block/{disk}/queue/io_poll"));
+    let asked = root.read_number_if_readable("sys/module/nvme/parameters/poll_queues");
+    machine.io_path.completion.poll_queues = match (polls, asked) {
+        // The driver may give fewer than it is asked for, but then the queue tells that it polls.
+        (Some(1), Some(queues @ 1..=65_535)) if disk.starts_with("nvme") => Some(queues as usize),
+        _ => None,
+    };
 }
 
 /// Reads the power-management settings that a drive has now.

@@ -5,8 +5,8 @@ use wakepath_units::Nanoseconds;
 
 use super::error::{FioError, FioProblem, FioWarning};
 use super::{
-    Batches, BlockSizes, Content, FileSize, Flow, IoEngine, LatencyTarget, PerDirection, Places,
-    ReadWrite, Size, SteadyState, Verify,
+    Batches, BlockSizes, Content, FadviseHint, FileSize, Flow, Invalidation, IoEngine,
+    LatencyTarget, PerDirection, Places, Polling, ReadWrite, Size, SteadyState, Verify,
 };
 
 /// Most jobs accepted in a file, counting `numjobs` clones: fio's own limit (`REAL_MAX_JOBS`).
@@ -73,6 +73,15 @@ pub struct FioJob {
     pub content: Content,
     /// How read data are verified. Default: not at all.
     pub verify: Verify,
+    /// What fio tells the kernel about the order of reads. Default: as `rw` has it.
+    #[serde(skip_serializing_if = "FadviseHint::is_default")]
+    pub fadvise: FadviseHint,
+    /// Whether fio drops what is cached of a file when it opens the file, before each pass. Default: it does.
+    #[serde(skip_serializing_if = "Invalidation::is_default")]
+    pub invalidate: Invalidation,
+    /// Who polls for submissions and completions. Default: nobody.
+    #[serde(skip_serializing_if = "Polling::is_default")]
+    pub polling: Polling,
     /// Parallel processes of the job, 1 to [`MAX_JOBS`]. Default 1.
     pub numjobs: u32,
     /// Engine that submits I/O and waits for completions. Default `psync`, fio's on Linux.
@@ -195,6 +204,9 @@ impl Default for FioJob {
             batches: Batches::default(),
             content: Content::default(),
             verify: Verify::default(),
+            fadvise: FadviseHint::default(),
+            invalidate: Invalidation::default(),
+            polling: Polling::default(),
             numjobs: 1,
             ioengine: IoEngine::default(),
             submits_by_threads: false,
@@ -257,8 +269,7 @@ impl FioJob {
 
     /// The option that uses the page cache in a way without a model; `None` if there is none.
     ///
-    /// A writing job has its reads and writes in the cache. For read-only jobs, fio drops the file's cached pages and
-    /// reads each block once, so every read misses.
+    /// A writing job has its reads and writes in the cache. fio drops the file's cached pages before a job that only reads.
     pub(super) fn page_cache_use_without_model(&self) -> Option<&'static str> {
         if self.is_direct() {
             return None;
@@ -266,16 +277,13 @@ impl FioJob {
         if self.rw.trims() {
             return Some("trims");
         }
-        if (self.rw.reads() || self.reads_back()) && !self.rw.is_random() {
-            return Some("read-ahead, which sequential reads bring about");
-        }
         if self.places.distribution.is_some() {
             return Some("random_distribution, which decides what is cached");
         }
-        if !self.rw.writes() && self.norandommap {
-            return Some("reads of a block that was read before, as by norandommap");
+        if self.reads_back() && !self.rw.is_random() {
+            return Some("sequential reads of verify, which bring about read-ahead");
         }
-        None
+        self.cached_reads_without_model()
     }
 
     /// Whether the job writes into the page cache, from which the kernel writes back to the drive later.

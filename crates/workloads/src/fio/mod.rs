@@ -18,6 +18,7 @@
 
 mod batching;
 mod blocks;
+mod cached_reads;
 mod command_line;
 mod engine;
 mod error;
@@ -29,6 +30,7 @@ mod options;
 mod paths;
 mod per_direction;
 mod places;
+mod polling;
 mod print;
 mod random_map;
 mod read;
@@ -49,6 +51,7 @@ mod tests;
 
 pub use batching::{Batching, BufferFilling, IoSizes};
 pub use blocks::{Batches, BlockSizes, Content, SplitPart};
+pub use cached_reads::{FadviseHint, Invalidation, ReadHint};
 pub use command_line::{
     COMMAND_LINE_ORIGIN, begins_as_command_line, job_file_text_of_command_line, parse_command_line,
 };
@@ -61,6 +64,7 @@ pub use options::{OptionSupport, known_options, line_sets_option_or_opposite};
 pub use paths::{JobPaths, list_job_paths};
 pub use per_direction::PerDirection;
 pub use places::{Places, ZoneMode, Zones};
+pub use polling::Polling;
 pub use read::{load, parse, parse_in_surroundings};
 pub use read_back::ReadBack;
 pub use read_write::ReadWrite;

@@ -102,7 +102,7 @@ impl Walk {
             || partly
             || zones.is_some()
             || (map && (apart[0] || apart[1]))
-            || (map && job.writes_to_page_cache())
+            || (map && (job.writes_to_page_cache() || job.reads_depend_on_cached_pages()))
             || job.reads_back();
         if !irregular || job.rw.trims() {
             return None;

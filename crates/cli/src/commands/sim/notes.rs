@@ -126,8 +126,8 @@ fn depths_found_by_job(index: usize, comparison: &SimComparison) -> Vec<u32> {
         .collect()
 }
 
-/// Notes how much buffered data reached the drive, on which the figures' meaning depends.
-pub(super) fn note_bytes_written_back(machine: &Machine, comparison: &SimComparison) {
+/// Notes how much buffered data came from the drive and reached it, on which the figures' meaning depends.
+pub(super) fn note_use_of_page_cache(machine: &Machine, comparison: &SimComparison) {
     let first = comparison
         .results
         .first()
@@ -135,18 +135,54 @@ pub(super) fn note_bytes_written_back(machine: &Machine, comparison: &SimCompari
     let Some((run, cache)) = first.and_then(|run| Some((run, run.page_cache?))) else {
         return;
     };
-    let [dirtied, written_back] = [cache.dirtied_bytes, cache.written_back_bytes]
-        .map(|bytes| format!("{:.0} MB", bytes as f64 / 1e6));
     let gib = &machine.page_cache.memory_gib;
     let memory = match gib.origin {
         Origin::Assumed(_) => format!("{} GiB of memory, which are assumed", gib.value),
         _ => format!("{} GiB of memory", gib.value),
     };
-    note!(
-        "buffered writes: of {dirtied} dirtied, {written_back} were written back within {:.3} s; writers were held back for {:.3} s; {memory}",
-        run.seconds,
-        cache.held_back_seconds,
-    );
+    if cache.read_requests > 0 {
+        let assumed = if machine.drive.read_ahead_kb.is_given() {
+            ""
+        } else {
+            ", which are assumed"
+        };
+        note!(
+            "buffered reads: of {} copied, {} came from the drive, in requests of {:.0} KiB; it reads {} KiB ahead{assumed}; {memory}",
+            megabytes(cache.copied_bytes),
+            megabytes(cache.read_bytes),
+            cache.read_bytes as f64 / cache.read_requests as f64 / 1024.0,
+            machine.drive.read_ahead_bytes() / 1024,
+        );
+    }
+    if cache.dirtied_bytes > 0 || cache.read_requests == 0 {
+        note!(
+            "buffered writes: of {} dirtied, {} were written back within {:.3} s; writers were held back for {:.3} s; {memory}",
+            megabytes(cache.dirtied_bytes),
+            megabytes(cache.written_back_bytes),
+            run.seconds,
+            cache.held_back_seconds,
+        );
+    }
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.0} MB", bytes as f64 / 1e6)
+}
+
+/// Notes jobs that ask for polled completions of a drive whose queues are all interrupted.
+pub(super) fn note_polling_without_polled_queues(workload: &Workload, machine: &Machine) {
+    let Workload::Fio(file) = workload else {
+        return;
+    };
+    if machine.io_path.completion.poll_queues.unwrap_or(0) > 0 {
+        return;
+    }
+    for job in file.jobs.iter().filter(|job| job.polls_for_completions()) {
+        note!(
+            "job `{}`: no queue of the drive is polled (nvme.poll_queues): fio spins until the interrupt, as on this kernel",
+            job.name
+        );
+    }
 }
 
 /// Notes where a power limit decided how fast the machine was.

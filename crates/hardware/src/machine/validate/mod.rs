@@ -149,6 +149,12 @@ fn check_queues_and_coalescing(io: &IoPath) -> Result<(), Fault> {
     if completion.queues.is_some_and(|n| n == 0 || n > 65_535) {
         return fail_check("io_path.completion.queues", "a drive has 1 to 65535 queues");
     }
+    if completion.poll_queues.is_some_and(|n| n > 65_535) {
+        return fail_check(
+            "io_path.completion.poll_queues",
+            "a drive has up to 65535 polled queues",
+        );
+    }
     let together = &completion.coalesce;
     if !is_whole_number(together) {
         return fail_check(

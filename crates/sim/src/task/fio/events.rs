@@ -48,6 +48,8 @@ impl<O: Observer> Engine<'_, O> {
                 self.workload.jobs.begin_steady_group(job, started);
                 let task = self.tasks.len();
                 self.tasks.push(new);
+                self.create_submitter(job, task);
+                self.begin_pass_through_cached_file(task);
                 self.context.count_begun_process();
                 if started > self.context.now() {
                     self.start_high_resolution_timer(cpu, started, 0, Timer::Task(task));
@@ -106,6 +108,7 @@ impl Task {
         task.requests.most = job.most;
         task.requests.reports_ends = ends_of_requests_matter(job);
         task.requests.depth = depth;
+        task.requests.polled = job.polling.without_interrupts;
         task.entity.set_class(job.class);
         if cpu_set.is_some() {
             task.entity.set_allowed_cpu_set(cpu_set);

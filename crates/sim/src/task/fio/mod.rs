@@ -2,7 +2,7 @@
 //!
 //! The rules follow fio 3.33: groups between stonewalls, `startdelay`, `wait_for`, `exitall`, `ramp_time`, batches.
 //!
-//! - Setup: `setup` compiles a job, `pages` numbers the jobs' files in the page cache.
+//! - Setup: `setup` compiles a job, `pages` numbers the jobs' files in the page cache, `polling` says who spins.
 //! - State: `jobs` has started and ended jobs, `process` is one job's process, `next_request` settles the next
 //!   request.
 //! - Threads beside a process: `helpers`, and `helper_events` for what they do.
@@ -19,6 +19,7 @@ pub(crate) mod helpers;
 pub(crate) mod jobs;
 mod next_request;
 pub(crate) mod pages;
+pub(crate) mod polling;
 pub(crate) mod process;
 pub(crate) mod rates;
 mod read_back;

@@ -4,6 +4,8 @@ use wakepath_hardware::Machine;
 use wakepath_workloads::fio::FioJob;
 
 use crate::block::cost::BLOCK;
+use crate::page_cache::pages::{PAGE, REQUEST};
+use crate::page_cache::read_ahead::{Generation, ReadAheadRule};
 use crate::page_cache::state::PageCacheSetup;
 use crate::task::fio::setup::JobSetup;
 
@@ -32,13 +34,28 @@ fn number_files_of_jobs(setups: &mut [JobSetup], jobs: &[FioJob]) -> usize {
     files
 }
 
-/// Compiles the page cache, if any job writes into it; otherwise no job uses it.
+/// Sets how the files of jobs are read ahead that depend on which pages are cached.
+fn set_read_ahead_of_jobs(machine: &Machine, setups: &mut [JobSetup], jobs: &[FioJob]) {
+    let generation = Generation::for_kernel(machine.kernel);
+    let window = machine.drive.read_ahead_bytes() / PAGE;
+    for (setup, job) in setups.iter_mut().zip(jobs) {
+        if job.reads_depend_on_cached_pages()
+            && let Some(cache) = &mut setup.cache
+        {
+            let hint = job.read_hint();
+            cache.set_read_ahead(ReadAheadRule::new(generation, window, REQUEST, hint));
+        }
+    }
+}
+
+/// Compiles the page cache, if any job writes into it or depends on which pages are cached; otherwise no job uses it.
 pub(crate) fn compile_page_cache(
     machine: &Machine,
     setups: &mut [JobSetup],
     jobs: &[FioJob],
 ) -> Option<PageCacheSetup> {
-    if !jobs.iter().any(FioJob::writes_to_page_cache) {
+    let depends = jobs.iter().any(FioJob::reads_depend_on_cached_pages);
+    if !depends && !jobs.iter().any(FioJob::writes_to_page_cache) {
         // Without writers, each page is read once and never found in the cache.
         for job in setups {
             job.cache = None;
@@ -46,12 +63,14 @@ pub(crate) fn compile_page_cache(
         return None;
     }
     let files = number_files_of_jobs(setups, jobs);
+    set_read_ahead_of_jobs(machine, setups, jobs);
     let mut remembers = false;
     for job in setups {
         if let Some(cache) = &job.cache {
             job.settles_size = true;
             let writes_pages = !job.counts_bytes && job.block[1].is_multiple_of(BLOCK);
-            remembers |= job.read_percent > 0
+            remembers |= cache.looks_at_pages()
+                || job.read_percent > 0
                 || job.read_back.is_some()
                 || !writes_pages
                 || !cache.all_processes_begin_on_pages();

@@ -49,6 +49,8 @@ pub(crate) struct FioProcess {
     writes_as: RequestKind,
     /// A write whose system call still flushes the drive before returning.
     unreturned: Option<Box<Request>>,
+    /// Index of the kernel thread that submits for the process, if there is one.
+    pub(in crate::task) submitter: Option<usize>,
     /// Direction of the process's next request, once settled.
     pub(in crate::task) direction: Option<Direction>,
     /// The walk through the file, where the job's limits do not determine it.
@@ -104,6 +106,7 @@ impl FioProcess {
             fsync_began: None,
             writes_as: job.writes_as,
             unreturned: None,
+            submitter: None,
             direction: None,
             walk: job.walk.clone().map(Box::new),
             pass_is_over: false,

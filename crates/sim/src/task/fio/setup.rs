@@ -15,6 +15,7 @@ use crate::error::SimError;
 use crate::page_cache::job::CacheJob;
 use crate::scheduler::state::Class;
 use crate::task::fio::helpers::HelperSetup;
+use crate::task::fio::polling::PollingSetup;
 
 /// Largest block size in bytes that is simulated, so that no time overflows.
 const MAX_BLOCK: u64 = 1 << 30;
@@ -173,6 +174,8 @@ pub(crate) struct JobSetup {
     pub(super) span: u64,
     /// Whether each request is submitted by its own system call, which does not wait for the request.
     pub(in crate::task) submits_alone: bool,
+    /// Who polls for the job's submissions and completions.
+    pub(in crate::task) polling: PollingSetup,
     /// Whether waiting for a completion counts as I/O wait.
     pub(super) iowait: bool,
     /// Whether reads go through the page cache, which holds nothing of the file before the run.
@@ -409,6 +412,10 @@ pub(crate) fn compile_jobs(
     for source in &file.jobs {
         group += usize::from(source.stonewall && source.line != file.jobs[0].line);
         let mut setup = compile_job(source, group, &machine.drive, io_uring_iowait)?;
+        setup.polling = PollingSetup::new(source, machine).map_err(|what| SimError::Workload {
+            job: source.name.clone(),
+            what,
+        })?;
         setup.think_cycles += program;
         if machine.emulator.is_some() {
             // A guest's ticks do not wait for its jobs: they start at any time between two.
@@ -487,7 +494,10 @@ fn compile_job(
         processes: job.numjobs,
         group,
         periods,
-        submits_alone: !job.ioengine.is_synchronous() && job.batching_unless_one_by_one().is_none(),
+        submits_alone: !job.ioengine.is_synchronous()
+            && !job.polling.submissions
+            && job.batching_unless_one_by_one().is_none(),
+        polling: PollingSetup::default(),
         iowait: job.waits_as_iowait(io_uring_iowait),
         buffered: !job.is_direct(),
         cache,
@@ -650,6 +660,13 @@ fn check_drive_rate_is_known(job: &FioJob, drive: &DriveModel) -> Result<(), Str
                 "blocks of more than 4k on a drive whose rate is not known; give drive.{key} in the machine's file"
             ));
         }
+    }
+    if job.reads_depend_on_cached_pages() && drive.read_mb_per_s.value <= 0.0 {
+        return Err(
+            "buffered reads, which are read ahead in large requests, on a drive whose rate is not known; give \
+             drive.read_mb_per_s in the machine's file, or set direct=1"
+                .to_owned(),
+        );
     }
     if job.writes_to_page_cache() && drive.write_mb_per_s.value <= 0.0 {
         return Err(

@@ -2,7 +2,7 @@
 
 use wakepath_policies::psd::LeaseTrigger;
 
-use crate::core::basics::{CpuId, Cycles, TaskId, Timer};
+use crate::core::basics::{CpuId, Cycles, Direction, TaskId, Timer};
 use crate::core::observer::Observer;
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
@@ -18,11 +18,16 @@ pub(super) enum Plan {
     Work(Cycles),
     /// Spin, looking at the clock, until this time in ns.
     Spin(u64),
+    /// Poll until enough requests have completed.
+    Poll,
     /// Sleep until a completed request or a timer wakes the process.
     Sleep { iowait: bool },
     /// End, since all that the job asks for is done.
     End,
 }
+
+/// Longest time in ns between two decisions of a process that polls.
+const LONGEST_POLL: u64 = 1_000_000_000;
 
 /// Why a process does not begin the next request.
 enum Delay {
@@ -77,7 +82,12 @@ impl<O: Observer> Engine<'_, O> {
             Step::Think if process.end_of_pause() > self.context.now() => {
                 return self.sleep_for_rest_of_pause(cpu, task);
             }
-            Step::Deactivate | Step::Think | Step::Wait | Step::Thread | Step::Worker => {}
+            Step::Deactivate
+            | Step::Think
+            | Step::Poll
+            | Step::Wait
+            | Step::Thread
+            | Step::Worker => {}
         }
         self.begin_next_step(cpu, task)
     }
@@ -106,6 +116,9 @@ impl<O: Observer> Engine<'_, O> {
         if job.buffered && process.bytes > job.span {
             self.refuse_reread_from_cache(task);
         }
+        if job.polling.thread.is_some() {
+            return self.submit_by_kernel_thread(cpu, task, direction, data);
+        }
         let is_watched = job.read_back.is_some() || job.checks_by_helpers();
         let request = self.submit_request(cpu, task, direction, data);
         if is_watched && let Kind::FioProcess(process) = &mut self.tasks[task].kind {
@@ -127,6 +140,32 @@ impl<O: Observer> Engine<'_, O> {
             self.refuse_reread_from_cache(task);
         }
         self.hand_request_to_helper(cpu, task, direction, bytes);
+    }
+
+    /// Leaves a process's request to the kernel thread that submits for it.
+    #[cold]
+    fn submit_by_kernel_thread(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        direction: Direction,
+        bytes: u64,
+    ) {
+        if let Kind::FioProcess(process) = &self.tasks[task].kind
+            && let Some(index) = process.submitter
+        {
+            self.put_request_into_ring((cpu, task), index, direction, bytes);
+        }
+    }
+
+    /// Ends the kernel thread that submits for a process, if there is one.
+    #[cold]
+    fn end_submitter_of_process(&mut self, task: TaskId) {
+        if let Kind::FioProcess(process) = &self.tasks[task].kind
+            && let Some(index) = process.submitter
+        {
+            self.end_submitter(index);
+        }
     }
 
     /// Ends the run with an error: a job would read data a second time, which the page cache has by then.
@@ -156,6 +195,10 @@ impl<O: Observer> Engine<'_, O> {
                 self.spin_until(cpu, task, until);
                 TaskTurn::Busy
             }
+            Plan::Poll => {
+                self.poll_until(cpu, task, self.context.now() + LONGEST_POLL);
+                TaskTurn::Busy
+            }
             Plan::Sleep { iowait } => {
                 if let Some(work) = self.begin_leaving_run_queue(task) {
                     self.start_work(cpu, Mode::Task, work);
@@ -169,6 +212,7 @@ impl<O: Observer> Engine<'_, O> {
                 self.note_job_cut_off(task);
                 self.leave_flow(task);
                 self.note_found_depth(task);
+                self.end_submitter_of_process(task);
                 self.add_rate_sums_of_process(task);
                 self.put_current_task_to_sleep(cpu, task, false);
                 (self.tasks[task].index_of_job_or_program()).map_or(TaskTurn::Free, TaskTurn::Ended)
@@ -285,6 +329,7 @@ impl<O: Observer> Engine<'_, O> {
             return self.begin_fsync_call(cpu, task);
         }
         if goes_on && process.starts_file_once_more() {
+            self.begin_pass_through_cached_file(task);
             return self.decide_next_step(cpu, task);
         }
         Plan::End
@@ -469,6 +514,9 @@ impl Task {
     /// Plans to sleep until the task's requests complete, in I/O wait if the job counts so.
     #[inline(always)]
     fn plan_wait_for_requests(&mut self, job: &JobSetup) -> Plan {
+        if job.polling.spins {
+            return Plan::Poll;
+        }
         self.step = Step::Wait;
         self.requests.awaits_helper = job.helpers.is_some();
         let flushing = matches!(&self.kind, Kind::FioProcess(process) if process.flushing);

@@ -7,12 +7,10 @@ use super::value::not_one_of_problem;
 
 const RANGES: &str =
     "writing out as the job goes is not modelled; fsync=N writes out after each N writes";
-const NO_READS: &str = "is ignored: what the page cache has of the file before hardly matters to a job that only writes";
 const NO_WRITES: &str = "has no effect on a job that only reads";
-const POLLED: &str = "polled completions are not modelled; remove it to simulate interrupts";
 const SCHEDULER: &str = "is ignored: the modelled drives have no I/O scheduler";
 const ERRORS: &str = "is ignored: no I/O fails in the model";
-const CACHE: &str = "is ignored: direct I/O does not use the page cache";
+pub(super) const CACHE: &str = "is ignored: direct I/O does not use the page cache";
 const COST: &str = "is ignored: the CPU work of an I/O is the machine's, however it is submitted";
 const MEMORY: &str = "is ignored: where the memory of a process is does not matter to the model";
 const ONE_FILE: &str = "is ignored: when files are opened does not matter to the model";
@@ -20,7 +18,9 @@ const ONE_FILE: &str = "is ignored: when files are opened does not matter to the
 pub(super) const ROWS: &[OptionRow] = &[
     OptionRow::for_judged_option(&["sync_file_range"], |draft, value| {
         if draft.job.rw.writes() && draft.job.direct {
-            OptionVerdict::Ignored("has no effect: direct I/O leaves nothing to write back".to_owned())
+            OptionVerdict::Ignored(
+                "has no effect: direct I/O leaves nothing to write back".to_owned(),
+            )
         } else {
             match ignore_flush_without_writes(draft, value) {
                 OptionVerdict::Fine => refuse_unless_off(value, RANGES),
@@ -53,26 +53,6 @@ pub(super) const ROWS: &[OptionRow] = &[
     OptionRow::for_judged_option(&["thp"], |_, value| {
         refuse_unless_off(value, "the page cache is not modelled")
     }),
-    OptionRow::for_judged_option(&["hipri"], |_, value| refuse_unless_off(value, POLLED)).with_flag_value(),
-    OptionRow::for_judged_option(&["hipri_percentage"], |draft, value| {
-        match draft.value_given_for_option("hipri") {
-            Some("1") => refuse_unless_off(value, POLLED),
-            _ => OptionVerdict::Ignored("has no effect without hipri".to_owned()),
-        }
-    }),
-    OptionRow::for_judged_option(&["sqthread_poll"], |_, value| {
-        refuse_unless_off(
-            value,
-            "a kernel thread that polls for submissions is not modelled; remove it to simulate system calls",
-        )
-    })
-    .with_flag_value(),
-    OptionRow::for_judged_option(&["sqthread_poll_cpu"], |draft, _| {
-        match draft.value_given_for_option("sqthread_poll") {
-            Some("1") => OptionVerdict::Fine,
-            _ => OptionVerdict::Ignored("has no effect without sqthread_poll".to_owned()),
-        }
-    }),
     OptionRow::for_judged_option(&["pre_read"], |draft, value| {
         if draft.job.direct && !is_switched_off(value) {
             OptionVerdict::Ignored("is ignored: it reads the file before the job begins".to_owned())
@@ -88,28 +68,6 @@ pub(super) const ROWS: &[OptionRow] = &[
             OptionVerdict::Fine
         } else {
             refuse_unless_off(value, "locks on files are not modelled")
-        }
-    }),
-    OptionRow::for_judged_option(&["invalidate"], |draft, value| {
-        if draft.job.is_direct() {
-            OptionVerdict::Ignored(CACHE.to_owned())
-        } else if !draft.job.rw.reads() {
-            OptionVerdict::Ignored(NO_READS.to_owned())
-        } else if is_switched_off(value) {
-            OptionVerdict::Unmodelled("what the page cache had before the run is not known".to_owned())
-        } else {
-            OptionVerdict::Fine
-        }
-    }),
-    OptionRow::for_judged_option(&["fadvise_hint"], |draft, value| {
-        if draft.job.is_direct() {
-            OptionVerdict::Ignored(CACHE.to_owned())
-        } else if !draft.job.rw.reads() {
-            OptionVerdict::Ignored(NO_READS.to_owned())
-        } else if ["0", "1", "none", "random"].contains(&value) {
-            OptionVerdict::Ignored("is ignored: random reads are read as they are, with this hint or without".to_owned())
-        } else {
-            OptionVerdict::Unmodelled("read-ahead is not modelled".to_owned())
         }
     }),
     OptionRow::for_ignored_option(&["cmd_type"], COST).with_check(|value| match value.text {

@@ -2,6 +2,7 @@
 //! printed form.
 
 mod basic;
+mod cached_reads;
 mod conditional;
 mod content;
 mod draft;
@@ -11,6 +12,7 @@ mod lifetime;
 mod pace;
 mod pattern;
 mod places;
+mod polling;
 mod refused;
 mod row;
 mod steering;
@@ -31,7 +33,7 @@ use super::values::KbBase;
 use super::{FioJob, ZoneMode};
 
 /// The tables in which options are looked up; a job's options are printed in this order.
-const TABLES: [&[OptionRow]; 13] = [
+const TABLES: [&[OptionRow]; 15] = [
     basic::ROWS,
     pace::ROWS,
     lifetime::ROWS,
@@ -42,6 +44,8 @@ const TABLES: [&[OptionRow]; 13] = [
     verify::ROWS,
     steering::ROWS,
     threads::ROWS,
+    polling::ROWS,
+    cached_reads::ROWS,
     conditional::ROWS,
     refused::ROWS,
     ignored::ROWS,

@@ -1,0 +1,93 @@
+//! Pages of files, and sets of them.
+
+use std::collections::BTreeMap;
+
+/// Bytes per page.
+pub(crate) const PAGE: u64 = 4096;
+
+/// Number of pages whose bits are in one word.
+pub(super) const WORD: u64 = u64::BITS as u64;
+
+/// Pages in the largest request, 1280 KiB (`BLK_DEF_MAX_SECTORS_CAP`, include/linux/blkdev.h).
+pub(crate) const REQUEST: u64 = 320;
+
+/// A set of pages: by file and word number, a bit for each of 64 adjacent pages. No word is 0.
+pub(super) type Words = BTreeMap<(usize, u64), u64>;
+
+/// Adjacent pages in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pages {
+    pub(super) file: usize,
+    pub(super) first: u64,
+    pub(super) count: u64,
+}
+
+/// Sets the pages' bits in a set. Returns how many were not set before.
+pub(super) fn set_page_bits(words: &mut Words, pages: Pages) -> u64 {
+    let mut count = 0;
+    for (word, bits) in pages.words_and_bits() {
+        let known = words.entry((pages.file, word)).or_default();
+        let new = bits & !*known;
+        *known |= bits;
+        count += u64::from(new.count_ones());
+    }
+    count
+}
+
+impl Pages {
+    /// An empty range of pages in a file.
+    pub(crate) fn none_in_file(file: usize) -> Self {
+        Self {
+            file,
+            first: 0,
+            count: 0,
+        }
+    }
+
+    /// All pages of a file.
+    pub(crate) fn all_in_file(file: usize) -> Self {
+        Self {
+            file,
+            first: 0,
+            count: u64::MAX,
+        }
+    }
+
+    /// Removes and returns the first pages of the range, at most `count`.
+    pub(crate) fn take_first_pages(&mut self, count: u64) -> Self {
+        let first = Self {
+            count: self.count.min(count),
+            ..*self
+        };
+        self.first += first.count;
+        self.count -= first.count;
+        first
+    }
+
+    /// Number of the page after the range's last page.
+    pub(crate) fn page_after_last(self) -> u64 {
+        self.first.saturating_add(self.count)
+    }
+
+    /// The pages that hold a part of a file, given in bytes.
+    pub(crate) fn covering_bytes(file: usize, offset: u64, bytes: u64) -> Self {
+        let first = offset / PAGE;
+        Self {
+            file,
+            first,
+            count: (offset + bytes).div_ceil(PAGE) - first,
+        }
+    }
+
+    /// The words of a page set that hold these pages, each with the pages' bits.
+    pub(super) fn words_and_bits(self) -> impl Iterator<Item = (u64, u64)> {
+        let end = self.first + self.count;
+        let mut at = self.first;
+        std::iter::from_fn(move || {
+            let (word, bit) = (at / WORD, at % WORD);
+            let run = (end - at).min(WORD - bit);
+            at += run;
+            (run > 0).then(|| (word, (u64::MAX >> (WORD - run)) << bit))
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! Events of buffered reads that look at single pages: what is read ahead, what they wait for, and what they copy.
+//!
+//! As `filemap_read()` and `filemap_get_pages()` (`mm/filemap.c`, Linux 6.12): a read takes its pages in batches. A missing page
+//! is read with those around it; a marked one begins the next read-ahead; the read waits for the last page of its batch, and copies
+//! the batch.
+
+use crate::block::request::{Request, RequestKind};
+use crate::core::basics::{CpuId, Direction, TaskId};
+use crate::core::observer::{Observer, RequestOrigin, RequestStep};
+use crate::core::parts::Part;
+use crate::engine::Engine;
+use crate::page_cache::cached::ReadStep;
+use crate::page_cache::events::Turn;
+use crate::page_cache::pages::{PAGE, Pages};
+use crate::page_cache::read_ahead::Generation;
+use crate::page_cache::state::Stage;
+
+impl<O: Observer> Engine<'_, O> {
+    /// Begins a pass of a task through its file: what is cached of the file is dropped, if the job says so.
+    pub(crate) fn begin_pass_through_cached_file(&mut self, task: TaskId) {
+        if let (Some(caller), Some(cache)) = (&self.tasks[task].caller, &mut self.cache)
+            && caller
+                .reading
+                .as_ref()
+                .is_some_and(|reading| reading.invalidates)
+        {
+            cache.pages.drop_clean_pages_of_file(caller.file);
+        }
+    }
+
+    /// Takes a read from one of its stages up to the next action of the task. `None`: the read is over.
+    pub(super) fn next_turn_of_read(&mut self, task: TaskId) -> Option<Turn> {
+        let io = &self.setup.io;
+        loop {
+            let caller = self.tasks[task].caller.as_mut()?;
+            let reading = caller.reading.as_mut()?;
+            let cache = self.cache.as_mut()?;
+            match caller.stage {
+                Stage::Ahead(number, pages) => {
+                    caller.stage = Stage::Fetch;
+                    return Some(Turn::Read(number, pages));
+                }
+                Stage::CopyOut(pages) => {
+                    cache.pages.totals.copied += pages.count;
+                    if reading.rule.generation == Generation::Linux6_1 {
+                        let end = pages.page_after_last() * PAGE;
+                        reading.window.note_end_of_read(end.min(reading.end), PAGE);
+                    }
+                    caller.stage = Stage::Fetch;
+                }
+                _ => {}
+            }
+            if let Some((number, pages)) = reading.to_submit.pop_front() {
+                caller.stage = Stage::Ahead(number, pages);
+                let new_pages = cache.pages.setup.new_page * pages.count;
+                return Some(Turn::Work(
+                    io.submission_work(pages.count * PAGE) + new_pages,
+                ));
+            }
+            if caller.left.count == 0 {
+                reading.window.note_end_of_read(reading.end, PAGE);
+                return None;
+            }
+            match cache
+                .pages
+                .next_step_of_read(caller.file, reading, &mut caller.left)
+            {
+                ReadStep::Submit(requests) => {
+                    cache
+                        .others
+                        .extend(requests.iter().map(|(number, _)| *number));
+                    reading.to_submit.extend(requests);
+                }
+                ReadStep::Wait(number) => {
+                    caller.awaits = Some(number);
+                    caller.stage = Stage::Settle;
+                    return Some(Turn::Work(0));
+                }
+                ReadStep::Copy(pages) => {
+                    caller.stage = Stage::CopyOut(pages);
+                    return Some(Turn::Work(cache.pages.setup.page * pages.count));
+                }
+            }
+        }
+    }
+
+    /// Submits the request with this number, which reads pages into the page cache.
+    pub(super) fn submit_read_into_cache(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        number: u64,
+        pages: Pages,
+    ) {
+        let now = self.context.now();
+        let id = self.requests.allocate_request_id();
+        let Some(cache) = &mut self.cache else {
+            return;
+        };
+        cache.requests.insert(id, (number, pages));
+        let flusher = cache.flusher;
+        let bytes = pages.count * PAGE;
+        let begun = (self.tasks[task].caller.as_ref())
+            .map_or(now, |caller| caller.request.attributed_until());
+        let kind = RequestKind::WriteBack;
+        let mut whole =
+            Request::new_with_submission_begun((cpu, flusher), Direction::Read, kind, bytes, begun);
+        whole.attribute_time_until(Part::Submission, now);
+        self.requests[id] = whole;
+        self.context
+            .tell_observer_of_request(RequestStep::Begun { task: flusher });
+        self.context.tell_observer_of_request(RequestStep::Issued {
+            task: flusher,
+            request: id,
+            read: true,
+            bytes,
+            origin: RequestOrigin::PageCache,
+        });
+        self.give_page_request_to_drives(id, pages);
+    }
+}

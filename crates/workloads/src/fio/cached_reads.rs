@@ -1,0 +1,162 @@
+//! Buffered reads that what is cached decides: read-ahead, and pages that are read again.
+
+use serde::Serialize;
+
+use super::{FioJob, IoEngine};
+
+/// What fio tells the kernel about the order of a job's reads (`fadvise_hint`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FadviseHint {
+    /// Nothing (`0`).
+    Off,
+    /// As `rw` has it (`1`).
+    #[default]
+    Pattern,
+    /// Random reads.
+    Random,
+    /// Sequential reads.
+    Sequential,
+}
+
+impl FadviseHint {
+    /// All hints with fio's names for them.
+    pub(super) const NAMES: [(&'static str, Self); 6] = [
+        ("0", Self::Off),
+        ("none", Self::Off),
+        ("1", Self::Pattern),
+        ("pattern", Self::Pattern),
+        ("random", Self::Random),
+        ("sequential", Self::Sequential),
+    ];
+
+    /// Whether fio does as it does without the option.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What the kernel takes a file's reads for (`posix_fadvise(2)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadHint {
+    /// Nothing was said.
+    None,
+    /// Random reads, which nobody reads ahead of.
+    Random,
+    /// Sequential reads, with a window twice as large.
+    Sequential,
+}
+
+/// Whether fio drops what is cached of a file when it opens the file (`invalidate`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Invalidation(pub bool);
+
+impl Default for Invalidation {
+    fn default() -> Self {
+        Self(true)
+    }
+}
+
+impl Invalidation {
+    /// Whether fio does as it does without the option.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl FioJob {
+    /// What the kernel takes the job's reads for.
+    pub const fn read_hint(&self) -> ReadHint {
+        match self.fadvise {
+            FadviseHint::Off => ReadHint::None,
+            FadviseHint::Random => ReadHint::Random,
+            FadviseHint::Sequential => ReadHint::Sequential,
+            FadviseHint::Pattern if self.rw.is_random() => ReadHint::Random,
+            FadviseHint::Pattern => ReadHint::Sequential,
+        }
+    }
+
+    /// Whether the job has buffered reads for which it matters which pages are cached. Other buffered reads of jobs beside which
+    /// nobody writes miss: each block is read once, and nothing is read ahead.
+    pub fn reads_depend_on_cached_pages(&self) -> bool {
+        if self.is_direct() || !self.rw.reads() {
+            return false;
+        }
+        !self.rw.is_random()
+            || self.read_hint() == ReadHint::Sequential
+            || !self.invalidate.0
+            || (self.norandommap && !self.rw.writes())
+    }
+
+    /// The way in which the job's cached reads have no model; `None` if they have one.
+    pub(super) fn cached_reads_without_model(&self) -> Option<&'static str> {
+        if !self.reads_depend_on_cached_pages() {
+            None
+        } else if self.ioengine == IoEngine::IoUring && self.effective_iodepth() > 1 {
+            Some(
+                "several reads of io_uring that wait for the same pages: set iodepth=1, or ioengine=libaio",
+            )
+        } else if !self.rw.is_random() && self.step != 0 {
+            Some("gaps between sequential reads, or reads backwards")
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+    use super::*;
+
+    fn job(lines: &str) -> Result<FioJob, String> {
+        let text = format!("[j]\nsize=1m\n{lines}\n");
+        let mut file = parse(&text, "t.fio").map_err(|e| e.to_string())?;
+        file.refuse_unmodelled_options()
+            .map_err(|e| e.to_string())?;
+        Ok(file.jobs.remove(0))
+    }
+
+    #[test]
+    fn the_hint_is_that_of_the_pattern_unless_it_is_given() {
+        for (lines, hint) in [
+            ("rw=read", ReadHint::Sequential),
+            ("rw=rw", ReadHint::Sequential),
+            ("rw=randread", ReadHint::Random),
+            ("rw=read\nfadvise_hint=0", ReadHint::None),
+            ("rw=read\nfadvise_hint=random", ReadHint::Random),
+            ("rw=randread\nfadvise_hint=sequential", ReadHint::Sequential),
+        ] {
+            assert_eq!(job(lines).unwrap().read_hint(), hint, "{lines}");
+        }
+    }
+
+    #[test]
+    fn random_reads_of_each_block_once_need_no_memory_of_pages() {
+        for (lines, depends) in [
+            ("rw=randread", false),
+            ("rw=randrw\nnorandommap", false),
+            ("rw=read\ndirect=1", false),
+            ("rw=write", false),
+            ("rw=read", true),
+            ("rw=randread\nnorandommap", true),
+            ("rw=randread\ninvalidate=0", true),
+            ("rw=randread\nfadvise_hint=sequential", true),
+        ] {
+            let job = job(lines).unwrap();
+            assert_eq!(job.reads_depend_on_cached_pages(), depends, "{lines}");
+        }
+    }
+
+    #[test]
+    fn deep_rings_and_gaps_are_refused() {
+        for lines in ["ioengine=io_uring\niodepth=8", "rw=read:8k", "rw=read:-8k"] {
+            let error = job(lines).unwrap_err();
+            assert!(
+                error.contains("t.fio:1: job `j`: buffered I/O is modelled without"),
+                "{error}"
+            );
+        }
+        assert!(job("ioengine=io_uring").is_ok() && job("ioengine=libaio\niodepth=8").is_ok());
+    }
+}
