@@ -19,6 +19,7 @@
 mod batching;
 mod blocks;
 mod command_line;
+mod defaults;
 mod engine;
 mod error;
 mod extent;
@@ -39,6 +40,7 @@ mod size;
 mod steering;
 mod surroundings;
 mod syntax;
+mod targets;
 mod values;
 mod verify;
 mod walk;
@@ -65,10 +67,8 @@ pub use read::{load, parse, parse_in_surroundings};
 pub use read_back::ReadBack;
 pub use read_write::ReadWrite;
 pub use size::{FileSize, Size};
-pub use steering::{
-    DepthSearch, DepthStep, Flow, FlowCounter, LatencyTarget, SteadyFigure, SteadyState,
-    SteadyStateDetector,
-};
+pub use steering::{DepthSearch, DepthStep, FlowCounter, SteadyStateDetector};
 pub use surroundings::{FioSurroundings, MachineFigures};
+pub use targets::{Flow, LatencyTarget, SteadyFigure, SteadyState};
 pub use verify::{Checksum, Verify};
 pub use walk::{Draw, NextIo, Walk};
