@@ -1,7 +1,7 @@
 //! Jobs of our own in fio and in the simulator: bytes, directions, sizes, I/Os in flight, and where they end.
 //!
 //! fio runs each job on files of its own, all jobs at once. Where a job ends by time, only its end is compared.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fmt::Write as _;
 use std::process::Command;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use wakepath_units::Nanoseconds;
 
+use super::defaults::is_default;
 use super::error::{FioError, FioProblem, FioWarning};
 use super::{
     Batches, BlockSizes, Content, FadviseHint, FileSize, Flow, Invalidation, IoEngine,
@@ -315,11 +316,6 @@ impl FioJob {
             .iter()
             .any(|limit| limit.as_array().iter().any(|l| l.is_some()))
     }
-}
-
-/// Whether a value is its type's default, which is not written out.
-pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 /// Which I/Os count for `thinktime_blocks` (fio's `thinktime_blocks_type`).

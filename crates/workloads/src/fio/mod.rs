@@ -20,6 +20,7 @@ mod batching;
 mod blocks;
 mod cached_reads;
 mod command_line;
+mod defaults;
 mod engine;
 mod error;
 mod extent;
@@ -41,6 +42,7 @@ mod size;
 mod steering;
 mod surroundings;
 mod syntax;
+mod targets;
 mod values;
 mod verify;
 mod walk;
@@ -69,10 +71,8 @@ pub use read::{load, parse, parse_in_surroundings};
 pub use read_back::ReadBack;
 pub use read_write::ReadWrite;
 pub use size::{FileSize, Size};
-pub use steering::{
-    DepthSearch, DepthStep, Flow, FlowCounter, LatencyTarget, SteadyFigure, SteadyState,
-    SteadyStateDetector,
-};
+pub use steering::{DepthSearch, DepthStep, FlowCounter, SteadyStateDetector};
 pub use surroundings::{FioSurroundings, MachineFigures};
+pub use targets::{Flow, LatencyTarget, SteadyFigure, SteadyState};
 pub use verify::{Checksum, Verify};
 pub use walk::{Draw, NextIo, Walk};

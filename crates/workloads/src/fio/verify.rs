@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::job::is_default;
+use super::defaults::is_default;
 
 /// How fio checks data that it reads back (`verify`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

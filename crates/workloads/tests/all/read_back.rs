@@ -205,18 +205,18 @@ fn predict(options: &str, on_device: bool, log: &[Io]) -> Vec<Io> {
         let pass_has_bytes = walk.as_ref().is_none_or(Walk::pass_has_bytes_left);
         let within_limits = limits.bytes.is_none_or(|most| bytes < most)
             && limits.ios.is_none_or(|most| (done.len() as u64) < most);
-        if second_pass || (within_limits && !pass_is_over && pass_has_bytes) {
-            if let Some(mut io) = read_back.as_mut().and_then(ReadBack::take_due_read) {
-                if let Some(read_back) = &mut read_back {
-                    read_back.note_end(0, true);
-                }
-                if let Some(walk) = &mut walk {
-                    walk.count_read_back(io.bytes);
-                }
-                io.offset += start;
-                done.push((true, io));
-                continue;
+        let may_read_back = second_pass || (within_limits && !pass_is_over && pass_has_bytes);
+        let due = read_back.as_mut().filter(|_| may_read_back);
+        if let Some(mut io) = due.and_then(ReadBack::take_due_read) {
+            if let Some(read_back) = &mut read_back {
+                read_back.note_end(0, true);
             }
+            if let Some(walk) = &mut walk {
+                walk.count_read_back(io.bytes);
+            }
+            io.offset += start;
+            done.push((true, io));
+            continue;
         }
         if !second_pass && within_limits && !pass_is_over {
             let nothing = (

@@ -29,7 +29,7 @@ impl<O: Observer> Engine<'_, O> {
         };
         let job = &self.setup.jobs[process.job];
         let (kind, _) = process.count_submitted_request(direction, bytes);
-        let waits = job.helpers.is_some_and(|helpers| helpers.waits());
+        let waits = job.submits_by_threads();
         let offset = if waits && self.drives.len() > 1 {
             process.offset_of_next_request(job, direction, bytes, self.context.random_streams())
         } else {

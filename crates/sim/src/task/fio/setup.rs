@@ -250,12 +250,12 @@ impl JobSetup {
 
     /// Whether helpers submit all requests of the job, and wait for them.
     pub(in crate::task) fn submits_by_threads(&self) -> bool {
-        self.helpers.is_some_and(|helpers| helpers.waits())
+        self.helpers.is_some_and(HelperSetup::waits)
     }
 
     /// Whether helpers check what the job reads.
     pub(super) fn checks_by_helpers(&self) -> bool {
-        self.helpers.is_some_and(|helpers| helpers.checks())
+        self.helpers.is_some_and(HelperSetup::checks)
     }
 
     /// Whether the process's request with this number carries data, and is no trim.

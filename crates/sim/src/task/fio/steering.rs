@@ -62,6 +62,6 @@ impl Steering {
 
 /// Whether the ends of a job's requests decide something.
 pub(super) fn ends_of_requests_matter(job: &JobSetup) -> bool {
-    let checks = job.helpers.is_some_and(|helpers| helpers.checks());
+    let checks = job.checks_by_helpers();
     job.read_back.is_some() || job.search.is_some() || job.steady.is_some() || checks
 }

@@ -2,8 +2,8 @@
 
 use wakepath_units::Nanoseconds;
 
+use super::super::SteadyFigure;
 use super::super::error::{LineProblem, OptionVerdict, escape_and_shorten};
-use super::super::steering::SteadyFigure;
 use super::draft::JobDraft;
 use super::row::OptionRow;
 use super::value::{not_one_of_problem, print_flag_as_digit, print_microseconds};
