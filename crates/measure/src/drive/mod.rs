@@ -1,7 +1,8 @@
 //! A drive's service time, parallel units, flush and sleep, measured through a file on it.
 //!
 //! Reads and writes bypass the page cache (`O_DIRECT`). CPUs are held in their first idle state, where the user may do
-//! that, so that no idle exit is in the figures.
+//! that, so that no idle exit is in the figures. For pauses they may take the shallowest state that sleeps: its exit is in
+//! all reads after pauses alike, and these are only compared with each other.
 
 mod block_counters;
 mod declared;
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use wakepath_system::{Root, System};
+use wakepath_system::System;
 use wakepath_units::Nanoseconds;
 
 use self::block_counters::{BlockCounters, CountedLoad};
@@ -52,7 +53,7 @@ pub fn measure(
     control: ExperimentControl<'_>,
 ) -> Result<DriveMeasurement, MeasureError> {
     // A second measurement is refused before anything is written.
-    let hold = ShallowHold::take(system)?;
+    let mut hold = ShallowHold::take(system)?;
     let conditions = Conditions::observe(system, control);
     let file = TestFile::open(&plan.target, system, control)?;
     let mut result = DriveMeasurement {
@@ -83,8 +84,9 @@ pub fn measure(
         );
     }
     let mut experiment = DriveExperiment {
-        root: system.root(),
+        system,
         file: &file,
+        hold: &mut hold,
         control,
         random: Pcg64Mcg::seed_from_u64(1),
     };
@@ -108,8 +110,9 @@ pub fn measure(
 
 /// An experiment on wake-ups while it runs: what all of its steps share.
 struct DriveExperiment<'a> {
-    root: &'a Root,
+    system: &'a System,
     file: &'a TestFile,
+    hold: &'a mut ShallowHold,
     control: ExperimentControl<'a>,
     random: Pcg64Mcg,
 }
@@ -117,9 +120,14 @@ struct DriveExperiment<'a> {
 impl DriveExperiment<'_> {
     /// Carries the steps out until the end or a signal.
     fn run(&mut self, plan: &DrivePlan, result: &mut DriveMeasurement) -> Result<(), MeasureError> {
+        let mut pauses = false;
         for (step, time) in &plan.steps {
             if self.control.is_cancelled() {
                 break;
+            }
+            if step.pauses() && !pauses {
+                self.hold.allow_shallowest_sleep(self.system)?;
+                pauses = true;
             }
             self.run_step(*step, *time, result)?;
             self.control.finish_step();
@@ -160,12 +168,12 @@ impl DriveExperiment<'_> {
             file: self.file.file(),
             bytes: self.file.bytes(),
         };
-        let busy_before = CpuTimes::read(self.root);
+        let busy_before = CpuTimes::read(self.system.root());
         let before = self.block_counters();
         let samples = run_load(target, shape, time, self.control)
             .map_err(|e| self.file.error(describe_failure(shape.direction), e))?;
         let after = self.block_counters();
-        let busy_after = CpuTimes::read(self.root);
+        let busy_after = CpuTimes::read(self.system.root());
         let Some(latency) = LatencySummary::new(&samples.latencies) else {
             return Ok(None);
         };
@@ -193,7 +201,7 @@ impl DriveExperiment<'_> {
     }
 
     fn block_counters(&self) -> Option<BlockCounters> {
-        BlockCounters::read(self.root, &self.file.device()?.disk)
+        BlockCounters::read(self.system.root(), &self.file.device()?.disk)
     }
 
     /// Flush latency, measured after each write.

@@ -185,7 +185,8 @@ impl DrivePlan {
             ],
         };
         lines.push(
-            "holds /dev/cpu_dma_latency at 0 meanwhile, so that CPUs stay in their first idle state (needs root)"
+            "holds /dev/cpu_dma_latency at 0 meanwhile, so that CPUs stay in their first idle state, and for pauses at the \
+             exit latency of C1 or its like (needs root)"
                 .to_owned(),
         );
         lines.push(
@@ -211,6 +212,11 @@ impl DriveStep {
             Self::Gap(gap) => time.max(gap.as_duration() * FEWEST_READS as u32),
             _ => time,
         }
+    }
+
+    /// Whether the step is about reads after pauses.
+    pub(super) const fn pauses(self) -> bool {
+        matches!(self, Self::Gap(_) | Self::Refinement)
     }
 
     const fn writes(self) -> bool {
