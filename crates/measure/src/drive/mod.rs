@@ -7,6 +7,7 @@
 mod block_counters;
 mod declared;
 mod figures;
+mod interrupt;
 mod load;
 mod measurement;
 mod parallel_units;
@@ -25,6 +26,7 @@ use wakepath_system::System;
 use wakepath_units::Nanoseconds;
 
 use self::block_counters::{BlockCounters, CountedLoad};
+use self::interrupt::watch_interrupts;
 use self::load::{LoadTarget, run_load, transfer};
 use self::plan::DriveStep;
 use crate::conditions::CpuTimes;
@@ -34,6 +36,7 @@ use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold};
 
 pub use self::block_counters::BlockLayerView;
 pub use self::declared::DeclaredSleep;
+pub use self::interrupt::InterruptView;
 pub(crate) use self::load::random_block;
 pub use self::measurement::DriveMeasurement;
 pub use self::parallel_units::ParallelUnits;
@@ -120,14 +123,14 @@ struct DriveExperiment<'a> {
 impl DriveExperiment<'_> {
     /// Carries the steps out until the end or a signal.
     fn run(&mut self, plan: &DrivePlan, result: &mut DriveMeasurement) -> Result<(), MeasureError> {
-        let mut pauses = false;
+        let mut may_sleep = false;
         for (step, time) in &plan.steps {
             if self.control.is_cancelled() {
                 break;
             }
-            if step.pauses() && !pauses {
+            if step.lets_cpus_sleep() && !may_sleep {
                 self.hold.allow_shallowest_sleep(self.system)?;
-                pauses = true;
+                may_sleep = true;
             }
             self.run_step(*step, *time, result)?;
             self.control.finish_step();
@@ -145,6 +148,7 @@ impl DriveExperiment<'_> {
             DriveStep::Load(shape) => result.service.extend(self.measure_load(shape, time)?),
             DriveStep::Flush => result.flush = self.measure_flush(time)?,
             DriveStep::ForcedWrite => result.forced_write = self.measure_forced_write(time)?,
+            DriveStep::Interrupts(direction) => self.watch_interrupts(direction, time, result)?,
             DriveStep::Gap(gap) => {
                 let samples = self.read_after_pauses(gap, time)?;
                 result.sleep.add(gap, &samples);
@@ -193,11 +197,53 @@ impl DriveExperiment<'_> {
             block_layer: views
                 .map(|(before, after)| after.view_since(before, counted))
                 .unwrap_or_default(),
+            interrupt: None,
             busy_percent: busy_before
                 .zip(busy_after)
                 .and_then(|(before, after)| after.busy_percent_since(before)),
             latency,
         }))
+    }
+
+    /// Adds the time to the interrupt to the requests of the same kind; without io_uring a note says so.
+    fn watch_interrupts(
+        &self,
+        direction: AccessDirection,
+        time: Duration,
+        result: &mut DriveMeasurement,
+    ) -> Result<(), MeasureError> {
+        let target = LoadTarget {
+            file: self.file.file(),
+            bytes: self.file.bytes(),
+        };
+        let watched = watch_interrupts(target, direction, time, self.control);
+        let lacks_io_uring = |error: &io::Error| {
+            matches!(
+                error.kind(),
+                io::ErrorKind::PermissionDenied
+                    | io::ErrorKind::Unsupported
+                    | io::ErrorKind::InvalidInput
+            )
+        };
+        match watched {
+            Ok(view) => {
+                let mut all = result.service.iter_mut();
+                if let Some(same) = all.find(|service| service.shape == small_shape(direction)) {
+                    same.interrupt = view;
+                }
+                Ok(())
+            }
+            Err(error) if lacks_io_uring(&error) => {
+                let note = format!(
+                    "no time until the interrupt: this program cannot use io_uring ({error})"
+                );
+                if !result.notes.contains(&note) {
+                    result.notes.push(note);
+                }
+                Ok(())
+            }
+            Err(error) => Err(self.file.error(describe_failure(direction), error)),
+        }
     }
 
     fn block_counters(&self) -> Option<BlockCounters> {
@@ -266,6 +312,16 @@ impl DriveExperiment<'_> {
             samples.push(began.elapsed().as_nanos() as u64);
         }
         Ok(samples)
+    }
+}
+
+/// 4 KiB random requests, one at a time.
+const fn small_shape(direction: AccessDirection) -> LoadShape {
+    LoadShape {
+        direction,
+        order: AddressOrder::Random,
+        kib: 4,
+        depth: 1,
     }
 }
 
