@@ -8,7 +8,7 @@
 //! - [`question`]: a study's questions, also with a goal and conditions.
 //! - [`rows`]: rows in the Parquet tables.
 //! - [`directory`]: writing, one finished run after the other; [`ResultReader`] reads.
-//! - [`mod@shard`]: parts of a study that run apart; [`merge`] puts them together.
+//! - [`mod@shard`]: parts of a study that run apart; [`merge_shards`] puts them together.
 //! - [`laboratory`]: runs in virtual machines in virtual time.
 //! - [`import`]: results from other tools (fio, MMTests, hyperfine) as runs.
 

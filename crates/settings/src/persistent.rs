@@ -165,6 +165,16 @@ impl PersistentSettings {
             .map_err(|message| persistent_file_error(&path, message))
     }
 
+    /// Reads a file that is to become the file of persistent settings. Anybody may have written it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or it has a mistake.
+    pub fn load_candidate(path: &std::path::Path) -> Result<Self, SettingsError> {
+        let text = wakepath_files::read_text_up_to(path, MAX_BYTES)
+            .map_err(|error| unreadable_file_error(path, &error))?;
+        Self::parse(&text).map_err(|message| persistent_file_error(path, message))
+    }
+
     /// Parses the text of a file of persistent settings.
     ///
     /// # Errors

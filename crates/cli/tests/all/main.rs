@@ -1,5 +1,6 @@
 //! The integration tests of this crate in one binary, which is linked once.
 
+mod ansible;
 mod apst;
 mod architecture;
 mod canary;

@@ -1,5 +1,6 @@
 //! `wakepath apply`: changes a real machine's settings so that they can be put back.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -57,9 +58,13 @@ pub(crate) struct Args {
     /// Print the set in the form of another tool, and write nothing. A note names what the form cannot hold.
     #[arg(long = "as", value_name = "TOOL", value_enum, conflicts_with_all = ["persist", "dry_run", "hold", "check"])]
     form: Option<FormName>,
-    /// Check the file that `--persist` wrote, and change nothing.
-    #[arg(long, conflicts_with_all = ["policies", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
-    check: bool,
+    /// Check the file that `--persist` wrote, or FILE before it goes there, and change nothing.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["policies", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
+    #[expect(
+        clippy::option_option,
+        reason = "the option, and its value, may be missing"
+    )]
+    check: Option<Option<PathBuf>>,
     /// Print what each setting survives, and what resets it; change nothing.
     #[arg(long, conflicts_with_all = ["policies", "check", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
     resets: bool,
@@ -148,8 +153,8 @@ pub(crate) fn plan_apply_or_persist_policy_set(
         return persist::print_what_resets_settings(args.format, out);
     }
     let system = args.root.open_system()?;
-    if args.check {
-        return persist::check_and_print_persistent_settings(&system, out);
+    if let Some(candidate) = &args.check {
+        return persist::check_and_print_persistent_settings(&system, candidate.as_deref(), out);
     }
     if args.at_boot {
         return persist::apply_at_boot(&system);

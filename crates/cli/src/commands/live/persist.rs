@@ -1,6 +1,7 @@
 //! `wakepath apply --persist`: settings that come back at every boot.
 
 use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -161,10 +162,15 @@ fn ask_to_keep_settings(signals: &EndSignals) -> anyhow::Result<TrialEnd> {
 /// Checks the file of persistent settings, and prints what it would change.
 pub(super) fn check_and_print_persistent_settings(
     system: &System,
+    candidate: Option<&Path>,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
-    let path = PersistentSettings::file_path(system);
-    let Some(settings) = PersistentSettings::load(system)? else {
+    let path = candidate.map_or_else(|| PersistentSettings::file_path(system), Path::to_path_buf);
+    let loaded = match candidate {
+        Some(file) => Some(PersistentSettings::load_candidate(file)?),
+        None => PersistentSettings::load(system)?,
+    };
+    let Some(settings) = loaded else {
         writeln!(
             out,
             "{}: not there; nothing is applied at boot",
