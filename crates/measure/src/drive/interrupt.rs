@@ -185,10 +185,10 @@ fn time_empty_calls(ring: &mut IoUring) -> io::Result<u64> {
 
 /// The view of these requests; `None`: too few, or too few with a jump of the clock at their completion.
 fn summarise(requests: &[WatchedRequest], way_back: u64) -> Option<InterruptView> {
-    let interrupted = requests
+    let jumped = requests
         .iter()
         .filter(|request| request.jump() >= LEAST_JUMP);
-    let interrupted: Vec<&WatchedRequest> = interrupted.collect();
+    let interrupted: Vec<&WatchedRequest> = jumped.collect();
     let share = interrupted.len() as f64 / requests.len().max(1) as f64;
     if interrupted.len() < FEWEST || share < LEAST_SHARE {
         return None;
@@ -231,16 +231,15 @@ mod tests {
 
     /// Requests of 50 us that are looked at every 100 ns, and whose interrupts take `jump`.
     fn requests(n: usize, jump: u64) -> Vec<WatchedRequest> {
-        let request = |i: usize| {
-            let submitted = i as u64 * 60_000;
-            WatchedRequest {
+        let begins = (0..n as u64).map(|i| i * 60_000);
+        begins
+            .map(|submitted| WatchedRequest {
                 submitted,
                 last_without: submitted + 50_000,
                 first_with: submitted + 50_000 + jump,
                 looks: 500,
-            }
-        };
-        (0..n).map(request).collect()
+            })
+            .collect()
     }
 
     #[test]

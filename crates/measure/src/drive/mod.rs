@@ -217,14 +217,6 @@ impl DriveExperiment<'_> {
             bytes: self.file.bytes(),
         };
         let watched = watch_interrupts(target, direction, time, self.control);
-        let lacks_io_uring = |error: &io::Error| {
-            matches!(
-                error.kind(),
-                io::ErrorKind::PermissionDenied
-                    | io::ErrorKind::Unsupported
-                    | io::ErrorKind::InvalidInput
-            )
-        };
         match watched {
             Ok(view) => {
                 let mut all = result.service.iter_mut();
@@ -233,7 +225,7 @@ impl DriveExperiment<'_> {
                 }
                 Ok(())
             }
-            Err(error) if lacks_io_uring(&error) => {
+            Err(error) if tells_lack_of_io_uring(&error) => {
                 let note = format!(
                     "no time until the interrupt: this program cannot use io_uring ({error})"
                 );
@@ -313,6 +305,14 @@ impl DriveExperiment<'_> {
         }
         Ok(samples)
     }
+}
+
+/// Whether an error is that of a program that may not use io_uring, or of a kernel without it.
+fn tells_lack_of_io_uring(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput
+    )
 }
 
 /// 4 KiB random requests, one at a time.

@@ -12,7 +12,7 @@ const LEAST_SHARE: f64 = 0.005;
 
 /// Share of an experiment's time that a core or package was in a state, by the hardware's own counters.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct ReachedState {
+pub struct ReachedDepth {
     /// Whether the package was in the state, and not the core.
     pub package: bool,
     /// Number of the state: 6 is C6.
@@ -37,7 +37,7 @@ pub struct PackageWake {
     /// What these take longer than wake-ups from the same state after equal pauses with another CPU busy.
     pub beyond: Option<Estimate>,
     /// Package states that were reached meanwhile, deepest first; absent: the machine shows none.
-    pub reached: Option<Vec<ReachedState>>,
+    pub reached: Option<Vec<ReachedDepth>>,
     /// Reason for a missing figure, or what the figure does not tell.
     pub problem: Option<String>,
 }
@@ -58,14 +58,14 @@ impl ReachedTally {
     }
 
     /// Shares of the core or of the package, deepest state first; `None` without such counters.
-    pub(super) fn shares(&self, package: bool) -> Option<Vec<ReachedState>> {
+    pub(super) fn shares(&self, package: bool) -> Option<Vec<ReachedDepth>> {
         let counted = self
             .0
             .iter()
             .rev()
             .filter(|((is_package, _), [_, all])| *is_package == package && *all > 0);
-        let shares: Vec<ReachedState> = counted
-            .map(|((_, depth), [ticks, all])| ReachedState {
+        let shares: Vec<ReachedDepth> = counted
+            .map(|((_, depth), [ticks, all])| ReachedDepth {
                 package,
                 depth: *depth,
                 share: *ticks as f64 / *all as f64,
@@ -76,7 +76,7 @@ impl ReachedTally {
 }
 
 /// `C6 for 71 % of the time, C2 for 12 %`; `none` where no state was reached.
-pub(super) fn describe_shares(shares: &[ReachedState]) -> String {
+pub(super) fn describe_shares(shares: &[ReachedDepth]) -> String {
     let mut times = " of the time";
     let named: Vec<String> = shares
         .iter()
@@ -211,13 +211,15 @@ mod tests {
         assert_eq!(ReachedTally::default().shares(true), None);
     }
 
+    /// A wake-up at rest beside one of 60 us with another CPU busy.
+    fn wake_at_rest(tally: &ReachedTally, at_rest: Option<LatencySummary>) -> PackageWake {
+        let busy = summary(60_000);
+        PackageWake::new((1, "C6".to_owned()), at_rest, Some(&busy), tally, 20)
+    }
+
     #[test]
     fn a_package_costs_what_wake_ups_take_longer_at_rest() {
-        let wake = |tally: &ReachedTally, at_rest: Option<LatencySummary>| {
-            let busy = summary(60_000);
-            PackageWake::new((1, "C6".to_owned()), at_rest, Some(&busy), tally, 20)
-        };
-        let slept = wake(&tally(710), Some(summary(150_000)));
+        let slept = wake_at_rest(&tally(710), Some(summary(150_000)));
         assert!((slept.beyond.unwrap().ns - 90_000.0).abs() < 1.0 && slept.problem.is_none());
         let said = slept.describe().unwrap();
         assert!(
@@ -225,16 +227,18 @@ mod tests {
             "{said}"
         );
 
-        let unshown = wake(&ReachedTally::default(), Some(summary(150_000)));
+        let unshown = wake_at_rest(&ReachedTally::default(), Some(summary(150_000)));
         let said = unshown.describe().unwrap();
         assert!(said.contains("shows no package states"), "{said}");
 
         let mut shallow = ReachedTally::default();
         shallow.add(&[ticks(true, 6, 0, 0)], &[ticks(true, 6, 1, 1_000)]);
-        let said = wake(&shallow, Some(summary(60_000))).describe().unwrap();
+        let said = wake_at_rest(&shallow, Some(summary(60_000)))
+            .describe()
+            .unwrap();
         assert!(said.contains("reached no state of its own"), "{said}");
 
-        let few = wake(&tally(710), None);
+        let few = wake_at_rest(&tally(710), None);
         assert!(few.beyond.is_none() && few.describe().is_none());
         assert!(few.problem.unwrap().contains("too few"));
     }

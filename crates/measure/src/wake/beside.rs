@@ -29,8 +29,8 @@ pub(super) fn find_entry_costs(plan: &WakePlan, tallies: &[Tally]) -> Vec<EntryC
         let group = plan.kinds.get(step.kind)?;
         let state = group.states.iter().find(|s| Some(s.index) == step.state)?;
         let polling = group.states.iter().find(|state| state.polling);
-        let settled = settled_tally(plan, tallies, step, state.index, WakeSource::Task);
-        let settled = settled.and_then(Tally::latencies_after_short_pauses);
+        let tasks = settled_tally(plan, tallies, step, state.index, WakeSource::Task);
+        let settled = tasks.and_then(Tally::latencies_after_short_pauses);
         let wakes = EarlyWakes {
             counted: tally.samples.clone(),
             too_short: tally.missed_after.clone(),
@@ -61,8 +61,8 @@ pub(super) fn find_package_wakes(plan: &WakePlan, tallies: &[Tally]) -> Vec<Pack
         let group = plan.kinds.get(step.kind)?;
         let state = group.states.iter().find(|s| Some(s.index) == step.state)?;
         let shortest = plan.gaps(step)[0];
-        let busy = settled_tally(plan, tallies, step, state.index, WakeSource::Timer);
-        let busy = busy.and_then(|tally| tally.latencies_after(shortest));
+        let timers = settled_tally(plan, tallies, step, state.index, WakeSource::Timer);
+        let busy = timers.and_then(|tally| tally.latencies_after(shortest));
         Some(PackageWake::new(
             (group.cpu, state.name.clone()),
             tally.latencies_after(Nanoseconds::ZERO),

@@ -107,15 +107,15 @@ mod tests {
     #[test]
     fn a_cpu_that_is_woken_twice_has_to_sleep_twice() {
         let before = counters(&[[5, 100, 0], [7, 900, 2]]);
-        let judge = |after: [[u64; 3]; 2]| counters(&after).judge_two_wakes(&before, Some(1));
-        assert_eq!(judge([[5, 100, 0], [9, 950, 2]]), SampleVerdict::Counted);
-        assert_eq!(judge([[5, 100, 0], [9, 950, 3]]), SampleVerdict::Rejected);
-        for missed in [
-            [[5, 100, 0], [8, 950, 2]],
-            [[5, 100, 0], [10, 950, 2]],
-            [[6, 101, 0], [9, 950, 2]],
+        for (after, verdict) in [
+            ([[5, 100, 0], [9, 950, 2]], SampleVerdict::Counted),
+            ([[5, 100, 0], [9, 950, 3]], SampleVerdict::Rejected),
+            ([[5, 100, 0], [8, 950, 2]], SampleVerdict::Missed),
+            ([[5, 100, 0], [10, 950, 2]], SampleVerdict::Missed),
+            ([[6, 101, 0], [9, 950, 2]], SampleVerdict::Missed),
         ] {
-            assert_eq!(judge(missed), SampleVerdict::Missed, "{missed:?}");
+            let judged = counters(&after).judge_two_wakes(&before, Some(1));
+            assert_eq!(judged, verdict, "{after:?}");
         }
     }
 

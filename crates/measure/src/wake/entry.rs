@@ -100,10 +100,10 @@ impl EarlyWakes {
                 n,
             });
         }
-        let sums = early
+        let each = early
             .iter()
             .map(|sample| sample.gap.0.saturating_add(sample.latency_ns));
-        let sums: Vec<u64> = sums.collect();
+        let sums: Vec<u64> = each.collect();
         let sum = LatencySummary::new(&sums)
             .ok_or("no early wake-up counts")?
             .median;
@@ -224,8 +224,8 @@ mod tests {
     #[test]
     fn an_entry_that_is_completed_without_an_exit_has_its_length() {
         for entry in [5_000, 40_000, 120_000] {
-            let within = |left| AWAKE + if left > 0 { left } else { EXIT };
-            let found = estimate(&wakes(entry, within)).unwrap();
+            let early = wakes(entry, |left| AWAKE + if left > 0 { left } else { EXIT });
+            let found = estimate(&early).unwrap();
             assert_eq!(found.woken_within, WokenWithinEntry::CompletesAndTurnsBack);
             let most = (0.05 * entry as f64).max(1_000.0);
             assert!((found.cost.ns - entry as f64).abs() < most, "{found:?}");
@@ -234,8 +234,8 @@ mod tests {
 
     #[test]
     fn an_entry_that_is_broken_off_costs_nothing() {
-        let within = |left| AWAKE + if left > 0 { 0 } else { EXIT };
-        let found = estimate(&wakes(40_000, within)).unwrap();
+        let early = wakes(40_000, |left| AWAKE + if left > 0 { 0 } else { EXIT });
+        let found = estimate(&early).unwrap();
         assert_eq!(found.woken_within, WokenWithinEntry::TurnsBackAtOnce);
         assert!(found.cost.covers(0.0) && found.cost.high < 1.0);
     }

@@ -46,7 +46,7 @@ use crate::summary::{Estimate, LatencySummary};
 use crate::test_file::{TestFile, TestTarget};
 use crate::{Conditions, ExperimentControl, MeasureError};
 
-pub use self::at_rest::{PackageWake, ReachedState};
+pub use self::at_rest::{PackageWake, ReachedDepth};
 pub use self::bands::GapBand;
 pub use self::beside::EntryCost;
 pub use self::entry::{EntryTime, WokenWithinEntry};
@@ -86,7 +86,7 @@ pub struct WakeLatency {
     /// The state that the exit latency is relative to.
     pub relative_to: Option<String>,
     /// States that the CPU's core reached meanwhile, deepest first; absent: the hardware shows none.
-    pub reached: Option<Vec<ReachedState>>,
+    pub reached: Option<Vec<ReachedDepth>>,
     /// Samples that do not count, because the CPU was in another state or in none.
     pub missed: u64,
     /// Samples that do not count, because hardware or firmware refused the state.
@@ -367,9 +367,10 @@ fn log_uniform(random: &mut Pcg64Mcg, [from, to]: [Nanoseconds; 2]) -> Nanosecon
 impl WakeMeasurement {
     fn new(plan: &WakePlan, tallies: &[Tally], conditions: Conditions, complete: bool) -> Self {
         let mut wakes: Vec<WakeLatency> = Vec::new();
-        let settled = plan.steps.iter().zip(tallies);
-        let settled = settled.filter(|(step, _)| step.moment == WakeMoment::Settled);
-        let settled: Vec<(&WakeStep, &Tally)> = settled.collect();
+        let steps = plan.steps.iter().zip(tallies);
+        let settled: Vec<(&WakeStep, &Tally)> = steps
+            .filter(|(step, _)| step.moment == WakeMoment::Settled)
+            .collect();
         for (step, tally) in &settled {
             let latency = tally.latencies_after(Nanoseconds::ZERO);
             let kind = &plan.kinds[step.kind];

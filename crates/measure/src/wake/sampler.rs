@@ -122,16 +122,18 @@ impl LiveSampler {
 
     /// Whether a CPU is of the core, or with `package` of the package, of another.
     fn shares_unit(&self, cpu: usize, other: usize, package: bool) -> bool {
-        let read = |cpu: usize, file: &str| {
-            self.root
-                .read_text_if_readable(&format!("{CPUS}/cpu{cpu}/topology/{file}"))
-        };
         if package {
-            let [own, its] = [cpu, other].map(|cpu| read(cpu, "physical_package_id"));
+            let [own, its] = [cpu, other].map(|cpu| self.read_topology(cpu, "physical_package_id"));
             return own == its;
         }
-        let core = read(cpu, "core_cpus_list").and_then(|list| cpus::parse_cpu_list(&list));
+        let list = self.read_topology(cpu, "core_cpus_list");
+        let core = list.and_then(|list| cpus::parse_cpu_list(&list));
         core.map_or(cpu == other, |core| core.contains(&other))
+    }
+
+    fn read_topology(&self, cpu: usize, file: &str) -> Option<String> {
+        self.root
+            .read_text_if_readable(&format!("{CPUS}/cpu{cpu}/topology/{file}"))
     }
 
     /// A failed read of the measured file.
