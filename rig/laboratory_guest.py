@@ -115,11 +115,16 @@ def add_functions(tree: Initramfs, machine: Machine, files: list[str]) -> list[s
     return [f". /rig/{file}" for file in files]
 
 
-def add_hardware(tree: Initramfs, kernel: Kernel, machine: Machine, seed: int, drive: list[str]) -> None:
-    """Adds the modules that are the machine's idle states, drives and clocks; `drive`: more parameters of drives."""
+def add_hardware(
+    tree: Initramfs, kernel: Kernel, machine: Machine, seed: int, drive: list[str], idle: tuple[str, ...] = ()
+) -> None:
+    """Adds the modules that are the machine's idle states, drives and clocks.
+
+    `drive` and `idle` are more parameters of the drives and of the idle states.
+    """
     workers = f"cpus=0-{machine.cpus - 1}"
     for source, parameters in (
-        ("module", f"masked=1 {workers} seed={seed} {machine.idle_parameters()}"),
+        ("module", " ".join(["masked=1", workers, f"seed={seed}", machine.idle_parameters(), *idle])),
         ("drive", " ".join([f"cpu={machine.cpus} seed={seed} {machine.drive_parameters()}", *drive])),
         ("cpufreq", f"{workers} {machine.frequency_parameters()}"),
     ):

@@ -8,6 +8,10 @@
  * that submitted it, as a drive's interrupt does: that CPU has no timer of its own pending for it. Where CPUs share a
  * queue, or one CPU takes all interrupts (`completion_cpu`), that CPU is interrupted, and completes the request.
  *
+ * With `device_interrupts`, each queue has an interrupt of its own in place of IPIs, and each request is written down with
+ * the times at which the drive got it and raised its interrupt (/sys/kernel/debug/wakepath_drive): that is the truth which
+ * explanations of a recording are held to.
+ *
  * Nothing is stored beyond the first `store_mib` of the first drive: reads give whatever the buffer had. Times are in ns.
  *
  * The same CPU has rig/module note the counters of idle states at the beginning and at the end of a window of time. Its
@@ -15,18 +19,23 @@
  */
 #include <linux/blk-mq.h>
 #include <linux/cpumask.h>
+#include <linux/debugfs.h>
 #include <linux/hrtimer.h>
 #include <linux/interrupt.h>
 #include <linux/irq.h>
 #include <linux/irqdesc.h>
+#include <linux/irqdomain.h>
 #include <linux/llist.h>
 #include <linux/math64.h>
 #include <linux/module.h>
+#include <linux/seq_file.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/version.h>
 #include <linux/vmalloc.h>
+#include <asm/hw_irq.h>
+#include <asm/irqdomain.h>
 
 #define MOST_POINTS 257
 #define MOST_UNITS 256U
@@ -76,7 +85,7 @@ MODULE_PARM_DESC(completion_cpu, "the CPU that takes all interrupts; -1: one of 
 static bool device_interrupts;
 module_param(device_interrupts, bool, 0444);
 MODULE_PARM_DESC(device_interrupts,
-	"each queue has an interrupt of the kernel's, which its CPU takes where the drive's IPI comes, and completes as NVMe does");
+	"each queue has an interrupt with a vector of its own in place of IPIs, and completes as NVMe does; requests are written down");
 
 static unsigned int coalesce = 1;
 module_param(coalesce, uint, 0644);
@@ -417,6 +426,50 @@ static void wait_for(u64 end)
 		cpu_relax();
 }
 
+/* ---- Requests written down, with `device_interrupts`. Only the CPU that plays the drives writes. */
+
+#define MOST_NOTED (1 << 18)
+
+struct noted_request {
+	u64 sector, submitted, end, raised;
+	u32 drive, cpu;
+};
+
+static struct noted_request *noted_requests;
+/* Requests since `counts` was cleared; those beyond MOST_NOTED are not written down. */
+static unsigned int noted_count;
+static struct dentry *noted_file;
+
+static void note_request(const struct drive *drive, const struct queue *queue, struct command *command, u64 raised)
+{
+	if (noted_count < MOST_NOTED)
+		noted_requests[noted_count] = (struct noted_request) {
+			.sector = blk_rq_pos(blk_mq_rq_from_pdu(command)),
+			.submitted = command->submitted,
+			.end = command->end,
+			.raised = raised,
+			.drive = drive->number,
+			.cpu = queue->cpu,
+		};
+	noted_count++;
+}
+
+static int requests_show(struct seq_file *out, void *unused)
+{
+	unsigned int i;
+
+	for (i = 0; i < min_t(unsigned int, noted_count, MOST_NOTED); i++)
+		seq_printf(out, "%u %llu %u %llu %llu %llu\n", noted_requests[i].drive, noted_requests[i].sector,
+			   noted_requests[i].cpu, noted_requests[i].submitted, noted_requests[i].end,
+			   noted_requests[i].raised);
+	if (noted_count > MOST_NOTED)
+		seq_puts(out, "full\n");
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(requests);
+
+/* ---- Interrupts. */
+
 /* The handler of a queue's interrupt. Where the block layer says so, the CPU that submitted completes. */
 static irqreturn_t on_device_interrupt(int irq, void *info)
 {
@@ -440,28 +493,32 @@ static void on_interrupt(void *info)
 		blk_mq_end_request(blk_mq_rq_from_pdu(command), BLK_STS_OK);
 }
 
-/* The same with an interrupt of the kernel's. */
-static void on_interrupt_of_device(void *info)
-{
-	struct queue *queue = info;
-
-	generic_handle_irq(queue->irq);
-}
-
+/* An interrupt of the kernel with a vector on the queue's CPU, as that of a message from a device (MSI). */
 static int add_interrupt(struct queue *queue)
 {
-	int irq = irq_alloc_desc(NUMA_NO_NODE), error;
+	struct irq_alloc_info info = { .mask = cpumask_of(queue->cpu) };
+	int irq = irq_domain_alloc_irqs(x86_vector_domain, 1, NUMA_NO_NODE, &info), error;
 
 	if (irq < 0)
 		return irq;
-	irq_set_chip_and_handler(irq, &dummy_irq_chip, handle_simple_irq);
-	error = request_irq(irq, on_device_interrupt, 0, "wakepath_drive", queue);
+	irq_set_handler(irq, handle_edge_irq);
+	error = irq_set_affinity(irq, cpumask_of(queue->cpu));
+	if (!error)
+		error = request_irq(irq, on_device_interrupt, IRQF_NOBALANCING, "wakepath_drive", queue);
 	if (error) {
-		irq_free_desc(irq);
+		irq_dispose_mapping(irq);
 		return error;
 	}
 	queue->irq = irq;
 	return 0;
+}
+
+/* Sends the vector to the queue's CPU. Nothing but the interrupt is to be seen there: no IPI of the kernel's comes first. */
+static void raise_interrupt(struct queue *queue)
+{
+	struct irq_data *data = irq_get_irq_data(queue->irq);
+
+	data->chip->irq_retrigger(data);
 }
 
 static void remove_interrupts(struct drive *drive)
@@ -472,12 +529,13 @@ static void remove_interrupts(struct drive *drive)
 		if (!drive->queues[i].irq)
 			continue;
 		free_irq(drive->queues[i].irq, &drive->queues[i]);
-		irq_free_desc(drive->queues[i].irq);
+		irq_dispose_mapping(drive->queues[i].irq);
 	}
 }
 
 static void interrupt(struct drive *drive, struct queue *queue)
 {
+	u64 now = device_interrupts ? ktime_get_ns() : 0;
 	struct command *command, *after;
 	bool first = false;
 
@@ -487,12 +545,16 @@ static void interrupt(struct drive *drive, struct queue *queue)
 		struct request *rq = blk_mq_rq_from_pdu(command);
 
 		list_del(&command->list);
+		if (queue->irq)
+			note_request(drive, queue, command, now);
 		if (queue->cpu >= 0)
 			first |= llist_add(&command->node, &queue->told);
 		else if (!blk_mq_complete_request_remote(rq))
 			blk_mq_end_request(rq, BLK_STS_OK);
 	}
-	if (first)
+	if (first && queue->irq)
+		raise_interrupt(queue);
+	else if (first)
 		smp_call_function_single_async(queue->cpu, &queue->call);
 }
 
@@ -661,8 +723,7 @@ static int add_drive(unsigned int number)
 	for (i = 0; i < count; i++) {
 		INIT_LIST_HEAD(&drive->queues[i].collected);
 		init_llist_head(&drive->queues[i].told);
-		INIT_CSD(&drive->queues[i].call, device_interrupts ? on_interrupt_of_device : on_interrupt,
-			 &drive->queues[i]);
+		INIT_CSD(&drive->queues[i].call, on_interrupt, &drive->queues[i]);
 		drive->queues[i].cpu = interrupted_cpu(drive, i);
 		error = device_interrupts ? add_interrupt(&drive->queues[i]) : 0;
 		if (error)
@@ -741,6 +802,7 @@ static int clear_counts(const char *text, const struct kernel_param *parameter)
 		memset(&all[i]->counts, 0, sizeof(all[i]->counts));
 		all[i]->idle_since = 0;
 	}
+	noted_count = 0;
 	hrtimer_cancel(&window.timer);
 	window.length = window.next = window.end = 0;
 	window.first = window.last = window.noted[0] = window.noted[1] = 0;
@@ -810,6 +872,8 @@ static void remove_all(void)
 	hrtimer_cancel(&window.timer);
 	if (window.note)
 		symbol_put_addr(window.note);
+	debugfs_remove(noted_file);
+	vfree(noted_requests);
 	vfree(store);
 	store = NULL;
 }
@@ -840,6 +904,14 @@ static int __init wakepath_drive_init(void)
 		store = vzalloc((unsigned long)store_mib << 20);
 		if (!store)
 			return -ENOMEM;
+	}
+	if (device_interrupts) {
+		noted_requests = vmalloc(array_size(MOST_NOTED, sizeof(*noted_requests)));
+		if (!noted_requests) {
+			vfree(store);
+			return -ENOMEM;
+		}
+		noted_file = debugfs_create_file("wakepath_drive", 0400, NULL, NULL, &requests_fops);
 	}
 	for (i = 0; i < drives; i++) {
 		error = add_drive(i);

@@ -188,5 +188,7 @@ measure() {
     cat $drives/window $idle/noted >/out/runs/$number.watched
     tracing off /out/runs/$number.trace
     cat $drives/counts >/out/runs/$number.drive
+    # What explanations of a recording are held to: each request with the drive's own times.
+    [ ! -e /sys/kernel/debug/wakepath_drive ] || cat /sys/kernel/debug/wakepath_drive >/out/runs/$number.requests
     cat /sys/kernel/debug/wakepath_cpufreq >/out/runs/$number.frequency
 }

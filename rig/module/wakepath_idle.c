@@ -23,6 +23,7 @@
 #include <linux/percpu.h>
 #include <linux/random.h>
 #include <linux/sched.h>
+#include <linux/sched/idle.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 #include <asm/apic.h>
@@ -54,6 +55,11 @@ MODULE_PARM_DESC(seed, "of the spread of exit latencies");
 static unsigned long tick_stopped;
 module_param(tick_stopped, ulong, 0600);
 MODULE_PARM_DESC(tick_stopped, "address of tick_nohz_tick_stopped(), by which idle periods without a tick are counted; 0: not");
+
+static unsigned int poll_burst_ns;
+module_param(poll_burst_ns, uint, 0644);
+MODULE_PARM_DESC(poll_burst_ns,
+	"POLL looks for work once in so many ns, at most 1000; 0: it is the kernel's, whose every look leaves the emulated code");
 
 /* What a state really takes, in ns. */
 struct truth {
@@ -365,10 +371,48 @@ static int wakepath_idle_enter(struct cpuidle_device *dev, struct cpuidle_driver
 /* POLL, which is the kernel's own. */
 static int (*poll)(struct cpuidle_device *dev, struct cpuidle_driver *drv, int index);
 
+/* As long as the kernel polls before it asks its governor again: until the shallowest state that halts would have paid. */
+static u64 poll_limit_ns(struct cpuidle_device *dev, struct cpuidle_driver *drv)
+{
+	u64 limit = TICK_NSEC / 16;
+	int i;
+
+	for (i = 1; i < drv->state_count; i++)
+		if (!dev->states_usage[i].disable)
+			return min(limit, (u64)drv->states[i].target_residency_ns);
+	return limit;
+}
+
+/*
+ * POLL for an emulator, which takes as long to leave the emulated code at a `pause` as for a thousand instructions: the
+ * time between two looks is spent in a loop.
+ */
+static int poll_in_bursts(struct cpuidle_device *dev, struct cpuidle_driver *drv, int index)
+{
+	u64 loops = max(1ULL, div_u64(spin_loops * min(poll_burst_ns, 1000U), 1000));
+	u64 begun = rdtsc(), limit = ns_to_cycles(poll_limit_ns(dev, drv));
+
+	dev->poll_time_limit = false;
+	raw_local_irq_enable();
+	if (!current_set_polling_and_test()) {
+		while (!need_resched()) {
+			burn(loops);
+			cpu_relax();
+			if (rdtsc() - begun > limit) {
+				dev->poll_time_limit = true;
+				break;
+			}
+		}
+	}
+	raw_local_irq_disable();
+	current_clr_polling();
+	return index;
+}
+
 static int wakepath_idle_poll(struct cpuidle_device *dev, struct cpuidle_driver *drv, int index)
 {
 	about_to_idle(dev);
-	return poll(dev, drv, index);
+	return poll_burst_ns ? poll_in_bursts(dev, drv, index) : poll(dev, drv, index);
 }
 
 static struct cpuidle_driver wakepath_idle_driver = {

@@ -114,7 +114,7 @@ fn work_in_kilocycles(us: f64, khz: u32) -> f64 {
     (cycles / 10.0).round() / 100.0
 }
 
-/// CPU work per request: the mean wait of a program at depth 1 beyond the block layer's mean, at the highest clock. The
+/// CPU work per request: the mean wait of a program at depth 1 beyond the drive's service time, at the highest clock. The
 /// error says why the work is not known.
 fn fit_request_work(machine: &Machine, drive: &DriveMeasurement) -> Result<Figure, String> {
     if !drive.held_shallow {
@@ -126,22 +126,21 @@ fn fit_request_work(machine: &Machine, drive: &DriveMeasurement) -> Result<Figur
             && (s.shape.kib, s.shape.depth) == (4, 1)
     });
     let alone = reads.ok_or("no 4 KiB reads at depth 1 were measured")?;
-    let in_drive = alone
-        .block_layer
-        .mean
-        .ok_or("the block layer has no mean for 4 KiB reads at depth 1")?;
+    if alone.interrupt.is_none() && alone.block_layer.mean.is_none() {
+        return Err("neither interrupts nor the block layer tell the drive's part of 4 KiB reads at depth 1".to_owned());
+    }
     let khz = highest_khz(machine)?;
-    let beyond_us = (alone.latency.mean.ns - in_drive.0 as f64) / 1e3;
+    let beyond_us = (alone.latency.mean.ns - alone.service().ns) / 1e3;
     let kcycles = work_in_kilocycles(beyond_us, khz);
     if kcycles <= 0.0 {
         return Err(format!(
-            "4 KiB random reads at depth 1 take {beyond_us:.2} us more than the block layer's mean, which leaves no work"
+            "4 KiB random reads at depth 1 take {beyond_us:.2} us more than the drive, which leaves no work"
         ));
     }
     Ok(Figure {
         value: kcycles,
         origin: Origin::Fitted(format!(
-            "mean of 4 KiB random reads at depth 1 less the block layer's mean: {beyond_us:.2} us at {} MHz",
+            "mean of 4 KiB random reads at depth 1 less the drive's service time: {beyond_us:.2} us at {} MHz",
             khz / 1000
         )),
     })
@@ -245,6 +244,7 @@ pub(crate) mod tests {
                     mean: Some(Nanoseconds(80_000)),
                     foreign_requests: Some(0),
                 },
+                interrupt: None,
                 busy_percent: None,
             }],
             flush: None,

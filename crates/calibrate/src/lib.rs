@@ -34,7 +34,7 @@ use self::job_list::{CalibrationJob, FITTING_JOBS};
 pub use error::CalibrateError;
 pub use figures::put_in_place;
 pub use identity::{StaleFigure, describe_calibrated, find_stale_figures};
-pub use plan::{CalibrationPlan, CalibrationRequest, MOST_ROUNDS};
+pub use plan::{CalibrationPhase, CalibrationPlan, CalibrationRequest, MOST_ROUNDS};
 pub use prediction::{JobFigures, JobPrediction, PredictionRound, prediction_error};
 
 /// Comparisons are void on CPUs busier with other work than this, in per cent.
@@ -209,20 +209,20 @@ impl Calibration<'_> {
     /// Measures the machine at rest, the path of reads and power; what fails is a note.
     fn measure_surroundings(&self, notes: &mut Vec<String>) -> Surroundings {
         let control = self.control;
-        let background = keep_or_note(
-            "the machine at rest",
-            background::measure(self.system, &self.plan.background, control),
-            notes,
-        );
-        let path_plan = self.plan.path.clone().with_file(self.folder.data_file());
-        let path = keep_or_note(
-            "the path of reads",
-            path::measure(self.system, &path_plan, control),
-            notes,
-        );
+        let background = self.plan.background.as_ref().and_then(|plan| {
+            let measured = background::measure(self.system, plan, control);
+            keep_or_note("the machine at rest", measured, notes)
+        });
+        let path = self.plan.path.clone().and_then(|plan| {
+            let plan = plan.with_file(self.folder.data_file());
+            let measured = path::measure(self.system, &plan, control);
+            keep_or_note("the path of reads", measured, notes)
+        });
         let power = match &self.plan.power {
-            Ok(plan) => keep_or_note("power", power::measure(self.system, plan, control), notes),
-            Err(_) => None,
+            Some(Ok(plan)) => {
+                keep_or_note("power", power::measure(self.system, plan, control), notes)
+            }
+            Some(Err(_)) | None => None,
         };
         notes.extend(power.iter().flat_map(|power| power.notes.iter().cloned()));
         Surroundings {
@@ -282,9 +282,11 @@ impl Calibration<'_> {
     fn measure_wakes(&self, notes: &mut Vec<String>) -> Option<WakeMeasurement> {
         let file = self.folder.data_file();
         let measured = match &self.plan.wake {
-            Ok(_) if self.is_cancelled() => Ok(None),
-            Ok(wake) => measure_wakes(self.system, wake, &file, self.control),
-            Err(why) => Err(why.clone()),
+            Some(Ok(wake)) if !self.is_cancelled() => {
+                measure_wakes(self.system, wake, &file, self.control)
+            }
+            Some(Err(why)) => Err(why.clone()),
+            Some(Ok(_)) | None => Ok(None),
         };
         let wake = measured.unwrap_or_else(|why| {
             notes.push(format!("no wake-ups were measured: {why}"));
@@ -327,6 +329,9 @@ impl Calibration<'_> {
         drive: &DriveMeasurement,
         notes: &mut Vec<String>,
     ) -> Vec<JobPrediction> {
+        if self.plan.jobs.is_empty() {
+            return Vec::new();
+        }
         let mut captured = self.captured.clone();
         figures::choose_measured_drive(&mut captured, self.system, drive.device.as_ref());
         match self.run_and_simulate_jobs([&captured, machine], notes) {

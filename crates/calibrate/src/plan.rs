@@ -22,14 +22,40 @@ const POWER_SHARE: f64 = 0.06;
 /// Shares of a round's budget.
 const DRIVE_SHARE: f64 = 0.45;
 const WAKE_SHARE: f64 = 0.15;
-/// Shortest run of a job in seconds: fio counts in milliseconds, and begins slowly.
-const SHORTEST_JOB: f64 = 3.0;
+/// Shortest run of a job in seconds, with a budget too small for more: fio counts in milliseconds.
+const SHORTEST_JOB: f64 = 1.0;
 /// Seconds per fitting job.
-const FITTING_SECONDS: f64 = 3.0;
+const FITTING_SECONDS: f64 = 2.0;
 /// Ranked policy sets: the settings in force, and CPUs without sleep.
 const SETS: [&str; 2] = ["unchanged", "cpu-latency[limit=0us]"];
 /// The most rounds of a calibration.
 pub const MOST_ROUNDS: usize = 100;
+
+/// A part of a calibration beside the drive and the fit of an I/O's work, which none does without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CalibrationPhase {
+    /// The machine at rest; for the page alone.
+    Background,
+    /// The path of reads; for the page alone.
+    Path,
+    /// Power; for the page alone.
+    Power,
+    /// Wake-ups from idle states.
+    Wake,
+    /// Jobs on the machine and simulated, which give the prediction error.
+    Jobs,
+}
+
+impl CalibrationPhase {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Background,
+        Self::Path,
+        Self::Power,
+        Self::Wake,
+        Self::Jobs,
+    ];
+}
 
 /// What a person asks a calibration for: folder, time, rounds, jobs.
 #[derive(Clone, Debug)]
@@ -48,17 +74,26 @@ pub struct CalibrationRequest {
     pub rounds: usize,
     /// Fio job files to compare in place of the usual jobs; empty: the usual ones.
     pub jobs: Vec<PathBuf>,
+    /// Parts to carry out beside the drive; figures of the others stay as captured.
+    pub phases: Vec<CalibrationPhase>,
+}
+
+impl CalibrationRequest {
+    fn asks_for(&self, phase: CalibrationPhase) -> bool {
+        self.phases.contains(&phase)
+    }
 }
 
 /// The steps of a calibration, with their times.
 #[derive(Clone, Debug)]
 pub struct CalibrationPlan {
     pub(crate) request: CalibrationRequest,
-    pub(crate) background: BackgroundPlan,
-    pub(crate) path: PathPlan,
-    pub(crate) power: Result<PowerPlan, String>,
+    /// Absent: not asked for, as with the next three.
+    pub(crate) background: Option<BackgroundPlan>,
+    pub(crate) path: Option<PathPlan>,
+    pub(crate) power: Option<Result<PowerPlan, String>>,
     pub(crate) drive: DrivePlan,
-    pub(crate) wake: Result<WakePlan, String>,
+    pub(crate) wake: Option<Result<WakePlan, String>>,
     pub(crate) jobs: Vec<CalibrationJob>,
     pub(crate) job_seconds: f64,
 }
@@ -78,7 +113,9 @@ impl CalibrationPlan {
             bytes: request.file_bytes,
         };
         target.check()?;
-        let jobs = if request.jobs.is_empty() {
+        let jobs = if !request.asks_for(CalibrationPhase::Jobs) {
+            Vec::new()
+        } else if request.jobs.is_empty() {
             CalibrationJob::reads(&JOBS)
         } else {
             let files = request.jobs.iter();
@@ -86,36 +123,44 @@ impl CalibrationPlan {
                 .map(|path| CalibrationJob::read_file(path))
                 .collect::<Result<_, _>>()?
         };
-        let background = BackgroundPlan::new(request.budget.mul_f64(BACKGROUND_SHARE));
-        let path = PathPlan::new(
-            folder.join(".wakepath-calibrate.data"),
-            request.budget.mul_f64(PATH_SHARE),
-        );
+        let background = request
+            .asks_for(CalibrationPhase::Background)
+            .then(|| BackgroundPlan::new(request.budget.mul_f64(BACKGROUND_SHARE)));
+        let path = request.asks_for(CalibrationPhase::Path).then(|| {
+            PathPlan::new(
+                folder.join(".wakepath-calibrate.data"),
+                request.budget.mul_f64(PATH_SHARE),
+            )
+        });
         let power_time = Some(request.budget.mul_f64(POWER_SHARE));
-        let power =
-            PowerPlan::new(system, request.forced, power_time).map_err(|error| error.to_string());
-        let once = time_once(background, &path, &power);
+        let power = request.asks_for(CalibrationPhase::Power).then(|| {
+            PowerPlan::new(system, request.forced, power_time).map_err(|error| error.to_string())
+        });
+        let once = time_once(background, path.as_ref(), power.as_ref());
         let rounds = request.rounds.max(1) as f64;
         let budget = request.budget.saturating_sub(once).div_f64(rounds);
         let sources = [WakeSource::Task, WakeSource::Timer, WakeSource::Drive];
         let wake_time = budget.mul_f64(WAKE_SHARE);
-        let wake = WakePlan::new(system, &sources, request.forced, Some(wake_time));
+        let wake = request.asks_for(CalibrationPhase::Wake).then(|| {
+            WakePlan::new(system, &sources, request.forced, Some(wake_time))
+                .map_err(|error| error.to_string())
+        });
         let drive = DrivePlan::new(target, Some(budget.mul_f64(DRIVE_SHARE)));
         let mut plan = Self {
             background,
             path,
             power,
             drive,
-            wake: wake.map_err(|error| error.to_string()),
+            wake,
             jobs,
             job_seconds: SHORTEST_JOB,
             request,
         };
         let left = budget
             .saturating_sub(plan.drive.duration())
-            .saturating_sub(wake_time)
+            .saturating_sub(plan.wake_time())
             .saturating_sub(plan.fitting_time());
-        let runs = plan.job_runs() as f64;
+        let runs = plan.job_runs().max(1) as f64;
         plan.job_seconds = (left.as_secs_f64() / runs).floor().max(SHORTEST_JOB);
         Ok(plan)
     }
@@ -190,22 +235,25 @@ impl CalibrationPlan {
 
     /// Number of steps.
     pub fn steps(&self) -> usize {
-        let wake = self.wake.as_ref().map_or(0, WakePlan::steps);
-        let power = self.power.as_ref().map_or(0, PowerPlan::steps);
-        let once = self.background.steps() + self.path.steps() + power;
+        let wake = planned(self.wake.as_ref()).map_or(0, WakePlan::steps);
+        let background = self.background.as_ref().map_or(0, BackgroundPlan::steps);
+        let path = self.path.as_ref().map_or(0, PathPlan::steps);
+        let power = planned(self.power.as_ref()).map_or(0, PowerPlan::steps);
+        let once = background + path + power;
         once + (self.drive.steps() + wake + self.fitting_runs() + self.job_runs()) * self.rounds()
     }
 
     /// Time of all steps, without the time to fill test files.
     pub fn duration(&self) -> Duration {
-        let wake = self
-            .wake
-            .as_ref()
-            .map_or(Duration::ZERO, WakePlan::duration);
         let jobs = Duration::from_secs_f64(self.job_seconds * self.job_runs() as f64);
-        let round = self.drive.duration() + wake + self.fitting_time() + jobs;
-        let once = time_once(self.background, &self.path, &self.power);
+        let round = self.drive.duration() + self.wake_time() + self.fitting_time() + jobs;
+        let once = time_once(self.background, self.path.as_ref(), self.power.as_ref());
         once + round * self.rounds() as u32
+    }
+
+    /// Time to measure wake-ups in a round.
+    fn wake_time(&self) -> Duration {
+        planned(self.wake.as_ref()).map_or(Duration::ZERO, WakePlan::duration)
     }
 
     /// Bytes written to fill test files: a new one for the drive in each round, and one for wake-ups and jobs.
@@ -222,26 +270,45 @@ impl CalibrationPlan {
 
     /// What the experiment will do, a sentence each, for people to read before.
     pub fn describe(&self) -> Vec<String> {
-        let mut lines = self.background.describe();
-        lines.push(
-            "reads a test file with 1 to 8 reads in flight, and times system calls, context switches and what interrupts a thread"
-                .to_owned(),
-        );
+        let background = self.background.iter();
+        let mut lines: Vec<String> = background.flat_map(BackgroundPlan::describe).collect();
+        if self.path.is_some() {
+            lines.push(
+                "reads a test file with 1 to 8 reads in flight, and times system calls, context switches and what interrupts a thread"
+                    .to_owned(),
+            );
+        }
         match &self.power {
-            Ok(power) => lines.extend(power.describe()),
-            Err(why) => lines.push(format!("measures no power: {why}")),
+            Some(Ok(power)) => lines.extend(power.describe()),
+            Some(Err(why)) => lines.push(format!("measures no power: {why}")),
+            None => {}
         }
         lines.extend(self.drive.describe());
         match &self.wake {
-            Ok(wake) => lines.extend(wake.describe()),
-            Err(why) => lines.push(format!("measures no wake-ups: {why}")),
+            Some(Ok(wake)) => lines.extend(wake.describe()),
+            Some(Err(why)) => lines.push(format!("measures no wake-ups: {why}")),
+            None => lines.push("leaves wake-ups from idle states as captured".to_owned()),
         }
         if self.fits_jobs() {
             lines.push(format!(
                 "runs fio for {FITTING_SECONDS} s with psync and with libaio, to fit the work of fio and of libaio"
             ));
         }
+        lines.extend(self.describe_jobs());
+        if self.rounds() > 1 {
+            lines.push(format!("all of that {} times in turn", self.rounds()));
+        }
+        lines
+    }
+
+    /// What is done with jobs that no figure is fitted to.
+    fn describe_jobs(&self) -> Vec<String> {
+        if self.jobs.is_empty() {
+            let none = "runs no jobs to compare, so that the machine has no prediction error";
+            return vec![none.to_owned()];
+        }
         let names: Vec<&str> = self.jobs.iter().map(|job| job.name.as_str()).collect();
+        let mut lines = Vec::new();
         lines.push(format!(
             "then runs fio {} for {} s each on a file of {} MiB, and simulates the same: {}",
             count_in_words(self.repeats()),
@@ -255,21 +322,24 @@ impl CalibrationPlan {
                 SETS[1]
             ));
         }
-        if self.rounds() > 1 {
-            lines.push(format!("all of that {} times in turn", self.rounds()));
-        }
         lines
     }
 }
 
+/// The plan of a part that is asked for and possible.
+fn planned<Plan>(part: Option<&Result<Plan, String>>) -> Option<&Plan> {
+    part.and_then(|plan| plan.as_ref().ok())
+}
+
 /// Time of what is measured once, before the rounds.
 fn time_once(
-    background: BackgroundPlan,
-    path: &PathPlan,
-    power: &Result<PowerPlan, String>,
+    background: Option<BackgroundPlan>,
+    path: Option<&PathPlan>,
+    power: Option<&Result<PowerPlan, String>>,
 ) -> Duration {
-    let power = power.as_ref();
-    background.duration() + path.duration() + power.map_or(Duration::ZERO, PowerPlan::duration)
+    let background = background.map_or(Duration::ZERO, |plan| plan.duration());
+    let path = path.map_or(Duration::ZERO, PathPlan::duration);
+    background + path + planned(power).map_or(Duration::ZERO, PowerPlan::duration)
 }
 
 /// `once`, `2 times`.

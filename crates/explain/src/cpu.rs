@@ -243,9 +243,9 @@ pub(crate) fn resolve_met_state(
     }
     // `None` is before any time.
     request.met = if pending.previous > Some(period.entry) {
-        MetState::Behind
+        MetState::Behind(period.state)
     } else if pending.disturbed > Some(period.entry) {
-        MetState::Leaving
+        MetState::Leaving(period.state)
     } else {
         MetState::State(period.state)
     };

@@ -152,6 +152,9 @@ pub struct RequestKind {
     /// Mean latency in ns without charged exits, interrupt and another CPU's part: the drive, and the exit of the
     /// reference state.
     pub rest_ns: Option<f64>,
+    /// Upper bound in ns of exits above the reference's that are left in `rest_ns`: a request that was leaving or behind waited
+    /// for at most the exit of the state, and nobody saw how long. 0 without such requests, or without costs.
+    pub unseen_exits_ns: f64,
 }
 
 /// Requests by who submitted them: a process or a cgroup.
@@ -520,8 +523,8 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
         woke: woke.len() as u64,
         remote: count_matching(group, |r| r.remote.is_some()),
         awake: count_matching(group, |r| r.met == MetState::Awake),
-        leaving: count_matching(group, |r| r.met == MetState::Leaving),
-        behind: count_matching(group, |r| r.met == MetState::Behind),
+        leaving: count_matching(group, |r| matches!(r.met, MetState::Leaving(_))),
+        behind: count_matching(group, |r| matches!(r.met, MetState::Behind(_))),
         sibling_ran: count_matching(group, |r| r.sibling == Sibling::Running),
         unknown: count_matching(group, |r| r.met == MetState::Unknown),
         chosen_anew: count_matching(group, |r| r.periods > 1),
@@ -532,6 +535,7 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
         p99_ns: latency_at_percent(&latencies, 99),
         help: find_helpful_remedies(group, &split, parts.latency_ns, metadata),
         rest_ns: split.reference.map(|_| rest),
+        unseen_exits_ns: mean_ns(group, |r| split.longest_unseen_exit(r)),
         reference_exit_us: split
             .reference
             .and_then(|state| lowest_declared_exit_us(state, metadata)),
@@ -589,10 +593,7 @@ impl RequestKind {
         let MetState::State(met) = request.met else {
             return 0;
         };
-        let mut states = self.split.states.iter();
-        let cost = states.find(|state| state.state == met).and_then(|s| s.cost);
-        let mean = cost.map_or(0.0, |cost| cost.mean_ns.max(0.0));
-        (mean.round() as u64).min(request.out)
+        self.split.mean_exit(met).min(request.out)
     }
 
     /// Whether a state that requests met has no cost.

@@ -19,10 +19,10 @@ pub enum MetState {
     Awake,
     /// The CPU was in this state, by index, and the drive's interrupt ended it.
     State(u8),
-    /// A timer, a wake-up or another interrupt had ended the CPU's idle period before.
-    Leaving,
-    /// Another request completed first after the same idle period.
-    Behind,
+    /// A timer, a wake-up or another interrupt had ended the CPU's idle period in this state before.
+    Leaving(u8),
+    /// Another request completed first after the same idle period in this state.
+    Behind(u8),
     /// Not known: events are missing.
     Unknown,
 }

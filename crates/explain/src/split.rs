@@ -78,6 +78,26 @@ pub struct Split {
     pub states: Vec<ExitCost>,
 }
 
+impl Split {
+    /// Mean exit from a state above the reference's, in ns; 0 for the reference and for states without a cost.
+    pub(crate) fn mean_exit(&self, state: u8) -> u64 {
+        let mut states = self.states.iter();
+        let cost = states.find(|exit| exit.state == state).and_then(|s| s.cost);
+        cost.map_or(0.0, |cost| cost.mean_ns.max(0.0)).round() as u64
+    }
+
+    /// Longest time in ns that a request may have waited for an exit that something else had begun: another request, a timer, a
+    /// wake-up.
+    pub(crate) fn longest_unseen_exit(&self, request: &TracedRequest) -> u64 {
+        match request.met {
+            MetState::Leaving(state) | MetState::Behind(state) => {
+                self.mean_exit(state).min(request.out)
+            }
+            MetState::Awake | MetState::State(_) | MetState::Unknown => 0,
+        }
+    }
+}
+
 /// Gap in eighths per octave, requests in flight in octaves, clock.
 type Stratum = (u32, u32, u32);
 

@@ -190,7 +190,7 @@ impl MetClass {
         match request.met {
             MetState::Awake => Some(Self::Awake),
             MetState::State(state) => Some(Self::State(state)),
-            MetState::Leaving | MetState::Behind | MetState::Unknown => None,
+            MetState::Leaving(_) | MetState::Behind(_) | MetState::Unknown => None,
         }
     }
 }

@@ -219,7 +219,7 @@ fn another_interrupt_first_means_that_the_cpu_was_leaving() {
         at(92_000, 0, EventKind::BlockComplete(READ)),
     ]);
     let request = follow(&events);
-    assert_eq!((request.irq, request.met), (Some(36), MetState::Leaving));
+    assert_eq!((request.irq, request.met), (Some(36), MetState::Leaving(2)));
 
     // A timer behind the interrupt's handler ended nothing.
     let mut events = submission();

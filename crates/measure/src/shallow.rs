@@ -29,7 +29,7 @@ impl ShallowHold {
                 refusal: Some("holding CPUs shallow needs root".to_owned()),
             });
         }
-        match hold_system_latency(system) {
+        match hold_system_latency(system, 0) {
             Ok(hold) => Ok(Self {
                 hold: Some(hold),
                 refusal: None,
@@ -40,6 +40,26 @@ impl ShallowHold {
             }),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Lets CPUs take their shallowest state that sleeps, for long pauses: polling in these would only heat the machine.
+    /// Without such a state, or without a hold, everything stays as it is.
+    ///
+    /// # Errors
+    /// The latency limit cannot be changed; then CPUs may sleep as before the hold.
+    pub(crate) fn allow_shallowest_sleep(&mut self, system: &System) -> Result<(), MeasureError> {
+        let Some(limit_us) = shortest_exit_latency_us(system) else {
+            return Ok(());
+        };
+        let released = self
+            .hold
+            .take()
+            .map_or(Ok(None), Hold::put_back_and_release)?;
+        if let Some((session, _)) = released {
+            let plan = plan_system_latency(system, limit_us)?;
+            self.hold = Some(session.apply_while_held(&plan)?);
+        }
+        Ok(())
     }
 
     /// Why CPUs may sleep; `None`: they are held shallow.
@@ -59,14 +79,31 @@ impl ShallowHold {
     }
 }
 
-fn hold_system_latency(system: &System) -> Result<Hold, SettingsError> {
+fn hold_system_latency(system: &System, limit_us: u64) -> Result<Hold, SettingsError> {
+    // The lock first: an earlier plan could be out of date.
+    let session = Session::open_and_recover(system)?;
+    session.apply_while_held(&plan_system_latency(system, limit_us)?)
+}
+
+fn plan_system_latency(system: &System, limit_us: u64) -> Result<SettingsPlan, SettingsError> {
     let mut wanted = WantedSetting::default();
     let setting = find_setting("system-latency");
     let key = setting.and_then(|setting| SettingKey::for_matching_scope(setting, At::System));
-    wanted.values.extend(key.map(|key| (key, "0".to_owned())));
-    // The lock first: an earlier plan could be out of date.
-    let session = Session::open_and_recover(system)?;
-    session.apply_while_held(&SettingsPlan::from_wanted(system, wanted)?)
+    wanted
+        .values
+        .extend(key.map(|key| (key, limit_us.to_string())));
+    SettingsPlan::from_wanted(system, wanted)
+}
+
+/// Declared exit latency of the shallowest states that sleep, in us: the longest over all CPUs, so that each has one. `None`:
+/// some CPU only polls.
+fn shortest_exit_latency_us(system: &System) -> Option<u64> {
+    let of_each_cpu = system.cpus().into_iter().filter_map(|cpu| {
+        let states = system.read_idle_states(cpu);
+        let sleeping = states.iter().filter(|state| !state.polling);
+        sleeping.map(|state| state.latency_us).min()
+    });
+    of_each_cpu.max()
 }
 
 /// Whether a machine has nothing to hold CPUs with, as in a container.

@@ -25,6 +25,13 @@ pub struct Estimate {
 }
 
 impl Estimate {
+    /// No time, for sure.
+    pub(crate) const ZERO: Self = Self {
+        ns: 0.0,
+        low: 0.0,
+        high: 0.0,
+    };
+
     /// Whether the estimate's interval contains this value.
     pub fn covers(self, ns: f64) -> bool {
         (self.low..=self.high).contains(&ns)

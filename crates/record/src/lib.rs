@@ -14,6 +14,8 @@ mod hooks;
 #[cfg(any(target_os = "linux", test))]
 mod queue;
 #[cfg(target_os = "linux")]
+mod reached;
+#[cfg(target_os = "linux")]
 mod recording;
 #[cfg(target_os = "linux")]
 mod residency;
@@ -25,6 +27,8 @@ pub mod wire;
 
 #[cfg(target_os = "linux")]
 pub use hooks::{GOVERNOR_INPUTS, MissingHook};
+#[cfg(target_os = "linux")]
+pub use reached::{ReachedCounters, ReachedTicks};
 #[cfg(target_os = "linux")]
 pub use recording::{BUFFER_BYTES, LiveRecording, RecordBatch};
 #[cfg(target_os = "linux")]

@@ -4,47 +4,31 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use perf_event::events::Dynamic;
-use perf_event::{Builder, Counter};
+use wakepath_system::System;
 use wakepath_system::counters::StateCount;
-use wakepath_system::{Root, System};
 use wakepath_trace::recording::{IdleResidency, ReachedState, RequestedState};
-use wakepath_units::cpus;
+
+use crate::reached::{ReachedCounters, ReachedTicks};
 
 /// Counters of idle states from one moment on.
 pub(crate) struct ResidencyMeter {
     system: System,
-    hardware: Vec<HardwareCounter>,
+    hardware: ReachedCounters,
     begun: Reading,
-}
-
-/// A counter of a core or of a package, beside the time stamp counter of the same CPU.
-struct HardwareCounter {
-    package: bool,
-    depth: u32,
-    state: Counter,
-    clock: Counter,
 }
 
 /// All counters at a moment.
 struct Reading {
     taken: Instant,
     cpus: BTreeMap<usize, Vec<StateCount>>,
-    /// Ticks in the state, and of the time stamp counter, in the order of the hardware's counters.
-    ticks: Vec<Option<[u64; 2]>>,
+    /// In the order of the hardware's counters.
+    reached: Vec<Option<ReachedTicks>>,
 }
-
-/// The kernel's names of counters that cores and packages have.
-const UNITS: [(&str, bool); 2] = [("cstate_core", false), ("cstate_pkg", true)];
 
 impl ResidencyMeter {
     /// Opens the hardware's counters, if the kernel has any, and reads everything for the first time.
     pub(crate) fn start(system: System) -> Self {
-        let mut hardware = if system.root().is_live() {
-            open_hardware_residency_counters(system.root())
-        } else {
-            Vec::new()
-        };
+        let mut hardware = ReachedCounters::open(system.root());
         let begun = Reading::read_all_counters(&system, &mut hardware);
         Self {
             system,
@@ -59,17 +43,17 @@ impl ResidencyMeter {
         let elapsed = now.taken.duration_since(self.begun.taken).as_nanos();
         let elapsed_ns = u64::try_from(elapsed).unwrap_or(u64::MAX);
         let mut residency = requested_residency_between(&self.begun.cpus, &now.cpus, elapsed_ns);
-        let ticks = self.begun.ticks.iter().zip(&now.ticks);
-        for (counter, (then, now)) in self.hardware.iter().zip(ticks) {
+        for (then, now) in self.begun.reached.iter().zip(&now.reached) {
             let (Some(then), Some(now)) = (then, now) else {
                 continue;
             };
+            let reached = now.since(*then);
             residency.add_counts(IdleResidency {
                 reached: vec![ReachedState {
-                    package: counter.package,
-                    depth: counter.depth,
-                    ticks: now[0].saturating_sub(then[0]),
-                    all_ticks: now[1].saturating_sub(then[1]),
+                    package: reached.package,
+                    depth: reached.depth,
+                    ticks: reached.ticks,
+                    all_ticks: reached.all_ticks,
                 }],
                 ..IdleResidency::default()
             });
@@ -80,16 +64,12 @@ impl ResidencyMeter {
 }
 
 impl Reading {
-    fn read_all_counters(system: &System, hardware: &mut [HardwareCounter]) -> Self {
+    fn read_all_counters(system: &System, hardware: &mut ReachedCounters) -> Self {
         let cpus = system.cpus().into_iter();
         let counts = cpus.map(|cpu| (cpu, system.read_idle_counts(cpu)));
-        let ticks = hardware.iter_mut().map(|counter| {
-            let state = counter.state.read().ok()?;
-            Some([state, counter.clock.read().ok()?])
-        });
         Self {
             cpus: counts.collect(),
-            ticks: ticks.collect(),
+            reached: hardware.read(),
             taken: Instant::now(),
         }
     }
@@ -132,58 +112,12 @@ fn requested_residency_between(
     residency
 }
 
-/// Opens a counter for each state, on each CPU that the kernel names for it. A counter that cannot be opened is left out:
-/// without root, in most virtual machines, and on processors other than Intel's there are none.
-fn open_hardware_residency_counters(root: &Root) -> Vec<HardwareCounter> {
-    let mut counters = Vec::new();
-    for (unit, package) in UNITS {
-        let folder = format!("sys/bus/event_source/devices/{unit}");
-        let mask = root.read_text_if_readable(&format!("{folder}/cpumask"));
-        let cpus = mask
-            .and_then(|mask| cpus::parse_cpu_list(&mask))
-            .unwrap_or_default();
-        for name in root.list_names(&format!("{folder}/events")) {
-            let Some(depth) = state_number_of_event(&name) else {
-                continue;
-            };
-            counters.extend(cpus.iter().filter_map(|cpu| {
-                Some(HardwareCounter {
-                    package,
-                    depth,
-                    state: open_event_counter(unit, &name, *cpu)?,
-                    clock: open_event_counter("msr", "tsc", *cpu)?,
-                })
-            }));
-        }
-    }
-    counters
-}
-
-/// The number of the state that an event such as `c6-residency` counts.
-fn state_number_of_event(event_name: &str) -> Option<u32> {
-    let number = event_name.strip_prefix('c')?.strip_suffix("-residency")?;
-    number.parse().ok()
-}
-
-fn open_event_counter(unit: &str, event: &str, cpu: usize) -> Option<Counter> {
-    let mut described = Dynamic::builder(unit).ok()?;
-    described.event(event).ok()?;
-    let mut counter = Builder::new(described.build().ok()?)
-        .any_pid()
-        .one_cpu(cpu)
-        // These counters know no rings, and refuse to leave any out.
-        .include_kernel()
-        .include_hv()
-        .build()
-        .ok()?;
-    counter.enable().ok()?;
-    Some(counter)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::path::Path;
+
+    use wakepath_system::Root;
 
     use super::*;
 
@@ -260,18 +194,5 @@ mod tests {
                 .take_since_last_call()
                 .is_none_or(|found| found.requested.len() <= 1)
         );
-    }
-
-    #[test]
-    fn only_residency_events_name_a_state() {
-        for (name, depth) in [
-            ("c6-residency", Some(6)),
-            ("c10-residency", Some(10)),
-            ("c6-residency.unit", None),
-            ("tsc", None),
-            ("cx-residency", None),
-        ] {
-            assert_eq!(state_number_of_event(name), depth, "{name}");
-        }
     }
 }

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use wakepath_policies::apst::gaps::DriveIdleGaps;
+use wakepath_policies::apst::gaps::{BusyPeriod, DriveIdleGaps};
 use wakepath_trace::recording::Block;
+use wakepath_units::Nanoseconds;
 
 /// Most requests in flight at a drive that are remembered; if there are more, completions were not
 /// recorded.
@@ -33,6 +34,10 @@ pub struct DriveHistory {
     /// Number of requests without a recorded completion.
     missed: u64,
     idle_since: Option<u64>,
+    /// Start of the busy period that has not ended, in ns, and its requests so far.
+    busy_since: Option<(u64, u64)>,
+    /// Busy periods that have ended, in order of time; `None` if nobody asked for them.
+    busy: Option<Vec<BusyPeriod>>,
     completions: u64,
     same_cpu: u64,
     gaps: Histogram<u64>,
@@ -50,6 +55,7 @@ struct RequestIssue {
 #[derive(Debug, Default)]
 pub struct Drives {
     drives: BTreeMap<u32, DriveHistory>,
+    keeps_busy_periods: bool,
 }
 
 /// Report on a drive: requests, idle gaps and suggested timeouts.
@@ -106,8 +112,10 @@ impl DriveReport {
 }
 
 impl DriveHistory {
-    fn new() -> Option<Self> {
+    fn new(keeps_busy_periods: bool) -> Option<Self> {
         Some(Self {
+            busy_since: None,
+            busy: keeps_busy_periods.then(Vec::new),
             in_flight: HashMap::new(),
             searched_at: 0,
             missed: 0,
@@ -118,6 +126,17 @@ impl DriveHistory {
             gaps: Histogram::new_with_bounds(1, 600_000_000, 2).ok()?,
             issued: 0,
         })
+    }
+
+    /// Ends the busy period, if there is one, and keeps it if somebody asked for busy periods.
+    fn end_busy_period(&mut self, end: u64) {
+        if let (Some((start, requests)), Some(busy)) = (self.busy_since.take(), &mut self.busy) {
+            busy.push(BusyPeriod {
+                start: Nanoseconds(start),
+                end: Nanoseconds(end.max(start)),
+                requests,
+            });
+        }
     }
 
     /// Drops requests whose completion cannot come any more, and counts them as missed.
@@ -136,6 +155,30 @@ impl DriveHistory {
 }
 
 impl Drives {
+    /// Drives whose busy periods are kept, at 24 bytes each.
+    pub(crate) fn with_busy_periods() -> Self {
+        Self {
+            keeps_busy_periods: true,
+            ..Self::default()
+        }
+    }
+
+    /// The report of each drive with its busy periods until `end`, the end of the recording in ns. Requests that are in
+    /// flight then keep the drive busy until the end.
+    pub(crate) fn into_reports_with_busy_periods(
+        mut self,
+        end: u64,
+        name_of_device: impl Fn(u32) -> String,
+    ) -> Vec<(DriveReport, Vec<BusyPeriod>)> {
+        let reports = self.report_drives(name_of_device);
+        for drive in self.drives.values_mut() {
+            drive.end_busy_period(end);
+        }
+        let busy = self.drives.into_values();
+        let busy = busy.map(|drive| drive.busy.unwrap_or_default());
+        reports.into_iter().zip(busy).collect()
+    }
+
     /// Whether the recording has no block request so far.
     pub fn has_no_requests(&self) -> bool {
         self.drives.is_empty()
@@ -145,7 +188,7 @@ impl Drives {
         match self.drives.entry(device) {
             std::collections::btree_map::Entry::Occupied(entry) => Some(entry.into_mut()),
             std::collections::btree_map::Entry::Vacant(entry) => {
-                Some(entry.insert(DriveHistory::new()?))
+                Some(entry.insert(DriveHistory::new(self.keeps_busy_periods)?))
             }
         }
     }
@@ -162,6 +205,11 @@ impl Drives {
                 .saturating_record(time.saturating_sub(since) / 1_000);
         }
         drive.drop_lost_requests(time);
+        let (since, requests) = drive
+            .busy_since
+            .filter(|_| !drive.in_flight.is_empty())
+            .unwrap_or((time, 0));
+        drive.busy_since = Some((since, requests + 1));
         let issue = RequestIssue { time, cpu };
         if drive.in_flight.insert(block.sector, issue).is_some() {
             drive.missed += 1;
@@ -178,6 +226,7 @@ impl Drives {
             drive.same_cpu += u64::from(issue.cpu == cpu);
             if drive.in_flight.is_empty() {
                 drive.idle_since = Some(time);
+                drive.end_busy_period(time);
             }
         }
     }
@@ -187,6 +236,7 @@ impl Drives {
         for drive in self.drives.values_mut() {
             drive.in_flight.clear();
             drive.idle_since = None;
+            drive.busy_since = None;
         }
     }
 

@@ -43,4 +43,7 @@ pub enum ReplayError {
     /// Replay failed: the recording has a CPU number beyond any machine's.
     #[error("an event on CPU {0}; the recording is damaged")]
     NoSuchCpu(u32),
+    /// Replay failed: the recording has no block request, so that no drive did anything.
+    #[error("the recording has no block requests: no drive did anything meanwhile")]
+    NoBlockRequests,
 }

@@ -6,6 +6,8 @@
 //! Each idle period is compared with an oracle on the same idle span ([`cost`]). So is the sleep of the
 //! package, while every CPU is idle ([`package`]). The load is as recorded, and does not answer to faster or slower service.
 //!
+//! [`busy_periods`] are what a drive needs to be put through other tables of power states.
+//!
 //! Besides, the governor that really ran is asked again with the recorded inputs, to see whether the answers are the
 //! same ([`agreement`]), and the drives' requests are counted ([`drives`]).
 
@@ -16,6 +18,7 @@
 
 pub mod agreement;
 mod blocks;
+pub mod busy_periods;
 pub mod cost;
 mod cpu;
 pub mod drives;

@@ -16,6 +16,7 @@ use super::*;
 use crate::package::{PackageFigures, PackageReport};
 
 mod blocks;
+mod busy_periods;
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;

@@ -18,9 +18,21 @@ pub(crate) const CONFIG_FOLDER: &str = "etc/wakepath";
 /// # Errors
 /// The system's; it is a link, or no folder.
 pub(crate) fn open_config_folder(root: &Root, make: bool) -> io::Result<Option<OwnedFd>> {
+    open_folder_below_root(root, CONFIG_FOLDER, make)
+}
+
+/// As [`open_config_folder`], for any folder of a machine.
+///
+/// # Errors
+/// The system's; it is a link, or no folder.
+pub(crate) fn open_folder_below_root(
+    root: &Root,
+    folder: &str,
+    make: bool,
+) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = if root.is_live() {
-        let path = root.absolute_path(CONFIG_FOLDER);
+        let path = root.absolute_path(folder);
         if make {
             std::fs::create_dir_all(&path)?;
         }
@@ -28,9 +40,9 @@ pub(crate) fn open_config_folder(root: &Root, make: bool) -> io::Result<Option<O
     } else {
         let tree = Tree::open_folder(&root.absolute_path(""), Links::Refused)?;
         if make {
-            tree.make_folder_with_parents(Path::new(CONFIG_FOLDER))?;
+            tree.make_folder_with_parents(Path::new(folder))?;
         }
-        tree.open_file_or_folder(Path::new(CONFIG_FOLDER), flags)
+        tree.open_file_or_folder(Path::new(folder), flags)
     };
     match opened {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -36,6 +36,14 @@ pub enum SettingsError {
         /// What is wrong with the file of persistent settings, and what to do.
         message: String,
     },
+    /// The file of a boot loader cannot be used.
+    #[error("{}: {message}", path.display())]
+    BootLoader {
+        /// The file, or the root of a machine without a known boot loader.
+        path: PathBuf,
+        /// What is wrong with the boot loader's file, and what to do.
+        message: String,
+    },
     /// A setting was to be changed under a hold that does not hold it.
     #[error("{0}: its old value is not in the journal, so it may not be changed")]
     NotHeld(String),

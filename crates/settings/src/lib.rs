@@ -4,6 +4,7 @@
 //! - [`SettingsPlan`]: all writes, with old and new values.
 //! - [`daemon_config`]: the configuration `/etc/wakepath/daemon.toml`; [`policy_set`] reads one as a part of a set.
 //! - [`PersistentSettings`]: a policy set for every boot; [`apply_persistent_settings_at_boot`] applies it.
+//! - [`KernelWordsPlan`]: words on the kernel command line, by boot loader.
 //! - [`Session`]: takes the lock, keeps the journal of old values, applies and restores.
 //!
 //! ```no_run
@@ -29,6 +30,7 @@ mod foreign;
 mod forms;
 mod hold;
 mod journal;
+mod kernel_command_line;
 mod nvme;
 mod other_tools;
 pub mod persistent;
@@ -52,6 +54,10 @@ pub use error::SettingsError;
 pub use foreign::ForeignValue;
 pub use forms::{FormText, ToolForm, format_ansible_playbook, format_plan_for_tool};
 pub use hold::{Hold, Tenant, put_back_all_before_exit};
+pub use kernel_command_line::{
+    BootLoader, CommandLineOutcome, KernelWord, KernelWordsPlan, put_back_kernel_words,
+    write_kernel_words,
+};
 pub use other_tools::{PowerTool, RivalTool, ToolEvidence, find_rival_tools};
 pub use persistent::PersistentSettings;
 pub use persistent_state::{DriftState, PersistentState, read_persistent_state};

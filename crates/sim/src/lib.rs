@@ -30,12 +30,13 @@ mod task;
 pub use crate::core::observer;
 #[doc(hidden)]
 pub use crate::core::queue::pattern;
+pub use drive::recorded::{RecordedDriveRun, run_drive_under_recorded_io};
 pub use drive::result::{DriveRun, DriveStateTime};
 pub use error::{SimError, Stuck};
 pub use frequency::clocks::HwpBoostRun;
 pub use observe::attribution::Attribution;
 pub use observe::batches::Drift;
-pub use observe::latency::{Latency, LatencyParts};
+pub use observe::latency::{FsyncCalls, Latency, LatencyParts};
 pub use page_cache::result::PageCacheRun;
 pub use power::energy::Energy;
 pub use result::details;
@@ -47,6 +48,6 @@ pub use setup::policies::{
     expand_profile_for_machine, machine_under_policies, notes_on_machine_and_policies,
     notes_on_policies, policies_in_force,
 };
-pub use task::fio::rates::RateRun;
+pub use task::fio::rates::{FoundDepth, RateRun};
 pub use task::fio::setup::LONGEST_UNTIMED;
 pub use task::rtapp::result::{Halted, Spread, TaskRun, ThreadsRun, WakeAttribution};

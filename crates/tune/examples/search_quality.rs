@@ -65,6 +65,18 @@ struct Problem {
     condition: &'static str,
 }
 
+/// What may be changed where idle states are limited for good.
+const IDLE_AND_FREQUENCY: [&str; 5] = [
+    "idle",
+    "idle-states",
+    "cpu-latency",
+    "frequency",
+    "frequency-limits",
+];
+
+/// What may be changed where leases limit idle states.
+const LEASES_AND_FREQUENCY: [&str; 4] = ["idle", "psd", "frequency", "frequency-limits"];
+
 const PROBLEMS: [Problem; 5] = [
     Problem {
         name: "board-power",
@@ -72,13 +84,7 @@ const PROBLEMS: [Problem; 5] = [
         job: "rw=randread\nbs=4k\ndirect=1\n",
         hours: 8.0,
         millis: 20,
-        over: &[
-            "idle",
-            "idle-states",
-            "cpu-latency",
-            "frequency",
-            "frequency-limits",
-        ],
+        over: &IDLE_AND_FREQUENCY,
         objective: "mean_mw",
         condition: "p99_us <= -10%",
     },
@@ -88,13 +94,7 @@ const PROBLEMS: [Problem; 5] = [
         job: "rw=randread\nbs=4k\ndirect=1\n",
         hours: 8.0,
         millis: 20,
-        over: &[
-            "idle",
-            "idle-states",
-            "cpu-latency",
-            "frequency",
-            "frequency-limits",
-        ],
+        over: &IDLE_AND_FREQUENCY,
         objective: "mean_us",
         condition: "mean_mw <= +15%",
     },
@@ -104,7 +104,7 @@ const PROBLEMS: [Problem; 5] = [
         job: "rw=randread\nbs=4k\ndirect=1\nthinktime=2ms\nthinktime_blocks=8\n",
         hours: 12.0,
         millis: 40,
-        over: &["idle", "psd", "frequency", "frequency-limits"],
+        over: &LEASES_AND_FREQUENCY,
         objective: "mean_mw",
         condition: "mean_us <= -10%",
     },
@@ -114,7 +114,7 @@ const PROBLEMS: [Problem; 5] = [
         job: "rw=randread\nbs=4k\ndirect=1\nrate_iops=800\n",
         hours: 8.0,
         millis: 40,
-        over: &["idle", "psd", "frequency", "frequency-limits"],
+        over: &LEASES_AND_FREQUENCY,
         objective: "mean_mw",
         condition: "p99_us <= -20%",
     },
@@ -124,13 +124,7 @@ const PROBLEMS: [Problem; 5] = [
         job: "rw=randwrite\nbs=16k\ndirect=1\n",
         hours: 4.0,
         millis: 20,
-        over: &[
-            "idle",
-            "idle-states",
-            "cpu-latency",
-            "frequency",
-            "frequency-limits",
-        ],
+        over: &IDLE_AND_FREQUENCY,
         objective: "mean_mw",
         condition: "p90_us <= -15%",
     },
@@ -231,7 +225,7 @@ impl Problem {
         SearchRequest {
             loads: vec![DailyLoad {
                 name: "j".to_owned(),
-                workload,
+                workload: Some(workload),
                 hours: self.hours,
             }],
             objective: SearchObjective::new(self.objective, Goal::Minimise).expect("a metric"),

@@ -3,9 +3,40 @@
 use serde::Serialize;
 use wakepath_compare::Gain;
 
+/// Where the figures of an answer come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerOrigin {
+    /// Simulated runs of a workload, each with a seed.
+    Simulation,
+    /// Recorded I/O on a modelled drive; blocks of time stand for seeds.
+    Recording,
+    /// Runs on a real machine, those of all sets interleaved.
+    Measurement,
+}
+
+/// A predicted figure beside the measured one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PredictedFigure {
+    /// The policy set; `unchanged` for what is in force.
+    pub set: String,
+    /// Name of the load.
+    pub load: String,
+    /// Name of the metric. Power is not among them: what is modelled and what is measured cover different parts of a machine.
+    pub metric: String,
+    /// Mean of the simulated runs.
+    pub predicted: f64,
+    /// Mean of the measured runs.
+    pub measured: f64,
+    /// Predicted over measured, less 1, in percent; `None` where 0 was measured.
+    pub error_percent: Option<f64>,
+}
+
 /// The answer of a search for policy sets.
 #[derive(Clone, Debug, Serialize)]
 pub struct SearchAnswer {
+    /// Where all figures of the answer come from.
+    pub origin: AnswerOrigin,
     /// Name of the metric that decides.
     pub objective: String,
     /// Unit of the metric that decides.
@@ -30,7 +61,9 @@ pub struct SearchAnswer {
     pub simulated: u64,
     /// The seed.
     pub seed: u64,
-    /// Number of fresh runs behind each finalist's figures.
+    /// Seed of the first run behind each finalist's figures; each further run has the next one. 0 for figures without seeds.
+    pub first_seed_of_decision: u64,
+    /// Number of fresh runs behind each finalist's figures; of recordings the number of blocks of time.
     pub repeats: u32,
     /// Confidence level of each finalist's intervals, corrected for the number of finalists.
     pub level: f64,

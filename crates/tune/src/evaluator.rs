@@ -3,6 +3,7 @@
 use wakepath_policies::PolicySet;
 
 use crate::TuneError;
+use crate::answer::AnswerOrigin;
 
 /// Which runs a search asks for, and how long they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,4 +89,9 @@ pub trait Evaluator: Sync {
         sets: &[PolicySet],
         effort: Effort,
     ) -> Result<Vec<TrialOutcome>, TuneError>;
+
+    /// Where the runs come from.
+    fn origin(&self) -> AnswerOrigin {
+        AnswerOrigin::Simulation
+    }
 }

@@ -3,18 +3,23 @@
 //! A [`DailyLoad`] is a workload with its hours per day; what is left of the day is rest. [`LoadCondition`](wakepath_results::LoadCondition)s limit
 //! metrics, and an [`SearchObjective`] names what to minimise or maximise. [`Space`] has the choices: one [`Dimension`]
 //! per mechanism. [`search_best_policy_set`] asks an [`Evaluator`] for runs and returns an [`SearchAnswer`];
-//! [`Simulation`] is the evaluator over the simulator. [`vary_assumed_figures`] says which assumed figures of the machine would
+//! [`Simulation`] is the evaluator over the simulator, [`DriveReplay`] that over recorded I/O. [`vary_assumed_figures`] says which assumed figures of the machine would
 //! change the answer.
+//!
+//! [`decide_by_measurements`] decides between the best few sets of a search by runs on a real machine.
 //!
 //! The search is pure: no clock, no file. The same space, seed and budget give the same answer for any number of threads.
 
 mod answer;
 mod budget;
+mod drive_replay;
 mod error;
 mod evaluator;
 mod figures;
 mod finalists;
+mod judgement;
 mod load;
+mod measured;
 mod objective;
 mod search;
 mod sensitivity;
@@ -22,11 +27,18 @@ mod simulation;
 mod space;
 mod state;
 
-pub use answer::{Contribution, Finalist, KeptCondition, LoadFigures, SearchAnswer};
+pub use answer::{
+    AnswerOrigin, Contribution, Finalist, KeptCondition, LoadFigures, PredictedFigure, SearchAnswer,
+};
 pub use budget::Budget;
+pub use drive_replay::DriveReplay;
 pub use error::TuneError;
 pub use evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
 pub use load::{DailyLoad, rest_workload};
+pub use measured::{
+    MeasuredSet, compare_prediction_with_measurement, decide_by_measurements,
+    request_with_measured_metrics,
+};
 pub use objective::SearchObjective;
 pub use search::{SearchRequest, search_best_policy_set};
 pub use sensitivity::{AnswerAtRangeEnd, Sensitivity, VariedFigure, vary_assumed_figures};

@@ -16,17 +16,18 @@ const REST: &str = r#"{ "tasks": { "rest": { "loop": 20, "sleep": 500000 } } }"#
 pub struct DailyLoad {
     /// Name of the load in conditions and tables.
     pub name: String,
-    /// The workload, with its warm-up.
-    pub workload: Workload,
+    /// The workload, with its warm-up; `None` for recorded I/O, which comes when it came, whatever the settings.
+    pub workload: Option<Workload>,
     /// Hours per day.
     pub hours: f64,
 }
 
 impl DailyLoad {
     /// The workload with its measured time divided by `divisor`; the warm-up stays.
-    pub fn workload_with_measured_time_divided(&self, divisor: u32) -> Workload {
+    /// `None` for recorded I/O.
+    pub fn workload_with_measured_time_divided(&self, divisor: u32) -> Option<Workload> {
         let mut workload = self.workload.clone();
-        if let Workload::Fio(file) = &mut workload {
+        if let Some(Workload::Fio(file)) = &mut workload {
             for job in &mut file.jobs {
                 let whole = job.at_most.into_iter().chain(job.runtime).min();
                 job.at_most = whole.map(|time| Nanoseconds(time.0 / u64::from(divisor.max(1))));
@@ -38,14 +39,14 @@ impl DailyLoad {
     /// Whether the load has no rate of its own, so that a slower machine does less in the same time.
     pub fn is_closed_loop(&self) -> bool {
         match &self.workload {
-            Workload::Fio(file) => file.jobs.iter().any(|job| !job.is_rate_limited()),
-            Workload::RtApp(_) => false,
+            Some(Workload::Fio(file)) => file.jobs.iter().any(|job| !job.is_rate_limited()),
+            Some(Workload::RtApp(_)) | None => false,
         }
     }
 
     /// Number of requests simulated per request measured: the warm-up is simulated, too.
     pub(crate) fn simulated_requests_per_measured(&self, divisor: u32) -> f64 {
-        let Workload::Fio(file) = &self.workload else {
+        let Some(Workload::Fio(file)) = &self.workload else {
             return 1.0;
         };
         let factors = file.jobs.iter().map(|job| {
@@ -115,7 +116,7 @@ mod tests {
         let file = fio::parse(text, "a.fio").unwrap();
         DailyLoad {
             name: "a".to_owned(),
-            workload: file.with_given_or_default_warm_up(None).into(),
+            workload: Some(file.with_given_or_default_warm_up(None).into()),
             hours,
         }
     }
@@ -125,10 +126,10 @@ mod tests {
     #[test]
     fn a_shorter_load_keeps_its_warm_up() {
         let whole = load(JOB, 1.0);
-        let Workload::Fio(short) = whole.workload_with_measured_time_divided(4) else {
+        let Some(Workload::Fio(short)) = whole.workload_with_measured_time_divided(4) else {
             panic!("a fio job stays one");
         };
-        let Workload::Fio(long) = &whole.workload else {
+        let Some(Workload::Fio(long)) = &whole.workload else {
             panic!("a fio job");
         };
         assert_eq!(short.jobs[0].at_most, Some(Nanoseconds::from_millis(200)));

@@ -37,6 +37,15 @@ const HALVING_END: f64 = 0.4;
 /// Share of the budget that is spent when steps to neighbours end; the decision has the remainder.
 const STEPS_END: f64 = 0.6;
 
+/// Runs of each semifinalist, on seeds of their own.
+const SEMIFINAL_REPEATS: u32 = 6;
+
+/// Number of the semifinal's stage, whose seeds no other stage has.
+const SEMIFINAL_STAGE: u64 = 3;
+
+/// Most sets in the semifinal.
+const SEMIFINALISTS: usize = 60;
+
 /// Number of sets that run before the search checks its budget again.
 const BATCH: usize = 16;
 
@@ -155,6 +164,7 @@ pub fn search_best_policy_set(
         let halved = search.run_halving_and_rank_last_rung(&costs, &stage_ends)?;
         search.run_neighbours_of_best_until_budget(halved, &stage_ends)?
     };
+    let found = search.rank_semifinalists_by_further_runs(found, request.budget)?;
     let decision = Decision {
         repeats: search.affordable_repeats_per_finalist(request.budget),
         finalists: take_distinct_best_except_unchanged(found, &space.unchanged_choice()),
@@ -368,6 +378,33 @@ impl SearchState<'_> {
             }
         }
         Ok(rank_scores(&scores))
+    }
+}
+
+impl SearchState<'_> {
+    /// Runs the best sets again, as many as the decision leaves budget for, and ranks them by these runs. Few runs rank sets
+    /// near a limit by chance, and only finalists can be the answer.
+    fn rank_semifinalists_by_further_runs(
+        &mut self,
+        found: Ranking,
+        budget: Budget,
+    ) -> Result<Ranking, TuneError> {
+        let (_, most_repeats) = FINAL_REPEATS;
+        let runs_of_decision = self.most_sets_in_decision() * u64::from(most_repeats);
+        let decision = self.costliest_run.saturating_mul(runs_of_decision);
+        let end = budget.0.saturating_sub(decision);
+        let each = self.costliest_run.max(1) * u64::from(SEMIFINAL_REPEATS);
+        // What is in force runs on the same seeds.
+        let affordable = (end.saturating_sub(self.simulated) / each).saturating_sub(1);
+        let most = SEMIFINALISTS.min(found.len());
+        let count = usize::try_from(affordable).map_or(most, |affordable| affordable.min(most));
+        if count <= FINALISTS {
+            return Ok(found);
+        }
+        let best = found.into_iter().take(count);
+        let candidates = best.map(|(_, candidate)| candidate).collect();
+        let effort = self.effort_with_stage_seeds(SEMIFINAL_STAGE, SEMIFINAL_REPEATS, 1);
+        self.run_until_requests_and_rank(candidates, effort, end)
     }
 }
 

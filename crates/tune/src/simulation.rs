@@ -52,7 +52,7 @@ impl<'a> Simulation<'a> {
     /// rest. `report_requests` is told of requests as they are simulated.
     ///
     /// # Errors
-    /// Impossible hours, or two loads with one name.
+    /// Impossible hours, two loads with one name, or recorded I/O among the loads.
     pub fn new(
         machine: &'a Machine,
         loads: &'a [DailyLoad],
@@ -60,6 +60,12 @@ impl<'a> Simulation<'a> {
         cancelled: &'a AtomicBool,
         report_requests: &'a (dyn Fn(u64) + Sync),
     ) -> Result<Self, TuneError> {
+        if let Some(recorded) = loads.iter().find(|load| load.workload.is_none()) {
+            return Err(TuneError::Load {
+                load: recorded.name.clone(),
+                problem: "recorded I/O is replayed on a drive, and not simulated".to_owned(),
+            });
+        }
         let has_rest = counts_hours_of_rest && check_hours_and_count_rest(loads)? > 0.0;
         Ok(Self {
             machine,
@@ -75,8 +81,8 @@ impl<'a> Simulation<'a> {
     /// # Errors
     /// Why the machine, or a load on it, cannot have the set.
     pub fn policies_in_force_under(&self, set: &PolicySet) -> Result<PolicySet, String> {
-        for load in self.loads {
-            Model::new(self.machine, &load.workload, set).map_err(|e| e.to_string())?;
+        for workload in self.loads.iter().filter_map(|load| load.workload.as_ref()) {
+            Model::new(self.machine, workload, set).map_err(|e| e.to_string())?;
         }
         policies_in_force(self.machine, set).map_err(|e| e.to_string())
     }
@@ -127,7 +133,7 @@ impl Evaluator for Simulation<'_> {
         let workloads: Vec<Workload> = self
             .loads
             .iter()
-            .map(|load| load.workload_with_measured_time_divided(effort.shortened))
+            .filter_map(|load| load.workload_with_measured_time_divided(effort.shortened))
             .collect();
         let mut prepared = Vec::new();
         for set in 0..sets.len() {

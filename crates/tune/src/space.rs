@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::idle::IdleState;
-use wakepath_hardware::machine::Cluster;
+use wakepath_hardware::machine::{Cluster, DriveModel};
+use wakepath_policies::apst::plan_apst_table;
 use wakepath_policies::mechanism::{MECHANISMS, Place};
 use wakepath_policies::profile::PROFILES;
 use wakepath_policies::{PolicySet, PolicySpec};
@@ -112,10 +113,10 @@ impl Space {
             } else {
                 let is_explicit = !over.is_empty();
                 space.add_dimension_with_new_policies(
-                    machine,
                     name,
+                    candidate_policies_of_mechanism(machine, name),
                     is_explicit,
-                    &resolve,
+                    &|set| resolve(set).map(|resolved| resolved.to_string()),
                     &mut known,
                 );
             }
@@ -133,24 +134,65 @@ impl Space {
         Ok(space)
     }
 
+    /// Builds the APST tables to choose from for a drive under recorded I/O. Two tables that the kernel would program
+    /// alike are one choice.
+    ///
+    /// # Errors
+    /// A name other than `apst`; the drive has no power states, or no other table.
+    pub fn for_drive(drive: &DriveModel, over: &[String]) -> Result<Self, TuneError> {
+        if let Some(other) = over.iter().find(|name| *name != "apst") {
+            return Err(TuneError::Space(format!(
+                "--over {other}: recorded I/O of a drive answers only to apst; leave it out, or give a fio job as the load"
+            )));
+        }
+        let mut space = Self {
+            dimensions: Vec::new(),
+            profiles: Vec::new(),
+            left_out: Vec::new(),
+        };
+        let kernels_own = describe_apst_table(drive, &PolicySet::default());
+        let mut known = BTreeSet::from([kernels_own.map_err(TuneError::InForce)?]);
+        space.add_dimension_with_new_policies(
+            "apst",
+            apst_policy_texts(),
+            true,
+            &|set| describe_apst_table(drive, set),
+            &mut known,
+        );
+        if space.dimensions.is_empty() {
+            return Err(TuneError::Space(format!(
+                "nothing to choose from: the kernel programs {} with one table, whatever the timeouts",
+                drive.name
+            )));
+        }
+        Ok(space)
+    }
+
+    /// Adds a mechanism's policies that come to something new, as `describe` tells what a set comes to.
     fn add_dimension_with_new_policies(
         &mut self,
-        machine: &Machine,
         name: &'static str,
+        texts: Vec<String>,
         is_explicit: bool,
-        resolve: &impl Fn(&PolicySet) -> Result<PolicySet, String>,
+        describe: &impl Fn(&PolicySet) -> Result<String, String>,
         known_sets: &mut BTreeSet<String>,
     ) {
         let mut choices = Vec::new();
         let mut refusal = None;
-        for text in candidate_policies_of_mechanism(machine, name) {
+        for text in texts {
             let Ok(policy) = text.parse::<PolicySpec>() else {
                 continue;
             };
             let set = PolicySet::new([policy.clone()]);
-            match set.map_err(|e| e.to_string()).and_then(|set| resolve(&set)) {
-                Ok(resolved) if known_sets.insert(resolved.to_string()) => choices.push(policy),
-                Ok(_) => {}
+            match set
+                .map_err(|e| e.to_string())
+                .and_then(|set| describe(&set))
+            {
+                Ok(described) => {
+                    if known_sets.insert(described) {
+                        choices.push(policy);
+                    }
+                }
                 Err(why) => refusal = Some(format!("{policy}: {why}")),
             }
         }
@@ -255,6 +297,26 @@ impl Space {
         });
         PolicySet::new(policies).map_err(|e| e.to_string())
     }
+}
+
+/// The table that the kernel programs into a drive under a set, as text to compare.
+fn describe_apst_table(drive: &DriveModel, set: &PolicySet) -> Result<String, String> {
+    let power = drive.power.as_ref().ok_or_else(|| {
+        format!(
+            "drive '{}' has no power states; name a drive (--drive)",
+            drive.name
+        )
+    })?;
+    let declared = &power.declared;
+    // As in the simulator, a drive whose support for APST is unknown counts as supporting it.
+    let plan = plan_apst_table(
+        declared.npss,
+        declared.apsta.unwrap_or(true),
+        &declared.states,
+        &set.apst_settings_with_drive_latency(),
+    )
+    .map_err(|e| e.to_string())?;
+    Ok(format!("{} {}", plan.enabled, plan.table))
 }
 
 /// Whether a mechanism is among the wanted ones, or among the defaults where none is given.
@@ -493,6 +555,30 @@ mod tests {
             names.iter().any(|name| name.starts_with("frequency[min=")),
             "{names:?}"
         );
+    }
+
+    #[test]
+    fn tables_that_the_kernel_programs_alike_are_one_choice() {
+        let drive = DriveModel::find("sn530").unwrap();
+        let space = Space::for_drive(&drive, &[]).unwrap();
+        let tables: BTreeSet<String> = (0..space.count_sets())
+            .map(|number| {
+                let choice = space.choice_by_number(number);
+                describe_apst_table(&drive, &space.policy_set_of_choice(&choice).unwrap()).unwrap()
+            })
+            .collect();
+        assert_eq!(tables.len(), space.count_sets());
+        assert!(space.count_sets() > 5, "{}", space.count_sets());
+    }
+
+    #[test]
+    fn a_drives_space_has_no_policies_of_cpus() {
+        let drive = DriveModel::find("sn530").unwrap();
+        let refused = Space::for_drive(&drive, &["idle".to_owned()]).unwrap_err();
+        assert!(refused.to_string().contains("answers only to apst"));
+        let mut without = drive;
+        without.power = None;
+        assert!(Space::for_drive(&without, &[]).is_err());
     }
 
     #[test]

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::ValueEnum;
 use rustix::process::geteuid;
 use serde::Serialize;
 use wakepath_calibrate::{
-    CalibratedMachine, CalibrationPlan, CalibrationRequest, JobPrediction, MOST_ROUNDS, calibrate,
+    CalibratedMachine, CalibrationPhase, CalibrationPlan, CalibrationRequest, JobPrediction,
+    MOST_ROUNDS, calibrate,
 };
 use wakepath_hardware::machine::{Origin, PredictionError, SYSTEM_FILE, calibration_path_to_write};
 use wakepath_system::System;
@@ -30,6 +32,7 @@ use page::PageText;
   sudo wakepath calibrate --folder /var/tmp --dry-run
   sudo wakepath calibrate --folder /var/tmp --budget 10m
   sudo wakepath calibrate --folder /var/tmp --rounds 5 --job mine.fio -o machine.toml
+  sudo wakepath calibrate --folder /var/tmp --budget 3m --phases wake,jobs
   wakepath sim job.fio --machine here")]
 pub(crate) struct Args {
     /// A folder on the drive to measure; test files are made there, and removed.
@@ -48,6 +51,9 @@ pub(crate) struct Args {
     /// write into files, and not to devices.
     #[arg(long, value_name = "FILE")]
     job: Vec<PathBuf>,
+    /// What to do beside measuring the drive, with commas between; figures of other parts stay as captured [default: all].
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    phases: Vec<Phase>,
     /// Name of the machine in its file.
     #[arg(long, default_value = "here")]
     name: String,
@@ -67,6 +73,34 @@ pub(crate) struct Args {
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+}
+
+/// A part of a calibration.
+#[derive(Clone, Copy, ValueEnum)]
+enum Phase {
+    /// What wakes the machine at rest; for the page.
+    Background,
+    /// The path of reads; for the page.
+    Path,
+    /// Watts; for the page.
+    Power,
+    /// Wake-ups from idle states.
+    Wake,
+    /// Jobs on the machine and simulated: the prediction error.
+    Jobs,
+}
+
+impl Phase {
+    /// The part by its own name.
+    const fn part(self) -> CalibrationPhase {
+        match self {
+            Self::Background => CalibrationPhase::Background,
+            Self::Path => CalibrationPhase::Path,
+            Self::Power => CalibrationPhase::Power,
+            Self::Wake => CalibrationPhase::Wake,
+            Self::Jobs => CalibrationPhase::Jobs,
+        }
+    }
 }
 
 /// What JSON has.
@@ -98,6 +132,11 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         forced: geteuid().is_root(),
         rounds: args.rounds as usize,
         jobs: args.job.clone(),
+        phases: if args.phases.is_empty() {
+            CalibrationPhase::ALL.to_vec()
+        } else {
+            args.phases.iter().map(|phase| phase.part()).collect()
+        },
     };
     let plan = CalibrationPlan::new(&system, request)?;
     let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe())

@@ -211,7 +211,10 @@ fn check_output_folder(args: &Args) -> anyhow::Result<()> {
 
 fn make_search_request(args: &Args) -> anyhow::Result<SearchRequest> {
     Ok(SearchRequest {
-        loads: super::tune::load_workloads_with_hours(&args.load, args.seconds)?,
+        loads: super::tune::load_workloads_with_hours(
+            &super::tune::parse_load_arguments(&args.load)?,
+            args.seconds,
+        )?,
         objective: SearchObjective::new(&args.minimise, Goal::Minimise)?,
         conditions: args.keep.clone(),
         budget: Budget(args.budget),

@@ -224,6 +224,7 @@ fn hold_notes_on_job_drive_and_runs(
     notes::note_warm_up_and_mostly_paused_jobs(workload, args.format);
     notes::note_drifting_latencies(path, comparison);
     notes::note_jobs_ended_by_time(workload, comparison);
+    notes::note_found_depths(workload, comparison);
     threads::warn_of_unexpected_rt_app_outcomes(path, workload, comparison);
     notes::note_use_of_page_cache(machine, comparison);
     notes::note_polling_without_polled_queues(workload, machine);

@@ -5,6 +5,7 @@
     reason = "a test may stop where its premises fail"
 )]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::common;
@@ -454,6 +455,129 @@ fn a_simulated_recording_gives_back_the_simulators_attribution() {
         std::fs::read(folder.path().join("again.parquet")).unwrap(),
         bytes
     );
+}
+
+/// The laboratory's machine without what may come between the events of a request: ticks, RCU, other tasks, CPUs that take
+/// turns. `completion` are keys of its `io_path.completion`.
+fn write_quiet_machine(folder: &Path, completion: &str) -> PathBuf {
+    let file = common::repository().join("rig/laboratory/debian-6.12.toml");
+    let text = std::fs::read_to_string(file).unwrap();
+    let (text, _) = text.split_once("[emulator]").unwrap();
+    let text = text
+        .replace(
+            "\ntick_kcycles = { value = 3,",
+            "\ntick_kcycles = { value = 0,",
+        )
+        .replace("\nspread = 0\n", "\nspread = 0.5\n")
+        .replace(
+            "\ncompletion = {",
+            &format!("\ncompletion = {{ {completion}"),
+        );
+    let path = folder.join("quiet.toml");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// Simulates reads at random times on such a machine, and explains the recording: the simulator's mean parts in ns by name, and
+/// the kind.
+fn explain_quiet_machine(completion: &str) -> (BTreeMap<String, f64>, serde_json::Value) {
+    let folder = TempDir::new().unwrap();
+    let machine = write_quiet_machine(folder.path(), completion);
+    let job = "[reads]\nfilename=/dev/nvme0n1\nrw=randread\ndirect=1\nbs=4k\nrate_iops=1000\nrate_process=poisson\n\
+        time_based\nruntime=20\n";
+    std::fs::write(folder.path().join("job.fio"), job).unwrap();
+    let mut command = Command::cargo_bin("wakepath").unwrap();
+    let simulated = command
+        .current_dir(folder.path())
+        .args(["sim", "job.fio", "--machine"])
+        .arg(machine)
+        .args(["--policy", "menu + performance", "--runs", "1"])
+        .args([
+            "--warm-up",
+            "0",
+            "--format",
+            "json",
+            "--record",
+            "s.parquet",
+        ])
+        .assert()
+        .success();
+    let simulated = common::json(&simulated);
+    let run = &simulated["results"][0]["runs"][0];
+    let attribution = run["attribution"]["mean"].as_object().unwrap();
+    let parts = attribution
+        .iter()
+        .map(|(part, us)| (part.clone(), us.as_f64().unwrap() * 1e3));
+    let recording = folder.path().join("s.parquet");
+    let text = printed(&[recording.to_str().unwrap(), "--format", "json"]);
+    let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let kind = answer["kinds"][0].clone();
+    assert_eq!(kind["wait"]["requests"], run["requests"]);
+    (parts.collect(), kind)
+}
+
+#[test]
+fn observed_parts_of_a_simulated_recording_are_the_simulators_to_the_nanosecond() {
+    for completion in ["", "cpu = 1, "] {
+        let (truth, kind) = explain_quiet_machine(completion);
+        let true_sum = |parts: &[&str]| -> f64 { parts.iter().map(|part| truth[*part]).sum() };
+        let figure = |table: &str, part: &str| kind[table][part].as_f64().unwrap();
+        let before_drive = figure("wait", "queued_ns");
+        let handler = figure("parts", "interrupt_ns") + figure("parts", "remote_ns");
+        let to_run = ["hand_over_ns", "through_ns", "run_queue_ns"]
+            .map(|part| figure("wait", part))
+            .iter()
+            .sum::<f64>();
+        // The IPI to the task's CPU is part of interrupt delivery there, and of the task's exit here.
+        let ipi = truth["interrupt_delivery"] - handler;
+        let hidden = figure("parts", "out_ns") + figure("wait", "task_exit_ns") - ipi;
+        let drive = ["queueing", "drive_wake", "drive_service"];
+        for (part, found, expected) in [
+            ("submission", before_drive, truth["submission"]),
+            (
+                "drive and exits",
+                hidden,
+                true_sum(&drive) + truth["idle_exit"],
+            ),
+            ("waiting", to_run, truth["waiting_to_run"]),
+            (
+                "wait",
+                figure("wait", "wait_ns"),
+                truth.values().sum::<f64>() - truth["completion"],
+            ),
+        ] {
+            // Means are of whole nanoseconds, but in floating point.
+            assert!(
+                (found - expected).abs() < 1e-3,
+                "{part}: {found} of {expected}"
+            );
+        }
+        let ipi_ns = if completion.is_empty() {
+            0.0..1e-3
+        } else {
+            900.0..1_000.0
+        };
+        assert!(ipi_ns.contains(&ipi.abs()), "{ipi}");
+    }
+}
+
+#[test]
+fn intervals_of_a_simulated_recording_have_the_machines_exits() {
+    let (_, kind) = explain_quiet_machine("");
+    let split = &kind["split"];
+    let exits_us = [0.0, 2.0, 10.0, 133.0, 300.0];
+    let exit_ns = |state: &serde_json::Value| exits_us[state.as_u64().unwrap() as usize] * 1e3;
+    let mut costs = 0;
+    for state in split["states"].as_array().unwrap() {
+        let Some(low) = state["cost"]["low_ns"].as_f64() else {
+            continue;
+        };
+        let high = state["cost"]["high_ns"].as_f64().unwrap();
+        let truth = exit_ns(&state["state"]) - exit_ns(&split["reference"]);
+        assert!((low..high).contains(&truth), "{state} of {truth} ns");
+        costs += 1;
+    }
+    assert_eq!(costs, 2, "C6 and C8: {split}");
 }
 
 #[test]

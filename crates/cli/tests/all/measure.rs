@@ -103,6 +103,16 @@ fn a_calibration_says_before_what_it_will_do() {
         plan["does"].to_string().contains("3 times in turn"),
         "{plan}"
     );
+    let some = [&arguments[..], &["--format", "json", "--phases", "wake"]].concat();
+    let plan = json(&wakepath(&some).success());
+    let does = plan["does"].to_string();
+    assert!(does.contains("no jobs to compare"), "{does}");
+    assert!(
+        !does.contains("soft interrupts") && !does.contains("system calls"),
+        "{does}"
+    );
+    let wrong = [&arguments[..], &["--phases", "wake,sleep"]].concat();
+    wakepath(&wrong).code(2);
     let own = folder.path().join("own.fio").display().to_string();
     let with_own = [&arguments[..], &["--job", &own]].concat();
     fails_with(wakepath(&with_own), &["own.fio", "No such file"]);

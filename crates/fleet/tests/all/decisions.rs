@@ -59,7 +59,7 @@ fn decide(survey: &FleetSurvey, budget: u64) -> FleetDecisions {
     let search = SearchRequest {
         loads: vec![DailyLoad {
             name: "reads".to_owned(),
-            workload,
+            workload: Some(workload),
             hours: 8.0,
         }],
         objective: SearchObjective::new("p99_us", Goal::Minimise).unwrap(),

@@ -440,7 +440,10 @@ pub(crate) struct GeneratedFleet {
 
 /// Generates a fleet with all faults, each on a machine of the largest kinds, chosen by `seed`.
 pub(crate) fn generate_fleet(machines: usize, seed: u64) -> GeneratedFleet {
-    let folder = tempfile::tempdir().unwrap();
+    // In memory where possible: a drive may take minutes to remove 60,000 small files.
+    let folder = tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap();
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut fleet = GeneratedFleet {
         folder,

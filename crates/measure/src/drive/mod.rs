@@ -1,11 +1,13 @@
 //! A drive's service time, parallel units, flush and sleep, measured through a file on it.
 //!
 //! Reads and writes bypass the page cache (`O_DIRECT`). CPUs are held in their first idle state, where the user may do
-//! that, so that no idle exit is in the figures.
+//! that, so that no idle exit is in the figures. For pauses they may take the shallowest state that sleeps: its exit is in
+//! all reads after pauses alike, and these are only compared with each other.
 
 mod block_counters;
 mod declared;
 mod figures;
+mod interrupt;
 mod load;
 mod measurement;
 mod parallel_units;
@@ -20,10 +22,11 @@ use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use wakepath_system::{Root, System};
+use wakepath_system::System;
 use wakepath_units::Nanoseconds;
 
 use self::block_counters::{BlockCounters, CountedLoad};
+use self::interrupt::watch_interrupts;
 use self::load::{LoadTarget, run_load, transfer};
 use self::plan::DriveStep;
 use crate::conditions::CpuTimes;
@@ -33,6 +36,7 @@ use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold};
 
 pub use self::block_counters::BlockLayerView;
 pub use self::declared::DeclaredSleep;
+pub use self::interrupt::InterruptView;
 pub(crate) use self::load::random_block;
 pub use self::measurement::DriveMeasurement;
 pub use self::parallel_units::ParallelUnits;
@@ -52,7 +56,7 @@ pub fn measure(
     control: ExperimentControl<'_>,
 ) -> Result<DriveMeasurement, MeasureError> {
     // A second measurement is refused before anything is written.
-    let hold = ShallowHold::take(system)?;
+    let mut hold = ShallowHold::take(system)?;
     let conditions = Conditions::observe(system, control);
     let file = TestFile::open(&plan.target, system, control)?;
     let mut result = DriveMeasurement {
@@ -83,8 +87,9 @@ pub fn measure(
         );
     }
     let mut experiment = DriveExperiment {
-        root: system.root(),
+        system,
         file: &file,
+        hold: &mut hold,
         control,
         random: Pcg64Mcg::seed_from_u64(1),
     };
@@ -108,8 +113,9 @@ pub fn measure(
 
 /// An experiment on wake-ups while it runs: what all of its steps share.
 struct DriveExperiment<'a> {
-    root: &'a Root,
+    system: &'a System,
     file: &'a TestFile,
+    hold: &'a mut ShallowHold,
     control: ExperimentControl<'a>,
     random: Pcg64Mcg,
 }
@@ -117,9 +123,14 @@ struct DriveExperiment<'a> {
 impl DriveExperiment<'_> {
     /// Carries the steps out until the end or a signal.
     fn run(&mut self, plan: &DrivePlan, result: &mut DriveMeasurement) -> Result<(), MeasureError> {
+        let mut may_sleep = false;
         for (step, time) in &plan.steps {
             if self.control.is_cancelled() {
                 break;
+            }
+            if step.lets_cpus_sleep() && !may_sleep {
+                self.hold.allow_shallowest_sleep(self.system)?;
+                may_sleep = true;
             }
             self.run_step(*step, *time, result)?;
             self.control.finish_step();
@@ -137,6 +148,7 @@ impl DriveExperiment<'_> {
             DriveStep::Load(shape) => result.service.extend(self.measure_load(shape, time)?),
             DriveStep::Flush => result.flush = self.measure_flush(time)?,
             DriveStep::ForcedWrite => result.forced_write = self.measure_forced_write(time)?,
+            DriveStep::Interrupts(direction) => self.watch_interrupts(direction, time, result)?,
             DriveStep::Gap(gap) => {
                 let samples = self.read_after_pauses(gap, time)?;
                 result.sleep.add(gap, &samples);
@@ -160,12 +172,12 @@ impl DriveExperiment<'_> {
             file: self.file.file(),
             bytes: self.file.bytes(),
         };
-        let busy_before = CpuTimes::read(self.root);
+        let busy_before = CpuTimes::read(self.system.root());
         let before = self.block_counters();
         let samples = run_load(target, shape, time, self.control)
             .map_err(|e| self.file.error(describe_failure(shape.direction), e))?;
         let after = self.block_counters();
-        let busy_after = CpuTimes::read(self.root);
+        let busy_after = CpuTimes::read(self.system.root());
         let Some(latency) = LatencySummary::new(&samples.latencies) else {
             return Ok(None);
         };
@@ -185,6 +197,7 @@ impl DriveExperiment<'_> {
             block_layer: views
                 .map(|(before, after)| after.view_since(before, counted))
                 .unwrap_or_default(),
+            interrupt: None,
             busy_percent: busy_before
                 .zip(busy_after)
                 .and_then(|(before, after)| after.busy_percent_since(before)),
@@ -192,8 +205,41 @@ impl DriveExperiment<'_> {
         }))
     }
 
+    /// Adds the time to the interrupt to the requests of the same kind; without io_uring a note says so.
+    fn watch_interrupts(
+        &self,
+        direction: AccessDirection,
+        time: Duration,
+        result: &mut DriveMeasurement,
+    ) -> Result<(), MeasureError> {
+        let target = LoadTarget {
+            file: self.file.file(),
+            bytes: self.file.bytes(),
+        };
+        let watched = watch_interrupts(target, direction, time, self.control);
+        match watched {
+            Ok(view) => {
+                let mut all = result.service.iter_mut();
+                if let Some(same) = all.find(|service| service.shape == small_shape(direction)) {
+                    same.interrupt = view;
+                }
+                Ok(())
+            }
+            Err(error) if tells_lack_of_io_uring(&error) => {
+                let note = format!(
+                    "no time until the interrupt: this program cannot use io_uring ({error})"
+                );
+                if !result.notes.contains(&note) {
+                    result.notes.push(note);
+                }
+                Ok(())
+            }
+            Err(error) => Err(self.file.error(describe_failure(direction), error)),
+        }
+    }
+
     fn block_counters(&self) -> Option<BlockCounters> {
-        BlockCounters::read(self.root, &self.file.device()?.disk)
+        BlockCounters::read(self.system.root(), &self.file.device()?.disk)
     }
 
     /// Flush latency, measured after each write.
@@ -258,6 +304,24 @@ impl DriveExperiment<'_> {
             samples.push(began.elapsed().as_nanos() as u64);
         }
         Ok(samples)
+    }
+}
+
+/// Whether an error is that of a program that may not use io_uring, or of a kernel without it.
+fn tells_lack_of_io_uring(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput
+    )
+}
+
+/// 4 KiB random requests, one at a time.
+const fn small_shape(direction: AccessDirection) -> LoadShape {
+    LoadShape {
+        direction,
+        order: AddressOrder::Random,
+        kib: 4,
+        depth: 1,
     }
 }
 

@@ -70,6 +70,8 @@ pub(crate) enum DriveStep {
     Flush,
     /// 4 KiB writes that end on the media.
     ForcedWrite,
+    /// 4 KiB random requests at depth 1, watched until their interrupt.
+    Interrupts(AccessDirection),
     /// 4 KiB reads, each after a pause.
     Gap(Nanoseconds),
     /// A pause between two others, found out as the experiment goes.
@@ -91,6 +93,8 @@ const GAPS: [(u64, f64); 10] = [
     (1_000_000, 6.0),
     (3_000_000, 12.0),
 ];
+/// Seconds of watching interrupts in a direction.
+const INTERRUPT_SECONDS: f64 = 1.0;
 /// Seconds of a refinement.
 const REFINEMENT_SECONDS: f64 = 2.0;
 /// Longest pause of a refinement in seconds, between the last two of [`GAPS`], rounded up.
@@ -116,6 +120,15 @@ impl DrivePlan {
             steps.push((DriveStep::Flush, 2.0));
             steps.push((DriveStep::ForcedWrite, 2.0));
         }
+        let written = matches!(target, TestTarget::Write { .. });
+        steps.push((
+            DriveStep::Interrupts(AccessDirection::Read),
+            INTERRUPT_SECONDS,
+        ));
+        steps.extend(written.then_some((
+            DriveStep::Interrupts(AccessDirection::Write),
+            INTERRUPT_SECONDS,
+        )));
         steps.extend(
             GAPS.map(|(us, seconds)| (DriveStep::Gap(Nanoseconds::from_micros(us)), seconds)),
         );
@@ -185,11 +198,16 @@ impl DrivePlan {
             ],
         };
         lines.push(
-            "holds /dev/cpu_dma_latency at 0 meanwhile, so that CPUs stay in their first idle state (needs root)"
+            "holds /dev/cpu_dma_latency at 0 meanwhile, so that CPUs stay in their first idle state, and for pauses at the \
+             exit latency of C1 or its like (needs root)"
                 .to_owned(),
         );
         lines.push(
             "4 KiB random requests at depth 1 to 32, larger ones at depth 1, sequential ones"
+                .to_owned(),
+        );
+        lines.push(
+            "4 KiB random requests through io_uring, while the thread spins and sees when it is interrupted"
                 .to_owned(),
         );
         lines.push(
@@ -213,10 +231,16 @@ impl DriveStep {
         }
     }
 
+    /// Whether CPUs may sleep meanwhile: in pauses they need not poll, and a CPU that is watched does not idle.
+    pub(super) const fn lets_cpus_sleep(self) -> bool {
+        matches!(self, Self::Interrupts(_) | Self::Gap(_) | Self::Refinement)
+    }
+
     const fn writes(self) -> bool {
         match self {
             Self::Load(shape) => matches!(shape.direction, AccessDirection::Write),
             Self::Flush | Self::ForcedWrite => true,
+            Self::Interrupts(direction) => matches!(direction, AccessDirection::Write),
             Self::Gap(_) | Self::Refinement => false,
         }
     }
@@ -264,10 +288,10 @@ mod tests {
         };
         let plan = DrivePlan::new(target, None);
         assert_eq!(plan.fill_bytes(), 64 << 20);
-        // Twelve loads, flushes and forced writes.
-        assert_eq!(plan.most_bytes_written(), 14 * (64 << 20));
+        // Twelve loads, flushes, forced writes, and writes watched until their interrupt.
+        assert_eq!(plan.most_bytes_written(), 15 * (64 << 20));
         let described = plan.describe().join(" ");
-        assert!(described.contains("896 MiB more"), "{described}");
+        assert!(described.contains("960 MiB more"), "{described}");
         assert!(described.contains("up to 36 s longer"), "{described}");
     }
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::block_counters::BlockLayerView;
+use super::interrupt::InterruptView;
 use super::plan::{AccessDirection, AddressOrder, LoadShape};
 use crate::summary::{Estimate, LatencySummary};
 
@@ -20,6 +21,9 @@ pub struct ServiceTime {
     pub latency: LatencySummary,
     /// The block layer's account of the same requests.
     pub block_layer: BlockLayerView,
+    /// Time until the interrupt of requests like these; only of 4 KiB random ones at depth 1. Absent: not measured, or the
+    /// interrupt does not come to the CPU that submits.
+    pub interrupt: Option<InterruptView>,
     /// Share of all CPUs' time that was busy meanwhile, with the requests and other work, in per cent; absent: not known.
     pub busy_percent: Option<f64>,
 }
@@ -32,8 +36,11 @@ impl ServiceTime {
         kind == (AccessDirection::Read, AddressOrder::Random, 4)
     }
 
-    /// Mean service time by the block layer's account, or else as a program sees it.
+    /// Mean service time: to the interrupt, or else by the block layer's account, or else as a program sees it.
     pub fn service(&self) -> Estimate {
+        if let Some(view) = self.trusted_interrupt() {
+            return view.service;
+        }
         let Some(mean) = self.block_layer.mean else {
             return self.latency.mean;
         };
@@ -46,8 +53,21 @@ impl ServiceTime {
         }
     }
 
+    /// The time to the interrupt, where nothing contradicts it: the block layer and the program see the whole request.
+    fn trusted_interrupt(&self) -> Option<InterruptView> {
+        let whole = self
+            .block_layer
+            .mean
+            .map_or(f64::INFINITY, |mean| mean.0 as f64);
+        let whole = whole.min(self.latency.mean.ns);
+        self.interrupt.filter(|view| view.service.ns <= whole)
+    }
+
     /// What [`Self::service`] is.
-    pub(super) const fn service_name(&self) -> &'static str {
+    pub(super) fn service_name(&self) -> &'static str {
+        if self.trusted_interrupt().is_some() {
+            return "mean time from the submission to the interrupt, as a spinning thread sees it,";
+        }
         match self.block_layer.mean {
             Some(_) => "mean time in the block layer and drive",
             None => "mean latency as a program sees it, with the CPU's work",

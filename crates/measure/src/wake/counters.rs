@@ -14,6 +14,9 @@ struct StateCounters {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CpuCounters(Vec<StateCounters>);
 
+/// Times that a CPU enters its state in a sample that wakes it twice.
+pub(super) const ENTRIES_OF_TWO_WAKES: u64 = 2;
+
 /// Verdict on a sample by the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SampleVerdict {
@@ -64,6 +67,30 @@ impl CpuCounters {
     }
 }
 
+impl CpuCounters {
+    /// Judges a sample that woke the CPU from `state`, and once more soon after: the state has to be entered twice, and no
+    /// other. The second stay may be too short for the kernel's account of time.
+    pub(super) fn judge_two_wakes(&self, before: &Self, state: Option<usize>) -> SampleVerdict {
+        let mut entries = 0;
+        for (index, (now, then)) in self.0.iter().zip(&before.0).enumerate() {
+            let is_meant = state == Some(index);
+            if is_meant && now.rejected > then.rejected {
+                return SampleVerdict::Rejected;
+            }
+            match (is_meant, now.usage.saturating_sub(then.usage)) {
+                (true, entered) => entries = entered,
+                (false, 0) => {}
+                (false, _) => return SampleVerdict::Missed,
+            }
+        }
+        if entries == ENTRIES_OF_TWO_WAKES {
+            SampleVerdict::Counted
+        } else {
+            SampleVerdict::Missed
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +102,21 @@ mod tests {
             rejected: *rejected,
         });
         CpuCounters(states.collect())
+    }
+
+    #[test]
+    fn a_cpu_that_is_woken_twice_has_to_sleep_twice() {
+        let before = counters(&[[5, 100, 0], [7, 900, 2]]);
+        for (after, verdict) in [
+            ([[5, 100, 0], [9, 950, 2]], SampleVerdict::Counted),
+            ([[5, 100, 0], [9, 950, 3]], SampleVerdict::Rejected),
+            ([[5, 100, 0], [8, 950, 2]], SampleVerdict::Missed),
+            ([[5, 100, 0], [10, 950, 2]], SampleVerdict::Missed),
+            ([[6, 101, 0], [9, 950, 2]], SampleVerdict::Missed),
+        ] {
+            let judged = counters(&after).judge_two_wakes(&before, Some(1));
+            assert_eq!(judged, verdict, "{after:?}");
+        }
     }
 
     #[test]

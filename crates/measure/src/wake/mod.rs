@@ -5,13 +5,20 @@
 //! the kernel's counters say that the CPU was in the state, and that the hardware did not refuse.
 //!
 //! The exit latency is the median less the median from the polling state, or else from the shallowest, after pauses of the
-//! same length: caches, drives and hosts cool down in long pauses, whatever the state. What hardware really did with the
-//! request is not verified: that takes residency counters.
+//! same length: caches, drives and hosts cool down in long pauses, whatever the state. Where the hardware counts the states
+//! that cores and packages reach, the shares stand beside; elsewhere a state is requested, not verified.
+//!
+//! Wake-ups right after a CPU fell asleep give the cost of the entry. Wake-ups by a timer while all CPUs rest show what the
+//! package's sleep costs.
 
+mod at_rest;
 mod bands;
+mod beside;
 mod counters;
+mod entry;
 mod plan;
 mod sampler;
+mod tally;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -29,14 +36,20 @@ use wakepath_system::setting::find_setting;
 use wakepath_system::{At, CPUS, SettingKey, System};
 use wakepath_units::Nanoseconds;
 
+use self::at_rest::describe_shares;
 use self::bands::{WakeSample, describe_growth, split_by_gap};
+use self::beside::{find_entry_costs, find_package_wakes};
 use self::counters::{CpuCounters, SampleVerdict};
-use self::plan::{ROUNDS, WakeStep};
+use self::plan::{ROUNDS, WakeMoment, WakeStep};
+use self::tally::{FEWEST_COUNTED, Tally};
 use crate::summary::{Estimate, LatencySummary};
 use crate::test_file::{TestFile, TestTarget};
 use crate::{Conditions, ExperimentControl, MeasureError};
 
+pub use self::at_rest::{PackageWake, ReachedDepth};
 pub use self::bands::GapBand;
+pub use self::beside::EntryCost;
+pub use self::entry::{EntryTime, WokenWithinEntry};
 pub use self::plan::{CpuGroup, HeldClock, WakePlan, WakeSource};
 pub(crate) use self::plan::{choose_governor, state_key};
 pub(crate) use self::sampler::LiveSampler;
@@ -44,14 +57,12 @@ pub use self::sampler::WakeSampler;
 
 /// Samples of a step in a round, at most.
 const MAX_SAMPLES: usize = 400;
-/// A state with fewer counted samples than this is not judged.
-const FEWEST_COUNTED: u64 = 20;
 /// A machine busier than this, in per cent, hardly lets a CPU sleep.
 const MUCH_WORK: f64 = 50.0;
 /// Least number of wake-ups tried in a step of a round, however long they take.
 const FEWEST_TRIES: usize = 12;
-/// A state without a counted sample after so many tries is left.
-const TRIES: u64 = 10;
+/// The same of early wake-ups, of which few come within the entry; each takes some 2 ms.
+const FEWEST_EARLY_TRIES: usize = 50;
 
 /// Wake-ups from an idle state by a source.
 #[derive(Clone, Debug, Serialize)]
@@ -74,6 +85,8 @@ pub struct WakeLatency {
     pub exit: Option<Estimate>,
     /// The state that the exit latency is relative to.
     pub relative_to: Option<String>,
+    /// States that the CPU's core reached meanwhile, deepest first; absent: the hardware shows none.
+    pub reached: Option<Vec<ReachedDepth>>,
     /// Samples that do not count, because the CPU was in another state or in none.
     pub missed: u64,
     /// Samples that do not count, because hardware or firmware refused the state.
@@ -93,6 +106,10 @@ pub struct WakeMeasurement {
     pub forced: bool,
     /// By CPU, state and source.
     pub wakes: Vec<WakeLatency>,
+    /// Costs of entries, by CPU and state; empty where states cannot be forced.
+    pub entries: Vec<EntryCost>,
+    /// What the sleep of packages costs, by measured CPU; empty where states cannot be forced.
+    pub packages: Vec<PackageWake>,
     /// Whether all steps of the experiment were done; a signal ends it early.
     pub complete: bool,
     /// Notes on the results for their reader: doubts, refusals, other work.
@@ -115,7 +132,7 @@ pub fn measure(
             TestFile::open(&target, system, control)
         })
         .transpose()?;
-    let sampler = LiveSampler::new(system.cpus(), file.map(Arc::new));
+    let sampler = LiveSampler::new(system, file.map(Arc::new));
     // The waker is pinned to a CPU, and programs that its thread started later would be, too.
     let waker = thread::Builder::new().name("waker".to_owned());
     thread::scope(|scope| {
@@ -218,28 +235,6 @@ fn reserve_settings(system: &System, plan: &WakePlan) -> Result<Hold, MeasureErr
     Ok(hold)
 }
 
-/// Wake-ups of a step so far: those that count, and how many do not.
-#[derive(Clone, Debug, Default)]
-struct Tally {
-    samples: Vec<WakeSample>,
-    missed: u64,
-    rejected: u64,
-}
-
-impl Tally {
-    /// Whether the state was tried for a whole round, often enough and in vain.
-    fn is_hopeless(&self) -> bool {
-        self.samples.is_empty() && self.missed + self.rejected >= TRIES
-    }
-
-    /// Latencies after pauses of at least this length.
-    fn latencies_after(&self, shortest: Nanoseconds) -> Option<LatencySummary> {
-        let long = self.samples.iter().filter(|sample| sample.gap >= shortest);
-        let latencies: Vec<u64> = long.map(|sample| sample.latency_ns).collect();
-        LatencySummary::new(&latencies)
-    }
-}
-
 /// An experiment on wake-ups while it runs: what all of its steps share.
 struct WakeExperiment<'a, S> {
     system: &'a System,
@@ -289,23 +284,45 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
     }
 
     fn run_step(&mut self, index: usize, step: &WakeStep) -> Result<(), MeasureError> {
+        let cpu = self.plan.kinds[step.kind].cpu;
+        let before = self.sampler.read_reached(cpu);
+        self.take_samples(index, step)?;
+        let after = self.sampler.read_reached(cpu);
+        self.tallies[index].reached.add(&before, &after);
+        Ok(())
+    }
+
+    fn take_samples(&mut self, index: usize, step: &WakeStep) -> Result<(), MeasureError> {
         let kind = &self.plan.kinds[step.kind];
         let gaps = self.plan.gaps(step);
         let end = Instant::now() + self.plan.step_time;
         let mut before = self.read_counters(kind)?;
         let mut counted = 0;
         let mut tried = 0;
-        while counted < MAX_SAMPLES && (Instant::now() < end || tried < FEWEST_TRIES) {
+        let fewest = match step.moment {
+            WakeMoment::Settled | WakeMoment::AtRest => FEWEST_TRIES,
+            WakeMoment::Entering => FEWEST_EARLY_TRIES,
+        };
+        while counted < MAX_SAMPLES && (Instant::now() < end || tried < fewest) {
             if self.control.is_cancelled() {
                 break;
             }
             let gap = log_uniform(&mut self.random, gaps);
-            let latency = self.sampler.sample(kind.cpu, step.source, gap)?;
+            let latency = match step.moment {
+                WakeMoment::Settled => self.sampler.sample(kind.cpu, step.source, gap),
+                WakeMoment::Entering => self.sampler.sample_again_after(kind.cpu, gap),
+                WakeMoment::AtRest => self.sampler.sample_at_rest(kind.cpu, gap),
+            }?;
             let after = self.read_counters(kind)?;
             // The first sample's idle period began in another state.
             if tried > 0 {
                 let tally = &mut self.tallies[index];
-                match after.judge(&before, step.state) {
+                let verdict = if step.moment == WakeMoment::Entering {
+                    after.judge_two_wakes(&before, step.state)
+                } else {
+                    after.judge(&before, step.state)
+                };
+                match verdict {
                     SampleVerdict::Counted => {
                         tally.samples.push(WakeSample {
                             gap,
@@ -313,7 +330,10 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
                         });
                         counted += 1;
                     }
-                    SampleVerdict::Missed => tally.missed += 1,
+                    SampleVerdict::Missed => {
+                        tally.missed += 1;
+                        tally.missed_after.push(gap);
+                    }
                     SampleVerdict::Rejected => tally.rejected += 1,
                 }
             }
@@ -347,7 +367,11 @@ fn log_uniform(random: &mut Pcg64Mcg, [from, to]: [Nanoseconds; 2]) -> Nanosecon
 impl WakeMeasurement {
     fn new(plan: &WakePlan, tallies: &[Tally], conditions: Conditions, complete: bool) -> Self {
         let mut wakes: Vec<WakeLatency> = Vec::new();
-        for (step, tally) in plan.steps.iter().zip(tallies) {
+        let steps = plan.steps.iter().zip(tallies);
+        let settled: Vec<(&WakeStep, &Tally)> = steps
+            .filter(|(step, _)| step.moment == WakeMoment::Settled)
+            .collect();
+        for (step, tally) in &settled {
             let latency = tally.latencies_after(Nanoseconds::ZERO);
             let kind = &plan.kinds[step.kind];
             let state = kind.states.iter().find(|s| Some(s.index) == step.state);
@@ -359,6 +383,7 @@ impl WakeMeasurement {
                 source: step.source,
                 exit: None,
                 relative_to: None,
+                reached: tally.reached.shares(false),
                 missed: tally.missed,
                 rejected: tally.rejected,
                 problem: describe_problem(tally, conditions.busy_percent),
@@ -369,27 +394,30 @@ impl WakeMeasurement {
                 let shortest = plan.gaps(step)[0];
                 wake.set_exit(
                     &wakes[position],
-                    tallies[position].latencies_after(shortest),
+                    settled[position].1.latencies_after(shortest),
                 );
             }
             wakes.push(wake);
         }
+        let entries = find_entry_costs(plan, tallies);
+        let packages = find_package_wakes(plan, tallies);
         let mut notes: Vec<String> = conditions.note_on_load().into_iter().collect();
         if plan.forced {
-            notes.push(
-                "states are requested, not verified: whether the hardware went so deep takes residency counters".to_owned(),
-            );
+            notes.push(describe_verification(&wakes));
         } else {
             notes.push(
                 "coarse: the governor picked the states, because allowing one at a time needs root"
                     .to_owned(),
             );
         }
+        notes.extend(packages.iter().filter_map(PackageWake::describe));
         Self {
             conditions,
             held_khz: plan.clocks.iter().map(|limits| limits.khz).collect(),
             forced: plan.forced,
             wakes,
+            entries,
+            packages,
             complete,
             notes,
         }
@@ -431,8 +459,9 @@ impl WakeMeasurement {
             WakeSource::Timer => "median wake-up by a timer",
         };
         let what = format!(
-            "{what} less that from {reference}, CPU {}{clock}, requested, not verified",
-            wake.cpu
+            "{what} less that from {reference}, CPU {}{clock}, {}",
+            wake.cpu,
+            wake.describe_verification()
         );
         Some(
             exit.at_least_zero()
@@ -454,24 +483,64 @@ impl WakeMeasurement {
                 state.true_exit_us = figure;
             }
         }
+        for (_, name, figure) in self.entry_figures() {
+            let mut states = machine.idle_state.iter_mut();
+            if let Some(state) = states.find(|state| state.name == name) {
+                state.true_entry_us = figure;
+            }
+        }
+    }
+
+    /// Costs of entries as figures, by CPU and state.
+    pub fn entry_figures(&self) -> Vec<(usize, &str, Figure)> {
+        let known = self.entries.iter();
+        known
+            .filter_map(|cost| {
+                let entry = cost.entry?;
+                let what = format!(
+                    "end of the entry less its begin, by wake-ups within it, CPU {}; a CPU so woken {}",
+                    cost.cpu,
+                    entry.woken_within.describe()
+                );
+                let figure = entry.cost.figure_us(entry.n, &what, &self.conditions);
+                Some((cost.cpu, cost.state.as_str(), figure))
+            })
+            .collect()
     }
 
     /// An `[[idle_state]]` table per measured state for a machine file.
     pub fn to_toml(&self) -> String {
+        let entries = self.entry_figures();
         let mut text = String::new();
         for (cpu, name, figure) in self.figures() {
             let value = figure.to_toml_text().unwrap_or_default();
-            let name = toml::Value::String(name.to_owned());
+            let quoted = toml::Value::String(name.to_owned());
             let _ = writeln!(
                 text,
-                "# CPU {cpu}\n[[idle_state]]\nname = {name}\ntrue_exit_us = {value}\n"
+                "# CPU {cpu}\n[[idle_state]]\nname = {quoted}\ntrue_exit_us = {value}"
             );
+            let entry = entries
+                .iter()
+                .find(|entry| (entry.0, entry.1) == (cpu, name));
+            if let Some((_, _, figure)) = entry {
+                let value = figure.to_toml_text().unwrap_or_default();
+                let _ = writeln!(text, "true_entry_us = {value}");
+            }
+            text.push('\n');
         }
         text
     }
 }
 
 impl WakeLatency {
+    /// What the hardware says about the state, for the origin of a figure.
+    fn describe_verification(&self) -> String {
+        match &self.reached {
+            Some(reached) => format!("the core reached {}", describe_shares(reached)),
+            None => "requested, not verified".to_owned(),
+        }
+    }
+
     /// Whether exits from another state are relative to this one: the first of the same CPU and source without a problem.
     fn is_reference_of(&self, other: &Self) -> bool {
         self.cpu == other.cpu && self.source == other.source && self.problem.is_none()
@@ -509,4 +578,14 @@ fn describe_problem(tally: &Tally, busy_percent: Option<f64>) -> Option<String> 
         n if n < FEWEST_COUNTED => Some(format!("only {n} samples count")),
         _ => None,
     }
+}
+
+/// A note on what is known of the states that the hardware reached.
+fn describe_verification(wakes: &[WakeLatency]) -> String {
+    if wakes.iter().any(|wake| wake.reached.is_some()) {
+        "`reached` has the states that the hardware's counters saw the core in; waking it takes time in which it is in none"
+    } else {
+        "states are requested, not verified: this machine shows no residency counters (perf's cstate_core)"
+    }
+    .to_owned()
 }

@@ -61,6 +61,17 @@ pub struct CpuGroup {
     pub states: Vec<StateInfo>,
 }
 
+/// When a CPU is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WakeMoment {
+    /// Long after it fell asleep, while another CPU is busy.
+    Settled,
+    /// So soon that it may be on its way into the state.
+    Entering,
+    /// Long after it fell asleep, while all other CPUs rest.
+    AtRest,
+}
+
 /// An idle state and a wake-up source to measure.
 #[derive(Clone, Debug)]
 pub(crate) struct WakeStep {
@@ -69,6 +80,7 @@ pub(crate) struct WakeStep {
     /// The only state allowed; `None`: as the governor picks.
     pub(crate) state: Option<usize>,
     pub(crate) source: WakeSource,
+    pub(crate) moment: WakeMoment,
 }
 
 /// Rounds in which all steps are repeated, so that a drift meets all states alike.
@@ -81,6 +93,15 @@ const SHORTEST_STEP: Duration = Duration::from_millis(20);
 const LONGEST_GAP: Nanoseconds = Nanoseconds::from_millis(10);
 /// The shortest pause: entering a state takes time.
 const SHORTEST_GAP: Nanoseconds = Nanoseconds::from_micros(30);
+/// The shortest pause before a wake-up that may come within the entry.
+const SHORTEST_EARLY_GAP: Nanoseconds = Nanoseconds::from_micros(1);
+/// The longest such pause: at least, and at most.
+const LONGEST_EARLY_GAP: [Nanoseconds; 2] =
+    [Nanoseconds::from_micros(50), Nanoseconds::from_millis(2)];
+/// The longest early pause over the declared exit latency, which has the entry in it.
+const EARLY_GAP_PER_EXIT: u64 = 2;
+/// Shortest and longest pause in which a package may sleep.
+const GAPS_AT_REST: [Nanoseconds; 2] = [Nanoseconds::from_millis(1), Nanoseconds::from_millis(10)];
 
 /// Steps of an experiment on wake-ups.
 #[derive(Clone, Debug)]
@@ -107,8 +128,11 @@ impl WakePlan {
         forced: bool,
         time: Option<Duration>,
     ) -> Result<Self, MeasureError> {
-        let kinds = group_cpus(system);
-        if kinds.iter().all(|kind| kind.states.is_empty()) && forced {
+        let mut kinds = group_cpus(system);
+        if forced {
+            kinds.retain(|kind| !kind.states.is_empty());
+        }
+        if kinds.is_empty() && forced {
             return Err(MeasureError::Impossible(
                 "this machine has no idle states to measure: sys/devices/system/cpu/cpu*/cpuidle is empty, because no \
                  cpuidle driver runs"
@@ -138,7 +162,11 @@ impl WakePlan {
                     kind: index,
                     state,
                     source: *source,
+                    moment: WakeMoment::Settled,
                 }));
+            }
+            if forced {
+                steps.extend(steps_beside_settled(index, kind, sources));
             }
         }
         let step_time = time.map_or(STEP_TIME, |time| {
@@ -209,6 +237,10 @@ impl WakePlan {
                 "allows one idle state at a time on that CPU, by the disable files of the others"
                     .to_owned(),
             );
+            lines.push(
+                "wakes it again right after it fell asleep, for the cost of the entry; and by its timer while all CPUs rest, for the package"
+                    .to_owned(),
+            );
         } else {
             lines.push(
                 "changes nothing: the governor picks the states, so there is one coarse figure for each CPU (one state at a time needs root)"
@@ -223,7 +255,7 @@ impl WakePlan {
                 .iter()
                 .map(|limits| format!("holds {} at {} MHz", limits.keys[0].at, limits.khz / 1000)),
         );
-        lines.push("keeps the waking CPU busy throughout".to_owned());
+        lines.push("keeps the waking CPU busy otherwise".to_owned());
         lines
     }
 
@@ -252,12 +284,51 @@ impl WakePlan {
         let states = &self.kinds[step.kind].states;
         let state = states.iter().find(|state| Some(state.index) == step.state);
         let residency = state.map_or(0, |state| state.residency_us);
-        let shortest = Nanoseconds::from_micros(residency.saturating_mul(2)).max(SHORTEST_GAP);
-        [
-            shortest,
-            LONGEST_GAP.max(Nanoseconds(shortest.0.saturating_mul(2))),
-        ]
+        let settled = Nanoseconds::from_micros(residency.saturating_mul(2));
+        match step.moment {
+            WakeMoment::Settled => {
+                let shortest = settled.max(SHORTEST_GAP);
+                [shortest, LONGEST_GAP.max(twice(shortest))]
+            }
+            WakeMoment::Entering => {
+                let exit = state.map_or(0, |state| state.latency_us);
+                let longest = Nanoseconds::from_micros(exit.saturating_mul(EARLY_GAP_PER_EXIT));
+                let [least, most] = LONGEST_EARLY_GAP;
+                [SHORTEST_EARLY_GAP, longest.clamp(least, most)]
+            }
+            WakeMoment::AtRest => {
+                let shortest = settled.max(GAPS_AT_REST[0]);
+                [shortest, GAPS_AT_REST[1].max(twice(shortest))]
+            }
+        }
     }
+}
+
+const fn twice(gap: Nanoseconds) -> Nanoseconds {
+    Nanoseconds(gap.0.saturating_mul(2))
+}
+
+/// Steps for what sleeping states cost beyond their exit: each one's entry, and the package's sleep below the deepest.
+fn steps_beside_settled(kind: usize, group: &CpuGroup, sources: &[WakeSource]) -> Vec<WakeStep> {
+    let mut sleeping = group.states.iter().filter(|state| !state.polling);
+    let mut steps = Vec::new();
+    if sources.contains(&WakeSource::Task) {
+        steps.extend(sleeping.clone().map(|state| WakeStep {
+            kind,
+            state: Some(state.index),
+            source: WakeSource::Task,
+            moment: WakeMoment::Entering,
+        }));
+    }
+    if sources.contains(&WakeSource::Timer) {
+        steps.extend(sleeping.next_back().map(|deepest| WakeStep {
+            kind,
+            state: Some(deepest.index),
+            source: WakeSource::Timer,
+            moment: WakeMoment::AtRest,
+        }));
+    }
+    steps
 }
 
 /// The `disable` file of a CPU's state.

@@ -10,7 +10,9 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use rustix::thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::{Timespec, clock_gettime};
-use wakepath_units::Nanoseconds;
+use wakepath_record::{ReachedCounters, ReachedTicks};
+use wakepath_system::{CPUS, Root, System};
+use wakepath_units::{Nanoseconds, cpus};
 
 use super::plan::WakeSource;
 use crate::MeasureError;
@@ -25,6 +27,11 @@ const READ_PATIENCE: Duration = Duration::from_secs(40);
 /// From the order to sleep to the sleep itself, before a deadline counts.
 const LEAD_IN: u64 = 20_000;
 
+/// Before the first of two wake-ups: long enough for any state to be reached.
+const BEFORE_FIRST_OF_TWO: u64 = 1_000_000;
+/// From a sleeper's deadline to the end of the waking thread's own sleep: longer than any exit of a package.
+const AFTER_DEADLINE: u64 = 1_000_000;
+
 /// Wakes a CPU once and times that: on this machine, or in a test on a made-up one.
 pub trait WakeSampler {
     /// Wakes a CPU once after a pause; returns the latency.
@@ -37,6 +44,27 @@ pub trait WakeSampler {
         source: WakeSource,
         gap: Nanoseconds,
     ) -> Result<Nanoseconds, MeasureError>;
+
+    /// Wakes a CPU by a task, lets it fall asleep again, and wakes it a second time a pause after it last had work; returns
+    /// the latency of the second wake-up.
+    ///
+    /// # Errors
+    /// As [`Self::sample`].
+    fn sample_again_after(
+        &mut self,
+        cpu: usize,
+        gap: Nanoseconds,
+    ) -> Result<Nanoseconds, MeasureError>;
+
+    /// Has a CPU woken by its timer after a pause in which the waking thread sleeps, too; returns the latency.
+    ///
+    /// # Errors
+    /// As [`Self::sample`].
+    fn sample_at_rest(&mut self, cpu: usize, gap: Nanoseconds)
+    -> Result<Nanoseconds, MeasureError>;
+
+    /// Reads the hardware's counters of states that a CPU's core and package reached; empty where there are none.
+    fn read_reached(&mut self, cpu: usize) -> Vec<ReachedTicks>;
 }
 
 /// Orders to the sleeping thread.
@@ -76,16 +104,36 @@ pub(crate) struct LiveSampler {
     cpus: Vec<usize>,
     file: Option<Arc<TestFile>>,
     sleeper: Option<Sleeper>,
+    reached: ReachedCounters,
+    root: Root,
 }
 
 impl LiveSampler {
-    /// A sampler on these CPUs; `file` serves wake-ups by a drive.
-    pub(crate) const fn new(cpus: Vec<usize>, file: Option<Arc<TestFile>>) -> Self {
+    /// A sampler on the machine's CPUs; `file` serves wake-ups by a drive.
+    pub(crate) fn new(system: &System, file: Option<Arc<TestFile>>) -> Self {
         Self {
-            cpus,
+            cpus: system.cpus(),
             file,
             sleeper: None,
+            reached: ReachedCounters::open(system.root()),
+            root: system.root().clone(),
         }
+    }
+
+    /// Whether a CPU is of the core, or with `package` of the package, of another.
+    fn shares_unit(&self, cpu: usize, other: usize, package: bool) -> bool {
+        if package {
+            let [own, its] = [cpu, other].map(|cpu| self.read_topology(cpu, "physical_package_id"));
+            return own == its;
+        }
+        let list = self.read_topology(cpu, "core_cpus_list");
+        let core = list.and_then(|list| cpus::parse_cpu_list(&list));
+        core.map_or(cpu == other, |core| core.contains(&other))
+    }
+
+    fn read_topology(&self, cpu: usize, file: &str) -> Option<String> {
+        self.root
+            .read_text_if_readable(&format!("{CPUS}/cpu{cpu}/topology/{file}"))
     }
 
     /// A failed read of the measured file.
@@ -126,11 +174,7 @@ impl WakeSampler for LiveSampler {
         match source {
             WakeSource::Task => {
                 spin_until(monotonic_ns() + gap.0);
-                let began = monotonic_ns();
-                let woke = sleeper
-                    .give_order_and_wait(order::WAIT, PATIENCE)
-                    .ok_or_else(|| no_answer_error(cpu))?;
-                Ok(Nanoseconds(woke.saturating_sub(began)))
+                self.wake_by_task(cpu)
             }
             WakeSource::Timer => {
                 let deadline = monotonic_ns() + gap.0 + LEAD_IN;
@@ -152,6 +196,52 @@ impl WakeSampler for LiveSampler {
                 }
             }
         }
+    }
+
+    fn sample_again_after(
+        &mut self,
+        cpu: usize,
+        gap: Nanoseconds,
+    ) -> Result<Nanoseconds, MeasureError> {
+        spin_until(monotonic_ns() + BEFORE_FIRST_OF_TWO);
+        self.wake_by_task(cpu)?;
+        spin_until(monotonic_ns() + gap.0);
+        self.wake_by_task(cpu)
+    }
+
+    fn sample_at_rest(
+        &mut self,
+        cpu: usize,
+        gap: Nanoseconds,
+    ) -> Result<Nanoseconds, MeasureError> {
+        let sleeper = self.sleeper_on(cpu)?;
+        let deadline = monotonic_ns() + gap.0 + LEAD_IN;
+        sleeper.mailbox.deadline.store(deadline, Ordering::Relaxed);
+        let turn = sleeper.give_order(order::SLEEP);
+        // Well behind the other's wake-up, which is not to be shortened by this one.
+        sleep_until(deadline + AFTER_DEADLINE);
+        let woke = sleeper
+            .wait_for_answer(turn, PATIENCE)
+            .ok_or_else(|| no_answer_error(cpu))?;
+        Ok(Nanoseconds(woke.saturating_sub(deadline)))
+    }
+
+    fn read_reached(&mut self, cpu: usize) -> Vec<ReachedTicks> {
+        let mut all: Vec<ReachedTicks> = self.reached.read().into_iter().flatten().collect();
+        all.retain(|reached| self.shares_unit(cpu, reached.cpu, reached.package));
+        all
+    }
+}
+
+impl LiveSampler {
+    /// Has a sleeping CPU do nothing but say when it woke up.
+    fn wake_by_task(&mut self, cpu: usize) -> Result<Nanoseconds, MeasureError> {
+        let sleeper = self.sleeper_on(cpu)?;
+        let began = monotonic_ns();
+        let woke = sleeper
+            .give_order_and_wait(order::WAIT, PATIENCE)
+            .ok_or_else(|| no_answer_error(cpu))?;
+        Ok(Nanoseconds(woke.saturating_sub(began)))
     }
 }
 
@@ -184,12 +274,24 @@ impl Sleeper {
 
     /// Gives an order, wakes the sleeper and returns the sleeper's stamp; `None` if no answer comes in time.
     fn give_order_and_wait(&self, order: u8, patience: Duration) -> Option<u64> {
+        let turn = self.give_order(order);
+        self.wait_for_answer(turn, patience)
+    }
+
+    /// Gives an order and wakes the sleeper; returns the order's number.
+    fn give_order(&self, order: u8) -> u64 {
         let mailbox = &self.mailbox;
         mailbox.order.store(order, Ordering::Relaxed);
         let turn = mailbox.turn.fetch_add(1, Ordering::Release) + 1;
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
         }
+        turn
+    }
+
+    /// Spins until an order is carried out; returns the sleeper's stamp, or `None` if that takes too long.
+    fn wait_for_answer(&self, turn: u64, patience: Duration) -> Option<u64> {
+        let mailbox = &self.mailbox;
         let began = Instant::now();
         while mailbox.done.load(Ordering::Acquire) < turn {
             if began.elapsed() > patience {

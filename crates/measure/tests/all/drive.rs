@@ -1,5 +1,5 @@
 //! A drive measured through files of the machine that runs the test, with the settings of a captured one.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -87,6 +87,30 @@ fn a_new_file_gives_all_figures_and_goes_again() {
     let fragment: toml::Table = result.to_toml().parse().unwrap();
     let read = &fragment["drive"]["read_service_us"];
     assert!((read["value"].as_float().unwrap() - drive.read_service_us.value).abs() < 1e-9);
+}
+
+#[test]
+fn cpus_poll_during_loads_and_may_take_their_first_sleep_in_pauses() {
+    let Some(folder) = folder() else { return };
+    let (machine, system) = machine();
+    let limit = machine.path().join("dev/cpu_dma_latency");
+    let mut limits = Vec::new();
+    let seen = std::sync::Mutex::new(&mut limits);
+    let cancelled = AtomicBool::new(false);
+    let finished = |_: usize| {
+        let bytes = fs::read(&limit).unwrap();
+        seen.lock().unwrap().push(bytes);
+    };
+    let plan = DrivePlan::short(new_file(folder.path(), 32));
+    let control = ExperimentControl::new(&finished, &cancelled);
+    measure(&system, &plan, control).unwrap();
+    limits.dedup();
+    // C1E of the captured laptop.
+    let [first, .., last] = &limits[..] else {
+        panic!("{limits:?}");
+    };
+    assert_ne!(first, last);
+    assert_eq!(limits.len(), 2, "{limits:?}");
 }
 
 #[test]

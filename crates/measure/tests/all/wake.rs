@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Origin;
 use wakepath_measure::wake::{
-    HeldClock, WakeMeasurement, WakePlan, WakeSampler, WakeSource, measure_with,
+    HeldClock, WakeMeasurement, WakePlan, WakeSampler, WakeSource, WokenWithinEntry, measure_with,
 };
 use wakepath_measure::{ExperimentControl, MeasureError};
+use wakepath_record::ReachedTicks;
 use wakepath_settings::{Session, SettingsError};
 use wakepath_system::{Root, System};
 use wakepath_units::Nanoseconds;
@@ -22,6 +24,11 @@ use crate::captured::{content, copy_of_laptop, different};
 const CPU: &str = "sys/devices/system/cpu/cpu1";
 /// Latency of a wake-up from each state of the laptop, in ns.
 const LATENCIES: [u64; 5] = [2_000, 6_000, 80_000, 150_000, 300_000];
+/// From the end of work to the begin of a state's entry, and the entry's length for each state deeper, in ns.
+const ENTRY_BEGINS: u64 = 2_000;
+const ENTRY_BY_DEPTH: u64 = 10_000;
+/// What a wake-up takes longer while the package sleeps, in ns.
+const PACKAGE_EXIT: u64 = 70_000;
 
 /// What the machine does at a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +45,16 @@ enum Behaviour {
     Interrupted,
     /// Caches cool down: a wake-up after a longer pause takes longer, whatever the state.
     CoolingDown,
+    /// The hardware counts what it reached: the core C6, and at rest the package C6, too.
+    Counting,
 }
 
 struct FakeSampler<'a> {
     machine: PathBuf,
     behaviour: Behaviour,
     samples: usize,
+    /// Ticks in C6 so far, of core and package, and all ticks.
+    reached: [u64; 3],
     cancelled: &'a AtomicBool,
 }
 
@@ -61,6 +72,14 @@ impl FakeSampler<'_> {
     fn add(&self, state: usize, file: &str, more: u64) {
         let sum = self.number(state, file) + more;
         fs::write(self.path(state, file), format!("{sum}\n")).unwrap();
+    }
+}
+
+impl FakeSampler<'_> {
+    /// A pause that the core spends in C6 but for a tenth.
+    fn count_core(&mut self, gap: Nanoseconds) {
+        self.reached[0] += gap.0 * 9 / 10;
+        self.reached[2] += gap.0;
     }
 }
 
@@ -98,9 +117,52 @@ impl WakeSampler for FakeSampler<'_> {
             Behaviour::CoolingDown => gap.0 / 100,
             _ => 0,
         };
+        self.count_core(gap);
         Ok(Nanoseconds(
             LATENCIES[state] + timer + drive + cold + self.samples as u64 % 7,
         ))
+    }
+
+    fn sample_again_after(
+        &mut self,
+        cpu: usize,
+        gap: Nanoseconds,
+    ) -> Result<Nanoseconds, MeasureError> {
+        self.sample(cpu, WakeSource::Task, Nanoseconds::from_millis(1))?;
+        if gap.0 < ENTRY_BEGINS {
+            return Ok(Nanoseconds(500));
+        }
+        let settled = self.sample(cpu, WakeSource::Task, gap)?;
+        let state = LATENCIES.iter().rposition(|latency| *latency <= settled.0);
+        let ends = ENTRY_BEGINS + state.unwrap_or(0) as u64 * ENTRY_BY_DEPTH;
+        Ok(Nanoseconds(settled.0 + ends.saturating_sub(gap.0)))
+    }
+
+    fn sample_at_rest(
+        &mut self,
+        cpu: usize,
+        gap: Nanoseconds,
+    ) -> Result<Nanoseconds, MeasureError> {
+        let busy = self.sample(cpu, WakeSource::Timer, gap)?;
+        self.reached[1] += gap.0 / 2;
+        Ok(Nanoseconds(busy.0 + PACKAGE_EXIT))
+    }
+
+    fn read_reached(&mut self, cpu: usize) -> Vec<ReachedTicks> {
+        if self.behaviour != Behaviour::Counting {
+            return Vec::new();
+        }
+        let [core, package, all_ticks] = self.reached;
+        let units = [(false, core), (true, package)];
+        units
+            .map(|(package, ticks)| ReachedTicks {
+                package,
+                depth: 6,
+                cpu,
+                ticks,
+                all_ticks,
+            })
+            .to_vec()
     }
 }
 
@@ -126,7 +188,14 @@ fn run_with(
     let machine = copy_of_laptop();
     let before = settings(machine.path());
     let system = System::new(Root::at_directory(machine.path()));
-    let plan = WakePlan::new(&system, sources, true, Some(Duration::from_secs(1))).unwrap();
+    // Enough for the most samples of a step; what goes by single pauses takes many.
+    let seconds = if behaviour == Behaviour::CoolingDown {
+        30
+    } else {
+        2
+    };
+    let time = Duration::from_secs(seconds);
+    let plan = WakePlan::new(&system, sources, true, Some(time)).unwrap();
     let (steps, cancelled) = (AtomicUsize::new(0), AtomicBool::new(false));
     let finished = |done: usize| {
         steps.fetch_add(done, Ordering::Relaxed);
@@ -135,6 +204,7 @@ fn run_with(
         machine: machine.path().to_owned(),
         behaviour,
         samples: 0,
+        reached: [0; 3],
         cancelled: &cancelled,
     };
     let control = ExperimentControl::new(&finished, &cancelled);
@@ -196,6 +266,67 @@ fn exits_are_compared_after_equal_pauses() {
     // Pauses before C10 are far longer than most before POLL; compared with all of these, the exit would seem 30 us longer.
     assert!((exit.ns - 298_000.0).abs() < 15_000.0, "{exit:?}");
     assert!(exit.covers(298_000.0), "{exit:?}");
+}
+
+#[test]
+fn entries_are_what_early_wake_ups_wait_longer() {
+    let (_machine, result, _) = run(Behaviour::Obedient);
+    let result = result.unwrap();
+    let names: Vec<&str> = result
+        .entries
+        .iter()
+        .map(|cost| cost.state.as_str())
+        .collect();
+    assert_eq!(names, ["C1E", "C6", "C8", "C10"]);
+    for (cost, depth) in result.entries.iter().zip(1..) {
+        let entry = cost.entry.unwrap();
+        assert_eq!(entry.woken_within, WokenWithinEntry::CompletesAndLeaves);
+        let length = (depth * ENTRY_BY_DEPTH) as f64;
+        assert!(
+            (entry.cost.ns - length).abs() < 0.05 * length + 500.0,
+            "{cost:?}"
+        );
+    }
+    let mut machine = Machine::find("laptop").unwrap();
+    result.apply_to(&mut machine);
+    let states = machine.idle_state.iter();
+    let measured = states.filter(|state| matches!(state.true_entry_us.origin, Origin::Measured(_)));
+    assert!(measured.count() >= 2);
+    assert!(
+        result
+            .to_toml()
+            .contains("completes the entry and then leaves the state")
+    );
+}
+
+#[test]
+fn a_sleeping_package_costs_a_timer_more_and_the_hardware_says_which() {
+    for (behaviour, says) in [
+        (
+            Behaviour::Counting,
+            "package states reached: C6 for 50 % of the time",
+        ),
+        (Behaviour::Obedient, "this machine shows no package states"),
+    ] {
+        let (_machine, result, changed) = run(behaviour);
+        assert_eq!(changed, Vec::<String>::new());
+        let result = result.unwrap();
+        let [package] = &result.packages[..] else {
+            panic!("{:?}", result.packages);
+        };
+        let beyond = package.beyond.unwrap();
+        assert!(
+            (beyond.ns - PACKAGE_EXIT as f64).abs() < 100.0,
+            "{beyond:?}"
+        );
+        let notes = result.notes.join("\n");
+        assert!(notes.contains("C10 with all other CPUs at rest"), "{notes}");
+        assert!(notes.contains(says), "{notes}");
+        let verified = result
+            .to_toml()
+            .contains("the core reached C6 for 90 % of the time");
+        assert_eq!(verified, behaviour == Behaviour::Counting);
+    }
 }
 
 #[test]
@@ -326,6 +457,7 @@ fn a_clock_is_held_and_put_back() {
             machine: machine.path().to_owned(),
             behaviour: Behaviour::Obedient,
             samples: 0,
+            reached: [0; 3],
             cancelled: &cancelled,
         };
         let control = ExperimentControl::new(&finished, &cancelled);
@@ -353,6 +485,7 @@ fn a_second_experiment_is_refused() {
         machine: machine.path().to_owned(),
         behaviour: Behaviour::Obedient,
         samples: 0,
+        reached: [0; 3],
         cancelled: &cancelled,
     };
     let error = measure_with(

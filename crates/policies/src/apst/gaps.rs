@@ -1,5 +1,18 @@
 //! Idle gaps between a drive's requests, and the idle time before a power state that suits the gaps.
 
+use wakepath_units::Nanoseconds;
+
+/// A stretch of time in which a drive had requests in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BusyPeriod {
+    /// Issue of the first request.
+    pub start: Nanoseconds,
+    /// Completion of the last request, not before `start`.
+    pub end: Nanoseconds,
+    /// Number of requests issued in this time, at least 1.
+    pub requests: u64,
+}
+
 /// Number of length classes of a drive's idle gaps: class n has gaps from 2^n to 2^(n+1) us, up to
 /// 71 minutes.
 pub const CLASSES: usize = 32;

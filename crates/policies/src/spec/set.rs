@@ -353,6 +353,17 @@ impl PolicySet {
         })
     }
 
+    /// APST settings under the set: the kernel's where the set has none, and the limit of `drive-latency`.
+    pub fn apst_settings_with_drive_latency(&self) -> ApstSettings {
+        let mut settings = self.apst().unwrap_or_default();
+        match self.drive_latency() {
+            Some(DriveLatency::Limit(limit)) => settings.max_latency_us = limit.as_micros(),
+            Some(DriveLatency::Any) => settings.max_latency_us = u64::MAX,
+            Some(DriveLatency::Auto) | None => {}
+        }
+        settings
+    }
+
     /// Whether, by the set, waiting with `io_uring` counts as waiting for I/O; `None`: unchanged.
     pub fn io_uring_iowait(&self) -> Option<bool> {
         self.find_policy(|policy| match policy {

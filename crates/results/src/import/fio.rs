@@ -32,6 +32,9 @@ struct FioJob {
     write: FioDirection,
     #[serde(default)]
     trim: FioDirection,
+    /// Calls of fsync and fdatasync; their times are in `lat_ns`.
+    #[serde(default)]
+    sync: FioDirection,
 }
 
 /// The reads, writes or trims of a job.
@@ -237,6 +240,7 @@ fn fill_run_from_jobs(run: &mut RunRecord, jobs: &[&FioJob]) -> Result<(), Strin
     let longest = all.iter().map(|d| d.lat_ns.max.max(d.clat_ns.max)).max();
     let max_us = longest.filter(|max| *max > 0);
     metrics.extend(max_us.map(|max| ("max_us", max as f64 / 1e3)));
+    metrics.extend(sync_metrics(jobs, seconds));
     let named = metrics.into_iter();
     run.metrics
         .extend(named.map(|(name, value)| (name.to_owned(), value)));
@@ -252,6 +256,32 @@ fn fill_run_from_jobs(run: &mut RunRecord, jobs: &[&FioJob]) -> Result<(), Strin
         })
         .collect();
     Ok(())
+}
+
+/// Metrics of fsync and fdatasync calls over so many seconds; none without such calls.
+fn sync_metrics(jobs: &[&FioJob], seconds: f64) -> Vec<(&'static str, f64)> {
+    let syncs: Vec<&FioDirection> = jobs
+        .iter()
+        .map(|job| &job.sync)
+        .filter(|sync| sync.total_ios > 0)
+        .collect();
+    let calls: u64 = syncs.iter().map(|sync| sync.total_ios).sum();
+    if calls == 0 {
+        return Vec::new();
+    }
+    let mut metrics = vec![("commits_per_s", calls as f64 / seconds)];
+    metrics.extend(mean_latency_us(&syncs).map(|mean| ("sync_mean_us", mean)));
+    let p99_us = match syncs[..] {
+        [one] => (one.lat_ns.percentile.get("99.000000")).map(|ns| *ns as f64 / 1e3),
+        // As for requests, percentiles of several jobs need a histogram from each.
+        _ if syncs.iter().any(|sync| sync.lat_ns.bins.is_empty()) => None,
+        _ => {
+            let bins = sum_counts_by_middle(syncs.iter().map(|sync| &sync.lat_ns.bins));
+            Some(histogram_percentile_us(&bins, 99.0))
+        }
+    };
+    metrics.extend(p99_us.map(|p99| ("sync_p99_us", p99)));
+    metrics
 }
 
 /// Runtime of all jobs in ms: groups run one after the other, the jobs of a group at the same time.
@@ -291,8 +321,14 @@ fn mean_latency_us(directions: &[&FioDirection]) -> Option<f64> {
 
 /// Sums request counts over directions, by the middle of the histogram's bucket in ns.
 fn sum_counts_by_bucket_middle(directions: &[&FioDirection]) -> BTreeMap<u64, u64> {
+    sum_counts_by_middle(directions.iter().map(|d| &d.clat_ns.bins))
+}
+
+fn sum_counts_by_middle<'a>(
+    histograms: impl Iterator<Item = &'a BTreeMap<String, u64>>,
+) -> BTreeMap<u64, u64> {
     let mut all = BTreeMap::new();
-    for (middle, count) in directions.iter().flat_map(|d| &d.clat_ns.bins) {
+    for (middle, count) in histograms.flatten() {
         if let Ok(middle) = middle.parse::<u64>() {
             *all.entry(middle).or_default() += count;
         }
@@ -429,6 +465,55 @@ mod tests {
              \"read\": {{\"total_ios\": {ios}, \"runtime\": {}}}}}]\n}}\n",
             1000 * ios / 10
         )
+    }
+
+    /// Metrics of fsync calls by name, in jobs with these objects `sync`.
+    fn parse_sync_metrics(syncs: &[&str]) -> BTreeMap<String, f64> {
+        let jobs: Vec<String> = syncs
+            .iter()
+            .map(|sync| {
+                format!(
+                    "{{\"jobname\": \"a\", \"write\": {{\"total_ios\": 8, \"runtime\": 2000}}, \"sync\": {sync}}}"
+                )
+            })
+            .collect();
+        let text = format!(
+            "{{\"fio version\": \"fio-3.33\", \"jobs\": [{}]}}",
+            jobs.join(", ")
+        );
+        let key = crate::RunKey {
+            machine: String::new(),
+            workload: String::new(),
+            policy: String::new(),
+            repeat: 0,
+        };
+        let mut run = RunRecord::new(key, None, 0, 0);
+        FioOutput::parse_first_document(&text)
+            .unwrap()
+            .unwrap()
+            .fill_metrics_and_histogram(&mut run)
+            .unwrap();
+        let syncs = run.metrics.into_iter();
+        syncs
+            .filter(|(name, _)| name.starts_with("sync_") || name == "commits_per_s")
+            .collect()
+    }
+
+    #[test]
+    fn fsync_calls_have_their_own_metrics() {
+        let one = "{\"total_ios\": 4, \"lat_ns\": {\"mean\": 3000.0, \"N\": 4, \"percentile\": {\"99.000000\": 5000}, \
+                   \"bins\": {\"2000\": 3, \"5000\": 1}}}";
+        let single = parse_sync_metrics(&[one]);
+        assert_eq!(single["commits_per_s"], 2.0);
+        assert_eq!(single["sync_mean_us"], 3.0);
+        assert_eq!(single["sync_p99_us"], 5.0);
+        // Two jobs: the percentile is that of the histograms together.
+        let both = parse_sync_metrics(&[one, one]);
+        assert_eq!(both["commits_per_s"], 4.0);
+        assert!((both["sync_p99_us"] - 5.0).abs() < 0.1, "{both:?}");
+        let without_bins = one.replace("bins", "other");
+        assert!(!parse_sync_metrics(&[one, &without_bins]).contains_key("sync_p99_us"));
+        assert!(parse_sync_metrics(&["{}"]).is_empty());
     }
 
     /// Repeats with their IOPS.

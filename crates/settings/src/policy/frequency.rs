@@ -141,7 +141,8 @@ impl SettingsBuilder<'_> {
                 Some(mode) => format!("this machine's amd-pstate is in the mode {mode}"),
             };
             return Err(self.policy_error(format!(
-                "needs amd-pstate in {wanted} mode; {has}. The mode is chosen at boot: amd_pstate={wanted} on the kernel command line"
+                "needs amd-pstate in {wanted} mode; {has}. The mode is chosen at boot: amd_pstate={wanted} on the kernel command line; \
+                 `wakepath apply --kernel-word amd_pstate={wanted}` says how"
             )));
         }
         self.add_wanted_value_at_selected_places("frequency-governor", settings.governor.name())?;

@@ -106,6 +106,11 @@ impl Request {
         latency
     }
 
+    /// Time in ns since the begin of the request's submission.
+    pub(crate) fn latency_so_far(&self, now: u64) -> u64 {
+        now - self.begun
+    }
+
     /// The latency's parts, up to [`Request::attributed_until`].
     #[inline(always)]
     pub(crate) fn attributed_parts(&self) -> &Parts {

@@ -172,7 +172,13 @@ impl Ledger {
         self.totals.waited += wait_ns;
     }
 
-    pub(crate) fn into_totals(self) -> DriveTotals {
-        self.totals
+    /// The totals of what was entered so far.
+    pub(crate) fn totals_so_far(&self) -> &DriveTotals {
+        &self.totals
+    }
+
+    /// Number of requests so far that found the drive asleep or falling asleep.
+    pub(crate) fn count_wake_ups_so_far(&self) -> u64 {
+        self.totals.wake_ups
     }
 }

@@ -8,11 +8,13 @@
 //!
 //! - Setup: [`setup`] compiles a drive model and APST settings, [`stripes`] is RAID0, [`volume`] the drives together.
 //! - State: this file, [`path`] and the write [`buffer`].
+//! - [`recorded`] puts a drive through recorded I/O, without an engine.
 //! - Totals: [`ledger`], time and energy in each power state; [`result`], a run's figures.
 
 mod buffer;
 mod ledger;
 mod path;
+pub(crate) mod recorded;
 pub(crate) mod result;
 mod setup;
 mod stripes;
@@ -111,13 +113,7 @@ impl Drive {
             buffer: setup.buffer.map(Buffer::new),
             unflushed: false,
             flushed_at: 0,
-            sleep: setup.power.clone().map(|setup| Sleep {
-                awake_at: 0,
-                woken_from: 0,
-                idle_from: 0,
-                ledger: Ledger::new(setup.path.state_count()),
-                setup,
-            }),
+            sleep: setup.power.clone().map(Sleep::new),
         }
     }
 
@@ -231,17 +227,30 @@ impl Drive {
 
     /// Completes the drive's books until `end`, the end of the run, and returns its totals. `None` for a drive without power states.
     pub(crate) fn into_totals_at(self, end: u64) -> Option<DriveTotals> {
-        self.sleep.map(|mut sleep| {
-            sleep.account_until(end);
-            DriveTotals {
-                at_rest: sleep.setup.path.power_at_end(),
-                ..sleep.ledger.into_totals()
-            }
-        })
+        self.sleep.map(|mut sleep| sleep.totals_at(end))
     }
 }
 
 impl Sleep {
+    fn new(setup: PowerSetup) -> Self {
+        Self {
+            awake_at: 0,
+            woken_from: 0,
+            idle_from: 0,
+            ledger: Ledger::new(setup.path.state_count()),
+            setup,
+        }
+    }
+
+    /// Completes the drive's books until `end`, and returns its totals.
+    fn totals_at(&mut self, end: u64) -> DriveTotals {
+        self.account_until(end);
+        DriveTotals {
+            at_rest: self.setup.path.power_at_end(),
+            ..self.ledger.totals_so_far().clone()
+        }
+    }
+
     /// Wakes the drive for a request that comes now. Returns the time when the drive can serve.
     fn wake_for_request(&mut self, now: u64) -> u64 {
         if now <= self.idle_from {

@@ -8,7 +8,7 @@ use crate::observe::attribution::{
     Collector, LatencyBucket, bucket_index, lowest_latency_in_bucket,
 };
 use crate::observe::batches::{Batches, Drift};
-use crate::observe::latency::{Latency, LatencyParts};
+use crate::observe::latency::{FsyncCalls, Latency, LatencyParts};
 
 /// Decimal digits of precision in the latency histogram.
 const FIGURES: u8 = 3;
@@ -29,6 +29,8 @@ pub(crate) struct Recorder {
     /// Number of finished requests by latency bucket, up to the longest latency seen.
     latencies: Vec<u64>,
     parts: Collector,
+    /// Durations of counted fsync calls, in ns; `None` without any.
+    fsyncs: Option<Box<Histogram<u64>>>,
     /// Mean latency through the run, in batches of time.
     batches: Batches,
 }
@@ -80,6 +82,30 @@ impl Recorder {
         }
         self.latencies[bucket] += 1;
         self.parts.add_request(request.attributed_parts(), latency);
+    }
+
+    /// Records a fsync call from `began` that is over now; before `counts_from`, the call is left out.
+    #[cold]
+    pub(crate) fn record_fsync_call(&mut self, began: u64, now: u64, counts_from: u64) {
+        if now >= counts_from {
+            let histogram = self.fsyncs.get_or_insert_with(|| Box::new(new_histogram()));
+            histogram.saturating_record(now.saturating_sub(began));
+        }
+    }
+
+    /// The fsync calls over so many seconds with counted requests; `None` without any.
+    pub(crate) fn fsync_summary(&self, seconds: f64) -> Option<FsyncCalls> {
+        let histogram = self.fsyncs.as_ref()?;
+        Some(FsyncCalls {
+            calls: histogram.len(),
+            per_second: if seconds > 0.0 {
+                histogram.len() as f64 / seconds
+            } else {
+                0.0
+            },
+            mean_us: histogram.mean() / 1e3,
+            p99_us: histogram.value_at_quantile(0.99) as f64 / 1e3,
+        })
     }
 
     /// The counts so far that include the warm-up, to be subtracted later.
@@ -160,8 +186,7 @@ impl Recorder {
 
     /// Histogram of latencies in ns, filled from the buckets at once, with the same result as request by request.
     fn latency_histogram(&self) -> Histogram<u64> {
-        #[expect(clippy::expect_used, reason = "the bounds are constants")]
-        let mut histogram = Histogram::new_with_bounds(1, LONGEST, FIGURES).expect("valid bounds");
+        let mut histogram = new_histogram();
         for (bucket, requests) in self.latencies.iter().enumerate() {
             if *requests > 0 {
                 histogram.saturating_record_n(lowest_latency_in_bucket::<BITS>(bucket), *requests);
@@ -169,4 +194,10 @@ impl Recorder {
         }
         histogram
     }
+}
+
+/// An empty histogram of times in ns.
+fn new_histogram() -> Histogram<u64> {
+    #[expect(clippy::expect_used, reason = "the bounds are constants")]
+    Histogram::new_with_bounds(1, LONGEST, FIGURES).expect("valid bounds")
 }

@@ -156,6 +156,14 @@ impl<O: Observer> Engine<'_, O> {
         work
     }
 
+    /// Drops what the page cache has of a task's file, but for dirty pages.
+    #[cold]
+    pub(crate) fn drop_cached_pages_of_task(&mut self, task: TaskId) {
+        if let (Some(caller), Some(cache)) = (&self.tasks[task].caller, &mut self.cache) {
+            cache.pages.drop_clean_pages_of_file(caller.file);
+        }
+    }
+
     /// Goes on with a task's page cache call after a finished part, or after a wake-up in the call.
     #[inline(never)]
     pub(crate) fn continue_page_cache_call(&mut self, cpu: CpuId, task: TaskId) -> CallTurn {
@@ -556,6 +564,10 @@ impl<O: Observer> Engine<'_, O> {
         caller.awaits = None;
         let mut request = caller.request;
         if t.end_fsync_in_progress() {
+            let counts_from = t.counts_from();
+            if let Some(began) = t.take_start_of_fsync() {
+                self.recorder.record_fsync_call(began, now, counts_from);
+            }
             return;
         }
         request.attribute_time_until(Part::Submission, now);

@@ -13,11 +13,11 @@ use crate::engine::Finished;
 use crate::frequency::clocks::Domain;
 pub use crate::frequency::result::{ClockTime, FrequencyTime};
 use crate::observe::batches::Drift;
-use crate::observe::latency::{Latency, LatencyParts};
+use crate::observe::latency::{FsyncCalls, Latency, LatencyParts};
 use crate::page_cache::result::PageCacheRun;
 use crate::power::energy::Energy;
 use crate::result::details::Details;
-use crate::task::fio::rates::RateRun;
+use crate::task::fio::rates::{FoundDepth, RateRun};
 use crate::task::rtapp::program::Programs;
 use crate::task::rtapp::result::ThreadsRun;
 
@@ -54,6 +54,9 @@ pub struct Run {
     pub latency_us: Latency,
     /// Latency by part.
     pub attribution: LatencyParts,
+    /// Calls of fsync and fdatasync; absent if jobs made none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fsyncs: Option<FsyncCalls>,
     /// Energy by component; absent if the machine's description has no power figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
@@ -81,6 +84,9 @@ pub struct Run {
     /// [`LONGEST_UNTIMED`](crate::LONGEST_UNTIMED).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cut_jobs: Vec<usize>,
+    /// Depths that jobs with a `latency_target` ended with, one for each process, in file order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub found_depths: Vec<FoundDepth>,
     /// Rates requested by jobs, in file order, reads before writes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<RateRun>,
@@ -140,6 +146,7 @@ impl Run {
             drift: recorder.latency_drift(),
             same_cpu_share: recorder.same_cpu_share(),
             latency_us: recorder.latency_summary(),
+            fsyncs: recorder.fsync_summary(counted_seconds),
             energy: Energy::new(
                 machine,
                 finished,
@@ -162,6 +169,7 @@ impl Run {
                 .map(|d| ClockTime::new(d, &finished.cpus, time, now))
                 .collect(),
             cut_jobs: finished.jobs.cut_jobs(),
+            found_depths: finished.jobs.found_depths(),
             rates: finished.jobs.rate_runs(workload),
             drive: finished.drives.as_ref().map(|d| DriveRun::new(d, time)),
             page_cache: finished.page_cache.as_ref().map(PageCacheRun::new),

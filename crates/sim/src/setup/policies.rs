@@ -15,7 +15,7 @@ use wakepath_policies::freq::epp::{Epp, explain_preference_refusal_under_perform
 use wakepath_policies::freq::limits::FrequencyLimits;
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::idle::limit::IdleStatesLimit;
-use wakepath_policies::latency::{CpuLatency, DriveLatency, LatencyScope};
+use wakepath_policies::latency::{CpuLatency, LatencyScope};
 use wakepath_policies::mechanism::amd_pstate::amd_epp_number_by_name;
 use wakepath_policies::mechanism::{Kind, Place, Policy};
 use wakepath_policies::poll::PollPolicy;
@@ -564,11 +564,5 @@ fn apst_settings_with_drive_latency(
     if machine.drive.power.is_none() {
         return Err(SimError::NoPowerStates(machine.drive.name.clone()));
     }
-    let mut settings = set.apst().unwrap_or_default();
-    match set.drive_latency() {
-        Some(DriveLatency::Limit(limit)) => settings.max_latency_us = limit.as_micros(),
-        Some(DriveLatency::Any) => settings.max_latency_us = u64::MAX,
-        Some(DriveLatency::Auto) | None => {}
-    }
-    Ok(Some(settings))
+    Ok(Some(set.apst_settings_with_drive_latency()))
 }

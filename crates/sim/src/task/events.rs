@@ -36,6 +36,7 @@ impl<O: Observer> Engine<'_, O> {
             }
             _ if t.step != Step::Wait => t.work_left(),
             Kind::FioProcess(_) => return self.begin_next_step(cpu, task),
+            Kind::FioHelper(_) => return self.begin_next_step_of_helper(cpu, task),
             Kind::Thread(_) if !t.requests.completed.is_empty() => {
                 self.begin_resumption_with_completed(cpu, task)
             }
@@ -55,6 +56,7 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn end_work_segment(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
         match self.tasks[task].kind {
             Kind::FioProcess(_) => self.end_fio_work_segment(cpu, task),
+            Kind::FioHelper(_) => self.end_helper_work_segment(cpu, task),
             Kind::Thread(ThreadTask { thread, writes, .. }) => {
                 self.end_rtapp_work_segment(cpu, task, thread, writes)
             }
@@ -87,7 +89,7 @@ impl<O: Observer> Engine<'_, O> {
         match self.tasks[task].step {
             Step::Submit => {
                 self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
-                self.submit_request(cpu, task, Direction::Write, writes);
+                let _ = self.submit_request(cpu, task, Direction::Write, writes);
                 if let Some(work) = self.begin_leaving_run_queue(task) {
                     self.start_work(cpu, Mode::Task, work);
                     return TaskTurn::Busy;

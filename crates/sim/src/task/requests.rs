@@ -2,18 +2,19 @@
 
 use crate::block::request::RequestKind;
 use crate::block::requests::Requests;
-use crate::core::basics::{CpuId, Cycles, Direction, TaskId};
+use crate::core::basics::{CpuId, Cycles, Direction, RequestId, TaskId};
 use crate::core::observer::{Observer, RequestStep};
 use crate::core::parts::Part;
 use crate::core::random::Streams;
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
 use crate::setup::Setup;
+use crate::task::fio::helpers::HAND_OVER_CYCLES;
 use crate::task::fio::setup::JobSetup;
 use crate::task::state::{Kind, Step, Task};
 
 impl<O: Observer> Engine<'_, O> {
-    /// Submits a request, or puts it into a batch, after its task has done the work of the submission.
+    /// Submits a request, or puts it into a batch, after its task has done the work of the submission. Returns its number.
     #[inline(always)]
     pub(super) fn submit_request(
         &mut self,
@@ -21,13 +22,14 @@ impl<O: Observer> Engine<'_, O> {
         task: TaskId,
         direction: Direction,
         bytes: u64,
-    ) {
+    ) -> RequestId {
         let (request, gathers) = self.create_submitted_request(cpu, task, direction, bytes);
         if gathers {
             self.gather_into_batch(task, request, bytes);
         } else {
             self.hand_request_to_drives(request, bytes);
         }
+        request
     }
 
     /// Starts an rt-app thread's work to submit a write of so many bytes.
@@ -44,11 +46,15 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn begin_submission(&mut self, task: TaskId, bytes: u64) -> Cycles {
         let t = &mut self.tasks[task];
         let io = &self.setup.io;
+        let mut is_handed_over = false;
         let work = match &t.kind {
             Kind::FioProcess(process) => {
                 let job = &self.setup.jobs[process.job];
+                is_handed_over = !process.flushing && job.hands_over_request(process.submitted);
                 let mut work = if process.flushing {
                     io.flush_submission_work()
+                } else if is_handed_over {
+                    HAND_OVER_CYCLES
                 } else {
                     io.submission_work(bytes)
                 };
@@ -61,7 +67,16 @@ impl<O: Observer> Engine<'_, O> {
                     let system_call =
                         self.setup.cpu.extra_syscall_work(t.cpu) + io.async_submit_syscall_work();
                     work += self.workload.submitters[index].wake_up_work(system_call);
-                } else if job.submits_alone {
+                } else if job.submits_alone && !(is_handed_over && job.submits_by_threads()) {
+                    work +=
+                        self.setup.cpu.extra_syscall_work(t.cpu) + io.async_submit_syscall_work();
+                }
+                work
+            }
+            Kind::FioHelper(helper) => {
+                let job = &self.setup.jobs[helper.job];
+                let mut work = io.submission_work(bytes);
+                if job.submits_alone && job.submits_by_threads() {
                     work +=
                         self.setup.cpu.extra_syscall_work(t.cpu) + io.async_submit_syscall_work();
                 }
@@ -72,8 +87,10 @@ impl<O: Observer> Engine<'_, O> {
         t.begin_step(Step::Submit, work);
         t.requests.submission = work;
         t.requests.begun = self.context.now();
-        self.context
-            .tell_observer_of_request(RequestStep::Begun { task });
+        if !is_handed_over {
+            self.context
+                .tell_observer_of_request(RequestStep::Begun { task });
+        }
         work
     }
 
@@ -119,6 +136,7 @@ impl<O: Observer> Engine<'_, O> {
         let t = &mut self.tasks[task];
         let (executed, work) = t.executed_time_and_work(t.requests.resumption, full_speed);
         let counts_from = t.requests.counts_from;
+        let mut took_flush = false;
         for _ in 0..t.requests.taking {
             let Some(request) = t.requests.completed.pop_front() else {
                 break;
@@ -126,6 +144,7 @@ impl<O: Observer> Engine<'_, O> {
             let r = &mut self.requests[request];
             r.attribute_work_until(Part::Completion, now, executed, work);
             if matches!(r.kind, RequestKind::Flush | RequestKind::Synchronous) {
+                took_flush |= r.kind == RequestKind::Flush;
                 if let Some(write) = t.end_flush_or_write_before_flush(r) {
                     self.recorder
                         .record_finished_request(&write, now, counts_from);
@@ -133,11 +152,25 @@ impl<O: Observer> Engine<'_, O> {
             } else {
                 self.recorder.record_finished_request(r, now, counts_from);
             }
+            if t.requests.reports_ends {
+                let (ended, latency) = ((request, r.direction, r.bytes), r.latency_so_far(now));
+                t.note_ended_request(ended, latency, now);
+            }
             self.requests.free_request_id(request);
             let step = RequestStep::Completed { request };
             self.context.tell_observer_of_request(step);
         }
         t.requests.in_flight -= t.requests.taking as u32;
+        // The flushes of several drives are one call.
+        if took_flush
+            && t.requests.in_flight == 0
+            && let Some(began) = t.take_start_of_fsync()
+        {
+            self.recorder.record_fsync_call(began, now, counts_from);
+        }
+        if t.requests.reports_ends {
+            self.follow_ended_requests(cpu, task);
+        }
     }
 }
 
@@ -167,8 +200,11 @@ impl Task {
             return false;
         };
         let job = &jobs[process.job];
-        process.take_next_request(job, now, random);
+        let (direction, bytes) = process.take_next_request(job, now, random);
         process.count_cached_request(is_write);
+        if job.read_back.is_some() {
+            process.note_cached_request(direction, bytes);
+        }
         job.submits_alone
     }
 
@@ -184,6 +220,7 @@ impl Task {
             Kind::FioProcess(process) => {
                 process.offset_of_next_request(&jobs[process.job], direction, bytes, random)
             }
+            Kind::FioHelper(helper) => helper.offset(),
             Kind::Thread(thread) => thread.offset_of_next_write(bytes),
             // Requests of the page cache have their place already.
             Kind::KernelThread(_) => 0,
@@ -193,11 +230,14 @@ impl Task {
     /// Work in cycles of the task's resumption with its first `taken` completed requests.
     #[inline(always)]
     fn resumption_work(&self, setup: &Setup, requests: &Requests, taken: usize) -> Cycles {
-        let Kind::FioProcess(process) = &self.kind else {
-            return setup.io.resumption_work(taken, self.requests.slept)
-                + setup.cpu.extra_syscall_work(self.cpu);
+        let job = match &self.kind {
+            Kind::FioProcess(process) => &setup.jobs[process.job],
+            Kind::FioHelper(helper) => &setup.jobs[helper.job],
+            Kind::Thread(_) | Kind::KernelThread(_) => {
+                return setup.io.resumption_work(taken, self.requests.slept)
+                    + setup.cpu.extra_syscall_work(self.cpu);
+            }
         };
-        let job = &setup.jobs[process.job];
         let mut work = if job.buffered {
             self.buffered_resumption_work(setup, requests, taken)
         } else {

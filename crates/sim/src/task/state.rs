@@ -7,6 +7,7 @@ use crate::core::queue::fifo::Fifo;
 use crate::core::speed::Speed;
 use crate::page_cache::state::Caller;
 use crate::scheduler::state::{Class, Entity};
+use crate::task::fio::helpers::FioHelper;
 use crate::task::fio::process::FioProcess;
 use crate::task::kernel_thread::KernelThread;
 use crate::task::rtapp::state::ThreadTask;
@@ -15,6 +16,7 @@ use crate::task::rtapp::state::ThreadTask;
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     FioProcess(Box<FioProcess>),
+    FioHelper(FioHelper),
     Thread(ThreadTask),
     KernelThread(KernelThread),
 }
@@ -86,6 +88,12 @@ pub(super) struct OwnRequests {
     /// Number of completed requests that ends a wait, and highest number taken back together.
     pub(super) wanted: usize,
     pub(super) most: usize,
+    /// Whether the task's job wants to know of each request's end.
+    pub(super) reports_ends: bool,
+    /// How many requests may be in flight.
+    pub(super) depth: u32,
+    /// Whether the task waits until a helper has done its work.
+    pub(super) awaits_helper: bool,
     /// The work before a sleep is done.
     pub(super) deactivated: bool,
     /// Whether the task has slept since it last took requests back.
@@ -107,6 +115,9 @@ impl Default for OwnRequests {
             completed: Fifo::new(),
             wanted: 1,
             most: usize::MAX,
+            reports_ends: false,
+            depth: u32::MAX,
+            awaits_helper: false,
             deactivated: false,
             slept: true,
             polled: false,
@@ -207,6 +218,7 @@ impl Task {
     pub(crate) fn index_of_job_or_program(&self) -> Option<usize> {
         match &self.kind {
             Kind::FioProcess(process) => Some(process.job),
+            Kind::FioHelper(helper) => Some(helper.job),
             Kind::Thread(thread) => Some(thread.program),
             Kind::KernelThread(_) => None,
         }
@@ -299,6 +311,7 @@ impl Task {
         self.requests.in_flight += 1;
         match &mut self.kind {
             Kind::FioProcess(process) => process.count_submitted_request(direction, bytes),
+            Kind::FioHelper(helper) => (helper.request_kind(), false),
             _ => (RequestKind::Plain, false),
         }
     }
@@ -344,6 +357,20 @@ impl Task {
             && self.step == Step::Wait
             && requests.in_flight > 0
             && requests.completed.len() >= requests.wanted
+    }
+
+    /// When the fsync call that is over now began, in ns; `None` if none was in progress.
+    #[cold]
+    pub(crate) fn take_start_of_fsync(&mut self) -> Option<u64> {
+        match &mut self.kind {
+            Kind::FioProcess(process) => process.take_start_of_fsync(),
+            _ => None,
+        }
+    }
+
+    /// Time in ns from which on the task's requests and fsync calls count.
+    pub(crate) fn counts_from(&self) -> u64 {
+        self.requests.counts_from
     }
 
     /// Whether the task's requests go to polled queues.

@@ -23,7 +23,7 @@ impl WorkloadState {
     pub(crate) fn new(setup: &Setup) -> Self {
         Self {
             threads: Threads::new(&setup.programs),
-            jobs: Jobs::new(setup.jobs.len()),
+            jobs: Jobs::new(&setup.jobs),
             job_totals: JobTotals::new(setup.jobs.len()),
             submitters: Vec::new(),
         }

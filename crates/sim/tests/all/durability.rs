@@ -99,3 +99,29 @@ fn a_job_flushes_at_its_end() {
         assert_eq!(run.writes, 256);
     }
 }
+
+/// As fio's JSON: calls of fsync by themselves, apart from the latency of writes.
+#[test]
+fn fsync_calls_are_counted_and_timed() {
+    for (lines, calls) in [
+        ("fsync=1", 255),
+        ("fsync=4", 63),
+        ("fdatasync=100\nend_fsync=1", 3),
+    ] {
+        for drives in [1, 2] {
+            let fsyncs = on(drives, FLUSH_US, lines).fsyncs.unwrap();
+            assert_eq!(fsyncs.calls, calls, "{lines} on {drives}");
+            let times = [fsyncs.mean_us, fsyncs.p99_us];
+            assert!(
+                times
+                    .iter()
+                    .all(|us| (FLUSH_US..1.5 * FLUSH_US).contains(us)),
+                "{lines} on {drives}: {times:?}"
+            );
+            assert!(fsyncs.per_second > 0.0);
+        }
+    }
+    // A write that is durable by itself is no call of fsync, and neither is one without a flush.
+    assert!(on(1, FLUSH_US, "sync=1").fsyncs.is_none());
+    assert!(on(1, FLUSH_US, "").fsyncs.is_none());
+}

@@ -361,6 +361,7 @@ fn reads_are_checked_when_their_latency_is_over() {
         "{plain} {checked}"
     );
     assert!((same / latency - 1.0).abs() < 0.15, "{latency} {same}");
+    // A checksum of nothing is not looked at.
     for off in ["verify=0", "verify=null"] {
         let unchecked = period_and_latency(&format!("rw=read\n{off}"));
         assert_eq!(unchecked, (plain, latency), "{off}");

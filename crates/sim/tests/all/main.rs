@@ -1,6 +1,7 @@
 //! The integration tests of this crate in one binary, which is linked once.
 
 mod amd_pstate;
+mod beside_fio;
 mod depth;
 mod drives;
 mod durability;
@@ -17,5 +18,7 @@ mod psd;
 mod read_ahead;
 mod real_jobs;
 mod rooms;
+mod steering;
 mod threads;
 mod turns;
+mod verify;

@@ -760,7 +760,7 @@ mod tests {
         );
         assert_eq!(live.workloads[0].warnings, Vec::<String>::new());
         let message = plan(RunOrigin::Sim).unwrap_err().to_string();
-        for option in ["hipri", "runtime", "size", "verify", "zonemode", "numjobs"] {
+        for option in ["hipri", "runtime", "size", "zonemode", "numjobs"] {
             assert!(message.contains(option), "{option}: {message}");
         }
     }

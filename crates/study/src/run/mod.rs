@@ -4,6 +4,7 @@
 //! shards. A [`Backend`] checks a cell and makes its run.
 
 mod backend;
+pub mod drive_io;
 pub mod live;
 pub mod parts;
 pub mod replay;

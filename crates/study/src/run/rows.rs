@@ -139,6 +139,13 @@ fn add_request_rates_and_latencies(run: &wakepath_sim::Run, all: &mut Vec<(&str,
         ("p999_us", latency.p999),
         ("max_us", latency.max),
     ]);
+    if let Some(fsyncs) = &run.fsyncs {
+        all.extend([
+            ("commits_per_s", fsyncs.per_second),
+            ("sync_mean_us", fsyncs.mean_us),
+            ("sync_p99_us", fsyncs.p99_us),
+        ]);
+    }
 }
 
 /// Adds what CPUs and clocks did, per second.

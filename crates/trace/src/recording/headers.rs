@@ -1,5 +1,8 @@
 //! Checks the headers in a Parquet file before the Parquet library reads them.
 
+use std::io::Read;
+use std::path::Path;
+
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::ChunkReader;
@@ -13,6 +16,13 @@ pub(super) fn damaged_parquet_error(what: &str) -> ParquetError {
 /// Size in bytes of the end of a Parquet file: length of the table of contents, and a mark.
 pub(super) const FOOTER: usize = 8;
 const MARK: &[u8] = b"PAR1";
+
+/// Whether a file begins as recordings do. Unreadable files are none.
+pub fn is_recording_file(path: &Path) -> bool {
+    let mut first_bytes = [0; 4];
+    let file = wakepath_files::open_regular_file(path);
+    file.is_ok_and(|mut file| file.read_exact(&mut first_bytes).is_ok() && first_bytes == *MARK)
+}
 
 /// Number of bytes that are mostly enough for the header of a page.
 const HEADER: usize = 1 << 10;

@@ -22,6 +22,7 @@ pub use event::{
     Before, Block, ClockCycles, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, QueueStep,
     TaskStep, TimerKind,
 };
+pub use headers::is_recording_file;
 pub use idle_tracker::IdleTracker;
 pub use metadata::{
     BlockDevice, CpuIdleStates, DataQuality, FrequencyDomain, MAX_NAMES, Metadata, Recorded,

@@ -131,10 +131,12 @@ pub(crate) fn load(name: &str, options: &str) -> DailyLoad {
         format!("[a]\nfilename=/dev/nvme0n1\nrw=randread\ntime_based\nruntime=800ms\n{options}");
     DailyLoad {
         name: name.to_owned(),
-        workload: fio::parse(&text, "a.fio")
-            .unwrap()
-            .with_given_or_default_warm_up(None)
-            .into(),
+        workload: Some(
+            fio::parse(&text, "a.fio")
+                .unwrap()
+                .with_given_or_default_warm_up(None)
+                .into(),
+        ),
         hours: 24.0,
     }
 }

@@ -27,7 +27,7 @@ fn request(loads: Vec<DailyLoad>, budget: u64) -> SearchRequest {
 /// Random reads for 20 ms, 8 hours a day.
 fn reads() -> DailyLoad {
     let mut reads = load("reads", "");
-    if let Workload::Fio(file) = &mut reads.workload {
+    if let Some(Workload::Fio(file)) = &mut reads.workload {
         file.jobs[0].at_most = Some(Nanoseconds::from_millis(20));
     }
     reads.hours = 8.0;
@@ -86,7 +86,7 @@ fn a_load_without_requests_has_a_cost() {
     let text = r#"{ "tasks": { "a": { "loop": 50, "run": 100, "sleep": 1000 } } }"#;
     let threads = DailyLoad {
         name: "threads".to_owned(),
-        workload: rtapp::parse(text, "a").unwrap().into(),
+        workload: Some(rtapp::parse(text, "a").unwrap().into()),
         hours: 8.0,
     };
     // 50 loops, and 20 of rest, in each run.

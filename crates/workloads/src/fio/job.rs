@@ -3,10 +3,11 @@
 use serde::Serialize;
 use wakepath_units::Nanoseconds;
 
+use super::defaults::is_default;
 use super::error::{FioError, FioProblem, FioWarning};
 use super::{
-    Batches, BlockSizes, Content, FadviseHint, FileSize, Invalidation, IoEngine, PerDirection,
-    Places, Polling, ReadWrite, Size, Verify,
+    Batches, BlockSizes, Content, FadviseHint, FileSize, Flow, Invalidation, IoEngine,
+    LatencyTarget, PerDirection, Places, Polling, ReadWrite, Size, SteadyState, Verify,
 };
 
 /// Most jobs accepted in a file, counting `numjobs` clones: fio's own limit (`REAL_MAX_JOBS`).
@@ -86,6 +87,9 @@ pub struct FioJob {
     pub numjobs: u32,
     /// Engine that submits I/O and waits for completions. Default `psync`, fio's on Linux.
     pub ioengine: IoEngine,
+    /// Whether threads of each process submit its I/Os (fio's `io_submit_mode=offload`). Default false.
+    #[serde(skip_serializing_if = "is_default")]
+    pub submits_by_threads: bool,
     /// Whether I/O bypasses the page cache. Default false.
     pub direct: bool,
     /// Bytes transferred by each process before it ends, or starts over with `time_based`. Default: all files, or the
@@ -141,6 +145,18 @@ pub struct FioJob {
     pub rate_poisson: bool,
     /// Whether pauses are left out from the rate: they are not made up for by a higher rate. Default false.
     pub rate_ignores_thinktime: bool,
+    /// Latency that decides the depth. Default: none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub latency_target: LatencyTarget,
+    /// When the job is steady, which ends it. Default: never.
+    #[serde(skip_serializing_if = "is_default")]
+    pub steady_state: SteadyState,
+    /// The job's part in a flow of several jobs. Default: none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub flow: Flow,
+    /// One in so many I/Os is submitted by a worker of the kernel (fio's `force_async`); 0: none. Default 0.
+    #[serde(skip_serializing_if = "is_default")]
+    pub force_async: u32,
     /// Whether random offsets may repeat before the file is covered. Default false. See [`FioJob::has_random_map`].
     pub norandommap: bool,
     /// Where the job's I/Os lie. Default: anywhere from the start.
@@ -194,6 +210,7 @@ impl Default for FioJob {
             polling: Polling::default(),
             numjobs: 1,
             ioengine: IoEngine::default(),
+            submits_by_threads: false,
             direct: false,
             size: None,
             filesize: None,
@@ -219,6 +236,10 @@ impl Default for FioJob {
             rate_iops: PerDirection::default(),
             rate_poisson: false,
             rate_ignores_thinktime: false,
+            latency_target: LatencyTarget::default(),
+            steady_state: SteadyState::default(),
+            flow: Flow::default(),
+            force_async: 0,
             norandommap: false,
             places: Places::default(),
             group_reporting: false,
@@ -260,6 +281,9 @@ impl FioJob {
         if self.places.distribution.is_some() {
             return Some("random_distribution, which decides what is cached");
         }
+        if self.reads_back() && !self.rw.is_random() {
+            return Some("sequential reads of verify, which bring about read-ahead");
+        }
         self.cached_reads_without_model()
     }
 
@@ -278,6 +302,11 @@ impl FioJob {
     pub const fn is_direct(&self) -> bool {
         let only_trims = self.rw.trims() && !self.rw.writes();
         self.direct || self.ioengine.is_always_direct() || only_trims
+    }
+
+    /// Whether a process starts over until its time is over: fio drops `time_based` without a runtime.
+    pub const fn is_time_based(&self) -> bool {
+        self.time_based && self.runtime.is_some()
     }
 
     /// Whether the job has a `rate` or `rate_iops`.

@@ -3,6 +3,8 @@
 
 use super::{FioJob, IoEngine};
 
+const OTHER_SUBMITTERS: &str =
+    "io_submit_mode=offload or force_async beside it is not modelled; remove either";
 const TRIMS: &str = "polling beside trims, which are no polled I/O, is not modelled; remove it";
 
 impl IoEngine {
@@ -40,6 +42,8 @@ impl FioJob {
             Some("polled buffered I/O fails with EOPNOTSUPP; set direct=1")
         } else if flushes && self.rw.writes() {
             Some("a polled ring refuses fsync with EINVAL; remove one of them")
+        } else if self.submits_by_threads || self.force_async > 0 {
+            Some(OTHER_SUBMITTERS)
         } else {
             self.rw.trims().then_some(TRIMS)
         }
@@ -53,6 +57,10 @@ impl FioJob {
             Some("fio has it for io_uring and io_uring_cmd only")
         } else if !self.is_direct() {
             Some("a kernel thread that submits buffered I/O is not modelled; set direct=1")
+        } else if self.submits_by_threads || self.force_async > 0 {
+            Some(OTHER_SUBMITTERS)
+        } else if self.verify.checksum.is_some() {
+            Some("verify beside it is not modelled; remove either")
         } else {
             self.rw.trims().then_some(TRIMS)
         }

@@ -173,8 +173,8 @@ fn errors_name_the_line_and_the_likely_intention() {
             "t.fio:2: unknown option `zzzzzzz`",
         ),
         (
-            "[j]\nlatency_target=2\nsize=1m\n",
-            "t.fio:2: latency_target: a depth that follows the latency is not modelled; set iodepth",
+            "[j]\nopendir=x\nsize=1m\n",
+            "t.fio:2: opendir: it could change timing, and is not modelled",
         ),
         (
             "[j]\nminimal\nsize=1m\n",
@@ -261,12 +261,13 @@ fn errors_name_the_line_and_the_likely_intention() {
 
 #[test]
 fn a_refusal_names_everything_at_once() {
-    let text = "[global]\nhipri\nsize=1m\nbuffered=1\n[a]\nlatency_target=2\niodept=2\n[b]\nflow=3\nbs=0\n";
+    let text =
+        "[global]\nhipri\nsize=1m\nbuffered=1\n[a]\nopendir=x\niodept=2\n[b]\nprofile=x\nbs=0\n";
     let problems = parse(text, "t.fio").unwrap_err().problems;
     let lines: Vec<_> = problems.iter().filter_map(|p| p.line).collect();
     assert_eq!(lines, [2, 6, 7, 9, 10], "{problems:?}");
     // What fio takes is no error, even if it cannot be simulated.
-    let text = "[global]\nhipri=1\nsize=1m\n[a]\n[b]\nflow=3\n";
+    let text = "[global]\nhipri=1\nsize=1m\n[a]\n[b]\nprofile=x\n";
     let file = parse(text, "t.fio").unwrap();
     assert_eq!(file.unmodelled.len(), 2);
     let refused = file.refuse_unmodelled_options().unwrap_err().to_string();
@@ -487,11 +488,59 @@ mod properties {
             name in proptest::option::of(proptest::sample::select(&Checksum::NAMES[..])),
             read_back in any::<bool>(),
             pattern in proptest::option::of("0x[0-9a-f]{1,8}"),
+            backlog in 0..=u64::from(u32::MAX),
+            backlog_batch in any::<u32>(),
+            experimental in any::<bool>(),
+            threads in 0_u32..=1024,
         ) -> Verify {
             Verify {
                 checksum: name.and_then(Checksum::from_name),
                 read_back,
                 pattern,
+                backlog,
+                backlog_batch,
+                experimental,
+                threads,
+            }
+        }
+    }
+
+    prop_compose! {
+        fn any_steering()(
+            target_us in 0_u64..1 << 40,
+            window_us in 0_u64..1 << 40,
+            millionths_of_percent in 0_u64..=100_000_000,
+            goes_on in any::<bool>(),
+            figure in proptest::sample::select(&SteadyFigure::NAMES[..]),
+            limit_millionths in 0_u64..1 << 50,
+            in_percent in any::<bool>(),
+            seconds in 1_u32..=1 << 20,
+            ramp_us in 0_u64..1 << 40,
+            (weight, id, sleep_us) in (0_u32..=1000, any::<u32>(), 0..=u64::from(u32::MAX)),
+            (submits_by_threads, force_async) in any::<(bool, u32)>(),
+        ) -> FioJob {
+            FioJob {
+                latency_target: LatencyTarget {
+                    target: Nanoseconds::from_micros(target_us),
+                    window: Nanoseconds::from_micros(window_us),
+                    millionths_of_percent,
+                    goes_on,
+                },
+                steady_state: SteadyState {
+                    figure: figure.1,
+                    limit_millionths,
+                    in_percent,
+                    seconds,
+                    ramp: Nanoseconds::from_micros(ramp_us),
+                },
+                flow: Flow {
+                    weight,
+                    id,
+                    sleep: Nanoseconds::from_micros(sleep_us),
+                },
+                submits_by_threads,
+                force_async,
+                ..FioJob::default()
             }
         }
     }
@@ -563,6 +612,7 @@ mod properties {
             extent in any_extent().boxed(),
             (step, block_sizes, batches, (content, verify, (polling, (fadvise, invalidate)))) in (1_i64..1 << 40, blocks().boxed(), any_batches(), (any_content(), any_verify(), (any_polling(), any_cached_reads())).boxed()),
             pace in any_pace().boxed(),
+            steering in any_steering().boxed(),
         ) -> FioJob {
             FioJob {
                 name,
@@ -583,6 +633,11 @@ mod properties {
                 polling,
                 numjobs,
                 ioengine: ioengine.1,
+                submits_by_threads: steering.submits_by_threads,
+                latency_target: steering.latency_target,
+                steady_state: steering.steady_state,
+                flow: steering.flow,
+                force_async: steering.force_async,
                 direct: flags[0],
                 size: Some(size),
                 filesize: extent.filesize,

@@ -46,8 +46,12 @@ pub struct Walk {
     cover: u64,
     /// Size of the area that I/Os can reach, in bytes.
     reach: u64,
-    /// Bytes transferred in one pass.
-    size: u64,
+    /// Bytes after which a pass ends; `None`: where the file ends, or at the job's limits.
+    pass_bytes: Option<u64>,
+    /// Bytes skipped after each I/O of a sequential job, or backwards.
+    skip: i64,
+    /// Offset of the job's area in its file, in bytes.
+    start: u64,
     /// Total bytes after which no further pass begins; `None`: only `loops` repeats passes.
     io_size: Option<u64>,
     loops: u32,
@@ -67,6 +71,8 @@ pub struct Walk {
 #[derive(Clone, Debug)]
 struct Pass {
     bytes: u64,
+    /// Bytes that the process read back of what it wrote.
+    read_back: u64,
     /// Where the next sequential read and the next sequential write begin.
     position: [u64; 2],
     until_random: u64,
@@ -96,23 +102,37 @@ impl Walk {
             || partly
             || zones.is_some()
             || (map && (apart[0] || apart[1]))
-            || (map && (job.writes_to_page_cache() || job.reads_depend_on_cached_pages()));
+            || (map && (job.writes_to_page_cache() || job.reads_depend_on_cached_pages()))
+            || job.reads_back();
         if !irregular || job.rw.trims() {
             return None;
         }
         let extent = job.process_extent(capacity);
+        let start = job.byte_offset_of_first_process(capacity);
         let reach = if job.goes_to_devices() {
-            let end = capacity.saturating_sub(job.byte_offset_of_first_process(capacity));
-            extent.file.max(end)
+            extent.file.max(capacity.saturating_sub(start))
         } else {
             extent.file
         };
         let cover = extent.file.saturating_mul(extent.files);
         let given = job.places.block_align;
         let align = [given.read, given.write].map(|align| align.filter(|_| job.rw.is_random()));
+        let given_io_size = job.io_size_option_in_bytes(capacity);
+        let (pass_bytes, io_size, skip) = if job.reads_back() {
+            // What was read back counts towards the size, so fio looks whether it is reached even without an io_size.
+            let pass_bytes = job.bytes_of_verified_pass(extent.size, given_io_size);
+            let skip = if job.rw.is_random() { 0 } else { job.step };
+            (pass_bytes, given_io_size.or(Some(extent.size)), skip)
+        } else {
+            (
+                (!job.is_time_based()).then_some(extent.size),
+                given_io_size,
+                0,
+            )
+        };
         let mut walk = Self {
             random: job.rw.is_random(),
-            time_based: job.time_based && job.runtime.is_some(),
+            time_based: job.is_time_based(),
             sizes: job.read_and_write_sizes_if_varying(),
             smallest: [smallest[0], smallest[1]],
             align: [
@@ -122,8 +142,10 @@ impl Walk {
             largest: job.largest_block_per_direction().into_iter().max()?,
             cover,
             reach: reach.saturating_mul(extent.files),
-            size: extent.size,
-            io_size: job.io_size_option_in_bytes(capacity),
+            pass_bytes,
+            skip,
+            start,
+            io_size,
             loops: job.loops,
             every: if job.rw.is_random() {
                 u64::try_from(job.step).unwrap_or(1).max(1)
@@ -145,17 +167,29 @@ impl Walk {
     fn begin_pass(&self) -> Pass {
         Pass {
             bytes: 0,
+            read_back: 0,
             position: [0; 2],
-            until_random: self.every,
+            until_random: 1,
             map: self.blocks.map(RandomMap::new),
             zone: 0,
             zone_bytes: 0,
         }
     }
 
+    /// Whether the pass has not transferred all its bytes.
+    pub fn pass_has_bytes_left(&self) -> bool {
+        let done = self.pass.bytes + self.pass.read_back;
+        self.pass_bytes.is_none_or(|all| done < all)
+    }
+
+    /// Counts bytes that the process read back of what it wrote.
+    pub fn count_read_back(&mut self, bytes: u64) {
+        self.pass.read_back += bytes;
+    }
+
     /// The next read (`direction` 0) or write (1) of the pass, which counts as done; `None`: the pass ends.
     pub fn next_io_of_pass(&mut self, direction: usize, draw: &mut impl Draw) -> Option<NextIo> {
-        if self.pass.bytes >= self.size && !self.time_based {
+        if !self.pass_has_bytes_left() {
             return None;
         }
         self.advance_zone_if_done(direction);
@@ -180,7 +214,7 @@ impl Walk {
     /// pass transferred anything.
     pub fn start_over_unless_finished_or_stuck(&mut self) -> bool {
         let done = self.pass.bytes > 0;
-        self.before += self.pass.bytes;
+        self.before += self.pass.bytes + self.pass.read_back;
         if self.loops > 1 {
             self.loops -= 1;
         } else if !self.time_based {
@@ -190,7 +224,9 @@ impl Walk {
                 return false;
             }
         }
+        let until_random = self.pass.until_random;
         self.pass = self.begin_pass();
+        self.pass.until_random = until_random;
         done
     }
 
@@ -235,17 +271,37 @@ impl Walk {
                 }
             }
         }
-        let (zone, position) = (self.pass.zone, &mut self.pass.position[direction]);
-        if *position >= self.cover && self.time_based {
-            *position = zone;
-        }
-        if position.checked_sub(zone)? < self.cover && *position < self.reach {
-            return Some((*position, false));
+        let (zone, end) = (self.pass.zone, self.pass.position[direction]);
+        let starts_over = end >= self.cover && self.time_based;
+        let position = if starts_over {
+            zone
+        } else {
+            self.position_behind_gap(end)
+        };
+        if position.checked_sub(zone)? < self.cover && position < self.reach {
+            return Some((position, false));
         }
         if self.random {
             return Some((self.next_random_offset(direction, draw)?, false));
         }
         None
+    }
+
+    /// Where a sequential job goes on behind an I/O that ended at `end`: fio skips bytes, and starts over from the file's
+    /// begin, or backwards from its end, where that leads out of the file (`get_next_seq_offset()`).
+    fn position_behind_gap(&self, end: u64) -> u64 {
+        if self.skip == 0 || end == 0 {
+            return end;
+        }
+        let file_end = self.reach.saturating_add(self.start);
+        let position = end.wrapping_add_signed(self.skip);
+        if position < file_end {
+            position
+        } else if self.skip > 0 {
+            self.start
+        } else {
+            self.cover.wrapping_add_signed(self.skip)
+        }
     }
 
     fn next_random_offset(&mut self, direction: usize, draw: &mut impl Draw) -> Option<u64> {
@@ -308,6 +364,7 @@ impl Default for Pass {
     fn default() -> Self {
         Self {
             bytes: 0,
+            read_back: 0,
             position: [0; 2],
             until_random: 1,
             map: None,

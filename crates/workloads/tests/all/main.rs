@@ -4,4 +4,5 @@ mod against_fio;
 mod command_line;
 mod extent;
 mod options_page;
+mod read_back;
 mod real_jobs;

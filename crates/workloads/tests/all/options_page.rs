@@ -48,9 +48,7 @@ fn the_page_names_every_option_where_it_belongs() {
         let (place, names) = match support {
             OptionSupport::Full => ("Options that set something", names(&sets)),
             OptionSupport::Refused(_) => ("Refused", names(&refused)),
-            OptionSupport::Ignored(_) | OptionSupport::Depends | OptionSupport::OnlyValues(..) => {
-                ("Warnings", names(warns))
-            }
+            OptionSupport::Ignored(_) | OptionSupport::Depends => ("Warnings", names(warns)),
         };
         if !has(&names, option) {
             missing.push(format!("{option} under {place}"));

@@ -8,8 +8,12 @@ use std::path::PathBuf;
 
 use wakepath_workloads::fio;
 
-/// At least so many percent of the files have to be modelled.
-const LEAST_PERCENT: usize = 60;
+/// Reasons that put a file out of scope: zoned drives, engines without a drive, a log that has to be there.
+const OUT_OF_SCOPE: [&str; 3] = ["zonemode", "ioengine", "read_iolog"];
+
+/// At least so many percent of the files in scope have to be modelled. Before the second pass of `verify`, threads and loads that
+/// follow what is measured, 91 of 104 were.
+const LEAST_PERCENT: usize = 90;
 
 #[test]
 fn real_jobs_are_modelled() {
@@ -21,7 +25,7 @@ fn real_jobs_are_modelled() {
     let mut files: Vec<PathBuf> = entries.map(|e| e.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|e| e == "fio"));
     files.sort();
-    let mut modelled = 0;
+    let (mut modelled, mut in_scope) = (0, 0);
     // What refuses files, and the files that only this refuses.
     let mut reasons: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for path in &files {
@@ -41,6 +45,8 @@ fn real_jobs_are_modelled() {
         of_file.sort();
         of_file.dedup();
         modelled += usize::from(of_file.is_empty());
+        let is_in_scope = |reason: &String| !OUT_OF_SCOPE.contains(&reason.as_str());
+        in_scope += usize::from(of_file.iter().all(is_in_scope));
         let alone = usize::from(of_file.len() == 1);
         for reason in of_file {
             let (all, only) = reasons.entry(reason).or_default();
@@ -50,14 +56,16 @@ fn real_jobs_are_modelled() {
     }
     let mut reasons: Vec<_> = reasons.into_iter().collect();
     reasons.sort_by_key(|(_, (all, _))| std::cmp::Reverse(*all));
-    println!("{modelled} of {} files are modelled", files.len());
+    println!(
+        "{modelled} of {} files are modelled, and {in_scope} are in scope",
+        files.len()
+    );
     for (reason, (all, alone)) in reasons {
         println!("{all:4} {alone:4} {reason}");
     }
     assert!(
-        modelled * 100 >= files.len() * LEAST_PERCENT,
-        "only {modelled} of {} files are modelled",
-        files.len()
+        modelled * 100 >= in_scope * LEAST_PERCENT,
+        "only {modelled} of {in_scope} files in scope are modelled"
     );
 }
 

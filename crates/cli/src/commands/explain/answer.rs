@@ -191,10 +191,28 @@ fn kind_sentences(kind: &RequestKind) -> Vec<String> {
     for state in &kind.split.states {
         all.extend(exit_cost_sentence(kind, state));
     }
+    all.extend(unseen_exit_sentence(kind));
     all.extend(kind.clock.as_ref().map(clock_sentence));
     all.extend(queue_sentence(kind));
     all.extend(wake_up_sentence(kind));
     all
+}
+
+/// Smaller times are 0.0 in print.
+const LEAST_PRINTED_NS: f64 = 50.0;
+
+/// A sentence on exits that are left in the drive's time, because something else had begun them.
+fn unseen_exit_sentence(kind: &RequestKind) -> Option<String> {
+    let reference = kind.split.reference?;
+    (kind.unseen_exits_ns >= LEAST_PRINTED_NS).then(|| {
+        format!(
+            "  At most {} us of {} are exits that something else began: {} requests came while the CPU was leaving, or behind \
+             another one.",
+            format_us(kind.unseen_exits_ns),
+            name_of_remaining_time(kind, reference),
+            kind.leaving + kind.behind
+        )
+    })
 }
 
 fn clock_sentence(clock: &ClockRange) -> String {

@@ -7,8 +7,8 @@ use serde::Serialize;
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
 use wakepath_settings::{
-    PersistentSettings, PowerSupply, Session, SettingsPlan, Targets, ToolForm, end_boot_trial,
-    format_ansible_playbook, format_plan_for_tool, policy, reset::ResetEvent,
+    KernelWord, PersistentSettings, PowerSupply, Session, SettingsPlan, Targets, ToolForm,
+    end_boot_trial, format_ansible_playbook, format_plan_for_tool, policy, reset::ResetEvent,
 };
 use wakepath_system::{System, journal};
 use wakepath_watch::guard::GuardCondition;
@@ -27,13 +27,14 @@ Examples:
   wakepath apply apst --drives nvme0 --dry-run
   wakepath apply 'teo + epp[value=power]' --persist
   wakepath apply 'epp[value=power]' --keep 'p99_us <= +5%'
+  wakepath apply --kernel-word amd_pstate=active --write-cmdline
   wakepath restore";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", policies_and_settings_for_help()))]
 pub(crate) struct Args {
     /// Policies, such as 'menu + epp[value=power]'; several arguments make one set. `--help` lists them.
-    #[arg(required_unless_present_any = ["check", "at_boot", "boot_ended", "supply_changed", "after_event", "resets"], value_name = "SET", value_parser = PolicySetTextParser(Place::Machine), hide_possible_values = true)]
+    #[arg(required_unless_present_any = ["kernel_word", "check", "at_boot", "boot_ended", "supply_changed", "after_event", "resets"], value_name = "SET", value_parser = PolicySetTextParser(Place::Machine), hide_possible_values = true)]
     policies: Vec<String>,
     /// Put everything back after this time, or at Ctrl-C: 30s, 10m, 2h.
     #[arg(long = "for", value_name = "TIME", value_parser = until::parse_duration_or_seconds)]
@@ -68,6 +69,13 @@ pub(crate) struct Args {
     /// Print what each setting survives, and what resets it; change nothing.
     #[arg(long, conflicts_with_all = ["policies", "check", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
     resets: bool,
+    /// A word for the kernel command line: prints the boot loader's file to edit, and the command to run afterwards. Changes
+    /// nothing. Give it again for each word.
+    #[arg(long, value_name = "WORD", conflicts_with_all = ["policies", "check", "resets", "persist", "hold", "keep", "form", "cpus", "drives", "force"])]
+    kernel_word: Vec<KernelWord>,
+    /// With `--kernel-word`: write the boot loader's file. A copy of the old one is kept, and `wakepath restore` puts it back.
+    #[arg(long, requires = "kernel_word", conflicts_with = "dry_run")]
+    write_cmdline: bool,
     /// Apply the settings of `--persist`: the service wakepath-settings does so at boot.
     #[arg(long, hide = true, conflicts_with_all = ["policies", "check", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
     at_boot: bool,
@@ -153,6 +161,16 @@ pub(crate) fn plan_apply_or_persist_policy_set(
         return persist::print_what_resets_settings(args.format, out);
     }
     let system = args.root.open_system()?;
+    if !args.kernel_word.is_empty() {
+        let words = &args.kernel_word;
+        return super::kernel_words::print_or_write_kernel_words(
+            &system,
+            words,
+            args.write_cmdline,
+            args.format,
+            out,
+        );
+    }
     if let Some(candidate) = &args.check {
         return persist::check_and_print_persistent_settings(&system, candidate.as_deref(), out);
     }

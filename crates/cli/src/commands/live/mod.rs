@@ -8,6 +8,7 @@ pub(super) mod daemon;
 pub(super) mod doctor;
 #[cfg(target_os = "linux")]
 mod guarded;
+mod kernel_words;
 mod persist;
 pub(super) mod restore;
 pub(super) mod status;

@@ -3,8 +3,8 @@
 use anyhow::{bail, ensure};
 use serde::Serialize;
 use wakepath_settings::{
-    Change, Hold, PersistentSettings, Restored, Session, SettingsError, SettingsPlan,
-    forget_boot_trial, remove_supply_record,
+    Change, CommandLineOutcome, Hold, PersistentSettings, Restored, Session, SettingsError,
+    SettingsPlan, forget_boot_trial, put_back_kernel_words, remove_supply_record,
 };
 use wakepath_system::setting::Access;
 use wakepath_system::{System, journal};
@@ -75,6 +75,9 @@ pub(crate) fn restore_settings_and_end_persistence(
     if !args.held {
         remove_supply_record(&system)?;
     }
+    if !args.held && !args.now {
+        put_back_command_line_and_tell(&system)?;
+    }
     for note in &restored.notes {
         note!("{note}");
     }
@@ -104,6 +107,24 @@ fn put_back_all_or_held_settings(system: &System, held: bool) -> Result<Restored
             .clone()),
         _ => Session::open_for_restore(system)?.restore_all(),
     }
+}
+
+/// Puts the boot loader's file back, if words were written, and names the command to run afterwards.
+fn put_back_command_line_and_tell(system: &System) -> Result<(), SettingsError> {
+    match put_back_kernel_words(system)? {
+        CommandLineOutcome::NothingWritten => {}
+        CommandLineOutcome::PutBack { file, command } => {
+            let next = command.map_or_else(String::new, |command| format!("; now run: {command}"));
+            tell!("{} is as it was{next}", file.display());
+        }
+        CommandLineOutcome::ChangedSince { file, words, copy } => note!(
+            "{}: somebody else has changed it since, so it stays; take out {} by hand. As it was: {}",
+            file.display(),
+            words.join(" "),
+            copy.display()
+        ),
+    }
+    Ok(())
 }
 
 /// Removes the file of persistent settings, and the state of their trial.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wakepath_measure::ExperimentControl;
 use wakepath_measure::drive::{
-    DriveMeasurement, DrivePlan, LoadShape, ServiceTime, TestTarget, measure,
+    DriveMeasurement, DrivePlan, InterruptView, LoadShape, ServiceTime, TestTarget, measure,
 };
 use wakepath_measure::summary::LatencySummary;
 use wakepath_report::html::measurements::{
@@ -256,7 +256,31 @@ fn rows_by_request_kind(result: &DriveMeasurement) -> Vec<[String; 12]> {
         .filter_map(|(what, latency)| Some(latency_row(what.to_owned(), latency.as_ref()?)));
     let pauses = result.sleep.gaps.iter();
     let pauses = pauses.map(|row| latency_row(format!("read after {}", row.gap), &row.latency));
-    service.chain(synced).chain(pauses).collect()
+    let watched = result.service.iter().flat_map(|service| {
+        let direction = service.shape.direction.name();
+        let view = service.interrupt.iter();
+        view.flat_map(move |view| interrupt_rows(direction, view))
+    });
+    service.chain(watched).chain(synced).chain(pauses).collect()
+}
+
+/// The time until the interrupt of 4 KiB requests at depth 1, and what the interrupt takes.
+fn interrupt_rows(direction: &str, view: &InterruptView) -> [[String; 12]; 2] {
+    let mut until = empty_row(format!("{direction}, until its interrupt"), view.n);
+    let mean = view.service;
+    for (column, ns) in [(4, mean.ns), (5, mean.low), (6, mean.high)] {
+        until[column] = format_us(ns);
+    }
+    let mut interruption = empty_row(format!("interrupt of a {direction}"), view.n);
+    interruption[7] = format_us(view.interruption.ns);
+    [until, interruption]
+}
+
+/// A row of 4 KiB requests at depth 1 without times.
+fn empty_row(what: String, n: u64) -> [String; 12] {
+    let mut row = <[String; 12]>::default();
+    (row[0], row[1], row[2], row[3]) = (what, "4".to_owned(), "1".to_owned(), n.to_string());
+    row
 }
 
 /// Table rows for sleep states as seen from outside: the exit latency, a difference of medians, with its own interval.

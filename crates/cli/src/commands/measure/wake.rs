@@ -7,8 +7,9 @@ use anyhow::Context;
 use clap::ValueEnum;
 use rustix::process::geteuid;
 use wakepath_measure::ExperimentControl;
+use wakepath_measure::summary::Estimate;
 use wakepath_measure::wake::{
-    HeldClock, WakeLatency, WakeMeasurement, WakePlan, WakeSource, measure,
+    EntryCost, HeldClock, PackageWake, WakeLatency, WakeMeasurement, WakePlan, WakeSource, measure,
 };
 use wakepath_report::html::measurements::{
     MeasuredCurve, MeasuredInterval, MeasuredPicture, MeasuredSection,
@@ -96,7 +97,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     match args.format {
         Format::Json => output::write_json(out, &result),
         Format::Csv => output::write_csv(out, HEADER, rows_by_state_and_source(&result)),
-        Format::Table => output::write_table(out, HEADER, rows_by_state_and_source(&result)),
+        Format::Table => print_tables(&result, out),
     }?;
     // Figures are printed even if the file for them cannot be written any more.
     out.print()?;
@@ -107,6 +108,17 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         })
 }
 
+/// Exits, then what sleeping costs beyond them where that was measured.
+fn print_tables(result: &WakeMeasurement, out: &mut Screen) -> anyhow::Result<()> {
+    output::write_table(out, HEADER, rows_by_state_and_source(result))?;
+    let beside = rows_beside_exits(result);
+    if !beside.is_empty() {
+        writeln!(out)?;
+        output::write_table(out, HEADER_BESIDE, beside)?;
+    }
+    Ok(())
+}
+
 /// Exit latencies and whole wake-ups, by state and by what woke the CPU.
 pub(in crate::commands) fn sections(result: &WakeMeasurement) -> Vec<MeasuredSection> {
     let exits = result.wakes.iter().filter_map(exit_interval).collect();
@@ -114,7 +126,20 @@ pub(in crate::commands) fn sections(result: &WakeMeasurement) -> Vec<MeasuredSec
         let median = wake.latency.as_ref()?.median;
         Some(interval_us(name_wake(wake), median))
     });
-    vec![
+    let entries = result.entries.iter().filter_map(|cost| {
+        let name = format!("{}, CPU {}", cost.state, cost.cpu);
+        Some(interval_us(name, cost.entry?.cost))
+    });
+    let beside = MeasuredSection {
+        title: "Entry of idle states and sleep of packages, us".to_owned(),
+        note: "The longest time that a wake-up waits for a CPU that is still on its way into the state, with its 95 % interval; and \
+               what a timer's wake-up takes longer while all other CPUs rest."
+            .to_owned(),
+        picture: Some(MeasuredPicture::Intervals(entries.collect())),
+        head: page_head(HEADER_BESIDE),
+        rows: page_rows(rows_beside_exits(result)),
+    };
+    let mut sections = vec![
         MeasuredSection {
             title: "Exit latency of idle states, us".to_owned(),
             note: "Median wake-up less that from the shallowest state, with its 95 % interval. The upright line is what the driver \
@@ -141,7 +166,11 @@ pub(in crate::commands) fn sections(result: &WakeMeasurement) -> Vec<MeasuredSec
             }),
             ..MeasuredSection::default()
         },
-    ]
+    ];
+    if !beside.rows.is_empty() {
+        sections.insert(1, beside);
+    }
+    sections
 }
 
 /// Median wake-ups at the middle of each band of pauses; `None` without bands.
@@ -183,6 +212,52 @@ const HEADER: [&str; 11] = [
     "declared",
     "remark",
 ];
+
+const HEADER_BESIDE: [&str; 7] = ["CPU", "state", "cost", "us", "from", "to", "remark"];
+
+/// A table row for each state's entry, and for each package; times in microseconds.
+fn rows_beside_exits(result: &WakeMeasurement) -> Vec<[String; 7]> {
+    let entries = result.entries.iter().map(row_for_entry);
+    entries
+        .chain(result.packages.iter().map(row_for_package))
+        .collect()
+}
+
+fn row_for_entry(cost: &EntryCost) -> [String; 7] {
+    let within = cost
+        .entry
+        .map(|entry| format!("a CPU woken within it {}", entry.woken_within.describe()));
+    row_beside(
+        (cost.cpu, &cost.state, "entry"),
+        cost.entry.map(|entry| entry.cost),
+        within.or_else(|| cost.problem.clone()),
+    )
+}
+
+fn row_for_package(package: &PackageWake) -> [String; 7] {
+    row_beside(
+        (package.cpu, &package.state, "package"),
+        package.beyond,
+        package.describe_reached(),
+    )
+}
+
+fn row_beside(
+    (cpu, state, cost): (usize, &str, &str),
+    estimate: Option<Estimate>,
+    remark: Option<String>,
+) -> [String; 7] {
+    let text = |ns: Option<f64>| ns.map_or_else(String::new, |ns| format!("{:.2}", ns / 1e3));
+    [
+        cpu.to_string(),
+        state.to_owned(),
+        cost.to_owned(),
+        text(estimate.map(|estimate| estimate.ns)),
+        text(estimate.map(|estimate| estimate.low)),
+        text(estimate.map(|estimate| estimate.high)),
+        remark.unwrap_or_default(),
+    ]
+}
 
 /// A table row for each idle state and each way to wake a CPU from there; times in microseconds.
 fn rows_by_state_and_source(result: &WakeMeasurement) -> Vec<[String; 11]> {

@@ -25,6 +25,7 @@ use crate::policy_set::{ProgramPermission, WholePolicySetParser};
   wakepath replay load.parquet --cpu 3 --decisions answers.csv
   wakepath replay load.parquet --kernel 6.1,6.12.30,6.12.48,6.12.60,6.18,7.3
   wakepath replay load.parquet --kernel 6.1,7.3 -o kernels && wakepath report kernels
+  wakepath replay load.parquet --drive sn530 --apst apst --apst 'apst[primary_timeout_ms=10]'
   wakepath replay load.parquet --format csv --table gaps")]
 pub(crate) struct Args {
     /// A recording of `wakepath record` or `wakepath import`.
@@ -49,6 +50,16 @@ pub(crate) struct Args {
     /// Take that machine's figures even if the recording is evidently of another one.
     #[arg(long, requires = "machine")]
     pub(super) any_machine: bool,
+    /// A drive to put through the recorded I/O instead: power and wake-up times under each table from --apst. A name of `wakepath drive list`, or a file, as `wakepath drive show` takes it.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["policy", "kernel", "machine", "states", "ran", "calls", "decisions", "output", "table"])]
+    pub(super) drive: Option<String>,
+    /// A power state table for --drive, such as 'apst[primary_timeout_ms=10]'; give it again for each. [default: the
+    /// kernel's, the kernel's older rule, and none]
+    #[arg(long, value_name = "SET", value_parser = WholePolicySetParser(Place::Sim), hide_possible_values = true, requires = "drive")]
+    pub(super) apst: Vec<PolicySet>,
+    /// The recorded drive whose requests count, by the kernel's name [default: that with the most requests].
+    #[arg(long, value_name = "NAME", requires = "drive")]
+    pub(super) device: Option<String>,
     /// Idle states to take: lines of name, exit_latency_ns, target_residency_ns, polling, disabled; or a dump of cpuidle's
     /// sysfs files, as `wakepath counters` reads it.
     #[arg(long, value_name = "FILE")]

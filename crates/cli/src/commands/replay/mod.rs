@@ -4,6 +4,7 @@
 
 mod arguments;
 mod decisions;
+mod drive;
 mod intervals;
 mod study;
 mod tables;
@@ -39,6 +40,9 @@ use tables::Table;
 
 pub(crate) fn replay_and_print_recording(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     check_arguments_fit_together(args)?;
+    if let Some(name) = &args.drive {
+        return drive::print_drive_under_tables(args, name, out);
+    }
     let metadata = Reader::open(&args.trace)?.metadata().clone();
     let request = study::make_replay_request(args, &metadata)?;
     let plan = Plan::for_replay(&request, args.programs.allowed)?;

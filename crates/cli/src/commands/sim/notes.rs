@@ -9,6 +9,7 @@ use wakepath_hardware::machine::Origin;
 use wakepath_sim::{Drift, LONGEST_UNTIMED, RateRun, Run};
 use wakepath_study::plan::requested_rates;
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
+use wakepath_units::printable::escape_for_one_line;
 use wakepath_units::{Nanoseconds, median};
 use wakepath_workloads::Workload;
 
@@ -93,6 +94,36 @@ pub(super) fn note_jobs_ended_by_time(workload: &Workload, comparison: &SimCompa
              --seconds N simulates more or less"
         );
     }
+}
+
+/// Notes the depths that jobs with a `latency_target` ended with, over all policies.
+pub(super) fn note_found_depths(workload: &Workload, comparison: &SimComparison) {
+    let Workload::Fio(file) = workload else {
+        return;
+    };
+    for (index, job) in file.jobs.iter().enumerate() {
+        let depths = depths_found_by_job(index, comparison);
+        let (Some(least), Some(most)) = (depths.iter().min(), depths.iter().max()) else {
+            continue;
+        };
+        let name = escape_for_one_line(&job.name);
+        let depth = if least == most {
+            format!("depth {least}")
+        } else {
+            format!("depths from {least} to {most}")
+        };
+        note!("job `{name}` ended with {depth} for its latency_target");
+    }
+}
+
+/// Depths that a job's processes ended with, in all runs under all policies.
+fn depths_found_by_job(index: usize, comparison: &SimComparison) -> Vec<u32> {
+    let runs = comparison.results.iter().flat_map(|result| &result.runs);
+    let found = runs.flat_map(|run| &run.found_depths);
+    found
+        .filter(|found| found.job == index)
+        .map(|found| found.depth)
+        .collect()
 }
 
 /// Notes how much buffered data came from the drive and reached it, on which the figures' meaning depends.

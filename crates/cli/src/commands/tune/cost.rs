@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use serde::Serialize;
-use wakepath_tune::{DailyLoad, Finalist, SearchAnswer};
+use wakepath_tune::{AnswerOrigin, DailyLoad, Finalist, SearchAnswer};
 
 #[derive(clap::Args)]
 pub(crate) struct CostArgs {
@@ -54,21 +54,27 @@ impl CostArgs {
                 bail!("{name}: give a number of 0 or more");
             }
         }
-        let Some(in_force) = self.daily_cost_if_power_known(&answer.in_force, loads) else {
+        let metric = match answer.origin {
+            AnswerOrigin::Simulation => "mean_mw",
+            AnswerOrigin::Recording => "drive_mw",
+            AnswerOrigin::Measurement => "package_mw",
+        };
+        let Some(in_force) = self.daily_cost_if_power_known(metric, &answer.in_force, loads) else {
             if self.price.is_some() || self.battery_wh.is_some() {
-                bail!("--price and --battery-wh need power at rest: minimise mean_mw");
+                bail!("--price and --battery-wh need power at rest: minimise {metric}");
             }
             return Ok(None);
         };
         let best = answer.best.as_ref();
         Ok(Some(DayCosts {
             in_force,
-            best: best.and_then(|best| self.daily_cost_if_power_known(best, loads)),
+            best: best.and_then(|best| self.daily_cost_if_power_known(metric, best, loads)),
         }))
     }
 
     fn daily_cost_if_power_known(
         &self,
+        metric: &str,
         finalist: &Finalist,
         loads: &[DailyLoad],
     ) -> Option<DayCost> {
@@ -76,7 +82,7 @@ impl CostArgs {
         let mut rest = 24.0;
         let power_of = |name: &str| {
             let figures = finalist.loads.iter().find(|figures| figures.load == name)?;
-            let (_, power) = figures.metrics.iter().find(|(m, _)| m == "mean_mw")?;
+            let (_, power) = figures.metrics.iter().find(|(name, _)| name == metric)?;
             Some(*power)
         };
         for load in loads {

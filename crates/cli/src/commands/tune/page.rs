@@ -8,12 +8,13 @@ use wakepath_report::html::measurements::{
     TradeOffPoint,
 };
 use wakepath_results::{Goal, LoadCondition, Metric};
-use wakepath_tune::{Finalist, SearchAnswer, SearchRequest};
+use wakepath_tune::{AnswerOrigin, Finalist, SearchAnswer, SearchRequest};
 
 use super::tables::{
     TitledTable, TuneReport, answer_sentence, best_next_and_in_force, condition_table,
     contribution_table, effort_sentence, finalist_table, format_three_digits, load_table,
-    sensitivity_sentences, sensitivity_table, set_text_or_in_force, title_with_unit,
+    prediction_table, sensitivity_sentences, sensitivity_table, set_text_or_in_force,
+    title_with_unit,
 };
 use crate::commands::measure::page::{MADE_BY, write_page};
 use crate::new_file;
@@ -78,6 +79,11 @@ impl PageArgs {
         with_limit.collect()
     }
 
+    /// Whether no further limits are to be searched.
+    pub(super) fn requests_no_slider(&self) -> bool {
+        self.slider.is_empty()
+    }
+
     /// Writes the page, if one was asked for.
     pub(super) fn write(
         &self,
@@ -101,12 +107,13 @@ fn compose_page(
     let answer = report.answer;
     let trade_off = draw_trade_off(request, answer, further);
     let finalists = finalist_table(answer);
-    let sensitivity = report.sensitivity.as_ref();
+    let sensitivity = report.sensitivity;
     let tables = [
         Some(load_table(answer)),
         condition_table(answer),
         contribution_table(answer),
         sensitivity.and_then(sensitivity_table),
+        report.prediction.and_then(prediction_table),
     ];
     let mut sections = vec![MeasuredSection {
         title: finalists.title.clone(),
@@ -143,10 +150,19 @@ fn compose_page(
             .map(|load| format!("{} {} h a day", load.name, format_three_digits(load.hours)))
             .collect(),
         cautions: vec![
-            "This is a prediction by simulation. Measure the answer before you keep it.".to_owned(),
+            match answer.origin {
+                AnswerOrigin::Simulation => {
+                    "This is a prediction by simulation. Measure the answer before you keep it."
+                }
+                AnswerOrigin::Measurement => "Measured on this machine. A simulated search chose the sets.",
+                AnswerOrigin::Recording => {
+                    "This is a prediction: recorded I/O on a modelled drive. Measure the answer before you keep it."
+                }
+            }
+            .to_owned(),
             effort_sentence(request, answer),
         ],
-        is_prediction: true,
+        is_prediction: answer.origin != AnswerOrigin::Measurement,
         subject: String::new(),
         answers,
         choices: compose_choices(request, report, further),

@@ -5,11 +5,34 @@ use std::path::Path;
 
 use serde::Serialize;
 use wakepath_compare::Gain;
-use wakepath_tune::{Finalist, SearchAnswer, SearchRequest, Sensitivity};
+use wakepath_tune::{
+    AnswerOrigin, Finalist, PredictedFigure, SearchAnswer, SearchRequest, Sensitivity,
+};
 
 use super::cost::{DayCost, DayCosts};
 use super::steps::StepsIntoForce;
 use crate::output::{self, Screen, count_with_noun};
+
+/// Metrics shown for each load beside the objective, where the load has them.
+const SHOWN_IN_EACH_LOAD: [&str; 8] = [
+    "commits_per_s",
+    "sync_p99_us",
+    "package_mw",
+    "mean_mw",
+    "p99_us",
+    "iops",
+    "wake_p99_us",
+    "ops_per_s",
+];
+
+/// A prediction beside what was measured.
+#[derive(Serialize)]
+pub(super) struct PredictionReport {
+    /// The answer of the search, from simulated runs.
+    pub(super) answer: SearchAnswer,
+    /// Predicted and measured figures; power is not among them.
+    pub(super) errors: Vec<PredictedFigure>,
+}
 
 /// The answer with what the command adds to it; JSON has all of it.
 #[derive(Serialize)]
@@ -24,7 +47,9 @@ pub(super) struct TuneReport<'a> {
     /// How the answer comes into force; `None` where nothing is to change.
     pub(super) steps: Option<StepsIntoForce>,
     /// What became of the answer while assumed figures were varied; `None` where that was not asked for.
-    pub(super) sensitivity: Option<Sensitivity>,
+    pub(super) sensitivity: Option<&'a Sensitivity>,
+    /// The prediction beside measured figures; `None` where the answer is the prediction.
+    pub(super) prediction: Option<&'a PredictionReport>,
 }
 
 /// Writes the answer and its tables. `daemon_toml` is the file that has the daemon's configuration.
@@ -43,11 +68,15 @@ pub(super) fn write_answer_and_tables(
     let finalists = finalist_table(answer);
     output::write_table(out, &finalists.head, &finalists.rows)?;
     load_table(answer).write_with_title(out)?;
-    let optional = [condition_table(answer), contribution_table(answer)];
+    let optional = [
+        condition_table(answer),
+        contribution_table(answer),
+        report.prediction.and_then(prediction_table),
+    ];
     for table in optional.into_iter().flatten() {
         table.write_with_title(out)?;
     }
-    if let Some(sensitivity) = &report.sensitivity {
+    if let Some(sensitivity) = report.sensitivity {
         write_sensitivity(out, sensitivity)?;
     }
     if let Some(days) = &report.day {
@@ -240,6 +269,33 @@ pub(super) fn contribution_table(answer: &SearchAnswer) -> Option<TitledTable> {
     })
 }
 
+/// A table of predicted figures beside the measured ones; `None` without any.
+pub(super) fn prediction_table(prediction: &PredictionReport) -> Option<TitledTable> {
+    let rows = prediction.errors.iter().map(|error| {
+        vec![
+            error.load.clone(),
+            if error.set == "unchanged" {
+                "(in force)".to_owned()
+            } else {
+                error.set.clone()
+            },
+            error.metric.clone(),
+            format_three_digits(error.predicted),
+            format_three_digits(error.measured),
+            error
+                .error_percent
+                .map_or_else(|| "-".to_owned(), |percent| format!("{percent:+.1}")),
+        ]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let head = ["load", "set", "metric", "predicted", "measured", "error %"];
+    (!rows.is_empty()).then(|| TitledTable {
+        title: "Predicted by simulation, beside what was measured".to_owned(),
+        head: head.map(str::to_owned).into(),
+        rows,
+    })
+}
+
 /// A table of the assumed figures that would change the answer; `None` if there are none.
 pub(super) fn sensitivity_table(sensitivity: &Sensitivity) -> Option<TitledTable> {
     let mut rows = Vec::new();
@@ -332,19 +388,57 @@ fn daily_cost_in_words(day: &DayCost) -> String {
 
 /// What was simulated, and how to get the same answer again.
 pub(super) fn effort_sentence(request: &SearchRequest, answer: &SearchAnswer) -> String {
+    if answer.origin == AnswerOrigin::Recording {
+        return format!(
+            "Tried {} of {}. {} blocks of time give the intervals; waits are of the whole recording. The load is as recorded: \
+             it does not wait for a slower drive.",
+            answer.tried,
+            count_with_noun(answer.space as u64, "table"),
+            answer.repeats
+        );
+    }
+    let searched = describe_search(request, answer);
+    if answer.origin == AnswerOrigin::Measurement {
+        return format!(
+            "Measured {} and what is in force, interleaved, {} times each. A simulated search chose them. {searched}",
+            count_with_noun(
+                answer.next.len() as u64 + u64::from(changes_something(answer)),
+                "set"
+            ),
+            answer.repeats,
+        );
+    }
+    searched
+}
+
+/// Whether an answer is a set that changes something.
+fn changes_something(answer: &SearchAnswer) -> bool {
+    let best = answer.best.as_ref();
+    best.is_some_and(|best| !best.changes_nothing())
+}
+
+/// How a search went, and how to get it again.
+fn describe_search(request: &SearchRequest, answer: &SearchAnswer) -> String {
     let how = if answer.is_exhaustive {
         "every set"
     } else {
         "by halving and steps to neighbours"
     };
     format!(
-        "Tried {} of {} ({how}); {} fresh seeds decide. Simulated {} requests; `--budget {} --seed {}` gives the same answer anywhere.",
+        "Tried {} of {} ({how}){}. Simulated {} requests; `--budget {} --seed {}` gives the same {} anywhere.",
         answer.tried,
         count_with_noun(answer.space as u64, "set"),
-        answer.repeats,
+        match answer.origin {
+            AnswerOrigin::Measurement => String::new(),
+            _ => format!("; {} fresh seeds decide", answer.repeats),
+        },
         answer.simulated,
         request.budget,
-        answer.seed
+        answer.seed,
+        match answer.origin {
+            AnswerOrigin::Measurement => "prediction",
+            _ => "answer",
+        }
     )
 }
 
@@ -405,8 +499,8 @@ fn load_and_metric_columns(answer: &SearchAnswer) -> Vec<(String, String)> {
     for figures in &answer.in_force.loads {
         for (metric, _) in &figures.metrics {
             let is_asked = *metric == answer.objective
-                || ["mean_mw", "p99_us", "iops", "wake_p99_us", "ops_per_s"]
-                    .contains(&metric.as_str());
+                || SHOWN_IN_EACH_LOAD.contains(&metric.as_str())
+                || (answer.origin == AnswerOrigin::Recording && metric != "drive_mw");
             if is_asked {
                 columns.push((figures.load.clone(), metric.clone()));
             }
@@ -449,7 +543,9 @@ pub(super) fn title_with_unit(metric: &str, unit: &str) -> String {
 }
 
 fn format_with_interval(value: f64, interval: Option<[f64; 2]>) -> String {
-    interval.map_or_else(
+    // Waits of a whole recording have no spread, and so no interval to show.
+    let spread = interval.filter(|[low, high]| low < high);
+    spread.map_or_else(
         || format_three_digits(value),
         |[low, high]| {
             format!(

@@ -54,10 +54,12 @@ impl<O: Observer> Engine<'_, O> {
         let Kind::FioProcess(process) = &mut t.kind else {
             return None;
         };
-        let cycles = &self.setup.jobs[process.job].buffer_cycles;
-        let per_kib = process
-            .direction
-            .map_or(0, |direction| cycles[direction as usize]);
+        let job = &self.setup.jobs[process.job];
+        let per_kib = match process.direction {
+            _ if process.reads_back_next => job.check_cycles,
+            Some(direction) => job.buffer_cycles[direction as usize],
+            None => 0,
+        };
         if process.filled || per_kib == 0 || bytes == 0 {
             return None;
         }

@@ -5,8 +5,10 @@ use wakepath_workloads::fio::ExitWhat;
 use crate::core::basics::{NEVER, Timer};
 use crate::core::observer::Observer;
 use crate::engine::Engine;
+use crate::task::fio::helpers::Helpers;
 use crate::task::fio::process::FioProcess;
 use crate::task::fio::setup::JobSetup;
+use crate::task::fio::steering::ends_of_requests_matter;
 use crate::task::state::{Kind, Step, Task};
 
 impl<O: Observer> Engine<'_, O> {
@@ -43,6 +45,7 @@ impl<O: Observer> Engine<'_, O> {
                 self.workload
                     .jobs
                     .note_started_process(started + job.ramp, ends);
+                self.workload.jobs.begin_steady_group(job, started);
                 let task = self.tasks.len();
                 self.tasks.push(new);
                 self.create_submitter(job, task);
@@ -93,17 +96,22 @@ impl Task {
         process: usize,
         (started, ends): (u64, u64),
     ) -> Self {
-        let state = FioProcess::new(index, job, (started, ends));
+        let cpu_set =
+            (!job.cpu_sets.is_empty()).then(|| job.cpu_sets[process % job.cpu_sets.len()]);
+        let mut state = FioProcess::new(index, job, (started, ends));
+        state.helpers = (job.helpers).map(|setup| Box::new(Helpers::new(setup, cpu_set)));
+        let depth = state.steering.depth(job.depth);
         let kind = Kind::FioProcess(Box::new(state));
         let mut task = Self::new(0, false, Step::Wait, kind);
         task.caller = (job.cache.as_ref()).map(|cache| Box::new(cache.create_caller(process)));
         task.requests.counts_from = started + job.ramp;
         task.requests.most = job.most;
+        task.requests.reports_ends = ends_of_requests_matter(job);
+        task.requests.depth = depth;
         task.requests.polled = job.polling.without_interrupts;
         task.entity.set_class(job.class);
-        if !job.cpu_sets.is_empty() {
-            let cpu_set = job.cpu_sets[process % job.cpu_sets.len()];
-            task.entity.set_allowed_cpu_set(Some(cpu_set));
+        if cpu_set.is_some() {
+            task.entity.set_allowed_cpu_set(cpu_set);
         }
         task
     }

@@ -1,5 +1,9 @@
 //! State of a run's fio jobs: which have started and ended.
 
+use std::collections::BTreeMap;
+
+use wakepath_workloads::fio::{FlowCounter, SteadyStateDetector};
+
 use crate::task::fio::setup::JobSetup;
 
 /// State of a run's fio jobs.
@@ -15,16 +19,45 @@ pub(crate) struct Jobs {
     counts_from: Option<u64>,
     /// Latest time in ns when a started process ends.
     end: u64,
+    /// Counters of all flows.
+    pub(super) flows: Vec<FlowCounter>,
+    /// By number of a group, what judges whether its jobs together are steady.
+    pub(super) steady_groups: BTreeMap<usize, SteadyStateDetector>,
 }
 
 impl Jobs {
-    pub(crate) fn new(jobs: usize) -> Self {
+    pub(crate) fn new(jobs: &[JobSetup]) -> Self {
+        let flows = jobs.iter().filter_map(|job| job.flow);
+        let count = flows.map(|flow| flow.flow + 1).max().unwrap_or(0);
+        let mut counters = vec![FlowCounter::default(); count];
+        for job in jobs {
+            for _ in 0..job.processes {
+                if let Some(flow) = job.flow {
+                    counters[flow.flow].add_process(flow.weight);
+                }
+            }
+        }
         Self {
             next_group: 0,
             ending: false,
-            left: vec![None; jobs],
+            left: vec![None; jobs.len()],
             counts_from: None,
             end: 0,
+            flows: counters,
+            steady_groups: BTreeMap::new(),
+        }
+    }
+
+    /// Begins to judge whether a job's group is steady when its first process starts, at the time `started` in ns.
+    pub(super) fn begin_steady_group(&mut self, job: &JobSetup, started: u64) {
+        if let Some(steady) = &job.steady
+            && job.steady_as_group
+        {
+            self.steady_groups.entry(job.group).or_insert_with(|| {
+                let mut begun = steady.clone();
+                begun.begin(started);
+                begun
+            });
         }
     }
 

@@ -22,8 +22,11 @@ impl FioProcess {
         self.offset = next.map(|next| next.offset);
         let bytes = next.map_or(job.block[direction as usize], |next| next.bytes);
         self.filled = false;
+        self.steering.forget_leave_of_flow();
         self.issued[direction as usize] += if job.counts_bytes { bytes } else { 1 };
-        self.bytes += bytes;
+        if !self.reads_back_next {
+            self.bytes += bytes;
+        }
         if job.poisson.is_some() || job.forgives_pauses {
             self.delay_due_times(job, direction, begun, random);
         }

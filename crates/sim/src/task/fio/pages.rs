@@ -71,10 +71,11 @@ pub(crate) fn compile_page_cache(
             let writes_pages = !job.counts_bytes && job.block[1].is_multiple_of(BLOCK);
             remembers |= cache.looks_at_pages()
                 || job.read_percent > 0
+                || job.read_back.is_some()
                 || !writes_pages
                 || !cache.all_processes_begin_on_pages();
         }
     }
-    let reads = jobs.iter().any(|job| job.rw.reads());
+    let reads = jobs.iter().any(|job| job.rw.reads() || job.reads_back());
     Some(PageCacheSetup::new(machine, files, reads, remembers))
 }

@@ -1,10 +1,12 @@
 //! A job's process: progress, pauses, and unflushed writes.
 
-use wakepath_workloads::fio::{Batching, NextIo, Walk};
+use wakepath_workloads::fio::{Batching, NextIo, ReadBack, Walk};
 
 use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{Direction, HeldByBatch, RequestId};
+use crate::task::fio::helpers::Helpers;
 use crate::task::fio::setup::{JobSetup, PauseRule};
+use crate::task::fio::steering::Steering;
 
 /// A process's pauses (think time).
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +33,7 @@ pub(crate) struct FioProcess {
     /// Times in ns when the process started, and when its job's time is over.
     pub(super) started: u64,
     pub(super) ends: u64,
-    pub(super) submitted: u64,
+    pub(in crate::task) submitted: u64,
     /// Bytes of all submitted requests.
     pub(super) bytes: u64,
     /// Number of submitted reads and writes, or their bytes where block sizes vary.
@@ -41,6 +43,8 @@ pub(crate) struct FioProcess {
     flushed: bool,
     /// Whether a flush is being submitted or waited for.
     pub(in crate::task) flushing: bool,
+    /// When the fsync call in progress began, in ns; `None`: no such call, or the flush belongs to a write's own call.
+    fsync_began: Option<u64>,
     /// Kind of request that the job's writes are.
     writes_as: RequestKind,
     /// A write whose system call still flushes the drive before returning.
@@ -53,6 +57,16 @@ pub(crate) struct FioProcess {
     pub(super) walk: Option<Box<Walk>>,
     /// Whether the present walk through the file has come to its end.
     pub(super) pass_is_over: bool,
+    /// What a verifying process reads back, and whether its next request does so.
+    pub(super) read_back: Option<Box<ReadBack>>,
+    pub(super) reads_back_next: bool,
+    /// Whether the flush before the second pass is done, begin of the last second pass in ns, and how long all took.
+    pub(super) synced_for_second_pass: bool,
+    pub(super) second_pass_began: u64,
+    pub(super) second_passes_took: u64,
+    /// Threads beside the process, and what the ends of its requests decide.
+    pub(in crate::task) helpers: Option<Box<Helpers>>,
+    pub(super) steering: Steering,
     /// Place of the next request, once settled by `walk` or for the page cache.
     pub(super) next: Option<NextIo>,
     /// Place of the last request, if `next` had settled it.
@@ -89,12 +103,20 @@ impl FioProcess {
             written: 0,
             flushed: true,
             flushing: false,
+            fsync_began: None,
             writes_as: job.writes_as,
             unreturned: None,
             submitter: None,
             direction: None,
             walk: job.walk.clone().map(Box::new),
             pass_is_over: false,
+            read_back: job.read_back.clone().map(Box::new),
+            reads_back_next: false,
+            synced_for_second_pass: false,
+            second_pass_began: 0,
+            second_passes_took: 0,
+            helpers: None,
+            steering: Steering::new(job, started),
             next: None,
             offset: None,
             next_block: [0; 2],
@@ -143,6 +165,17 @@ impl FioProcess {
         self.unreturned.is_some()
     }
 
+    /// Notes that a fsync call begins now.
+    pub(super) fn begin_fsync(&mut self, now: u64) {
+        self.flushing = true;
+        self.fsync_began = Some(now);
+    }
+
+    /// When the fsync call that is over now began, in ns; `None` if none was in progress.
+    pub(in crate::task) fn take_start_of_fsync(&mut self) -> Option<u64> {
+        self.fsync_began.take()
+    }
+
     /// Ends a fsync call that wrote back and flushed. Returns whether such a call was in progress.
     pub(in crate::task) fn end_fsync_in_progress(&mut self) -> bool {
         let flushing = std::mem::take(&mut self.flushing);
@@ -182,6 +215,9 @@ impl FioProcess {
     /// As fio 3.33 (`handle_thinktime()`, `backend.c`): after each issued request, fio counts completions since the
     /// last due pause, and then waits for all in flight before the pause begins.
     pub(super) fn pause_is_due(&mut self, rule: PauseRule, in_flight: u32, now: u64) -> bool {
+        if self.is_in_second_pass() {
+            return false;
+        }
         let finished = if rule.by_issue {
             self.submitted
         } else {
@@ -229,7 +265,10 @@ impl FioProcess {
     #[inline(never)]
     pub(super) fn flush_is_due(&self, every: [u64; 2]) -> bool {
         let mut every = every.into_iter().filter(|every| *every > 0);
-        !self.flushed && self.written > 0 && every.any(|every| self.written.is_multiple_of(every))
+        !self.reads_back_next
+            && !self.flushed
+            && self.written > 0
+            && every.any(|every| self.written.is_multiple_of(every))
     }
 
     /// Whether the process has written and its last write has not been flushed.

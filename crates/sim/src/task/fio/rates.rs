@@ -20,6 +20,17 @@ pub(crate) struct JobTotals {
     pub(in crate::task) cut: Vec<usize>,
     /// Rate sums by job, for reads and for writes.
     pub(in crate::task) rates: Vec<[RateSums; 2]>,
+    /// Index of the job and depth, for each process that has searched for its depth.
+    pub(in crate::task) depths: Vec<(usize, u32)>,
+}
+
+/// A depth that a job's `latency_target` has led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct FoundDepth {
+    /// Job number in the file, from 0.
+    pub job: usize,
+    /// Requests in flight at most when a process of the job ended, 1 to its `iodepth`.
+    pub depth: u32,
 }
 
 impl JobTotals {
@@ -28,6 +39,7 @@ impl JobTotals {
         Self {
             cut: Vec::new(),
             rates: vec![[RateSums::default(); 2]; jobs],
+            depths: Vec::new(),
         }
     }
 
@@ -36,6 +48,19 @@ impl JobTotals {
         let mut cut = self.cut.clone();
         cut.sort_unstable();
         cut
+    }
+
+    /// Depths that searches have led to, one for each process, in file order.
+    pub(crate) fn found_depths(&self) -> Vec<FoundDepth> {
+        let depths = self.depths.iter();
+        let mut found: Vec<_> = depths
+            .map(|(job, depth)| FoundDepth {
+                job: *job,
+                depth: *depth,
+            })
+            .collect();
+        found.sort_unstable();
+        found
     }
 
     /// The workload's requested and achieved rates.

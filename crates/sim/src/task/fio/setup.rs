@@ -4,8 +4,8 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::DriveModel;
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::fio::{
-    Batching, BufferFilling, Checksum, ExitWhat, FioJob, FioJobFile, IoEngine, IoSizes,
-    PerDirection, Rate, ThinkBlocks, Walk,
+    Batching, BufferFilling, Checksum, DepthSearch, ExitWhat, FioJob, FioJobFile, IoEngine,
+    IoSizes, PerDirection, Rate, ReadBack, SteadyStateDetector, ThinkBlocks, Walk,
 };
 
 use crate::block::cost::BLOCK;
@@ -14,6 +14,7 @@ use crate::core::basics::Cycles;
 use crate::error::SimError;
 use crate::page_cache::job::CacheJob;
 use crate::scheduler::state::Class;
+use crate::task::fio::helpers::HelperSetup;
 use crate::task::fio::polling::PollingSetup;
 
 /// Largest block size in bytes that is simulated, so that no time overflows.
@@ -44,6 +45,9 @@ const SCRAMBLE_CYCLES_PER_BLOCK: Cycles = 40;
 /// A job that checks its data fills the buffer of a write and adds the checksum after the latency has begun, and checks a
 /// read after it has ended. Measured: fio 3.33, null engine and a file in memory, 128 KiB.
 fn buffer_work_outside_and_inside_latency(job: &FioJob) -> ([Cycles; 2], Cycles) {
+    if job.verify.checksum == Some(Checksum::Null) {
+        return ([0, FILL_CYCLES_PER_KIB], 0);
+    }
     if let Some(checksum) = job.verify.checksum {
         let check = checksum.cycles_per_kib();
         let fill = match job.verify.pattern {
@@ -57,7 +61,13 @@ fn buffer_work_outside_and_inside_latency(job: &FioJob) -> ([Cycles; 2], Cycles)
             check
         };
         let per_kib = fill + sum;
-        return ([check, 0], per_kib / 2);
+        // A job that writes, too, checks only what it reads back.
+        let reads = if job.rw.writes() || job.checking_threads() > 0 {
+            0
+        } else {
+            check
+        };
+        return ([reads, 0], per_kib / 2);
     }
     match job.buffer_filling_before_write() {
         BufferFilling::Untouched => ([0, 0], 0),
@@ -132,6 +142,21 @@ pub(crate) struct JobSetup {
     pub(super) block: [u64; 2],
     /// The walk of each process through its file, where the job's limits do not determine it.
     pub(super) walk: Option<Walk>,
+    /// What each process reads back of its writes, if the job verifies them.
+    pub(in crate::task) read_back: Option<ReadBack>,
+    /// Work on each KiB that is read back and checked, outside the latency.
+    pub(super) check_cycles: Cycles,
+    /// Whether a process flushes before it reads back all that is left.
+    pub(super) flushes_before_second_pass: bool,
+    /// Threads beside each process.
+    pub(in crate::task) helpers: Option<HelperSetup>,
+    /// Search for the depth of each process, if a latency decides it.
+    pub(super) search: Option<DepthSearch>,
+    /// What judges whether the job is steady, and whether it judges the whole group of the job.
+    pub(super) steady: Option<SteadyStateDetector>,
+    pub(super) steady_as_group: bool,
+    /// The job's part in a flow of several jobs.
+    pub(super) flow: Option<FlowSetup>,
     /// Which of the job's writes are trims, without data.
     pub(super) trims: Trims,
     /// Work on a KiB of a read's and a write's buffer outside the latency: filling before the write, checking after
@@ -179,6 +204,16 @@ pub(crate) struct JobSetup {
     pub(super) units: [u64; 2],
 }
 
+/// A job's part in a flow, compiled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlowSetup {
+    /// Index of the flow.
+    pub(super) flow: usize,
+    pub(super) weight: u32,
+    /// How long a process that is ahead sleeps in ns; 0: it spins.
+    pub(super) sleep: u64,
+}
+
 /// Which requests of a job are trims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trims {
@@ -204,6 +239,23 @@ impl JobSetup {
     #[inline(always)]
     pub(in crate::task) fn work_on_written_data(&self, bytes: u64) -> Cycles {
         self.content_cycles * (bytes / 512)
+    }
+
+    /// Whether a helper submits the process's request with this number, from 0.
+    #[inline(always)]
+    pub(in crate::task) fn hands_over_request(&self, request_number: u64) -> bool {
+        self.helpers
+            .is_some_and(|helpers| helpers.submits(request_number))
+    }
+
+    /// Whether helpers submit all requests of the job, and wait for them.
+    pub(in crate::task) fn submits_by_threads(&self) -> bool {
+        self.helpers.is_some_and(HelperSetup::waits)
+    }
+
+    /// Whether helpers check what the job reads.
+    pub(super) fn checks_by_helpers(&self) -> bool {
+        self.helpers.is_some_and(HelperSetup::checks)
     }
 
     /// Whether the process's request with this number carries data, and is no trim.
@@ -373,7 +425,29 @@ pub(crate) fn compile_jobs(
             .and_then(|name| file.jobs.iter().position(|other| other.name == *name));
         setups.push(setup);
     }
+    number_flows(&mut setups, &file.jobs);
     Ok(setups)
+}
+
+/// Numbers the flows of all jobs.
+fn number_flows(setups: &mut [JobSetup], jobs: &[FioJob]) {
+    let mut ids: Vec<u32> = Vec::new();
+    for (setup, job) in setups.iter_mut().zip(jobs) {
+        if job.flow.weight == 0 {
+            continue;
+        }
+        let known = ids.iter().position(|id| *id == job.flow.id);
+        let flow = known.unwrap_or_else(|| {
+            ids.push(job.flow.id);
+            ids.len() - 1
+        });
+        setup.paced = true;
+        setup.flow = Some(FlowSetup {
+            flow,
+            weight: job.flow.weight,
+            sleep: job.flow.sleep.0,
+        });
+    }
 }
 
 /// Compiles one fio job on a drive, in the group of jobs with this number.
@@ -409,7 +483,12 @@ fn compile_job(
         name: job.name.clone(),
         paced: periods.is_some() || job.thinktime.0 > 0,
         read_percent,
-        depth: job.effective_iodepth(),
+        depth: if job.submits_by_threads {
+            // Each thread has an I/O in flight, whatever the engine.
+            job.iodepth
+        } else {
+            job.effective_iodepth()
+        },
         batch: job.batching_unless_one_by_one(),
         most: job.most_ios_reaped_per_call() as usize,
         processes: job.numjobs,
@@ -436,6 +515,18 @@ fn compile_job(
             || (read_percent > 0 && buffer_cycles[0] > 0)
             || (read_percent < 100 && buffer_cycles[1] + content_cycles > 0),
         walk,
+        read_back: ReadBack::for_job(job),
+        check_cycles: if job.checking_threads() > 0 {
+            0
+        } else {
+            (job.verify.checksum).map_or(0, Checksum::cycles_per_kib)
+        },
+        helpers: HelperSetup::new(job),
+        search: DepthSearch::for_job(job),
+        steady: SteadyStateDetector::for_job(job),
+        steady_as_group: job.group_reporting,
+        flow: None,
+        flushes_before_second_pass: flushes,
         trims: requests_that_are_trims(job),
         buffer_cycles,
         content_cycles,
@@ -491,7 +582,7 @@ fn transferred_bytes(job: &FioJob, drive: &DriveModel) -> Option<u64> {
     let read_percent = read_percent(job);
     let one_way = matches!(read_percent, 0 | 100) && !job.rw.is_random();
     let bytes = job.process_limits(drive.capacity_in_bytes()).bytes?;
-    if one_way && job.step != 0 {
+    if one_way && job.step != 0 && !job.reads_back() {
         let [least, _] = smallest_and_largest_blocks(job);
         return Some(bytes_transferred_with_gaps(
             bytes,
@@ -542,9 +633,15 @@ fn check_flush_time_is_known(job: &FioJob, drive: &DriveModel) -> Result<(), Str
 fn check_drive_rate_is_known(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
     let read_percent = read_percent(job);
     let [_, most] = smallest_and_largest_blocks(job);
+    // What is read back has the sizes of writes.
+    let largest_read = if job.reads_back() {
+        most[0].max(most[1])
+    } else {
+        most[0]
+    };
     let reads = (
-        read_percent > 0,
-        most[0],
+        read_percent > 0 || job.reads_back(),
+        largest_read,
         "read_mb_per_s",
         &drive.read_mb_per_s,
     );

@@ -13,7 +13,7 @@ use crate::task::fio::setup::JobSetup;
 use crate::task::state::{Kind, Step, Task};
 
 /// What a fio process does next.
-enum Plan {
+pub(super) enum Plan {
     /// Do work of so many cycles.
     Work(Cycles),
     /// Spin, looking at the clock, until this time in ns.
@@ -35,7 +35,13 @@ enum Delay {
     Pause,
     /// The rates of the job hold the request back until this time.
     Until(u64),
+    /// The job is ahead in its flow, and asks again after so many ns; 0: it spins.
+    Flow(u64),
 }
+
+/// How long a process spins before it looks again whether it is ahead in its flow, in ns. fio looks each time round its loop, some
+/// 100 ns; the model's step is coarser, so that it costs fewer events.
+const FLOW_SPIN: u64 = 1_000;
 
 impl<O: Observer> Engine<'_, O> {
     /// Follows up a fio process's finished segment of work, and begins its next step.
@@ -48,6 +54,11 @@ impl<O: Observer> Engine<'_, O> {
         match t.step {
             Step::Submit => {
                 let flushing = process.flushing;
+                let job = &self.setup.jobs[process.job];
+                if !flushing && job.hands_over_request(process.submitted) {
+                    self.hand_over_next_request(cpu, task);
+                    return self.begin_next_step(cpu, task);
+                }
                 self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
                 if flushing {
                     self.send_flush_to_all_drives(cpu, task);
@@ -108,7 +119,27 @@ impl<O: Observer> Engine<'_, O> {
         if job.polling.thread.is_some() {
             return self.submit_by_kernel_thread(cpu, task, direction, data);
         }
-        self.submit_request(cpu, task, direction, data);
+        let is_watched = job.read_back.is_some() || job.checks_by_helpers();
+        let request = self.submit_request(cpu, task, direction, data);
+        if is_watched && let Kind::FioProcess(process) = &mut self.tasks[task].kind {
+            process.note_submitted_request(request, direction, bytes);
+        }
+    }
+
+    /// Hands a process's next request to a helper, after the work of that.
+    #[inline(never)]
+    fn hand_over_next_request(&mut self, cpu: CpuId, task: TaskId) {
+        let t = &mut self.tasks[task];
+        let Kind::FioProcess(process) = &mut t.kind else {
+            return;
+        };
+        let job = &self.setup.jobs[process.job];
+        let (direction, bytes) =
+            process.take_next_request(job, t.requests.begun, self.context.random_streams());
+        if job.buffered && process.bytes > job.span {
+            self.refuse_reread_from_cache(task);
+        }
+        self.hand_request_to_helper(cpu, task, direction, bytes);
     }
 
     /// Leaves a process's request to the kernel thread that submits for it.
@@ -179,6 +210,8 @@ impl<O: Observer> Engine<'_, O> {
             Plan::End => {
                 self.context.count_ended_process();
                 self.note_job_cut_off(task);
+                self.leave_flow(task);
+                self.note_found_depth(task);
                 self.end_submitter_of_process(task);
                 self.add_rate_sums_of_process(task);
                 self.put_current_task_to_sleep(cpu, task, false);
@@ -189,7 +222,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Decides what a fio process does next: resume, wait, pause, flush, submit or end.
     #[inline(always)]
-    fn decide_next_step(&mut self, cpu: CpuId, task: TaskId) -> Plan {
+    pub(super) fn decide_next_step(&mut self, cpu: CpuId, task: TaskId) -> Plan {
         let t = &mut self.tasks[task];
         let Kind::FioProcess(process) = &mut t.kind else {
             return Plan::End;
@@ -197,7 +230,7 @@ impl<O: Observer> Engine<'_, O> {
         let job = &self.setup.jobs[process.job];
         let own = &mut t.requests;
         // A system call that flushes returns only after the flush.
-        let mut full = own.in_flight >= job.depth || process.flushing;
+        let mut full = own.in_flight >= own.depth || process.flushing;
         // The commonest case of what follows.
         if full && !job.paced && job.batch.is_none() {
             if own.completed.len() >= own.wanted {
@@ -208,7 +241,12 @@ impl<O: Observer> Engine<'_, O> {
         let goes_on = self.context.now() < process.ends
             && !self.workload.jobs.ending
             && job.has_more_to_do(process.submitted, process.bytes);
-        let more = goes_on && !process.pass_is_over;
+        let more = if job.read_back.is_some() {
+            let has_time = self.context.now() < process.ends && !self.workload.jobs.ending;
+            process.settle_due_read_back(has_time, goes_on, full)
+        } else {
+            goes_on && !process.pass_is_over
+        };
         let flush = job.flushes != [0, 0] && more && !full && process.flush_is_due(job.flushes);
         if let Some(batch) = &job.batch {
             full = process.reaps_before_submitting(full, batch, own.in_flight);
@@ -219,7 +257,13 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             None
         };
-        let drains = !more || held.is_some();
+        // While it spins, fio takes nothing back; nor does it wait for what its threads do before it waits for its rate.
+        let waits_for_all = match held {
+            None | Some(Delay::Flow(0)) => false,
+            Some(Delay::Until(_)) => !job.submits_by_threads(),
+            Some(Delay::Pause | Delay::Flow(_)) => true,
+        };
+        let drains = !more || waits_for_all;
         if job.batch.is_some() && (full || drains) {
             self.submit_batch_before_wait(task, drains);
         }
@@ -231,7 +275,7 @@ impl<O: Observer> Engine<'_, O> {
             return self.end_pass_through_file(cpu, task, goes_on);
         }
         // As fio: before it pauses or waits for its turn, everything in flight is completed.
-        if !more || full || (held.is_some() && t.requests.in_flight > 0) {
+        if !more || full || (waits_for_all && t.requests.in_flight > 0) {
             return t.plan_wait_for_requests(job);
         }
         if job.think_cycles > 0
@@ -251,9 +295,17 @@ impl<O: Observer> Engine<'_, O> {
             }
             return self.begin_fsync_call(cpu, task);
         }
-        if let Some(Delay::Until(until)) = held {
-            t.step = Step::Wait;
-            return self.plan_pause_until(cpu, task, until);
+        match held {
+            Some(Delay::Until(until)) => {
+                t.step = Step::Wait;
+                return self.plan_pause_until(cpu, task, until);
+            }
+            Some(Delay::Flow(0)) => return Plan::Spin(self.context.now() + FLOW_SPIN),
+            Some(Delay::Flow(sleep)) => {
+                t.step = Step::Wait;
+                return self.plan_pause_until(cpu, task, self.context.now() + sleep);
+            }
+            Some(Delay::Pause) | None => {}
         }
         if job.settles_size || self.setup.io.submission_work_depends_on_bytes() {
             return self.begin_request_of_settled_size(cpu, task);
@@ -267,6 +319,9 @@ impl<O: Observer> Engine<'_, O> {
             return Plan::End;
         };
         let job = &self.setup.jobs[process.job];
+        if job.read_back.is_some() {
+            return self.end_pass_of_verifying_process(cpu, task);
+        }
         if job.flushes_at_end
             && process.last_write_is_unflushed()
             && (!goes_on || job.flushes_each_way)
@@ -307,7 +362,7 @@ impl<O: Observer> Engine<'_, O> {
             process.pass_is_over = true;
             return self.decide_next_step(cpu, task);
         };
-        if job.buffer_cycles != [0, 0]
+        if (job.buffer_cycles != [0, 0] || process.reads_back_next)
             && let Some(work) = self.begin_buffer_work(task, bytes)
         {
             return Plan::Work(work);
@@ -322,11 +377,11 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Begins a fsync call: writes back the file's dirty pages, if any may be cached, and flushes the drive.
     #[inline(never)]
-    fn begin_fsync_call(&mut self, cpu: CpuId, task: TaskId) -> Plan {
+    pub(super) fn begin_fsync_call(&mut self, cpu: CpuId, task: TaskId) -> Plan {
         let Kind::FioProcess(process) = &mut self.tasks[task].kind else {
             return Plan::End;
         };
-        process.flushing = true;
+        process.begin_fsync(self.context.now());
         match &self.setup.jobs[process.job].cache {
             Some(_) => Plan::Work(self.begin_write_back_of_file(cpu, task)),
             None => Plan::Work(self.begin_submission(task, 0)),
@@ -351,8 +406,9 @@ impl<O: Observer> Engine<'_, O> {
         };
         let index = process.job;
         let job = &self.setup.jobs[index];
-        let over = self.context.now() >= process.ends;
-        let unfinished = job.has_more_to_do(process.submitted, process.bytes);
+        let over = self.context.now() >= process.ends && !process.steering.is_satisfied;
+        let unfinished =
+            job.has_more_to_do(process.submitted, process.bytes) || process.has_unread_writes();
         if job.cut && over && unfinished && !self.workload.job_totals.cut.contains(&index) {
             self.workload.job_totals.cut.push(index);
         }
@@ -367,7 +423,8 @@ impl<O: Observer> Engine<'_, O> {
         let Some(periods) = job.periods else {
             return;
         };
-        let time = self.context.now().saturating_sub(process.started);
+        let time =
+            (self.context.now()).saturating_sub(process.started + process.second_passes_took);
         let is_poisson = job.poisson.is_some();
         for (direction, sums) in self.workload.job_totals.rates[process.job]
             .iter_mut()
@@ -396,14 +453,21 @@ impl<O: Observer> Engine<'_, O> {
         let in_flight = t.requests.in_flight;
         let pauses =
             job.think_time > 0 && process.pause_is_due(job.pauses, in_flight, self.context.now());
-        let until = if ready {
+        let until = if ready && !process.reads_back_next {
             process.rates_hold_back_until(job, self.context.now(), self.context.random_streams())
         } else {
             None
         };
         if pauses {
-            Some(Delay::Pause)
-        } else if flushes {
+            return Some(Delay::Pause);
+        }
+        if ready
+            && job.flow.is_some()
+            && let Some(sleep) = self.flow_holds_back_for(task)
+        {
+            return Some(Delay::Flow(sleep));
+        }
+        if flushes {
             // Rates hold back requests, but no flushes.
             None
         } else {
@@ -417,7 +481,7 @@ impl<O: Observer> Engine<'_, O> {
         t.begin_step(Step::Think, 0);
         let until = match &t.kind {
             Kind::FioProcess(process) => process.end_of_pause(),
-            Kind::Thread(_) | Kind::KernelThread(_) => 0,
+            Kind::FioHelper(_) | Kind::Thread(_) | Kind::KernelThread(_) => 0,
         };
         if until <= self.context.now() {
             return self.begin_next_step(cpu, task);
@@ -431,6 +495,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     fn plan_pause_until(&mut self, cpu: CpuId, task: TaskId, mut until: u64) -> Plan {
+        self.tasks[task].requests.awaits_helper = false;
         let slack = self.setup.cpu.timer_slack();
         if slack > 0 {
             // As fio's usec_sleep(): it sleeps for so much less, and looks at the clock for what is left then.
@@ -453,6 +518,7 @@ impl Task {
             return Plan::Poll;
         }
         self.step = Step::Wait;
+        self.requests.awaits_helper = job.helpers.is_some();
         let flushing = matches!(&self.kind, Kind::FioProcess(process) if process.flushing);
         Plan::Sleep {
             iowait: job.iowait || flushing,

@@ -276,6 +276,11 @@ impl Backend for Live<'_> {
     }
 }
 
+/// Whether the energy counters of the processor packages are there, so that live runs have `package_mw`.
+pub fn measures_package_power(system: &System) -> bool {
+    Meter::for_packages(system).has_kept_counters()
+}
+
 /// Adds the policy's name to an error.
 fn add_policy_name_unless_interrupted(policy: &PlannedPolicy, error: StudyError) -> StudyError {
     match error {

@@ -37,10 +37,6 @@ pub(super) const ROWS: &[OptionRow] = &[
         };
         OptionVerdict::Ignored(why.to_owned())
     }),
-    OptionRow::for_judged_option(&["trim_percentage"], ignore_without_verify),
-    OptionRow::for_judged_option(&["trim_verify_zero"], ignore_without_verify),
-    OptionRow::for_judged_option(&["trim_backlog"], ignore_without_verify),
-    OptionRow::for_judged_option(&["trim_backlog_batch"], ignore_without_verify),
     OptionRow::for_judged_option(&["create_only"], |_, value| {
         refuse_unless_off(
             value,
@@ -56,38 +52,6 @@ pub(super) const ROWS: &[OptionRow] = &[
     }),
     OptionRow::for_judged_option(&["thp"], |_, value| {
         refuse_unless_off(value, "the page cache is not modelled")
-    }),
-    OptionRow::for_judged_option(&["verify_only"], |_, value| {
-        refuse_unless_off(value, "a run that only verifies")
-    })
-    .with_flag_value(),
-    OptionRow::for_judged_option(&["verifysort"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verifysort_nr"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_interval"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_offset"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_fatal"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_dump"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_async"], |draft, value| {
-        if draft.job.verify.checksum.is_some() && draft.job.rw.reads() {
-            refuse_unless_off(
-                value,
-                "checking by other threads is not modelled; remove it",
-            )
-        } else {
-            ignore_without_verify(draft, value)
-        }
-    }),
-    OptionRow::for_judged_option(&["verify_async_cpus"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_backlog"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_backlog_batch"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_state_load"], ignore_without_verify),
-    OptionRow::for_judged_option(&["verify_state_save"], ignore_without_verify),
-    OptionRow::for_judged_option(&["experimental_verify"], ignore_without_verify),
-    OptionRow::for_judged_option(&["force_async"], |_, value| {
-        refuse_unless_off(
-            value,
-            "submission by the kernel's workers is not modelled; remove it to simulate system calls",
-        )
     }),
     OptionRow::for_judged_option(&["pre_read"], |draft, value| {
         if draft.job.direct && !is_switched_off(value) {
@@ -106,17 +70,6 @@ pub(super) const ROWS: &[OptionRow] = &[
             refuse_unless_off(value, "locks on files are not modelled")
         }
     }),
-    OptionRow::for_judged_option(&["latency_window"], ignore_without_latency_target),
-    OptionRow::for_judged_option(&["latency_percentile"], ignore_without_latency_target),
-    OptionRow::for_judged_option(&["latency_run"], ignore_without_latency_target),
-    OptionRow::for_judged_option(
-        &["steadystate_duration", "ss_dur"],
-        refuse_if_on_without_steadystate,
-    ),
-    OptionRow::for_judged_option(
-        &["steadystate_ramp_time", "ss_ramp"],
-        refuse_if_on_without_steadystate,
-    ),
     OptionRow::for_ignored_option(&["cmd_type"], COST).with_check(|value| match value.text {
         "nvme" => Ok(()),
         other => Err(not_one_of_problem(other, &["nvme"])),
@@ -159,7 +112,7 @@ fn is_switched_off(value: &str) -> bool {
 }
 
 /// Accepts an option only if it is switched off.
-fn refuse_unless_off(value: &str, why: &str) -> OptionVerdict {
+pub(super) fn refuse_unless_off(value: &str, why: &str) -> OptionVerdict {
     if is_switched_off(value) {
         OptionVerdict::Fine
     } else {
@@ -180,21 +133,5 @@ pub(super) fn ignore_without_verify(draft: &JobDraft, _: &str) -> OptionVerdict 
     match draft.job.verify.checksum {
         Some(_) => OptionVerdict::Fine,
         None => OptionVerdict::Ignored("has no effect without verify".to_owned()),
-    }
-}
-
-fn ignore_without_latency_target(draft: &JobDraft, _: &str) -> OptionVerdict {
-    match draft.value_given_for_option("latency_target") {
-        Some(_) => OptionVerdict::Fine,
-        None => OptionVerdict::Ignored("has no effect without latency_target".to_owned()),
-    }
-}
-
-fn refuse_if_on_without_steadystate(draft: &JobDraft, value: &str) -> OptionVerdict {
-    match draft.value_given_for_option("steadystate") {
-        None if !is_switched_off(value) => OptionVerdict::Unmodelled(
-            "an end by steady state is not modelled; remove it".to_owned(),
-        ),
-        _ => OptionVerdict::Fine,
     }
 }

@@ -1,11 +1,8 @@
 //! fio options for the written data. Some of them set others, and the later option in the file counts.
 
-use super::super::FioJob;
-use super::super::error::{LineProblem, OptionVerdict, escape_and_shorten};
-use super::super::verify::Checksum;
-use super::conditional::ignore_without_verify;
+use super::super::error::{LineProblem, escape_and_shorten};
 use super::row::OptionRow;
-use super::value::{not_one_of_problem, print_flag_as_digit};
+use super::value::print_flag_as_digit;
 
 const CONTENT: &str = "is ignored: the content of the data does not matter to the model";
 
@@ -61,40 +58,6 @@ pub(super) const ROWS: &[OptionRow] = &[
         Ok(())
     })
     .with_printer(|job| job.content.scramble.map(print_flag_as_digit)),
-    OptionRow::for_job_field(&["verify"], |job, value| {
-        job.verify.checksum = match value.text {
-            // The checksum `null` only pretends to check.
-            "0" | "null" => None,
-            name => Some(Checksum::from_name(name).ok_or_else(|| not_one_of_problem(name, &Checksum::NAMES))?),
-        };
-        Ok(())
-    })
-    .with_judge(|draft, _| {
-        let FioJob { rw, verify, .. } = &draft.job;
-        let reads_back = rw.writes() && (verify.read_back || rw.reads());
-        if verify.checksum.is_some() && reads_back {
-            OptionVerdict::Unmodelled(
-                "reading back and checking what was written is not modelled; set do_verify=0 to simulate the writes alone"
-                    .to_owned(),
-            )
-        } else {
-            OptionVerdict::Fine
-        }
-    })
-    .with_printer(|job| job.verify.checksum.map(|checksum| checksum.name().to_owned())),
-    OptionRow::for_job_field(&["do_verify"], |job, value| {
-        job.verify.read_back = value.parse_zero_or_one()?;
-        Ok(())
-    })
-    .with_judge(ignore_without_verify)
-    .with_printer(|job| (!job.verify.read_back).then(|| print_flag_as_digit(false))),
-    OptionRow::for_job_field(&["verify_pattern"], |job, value| {
-        job.verify.pattern = Some(value.nonempty_text()?);
-        Ok(())
-    })
-    .with_free_text_value()
-    .with_judge(ignore_without_verify)
-    .with_printer(|job| job.verify.pattern.clone()),
     OptionRow::for_ignored_option(&["buffer_compress_chunk"], CONTENT),
     OptionRow::for_ignored_option(&["dedupe_mode"], CONTENT),
     OptionRow::for_ignored_option(&["dedupe_working_set_percentage"], CONTENT),

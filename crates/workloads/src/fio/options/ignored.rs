@@ -25,7 +25,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     OptionRow::for_ignored_option(&["allrandrepeat"], OFFSETS),
     OptionRow::for_ignored_option(&["randseed"], OFFSETS),
     OptionRow::for_ignored_option(&["random_generator"], OFFSETS),
-    OptionRow::for_ignored_option(&["thread"], PROCESS),
+    OptionRow::for_ignored_option(&["thread", "threads"], PROCESS),
     OptionRow::for_ignored_option(&["mem", "iomem"], PROCESS),
     OptionRow::for_ignored_option(&["iomem_align", "mem_align"], PROCESS),
     OptionRow::for_ignored_option(&["hugepage-size"], PROCESS),

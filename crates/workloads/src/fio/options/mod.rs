@@ -15,7 +15,10 @@ mod places;
 mod polling;
 mod refused;
 mod row;
+mod steering;
+mod threads;
 mod value;
+mod verify;
 
 use self::draft::GivenValue;
 pub(super) use self::draft::JobDraft;
@@ -30,7 +33,7 @@ use super::values::KbBase;
 use super::{FioJob, ZoneMode};
 
 /// The tables in which options are looked up; a job's options are printed in this order.
-const TABLES: [&[OptionRow]; 12] = [
+const TABLES: [&[OptionRow]; 15] = [
     basic::ROWS,
     pace::ROWS,
     lifetime::ROWS,
@@ -38,6 +41,9 @@ const TABLES: [&[OptionRow]; 12] = [
     pattern::ROWS,
     places::ROWS,
     content::ROWS,
+    verify::ROWS,
+    steering::ROWS,
+    threads::ROWS,
     polling::ROWS,
     cached_reads::ROWS,
     conditional::ROWS,
@@ -205,16 +211,8 @@ impl JobDraft {
             let Some(given) = self.given.get(row.names[0]) else {
                 continue;
             };
-            let verdict = match (row.judge, row.support) {
-                (Some(judge), _) => judge(self, &given.value),
-                (None, OptionSupport::OnlyValues(values, why))
-                    if !values.contains(&given.value.as_str()) =>
-                {
-                    let only = values.join(" or ");
-                    OptionVerdict::Unmodelled(format!("only {only} is possible here: {why}"))
-                }
-                (None, _) => OptionVerdict::Fine,
-            };
+            let verdict =
+                (row.judge).map_or(OptionVerdict::Fine, |judge| judge(self, &given.value));
             findings.add_first_verdict_on_line(&given.place, row.names[0], verdict);
         }
         self.report_problems_of_combined_options(findings);

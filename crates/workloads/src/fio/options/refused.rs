@@ -1,25 +1,15 @@
-//! fio options that could change timing and have no model, or a model of a single value.
+//! fio options that could change timing and have no model.
 
 use super::row::OptionRow;
 
 const NOT_MODELLED: &str = "it could change timing, and is not modelled";
 const REPLAY: &str =
     "replaying a log of I/O is not modelled; say with rw, bs and rate what it does";
-const FLOW: &str = "the flow of several jobs against each other is not modelled";
-const TARGET: &str = "a depth that follows the latency is not modelled; set iodepth";
-const STEADY: &str =
-    "an end by steady state is not modelled; remove it, and the job runs to its end";
 const COMMANDS: &str = "running other programs is not modelled";
 
 pub(super) const ROWS: &[OptionRow] = &[
-    OptionRow::for_neutral_values(&["io_submit_mode"], &["inline"], NOT_MODELLED),
     OptionRow::for_refused_option(&["profile"], COMMANDS),
     OptionRow::for_refused_option(&["opendir"], NOT_MODELLED),
-    OptionRow::for_refused_option(&["latency_target"], TARGET),
-    OptionRow::for_refused_option(&["steadystate", "ss"], STEADY),
-    OptionRow::for_refused_option(&["flow"], FLOW),
-    OptionRow::for_refused_option(&["flow_id"], FLOW),
-    OptionRow::for_refused_option(&["flow_sleep"], FLOW),
     OptionRow::for_refused_option(&["read_iolog"], REPLAY),
     OptionRow::for_refused_option(&["read_iolog_chunked"], REPLAY),
     OptionRow::for_refused_option(&["replay_no_stall"], REPLAY),

@@ -66,15 +66,6 @@ impl OptionRow {
         Self::new(names, OptionSupport::Ignored(why))
     }
 
-    /// The row for an option that could change timing: only neutral `values` are accepted.
-    pub(super) const fn for_neutral_values(
-        names: &'static [&'static str],
-        values: &'static [&'static str],
-        why: &'static str,
-    ) -> Self {
-        Self::new(names, OptionSupport::OnlyValues(values, why))
-    }
-
     /// The row for an option that could change timing and has no model; `why` gives a reason or an alternative.
     pub(super) const fn for_refused_option(
         names: &'static [&'static str],
@@ -130,8 +121,6 @@ pub enum OptionSupport {
     Depends,
     /// The option is accepted with a warning that explains why it does not matter.
     Ignored(&'static str),
-    /// The option is accepted with neutral values only; the text explains why other values have no model.
-    OnlyValues(&'static [&'static str], &'static str),
     /// The option has no model; the text says why.
     Refused(&'static str),
 }

@@ -1,0 +1,245 @@
+//! Arguments of `wakepath tune`, and the loads that they name.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use wakepath_results::LoadCondition;
+use wakepath_tune::DailyLoad;
+use wakepath_units::{KernelVersion, Nanoseconds};
+use wakepath_workloads::Workload;
+
+use super::cost::CostArgs;
+use super::page::PageArgs;
+use crate::commands::arguments;
+use crate::output::Format;
+use crate::until;
+use crate::waiting::ThreadCount;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  wakepath tune workloads/iowait-rk3399.fio=8h --machine rk3399 --minimise mean_mw --keep 'p99_us <= +5%'
+  wakepath tune db.fio=6h backup.fio=1h --machine here --keep 'p99_us(db) < 150' --over idle,psd,cpu-latency
+  wakepath tune --drive sn530 day.parquet=10h --over apst --keep 'drive_wake_p99_us < 5000'
+  sudo wakepath tune db.fio --minimise p99_us --over cpu-latency,idle --on live --results measured
+  wakepath tune db.fio --machine rk3399 --minimise p99_us --keep 'mean_mw <= +3%' --budget 400000")]
+pub(crate) struct Args {
+    /// fio job files and rt-app files (*.json), or recordings with --drive, each with its hours per day; what is left of the
+    /// day is rest. Loads without hours share what is left of the day.
+    #[arg(required = true, value_name = "FILE[=HOURSh]")]
+    pub(super) loads: Vec<String>,
+    /// Built-in machine, recorded system, or a machine file (*.toml); `here` is this machine as it was calibrated.
+    #[arg(long)]
+    pub(super) machine: Option<String>,
+    /// The machine's drive instead of its own, as `wakepath sim --drive` takes it; with recordings the drive to model.
+    #[arg(long, value_name = "NAME")]
+    pub(super) drive: Option<String>,
+    /// The recorded drive whose requests count, by the kernel's name [default: that with the most requests].
+    #[arg(long, value_name = "NAME")]
+    pub(super) device: Option<String>,
+    /// The metric to make small, as results name it [default: mean_mw, with recordings drive_mw].
+    #[arg(long, value_name = "METRIC", conflicts_with = "maximise")]
+    pub(super) minimise: Option<String>,
+    /// The metric to make large.
+    #[arg(long, value_name = "METRIC")]
+    pub(super) maximise: Option<String>,
+    /// A condition that the answer keeps, such as 'p99_us < 150', 'p99_us(db) < 150' for one load, or 'p99_us <= +5%' of what
+    /// is in force; give it again for each condition.
+    #[arg(long, value_name = "CONDITION")]
+    pub(super) keep: Vec<LoadCondition>,
+    /// What may be changed: idle, idle-states, psd, cpu-latency, poll, c1-demotion, frequency, epp, hwp-boost, apst, io_uring,
+    /// profiles [default: all but idle-states, poll, c1-demotion and io_uring].
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub(super) over: Vec<String>,
+    /// How much to simulate: a time such as 10m, which is turned into requests once and printed, or a number of requests, which
+    /// gives the same answer on any machine.
+    #[arg(long, value_name = "TIME|REQUESTS", default_value = "2m", value_parser = parse_time_or_request_budget)]
+    pub(super) budget: BudgetArgument,
+    /// Start of all seeds.
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Longest time that each fio job, or an rt-app file, is simulated for.
+    #[arg(long, value_name = "TIME", value_parser = until::parse_simulated_time_or_seconds)]
+    pub(super) seconds: Option<Nanoseconds>,
+    /// The kernel whose policies bare names mean [default: the machine's, or 6.12].
+    #[arg(long, value_name = "VERSION", value_parser = arguments::parse_kernel_version_or_nearest)]
+    pub(super) kernel: Option<KernelVersion>,
+    /// Do not vary the machine's assumed figures. Unless told so, each goes to both ends of its range after the search, which
+    /// takes up to half as many requests again.
+    #[arg(long)]
+    pub(super) no_sensitivity: bool,
+    #[command(flatten)]
+    pub(super) measure: MeasureArgs,
+    /// Keep runs with the best sets and with unchanged policies in this directory, for `wakepath compare` and `wakepath report`.
+    #[arg(long, value_name = "DIR")]
+    pub(super) results: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) cost: CostArgs,
+    /// Write the daemon's configuration to this file, where the answer has leases (psd), which only the daemon gives.
+    #[arg(long, value_name = "FILE")]
+    pub(super) daemon_toml: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) page: PageArgs,
+    /// Replace files that exist.
+    #[arg(long)]
+    pub(super) force: bool,
+    #[command(flatten)]
+    pub(super) jobs: ThreadCount,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) format: Format,
+}
+
+/// Where deciding runs are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum DecidedOn {
+    /// On the modelled machine: a prediction.
+    #[default]
+    Sim,
+    /// On this machine: the best few predicted sets are measured.
+    Live,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct MeasureArgs {
+    /// Where deciding runs are made: `live` measures the best few sets on this machine, interleaved with unchanged policies.
+    /// Settings are put back afterwards.
+    #[arg(long, value_name = "ON", value_enum, default_value_t)]
+    pub(super) on: DecidedOn,
+    /// How many sets to measure.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=6))]
+    pub(super) measured_sets: u32,
+    /// How often each set is measured.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub(super) repeats: u32,
+    /// Search, and print the planned measurement. Measures and changes nothing.
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+/// A search budget as written on the command line.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum BudgetArgument {
+    Time(Duration),
+    Requests(u64),
+}
+
+fn parse_time_or_request_budget(text: &str) -> anyhow::Result<BudgetArgument> {
+    match text.trim().parse::<u64>() {
+        Ok(0) => bail!("a budget of 0 requests finds nothing; give more"),
+        Ok(requests) => Ok(BudgetArgument::Requests(requests)),
+        Err(_) => until::parse_duration_or_seconds(text)
+            .map(BudgetArgument::Time)
+            .context("a plain number counts simulated requests"),
+    }
+}
+
+/// Loads all workloads with their hours per day; loads without hours share what the others leave of the day.
+pub(in crate::commands) fn load_workloads_with_hours(
+    loads: &[LoadArgument],
+    at_most: Option<Nanoseconds>,
+) -> anyhow::Result<Vec<DailyLoad>> {
+    loads
+        .iter()
+        .zip(hours_with_share_of_rest(loads))
+        .map(|(load, hours)| {
+            let workload = read_workload_with_time_limit(&load.path, at_most)?;
+            let stem = load.path.file_stem().unwrap_or_default();
+            Ok(DailyLoad {
+                name: stem.to_string_lossy().into_owned(),
+                workload: Some(workload),
+                hours,
+            })
+        })
+        .collect()
+}
+
+/// Hours per load; loads without hours share the remaining day.
+pub(super) fn hours_with_share_of_rest(loads: &[LoadArgument]) -> Vec<f64> {
+    let taken: f64 = loads.iter().filter_map(|load| load.hours).sum();
+    let without = loads.iter().filter(|load| load.hours.is_none()).count();
+    let share = (24.0 - taken) / without.max(1) as f64;
+    loads
+        .iter()
+        .map(|load| load.hours.unwrap_or(share))
+        .collect()
+}
+
+/// Parses loads as written on the command line.
+pub(in crate::commands) fn parse_load_arguments(
+    texts: &[String],
+) -> anyhow::Result<Vec<LoadArgument>> {
+    texts
+        .iter()
+        .map(|text| parse_load_file_and_hours(text))
+        .collect()
+}
+
+/// A load as written on the command line.
+pub(in crate::commands) struct LoadArgument {
+    pub(super) path: PathBuf,
+    pub(super) hours: Option<f64>,
+}
+
+/// Parses `FILE=8h` or `FILE`. An existing file whose name has a `=` is taken as a file.
+fn parse_load_file_and_hours(text: &str) -> anyhow::Result<LoadArgument> {
+    let whole = Path::new(text);
+    let (path, hours) = match text.rsplit_once('=') {
+        Some((path, hours)) if !whole.exists() => (Path::new(path), Some(hours)),
+        _ => (whole, None),
+    };
+    let hours = hours
+        .map(|hours| {
+            let number = hours.trim().trim_end_matches('h').parse::<f64>().ok();
+            number
+                .filter(|hours| hours.is_finite() && *hours > 0.0 && *hours <= 24.0)
+                .with_context(|| format!("{text}: hours per day are 0 to 24, as in load.fio=8h"))
+        })
+        .transpose()?;
+    Ok(LoadArgument {
+        path: path.to_owned(),
+        hours,
+    })
+}
+
+fn read_workload_with_time_limit(
+    path: &Path,
+    at_most: Option<Nanoseconds>,
+) -> anyhow::Result<Workload> {
+    let read = Workload::load(path)?;
+    arguments::hold_workload_warnings(path, &read);
+    Ok(read.with_time_limit_and_fio_warm_up(at_most, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hours_stand_behind_the_file() {
+        let load = parse_load_file_and_hours("a.fio=8h").unwrap();
+        assert_eq!((load.path.to_str(), load.hours), (Some("a.fio"), Some(8.0)));
+        assert_eq!(parse_load_file_and_hours("a.fio").unwrap().hours, None);
+    }
+
+    #[test]
+    fn hours_that_no_day_has_are_refused() {
+        for text in ["a.fio=25h", "a.fio=0h", "a.fio=-1", "a.fio=x"] {
+            assert!(parse_load_file_and_hours(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_plain_budget_counts_requests() {
+        assert!(matches!(
+            parse_time_or_request_budget("400000"),
+            Ok(BudgetArgument::Requests(400_000))
+        ));
+        assert!(matches!(
+            parse_time_or_request_budget("10m"),
+            Ok(BudgetArgument::Time(_))
+        ));
+        assert!(parse_time_or_request_budget("0").is_err());
+    }
+}

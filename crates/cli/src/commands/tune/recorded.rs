@@ -1,0 +1,111 @@
+//! Recordings as loads: power state tables for a drive under recorded I/O.
+
+use std::path::Path;
+
+use anyhow::{Context, bail, ensure};
+use wakepath_hardware::machine::DriveModel;
+use wakepath_study::run::drive_io::DriveIo;
+use wakepath_trace::recording::is_recording_file;
+use wakepath_tune::{DailyLoad, DriveReplay, SearchRequest, Space, search_best_policy_set};
+
+use super::arguments::{Args, LoadArgument, hours_with_share_of_rest};
+use super::simulated::Searched;
+use crate::commands::here;
+use crate::messages::{note, warning};
+use crate::waiting;
+
+/// Whether the loads are recordings.
+///
+/// # Errors
+/// Some are recordings and others are not.
+pub(super) fn are_loads_recordings(loads: &[LoadArgument]) -> anyhow::Result<bool> {
+    let (recordings, others): (Vec<&LoadArgument>, Vec<&LoadArgument>) =
+        loads.iter().partition(|load| is_recording_file(&load.path));
+    if let (Some(recording), Some(other)) = (recordings.first(), others.first()) {
+        bail!(
+            "{} is a recording, and {} is none: simulated and recorded loads are not mixed; extract a job from the \
+             recording (`wakepath workload extract`), or leave one of them out",
+            recording.path.display(),
+            other.path.display()
+        );
+    }
+    Ok(!recordings.is_empty())
+}
+
+/// The drive from `--drive`, or the machine's.
+pub(super) fn find_drive(args: &Args) -> anyhow::Result<DriveModel> {
+    let drive = match (&args.drive, &args.machine) {
+        (Some(name), None) => DriveModel::find(name).context("--drive")?,
+        (drive, Some(_)) => {
+            here::find_machine_to_simulate_and_notice(
+                args.machine.as_deref(),
+                None,
+                drive.as_deref(),
+            )?
+            .0
+            .drive
+        }
+        (None, None) => bail!(
+            "a recording says when a drive was busy, not which drive to model; give --drive NAME, as `wakepath drive list` \
+             prints them"
+        ),
+    };
+    if let Some(text) = &drive.note {
+        note!("{text}");
+    }
+    Ok(drive)
+}
+
+/// Reads the recordings as loads with their hours.
+pub(super) fn read_recordings(
+    args: &Args,
+    loads: &[LoadArgument],
+) -> anyhow::Result<Vec<(DailyLoad, DriveIo)>> {
+    ensure!(
+        args.seconds.is_none(),
+        "--seconds limits simulated jobs; a recording is replayed whole"
+    );
+    ensure!(
+        args.page.requests_no_slider(),
+        "--slider searches for further limits by simulation; leave it out with a recording"
+    );
+    let hours = hours_with_share_of_rest(loads);
+    loads
+        .iter()
+        .zip(hours)
+        .map(|(load, hours)| {
+            let io = DriveIo::read(&load.path, args.device.as_deref())?;
+            for doubt in &io.doubts {
+                warning!("{}: {doubt}", load.path.display());
+            }
+            let stem = Path::new(&load.path).file_stem().unwrap_or_default();
+            let daily = DailyLoad {
+                name: stem.to_string_lossy().into_owned(),
+                workload: None,
+                hours,
+            };
+            Ok((daily, io))
+        })
+        .collect()
+}
+
+/// Tries every table on the recordings, with a budget to match.
+pub(super) fn search_tables(
+    args: &Args,
+    drive: &DriveModel,
+    recordings: &[DriveIo],
+    request: &mut SearchRequest,
+) -> anyhow::Result<Searched> {
+    let space = Space::for_drive(drive, &args.over)?;
+    let has_rest = request.loads.iter().map(|load| load.hours).sum::<f64>() < 24.0 - 1e-9;
+    note!("(in force) stands for the table that the kernel programs by itself");
+    waiting::run_with_progress(args.jobs, 0, "tables", |_, cancelled| {
+        let replay = DriveReplay::new(drive, recordings, has_rest, cancelled);
+        request.budget = replay.budget_for_every_set(&space);
+        Ok(Searched {
+            answer: search_best_policy_set(&space, request, &replay)?,
+            sensitivity: None,
+            further: Vec::new(),
+        })
+    })
+}

@@ -1,0 +1,134 @@
+//! The search of `wakepath tune` over simulated runs.
+
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use wakepath_hardware::Machine;
+use wakepath_tune::{
+    Budget, Effort, Evaluator, SearchAnswer, SearchRequest, Sensitivity, Simulation, Space,
+    TrialOutcome, search_best_policy_set, vary_assumed_figures,
+};
+
+use super::arguments::{Args, BudgetArgument, DecidedOn};
+use super::page::AnswerForLimit;
+use crate::commands::here;
+use crate::messages::note;
+use crate::waiting;
+
+/// What the searches found.
+pub(super) struct Searched {
+    pub(super) answer: SearchAnswer,
+    /// `None` where assumed figures were not to be varied, or no set was the answer.
+    pub(super) sensitivity: Option<Sensitivity>,
+    /// Answers for the further limits of a page's slider.
+    pub(super) further: Vec<AnswerForLimit>,
+}
+
+/// Requests for the variation of assumed figures, as a share of the search's budget.
+const SENSITIVITY_SHARE: f64 = 0.5;
+
+/// Searches for the best policy set within the budget that the arguments give, and varies the machine's assumed figures. A
+/// time is converted to requests by running the policies in force once.
+pub(super) fn set_budget_and_search(
+    args: &Args,
+    machine: &Machine,
+    request: &mut SearchRequest,
+) -> anyhow::Result<Searched> {
+    let loads = request.loads.clone();
+    // A measurement shows by itself how good the prediction is.
+    let leaves_out_sensitivity = args.no_sensitivity || args.measure.on == DecidedOn::Live;
+    let total = match args.budget {
+        BudgetArgument::Requests(requests) => requests,
+        BudgetArgument::Time(_) => 0,
+    };
+    let total = usize::try_from(total).unwrap_or(usize::MAX);
+    waiting::run_with_progress(args.jobs, total, "requests", |finished, cancelled| {
+        let count = |requests: u64| finished(usize::try_from(requests).unwrap_or(usize::MAX));
+        let simulation = Simulation::new(
+            machine,
+            &loads,
+            request.objective.counts_hours_of_rest(),
+            cancelled,
+            &count,
+        )?;
+        let space = Space::new(machine, &args.over, |set| {
+            simulation.policies_in_force_under(set)
+        })?;
+        request.budget = match args.budget {
+            BudgetArgument::Requests(requests) => Budget(requests),
+            BudgetArgument::Time(time) => {
+                let all = estimate_requests_in_time(&simulation, time, args.seed)?.0 as f64;
+                let varied = if leaves_out_sensitivity {
+                    0.0
+                } else {
+                    SENSITIVITY_SHARE
+                };
+                let searches = 1 + args.page.requests_for_further_limits(request).len();
+                Budget((all / (searches as f64 + varied)).round().max(1.0) as u64)
+            }
+        };
+        let answer = search_best_policy_set(&space, request, &simulation)?;
+        let further = args
+            .page
+            .requests_for_further_limits(request)
+            .into_iter()
+            .map(|(limit, request)| {
+                let answer = search_best_policy_set(&space, &request, &simulation)?;
+                Ok(AnswerForLimit { limit, answer })
+            })
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        if leaves_out_sensitivity {
+            return Ok(Searched {
+                answer,
+                sensitivity: None,
+                further,
+            });
+        }
+        let most_requests = (request.budget.0 as f64 * SENSITIVITY_SHARE) as u64;
+        let sensitivity =
+            vary_assumed_figures(machine, request, &answer, most_requests, cancelled, &count)?;
+        Ok(Searched {
+            answer,
+            sensitivity,
+            further,
+        })
+    })
+}
+
+/// Number of requests that this computer simulates in a time, by the rate of two runs for each thread.
+fn estimate_requests_in_time(
+    simulation: &Simulation<'_>,
+    time: Duration,
+    seed: u64,
+) -> anyhow::Result<Budget> {
+    let effort = Effort {
+        first_seed: seed,
+        repeats: 2 * u32::try_from(rayon::current_num_threads()).unwrap_or(1),
+        shortened: 1,
+    };
+    let started = Instant::now();
+    let outcomes =
+        simulation.run_sets_in_order(&[wakepath_policies::PolicySet::default()], effort)?;
+    let took = started.elapsed().as_secs_f64();
+    match outcomes.into_iter().next() {
+        Some(TrialOutcome::Ran(trial)) => Ok(Budget::from_seconds_at_measured_rate(
+            time.as_secs_f64(),
+            trial.requests,
+            took,
+        )),
+        Some(TrialOutcome::Refused(why)) => bail!("what is in force cannot be simulated: {why}"),
+        None => bail!("what is in force cannot be simulated"),
+    }
+}
+
+pub(super) fn load_machine_and_note_choice(args: &Args) -> anyhow::Result<Machine> {
+    let (machine, chosen) = here::find_machine_to_simulate_and_notice(
+        args.machine.as_deref(),
+        args.kernel,
+        args.drive.as_deref(),
+    )?;
+    if let Some(line) = chosen {
+        note!("{line}");
+    }
+    Ok(machine)
+}

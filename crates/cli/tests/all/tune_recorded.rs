@@ -1,0 +1,186 @@
+//! Recordings as loads of `wakepath tune`, and `wakepath replay --drive`.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+use std::path::{Path, PathBuf};
+
+use predicates::prelude::*;
+use serde_json::Value;
+
+use crate::common::{fails_with, json, repository, wakepath};
+
+/// A simulated run as a recording: a read every 150 ms on a drive that never sleeps.
+fn recording(folder: &Path) -> PathBuf {
+    let path = folder.join("reads.parquet");
+    let job = repository().join("workloads/apst-7.fio");
+    let arguments = [
+        "sim",
+        job.to_str().unwrap(),
+        "--machine",
+        "laptop",
+        "--drive",
+        "sn530",
+        "--policy",
+        "apst[max_latency_us=0]",
+        "--seconds",
+        "10s",
+        "--record",
+        path.to_str().unwrap(),
+    ];
+    wakepath(&arguments).success();
+    path
+}
+
+fn replay(path: &Path, more: &[&str]) -> assert_cmd::assert::Assert {
+    let arguments = ["replay", path.to_str().unwrap(), "--drive", "sn530"];
+    wakepath(&[&arguments[..], more].concat())
+}
+
+fn metric(table: &Value, name: &str) -> f64 {
+    let metrics = table["metrics"].as_array().unwrap();
+    let found = metrics.iter().find(|metric| metric[0] == name).unwrap();
+    found[1].as_f64().unwrap()
+}
+
+#[test]
+fn a_table_with_short_timeouts_saves_power_and_wakes_the_drive() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = recording(folder.path());
+    let tables = [
+        "--apst",
+        "apst[max_latency_us=0]",
+        "--apst",
+        "apst",
+        "--apst",
+        "apst[primary_timeout_ms=10]",
+        "--format",
+        "json",
+    ];
+    let found = json(&replay(&path, &tables).success());
+    let tables = found["tables"].as_array().unwrap();
+    let [off, kernel, short] = [0, 1, 2].map(|index| &tables[index]);
+    assert_eq!(off["wake_ups"], 0);
+    // The pauses are longer than both timeouts, so that the drive sleeps in each.
+    assert_eq!(kernel["wake_ups"], short["wake_ups"]);
+    let requests = found["requests"].as_u64().unwrap();
+    assert!(short["wake_ups"].as_u64().unwrap() + 2 >= requests);
+    let power = [off, kernel, short].map(|table| metric(table, "drive_mw"));
+    assert!(power[0] > power[1] && power[1] > power[2], "{power:?}");
+    assert!(metric(short, "drive_wake_p99_us") >= metric(short, "drive_wake_p50_us"));
+    assert!(metric(short, "drive_wake_p50_us") > 0.0);
+    replay(&path, &["--format", "csv"])
+        .success()
+        .stdout(predicate::str::starts_with("table,wake_ups,drive_mw,"));
+}
+
+/// The simulator and the replay of what it recorded count the same drive: here both without a table.
+#[test]
+fn a_replay_of_a_simulated_recording_has_the_drives_power() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = recording(folder.path());
+    let job = repository().join("workloads/apst-7.fio");
+    let arguments = [
+        "sim",
+        job.to_str().unwrap(),
+        "--machine",
+        "laptop",
+        "--drive",
+        "sn530",
+        "--policy",
+        "apst[max_latency_us=0]",
+        "--seconds",
+        "10s",
+        "--runs",
+        "1",
+        "--format",
+        "json",
+    ];
+    let simulated = json(&wakepath(&arguments).success());
+    let text = simulated.to_string();
+    let run = &simulated["results"][0]["runs"][0]["drive"]["average_mw"];
+    let expected = run.as_f64().unwrap_or_else(|| panic!("{text}"));
+    let off = ["--apst", "apst[max_latency_us=0]", "--format", "json"];
+    let found = json(&replay(&path, &off).success());
+    let power = metric(&found["tables"][0], "drive_mw");
+    assert!((power / expected - 1.0).abs() < 0.02, "{power} {expected}");
+}
+
+#[test]
+fn tune_finds_the_table_that_keeps_the_wake_up_short() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = recording(folder.path());
+    let load = format!("{}=10h", path.to_str().unwrap());
+    let tune = |more: &[&str]| {
+        let arguments = ["tune", "--drive", "sn530", &load, "--over", "apst"];
+        wakepath(&[&arguments[..], more].concat())
+    };
+    let answer = json(&tune(&["--format", "json"]).success());
+    assert_eq!(answer["origin"], "recording");
+    assert_eq!(answer["objective"], "drive_mw");
+    assert_eq!(answer["is_exhaustive"], true);
+    assert_eq!(answer["repeats"], 20);
+    let best = &answer["best"];
+    assert!(best["objective"].as_f64() < answer["in_force"]["objective"].as_f64());
+    assert!(
+        answer["steps"]["apply"]
+            .as_str()
+            .unwrap()
+            .starts_with("apst[")
+    );
+    assert_eq!(best["loads"][1]["load"], "rest");
+    // Nothing is shorter than no wake-up at all.
+    let keep = ["--keep", "drive_wake_max_us < 1", "--format", "json"];
+    let awake = json(&tune(&keep).success());
+    // The older rule waits longer than the pauses, and no table never sleeps.
+    let set = awake["best"]["set"].as_str().unwrap();
+    assert!(
+        ["apst[rule=legacy]", "apst[max_latency_us=0]"].contains(&set),
+        "{set}"
+    );
+    assert_eq!(awake["best"]["conditions"][0]["value"], 0.0);
+    tune(&[])
+        .success()
+        .stdout(predicate::str::contains(
+            "blocks of time give the intervals",
+        ))
+        .stdout(predicate::str::contains("--budget").not());
+    let again = json(&tune(&["--format", "json", "--jobs", "1"]).success());
+    assert_eq!(again["best"], answer["best"]);
+}
+
+#[test]
+fn what_a_recording_cannot_answer_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = recording(folder.path());
+    let load = path.to_str().unwrap();
+    let job = repository().join("workloads/iowait-rk3399.fio");
+    let job = job.to_str().unwrap();
+    fails_with(wakepath(&["tune", load]), &["give --drive NAME"]);
+    fails_with(
+        wakepath(&["tune", load, job, "--drive", "sn530"]),
+        &["simulated and recorded loads are not mixed"],
+    );
+    fails_with(
+        wakepath(&["tune", load, "--drive", "sn530", "--over", "idle"]),
+        &["--over idle: recorded I/O of a drive answers only to apst"],
+    );
+    fails_with(
+        wakepath(&["tune", load, "--drive", "sn530", "--on", "live"]),
+        &["a recording cannot be run"],
+    );
+    fails_with(
+        wakepath(&["tune", load, "--drive", "sn530", "--minimise", "p99_us"]),
+        &["p99_us has no value for reads", "drive_mw"],
+    );
+    fails_with(
+        wakepath(&["tune", job, "--machine", "rk3399", "--device", "nvme0n1"]),
+        &["--device names a drive of a recording"],
+    );
+    fails_with(
+        replay(&path, &["--apst", "teo"]),
+        &["answers only to `apst` and `drive-latency`"],
+    );
+    fails_with(
+        replay(&path, &["--device", "sda"]),
+        &["no requests of a drive `sda`"],
+    );
+}

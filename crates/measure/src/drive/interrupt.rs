@@ -1,0 +1,271 @@
+//! When a request's interrupt comes, as seen by a thread that spins on the CPU that submitted.
+//!
+//! The thread submits a request through io_uring, then reads the clock over and over and looks for the completion. The
+//! interrupt stops it, so the last reading before the completion shows is the moment at which the interrupt came. Neither an
+//! idle exit nor the work of the CPU behind the interrupt is in that time. Of the work before, the way back from the system
+//! call is taken off: half of a call that submits nothing for a drive. The jump of the clock is what the interrupt takes.
+//!
+//! That holds where the interrupt comes to the CPU that submitted, as with NVMe's queues for each CPU. Elsewhere a time
+//! would be too long, which the block layer's own mean shows.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use io_uring::{IoUring, opcode, squeue, types};
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use rustix::thread::sched_getcpu;
+use serde::Serialize;
+
+use super::load::{LoadTarget, random_block};
+use super::plan::AccessDirection;
+use crate::ExperimentControl;
+use crate::pin::pin_to;
+use crate::summary::{Estimate, LatencySummary};
+use crate::test_file::{ALIGNMENT, AlignedBuffer};
+
+/// Requests are watched for no longer than this, in ns: a drive that failed answers later, or never.
+const PATIENCE: u64 = 40_000_000_000;
+/// A jump of the clock shorter than this, in ns, is no interrupt.
+const LEAST_JUMP: u64 = 300;
+/// Share of requests whose completion came with a jump, for a figure.
+const LEAST_SHARE: f64 = 0.8;
+/// Fewest requests for a figure.
+const FEWEST: usize = 200;
+/// Calls without a request, for the way back from a call.
+const EMPTY_CALLS: usize = 200;
+
+/// Time from a request's submission to its interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct InterruptView {
+    /// Requests.
+    pub n: u64,
+    /// Mean time from the submission to the interrupt.
+    pub service: Estimate,
+    /// Median time that the interrupt kept the thread from running: handler, completion, and what else ran.
+    pub interruption: Estimate,
+}
+
+/// A request, in ns of the clock.
+#[derive(Clone, Copy, Debug)]
+struct WatchedRequest {
+    /// The system call that submitted returned.
+    submitted: u64,
+    /// The last look at the clock without the completion.
+    last_without: u64,
+    /// The first look at the clock with the completion.
+    first_with: u64,
+    /// Looks at the clock.
+    looks: u64,
+}
+
+/// Watches 4 KiB random requests at depth 1 for a time; `None`: their interrupts do not come to the CPU that submits.
+///
+/// # Errors
+/// A request fails, or the kernel has no io_uring for this program.
+pub(super) fn watch_interrupts(
+    target: LoadTarget<'_>,
+    direction: AccessDirection,
+    time: Duration,
+    control: ExperimentControl<'_>,
+) -> io::Result<Option<InterruptView>> {
+    let joined = std::thread::scope(|scope| {
+        // Its own thread: the binding to a CPU ends with it.
+        let watcher = scope.spawn(move || watch_in_thread(target, direction, time, control));
+        watcher.join()
+    });
+    joined.unwrap_or_else(|_| Err(io::Error::other("the watching thread failed")))
+}
+
+fn watch_in_thread(
+    target: LoadTarget<'_>,
+    direction: AccessDirection,
+    time: Duration,
+    control: ExperimentControl<'_>,
+) -> io::Result<Option<InterruptView>> {
+    // Submission and interrupt belong to one CPU.
+    pin_to(sched_getcpu()).map_err(io::Error::other)?;
+    let mut buffer = AlignedBuffer::with_random_content(ALIGNMENT, 5);
+    let mut ring = IoUring::new(2)?;
+    let way_back = time_empty_calls(&mut ring)? / 2;
+    let mut random = Pcg64Mcg::seed_from_u64(6);
+    let began = Instant::now();
+    let mut requests = Vec::new();
+    while began.elapsed() < time && !control.is_cancelled() {
+        let offset = random_block(&mut random, target.bytes);
+        match watch_request(&mut ring, (target, direction, offset), &mut buffer) {
+            Ok(request) => requests.push(request),
+            Err(error) => {
+                if error.kind() == io::ErrorKind::TimedOut {
+                    // The drive may still write there, whenever it answers.
+                    std::mem::forget(buffer);
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(summarise(&requests, way_back))
+}
+
+/// Submits a request and spins until it is complete.
+fn watch_request(
+    ring: &mut IoUring,
+    (target, direction, offset): (LoadTarget<'_>, AccessDirection, u64),
+    buffer: &mut AlignedBuffer,
+) -> io::Result<WatchedRequest> {
+    let file = types::Fd(target.file.as_raw_fd());
+    let bytes = buffer.bytes_mut();
+    let (pointer, length) = (bytes.as_mut_ptr(), bytes.len() as u32);
+    let entry = match direction {
+        AccessDirection::Read => opcode::Read::new(file, pointer, length)
+            .offset(offset)
+            .build(),
+        AccessDirection::Write => opcode::Write::new(file, pointer.cast_const(), length)
+            .offset(offset)
+            .build(),
+    };
+    push(ring, &entry)?;
+    ring.submit()?;
+    let submitted = monotonic_ns();
+    let (mut last, mut looks) = (submitted, 0);
+    loop {
+        let completed = ring.completion().next();
+        let now = monotonic_ns();
+        looks += 1;
+        if let Some(completed) = completed {
+            check_result(completed.result(), length)?;
+            return Ok(WatchedRequest {
+                submitted,
+                last_without: last,
+                first_with: now,
+                looks,
+            });
+        }
+        if now - submitted > PATIENCE {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        last = now;
+        std::hint::spin_loop();
+    }
+}
+
+fn check_result(result: i32, length: u32) -> io::Result<()> {
+    match u32::try_from(result) {
+        Ok(done) if done == length => Ok(()),
+        Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Err(_) => Err(io::Error::from_raw_os_error(-result)),
+    }
+}
+
+#[allow(
+    unsafe_code,
+    reason = "what an entry points to has to outlive the request: each is waited for before its buffer goes"
+)]
+fn push(ring: &mut IoUring, entry: &squeue::Entry) -> io::Result<()> {
+    // SAFETY: the caller keeps the buffer of `entry` until its completion has come, and for ever if none comes.
+    unsafe { ring.submission().push(entry) }.map_err(io::Error::other)
+}
+
+/// Median time of a system call that submits a request without work, in ns.
+fn time_empty_calls(ring: &mut IoUring) -> io::Result<u64> {
+    let mut times = Vec::new();
+    for _ in 0..EMPTY_CALLS {
+        push(ring, &opcode::Nop::new().build())?;
+        let before = monotonic_ns();
+        ring.submit()?;
+        times.push(monotonic_ns() - before);
+        while ring.completion().next().is_none() {
+            std::hint::spin_loop();
+        }
+    }
+    times.sort_unstable();
+    Ok(times[times.len() / 2])
+}
+
+/// The view of these requests; `None`: too few, or too few with a jump of the clock at their completion.
+fn summarise(requests: &[WatchedRequest], way_back: u64) -> Option<InterruptView> {
+    let jumped = requests
+        .iter()
+        .filter(|request| request.jump() >= LEAST_JUMP);
+    let interrupted: Vec<&WatchedRequest> = jumped.collect();
+    let share = interrupted.len() as f64 / requests.len().max(1) as f64;
+    if interrupted.len() < FEWEST || share < LEAST_SHARE {
+        return None;
+    }
+    let services: Vec<u64> = interrupted
+        .iter()
+        .map(|request| request.service(way_back))
+        .collect();
+    let jumps: Vec<u64> = interrupted.iter().map(|request| request.jump()).collect();
+    Some(InterruptView {
+        n: interrupted.len() as u64,
+        service: LatencySummary::new(&services)?.mean,
+        interruption: LatencySummary::new(&jumps)?.median,
+    })
+}
+
+impl WatchedRequest {
+    /// The clock's jump at the completion.
+    const fn jump(self) -> u64 {
+        self.first_with.saturating_sub(self.last_without)
+    }
+
+    /// From the submission to the interrupt, which came half a look behind the last one without it on average.
+    fn service(self, way_back: u64) -> u64 {
+        let watched = self.last_without.saturating_sub(self.submitted);
+        let half_a_look = watched / self.looks.max(1) / 2;
+        watched + half_a_look + way_back
+    }
+}
+
+/// The time on the monotonic clock in ns.
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Requests of 50 us that are looked at every 100 ns, and whose interrupts take `jump`.
+    fn requests(n: usize, jump: u64) -> Vec<WatchedRequest> {
+        let begins = (0..n as u64).map(|i| i * 60_000);
+        begins
+            .map(|submitted| WatchedRequest {
+                submitted,
+                last_without: submitted + 50_000,
+                first_with: submitted + 50_000 + jump,
+                looks: 500,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_request_ends_where_the_thread_was_interrupted() {
+        let view = summarise(&requests(300, 2_000), 150).unwrap();
+        assert_eq!(view.n, 300);
+        // Half a look, and the way back from the call.
+        assert!(view.service.covers(50_000.0 + 50.0 + 150.0), "{view:?}");
+        assert!(view.interruption.covers(2_000.0), "{view:?}");
+    }
+
+    #[test]
+    fn completions_from_another_cpu_give_no_figure() {
+        assert_eq!(summarise(&requests(300, 100), 150), None);
+        assert_eq!(summarise(&requests(50, 2_000), 150), None);
+        let mut mixed = requests(300, 2_000);
+        mixed.extend(requests(300, 100));
+        assert_eq!(summarise(&mixed, 150), None);
+        assert_eq!(summarise(&[], 150), None);
+    }
+
+    #[test]
+    fn results_of_the_kernel_are_checked() {
+        assert!(check_result(4096, 4096).is_ok());
+        let short = check_result(512, 4096).unwrap_err();
+        assert_eq!(short.kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(check_result(-5, 4096).unwrap_err().raw_os_error(), Some(5));
+    }
+}

@@ -1,0 +1,47 @@
+//! What a step of an experiment on wake-ups has brought so far.
+
+use wakepath_units::Nanoseconds;
+
+use super::at_rest::ReachedTally;
+use super::bands::WakeSample;
+use crate::summary::LatencySummary;
+
+/// A state with fewer counted samples than this is not judged.
+pub(super) const FEWEST_COUNTED: u64 = 20;
+/// A state without a counted sample after so many tries is left.
+const TRIES: u64 = 10;
+
+/// Wake-ups of a step so far: those that count, and how many do not.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) samples: Vec<WakeSample>,
+    pub(super) missed: u64,
+    pub(super) rejected: u64,
+    /// Pauses before wake-ups that met no state.
+    pub(super) missed_after: Vec<Nanoseconds>,
+    pub(super) reached: ReachedTally,
+}
+
+impl Tally {
+    /// Whether the state was tried for a whole round, often enough and in vain.
+    pub(super) fn is_hopeless(&self) -> bool {
+        self.samples.is_empty() && self.missed + self.rejected >= TRIES
+    }
+
+    /// Latencies after pauses of at least this length.
+    pub(super) fn latencies_after(&self, shortest: Nanoseconds) -> Option<LatencySummary> {
+        let long = self.samples.iter().filter(|sample| sample.gap >= shortest);
+        let latencies: Vec<u64> = long.map(|sample| sample.latency_ns).collect();
+        LatencySummary::new(&latencies)
+    }
+
+    /// Latencies after the shortest quarter of the pauses, before caches are cold; of few samples, after the shortest ones.
+    pub(super) fn latencies_after_short_pauses(&self) -> Option<LatencySummary> {
+        let mut sorted = self.samples.clone();
+        sorted.sort_by_key(|sample| sample.gap);
+        let kept = (sorted.len() / 4).max(FEWEST_COUNTED as usize);
+        let short = sorted.iter().take(kept);
+        let latencies: Vec<u64> = short.map(|sample| sample.latency_ns).collect();
+        LatencySummary::new(&latencies)
+    }
+}

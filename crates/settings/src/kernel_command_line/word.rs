@@ -1,0 +1,85 @@
+//! A word of the kernel command line.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Longest word in bytes; x86 kernels take command lines of 2048 bytes.
+const MAX_BYTES: usize = 512;
+
+/// A word of the kernel command line, such as `amd_pstate=active`. It holds no blank and nothing that a shell or a boot loader
+/// reads specially.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelWord(String);
+
+impl KernelWord {
+    /// The word as it stands on the command line.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The word up to its `=`.
+    pub fn key(&self) -> &str {
+        key_of(&self.0)
+    }
+}
+
+/// A word up to its `=`.
+pub(super) fn key_of(word: &str) -> &str {
+    word.split_once('=').map_or(word, |(key, _)| key)
+}
+
+/// The words with blanks between them.
+pub(super) fn join_words(words: &[KernelWord]) -> String {
+    let words: Vec<&str> = words.iter().map(KernelWord::as_str).collect();
+    words.join(" ")
+}
+
+impl fmt::Display for KernelWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for KernelWord {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.,:=@/+^".contains(c);
+        let starts_well = text.starts_with(|c: char| c.is_ascii_alphabetic());
+        if text.len() > MAX_BYTES || !starts_well || !text.chars().all(is_plain) {
+            return Err(
+                "expected one word of the kernel command line such as amd_pstate=active: letters, digits and _-.,:=@/+^"
+                    .to_owned(),
+            );
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_doctor_names_are_words() {
+        for text in [
+            "amd_pstate=active",
+            "isolcpus=managed_irq,domain,2-3",
+            "nvme.quirks=15b7:5009:^no_deepest_ps",
+            "nosmt",
+        ] {
+            assert_eq!(text.parse::<KernelWord>().unwrap().as_str(), text);
+        }
+        assert_eq!("a.b=c=d".parse::<KernelWord>().unwrap().key(), "a.b");
+    }
+
+    #[test]
+    fn what_a_shell_or_boot_loader_reads_specially_is_no_word() {
+        for text in [
+            "", "a b", "a\"b", "a'b", "$(x)", "a\nb", "a\\b", "=x", "a;b", "#x",
+        ] {
+            assert!(text.parse::<KernelWord>().is_err(), "{text:?}");
+        }
+        assert!("x".repeat(MAX_BYTES + 1).parse::<KernelWord>().is_err());
+    }
+}

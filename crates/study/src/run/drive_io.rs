@@ -1,0 +1,262 @@
+//! Recorded I/O of a drive under other tables of power states (APST).
+//!
+//! The recording says when a drive had requests in flight; the model of a drive says what it draws and how long it takes to
+//! wake up. The load is as recorded: it does not wait for a slower drive with its next request.
+
+use std::path::Path;
+
+use wakepath_hardware::machine::DriveModel;
+use wakepath_policies::PolicySet;
+use wakepath_policies::mechanism::Kind;
+use wakepath_replay::busy_periods::{RecordedDrive, read_busy_periods};
+use wakepath_sim::{DriveRun, RecordedDriveRun, run_drive_under_recorded_io};
+use wakepath_trace::recording::Reader;
+use wakepath_units::Nanoseconds;
+use wakepath_units::causes::with_causes;
+use wakepath_units::spelling::suggestion_with_known_names;
+
+use crate::file::StudyError;
+
+/// Number of blocks of equal time whose differences show how much chance is in a recording.
+pub const TIME_BLOCKS: u32 = 20;
+
+/// The recorded I/O of one drive.
+#[derive(Clone, Debug)]
+pub struct DriveIo {
+    /// Kernel's name of the recorded drive.
+    pub device: String,
+    /// Number of requests that were issued.
+    pub requests: u64,
+    /// Length of the recording.
+    pub duration: Nanoseconds,
+    /// What makes the recorded idle times uncertain, in sentences.
+    pub doubts: Vec<String>,
+    extent: (Nanoseconds, Nanoseconds),
+    recorded: RecordedDrive,
+}
+
+/// Names and values of metrics, as results have them.
+pub type NamedMetrics = Vec<(String, f64)>;
+
+impl DriveIo {
+    /// Reads a drive's I/O from a recording: of the named device, or of the one with the most requests.
+    ///
+    /// # Errors
+    /// The recording cannot be read, has no block requests, or does not have the device.
+    pub fn read(path: &Path, device: Option<&str>) -> Result<Self, StudyError> {
+        let about_file =
+            |problem: String| StudyError::Settings(format!("{}: {problem}", path.display()));
+        let mut reader = Reader::open(path).map_err(|e| StudyError::Settings(with_causes(&e)))?;
+        let read = read_busy_periods(&mut reader).map_err(|e| about_file(with_causes(&e)))?;
+        let names: Vec<String> = (read.drives.iter().map(|d| d.report.name.clone())).collect();
+        let chosen = match device {
+            Some(device) => read.drives.into_iter().find(|d| d.report.name == device),
+            None => (read.drives.into_iter()).max_by_key(|drive| drive.report.issued),
+        };
+        let recorded = chosen.ok_or_else(|| {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let wanted = device.unwrap_or_default();
+            about_file(format!(
+                "no requests of a drive `{wanted}`{}",
+                suggestion_with_known_names(wanted, &names)
+            ))
+        })?;
+        let report = &recorded.report;
+        let mut doubts = Vec::new();
+        if device.is_none() && names.len() > 1 {
+            doubts.push(format!(
+                "{} has the most requests of {}; --device takes another",
+                report.name,
+                names.join(", ")
+            ));
+        }
+        if report.is_uncertain() {
+            doubts.push(format!(
+                "{} of {} requests have no recorded completion, so that idle times are uncertain",
+                report.missed, report.issued
+            ));
+        }
+        if read.interruptions > 0 {
+            doubts.push(format!(
+                "events are missing at {} places, where the drive counts as idle",
+                read.interruptions
+            ));
+        }
+        let (begin, end) = read.extent;
+        Ok(Self {
+            device: report.name.clone(),
+            requests: report.issued,
+            duration: Nanoseconds(end.0.saturating_sub(begin.0)),
+            doubts,
+            extent: read.extent,
+            recorded,
+        })
+    }
+
+    /// Puts a drive through the recorded I/O under the set's APST settings.
+    ///
+    /// # Errors
+    /// The drive has no power states, or the set has policies that concern no drive.
+    pub fn run_under_set(
+        &self,
+        drive: &DriveModel,
+        set: &PolicySet,
+    ) -> Result<RecordedDriveRun, StudyError> {
+        check_set_concerns_drives_only(set)?;
+        run_drive_under_recorded_io(
+            drive,
+            &set.apst_settings_with_drive_latency(),
+            &self.recorded.busy,
+            self.extent,
+            TIME_BLOCKS,
+        )
+        .map_err(|e| StudyError::Settings(e.to_string()))
+    }
+}
+
+fn check_set_concerns_drives_only(set: &PolicySet) -> Result<(), StudyError> {
+    let mut policies = set.policies().iter();
+    match policies.find(|policy| !matches!(policy.kind(), Kind::Apst | Kind::DriveLatency)) {
+        Some(other) => Err(StudyError::Settings(format!(
+            "`{other}`: a drive's recorded I/O answers only to `apst` and `drive-latency`; leave it out"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Metrics of each block of time. Waits of the whole recording stand in every block: percentiles are not means of
+/// percentiles.
+pub fn metrics_of_time_blocks(run: &RecordedDriveRun) -> Vec<NamedMetrics> {
+    let waits = metrics_of_waits(run);
+    run.blocks
+        .iter()
+        .map(|block| metrics_of_drive_run(block).chain(waits.clone()).collect())
+        .collect()
+}
+
+/// Metrics of the whole recording.
+pub fn metrics_of_whole_recording(run: &RecordedDriveRun) -> NamedMetrics {
+    metrics_of_drive_run(&run.whole)
+        .chain(metrics_of_waits(run))
+        .collect()
+}
+
+fn metrics_of_drive_run(run: &DriveRun) -> impl Iterator<Item = (String, f64)> {
+    // PS0 and other operational states are not told apart here: no idle transition leads to an operational one.
+    let asleep: f64 = run.states.iter().skip(1).map(|state| state.seconds).sum();
+    let awake = run.states.first().map_or(0.0, |state| state.seconds);
+    let seconds = (asleep + awake + run.active_seconds + run.transition_seconds).max(1e-9);
+    [
+        ("drive_mw", run.average_mw),
+        ("drive_wake_ups_per_s", run.wake_ups as f64 / seconds),
+        ("drive_asleep", 100.0 * asleep / seconds),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+}
+
+fn metrics_of_waits(run: &RecordedDriveRun) -> NamedMetrics {
+    let share = |share: f64| {
+        let wait = run.wait_not_exceeded_by_share(share);
+        wait.map_or(0.0, |wait| wait.0 as f64 / 1e3)
+    };
+    [
+        (
+            "drive_wake_mean_us",
+            if run.waits.is_empty() {
+                0.0
+            } else {
+                run.whole.mean_wake_us
+            },
+        ),
+        ("drive_wake_p50_us", share(0.5)),
+        ("drive_wake_p99_us", share(0.99)),
+        ("drive_wake_max_us", share(1.0)),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_trace::recording::{Block, Event, EventKind, Metadata, Overwrite, Writer};
+
+    use super::*;
+
+    /// A request of 1 ms every `gap_ms`, 40 times, on each of the devices.
+    fn recording(devices: &[u32], gap_ms: u64) -> (tempfile::TempDir, std::path::PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.parquet");
+        let mut writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
+        for index in 1..=40_u64 {
+            for (after_ms, kind) in [
+                (0, EventKind::BlockIssue as fn(Block) -> EventKind),
+                (1, EventKind::BlockComplete),
+            ] {
+                for device in devices {
+                    let block = Block {
+                        device: *device,
+                        sector: index * 8,
+                        bytes: 4096,
+                        write: false,
+                    };
+                    let event = Event {
+                        time: Nanoseconds::from_millis(index * gap_ms + after_ms),
+                        cpu: 0,
+                        kind: kind(block),
+                    };
+                    writer.add_event(&event).unwrap();
+                }
+            }
+        }
+        writer.finish_and_count_events().unwrap();
+        (folder, path)
+    }
+
+    fn metric(metrics: &NamedMetrics, name: &str) -> f64 {
+        metrics.iter().find(|(known, _)| known == name).unwrap().1
+    }
+
+    #[test]
+    fn a_shorter_timeout_saves_power_and_costs_wake_ups() {
+        let (_folder, path) = recording(&[1], 90);
+        let io = DriveIo::read(&path, None).unwrap();
+        assert_eq!((io.requests, io.doubts.len()), (40, 0));
+        let drive = DriveModel::find("sn530").unwrap();
+        let run = |set: &str| {
+            let run = io.run_under_set(&drive, &set.parse().unwrap()).unwrap();
+            assert_eq!(metrics_of_time_blocks(&run).len(), TIME_BLOCKS as usize);
+            metrics_of_whole_recording(&run)
+        };
+        let (kernel, short) = (run("apst"), run("apst[primary_timeout_ms=10]"));
+        assert!(metric(&kernel, "drive_wake_ups_per_s").abs() < 1e-9);
+        assert!(metric(&kernel, "drive_wake_p99_us").abs() < 1e-9);
+        // Each of the 40 requests but the first comes after 89 ms, within a recording of 3.6 s.
+        assert!((metric(&short, "drive_wake_ups_per_s") - 39.0 / 3.511).abs() < 0.3);
+        assert!(metric(&short, "drive_wake_p50_us") > 100.0);
+        assert!(metric(&short, "drive_mw") < metric(&kernel, "drive_mw"));
+    }
+
+    #[test]
+    fn the_drive_with_the_most_requests_is_taken_and_said() {
+        let (_folder, path) = recording(&[1, 2], 90);
+        let io = DriveIo::read(&path, None).unwrap();
+        assert!(io.doubts[0].contains("--device takes another"));
+        assert_eq!(DriveIo::read(&path, Some("0:1")).unwrap().device, "0:1");
+        let refused = DriveIo::read(&path, Some("0:7")).unwrap_err().to_string();
+        assert!(
+            refused.contains("no requests of a drive `0:7`"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn policies_of_cpus_are_refused() {
+        let (_folder, path) = recording(&[1], 90);
+        let io = DriveIo::read(&path, None).unwrap();
+        let drive = DriveModel::find("sn530").unwrap();
+        let refused = io.run_under_set(&drive, &"teo + apst".parse().unwrap());
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("answers only to `apst`"), "{refused}");
+    }
+}

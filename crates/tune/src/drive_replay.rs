@@ -1,0 +1,110 @@
+//! Recorded I/O of drives as loads: each set is a table of power states, and blocks of time stand for seeds.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use wakepath_hardware::machine::DriveModel;
+use wakepath_policies::PolicySet;
+use wakepath_study::run::drive_io::{DriveIo, TIME_BLOCKS, metrics_of_time_blocks};
+
+use crate::TuneError;
+use crate::answer::AnswerOrigin;
+use crate::budget::Budget;
+use crate::evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
+use crate::space::Space;
+
+/// A modelled drive under recorded I/O as an evaluator.
+///
+/// Every trial is the whole of each recording: its blocks of equal time are the runs, whatever the effort asks for.
+pub struct DriveReplay<'a> {
+    drive: &'a DriveModel,
+    recordings: &'a [DriveIo],
+    /// Whether the loads leave hours in which the drive has nothing to do.
+    has_rest: bool,
+    cancelled: &'a AtomicBool,
+    /// Trials by the text of the set: the search asks for each set several times.
+    made: Mutex<BTreeMap<String, TrialOutcome>>,
+}
+
+impl<'a> DriveReplay<'a> {
+    /// A drive under recordings, in the order of the request's loads.
+    pub fn new(
+        drive: &'a DriveModel,
+        recordings: &'a [DriveIo],
+        has_rest: bool,
+        cancelled: &'a AtomicBool,
+    ) -> Self {
+        Self {
+            drive,
+            recordings,
+            has_rest,
+            cancelled,
+            made: Mutex::default(),
+        }
+    }
+
+    /// A budget with which the search tries every set of the space.
+    pub fn budget_for_every_set(&self, space: &Space) -> Budget {
+        // Each set is asked for at most a few times, and a trial counts all requests of the recordings.
+        let trials = 10 * (space.count_sets() as u64 + 10);
+        Budget(self.requests_per_trial().saturating_mul(trials))
+    }
+
+    fn requests_per_trial(&self) -> u64 {
+        let requests = self.recordings.iter().map(|recording| recording.requests);
+        requests.sum::<u64>().max(1)
+    }
+
+    fn run_set(&self, set: &PolicySet) -> TrialOutcome {
+        let mut loads = Vec::new();
+        let mut power_at_rest_mw = 0.0;
+        for recording in self.recordings {
+            let run = match recording.run_under_set(self.drive, set) {
+                Ok(run) => run,
+                Err(error) => return TrialOutcome::Refused(error.to_string()),
+            };
+            power_at_rest_mw = run.power_at_rest_mw;
+            loads.push(LoadRuns {
+                runs: metrics_of_time_blocks(&run),
+            });
+        }
+        let rest = vec![("drive_mw".to_owned(), power_at_rest_mw)];
+        TrialOutcome::Ran(Trial {
+            loads,
+            rest: LoadRuns {
+                runs: if self.has_rest {
+                    vec![rest; TIME_BLOCKS as usize]
+                } else {
+                    Vec::new()
+                },
+            },
+            requests: self.requests_per_trial(),
+        })
+    }
+}
+
+impl Evaluator for DriveReplay<'_> {
+    fn run_sets_in_order(
+        &self,
+        sets: &[PolicySet],
+        _effort: Effort,
+    ) -> Result<Vec<TrialOutcome>, TuneError> {
+        let mut outcomes = Vec::new();
+        for set in sets {
+            if self.cancelled.load(Ordering::Relaxed) {
+                return Err(TuneError::Interrupted);
+            }
+            let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+            let outcome = made
+                .entry(set.to_string())
+                .or_insert_with(|| self.run_set(set));
+            outcomes.push(outcome.clone());
+        }
+        Ok(outcomes)
+    }
+
+    fn origin(&self) -> AnswerOrigin {
+        AnswerOrigin::Recording
+    }
+}

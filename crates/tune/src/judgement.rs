@@ -1,0 +1,264 @@
+//! Judging policy sets by their runs: gains, conditions with their intervals, and the smallest change that is as good as the best.
+
+use wakepath_compare::{Design, Gain, estimate_gain, interval_of_mean};
+use wakepath_results::{Mean, Metric};
+
+use crate::TuneError;
+use crate::answer::{Finalist, KeptCondition, LoadFigures};
+use crate::evaluator::Trial;
+use crate::figures::{Question, mean};
+use crate::objective::SearchObjective;
+
+/// Difference of the objective in percent below which two sets count as equal.
+const NO_DIFFERENCE: f64 = 0.5;
+
+/// Confidence level of all intervals together.
+const LEVEL: f64 = 0.95;
+
+/// Metrics shown for each load, where the load has them.
+const SHOWN: [&str; 15] = [
+    "mean_mw",
+    "package_mw",
+    "drive_mw",
+    "drive_wake_ups_per_s",
+    "drive_wake_p50_us",
+    "drive_wake_p99_us",
+    "drive_asleep",
+    "mean_us",
+    "p99_us",
+    "iops",
+    "wake_mean_us",
+    "wake_p99_us",
+    "ops_per_s",
+    "commits_per_s",
+    "sync_p99_us",
+];
+
+/// A policy set with its runs, judged.
+pub(crate) struct JudgedSet {
+    /// The objective in each run.
+    pub(crate) values: Vec<f64>,
+    pub(crate) finalist: Finalist,
+}
+
+/// Runs with unchanged policies: the baseline for all sets.
+pub(crate) struct Baseline {
+    pub(crate) trial: Trial,
+    pub(crate) values: Vec<f64>,
+    /// Confidence level of each interval.
+    pub(crate) level: f64,
+    /// Start of the random numbers for intervals of gains.
+    pub(crate) seed: u64,
+}
+
+impl Baseline {
+    /// The baseline for so many sets; the intervals together have the level of all.
+    ///
+    /// # Errors
+    /// A load lacks the objective.
+    pub(crate) fn new(
+        question: &Question<'_>,
+        trial: Trial,
+        sets: usize,
+        seed: u64,
+    ) -> Result<Self, TuneError> {
+        Ok(Self {
+            values: question.objective_in_each_seed(&trial)?,
+            trial,
+            level: 1.0 - (1.0 - LEVEL) / sets.max(1) as f64,
+            seed,
+        })
+    }
+
+    /// The unchanged policies as a judged set.
+    ///
+    /// # Errors
+    /// A load lacks the objective.
+    pub(crate) fn judge_itself(&self, question: &Question<'_>) -> Result<JudgedSet, TuneError> {
+        judge_set(question, self, "unchanged", 0, &self.trial)
+    }
+}
+
+/// Chooses one of the judged sets, the best of which come first: the smallest change among sets that keep every condition and
+/// equal the best within chance. Returns its index; `None` where unchanged policies are as good, or no set keeps every
+/// condition.
+pub(crate) fn choose_smallest_change_as_good_as_best(
+    objective: &SearchObjective,
+    seed: u64,
+    ran: &[JudgedSet],
+    in_force: &JudgedSet,
+) -> Option<usize> {
+    let surely = ran
+        .iter()
+        .any(|ran| ran.finalist.keeps_conditions_by_whole_intervals());
+    let keeping: Vec<usize> = (0..ran.len())
+        .filter(|index| keeps_conditions_by_mean_or_interval(&ran[*index].finalist, surely))
+        .collect();
+    let best = &ran[*keeping.first()?];
+    let is_as_good =
+        |other: &JudgedSet| !is_better_beyond_chance(objective, seed, &best.values, &other.values);
+    if in_force.finalist.keeps_conditions_by_means() && is_as_good(in_force) {
+        return None;
+    }
+    keeping
+        .into_iter()
+        .filter(|index| is_as_good(&ran[*index]))
+        .min_by_key(|index| ran[*index].finalist.changes)
+}
+
+/// Whether a finalist keeps every condition; `surely`: by its whole interval.
+pub(crate) fn keeps_conditions_by_mean_or_interval(finalist: &Finalist, surely: bool) -> bool {
+    if surely {
+        finalist.keeps_conditions_by_whole_intervals()
+    } else {
+        finalist.keeps_conditions_by_means()
+    }
+}
+
+/// Sorts judged sets, the best first: the least beyond the limits, then the best objective. Equal sets keep their order.
+pub(crate) fn sort_judged_best_first(objective: &SearchObjective, judged: &mut [JudgedSet]) {
+    let sign = objective.goal.sign_to_minimise();
+    judged.sort_by(|a, b| {
+        sum_of_percent_beyond_limits(&a.finalist)
+            .total_cmp(&sum_of_percent_beyond_limits(&b.finalist))
+            .then((sign * a.finalist.objective).total_cmp(&(sign * b.finalist.objective)))
+    });
+}
+
+/// Distances beyond the limits in percent, added up over the broken conditions of a finalist.
+fn sum_of_percent_beyond_limits(finalist: &Finalist) -> f64 {
+    let broken = finalist.conditions.iter().filter(|kept| !kept.is_kept);
+    broken.map(|kept| -kept.margin_percent).sum()
+}
+
+/// Whether a series is better than another in the same seeds, by more than chance and more than [`NO_DIFFERENCE`]. `seed`
+/// starts the random numbers of the interval.
+pub(crate) fn is_better_beyond_chance(
+    objective: &SearchObjective,
+    seed: u64,
+    series: &[f64],
+    other: &[f64],
+) -> bool {
+    gain_towards_goal(objective, seed, other, series)
+        .is_some_and(|gain| gain.percent > NO_DIFFERENCE && gain.p_value < 1.0 - LEVEL)
+}
+
+/// The gain of a series over the baseline, in the direction of the goal. `seed` starts the random numbers of the interval.
+fn gain_towards_goal(
+    objective: &SearchObjective,
+    seed: u64,
+    baseline: &[f64],
+    series: &[f64],
+) -> Option<Gain> {
+    let found = estimate_gain(
+        objective.metric,
+        baseline,
+        series,
+        Design::Paired,
+        LEVEL,
+        seed,
+    );
+    let wanted = objective.goal.sign_to_minimise() * objective.metric.better.gain_sign();
+    let mut gain = found.ok()?;
+    // `Gain` is positive for the metric's better direction; the goal may ask for the other.
+    if wanted > 0.0 {
+        let [low, high] = gain.interval;
+        gain.percent = -gain.percent;
+        gain.interval = [-high, -low];
+    }
+    Some(gain)
+}
+
+/// Judges a policy set by its runs beside the baseline's. `changes` is the number of mechanisms that the set changes.
+///
+/// # Errors
+/// A load lacks the objective.
+pub(crate) fn judge_set(
+    question: &Question<'_>,
+    baseline: &Baseline,
+    set: &str,
+    changes: usize,
+    trial: &Trial,
+) -> Result<JudgedSet, TuneError> {
+    let values = question.objective_in_each_seed(trial)?;
+    let mut conditions = Vec::new();
+    for (condition, load) in question.conditions_with_load_indices() {
+        let metric = &condition.condition.metric;
+        let series = trial.metric_in_each_seed(load, metric);
+        let before = baseline.trial.metric_in_each_seed(load, metric);
+        let (Some(series), Some(before)) = (series, before) else {
+            continue;
+        };
+        let kind = Metric::find(metric).map_or(Mean::Arithmetic, |metric| metric.mean);
+        let interval = if condition.is_relative {
+            interval_by_ratios_in_same_seeds(&series, &before, baseline.level)
+        } else {
+            interval_of_mean(kind, &series, baseline.level)
+        };
+        let (value, before) = (mean(&series), mean(&before));
+        let worst = interval.map(|[low, high]| if condition.condition.below { high } else { low });
+        conditions.push(KeptCondition {
+            condition: condition.to_string(),
+            is_implied: condition.is_implied,
+            load: question.loads[load].name.clone(),
+            value,
+            interval,
+            limit: condition.limit_in_metric_unit(before),
+            margin_percent: condition.percent_within_limit(value, before),
+            is_kept: condition.is_kept_by_value(value, before),
+            is_sure: worst.is_some_and(|worst| condition.is_kept_by_value(worst, before)),
+        });
+    }
+    let loads = question.loads.iter().enumerate().map(|(index, load)| {
+        let shown = SHOWN.iter().filter_map(|metric| {
+            let series = trial.metric_in_each_seed(index, metric)?;
+            Some(((*metric).to_owned(), mean(&series)))
+        });
+        LoadFigures {
+            load: load.name.clone(),
+            metrics: shown.collect(),
+        }
+    });
+    let mut figures: Vec<LoadFigures> = loads.collect();
+    for metric in ["mean_mw", "drive_mw", "package_mw"] {
+        if let Some(rest) = trial.rest.metric_of_each_run(metric) {
+            figures.push(LoadFigures {
+                load: "rest".to_owned(),
+                metrics: vec![(metric.to_owned(), mean(&rest))],
+            });
+            break;
+        }
+    }
+    Ok(JudgedSet {
+        finalist: Finalist {
+            set: set.to_owned(),
+            changes,
+            objective: mean(&values),
+            interval: interval_of_mean(question.objective.metric.mean, &values, baseline.level),
+            gain: (changes > 0)
+                .then(|| {
+                    gain_towards_goal(question.objective, baseline.seed, &baseline.values, &values)
+                })
+                .flatten(),
+            loads: figures,
+            conditions,
+        },
+        values,
+    })
+}
+
+/// The confidence interval around a series' mean, from ratios to unchanged policies in the same seeds: common noise
+/// cancels out.
+fn interval_by_ratios_in_same_seeds(
+    series: &[f64],
+    in_force: &[f64],
+    level: f64,
+) -> Option<[f64; 2]> {
+    let before = mean(in_force);
+    let scaled: Vec<f64> = series
+        .iter()
+        .zip(in_force)
+        .map(|(value, in_force)| value / in_force * before)
+        .collect();
+    interval_of_mean(Mean::Arithmetic, &scaled, level)
+}

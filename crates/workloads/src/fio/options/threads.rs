@@ -1,0 +1,77 @@
+//! fio options for threads that submit a process's I/Os.
+
+use wakepath_units::Nanoseconds;
+
+use super::super::IoEngine;
+use super::super::error::OptionVerdict;
+use super::draft::JobDraft;
+use super::row::OptionRow;
+use super::value::not_one_of_problem;
+
+pub(super) const ROWS: &[OptionRow] = &[
+    OptionRow::for_job_field(&["io_submit_mode"], |job, value| {
+        job.submits_by_threads = match value.text {
+            "inline" => false,
+            "offload" => true,
+            other => return Err(not_one_of_problem(other, &["inline", "offload"])),
+        };
+        Ok(())
+    })
+    .with_judge(judge_offload)
+    .with_printer(|job| job.submits_by_threads.then(|| "offload".to_owned())),
+    OptionRow::for_job_field(&["force_async"], |job, value| {
+        job.force_async = value.parse_count(0, u32::MAX)?;
+        Ok(())
+    })
+    .with_judge(judge_kernel_workers)
+    .with_printer(|job| (job.force_async > 0).then(|| job.force_async.to_string())),
+];
+
+/// Judges `io_submit_mode=offload`: what threads do that wait for one I/O each.
+fn judge_offload(draft: &JobDraft, _: &str) -> OptionVerdict {
+    let job = &draft.job;
+    if !job.submits_by_threads {
+        return OptionVerdict::Fine;
+    }
+    let unmodelled = if job.fsync > 0 || job.fdatasync > 0 || job.end_fsync || job.fsync_on_close {
+        "flushes by threads beside the writes"
+    } else if job.sync && job.rw.writes() {
+        "synchronous writes by threads"
+    } else if job.writes_to_page_cache() {
+        "buffered writes by threads"
+    } else if job.reads_back() {
+        "reading back by threads"
+    } else if job.checking_threads() > 0 {
+        "verify_async and reads by threads"
+    } else if job.latency_target.target > Nanoseconds::ZERO {
+        "latency_target and I/O by threads"
+    } else if job.rw.trims() {
+        "trims by threads"
+    } else {
+        return OptionVerdict::Fine;
+    };
+    OptionVerdict::Unmodelled(format!(
+        "{unmodelled} are not modelled; set io_submit_mode=inline"
+    ))
+}
+
+/// Judges `force_async`, which only io_uring has.
+fn judge_kernel_workers(draft: &JobDraft, _: &str) -> OptionVerdict {
+    let job = &draft.job;
+    if job.force_async == 0 {
+        OptionVerdict::Fine
+    } else if !matches!(job.ioengine, IoEngine::IoUring | IoEngine::IoUringCmd) {
+        OptionVerdict::Ignored("has no effect without ioengine=io_uring".to_owned())
+    } else if job.checking_threads() > 0 {
+        OptionVerdict::Unmodelled(
+            "verify_async and force_async are not modelled together".to_owned(),
+        )
+    } else if !job.is_direct() {
+        OptionVerdict::Ignored(
+            "is ignored with direct=0: what the page cache does is simulated in the process, whoever asks for it"
+                .to_owned(),
+        )
+    } else {
+        OptionVerdict::Fine
+    }
+}
