@@ -29,6 +29,8 @@ LACKING = {
     "drive.buffer": "a write buffer that fills up",
     "drive.flash": "flash that reads and writes share",
     "drive.reads_by_address": "reads that wait for the unit of their address",
+    "drive.read_ahead_kb": "another window of the read-ahead than the kernel's",
+    "io_path.completion.poll_queues": "queues that are polled",
     "package.hysteresis_us": "sleep of the whole package",
     "package.entry_us": "sleep of the whole package",
     "package.exit_us": "sleep of the whole package",

@@ -1,31 +1,11 @@
 //! Polled I/O: which of a job's completions and submissions somebody spins for, instead of waiting for an interrupt or making a
 //! system call.
 
-use serde::Serialize;
-
 use super::{FioJob, IoEngine};
 
 const OTHER_SUBMITTERS: &str =
     "io_submit_mode=offload or force_async beside it is not modelled; remove either";
 const TRIMS: &str = "polling beside trims, which are no polled I/O, is not modelled; remove it";
-
-/// A job's options about polling, as the file gives them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Polling {
-    /// Whether completions are asked for as polled ones (fio's `hipri`). Default false.
-    pub completions: bool,
-    /// Whether a kernel thread polls for submissions (fio's `sqthread_poll`). Default false.
-    pub submissions: bool,
-    /// The CPU of that kernel thread (fio's `sqthread_poll_cpu`). Default: any.
-    pub thread_cpu: Option<u32>,
-}
-
-impl Polling {
-    /// Whether the job asks for no polling.
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
 
 impl IoEngine {
     /// Whether the engine has fio's option `hipri`.
