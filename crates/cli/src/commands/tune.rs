@@ -41,13 +41,12 @@ pub(crate) fn search_and_print_best_policy_set(
     let loads = parse_load_arguments(&args.loads)?;
     let is_recorded = recorded::are_loads_recordings(&loads)?;
     let default_metric = if is_recorded { "drive_mw" } else { "mean_mw" };
-    let objective = match &args.maximise {
-        Some(metric) => SearchObjective::new(metric, Goal::Maximise)?,
-        None => {
-            let metric = args.minimise.as_deref().unwrap_or(default_metric);
-            SearchObjective::new(metric, Goal::Minimise)?
-        }
+    let minimised = args.minimise.as_deref().unwrap_or(default_metric);
+    let (metric, goal) = match args.maximise.as_deref() {
+        Some(maximised) => (maximised, Goal::Maximise),
+        None => (minimised, Goal::Minimise),
     };
+    let objective = SearchObjective::new(metric, goal)?;
     let mut request = SearchRequest {
         loads: Vec::new(),
         objective,

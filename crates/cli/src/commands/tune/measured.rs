@@ -89,11 +89,8 @@ impl<'a> Measurement<'a> {
         let plan = plan_sets(args, loads, &measured, &sets)?;
         if sets.is_empty() {
             bail!(
-                "--on live: no set of the search can be measured here{}",
-                left_out
-                    .iter()
-                    .map(|why| format!("; {why}"))
-                    .collect::<String>()
+                "--on live: no set of the search can be measured here: {}",
+                left_out.join("; ")
             );
         }
         Ok(Self {
