@@ -152,8 +152,8 @@ pub struct RequestKind {
     /// Mean latency in ns without charged exits, interrupt and another CPU's part: the drive, and the exit of the
     /// reference state.
     pub rest_ns: Option<f64>,
-    /// Upper bound in ns of exits above the reference's that are left in `rest_ns`: a request that was leaving or behind waited
-    /// for at most the exit of the state, and nobody saw how long. 0 without such requests, or without costs.
+    /// Exits in ns above the reference's that are left in `rest_ns`, if each request that was leaving or behind waited for the mean
+    /// exit of its state: nobody saw how long it waited. States without a cost count as 0.
     pub unseen_exits_ns: f64,
 }
 
@@ -535,7 +535,7 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
         p99_ns: latency_at_percent(&latencies, 99),
         help: find_helpful_remedies(group, &split, parts.latency_ns, metadata),
         rest_ns: split.reference.map(|_| rest),
-        unseen_exits_ns: mean_ns(group, |r| split.longest_unseen_exit(r)),
+        unseen_exits_ns: mean_ns(group, |r| split.mean_unseen_exit(r)),
         reference_exit_us: split
             .reference
             .and_then(|state| lowest_declared_exit_us(state, metadata)),

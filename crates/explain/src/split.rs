@@ -86,9 +86,8 @@ impl Split {
         cost.map_or(0.0, |cost| cost.mean_ns.max(0.0)).round() as u64
     }
 
-    /// Longest time in ns that a request may have waited for an exit that something else had begun: another request, a timer, a
-    /// wake-up.
-    pub(crate) fn longest_unseen_exit(&self, request: &TracedRequest) -> u64 {
+    /// Mean exit in ns that a request may have waited for, and that something else had begun: another request, a timer, a wake-up.
+    pub(crate) fn mean_unseen_exit(&self, request: &TracedRequest) -> u64 {
         match request.met {
             MetState::Leaving(state) | MetState::Behind(state) => {
                 self.mean_exit(state).min(request.out)

@@ -19,9 +19,8 @@ impl FioJob {
         match self.fadvise {
             FadviseHint::Off => ReadHint::None,
             FadviseHint::Random => ReadHint::Random,
-            FadviseHint::Sequential => ReadHint::Sequential,
             FadviseHint::Pattern if self.rw.is_random() => ReadHint::Random,
-            FadviseHint::Pattern => ReadHint::Sequential,
+            FadviseHint::Sequential | FadviseHint::Pattern => ReadHint::Sequential,
         }
     }
 

@@ -206,11 +206,11 @@ fn unseen_exit_sentence(kind: &RequestKind) -> Option<String> {
     let reference = kind.split.reference?;
     (kind.unseen_exits_ns >= LEAST_PRINTED_NS).then(|| {
         format!(
-            "  At most {} us of {} are exits that something else began: {} requests came while the CPU was leaving, or behind \
-             another one.",
-            format_us(kind.unseen_exits_ns),
+            "  Part of {} is exits that something else began: {} requests came while the CPU was leaving, or behind another one. \
+             That is {} us if each waited for a mean exit.",
             name_of_remaining_time(kind, reference),
-            kind.leaving + kind.behind
+            kind.leaving + kind.behind,
+            format_us(kind.unseen_exits_ns),
         )
     })
 }
