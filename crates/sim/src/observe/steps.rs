@@ -82,9 +82,8 @@ fn activity_for_observer(cpu: &Cpu, tasks: &[Task], requests: &Requests) -> Acti
 /// What a running task works on, as an observer is told.
 fn work_for_observer(task: &Task) -> Work {
     match task.present_step() {
-        Step::Call if task.is_kernel_thread() => Work::Background,
+        Step::Call | Step::Poll if task.is_kernel_thread() => Work::Background,
         Step::Submit | Step::Deactivate | Step::Call => Work::Submit,
-        Step::Poll if task.is_kernel_thread() => Work::Background,
         Step::Resume | Step::Wait | Step::Poll => Work::Resume,
         Step::Spin if task.is_rtapp_thread() => Work::Run,
         Step::Think | Step::Spin => Work::Think,

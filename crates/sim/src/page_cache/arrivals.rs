@@ -22,9 +22,9 @@ impl Arrivals {
         let (first, end) = (word * WORD, (word + 1) * WORD);
         let marked = self.marks.range((file, first)..(file, end));
         let gone: Vec<(usize, u64)> = marked.map(|(place, _)| *place).collect();
-        gone.iter().for_each(|place| {
+        for place in &gone {
             self.marks.remove(place);
-        });
+        }
         self.tails.remove(&(file, word));
         let mut bits = 0;
         for pages in self.arriving.values().filter(|pages| pages.file == file) {

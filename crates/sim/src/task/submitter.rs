@@ -81,15 +81,15 @@ impl<O: Observer> Engine<'_, O> {
             offset,
         });
         let thread = submitter.thread;
-        if !std::mem::replace(&mut submitter.asleep, false) {
-            self.end_spin_if_spinning(thread);
-        } else {
+        if std::mem::replace(&mut submitter.asleep, false) {
             let to = if self.tasks[thread].is_bound() {
                 self.tasks[thread].cpu
             } else {
                 self.choose_cpu_for_woken_task(thread, Some((cpu, false)))
             };
             self.wake_task(Some(cpu), thread, to);
+        } else {
+            self.end_spin_if_spinning(thread);
         }
     }
 
