@@ -5,7 +5,7 @@ use wakepath_hardware::machine::{DriveModel, Figure, Origin};
 use wakepath_measure::drive::{AccessDirection, AddressOrder, BackingDevice, DriveMeasurement};
 use wakepath_measure::wake::WakeMeasurement;
 use wakepath_system::System;
-use wakepath_system::capture::machine::set_completion_queues_from_disk;
+use wakepath_system::capture::drives::set_completion_queues_from_disk;
 
 use crate::prediction::JobFigures;
 

@@ -401,8 +401,11 @@ fn what_is_not_modelled_is_refused_by_name() {
         &["'j'", "1 GiB"],
     );
     let buffered = JOB.replace("direct=1", "direct=0");
-    for (rw, why) in [("trimwrite", "trims"), ("read", "read-ahead")] {
-        let job = buffered.replace("rw=randread", &format!("rw={rw}"));
+    for (lines, why) in [
+        ("rw=trimwrite", "trims"),
+        ("rw=read:4k", "gaps between sequential reads"),
+    ] {
+        let job = buffered.replace("rw=randread", lines);
         fails_with(sim(&job, &machine), &["j", why, "direct=1"]);
     }
     let writes = buffered.replace("rw=randread", "rw=randwrite");

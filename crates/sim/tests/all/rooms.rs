@@ -10,7 +10,7 @@ const FOLDERS: [(&str, &[&str]); 13] = [
     ("error", &[]),
     ("core", &["error"]),
     ("block", &["core"]),
-    ("drive", &["block", "core"]),
+    ("drive", &["block", "core", "error"]),
     ("page_cache", &["block", "core"]),
     ("rcu", &["core"]),
     ("scheduler", &["core"]),

@@ -6,6 +6,7 @@
 pub mod class;
 mod clocks;
 mod cpufreq;
+pub mod drives;
 pub mod guest;
 mod isolation;
 mod kinds;

@@ -27,11 +27,6 @@ impl FadviseHint {
         ("random", Self::Random),
         ("sequential", Self::Sequential),
     ];
-
-    /// Whether fio does as it does without the option.
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// Whether fio drops what is cached of a file when it opens the file (`invalidate`).
@@ -41,12 +36,5 @@ pub struct Invalidation(pub bool);
 impl Default for Invalidation {
     fn default() -> Self {
         Self(true)
-    }
-}
-
-impl Invalidation {
-    /// Whether fio does as it does without the option.
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
     }
 }

@@ -75,13 +75,13 @@ pub struct FioJob {
     /// How read data are verified. Default: not at all.
     pub verify: Verify,
     /// What fio tells the kernel about the order of reads. Default: as `rw` has it.
-    #[serde(skip_serializing_if = "FadviseHint::is_default")]
+    #[serde(skip_serializing_if = "is_default")]
     pub fadvise: FadviseHint,
     /// Whether fio drops what is cached of a file when it opens the file, before each pass. Default: it does.
-    #[serde(skip_serializing_if = "Invalidation::is_default")]
+    #[serde(skip_serializing_if = "is_default")]
     pub invalidate: Invalidation,
     /// Who polls for submissions and completions. Default: nobody.
-    #[serde(skip_serializing_if = "Polling::is_default")]
+    #[serde(skip_serializing_if = "is_default")]
     pub polling: Polling,
     /// Parallel processes of the job, 1 to [`MAX_JOBS`]. Default 1.
     pub numjobs: u32,

@@ -12,10 +12,3 @@ pub struct Polling {
     /// The CPU of that kernel thread (fio's `sqthread_poll_cpu`). Default: any.
     pub thread_cpu: Option<u32>,
 }
-
-impl Polling {
-    /// Whether the job asks for no polling.
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
