@@ -51,8 +51,9 @@ def cases() -> Iterator[tuple[int, str, list[Read]]]:
 def compact(kernel: str, trace: str) -> Iterator[str]:
     """The trace of a guest as the test of the simulator reads it."""
     yield (
-        f"# Requests that Linux {kernel} made for reads of a block device (rig/read_ahead.py). First its pages, and those of its "
-        "largest request; then read_ahead_kb, the hint of posix_fadvise(), and for each read its pages and the requests."
+        f"# Requests that Linux {kernel} made for reads of a block device (rig/read_ahead.py). First its pages, and "
+        "those of its largest request; then read_ahead_kb, the hint of posix_fadvise(), and for each read its pages "
+        "and the requests."
     )
     reads: list[str] = []
     for line in [*trace.splitlines(), "CASE"]:
