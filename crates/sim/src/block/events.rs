@@ -292,10 +292,16 @@ impl<O: Observer> Engine<'_, O> {
             (c.interrupt_service_began_at(), c.awake_since()),
             work,
         );
-        let Some(whole) = piece.whole else {
+        self.merge_ended_piece(id)
+    }
+
+    /// Returns a request that has ended; of a piece the whole, if this was its last piece.
+    #[inline(always)]
+    pub(super) fn merge_ended_piece(&mut self, id: RequestId) -> Option<RequestId> {
+        let Some(whole) = self.requests[id].whole else {
             return Some(id);
         };
-        let piece = *piece;
+        let piece = self.requests[id];
         self.requests.free_request_id(id);
         let request = &mut self.requests[whole];
         request.undelivered -= 1;

@@ -388,8 +388,6 @@ impl<O: Observer> Engine<'_, O> {
     /// Submits a request of the page cache (a read, a write, or a flush without pages) to the drives.
     fn submit_pages_to_drives(&mut self, cpu: CpuId, task: TaskId, pages: Pages) {
         self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
-        let now = self.context.now();
-        let id = self.requests.allocate_request_id();
         let (Some(caller), Some(cache)) = (&mut self.tasks[task].caller, &mut self.cache) else {
             return;
         };
@@ -404,44 +402,61 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             cache.pages.count_submitted_pages(pages)
         };
-        cache.requests.insert(id, (number, pages));
-        let flusher = cache.flusher;
         // The request begins where the waiting task's latency is attributed up to.
-        let begun = if task == flusher {
-            now
+        let begun = if task == cache.flusher {
+            self.context.now()
         } else {
             caller.request.attributed_until()
         };
-        let bytes = pages.count * PAGE;
         let direction = if read {
             Direction::Read
         } else {
             Direction::Write
         };
-        let kind = RequestKind::WriteBack;
-        let mut whole =
-            Request::new_with_submission_begun((cpu, flusher), direction, kind, bytes, begun);
-        whole.attribute_time_until(Part::Submission, now);
-        self.requests[id] = whole;
-        self.context
-            .tell_observer_of_request(RequestStep::Begun { task: flusher });
-        self.context.tell_observer_of_request(RequestStep::Issued {
-            task: flusher,
-            request: id,
-            read,
-            bytes,
-            origin: if flush {
-                RequestOrigin::Flush
-            } else {
-                RequestOrigin::PageCache
-            },
-        });
+        let Some(id) = self.create_page_request(cpu, (number, pages), direction, begun) else {
+            return;
+        };
         if flush {
             let drives = 0..self.drives.len();
             self.give_pieces_to_drives(id, RequestKind::Flush, drives.map(Piece::for_flush));
         } else {
             self.give_page_request_to_drives(id, pages);
         }
+    }
+
+    /// Creates the request with this number for pages, whose submission began at `begun` and ends now; a flush if there are none.
+    /// The flusher thread counts as the requests' task, whoever submits.
+    pub(super) fn create_page_request(
+        &mut self,
+        cpu: CpuId,
+        (number, pages): (u64, Pages),
+        direction: Direction,
+        begun: u64,
+    ) -> Option<RequestId> {
+        let cache = self.cache.as_mut()?;
+        let id = self.requests.allocate_request_id();
+        cache.requests.insert(id, (number, pages));
+        let flusher = cache.flusher;
+        let bytes = pages.count * PAGE;
+        let kind = RequestKind::WriteBack;
+        let mut whole =
+            Request::new_with_submission_begun((cpu, flusher), direction, kind, bytes, begun);
+        whole.attribute_time_until(Part::Submission, self.context.now());
+        self.requests[id] = whole;
+        self.context
+            .tell_observer_of_request(RequestStep::Begun { task: flusher });
+        self.context.tell_observer_of_request(RequestStep::Issued {
+            task: flusher,
+            request: id,
+            read: direction == Direction::Read,
+            bytes,
+            origin: if pages.count == 0 {
+                RequestOrigin::Flush
+            } else {
+                RequestOrigin::PageCache
+            },
+        });
+        Some(id)
     }
 
     /// Gives a request for pages to the drives that have them.

@@ -13,10 +13,12 @@ const FORCED_CHUNK: u64 = 512;
 /// Highest order of a large folio: 2 MiB.
 const MAX_ORDER: u32 = 9;
 
-/// The first kernel whose windows have growing folios, also on block devices.
-const FOLIOS: &str = "6.17";
+/// The first kernel in which windows do not grow at their own mark: assumed, between 6.1 and 6.12.
+const GROWS_LATER: (u16, u16, u16) = (6, 12, 0);
+/// The first kernel whose windows have growing folios, also on block devices: assumed, between 6.12 and 6.18.
+const FOLIOS: (u16, u16, u16) = (6, 17, 0);
 /// The first kernel that counts all cached pages in front of a page: assumed, between 6.18 and 7.3.
-const COUNTS_ALL: &str = "7.0";
+const COUNTS_ALL: (u16, u16, u16) = (7, 0, 0);
 
 /// Kernels whose rules differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,22 +36,10 @@ pub(crate) enum Generation {
 impl Generation {
     /// A kernel's rules; the newest rules if the kernel is not known.
     pub(crate) fn for_kernel(kernel: Option<KernelVersion>) -> Self {
-        match kernel {
-            Some(kernel) if kernel < KernelVersion::V6_12 => Self::Linux6_1,
-            Some(kernel)
-                if FOLIOS
-                    .parse()
-                    .is_ok_and(|first: KernelVersion| kernel < first) =>
-            {
-                Self::Linux6_12
-            }
-            Some(kernel)
-                if COUNTS_ALL
-                    .parse()
-                    .is_ok_and(|first: KernelVersion| kernel < first) =>
-            {
-                Self::Linux6_18
-            }
+        match kernel.map(KernelVersion::release) {
+            Some(release) if release < GROWS_LATER => Self::Linux6_1,
+            Some(release) if release < FOLIOS => Self::Linux6_12,
+            Some(release) if release < COUNTS_ALL => Self::Linux6_18,
             _ => Self::Linux7_3,
         }
     }

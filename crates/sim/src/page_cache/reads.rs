@@ -4,10 +4,8 @@
 //! is read with those around it; a marked one begins the next read-ahead; the read waits for the last page of its batch, and copies
 //! the batch.
 
-use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{CpuId, Direction, TaskId};
-use crate::core::observer::{Observer, RequestOrigin, RequestStep};
-use crate::core::parts::Part;
+use crate::core::observer::Observer;
 use crate::engine::Engine;
 use crate::page_cache::cached::ReadStep;
 use crate::page_cache::events::Turn;
@@ -18,13 +16,10 @@ use crate::page_cache::state::Stage;
 impl<O: Observer> Engine<'_, O> {
     /// Begins a pass of a task through its file: what is cached of the file is dropped, if the job says so.
     pub(crate) fn begin_pass_through_cached_file(&mut self, task: TaskId) {
-        if let (Some(caller), Some(cache)) = (&self.tasks[task].caller, &mut self.cache)
-            && caller
-                .reading
-                .as_ref()
-                .is_some_and(|reading| reading.invalidates)
-        {
-            cache.pages.drop_clean_pages_of_file(caller.file);
+        let caller = self.tasks[task].caller.as_ref();
+        let reading = caller.and_then(|caller| caller.reading.as_ref());
+        if reading.is_some_and(|reading| reading.invalidates) {
+            self.drop_cached_pages_of_task(task);
         }
     }
 
@@ -93,29 +88,10 @@ impl<O: Observer> Engine<'_, O> {
         pages: Pages,
     ) {
         let now = self.context.now();
-        let id = self.requests.allocate_request_id();
-        let Some(cache) = &mut self.cache else {
-            return;
-        };
-        cache.requests.insert(id, (number, pages));
-        let flusher = cache.flusher;
-        let bytes = pages.count * PAGE;
         let begun = (self.tasks[task].caller.as_ref())
             .map_or(now, |caller| caller.request.attributed_until());
-        let kind = RequestKind::WriteBack;
-        let mut whole =
-            Request::new_with_submission_begun((cpu, flusher), Direction::Read, kind, bytes, begun);
-        whole.attribute_time_until(Part::Submission, now);
-        self.requests[id] = whole;
-        self.context
-            .tell_observer_of_request(RequestStep::Begun { task: flusher });
-        self.context.tell_observer_of_request(RequestStep::Issued {
-            task: flusher,
-            request: id,
-            read: true,
-            bytes,
-            origin: RequestOrigin::PageCache,
-        });
-        self.give_page_request_to_drives(id, pages);
+        if let Some(id) = self.create_page_request(cpu, (number, pages), Direction::Read, begun) {
+            self.give_page_request_to_drives(id, pages);
+        }
     }
 }

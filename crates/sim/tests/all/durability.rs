@@ -1,27 +1,22 @@
 //! Writes that are on the media when they end: `sync`, `fsync`, and what is flushed at the end of a job.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Figure;
-use wakepath_policies::PolicySet;
-use wakepath_sim::{Run, simulate};
-use wakepath_workloads::fio;
+use wakepath_sim::Run;
+
+use crate::quiet::simulate_on_quiet_machine;
 
 const FLUSH_US: f64 = 500.0;
 
 /// A job of 1 MiB on drives whose flushes take so long.
 fn on(drives: usize, flush_us: f64, lines: &str) -> Run {
-    let mut machine = Machine::find("rk3399").unwrap();
-    machine.background.clear();
-    machine.drive.count = drives;
-    machine.drive.chunk_kib = Figure::assumed(4.0, "test");
-    machine.drive.spread = Figure::assumed(0.0, "test");
-    machine.drive.flush_us = Figure::assumed(flush_us, "test");
-    let policies = ["menu@6.1", "performance", "cpu-latency[limit=1us]"];
-    let policies = PolicySet::from_names(policies).unwrap();
     let text = format!("[j]\nfilename=/dev/nvme0n1\ndirect=1\nrw=write\nsize=1m\n{lines}");
-    let job = fio::parse(&text, "test.fio").unwrap();
-    simulate(&machine, &job.into(), &policies, 1).unwrap()
+    simulate_on_quiet_machine(&text, |machine| {
+        machine.drive.count = drives;
+        machine.drive.chunk_kib = Figure::assumed(4.0, "test");
+        machine.drive.spread = Figure::assumed(0.0, "test");
+        machine.drive.flush_us = Figure::assumed(flush_us, "test");
+    })
 }
 
 fn parts(run: &Run) -> f64 {

@@ -9,9 +9,14 @@ use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::{self, FioJobFile};
 
+use crate::quiet::simulate_on_quiet_machine;
+
+fn job_file(lines: &str) -> String {
+    format!("[global]\nfilename=/dev/nvme0n1\ndirect=1\n[j]\n{lines}")
+}
+
 fn parse(lines: &str) -> FioJobFile {
-    let text = format!("[global]\nfilename=/dev/nvme0n1\ndirect=1\n[j]\n{lines}");
-    fio::parse(&text, "test.fio").unwrap()
+    fio::parse(&job_file(lines), "test.fio").unwrap()
 }
 
 fn try_run(workload: &Workload) -> Result<Run, SimError> {
@@ -75,12 +80,9 @@ fn a_job_ends_without_waiting_for_its_next_turn() {
 
 /// A job on a drive whose flushes take 500 us, or as given.
 fn on_flushing_drive(lines: &str, flush_us: f64) -> Run {
-    let mut machine = Machine::find("rk3399").unwrap();
-    machine.background.clear();
-    machine.drive.flush_us = Figure::assumed(flush_us, "test");
-    let policies = ["menu@6.1", "performance", "cpu-latency[limit=1us]"];
-    let policies = PolicySet::from_names(policies).unwrap();
-    simulate(&machine, &parse(lines).into(), &policies, 1).unwrap()
+    simulate_on_quiet_machine(&job_file(lines), |machine| {
+        machine.drive.flush_us = Figure::assumed(flush_us, "test");
+    })
 }
 
 /// As fio 3.33: a flush follows each of so many writes, and its time is not part of their latency.

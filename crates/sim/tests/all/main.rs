@@ -15,6 +15,7 @@ mod polling;
 mod power_limit;
 mod properties;
 mod psd;
+mod quiet;
 mod read_ahead;
 mod real_jobs;
 mod rooms;

@@ -1,19 +1,13 @@
 //! Jobs whose load follows what is measured, and jobs with threads beside their processes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use wakepath_hardware::Machine;
-use wakepath_policies::PolicySet;
-use wakepath_sim::{Run, simulate};
-use wakepath_workloads::fio;
+use wakepath_sim::Run;
+
+use crate::quiet::simulate_on_quiet_machine;
 
 fn run_sections(sections: &str) -> Run {
-    let mut machine = Machine::find("rk3399").unwrap();
-    machine.background.clear();
-    let policies = ["menu@6.1", "performance", "cpu-latency[limit=1us]"];
-    let policies = PolicySet::from_names(policies).unwrap();
     let text = format!("[global]\nfilename=/dev/nvme0n1\ndirect=1\n{sections}");
-    let file = fio::parse(&text, "test.fio").unwrap();
-    simulate(&machine, &file.into(), &policies, 1).unwrap()
+    simulate_on_quiet_machine(&text, |_| {})
 }
 
 fn run(lines: &str) -> Run {

@@ -7,16 +7,14 @@ use wakepath_policies::PolicySet;
 use wakepath_sim::{Run, simulate};
 use wakepath_workloads::fio;
 
+use crate::quiet::simulate_on_quiet_machine;
+
 /// A job of 64 blocks on a machine without background work, whose drive takes 500 us for a flush or as given.
 fn run_with_flushes(lines: &str, flush_us: f64) -> Run {
-    let mut machine = Machine::find("rk3399").unwrap();
-    machine.background.clear();
-    machine.drive.flush_us = Figure::assumed(flush_us, "test");
-    let policies = ["menu@6.1", "performance", "cpu-latency[limit=1us]"];
-    let policies = PolicySet::from_names(policies).unwrap();
     let text = format!("[j]\nfilename=/dev/nvme0n1\ndirect=1\nsize=256k\n{lines}\n");
-    let file = fio::parse(&text, "test.fio").unwrap();
-    simulate(&machine, &file.into(), &policies, 1).unwrap()
+    simulate_on_quiet_machine(&text, |machine| {
+        machine.drive.flush_us = Figure::assumed(flush_us, "test");
+    })
 }
 
 fn run(lines: &str) -> Run {

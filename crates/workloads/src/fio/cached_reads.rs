@@ -54,16 +54,8 @@ impl FioJob {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse;
+    use super::super::tests::parse_modelled_job as job;
     use super::*;
-
-    fn job(lines: &str) -> Result<FioJob, String> {
-        let text = format!("[j]\nsize=1m\n{lines}\n");
-        let mut file = parse(&text, "t.fio").map_err(|e| e.to_string())?;
-        file.refuse_unmodelled_options()
-            .map_err(|e| e.to_string())?;
-        Ok(file.jobs.remove(0))
-    }
 
     #[test]
     fn the_hint_is_that_of_the_pattern_unless_it_is_given() {

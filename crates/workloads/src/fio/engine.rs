@@ -55,6 +55,11 @@ impl IoEngine {
         )
     }
 
+    /// Whether the engine submits through an io_uring ring.
+    pub const fn is_io_uring(self) -> bool {
+        matches!(self, Self::IoUring | Self::IoUringCmd)
+    }
+
     /// Whether the engine never uses the page cache, whatever `direct` says.
     pub const fn is_always_direct(self) -> bool {
         matches!(self, Self::IoUringCmd | Self::Sg)

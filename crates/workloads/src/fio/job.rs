@@ -261,7 +261,7 @@ impl FioJob {
     /// Whether the kernel accounts a waiting process as iowait. `io_uring_counts`: whether waits through io_uring are
     /// accounted so.
     pub const fn waits_as_iowait(&self, io_uring_counts: bool) -> bool {
-        let uring = matches!(self.ioengine, IoEngine::IoUring | IoEngine::IoUringCmd);
+        let uring = self.ioengine.is_io_uring();
         // Trims are synchronous with every engine.
         self.rw.trims()
             || self.waits_in_submission()
@@ -302,6 +302,16 @@ impl FioJob {
     pub const fn is_direct(&self) -> bool {
         let only_trims = self.rw.trims() && !self.rw.writes();
         self.direct || self.ioengine.is_always_direct() || only_trims
+    }
+
+    /// Whether the job asks for flushes of its file by calls of its own.
+    pub(super) const fn calls_fsync(&self) -> bool {
+        self.fsync > 0 || self.fdatasync > 0 || self.end_fsync || self.fsync_on_close
+    }
+
+    /// Whether threads beside a process, of fio or of the kernel, submit some of its I/Os.
+    pub(super) const fn has_other_submitters(&self) -> bool {
+        self.submits_by_threads || self.force_async > 0
     }
 
     /// Whether a process starts over until its time is over: fio drops `time_based` without a runtime.

@@ -10,12 +10,7 @@ const TRIMS: &str = "polling beside trims, which are no polled I/O, is not model
 impl IoEngine {
     /// Whether the engine has fio's option `hipri`.
     pub(super) const fn has_polled_completions(self) -> bool {
-        matches!(self, Self::Pvsync2 | Self::IoUring | Self::IoUringCmd)
-    }
-
-    /// Whether the engine has fio's option `sqthread_poll`.
-    pub(super) const fn has_polled_submissions(self) -> bool {
-        matches!(self, Self::IoUring | Self::IoUringCmd)
+        self.is_io_uring() || matches!(self, Self::Pvsync2)
     }
 }
 
@@ -35,14 +30,13 @@ impl FioJob {
         if !self.ioengine.has_polled_completions() {
             return Some("fio has it for io_uring, io_uring_cmd and pvsync2 only");
         }
-        let flushes = self.fsync > 0 || self.fdatasync > 0 || self.end_fsync || self.fsync_on_close;
         if !self.polls_for_completions() {
             None
         } else if !self.is_direct() {
             Some("polled buffered I/O fails with EOPNOTSUPP; set direct=1")
-        } else if flushes && self.rw.writes() {
+        } else if self.calls_fsync() && self.rw.writes() {
             Some("a polled ring refuses fsync with EINVAL; remove one of them")
-        } else if self.submits_by_threads || self.force_async > 0 {
+        } else if self.has_other_submitters() {
             Some(OTHER_SUBMITTERS)
         } else {
             self.rw.trims().then_some(TRIMS)
@@ -53,11 +47,11 @@ impl FioJob {
     pub(super) fn polled_submissions_without_model(&self) -> Option<&'static str> {
         if !self.polling.submissions {
             None
-        } else if !self.ioengine.has_polled_submissions() {
+        } else if !self.ioengine.is_io_uring() {
             Some("fio has it for io_uring and io_uring_cmd only")
         } else if !self.is_direct() {
             Some("a kernel thread that submits buffered I/O is not modelled; set direct=1")
-        } else if self.submits_by_threads || self.force_async > 0 {
+        } else if self.has_other_submitters() {
             Some(OTHER_SUBMITTERS)
         } else if self.verify.checksum.is_some() {
             Some("verify beside it is not modelled; remove either")
@@ -70,15 +64,7 @@ impl FioJob {
 #[cfg(test)]
 mod tests {
     use super::super::parse;
-    use super::*;
-
-    fn job(lines: &str) -> Result<FioJob, String> {
-        let text = format!("[j]\nsize=1m\n{lines}\n");
-        let mut file = parse(&text, "t.fio").map_err(|e| e.to_string())?;
-        file.refuse_unmodelled_options()
-            .map_err(|e| e.to_string())?;
-        Ok(file.jobs.remove(0))
-    }
+    use super::super::tests::parse_modelled_job as job;
 
     #[test]
     fn direct_rings_are_polled() {

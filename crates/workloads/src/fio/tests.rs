@@ -12,6 +12,15 @@ fn job(options: &str) -> FioJob {
     file.jobs.remove(0)
 }
 
+/// Parses a job of 1 MiB that has a model, or returns the message.
+pub(super) fn parse_modelled_job(lines: &str) -> Result<FioJob, String> {
+    let text = format!("[j]\nsize=1m\n{lines}\n");
+    let mut file = parse(&text, "t.fio").map_err(|e| e.to_string())?;
+    file.refuse_unmodelled_options()
+        .map_err(|e| e.to_string())?;
+    Ok(file.jobs.remove(0))
+}
+
 fn error(text: &str) -> String {
     match parse(text, "t.fio") {
         Ok(file) => panic!("accepted: {file:?}"),

@@ -161,16 +161,12 @@ impl Default for Verify {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::parse_modelled_job;
     use super::super::{FioJob, parse};
     use super::*;
 
-    /// Parses a job from lines, or returns the message.
     fn job(lines: &str) -> Result<FioJob, String> {
-        let mut file = parse(&format!("[j]\nsize=1m\ndirect=1\n{lines}\n"), "t.fio")
-            .map_err(|e| e.to_string())?;
-        file.refuse_unmodelled_options()
-            .map_err(|e| e.to_string())?;
-        Ok(file.jobs.remove(0))
+        parse_modelled_job(&format!("direct=1\n{lines}"))
     }
 
     #[test]

@@ -171,7 +171,7 @@ impl<O: Observer> Engine<'_, O> {
             Step::Resume => {
                 self.finish_taken_requests(cpu, task);
                 if let Some(io) = helper.io {
-                    self.note_request_ended_by_helper(helper.owner, io.bytes);
+                    self.note_steadiness(helper.owner, io.bytes);
                 }
                 self.free_place_in_queue(cpu, helper.owner);
             }

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use wakepath_workloads::fio::{Checksum, FioJob, IoEngine};
+use wakepath_workloads::fio::{Checksum, FioJob};
 
 use crate::block::request::RequestKind;
 use crate::core::basics::{Cycles, Direction, TaskId};
@@ -42,7 +42,7 @@ pub(in crate::task) struct HelperSetup {
 impl HelperSetup {
     /// The helpers that a job's options ask for, if any.
     pub(super) fn new(job: &FioJob) -> Option<Self> {
-        let kernel_workers = job.force_async > 0 && job.is_direct() && is_io_uring(job.ioengine);
+        let kernel_workers = job.force_async > 0 && job.is_direct() && job.ioengine.is_io_uring();
         let (role, most, every) = if job.submits_by_threads {
             (HelperRole::Submitter, job.iodepth, 1)
         } else if job.checking_threads() > 0 {
@@ -79,10 +79,6 @@ impl HelperSetup {
     pub(super) fn work_to_check(self, bytes: u64) -> Cycles {
         HAND_OVER_CYCLES + self.check_cycles.saturating_mul(bytes) / 1024
     }
-}
-
-fn is_io_uring(engine: IoEngine) -> bool {
-    matches!(engine, IoEngine::IoUring | IoEngine::IoUringCmd)
 }
 
 /// An I/O handed to a helper.

@@ -4,10 +4,12 @@
 //! fio's engine io_uring.
 
 use wakepath_hardware::Machine;
-use wakepath_units::KernelVersion;
 use wakepath_workloads::fio::{FioJob, IoEngine};
 
 use crate::core::basics::CpuId;
+
+/// The first kernel that fails polled requests to a drive without polled queues: assumed, between 6.1 and 6.12.
+const REFUSES: (u16, u16, u16) = (6, 12, 0);
 
 /// How a job's processes poll, and kernel threads for them. Default: nobody polls.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,8 +66,6 @@ impl PollingSetup {
 /// Whether the kernel fails polled requests to a drive without polled queues: Linux 6.1 makes ordinary ones of them. Commands
 /// of the drive (`io_uring_cmd`) never fail.
 fn kernel_refuses_polling_without_queues(job: &FioJob, machine: &Machine) -> bool {
-    let is_new = machine
-        .kernel
-        .is_none_or(|kernel| kernel >= KernelVersion::V6_12);
+    let is_new = (machine.kernel).is_none_or(|kernel| kernel.release() >= REFUSES);
     is_new && job.ioengine != IoEngine::IoUringCmd
 }

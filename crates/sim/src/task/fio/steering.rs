@@ -54,7 +54,7 @@ impl Steering {
         self.to_check.push(request);
     }
 
-    /// The job's flow lets the process begin its next I/O, or has to be asked again once that has begun.
+    /// The I/O that the flow had let begin has begun: for the next one the flow is asked again.
     pub(super) fn forget_leave_of_flow(&mut self) {
         self.flow_lets_begin = false;
     }

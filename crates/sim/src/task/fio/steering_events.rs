@@ -89,13 +89,8 @@ impl<O: Observer> Engine<'_, O> {
         t.requests.depth = depth;
     }
 
-    /// Notes a request of so many bytes that a helper has submitted and waited for.
-    pub(super) fn note_request_ended_by_helper(&mut self, owner: TaskId, bytes: u64) {
-        self.note_steadiness(owner, bytes);
-    }
-
-    /// Ends a process whose job is steady, or all processes of its group.
-    fn note_steadiness(&mut self, task: TaskId, bytes: u64) {
+    /// Counts an ended request of a process, and ends the process if its job is steady, or all processes of its group.
+    pub(super) fn note_steadiness(&mut self, task: TaskId, bytes: u64) {
         let now = self.context.now();
         let Kind::FioProcess(process) = &mut self.tasks[task].kind else {
             return;

@@ -39,6 +39,16 @@ enum Delay {
     Flow(u64),
 }
 
+/// A process's next request, taken to be submitted.
+struct TakenRequest {
+    /// Index of the job.
+    job: usize,
+    /// Number among the requests of the process, from 0.
+    number: u64,
+    direction: Direction,
+    bytes: u64,
+}
+
 /// How long a process spins before it looks again whether it is ahead in its flow, in ns. fio looks each time round its loop, some
 /// 100 ns; the model's step is coarser, so that it costs fewer events.
 const FLOW_SPIN: u64 = 1_000;
@@ -98,24 +108,43 @@ impl<O: Observer> Engine<'_, O> {
         matches!(&self.tasks[task].kind, Kind::FioProcess(process) if process.has_unreturned_write())
     }
 
-    /// Submits a process's next request, after the work of the submission.
+    /// Takes a process's next request, after the work of handing the request on.
     #[inline(always)]
-    fn submit_next_request(&mut self, cpu: CpuId, task: TaskId) {
+    fn take_next_request_of_process(&mut self, task: TaskId) -> Option<TakenRequest> {
         let t = &mut self.tasks[task];
         let Kind::FioProcess(process) = &mut t.kind else {
-            return;
+            return None;
         };
         let job = &self.setup.jobs[process.job];
         let (direction, bytes) =
             process.take_next_request(job, t.requests.begun, self.context.random_streams());
-        let data = if job.request_has_data(process.submitted) {
-            bytes
-        } else {
-            0
+        let taken = TakenRequest {
+            job: process.job,
+            number: process.submitted,
+            direction,
+            bytes,
         };
         if job.buffered && process.bytes > job.span {
             self.refuse_reread_from_cache(task);
         }
+        Some(taken)
+    }
+
+    /// Submits a process's next request, after the work of the submission.
+    #[inline(always)]
+    fn submit_next_request(&mut self, cpu: CpuId, task: TaskId) {
+        let Some(taken) = self.take_next_request_of_process(task) else {
+            return;
+        };
+        let TakenRequest {
+            direction, bytes, ..
+        } = taken;
+        let job = &self.setup.jobs[taken.job];
+        let data = if job.request_has_data(taken.number) {
+            bytes
+        } else {
+            0
+        };
         if job.polling.thread.is_some() {
             return self.submit_by_kernel_thread(cpu, task, direction, data);
         }
@@ -129,17 +158,9 @@ impl<O: Observer> Engine<'_, O> {
     /// Hands a process's next request to a helper, after the work of that.
     #[inline(never)]
     fn hand_over_next_request(&mut self, cpu: CpuId, task: TaskId) {
-        let t = &mut self.tasks[task];
-        let Kind::FioProcess(process) = &mut t.kind else {
-            return;
-        };
-        let job = &self.setup.jobs[process.job];
-        let (direction, bytes) =
-            process.take_next_request(job, t.requests.begun, self.context.random_streams());
-        if job.buffered && process.bytes > job.span {
-            self.refuse_reread_from_cache(task);
+        if let Some(taken) = self.take_next_request_of_process(task) {
+            self.hand_request_to_helper(cpu, task, taken.direction, taken.bytes);
         }
-        self.hand_request_to_helper(cpu, task, direction, bytes);
     }
 
     /// Leaves a process's request to the kernel thread that submits for it.

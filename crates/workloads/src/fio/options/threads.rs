@@ -2,7 +2,6 @@
 
 use wakepath_units::Nanoseconds;
 
-use super::super::IoEngine;
 use super::super::error::OptionVerdict;
 use super::draft::JobDraft;
 use super::row::OptionRow;
@@ -33,7 +32,7 @@ fn judge_offload(draft: &JobDraft, _: &str) -> OptionVerdict {
     if !job.submits_by_threads {
         return OptionVerdict::Fine;
     }
-    let unmodelled = if job.fsync > 0 || job.fdatasync > 0 || job.end_fsync || job.fsync_on_close {
+    let unmodelled = if job.calls_fsync() {
         "flushes by threads beside the writes"
     } else if job.sync && job.rw.writes() {
         "synchronous writes by threads"
@@ -60,7 +59,7 @@ fn judge_kernel_workers(draft: &JobDraft, _: &str) -> OptionVerdict {
     let job = &draft.job;
     if job.force_async == 0 {
         OptionVerdict::Fine
-    } else if !matches!(job.ioengine, IoEngine::IoUring | IoEngine::IoUringCmd) {
+    } else if !job.ioengine.is_io_uring() {
         OptionVerdict::Ignored("has no effect without ioengine=io_uring".to_owned())
     } else if job.checking_threads() > 0 {
         OptionVerdict::Unmodelled(
