@@ -3,6 +3,9 @@
 use serde::Serialize;
 use wakepath_compare::Gain;
 
+/// Name of the unchanged policies among the sets of an answer, and in studies.
+pub const UNCHANGED: &str = "unchanged";
+
 /// Where the figures of an answer come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

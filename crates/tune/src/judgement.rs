@@ -4,7 +4,7 @@ use wakepath_compare::{Design, Gain, estimate_gain, interval_of_mean};
 use wakepath_results::{Mean, Metric};
 
 use crate::TuneError;
-use crate::answer::{Finalist, KeptCondition, LoadFigures};
+use crate::answer::{Finalist, KeptCondition, LoadFigures, UNCHANGED};
 use crate::evaluator::Trial;
 use crate::figures::{Question, mean};
 use crate::objective::SearchObjective;
@@ -75,7 +75,7 @@ impl Baseline {
     /// # Errors
     /// A load lacks the objective.
     pub(crate) fn judge_itself(&self, question: &Question<'_>) -> Result<JudgedSet, TuneError> {
-        judge_set(question, self, "unchanged", 0, &self.trial)
+        judge_set(question, self, UNCHANGED, 0, &self.trial)
     }
 }
 

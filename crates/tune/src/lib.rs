@@ -28,13 +28,14 @@ mod space;
 mod state;
 
 pub use answer::{
-    AnswerOrigin, Contribution, Finalist, KeptCondition, LoadFigures, PredictedFigure, SearchAnswer,
+    AnswerOrigin, Contribution, Finalist, KeptCondition, LoadFigures, PredictedFigure,
+    SearchAnswer, UNCHANGED,
 };
 pub use budget::Budget;
 pub use drive_replay::DriveReplay;
 pub use error::TuneError;
 pub use evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
-pub use load::{DailyLoad, rest_workload};
+pub use load::{DailyLoad, leaves_hours_of_rest, rest_workload};
 pub use measured::{
     MeasuredSet, compare_prediction_with_measurement, decide_by_measurements,
     request_with_measured_metrics,

@@ -7,6 +7,8 @@ use crate::TuneError;
 
 /// Hours of a day.
 pub(crate) const DAY: f64 = 24.0;
+/// How far hours that add up to a day may be off.
+const HOURS_OFF: f64 = 1e-9;
 
 /// The workload of a machine at rest: one thread that sleeps half a second, twenty times.
 const REST: &str = r#"{ "tasks": { "rest": { "loop": 20, "sleep": 500000 } } }"#;
@@ -64,6 +66,12 @@ impl DailyLoad {
     }
 }
 
+/// Whether the loads leave hours of the day for rest.
+pub fn leaves_hours_of_rest(loads: &[DailyLoad]) -> bool {
+    let busy: f64 = loads.iter().map(|load| load.hours).sum();
+    busy < DAY - HOURS_OFF
+}
+
 /// Hours of a day that the loads leave for rest.
 ///
 /// # Errors
@@ -85,7 +93,7 @@ pub(crate) fn check_hours_and_count_rest(loads: &[DailyLoad]) -> Result<f64, Tun
         }
     }
     let busy: f64 = loads.iter().map(|load| load.hours).sum();
-    if busy > DAY + 1e-9 {
+    if busy > DAY + HOURS_OFF {
         return Err(TuneError::Load {
             load: "all loads together".to_owned(),
             problem: format!("{busy} hours per day; a day has {DAY}"),

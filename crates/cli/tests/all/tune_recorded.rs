@@ -3,14 +3,21 @@
 
 use std::path::{Path, PathBuf};
 
+use assert_cmd::assert::Assert;
 use predicates::prelude::*;
 use serde_json::Value;
 
 use crate::common::{fails_with, json, repository, wakepath};
 
-/// A simulated run as a recording: a read every 150 ms on a drive that never sleeps.
+/// The simulated run as a recording.
 fn recording(folder: &Path) -> PathBuf {
     let path = folder.join("reads.parquet");
+    simulate(&["--record", path.to_str().unwrap()]);
+    path
+}
+
+/// Simulates a read every 150 ms on a drive that never sleeps, with further options.
+fn simulate(more: &[&str]) -> Assert {
     let job = repository().join("workloads/apst-7.fio");
     let arguments = [
         "sim",
@@ -23,14 +30,11 @@ fn recording(folder: &Path) -> PathBuf {
         "apst[max_latency_us=0]",
         "--seconds",
         "10s",
-        "--record",
-        path.to_str().unwrap(),
     ];
-    wakepath(&arguments).success();
-    path
+    wakepath(&[&arguments[..], more].concat()).success()
 }
 
-fn replay(path: &Path, more: &[&str]) -> assert_cmd::assert::Assert {
+fn replay(path: &Path, more: &[&str]) -> Assert {
     let arguments = ["replay", path.to_str().unwrap(), "--drive", "sn530"];
     wakepath(&[&arguments[..], more].concat())
 }
@@ -77,24 +81,7 @@ fn a_table_with_short_timeouts_saves_power_and_wakes_the_drive() {
 fn a_replay_of_a_simulated_recording_has_the_drives_power() {
     let folder = tempfile::tempdir().unwrap();
     let path = recording(folder.path());
-    let job = repository().join("workloads/apst-7.fio");
-    let arguments = [
-        "sim",
-        job.to_str().unwrap(),
-        "--machine",
-        "laptop",
-        "--drive",
-        "sn530",
-        "--policy",
-        "apst[max_latency_us=0]",
-        "--seconds",
-        "10s",
-        "--runs",
-        "1",
-        "--format",
-        "json",
-    ];
-    let simulated = json(&wakepath(&arguments).success());
+    let simulated = json(&simulate(&["--runs", "1", "--format", "json"]));
     let text = simulated.to_string();
     let run = &simulated["results"][0]["runs"][0]["drive"]["average_mw"];
     let expected = run.as_f64().unwrap_or_else(|| panic!("{text}"));

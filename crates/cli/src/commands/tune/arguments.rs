@@ -145,9 +145,8 @@ pub(in crate::commands) fn load_workloads_with_hours(
         .zip(hours_with_share_of_rest(loads))
         .map(|(load, hours)| {
             let workload = read_workload_with_time_limit(&load.path, at_most)?;
-            let stem = load.path.file_stem().unwrap_or_default();
             Ok(DailyLoad {
-                name: stem.to_string_lossy().into_owned(),
+                name: load.name(),
                 workload: Some(workload),
                 hours,
             })
@@ -180,6 +179,14 @@ pub(in crate::commands) fn parse_load_arguments(
 pub(in crate::commands) struct LoadArgument {
     pub(super) path: PathBuf,
     pub(super) hours: Option<f64>,
+}
+
+impl LoadArgument {
+    /// Name of the load in conditions and tables: that of the file, without its ending.
+    pub(super) fn name(&self) -> String {
+        let stem = self.path.file_stem().unwrap_or_default();
+        stem.to_string_lossy().into_owned()
+    }
 }
 
 /// Parses `FILE=8h` or `FILE`. An existing file whose name has a `=` is taken as a file.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use wakepath_results::{Mode, RunOrigin};
 use wakepath_study::plan::Plan;
 use wakepath_study::run::{self, RunControl};
-use wakepath_tune::{Finalist, SearchAnswer, SearchRequest};
+use wakepath_tune::{Finalist, SearchAnswer, SearchRequest, UNCHANGED};
 
 use super::arguments::{Args, LoadArgument};
 use super::tables::best_next_and_in_force;
@@ -16,9 +16,6 @@ use crate::waiting;
 
 /// Name for the workload at rest.
 pub(super) const REST: &str = "rest";
-
-/// Name for unchanged policies.
-pub(super) const UNCHANGED: &str = "unchanged";
 
 /// Repeats and seeds for a study. Measured runs get their order from the seed.
 #[derive(Clone, Copy)]

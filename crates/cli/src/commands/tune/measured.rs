@@ -11,12 +11,13 @@ use wakepath_study::run;
 use wakepath_study::run::live::measures_package_power;
 use wakepath_system::System;
 use wakepath_tune::{
-    Finalist, LoadRuns, MeasuredSet, SearchAnswer, SearchRequest, Trial,
-    compare_prediction_with_measurement, decide_by_measurements, request_with_measured_metrics,
+    Finalist, LoadRuns, MeasuredSet, SearchAnswer, SearchRequest, Trial, UNCHANGED,
+    compare_prediction_with_measurement, decide_by_measurements, leaves_hours_of_rest,
+    request_with_measured_metrics,
 };
 
 use super::arguments::{Args, DecidedOn, LoadArgument, MeasureArgs};
-use super::finalist_study::{REST, RunsOfStudy, UNCHANGED, run_plan_into_folder, study_text};
+use super::finalist_study::{REST, RunsOfStudy, run_plan_into_folder, study_text};
 use super::tables::PredictionReport;
 use crate::messages::{note, tell};
 use crate::output::{self, Format, Screen, count_with_noun};
@@ -236,12 +237,11 @@ fn plan_sets(
     request: &SearchRequest,
     sets: &[&Finalist],
 ) -> anyhow::Result<Plan> {
-    let hours: f64 = request.loads.iter().map(|load| load.hours).sum();
     let runs = RunsOfStudy {
         target: RunOrigin::Live,
         repeats: args.measure.repeats,
         seed: args.seed,
-        has_rest: request.objective.counts_hours_of_rest() && hours < 24.0 - 1e-9,
+        has_rest: request.objective.counts_hours_of_rest() && leaves_hours_of_rest(&request.loads),
     };
     let names: Vec<&str> = sets.iter().map(|set| set.set.as_str()).collect();
     let text = study_text(args, loads, request, &names, runs)?;

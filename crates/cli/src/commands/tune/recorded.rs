@@ -1,12 +1,12 @@
 //! Recordings as loads: power state tables for a drive under recorded I/O.
 
-use std::path::Path;
-
 use anyhow::{Context, bail, ensure};
 use wakepath_hardware::machine::DriveModel;
 use wakepath_study::run::drive_io::DriveIo;
 use wakepath_trace::recording::is_recording_file;
-use wakepath_tune::{DailyLoad, DriveReplay, SearchRequest, Space, search_best_policy_set};
+use wakepath_tune::{
+    DailyLoad, DriveReplay, SearchRequest, Space, leaves_hours_of_rest, search_best_policy_set,
+};
 
 use super::arguments::{Args, LoadArgument, hours_with_share_of_rest};
 use super::simulated::Searched;
@@ -78,9 +78,8 @@ pub(super) fn read_recordings(
             for doubt in &io.doubts {
                 warning!("{}: {doubt}", load.path.display());
             }
-            let stem = Path::new(&load.path).file_stem().unwrap_or_default();
             let daily = DailyLoad {
-                name: stem.to_string_lossy().into_owned(),
+                name: load.name(),
                 workload: None,
                 hours,
             };
@@ -97,7 +96,7 @@ pub(super) fn search_tables(
     request: &mut SearchRequest,
 ) -> anyhow::Result<Searched> {
     let space = Space::for_drive(drive, &args.over)?;
-    let has_rest = request.loads.iter().map(|load| load.hours).sum::<f64>() < 24.0 - 1e-9;
+    let has_rest = leaves_hours_of_rest(&request.loads);
     note!("(in force) stands for the table that the kernel programs by itself");
     waiting::run_with_progress(args.jobs, 0, "tables", |_, cancelled| {
         let replay = DriveReplay::new(drive, recordings, has_rest, cancelled);

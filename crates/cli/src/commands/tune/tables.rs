@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use wakepath_compare::Gain;
 use wakepath_tune::{
-    AnswerOrigin, Finalist, PredictedFigure, SearchAnswer, SearchRequest, Sensitivity,
+    AnswerOrigin, Finalist, PredictedFigure, SearchAnswer, SearchRequest, Sensitivity, UNCHANGED,
 };
 
 use super::cost::{DayCost, DayCosts};
@@ -24,6 +24,9 @@ const SHOWN_IN_EACH_LOAD: [&str; 8] = [
     "wake_p99_us",
     "ops_per_s",
 ];
+
+/// Unchanged policies, in tables.
+const IN_FORCE: &str = "(in force)";
 
 /// A prediction beside what was measured.
 #[derive(Serialize)]
@@ -274,8 +277,8 @@ pub(super) fn prediction_table(prediction: &PredictionReport) -> Option<TitledTa
     let rows = prediction.errors.iter().map(|error| {
         vec![
             error.load.clone(),
-            if error.set == "unchanged" {
-                "(in force)".to_owned()
+            if error.set == UNCHANGED {
+                IN_FORCE.to_owned()
             } else {
                 error.set.clone()
             },
@@ -517,7 +520,7 @@ fn metric_value_under_load(finalist: &Finalist, load: &str, metric: &str) -> Opt
 
 pub(super) fn set_text_or_in_force(finalist: &Finalist) -> String {
     if finalist.changes_nothing() {
-        "(in force)".to_owned()
+        IN_FORCE.to_owned()
     } else {
         finalist.set.clone()
     }
