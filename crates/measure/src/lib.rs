@@ -12,6 +12,7 @@
 //! `wakepath_settings::Session`: journalled, and put back when the experiment ends, however it ends.
 
 pub mod background;
+mod clock;
 mod conditions;
 mod control;
 pub mod drive;

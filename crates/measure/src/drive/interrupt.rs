@@ -21,6 +21,7 @@ use serde::Serialize;
 use super::load::{LoadTarget, random_block};
 use super::plan::AccessDirection;
 use crate::ExperimentControl;
+use crate::clock::monotonic_ns;
 use crate::pin::pin_to;
 use crate::summary::{Estimate, LatencySummary};
 use crate::test_file::{ALIGNMENT, AlignedBuffer};
@@ -217,12 +218,6 @@ impl WatchedRequest {
         let half_a_look = watched / self.looks.max(1) / 2;
         watched + half_a_look + way_back
     }
-}
-
-/// The time on the monotonic clock in ns.
-fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub(super) fn find_entry_costs(plan: &WakePlan, tallies: &[Tally]) -> Vec<EntryC
     let early = steps.filter(|(step, _)| step.moment == WakeMoment::Entering);
     let costs = early.filter_map(|(step, tally)| {
         let group = plan.kinds.get(step.kind)?;
-        let state = group.states.iter().find(|s| Some(s.index) == step.state)?;
+        let state = plan.state_of_step(step)?;
         let polling = group.states.iter().find(|state| state.polling);
         let tasks = settled_tally(plan, tallies, step, state.index, WakeSource::Task);
         let settled = tasks.and_then(Tally::latencies_after_short_pauses);
@@ -59,7 +59,7 @@ pub(super) fn find_package_wakes(plan: &WakePlan, tallies: &[Tally]) -> Vec<Pack
     let at_rest = steps.filter(|(step, _)| step.moment == WakeMoment::AtRest);
     let wakes = at_rest.filter_map(|(step, tally)| {
         let group = plan.kinds.get(step.kind)?;
-        let state = group.states.iter().find(|s| Some(s.index) == step.state)?;
+        let state = plan.state_of_step(step)?;
         let shortest = plan.gaps(step)[0];
         let timers = settled_tally(plan, tallies, step, state.index, WakeSource::Timer);
         let busy = timers.and_then(|tally| tally.latencies_after(shortest));

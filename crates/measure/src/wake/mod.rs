@@ -374,7 +374,7 @@ impl WakeMeasurement {
         for (step, tally) in &settled {
             let latency = tally.latencies_after(Nanoseconds::ZERO);
             let kind = &plan.kinds[step.kind];
-            let state = kind.states.iter().find(|s| Some(s.index) == step.state);
+            let state = plan.state_of_step(step);
             let mut wake = WakeLatency {
                 cpu: kind.cpu,
                 cpus_alike: kind.cpus.clone(),

@@ -279,10 +279,15 @@ impl WakePlan {
         all
     }
 
+    /// The only state that a step allows; `None` where the governor picks.
+    pub(super) fn state_of_step(&self, step: &WakeStep) -> Option<&StateInfo> {
+        let mut states = self.kinds[step.kind].states.iter();
+        states.find(|state| Some(state.index) == step.state)
+    }
+
     /// Shortest and longest pause before a wake-up from a state.
     pub(crate) fn gaps(&self, step: &WakeStep) -> [Nanoseconds; 2] {
-        let states = &self.kinds[step.kind].states;
-        let state = states.iter().find(|state| Some(state.index) == step.state);
+        let state = self.state_of_step(step);
         let residency = state.map_or(0, |state| state.residency_us);
         let settled = Nanoseconds::from_micros(residency.saturating_mul(2));
         match step.moment {

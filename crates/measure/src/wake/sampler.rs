@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use rustix::thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack};
-use rustix::time::{Timespec, clock_gettime};
+use rustix::time::Timespec;
 use wakepath_record::{ReachedCounters, ReachedTicks};
 use wakepath_system::{CPUS, Root, System};
 use wakepath_units::{Nanoseconds, cpus};
 
 use super::plan::WakeSource;
 use crate::MeasureError;
+use crate::clock::monotonic_ns;
 use crate::drive::random_block;
 use crate::pin::{gone, pin_to};
 use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile};
@@ -352,12 +353,6 @@ fn time_read(file: &TestFile, random: &mut Pcg64Mcg, buffer: &mut AlignedBuffer)
 
 fn no_answer_error(cpu: usize) -> MeasureError {
     gone(cpu, "it did not answer for 2 s")
-}
-
-/// The time on the monotonic clock in ns.
-fn monotonic_ns() -> u64 {
-    let now = clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 fn spin_until(deadline: u64) {

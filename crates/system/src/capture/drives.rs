@@ -29,11 +29,13 @@ pub(super) fn set_drives_and_queues(
     notes: &mut Vec<String>,
 ) {
     let root = system.root();
-    if let Some(disk) = system.drive_block_devices().into_iter().next() {
-        set_completion_queues_from_disk(system, &disk, machine);
+    let disk = system.drive_block_devices().into_iter().next();
+    if let Some(disk) = &disk {
+        set_completion_queues_from_disk(system, disk, machine);
     }
     let names = system.nvme_controller_names();
-    if names.is_empty() {
+    let has_controllers = !names.is_empty();
+    if !has_controllers {
         notes.push("no NVMe controller; a typical drive stands in its place".to_owned());
     }
     let mut known = Vec::new();
@@ -52,7 +54,7 @@ pub(super) fn set_drives_and_queues(
             Err(e) => notes.push(format!("{name} cannot be identified: {e}")),
         }
     }
-    if known.is_empty() && !system.nvme_controller_names().is_empty() {
+    if known.is_empty() && has_controllers {
         notes.push("a typical drive stands in for the one that cannot be identified".to_owned());
     }
     let mut drives = known.into_iter();
@@ -60,7 +62,7 @@ pub(super) fn set_drives_and_queues(
         machine.drive = first;
     }
     machine.other_drives = drives.collect();
-    if let Some(disk) = system.drive_block_devices().first() {
+    if let Some(disk) = &disk {
         set_read_ahead_and_polled_queues(root, disk, machine);
     }
 }
