@@ -230,25 +230,31 @@ struct TrueParts {
     met: Option<u8>,
 }
 
-fn mean_ns<'a>(values: impl Iterator<Item = &'a u64> + Clone) -> f64 {
-    let count = values.clone().count();
-    values.sum::<u64>() as f64 / count as f64
-}
-
 /// The true parts of a cell's requests.
 struct Truth(Vec<TrueParts>);
 
 impl Truth {
-    fn mean_drive_ns(&self) -> f64 {
-        mean_ns(self.0.iter().map(|parts| &parts.drive))
+    /// Mean over the requests in ns.
+    fn mean_ns(&self, value: impl Fn(&TrueParts) -> f64) -> f64 {
+        self.0.iter().map(value).sum::<f64>() / self.0.len() as f64
     }
 
-    fn mean_exit_ns(&self) -> f64 {
-        mean_ns(self.0.iter().map(|parts| &parts.exit))
-    }
-
-    fn mean_latency_ns(&self) -> f64 {
-        mean_ns(self.0.iter().map(|parts| &parts.latency))
+    /// Mean of what an answer with this reference and these costs calls "drive and" its reference, in ns: what the drive took, the
+    /// exits from states without a cost, and of others at most what the reference takes.
+    fn mean_rest_ns(&self, reference: u8, costs: &BTreeMap<u8, f64>) -> f64 {
+        let of_reference = self.median_exit_ns(reference);
+        self.mean_ns(|parts| {
+            let exit = parts.exit as f64;
+            let compared = parts
+                .met
+                .is_some_and(|state| state == reference || costs.contains_key(&state));
+            parts.drive as f64
+                + if compared {
+                    exit.min(of_reference)
+                } else {
+                    exit
+                }
+        })
     }
 
     /// Median time from the drive's interrupt to the first event of CPUs that it found in this state: the exit, and what
@@ -323,34 +329,30 @@ impl Judged {
     }
 }
 
-/// Share of a kind's requests in a class such as `behind`.
-fn share(kind: &Value, class: &str) -> f64 {
-    kind[class].as_f64().unwrap() / kind["requests"].as_f64().unwrap()
-}
-
 /// Compares a cell's exits, drive and parts of the mean with the truth; `None` where the answer has no cost.
 fn judge(name: &str, kind: &Value, truth: &Truth) -> Option<Judged> {
+    let number = |value: &Value| value.as_f64().unwrap();
     let split = &kind["split"];
     let reference = u8::try_from(split["reference"].as_u64()?).unwrap();
     let mut judged = Judged::default();
-    let apart = ["awake", "leaving", "behind", "unknown"].map(|class| share(kind, class));
+    let requests = number(&kind["requests"]);
+    let apart =
+        ["awake", "leaving", "behind", "unknown"].map(|class| number(&kind[class]) / requests);
     println!("{name}: awake, leaving, behind, unknown: {apart:.3?}");
-    // Means over all requests in ns: exits with a cost, and half of their intervals; exits without one.
-    let (mut charged, mut doubt, mut uncharged) = (0.0, 0.0, 0.0);
-    // Share of requests that met the reference, or a state with a cost.
-    let mut compared = 1.0 - apart.iter().sum::<f64>();
+    // In ns as means over all requests: exits with a cost, and half of their intervals.
+    let (mut charged, mut doubt) = (0.0, 0.0);
+    let mut costs = BTreeMap::new();
     for state in split["states"].as_array().unwrap() {
         let index = u8::try_from(state["state"].as_u64().unwrap()).unwrap();
-        let met = state["met"].as_f64().unwrap() / kind["requests"].as_f64().unwrap();
+        let met = number(&state["met"]) / requests;
         let cost = &state["cost"];
         let Some(found) = cost["mean_ns"].as_f64() else {
             println!("{name}: state {index}, share {met:.3}: {}", state["reason"]);
-            compared -= met;
-            uncharged += met * truth.median_exit_ns(index);
             continue;
         };
+        costs.insert(index, found);
         let real = EXITS_NS[usize::from(index)] - EXITS_NS[usize::from(reference)];
-        let half = (cost["high_ns"].as_f64().unwrap() - cost["low_ns"].as_f64().unwrap()) / 2.0;
+        let half = (number(&cost["high_ns"]) - number(&cost["low_ns"])) / 2.0;
         charged += found * met;
         doubt += half * met;
         let wanted = (EXIT_SHARE * real).max(EXIT_NS);
@@ -361,21 +363,27 @@ fn judge(name: &str, kind: &Value, truth: &Truth) -> Option<Judged> {
             [wanted, half, half],
         );
     }
-    // What was left in the drive's time stays below a bound that the answer names.
-    let unseen = kind["unseen_exits_ns"].as_f64().unwrap();
-    let of_reference = compared * truth.median_exit_ns(reference);
-    let drive = truth.mean_drive_ns();
+    let begun = &kind["begun_exits"];
+    let (mean_begun, most_begun) = (number(&begun["mean_ns"]), number(&begun["highest_ns"]));
+    let (fewer, more) = (mean_begun + doubt, most_begun - mean_begun + doubt);
+    let rest = truth.mean_rest_ns(reference, &costs);
+    let drive = truth.mean_ns(|parts| parts.drive as f64);
     judged.judge_figure(
-        &format!("{name}: drive"),
-        kind["rest_ns"].as_f64().unwrap() - of_reference - uncharged,
-        drive,
-        [DRIVE_SHARE * drive, unseen + doubt, doubt],
+        &format!("{name}: drive of {drive:.0} ns and state {reference}"),
+        number(&kind["rest_ns"]),
+        rest,
+        [DRIVE_SHARE * drive, more, fewer],
     );
+    let out = truth.mean_ns(|parts| (parts.drive + parts.exit) as f64);
     judged.judge_figure(
         &format!("{name}: exits in the mean"),
-        charged + of_reference + uncharged,
-        truth.mean_exit_ns(),
-        [PART_SHARE * truth.mean_latency_ns(), doubt, unseen + doubt],
+        charged + mean_begun,
+        out - rest,
+        [
+            PART_SHARE * truth.mean_ns(|parts| parts.latency as f64),
+            fewer,
+            more,
+        ],
     );
     Some(judged)
 }
