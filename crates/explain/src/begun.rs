@@ -21,7 +21,8 @@ const ROUNDS: usize = 50;
 /// Exits that something else began, of requests of one kind. Times in ns, as means over all requests of the kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct BegunExits {
-    /// Number of requests that came while the CPU was leaving an idle state, or behind another one.
+    /// Number of requests that came behind another one, or while the CPU was leaving, in a state that may take more than the
+    /// reference.
     pub requests: u64,
     /// Number of these requests that are like others whose drive's time is known.
     pub estimated: u64,
@@ -45,10 +46,8 @@ struct Bounds {
 /// A class of requests: what is known of the drive's times, in ns.
 #[derive(Default)]
 struct Times {
-    /// Times of requests whose CPU was in a state, and whose interrupt ended it.
-    exact: Vec<u64>,
-    /// Times of requests whose interrupt found the CPU running.
-    awake: Vec<u64>,
+    /// Of requests whose exit is known, or is the reference's at most. A CPU that ran has none.
+    known: Vec<u64>,
     /// Of requests with an exit that something else may have begun.
     bounds: Vec<Bounds>,
 }
@@ -59,10 +58,10 @@ pub(crate) fn estimate_begun_exits(requests: &[&TracedRequest], split: &Split) -
     for request in requests {
         let times = classes.entry(find_class(request)).or_default();
         match request.met {
-            MetState::Awake => times.awake.push(request.out),
-            MetState::State(_) => times.exact.extend(drive_time(request, split)),
-            MetState::Leaving(state) => times.bounds.push(find_bounds(request, split, state, true)),
-            MetState::Behind(state) => times.bounds.push(find_bounds(request, split, state, false)),
+            MetState::Awake => times.known.push(request.out),
+            MetState::State(_) => times.known.extend(drive_time(request, split)),
+            MetState::Leaving(state) => times.add_bounds(request, split.known_exit(state), true),
+            MetState::Behind(state) => times.add_bounds(request, split.known_exit(state), false),
             MetState::Unknown => {}
         }
     }
@@ -93,18 +92,6 @@ fn drive_time(request: &TracedRequest, split: &Split) -> Option<u64> {
     Some(request.out.saturating_sub(exit))
 }
 
-/// Bounds of the drive's time. `with_others`: other interrupts that may have come first are not told from later ones.
-fn find_bounds(request: &TracedRequest, split: &Split, state: u8, with_others: bool) -> Bounds {
-    let exit = split.known_exit(state);
-    let longest = exit.unwrap_or(u64::MAX).min(request.slept);
-    Bounds {
-        lowest: request.out - longest,
-        highest: request.out,
-        // An exit that began before the issue, or before the idle period could be seen, is not the request's own.
-        may_be_own: with_others && exit == Some(longest),
-    }
-}
-
 fn find_class(request: &TracedRequest) -> Class {
     let gap = request
         .gap
@@ -113,18 +100,29 @@ fn find_class(request: &TracedRequest) -> Class {
 }
 
 impl Times {
-    /// Sum over all requests with bounds: `out` less the drive's time, in ns. `None` where too few times are known.
-    fn wait_for_exits(self) -> Option<f64> {
-        let mut known = self.exact;
-        // A CPU that ran has no exit, not even that of the reference, so these times are of a slightly other kind.
-        if known.len() < FEWEST {
-            known.extend(self.awake);
+    /// Adds a request with an exit that something else may have begun. `exit`: what its state costs, if known. `with_others`: other
+    /// interrupts that may have come first are not told from later ones.
+    fn add_bounds(&mut self, request: &TracedRequest, exit: Option<u64>, with_others: bool) {
+        let longest = exit.unwrap_or(u64::MAX).min(request.slept);
+        if longest == 0 {
+            self.known.push(request.out);
+            return;
         }
-        if known.len() < FEWEST || self.bounds.is_empty() {
+        self.bounds.push(Bounds {
+            lowest: request.out - longest,
+            highest: request.out,
+            // An exit that began before the issue, or before the idle period could be seen, is not the request's own.
+            may_be_own: with_others && exit == Some(longest),
+        });
+    }
+
+    /// Sum over all requests with bounds: `out` less the drive's time, in ns. `None` where too few times are known.
+    fn wait_for_exits(mut self) -> Option<f64> {
+        if self.known.len() < FEWEST || self.bounds.is_empty() {
             return None;
         }
-        known.sort_unstable();
-        let drive = TimeDistribution::fit(known, &self.bounds);
+        self.known.sort_unstable();
+        let drive = TimeDistribution::fit(self.known, &self.bounds);
         let waits = self
             .bounds
             .iter()

@@ -479,10 +479,9 @@ fn exits_that_a_timer_began_have_bounds_that_hold() {
     let most = drive + begun.mean_ns;
     assert!(truth + 8_000.0 < most, "{begun:?}");
     assert!(most - begun.highest_ns < truth, "{begun:?}");
-    assert_eq!(
-        (begun.requests, begun.estimated),
-        (kind.leaving, kind.leaving)
-    );
+    assert_eq!(begun.requests, kind.leaving);
+    // Few have a gap that hardly any other request has.
+    assert!(begun.estimated + 8 > begun.requests, "{begun:?}");
 }
 
 #[test]
