@@ -52,9 +52,9 @@ pub(super) struct BlkparseParser {
 /// Whether a line begins as an event: with the numbers of a device.
 pub(super) fn begins_with_device(line: &str) -> bool {
     let first = line.split_ascii_whitespace().next();
-    first.and_then(|word| word.split_once(',')).is_some_and(
-        |(major, minor): (&str, &str)| is_digits(major) && is_digits(minor),
-    )
+    first
+        .and_then(|word| word.split_once(','))
+        .is_some_and(|(major, minor): (&str, &str)| is_digits(major) && is_digits(minor))
 }
 
 fn is_digits(text: &str) -> bool {
@@ -132,10 +132,7 @@ impl BlkparseParser {
     }
 }
 
-fn next_word<'a>(
-    words: &mut impl Iterator<Item = &'a str>,
-    what: &str,
-) -> Result<&'a str, String> {
+fn next_word<'a>(words: &mut impl Iterator<Item = &'a str>, what: &str) -> Result<&'a str, String> {
     words
         .next()
         .ok_or_else(|| format!("the line ends before the {what}: the trace is cut off or damaged"))
@@ -299,7 +296,10 @@ mod tests {
             ("8,0 0 1 x 5 D R 8 + 8 [x]", "the time `x`"),
             ("8,0 0 1 1.0000000001 5 D R 8 + 8 [x]", "the time"),
             ("8,0 0 1 99999999999.0 5 D R 8 + 8 [x]", "the time"),
-            ("8,0 0 1 0.5 5 D R 99999999999999999999 + 8 [x]", "the sector"),
+            (
+                "8,0 0 1 0.5 5 D R 99999999999999999999 + 8 [x]",
+                "the sector",
+            ),
             ("8,0 0 1 0.5 5 D R 9999999999999999999 + 8 [x]", "too large"),
             ("8,0 0 one 0.5 5 D R 8 + 8 [x]", "the number `one`"),
         ] {

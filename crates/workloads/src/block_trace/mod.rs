@@ -160,24 +160,26 @@ impl BlockTrace {
     /// # Errors
     /// The file cannot be read or has to be converted first; a line is damaged, has a size that no drive takes, or stands too
     /// far from its place in time; the trace has no request, or not what `options` ask for.
-    pub fn load(
-        path: &Path,
-        options: &BlockTraceOptions,
-    ) -> Result<Option<Self>, BlockTraceError> {
+    pub fn load(path: &Path, options: &BlockTraceOptions) -> Result<Option<Self>, BlockTraceError> {
         let origin = path.display().to_string();
         let mut begin = Vec::new();
         (open_file(path, &origin)?.take(BEGIN_BYTES))
             .read_to_end(&mut begin)
-            .map_err(|e| {
-                BlockTraceError::for_whole_trace(&origin, format!("cannot read: {e}"))
-            })?;
+            .map_err(|e| BlockTraceError::for_whole_trace(&origin, format!("cannot read: {e}")))?;
         let Some(format) = require_readable_format(&begin, &origin)? else {
             return Ok(None);
         };
         let reader = BufReader::with_capacity(READ_BYTES, open_file(path, &origin)?);
         let wants_ends = options.is_dependent;
         let scan = scan_trace(reader, format, wants_ends, &origin)?;
-        Self::new(&origin, format, Source::File(path.to_owned()), scan, options).map(Some)
+        Self::new(
+            &origin,
+            format,
+            Source::File(path.to_owned()),
+            scan,
+            options,
+        )
+        .map(Some)
     }
 
     /// Reads a trace from memory; see [`BlockTrace::load`].

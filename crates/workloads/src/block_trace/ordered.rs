@@ -96,7 +96,9 @@ mod tests {
     }
 
     fn trace(times: &[u64]) -> String {
-        let lines = times.iter().map(|time| format!("{time},a,0,Read,0,512,1\n"));
+        let lines = times
+            .iter()
+            .map(|time| format!("{time},a,0,Read,0,512,1\n"));
         lines.collect()
     }
 
@@ -121,6 +123,9 @@ mod tests {
         let problem = times(&trace(&[10, 20, 30, 40, 5]), 2).unwrap_err();
         assert_eq!(problem.line, 5);
         assert!(problem.message.contains("sort the trace"), "{problem:?}");
-        assert_eq!(times(&trace(&[10, 20, 30, 15, 40]), 2), Ok(vec![10, 15, 20, 30, 40]));
+        assert_eq!(
+            times(&trace(&[10, 20, 30, 15, 40]), 2),
+            Ok(vec![10, 15, 20, 30, 40])
+        );
     }
 }

@@ -155,16 +155,17 @@ impl<R: BufRead> ParsedRequests<R> {
             self.is_at_end = true;
             return Ok(None);
         };
-        let parsed = (self.parser.parse_line(&text)).map_err(|message| LineProblem {
-            line,
-            message,
-        })?;
+        let parsed =
+            (self.parser.parse_line(&text)).map_err(|message| LineProblem { line, message })?;
         match parsed {
             TraceLine::Request(found) => {
-                let disk = self.disks.find_or_add(found.disk).ok_or_else(|| LineProblem {
-                    line,
-                    message: format!("more than {MAX_DISKS} disks or files"),
-                })?;
+                let disk = self
+                    .disks
+                    .find_or_add(found.disk)
+                    .ok_or_else(|| LineProblem {
+                        line,
+                        message: format!("more than {MAX_DISKS} disks or files"),
+                    })?;
                 let request = PlacedRequest {
                     time: found.time,
                     line,

@@ -94,7 +94,11 @@ fn bad_traces_are_refused_with_one_clear_line() {
             &plain,
             "t:1: a read of 2147483648 bytes, and nothing issues more than 1073741824 at once",
         ),
-        ("fio version 3 iolog\n0 f add\n", &plain, "t: no request in 2 lines"),
+        (
+            "fio version 3 iolog\n0 f add\n",
+            &plain,
+            "t: no request in 2 lines",
+        ),
         (
             "1,a,0,Read,0,512,1\n\0\n",
             &plain,
