@@ -13,7 +13,7 @@ from pathlib import Path
 
 import optuna
 from optuna.samplers import BaseSampler, NSGAIISampler, TPESampler
-from optuna.trial import FrozenTrial, Trial
+from optuna.trial import Trial
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,9 @@ class Space:
         return self.profiles + number
 
 
-def constraint(trial: FrozenTrial) -> Sequence[float]:
-    """How far a trial is beyond the limits; at most 0 if all are kept."""
-    return (float(trial.user_attrs["excess"]),)
-
-
 SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {
-    "TPE": lambda seed: TPESampler(seed=seed, constraints_func=constraint),
-    "NSGA-II": lambda seed: NSGAIISampler(seed=seed, constraints_func=constraint),
+    "TPE": lambda seed: TPESampler(seed=seed),
+    "NSGA-II": lambda seed: NSGAIISampler(seed=seed),
 }
 
 
@@ -97,7 +92,7 @@ def finds_good_set(space: Space, sampler: str, seed: int) -> bool:
     def objective(trial: Trial) -> float:
         chosen = [trial.suggest_categorical(str(index), range(count)) for index, count in enumerate(space.choices)]
         found = judge(space.number_of(chosen))
-        trial.set_user_attr("excess", found.excess)
+        trial.set_constraint("excess", found.excess)
         if spent > space.budget:
             trial.study.stop()
         return found.objective
