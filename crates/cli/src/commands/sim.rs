@@ -44,6 +44,7 @@ Example:
   wakepath sim workloads/apst-7.fio --machine laptop --drive sn530 --policy 'apst[rule=legacy]' --policy apst
   wakepath sim workloads/iowait-rk3399.fio --machine rk3399 --perfetto menu.pftrace
   wakepath sim --machine rk3399 -- fio --name=a --rw=randread --direct=1 --size=64m
+  wakepath sim trace.csv --machine laptop --drive sn530 --disk 1 --from 2h --policy apst --policy 'apst[rule=legacy]'
   wakepath sim workloads/ping-pong.json --machine intel-tbench-80t --policy performance --policy 'performance + poll[rule=first]'")]
 pub(crate) struct Args {
     /// fio job file, rt-app file (*.json), or block trace: text of blkparse, fio's iolog, an MSR Cambridge trace, or a

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
-use wakepath_results::RequestedRate;
 use wakepath_trace::recording::{Block, EventKind, Reader, RecordingError, is_recording_file};
 use wakepath_units::Nanoseconds;
 use wakepath_units::causes::with_causes;
@@ -74,18 +73,6 @@ pub(super) fn plan_block_trace(
         path,
         workload.with_time_limit_and_fio_warm_up(at_most, None),
     ))
-}
-
-/// The rate of a trace, which a replay has to keep; `None` for a dependent replay, or a trace without a duration.
-pub(super) fn rate_of_block_trace(trace: &BlockTrace, job: &str) -> Option<RequestedRate> {
-    let seconds = trace.totals.duration.as_secs_f64();
-    (!trace.is_dependent && seconds > 0.0).then(|| RequestedRate {
-        job: job.to_owned(),
-        direction: "request".to_owned(),
-        per_second: trace.totals.requests() as f64 / seconds,
-        unit: "I/Os".to_owned(),
-        poisson: false,
-    })
 }
 
 /// Reads the block requests of one drive in a recording. Requests are held in memory, as much as 48 bytes each.

@@ -13,6 +13,7 @@ pub mod published;
 mod question;
 mod recording;
 mod replay;
+mod requested_rates;
 mod stored;
 mod workload;
 
@@ -26,4 +27,5 @@ pub use published::{Expectation, Table};
 pub use recording::PlannedRecording;
 pub(crate) use recording::hash_file;
 pub use replay::{RECORDED, ReplayRequest};
-pub use workload::{PlannedWorkload, Reading, Task, requested_rates};
+pub use requested_rates::requested_rates;
+pub use workload::{PlannedWorkload, Reading, Task};

@@ -8,16 +8,18 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 use toml::Spanned;
 use wakepath_results::directory::WORKLOADS;
-use wakepath_results::{Metric, RequestedRate, RunOrigin};
+use wakepath_results::{Metric, RunOrigin};
+use wakepath_sim::LONGEST_UNTIMED;
 use wakepath_units::Nanoseconds;
 use wakepath_units::pasted::decode_text_strictly;
 use wakepath_workloads::fio::warm_up::insert_ramp_times;
 use wakepath_workloads::{Workload, fio, rtapp};
 
-use super::block_trace::{plan_block_trace, rate_of_block_trace};
+use super::block_trace::plan_block_trace;
 use super::grid;
 use super::names::{path_in_folder, path_of_copy_in_results};
 use super::recording::PlannedRecording;
+use super::requested_rates::requested_rates;
 use crate::builtin;
 use crate::file::{
     MetricEntry, StudyError, StudyFile, StudyText, WorkloadEntry, unknown_name_message,
@@ -333,12 +335,8 @@ impl PlannedWorkload {
             Workload::Fio(file) => {
                 let mut groups = vec![];
                 for job in &file.jobs {
-                    if let Some(trace) = &job.replay {
-                        return Some(
-                            trace
-                                .duration()
-                                .min(job.at_most.unwrap_or(trace.duration())),
-                        );
+                    if let Some(time) = job.replayed_time(LONGEST_UNTIMED) {
+                        return Some(time);
                     }
                     let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
                     let time = Nanoseconds(job.runtime?.0.saturating_add(ramp.0));
@@ -352,40 +350,6 @@ impl PlannedWorkload {
             Workload::RtApp(file) => file.duration,
         }
     }
-}
-
-/// The rates that a workload's fio jobs ask for, in file order.
-pub fn requested_rates(workload: &Workload) -> Vec<RequestedRate> {
-    let Workload::Fio(file) = workload else {
-        return Vec::new();
-    };
-    if let Some(trace) = workload.block_trace() {
-        return rate_of_block_trace(trace, &file.jobs[0].name)
-            .into_iter()
-            .collect();
-    }
-    file.jobs
-        .iter()
-        .flat_map(|job: &fio::FioJob| {
-            let rates = job.requested_rates();
-            let each = [("read", rates.read), ("write", rates.write)];
-            let (name, processes) = (job.name.clone(), f64::from(job.numjobs));
-            let poisson = job.rate_poisson;
-            each.into_iter().filter_map(move |(direction, rate)| {
-                let (rate, unit) = match rate? {
-                    fio::Rate::Bytes(bytes) => (bytes, "bytes"),
-                    fio::Rate::Ios(ios) => (ios, "I/Os"),
-                };
-                Some(RequestedRate {
-                    job: name.clone(),
-                    direction: direction.to_owned(),
-                    per_second: rate as f64 * processes,
-                    unit: unit.to_owned(),
-                    poisson,
-                })
-            })
-        })
-        .collect()
 }
 
 /// Reads the text of a workload file beside the study, or else the built-in workload's; with its origin for messages.

@@ -64,7 +64,7 @@ pub(super) fn note_drifting_latencies(job: &Path, comparison: &SimComparison) {
     }
 }
 
-/// Warns of block traces that the drive cannot keep up with, under the policies with the latest last request.
+/// Warns of block traces that the machine cannot keep up with, under the policies with the latest last request.
 pub(super) fn warn_of_late_replays(job: &Path, comparison: &SimComparison) {
     let mut latest: Option<(&SimulatedPolicy, ReplayRun)> = None;
     for result in &comparison.results {
@@ -80,7 +80,7 @@ pub(super) fn warn_of_late_replays(job: &Path, comparison: &SimComparison) {
         return;
     };
     let text = format!(
-        "the drive cannot keep up with the trace: under {} the last of {} requests begins {:.3} s later than in the trace, and \
+        "drive and CPUs cannot keep up with the trace: under {} the last of {} requests begins {:.3} s later than in the trace, and \
          {:.0} requests/s are done of {:.0}; latencies count from the late begin",
         result.policy, replay.requests, replay.last_late_s, replay.done_per_s, replay.asked_per_s
     );
@@ -88,7 +88,7 @@ pub(super) fn warn_of_late_replays(job: &Path, comparison: &SimComparison) {
     messages::hold_message_until_result(MessageKind::Warning, Some(&place), text);
 }
 
-/// Share of a trace's rate below which the drive cannot keep up with the trace.
+/// Share of a trace's rate below which the machine cannot keep up with the trace.
 const LEAST_SHARE_KEPT_UP: f64 = 0.98;
 
 /// Notes jobs that had more to do than was simulated.
