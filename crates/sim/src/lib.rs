@@ -51,3 +51,4 @@ pub use setup::policies::{
 pub use task::fio::rates::{FoundDepth, RateRun};
 pub use task::fio::setup::LONGEST_UNTIMED;
 pub use task::rtapp::result::{Halted, Spread, TaskRun, ThreadsRun, WakeAttribution};
+pub use task::server::result::ServerRun;

@@ -4,6 +4,8 @@ use serde::Serialize;
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::Rate;
 
+use crate::task::server::result::ServerRun;
+
 /// Sums for a job's rate in one direction, over all ended processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::task) struct RateSums {
@@ -69,12 +71,12 @@ impl JobTotals {
     }
 }
 
-/// A rate requested by a job (fio's `rate` and `rate_iops`), and the rate achieved.
+/// A rate requested by a job (fio's `rate` and `rate_iops`) or at a server, and the rate achieved.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RateRun {
     /// Job number in the file, from 0.
     pub job: usize,
-    /// `read` or `write`.
+    /// `read`, `write`, or `request` of a server.
     pub direction: &'static str,
     /// `1/s`: I/Os per second; `B/s`: bytes per second.
     pub unit: &'static str,
@@ -105,6 +107,17 @@ impl RateRun {
             unit,
             asked,
             done: asked * share.min(1.0),
+        })
+    }
+
+    /// The rate of a server's arrivals and the rate of its replies; `None` with clients, who wait.
+    pub(crate) fn for_server(server: &ServerRun) -> Option<Self> {
+        (server.is_open && server.arrived_per_second > 0.0).then(|| Self {
+            job: 0,
+            direction: "request",
+            unit: "1/s",
+            asked: server.arrived_per_second,
+            done: server.arrived_per_second * server.replied_share(),
         })
     }
 
