@@ -115,10 +115,10 @@ impl<'a> Model<'a> {
             &self.machine,
             self.workload,
             setup.cpu.declared_states_of_first_cluster(),
-            (&setup.programs, setup.server.as_deref()),
+            (&setup.programs, setup.server()),
             &finished,
         );
-        let makes_requests = !setup.jobs.is_empty() || setup.server.is_some();
+        let makes_requests = !setup.jobs.is_empty() || setup.server().is_some();
         if run.requests == 0 && makes_requests && !observer.lets_run_stop() {
             return Err(SimError::NoRequest {
                 seconds: run.seconds,

@@ -25,7 +25,7 @@ impl<O: Observer> Engine<'_, O> {
         let last = end.min(LATEST);
         let mut events = 0;
         let jobs = self.workload.jobs();
-        let (warm_up_end, span) = match &self.setup.server {
+        let (warm_up_end, span) = match self.setup.server() {
             Some(server) => (
                 server.end_of_warm_up(),
                 Some(server.span_with_counted_requests()),

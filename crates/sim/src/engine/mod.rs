@@ -79,7 +79,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             domains.len(),
             queues,
             watched_drives,
-            setup.server.is_some(),
+            setup.server().is_some(),
         );
         let sources = setup.background.len();
         let random = Streams::new(seed, cpus.len(), sources, setup.cpu.has_random_exits());
@@ -144,7 +144,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             .map(|program| self.why_never_ran(program))
             .collect();
         let begin = self.subtract_warm_up(&mut cpus);
-        let requests_from = match &self.setup.server {
+        let requests_from = match self.setup.server() {
             Some(server) => server.span_with_counted_requests().0,
             None => self.workload.jobs().first_counted_time(),
         };
@@ -187,9 +187,16 @@ pub(crate) struct Finished {
     pub(crate) recorder: Recorder,
     pub(crate) threads: ThreadTotals,
     pub(crate) jobs: JobTotals,
-    pub(crate) server: Option<ServerTotals>,
+    server: Option<ServerTotals>,
     /// Totals of the page cache, if any job wrote into it.
     pub(crate) page_cache: Option<Totals>,
     /// Totals by drive; `None` if drives have no power states.
     pub(crate) drives: Option<Vec<DriveTotals>>,
+}
+
+impl Finished {
+    /// Totals of the server, if the workload is one.
+    pub(crate) fn server_totals(&self) -> Option<&ServerTotals> {
+        self.server.as_ref()
+    }
 }

@@ -125,7 +125,7 @@ impl Run {
         let [reads, writes] = recorder.counted_requests();
         let [read_bytes, written_bytes] = recorder.counted_bytes();
         let requests = reads + writes;
-        let server = (server_setup.zip(finished.server.as_ref()))
+        let server = (server_setup.zip(finished.server_totals()))
             .map(|(setup, totals)| ServerRun::new(setup, totals, requests));
         // A request to a server is neither a read nor a write, whatever disk calls it makes.
         let [reads, writes] = if server.is_some() {

@@ -65,7 +65,7 @@ pub(crate) struct Setup {
     pub(crate) page_cache: Option<PageCacheSetup>,
     pub(crate) programs: Programs,
     /// The server's figures, if the workload is one.
-    pub(crate) server: Option<Box<ServerSetup>>,
+    server: Option<Box<ServerSetup>>,
 }
 
 impl Setup {
@@ -140,6 +140,12 @@ impl Setup {
             scheduler,
             frequency,
         })
+    }
+
+    /// The server's figures; `None` if the workload is none.
+    #[inline]
+    pub(crate) fn server(&self) -> Option<&ServerSetup> {
+        self.server.as_deref()
     }
 
     /// Creates the state of the emulator; on a real machine, CPUs take no turns.

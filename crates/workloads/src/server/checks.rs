@@ -35,7 +35,7 @@ const MAX_LOG_BYTES: f64 = 1_048_576.0;
 
 /// Checks a file that was read, and resolves its defaults.
 pub(super) fn check_server_file(
-    raw: RawFile,
+    raw: &RawFile,
     place: TextPlace<'_>,
     folder: Option<&Path>,
 ) -> Result<ServerFile, ServerError> {
@@ -53,8 +53,8 @@ pub(super) fn check_server_file(
         return Err(place.error_at_value(&raw.name, message));
     }
     let (arrivals, interrupt_cpus) = check_arrivals(&raw.arrivals, place, folder)?;
-    let warm_up = check_warm_up(&raw, &arrivals, place)?;
-    let duration = check_duration(&raw, &arrivals, warm_up, place)?;
+    let warm_up = check_warm_up(raw, &arrivals, place)?;
+    let duration = check_duration(raw, &arrivals, warm_up, place)?;
     let (work, reply, calls) = check_request(&raw.request, place)?;
     Ok(ServerFile {
         name: name.clone(),

@@ -62,7 +62,7 @@ pub fn parse(text: &str, origin: &str, folder: Option<&Path>) -> Result<ServerFi
         let message = wakepath_units::spelling::toml_error_with_key(e.message(), text, at);
         place.error_at_byte(at, message)
     })?;
-    checks::check_server_file(file, place, folder)
+    checks::check_server_file(&file, place, folder)
 }
 
 impl fmt::Display for ServerFile {

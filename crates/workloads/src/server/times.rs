@@ -109,7 +109,10 @@ fn read_column(text: &str, column: Option<&str>) -> Result<TimesAndLines, (Optio
     let mut reader = csv::ReaderBuilder::new()
         .trim(csv::Trim::All)
         .from_reader(text.as_bytes());
-    let header = reader.headers().map_err(describe_csv_error)?.clone();
+    let header = reader
+        .headers()
+        .map_err(|e| describe_csv_error(&e))?
+        .clone();
     let index = match column {
         Some(column) => header.iter().position(|name| name == column),
         None => (header.len() == 1).then_some(0),
@@ -124,7 +127,7 @@ fn read_column(text: &str, column: Option<&str>) -> Result<TimesAndLines, (Optio
     };
     let (mut times, mut lines) = (Vec::new(), Vec::new());
     for record in reader.records() {
-        let record = record.map_err(describe_csv_error)?;
+        let record = record.map_err(|e| describe_csv_error(&e))?;
         let line = record.position().map_or(0, |at| at.line() as usize);
         let cell = record.get(index).unwrap_or_default();
         let time: f64 = cell.parse().map_err(|_| {
@@ -143,7 +146,7 @@ fn read_column(text: &str, column: Option<&str>) -> Result<TimesAndLines, (Optio
 }
 
 /// A CSV error's line and description.
-fn describe_csv_error(error: csv::Error) -> (Option<usize>, String) {
+fn describe_csv_error(error: &csv::Error) -> (Option<usize>, String) {
     let line = error.position().map(|at| at.line() as usize);
     let message = match error.kind() {
         csv::ErrorKind::UnequalLengths {

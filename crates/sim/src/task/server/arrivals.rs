@@ -12,7 +12,7 @@ impl<O: Observer> Engine<'_, O> {
     /// Creates the threads of the server, asleep, and schedules the first arrival.
     pub(crate) fn create_server(&mut self) {
         let setup = self.setup;
-        let Some(server) = setup.server.as_deref() else {
+        let Some(server) = setup.server() else {
             return;
         };
         self.context.count_begun_process();
@@ -60,7 +60,7 @@ impl<O: Observer> Engine<'_, O> {
     /// Lets requests arrive that are due now, up to the first whose CPU is not about to be interrupted already. Returns that CPU;
     /// `None`: no more are due.
     pub(crate) fn take_due_arrivals_of_one_cpu(&mut self) -> Option<CpuId> {
-        let setup = self.setup.server.as_deref()?;
+        let setup = self.setup.server()?;
         let now = self.context.now();
         loop {
             let server = self.workload.server.as_mut()?;
@@ -110,12 +110,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Wakes the worker that fell asleep last for a request; without one, the request waits.
     fn give_to_worker_or_queue(&mut self, cpu: CpuId, mut request: ServerRequest) {
-        let Some((server, setup)) = self
-            .workload
-            .server
-            .as_mut()
-            .zip(self.setup.server.as_ref())
-        else {
+        let Some((server, setup)) = self.workload.server.as_mut().zip(self.setup.server()) else {
             return;
         };
         let Some(worker) = server.asleep.pop() else {

@@ -108,7 +108,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Records the sync that is over now.
     fn record_sync(&mut self) {
-        let (now, setup) = (self.context.now(), self.setup.server.as_ref());
+        let (now, setup) = (self.context.now(), self.setup.server());
         if let Some((server, setup)) = self.workload.server.as_mut().zip(setup)
             && let Some(began) = server.log.began.take()
         {
@@ -118,7 +118,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     fn sleep_until_next_sync(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
-        if let Some(log) = self.setup.server.as_ref().and_then(|server| server.log) {
+        if let Some(log) = self.setup.server().and_then(|server| server.log) {
             self.start_log_timer(cpu, task, log.interval);
         }
         self.tasks[task].step = Step::Wait;

@@ -148,11 +148,7 @@ impl<O: Observer> Engine<'_, O> {
         worker: usize,
         mut request: TakenRequest,
     ) -> TaskTurn {
-        let kinds = self
-            .setup
-            .server
-            .as_ref()
-            .map_or(0, |server| server.calls.len());
+        let kinds = self.setup.server().map_or(0, |server| server.calls.len());
         if !request.replying {
             if let Some(kind) = request.next_kind_of_calls(kinds) {
                 return self.begin_disk_call(cpu, task, worker, request, kind);
@@ -178,8 +174,7 @@ impl<O: Observer> Engine<'_, O> {
     ) -> TaskTurn {
         let bytes = self
             .setup
-            .server
-            .as_ref()
+            .server()
             .map_or(0, |server| server.calls[kind].bytes);
         self.put_request_back(worker, request);
         let work = self.begin_submission(task, bytes);
@@ -195,7 +190,7 @@ impl<O: Observer> Engine<'_, O> {
         worker: usize,
         mut request: TakenRequest,
     ) -> TaskTurn {
-        let Some(server) = self.setup.server.as_deref() else {
+        let Some(server) = self.setup.server() else {
             return TaskTurn::Free;
         };
         let (kind, call) = (request.kind, server.calls[request.kind]);
@@ -263,7 +258,7 @@ impl<O: Observer> Engine<'_, O> {
             self.context.tell_observer_of_request(step);
         }
         request.in_flight.clear();
-        let calls = (self.setup.server.as_ref()).map_or(0, |s| s.calls[request.kind].calls);
+        let calls = (self.setup.server()).map_or(0, |s| s.calls[request.kind].calls);
         if request.submitted >= calls {
             request.kind += 1;
             request.submitted = 0;
@@ -273,12 +268,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Records a request whose reply is on its way, and lets its client think.
     fn finish_server_request(&mut self, request: &ServerRequest) {
-        let Some((server, setup)) = self
-            .workload
-            .server
-            .as_mut()
-            .zip(self.setup.server.as_ref())
-        else {
+        let Some((server, setup)) = self.workload.server.as_mut().zip(self.setup.server()) else {
             return;
         };
         let now = self.context.now();
