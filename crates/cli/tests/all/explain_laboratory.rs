@@ -545,7 +545,7 @@ fn exits_are_found_where_each_cpu_is_interrupted() {
         jobs: &JOBS,
     };
     if let Some(out) = run(test, &cells) {
-        check_cells(&out, 8);
+        check_cells(&out, 9);
     }
 }
 
@@ -560,6 +560,6 @@ fn exits_are_found_where_one_cpu_takes_all_interrupts() {
         jobs: &JOBS[1..],
     };
     if let Some(out) = run(test, &cells) {
-        check_cells(&out, 4);
+        check_cells(&out, 3);
     }
 }
