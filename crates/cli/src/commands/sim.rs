@@ -1,4 +1,4 @@
-//! `wakepath sim`: a fio job or an rt-app file on a modelled machine, under the given policy sets.
+//! `wakepath sim`: a fio job, an rt-app file or a server on a modelled machine, under the given policy sets.
 
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,12 @@ use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
 use wakepath_sim::{PolicyComparison, policies_in_force};
 use wakepath_study::file::StudyError;
-use wakepath_study::plan::Plan;
+use wakepath_study::plan::{Plan, load_block_trace};
 use wakepath_study::run::RunControl;
 use wakepath_study::run::sim::{Sim, SimComparison};
 use wakepath_units::{KernelVersion, Nanoseconds};
 use wakepath_workloads::Workload;
+use wakepath_workloads::block_trace::BlockTraceOptions;
 use wakepath_workloads::fio::{self, FioSurroundings, MachineFigures};
 use wakepath_workloads::rtapp::{MAX_THREADS, RtAppVersion};
 
@@ -43,15 +44,19 @@ Example:
   wakepath sim workloads/apst-7.fio --machine laptop --drive sn530 --policy 'apst[rule=legacy]' --policy apst
   wakepath sim workloads/iowait-rk3399.fio --machine rk3399 --perfetto menu.pftrace
   wakepath sim --machine rk3399 -- fio --name=a --rw=randread --direct=1 --size=64m
-  wakepath sim workloads/ping-pong.json --machine intel-tbench-80t --policy performance --policy 'performance + poll[rule=first]'")]
+  wakepath sim trace.csv --machine laptop --drive sn530 --disk 1 --from 2h --policy apst --policy 'apst[rule=legacy]'
+  wakepath sim workloads/ping-pong.json --machine intel-tbench-80t --policy performance --policy 'performance + poll[rule=first]'
+  wakepath sim workloads/redis-server.toml --machine skylake-2s-server")]
 pub(crate) struct Args {
-    /// fio job file, or rt-app file (*.json).
+    /// fio job file, rt-app file (*.json), server (*.toml), or block trace: text of blkparse, fio's iolog, an MSR Cambridge
+    /// trace, or a recording.
     #[arg(required_unless_present = "command")]
     job: Option<PathBuf>,
     /// A command line of fio, such as `fio --name=a --rw=randread --direct=1 --size=1g`, in place of a file.
     #[arg(last = true, value_name = "FIO_COMMAND", conflicts_with = "job")]
     command: Vec<String>,
-    /// Value of the variable `${NAME}` in a fio job file, before the environment's; give it again for each variable.
+    /// Value of the variable `${NAME}` in a fio job file, before the environment's, or of a server's rate, clients or workers; give
+    /// it again for each variable.
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_variable)]
     variables: Vec<(String, String)>,
     /// Built-in machine, recorded system, a machine file (*.toml), or here: what `wakepath calibrate` found of this machine
@@ -73,7 +78,19 @@ pub(crate) struct Args {
     /// own.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     copies: Option<u32>,
-    /// Longest time that each fio job, or an rt-app file, is simulated for, such as 500ms or 30s; a plain number counts seconds.
+    /// The disk of a block trace, such as 259,0 [default: the disk with most requests, or all files of fio's iolog].
+    #[arg(long, value_name = "NAME")]
+    disk: Option<String>,
+    /// Time from the first request of a block trace to the first that is simulated, such as 90s; a plain number counts
+    /// seconds.
+    #[arg(long, value_name = "TIME", value_parser = until::parse_simulated_time_or_seconds)]
+    from: Option<Nanoseconds>,
+    /// A request of a block trace waits for all that had ended before it there, and then as long as it had come after them
+    /// [default: requests come at their times, whatever is in flight].
+    #[arg(long)]
+    dependent: bool,
+    /// Longest time that each fio job, an rt-app file, a server or a block trace is simulated for, such as 500ms or 30s; a plain
+    /// number counts seconds.
     /// Without it, what gives no time of its own ends after 60 s, and an rt-app file after 600 s.
     #[arg(long, value_name = "TIME", value_parser = until::parse_simulated_time_or_seconds)]
     seconds: Option<Nanoseconds>,
@@ -81,9 +98,9 @@ pub(crate) struct Args {
     /// for its own task's [default: as the file says, or 2025].
     #[arg(long, value_name = "VERSION")]
     rt_app: Option<RtAppVersion>,
-    /// Time at the start of time-based fio jobs that does not count, such as 500ms; a plain number counts seconds, and
+    /// Time at the start of time-based fio jobs and servers that does not count, such as 500ms; a plain number counts seconds, and
     /// 0 counts from the first request. A job that has a ramp_time keeps it [default: ten times what is measured, 2 s at most;
-    /// none of a job that pauses for as long as it runs].
+    /// none of a job that pauses for as long as it runs; a server's own].
     #[arg(long, value_name = "TIME", value_parser = until::parse_warm_up_or_zero)]
     warm_up: Option<Nanoseconds>,
     /// The kernel whose policies bare names mean, and what no set names, such as 6.12.48 or 7.3; `wakepath policy kernels` has
@@ -179,7 +196,13 @@ pub(crate) fn simulate_and_print_policies(
         Format::Csv if of_threads => threads::write_tasks_as_csv(out, &comparison),
         Format::Csv => tables::write_runs_as_csv(out, &comparison),
         Format::Table if of_threads => threads::write_rt_app_tables(out, &machine, &comparison),
-        Format::Table => tables::write_fio_tables_and_drawing(out, &machine, &comparison),
+        Format::Table => {
+            let tables = match workload {
+                Workload::Server(_) => tables::RequestTables::ServerRequests,
+                Workload::Fio(_) | Workload::RtApp(_) => tables::RequestTables::Ios,
+            };
+            tables::write_request_tables_and_drawing(out, &machine, &comparison, tables)
+        }
     }
 }
 
@@ -193,17 +216,30 @@ fn load_limited_workload_copies(args: &Args, machine: &Machine) -> anyhow::Resul
             page_bytes: PAGE_BYTES,
         }),
     };
-    let read = match &args.job {
-        Some(path) => Workload::load_with(path, args.rt_app, &surroundings)?,
-        None if !fio::begins_as_command_line(&args.command) => {
+    let trace_options = BlockTraceOptions {
+        disk: args.disk.clone(),
+        from: args.from.unwrap_or(Nanoseconds::ZERO),
+        is_dependent: args.dependent,
+    };
+    let trace = match &args.job {
+        Some(path) if path.is_file() => load_block_trace(path, &trace_options)?,
+        _ => None,
+    };
+    if trace.is_none() && trace_options.any_is_given() {
+        bail!("--disk, --from and --dependent are for block traces")
+    }
+    let read = match (trace, &args.job) {
+        (Some(trace), _) => trace,
+        (None, Some(path)) => Workload::load_with(path, args.rt_app, &surroundings)?,
+        (None, None) if !fio::begins_as_command_line(&args.command) => {
             bail!(
                 "behind `--` there is a command line of fio, such as `fio --name=a --rw=randread --size=1g`"
             )
         }
-        None => fio::parse_command_line(&args.command, &surroundings)?.into(),
+        (None, None) => fio::parse_command_line(&args.command, &surroundings)?.into(),
     };
-    if matches!(read, Workload::Fio(_)) && args.rt_app.is_some() {
-        bail!("--rt-app is for rt-app files, and this is a fio job")
+    if !matches!(read, Workload::RtApp(_)) && args.rt_app.is_some() {
+        bail!("--rt-app is for rt-app files, and this is none")
     }
     let warmed_up = read.with_time_limit_and_fio_warm_up(args.seconds, args.warm_up);
     match args.copies {
@@ -222,8 +258,10 @@ fn hold_notes_on_job_drive_and_runs(
     let path = args.workload_path();
     arguments::hold_workload_warnings(path, workload);
     notes::note_warm_up_and_mostly_paused_jobs(workload, args.format);
+    notes::warn_of_late_replays(path, comparison);
     notes::note_drifting_latencies(path, comparison);
     notes::note_jobs_ended_by_time(workload, comparison);
+    notes::note_assumed_figures_of_server(workload);
     notes::note_found_depths(workload, comparison);
     threads::warn_of_unexpected_rt_app_outcomes(path, workload, comparison);
     notes::note_use_of_page_cache(machine, comparison);
@@ -295,5 +333,6 @@ fn make_rt_app_copies(workload: Workload, copies: u32) -> anyhow::Result<Workloa
             Err(threads) => bail!("{threads} threads, and there may be 1 to {MAX_THREADS}"),
         },
         Workload::Fio(_) => bail!("for rt-app files; a fio job has numjobs"),
+        Workload::Server(_) => bail!("for rt-app files; a server has workers"),
     }
 }

@@ -2,6 +2,7 @@
 
 mod amd_pstate;
 mod beside_fio;
+mod block_trace;
 mod depth;
 mod drives;
 mod durability;
@@ -19,6 +20,7 @@ mod quiet;
 mod read_ahead;
 mod real_jobs;
 mod rooms;
+mod server;
 mod steering;
 mod threads;
 mod turns;

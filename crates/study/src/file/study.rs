@@ -81,14 +81,24 @@ pub struct WorkloadEntry {
     pub fio_options: toml::Table,
     /// An rt-app file, relative to the study file.
     pub rt_app: Option<Spanned<String>>,
+    /// A server file: a path from the study file, or the name of a built-in workload.
+    pub server: Option<Spanned<String>>,
     /// The rt-app that the file was written for: `1.0` or `2025`.
     pub rt_app_version: Option<Spanned<String>>,
     /// How many copies of the rt-app file run side by side.
     pub copies: Option<Spanned<u32>>,
     /// Number of threads for the rt-app file's first task, in place of its own number.
     pub instances: Option<Spanned<u32>>,
-    /// Time in seconds from which operations of rt-app threads, or requests of time-based fio jobs, are counted.
+    /// Time in seconds from which operations of rt-app threads, or requests of time-based fio jobs and servers, are counted.
     pub warm_up_s: Option<Spanned<f64>>,
+    /// Block trace or recording whose block requests are simulated, relative to the study file.
+    pub trace: Option<Spanned<String>>,
+    /// Name of the trace's disk; absent: the disk with most requests, or all files.
+    pub disk: Option<Spanned<String>>,
+    /// Time in seconds from the first request of the trace to the first that is simulated.
+    pub from_s: Option<Spanned<f64>>,
+    /// Whether a request of the trace waits for all that had ended before it.
+    pub dependent: Option<Spanned<bool>>,
     /// Command and arguments.
     pub command: Option<Spanned<Vec<String>>>,
     /// Recording made by `wakepath record` or `wakepath import`.
@@ -215,10 +225,15 @@ impl WorkloadEntry {
             fio_job: None,
             fio_options: toml::Table::new(),
             rt_app: None,
+            server: None,
             rt_app_version: None,
             copies: None,
             instances: None,
             warm_up_s: None,
+            trace: None,
+            disk: None,
+            from_s: None,
+            dependent: None,
             command: None,
             recording: None,
             states: None,

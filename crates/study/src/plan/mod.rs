@@ -1,5 +1,6 @@
 //! A study with all named parts found: machines, workloads, policies, and the list with runs.
 
+mod block_trace;
 mod build;
 mod cell;
 mod grid;
@@ -12,9 +13,11 @@ pub mod published;
 mod question;
 mod recording;
 mod replay;
+mod requested_rates;
 mod stored;
 mod workload;
 
+pub use block_trace::load_block_trace;
 pub use cell::Cell;
 pub use machine::{PlannedMachine, host_name};
 pub use planned::Plan;
@@ -24,4 +27,5 @@ pub use published::{Expectation, Table};
 pub use recording::PlannedRecording;
 pub(crate) use recording::hash_file;
 pub use replay::{RECORDED, ReplayRequest};
-pub use workload::{PlannedWorkload, Reading, Task, requested_rates};
+pub use requested_rates::requested_rates;
+pub use workload::{PlannedWorkload, Reading, Task};

@@ -3,20 +3,23 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use regex::Regex;
 use toml::Spanned;
 use wakepath_results::directory::WORKLOADS;
-use wakepath_results::{Metric, RequestedRate, RunOrigin};
+use wakepath_results::{Metric, RunOrigin};
+use wakepath_sim::LONGEST_UNTIMED;
 use wakepath_units::Nanoseconds;
 use wakepath_units::pasted::decode_text_strictly;
 use wakepath_workloads::fio::warm_up::insert_ramp_times;
-use wakepath_workloads::{Workload, fio, rtapp};
+use wakepath_workloads::{Workload, fio, rtapp, server};
 
+use super::block_trace::plan_block_trace;
 use super::grid;
 use super::names::{path_in_folder, path_of_copy_in_results};
 use super::recording::PlannedRecording;
+use super::requested_rates::requested_rates;
 use crate::builtin;
 use crate::file::{
     MetricEntry, StudyError, StudyFile, StudyText, WorkloadEntry, unknown_name_message,
@@ -58,7 +61,21 @@ pub enum Task {
         /// The same, read.
         workload: Workload,
     },
-    /// A recording.
+    /// A block trace, or the block requests of a recording.
+    BlockTrace {
+        /// The file, by its whole path.
+        path: PathBuf,
+        /// The trace as a fio job.
+        workload: Workload,
+    },
+    /// A request server.
+    Server {
+        /// Text of the server file, as run: recorded arrival times are in it.
+        text: String,
+        /// The same, read.
+        workload: Workload,
+    },
+    /// A recording to be replayed.
     Recording(Box<PlannedRecording>),
     /// A command.
     Command {
@@ -134,12 +151,21 @@ impl PlannedWorkload {
             .iter()
             .map(ToString::to_string)
             .collect();
+        let path_of_trace = (workload.block_trace()).map(|trace| PathBuf::from(&trace.origin));
         let task = match &workload {
+            Workload::Fio(_) if path_of_trace.is_some() => Task::BlockTrace {
+                path: path_of_trace.unwrap_or_default(),
+                workload,
+            },
             Workload::Fio(file) => Task::Fio {
                 text: file.to_string(),
                 workload,
             },
             Workload::RtApp(file) => Task::RtApp {
+                text: file.to_string(),
+                workload,
+            },
+            Workload::Server(file) => Task::Server {
                 text: file.to_string(),
                 workload,
             },
@@ -203,6 +229,19 @@ impl PlannedWorkload {
                 return Err(source.error_at_value(name, message));
             }
             plan_rt_app(entry, name, source, folder)?
+        } else if let Some(name) = &entry.trace {
+            if target == RunOrigin::Live {
+                let message = "a block trace is simulated (--on sim); `fio --read_iolog` replays fio's logs on a drive";
+                return Err(source.error_at_value(name, message));
+            }
+            let (path, workload) = plan_block_trace(entry, name, source, folder)?;
+            Task::BlockTrace { path, workload }
+        } else if let Some(name) = &entry.server {
+            if target == RunOrigin::Live {
+                let message = "servers are simulated (--on sim); measure a real one as a `command`";
+                return Err(source.error_at_value(name, message));
+            }
+            plan_server(entry, name, options.warm_up, source, folder)?
         } else {
             let (at, text, origin) = read_fio_text(entry, source, folder)?;
             if name != entry.name.get_ref() && entry.fio.is_some() {
@@ -210,7 +249,11 @@ impl PlannedWorkload {
             }
             plan_fio(entry, at, &text, &origin, options, source, target)?
         };
-        if let Task::Fio { workload, .. } | Task::RtApp { workload, .. } = &task {
+        if let Task::Fio { workload, .. }
+        | Task::RtApp { workload, .. }
+        | Task::BlockTrace { workload, .. }
+        | Task::Server { workload, .. } = &task
+        {
             // The warnings tell what the simulator does, not real fio.
             if target == RunOrigin::Sim {
                 warnings.extend(workload.warnings().iter().map(ToString::to_string));
@@ -228,6 +271,8 @@ impl PlannedWorkload {
         let (kind, source) = match &self.task {
             Task::Fio { .. } => ("fio", self.copy_path()),
             Task::RtApp { .. } => ("rt-app", self.copy_path()),
+            Task::BlockTrace { path, .. } => ("trace", Some(path.display().to_string())),
+            Task::Server { .. } => ("server", self.copy_path()),
             Task::Recording(recording) => ("recording", Some(recording.path.display().to_string())),
             Task::Command { words, .. } => ("command", Some(words.join(" "))),
         };
@@ -246,12 +291,21 @@ impl PlannedWorkload {
         }
     }
 
+    /// Path of the block trace; `None` for other workloads.
+    pub(super) fn trace_path(&self) -> Option<&Path> {
+        match &self.task {
+            Task::BlockTrace { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
     /// Path of the workload's copy in the result directory, if the workload has a file.
     pub fn copy_path(&self) -> Option<String> {
         match self.task {
             Task::Fio { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "fio")),
             Task::RtApp { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "json")),
-            Task::Recording(_) | Task::Command { .. } => None,
+            Task::Server { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "toml")),
+            Task::BlockTrace { .. } | Task::Recording(_) | Task::Command { .. } => None,
         }
     }
 
@@ -266,8 +320,10 @@ impl PlannedWorkload {
     /// Copies for the result directory: each with its path and text.
     pub(super) fn list_texts_to_copy_into_results(&self) -> impl Iterator<Item = (String, &str)> {
         let text = match &self.task {
-            Task::Fio { text, .. } | Task::RtApp { text, .. } => Some(text.as_str()),
-            Task::Recording(_) | Task::Command { .. } => None,
+            Task::Fio { text, .. } | Task::RtApp { text, .. } | Task::Server { text, .. } => {
+                Some(text.as_str())
+            }
+            Task::BlockTrace { .. } | Task::Recording(_) | Task::Command { .. } => None,
         };
         let own = self.copy_path().zip(text);
         let of_grid = self.grid.as_ref();
@@ -277,10 +333,13 @@ impl PlannedWorkload {
         own.into_iter().chain(of_grid)
     }
 
-    /// The fio job file or rt-app file to simulate; `None` for commands and recordings.
+    /// The fio job file, rt-app file, server or block trace to simulate; `None` for commands and recordings.
     pub fn simulated_workload(&self) -> Option<&Workload> {
         match &self.task {
-            Task::Fio { workload, .. } | Task::RtApp { workload, .. } => Some(workload),
+            Task::Fio { workload, .. }
+            | Task::RtApp { workload, .. }
+            | Task::BlockTrace { workload, .. }
+            | Task::Server { workload, .. } => Some(workload),
             Task::Recording(_) | Task::Command { .. } => None,
         }
     }
@@ -290,6 +349,7 @@ impl PlannedWorkload {
         match self.simulated_workload()? {
             Workload::Fio(file) => file.earliest_counting_start_after_ramp(),
             Workload::RtApp(file) => Some(file.warm_up).filter(|time| time.0 > 0),
+            Workload::Server(file) => Some(file.warm_up).filter(|time| time.0 > 0),
         }
     }
 
@@ -299,6 +359,9 @@ impl PlannedWorkload {
             Workload::Fio(file) => {
                 let mut groups = vec![];
                 for job in &file.jobs {
+                    if let Some(time) = job.replayed_time(LONGEST_UNTIMED) {
+                        return Some(time);
+                    }
                     let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
                     let time = Nanoseconds(job.runtime?.0.saturating_add(ramp.0));
                     match groups.last_mut() {
@@ -309,37 +372,9 @@ impl PlannedWorkload {
                 Some(Nanoseconds(groups.iter().map(|t| t.0).sum()))
             }
             Workload::RtApp(file) => file.duration,
+            Workload::Server(file) => Some(Nanoseconds(file.warm_up.0 + file.counted_time().0)),
         }
     }
-}
-
-/// The rates that a workload's fio jobs ask for, in file order.
-pub fn requested_rates(workload: &Workload) -> Vec<RequestedRate> {
-    let Workload::Fio(file) = workload else {
-        return Vec::new();
-    };
-    file.jobs
-        .iter()
-        .flat_map(|job: &fio::FioJob| {
-            let rates = job.requested_rates();
-            let each = [("read", rates.read), ("write", rates.write)];
-            let (name, processes) = (job.name.clone(), f64::from(job.numjobs));
-            let poisson = job.rate_poisson;
-            each.into_iter().filter_map(move |(direction, rate)| {
-                let (rate, unit) = match rate? {
-                    fio::Rate::Bytes(bytes) => (bytes, "bytes"),
-                    fio::Rate::Ios(ios) => (ios, "I/Os"),
-                };
-                Some(RequestedRate {
-                    job: name.clone(),
-                    direction: direction.to_owned(),
-                    per_second: rate as f64 * processes,
-                    unit: unit.to_owned(),
-                    poisson,
-                })
-            })
-        })
-        .collect()
 }
 
 /// Reads the text of a workload file beside the study, or else the built-in workload's; with its origin for messages.
@@ -351,8 +386,8 @@ fn read_workload_text(
     let path = path_in_folder(folder, name.get_ref());
     let builtin = builtin::workload_text(name.get_ref());
     if path.is_file() || (path.exists() && builtin.is_none()) {
-        let limit = fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES) as u64;
-        let text = wakepath_files::read_file_up_to(&path, limit)
+        let limit = (fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES)).max(server::MAX_FILE_BYTES);
+        let text = wakepath_files::read_file_up_to(&path, limit as u64)
             .and_then(|bytes| {
                 decode_text_strictly(bytes)
                     .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
@@ -557,6 +592,31 @@ fn plan_rt_app(
     }
     Ok(Task::RtApp {
         text,
+        workload: file.into(),
+    })
+}
+
+fn plan_server(
+    entry: &WorkloadEntry,
+    name: &Spanned<String>,
+    warm_up: Option<Nanoseconds>,
+    source: StudyText<'_>,
+    folder: &Path,
+) -> Result<Task, StudyError> {
+    let (text, origin) = read_workload_text(name, source, folder)?;
+    let path = path_in_folder(folder, name.get_ref());
+    let mut file = server::parse(&text, &origin, path.parent())
+        .map_err(|e| source.error_at_value(name, e.to_string()))?;
+    if let Some(seconds) = &entry.seconds {
+        if *seconds.get_ref() > server::MAX_SECONDS {
+            let message = format!("a server runs for at most {} s", server::MAX_SECONDS);
+            return Err(source.error_at_value(seconds, message));
+        }
+        file.duration = seconds_to_nanoseconds(seconds);
+    }
+    file.warm_up = warm_up.unwrap_or(file.warm_up);
+    Ok(Task::Server {
+        text: file.to_string(),
         workload: file.into(),
     })
 }

@@ -4,6 +4,9 @@ use serde::Serialize;
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::Rate;
 
+use crate::task::fio::replay::{ReplayRun, ReplayTotals};
+use crate::task::server::result::ServerRun;
+
 /// Sums for a job's rate in one direction, over all ended processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::task) struct RateSums {
@@ -22,6 +25,8 @@ pub(crate) struct JobTotals {
     pub(in crate::task) rates: Vec<[RateSums; 2]>,
     /// Index of the job and depth, for each process that has searched for its depth.
     pub(in crate::task) depths: Vec<(usize, u32)>,
+    /// Index of the job and lateness, for each process that has replayed a block trace.
+    pub(in crate::task) replays: Vec<(usize, ReplayTotals)>,
 }
 
 /// A depth that a job's `latency_target` has led to.
@@ -40,6 +45,7 @@ impl JobTotals {
             cut: Vec::new(),
             rates: vec![[RateSums::default(); 2]; jobs],
             depths: Vec::new(),
+            replays: Vec::new(),
         }
     }
 
@@ -63,18 +69,30 @@ impl JobTotals {
         found
     }
 
+    /// How well replays kept the times of their traces, in file order.
+    pub(crate) fn replay_runs(&self) -> Vec<ReplayRun> {
+        let replays = self.replays.iter();
+        let mut runs: Vec<ReplayRun> = replays
+            .filter_map(|(job, totals)| totals.describe(*job))
+            .collect();
+        runs.sort_by_key(|run| run.job);
+        runs
+    }
+
     /// The workload's requested and achieved rates.
     pub(crate) fn rate_runs(&self, workload: &Workload) -> Vec<RateRun> {
-        rate_runs_of_workload(workload, &self.rates)
+        let mut runs = rate_runs_of_workload(workload, &self.rates);
+        runs.extend(self.replay_runs().iter().map(RateRun::for_replay));
+        runs
     }
 }
 
-/// A rate requested by a job (fio's `rate` and `rate_iops`), and the rate achieved.
+/// A rate requested by a job (fio's `rate` and `rate_iops`) or at a server, and the rate achieved.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RateRun {
     /// Job number in the file, from 0.
     pub job: usize,
-    /// `read` or `write`.
+    /// `read`, `write`, or `request` of a server, or of a block trace, whose rate is the trace's.
     pub direction: &'static str,
     /// `1/s`: I/Os per second; `B/s`: bytes per second.
     pub unit: &'static str,
@@ -105,6 +123,28 @@ impl RateRun {
             unit,
             asked,
             done: asked * share.min(1.0),
+        })
+    }
+
+    /// The rate of a trace, and of its replay.
+    fn for_replay(run: &ReplayRun) -> Self {
+        Self {
+            job: run.job,
+            direction: "request",
+            unit: "1/s",
+            asked: run.asked_per_s,
+            done: run.done_per_s.min(run.asked_per_s),
+        }
+    }
+
+    /// The rate of a server's arrivals and the rate of its replies; `None` with clients, who wait.
+    pub(crate) fn for_server(server: &ServerRun) -> Option<Self> {
+        (server.is_open && server.arrived_per_second > 0.0).then(|| Self {
+            job: 0,
+            direction: "request",
+            unit: "1/s",
+            asked: server.arrived_per_second,
+            done: server.arrived_per_second * server.replied_share(),
         })
     }
 
