@@ -1,5 +1,6 @@
 //! A workload with hours per day.
 
+use wakepath_sim::LONGEST_UNTIMED;
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::{Workload, rtapp};
 
@@ -7,10 +8,10 @@ use crate::TuneError;
 
 /// Hours of a day.
 pub(crate) const DAY: f64 = 24.0;
-/// Largest error in hours when loads add up to a day.
+/// Tolerance for hours that add up to a day.
 const HOURS_OFF: f64 = 1e-9;
 
-/// The workload of a machine at rest: one thread that sleeps half a second, twenty times.
+/// A machine at rest: a thread that sleeps half a second, twenty times.
 const REST: &str = r#"{ "tasks": { "rest": { "loop": 20, "sleep": 500000 } } }"#;
 
 /// A workload with hours per day.
@@ -33,7 +34,9 @@ impl DailyLoad {
         match &mut workload {
             Some(Workload::Fio(file)) => {
                 for job in &mut file.jobs {
-                    let whole = job.at_most.into_iter().chain(job.runtime).min();
+                    let trace = job.replayed_time(LONGEST_UNTIMED);
+                    let limits = job.at_most.into_iter().chain(job.runtime);
+                    let whole = limits.chain(trace).min();
                     job.at_most = whole.map(|time| Nanoseconds(time.0 / divisor));
                 }
             }
@@ -45,16 +48,19 @@ impl DailyLoad {
         workload
     }
 
-    /// Whether the load has no own rate, so a slower machine does less in the same time.
+    /// Whether the load has no own rate, so that a slower machine does less in equal time.
     pub fn is_closed_loop(&self) -> bool {
         match &self.workload {
-            Some(Workload::Fio(file)) => file.jobs.iter().any(|job| !job.is_rate_limited()),
+            Some(Workload::Fio(file)) => file.jobs.iter().any(|job| match &job.replay {
+                Some(trace) => trace.is_dependent,
+                None => !job.is_rate_limited(),
+            }),
             Some(Workload::Server(file)) => file.open_rate().is_none(),
             Some(Workload::RtApp(_)) | None => false,
         }
     }
 
-    /// Number of requests simulated per request measured: the warm-up is simulated, too.
+    /// Requests simulated per request measured: the warm-up is simulated, too.
     pub(crate) fn simulated_requests_per_measured(&self, divisor: u32) -> f64 {
         let file = match &self.workload {
             Some(Workload::Fio(file)) => file,
@@ -131,6 +137,7 @@ pub fn rest_workload() -> Result<Workload, TuneError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wakepath_workloads::block_trace::{BlockTrace, BlockTraceOptions};
     use wakepath_workloads::fio;
 
     fn load(text: &str, hours: f64) -> DailyLoad {
@@ -162,6 +169,29 @@ mod tests {
     fn a_load_with_a_rate_is_no_closed_loop() {
         assert!(load(JOB, 1.0).is_closed_loop());
         assert!(!load(&format!("{JOB}rate_iops=100\n"), 1.0).is_closed_loop());
+    }
+
+    #[test]
+    fn a_trace_is_an_open_loop_unless_dependent_and_as_long_as_it_is_simulated() {
+        let load = |is_dependent: bool| {
+            let options = BlockTraceOptions {
+                is_dependent,
+                ..BlockTraceOptions::default()
+            };
+            let text = "0,a,0,Read,0,512,9\n6000000000,a,0,Read,0,512,9\n";
+            let trace = BlockTrace::from_text(text.as_bytes(), "t", &options).unwrap();
+            DailyLoad {
+                name: "a".to_owned(),
+                workload: Some(fio::FioJobFile::for_block_trace(trace).into()),
+                hours: 1.0,
+            }
+        };
+        assert!(load(true).is_closed_loop() && !load(false).is_closed_loop());
+        // A trace of 600 s is simulated for 60 s.
+        let Some(Workload::Fio(short)) = load(false).workload_with_measured_time_divided(4) else {
+            panic!("a trace is a job");
+        };
+        assert_eq!(short.jobs[0].at_most, Some(Nanoseconds::from_secs(15)));
     }
 
     #[test]

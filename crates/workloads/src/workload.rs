@@ -1,4 +1,4 @@
-//! A workload: a fio job file, an rt-app file or a request server.
+//! A workload: a fio job file, an rt-app file, a request server, or a block trace, which becomes a fio job.
 
 use std::fmt;
 use std::path::Path;
@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use wakepath_units::Nanoseconds;
 
+use crate::block_trace::{BlockTrace, BlockTraceError, BlockTraceOptions};
 use crate::file;
 use crate::fio::{self, FioError, FioJobFile, FioSurroundings};
 use crate::rtapp::{self, RtAppError, RtAppFile, RtAppVersion};
@@ -15,7 +16,7 @@ use crate::server::{self, ServerError, ServerFile};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Workload {
-    /// Workload of I/O requests: a fio job file.
+    /// Workload of I/O requests: a fio job file, or a block trace as its only job.
     Fio(FioJobFile),
     /// Workload for the scheduler: an rt-app file.
     RtApp(RtAppFile),
@@ -30,6 +31,7 @@ pub enum Workload {
 pub enum WorkloadError {
     Fio(#[from] FioError),
     RtApp(#[from] RtAppError),
+    BlockTrace(#[from] BlockTraceError),
     Server(#[from] ServerError),
 }
 
@@ -49,11 +51,11 @@ impl fmt::Display for WorkloadWarning {
 }
 
 impl Workload {
-    /// Reads the workload at `path`: a server if its name ends in `.toml`, an rt-app file if it ends in `.json` or the text begins
-    /// as JSON does, else a fio job file.
+    /// Reads the workload at `path`: a server if its name ends in `.toml`, a block trace if it begins as one does, an rt-app
+    /// file if its name ends in `.json` or its text begins as JSON does, else a fio job file.
     ///
     /// # Errors
-    /// The file cannot be read, or is no workload that is understood: see [`fio::parse`],
+    /// The file cannot be read, or is no workload that is understood: see [`BlockTrace::load`], [`fio::parse`],
     /// [`rtapp::parse`] and [`server::parse`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, WorkloadError> {
         Self::load_with(path, None, &FioSurroundings::default())
@@ -88,12 +90,39 @@ impl Workload {
                 .into()),
             };
         }
+        if let Some(trace) = Self::load_block_trace(path, &BlockTraceOptions::default())? {
+            return Ok(trace);
+        }
         match file::read_bounded_text(path, fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES)) {
             Ok(text) if has_extension(path, "json") || begins_as_json_object_or_comment(&text) => {
                 Ok(rtapp::parse_overriding_version(&text, &origin, version)?.into())
             }
             Ok(text) => Ok(fio::parse_in_surroundings(&text, &origin, surroundings)?.into()),
             Err(e) => Err(FioError::for_one_problem(&origin, e.line, e.message).into()),
+        }
+    }
+
+    /// Reads the block trace at `path`; `None` if the file is no block trace.
+    ///
+    /// # Errors
+    /// As [`BlockTrace::load`].
+    pub fn load_block_trace(
+        path: impl AsRef<Path>,
+        options: &BlockTraceOptions,
+    ) -> Result<Option<Self>, BlockTraceError> {
+        // What cannot be opened has the message of the other kinds of workload.
+        let trace = match wakepath_files::open_regular_file(path.as_ref()) {
+            Ok(_) => BlockTrace::load(path.as_ref(), options)?,
+            Err(_) => None,
+        };
+        Ok(trace.map(|trace| FioJobFile::for_block_trace(trace).into()))
+    }
+
+    /// The block trace that the workload replays, if it does.
+    pub fn block_trace(&self) -> Option<&BlockTrace> {
+        match self {
+            Self::Fio(file) => file.jobs.iter().find_map(|job| job.replay.as_deref()),
+            Self::RtApp(_) | Self::Server(_) => None,
         }
     }
 
@@ -135,6 +164,12 @@ impl Workload {
 
     /// Warnings about accepted lines that have another effect than a user may expect.
     pub fn warnings(&self) -> Vec<WorkloadWarning> {
+        if let Some(trace) = self.block_trace() {
+            let notes = trace.notes().into_iter();
+            return notes
+                .map(|message| WorkloadWarning { line: 1, message })
+                .collect();
+        }
         match self {
             Self::Fio(file) => file
                 .warnings

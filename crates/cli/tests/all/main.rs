@@ -3,6 +3,7 @@
 mod ansible;
 mod apst;
 mod architecture;
+mod block_traces;
 mod canary;
 mod captured_clocks;
 mod class;

@@ -13,6 +13,7 @@ use crate::engine::watchdog::Watchdog;
 use crate::engine::{Engine, Finished};
 use crate::error::{LATEST, SimError, Stuck};
 use crate::task::events::TaskTurn;
+use crate::task::fio::setup::JobSetup;
 
 impl<O: Observer> Engine<'_, O> {
     /// Runs the event loop until every job and thread has ended, or the time is over.
@@ -36,7 +37,11 @@ impl<O: Observer> Engine<'_, O> {
             ),
         };
         let mut warm_up_ends = warm_up_end.unwrap_or(NEVER);
-        if let Some((begin, end)) = span {
+        let replays = self.setup.jobs.iter().any(JobSetup::replays_trace);
+        // The load of a trace changes by itself, so that a changing latency says nothing.
+        if let Some((begin, end)) = span
+            && !replays
+        {
             self.recorder.prepare_batches_between(begin, end);
         }
         let mut watchdog = Watchdog::default();

@@ -1,5 +1,6 @@
 //! A study with all named parts found: machines, workloads, policies, and the list with runs.
 
+mod block_trace;
 mod build;
 mod cell;
 mod grid;
@@ -13,9 +14,11 @@ mod question;
 mod reading;
 mod recording;
 mod replay;
+mod requested_rates;
 mod stored;
 mod workload;
 
+pub use block_trace::load_block_trace;
 pub use cell::Cell;
 pub use machine::{PlannedMachine, host_name};
 pub use planned::Plan;
@@ -26,4 +29,5 @@ pub use reading::Reading;
 pub use recording::PlannedRecording;
 pub(crate) use recording::hash_file;
 pub use replay::{RECORDED, ReplayRequest};
-pub use workload::{PlannedWorkload, Task, requested_rates};
+pub use requested_rates::requested_rates;
+pub use workload::{PlannedWorkload, Task};

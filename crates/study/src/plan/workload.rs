@@ -3,20 +3,23 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::Spanned;
+use wakepath_results::RunOrigin;
 use wakepath_results::directory::WORKLOADS;
-use wakepath_results::{RequestedRate, RunOrigin};
+use wakepath_sim::LONGEST_UNTIMED;
 use wakepath_units::Nanoseconds;
 use wakepath_units::pasted::decode_text_strictly;
 use wakepath_workloads::fio::warm_up::insert_ramp_times;
 use wakepath_workloads::{Workload, fio, rtapp, server};
 
+use super::block_trace::plan_block_trace;
 use super::grid;
 use super::names::{path_in_folder, path_of_copy_in_results};
 use super::reading::{Reading, plan_metric_reading};
 use super::recording::PlannedRecording;
+use super::requested_rates::requested_rates;
 use crate::builtin;
 use crate::file::{StudyError, StudyFile, StudyText, WorkloadEntry, unknown_name_message};
 
@@ -56,6 +59,13 @@ pub enum Task {
         /// The same, read.
         workload: Workload,
     },
+    /// A block trace, or the block requests of a recording.
+    BlockTrace {
+        /// The file, by its whole path.
+        path: PathBuf,
+        /// The trace as a fio job.
+        workload: Workload,
+    },
     /// A request server.
     Server {
         /// Text of the server file, as run: recorded arrival times are in it.
@@ -63,7 +73,7 @@ pub enum Task {
         /// The same, read.
         workload: Workload,
     },
-    /// A recording.
+    /// A recording to be replayed.
     Recording(Box<PlannedRecording>),
     /// A command.
     Command {
@@ -121,7 +131,12 @@ impl PlannedWorkload {
             .iter()
             .map(ToString::to_string)
             .collect();
+        let path_of_trace = (workload.block_trace()).map(|trace| PathBuf::from(&trace.origin));
         let task = match &workload {
+            Workload::Fio(_) if path_of_trace.is_some() => Task::BlockTrace {
+                path: path_of_trace.unwrap_or_default(),
+                workload,
+            },
             Workload::Fio(file) => Task::Fio {
                 text: file.to_string(),
                 workload,
@@ -194,6 +209,13 @@ impl PlannedWorkload {
                 return Err(source.error_at_value(name, message));
             }
             plan_rt_app(entry, name, source, folder)?
+        } else if let Some(name) = &entry.trace {
+            if target == RunOrigin::Live {
+                let message = "a block trace is simulated (--on sim); `fio --read_iolog` replays fio's logs on a drive";
+                return Err(source.error_at_value(name, message));
+            }
+            let (path, workload) = plan_block_trace(entry, name, source, folder)?;
+            Task::BlockTrace { path, workload }
         } else if let Some(name) = &entry.server {
             if target == RunOrigin::Live {
                 let message = "servers are simulated (--on sim); measure a real one as a `command`";
@@ -209,6 +231,7 @@ impl PlannedWorkload {
         };
         if let Task::Fio { workload, .. }
         | Task::RtApp { workload, .. }
+        | Task::BlockTrace { workload, .. }
         | Task::Server { workload, .. } = &task
         {
             // The warnings tell what the simulator does, not real fio.
@@ -228,6 +251,7 @@ impl PlannedWorkload {
         let (kind, source) = match &self.task {
             Task::Fio { .. } => ("fio", self.copy_path()),
             Task::RtApp { .. } => ("rt-app", self.copy_path()),
+            Task::BlockTrace { path, .. } => ("trace", Some(path.display().to_string())),
             Task::Server { .. } => ("server", self.copy_path()),
             Task::Recording(recording) => ("recording", Some(recording.path.display().to_string())),
             Task::Command { words, .. } => ("command", Some(words.join(" "))),
@@ -247,13 +271,21 @@ impl PlannedWorkload {
         }
     }
 
+    /// Path of the block trace; `None` for other workloads.
+    pub(super) fn trace_path(&self) -> Option<&Path> {
+        match &self.task {
+            Task::BlockTrace { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
     /// Path of the workload's copy in the result directory, if the workload has a file.
     pub fn copy_path(&self) -> Option<String> {
         match self.task {
             Task::Fio { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "fio")),
             Task::RtApp { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "json")),
             Task::Server { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "toml")),
-            Task::Recording(_) | Task::Command { .. } => None,
+            Task::BlockTrace { .. } | Task::Recording(_) | Task::Command { .. } => None,
         }
     }
 
@@ -271,7 +303,7 @@ impl PlannedWorkload {
             Task::Fio { text, .. } | Task::RtApp { text, .. } | Task::Server { text, .. } => {
                 Some(text.as_str())
             }
-            Task::Recording(_) | Task::Command { .. } => None,
+            Task::BlockTrace { .. } | Task::Recording(_) | Task::Command { .. } => None,
         };
         let own = self.copy_path().zip(text);
         let of_grid = self.grid.as_ref();
@@ -281,11 +313,12 @@ impl PlannedWorkload {
         own.into_iter().chain(of_grid)
     }
 
-    /// The fio job file, rt-app file or server to simulate; `None` for commands and recordings.
+    /// The fio job file, rt-app file, server or block trace to simulate; `None` for commands and recordings.
     pub fn simulated_workload(&self) -> Option<&Workload> {
         match &self.task {
             Task::Fio { workload, .. }
             | Task::RtApp { workload, .. }
+            | Task::BlockTrace { workload, .. }
             | Task::Server { workload, .. } => Some(workload),
             Task::Recording(_) | Task::Command { .. } => None,
         }
@@ -306,6 +339,9 @@ impl PlannedWorkload {
             Workload::Fio(file) => {
                 let mut groups = vec![];
                 for job in &file.jobs {
+                    if let Some(time) = job.replayed_time(LONGEST_UNTIMED) {
+                        return Some(time);
+                    }
                     let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
                     let time = Nanoseconds(job.runtime?.0.saturating_add(ramp.0));
                     match groups.last_mut() {
@@ -319,47 +355,6 @@ impl PlannedWorkload {
             Workload::Server(file) => Some(Nanoseconds(file.warm_up.0 + file.counted_time().0)),
         }
     }
-}
-
-/// The rates that a workload's fio jobs ask for, in file order, or the rate of a server's arrivals.
-pub fn requested_rates(workload: &Workload) -> Vec<RequestedRate> {
-    let file = match workload {
-        Workload::Fio(file) => file,
-        Workload::RtApp(_) => return Vec::new(),
-        Workload::Server(file) => {
-            let rate = file.open_rate().map(|per_second| RequestedRate {
-                job: file.name.clone(),
-                direction: "request".to_owned(),
-                per_second,
-                unit: "requests".to_owned(),
-                // What arrives is counted, so that chance makes no difference.
-                poisson: false,
-            });
-            return rate.into_iter().collect();
-        }
-    };
-    file.jobs
-        .iter()
-        .flat_map(|job: &fio::FioJob| {
-            let rates = job.requested_rates();
-            let each = [("read", rates.read), ("write", rates.write)];
-            let (name, processes) = (job.name.clone(), f64::from(job.numjobs));
-            let poisson = job.rate_poisson;
-            each.into_iter().filter_map(move |(direction, rate)| {
-                let (rate, unit) = match rate? {
-                    fio::Rate::Bytes(bytes) => (bytes, "bytes"),
-                    fio::Rate::Ios(ios) => (ios, "I/Os"),
-                };
-                Some(RequestedRate {
-                    job: name.clone(),
-                    direction: direction.to_owned(),
-                    per_second: rate as f64 * processes,
-                    unit: unit.to_owned(),
-                    poisson,
-                })
-            })
-        })
-        .collect()
 }
 
 /// Reads the text of a workload file beside the study, or else the built-in workload's; with its origin for messages.
