@@ -109,6 +109,9 @@ pub struct TracedRequest {
     /// whichever
     /// is first. To completion where no event shows either.
     pub out: u64,
+    /// How long the interrupted CPU was in the idle period that it left last, within `out`; 0 if it ran. The CPU's exit is no
+    /// longer.
+    pub slept: u64,
     /// First sign of life to completion, or to the notification for another CPU; 0 where not visible.
     pub interrupt: u64,
     /// The completing CPU's part, if another CPU than the interrupted one completed.
@@ -129,6 +132,8 @@ pub struct TracedRequest {
     pub first: Option<u8>,
     /// Number of the interrupted CPU's idle periods between issue and interrupt.
     pub periods: u32,
+    /// Whether the interrupted CPU completed another request after it had chosen the state `first`.
+    pub overtaken: bool,
     /// The idle state that the interrupt found the CPU in.
     pub met: MetState,
     /// Whether SMT siblings kept the core from the state that was met.

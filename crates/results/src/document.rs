@@ -167,9 +167,9 @@ pub struct CpuKind {
 pub struct WorkloadInfo {
     /// Name of the workload in the tables.
     pub name: String,
-    /// `fio`, `rt-app`, `command` or `recording`.
+    /// `fio`, `rt-app`, `trace`, `command` or `recording`.
     pub kind: String,
-    /// What the workload runs: a file under `workloads/`, a command, or a recording.
+    /// What the workload runs: a file under `workloads/`, a command, a block trace, or a recording.
     pub source: String,
     /// Rates requested by the workload's fio jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -198,13 +198,13 @@ pub struct RequestSubset {
     pub requests: String,
 }
 
-/// A rate that a fio job asks for (`rate`, `rate_iops`).
+/// A rate that a fio job asks for (`rate`, `rate_iops`), or a block trace by its times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestedRate {
     /// Job name.
     pub job: String,
-    /// `read` or `write`.
+    /// `read`, `write`, or `request` of a block trace.
     pub direction: String,
     /// Requested amount per second, all processes together, in `unit`.
     pub per_second: f64,

@@ -1,6 +1,7 @@
 //! Errors for which a simulation has no result.
 
 use wakepath_policies::spec::SpecError;
+use wakepath_workloads::block_trace::BlockTraceError;
 use wakepath_workloads::fio::FioError;
 
 /// Nanoseconds in a year of 365 days.
@@ -21,6 +22,9 @@ pub enum SimError {
     /// A job file asks for something that the simulator does not model.
     #[error(transparent)]
     Fio(#[from] FioError),
+    /// A block trace cannot be replayed on this machine, or not be read again.
+    #[error(transparent)]
+    BlockTrace(#[from] BlockTraceError),
     /// A fio job asks for something that the simulator does not model.
     #[error("job '{job}': the simulator does not model {what}")]
     Workload {

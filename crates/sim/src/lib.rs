@@ -49,5 +49,6 @@ pub use setup::policies::{
     notes_on_policies, policies_in_force,
 };
 pub use task::fio::rates::{FoundDepth, RateRun};
+pub use task::fio::replay::ReplayRun;
 pub use task::fio::setup::LONGEST_UNTIMED;
 pub use task::rtapp::result::{Halted, Spread, TaskRun, ThreadsRun, WakeAttribution};

@@ -31,7 +31,13 @@ impl DailyLoad {
         let mut workload = self.workload.clone();
         if let Some(Workload::Fio(file)) = &mut workload {
             for job in &mut file.jobs {
-                let whole = job.at_most.into_iter().chain(job.runtime).min();
+                let trace = job.replay.as_ref().map(|trace| trace.duration());
+                let whole = job
+                    .at_most
+                    .into_iter()
+                    .chain(job.runtime)
+                    .chain(trace)
+                    .min();
                 job.at_most = whole.map(|time| Nanoseconds(time.0 / u64::from(divisor.max(1))));
             }
         }
@@ -41,7 +47,10 @@ impl DailyLoad {
     /// Whether the load has no rate of its own, so that a slower machine does less in the same time.
     pub fn is_closed_loop(&self) -> bool {
         match &self.workload {
-            Some(Workload::Fio(file)) => file.jobs.iter().any(|job| !job.is_rate_limited()),
+            Some(Workload::Fio(file)) => file.jobs.iter().any(|job| match &job.replay {
+                Some(trace) => trace.is_dependent,
+                None => !job.is_rate_limited(),
+            }),
             Some(Workload::RtApp(_)) | None => false,
         }
     }

@@ -1,5 +1,6 @@
-//! What the machine is asked to do: fio job files for I/O, rt-app files for the scheduler.
+//! What the machine is asked to do: fio job files and block traces for I/O, rt-app files for the scheduler.
 
+pub mod block_trace;
 mod file;
 pub mod fio;
 pub mod rtapp;

@@ -1,4 +1,4 @@
-//! A workload: a fio job file or an rt-app file.
+//! A workload: a fio job file, an rt-app file, or a block trace, which becomes a fio job.
 
 use std::fmt;
 use std::path::Path;
@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use wakepath_units::Nanoseconds;
 
+use crate::block_trace::{BlockTrace, BlockTraceError, BlockTraceOptions};
 use crate::file;
 use crate::fio::{self, FioError, FioJobFile, FioSurroundings};
 use crate::rtapp::{self, RtAppError, RtAppFile, RtAppVersion};
@@ -14,7 +15,7 @@ use crate::rtapp::{self, RtAppError, RtAppFile, RtAppVersion};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Workload {
-    /// Workload of I/O requests: a fio job file.
+    /// Workload of I/O requests: a fio job file, or a block trace as its only job.
     Fio(FioJobFile),
     /// Workload for the scheduler: an rt-app file.
     RtApp(RtAppFile),
@@ -27,6 +28,7 @@ pub enum Workload {
 pub enum WorkloadError {
     Fio(#[from] FioError),
     RtApp(#[from] RtAppError),
+    BlockTrace(#[from] BlockTraceError),
 }
 
 /// A warning about a workload file: the line was accepted, but has another effect than a user may expect.
@@ -45,11 +47,11 @@ impl fmt::Display for WorkloadWarning {
 }
 
 impl Workload {
-    /// Reads the workload at `path`: an rt-app file if its name ends in `.json` or its text begins
-    /// as JSON does, else a fio job file.
+    /// Reads the workload at `path`: a block trace if it begins as one does, an rt-app file if its name ends in `.json` or its
+    /// text begins as JSON does, else a fio job file.
     ///
     /// # Errors
-    /// The file cannot be read, or is no workload that is understood: see [`fio::parse`] and
+    /// The file cannot be read, or is no workload that is understood: see [`BlockTrace::load`], [`fio::parse`] and
     /// [`rtapp::parse`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, WorkloadError> {
         Self::load_with(path, None, &FioSurroundings::default())
@@ -66,6 +68,9 @@ impl Workload {
         surroundings: &FioSurroundings,
     ) -> Result<Self, WorkloadError> {
         let path = path.as_ref();
+        if let Some(trace) = Self::load_block_trace(path, &BlockTraceOptions::default())? {
+            return Ok(trace);
+        }
         let is_json = path
             .extension()
             .is_some_and(|e| e.eq_ignore_ascii_case("json"));
@@ -76,6 +81,30 @@ impl Workload {
             }
             Ok(text) => Ok(fio::parse_in_surroundings(&text, &origin, surroundings)?.into()),
             Err(e) => Err(FioError::for_one_problem(&origin, e.line, e.message).into()),
+        }
+    }
+
+    /// Reads the block trace at `path`; `None` if the file is no block trace.
+    ///
+    /// # Errors
+    /// As [`BlockTrace::load`].
+    pub fn load_block_trace(
+        path: impl AsRef<Path>,
+        options: &BlockTraceOptions,
+    ) -> Result<Option<Self>, BlockTraceError> {
+        // What cannot be opened has the message of the other kinds of workload.
+        let trace = match wakepath_files::open_regular_file(path.as_ref()) {
+            Ok(_) => BlockTrace::load(path.as_ref(), options)?,
+            Err(_) => None,
+        };
+        Ok(trace.map(|trace| FioJobFile::for_block_trace(trace).into()))
+    }
+
+    /// The block trace that the workload replays, if it does.
+    pub fn block_trace(&self) -> Option<&BlockTrace> {
+        match self {
+            Self::Fio(file) => file.jobs.iter().find_map(|job| job.replay.as_deref()),
+            Self::RtApp(_) => None,
         }
     }
 
@@ -111,6 +140,12 @@ impl Workload {
 
     /// Warnings about accepted lines that have another effect than a user may expect.
     pub fn warnings(&self) -> Vec<WorkloadWarning> {
+        if let Some(trace) = self.block_trace() {
+            let notes = trace.notes().into_iter();
+            return notes
+                .map(|message| WorkloadWarning { line: 1, message })
+                .collect();
+        }
         match self {
             Self::Fio(file) => file
                 .warnings

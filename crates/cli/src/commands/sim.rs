@@ -9,11 +9,12 @@ use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
 use wakepath_sim::{PolicyComparison, policies_in_force};
 use wakepath_study::file::StudyError;
-use wakepath_study::plan::Plan;
+use wakepath_study::plan::{Plan, load_block_trace};
 use wakepath_study::run::RunControl;
 use wakepath_study::run::sim::{Sim, SimComparison};
 use wakepath_units::{KernelVersion, Nanoseconds};
 use wakepath_workloads::Workload;
+use wakepath_workloads::block_trace::BlockTraceOptions;
 use wakepath_workloads::fio::{self, FioSurroundings, MachineFigures};
 use wakepath_workloads::rtapp::{MAX_THREADS, RtAppVersion};
 
@@ -45,7 +46,8 @@ Example:
   wakepath sim --machine rk3399 -- fio --name=a --rw=randread --direct=1 --size=64m
   wakepath sim workloads/ping-pong.json --machine intel-tbench-80t --policy performance --policy 'performance + poll[rule=first]'")]
 pub(crate) struct Args {
-    /// fio job file, or rt-app file (*.json).
+    /// fio job file, rt-app file (*.json), or block trace: text of blkparse, fio's iolog, an MSR Cambridge trace, or a
+    /// recording.
     #[arg(required_unless_present = "command")]
     job: Option<PathBuf>,
     /// A command line of fio, such as `fio --name=a --rw=randread --direct=1 --size=1g`, in place of a file.
@@ -73,7 +75,18 @@ pub(crate) struct Args {
     /// own.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     copies: Option<u32>,
-    /// Longest time that each fio job, or an rt-app file, is simulated for, such as 500ms or 30s; a plain number counts seconds.
+    /// The disk of a block trace, such as 259,0 [default: the disk with most requests, or all files of fio's iolog].
+    #[arg(long, value_name = "NAME")]
+    disk: Option<String>,
+    /// Time from the first request of a block trace to the first that is simulated, such as 90s; a plain number counts
+    /// seconds.
+    #[arg(long, value_name = "TIME", value_parser = until::parse_simulated_time_or_seconds)]
+    from: Option<Nanoseconds>,
+    /// A request of a block trace waits for all that had ended before it there, and then as long as it had come after them
+    /// [default: requests come at their times, whatever is in flight].
+    #[arg(long)]
+    dependent: bool,
+    /// Longest time that each fio job, an rt-app file or a block trace is simulated for, such as 500ms or 30s; a plain number counts seconds.
     /// Without it, what gives no time of its own ends after 60 s, and an rt-app file after 600 s.
     #[arg(long, value_name = "TIME", value_parser = until::parse_simulated_time_or_seconds)]
     seconds: Option<Nanoseconds>,
@@ -193,14 +206,27 @@ fn load_limited_workload_copies(args: &Args, machine: &Machine) -> anyhow::Resul
             page_bytes: PAGE_BYTES,
         }),
     };
-    let read = match &args.job {
-        Some(path) => Workload::load_with(path, args.rt_app, &surroundings)?,
-        None if !fio::begins_as_command_line(&args.command) => {
+    let trace_options = BlockTraceOptions {
+        disk: args.disk.clone(),
+        from: args.from.unwrap_or(Nanoseconds::ZERO),
+        is_dependent: args.dependent,
+    };
+    let trace = match &args.job {
+        Some(path) if path.is_file() => load_block_trace(path, &trace_options)?,
+        _ => None,
+    };
+    if trace.is_none() && trace_options.any_is_given() {
+        bail!("--disk, --from and --dependent are for block traces")
+    }
+    let read = match (trace, &args.job) {
+        (Some(trace), _) => trace,
+        (None, Some(path)) => Workload::load_with(path, args.rt_app, &surroundings)?,
+        (None, None) if !fio::begins_as_command_line(&args.command) => {
             bail!(
                 "behind `--` there is a command line of fio, such as `fio --name=a --rw=randread --size=1g`"
             )
         }
-        None => fio::parse_command_line(&args.command, &surroundings)?.into(),
+        (None, None) => fio::parse_command_line(&args.command, &surroundings)?.into(),
     };
     if matches!(read, Workload::Fio(_)) && args.rt_app.is_some() {
         bail!("--rt-app is for rt-app files, and this is a fio job")
@@ -222,6 +248,7 @@ fn hold_notes_on_job_drive_and_runs(
     let path = args.workload_path();
     arguments::hold_workload_warnings(path, workload);
     notes::note_warm_up_and_mostly_paused_jobs(workload, args.format);
+    notes::warn_of_late_replays(path, comparison);
     notes::note_drifting_latencies(path, comparison);
     notes::note_jobs_ended_by_time(workload, comparison);
     notes::note_found_depths(workload, comparison);

@@ -59,6 +59,13 @@ impl<O: Observer> Engine<'_, O> {
         self.schedule_next_clock_event(cpu);
     }
 
+    /// Cancels a high-resolution timer of a CPU, if it is pending.
+    pub(crate) fn cancel_high_resolution_timer(&mut self, cpu: CpuId, timer: Timer) {
+        if self.cpus[cpu].timers.precise.remove(timer) {
+            self.schedule_next_clock_event(cpu);
+        }
+    }
+
     /// Starts a timer-wheel timer on a CPU.
     pub(crate) fn start_wheel_timer(&mut self, cpu: CpuId, at: u64, timer: Timer) {
         self.cpus[cpu].timers.wheel.add_without_slack(at, timer);

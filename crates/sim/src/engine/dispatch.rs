@@ -13,6 +13,7 @@ use crate::engine::watchdog::Watchdog;
 use crate::engine::{Engine, Finished};
 use crate::error::{LATEST, SimError, Stuck};
 use crate::task::events::TaskTurn;
+use crate::task::fio::setup::JobSetup;
 
 impl<O: Observer> Engine<'_, O> {
     /// Runs the event loop until every job and thread has ended, or the time is over.
@@ -26,7 +27,11 @@ impl<O: Observer> Engine<'_, O> {
         let mut events = 0;
         let jobs = self.workload.jobs();
         let mut warm_up_ends = jobs.end_of_warm_up(&self.setup.jobs).unwrap_or(NEVER);
-        if let Some((begin, end)) = jobs.span_with_counted_requests(&self.setup.jobs) {
+        let replays = self.setup.jobs.iter().any(JobSetup::replays_trace);
+        // The load of a trace changes by itself, so that a changing latency says nothing.
+        if let Some((begin, end)) = jobs.span_with_counted_requests(&self.setup.jobs)
+            && !replays
+        {
             self.recorder.prepare_batches_between(begin, end);
         }
         let mut watchdog = Watchdog::default();

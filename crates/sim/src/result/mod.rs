@@ -18,6 +18,7 @@ use crate::page_cache::result::PageCacheRun;
 use crate::power::energy::Energy;
 use crate::result::details::Details;
 use crate::task::fio::rates::{FoundDepth, RateRun};
+use crate::task::fio::replay::ReplayRun;
 use crate::task::rtapp::program::Programs;
 use crate::task::rtapp::result::ThreadsRun;
 
@@ -87,6 +88,9 @@ pub struct Run {
     /// Depths that jobs with a `latency_target` ended with, one for each process, in file order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub found_depths: Vec<FoundDepth>,
+    /// How well replays of block traces kept the traces' times, in file order; dependent replays have no times to keep.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replays: Vec<ReplayRun>,
     /// Rates requested by jobs, in file order, reads before writes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<RateRun>,
@@ -170,6 +174,7 @@ impl Run {
                 .collect(),
             cut_jobs: finished.jobs.cut_jobs(),
             found_depths: finished.jobs.found_depths(),
+            replays: finished.jobs.replay_runs(),
             rates: finished.jobs.rate_runs(workload),
             drive: finished.drives.as_ref().map(|d| DriveRun::new(d, time)),
             page_cache: finished.page_cache.as_ref().map(PageCacheRun::new),

@@ -13,7 +13,7 @@ use crate::task::kernel_thread::KernelThread;
 use crate::task::rtapp::state::ThreadTask;
 
 /// A task's kind, with the state that only that kind has.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum Kind {
     FioProcess(Box<FioProcess>),
     FioHelper(FioHelper),
@@ -47,7 +47,7 @@ pub(crate) enum Step {
 }
 
 /// A task of any kind, so that a run queue holds all of them.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Task {
     /// The CPU on which the task runs, or ran last.
     pub(crate) cpu: CpuId,

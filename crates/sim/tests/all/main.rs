@@ -2,6 +2,7 @@
 
 mod amd_pstate;
 mod beside_fio;
+mod block_trace;
 mod depth;
 mod drives;
 mod durability;

@@ -140,6 +140,7 @@ impl WorkloadEntry {
         self.check_one_kind_is_given(source)?;
         self.refuse_rt_app_keys_without_rt_app(source)?;
         self.check_warm_up_fits_kind_and_range(source)?;
+        self.check_keys_of_trace(source)?;
         self.refuse_recording_keys_without_recording(source)?;
         self.check_command_and_its_metrics(source)?;
         self.check_seconds_fit_kind_and_range(source)?;
@@ -158,12 +159,13 @@ impl WorkloadEntry {
             self.fio.is_some(),
             self.fio_job.is_some(),
             self.rt_app.is_some(),
+            self.trace.is_some(),
             self.command.is_some(),
             self.recording.is_some(),
         ];
         if kinds.iter().filter(|given| **given).count() != 1 {
             let message = format!(
-                "workload `{name}` needs one of `fio`, `fio_job`, `rt_app`, `command` and `recording`"
+                "workload `{name}` needs one of `fio`, `fio_job`, `rt_app`, `trace`, `command` and `recording`"
             );
             return Err(source.error_at_value(&self.name, message));
         }
@@ -197,6 +199,26 @@ impl WorkloadEntry {
         }
         if !(0.0..=1e6).contains(warm_up.get_ref()) {
             return Err(source.error_at_value(warm_up, "`warm_up_s` may be 0 to 1000000"));
+        }
+        Ok(())
+    }
+
+    fn check_keys_of_trace(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+        if let Some(from) = &self.from_s
+            && !(0.0..=1e9).contains(from.get_ref())
+        {
+            return Err(source.error_at_value(from, "`from_s` may be 0 to 1000000000"));
+        }
+        let keys = [
+            self.disk.as_ref().map(Spanned::span),
+            self.from_s.as_ref().map(Spanned::span),
+            self.dependent.as_ref().map(Spanned::span),
+        ];
+        if self.trace.is_none()
+            && let Some(at) = keys.into_iter().flatten().next()
+        {
+            let message = "`disk`, `from_s` and `dependent` are for block traces";
+            return Err(source.error_at_value(&Spanned::new(at, ()), message));
         }
         Ok(())
     }

@@ -89,6 +89,14 @@ pub struct WorkloadEntry {
     pub instances: Option<Spanned<u32>>,
     /// Time in seconds from which operations of rt-app threads, or requests of time-based fio jobs, are counted.
     pub warm_up_s: Option<Spanned<f64>>,
+    /// Block trace or recording whose block requests are simulated, relative to the study file.
+    pub trace: Option<Spanned<String>>,
+    /// Name of the trace's disk; absent: the disk with most requests, or all files.
+    pub disk: Option<Spanned<String>>,
+    /// Time in seconds from the first request of the trace to the first that is simulated.
+    pub from_s: Option<Spanned<f64>>,
+    /// Whether a request of the trace waits for all that had ended before it.
+    pub dependent: Option<Spanned<bool>>,
     /// Command and arguments.
     pub command: Option<Spanned<Vec<String>>>,
     /// Recording made by `wakepath record` or `wakepath import`.
@@ -219,6 +227,10 @@ impl WorkloadEntry {
             copies: None,
             instances: None,
             warm_up_s: None,
+            trace: None,
+            disk: None,
+            from_s: None,
+            dependent: None,
             command: None,
             recording: None,
             states: None,

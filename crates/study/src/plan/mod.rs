@@ -1,5 +1,6 @@
 //! A study with all named parts found: machines, workloads, policies, and the list with runs.
 
+mod block_trace;
 mod build;
 mod cell;
 mod grid;
@@ -15,6 +16,7 @@ mod replay;
 mod stored;
 mod workload;
 
+pub use block_trace::load_block_trace;
 pub use cell::Cell;
 pub use machine::{PlannedMachine, host_name};
 pub use planned::Plan;

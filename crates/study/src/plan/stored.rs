@@ -213,6 +213,10 @@ impl CopyChanges {
             let (named, path) = (value.get_ref().clone(), path.display().to_string());
             self.replace_names_by_copies("states", value.span(), &[named], &[path]);
         }
+        if let (Some(value), Some(path)) = (&entry.trace, workload.trace_path()) {
+            let (named, path) = (value.get_ref().clone(), path.display().to_string());
+            self.replace_names_by_copies("trace", value.span(), &[named], &[path]);
+        }
         for (key, value) in [("fio", &entry.fio), ("rt_app", &entry.rt_app)] {
             if let (Some(value), Some(copy)) = (value, workload.copy_path_of_named_file()) {
                 self.replace_names_by_copies(

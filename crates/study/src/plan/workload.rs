@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use regex::Regex;
 use toml::Spanned;
@@ -14,6 +14,7 @@ use wakepath_units::pasted::decode_text_strictly;
 use wakepath_workloads::fio::warm_up::insert_ramp_times;
 use wakepath_workloads::{Workload, fio, rtapp};
 
+use super::block_trace::{plan_block_trace, rate_of_block_trace};
 use super::grid;
 use super::names::{path_in_folder, path_of_copy_in_results};
 use super::recording::PlannedRecording;
@@ -58,7 +59,14 @@ pub enum Task {
         /// The same, read.
         workload: Workload,
     },
-    /// A recording.
+    /// A block trace, or the block requests of a recording.
+    BlockTrace {
+        /// The file, by its whole path.
+        path: PathBuf,
+        /// The trace as a fio job.
+        workload: Workload,
+    },
+    /// A recording to be replayed.
     Recording(Box<PlannedRecording>),
     /// A command.
     Command {
@@ -134,7 +142,12 @@ impl PlannedWorkload {
             .iter()
             .map(ToString::to_string)
             .collect();
+        let path_of_trace = (workload.block_trace()).map(|trace| PathBuf::from(&trace.origin));
         let task = match &workload {
+            Workload::Fio(_) if path_of_trace.is_some() => Task::BlockTrace {
+                path: path_of_trace.unwrap_or_default(),
+                workload,
+            },
             Workload::Fio(file) => Task::Fio {
                 text: file.to_string(),
                 workload,
@@ -203,6 +216,13 @@ impl PlannedWorkload {
                 return Err(source.error_at_value(name, message));
             }
             plan_rt_app(entry, name, source, folder)?
+        } else if let Some(name) = &entry.trace {
+            if target == RunOrigin::Live {
+                let message = "a block trace is simulated (--on sim); `fio --read_iolog` replays fio's logs on a drive";
+                return Err(source.error_at_value(name, message));
+            }
+            let (path, workload) = plan_block_trace(entry, name, source, folder)?;
+            Task::BlockTrace { path, workload }
         } else {
             let (at, text, origin) = read_fio_text(entry, source, folder)?;
             if name != entry.name.get_ref() && entry.fio.is_some() {
@@ -210,7 +230,10 @@ impl PlannedWorkload {
             }
             plan_fio(entry, at, &text, &origin, options, source, target)?
         };
-        if let Task::Fio { workload, .. } | Task::RtApp { workload, .. } = &task {
+        if let Task::Fio { workload, .. }
+        | Task::RtApp { workload, .. }
+        | Task::BlockTrace { workload, .. } = &task
+        {
             // The warnings tell what the simulator does, not real fio.
             if target == RunOrigin::Sim {
                 warnings.extend(workload.warnings().iter().map(ToString::to_string));
@@ -228,6 +251,7 @@ impl PlannedWorkload {
         let (kind, source) = match &self.task {
             Task::Fio { .. } => ("fio", self.copy_path()),
             Task::RtApp { .. } => ("rt-app", self.copy_path()),
+            Task::BlockTrace { path, .. } => ("trace", Some(path.display().to_string())),
             Task::Recording(recording) => ("recording", Some(recording.path.display().to_string())),
             Task::Command { words, .. } => ("command", Some(words.join(" "))),
         };
@@ -246,12 +270,20 @@ impl PlannedWorkload {
         }
     }
 
+    /// Path of the block trace; `None` for other workloads.
+    pub(super) fn trace_path(&self) -> Option<&Path> {
+        match &self.task {
+            Task::BlockTrace { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
     /// Path of the workload's copy in the result directory, if the workload has a file.
     pub fn copy_path(&self) -> Option<String> {
         match self.task {
             Task::Fio { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "fio")),
             Task::RtApp { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "json")),
-            Task::Recording(_) | Task::Command { .. } => None,
+            Task::BlockTrace { .. } | Task::Recording(_) | Task::Command { .. } => None,
         }
     }
 
@@ -267,7 +299,7 @@ impl PlannedWorkload {
     pub(super) fn list_texts_to_copy_into_results(&self) -> impl Iterator<Item = (String, &str)> {
         let text = match &self.task {
             Task::Fio { text, .. } | Task::RtApp { text, .. } => Some(text.as_str()),
-            Task::Recording(_) | Task::Command { .. } => None,
+            Task::BlockTrace { .. } | Task::Recording(_) | Task::Command { .. } => None,
         };
         let own = self.copy_path().zip(text);
         let of_grid = self.grid.as_ref();
@@ -277,10 +309,12 @@ impl PlannedWorkload {
         own.into_iter().chain(of_grid)
     }
 
-    /// The fio job file or rt-app file to simulate; `None` for commands and recordings.
+    /// The fio job file, rt-app file or block trace to simulate; `None` for commands and recordings.
     pub fn simulated_workload(&self) -> Option<&Workload> {
         match &self.task {
-            Task::Fio { workload, .. } | Task::RtApp { workload, .. } => Some(workload),
+            Task::Fio { workload, .. }
+            | Task::RtApp { workload, .. }
+            | Task::BlockTrace { workload, .. } => Some(workload),
             Task::Recording(_) | Task::Command { .. } => None,
         }
     }
@@ -299,6 +333,13 @@ impl PlannedWorkload {
             Workload::Fio(file) => {
                 let mut groups = vec![];
                 for job in &file.jobs {
+                    if let Some(trace) = &job.replay {
+                        return Some(
+                            trace
+                                .duration()
+                                .min(job.at_most.unwrap_or(trace.duration())),
+                        );
+                    }
                     let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
                     let time = Nanoseconds(job.runtime?.0.saturating_add(ramp.0));
                     match groups.last_mut() {
@@ -318,6 +359,11 @@ pub fn requested_rates(workload: &Workload) -> Vec<RequestedRate> {
     let Workload::Fio(file) = workload else {
         return Vec::new();
     };
+    if let Some(trace) = workload.block_trace() {
+        return rate_of_block_trace(trace, &file.jobs[0].name)
+            .into_iter()
+            .collect();
+    }
     file.jobs
         .iter()
         .flat_map(|job: &fio::FioJob| {

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use wakepath_units::Nanoseconds;
 
+use crate::block_trace::BlockTrace;
+
 use super::defaults::is_default;
 use super::error::{FioError, FioProblem, FioWarning};
 use super::{
@@ -181,6 +183,9 @@ pub struct FioJob {
     pub cpus_policy: CpusPolicy,
     /// Nice value for the processes, -20 to 19. Default 0.
     pub nice: i8,
+    /// Block trace whose requests take the place of all others. Not a fio option: `None` unless a caller sets the trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Box<BlockTrace>>,
     /// Limit on simulated time, whatever the job says. Not a fio option: `None` unless a caller sets the limit.
     pub at_most: Option<Nanoseconds>,
 }
@@ -252,6 +257,7 @@ impl Default for FioJob {
             cpus_allowed: None,
             cpus_policy: CpusPolicy::default(),
             nice: 0,
+            replay: None,
             at_most: None,
         }
     }

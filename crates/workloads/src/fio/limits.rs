@@ -26,6 +26,20 @@ impl FioJob {
     /// As in fio 3.33 (`setup_files()` in `filesetup.c`, `keep_running()` and `do_io()` in `backend.c`). Plain files
     /// without a size get the drive's.
     pub fn process_limits(&self, capacity: u64) -> ProcessLimits {
+        if let Some(trace) = &self.replay {
+            return ProcessLimits {
+                time: None,
+                bytes: Some(
+                    (trace
+                        .totals
+                        .read_bytes
+                        .saturating_add(trace.totals.written_bytes))
+                    .max(1),
+                ),
+                ios: Some(trace.totals.requests()),
+                span: capacity,
+            };
+        }
         let extent = self.process_extent(capacity);
         // fio drops `time_based` without a runtime, and so does this.
         let ended = !self.time_based || self.runtime.is_none();

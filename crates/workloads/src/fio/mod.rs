@@ -39,6 +39,7 @@ mod random_map;
 mod read;
 mod read_back;
 mod read_write;
+mod replay;
 mod sections;
 mod size;
 mod steering;

@@ -6,7 +6,7 @@ use std::path::Path;
 use wakepath_compare::{describe_drift, describe_missed_rate, mean_change_if_significant};
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Origin;
-use wakepath_sim::{Drift, LONGEST_UNTIMED, RateRun, Run};
+use wakepath_sim::{Drift, LONGEST_UNTIMED, RateRun, ReplayRun, Run};
 use wakepath_study::plan::requested_rates;
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use wakepath_units::printable::escape_for_one_line;
@@ -63,6 +63,33 @@ pub(super) fn note_drifting_latencies(job: &Path, comparison: &SimComparison) {
         messages::hold_message_until_result(MessageKind::Warning, Some(&job), warning);
     }
 }
+
+/// Warns of block traces that the drive cannot keep up with, under the policies with the latest last request.
+pub(super) fn warn_of_late_replays(job: &Path, comparison: &SimComparison) {
+    let mut latest: Option<(&SimulatedPolicy, ReplayRun)> = None;
+    for result in &comparison.results {
+        for replay in result.runs.iter().flat_map(|run| &run.replays) {
+            let share = replay.done_per_s / replay.asked_per_s;
+            let is_later = latest.is_none_or(|(_, worst)| replay.last_late_s > worst.last_late_s);
+            if share < LEAST_SHARE_KEPT_UP && is_later {
+                latest = Some((result, *replay));
+            }
+        }
+    }
+    let Some((result, replay)) = latest else {
+        return;
+    };
+    let text = format!(
+        "the drive cannot keep up with the trace: under {} the last of {} requests begins {:.3} s later than in the trace, and \
+         {:.0} requests/s are done of {:.0}; latencies count from the late begin",
+        result.policy, replay.requests, replay.last_late_s, replay.done_per_s, replay.asked_per_s
+    );
+    let place = job.display().to_string();
+    messages::hold_message_until_result(MessageKind::Warning, Some(&place), text);
+}
+
+/// Share of a trace's rate below which the drive cannot keep up with the trace.
+const LEAST_SHARE_KEPT_UP: f64 = 0.98;
 
 /// Notes jobs that had more to do than was simulated.
 pub(super) fn note_jobs_ended_by_time(workload: &Workload, comparison: &SimComparison) {
@@ -209,6 +236,10 @@ pub(super) fn missed_rates_sentence_if_any(
     workload: &Workload,
     comparison: &SimComparison,
 ) -> Option<String> {
+    if workload.block_trace().is_some() {
+        // The warning of late replays says more.
+        return None;
+    }
     let rates = requested_rates(workload);
     let reached: Vec<(String, f64)> = comparison
         .results

@@ -52,6 +52,8 @@ struct WorkloadKeys {
     #[serde(skip_serializing_if = "Option::is_none")]
     rt_app: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<[&'static str; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<f64>,
@@ -83,15 +85,20 @@ pub(super) fn study_text(
             let is_rt_app = Path::new(&path)
                 .extension()
                 .is_some_and(|end| end == "json");
-            let (fio, rt_app) = if is_rt_app {
-                (None, Some(path))
+            let is_trace =
+                (daily.workload.as_ref()).is_some_and(|workload| workload.block_trace().is_some());
+            let (fio, rt_app, trace) = if is_trace {
+                (None, None, Some(path))
+            } else if is_rt_app {
+                (None, Some(path), None)
             } else {
-                (Some(path), None)
+                (Some(path), None, None)
             };
             Ok(WorkloadKeys {
                 name: daily.name.clone(),
                 fio,
                 rt_app,
+                trace,
                 command: None,
                 seconds: args.seconds.map(wakepath_units::Nanoseconds::as_secs_f64),
             })

@@ -49,6 +49,7 @@ impl<O: Observer> Engine<'_, O> {
                 let task = self.tasks.len();
                 self.tasks.push(new);
                 self.create_submitter(job, task);
+                self.open_trace_of_process(job, task, started);
                 self.begin_pass_through_cached_file(task);
                 self.context.count_begun_process();
                 if started > self.context.now() {

@@ -8,6 +8,7 @@
 //! - Threads beside a process: `helpers`, and `helper_events` for what they do.
 //! - Loads that follow what is measured: `steering`, and `steering_events`.
 //! - Verification: `read_back` reads again what a process wrote.
+//! - Block traces: `replay` has the next request and its time, `replay_events` what the process does.
 //! - Events: `events` starts and ends jobs, `steps` decides a process's next step, `batches` submits and takes back
 //!   requests together.
 //! - Totals: `rates` sets requested rates beside achieved rates.
@@ -19,10 +20,13 @@ pub(crate) mod helpers;
 pub(crate) mod jobs;
 mod next_request;
 pub(crate) mod pages;
+mod period;
 pub(crate) mod polling;
 pub(crate) mod process;
 pub(crate) mod rates;
 mod read_back;
+pub(crate) mod replay;
+mod replay_events;
 pub(crate) mod setup;
 pub(crate) mod steering;
 mod steering_events;

@@ -5,6 +5,7 @@ use wakepath_workloads::fio::{Batching, NextIo, ReadBack, Walk};
 use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{Direction, HeldByBatch, RequestId};
 use crate::task::fio::helpers::Helpers;
+use crate::task::fio::replay::Replay;
 use crate::task::fio::setup::{JobSetup, PauseRule};
 use crate::task::fio::steering::Steering;
 
@@ -26,7 +27,7 @@ pub(super) struct Pause {
 }
 
 /// State of a fio job's process, beyond that of any task.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct FioProcess {
     /// Index of the job.
     pub(in crate::task) job: usize,
@@ -57,6 +58,8 @@ pub(crate) struct FioProcess {
     pub(super) walk: Option<Box<Walk>>,
     /// Whether the present walk through the file has come to its end.
     pub(super) pass_is_over: bool,
+    /// The block trace that the process replays, if it does.
+    pub(super) replay: Option<Box<Replay>>,
     /// What a verifying process reads back, and whether its next request does so.
     pub(super) read_back: Option<Box<ReadBack>>,
     pub(super) reads_back_next: bool,
@@ -110,6 +113,7 @@ impl FioProcess {
             direction: None,
             walk: job.walk.clone().map(Box::new),
             pass_is_over: false,
+            replay: None,
             read_back: job.read_back.clone().map(Box::new),
             reads_back_next: false,
             synced_for_second_pass: false,

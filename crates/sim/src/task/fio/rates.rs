@@ -4,6 +4,8 @@ use serde::Serialize;
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::Rate;
 
+use crate::task::fio::replay::{ReplayRun, ReplayTotals};
+
 /// Sums for a job's rate in one direction, over all ended processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::task) struct RateSums {
@@ -22,6 +24,8 @@ pub(crate) struct JobTotals {
     pub(in crate::task) rates: Vec<[RateSums; 2]>,
     /// Index of the job and depth, for each process that has searched for its depth.
     pub(in crate::task) depths: Vec<(usize, u32)>,
+    /// Index of the job and lateness, for each process that has replayed a block trace.
+    pub(in crate::task) replays: Vec<(usize, ReplayTotals)>,
 }
 
 /// A depth that a job's `latency_target` has led to.
@@ -40,6 +44,7 @@ impl JobTotals {
             cut: Vec::new(),
             rates: vec![[RateSums::default(); 2]; jobs],
             depths: Vec::new(),
+            replays: Vec::new(),
         }
     }
 
@@ -63,9 +68,21 @@ impl JobTotals {
         found
     }
 
+    /// How well replays kept the times of their traces, in file order.
+    pub(crate) fn replay_runs(&self) -> Vec<ReplayRun> {
+        let replays = self.replays.iter();
+        let mut runs: Vec<ReplayRun> = replays
+            .filter_map(|(job, totals)| totals.describe(*job))
+            .collect();
+        runs.sort_by_key(|run| run.job);
+        runs
+    }
+
     /// The workload's requested and achieved rates.
     pub(crate) fn rate_runs(&self, workload: &Workload) -> Vec<RateRun> {
-        rate_runs_of_workload(workload, &self.rates)
+        let mut runs = rate_runs_of_workload(workload, &self.rates);
+        runs.extend(self.replay_runs().iter().map(RateRun::for_replay));
+        runs
     }
 }
 
@@ -74,7 +91,7 @@ impl JobTotals {
 pub struct RateRun {
     /// Job number in the file, from 0.
     pub job: usize,
-    /// `read` or `write`.
+    /// `read`, `write`, or `request` of a block trace, whose rate is the trace's.
     pub direction: &'static str,
     /// `1/s`: I/Os per second; `B/s`: bytes per second.
     pub unit: &'static str,
@@ -106,6 +123,17 @@ impl RateRun {
             asked,
             done: asked * share.min(1.0),
         })
+    }
+
+    /// The rate of a trace, and of its replay.
+    fn for_replay(run: &ReplayRun) -> Self {
+        Self {
+            job: run.job,
+            direction: "request",
+            unit: "1/s",
+            asked: run.asked_per_s,
+            done: run.done_per_s.min(run.asked_per_s),
+        }
     }
 
     /// Achieved share of the rate, 0 to 1.

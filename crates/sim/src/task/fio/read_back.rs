@@ -50,7 +50,7 @@ impl FioProcess {
         goes_on
     }
 
-    /// Notes a submitted request of a process that reads back, or whose data others check.
+    /// Notes a submitted request of a process that reads back or replays, or whose data others check.
     #[inline(never)]
     pub(super) fn note_submitted_request(
         &mut self,
@@ -58,6 +58,9 @@ impl FioProcess {
         direction: Direction,
         bytes: u64,
     ) {
+        if let Some(replay) = &mut self.replay {
+            return replay.note_submitted_request(request);
+        }
         let reads_back = std::mem::take(&mut self.reads_back_next);
         let checks = (self.helpers.as_ref()).is_some_and(|helpers| helpers.setup.checks());
         let is_checked = reads_back || (self.read_back.is_none() && direction == Direction::Read);

@@ -5,7 +5,7 @@ use wakepath_hardware::machine::DriveModel;
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::fio::{
     Batching, BufferFilling, Checksum, DepthSearch, ExitWhat, FioJob, FioJobFile, IoEngine,
-    IoSizes, PerDirection, Rate, ReadBack, SteadyStateDetector, ThinkBlocks, Walk,
+    IoSizes, PerDirection, ReadBack, SteadyStateDetector, ThinkBlocks, Walk,
 };
 
 use crate::block::cost::BLOCK;
@@ -15,7 +15,9 @@ use crate::error::SimError;
 use crate::page_cache::job::CacheJob;
 use crate::scheduler::state::Class;
 use crate::task::fio::helpers::HelperSetup;
+use crate::task::fio::period::Period;
 use crate::task::fio::polling::PollingSetup;
+use crate::task::fio::replay::ReplaySetup;
 
 /// Largest block size in bytes that is simulated, so that no time overflows.
 const MAX_BLOCK: u64 = 1 << 30;
@@ -45,6 +47,10 @@ const SCRAMBLE_CYCLES_PER_BLOCK: Cycles = 40;
 /// A job that checks its data fills the buffer of a write and adds the checksum after the latency has begun, and checks a
 /// read after it has ended. Measured: fio 3.33, null engine and a file in memory, 128 KiB.
 fn buffer_work_outside_and_inside_latency(job: &FioJob) -> ([Cycles; 2], Cycles) {
+    if job.replay.is_some() {
+        // Whoever made the requests of a trace had their data.
+        return ([0, 0], 0);
+    }
     if job.verify.checksum == Some(Checksum::Null) {
         return ([0, FILL_CYCLES_PER_KIB], 0);
     }
@@ -142,6 +148,8 @@ pub(crate) struct JobSetup {
     pub(super) block: [u64; 2],
     /// The walk of each process through its file, where the job's limits do not determine it.
     pub(super) walk: Option<Walk>,
+    /// The block trace that the process replays, if it does.
+    pub(super) replay: Option<ReplaySetup>,
     /// What each process reads back of its writes, if the job verifies them.
     pub(in crate::task) read_back: Option<ReadBack>,
     /// Work on each KiB that is read back and checked, outside the latency.
@@ -248,6 +256,11 @@ impl JobSetup {
             .is_some_and(|helpers| helpers.submits(request_number))
     }
 
+    /// Whether the job replays a block trace.
+    pub(crate) fn replays_trace(&self) -> bool {
+        self.replay.is_some()
+    }
+
     /// Whether helpers submit all requests of the job, and wait for them.
     pub(in crate::task) fn submits_by_threads(&self) -> bool {
         self.helpers.is_some_and(HelperSetup::waits)
@@ -265,55 +278,6 @@ impl JobSetup {
             Trims::All => false,
             Trims::Alternate => !request_number.is_multiple_of(2),
         }
-    }
-}
-
-/// A rate as a share: `requests` of them, or so many bytes where block sizes vary, take `ns`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Period {
-    ns: u128,
-    requests: u128,
-}
-
-impl Period {
-    /// The period that a rate in one direction means, with the smallest block `block`; block sizes `vary` or not.
-    fn new(rate: Option<Rate>, block: u64, vary: bool) -> Self {
-        match rate {
-            Some(Rate::Bytes(bytes)) => Self {
-                ns: u128::from(if vary { 1 } else { block }) * 1_000_000_000,
-                requests: u128::from(bytes),
-            },
-            Some(Rate::Ios(ios)) => Self {
-                ns: 1_000_000_000,
-                requests: u128::from(ios) * u128::from(if vary { block } else { 1 }),
-            },
-            // Without a rate, a direction has no limit.
-            None => Self { ns: 0, requests: 1 },
-        }
-    }
-
-    /// The mean distance between I/Os with this many units in us, as whole numbers as in fio (`usec_for_io()`).
-    pub(crate) fn mean_distance_in_us(self, units: u64) -> u64 {
-        let per_second = self.requests * 1_000_000_000 / (self.ns * u128::from(units)).max(1);
-        match per_second {
-            _ if self.ns == 0 => 0,
-            // For rates below one a second, fio 3.33 divides by zero.
-            0 => (self.ns * u128::from(units) / self.requests / 1000) as u64,
-            rate => (1_000_000 / rate) as u64,
-        }
-    }
-
-    /// Earliest begin of the request with this number, in ns from the process's start.
-    pub(crate) fn earliest_start_of_request(self, request: u64) -> u64 {
-        (u128::from(request) * self.ns / self.requests) as u64
-    }
-
-    /// How many requests, or bytes where block sizes vary, the rate asks for in so many ns; 0 without a limit.
-    pub(crate) fn amount_asked_in(self, ns: u64) -> f64 {
-        if self.ns == 0 {
-            return 0.0;
-        }
-        self.requests as f64 / self.ns as f64 * ns as f64
     }
 }
 
@@ -379,7 +343,7 @@ fn rate_periods(job: &FioJob) -> Option<[Period; 2]> {
     let [least, _] = smallest_and_largest_blocks(job);
     let both = [(rates.read, least[0]), (rates.write, least[1])]
         .map(|(rate, block)| Period::new(rate, block, vary));
-    both.iter().any(|p| p.ns > 0).then_some(both)
+    both.iter().any(|p| p.has_limit()).then_some(both)
 }
 
 /// Refuses a job's times that are too long for their sums, or a runtime of 0.
@@ -474,9 +438,16 @@ fn compile_job(
     let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
     let longest = job.at_most.or(limits.time).unwrap_or(LONGEST_UNTIMED);
     let end = limits.time.unwrap_or(longest).min(longest).0;
+    let replay = (job.replay.as_ref())
+        .map(|trace| ReplaySetup::new(trace, drive))
+        .transpose()?;
     let periods = rate_periods(job);
     let (buffer_cycles, content_cycles) = buffer_work_outside_and_inside_latency(job);
-    let walk = Walk::for_job_if_positions_matter(job, drive.capacity_in_bytes());
+    let walk = if replay.is_some() {
+        None
+    } else {
+        Walk::for_job_if_positions_matter(job, drive.capacity_in_bytes())
+    };
     let counts_bytes = job.block_sizes.any_size_varies();
     let units = if counts_bytes { least } else { [1; 2] };
     Ok(JobSetup {
@@ -502,7 +473,11 @@ fn compile_job(
         buffered: !job.is_direct(),
         cache,
         end: Some(ramp.0 + end),
-        cut: limits.time.is_none_or(|t| t.0 > end),
+        cut: match &replay {
+            // Whoever gives a time asks for that window of the trace.
+            Some(replay) => job.at_most.is_none() && replay.duration() > end,
+            None => limits.time.is_none_or(|t| t.0 > end),
+        },
         ramp: ramp.0,
         delay: [job.startdelay.0.0, job.startdelay.1.0],
         exit: job.exitall.then_some(job.exit_what),
@@ -515,6 +490,7 @@ fn compile_job(
             || (read_percent > 0 && buffer_cycles[0] > 0)
             || (read_percent < 100 && buffer_cycles[1] + content_cycles > 0),
         walk,
+        replay,
         read_back: ReadBack::for_job(job),
         check_cycles: if job.checking_threads() > 0 {
             0
@@ -616,6 +592,9 @@ fn check_job(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
 fn check_flush_time_is_known(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
     let flush = match job {
         FioJob { sync: true, .. } => "sync=1",
+        job if (job.replay.as_ref()).is_some_and(|trace| trace.totals.flushes > 0) => {
+            "a flush of the trace"
+        }
         job if job.fsync > 0 || job.fdatasync > 0 => "fsync",
         // One flush at the end of a job is left out where nobody knows its time.
         _ => return Ok(()),

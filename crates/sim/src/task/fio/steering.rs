@@ -4,6 +4,7 @@
 use wakepath_workloads::fio::{DepthSearch, DepthStep, SteadyStateDetector};
 
 use crate::core::basics::RequestId;
+use crate::task::fio::replay::ReplaySetup;
 use crate::task::fio::setup::JobSetup;
 
 /// What the ends of a process's requests decide.
@@ -63,5 +64,10 @@ impl Steering {
 /// Whether the ends of a job's requests decide something.
 pub(super) fn ends_of_requests_matter(job: &JobSetup) -> bool {
     let checks = job.checks_by_helpers();
-    job.read_back.is_some() || job.search.is_some() || job.steady.is_some() || checks
+    let is_dependent = (job.replay.as_ref()).is_some_and(ReplaySetup::is_dependent);
+    job.read_back.is_some()
+        || job.search.is_some()
+        || job.steady.is_some()
+        || checks
+        || is_dependent
 }

@@ -22,6 +22,9 @@ impl Task {
             return;
         };
         process.note_read_or_written(request, direction);
+        if let Some(replay) = &mut process.replay {
+            return replay.note_ended_request(request, now);
+        }
         let steering = &mut process.steering;
         steering.ended.push(bytes);
         let place = steering.to_check.iter().position(|id| *id == request);

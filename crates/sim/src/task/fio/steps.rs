@@ -148,7 +148,7 @@ impl<O: Observer> Engine<'_, O> {
         if job.polling.thread.is_some() {
             return self.submit_by_kernel_thread(cpu, task, direction, data);
         }
-        let is_watched = job.read_back.is_some() || job.checks_by_helpers();
+        let is_watched = job.read_back.is_some() || job.checks_by_helpers() || job.replay.is_some();
         let request = self.submit_request(cpu, task, direction, data);
         if is_watched && let Kind::FioProcess(process) = &mut self.tasks[task].kind {
             process.note_submitted_request(request, direction, bytes);
@@ -233,6 +233,7 @@ impl<O: Observer> Engine<'_, O> {
                 self.note_job_cut_off(task);
                 self.leave_flow(task);
                 self.note_found_depth(task);
+                self.note_lateness_of_replay(task);
                 self.end_submitter_of_process(task);
                 self.add_rate_sums_of_process(task);
                 self.put_current_task_to_sleep(cpu, task, false);
@@ -249,6 +250,9 @@ impl<O: Observer> Engine<'_, O> {
             return Plan::End;
         };
         let job = &self.setup.jobs[process.job];
+        if job.replay.is_some() {
+            return self.decide_next_step_of_replay(cpu, task);
+        }
         let own = &mut t.requests;
         // A system call that flushes returns only after the flush.
         let mut full = own.in_flight >= own.depth || process.flushing;
@@ -534,7 +538,7 @@ impl<O: Observer> Engine<'_, O> {
 impl Task {
     /// Plans to sleep until the task's requests complete, in I/O wait if the job counts so.
     #[inline(always)]
-    fn plan_wait_for_requests(&mut self, job: &JobSetup) -> Plan {
+    pub(super) fn plan_wait_for_requests(&mut self, job: &JobSetup) -> Plan {
         if job.polling.spins {
             return Plan::Poll;
         }

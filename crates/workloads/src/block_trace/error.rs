@@ -1,0 +1,54 @@
+//! Refusal of a block trace.
+
+use std::fmt;
+
+/// Refusal of a block trace: a problem with its line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockTraceError {
+    /// Name of the trace.
+    pub origin: String,
+    /// Line of the problem, counted from 1. `None` when the problem is about the whole trace.
+    pub line: Option<u64>,
+    /// What is wrong, and what was expected.
+    pub message: String,
+}
+
+impl BlockTraceError {
+    pub(super) fn for_whole_trace(origin: &str, message: impl Into<String>) -> Self {
+        Self {
+            origin: origin.to_owned(),
+            line: None,
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for BlockTraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.origin)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+impl std::error::Error for BlockTraceError {}
+
+/// A problem in a line; the caller adds the name of the trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LineProblem {
+    /// Line of the problem, counted from 1.
+    pub(super) line: u64,
+    pub(super) message: String,
+}
+
+impl LineProblem {
+    pub(super) fn in_trace(self, origin: &str) -> BlockTraceError {
+        BlockTraceError {
+            origin: origin.to_owned(),
+            line: Some(self.line),
+            message: self.message,
+        }
+    }
+}

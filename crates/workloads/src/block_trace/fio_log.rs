@@ -1,0 +1,160 @@
+//! fio's own logs of I/O (`write_iolog`), versions 2 and 3.
+//!
+//! Version 2 has waits between requests, each counted from the end of the last wait. Version 3 has a time in every line, in
+//! us with fio 3.33 (its `log_io_u()`).
+
+use crate::text::escape_and_shorten;
+
+use super::TraceIo;
+use super::line::{LineRequest, TraceLine, multiply, parse_number};
+
+/// Nanoseconds of a microsecond, the unit of both versions.
+const MICROSECOND: u64 = 1_000;
+
+/// Version of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FioLogVersion {
+    /// Waits between requests.
+    Two,
+    /// A time in every line.
+    Three,
+}
+
+/// Reads the lines of a log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FioLogParser {
+    version: FioLogVersion,
+    /// Sum of all waits in ns.
+    waited: u64,
+}
+
+impl FioLogParser {
+    pub(super) fn new(version: FioLogVersion) -> Self {
+        Self { version, waited: 0 }
+    }
+
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// Says what is wrong with the line.
+    pub(super) fn parse_line<'a>(&mut self, line: &'a str) -> Result<TraceLine<'a>, String> {
+        if line.trim().is_empty() || line.starts_with("fio version ") {
+            return Ok(TraceLine::Other);
+        }
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (time, rest) = match self.version {
+            FioLogVersion::Two => (self.waited, &words[..]),
+            FioLogVersion::Three => {
+                let time = parse_number(words[0], "time")?;
+                (multiply(time, MICROSECOND, "time")?, &words[1..])
+            }
+        };
+        match *rest {
+            [_, "add" | "open" | "close"] => Ok(TraceLine::Other),
+            [_, "wait", wait] | [_, "wait", wait, _] => self.wait(wait),
+            [disk, action, offset, bytes] => {
+                let io = io_by_action(action)?;
+                let [offset, bytes] = match io {
+                    TraceIo::Flush => [0, 0],
+                    _ => [
+                        parse_number(offset, "offset")?,
+                        parse_number(bytes, "length")?,
+                    ],
+                };
+                Ok(TraceLine::Request(LineRequest {
+                    disk,
+                    time,
+                    io,
+                    offset,
+                    bytes,
+                    ended: None,
+                }))
+            }
+            _ => Err(format!(
+                "`{}` is no line of fio's log: expected a file, an action, an offset and a length",
+                escape_and_shorten(line)
+            )),
+        }
+    }
+
+    fn wait<'a>(&mut self, wait: &str) -> Result<TraceLine<'a>, String> {
+        let time = multiply(parse_number(wait, "wait")?, MICROSECOND, "wait")?;
+        self.waited = (self.waited.checked_add(time))
+            .ok_or_else(|| "all waits together are too long".to_owned())?;
+        Ok(TraceLine::Other)
+    }
+}
+
+fn io_by_action(action: &str) -> Result<TraceIo, String> {
+    match action {
+        "read" => Ok(TraceIo::Read),
+        "write" => Ok(TraceIo::Write),
+        "trim" => Ok(TraceIo::Trim),
+        "sync" | "datasync" | "sync_file_range" => Ok(TraceIo::Flush),
+        _ => Err(format!(
+            "`{}` is no action of fio's log: expected read, write, trim, sync, datasync, wait, add, open or close",
+            escape_and_shorten(action)
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests(version: FioLogVersion, text: &str) -> Vec<(u64, TraceIo, u64, u64)> {
+        let mut parser = FioLogParser::new(version);
+        let lines = text.lines().map(|line| parser.parse_line(line).unwrap());
+        lines
+            .filter_map(|line| match line {
+                TraceLine::Request(r) => Some((r.time, r.io, r.offset, r.bytes)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn waits_of_version_2_add_up() {
+        let text = "fio version 2 iolog\nf add\nf open\nf read 0 4096\nf wait 100\nf write 4096 8192\n\
+                    f wait 50 0\nf sync 0 0\nf trim 8192 4096\nf close\n";
+        let wanted = [
+            (0, TraceIo::Read, 0, 4096),
+            (100_000, TraceIo::Write, 4096, 8192),
+            (150_000, TraceIo::Flush, 0, 0),
+            (150_000, TraceIo::Trim, 8192, 4096),
+        ];
+        assert_eq!(requests(FioLogVersion::Two, text), wanted);
+    }
+
+    #[test]
+    fn times_of_version_3_are_microseconds() {
+        let text = "fio version 3 iolog\n0 f add\n0 f open\n12 f read 4096 512\n90 f datasync 0 0\n91 f close\n";
+        let wanted = [
+            (12_000, TraceIo::Read, 4096, 512),
+            (90_000, TraceIo::Flush, 0, 0),
+        ];
+        assert_eq!(requests(FioLogVersion::Three, text), wanted);
+    }
+
+    #[test]
+    fn damaged_lines_are_refused() {
+        for (version, line, wanted) in [
+            (FioLogVersion::Two, "f read 0", "no line of fio's log"),
+            (FioLogVersion::Two, "f reed 0 4096", "`reed` is no action"),
+            (FioLogVersion::Two, "f read -1 4096", "the offset `-1`"),
+            (FioLogVersion::Two, "f wait x", "the wait `x`"),
+            (
+                FioLogVersion::Two,
+                "f wait 18446744073709551615",
+                "too large",
+            ),
+            (FioLogVersion::Three, "f read 0 4096", "the time `f`"),
+            (FioLogVersion::Three, "12 f read", "no line of fio's log"),
+            (FioLogVersion::Three, "12", "no line of fio's log"),
+        ] {
+            let mut parser = FioLogParser::new(version);
+            let message = parser.parse_line(line).unwrap_err();
+            assert!(message.contains(wanted), "{line}: {message}");
+        }
+    }
+}

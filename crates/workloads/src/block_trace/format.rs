@@ -1,0 +1,219 @@
+//! Formats of block traces, told apart by how a trace begins.
+
+use serde::Serialize;
+
+use super::blkparse::{BlkparseParser, RequestAction, begins_with_device};
+use super::fio_log::{FioLogParser, FioLogVersion};
+use super::line::TraceLine;
+use super::msr;
+
+/// Bytes at the begin of a trace that tell its format.
+pub(super) const BEGIN_BYTES: u64 = 1 << 20;
+
+/// Format of a block trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum BlockTraceFormat {
+    /// Text of `blkparse`; the requests are those dispatched to the drive.
+    Blkparse,
+    /// Text of `blkparse` without dispatched requests; the requests are those queued.
+    BlkparseQueue,
+    /// fio's log of I/O, version 2, with waits.
+    FioLog2,
+    /// fio's log of I/O, version 3, with times.
+    FioLog3,
+    /// Comma-separated trace of Microsoft Research Cambridge.
+    MsrCambridge,
+    /// Requests of a recording, read by the caller.
+    Recording,
+}
+
+impl BlockTraceFormat {
+    /// The format's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Blkparse => "blkparse",
+            Self::BlkparseQueue => "blkparse (queued requests)",
+            Self::FioLog2 => "fio iolog version 2",
+            Self::FioLog3 => "fio iolog version 3",
+            Self::MsrCambridge => "MSR Cambridge",
+            Self::Recording => "recording",
+        }
+    }
+
+    /// Whether the trace says when requests ended.
+    pub(super) fn has_ends(self) -> bool {
+        !matches!(self, Self::FioLog2 | Self::FioLog3)
+    }
+
+    /// Whether files rather than disks are named, which are simulated as parts of one drive.
+    pub(super) fn names_files(self) -> bool {
+        matches!(self, Self::FioLog2 | Self::FioLog3)
+    }
+
+    /// Whether ends of requests have lines of their own.
+    pub(super) fn has_ends_in_own_lines(self) -> bool {
+        matches!(self, Self::Blkparse | Self::BlkparseQueue)
+    }
+}
+
+/// What a file is, by its first bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FileKind {
+    /// A trace that can be read.
+    Trace(BlockTraceFormat),
+    /// A trace that has to be converted first; the text says how.
+    Unreadable(&'static str),
+    /// No block trace.
+    Other,
+}
+
+/// Marks of files that have to be converted first.
+const UNREADABLE: [(&[u8], &str); 6] = [
+    (
+        b"\x07tae",
+        "is blktrace's binary; make text of it: blkparse -i NAME >trace.txt",
+    ),
+    (
+        b"eat\x07",
+        "is blktrace's binary; make text of it: blkparse -i NAME >trace.txt",
+    ),
+    (
+        b"\x1f\x8b",
+        "is compressed; unpack it first: gunzip -c FILE >trace.txt",
+    ),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "is compressed; unpack it first: zstd -dc FILE >trace.txt",
+    ),
+    (
+        b"\xfd7zXZ\0",
+        "is compressed; unpack it first: xz -dc FILE >trace.txt",
+    ),
+    (
+        b"BZh",
+        "is compressed; unpack it first: bzip2 -dc FILE >trace.txt",
+    ),
+];
+
+/// Tells the kind of a file that begins with `begin`.
+pub(super) fn tell_file_kind(begin: &[u8]) -> FileKind {
+    if let Some((_, hint)) = UNREADABLE.iter().find(|(mark, _)| begin.starts_with(mark)) {
+        return FileKind::Unreadable(hint);
+    }
+    let text = String::from_utf8_lossy(begin);
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let Some(first) = lines.next() else {
+        return FileKind::Other;
+    };
+    if let Some(rest) = first.strip_prefix("fio version ") {
+        return match rest.split_ascii_whitespace().next() {
+            Some("2") => FileKind::Trace(BlockTraceFormat::FioLog2),
+            Some("3") => FileKind::Trace(BlockTraceFormat::FioLog3),
+            _ => FileKind::Unreadable("is no version of fio's log that is read: expected 2 or 3"),
+        };
+    }
+    if msr::looks_like_line(first) {
+        return FileKind::Trace(BlockTraceFormat::MsrCambridge);
+    }
+    if !begins_with_device(first) {
+        return FileKind::Other;
+    }
+    match RequestAction::choose_by_lines(text.lines()) {
+        Some(RequestAction::Dispatch) => FileKind::Trace(BlockTraceFormat::Blkparse),
+        Some(RequestAction::Queue) => FileKind::Trace(BlockTraceFormat::BlkparseQueue),
+        None => FileKind::Unreadable(
+            "has neither dispatched (D) nor queued (Q) requests in its first MiB; trace with blktrace -a issue -a complete",
+        ),
+    }
+}
+
+/// Reads the lines of any format.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LineParser {
+    Blkparse(BlkparseParser),
+    FioLog(FioLogParser),
+    MsrCambridge,
+}
+
+impl LineParser {
+    pub(super) fn new(format: BlockTraceFormat) -> Self {
+        match format {
+            BlockTraceFormat::Blkparse | BlockTraceFormat::Recording => {
+                Self::Blkparse(BlkparseParser::new(RequestAction::Dispatch))
+            }
+            BlockTraceFormat::BlkparseQueue => {
+                Self::Blkparse(BlkparseParser::new(RequestAction::Queue))
+            }
+            BlockTraceFormat::FioLog2 => Self::FioLog(FioLogParser::new(FioLogVersion::Two)),
+            BlockTraceFormat::FioLog3 => Self::FioLog(FioLogParser::new(FioLogVersion::Three)),
+            BlockTraceFormat::MsrCambridge => Self::MsrCambridge,
+        }
+    }
+
+    /// Reads a line, and checks the size of its request.
+    ///
+    /// # Errors
+    /// Says what is wrong with the line.
+    pub(super) fn parse_line<'a>(&mut self, line: &'a str) -> Result<TraceLine<'a>, String> {
+        let parsed = match self {
+            Self::Blkparse(parser) => parser.parse_line(line)?,
+            Self::FioLog(parser) => parser.parse_line(line)?,
+            Self::MsrCambridge => msr::parse_line(line)?,
+        };
+        if let TraceLine::Request(request) = &parsed {
+            request.check_size_and_end()?;
+        }
+        Ok(parsed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_told_by_their_first_lines() {
+        let event = "8,0 0 1 0.0 5 Q R 8 + 8 [x]\n";
+        let dispatch = event.replace('Q', "D");
+        for (text, wanted) in [
+            ("fio version 2 iolog\n", BlockTraceFormat::FioLog2),
+            ("fio version 3 iolog\n", BlockTraceFormat::FioLog3),
+            ("1,usr,0,Read,0,512,1\n", BlockTraceFormat::MsrCambridge),
+            (event, BlockTraceFormat::BlkparseQueue),
+            (&format!("\n{event}{dispatch}"), BlockTraceFormat::Blkparse),
+        ] {
+            let kind = tell_file_kind(text.as_bytes());
+            assert_eq!(kind, FileKind::Trace(wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_workloads_are_no_traces() {
+        for text in [
+            "",
+            "\n\n",
+            "[a]\nrw=read\n",
+            "; comment, with, commas, and, more, of, them\n[a]\n",
+            "{ \"tasks\": {} }",
+            "PAR1",
+        ] {
+            assert_eq!(tell_file_kind(text.as_bytes()), FileKind::Other, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_has_to_be_converted_says_how() {
+        for (begin, wanted) in [
+            (&b"\x07tae\0\0"[..], "blkparse -i"),
+            (b"\x1f\x8b\x08", "gunzip"),
+            (b"\x28\xb5\x2f\xfd", "zstd"),
+            (b"fio version 1 iolog\n", "expected 2 or 3"),
+            (b"8,0 0 1 0.0 5 C R 8 + 8 [0]\n", "neither dispatched"),
+        ] {
+            let FileKind::Unreadable(hint) = tell_file_kind(begin) else {
+                panic!("{wanted}");
+            };
+            assert!(hint.contains(wanted), "{hint}");
+        }
+    }
+}

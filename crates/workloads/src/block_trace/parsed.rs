@@ -1,0 +1,237 @@
+//! Requests of a trace in the order of its lines, each with its end where the trace has one.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::BufRead;
+
+use super::TraceIo;
+use super::error::LineProblem;
+use super::format::{BlockTraceFormat, LineParser};
+use super::line::TraceLine;
+use super::lines::Lines;
+
+/// Most disks or files of a trace.
+const MAX_DISKS: usize = 4096;
+
+/// Most requests that wait for the line with the end of an earlier request: more than any drive has in flight.
+const MAX_OPEN: usize = 1 << 16;
+
+/// A request with its place in the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PlacedRequest {
+    /// Begin in ns, on the clock of the trace. Requests are ordered by it first.
+    pub(super) time: u64,
+    /// Line of the request, counted from 1.
+    pub(super) line: u64,
+    /// Number of the disk, in the order of the trace.
+    pub(super) disk: usize,
+    pub(super) io: TraceIo,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    /// End in ns, where the trace has it.
+    pub(super) ended: Option<u64>,
+}
+
+/// Disks or files of a trace, numbered in the order of their first requests.
+#[derive(Debug, Default)]
+struct DiskNumbers {
+    names: Vec<String>,
+    numbers: HashMap<String, usize>,
+    last: usize,
+}
+
+impl DiskNumbers {
+    /// The number of a disk; `None`: there are too many.
+    fn find_or_add(&mut self, name: &str) -> Option<usize> {
+        if self.names.get(self.last).is_some_and(|last| last == name) {
+            return Some(self.last);
+        }
+        if let Some(number) = self.numbers.get(name) {
+            self.last = *number;
+            return Some(self.last);
+        }
+        if self.names.len() == MAX_DISKS {
+            return None;
+        }
+        self.last = self.names.len();
+        self.names.push(name.to_owned());
+        self.numbers.insert(name.to_owned(), self.last);
+        Some(self.last)
+    }
+}
+
+/// A request whose end may come in a later line.
+#[derive(Clone, Copy, Debug)]
+struct OpenRequest {
+    request: PlacedRequest,
+    is_ended: bool,
+}
+
+/// Reads requests line by line.
+#[derive(Debug)]
+pub(super) struct ParsedRequests<R> {
+    lines: Lines<R>,
+    parser: LineParser,
+    disks: DiskNumbers,
+    /// Whether requests wait for the lines with their ends.
+    pairs_ends: bool,
+    /// Requests that wait, in the order of the trace, and the number of the first since the begin.
+    open: VecDeque<OpenRequest>,
+    first_open: u64,
+    /// Numbers of open requests by disk and first byte; of equal ones the last.
+    by_place: HashMap<(usize, u64), u64>,
+    is_at_end: bool,
+}
+
+impl<R: BufRead> ParsedRequests<R> {
+    /// Reads a trace of a format. `wants_ends`: each request is to have its end, where the trace has ends in lines of their
+    /// own.
+    pub(super) fn new(reader: R, format: BlockTraceFormat, wants_ends: bool) -> Self {
+        Self {
+            lines: Lines::new(reader),
+            parser: LineParser::new(format),
+            disks: DiskNumbers::default(),
+            pairs_ends: wants_ends && format.has_ends_in_own_lines(),
+            open: VecDeque::new(),
+            first_open: 0,
+            by_place: HashMap::new(),
+            is_at_end: false,
+        }
+    }
+
+    /// Names of the disks so far, by number.
+    pub(super) fn disk_names(&self) -> &[String] {
+        &self.disks.names
+    }
+
+    /// Number of lines read.
+    pub(super) fn line_count(&self) -> u64 {
+        self.lines.last_line_number()
+    }
+
+    /// Whether the last line read ends with a line feed.
+    pub(super) fn is_last_line_ended(&self) -> bool {
+        self.lines.is_last_line_ended()
+    }
+
+    /// The next request; `None` after the last.
+    ///
+    /// # Errors
+    /// A line cannot be understood.
+    pub(super) fn next_request(&mut self) -> Result<Option<PlacedRequest>, LineProblem> {
+        loop {
+            if let Some(request) = self.take_first_if_settled() {
+                return Ok(Some(request));
+            }
+            if self.is_at_end {
+                return Ok(None);
+            }
+            if let Some(request) = self.read_line()? {
+                return Ok(Some(request));
+            }
+        }
+    }
+
+    /// The first open request, if its end is known or cannot be waited for.
+    fn take_first_if_settled(&mut self) -> Option<PlacedRequest> {
+        let is_settled = self.is_at_end
+            || self.open.len() > MAX_OPEN
+            || self.open.front().is_some_and(|first| first.is_ended);
+        if !is_settled {
+            return None;
+        }
+        let first = self.open.pop_front()?.request;
+        let place = (first.disk, first.offset);
+        if self.by_place.get(&place) == Some(&self.first_open) {
+            self.by_place.remove(&place);
+        }
+        self.first_open += 1;
+        Some(first)
+    }
+
+    /// Reads a line. Returns its request, unless the request waits for its end.
+    fn read_line(&mut self) -> Result<Option<PlacedRequest>, LineProblem> {
+        let line = self.lines.last_line_number() + 1;
+        let Some(text) = self.lines.next_line()? else {
+            self.is_at_end = true;
+            return Ok(None);
+        };
+        let parsed =
+            (self.parser.parse_line(&text)).map_err(|message| LineProblem { line, message })?;
+        match parsed {
+            TraceLine::Request(found) => {
+                let disk = self
+                    .disks
+                    .find_or_add(found.disk)
+                    .ok_or_else(|| LineProblem {
+                        line,
+                        message: format!("more than {MAX_DISKS} disks or files"),
+                    })?;
+                let request = PlacedRequest {
+                    time: found.time,
+                    line,
+                    disk,
+                    io: found.io,
+                    offset: found.offset,
+                    bytes: found.bytes,
+                    ended: found.ended,
+                };
+                if !self.pairs_ends {
+                    return Ok(Some(request));
+                }
+                // A flush has no place by which its end could be found.
+                let is_flush = request.io == TraceIo::Flush;
+                if !is_flush {
+                    let number = self.first_open + self.open.len() as u64;
+                    self.by_place.insert((disk, request.offset), number);
+                }
+                self.open.push_back(OpenRequest {
+                    request,
+                    is_ended: is_flush,
+                });
+            }
+            TraceLine::End(end) if self.pairs_ends => {
+                if let Some(disk) = self.disks.find_or_add(end.disk)
+                    && let Some(number) = self.by_place.remove(&(disk, end.offset))
+                    && let Some(open) = self.open.get_mut((number - self.first_open) as usize)
+                {
+                    open.request.ended = Some(end.time.max(open.request.time));
+                    open.is_ended = true;
+                }
+            }
+            TraceLine::End(_) | TraceLine::Other => {}
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests(text: &str, format: BlockTraceFormat, wants_ends: bool) -> Vec<PlacedRequest> {
+        let mut parsed = ParsedRequests::new(text.as_bytes(), format, wants_ends);
+        std::iter::from_fn(|| parsed.next_request().unwrap()).collect()
+    }
+
+    #[test]
+    fn ends_in_later_lines_are_found_by_their_places() {
+        let text = "8,0 0 1 0.000000000 5 D R 8 + 8 [x]\n8,0 0 2 0.000000010 5 D W 80 + 8 [x]\n\
+                    8,0 0 3 0.000000020 0 C W 80 + 8 [0]\n8,0 0 4 0.000000030 5 D FN [x]\n\
+                    8,0 0 5 0.000000040 0 C R 8 + 8 [0]\n8,0 0 6 0.000000050 5 D R 8 + 8 [x]\n";
+        let read = requests(text, BlockTraceFormat::Blkparse, true);
+        let ends: Vec<_> = read.iter().map(|r| (r.time, r.ended)).collect();
+        let wanted = [(0, Some(40)), (10, Some(20)), (30, None), (50, None)];
+        assert_eq!(ends, wanted);
+        let without = requests(text, BlockTraceFormat::Blkparse, false);
+        assert!(without.iter().all(|r| r.ended.is_none()) && without.len() == 4);
+    }
+
+    #[test]
+    fn problems_have_their_line() {
+        let text = "1,a,0,Read,0,512,1\n2,a,0,Read,0,0,1\n";
+        let mut parsed = ParsedRequests::new(text.as_bytes(), BlockTraceFormat::MsrCambridge, true);
+        assert!(parsed.next_request().unwrap().is_some());
+        let problem = parsed.next_request().unwrap_err();
+        assert_eq!((problem.line, &*problem.message), (2, "a read of 0 bytes"));
+    }
+}

@@ -1,0 +1,160 @@
+//! Totals of a trace, from one pass over all of its lines.
+
+use std::io::BufRead;
+
+use serde::Serialize;
+use wakepath_units::Nanoseconds;
+
+use super::error::BlockTraceError;
+use super::format::BlockTraceFormat;
+use super::ordered::OrderedRequests;
+use super::parsed::{ParsedRequests, PlacedRequest};
+use super::{BlockTraceRequest, TraceIo};
+
+/// Totals of the requests of a disk, or of all disks together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct BlockTraceTotals {
+    /// Number of reads.
+    pub reads: u64,
+    /// Number of writes.
+    pub writes: u64,
+    /// Number of trims.
+    pub trims: u64,
+    /// Number of flushes.
+    pub flushes: u64,
+    /// Bytes of all reads together.
+    pub read_bytes: u64,
+    /// Bytes of all writes together.
+    pub written_bytes: u64,
+    /// Bytes of the largest read; 0 without reads.
+    pub largest_read: u64,
+    /// Bytes of the largest write; 0 without writes.
+    pub largest_write: u64,
+    /// First byte behind all requests.
+    pub end_byte: u64,
+    /// Line of the request that reaches `end_byte`, counted from 1; of a recording the number of the request.
+    pub end_line: u64,
+    /// Number of requests, flushes left out, without a recorded end.
+    pub without_end: u64,
+    /// Time from the first request to the last.
+    pub duration: Nanoseconds,
+    first: u64,
+}
+
+impl BlockTraceTotals {
+    /// Number of all requests.
+    pub fn requests(&self) -> u64 {
+        self.reads + self.writes + self.trims + self.flushes
+    }
+
+    /// Time of the first request in ns, on the clock of the trace.
+    pub(super) fn first_time(&self) -> u64 {
+        self.first
+    }
+
+    /// Adds the totals of the requests of a recording, in the order of time.
+    pub(super) fn for_recorded_requests(requests: &[BlockTraceRequest]) -> Self {
+        let mut totals = Self::default();
+        for (number, request) in (1..).zip(requests) {
+            totals.add(&PlacedRequest {
+                time: request.begin.0,
+                line: number,
+                disk: 0,
+                io: request.io,
+                offset: request.offset,
+                bytes: request.bytes,
+                ended: request.end.map(|end| end.0),
+            });
+        }
+        totals
+    }
+
+    fn add(&mut self, request: &PlacedRequest) {
+        if self.requests() == 0 {
+            self.first = request.time;
+        }
+        self.duration = Nanoseconds(request.time - self.first);
+        let (count, bytes, largest) = match request.io {
+            TraceIo::Read => (
+                &mut self.reads,
+                Some(&mut self.read_bytes),
+                Some(&mut self.largest_read),
+            ),
+            TraceIo::Write => (
+                &mut self.writes,
+                Some(&mut self.written_bytes),
+                Some(&mut self.largest_write),
+            ),
+            TraceIo::Trim => (&mut self.trims, None, None),
+            TraceIo::Flush => (&mut self.flushes, None, None),
+        };
+        *count += 1;
+        if let Some(bytes) = bytes {
+            *bytes = bytes.saturating_add(request.bytes);
+        }
+        if let Some(largest) = largest {
+            *largest = request.bytes.max(*largest);
+        }
+        self.without_end += u64::from(request.ended.is_none() && request.io != TraceIo::Flush);
+        let end = request.offset + request.bytes;
+        if end > self.end_byte {
+            (self.end_byte, self.end_line) = (end, request.line);
+        }
+    }
+}
+
+/// A disk or file of a trace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TracedDisk {
+    /// Name as in the trace: `259,0`, a host and a number, or a file.
+    pub name: String,
+    /// Number of requests.
+    pub requests: u64,
+}
+
+/// What a pass over a trace finds.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    pub(super) disks: Vec<TracedDisk>,
+    /// Totals by disk.
+    pub(super) by_disk: Vec<BlockTraceTotals>,
+    /// Totals of all disks together.
+    pub(super) all: BlockTraceTotals,
+    /// Line that has no end, if the last one has none.
+    pub(super) unended_line: Option<u64>,
+}
+
+/// Reads a trace from end to end, and checks all lines.
+///
+/// # Errors
+/// A line cannot be understood or stands at the wrong place, or there is no request.
+pub(super) fn scan_trace<R: BufRead>(
+    reader: R,
+    format: BlockTraceFormat,
+    wants_ends: bool,
+    origin: &str,
+) -> Result<Scan, BlockTraceError> {
+    let mut ordered = OrderedRequests::new(ParsedRequests::new(reader, format, wants_ends), None);
+    let mut scan = Scan::default();
+    while let Some(request) = (ordered.next_request()).map_err(|e| e.in_trace(origin))? {
+        if scan.by_disk.len() <= request.disk {
+            scan.by_disk.resize_with(request.disk + 1, Default::default);
+        }
+        scan.by_disk[request.disk].add(&request);
+        scan.all.add(&request);
+    }
+    let parsed = ordered.parsed();
+    if scan.all.requests() == 0 {
+        let message = format!("no request in {} lines", parsed.line_count());
+        return Err(BlockTraceError::for_whole_trace(origin, message));
+    }
+    scan.unended_line = (!parsed.is_last_line_ended()).then(|| parsed.line_count());
+    scan.disks = (parsed.disk_names().iter())
+        .zip(&scan.by_disk)
+        .map(|(name, totals)| TracedDisk {
+            name: name.clone(),
+            requests: totals.requests(),
+        })
+        .collect();
+    Ok(scan)
+}

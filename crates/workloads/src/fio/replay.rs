@@ -1,0 +1,54 @@
+//! A block trace as a job.
+
+use std::path::Path;
+
+use crate::block_trace::{BlockTrace, BlockTraceTotals};
+
+use super::{FioJob, FioJobFile, IoEngine, PerDirection, ReadWrite};
+
+/// Most requests in flight: as many as the kernel has tags for a queue of an NVMe drive (`nr_requests`, 1023 on Linux 6.12).
+const MOST_IN_FLIGHT: u32 = 1023;
+
+impl FioJobFile {
+    /// A job file whose only job replays a block trace, as with libaio and direct I/O.
+    pub fn for_block_trace(trace: BlockTrace) -> Self {
+        let name = Path::new(&trace.origin).file_name().map_or_else(
+            || trace.origin.clone(),
+            |name| name.to_string_lossy().into_owned(),
+        );
+        let totals = trace.totals;
+        let job = FioJob {
+            name,
+            line: 1,
+            filename: trace.disk.clone(),
+            rw: read_write_of_requests(&totals),
+            block_size: PerDirection {
+                read: totals.largest_read.max(1),
+                write: totals.largest_write.max(1),
+                trim: 1,
+            },
+            ioengine: IoEngine::Libaio,
+            iodepth: MOST_IN_FLIGHT,
+            direct: true,
+            norandommap: true,
+            number_ios: Some(totals.requests()),
+            replay: Some(Box::new(trace)),
+            ..FioJob::default()
+        };
+        Self {
+            jobs: vec![job],
+            warnings: Vec::new(),
+            unmodelled: Vec::new(),
+        }
+    }
+}
+
+/// Directions of a trace's requests; trims and flushes count as writes.
+fn read_write_of_requests(totals: &BlockTraceTotals) -> ReadWrite {
+    let writes = totals.writes + totals.trims + totals.flushes > 0;
+    match (totals.reads > 0, writes) {
+        (true, true) => ReadWrite::RandRw,
+        (false, true) => ReadWrite::RandWrite,
+        (_, false) => ReadWrite::RandRead,
+    }
+}
