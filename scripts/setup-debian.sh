@@ -15,6 +15,7 @@ set -euo pipefail
 # binutils        takes Debian packages apart (ar)
 # xz-utils        unpacks the kernel sources
 # fio, rt-app     tests: the same files in the real fio and the real rt-app
+# blktrace        tests: block traces as the real blkparse prints them
 # dbench, hyperfine  tests: results of theirs are imported
 # nvme-cli        tests: the same dumps in the real nvme
 # python3-venv    tests: timelines in Perfetto's trace processor (scripts/setup-python.sh)
@@ -35,7 +36,7 @@ set -euo pipefail
 packages=(make gcc g++ libc6-dev binutils xz-utils ca-certificates fio nvme-cli python3-venv bsdutils
     clang libbpf-dev qemu-system-x86 qemu-system-arm busybox-static cpio device-tree-compiler trace-cmd linux-perf
     rt-app libelf1 bc bison flex libelf-dev chromium fonts-dejavu-core dbench hyperfine systemd dpkg-dev rpm zstd
-    slurmctld slurmd slurm-client bpftrace prometheus mmdebstrap openssh-client)
+    slurmctld slurmd slurm-client bpftrace prometheus mmdebstrap openssh-client blktrace)
 ebpf_packages=(clang libbpf-dev)
 case ${1:-all} in
 all) ;;

@@ -1,9 +1,9 @@
 //! Exits that something else than a request's own interrupt began.
 //!
-//! A request behind another one, or whose CPU a timer had woken, waited for a part of an exit that nobody sees. The drive's time
-//! then only has bounds: at most all of `out`, and at least that less the exit. How long the drive takes is known from other
-//! requests after as long a gap, with as many in flight. Both together give the distribution of its times (self-consistency for
-//! times in intervals: B. W. Turnbull, Journal of the Royal Statistical Society B 38, 1976). What a single request waited stays
+//! A request behind another request, or whose CPU a timer had woken, waited for an unseen part from an exit. Then the drive's time
+//! only has bounds: at most all `out`, at least `out` less the exit. Other requests after an equally long gap, with as many in
+//! flight, have known times. Bounds and known times together give the distribution over the drive's times (self-consistency for
+//! times in intervals: B. W. Turnbull, Journal of the Royal Statistical Society B 38, 1976). A single request's wait stays
 //! unknown. The mean over a kind does not.
 
 use std::collections::BTreeMap;
@@ -13,46 +13,45 @@ use serde::Serialize;
 use crate::requests::{MetState, TracedRequest};
 use crate::split::{Split, depth_class, find_reached_state};
 
-/// Fewest requests of a class whose drive's times are known.
+/// Fewest known drive times in a class.
 const FEWEST: usize = 8;
-/// Rounds of the self-consistency: from one to the next, weights then change by less than a thousandth.
+/// Rounds until weights change by less than a thousandth.
 const ROUNDS: usize = 50;
 
-/// Exits that something else began, of requests of one kind. Times in ns, as means over all requests of the kind.
+/// Exits begun by something else, for a kind. Times in ns are means over all requests of the kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct BegunExits {
-    /// Number of requests that came behind another one, or while the CPU was leaving, in a state that may take more than the
-    /// reference.
+    /// Number of requests behind another request, or with a CPU already leaving, after a state deeper than the reference.
     pub requests: u64,
-    /// Number of these requests that are like others whose drive's time is known.
+    /// Number of such requests in classes with known drive times.
     pub estimated: u64,
-    /// What the estimated requests waited for exits, above the exit of the reference.
+    /// Estimated wait for exits, above the reference's exit.
     pub mean_ns: f64,
-    /// What all of these requests waited for exits at most.
+    /// Longest possible wait for exits, also without an estimate.
     pub highest_ns: f64,
 }
 
-/// Octave of the gap, and of the requests in flight at issue.
+/// Octave of the gap; requests in flight at issue, in octaves.
 type Class = (u32, u32);
 
-/// What is known of the drive's time of a request with an exit that something else may have begun, in ns.
+/// Bounds for the drive's time in ns, for an exit perhaps begun by something else.
 struct Bounds {
     lowest: u64,
     highest: u64,
-    /// The request's own interrupt may have begun the exit, and something else come during it: then the time is the lowest.
+    /// Perhaps the request's own interrupt began the exit, before a timer expired. Then the drive's time is `lowest`.
     may_be_own: bool,
 }
 
-/// A class of requests: what is known of the drive's times, in ns.
+/// Drive times in a class of requests, in ns.
 #[derive(Default)]
 struct Times {
-    /// Of requests whose exit is known, or is the reference's at most. A CPU that ran has none.
+    /// Times with a known exit, or at most the reference's. A running CPU has no exit.
     known: Vec<u64>,
-    /// Of requests with an exit that something else may have begun.
+    /// Bounds for requests with an exit perhaps begun by something else.
     bounds: Vec<Bounds>,
 }
 
-/// Estimates exits that something else began, for the requests of one kind.
+/// Estimates exits begun by something else, for requests from one kind.
 pub(crate) fn estimate_begun_exits(requests: &[&TracedRequest], split: &Split) -> BegunExits {
     let mut classes: BTreeMap<Class, Times> = BTreeMap::new();
     for request in requests {
@@ -86,7 +85,7 @@ pub(crate) fn estimate_begun_exits(requests: &[&TracedRequest], split: &Split) -
     begun
 }
 
-/// A request's `out` without the cost of the state that its interrupt ended; `None` where that is not known.
+/// A request's `out` without the exit from the state met; `None` for an unknown exit.
 fn drive_time(request: &TracedRequest, split: &Split) -> Option<u64> {
     let exit = split.known_exit(find_reached_state(request)?)?;
     Some(request.out.saturating_sub(exit))
@@ -100,8 +99,8 @@ fn find_class(request: &TracedRequest) -> Class {
 }
 
 impl Times {
-    /// Adds a request with an exit that something else may have begun. `exit`: what its state costs, if known. `with_others`: other
-    /// interrupts that may have come first are not told from later ones.
+    /// Adds a request with an exit perhaps begun by something else. `exit`: cost of the state, if known. `with_others`: timers and
+    /// other interrupts before the exit look like later ones.
     fn add_bounds(&mut self, request: &TracedRequest, exit: Option<u64>, with_others: bool) {
         let longest = exit.unwrap_or(u64::MAX).min(request.slept);
         if longest == 0 {
@@ -111,12 +110,12 @@ impl Times {
         self.bounds.push(Bounds {
             lowest: request.out - longest,
             highest: request.out,
-            // An exit that began before the issue, or before the idle period could be seen, is not the request's own.
+            // No request begins an exit before issue.
             may_be_own: with_others && exit == Some(longest),
         });
     }
 
-    /// Sum over all requests with bounds: `out` less the drive's time, in ns. `None` where too few times are known.
+    /// Sum over all requests with bounds: `out` less the drive's time, in ns. `None` with too few known times.
     fn wait_for_exits(mut self) -> Option<f64> {
         if self.known.len() < FEWEST || self.bounds.is_empty() {
             return None;
@@ -131,7 +130,7 @@ impl Times {
     }
 }
 
-/// Places in the order of known times, each of which counts as often as said.
+/// A stretch in sorted known times; each time counts `times` times.
 #[derive(Clone, Copy)]
 struct Stretch {
     from: usize,
@@ -139,7 +138,7 @@ struct Stretch {
     times: f64,
 }
 
-/// Drive's times with weights, as sums over all before, so that any stretch is a difference.
+/// Drive times with weights, as running sums: any stretch is a difference between two sums.
 struct TimeDistribution {
     times: Vec<u64>,
     weights_before: Vec<f64>,
@@ -147,7 +146,7 @@ struct TimeDistribution {
 }
 
 impl TimeDistribution {
-    /// The distribution over known times, in order, that agrees with these and with times of which only bounds are known.
+    /// Fits the weights of sorted known times to known times and bounds.
     fn fit(times: Vec<u64>, bounds: &[Bounds]) -> Self {
         let mut weights = vec![1.0; times.len()];
         let mut fitted = Self {
@@ -158,7 +157,7 @@ impl TimeDistribution {
         let places: Vec<[Stretch; 2]> = bounds.iter().map(|b| fitted.places_within(b)).collect();
         fitted.add_up(&weights);
         for _ in 0..ROUNDS {
-            // What each request with bounds adds to the weight at its places, as changes from place to place.
+            // Weight added by each request with bounds, as changes from place to place.
             let mut changes = vec![0.0; weights.len() + 1];
             for stretches in &places {
                 let weight = sum_over(&fitted.weights_before, stretches);
@@ -191,9 +190,10 @@ impl TimeDistribution {
         }
     }
 
-    /// The times between bounds, and those around the lowest where the exit may be the request's own. Per ns, something else is as
-    /// likely to come at any time of the exit as it was to begin the exit at any time, so a known time at the lowest counts as often
-    /// as the exit has ns. The half around the lowest has its known times twice.
+    /// Stretches for bounds: all times between, and times around `lowest` if the exit is perhaps the request's own.
+    ///
+    /// Timers expire at any ns with equal chance, during an exit as well as before. So a time at `lowest` counts once for each ns of
+    /// the exit. Times in the half exit around `lowest` stand for a time at `lowest`, and count twice.
     fn places_within(&self, bounds: &Bounds) -> [Stretch; 2] {
         let Bounds {
             lowest, highest, ..
@@ -217,7 +217,7 @@ impl TimeDistribution {
         }
     }
 
-    /// Mean time within these bounds, in ns. Where no known time is, the bound that is next to known times.
+    /// Mean time within bounds, in ns. Without a known time between: the bound nearest to known times.
     fn mean_within(&self, bounds: &Bounds) -> f64 {
         let stretches = self.places_within(bounds);
         let weight = sum_over(&self.weights_before, &stretches);
@@ -233,7 +233,7 @@ impl TimeDistribution {
     }
 }
 
-/// Sum over stretches of values that are given as sums over all before.
+/// Sum over stretches, from running sums.
 fn sum_over(before: &[f64], stretches: &[Stretch]) -> f64 {
     let sums =
         stretches.iter().map(

@@ -150,10 +150,10 @@ pub struct RequestKind {
     pub polling: Vec<u8>,
     /// Changes to the machine that would save time for this kind.
     pub help: Vec<Help>,
-    /// Mean latency in ns without charged exits, exits that something else began, interrupt and another CPU's part: the drive, and
+    /// Mean latency in ns without charged exits, exits begun by something else, interrupt and another CPU's part: the drive, and
     /// the exit of the reference state.
     pub rest_ns: Option<f64>,
-    /// Exits that something else began; `None` where no state has a cost.
+    /// Exits begun by something else; `None` if no state has a cost.
     pub begun_exits: Option<BegunExits>,
 }
 

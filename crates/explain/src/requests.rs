@@ -109,8 +109,7 @@ pub struct TracedRequest {
     /// whichever
     /// is first. To completion where no event shows either.
     pub out: u64,
-    /// How long the interrupted CPU was in the idle period that it left last, within `out`; 0 if it ran. The CPU's exit is no
-    /// longer.
+    /// Time within `out` spent in the interrupted CPU's last idle period, exit included; 0 if the CPU ran.
     pub slept: u64,
     /// First sign of life to completion, or to the notification for another CPU; 0 where not visible.
     pub interrupt: u64,
@@ -132,7 +131,7 @@ pub struct TracedRequest {
     pub first: Option<u8>,
     /// Number of the interrupted CPU's idle periods between issue and interrupt.
     pub periods: u32,
-    /// Whether the interrupted CPU completed another request after it had chosen the state `first`.
+    /// Another request completed on the interrupted CPU after the choice of `first`.
     pub overtaken: bool,
     /// The idle state that the interrupt found the CPU in.
     pub met: MetState,

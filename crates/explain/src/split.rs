@@ -101,8 +101,8 @@ pub(crate) fn depth_class(in_flight: u32) -> u32 {
     in_flight.checked_ilog2().map_or(0, |log| log + 1)
 }
 
-/// The state that the interrupted core reached at most: the shallowest of its siblings'. `None` unless the request's own interrupt
-/// ended a state.
+/// Deepest state possible for the interrupted core: the shallowest among SMT siblings. `None` unless the request's own interrupt ended
+/// a state.
 pub(crate) fn find_reached_state(request: &TracedRequest) -> Option<u8> {
     let MetState::State(requested) = request.met else {
         return None;
@@ -110,7 +110,7 @@ pub(crate) fn find_reached_state(request: &TracedRequest) -> Option<u8> {
     Some(requested.min(deepest_allowed_state(request)?))
 }
 
-/// The deepest state that SMT siblings allowed the interrupted core; `None` if one ran.
+/// Deepest state allowed by SMT siblings; `None` if a sibling ran.
 fn deepest_allowed_state(request: &TracedRequest) -> Option<u8> {
     match request.sibling {
         Sibling::None | Sibling::Unknown => Some(u8::MAX),
@@ -355,7 +355,7 @@ fn weighted_quantile(values: &[(f64, f64)], share: f64) -> Option<f64> {
 }
 
 fn make_sample(request: &TracedRequest) -> Option<Sample> {
-    // Who waits through the exit of a deep state for long, took long: a request counts only if it was the CPU's next one.
+    // During a deep exit only long requests are not overtaken, so overtaken requests are never compared.
     if request.overtaken {
         return None;
     }

@@ -1,5 +1,6 @@
-//! A workload with its hours per day.
+//! A workload with hours per day.
 
+use wakepath_sim::LONGEST_UNTIMED;
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::{Workload, rtapp};
 
@@ -7,58 +8,67 @@ use crate::TuneError;
 
 /// Hours of a day.
 pub(crate) const DAY: f64 = 24.0;
-/// How far hours that add up to a day may be off.
+/// Tolerance for hours that add up to a day.
 const HOURS_OFF: f64 = 1e-9;
 
-/// The workload of a machine at rest: one thread that sleeps half a second, twenty times.
+/// A machine at rest: a thread that sleeps half a second, twenty times.
 const REST: &str = r#"{ "tasks": { "rest": { "loop": 20, "sleep": 500000 } } }"#;
 
-/// A workload with its hours per day.
+/// A workload with hours per day.
 #[derive(Clone, Debug)]
 pub struct DailyLoad {
     /// Name of the load in conditions and tables.
     pub name: String,
-    /// The workload, with its warm-up; `None` for recorded I/O, which comes when it came, whatever the settings.
+    /// Workload with a warm-up; `None` for recorded I/O, whose times do not depend on settings.
     pub workload: Option<Workload>,
     /// Hours per day.
     pub hours: f64,
 }
 
 impl DailyLoad {
-    /// The workload with its measured time divided by `divisor`; the warm-up stays.
+    /// The workload with the measured time divided by `divisor`; the warm-up stays.
     /// `None` for recorded I/O.
     pub fn workload_with_measured_time_divided(&self, divisor: u32) -> Option<Workload> {
         let mut workload = self.workload.clone();
-        if let Some(Workload::Fio(file)) = &mut workload {
-            for job in &mut file.jobs {
-                let trace = job.replay.as_ref().map(|trace| trace.duration());
-                let whole = job
-                    .at_most
-                    .into_iter()
-                    .chain(job.runtime)
-                    .chain(trace)
-                    .min();
-                job.at_most = whole.map(|time| Nanoseconds(time.0 / u64::from(divisor.max(1))));
+        let divisor = u64::from(divisor.max(1));
+        match &mut workload {
+            Some(Workload::Fio(file)) => {
+                for job in &mut file.jobs {
+                    let trace = job.replayed_time(LONGEST_UNTIMED);
+                    let limits = job.at_most.into_iter().chain(job.runtime);
+                    let whole = limits.chain(trace).min();
+                    job.at_most = whole.map(|time| Nanoseconds(time.0 / divisor));
+                }
             }
+            Some(Workload::Server(file)) => {
+                file.at_most = Some(Nanoseconds(file.counted_time().0 / divisor));
+            }
+            Some(Workload::RtApp(_)) | None => {}
         }
         workload
     }
 
-    /// Whether the load has no rate of its own, so that a slower machine does less in the same time.
+    /// Whether the load has no own rate, so that a slower machine does less in equal time.
     pub fn is_closed_loop(&self) -> bool {
         match &self.workload {
             Some(Workload::Fio(file)) => file.jobs.iter().any(|job| match &job.replay {
                 Some(trace) => trace.is_dependent,
                 None => !job.is_rate_limited(),
             }),
+            Some(Workload::Server(file)) => file.open_rate().is_none(),
             Some(Workload::RtApp(_)) | None => false,
         }
     }
 
-    /// Number of requests simulated per request measured: the warm-up is simulated, too.
+    /// Requests simulated per request measured: the warm-up is simulated, too.
     pub(crate) fn simulated_requests_per_measured(&self, divisor: u32) -> f64 {
-        let Some(Workload::Fio(file)) = &self.workload else {
-            return 1.0;
+        let file = match &self.workload {
+            Some(Workload::Fio(file)) => file,
+            Some(Workload::Server(file)) => {
+                let counted = file.counted_time().0 as f64 / f64::from(divisor.max(1));
+                return (counted + file.warm_up.0 as f64) / counted.max(1.0);
+            }
+            Some(Workload::RtApp(_)) | None => return 1.0,
         };
         let factors = file.jobs.iter().map(|job| {
             let measured = job.at_most.into_iter().chain(job.runtime).min();
@@ -75,16 +85,16 @@ impl DailyLoad {
     }
 }
 
-/// Whether the loads leave hours of the day for rest.
+/// Whether the loads leave any hour for rest.
 pub fn leaves_hours_of_rest(loads: &[DailyLoad]) -> bool {
     let busy: f64 = loads.iter().map(|load| load.hours).sum();
     busy < DAY - HOURS_OFF
 }
 
-/// Hours of a day that the loads leave for rest.
+/// Hours per day left for rest by the loads.
 ///
 /// # Errors
-/// Hours that are no hours, or more than a day has; a name given twice.
+/// Impossible hours, more than a day has, or a name given twice.
 pub(crate) fn check_hours_and_count_rest(loads: &[DailyLoad]) -> Result<f64, TuneError> {
     for (index, load) in loads.iter().enumerate() {
         let problem = if !(load.hours.is_finite() && load.hours > 0.0) {
@@ -127,6 +137,7 @@ pub fn rest_workload() -> Result<Workload, TuneError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wakepath_workloads::block_trace::{BlockTrace, BlockTraceOptions};
     use wakepath_workloads::fio;
 
     fn load(text: &str, hours: f64) -> DailyLoad {
@@ -158,6 +169,29 @@ mod tests {
     fn a_load_with_a_rate_is_no_closed_loop() {
         assert!(load(JOB, 1.0).is_closed_loop());
         assert!(!load(&format!("{JOB}rate_iops=100\n"), 1.0).is_closed_loop());
+    }
+
+    #[test]
+    fn a_trace_is_an_open_loop_unless_dependent_and_as_long_as_it_is_simulated() {
+        let load = |is_dependent: bool| {
+            let options = BlockTraceOptions {
+                is_dependent,
+                ..BlockTraceOptions::default()
+            };
+            let text = "0,a,0,Read,0,512,9\n6000000000,a,0,Read,0,512,9\n";
+            let trace = BlockTrace::from_text(text.as_bytes(), "t", &options).unwrap();
+            DailyLoad {
+                name: "a".to_owned(),
+                workload: Some(fio::FioJobFile::for_block_trace(trace).into()),
+                hours: 1.0,
+            }
+        };
+        assert!(load(true).is_closed_loop() && !load(false).is_closed_loop());
+        // A trace of 600 s is simulated for 60 s.
+        let Some(Workload::Fio(short)) = load(false).workload_with_measured_time_divided(4) else {
+            panic!("a trace is a job");
+        };
+        assert_eq!(short.jobs[0].at_most, Some(Nanoseconds::from_secs(15)));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod ansible;
 mod apst;
 mod architecture;
+mod block_traces;
 mod canary;
 mod captured_clocks;
 mod class;
@@ -49,6 +50,7 @@ mod shards;
 mod sim;
 mod sim_drive;
 mod sim_rt_app;
+mod sim_server;
 mod status;
 mod strangers;
 mod study;

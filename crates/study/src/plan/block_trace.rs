@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
-use wakepath_results::RequestedRate;
 use wakepath_trace::recording::{Block, EventKind, Reader, RecordingError, is_recording_file};
 use wakepath_units::Nanoseconds;
 use wakepath_units::causes::with_causes;
@@ -76,18 +75,6 @@ pub(super) fn plan_block_trace(
     ))
 }
 
-/// The rate of a trace, which a replay has to keep; `None` for a dependent replay, or a trace without a duration.
-pub(super) fn rate_of_block_trace(trace: &BlockTrace, job: &str) -> Option<RequestedRate> {
-    let seconds = trace.totals.duration.as_secs_f64();
-    (!trace.is_dependent && seconds > 0.0).then(|| RequestedRate {
-        job: job.to_owned(),
-        direction: "request".to_owned(),
-        per_second: trace.totals.requests() as f64 / seconds,
-        unit: "I/Os".to_owned(),
-        poisson: false,
-    })
-}
-
 /// Reads the block requests of one drive in a recording. Requests are held in memory, as much as 48 bytes each.
 fn read_requests_of_recording(
     path: &Path,
@@ -95,7 +82,7 @@ fn read_requests_of_recording(
 ) -> Result<BlockTrace, StudyError> {
     let origin = path.display().to_string();
     let mut reader = Reader::open(path).map_err(|e| StudyError::Settings(with_causes(&e)))?;
-    let devices = count_requests_by_device(&mut reader).map_err(describe_reading_error)?;
+    let devices = count_requests_by_device(&mut reader).map_err(|e| describe_reading_error(&e))?;
     let disks: Vec<TracedDisk> = (devices.iter())
         .map(|(device, requests)| TracedDisk {
             name: reader.metadata().device_name_or_numbers(*device),
@@ -110,14 +97,14 @@ fn read_requests_of_recording(
     let disk = choose_disk(&disks, options.disk.as_deref())
         .map_err(|message| StudyError::Settings(format!("{origin}: {message}")))?;
     reader.rewind_to_first_event();
-    let requests =
-        read_requests_of_device(&mut reader, devices[disk].0).map_err(describe_reading_error)?;
+    let requests = read_requests_of_device(&mut reader, devices[disk].0)
+        .map_err(|e| describe_reading_error(&e))?;
     BlockTrace::from_recorded_requests(&origin, disks, disk, requests, options)
         .map_err(|e| StudyError::Settings(e.to_string()))
 }
 
-fn describe_reading_error(error: RecordingError) -> StudyError {
-    StudyError::Settings(with_causes(&error))
+fn describe_reading_error(error: &RecordingError) -> StudyError {
+    StudyError::Settings(with_causes(error))
 }
 
 /// Devices of a recording with their numbers of requests, in the order of their first requests.
@@ -193,6 +180,8 @@ fn begun_request(begin: Nanoseconds, block: &Block) -> Option<BlockTraceRequest>
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use wakepath_results::RunOrigin;
     use wakepath_trace::recording::{Event, Metadata, Overwrite, Writer};
 
@@ -266,7 +255,7 @@ mod tests {
             .and_then(Workload::block_trace)
             .unwrap();
         assert_eq!(trace.duration(), Nanoseconds::from_millis(400));
-        let kept = planned.list_result_files(vec![Vec::new()], &Default::default());
+        let kept = planned.list_result_files(vec![Vec::new()], &BTreeMap::default());
         let kept = String::from_utf8(kept.unwrap()[0].1.clone()).unwrap();
         let path = std::fs::canonicalize(folder.path().join("a.log")).unwrap();
         assert!(

@@ -5,23 +5,23 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use regex::Regex;
 use toml::Spanned;
+use wakepath_results::RunOrigin;
 use wakepath_results::directory::WORKLOADS;
-use wakepath_results::{Metric, RequestedRate, RunOrigin};
+use wakepath_sim::LONGEST_UNTIMED;
 use wakepath_units::Nanoseconds;
 use wakepath_units::pasted::decode_text_strictly;
 use wakepath_workloads::fio::warm_up::insert_ramp_times;
-use wakepath_workloads::{Workload, fio, rtapp};
+use wakepath_workloads::{Workload, fio, rtapp, server};
 
-use super::block_trace::{plan_block_trace, rate_of_block_trace};
+use super::block_trace::plan_block_trace;
 use super::grid;
 use super::names::{path_in_folder, path_of_copy_in_results};
+use super::reading::{Reading, plan_metric_reading};
 use super::recording::PlannedRecording;
+use super::requested_rates::requested_rates;
 use crate::builtin;
-use crate::file::{
-    MetricEntry, StudyError, StudyFile, StudyText, WorkloadEntry, unknown_name_message,
-};
+use crate::file::{StudyError, StudyFile, StudyText, WorkloadEntry, unknown_name_message};
 
 /// A workload that a study runs.
 #[derive(Clone, Debug)]
@@ -66,6 +66,13 @@ pub enum Task {
         /// The trace as a fio job.
         workload: Workload,
     },
+    /// A request server.
+    Server {
+        /// Text of the server file, as run: recorded arrival times are in it.
+        text: String,
+        /// The same, read.
+        workload: Workload,
+    },
     /// A recording to be replayed.
     Recording(Box<PlannedRecording>),
     /// A command.
@@ -75,24 +82,6 @@ pub enum Task {
         /// Metrics to read from the command's output.
         readings: Vec<Reading>,
     },
-}
-
-/// How a metric is read from a command's output.
-#[derive(Clone, Debug)]
-pub struct Reading {
-    /// Metric to fill.
-    pub metric: Metric,
-    /// Where the number is in the output.
-    pub from: Extract,
-}
-
-/// Where a number is in a command's output.
-#[derive(Clone, Debug)]
-pub enum Extract {
-    /// In the first group of the expression's last match.
-    Pattern(Regex),
-    /// A JSON pointer.
-    Json(String),
 }
 
 /// A study's changes to a fio job.
@@ -153,6 +142,10 @@ impl PlannedWorkload {
                 workload,
             },
             Workload::RtApp(file) => Task::RtApp {
+                text: file.to_string(),
+                workload,
+            },
+            Workload::Server(file) => Task::Server {
                 text: file.to_string(),
                 workload,
             },
@@ -223,6 +216,12 @@ impl PlannedWorkload {
             }
             let (path, workload) = plan_block_trace(entry, name, source, folder)?;
             Task::BlockTrace { path, workload }
+        } else if let Some(name) = &entry.server {
+            if target == RunOrigin::Live {
+                let message = "servers are simulated (--on sim); measure a real one as a `command`";
+                return Err(source.error_at_value(name, message));
+            }
+            plan_server(entry, name, options.warm_up, source, folder)?
         } else {
             let (at, text, origin) = read_fio_text(entry, source, folder)?;
             if name != entry.name.get_ref() && entry.fio.is_some() {
@@ -232,7 +231,8 @@ impl PlannedWorkload {
         };
         if let Task::Fio { workload, .. }
         | Task::RtApp { workload, .. }
-        | Task::BlockTrace { workload, .. } = &task
+        | Task::BlockTrace { workload, .. }
+        | Task::Server { workload, .. } = &task
         {
             // The warnings tell what the simulator does, not real fio.
             if target == RunOrigin::Sim {
@@ -252,6 +252,7 @@ impl PlannedWorkload {
             Task::Fio { .. } => ("fio", self.copy_path()),
             Task::RtApp { .. } => ("rt-app", self.copy_path()),
             Task::BlockTrace { path, .. } => ("trace", Some(path.display().to_string())),
+            Task::Server { .. } => ("server", self.copy_path()),
             Task::Recording(recording) => ("recording", Some(recording.path.display().to_string())),
             Task::Command { words, .. } => ("command", Some(words.join(" "))),
         };
@@ -283,6 +284,7 @@ impl PlannedWorkload {
         match self.task {
             Task::Fio { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "fio")),
             Task::RtApp { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "json")),
+            Task::Server { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "toml")),
             Task::BlockTrace { .. } | Task::Recording(_) | Task::Command { .. } => None,
         }
     }
@@ -298,7 +300,9 @@ impl PlannedWorkload {
     /// Copies for the result directory: each with its path and text.
     pub(super) fn list_texts_to_copy_into_results(&self) -> impl Iterator<Item = (String, &str)> {
         let text = match &self.task {
-            Task::Fio { text, .. } | Task::RtApp { text, .. } => Some(text.as_str()),
+            Task::Fio { text, .. } | Task::RtApp { text, .. } | Task::Server { text, .. } => {
+                Some(text.as_str())
+            }
             Task::BlockTrace { .. } | Task::Recording(_) | Task::Command { .. } => None,
         };
         let own = self.copy_path().zip(text);
@@ -309,12 +313,13 @@ impl PlannedWorkload {
         own.into_iter().chain(of_grid)
     }
 
-    /// The fio job file, rt-app file or block trace to simulate; `None` for commands and recordings.
+    /// The fio job file, rt-app file, server or block trace to simulate; `None` for commands and recordings.
     pub fn simulated_workload(&self) -> Option<&Workload> {
         match &self.task {
             Task::Fio { workload, .. }
             | Task::RtApp { workload, .. }
-            | Task::BlockTrace { workload, .. } => Some(workload),
+            | Task::BlockTrace { workload, .. }
+            | Task::Server { workload, .. } => Some(workload),
             Task::Recording(_) | Task::Command { .. } => None,
         }
     }
@@ -324,6 +329,7 @@ impl PlannedWorkload {
         match self.simulated_workload()? {
             Workload::Fio(file) => file.earliest_counting_start_after_ramp(),
             Workload::RtApp(file) => Some(file.warm_up).filter(|time| time.0 > 0),
+            Workload::Server(file) => Some(file.warm_up).filter(|time| time.0 > 0),
         }
     }
 
@@ -333,12 +339,8 @@ impl PlannedWorkload {
             Workload::Fio(file) => {
                 let mut groups = vec![];
                 for job in &file.jobs {
-                    if let Some(trace) = &job.replay {
-                        return Some(
-                            trace
-                                .duration()
-                                .min(job.at_most.unwrap_or(trace.duration())),
-                        );
+                    if let Some(time) = job.replayed_time(LONGEST_UNTIMED) {
+                        return Some(time);
                     }
                     let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
                     let time = Nanoseconds(job.runtime?.0.saturating_add(ramp.0));
@@ -350,42 +352,9 @@ impl PlannedWorkload {
                 Some(Nanoseconds(groups.iter().map(|t| t.0).sum()))
             }
             Workload::RtApp(file) => file.duration,
+            Workload::Server(file) => Some(Nanoseconds(file.warm_up.0 + file.counted_time().0)),
         }
     }
-}
-
-/// The rates that a workload's fio jobs ask for, in file order.
-pub fn requested_rates(workload: &Workload) -> Vec<RequestedRate> {
-    let Workload::Fio(file) = workload else {
-        return Vec::new();
-    };
-    if let Some(trace) = workload.block_trace() {
-        return rate_of_block_trace(trace, &file.jobs[0].name)
-            .into_iter()
-            .collect();
-    }
-    file.jobs
-        .iter()
-        .flat_map(|job: &fio::FioJob| {
-            let rates = job.requested_rates();
-            let each = [("read", rates.read), ("write", rates.write)];
-            let (name, processes) = (job.name.clone(), f64::from(job.numjobs));
-            let poisson = job.rate_poisson;
-            each.into_iter().filter_map(move |(direction, rate)| {
-                let (rate, unit) = match rate? {
-                    fio::Rate::Bytes(bytes) => (bytes, "bytes"),
-                    fio::Rate::Ios(ios) => (ios, "I/Os"),
-                };
-                Some(RequestedRate {
-                    job: name.clone(),
-                    direction: direction.to_owned(),
-                    per_second: rate as f64 * processes,
-                    unit: unit.to_owned(),
-                    poisson,
-                })
-            })
-        })
-        .collect()
 }
 
 /// Reads the text of a workload file beside the study, or else the built-in workload's; with its origin for messages.
@@ -397,8 +366,8 @@ fn read_workload_text(
     let path = path_in_folder(folder, name.get_ref());
     let builtin = builtin::workload_text(name.get_ref());
     if path.is_file() || (path.exists() && builtin.is_none()) {
-        let limit = fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES) as u64;
-        let text = wakepath_files::read_file_up_to(&path, limit)
+        let limit = (fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES)).max(server::MAX_FILE_BYTES);
+        let text = wakepath_files::read_file_up_to(&path, limit as u64)
             .and_then(|bytes| {
                 decode_text_strictly(bytes)
                     .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
@@ -607,115 +576,29 @@ fn plan_rt_app(
     })
 }
 
-fn plan_metric_reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, StudyError> {
-    let from = match (&entry.pattern, &entry.json) {
-        (Some(pattern), _) => {
-            let regex = Regex::new(pattern.get_ref())
-                .map_err(|e| source.error_at_value(pattern, e.to_string().replace('\n', " ")))?;
-            if regex.captures_len() < 2 {
-                let message = "the pattern has no group: put parentheses around the number";
-                return Err(source.error_at_value(pattern, message));
-            }
-            Extract::Pattern(regex)
+fn plan_server(
+    entry: &WorkloadEntry,
+    name: &Spanned<String>,
+    warm_up: Option<Nanoseconds>,
+    source: StudyText<'_>,
+    folder: &Path,
+) -> Result<Task, StudyError> {
+    let (text, origin) = read_workload_text(name, source, folder)?;
+    let path = path_in_folder(folder, name.get_ref());
+    let mut file = server::parse(&text, &origin, path.parent())
+        .map_err(|e| source.error_at_value(name, e.to_string()))?;
+    if let Some(seconds) = &entry.seconds {
+        if *seconds.get_ref() > server::MAX_SECONDS {
+            let message = format!("a server runs for at most {} s", server::MAX_SECONDS);
+            return Err(source.error_at_value(seconds, message));
         }
-        (None, Some(pointer)) => {
-            let text = pointer.get_ref();
-            if !text.is_empty() && !text.starts_with('/') {
-                let message = "a JSON pointer begins with `/`, such as /results/0/mean";
-                return Err(source.error_at_value(pointer, message));
-            }
-            Extract::Json(text.clone())
-        }
-        (None, None) => {
-            return Err(source.error_at_value(&entry.name, "neither pattern nor pointer"));
-        }
-    };
-    let name = entry.name.get_ref();
-    let known = Metric::find(name);
-    let better = match (entry.better, known) {
-        (Some(better), _) => better,
-        (None, Some(known)) => known.better,
-        (None, None) => {
-            let message = format!(
-                "`{name}` is no metric of the dictionary: say whether `better` \
-                 is \"higher\" or \"lower\""
-            );
-            return Err(source.error_at_value(&entry.name, message));
-        }
-    };
-    let known_text = |text: fn(&Metric) -> &str| known.map(text);
-    let metric = Metric {
-        name: Cow::Owned(name.clone()),
-        title: given_or_known_text_or_default(
-            entry.title.as_deref(),
-            known_text(|m| &m.title),
-            name,
-        ),
-        meaning: given_or_known_text_or_default(
-            entry.meaning.as_deref(),
-            known_text(|m| &m.meaning),
-            "what the command prints",
-        ),
-        unit: given_or_known_text_or_default(entry.unit.as_deref(), known_text(|m| &m.unit), ""),
-        better,
-        mean: better.mean_kind(),
-        headline: true,
-    };
-    Ok(Reading { metric, from })
-}
-
-/// A text about a metric: the given text, else the dictionary's, else `otherwise`.
-fn given_or_known_text_or_default(
-    given: Option<&str>,
-    known: Option<&str>,
-    otherwise: &str,
-) -> Cow<'static, str> {
-    let text = given.or(known).unwrap_or(otherwise);
-    Cow::Owned(text.to_owned())
-}
-
-impl Reading {
-    /// Reads the metric's number from a command's output.
-    ///
-    /// # Errors
-    /// Says what the output lacks.
-    pub fn read_number(&self, output: &str) -> Result<f64, String> {
-        let name = &self.metric.name;
-        match &self.from {
-            Extract::Pattern(regex) => {
-                let found = output
-                    .lines()
-                    .rev()
-                    .find_map(|line| regex.captures(line))
-                    .as_ref()
-                    .and_then(|c| c.get(1));
-                match found {
-                    Some(group) => self.parse_finite_number(group.as_str()),
-                    None => Err(format!("{name}: no line of the output matches `{regex}`")),
-                }
-            }
-            Extract::Json(pointer) => {
-                let json: serde_json::Value = serde_json::from_str(output)
-                    .map_err(|e| format!("{name}: the output is no JSON: {e}"))?;
-                match json.pointer(pointer) {
-                    Some(serde_json::Value::Number(n)) => self.parse_finite_number(&n.to_string()),
-                    Some(serde_json::Value::String(text)) => self.parse_finite_number(text),
-                    Some(_) => Err(format!("{name}: at {pointer} is no number")),
-                    None => Err(format!("{name}: the output has nothing at {pointer}")),
-                }
-            }
-        }
+        file.duration = seconds_to_nanoseconds(seconds);
     }
-
-    /// Parses a finite number from a part of the output.
-    fn parse_finite_number(&self, text: &str) -> Result<f64, String> {
-        let name = &self.metric.name;
-        match text.trim().replace(',', "").parse::<f64>() {
-            Ok(n) if n.is_finite() => Ok(n),
-            Ok(n) => Err(format!("{name} is {n}, which is no result")),
-            Err(_) => Err(format!("{name}: `{}` is no number", text.trim())),
-        }
-    }
+    file.warm_up = warm_up.unwrap_or(file.warm_up);
+    Ok(Task::Server {
+        text: file.to_string(),
+        workload: file.into(),
+    })
 }
 
 #[cfg(test)]

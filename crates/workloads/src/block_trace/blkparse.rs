@@ -5,8 +5,8 @@
 
 use crate::text::escape_and_shorten;
 
-use super::TraceIo;
 use super::line::{LineEnd, LineRequest, TraceLine, multiply, parse_number};
+use super::request::TraceIo;
 
 /// Bytes of a sector, whatever the drive's.
 const SECTOR: u64 = 512;

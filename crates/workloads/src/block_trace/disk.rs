@@ -1,15 +1,15 @@
-//! Choosing the disk of a trace.
+//! Choosing a trace's disk.
 
 use wakepath_units::printable::escape_for_one_line;
 use wakepath_units::spelling::suggestion_with_known_names;
 
-use super::TracedDisk;
+use super::totals::TracedDisk;
 
-/// The number of the disk with this name, or with this end of its name behind a comma; without a name, of the disk with most
-/// requests, the first among equal ones.
+/// Finds a disk's number by name, or by the name's end behind a comma. Without a name the busiest disk is chosen, the first among
+/// equals.
 ///
 /// # Errors
-/// No disk has the name, or several have its end; the message lists the disks.
+/// No disk has the name, or several names end so; the message lists disks.
 pub fn choose_disk(disks: &[TracedDisk], wanted: Option<&str>) -> Result<usize, String> {
     let Some(wanted) = wanted else {
         let busiest = (disks.iter().enumerate())

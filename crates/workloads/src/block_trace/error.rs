@@ -5,9 +5,9 @@ use std::fmt;
 /// Refusal of a block trace: a problem with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockTraceError {
-    /// Name of the trace.
+    /// Trace's name.
     pub origin: String,
-    /// Line of the problem, counted from 1. `None` when the problem is about the whole trace.
+    /// Problem's line, counted from 1. `None` if the whole trace is the problem.
     pub line: Option<u64>,
     /// What is wrong, and what was expected.
     pub message: String,
@@ -35,10 +35,10 @@ impl fmt::Display for BlockTraceError {
 
 impl std::error::Error for BlockTraceError {}
 
-/// A problem in a line; the caller adds the name of the trace.
+/// A problem in a line; the caller adds the trace's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LineProblem {
-    /// Line of the problem, counted from 1.
+    /// Problem's line, counted from 1.
     pub(super) line: u64,
     pub(super) message: String,
 }

@@ -5,8 +5,8 @@
 
 use crate::text::escape_and_shorten;
 
-use super::TraceIo;
 use super::line::{LineRequest, TraceLine, multiply, parse_number};
+use super::request::TraceIo;
 
 /// Nanoseconds of a microsecond, the unit of both versions.
 const MICROSECOND: u64 = 1_000;

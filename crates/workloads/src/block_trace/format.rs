@@ -1,4 +1,4 @@
-//! Formats of block traces, told apart by how a trace begins.
+//! Formats, told apart by a trace's first lines.
 
 use serde::Serialize;
 
@@ -7,23 +7,23 @@ use super::fio_log::{FioLogParser, FioLogVersion};
 use super::line::TraceLine;
 use super::msr;
 
-/// Bytes at the begin of a trace that tell its format.
+/// Bytes at a trace's begin that tell the format.
 pub(super) const BEGIN_BYTES: u64 = 1 << 20;
 
-/// Format of a block trace.
+/// Block trace format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum BlockTraceFormat {
-    /// Text of `blkparse`; the requests are those dispatched to the drive.
+    /// Text from `blkparse` with requests dispatched to the drive.
     Blkparse,
-    /// Text of `blkparse` without dispatched requests; the requests are those queued.
+    /// Text from `blkparse` without dispatched requests; queued requests count.
     BlkparseQueue,
-    /// fio's log of I/O, version 2, with waits.
+    /// fio's I/O log, version 2, with waits.
     FioLog2,
-    /// fio's log of I/O, version 3, with times.
+    /// fio's I/O log, version 3, with times.
     FioLog3,
-    /// Comma-separated trace of Microsoft Research Cambridge.
+    /// Comma-separated trace from Microsoft Research Cambridge.
     MsrCambridge,
-    /// Requests of a recording, read by the caller.
+    /// Recorded requests, read by the caller.
     Recording,
 }
 
@@ -45,29 +45,29 @@ impl BlockTraceFormat {
         !matches!(self, Self::FioLog2 | Self::FioLog3)
     }
 
-    /// Whether files rather than disks are named, which are simulated as parts of one drive.
+    /// Whether files rather than disks are named: all files are parts of a drive.
     pub(super) fn names_files(self) -> bool {
         matches!(self, Self::FioLog2 | Self::FioLog3)
     }
 
-    /// Whether ends of requests have lines of their own.
+    /// Whether separate lines say when requests end.
     pub(super) fn has_ends_in_own_lines(self) -> bool {
         matches!(self, Self::Blkparse | Self::BlkparseQueue)
     }
 }
 
-/// What a file is, by its first bytes.
+/// A file's kind, by the first bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FileKind {
-    /// A trace that can be read.
+    /// A readable trace.
     Trace(BlockTraceFormat),
-    /// A trace that has to be converted first; the text says how.
+    /// A trace to be converted first; the text says how.
     Unreadable(&'static str),
     /// No block trace.
     Other,
 }
 
-/// Marks of files that have to be converted first.
+/// First bytes of files to be converted first.
 const UNREADABLE: [(&[u8], &str); 6] = [
     (
         b"\x07tae",
@@ -127,7 +127,7 @@ pub(super) fn tell_file_kind(begin: &[u8]) -> FileKind {
     }
 }
 
-/// Reads the lines of any format.
+/// Line parser for any format.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LineParser {
     Blkparse(BlkparseParser),
@@ -150,7 +150,7 @@ impl LineParser {
         }
     }
 
-    /// Reads a line, and checks the size of its request.
+    /// Parses a line, and checks the request's size.
     ///
     /// # Errors
     /// Says what is wrong with the line.

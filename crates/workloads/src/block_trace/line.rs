@@ -1,13 +1,13 @@
-//! What a line of a trace says, whatever the format.
+//! A line's meaning, whatever the format.
 
 use crate::text::escape_and_shorten;
 
-use super::TraceIo;
+use super::request::TraceIo;
 
 /// Most bytes of a read or write. Nothing issues more at once, and no time overflows with it.
 const MAX_REQUEST_BYTES: u64 = 1 << 30;
 
-/// What a line says.
+/// A line's meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TraceLine<'a> {
     /// A request began.
@@ -18,29 +18,29 @@ pub(super) enum TraceLine<'a> {
     Other,
 }
 
-/// A request of a disk.
+/// A request to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LineRequest<'a> {
     /// Name of the disk or file.
     pub(super) disk: &'a str,
-    /// Begin in ns, on the clock of the trace.
+    /// Begin in ns, on the trace's clock.
     pub(super) time: u64,
     pub(super) io: TraceIo,
     /// First byte on the disk, and number of bytes.
     pub(super) offset: u64,
     pub(super) bytes: u64,
-    /// End in ns, where the same line has it.
+    /// End in ns, if the same line says so.
     pub(super) ended: Option<u64>,
 }
 
-/// The end of a request of a disk.
+/// A request's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LineEnd<'a> {
     /// Name of the disk.
     pub(super) disk: &'a str,
-    /// End in ns, on the clock of the trace.
+    /// End in ns, on the trace's clock.
     pub(super) time: u64,
-    /// First byte of the request on the disk.
+    /// The request's first byte on the disk.
     pub(super) offset: u64,
 }
 

@@ -25,6 +25,7 @@ mod lines;
 mod msr;
 mod ordered;
 mod parsed;
+mod request;
 mod requests;
 mod totals;
 
@@ -42,6 +43,7 @@ use wakepath_units::Nanoseconds;
 pub use disk::choose_disk;
 pub use error::BlockTraceError;
 pub use format::BlockTraceFormat;
+pub use request::{BlockTraceRequest, TraceIo};
 pub use requests::BlockTraceRequests;
 pub use totals::{BlockTraceTotals, TracedDisk};
 
@@ -53,53 +55,6 @@ use totals::{Scan, scan_trace};
 
 /// Bytes that are read from a file at a time.
 const READ_BYTES: usize = 1 << 18;
-
-/// What a request does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum TraceIo {
-    /// Reads data.
-    Read,
-    /// Writes data.
-    Write,
-    /// Discards data.
-    Trim,
-    /// Flushes the drive's cache.
-    Flush,
-}
-
-impl TraceIo {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Trim => "trim",
-            Self::Flush => "flush",
-        }
-    }
-}
-
-/// A request of a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockTraceRequest {
-    /// Begin, from the begin of the window.
-    pub begin: Nanoseconds,
-    /// What the request does.
-    pub io: TraceIo,
-    /// First byte on the disk or in the file; 0 for flushes.
-    pub offset: u64,
-    /// Bytes, at least 1; 0 for flushes.
-    pub bytes: u64,
-    /// End, where the trace has it; not before `begin`.
-    pub end: Option<Nanoseconds>,
-}
-
-impl BlockTraceRequest {
-    fn with_times_from(mut self, from: u64) -> Self {
-        self.begin = Nanoseconds(self.begin.0 - from);
-        self.end = (self.end).map(|end| Nanoseconds(end.0.saturating_sub(from)));
-        self
-    }
-}
 
 /// What is taken of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 
 use crate::text::escape_and_shorten;
 
-use super::TraceIo;
 use super::line::{LineRequest, TraceLine, multiply, parse_number};
+use super::request::TraceIo;
 
 /// Nanoseconds of a unit of time in these traces.
 const TICK: u64 = 100;

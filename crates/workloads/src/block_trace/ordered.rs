@@ -1,7 +1,7 @@
-//! Requests in the order of their times.
+//! Requests in time order.
 //!
-//! Tools write events of several CPUs almost in order. A request may stand up to [`WINDOW`] requests behind its place, and
-//! is put there; one that stands later is an error, since the requests before it have been handed on by then.
+//! Tools write several CPUs' events almost in order. A request up to [`WINDOW`] requests behind its place is moved there.
+//! A request farther behind is an error, since later requests have been handed on by then.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,18 +10,18 @@ use std::io::BufRead;
 use super::error::LineProblem;
 use super::parsed::{ParsedRequests, PlacedRequest};
 
-/// Number of requests that are held to be sorted.
+/// Most requests held for sorting.
 pub(super) const WINDOW: usize = 1 << 16;
 
 /// Sorts requests within a window.
 #[derive(Debug)]
 pub(super) struct OrderedRequests<R> {
     parsed: ParsedRequests<R>,
-    /// Number of the only disk whose requests count; `None`: all count.
+    /// Number of the only disk that counts; `None`: all disks count.
     disk: Option<usize>,
     held: BinaryHeap<Reverse<PlacedRequest>>,
     window: usize,
-    /// Time of the last request handed on.
+    /// Begin in ns of the last request handed on.
     last: u64,
 }
 
@@ -40,7 +40,7 @@ impl<R: BufRead> OrderedRequests<R> {
         }
     }
 
-    /// What reads the lines.
+    /// The line reader.
     pub(super) fn parsed(&self) -> &ParsedRequests<R> {
         &self.parsed
     }

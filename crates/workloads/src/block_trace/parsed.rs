@@ -1,37 +1,37 @@
-//! Requests of a trace in the order of its lines, each with its end where the trace has one.
+//! Requests in line order, each with its end where the trace says so.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
 
-use super::TraceIo;
 use super::error::LineProblem;
 use super::format::{BlockTraceFormat, LineParser};
 use super::line::TraceLine;
 use super::lines::Lines;
+use super::request::TraceIo;
 
-/// Most disks or files of a trace.
+/// Most disks or files in a trace.
 const MAX_DISKS: usize = 4096;
 
-/// Most requests that wait for the line with the end of an earlier request: more than any drive has in flight.
+/// Most requests held until an earlier request's end is read: more than any drive has in flight.
 const MAX_OPEN: usize = 1 << 16;
 
 /// A request with its place in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PlacedRequest {
-    /// Begin in ns, on the clock of the trace. Requests are ordered by it first.
+    /// Begin in ns, on the trace's clock; the first key of the order.
     pub(super) time: u64,
-    /// Line of the request, counted from 1.
+    /// Line number, counted from 1.
     pub(super) line: u64,
-    /// Number of the disk, in the order of the trace.
+    /// Disk number, by first appearance.
     pub(super) disk: usize,
     pub(super) io: TraceIo,
     pub(super) offset: u64,
     pub(super) bytes: u64,
-    /// End in ns, where the trace has it.
+    /// End in ns, where the trace says so.
     pub(super) ended: Option<u64>,
 }
 
-/// Disks or files of a trace, numbered in the order of their first requests.
+/// Disks or files, numbered by first appearance.
 #[derive(Debug, Default)]
 struct DiskNumbers {
     names: Vec<String>,
@@ -40,7 +40,7 @@ struct DiskNumbers {
 }
 
 impl DiskNumbers {
-    /// The number of a disk; `None`: there are too many.
+    /// A disk's number; `None` beyond the most disks.
     fn find_or_add(&mut self, name: &str) -> Option<usize> {
         if self.names.get(self.last).is_some_and(|last| last == name) {
             return Some(self.last);
@@ -59,7 +59,7 @@ impl DiskNumbers {
     }
 }
 
-/// A request whose end may come in a later line.
+/// A request that may end in a later line.
 #[derive(Clone, Copy, Debug)]
 struct OpenRequest {
     request: PlacedRequest,
@@ -72,19 +72,18 @@ pub(super) struct ParsedRequests<R> {
     lines: Lines<R>,
     parser: LineParser,
     disks: DiskNumbers,
-    /// Whether requests wait for the lines with their ends.
+    /// Whether requests wait until their end is read.
     pairs_ends: bool,
-    /// Requests that wait, in the order of the trace, and the number of the first since the begin.
+    /// Waiting requests in line order, and the first waiting request's number.
     open: VecDeque<OpenRequest>,
     first_open: u64,
-    /// Numbers of open requests by disk and first byte; of equal ones the last.
+    /// Waiting requests' numbers by disk and first byte; the latest number wins.
     by_place: HashMap<(usize, u64), u64>,
     is_at_end: bool,
 }
 
 impl<R: BufRead> ParsedRequests<R> {
-    /// Reads a trace of a format. `wants_ends`: each request is to have its end, where the trace has ends in lines of their
-    /// own.
+    /// Reads a trace. `wants_ends`: each request gets its end, also from later lines.
     pub(super) fn new(reader: R, format: BlockTraceFormat, wants_ends: bool) -> Self {
         Self {
             lines: Lines::new(reader),

@@ -1,4 +1,4 @@
-//! The requests of a trace as a workload gets them: of one disk, from a time on, in order.
+//! Requests as a workload gets them: a disk's, from a time on, in order.
 
 use std::fs::File;
 use std::io::{BufReader, Cursor};
@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use wakepath_units::Nanoseconds;
 
-use super::BlockTraceRequest;
 use super::error::{BlockTraceError, LineProblem};
 use super::ordered::OrderedRequests;
 use super::parsed::PlacedRequest;
+use super::request::BlockTraceRequest;
 
-/// Where requests come from.
+/// Source of requests.
 #[derive(Debug)]
 pub(super) enum RequestStream {
     File(Box<OrderedRequests<BufReader<File>>>),
@@ -48,12 +48,12 @@ impl From<PlacedRequest> for BlockTraceRequest {
     }
 }
 
-/// Reads the requests of a trace one by one, from the begin of the window. Times count from there.
+/// Requests from the begin of a window on, read singly. Times count from the begin.
 #[derive(Debug)]
 pub struct BlockTraceRequests {
     stream: RequestStream,
     origin: String,
-    /// Begin of the window in ns, on the clock of the trace.
+    /// Begin of the window in ns, on the trace's clock.
     from: u64,
     is_over: bool,
 }

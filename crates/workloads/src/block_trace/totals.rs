@@ -1,4 +1,4 @@
-//! Totals of a trace, from one pass over all of its lines.
+//! Totals from a pass over all lines.
 
 use std::io::BufRead;
 
@@ -9,32 +9,32 @@ use super::error::BlockTraceError;
 use super::format::BlockTraceFormat;
 use super::ordered::OrderedRequests;
 use super::parsed::{ParsedRequests, PlacedRequest};
-use super::{BlockTraceRequest, TraceIo};
+use super::request::{BlockTraceRequest, TraceIo};
 
-/// Totals of the requests of a disk, or of all disks together.
+/// Totals for a disk, or for all disks together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BlockTraceTotals {
-    /// Number of reads.
+    /// Read count.
     pub reads: u64,
-    /// Number of writes.
+    /// Write count.
     pub writes: u64,
-    /// Number of trims.
+    /// Trim count.
     pub trims: u64,
-    /// Number of flushes.
+    /// Flush count.
     pub flushes: u64,
-    /// Bytes of all reads together.
+    /// Bytes that all reads transfer.
     pub read_bytes: u64,
-    /// Bytes of all writes together.
+    /// Bytes that all writes transfer.
     pub written_bytes: u64,
-    /// Bytes of the largest read; 0 without reads.
+    /// Largest read in bytes; 0 without reads.
     pub largest_read: u64,
-    /// Bytes of the largest write; 0 without writes.
+    /// Largest write in bytes; 0 without writes.
     pub largest_write: u64,
     /// First byte behind all requests.
     pub end_byte: u64,
-    /// Line of the request that reaches `end_byte`, counted from 1; of a recording the number of the request.
+    /// Line with the request up to `end_byte`, counted from 1; in a recording the request's number.
     pub end_line: u64,
-    /// Number of requests, flushes left out, without a recorded end.
+    /// Requests without a recorded end, flushes left out.
     pub without_end: u64,
     /// Time from the first request to the last.
     pub duration: Nanoseconds,
@@ -42,17 +42,17 @@ pub struct BlockTraceTotals {
 }
 
 impl BlockTraceTotals {
-    /// Number of all requests.
+    /// Count over all kinds.
     pub fn requests(&self) -> u64 {
         self.reads + self.writes + self.trims + self.flushes
     }
 
-    /// Time of the first request in ns, on the clock of the trace.
+    /// Time in ns on the trace's clock when the first request began.
     pub(super) fn first_time(&self) -> u64 {
         self.first
     }
 
-    /// Adds the totals of the requests of a recording, in the order of time.
+    /// Totals for recorded requests, which are ordered by time.
     pub(super) fn for_recorded_requests(requests: &[BlockTraceRequest]) -> Self {
         let mut totals = Self::default();
         for (number, request) in (1..).zip(requests) {
@@ -103,24 +103,24 @@ impl BlockTraceTotals {
     }
 }
 
-/// A disk or file of a trace.
+/// A traced disk or file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TracedDisk {
-    /// Name as in the trace: `259,0`, a host and a number, or a file.
+    /// Name in the trace: `259,0`, host and number, or file.
     pub name: String,
-    /// Number of requests.
+    /// Request count.
     pub requests: u64,
 }
 
-/// What a pass over a trace finds.
+/// Findings from a pass over a trace.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     pub(super) disks: Vec<TracedDisk>,
     /// Totals by disk.
     pub(super) by_disk: Vec<BlockTraceTotals>,
-    /// Totals of all disks together.
+    /// Totals for all disks together.
     pub(super) all: BlockTraceTotals,
-    /// Line that has no end, if the last one has none.
+    /// Number of the last line, if it lacks a line feed.
     pub(super) unended_line: Option<u64>,
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use wakepath_units::Nanoseconds;
+
 use crate::block_trace::{BlockTrace, BlockTraceTotals};
 
 use super::{FioJob, FioJobFile, IoEngine, PerDirection, ReadWrite};
@@ -40,6 +42,15 @@ impl FioJobFile {
             warnings: Vec::new(),
             unmodelled: Vec::new(),
         }
+    }
+}
+
+impl FioJob {
+    /// How much time of its block trace the job replays, if it is to replay `longest` at most unless a caller has set another limit.
+    /// `None`: the job replays no trace.
+    pub fn replayed_time(&self, longest: Nanoseconds) -> Option<Nanoseconds> {
+        let trace = self.replay.as_ref()?;
+        Some(trace.duration().min(self.at_most.unwrap_or(longest)))
     }
 }
 

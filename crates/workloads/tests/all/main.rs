@@ -1,6 +1,7 @@
 //! The integration tests of this crate in one binary, which is linked once.
 
 mod against_fio;
+mod block_traces;
 mod command_line;
 mod extent;
 mod options_page;

@@ -25,7 +25,7 @@ Examples:
   sudo wakepath tune db.fio --minimise p99_us --over cpu-latency,idle --on live --results measured
   wakepath tune db.fio --machine rk3399 --minimise p99_us --keep 'mean_mw <= +3%' --budget 400000")]
 pub(crate) struct Args {
-    /// fio job files and rt-app files (*.json), or recordings with --drive, each with its hours per day; what is left of the
+    /// fio job files, rt-app files (*.json) and block traces, or recordings with --drive, each with its hours per day; what is left of the
     /// day is rest. Loads without hours share what is left of the day.
     #[arg(required = true, value_name = "FILE[=HOURSh]")]
     pub(super) loads: Vec<String>,

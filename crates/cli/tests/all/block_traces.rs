@@ -1,0 +1,191 @@
+//! Block traces through the commands: `sim`, a study with `compare`, and `tune`.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::common::{json, wakepath};
+
+/// A trace of two disks: the first has 40 requests, with gaps of 20 ms, and the second has 10.
+fn write_trace(folder: &Path) -> PathBuf {
+    let mut text = String::new();
+    for number in 0..50_u64 {
+        let disk = u64::from(number % 5 == 4);
+        let kind = if number % 3 == 0 { "Write" } else { "Read" };
+        let time = 128_166_372_003_061_629 + number * 200_000;
+        let _ = writeln!(
+            text,
+            "{time},host,{disk},{kind},{},4096,30000",
+            number * 4096
+        );
+    }
+    let path = folder.join("trace.csv");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn stderr(done: &assert_cmd::assert::Assert) -> String {
+    String::from_utf8_lossy(&done.get_output().stderr).into_owned()
+}
+
+/// Runs `sim` once on the trace.
+fn sim(path: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
+    let mut all = vec![
+        "sim",
+        path.to_str().unwrap(),
+        "--machine",
+        "laptop",
+        "--runs",
+        "1",
+    ];
+    all.extend(["--policy", "menu", "--format", "json"]);
+    all.extend(arguments);
+    wakepath(&all)
+}
+
+#[test]
+fn sim_takes_a_trace_with_its_disk_window_and_dependencies() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write_trace(folder.path());
+    let first_run = |arguments: &[&str]| {
+        let done = sim(&path, arguments).success();
+        (json(&done)["results"][0]["runs"][0].clone(), stderr(&done))
+    };
+    let (run, said) = first_run(&[]);
+    assert_eq!(run["requests"], 40);
+    assert!(
+        said.contains("host,0 has the most requests: 40 of 50"),
+        "{said}"
+    );
+    assert_eq!(first_run(&["--disk", "1"]).0["requests"], 10);
+    let (window, said) = first_run(&["--disk", "0", "--from", "500ms", "--seconds", "300ms"]);
+    assert_eq!((window["requests"].as_u64(), said.as_str()), (Some(12), ""));
+    let seconds = |run: &serde_json::Value| run["seconds"].as_f64().unwrap();
+    assert!((seconds(&run) - 0.96).abs() < 0.01, "{run}");
+    let (dependent, _) = first_run(&["--dependent"]);
+    assert!(seconds(&dependent) < seconds(&run), "{dependent}");
+}
+
+#[test]
+fn a_trace_that_is_too_fast_says_how_late_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fast.log");
+    let mut text = "fio version 3 iolog\n".to_owned();
+    for number in 0..5_000 {
+        let _ = writeln!(text, "{number} data read {} 4096", number * 4096);
+    }
+    fs::write(&path, text).unwrap();
+    let said = stderr(&sim(&path, &[]).success());
+    assert!(
+        said.contains("drive and CPUs cannot keep up with the trace: under menu@6.12")
+            && said.contains("the last of 5000 requests begins 0."),
+        "{said}"
+    );
+}
+
+#[test]
+fn traces_that_cannot_be_simulated_say_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write_trace(folder.path());
+    let name = path.display().to_string();
+    for (arguments, wanted) in [
+        (
+            vec!["--disk", "9"],
+            format!("wakepath: {name}: no disk `9`. Known: host,0, host,1\n"),
+        ),
+        (
+            vec!["--from", "1h"],
+            format!(
+                "wakepath: {name}: there is no request from 3600 s on: the last one comes after 0.960000 s\n"
+            ),
+        ),
+    ] {
+        assert_eq!(stderr(&sim(&path, &arguments).failure()), wanted);
+    }
+    let cut = fs::read_to_string(&path).unwrap();
+    for (content, wanted) in [
+        (
+            &cut.as_bytes()[..cut.len() - 20],
+            "columns instead of 7: the trace is cut off or damaged",
+        ),
+        (b"\x1f\x8b\x08\0", "is compressed; unpack it first"),
+        (
+            b"\x07tae\0\0\0\0",
+            "is blktrace's binary; make text of it: blkparse",
+        ),
+        (b"PAR1 but no recording", "trace.csv"),
+    ] {
+        fs::write(&path, content).unwrap();
+        let said = stderr(&sim(&path, &[]).failure());
+        assert!(
+            said.contains(wanted) && said.trim_end().lines().count() == 1,
+            "{said}"
+        );
+    }
+    let job = folder.path().join("a.fio");
+    fs::write(&job, "[a]\nrw=read\nsize=1m\n").unwrap();
+    let said = stderr(&sim(&job, &["--dependent"]).failure());
+    assert!(
+        said.contains("--disk, --from and --dependent are for block traces"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_study_of_a_trace_is_compared_and_runs_again_from_its_results() {
+    let folder = tempfile::tempdir().unwrap();
+    write_trace(folder.path());
+    let study = folder.path().join("study.toml");
+    let text = "name = 'x'\nmachine = 'laptop'\nrepeats = 4\npolicy = ['menu', 'menu + cpu-latency[limit=20us]']\n\
+                [[workload]]\nname = 'w'\ntrace = 'trace.csv'\ndisk = '0'\n";
+    fs::write(&study, text).unwrap();
+    let results = ["a", "b"].map(|name| folder.path().join(name).display().to_string());
+    wakepath(&[
+        "study",
+        "run",
+        study.to_str().unwrap(),
+        "--output",
+        &results[0],
+    ])
+    .success();
+    let compared = wakepath(&[
+        "compare",
+        &results[0],
+        "--metric",
+        "mean_us",
+        "--format",
+        "json",
+    ]);
+    let compared = compared.success();
+    let said = String::from_utf8_lossy(&compared.get_output().stdout).into_owned();
+    assert!(said.contains("cpu-latency"), "{said}");
+    let kept = format!("{}/study.toml", results[0]);
+    wakepath(&["study", "run", &kept, "--output", &results[1]]).success();
+    let [first, second] =
+        results.map(|folder| fs::read(format!("{folder}/metrics.parquet")).unwrap());
+    assert!(first == second);
+}
+
+#[test]
+fn tune_searches_over_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write_trace(folder.path());
+    let load = format!("{}=2h", path.display());
+    let arguments = [
+        "tune",
+        &load,
+        "--machine",
+        "laptop",
+        "--budget",
+        "20000",
+        "--keep",
+        "mean_us < 5000",
+    ];
+    let done = wakepath(&arguments).success();
+    let said = String::from_utf8_lossy(&done.get_output().stdout).into_owned();
+    assert!(
+        said.contains("Best on laptop") && said.contains("mean_us < 5000  trace"),
+        "{said}"
+    );
+}
