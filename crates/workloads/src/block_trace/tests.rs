@@ -1,5 +1,6 @@
 //! Traces as a whole: what users give, and what is refused.
 
+use std::fmt::Write as _;
 use std::fs;
 
 use proptest::prelude::*;
@@ -141,12 +142,11 @@ proptest! {
     fn requests_add_up_to_the_totals(
         rows in prop::collection::vec((0_u64..5000, 0_u8..3, any::<bool>(), 1_u64..9000), 1..200),
     ) {
-        let text: String = (rows.iter())
-            .map(|(time, disk, writes, bytes)| {
-                let kind = if *writes { "Write" } else { "Read" };
-                format!("{time},h,{disk},{kind},{bytes},{bytes},7\n")
-            })
-            .collect();
+        let mut text = String::new();
+        for (time, disk, writes, bytes) in &rows {
+            let kind = if *writes { "Write" } else { "Read" };
+            let _ = writeln!(text, "{time},h,{disk},{kind},{bytes},{bytes},7");
+        }
         let trace = read(&text, &BlockTraceOptions::default()).unwrap();
         let all = requests(&trace);
         prop_assert_eq!(all.len() as u64, trace.totals.requests());
