@@ -8,7 +8,8 @@ Each line of standard input is a JSON list, and is answered by a line on standar
   ["cut", "PARAMETERS"]     the power is cut, then a boot; {}
   ["processor", "NAME"]     from the next boot on the processor has this name; {}
 
-The disk is a copy of the image, and gone with the end of standard input. Files that --add names lie in /rig.
+The disk is a copy of the image, and gone with the end of standard input. Files that --add names lie in /rig. With --ssh
+the guest has a network card for the address 10.0.2.15.
 """
 
 import argparse
@@ -39,8 +40,13 @@ KERNEL = "root=/dev/vda rw console=ttyS0 quiet panic=-1 no_timer_check idle=halt
 class SystemdGuest:
     """A guest and its disks, in a folder that goes with it."""
 
-    def __init__(self, image: SystemdImage, scratch: Path, added: list[Path]) -> None:
+    def __init__(self, image: SystemdImage, scratch: Path, added: list[Path], ssh_port: int | None) -> None:
         self.image = image
+        self.network = "none"
+        if ssh_port is not None:
+            # The guest reaches nothing; only its port 22 is reached.
+            forward = f"hostfwd=tcp:127.0.0.1:{ssh_port}-10.0.2.15:22"
+            self.network = f"user,model=virtio-net-pci,restrict=on,{forward}"
         self.scratch = scratch
         self.console = scratch / "console.txt"
         self.disk = scratch / "disk.img"
@@ -73,7 +79,7 @@ class SystemdGuest:
             *("-device", "nvme,serial=rig,drive=nvme"),
             *("-chardev", f"socket,id=agent,path={where}"),
             *("-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent,name=rig"),
-            *("-device", "virtio-rng-pci", "-nic", "none", "-no-reboot"),
+            *("-device", "virtio-rng-pci", "-nic", self.network, "-no-reboot"),
             *("-display", "none", "-monitor", "none", "-serial", f"file:{self.console}"),
         ]
         try:
@@ -166,14 +172,14 @@ def payload_disk(image: SystemdImage, scratch: Path, added: list[Path]) -> Path:
     return disk
 
 
-def serve(added: list[Path]) -> int:
+def serve(added: list[Path], ssh_port: int | None) -> int:
     """Answers the lines of standard input until it ends."""
     missing = [str(path) for path in added if not path.is_file()]
     if missing:
         raise RigError(f"no file {', '.join(missing)}")
     image = find_image()
     with tempfile.TemporaryDirectory(prefix="wakepath-systemd-") as folder:
-        guest = SystemdGuest(image, Path(folder), added)
+        guest = SystemdGuest(image, Path(folder), added, ssh_port)
         try:
             for line in sys.stdin:
                 print(json.dumps(guest.answer(json.loads(line))), flush=True)
@@ -186,8 +192,9 @@ def main() -> int:
     """Runs the guest; 0: all lines were answered, 2: the rig failed, 3: the rig lacks something."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--add", action="append", default=[], type=Path, help="file to have in the guest's /rig")
+    parser.add_argument("--ssh", type=int, metavar="PORT", help="port of this machine, at 127.0.0.1, for the guest's port 22")
     options = parser.parse_args()
-    return exit_status("systemd_guest", lambda: serve(options.add))
+    return exit_status("systemd_guest", lambda: serve(options.add, options.ssh))
 
 
 if __name__ == "__main__":

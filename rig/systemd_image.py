@@ -12,9 +12,9 @@ SUITE = "bookworm"
 # The system, then the tools that the tests look at, and the libraries of the package under test.
 PACKAGES = [
     *("systemd-sysv", "udev", "dbus", "kmod", "linux-image-amd64", "initramfs-tools", "zstd", "procps"),
-    *("tuned", "ansible-core", "python3", "libelf1", "zlib1g"),
+    *("tuned", "tlp", "ansible-core", "python3", "python3-apt", "openssh-server", "libelf1", "zlib1g"),
 ]
-# Nobody logs in, and nothing but the tests is to happen while they look. TuneD is started by a test.
+# Nobody logs in, and nothing but the tests is to happen while they look. Tests start TuneD, TLP and sshd.
 MASKED_UNITS = [
     *("getty.target", "getty@tty1.service", "serial-getty@ttyS0.service", "systemd-logind.service"),
     *("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer"),
@@ -124,7 +124,8 @@ def put_agent(root: Path) -> None:
     (root / "etc/hostname").write_text("rig\n")
     (root / "var/log/journal").mkdir(exist_ok=True)
     for folder in units.glob("*.wants"):
-        (folder / "tuned.service").unlink(missing_ok=True)
+        for tool in ("tuned.service", "tlp.service", "ssh.service"):
+            (folder / tool).unlink(missing_ok=True)
     for unit in MASKED_UNITS:
         (units / unit).unlink(missing_ok=True)
         (units / unit).symlink_to("/dev/null")

@@ -29,13 +29,14 @@ set -euo pipefail
 # qemu-system-*, busybox-static, cpio, device-tree-compiler, trace-cmd, linux-perf, libelf1
 #                 tests: virtual machines with idle states (docs/background/laboratory.md), whose kernels rig/rig.py fetches itself
 # mmdebstrap      tests: a Debian with systemd and a disk for a virtual machine (rig/systemd_guest.py)
+# openssh-client  tests: the role of Ansible on two virtual machines
 # bpftrace        what `wakepath explain` costs beside it (scripts/explain-cost.sh)
 # prometheus      tests: metrics, alerts and board beside it (promtool)
 # bc, bison, flex, libelf-dev  kernels of our own for the laboratory (rig/own_kernel.py)
 packages=(make gcc g++ libc6-dev binutils xz-utils ca-certificates fio nvme-cli python3-venv bsdutils
     clang libbpf-dev qemu-system-x86 qemu-system-arm busybox-static cpio device-tree-compiler trace-cmd linux-perf
     rt-app libelf1 bc bison flex libelf-dev chromium fonts-dejavu-core dbench hyperfine systemd dpkg-dev rpm zstd
-    slurmctld slurmd slurm-client bpftrace prometheus mmdebstrap blktrace)
+    slurmctld slurmd slurm-client bpftrace prometheus mmdebstrap openssh-client blktrace)
 ebpf_packages=(clang libbpf-dev)
 case ${1:-all} in
 all) ;;

@@ -26,6 +26,9 @@ const WAKE_SHARE: f64 = 0.15;
 const SHORTEST_JOB: f64 = 1.0;
 /// Seconds per fitting job.
 const FITTING_SECONDS: f64 = 2.0;
+/// Seconds from a change of the latency limit to a job. The idle governor heeds a limit when a CPU next idles, and has
+/// forgotten the intervals before after eight more.
+const SETTLE_SECONDS: f64 = 0.2;
 /// Ranked policy sets: the settings in force, and CPUs without sleep.
 const SETS: [&str; 2] = ["unchanged", "cpu-latency[limit=0us]"];
 /// The most rounds of a calibration.
@@ -161,7 +164,9 @@ impl CalibrationPlan {
             .saturating_sub(plan.wake_time())
             .saturating_sub(plan.fitting_time());
         let runs = plan.job_runs().max(1) as f64;
-        plan.job_seconds = (left.as_secs_f64() / runs).floor().max(SHORTEST_JOB);
+        plan.job_seconds = (left.as_secs_f64() / runs - SETTLE_SECONDS)
+            .floor()
+            .max(SHORTEST_JOB);
         Ok(plan)
     }
 
@@ -214,6 +219,7 @@ impl CalibrationPlan {
             sets: self.sets(),
             file_bytes: self.request.file_bytes,
             seconds: self.job_seconds,
+            settle_seconds: SETTLE_SECONDS,
             repeats: self.repeats(),
         }
     }
@@ -228,6 +234,7 @@ impl CalibrationPlan {
             jobs,
             sets: &SETS[..1],
             seconds: FITTING_SECONDS,
+            settle_seconds: 0.0,
             repeats: 1,
             ..self.job_study(folder)
         }
@@ -245,7 +252,8 @@ impl CalibrationPlan {
 
     /// Time of all steps, without the time to fill test files.
     pub fn duration(&self) -> Duration {
-        let jobs = Duration::from_secs_f64(self.job_seconds * self.job_runs() as f64);
+        let each = self.job_seconds + SETTLE_SECONDS;
+        let jobs = Duration::from_secs_f64(each * self.job_runs() as f64);
         let round = self.drive.duration() + self.wake_time() + self.fitting_time() + jobs;
         let once = time_once(self.background, self.path.as_ref(), self.power.as_ref());
         once + round * self.rounds() as u32

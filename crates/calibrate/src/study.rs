@@ -28,6 +28,8 @@ pub(crate) struct JobStudy<'a> {
     /// Size of the data file in bytes.
     pub(crate) file_bytes: u64,
     pub(crate) seconds: f64,
+    /// From a change of settings to a job.
+    pub(crate) settle_seconds: f64,
     pub(crate) repeats: u32,
 }
 
@@ -79,6 +81,7 @@ impl JobStudy<'_> {
             ("title".to_owned(), Value::from("Jobs of a calibration")),
             ("repeats".to_owned(), Value::from(i64::from(self.repeats))),
             ("warm_up_s".to_owned(), Value::from(0.0)),
+            ("settle_s".to_owned(), Value::from(self.settle_seconds)),
             ("workload".to_owned(), Value::Array(workloads.collect())),
             ("policy".to_owned(), Value::Array(sets.collect())),
         ]);
@@ -122,5 +125,30 @@ impl JobStudy<'_> {
             return Err(StudyError::Interrupted.into());
         }
         Ok(runs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job_list::JOBS;
+
+    #[test]
+    fn jobs_wait_after_a_change_of_settings_as_long_as_planned() {
+        let folder = Folder::make(&std::env::temp_dir()).unwrap();
+        let jobs = CalibrationJob::reads(&JOBS);
+        let study = JobStudy {
+            folder: &folder,
+            jobs: &jobs,
+            sets: &["unchanged", "cpu-latency[limit=0us]"],
+            file_bytes: 32 << 20,
+            seconds: 1.0,
+            settle_seconds: 0.25,
+            repeats: 2,
+        };
+        let text = study.compose_text(false);
+        let plan = Plan::from_text(&text, "calibration", folder.path(), RunOrigin::Live).unwrap();
+        assert!((plan.file.settle_s.get_ref() - 0.25).abs() < 1e-9);
+        assert_eq!(plan.run_count(), 16);
     }
 }

@@ -230,7 +230,9 @@ pub(crate) fn resolve_met_state(
         .iter()
         .filter(|period| pending.overlaps_idle_period(period));
     let mut seen = since_issue.clone().chain(&around);
-    request.first = seen.next().map(|period| period.state);
+    let first = seen.next();
+    request.first = first.map(|period| period.state);
+    request.overtaken = first.is_some_and(|first| pending.previous > Some(first.entry));
     request.periods = u32::from(request.first.is_some()) + seen.count() as u32;
     let last = around.or_else(|| since_issue.next_back().copied());
     let Some(period) = last.filter(|p| p.exit.saturating_add(HANDLER_NS) >= pending.signal) else {
@@ -241,6 +243,8 @@ pub(crate) fn resolve_met_state(
         request.out = period.exit - pending.issued;
         request.interrupt = pending.handled - period.exit;
     }
+    let left = pending.issued + request.out;
+    request.slept = left.saturating_sub(period.entry).min(request.out);
     // `None` is before any time.
     request.met = if pending.previous > Some(period.entry) {
         MetState::Behind(period.state)

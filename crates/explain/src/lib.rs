@@ -5,6 +5,7 @@
 //! [`split_drive_from_exits`] estimates its cost from requests that are alike but for the state. [`explain_requests`] does both
 //! for each kind of request.
 
+mod begun;
 mod clock;
 mod collector;
 mod cpu;
@@ -21,6 +22,7 @@ mod split;
 mod traced;
 mod wakeups;
 
+pub use begun::BegunExits;
 pub use collector::Collector;
 pub use help::{Help, LEASE_NS, Remedy};
 pub use lateness::TimerLateness;

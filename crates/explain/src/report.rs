@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use wakepath_trace::recording::Metadata;
 
+use crate::begun::{BegunExits, estimate_begun_exits};
 use crate::help::{Help, find_helpful_remedies};
 use crate::lateness::TimerLateness;
 use crate::probes::ProbeCost;
@@ -149,12 +150,11 @@ pub struct RequestKind {
     pub polling: Vec<u8>,
     /// Changes to the machine that would save time for this kind.
     pub help: Vec<Help>,
-    /// Mean latency in ns without charged exits, interrupt and another CPU's part: the drive, and the exit of the
-    /// reference state.
+    /// Mean latency in ns without charged exits, exits begun by something else, interrupt and another CPU's part: the drive, and
+    /// the exit of the reference state.
     pub rest_ns: Option<f64>,
-    /// Exits in ns above the reference's that are left in `rest_ns`, if each request that was leaving or behind waited for the mean
-    /// exit of its state: nobody saw how long it waited. States without a cost count as 0.
-    pub unseen_exits_ns: f64,
+    /// Exits begun by something else; `None` if no state has a cost.
+    pub begun_exits: Option<BegunExits>,
 }
 
 /// Requests by who submitted them: a process or a cgroup.
@@ -510,7 +510,9 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
         .filter_map(|state| Some(state.cost?.mean_ns * state.met as f64))
         .sum();
     let others = parts.interrupt_ns + parts.remote_exit_ns + parts.remote_ns;
-    let rest = parts.latency_ns - others - charged / requests.max(1) as f64;
+    let begun_exits = split.reference.map(|_| estimate_begun_exits(group, &split));
+    let begun = begun_exits.map_or(0.0, |begun| begun.mean_ns);
+    let rest = parts.latency_ns - others - charged / requests.max(1) as f64 - begun;
     let (state_names, polling) = state_names_and_polling_states(metadata);
     RequestKind {
         device: metadata.device_name_or_numbers(key.device),
@@ -535,7 +537,7 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
         p99_ns: latency_at_percent(&latencies, 99),
         help: find_helpful_remedies(group, &split, parts.latency_ns, metadata),
         rest_ns: split.reference.map(|_| rest),
-        unseen_exits_ns: mean_ns(group, |r| split.mean_unseen_exit(r)),
+        begun_exits,
         reference_exit_us: split
             .reference
             .and_then(|state| lowest_declared_exit_us(state, metadata)),

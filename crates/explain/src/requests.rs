@@ -109,6 +109,8 @@ pub struct TracedRequest {
     /// whichever
     /// is first. To completion where no event shows either.
     pub out: u64,
+    /// Time within `out` spent in the interrupted CPU's last idle period, exit included; 0 if the CPU ran.
+    pub slept: u64,
     /// First sign of life to completion, or to the notification for another CPU; 0 where not visible.
     pub interrupt: u64,
     /// The completing CPU's part, if another CPU than the interrupted one completed.
@@ -129,6 +131,8 @@ pub struct TracedRequest {
     pub first: Option<u8>,
     /// Number of the interrupted CPU's idle periods between issue and interrupt.
     pub periods: u32,
+    /// Another request completed on the interrupted CPU after the choice of `first`.
+    pub overtaken: bool,
     /// The idle state that the interrupt found the CPU in.
     pub met: MetState,
     /// Whether SMT siblings kept the core from the state that was met.

@@ -86,14 +86,36 @@ impl Split {
         cost.map_or(0.0, |cost| cost.mean_ns.max(0.0)).round() as u64
     }
 
-    /// Mean exit in ns that a request may have waited for, and that something else had begun: another request, a timer, a wake-up.
-    pub(crate) fn mean_unseen_exit(&self, request: &TracedRequest) -> u64 {
-        match request.met {
-            MetState::Leaving(state) | MetState::Behind(state) => {
-                self.mean_exit(state).min(request.out)
-            }
-            MetState::Awake | MetState::State(_) | MetState::Unknown => 0,
+    /// Mean exit from a state above the reference's, in ns; 0 for the reference, `None` for states without a cost.
+    pub(crate) fn known_exit(&self, state: u8) -> Option<u64> {
+        let mut states = self.states.iter();
+        match states.find(|exit| exit.state == state) {
+            Some(exit) => exit.cost.map(|_| self.mean_exit(state)),
+            None => (self.reference == Some(state)).then_some(0),
         }
+    }
+}
+
+/// Requests in flight at issue, in octaves; 0: none.
+pub(crate) fn depth_class(in_flight: u32) -> u32 {
+    in_flight.checked_ilog2().map_or(0, |log| log + 1)
+}
+
+/// Deepest state possible for the interrupted core: the shallowest among SMT siblings. `None` unless the request's own interrupt ended
+/// a state.
+pub(crate) fn find_reached_state(request: &TracedRequest) -> Option<u8> {
+    let MetState::State(requested) = request.met else {
+        return None;
+    };
+    Some(requested.min(deepest_allowed_state(request)?))
+}
+
+/// Deepest state allowed by SMT siblings; `None` if a sibling ran.
+fn deepest_allowed_state(request: &TracedRequest) -> Option<u8> {
+    match request.sibling {
+        Sibling::None | Sibling::Unknown => Some(u8::MAX),
+        Sibling::Idle(state) => Some(state),
+        Sibling::Running => None,
     }
 }
 
@@ -333,25 +355,17 @@ fn weighted_quantile(values: &[(f64, f64)], share: f64) -> Option<f64> {
 }
 
 fn make_sample(request: &TracedRequest) -> Option<Sample> {
-    let MetState::State(requested) = request.met else {
+    // During a deep exit only long requests are not overtaken, so overtaken requests are never compared.
+    if request.overtaken {
         return None;
-    };
-    // A core reaches the shallowest of its siblings' states.
-    let allowed = match request.sibling {
-        Sibling::None | Sibling::Unknown => u8::MAX,
-        Sibling::Idle(state) => state,
-        Sibling::Running => return None,
-    };
+    }
+    let met = find_reached_state(request)?;
     let gap = request.gap?;
     Some(Sample {
-        stratum: (
-            gap_class(gap),
-            request.in_flight.checked_ilog2().map_or(0, |log| log + 1),
-            request.khz,
-        ),
+        stratum: (gap_class(gap), depth_class(request.in_flight), request.khz),
         gap,
-        first: request.first?.min(allowed),
-        met: requested.min(allowed),
+        first: request.first?.min(deepest_allowed_state(request)?),
+        met,
         latency: (request.latency - request.remote_completion_ns()) as f64,
     })
 }

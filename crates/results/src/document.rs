@@ -198,17 +198,17 @@ pub struct RequestSubset {
     pub requests: String,
 }
 
-/// A rate that a fio job asks for (`rate`, `rate_iops`), or a block trace by its times.
+/// A rate that a fio job asks for (`rate`, `rate_iops`), a block trace by its times, or at which requests to a server arrive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestedRate {
-    /// Job name.
+    /// Name of the job or server.
     pub job: String,
-    /// `read`, `write`, or `request` of a block trace.
+    /// `read`, `write`, or `request` of a block trace or server.
     pub direction: String,
     /// Requested amount per second, all processes together, in `unit`.
     pub per_second: f64,
-    /// `I/Os` or `bytes`.
+    /// `I/Os`, `bytes`, or `requests` of a server.
     pub unit: String,
     /// Whether requests arrive as a Poisson process: their number varies by chance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -231,7 +231,7 @@ pub struct PolicyInfo {
 impl WorkloadInfo {
     /// Whether the workload's `source` names a file copied into the results. Commands and recordings have no copy.
     pub fn has_copied_source(&self) -> bool {
-        ["fio", "rt-app"].contains(&self.kind.as_str())
+        ["fio", "rt-app", "server"].contains(&self.kind.as_str())
     }
 }
 

@@ -163,7 +163,7 @@ pub const METRICS: &[Metric] = &[
     define_smaller_is_better("sync_mean_us", "mean sync latency", "us", "mean time that such a call took, with the write-back of dirty pages"),
     define_smaller_is_better("sync_p99_us", "p99 sync latency", "us", "99 % of such calls took at most this long"),
     define_metric_without_headline("rate_reached", "requested rate reached", "%", Better::Higher,
-        "share of the rate that a fio job asks for (`rate`, `rate_iops`) while it ran; of several rates the least"),
+        "share of the rate that a fio job asks for (`rate`, `rate_iops`) while it ran, of several rates the least; of a server's arrivals the share with a reply"),
     define_smaller_is_better("cut_after_s", "cut after", "s",
         "jobs without an end of their own were simulated for this long, and had more to do"),
     mark_as_headline(define_larger_is_better("ops_per_s", "operations", "1/s",

@@ -275,8 +275,8 @@ as_tuple!(TimelineSpan {
 pub const BUSY: &str = "(busy)";
 
 /// Parts of a request's way, in order, for [`AttributionRow`]. `drive` is queueing, wake-up and service together, where
-/// these cannot be told apart.
-pub const PARTS: [&str; 10] = [
+/// these cannot be told apart. The last two are those of requests to a server.
+pub const PARTS: [&str; 12] = [
     "submission",
     "queueing",
     "drive wake-up",
@@ -287,6 +287,8 @@ pub const PARTS: [&str; 10] = [
     "frequency shortfall",
     "waiting to run",
     "completion",
+    "waiting for a worker",
+    "server work",
 ];
 
 /// The requests whose latency an [`AttributionRow`] divides: all, or those about a percentile.

@@ -1,7 +1,7 @@
 //! Persistent settings at boot, and the record that keeps a boot with bad ones from coming again and again.
 //!
 //! Before the settings are applied, the record has the boot and the settings. An orderly end of the boot, or ten minutes of
-//! it, removes the record. A boot that finds the record of another boot with the same settings leaves them out, and keeps the
+//! it, removes the record; settings applied later than that are not recorded. A boot that finds the record of another boot with the same settings leaves them out, and keeps the
 //! record: only other settings, `apply --persist`, or `restore` end that.
 
 use std::io;
@@ -16,6 +16,9 @@ use crate::{
     PersistentSettings, PowerSupply, Session, SettingsError, SettingsPlan,
     apply_plan_and_record_supply,
 };
+
+/// Seconds of a boot after which settings that it begins with are known not to end it.
+const TRIAL_SECONDS: f64 = 600.0;
 
 /// Name of the boot record in the directory of the journal.
 const RECORD: &str = "boot.json";
@@ -66,12 +69,16 @@ pub fn apply_persistent_settings_at_boot(system: &System) -> Result<BootOutcome,
     }
     let supply = PowerSupply::read(system.root());
     let plan = settings.plan_for_present_supply(system)?;
-    let record = BootRecord {
-        boot: now,
-        settings: meaning,
-    };
-    let content = serde_json::to_vec(&record).unwrap_or_default();
-    session.store.replace_file_atomically(RECORD, &content)?;
+    if has_lasted_longer_than_trial(system) {
+        session.store.remove_file_if_present(RECORD)?;
+    } else {
+        let record = BootRecord {
+            boot: now,
+            settings: meaning,
+        };
+        let content = serde_json::to_vec(&record).unwrap_or_default();
+        session.store.replace_file_atomically(RECORD, &content)?;
+    }
     if let Err(error) = apply_plan_and_record_supply(&mut session, &settings, supply, &plan) {
         // Settings that could not be put back are still on trial. If the record stays, the set is only left out once
         // more.
@@ -81,6 +88,13 @@ pub fn apply_persistent_settings_at_boot(system: &System) -> Result<BootOutcome,
         return Err(error);
     }
     Ok(BootOutcome::Applied(plan))
+}
+
+/// Whether the timer that ends a trial has run out already in this boot.
+fn has_lasted_longer_than_trial(system: &System) -> bool {
+    let uptime = system.root().read_text_if_readable("proc/uptime");
+    let seconds = uptime.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+    seconds.is_some_and(|seconds| seconds > TRIAL_SECONDS)
 }
 
 /// Ends the trial of this boot's settings: the boot ends in an orderly way, or has lasted for ten minutes. A set that was left

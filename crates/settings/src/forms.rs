@@ -138,14 +138,19 @@ const PLAYBOOK: &str = "\
       ansible.builtin.systemd:
         name: '{{ item }}'
         enabled: true
-      loop:
-        - wakepath-settings.service
-        - wakepath-settings-kept.timer
-        - wakepath-settings-resume.service
-        - wakepath-settings-drift.timer
+      loop: [wakepath-settings.service, wakepath-settings-resume.service]
+    - name: Enable the timers that end the trial of the settings and look for drift
+      ansible.builtin.systemd:
+        name: '{{ item }}'
+        enabled: true
+        state: started
+      loop: [wakepath-settings-kept.timer, wakepath-settings-drift.timer]
   handlers:
+    # The service also says at the end of the boot that the settings did no harm.
     - name: Apply the persistent settings of wakepath
-      ansible.builtin.command: wakepath apply --at-boot
+      ansible.builtin.systemd:
+        name: wakepath-settings.service
+        state: restarted
 ";
 
 const fn usage_comment_and_file_head(form: ToolForm) -> &'static str {

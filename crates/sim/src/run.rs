@@ -115,10 +115,11 @@ impl<'a> Model<'a> {
             &self.machine,
             self.workload,
             setup.cpu.declared_states_of_first_cluster(),
-            &setup.programs,
+            (&setup.programs, setup.server()),
             &finished,
         );
-        if run.requests == 0 && !setup.jobs.is_empty() && !observer.lets_run_stop() {
+        let makes_requests = !setup.jobs.is_empty() || setup.server().is_some();
+        if run.requests == 0 && makes_requests && !observer.lets_run_stop() {
             return Err(SimError::NoRequest {
                 seconds: run.seconds,
             });

@@ -21,8 +21,8 @@ const WORKLOADS: Files = files!["../data/workloads/", "":
     "fileio-like.fio", "hackbench-like.json", "idle.json", "iowait-rk3399.fio",
     "iowait-thinkcycles.fio", "netpipe-like.json", "pgbench-like-read.json", "pgbench-like-write.json", "ping-pong-20.json",
     "ping-pong-80.json", "ping-pong.json",
-    "psd-mixed.fio", "psd-randread.fio", "rk3399-depth.fio", "schbench-like.json", "sqlite-like.json",
-    "tbench-like.json", "tiobench-like.fio", "vdbench-like.fio", "web-like.json", "worker-pool.json", "x264-like.json",
+    "psd-mixed.fio", "psd-randread.fio", "redis-server.toml", "rk3399-depth.fio", "schbench-like.json", "sqlite-like.json",
+    "tbench-like.json", "tiobench-like.fio", "vdbench-like.fio", "web-like.json", "web-server.toml", "worker-pool.json", "x264-like.json",
 ];
 
 /// Text of the commented example that `study new` writes.

@@ -19,6 +19,8 @@ use wakepath_workloads::Workload;
 const DEVICE: u32 = 259 << 20;
 /// The drive's interrupt.
 const IRQ: u32 = 1;
+/// The network card's interrupt.
+const NETWORK_IRQ: u32 = 2;
 /// Distance between the first sectors of successive requests.
 const STRIDE: u64 = 1 << 20;
 /// Most events that wait for a submission's request. Tasks that submit without a request, as into the page cache, hold
@@ -178,6 +180,10 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
         self.write_events_before_open_place();
         if let Some(failure) = self.failure {
             return Err(failure);
+        }
+        if matches!(self.workload, Workload::Server(_)) {
+            let interrupts = &mut self.writer.metadata_mut().interrupts;
+            interrupts.insert(NETWORK_IRQ, "eth0-rx-0".to_owned());
         }
         let names: Vec<String> = self
             .workload
@@ -361,6 +367,9 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
                 let kind = match kind {
                     InterruptKind::Completion(_) => {
                         EventKind::Interrupt(Interrupt::Device { irq: IRQ })
+                    }
+                    InterruptKind::Network => {
+                        EventKind::Interrupt(Interrupt::Device { irq: NETWORK_IRQ })
                     }
                     InterruptKind::Tick => EventKind::Timer(TimerKind::Tick),
                     InterruptKind::Timer => EventKind::Timer(TimerKind::HighResolution),

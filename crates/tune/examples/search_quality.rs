@@ -2,7 +2,7 @@
 //!
 //! Every set of a space is simulated once per seed into a table. Searches look runs up in the table, so many searches cost no
 //! more than a single search. The reference has other seeds than the searches. Usage: `search_quality FOLDER [SPACE]`; the
-//! tables are kept in the folder.
+//! tables are kept in the folder, with the figures that `bench/search_optuna.py` searches.
 
 #![expect(
     clippy::expect_used,
@@ -365,28 +365,79 @@ impl Problem {
         requests / u64::from(SEARCH_SEEDS) * u64::from(REFERENCE_SEEDS)
     }
 
+    /// The figures of a set in the runs that a search with this seed sees; `None` where the machine refuses the set.
+    fn figures_of_search(
+        &self,
+        table: &Table,
+        number: usize,
+        seed: u64,
+    ) -> Option<(f64, f64, u64)> {
+        let runs = table.runs_of_random_search(number, seed);
+        if runs.is_empty() {
+            return None;
+        }
+        let before = table.runs_of_random_search(0, seed);
+        let (excess, objective) = self.excess_and_objective(&runs, &before);
+        let requests = runs.iter().map(|run| run.requests).sum();
+        Some((excess, objective, requests))
+    }
+
     /// Random search: sets drawn without replacement, each with a few runs; the best by means wins.
     fn random_answer(&self, table: &Table, seed: u64, budget: u64) -> usize {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
-        let before = table.runs_of_random_search(0, seed);
         let mut spent = 0;
         let mut best = (f64::INFINITY, f64::INFINITY, 0);
         for number in index::sample(&mut random, table.sets.len(), table.sets.len()) {
-            let runs = table.runs_of_random_search(number, seed);
-            if runs.is_empty() {
+            let Some((excess, objective, requests)) = self.figures_of_search(table, number, seed)
+            else {
                 continue;
-            }
-            spent += runs.iter().map(|run| run.requests).sum::<u64>();
+            };
+            spent += requests;
             if spent > budget {
                 break;
             }
-            let (excess, objective) = self.excess_and_objective(&runs, &before);
             if (excess, objective) < (best.0, best.1) {
                 best = (excess, objective, number);
             }
         }
         best.2
     }
+}
+
+/// What a search by another program needs: the figures of each set for each first seed.
+#[derive(Serialize)]
+struct SearchTable<'a> {
+    dimensions: &'a [usize],
+    budget: u64,
+    searches: u64,
+    good: &'a [usize],
+    /// Excess, objective and requests, by first seed and set.
+    figures: Vec<Vec<Option<(f64, f64, u64)>>>,
+}
+
+fn write_table_for_other_searches(
+    problem: &Problem,
+    folder: &Path,
+    table: &Table,
+    good: &[usize],
+    budget: u64,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let figures_of_seed = |seed| {
+        let sets = 0..table.sets.len();
+        sets.map(|number| problem.figures_of_search(table, number, seed))
+            .collect()
+    };
+    let figures = (0..u64::from(SEARCH_SEEDS)).map(figures_of_seed).collect();
+    let content = SearchTable {
+        dimensions: &table.dimensions,
+        budget,
+        searches: SEARCHES,
+        good,
+        figures,
+    };
+    let path = folder.join(format!("{}.searches.json", problem.name));
+    fs::write(path, serde_json::to_string(&content)?)?;
+    Ok(())
 }
 
 /// Looks runs up in a table.
@@ -494,6 +545,7 @@ fn judge_searches(
     let good: Vec<usize> = (0..table.sets.len())
         .filter(|number| problem.is_good(&table, *number))
         .collect();
+    write_table_for_other_searches(problem, folder, &table, &good, budget)?;
     let (mut found, mut random, mut spent) = (0, 0, 0);
     let mut answers: BTreeMap<String, u64> = BTreeMap::new();
     for seed in 0..SEARCHES {

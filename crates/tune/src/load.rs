@@ -30,17 +30,20 @@ impl DailyLoad {
     /// `None` for recorded I/O.
     pub fn workload_with_measured_time_divided(&self, divisor: u32) -> Option<Workload> {
         let mut workload = self.workload.clone();
-        if let Some(Workload::Fio(file)) = &mut workload {
-            for job in &mut file.jobs {
-                let trace = job.replayed_time(LONGEST_UNTIMED);
-                let whole = job
-                    .at_most
-                    .into_iter()
-                    .chain(job.runtime)
-                    .chain(trace)
-                    .min();
-                job.at_most = whole.map(|time| Nanoseconds(time.0 / u64::from(divisor.max(1))));
+        let divisor = u64::from(divisor.max(1));
+        match &mut workload {
+            Some(Workload::Fio(file)) => {
+                for job in &mut file.jobs {
+                    let trace = job.replayed_time(LONGEST_UNTIMED);
+                    let limits = job.at_most.into_iter().chain(job.runtime);
+                    let whole = limits.chain(trace).min();
+                    job.at_most = whole.map(|time| Nanoseconds(time.0 / divisor));
+                }
             }
+            Some(Workload::Server(file)) => {
+                file.at_most = Some(Nanoseconds(file.counted_time().0 / divisor));
+            }
+            Some(Workload::RtApp(_)) | None => {}
         }
         workload
     }
@@ -52,14 +55,20 @@ impl DailyLoad {
                 Some(trace) => trace.is_dependent,
                 None => !job.is_rate_limited(),
             }),
+            Some(Workload::Server(file)) => file.open_rate().is_none(),
             Some(Workload::RtApp(_)) | None => false,
         }
     }
 
     /// Requests simulated per request measured: the warm-up is simulated, too.
     pub(crate) fn simulated_requests_per_measured(&self, divisor: u32) -> f64 {
-        let Some(Workload::Fio(file)) = &self.workload else {
-            return 1.0;
+        let file = match &self.workload {
+            Some(Workload::Fio(file)) => file,
+            Some(Workload::Server(file)) => {
+                let counted = file.counted_time().0 as f64 / f64::from(divisor.max(1));
+                return (counted + file.warm_up.0 as f64) / counted.max(1.0);
+            }
+            Some(Workload::RtApp(_)) | None => return 1.0,
         };
         let factors = file.jobs.iter().map(|job| {
             let measured = job.at_most.into_iter().chain(job.runtime).min();

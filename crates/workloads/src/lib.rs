@@ -1,9 +1,11 @@
-//! What the machine is asked to do: fio job files and block traces for I/O, rt-app files for the scheduler.
+//! What the machine is asked to do: fio job files and block traces for I/O, rt-app files for the scheduler, servers that answer
+//! requests.
 
 pub mod block_trace;
 mod file;
 pub mod fio;
 pub mod rtapp;
+pub mod server;
 mod text;
 mod workload;
 

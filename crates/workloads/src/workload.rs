@@ -1,4 +1,4 @@
-//! A workload: a fio job file, an rt-app file, or a block trace, which becomes a fio job.
+//! A workload: a fio job file, an rt-app file, a request server, or a block trace, which becomes a fio job.
 
 use std::fmt;
 use std::path::Path;
@@ -10,6 +10,7 @@ use crate::block_trace::{BlockTrace, BlockTraceError, BlockTraceOptions};
 use crate::file;
 use crate::fio::{self, FioError, FioJobFile, FioSurroundings};
 use crate::rtapp::{self, RtAppError, RtAppFile, RtAppVersion};
+use crate::server::{self, ServerError, ServerFile};
 
 /// A workload: what the machine is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -19,6 +20,8 @@ pub enum Workload {
     Fio(FioJobFile),
     /// Workload for the scheduler: an rt-app file.
     RtApp(RtAppFile),
+    /// Requests to a server, with queueing, CPU work and disk calls.
+    Server(Box<ServerFile>),
 }
 
 /// Why a workload was refused.
@@ -29,6 +32,7 @@ pub enum WorkloadError {
     Fio(#[from] FioError),
     RtApp(#[from] RtAppError),
     BlockTrace(#[from] BlockTraceError),
+    Server(#[from] ServerError),
 }
 
 /// A warning about a workload file: the line was accepted, but has another effect than a user may expect.
@@ -47,18 +51,19 @@ impl fmt::Display for WorkloadWarning {
 }
 
 impl Workload {
-    /// Reads the workload at `path`: a block trace if it begins as one does, an rt-app file if its name ends in `.json` or its
-    /// text begins as JSON does, else a fio job file.
+    /// Reads the workload at `path`: a server if its name ends in `.toml`, a block trace if it begins as one does, an rt-app
+    /// file if its name ends in `.json` or its text begins as JSON does, else a fio job file.
     ///
     /// # Errors
-    /// The file cannot be read, or is no workload that is understood: see [`BlockTrace::load`], [`fio::parse`] and
-    /// [`rtapp::parse`].
+    /// The file cannot be read, or is no workload that is understood: see [`BlockTrace::load`], [`fio::parse`],
+    /// [`rtapp::parse`] and [`server::parse`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, WorkloadError> {
         Self::load_with(path, None, &FioSurroundings::default())
     }
 
     /// Reads the workload at `path`. `version`: the version whose rules an rt-app file follows; `None`: the version that
-    /// the file names. `surroundings`: variables and figures that a fio job file may ask for.
+    /// the file names. `surroundings`: variables and figures that a fio job file may ask for; a server takes its variables, too
+    /// ([`ServerFile::with_variables`]).
     ///
     /// # Errors
     /// As [`Workload::load`].
@@ -68,15 +73,28 @@ impl Workload {
         surroundings: &FioSurroundings,
     ) -> Result<Self, WorkloadError> {
         let path = path.as_ref();
+        let origin = path.display().to_string();
+        if has_extension(path, "toml") {
+            return match file::read_bounded_text(path, server::MAX_FILE_BYTES) {
+                Ok(text) => {
+                    let file = server::parse(&text, &origin, path.parent())?;
+                    Ok(file
+                        .with_variables(&surroundings.variables, &origin)?
+                        .into())
+                }
+                Err(e) => Err(ServerError {
+                    origin,
+                    line: e.line,
+                    message: e.message,
+                }
+                .into()),
+            };
+        }
         if let Some(trace) = Self::load_block_trace(path, &BlockTraceOptions::default())? {
             return Ok(trace);
         }
-        let is_json = path
-            .extension()
-            .is_some_and(|e| e.eq_ignore_ascii_case("json"));
-        let origin = path.display().to_string();
         match file::read_bounded_text(path, fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES)) {
-            Ok(text) if is_json || begins_as_json_object_or_comment(&text) => {
+            Ok(text) if has_extension(path, "json") || begins_as_json_object_or_comment(&text) => {
                 Ok(rtapp::parse_overriding_version(&text, &origin, version)?.into())
             }
             Ok(text) => Ok(fio::parse_in_surroundings(&text, &origin, surroundings)?.into()),
@@ -104,12 +122,12 @@ impl Workload {
     pub fn block_trace(&self) -> Option<&BlockTrace> {
         match self {
             Self::Fio(file) => file.jobs.iter().find_map(|job| job.replay.as_deref()),
-            Self::RtApp(_) => None,
+            Self::RtApp(_) | Self::Server(_) => None,
         }
     }
 
     /// A copy that is simulated for at most `at_most`. Each fio job that only time ends has a warm-up, given or default
-    /// ([`FioJobFile::with_given_or_default_warm_up`]).
+    /// ([`FioJobFile::with_given_or_default_warm_up`]); a server has the given one, or its own.
     #[must_use]
     pub fn with_time_limit_and_fio_warm_up(
         self,
@@ -127,14 +145,20 @@ impl Workload {
                 file.at_most = at_most;
                 file.into()
             }
+            Self::Server(mut file) => {
+                file.at_most = at_most;
+                file.warm_up = fio_warm_up.unwrap_or(file.warm_up);
+                Self::Server(file)
+            }
         }
     }
 
-    /// Names of a fio file's jobs or an rt-app file's tasks, in file order.
+    /// Names of a fio file's jobs or an rt-app file's tasks, in file order; a server's name.
     pub fn job_or_task_names(&self) -> Vec<&str> {
         match self {
             Self::Fio(file) => file.jobs.iter().map(|j| j.name.as_str()).collect(),
             Self::RtApp(file) => file.tasks.iter().map(|t| t.name.as_str()).collect(),
+            Self::Server(file) => vec![&file.name],
         }
     }
 
@@ -163,6 +187,7 @@ impl Workload {
                     message: w.sentence_without_line(),
                 })
                 .collect(),
+            Self::Server(_) => Vec::new(),
         }
     }
 }
@@ -177,6 +202,17 @@ impl From<RtAppFile> for Workload {
     fn from(file: RtAppFile) -> Self {
         Self::RtApp(file)
     }
+}
+
+impl From<ServerFile> for Workload {
+    fn from(file: ServerFile) -> Self {
+        Self::Server(Box::new(file))
+    }
+}
+
+fn has_extension(path: &Path, wanted: &str) -> bool {
+    path.extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case(wanted))
 }
 
 /// A text that begins as JSON is an rt-app file: fio job files never begin so.

@@ -1,4 +1,4 @@
-//! `wakepath sim`: a fio job or an rt-app file on a modelled machine, under the given policy sets.
+//! `wakepath sim`: a fio job, an rt-app file or a server on a modelled machine, under the given policy sets.
 
 use std::path::{Path, PathBuf};
 
@@ -45,16 +45,18 @@ Example:
   wakepath sim workloads/iowait-rk3399.fio --machine rk3399 --perfetto menu.pftrace
   wakepath sim --machine rk3399 -- fio --name=a --rw=randread --direct=1 --size=64m
   wakepath sim trace.csv --machine laptop --drive sn530 --disk 1 --from 2h --policy apst --policy 'apst[rule=legacy]'
-  wakepath sim workloads/ping-pong.json --machine intel-tbench-80t --policy performance --policy 'performance + poll[rule=first]'")]
+  wakepath sim workloads/ping-pong.json --machine intel-tbench-80t --policy performance --policy 'performance + poll[rule=first]'
+  wakepath sim workloads/redis-server.toml --machine skylake-2s-server")]
 pub(crate) struct Args {
-    /// fio job file, rt-app file (*.json), or block trace: text of blkparse, fio's iolog, an MSR Cambridge trace, or a
-    /// recording.
+    /// fio job file, rt-app file (*.json), server (*.toml), or block trace: text of blkparse, fio's iolog, an MSR Cambridge
+    /// trace, or a recording.
     #[arg(required_unless_present = "command")]
     job: Option<PathBuf>,
     /// A command line of fio, such as `fio --name=a --rw=randread --direct=1 --size=1g`, in place of a file.
     #[arg(last = true, value_name = "FIO_COMMAND", conflicts_with = "job")]
     command: Vec<String>,
-    /// Value of the variable `${NAME}` in a fio job file, before the environment's; give it again for each variable.
+    /// Value of the variable `${NAME}` in a fio job file, before the environment's, or of a server's rate, clients or workers; give
+    /// it again for each variable.
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_variable)]
     variables: Vec<(String, String)>,
     /// Built-in machine, recorded system, a machine file (*.toml), or here: what `wakepath calibrate` found of this machine
@@ -87,7 +89,8 @@ pub(crate) struct Args {
     /// [default: requests come at their times, whatever is in flight].
     #[arg(long)]
     dependent: bool,
-    /// Longest time that each fio job, an rt-app file or a block trace is simulated for, such as 500ms or 30s; a plain number counts seconds.
+    /// Longest time that each fio job, an rt-app file, a server or a block trace is simulated for, such as 500ms or 30s; a plain
+    /// number counts seconds.
     /// Without it, what gives no time of its own ends after 60 s, and an rt-app file after 600 s.
     #[arg(long, value_name = "TIME", value_parser = until::parse_simulated_time_or_seconds)]
     seconds: Option<Nanoseconds>,
@@ -95,9 +98,9 @@ pub(crate) struct Args {
     /// for its own task's [default: as the file says, or 2025].
     #[arg(long, value_name = "VERSION")]
     rt_app: Option<RtAppVersion>,
-    /// Time at the start of time-based fio jobs that does not count, such as 500ms; a plain number counts seconds, and
+    /// Time at the start of time-based fio jobs and servers that does not count, such as 500ms; a plain number counts seconds, and
     /// 0 counts from the first request. A job that has a ramp_time keeps it [default: ten times what is measured, 2 s at most;
-    /// none of a job that pauses for as long as it runs].
+    /// none of a job that pauses for as long as it runs; a server's own].
     #[arg(long, value_name = "TIME", value_parser = until::parse_warm_up_or_zero)]
     warm_up: Option<Nanoseconds>,
     /// The kernel whose policies bare names mean, and what no set names, such as 6.12.48 or 7.3; `wakepath policy kernels` has
@@ -193,7 +196,13 @@ pub(crate) fn simulate_and_print_policies(
         Format::Csv if of_threads => threads::write_tasks_as_csv(out, &comparison),
         Format::Csv => tables::write_runs_as_csv(out, &comparison),
         Format::Table if of_threads => threads::write_rt_app_tables(out, &machine, &comparison),
-        Format::Table => tables::write_fio_tables_and_drawing(out, &machine, &comparison),
+        Format::Table => {
+            let tables = match workload {
+                Workload::Server(_) => tables::RequestTables::ServerRequests,
+                Workload::Fio(_) | Workload::RtApp(_) => tables::RequestTables::Ios,
+            };
+            tables::write_request_tables_and_drawing(out, &machine, &comparison, tables)
+        }
     }
 }
 
@@ -229,8 +238,8 @@ fn load_limited_workload_copies(args: &Args, machine: &Machine) -> anyhow::Resul
         }
         (None, None) => fio::parse_command_line(&args.command, &surroundings)?.into(),
     };
-    if matches!(read, Workload::Fio(_)) && args.rt_app.is_some() {
-        bail!("--rt-app is for rt-app files, and this is a fio job")
+    if !matches!(read, Workload::RtApp(_)) && args.rt_app.is_some() {
+        bail!("--rt-app is for rt-app files, and this is none")
     }
     let warmed_up = read.with_time_limit_and_fio_warm_up(args.seconds, args.warm_up);
     match args.copies {
@@ -252,6 +261,7 @@ fn hold_notes_on_job_drive_and_runs(
     notes::warn_of_late_replays(path, comparison);
     notes::note_drifting_latencies(path, comparison);
     notes::note_jobs_ended_by_time(workload, comparison);
+    notes::note_assumed_figures_of_server(workload);
     notes::note_found_depths(workload, comparison);
     threads::warn_of_unexpected_rt_app_outcomes(path, workload, comparison);
     notes::note_use_of_page_cache(machine, comparison);
@@ -323,5 +333,6 @@ fn make_rt_app_copies(workload: Workload, copies: u32) -> anyhow::Result<Workloa
             Err(threads) => bail!("{threads} threads, and there may be 1 to {MAX_THREADS}"),
         },
         Workload::Fio(_) => bail!("for rt-app files; a fio job has numjobs"),
+        Workload::Server(_) => bail!("for rt-app files; a server has workers"),
     }
 }

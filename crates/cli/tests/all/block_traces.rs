@@ -106,7 +106,7 @@ fn traces_that_cannot_be_simulated_say_why() {
     let cut = fs::read_to_string(&path).unwrap();
     for (content, wanted) in [
         (
-            cut[..cut.len() - 20].as_bytes(),
+            &cut.as_bytes()[..cut.len() - 20],
             "columns instead of 7: the trace is cut off or damaged",
         ),
         (b"\x1f\x8b\x08\0", "is compressed; unpack it first"),

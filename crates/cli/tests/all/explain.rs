@@ -136,6 +136,90 @@ fn the_answer_comes_first_and_in_each_format() {
     );
 }
 
+/// Requests of 80 us, each with another one that comes 60 us later. Behind an exit from C1 (4 us) the CPU sleeps again until the
+/// second interrupt; behind one from C6 (100 us) the second interrupt has come before.
+fn write_pairs(folder: &Path, pairs: u64) -> PathBuf {
+    let path = folder.join("pairs.parquet");
+    let metadata = Metadata {
+        idle_states: vec![CpuIdleStates {
+            cpus: vec![0],
+            states: ["POLL", "C1", "C6"].map(state).to_vec(),
+        }],
+        ..Metadata::default()
+    };
+    let mut writer = Writer::create(&path, Overwrite::No, metadata).unwrap();
+    let mut push = |time: u64, kind: EventKind| {
+        let time = Nanoseconds(time);
+        writer.add_event(&Event { time, cpu: 0, kind }).unwrap();
+    };
+    let idle = |state: u8, from: u64, to: u64| {
+        EventKind::Idle(IdlePeriod {
+            state,
+            duration: Nanoseconds(to - from),
+            ..IdlePeriod::default()
+        })
+    };
+    for pair in 0..pairs {
+        let [first, second] = [2 * pair, 2 * pair + 1].map(|sector| Block {
+            device: 259 << 20,
+            sector,
+            bytes: 4096,
+            write: false,
+        });
+        let issued = 1_000_000 + pair * 600_000 + pair * 37 % 1000;
+        let (again, raised) = (issued + 60_000, issued + 80_000);
+        push(issued, EventKind::BlockIssue(first));
+        push(again, EventKind::BlockIssue(second));
+        if pair * pair % 7 < 2 {
+            let woken = raised + 100_000;
+            push(woken, idle(2, again + 1_000, woken));
+            push(woken + 2_000, EventKind::BlockComplete(first));
+            push(woken + 3_000, EventKind::BlockComplete(second));
+        } else {
+            let (woken, slept) = (raised + 4_000, raised + 7_000);
+            push(woken, idle(1, again + 1_000, woken));
+            push(woken + 2_000, EventKind::BlockComplete(first));
+            let woken = again + 84_000;
+            push(woken, idle(1, slept, woken));
+            push(woken + 2_000, EventKind::BlockComplete(second));
+        }
+    }
+    writer.finish_and_count_events().unwrap();
+    path
+}
+
+#[test]
+fn exits_that_another_request_began_are_a_part_of_their_own() {
+    let folder = TempDir::new().unwrap();
+    let path = write_pairs(folder.path(), 2_000);
+    let path = path.to_str().unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&printed(&[path, "--format", "json"])).unwrap();
+    let kind = &json["kinds"][0];
+    // Three of seven pairs meet C6; the second request then waits for 36 us more than one that met C1.
+    let behind = kind["behind"].as_f64().unwrap();
+    let begun = &kind["begun_exits"];
+    assert_eq!(begun["requests"], kind["behind"]);
+    assert_eq!(begun["estimated"], kind["behind"]);
+    let mean = begun["mean_ns"].as_f64().unwrap();
+    assert!(
+        (mean - 36_000.0 * behind / 4_000.0).abs() < 100.0,
+        "{begun}"
+    );
+    let rest = kind["rest_ns"].as_f64().unwrap();
+    assert!((rest - 84_000.0).abs() < 200.0, "{rest}");
+
+    let text = printed(&[path]);
+    assert!(
+        text.contains("+ exits that something else began 7.7 +"),
+        "{text}"
+    );
+    assert!(
+        text.contains("7.7 us in the mean over all requests"),
+        "{text}"
+    );
+}
+
 #[test]
 fn submitters_are_told_apart_by_process_and_by_cgroup() {
     let folder = TempDir::new().unwrap();
@@ -432,7 +516,8 @@ fn a_simulated_recording_gives_back_the_simulators_attribution() {
         (0.9..1.02).contains(&(charged / exits)),
         "{charged} of {exits} ns"
     );
-    let rest = kind["rest_ns"].as_f64().unwrap();
+    let begun = kind["begun_exits"]["mean_ns"].as_f64().unwrap();
+    let rest = kind["rest_ns"].as_f64().unwrap() + begun;
     let drive = truth("drive_service") + truth("drive_wake") + truth("queueing");
     assert!(
         (rest + charged - drive - exits).abs() < 0.02 * (drive + exits),

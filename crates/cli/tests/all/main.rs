@@ -50,6 +50,7 @@ mod shards;
 mod sim;
 mod sim_drive;
 mod sim_rt_app;
+mod sim_server;
 mod status;
 mod strangers;
 mod study;

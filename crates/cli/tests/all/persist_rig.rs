@@ -11,16 +11,29 @@ use crate::common::{repository, skip};
 use crate::package::package;
 
 /// The set of most tests: Debian 12's kernel has no teo.
-const SET: &str = "ladder + cpu-latency[limit=20us,cpus=all] + frequency[max=2400MHz] + idle-states[ceiling=20us]";
+pub(crate) const SET: &str = "ladder + cpu-latency[limit=20us,cpus=all] + frequency[max=2400MHz] + idle-states[ceiling=20us]";
 /// Prints the values of all settings of the set, in a fixed order.
-const VALUES: &str = "cd /sys/devices/system/cpu && cat cpuidle/current_governor cpu?/power/pm_qos_resume_latency_us \
+pub(crate) const VALUES: &str = "cd /sys/devices/system/cpu && cat cpuidle/current_governor cpu?/power/pm_qos_resume_latency_us \
     cpufreq/policy?/scaling_governor cpufreq/policy?/scaling_min_freq cpufreq/policy?/scaling_max_freq \
     cpu?/cpuidle/state?/disable | tr '\\n' ' '";
 /// The values that a boot has by itself.
-const OWN: &str = "menu 0 0 schedutil schedutil 800000 800000 3200000 3200000 0 0 0 0 0 0 0 0 0 0 ";
+pub(crate) const OWN: &str =
+    "menu 0 0 schedutil schedutil 800000 800000 3200000 3200000 0 0 0 0 0 0 0 0 0 0 ";
 /// The values of the set.
-const IN_FORCE: &str =
+pub(crate) const IN_FORCE: &str =
     "ladder 20 20 schedutil schedutil 800000 800000 2400000 2400000 0 0 0 1 1 0 0 0 1 1 ";
+
+/// Gives a guest idle states, frequencies and a battery, now and at each boot.
+pub(crate) fn load_modules_at_boot(guest: &mut SystemdGuest) {
+    guest.must(
+        "extra=/lib/modules/$(uname -r)/extra && mkdir $extra && cp /rig/*.ko $extra && depmod",
+    );
+    guest.must(
+        "echo wakepath_idle wakepath_cpufreq wakepath_battery | tr ' ' '\\n' >/etc/modules-load.d/rig.conf && \
+         systemctl restart systemd-modules-load",
+    );
+    assert_eq!(guest.must(VALUES), OWN);
+}
 
 /// A guest with the package installed, and with idle states, frequencies and a battery.
 fn installed_guest(test: &str) -> Option<SystemdGuest> {
@@ -35,12 +48,7 @@ fn installed_guest(test: &str) -> Option<SystemdGuest> {
     match SystemdGuest::boot(&[&package, &drive]) {
         Ok(mut guest) => {
             guest.must("dpkg --install /rig/wakepath_*.deb");
-            guest.must("extra=/lib/modules/$(uname -r)/extra && mkdir $extra && cp /rig/*.ko $extra && depmod");
-            guest.must(
-                "echo wakepath_idle wakepath_cpufreq wakepath_battery | tr ' ' '\\n' >/etc/modules-load.d/rig.conf && \
-                 systemctl restart systemd-modules-load",
-            );
-            assert_eq!(guest.must(VALUES), OWN);
+            load_modules_at_boot(&mut guest);
             Some(guest)
         }
         Err(reason) => {
@@ -235,4 +243,75 @@ fn what_tuned_changes_later_is_drift() {
     assert_eq!(guest.must(&format!("cat {governor}")), "performance\n");
     guest.must("echo 'enforce = true' >>/etc/wakepath/settings.toml");
     guest.wait_for(&format!("grep schedutil {governor}"));
+}
+
+/// Puts the values of a boot back.
+const PUT_BACK: &str = "cd /sys/devices/system/cpu && echo menu >cpuidle/current_governor && \
+    for file in cpu?/power/pm_qos_resume_latency_us cpu?/cpuidle/state?/disable; do echo 0 >$file; done && \
+    for file in cpufreq/policy?/scaling_max_freq; do echo 3200000 >$file; done";
+
+/// A tool, the file that it reads, the command that applies the file, and the values of [`SET`] then.
+const FORMS: [(&str, &str, &str, &str); 4] = [
+    (
+        "tuned",
+        "/etc/tuned/wakepath/tuned.conf",
+        "systemctl start tuned && tuned-adm profile wakepath && tuned-adm verify",
+        IN_FORCE,
+    ),
+    // The idle governor belongs to no device.
+    (
+        "udev",
+        "/etc/udev/rules.d/70-wakepath-settings.rules",
+        "udevadm control --reload && udevadm trigger --action=change && udevadm settle && \
+         ! udevadm test --action=change /sys/devices/system/cpu/cpu1 2>&1 | grep -i 'invalid.*wakepath'",
+        "menu 20 20 schedutil schedutil 800000 800000 2400000 2400000 0 0 0 1 1 0 0 0 1 1 ",
+    ),
+    (
+        "tmpfiles",
+        "/etc/tmpfiles.d/wakepath.conf",
+        "systemd-tmpfiles --create /etc/tmpfiles.d/wakepath.conf",
+        IN_FORCE,
+    ),
+    // TLP has options for frequencies alone.
+    (
+        "tlp",
+        "/etc/tlp.d/50-wakepath.conf",
+        "tlp start",
+        "menu 0 0 schedutil schedutil 800000 800000 2400000 2400000 0 0 0 0 0 0 0 0 0 0 ",
+    ),
+];
+
+#[test]
+#[ignore = "nightly: boots a guest"]
+fn other_tools_apply_the_forms_that_are_printed() {
+    let test = "other_tools_apply_the_forms_that_are_printed";
+    let Some(mut guest) = installed_guest(test) else {
+        return;
+    };
+    for (tool, file, apply, values) in FORMS {
+        guest.must(&format!(
+            "mkdir -p $(dirname {file}) && wakepath apply '{SET}' --as {tool} >{file}"
+        ));
+        assert_eq!(guest.must(VALUES), OWN, "{tool}: printing changes nothing");
+        guest.must(apply);
+        assert_eq!(guest.must(VALUES), values, "{tool}");
+        guest.must(&format!("rm {file}"));
+        if tool == "tuned" {
+            guest.must("systemctl stop tuned");
+        }
+        guest.must(PUT_BACK);
+        assert_eq!(guest.must(VALUES), OWN, "{tool}");
+    }
+    guest.must(&format!(
+        "wakepath apply '{SET}' --as ansible >/root/wakepath.yml"
+    ));
+    let play =
+        "cd /root && ansible-playbook --connection local --inventory localhost, wakepath.yml";
+    let first = guest.must(play);
+    assert!(!first.contains("changed=0"), "{first}");
+    assert_eq!(guest.must(VALUES), IN_FORCE, "{first}");
+    let second = guest.must(play);
+    assert!(second.contains("changed=0"), "{second}");
+    guest.reboot("");
+    assert_eq!(guest.must(VALUES), IN_FORCE, "after a boot");
 }

@@ -7,6 +7,10 @@
 //!
 //! That holds where the interrupt comes to the CPU that submitted, as with NVMe's queues for each CPU. Elsewhere a time
 //! would be too long, which the block layer's own mean shows.
+//!
+//! Nor may the kernel hand a request to another thread, as it does with a write that has to change the file's time first:
+//! that thread shares the CPU with the spinning one, and waits for it up to a tick. Requests are therefore sent with
+//! `RWF_NOWAIT`. What the kernel cannot begin at once is sent again as an ordinary request, which is not watched.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -15,10 +19,11 @@ use std::time::{Duration, Instant};
 use io_uring::{IoUring, opcode, squeue, types};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
+use rustix::io::{Errno, ReadWriteFlags};
 use rustix::thread::sched_getcpu;
 use serde::Serialize;
 
-use super::load::{LoadTarget, random_block};
+use super::load::{LoadTarget, random_block, transfer};
 use super::plan::AccessDirection;
 use crate::ExperimentControl;
 use crate::clock::monotonic_ns;
@@ -61,7 +66,8 @@ struct WatchedRequest {
     looks: u64,
 }
 
-/// Watches 4 KiB random requests at depth 1 for a time; `None`: their interrupts do not come to the CPU that submits.
+/// Watches 4 KiB random requests at depth 1 for a time, or until writes have covered the file once; `None`: their interrupts
+/// do not come to the CPU that submits, or the file system cannot begin requests at once.
 ///
 /// # Errors
 /// A request fails, or the kernel has no io_uring for this program.
@@ -93,10 +99,19 @@ fn watch_in_thread(
     let mut random = Pcg64Mcg::seed_from_u64(6);
     let began = Instant::now();
     let mut requests = Vec::new();
-    while began.elapsed() < time && !control.is_cancelled() {
+    let mut left = match direction {
+        AccessDirection::Read => u64::MAX,
+        AccessDirection::Write => target.bytes / ALIGNMENT as u64,
+    };
+    while left > 0 && began.elapsed() < time && !control.is_cancelled() {
+        left -= 1;
         let offset = random_block(&mut random, target.bytes);
         match watch_request(&mut ring, (target, direction, offset), &mut buffer) {
-            Ok(request) => requests.push(request),
+            Ok(Some(request)) => requests.push(request),
+            Ok(None) => transfer(target.file, direction, &mut buffer, offset)?,
+            Err(error) if error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) => {
+                return Ok(None);
+            }
             Err(error) => {
                 if error.kind() == io::ErrorKind::TimedOut {
                     // The drive may still write there, whenever it answers.
@@ -109,21 +124,24 @@ fn watch_in_thread(
     Ok(summarise(&requests, way_back))
 }
 
-/// Submits a request and spins until it is complete.
+/// Submits a request and spins until it is complete; `None`: the kernel could not begin it at once.
 fn watch_request(
     ring: &mut IoUring,
     (target, direction, offset): (LoadTarget<'_>, AccessDirection, u64),
     buffer: &mut AlignedBuffer,
-) -> io::Result<WatchedRequest> {
+) -> io::Result<Option<WatchedRequest>> {
     let file = types::Fd(target.file.as_raw_fd());
     let bytes = buffer.bytes_mut();
     let (pointer, length) = (bytes.as_mut_ptr(), bytes.len() as u32);
+    let at_once = ReadWriteFlags::NOWAIT.bits() as _;
     let entry = match direction {
         AccessDirection::Read => opcode::Read::new(file, pointer, length)
             .offset(offset)
+            .rw_flags(at_once)
             .build(),
         AccessDirection::Write => opcode::Write::new(file, pointer.cast_const(), length)
             .offset(offset)
+            .rw_flags(at_once)
             .build(),
     };
     push(ring, &entry)?;
@@ -135,13 +153,13 @@ fn watch_request(
         let now = monotonic_ns();
         looks += 1;
         if let Some(completed) = completed {
-            check_result(completed.result(), length)?;
-            return Ok(WatchedRequest {
+            let request = WatchedRequest {
                 submitted,
                 last_without: last,
                 first_with: now,
                 looks,
-            });
+            };
+            return Ok(was_begun_at_once(completed.result(), length)?.then_some(request));
         }
         if now - submitted > PATIENCE {
             return Err(io::ErrorKind::TimedOut.into());
@@ -151,10 +169,15 @@ fn watch_request(
     }
 }
 
-fn check_result(result: i32, length: u32) -> io::Result<()> {
+/// Whether a request was served. If not, the kernel could not begin it at once.
+///
+/// # Errors
+/// The request failed, or was served in part.
+fn was_begun_at_once(result: i32, length: u32) -> io::Result<bool> {
     match u32::try_from(result) {
-        Ok(done) if done == length => Ok(()),
+        Ok(done) if done == length => Ok(true),
         Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Err(_) if result == -Errno::AGAIN.raw_os_error() => Ok(false),
         Err(_) => Err(io::Error::from_raw_os_error(-result)),
     }
 }
@@ -258,9 +281,12 @@ mod tests {
 
     #[test]
     fn results_of_the_kernel_are_checked() {
-        assert!(check_result(4096, 4096).is_ok());
-        let short = check_result(512, 4096).unwrap_err();
+        assert!(was_begun_at_once(4096, 4096).unwrap());
+        let short = was_begun_at_once(512, 4096).unwrap_err();
         assert_eq!(short.kind(), io::ErrorKind::UnexpectedEof);
-        assert_eq!(check_result(-5, 4096).unwrap_err().raw_os_error(), Some(5));
+        let failed = was_begun_at_once(-5, 4096).unwrap_err();
+        assert_eq!(failed.raw_os_error(), Some(5));
+        // EAGAIN.
+        assert!(!was_begun_at_once(-11, 4096).unwrap());
     }
 }

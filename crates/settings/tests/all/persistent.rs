@@ -16,11 +16,13 @@ use crate::common::{assert_same, content, laptop, plan, write};
 
 const GOVERNOR: &str = "sys/devices/system/cpu/cpuidle/current_governor";
 const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
+const UPTIME: &str = "proc/uptime";
 const FILE: &str = "etc/wakepath/settings.toml";
 
 /// A restart: a new boot with the governor of the kernel.
 fn restart(machine: &Path, boot: &str) {
     write(machine, BOOT_ID, boot);
+    write(machine, UPTIME, "9.80 15.31\n");
     write(machine, GOVERNOR, "menu\n");
 }
 
@@ -117,6 +119,21 @@ fn a_boot_after_an_unclean_one_leaves_the_set_out() {
     forget_boot_trial(&system).unwrap();
     apply_persistent_settings_at_boot(&system).unwrap();
     assert_eq!(governor(machine), "teo");
+}
+
+#[test]
+fn a_set_applied_late_in_a_boot_is_not_on_trial() {
+    let (directory, system) = persistent();
+    let machine = directory.path();
+    write(machine, UPTIME, "601.25 1180.03\n");
+    apply_persistent_settings_at_boot(&system).unwrap();
+    // No orderly end.
+    restart(machine, "second");
+    let outcome = apply_persistent_settings_at_boot(&system).unwrap();
+    assert!(matches!(outcome, BootOutcome::Applied(_)), "{outcome:?}");
+    restart(machine, "third");
+    let outcome = apply_persistent_settings_at_boot(&system).unwrap();
+    assert!(matches!(outcome, BootOutcome::LeftOut(_)), "{outcome:?}");
 }
 
 #[test]

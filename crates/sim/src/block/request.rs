@@ -152,7 +152,7 @@ impl Request {
 
     /// Attributes the time up to now, when a completion interrupt ends on a CPU awake since `awake_since`.
     #[inline(always)]
-    pub(super) fn attribute_completion_interrupt(
+    pub(crate) fn attribute_completion_interrupt(
         &mut self,
         now: u64,
         (began, awake_since): (u64, u64),
@@ -200,6 +200,13 @@ impl Request {
     /// Adds the parts of the flush at the end of a write's system call to the write's latency.
     pub(crate) fn append_parts_of_flush(&mut self, flush: &Self) {
         self.parts.add_parts(&flush.parts);
+    }
+
+    /// Takes over the way of a disk call that a server's request has waited for. `before`: the parts when the call began.
+    pub(crate) fn take_over_disk_call(&mut self, before: &Parts, call: &Self) {
+        self.parts = *before;
+        self.parts.add_parts(&call.parts);
+        self.cut = call.cut;
     }
 
     /// Takes over the latency parts of the last of the request's pieces, now delivered.

@@ -36,6 +36,8 @@ pub(crate) enum Interrupt {
     Frequency(usize),
     /// Another CPU has put a task on this CPU's run queue.
     Reschedule,
+    /// The network has brought requests to a server.
+    Network,
 }
 
 /// Purposes for which a CPU has a timer.

@@ -23,6 +23,8 @@ pub(crate) enum Slot {
     Drive(usize),
     /// The player, an emulator's CPU that plays the drives, ends a wait.
     Player,
+    /// The next request to a server arrives.
+    Arrival,
 }
 
 /// An event that is due now.
@@ -36,7 +38,7 @@ pub(crate) enum Event {
     Frequency(usize),
     /// A time slot ends, and a cluster's hardware decides about its clocks.
     Hardware(usize),
-    /// A queue, a drive or the player, by number among these: see [`Calendar::slot_of_device`].
+    /// A queue, a drive, the player or the arrivals, by number among these: see [`Calendar::slot_of_device`].
     Device(usize),
     /// A drive has finished a request.
     Served(RequestId),
@@ -52,16 +54,26 @@ pub(crate) struct Calendar {
     queues: usize,
     /// Number of drives whose power state an observer watches.
     drives: usize,
+    /// Number of slots for arrivals: 1 with a server, otherwise 0.
+    arrivals: usize,
 }
 
 impl Calendar {
-    pub(crate) fn new(cpus: usize, clocks: usize, queues: usize, drives: usize) -> Self {
+    pub(crate) fn new(
+        cpus: usize,
+        clocks: usize,
+        queues: usize,
+        drives: usize,
+        has_server: bool,
+    ) -> Self {
+        let arrivals = usize::from(has_server);
         Self {
-            queue: EventQueue::new(2 * (cpus + clocks) + queues + drives + 1),
+            queue: EventQueue::new(2 * (cpus + clocks) + queues + drives + 1 + arrivals),
             cpus,
             clocks,
             queues,
             drives,
+            arrivals,
         }
     }
 
@@ -77,6 +89,7 @@ impl Calendar {
             Slot::Queue(queue) => self.first_completion_queue_slot() + queue,
             Slot::Drive(drive) => self.first_completion_queue_slot() + self.queues + drive,
             Slot::Player => self.first_completion_queue_slot() + self.queues + self.drives,
+            Slot::Arrival => self.first_completion_queue_slot() + self.queues + self.drives + 1,
         }
     }
 
@@ -92,7 +105,7 @@ impl Calendar {
         let frequencies = 2 * self.cpus;
         let hardware = frequencies + self.clocks;
         let queues = hardware + self.clocks;
-        let requests = queues + self.queues + self.drives + 1;
+        let requests = queues + self.queues + self.drives + 1 + self.arrivals;
         match number {
             n if n < self.cpus => Event::Phase(n),
             n if n < frequencies => Event::Clock(n - self.cpus),
@@ -103,12 +116,13 @@ impl Calendar {
         }
     }
 
-    /// The slot for a device event: completion queues come first, then drives, then the player.
+    /// The slot for a device event: completion queues come first, then drives, then the player, then arrivals.
     pub(crate) fn slot_of_device(&self, device: usize) -> Slot {
         match device.checked_sub(self.queues) {
             None => Slot::Queue(device),
             Some(drive) if drive < self.drives => Slot::Drive(drive),
-            Some(_) => Slot::Player,
+            Some(player) if player == self.drives => Slot::Player,
+            Some(_) => Slot::Arrival,
         }
     }
 

@@ -52,6 +52,8 @@ pub enum InterruptKind {
     Timer,
     /// Another CPU has queued a task here, or schedutil wakes a thread.
     Reschedule,
+    /// The network has brought requests to a server.
+    Network,
 }
 
 /// Who has made a request.

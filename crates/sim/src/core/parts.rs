@@ -27,10 +27,14 @@ pub(crate) enum Part {
     WaitingToRun,
     /// CPU work from the context switch back to user space, at full speed.
     Completion,
+    /// A server's request waits for a free worker.
+    WorkerWait,
+    /// A server's own CPU work for a request, at full speed.
+    ServerWork,
 }
 
 /// Number of parts in a latency.
-pub(crate) const PARTS: usize = 9;
+pub(crate) const PARTS: usize = 11;
 
 /// A request's latency in ns, by part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -26,10 +26,20 @@ impl<O: Observer> Engine<'_, O> {
         let last = end.min(LATEST);
         let mut events = 0;
         let jobs = self.workload.jobs();
-        let mut warm_up_ends = jobs.end_of_warm_up(&self.setup.jobs).unwrap_or(NEVER);
+        let (warm_up_end, span) = match self.setup.server() {
+            Some(server) => (
+                server.end_of_warm_up(),
+                Some(server.span_with_counted_requests()),
+            ),
+            None => (
+                jobs.end_of_warm_up(&self.setup.jobs),
+                jobs.span_with_counted_requests(&self.setup.jobs),
+            ),
+        };
+        let mut warm_up_ends = warm_up_end.unwrap_or(NEVER);
         let replays = self.setup.jobs.iter().any(JobSetup::replays_trace);
         // The load of a trace changes by itself, so that a changing latency says nothing.
-        if let Some((begin, end)) = jobs.span_with_counted_requests(&self.setup.jobs)
+        if let Some((begin, end)) = span
             && !replays
         {
             self.recorder.prepare_batches_between(begin, end);
@@ -116,6 +126,12 @@ impl<O: Observer> Engine<'_, O> {
             Slot::Drive(drive) => {
                 self.context.count_observer_only_event();
                 self.tell_observer_of_drive_state(drive);
+            }
+            Slot::Arrival => {
+                self.emulator.request_end_of_turn();
+                while let Some(cpu) = self.take_due_arrivals_of_one_cpu() {
+                    self.interrupt_cpu(cpu, Interrupt::Network);
+                }
             }
             _ => {
                 if let Some(request) = self.emulator.handle_player_event(self.context.now()) {
@@ -206,6 +222,7 @@ impl<O: Observer> Engine<'_, O> {
             Interrupt::Timer(Timer::Lease) => self.handle_psd_lease_timer(cpu),
             Interrupt::Rcu => self.handle_rcu_soft_interrupt(cpu),
             Interrupt::Frequency(clock) => self.wake_sugov_thread(cpu, clock),
+            Interrupt::Network => self.deliver_arrivals(cpu),
             Interrupt::Completion(_)
             | Interrupt::Timer(Timer::FairServer)
             | Interrupt::Reschedule => {}

@@ -30,6 +30,7 @@ use crate::setup::Setup;
 use crate::task::fio::rates::JobTotals;
 use crate::task::kernel_thread::BackgroundSetup;
 use crate::task::rtapp::state::ThreadTotals;
+use crate::task::server::state::ServerTotals;
 use crate::task::state::Task;
 use crate::task::workload::WorkloadState;
 
@@ -73,7 +74,13 @@ impl<'a, O: Observer> Engine<'a, O> {
         let queues = setup.completion.coalescing_queue_count(drives.len());
         // A drive has no own events unless an observer watches its power state.
         let watched_drives = if O::WATCHES { drives.len() } else { 0 };
-        let calendar = Calendar::new(cpus.len(), domains.len(), queues, watched_drives);
+        let calendar = Calendar::new(
+            cpus.len(),
+            domains.len(),
+            queues,
+            watched_drives,
+            setup.server().is_some(),
+        );
         let sources = setup.background.len();
         let random = Streams::new(seed, cpus.len(), sources, setup.cpu.has_random_exits());
         let timers_migrate = setup
@@ -122,6 +129,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.start_slots_of_awake_clusters();
         self.start_next_job_group();
         self.create_rtapp_threads();
+        self.create_server();
     }
 
     fn finish_run(mut self, events: u64) -> Finished {
@@ -136,7 +144,11 @@ impl<'a, O: Observer> Engine<'a, O> {
             .map(|program| self.why_never_ran(program))
             .collect();
         let begin = self.subtract_warm_up(&mut cpus);
-        let requests_from = self.workload.jobs().first_counted_time();
+        let requests_from = match self.setup.server() {
+            Some(server) => server.span_with_counted_requests().0,
+            None => self.workload.jobs().first_counted_time(),
+        };
+        let server = self.workload.server_totals();
         let is_capped = self.context.has_unended_process() && programs.is_ended_by_cap(now);
         let migrations = self.scheduler.migration_count();
         let (threads, jobs) = (self.workload).into_totals(never_ran, is_capped, migrations);
@@ -144,6 +156,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             span: Span::new(begin, now, requests_from, events),
             threads,
             jobs,
+            server,
             power: self.power,
             cpus,
             domains: self.domains,
@@ -174,8 +187,16 @@ pub(crate) struct Finished {
     pub(crate) recorder: Recorder,
     pub(crate) threads: ThreadTotals,
     pub(crate) jobs: JobTotals,
+    server: Option<ServerTotals>,
     /// Totals of the page cache, if any job wrote into it.
     pub(crate) page_cache: Option<Totals>,
     /// Totals by drive; `None` if drives have no power states.
     pub(crate) drives: Option<Vec<DriveTotals>>,
+}
+
+impl Finished {
+    /// Totals of the server, if the workload is one.
+    pub(crate) fn server_totals(&self) -> Option<&ServerTotals> {
+        self.server.as_ref()
+    }
 }

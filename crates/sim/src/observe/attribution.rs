@@ -39,6 +39,18 @@ pub struct Attribution {
     pub waiting_to_run: f64,
     /// Work from the context switch back to user space, at full speed.
     pub completion: f64,
+    /// Waiting for a free worker of a server; 0 for other workloads.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub worker_wait: f64,
+    /// A server's own CPU work for the request, at full speed; 0 for other workloads.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub server_work: f64,
+}
+
+/// Whether a part is absent, as those of servers are for other workloads.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(part: &f64) -> bool {
+    *part == 0.0
 }
 
 impl Attribution {
@@ -54,11 +66,13 @@ impl Attribution {
             frequency_shortfall: mean(Part::FrequencyShortfall),
             waiting_to_run: mean(Part::WaitingToRun),
             completion: mean(Part::Completion),
+            worker_wait: mean(Part::WorkerWait),
+            server_work: mean(Part::ServerWork),
         }
     }
 
-    /// The parts with their titles, in the order of a request's way.
-    pub fn titled_parts(&self) -> [(&'static str, f64); PARTS] {
+    /// The parts of an I/O with their titles, in the order of a request's way.
+    pub fn titled_parts(&self) -> [(&'static str, f64); 9] {
         [
             ("submission", self.submission),
             ("queueing", self.queueing),
@@ -69,6 +83,14 @@ impl Attribution {
             ("frequency shortfall", self.frequency_shortfall),
             ("waiting to run", self.waiting_to_run),
             ("completion", self.completion),
+        ]
+    }
+
+    /// The parts that only requests to a server have, with their titles.
+    pub fn titled_parts_of_server(&self) -> [(&'static str, f64); 2] {
+        [
+            ("waiting for a worker", self.worker_wait),
+            ("server work", self.server_work),
         ]
     }
 }

@@ -21,6 +21,8 @@ use crate::task::fio::rates::{FoundDepth, RateRun};
 use crate::task::fio::replay::ReplayRun;
 use crate::task::rtapp::program::Programs;
 use crate::task::rtapp::result::ThreadsRun;
+use crate::task::server::result::ServerRun;
+use crate::task::server::setup::ServerSetup;
 
 /// One run: one policy combination, one seed.
 #[derive(Clone, Debug, Serialize)]
@@ -29,7 +31,7 @@ pub struct Run {
     pub seed: u64,
     /// Finished requests per second.
     pub iops: f64,
-    /// Finished requests.
+    /// Finished requests: I/Os of jobs, or replies of a server.
     pub requests: u64,
     /// Events handled by the simulator, a measure for the run's own cost.
     pub events: u64,
@@ -51,7 +53,7 @@ pub struct Run {
     pub drift: Option<Drift>,
     /// Share of completion interrupts, 0 to 1, on the submitting CPU.
     pub same_cpu_share: f64,
-    /// Latency from the system call's start to its return.
+    /// Latency from the system call's start to its return; of a server's request, from its arrival to its reply.
     pub latency_us: Latency,
     /// Latency by part.
     pub attribution: LatencyParts,
@@ -81,6 +83,9 @@ pub struct Run {
     /// Figures of the threads, if the workload is an rt-app file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<ThreadsRun>,
+    /// Arrivals and replies, if the workload is a server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerRun>,
     /// Jobs, by place in the file, that were simulated for the longest time and had more to do: see
     /// [`LONGEST_UNTIMED`](crate::LONGEST_UNTIMED).
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -111,7 +116,7 @@ impl Run {
         machine: &Machine,
         workload: &Workload,
         states: &IdleStates,
-        programs: &Programs,
+        (programs, server_setup): (&Programs, Option<&ServerSetup>),
         finished: &Finished,
     ) -> Self {
         let seconds = finished.span.time_after_warm_up() as f64 / 1e9;
@@ -124,6 +129,14 @@ impl Run {
         let [reads, writes] = recorder.counted_requests();
         let [read_bytes, written_bytes] = recorder.counted_bytes();
         let requests = reads + writes;
+        let server = (server_setup.zip(finished.server_totals()))
+            .map(|(setup, totals)| ServerRun::new(setup, totals, requests));
+        // A request to a server is neither a read nor a write, whatever disk calls it makes.
+        let [reads, writes] = if server.is_some() {
+            [0, 0]
+        } else {
+            [reads, writes]
+        };
         let idle_states = StateTime::for_all_states(states, &finished.cpus);
         let cpus = (finished.cpus.iter().enumerate())
             .map(|(cpu, totals)| CpuTime::new(cpu, totals))
@@ -149,7 +162,13 @@ impl Run {
             warm_up_seconds: finished.span.end_of_warm_up() as f64 / 1e9,
             drift: recorder.latency_drift(),
             same_cpu_share: recorder.same_cpu_share(),
-            latency_us: recorder.latency_summary(),
+            latency_us: match server {
+                None => recorder.latency_summary(),
+                Some(_) => Latency {
+                    read_mean: 0.0,
+                    ..recorder.latency_summary()
+                },
+            },
             fsyncs: recorder.fsync_summary(counted_seconds),
             energy: Energy::new(
                 machine,
@@ -175,7 +194,11 @@ impl Run {
             cut_jobs: finished.jobs.cut_jobs(),
             found_depths: finished.jobs.found_depths(),
             replays: finished.jobs.replay_runs(),
-            rates: finished.jobs.rate_runs(workload),
+            rates: match &server {
+                Some(server) => RateRun::for_server(server).into_iter().collect(),
+                None => finished.jobs.rate_runs(workload),
+            },
+            server,
             drive: finished.drives.as_ref().map(|d| DriveRun::new(d, time)),
             page_cache: finished.page_cache.as_ref().map(PageCacheRun::new),
             details: Details::new(machine, finished),

@@ -29,6 +29,7 @@ use crate::task::fio::setup::{JobSetup, LONGEST_UNTIMED, compile_jobs};
 use crate::task::kernel_thread::{BackgroundSetup, compile_background_sources};
 use crate::task::rtapp::calibration::calibration_khz;
 use crate::task::rtapp::program::Programs;
+use crate::task::server::setup::ServerSetup;
 
 /// Longest time that an rt-app file with a duration is simulated for, if nobody asks for another one.
 pub const LONGEST_TIMED: Nanoseconds = Nanoseconds(600_000_000_000);
@@ -36,7 +37,8 @@ pub const LONGEST_TIMED: Nanoseconds = Nanoseconds(600_000_000_000);
 fn workload_kind(workload: &Workload) -> WorkloadKind {
     match workload {
         Workload::Fio(_) => WorkloadKind::Fio,
-        Workload::RtApp(_) => WorkloadKind::RtApp,
+        // Background work that is seen beside threads of any program is seen beside a server, too.
+        Workload::RtApp(_) | Workload::Server(_) => WorkloadKind::RtApp,
     }
 }
 
@@ -62,6 +64,8 @@ pub(crate) struct Setup {
     /// The page cache's figures, if any job writes into it.
     pub(crate) page_cache: Option<PageCacheSetup>,
     pub(crate) programs: Programs,
+    /// The server's figures, if the workload is one.
+    server: Option<Box<ServerSetup>>,
 }
 
 impl Setup {
@@ -78,11 +82,11 @@ impl Setup {
                 policies.io_uring_iowait,
                 io.program_work_between_ios(),
             )?,
-            Workload::RtApp(_) => Vec::new(),
+            Workload::RtApp(_) | Workload::Server(_) => Vec::new(),
         };
         let page_cache = match workload {
             Workload::Fio(file) => compile_page_cache(machine, &mut jobs, &file.jobs),
-            Workload::RtApp(_) => None,
+            Workload::RtApp(_) | Workload::Server(_) => None,
         };
         let topology = Topology::new(machine);
         let isolated = membership_by_cpu(&machine.isolation.isolcpus, machine);
@@ -92,7 +96,17 @@ impl Setup {
         let (policy, name) = (policies.frequency, policies.frequency_name);
         let limits = policies.frequency_limits;
         let frequency = FrequencySetup::new(machine, &topology, policy, name, limits)?;
+        let server = match workload {
+            Workload::Server(file) => {
+                let highest = frequency.fastest_cpu_khz();
+                Some(Box::new(ServerSetup::new(file, machine, highest)?))
+            }
+            Workload::Fio(_) | Workload::RtApp(_) => None,
+        };
         let programs = match workload {
+            Workload::Server(_) => {
+                Programs::for_server(server.as_ref().map_or(0, |server| server.end_of_run()))
+            }
             Workload::Fio(file) => Programs::for_jobs(file, &mut jobs, machine.cpus()),
             Workload::RtApp(file) => {
                 let khz = calibration_khz(file, &topology, &frequency)?;
@@ -120,11 +134,18 @@ impl Setup {
             jobs,
             page_cache,
             programs,
+            server,
             topology,
             cpu,
             scheduler,
             frequency,
         })
+    }
+
+    /// The server's figures; `None` if the workload is none.
+    #[inline]
+    pub(crate) fn server(&self) -> Option<&ServerSetup> {
+        self.server.as_deref()
     }
 
     /// Creates the state of the emulator; on a real machine, CPUs take no turns.
@@ -157,6 +178,8 @@ impl Setup {
     pub(crate) fn interrupt_service_work(&self, interrupt: Interrupt, wakes_task: bool) -> Cycles {
         match interrupt {
             Interrupt::Completion(_) => self.io.completion_interrupt_work(wakes_task),
+            // The machine's own interrupts cost as much, and a worker is woken as a waiting task is.
+            Interrupt::Network => self.io.completion_interrupt_work(true),
             Interrupt::Tick | Interrupt::Timer(Timer::Lease | Timer::FairServer) => {
                 self.cpu.tick_interrupt_work()
             }

@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::page_cache::events::CallTurn;
 use crate::task::kernel_thread::KernelThread;
 use crate::task::rtapp::state::{ThreadId, ThreadTask};
+use crate::task::server::state::ServerTask;
 use crate::task::state::{Kind, Step};
 
 /// What a CPU does after a task's turn.
@@ -37,12 +38,16 @@ impl<O: Observer> Engine<'_, O> {
             _ if t.step != Step::Wait => t.work_left(),
             Kind::FioProcess(_) => return self.begin_next_step(cpu, task),
             Kind::FioHelper(_) => return self.begin_next_step_of_helper(cpu, task),
-            Kind::Thread(_) if !t.requests.completed.is_empty() => {
+            Kind::Thread(_) | Kind::Server(_) if !t.requests.completed.is_empty() => {
                 self.begin_resumption_with_completed(cpu, task)
             }
             Kind::Thread(thread) => {
                 let thread = thread.thread;
                 return self.take_steps_of_thread(cpu, task, thread);
+            }
+            Kind::Server(ServerTask { role, .. }) => {
+                let role = *role;
+                return self.begin_step_of_server(cpu, task, role);
             }
             // A kernel thread never waits for own requests.
             Kind::KernelThread(_) => t.work_left(),
@@ -60,6 +65,7 @@ impl<O: Observer> Engine<'_, O> {
             Kind::Thread(ThreadTask { thread, writes, .. }) => {
                 self.end_rtapp_work_segment(cpu, task, thread, writes)
             }
+            Kind::Server(ServerTask { role, .. }) => self.end_server_segment(cpu, task, role),
             Kind::KernelThread(KernelThread::Worker) => self.end_background_work(cpu, task),
             Kind::KernelThread(KernelThread::Flusher) => {
                 match self.continue_page_cache_call(cpu, task) {

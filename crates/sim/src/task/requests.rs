@@ -82,7 +82,7 @@ impl<O: Observer> Engine<'_, O> {
                 }
                 work
             }
-            Kind::Thread(_) | Kind::KernelThread(_) => io.submission_work(bytes),
+            Kind::Thread(_) | Kind::Server(_) | Kind::KernelThread(_) => io.submission_work(bytes),
         };
         t.begin_step(Step::Submit, work);
         t.requests.submission = work;
@@ -222,6 +222,7 @@ impl Task {
             }
             Kind::FioHelper(helper) => helper.offset(),
             Kind::Thread(thread) => thread.offset_of_next_write(bytes),
+            Kind::Server(thread) => thread.offset_of_next_call(bytes, random),
             // Requests of the page cache have their place already.
             Kind::KernelThread(_) => 0,
         }
@@ -236,6 +237,14 @@ impl Task {
             Kind::Thread(_) | Kind::KernelThread(_) => {
                 return setup.io.resumption_work(taken, self.requests.slept)
                     + setup.cpu.extra_syscall_work(self.cpu);
+            }
+            Kind::Server(thread) => {
+                let copied = self.requests.completed.iter().take(taken);
+                let pages = copied.map(|id| setup.io.buffered_read_page_work(requests[*id].bytes));
+                let copying: Cycles = if thread.copied { pages.sum() } else { 0 };
+                return setup.io.resumption_work(taken, self.requests.slept)
+                    + setup.cpu.extra_syscall_work(self.cpu)
+                    + copying;
             }
         };
         let mut work = if job.buffered {

@@ -11,6 +11,7 @@ use crate::task::fio::helpers::FioHelper;
 use crate::task::fio::process::FioProcess;
 use crate::task::kernel_thread::KernelThread;
 use crate::task::rtapp::state::ThreadTask;
+use crate::task::server::state::ServerTask;
 
 /// A task's kind, with the state that only that kind has.
 #[derive(Debug)]
@@ -18,6 +19,7 @@ pub(super) enum Kind {
     FioProcess(Box<FioProcess>),
     FioHelper(FioHelper),
     Thread(ThreadTask),
+    Server(ServerTask),
     KernelThread(KernelThread),
 }
 
@@ -38,7 +40,7 @@ pub(crate) enum Step {
     Spin,
     /// Polling for completions or submissions, up to [`Task::spins_until`] or until some have come.
     Poll,
-    /// Work of an rt-app thread.
+    /// Work of an rt-app thread, or of a server's worker for a request.
     Thread,
     /// Background work.
     Worker,
@@ -214,12 +216,13 @@ impl Task {
         std::mem::take(&mut self.in_iowait)
     }
 
-    /// Index of the task's fio job or rt-app task; `None` for a kernel thread.
+    /// Index of the task's fio job or rt-app task, 0 for a server's threads; `None` for a kernel thread.
     pub(crate) fn index_of_job_or_program(&self) -> Option<usize> {
         match &self.kind {
             Kind::FioProcess(process) => Some(process.job),
             Kind::FioHelper(helper) => Some(helper.job),
             Kind::Thread(thread) => Some(thread.program),
+            Kind::Server(_) => Some(0),
             Kind::KernelThread(_) => None,
         }
     }

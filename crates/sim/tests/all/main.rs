@@ -20,6 +20,7 @@ mod quiet;
 mod read_ahead;
 mod real_jobs;
 mod rooms;
+mod server;
 mod steering;
 mod threads;
 mod turns;

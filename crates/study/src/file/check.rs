@@ -160,12 +160,13 @@ impl WorkloadEntry {
             self.fio_job.is_some(),
             self.rt_app.is_some(),
             self.trace.is_some(),
+            self.server.is_some(),
             self.command.is_some(),
             self.recording.is_some(),
         ];
         if kinds.iter().filter(|given| **given).count() != 1 {
             let message = format!(
-                "workload `{name}` needs one of `fio`, `fio_job`, `rt_app`, `trace`, `command` and `recording`"
+                "workload `{name}` needs one of `fio`, `fio_job`, `rt_app`, `trace`, `server`, `command` and `recording`"
             );
             return Err(source.error_at_value(&self.name, message));
         }
@@ -193,8 +194,8 @@ impl WorkloadEntry {
         let Some(warm_up) = &self.warm_up_s else {
             return Ok(());
         };
-        if self.rt_app.is_none() && !self.has_fio_job() {
-            let message = "`warm_up_s` is for fio jobs and rt-app files";
+        if self.rt_app.is_none() && self.server.is_none() && !self.has_fio_job() {
+            let message = "`warm_up_s` is for fio jobs, rt-app files and servers";
             return Err(source.error_at_value(warm_up, message));
         }
         if !(0.0..=1e6).contains(warm_up.get_ref()) {

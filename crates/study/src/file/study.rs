@@ -81,13 +81,15 @@ pub struct WorkloadEntry {
     pub fio_options: toml::Table,
     /// An rt-app file, relative to the study file.
     pub rt_app: Option<Spanned<String>>,
+    /// A server file: a path from the study file, or the name of a built-in workload.
+    pub server: Option<Spanned<String>>,
     /// The rt-app that the file was written for: `1.0` or `2025`.
     pub rt_app_version: Option<Spanned<String>>,
     /// How many copies of the rt-app file run side by side.
     pub copies: Option<Spanned<u32>>,
     /// Number of threads for the rt-app file's first task, in place of its own number.
     pub instances: Option<Spanned<u32>>,
-    /// Time in seconds from which operations of rt-app threads, or requests of time-based fio jobs, are counted.
+    /// Time in seconds from which operations of rt-app threads, or requests of time-based fio jobs and servers, are counted.
     pub warm_up_s: Option<Spanned<f64>>,
     /// Block trace or recording whose block requests are simulated, relative to the study file.
     pub trace: Option<Spanned<String>>,
@@ -223,6 +225,7 @@ impl WorkloadEntry {
             fio_job: None,
             fio_options: toml::Table::new(),
             rt_app: None,
+            server: None,
             rt_app_version: None,
             copies: None,
             instances: None,

@@ -82,8 +82,7 @@ fn read_requests_of_recording(
 ) -> Result<BlockTrace, StudyError> {
     let origin = path.display().to_string();
     let mut reader = Reader::open(path).map_err(|e| StudyError::Settings(with_causes(&e)))?;
-    let devices =
-        count_requests_by_device(&mut reader).map_err(|e| StudyError::Settings(with_causes(&e)))?;
+    let devices = count_requests_by_device(&mut reader).map_err(|e| describe_reading_error(&e))?;
     let disks: Vec<TracedDisk> = (devices.iter())
         .map(|(device, requests)| TracedDisk {
             name: reader.metadata().device_name_or_numbers(*device),
@@ -99,9 +98,13 @@ fn read_requests_of_recording(
         .map_err(|message| StudyError::Settings(format!("{origin}: {message}")))?;
     reader.rewind_to_first_event();
     let requests = read_requests_of_device(&mut reader, devices[disk].0)
-        .map_err(|e| StudyError::Settings(with_causes(&e)))?;
+        .map_err(|e| describe_reading_error(&e))?;
     BlockTrace::from_recorded_requests(&origin, disks, disk, requests, options)
         .map_err(|e| StudyError::Settings(e.to_string()))
+}
+
+fn describe_reading_error(error: &RecordingError) -> StudyError {
+    StudyError::Settings(with_causes(error))
 }
 
 /// Devices of a recording with their numbers of requests, in the order of their first requests.
@@ -252,7 +255,7 @@ mod tests {
             .and_then(Workload::block_trace)
             .unwrap();
         assert_eq!(trace.duration(), Nanoseconds::from_millis(400));
-        let kept = planned.list_result_files(vec![Vec::new()], &BTreeMap::new());
+        let kept = planned.list_result_files(vec![Vec::new()], &BTreeMap::default());
         let kept = String::from_utf8(kept.unwrap()[0].1.clone()).unwrap();
         let path = std::fs::canonicalize(folder.path().join("a.log")).unwrap();
         assert!(

@@ -2,12 +2,15 @@
 
 use wakepath_results::RequestedRate;
 use wakepath_workloads::block_trace::BlockTrace;
+use wakepath_workloads::server::ServerFile;
 use wakepath_workloads::{Workload, fio};
 
-/// The rates that a workload's fio jobs ask for, in file order.
+/// The rates that a workload's fio jobs ask for, in file order, or the rate of a server's arrivals.
 pub fn requested_rates(workload: &Workload) -> Vec<RequestedRate> {
-    let Workload::Fio(file) = workload else {
-        return Vec::new();
+    let file = match workload {
+        Workload::Fio(file) => file,
+        Workload::RtApp(_) => return Vec::new(),
+        Workload::Server(file) => return rate_of_arrivals(file).into_iter().collect(),
     };
     if let Some(trace) = workload.block_trace() {
         return rate_of_block_trace(trace, &file.jobs[0].name)
@@ -46,6 +49,18 @@ fn rate_of_block_trace(trace: &BlockTrace, job: &str) -> Option<RequestedRate> {
         direction: "request".to_owned(),
         per_second: trace.totals.requests() as f64 / seconds,
         unit: "I/Os".to_owned(),
+        poisson: false,
+    })
+}
+
+/// The rate of a server's arrivals; `None` with clients, who wait for replies.
+fn rate_of_arrivals(file: &ServerFile) -> Option<RequestedRate> {
+    file.open_rate().map(|per_second| RequestedRate {
+        job: file.name.clone(),
+        direction: "request".to_owned(),
+        per_second,
+        unit: "requests".to_owned(),
+        // What arrives is counted, so that chance makes no difference.
         poisson: false,
     })
 }

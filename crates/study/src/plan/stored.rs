@@ -217,7 +217,11 @@ impl CopyChanges {
             let (named, path) = (value.get_ref().clone(), path.display().to_string());
             self.replace_names_by_copies("trace", value.span(), &[named], &[path]);
         }
-        for (key, value) in [("fio", &entry.fio), ("rt_app", &entry.rt_app)] {
+        for (key, value) in [
+            ("fio", &entry.fio),
+            ("rt_app", &entry.rt_app),
+            ("server", &entry.server),
+        ] {
             if let (Some(value), Some(copy)) = (value, workload.copy_path_of_named_file()) {
                 self.replace_names_by_copies(
                     key,

@@ -13,7 +13,7 @@ use wakepath_sim::LONGEST_UNTIMED;
 use wakepath_units::Nanoseconds;
 use wakepath_units::pasted::decode_text_strictly;
 use wakepath_workloads::fio::warm_up::insert_ramp_times;
-use wakepath_workloads::{Workload, fio, rtapp};
+use wakepath_workloads::{Workload, fio, rtapp, server};
 
 use super::block_trace::plan_block_trace;
 use super::grid;
@@ -66,6 +66,13 @@ pub enum Task {
         /// The file, by its whole path.
         path: PathBuf,
         /// The trace as a fio job.
+        workload: Workload,
+    },
+    /// A request server.
+    Server {
+        /// Text of the server file, as run: recorded arrival times are in it.
+        text: String,
+        /// The same, read.
         workload: Workload,
     },
     /// A recording to be replayed.
@@ -158,6 +165,10 @@ impl PlannedWorkload {
                 text: file.to_string(),
                 workload,
             },
+            Workload::Server(file) => Task::Server {
+                text: file.to_string(),
+                workload,
+            },
         };
         Self {
             warnings,
@@ -225,6 +236,12 @@ impl PlannedWorkload {
             }
             let (path, workload) = plan_block_trace(entry, name, source, folder)?;
             Task::BlockTrace { path, workload }
+        } else if let Some(name) = &entry.server {
+            if target == RunOrigin::Live {
+                let message = "servers are simulated (--on sim); measure a real one as a `command`";
+                return Err(source.error_at_value(name, message));
+            }
+            plan_server(entry, name, options.warm_up, source, folder)?
         } else {
             let (at, text, origin) = read_fio_text(entry, source, folder)?;
             if name != entry.name.get_ref() && entry.fio.is_some() {
@@ -234,7 +251,8 @@ impl PlannedWorkload {
         };
         if let Task::Fio { workload, .. }
         | Task::RtApp { workload, .. }
-        | Task::BlockTrace { workload, .. } = &task
+        | Task::BlockTrace { workload, .. }
+        | Task::Server { workload, .. } = &task
         {
             // The warnings tell what the simulator does, not real fio.
             if target == RunOrigin::Sim {
@@ -254,6 +272,7 @@ impl PlannedWorkload {
             Task::Fio { .. } => ("fio", self.copy_path()),
             Task::RtApp { .. } => ("rt-app", self.copy_path()),
             Task::BlockTrace { path, .. } => ("trace", Some(path.display().to_string())),
+            Task::Server { .. } => ("server", self.copy_path()),
             Task::Recording(recording) => ("recording", Some(recording.path.display().to_string())),
             Task::Command { words, .. } => ("command", Some(words.join(" "))),
         };
@@ -285,6 +304,7 @@ impl PlannedWorkload {
         match self.task {
             Task::Fio { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "fio")),
             Task::RtApp { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "json")),
+            Task::Server { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "toml")),
             Task::BlockTrace { .. } | Task::Recording(_) | Task::Command { .. } => None,
         }
     }
@@ -300,7 +320,9 @@ impl PlannedWorkload {
     /// Copies for the result directory: each with its path and text.
     pub(super) fn list_texts_to_copy_into_results(&self) -> impl Iterator<Item = (String, &str)> {
         let text = match &self.task {
-            Task::Fio { text, .. } | Task::RtApp { text, .. } => Some(text.as_str()),
+            Task::Fio { text, .. } | Task::RtApp { text, .. } | Task::Server { text, .. } => {
+                Some(text.as_str())
+            }
             Task::BlockTrace { .. } | Task::Recording(_) | Task::Command { .. } => None,
         };
         let own = self.copy_path().zip(text);
@@ -311,12 +333,13 @@ impl PlannedWorkload {
         own.into_iter().chain(of_grid)
     }
 
-    /// The fio job file, rt-app file or block trace to simulate; `None` for commands and recordings.
+    /// The fio job file, rt-app file, server or block trace to simulate; `None` for commands and recordings.
     pub fn simulated_workload(&self) -> Option<&Workload> {
         match &self.task {
             Task::Fio { workload, .. }
             | Task::RtApp { workload, .. }
-            | Task::BlockTrace { workload, .. } => Some(workload),
+            | Task::BlockTrace { workload, .. }
+            | Task::Server { workload, .. } => Some(workload),
             Task::Recording(_) | Task::Command { .. } => None,
         }
     }
@@ -326,6 +349,7 @@ impl PlannedWorkload {
         match self.simulated_workload()? {
             Workload::Fio(file) => file.earliest_counting_start_after_ramp(),
             Workload::RtApp(file) => Some(file.warm_up).filter(|time| time.0 > 0),
+            Workload::Server(file) => Some(file.warm_up).filter(|time| time.0 > 0),
         }
     }
 
@@ -348,6 +372,7 @@ impl PlannedWorkload {
                 Some(Nanoseconds(groups.iter().map(|t| t.0).sum()))
             }
             Workload::RtApp(file) => file.duration,
+            Workload::Server(file) => Some(Nanoseconds(file.warm_up.0 + file.counted_time().0)),
         }
     }
 }
@@ -361,8 +386,8 @@ fn read_workload_text(
     let path = path_in_folder(folder, name.get_ref());
     let builtin = builtin::workload_text(name.get_ref());
     if path.is_file() || (path.exists() && builtin.is_none()) {
-        let limit = fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES) as u64;
-        let text = wakepath_files::read_file_up_to(&path, limit)
+        let limit = (fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES)).max(server::MAX_FILE_BYTES);
+        let text = wakepath_files::read_file_up_to(&path, limit as u64)
             .and_then(|bytes| {
                 decode_text_strictly(bytes)
                     .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
@@ -567,6 +592,31 @@ fn plan_rt_app(
     }
     Ok(Task::RtApp {
         text,
+        workload: file.into(),
+    })
+}
+
+fn plan_server(
+    entry: &WorkloadEntry,
+    name: &Spanned<String>,
+    warm_up: Option<Nanoseconds>,
+    source: StudyText<'_>,
+    folder: &Path,
+) -> Result<Task, StudyError> {
+    let (text, origin) = read_workload_text(name, source, folder)?;
+    let path = path_in_folder(folder, name.get_ref());
+    let mut file = server::parse(&text, &origin, path.parent())
+        .map_err(|e| source.error_at_value(name, e.to_string()))?;
+    if let Some(seconds) = &entry.seconds {
+        if *seconds.get_ref() > server::MAX_SECONDS {
+            let message = format!("a server runs for at most {} s", server::MAX_SECONDS);
+            return Err(source.error_at_value(seconds, message));
+        }
+        file.duration = seconds_to_nanoseconds(seconds);
+    }
+    file.warm_up = warm_up.unwrap_or(file.warm_up);
+    Ok(Task::Server {
+        text: file.to_string(),
         workload: file.into(),
     })
 }

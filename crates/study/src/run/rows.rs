@@ -118,11 +118,11 @@ fn add_request_rates_and_latencies(run: &wakepath_sim::Run, all: &mut Vec<(&str,
         run.written_bytes,
     ]
     .map(|bytes| bytes as f64 / run.seconds / 1e6);
-    all.extend([
-        ("iops", run.iops),
-        ("bandwidth_mbs", total_mbs),
-        ("mean_us", latency.mean),
-    ]);
+    all.push(("iops", run.iops));
+    if run.server.is_none() {
+        all.push(("bandwidth_mbs", total_mbs));
+    }
+    all.push(("mean_us", latency.mean));
     if run.reads > 0 {
         all.extend([("read_mbs", read_mbs), ("read_mean_us", latency.read_mean)]);
     }
@@ -187,7 +187,9 @@ fn make_attribution_rows(run: &wakepath_sim::Run) -> Vec<LatencyPart> {
         .into_iter()
         .zip(all)
         .flat_map(|(at, parts)| {
-            parts.titled_parts().map(|(part, us)| LatencyPart {
+            let of_server = run.server.is_some().then(|| parts.titled_parts_of_server());
+            let titled = (parts.titled_parts().into_iter()).chain(of_server.into_iter().flatten());
+            titled.map(move |(part, us)| LatencyPart {
                 at: at.name().to_owned(),
                 part: part.to_owned(),
                 ns: us * 1e3,

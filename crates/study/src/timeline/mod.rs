@@ -287,6 +287,7 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
                 InterruptKind::Tick => "irq: tick",
                 InterruptKind::Timer => "irq: timer",
                 InterruptKind::Reschedule => "irq: reschedule",
+                InterruptKind::Network => "irq: network",
             }
             .to_owned(),
             Activity::Task { job, work, .. } => {

@@ -165,6 +165,13 @@ fn kind_sentences(kind: &RequestKind) -> Vec<String> {
         ));
         let states = kind.split.states.iter();
         terms.extend(states.filter_map(|state| charged_time_in_words(kind, state)));
+        let begun = kind.begun_exits.map_or(0.0, |begun| begun.mean_ns);
+        if begun >= LEAST_PRINTED_NS {
+            terms.push(format!(
+                "exits that something else began {}",
+                format_us(begun)
+            ));
+        }
     } else {
         terms.push(format!("drive and idle exits {}", format_us(parts.out_ns)));
     }
@@ -191,7 +198,7 @@ fn kind_sentences(kind: &RequestKind) -> Vec<String> {
     for state in &kind.split.states {
         all.extend(exit_cost_sentence(kind, state));
     }
-    all.extend(unseen_exit_sentence(kind));
+    all.extend(begun_exit_sentence(kind));
     all.extend(kind.clock.as_ref().map(clock_sentence));
     all.extend(queue_sentence(kind));
     all.extend(wake_up_sentence(kind));
@@ -201,16 +208,25 @@ fn kind_sentences(kind: &RequestKind) -> Vec<String> {
 /// Smaller times are 0.0 in print.
 const LEAST_PRINTED_NS: f64 = 50.0;
 
-/// A sentence on exits that are left in the drive's time, because something else had begun them.
-fn unseen_exit_sentence(kind: &RequestKind) -> Option<String> {
-    let reference = kind.split.reference?;
-    (kind.unseen_exits_ns >= LEAST_PRINTED_NS).then(|| {
+/// A sentence on exits that something else than the request's own interrupt began.
+fn begun_exit_sentence(kind: &RequestKind) -> Option<String> {
+    let begun = kind.begun_exits?;
+    let without = begun.requests - begun.estimated;
+    let rare = if without > 0 {
         format!(
-            "  Part of {} is exits that something else began: {} requests came while the CPU was leaving, or behind another one. \
-             That is {} us if each waited for a mean exit.",
-            name_of_remaining_time(kind, reference),
-            kind.leaving + kind.behind,
-            format_us(kind.unseen_exits_ns),
+            " {without} have too few requests like them: their exits stay in {}.",
+            name_of_remaining_time(kind, kind.split.reference?)
+        )
+    } else {
+        String::new()
+    };
+    (begun.highest_ns >= LEAST_PRINTED_NS).then(|| {
+        format!(
+            "  {} requests came while the CPU was leaving a state, or behind another one. Nobody sees how long they waited for it: \
+             {} us in the mean over all requests, by what the drive takes for requests like them, and at most {}.{rare}",
+            begun.requests,
+            format_us(begun.mean_ns),
+            format_us(begun.highest_ns),
         )
     })
 }

@@ -207,7 +207,9 @@ fn describe_parts(groups: &[KindGroup<'_>]) -> Vec<String> {
             Some(reference) => name_of_remaining_time(kind, reference),
             None => "drive and idle exits".to_owned(),
         };
-        format!("{}: the part drive is {name}", name_of_kind(kind))
+        let begun = kind.begun_exits.filter(|begun| begun.mean_ns > 0.0);
+        let others = begun.map_or("", |_| ", and exits that something else began");
+        format!("{}: the part drive is {name}{others}", name_of_kind(kind))
     }));
     notes
 }

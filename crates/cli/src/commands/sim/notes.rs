@@ -18,15 +18,20 @@ use crate::output::Format;
 
 /// Notes how much of each run's beginning was left out, beside a table.
 pub(super) fn note_warm_up_and_mostly_paused_jobs(workload: &Workload, format: Format) {
-    let Workload::Fio(file) = workload else {
-        return;
+    let warm_up = match workload {
+        Workload::Fio(file) => file.earliest_counting_start_after_ramp(),
+        Workload::Server(file) => Some(file.warm_up).filter(|time| time.0 > 0),
+        Workload::RtApp(_) => None,
     };
-    if let (Some(time), Format::Table) = (file.earliest_counting_start_after_ramp(), format) {
+    if let (Some(time), Format::Table) = (warm_up, format) {
         note!(
             "the first {} s are a warm-up and do not count (--warm-up)",
             time.as_secs_f64()
         );
     }
+    let Workload::Fio(file) = workload else {
+        return;
+    };
     for job in file.jobs_without_warm_up_that_mostly_pause() {
         note!(
             "job `{}` pauses for as long as it runs: it has no warm-up, and counts from its first request",
@@ -35,11 +40,62 @@ pub(super) fn note_warm_up_and_mostly_paused_jobs(workload: &Workload, format: F
     }
 }
 
+/// Notes which figures of a server are assumed.
+pub(super) fn note_assumed_figures_of_server(workload: &Workload) {
+    let Workload::Server(file) = workload else {
+        return;
+    };
+    let assumed = file.assumed_figures();
+    let each: Vec<String> = (assumed.iter())
+        .map(|(key, why)| format!("{key} ({})", escape_for_one_line(why)))
+        .collect();
+    if !each.is_empty() {
+        let name = escape_for_one_line(&file.name);
+        note!("assumed of server `{name}`: {}", each.join(", "));
+    }
+}
+
+/// A sentence if a server cannot keep up with its arrivals, with the rate that it can; `None` if it keeps up.
+fn overload_sentence_if_any(name: &str, rate: f64, comparison: &SimComparison) -> Option<String> {
+    let each: Vec<String> = (comparison.results.iter())
+        .filter_map(|result| {
+            let servers = result.runs.iter().filter_map(|run| run.server.as_ref());
+            let replied = median(servers.clone().map(|server| server.replied_per_second))?;
+            let refused = servers.map(|server| server.refused).max().unwrap_or(0);
+            let dropped = match refused {
+                0 => String::new(),
+                some => format!(" (its full queue refused {some} in a run)"),
+            };
+            (!keeps_up(result)).then(|| format!("{replied:.0}{dropped} under {}", result.policy))
+        })
+        .collect();
+    (!each.is_empty()).then(|| {
+        format!(
+            "server `{}` cannot keep up with {rate:.0} requests per second, so that latency grows for as long as the run lasts; the \
+             rate that it can do: {}",
+            escape_for_one_line(name),
+            each.join(", ")
+        )
+    })
+}
+
+/// Percentage of the arrivals that have to get their reply within a run.
+const KEEPS_UP: f64 = 99.0;
+
+/// Whether a server answers as fast as requests arrive, if they do not wait for replies.
+fn keeps_up(result: &SimulatedPolicy) -> bool {
+    median_worst_reached_percent(result).is_none_or(|percent| percent >= KEEPS_UP)
+}
+
 /// Notes policies under which the latency drifts: it had not settled.
 pub(super) fn note_drifting_latencies(job: &Path, comparison: &SimComparison) {
+    let has_server =
+        (comparison.results.iter().flat_map(|result| &result.runs)).any(|run| run.server.is_some());
     let drifts: Vec<(String, f64)> = comparison
         .results
         .iter()
+        // The latency of a server that cannot keep up grows without end, which another warning says.
+        .filter(|result| !has_server || keeps_up(result))
         .filter_map(|result| {
             let drifts: Vec<f64> = result
                 .runs
@@ -58,7 +114,8 @@ pub(super) fn note_drifting_latencies(job: &Path, comparison: &SimComparison) {
             Some((result.policy.to_string(), percent))
         })
         .collect();
-    if let Some(warning) = describe_drift("the job", &drifts, "--warm-up") {
+    let who = if has_server { "the server" } else { "the job" };
+    if let Some(warning) = describe_drift(who, &drifts, "--warm-up") {
         let job = job.display().to_string();
         messages::hold_message_until_result(MessageKind::Warning, Some(&job), warning);
     }
@@ -239,6 +296,9 @@ pub(super) fn missed_rates_sentence_if_any(
     if workload.block_trace().is_some() {
         // The warning of late replays says more.
         return None;
+    }
+    if let Workload::Server(file) = workload {
+        return overload_sentence_if_any(&file.name, file.open_rate()?, comparison);
     }
     let rates = requested_rates(workload);
     let reached: Vec<(String, f64)> = comparison

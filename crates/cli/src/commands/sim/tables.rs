@@ -1,4 +1,4 @@
-//! Tables by `wakepath sim` for fio jobs.
+//! Tables by `wakepath sim` for fio jobs and servers.
 
 use wakepath_compare::figure::Unit;
 use wakepath_hardware::Machine;
@@ -14,6 +14,15 @@ use super::columns::{
 use super::states::write_idle_state_shares_and_power;
 use super::{drawing, figures};
 use crate::output::{self, Screen};
+
+/// Workloads whose requests the tables are about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum RequestTables {
+    /// I/Os of fio jobs.
+    Ios,
+    /// Requests to a server.
+    ServerRequests,
+}
 
 /// Metrics of finished requests in the CSV output.
 const LATENCY_METRICS: [&str; 5] = ["iops", "mean_us", "p50_us", "p99_us", "p999_us"];
@@ -71,19 +80,20 @@ pub(super) fn write_runs_as_csv(
     output::write_csv(out, header, rows)
 }
 
-pub(super) fn write_fio_tables_and_drawing(
+pub(super) fn write_request_tables_and_drawing(
     out: &mut Screen,
     machine: &Machine,
     comparison: &SimComparison,
+    tables: RequestTables,
 ) -> anyhow::Result<()> {
     let drive = match &machine.drive.power {
         Some(_) => format!("; {}", machine.drive.name),
         None => String::new(),
     };
     write_heading_with_run_count(out, &format!("{}{drive}", machine.title), comparison)?;
-    write_figures_per_policy(out, machine, comparison)?;
+    write_figures_per_policy(out, machine, comparison, tables)?;
     write_drive_power_and_states(out, machine, comparison)?;
-    write_first_run_latency_parts(out, comparison)?;
+    write_first_run_latency_parts(out, comparison, tables)?;
     write_idle_state_shares_and_power(out, machine, comparison)?;
     drawing::draw_first_runs_if_terminal(out, comparison)
 }
@@ -93,18 +103,23 @@ fn write_figures_per_policy(
     out: &mut Screen,
     machine: &Machine,
     comparison: &SimComparison,
+    tables: RequestTables,
 ) -> anyhow::Result<()> {
+    let (rate, each) = match tables {
+        RequestTables::Ios => ("IOPS", "I/O"),
+        RequestTables::ServerRequests => ("requests/s", "request"),
+    };
     let energy = figures::unit_for_all_energies_per_io(machine, comparison);
     let power = figures::unit_for_all_mean_powers(machine, comparison);
     let columns = [
-        "IOPS",
+        rate,
         "mean us",
         "p50",
         "p99",
         "p99.9",
         "MHz",
         &power.name,
-        &format!("{} per I/O", energy.name),
+        &format!("{} per {each}", energy.name),
         "too deep",
         "too shallow",
     ];
@@ -127,12 +142,13 @@ fn write_figures_per_policy(
 fn write_first_run_latency_parts(
     out: &mut Screen,
     comparison: &SimComparison,
+    tables: RequestTables,
 ) -> anyhow::Result<()> {
     writeln!(
         out,
         "\nWhere a request's time goes: us of the mean and of the 99th percentile, first run\n"
     )?;
-    let columns = [
+    let mut columns = vec![
         "of",
         "submit",
         "queue",
@@ -144,6 +160,9 @@ fn write_first_run_latency_parts(
         "wait",
         "resume",
     ];
+    if tables == RequestTables::ServerRequests {
+        columns.extend(["worker wait", "work"]);
+    }
     let rows = comparison
         .results
         .iter()

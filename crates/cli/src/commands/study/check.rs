@@ -223,6 +223,7 @@ fn task_kind_or_command(task: &Task) -> String {
         Task::Fio { .. } => "fio job".to_owned(),
         Task::RtApp { .. } => "rt-app file".to_owned(),
         Task::BlockTrace { .. } => "block trace".to_owned(),
+        Task::Server { .. } => "server".to_owned(),
         Task::Recording(_) => "recording".to_owned(),
         Task::Command { words, .. } => words.join(" "),
     }

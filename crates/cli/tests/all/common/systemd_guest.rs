@@ -20,19 +20,42 @@ pub(crate) struct SystemdGuest {
     rig: Child,
     requests: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
-    #[expect(dead_code, reason = "one guest at a time: each keeps a core busy")]
-    turn: MutexGuard<'static, ()>,
+    #[expect(dead_code, reason = "one test at a time: each guest keeps a core busy")]
+    turn: Option<MutexGuard<'static, ()>>,
+}
+
+fn wait_for_turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How the rig starts a guest that has these files in /rig.
+fn rig_command(files: &[&Path]) -> Command {
+    let mut rig = Command::new("python3");
+    rig.current_dir(repository())
+        .arg("rig/systemd_guest.py")
+        .args(files.iter().flat_map(|file| [Path::new("--add"), file]));
+    rig
 }
 
 impl SystemdGuest {
     /// Boots a guest that has these files in /rig. `Err`: why there is none.
     pub(crate) fn boot(files: &[&Path]) -> Result<Self, String> {
-        static TURN: Mutex<()> = Mutex::new(());
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut rig = Command::new("python3")
-            .current_dir(repository())
-            .arg("rig/systemd_guest.py")
-            .args(files.iter().flat_map(|file| [Path::new("--add"), file]))
+        Self::start(&mut rig_command(files), Some(wait_for_turn()))
+    }
+
+    /// Boots two guests with a network card each, whose SSH is at these ports of 127.0.0.1.
+    pub(crate) fn boot_two_with_ssh(files: &[&Path], ports: [u16; 2]) -> Result<[Self; 2], String> {
+        let [first, second] = ports.map(|port| ["--ssh".to_owned(), port.to_string()]);
+        let turn = wait_for_turn();
+        Ok([
+            Self::start(rig_command(files).args(first), Some(turn))?,
+            Self::start(rig_command(files).args(second), None)?,
+        ])
+    }
+
+    fn start(rig: &mut Command, turn: Option<MutexGuard<'static, ()>>) -> Result<Self, String> {
+        let mut rig = rig
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())

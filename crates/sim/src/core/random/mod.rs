@@ -123,6 +123,8 @@ pub(crate) struct Streams {
     unit: Pcg64Mcg,
     look: Pcg64Mcg,
     slow: Pcg64Mcg,
+    /// For a server's arrivals, and all that is random about a request.
+    server: Pcg64Mcg,
     /// By CPU, the stream for idle exit times; empty if every exit takes its mean time.
     exit: Vec<Pcg64Mcg>,
     /// Streams for background arrivals, by CPU and source.
@@ -151,6 +153,7 @@ impl Streams {
             unit: seeded_stream(seed, 8),
             look: seeded_stream(seed, 9),
             slow: seeded_stream(seed, 10),
+            server: seeded_stream(seed, 11),
             exit: (0..if exits_vary { cpus } else { 0 })
                 .map(|cpu| seeded_stream(seed, (1 << 32) + cpu as u64))
                 .collect(),
@@ -200,6 +203,21 @@ impl Streams {
     pub(crate) fn draw_poisson_interval(&mut self, mean_us: u64) -> u64 {
         let times_mean: f64 = Exp1.sample(&mut self.interval);
         ((mean_us as f64 * times_mean) as u64).saturating_mul(1000)
+    }
+
+    /// Draws an exponential time or amount of work of a server, as a ratio to the mean.
+    pub(crate) fn draw_server_ratio(&mut self) -> f64 {
+        Exp1.sample(&mut self.server)
+    }
+
+    /// Draws a number of a server from 0 to 1, 1 excluded.
+    pub(crate) fn draw_server_share(&mut self) -> f64 {
+        self.server.random()
+    }
+
+    /// Draws one of `choices` for a server.
+    pub(crate) fn draw_server_choice(&mut self, choices: usize) -> usize {
+        self.server.random_range(0..choices.max(1))
     }
 
     /// Draws a block number below `blocks`.

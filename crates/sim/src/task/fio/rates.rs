@@ -5,6 +5,7 @@ use wakepath_workloads::Workload;
 use wakepath_workloads::fio::Rate;
 
 use crate::task::fio::replay::{ReplayRun, ReplayTotals};
+use crate::task::server::result::ServerRun;
 
 /// Sums for a job's rate in one direction, over all ended processes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,12 +87,12 @@ impl JobTotals {
     }
 }
 
-/// A rate requested by a job (fio's `rate` and `rate_iops`), and the rate achieved.
+/// A rate requested by a job (fio's `rate` and `rate_iops`) or at a server, and the rate achieved.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RateRun {
     /// Job number in the file, from 0.
     pub job: usize,
-    /// `read`, `write`, or `request` of a block trace, whose rate is the trace's.
+    /// `read`, `write`, or `request` of a server, or of a block trace, whose rate is the trace's.
     pub direction: &'static str,
     /// `1/s`: I/Os per second; `B/s`: bytes per second.
     pub unit: &'static str,
@@ -134,6 +135,17 @@ impl RateRun {
             asked: run.asked_per_s,
             done: run.done_per_s.min(run.asked_per_s),
         }
+    }
+
+    /// The rate of a server's arrivals and the rate of its replies; `None` with clients, who wait.
+    pub(crate) fn for_server(server: &ServerRun) -> Option<Self> {
+        (server.is_open && server.arrived_per_second > 0.0).then(|| Self {
+            job: 0,
+            direction: "request",
+            unit: "1/s",
+            asked: server.arrived_per_second,
+            done: server.arrived_per_second * server.replied_share(),
+        })
     }
 
     /// Achieved share of the rate, 0 to 1.

@@ -506,7 +506,7 @@ impl<O: Observer> Engine<'_, O> {
         t.begin_step(Step::Think, 0);
         let until = match &t.kind {
             Kind::FioProcess(process) => process.end_of_pause(),
-            Kind::FioHelper(_) | Kind::Thread(_) | Kind::KernelThread(_) => 0,
+            Kind::FioHelper(_) | Kind::Thread(_) | Kind::Server(_) | Kind::KernelThread(_) => 0,
         };
         if until <= self.context.now() {
             return self.begin_next_step(cpu, task);

@@ -158,7 +158,15 @@ impl Programs {
         programs
     }
 
-    /// Number of tasks in the rt-app file; 0 for a fio file.
+    /// For a server: no programs, and a run that ends at `end` ns.
+    pub(crate) fn for_server(end: u64) -> Self {
+        Self {
+            end: Some(end),
+            ..Self::default()
+        }
+    }
+
+    /// Number of tasks in the rt-app file; 0 for other workloads.
     pub(crate) fn task_count(&self) -> usize {
         self.tasks.len()
     }

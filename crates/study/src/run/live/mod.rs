@@ -295,6 +295,7 @@ fn refuse_fio_job_that_could_overwrite(workload: &PlannedWorkload) -> Result<(),
         Task::Fio { text, .. } => targets::refuse_fio_targets_other_than_files(text, "its fio job"),
         Task::RtApp { .. }
         | Task::BlockTrace { .. }
+        | Task::Server { .. }
         | Task::Command { .. }
         | Task::Recording(_) => Ok(()),
     }
@@ -391,6 +392,7 @@ fn measure_run(
         }
         Task::RtApp { .. } => return Err("rt-app files are simulated only".to_owned()),
         Task::BlockTrace { .. } => return Err("block traces are simulated only".to_owned()),
+        Task::Server { .. } => return Err("servers are simulated only".to_owned()),
         Task::Recording(_) => return Err("recordings are replayed only".to_owned()),
     };
     let counted = if warm_up.is_some() && since.warm_up.is_none() {

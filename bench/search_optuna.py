@@ -1,0 +1,140 @@
+"""Optuna's TPE and NSGA-II on the spaces of `search_quality`: how many of its searches find a good set.
+
+Argument: the folder of `cargo run --example search_quality`, whose tables give each set's figures. Each search has the
+budget of a search of `tune`. Its first trial is the set in force. A trial costs three runs, as in random search.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import optuna
+from optuna.samplers import BaseSampler, NSGAIISampler, TPESampler
+from optuna.trial import Trial
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What three runs of a set say. `excess` is the share beyond the limits, 0 if all are kept."""
+
+    excess: float
+    objective: float
+    requests: int
+
+
+@dataclass(frozen=True)
+class Space:
+    """A space with the figures of its sets."""
+
+    name: str
+    # Choices in each dimension, with "no change" as number 0.
+    choices: list[int]
+    # Sets before the combinations of choices.
+    profiles: int
+    budget: int
+    searches: int
+    good: frozenset[int]
+    # For each first seed and each set; None where the machine refuses the set.
+    figures: list[list[Figures | None]]
+
+    @staticmethod
+    def read(path: Path) -> "Space":
+        """Reads a file that `search_quality` wrote."""
+        content = json.loads(path.read_text())
+        choices = [count + 1 for count in content["dimensions"]]
+        combinations = 1
+        for count in choices:
+            combinations *= count
+        figures = [[Figures(*one) if one else None for one in sets] for sets in content["figures"]]
+        return Space(
+            name=path.name.removesuffix(".searches.json"),
+            choices=choices,
+            profiles=len(figures[0]) - combinations,
+            budget=content["budget"],
+            searches=content["searches"],
+            good=frozenset(content["good"]),
+            figures=figures,
+        )
+
+    def number_of(self, chosen: Sequence[int]) -> int:
+        """The number of the set with these choices."""
+        number = 0
+        for choice, count in zip(reversed(chosen), reversed(self.choices), strict=True):
+            number = number * count + choice
+        return self.profiles + number
+
+
+SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {
+    "TPE": lambda seed: TPESampler(seed=seed),
+    "NSGA-II": lambda seed: NSGAIISampler(seed=seed),
+}
+
+
+def finds_good_set(space: Space, sampler: str, seed: int) -> bool:
+    """Whether the best set of a search, by its own figures, is a good one."""
+    figures = space.figures[seed % len(space.figures)]
+    spent = 0
+    best = (float("inf"), float("inf"), -1)
+
+    def judge(number: int) -> Figures:
+        nonlocal spent, best
+        found = figures[number]
+        if found is None:
+            return Figures(1e9, 1e9, 0)
+        spent += found.requests
+        if spent <= space.budget:
+            best = min(best, (found.excess, found.objective, number))
+        return found
+
+    def objective(trial: Trial) -> float:
+        chosen = [trial.suggest_categorical(str(index), range(count)) for index, count in enumerate(space.choices)]
+        found = judge(space.number_of(chosen))
+        trial.set_constraint("excess", found.excess)
+        if spent > space.budget:
+            trial.study.stop()
+        return found.objective
+
+    for profile in range(space.profiles):
+        judge(profile)
+    study = optuna.create_study(sampler=SAMPLERS[sampler](seed))
+    study.enqueue_trial({str(index): 0 for index in range(len(space.choices))})
+    # A search that draws the same few sets again and again pays for each, so that it ends.
+    study.optimize(objective, n_trials=10_000)
+    return best[2] in space.good
+
+
+def count_good_searches(path: Path, sampler: str, seeds: range) -> int:
+    """How many of these searches find a good set."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    space = Space.read(path)
+    return sum(finds_good_set(space, sampler, seed) for seed in seeds)
+
+
+def main() -> int:
+    """Prints a line for each space."""
+    if len(sys.argv) != 2:
+        print(f"usage: {Path(sys.argv[0]).name} FOLDER", file=sys.stderr)
+        return 2
+    paths = sorted(Path(sys.argv[1]).glob("*.searches.json"))
+    if not paths:
+        print(f"{sys.argv[1]}: no *.searches.json; run the example search_quality first", file=sys.stderr)
+        return 1
+    print("space            " + "".join(f"{name:>13}" for name in SAMPLERS))
+    with ProcessPoolExecutor() as pool:
+        for path in paths:
+            space = Space.read(path)
+            parts = [range(first, space.searches, 4) for first in range(4)]
+            line = f"{space.name:<17}"
+            for sampler in SAMPLERS:
+                jobs = [pool.submit(count_good_searches, path, sampler, part) for part in parts]
+                count = sum(job.result() for job in jobs)
+                line += f"{count:>6} of {space.searches}"
+            print(line, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

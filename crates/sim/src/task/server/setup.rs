@@ -1,0 +1,228 @@
+//! A server, compiled into cycles and nanoseconds.
+
+use wakepath_hardware::Machine;
+use wakepath_workloads::server::{Arrivals, CallDirection, CpuWork, ServerFile, Spacing};
+
+use crate::block::cost::BLOCK;
+use crate::core::basics::{CpuId, Cycles, Direction};
+use crate::core::random::Streams;
+use crate::error::SimError;
+
+/// Most work in cycles of one step of a request: some minutes.
+const MOST_WORK: f64 = 1e12;
+
+/// A server's figures.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerSetup {
+    pub(super) name: String,
+    pub(super) workers: u32,
+    /// Time in ns from which on requests count.
+    pub(super) warm_up: u64,
+    /// Time in ns when the run ends.
+    pub(super) end: u64,
+    pub(super) arrivals: ArrivalSetup,
+    /// CPUs that the network interrupts.
+    pub(super) cpus: Vec<CpuId>,
+    pub(super) work: WorkSetup,
+    pub(super) reply: WorkSetup,
+    pub(super) calls: Vec<CallSetup>,
+    pub(super) log: Option<LogSetup>,
+}
+
+/// When requests arrive, in ns.
+#[derive(Clone, Debug)]
+pub(super) enum ArrivalSetup {
+    /// At a rate, with so many ns from one arrival to the next.
+    Open { interval: f64, spacing: Spacing },
+    /// At these times.
+    Recorded(Vec<u64>),
+    /// From so many clients, each of which asks again so long after its reply.
+    Clients {
+        clients: u32,
+        think: f64,
+        spacing: Spacing,
+    },
+}
+
+/// Work of a step of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WorkSetup {
+    /// Mean work in cycles.
+    mean: f64,
+    spacing: Spacing,
+}
+
+impl WorkSetup {
+    fn new(work: &CpuWork, highest_khz: u32) -> Self {
+        Self {
+            mean: work.mean.cycles(highest_khz).min(MOST_WORK),
+            spacing: work.spacing,
+        }
+    }
+
+    /// Draws the work of one request in cycles; fixed work draws nothing.
+    pub(super) fn draw_work(&self, random: &mut Streams) -> Cycles {
+        let ratio = match self.spacing {
+            Spacing::Exponential if self.mean > 0.0 => random.draw_server_ratio(),
+            _ => 1.0,
+        };
+        (self.mean * ratio).min(MOST_WORK).round() as Cycles
+    }
+}
+
+/// Disk calls of one kind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CallSetup {
+    pub(super) direction: Direction,
+    pub(super) bytes: u64,
+    /// Whether the page cache copies what was read.
+    pub(super) copied: bool,
+    pub(super) calls: u32,
+    pub(super) together: bool,
+    /// Share of the requests that make these calls, above 0 to 1.
+    share: f64,
+}
+
+impl CallSetup {
+    /// Draws whether a request makes these calls; if all do, nothing is drawn.
+    pub(super) fn draw_is_made(&self, random: &mut Streams) -> bool {
+        self.share >= 1.0 || random.draw_server_share() < self.share
+    }
+}
+
+/// An append-only file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LogSetup {
+    /// Bytes that each request appends.
+    pub(super) bytes: u64,
+    /// Time in ns between two syncs.
+    pub(super) interval: u64,
+}
+
+impl ServerSetup {
+    /// Compiles a server for a machine whose highest frequency is `highest_khz`.
+    ///
+    /// # Errors
+    /// The network is to interrupt a CPU that the machine does not have; the drive's rate or time of a flush is needed and not known.
+    pub(crate) fn new(
+        file: &ServerFile,
+        machine: &Machine,
+        highest_khz: u32,
+    ) -> Result<Self, SimError> {
+        check_machine_has_what_server_needs(file, machine).map_err(|what| SimError::Workload {
+            job: file.name.clone(),
+            what,
+        })?;
+        let calls = file.calls.iter().map(|call| CallSetup {
+            direction: match call.direction {
+                CallDirection::Read => Direction::Read,
+                CallDirection::Write => Direction::Write,
+            },
+            bytes: call.bytes,
+            copied: !call.direct,
+            calls: call.calls,
+            together: call.together,
+            share: call.share.value,
+        });
+        let mut cpus = file.interrupt_cpus.clone();
+        if cpus.is_empty() {
+            cpus.extend(0..machine.cpus());
+        }
+        Ok(Self {
+            name: file.name.clone(),
+            workers: file.workers,
+            warm_up: file.warm_up.0,
+            end: file.warm_up.0.saturating_add(file.counted_time().0),
+            arrivals: ArrivalSetup::new(&file.arrivals),
+            cpus,
+            work: WorkSetup::new(&file.work, highest_khz),
+            reply: WorkSetup::new(&file.reply, highest_khz),
+            calls: calls.collect(),
+            log: file.log.as_ref().map(|log| LogSetup {
+                bytes: log.bytes.value.round() as u64,
+                interval: log.sync_every.0,
+            }),
+        })
+    }
+
+    /// Begin and end in ns of the time in which requests count.
+    pub(crate) fn span_with_counted_requests(&self) -> (u64, u64) {
+        (self.warm_up, self.end)
+    }
+
+    /// Time in ns when the warm-up ends; `None` without one.
+    pub(crate) fn end_of_warm_up(&self) -> Option<u64> {
+        (self.warm_up > 0).then_some(self.warm_up)
+    }
+
+    /// Time in ns when the run ends.
+    pub(crate) fn end_of_run(&self) -> u64 {
+        self.end
+    }
+}
+
+/// Checks that the machine has the CPUs that a server names, and that the drive's figures are known.
+fn check_machine_has_what_server_needs(file: &ServerFile, machine: &Machine) -> Result<(), String> {
+    let (cpus, drive) = (machine.cpus(), &machine.drive);
+    if let Some(cpu) = file.interrupt_cpus.iter().find(|cpu| **cpu >= cpus) {
+        let last = cpus.saturating_sub(1);
+        return Err(format!(
+            "network interrupts at CPU {cpu}: the machine has CPUs 0 to {last}"
+        ));
+    }
+    for (needed, key, rate) in [
+        (
+            makes_large_calls(file, CallDirection::Read),
+            "read_mb_per_s",
+            &drive.read_mb_per_s,
+        ),
+        (
+            makes_large_calls(file, CallDirection::Write) || file.log.is_some(),
+            "write_mb_per_s",
+            &drive.write_mb_per_s,
+        ),
+    ] {
+        if needed && rate.value <= 0.0 {
+            return Err(format!(
+                "calls of more than 4096 bytes, or a [log], on a drive whose rate is not known; give drive.{key} in the \
+                 machine's file"
+            ));
+        }
+    }
+    if file.log.is_some() && !drive.flush_us.is_given() {
+        return Err(
+            "a [log] on a drive whose time of a flush is not known. Give drive.flush_us in the machine's file, 0 for a \
+             drive without a volatile cache"
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// Whether a server makes calls of more than the 4 KiB for which a drive's service times hold.
+fn makes_large_calls(file: &ServerFile, direction: CallDirection) -> bool {
+    (file.calls.iter()).any(|call| call.direction == direction && call.bytes > BLOCK)
+}
+
+impl ArrivalSetup {
+    fn new(arrivals: &Arrivals) -> Self {
+        match arrivals {
+            Arrivals::Open { rate, spacing } => Self::Open {
+                interval: 1e9 / rate.value,
+                spacing: *spacing,
+            },
+            Arrivals::Recorded { times } => {
+                Self::Recorded(times.iter().map(|time| time.0).collect())
+            }
+            Arrivals::Clients {
+                clients,
+                think_us,
+                spacing,
+            } => Self::Clients {
+                clients: *clients,
+                think: think_us.value * 1e3,
+                spacing: *spacing,
+            },
+        }
+    }
+}

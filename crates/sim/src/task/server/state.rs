@@ -1,0 +1,288 @@
+//! State of a server: requests on their way, the queue, workers, and clients.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use wakepath_workloads::server::Spacing;
+
+use crate::block::request::{Request, RequestKind};
+use crate::core::basics::{CpuId, Cycles, Direction, RequestId, TaskId};
+use crate::core::parts::Parts;
+use crate::core::random::Streams;
+use crate::task::server::setup::{ArrivalSetup, ServerSetup};
+
+/// Most requests that wait for a worker: an endless queue of a server that cannot keep up has to end somewhere.
+const MOST_WAITING: usize = 1 << 18;
+
+/// Size of a block in bytes, and number of blocks among which calls are spread: 1 TiB.
+const BLOCK: u64 = 4096;
+const PLACES: u64 = 1 << 28;
+
+/// State of a task that belongs to a server, beyond that of any task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServerTask {
+    pub(in crate::task) role: ServerRole,
+    /// Whether the page cache copies what the present call reads.
+    pub(in crate::task) copied: bool,
+    /// Number of the next block of the append-only file.
+    next_block: u64,
+}
+
+impl ServerTask {
+    pub(super) fn new(role: ServerRole) -> Self {
+        Self {
+            role,
+            copied: false,
+            next_block: 0,
+        }
+    }
+
+    /// Byte on the volume where the thread's next call of `bytes` begins: anywhere, or behind the last write of the log.
+    pub(in crate::task) fn offset_of_next_call(&mut self, bytes: u64, random: &mut Streams) -> u64 {
+        match self.role {
+            ServerRole::Worker(_) => random.draw_block_number(PLACES) * BLOCK,
+            ServerRole::Log => {
+                let block = self.next_block;
+                self.next_block = (block + bytes.div_ceil(BLOCK)) % PLACES;
+                block * BLOCK
+            }
+        }
+    }
+}
+
+/// What a task of a server does.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::task) enum ServerRole {
+    /// The worker with this number.
+    Worker(usize),
+    /// The thread that writes and syncs the append-only file.
+    Log,
+}
+
+/// A request to the server.
+#[derive(Clone, Debug)]
+pub(super) struct ServerRequest {
+    /// The request's way so far, since its arrival.
+    pub(super) way: Request,
+    /// The client that waits for the reply.
+    pub(super) client: u32,
+    pub(super) work: Cycles,
+    pub(super) reply: Cycles,
+    /// By kind of disk call, whether the request makes these calls: bit 0 for the first kind.
+    pub(super) kinds_of_calls: u32,
+    /// The kind of disk calls in progress or next, and how many calls of it have been submitted.
+    pub(super) kind: usize,
+    pub(super) submitted: u32,
+    /// Calls in flight, each with the request's parts when the call began.
+    pub(super) in_flight: Vec<(RequestId, Parts)>,
+    /// Whether the worker was woken for this request and has not run since.
+    pub(super) wakes_worker: bool,
+    /// Work in cycles of the present step.
+    pub(super) step_work: Cycles,
+    /// Whether the reply is the present step, or was.
+    pub(super) replying: bool,
+}
+
+/// A worker thread.
+#[derive(Clone, Debug)]
+pub(super) struct Worker {
+    pub(super) task: TaskId,
+    /// The request that the worker serves; `None`: the worker sleeps.
+    pub(super) present: Option<Box<ServerRequest>>,
+}
+
+/// Counts of a server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ServerTotals {
+    /// Requests that arrived and count, and those among them for which there was no room.
+    pub(super) arrived: u64,
+    pub(super) refused: u64,
+    /// Most requests that waited for a worker at once, and those that wait at the end.
+    pub(super) most_waiting: usize,
+    pub(super) waiting: usize,
+}
+
+/// State of a server.
+#[derive(Debug, Default)]
+pub(crate) struct ServerState {
+    /// When each client asks next, in ns, with its number. Open arrivals have one client, who never waits.
+    due: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Number of arrivals so far.
+    arrivals: u64,
+    /// Requests whose interrupt has not been served, by CPU.
+    pub(super) at_card: Vec<VecDeque<ServerRequest>>,
+    /// Requests that wait for a worker.
+    pub(super) queue: VecDeque<ServerRequest>,
+    pub(super) workers: Vec<Worker>,
+    /// Sleeping workers, the one that fell asleep last at the end.
+    pub(super) asleep: Vec<usize>,
+    pub(super) log: LogState,
+    pub(super) totals: ServerTotals,
+}
+
+/// State of the append-only file.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LogState {
+    /// Bytes appended and not yet written out.
+    pub(super) unwritten: u64,
+    /// Bytes of the write in progress; 0 while the file is being synced.
+    pub(super) writing: u64,
+    /// When the present sync began, in ns; `None` between two.
+    pub(super) began: Option<u64>,
+}
+
+impl ServerState {
+    /// A server that nobody has asked yet, on a machine with `cpus` CPUs.
+    pub(super) fn new(setup: &ServerSetup, cpus: usize, random: &mut Streams) -> Self {
+        let mut state = Self {
+            at_card: vec![VecDeque::new(); cpus],
+            ..Self::default()
+        };
+        match &setup.arrivals {
+            ArrivalSetup::Clients { clients, think, .. } => {
+                // Clients do not begin all at once.
+                for client in 0..*clients {
+                    let first = random.draw_server_share() * think;
+                    state.due.push(Reverse((first as u64, client)));
+                }
+            }
+            ArrivalSetup::Open { .. } | ArrivalSetup::Recorded(_) => {
+                state.schedule_next_open_arrival(setup, 0, random);
+            }
+        }
+        state
+    }
+
+    /// Time in ns of the next arrival; `None` if none is known.
+    pub(super) fn next_arrival(&self) -> Option<u64> {
+        self.due.peek().map(|Reverse((time, _))| *time)
+    }
+
+    /// Removes the first arrival that is due by `now`. Returns its client.
+    pub(super) fn take_due_client(
+        &mut self,
+        setup: &ServerSetup,
+        now: u64,
+        random: &mut Streams,
+    ) -> Option<u32> {
+        let Reverse((time, client)) = *self.due.peek()?;
+        if time > now {
+            return None;
+        }
+        self.due.pop();
+        self.arrivals += 1;
+        self.schedule_next_open_arrival(setup, time, random);
+        Some(client)
+    }
+
+    /// Adds the arrival after the one at `time` ns, if arrivals do not wait for replies.
+    fn schedule_next_open_arrival(&mut self, setup: &ServerSetup, time: u64, random: &mut Streams) {
+        let next = match &setup.arrivals {
+            ArrivalSetup::Open { interval, spacing } => match spacing {
+                // Counted from the start, so that no rounding adds up.
+                Spacing::Fixed => Some((interval * (self.arrivals + 1) as f64).round() as u64),
+                Spacing::Exponential => {
+                    let gap = (interval * random.draw_server_ratio()).round();
+                    Some(time.saturating_add((gap as u64).max(1)))
+                }
+            },
+            ArrivalSetup::Recorded(times) => times.get(self.arrivals as usize).copied(),
+            ArrivalSetup::Clients { .. } => None,
+        };
+        self.due.extend(next.map(|at| Reverse((at, 0))));
+    }
+
+    /// Lets a client think after its reply at `now`. Returns whether there is anything new to wait for.
+    pub(super) fn let_client_think(
+        &mut self,
+        setup: &ServerSetup,
+        client: u32,
+        now: u64,
+        random: &mut Streams,
+    ) -> bool {
+        let ArrivalSetup::Clients { think, spacing, .. } = setup.arrivals else {
+            return false;
+        };
+        let ratio = match spacing {
+            Spacing::Exponential if think > 0.0 => random.draw_server_ratio(),
+            _ => 1.0,
+        };
+        let at = now.saturating_add((think * ratio).round() as u64);
+        self.due.push(Reverse((at, client)));
+        true
+    }
+
+    /// The CPU that the request of a client interrupts: always the same for one client, any for open arrivals.
+    pub(super) fn choose_interrupted_cpu(
+        setup: &ServerSetup,
+        client: u32,
+        random: &mut Streams,
+    ) -> CpuId {
+        let index = match setup.arrivals {
+            ArrivalSetup::Clients { .. } => client as usize % setup.cpus.len(),
+            _ if setup.cpus.len() == 1 => 0,
+            _ => random.draw_server_choice(setup.cpus.len()),
+        };
+        setup.cpus[index]
+    }
+
+    /// Adds a request that no worker takes now. If there is no room, the request is refused.
+    pub(super) fn add_waiting_or_refuse(&mut self, request: ServerRequest, counts: bool) {
+        if self.queue.len() >= MOST_WAITING {
+            self.totals.refused += u64::from(counts);
+            return;
+        }
+        self.queue.push_back(request);
+        self.totals.most_waiting = self.totals.most_waiting.max(self.queue.len());
+    }
+
+    /// Totals at the end of the run.
+    pub(in crate::task) fn totals_at_end(&self) -> ServerTotals {
+        ServerTotals {
+            waiting: self.queue.len(),
+            ..self.totals
+        }
+    }
+}
+
+impl ServerRequest {
+    /// A request that arrives at `now` and interrupts `cpu`, with all that is random about it.
+    pub(super) fn draw(
+        setup: &ServerSetup,
+        client: u32,
+        (cpu, now): (CpuId, u64),
+        random: &mut Streams,
+    ) -> Self {
+        let kind = RequestKind::Plain;
+        let work = setup.work.draw_work(random).max(1);
+        let reply = setup.reply.draw_work(random);
+        let mut kinds_of_calls = 0;
+        for (index, call) in setup.calls.iter().enumerate() {
+            kinds_of_calls |= u32::from(call.draw_is_made(random)) << index;
+        }
+        Self {
+            way: Request::new_with_submission_begun((cpu, 0), Direction::Read, kind, 0, now),
+            client,
+            work,
+            reply,
+            kinds_of_calls,
+            kind: 0,
+            submitted: 0,
+            in_flight: Vec::new(),
+            wakes_worker: false,
+            step_work: 0,
+            replying: false,
+        }
+    }
+
+    /// Goes on to the next kind of disk calls that the request makes, from the present kind on. `None`: there is none left.
+    pub(super) fn next_kind_of_calls(&mut self, kinds: usize) -> Option<usize> {
+        while self.kind < kinds {
+            if self.kinds_of_calls >> self.kind & 1 == 1 {
+                return Some(self.kind);
+            }
+            self.kind += 1;
+        }
+        None
+    }
+}

@@ -1,0 +1,301 @@
+//! A worker's steps: CPU work, disk calls, reply, the next request.
+
+use wakepath_policies::psd::LeaseTrigger;
+
+use crate::core::basics::{CpuId, TaskId};
+use crate::core::observer::{Observer, RequestStep};
+use crate::core::parts::Part;
+use crate::cpu::phase::Mode;
+use crate::engine::Engine;
+use crate::task::events::TaskTurn;
+use crate::task::server::state::{ServerRequest, ServerRole};
+use crate::task::state::{Kind, Step};
+
+/// A finished disk call's request, or a request whose reply is next.
+type TakenRequest = Box<ServerRequest>;
+
+impl<O: Observer> Engine<'_, O> {
+    /// Begins what a server's thread, the current task of a CPU, does after it was woken.
+    pub(in crate::task) fn begin_step_of_server(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        role: ServerRole,
+    ) -> TaskTurn {
+        match role {
+            ServerRole::Worker(worker) => self.begin_request_of_woken_worker(cpu, task, worker),
+            ServerRole::Log => self.begin_log_step(cpu, task),
+        }
+    }
+
+    /// Follows up the finished segment of work of a server's thread.
+    pub(in crate::task) fn end_server_segment(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        role: ServerRole,
+    ) -> TaskTurn {
+        let step = self.tasks[task].present_step();
+        if step == Step::Deactivate {
+            let requests = &self.tasks[task].requests;
+            if requests.completed.len() < requests.wanted {
+                return self.sleep_until_calls_end(cpu, task);
+            }
+            let work = self.begin_resumption_with_completed(cpu, task);
+            self.start_work(cpu, Mode::Task, work);
+            return TaskTurn::Busy;
+        }
+        let worker = match role {
+            ServerRole::Log => return self.end_log_segment(cpu, task, step),
+            ServerRole::Worker(worker) => worker,
+        };
+        let Some(request) = self.take_request_of_worker(worker) else {
+            return TaskTurn::Free;
+        };
+        match step {
+            Step::Submit => self.end_submission_of_call(cpu, task, worker, request),
+            Step::Resume => {
+                let request = self.end_disk_calls(cpu, task, request);
+                self.begin_next_step_of_request(cpu, task, worker, request)
+            }
+            _ => {
+                let request = self.attribute_server_work(cpu, task, request);
+                self.begin_next_step_of_request(cpu, task, worker, request)
+            }
+        }
+    }
+
+    fn take_request_of_worker(&mut self, worker: usize) -> Option<TakenRequest> {
+        self.workload.server.as_mut()?.workers[worker]
+            .present
+            .take()
+    }
+
+    fn put_request_back(&mut self, worker: usize, request: TakenRequest) {
+        if let Some(server) = self.workload.server.as_mut() {
+            server.workers[worker].present = Some(request);
+        }
+    }
+
+    /// A worker that was woken for a request has a CPU.
+    fn begin_request_of_woken_worker(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        worker: usize,
+    ) -> TaskTurn {
+        let Some(mut request) = self.take_request_of_worker(worker) else {
+            self.put_current_task_to_sleep(cpu, task, false);
+            return TaskTurn::Free;
+        };
+        if std::mem::take(&mut request.wakes_worker) {
+            let awake_since = self.cpus[cpu].awake_since();
+            (request.way).attribute_task_wake_up(self.context.now(), awake_since);
+        }
+        self.begin_work_of_request(cpu, task, worker, request)
+    }
+
+    /// Begins a request's CPU work; the reply belongs to it if the request calls no disk.
+    fn begin_work_of_request(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        worker: usize,
+        mut request: TakenRequest,
+    ) -> TaskTurn {
+        request.step_work = request.work;
+        if request.kinds_of_calls == 0 {
+            request.step_work += request.reply;
+            request.replying = true;
+        }
+        self.begin_server_work(cpu, task, worker, request)
+    }
+
+    fn begin_server_work(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        worker: usize,
+        request: TakenRequest,
+    ) -> TaskTurn {
+        let work = request.step_work;
+        self.put_request_back(worker, request);
+        self.tasks[task].begin_step(Step::Thread, work);
+        self.start_work(cpu, Mode::Task, work);
+        TaskTurn::Busy
+    }
+
+    /// Divides the time of a finished segment of CPU work among the request's parts.
+    fn attribute_server_work(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        mut request: TakenRequest,
+    ) -> TakenRequest {
+        let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
+        let (executed, work) =
+            self.tasks[task].executed_time_and_work(request.step_work, full_speed);
+        let now = self.context.now();
+        (request.way).attribute_work_until(Part::ServerWork, now, executed, work);
+        request
+    }
+
+    /// Begins a request's next disk call, its reply, or the next request.
+    fn begin_next_step_of_request(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        worker: usize,
+        mut request: TakenRequest,
+    ) -> TaskTurn {
+        let kinds = self.setup.server().map_or(0, |server| server.calls.len());
+        if !request.replying {
+            if let Some(kind) = request.next_kind_of_calls(kinds) {
+                return self.begin_disk_call(cpu, task, worker, request, kind);
+            }
+            request.replying = true;
+            if request.reply > 0 {
+                request.step_work = request.reply;
+                return self.begin_server_work(cpu, task, worker, request);
+            }
+        }
+        self.finish_server_request(&request);
+        self.begin_next_request_or_sleep(cpu, task, worker)
+    }
+
+    /// Starts the submission of a request's next disk call.
+    fn begin_disk_call(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        worker: usize,
+        request: TakenRequest,
+        kind: usize,
+    ) -> TaskTurn {
+        let bytes = self
+            .setup
+            .server()
+            .map_or(0, |server| server.calls[kind].bytes);
+        self.put_request_back(worker, request);
+        let work = self.begin_submission(task, bytes);
+        self.start_work(cpu, Mode::Task, work);
+        TaskTurn::Busy
+    }
+
+    /// Hands a submitted disk call to the drive, and submits the next one or waits.
+    fn end_submission_of_call(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        worker: usize,
+        mut request: TakenRequest,
+    ) -> TaskTurn {
+        let Some(server) = self.setup.server() else {
+            return TaskTurn::Free;
+        };
+        let (kind, call) = (request.kind, server.calls[request.kind]);
+        self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
+        let id = self.submit_request(cpu, task, call.direction, call.bytes);
+        let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
+        let (_, executed, work) = self.tasks[task].submission_begin_time_and_work(full_speed);
+        request
+            .in_flight
+            .push((id, *request.way.attributed_parts()));
+        let now = self.context.now();
+        (request.way).attribute_work_until(Part::Submission, now, executed, work);
+        request.submitted += 1;
+        if call.together && request.submitted < call.calls {
+            return self.begin_disk_call(cpu, task, worker, request, kind);
+        }
+        let own = &mut self.tasks[task];
+        own.requests.wanted = request.in_flight.len();
+        if let Kind::Server(thread) = &mut own.kind {
+            thread.copied = call.copied;
+        }
+        self.put_request_back(worker, request);
+        self.wait_for_calls(cpu, task)
+    }
+
+    /// Makes a thread that has submitted its calls leave the run queue.
+    pub(super) fn wait_for_calls(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
+        if let Some(work) = self.begin_leaving_run_queue(task) {
+            self.start_work(cpu, Mode::Task, work);
+            return TaskTurn::Busy;
+        }
+        self.sleep_until_calls_end(cpu, task)
+    }
+
+    fn sleep_until_calls_end(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
+        self.tasks[task].step = Step::Wait;
+        self.put_current_task_to_sleep(cpu, task, true);
+        TaskTurn::Free
+    }
+
+    /// Ends the disk calls with which a worker is back in user space: the request takes over the way of the call that ended last.
+    fn end_disk_calls(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        mut request: TakenRequest,
+    ) -> TakenRequest {
+        let now = self.context.now();
+        let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
+        let t = &mut self.tasks[task];
+        let (executed, work) = t.executed_time_and_work(t.requests.resumption, full_speed);
+        for _ in 0..std::mem::take(&mut t.requests.taking) {
+            let Some(id) = t.requests.completed.pop_front() else {
+                break;
+            };
+            t.requests.in_flight -= 1;
+            let call = &mut self.requests[id];
+            call.attribute_work_until(Part::Completion, now, executed, work);
+            let begun = request.in_flight.iter().find(|(other, _)| *other == id);
+            if let Some((_, before)) = begun {
+                request.way.take_over_disk_call(before, call);
+            }
+            self.requests.free_request_id(id);
+            let step = RequestStep::Completed { request: id };
+            self.context.tell_observer_of_request(step);
+        }
+        request.in_flight.clear();
+        let calls = (self.setup.server()).map_or(0, |s| s.calls[request.kind].calls);
+        if request.submitted >= calls {
+            request.kind += 1;
+            request.submitted = 0;
+        }
+        request
+    }
+
+    /// Records a request whose reply is on its way, and lets its client think.
+    fn finish_server_request(&mut self, request: &ServerRequest) {
+        let Some((server, setup)) = self.workload.server.as_mut().zip(self.setup.server()) else {
+            return;
+        };
+        let now = self.context.now();
+        (self.recorder).record_finished_request(&request.way, now, setup.warm_up);
+        server.log.unwritten += setup.log.map_or(0, |log| log.bytes);
+        let random = self.context.random_streams();
+        if server.let_client_think(setup, request.client, now, random) {
+            self.schedule_next_arrival();
+        }
+    }
+
+    /// Gives a worker that is free the request that has waited longest; without any, the worker sleeps.
+    fn begin_next_request_or_sleep(&mut self, cpu: CpuId, task: TaskId, worker: usize) -> TaskTurn {
+        let now = self.context.now();
+        let next = self.workload.server.as_mut().and_then(|server| {
+            let next = server.queue.pop_front();
+            if next.is_none() {
+                server.asleep.push(worker);
+            }
+            next
+        });
+        if let Some(mut request) = next {
+            request.way.attribute_time_until(Part::WorkerWait, now);
+            return self.begin_work_of_request(cpu, task, worker, Box::new(request));
+        }
+        self.tasks[task].step = Step::Wait;
+        self.put_current_task_to_sleep(cpu, task, false);
+        TaskTurn::Free
+    }
+}

@@ -1,0 +1,343 @@
+//! Request servers: what queueing theory says of them, where the time of requests goes, and servers that cannot keep up.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use proptest::prelude::*;
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Figure;
+use wakepath_policies::PolicySet;
+use wakepath_sim::{Run, SimError, simulate};
+use wakepath_workloads::server;
+
+/// A board with four equal CPUs, on which waking up, interrupts, I/O and ticks cost nothing.
+fn ideal_machine() -> Machine {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/examples/board.toml"
+    );
+    let mut machine = Machine::load(std::path::Path::new(path)).unwrap();
+    let free = || Figure::assumed(0.0, "an ideal machine");
+    for state in &mut machine.idle_state {
+        state.true_exit_us = free();
+        state.exit_spread = free();
+        state.cold_start_kcycles = free();
+    }
+    machine.scheduler.ipi_us = free();
+    machine.scheduler.tick_kcycles = free();
+    machine.scheduler.migration_kcycles = free();
+    machine.scheduler.switch_kcycles = free();
+    machine.io_path.kcycles_per_io = free();
+    machine.drive.spread = free();
+    machine.drive.read_mb_per_s = Figure::assumed(4096.0, "4 KiB each us");
+    machine.drive.write_mb_per_s = Figure::assumed(4096.0, "4 KiB each us");
+    machine.drive.flush_us = Figure::assumed(500.0, "a test");
+    machine
+}
+
+/// A server with so many workers, its arrivals and its requests as text.
+fn server_text(workers: u32, seconds: f64, arrivals: &str, request: &str) -> String {
+    format!(
+        "kind = 'server'\nname = 's'\nworkers = {workers}\nseconds = {seconds:?}\nwarm_up_s = 0.1\n\
+         [arrivals]\n{arrivals}\n[request]\n{request}\n"
+    )
+}
+
+fn try_on(machine: &Machine, text: &str, seed: u64) -> Result<Run, SimError> {
+    let file = server::parse(text, "s.toml", None).unwrap();
+    let policies = PolicySet::from_names(["menu", "performance"]).unwrap();
+    simulate(machine, &file.into(), &policies, seed)
+}
+
+fn on(machine: &Machine, text: &str) -> Run {
+    try_on(machine, text, 1).unwrap()
+}
+
+fn sum_of_parts(run: &Run) -> f64 {
+    let mean = run.attribution.mean;
+    let parts = mean
+        .titled_parts()
+        .into_iter()
+        .chain(mean.titled_parts_of_server());
+    parts.map(|(_, us)| us).sum()
+}
+
+/// A request's service takes 100 us on the board, whose CPUs have 1.2 GHz.
+const SERVICE: &str = "work_us = 100\n";
+
+#[test]
+fn a_queue_on_an_ideal_machine_waits_as_long_as_the_textbook_says() {
+    let machine = ideal_machine();
+    let rate = 6000.0;
+    let load = rate * 100e-6;
+    for (spread, wait) in [
+        // Pollaczek and Khinchine: half the wait if the service is always the same.
+        ("fixed", 100.0 * load / (2.0 * (1.0 - load))),
+        ("exponential", 100.0 * load / (1.0 - load)),
+    ] {
+        let arrivals = format!("pattern = 'poisson'\nrate = {rate}");
+        let request = format!("{SERVICE}spread = '{spread}'");
+        let run = on(&machine, &server_text(1, 100.0, &arrivals, &request));
+        let waited = run.attribution.mean.worker_wait;
+        assert!(
+            (waited / wait - 1.0).abs() < 0.03,
+            "{spread}: {waited} us, not {wait}"
+        );
+        let latency = run.latency_us.mean;
+        assert!(
+            (latency - wait - 100.0).abs() < 0.03 * (wait + 100.0),
+            "{spread}: {latency}"
+        );
+        assert!((run.iops / rate - 1.0).abs() < 0.01, "{}", run.iops);
+    }
+    // With arrivals at a fixed rate and less work than time, nobody waits.
+    let run = on(
+        &machine,
+        &server_text(1, 1.0, "pattern = 'fixed'\nrate = 6000", SERVICE),
+    );
+    assert!(run.attribution.mean.worker_wait < 1e-9);
+    assert!(
+        (run.latency_us.max - 100.0).abs() < 0.2,
+        "{}",
+        run.latency_us.max
+    );
+}
+
+#[test]
+fn clients_that_do_not_think_keep_all_workers_busy() {
+    let machine = ideal_machine();
+    for (workers, clients) in [(1, 1), (1, 8), (3, 3), (3, 50), (4, 400)] {
+        let arrivals = format!("pattern = 'clients'\nclients = {clients}");
+        let run = on(&machine, &server_text(workers, 0.5, &arrivals, SERVICE));
+        let most = f64::from(workers) * 10_000.0;
+        assert!(
+            (run.iops / most - 1.0).abs() < 0.01,
+            "{workers} workers: {}",
+            run.iops
+        );
+        // Little's law: clients = rate x latency.
+        let inside = run.iops * run.latency_us.mean / 1e6;
+        assert!(
+            (inside / f64::from(clients) - 1.0).abs() < 0.02,
+            "{inside} of {clients}"
+        );
+        assert_eq!(run.rates, [], "clients ask for no rate");
+    }
+    // One client that thinks nine times as long as it is served asks a tenth as often.
+    let arrivals = "pattern = 'clients'\nclients = 1\nthink_us = 900";
+    let run = on(&machine, &server_text(1, 1.0, arrivals, SERVICE));
+    assert!((run.iops - 1000.0).abs() < 2.0, "{}", run.iops);
+}
+
+#[test]
+fn a_server_that_cannot_keep_up_says_what_rate_it_can_do() {
+    let machine = ideal_machine();
+    let arrivals = "pattern = 'poisson'\nrate = 20000";
+    let run = on(&machine, &server_text(1, 2.0, arrivals, SERVICE));
+    let [rate] = &run.rates[..] else {
+        panic!("one rate: {:?}", run.rates);
+    };
+    assert!((rate.asked / 20_000.0 - 1.0).abs() < 0.02, "{rate:?}");
+    assert!((rate.done / 10_000.0 - 1.0).abs() < 0.01, "{rate:?}");
+    let server = run.server.as_ref().unwrap();
+    assert!(
+        server.waiting_at_end > 15_000 && server.refused == 0,
+        "{server:?}"
+    );
+    // A queue that would grow for ever ends, and the rest is refused.
+    let arrivals = "pattern = 'fixed'\nrate = 1000000";
+    let run = on(&machine, &server_text(1, 1.0, arrivals, SERVICE));
+    let server = run.server.as_ref().unwrap();
+    assert!(server.refused > 100_000, "{server:?}");
+    assert_eq!(server.waiting_at_end, 1 << 18);
+    let half = on(
+        &machine,
+        &server_text(1, 2.0, "pattern = 'poisson'\nrate = 5000", SERVICE),
+    );
+    assert!(half.rates[0].achieved_share() > 0.995, "{:?}", half.rates);
+}
+
+#[test]
+fn recorded_arrivals_come_when_they_came() {
+    let machine = ideal_machine();
+    let arrivals = "pattern = 'recorded'\ntimes_ns = [0, 10000000, 10010000, 50000000, 60000000]";
+    let text = server_text(1, 10.0, arrivals, SERVICE).replace("warm_up_s = 0.1", "warm_up_s = 0");
+    let run = on(&machine, &text);
+    // The last one arrives as the run ends. The third waits for 90 us.
+    assert_eq!(run.requests, 4);
+    assert!(
+        (run.latency_us.max - 190.0).abs() < 0.5,
+        "{}",
+        run.latency_us.max
+    );
+    assert!((run.seconds - 0.06).abs() < 1e-9);
+}
+
+#[test]
+fn calls_together_wait_once_and_calls_in_turn_each() {
+    let mut machine = ideal_machine();
+    machine.drive.parallel_units.value = 8.0;
+    let arrivals = "pattern = 'fixed'\nrate = 100";
+    let with = |lines: &str| {
+        let request =
+            format!("{SERVICE}[[request.disk]]\noperation = 'read'\nbytes = 4096\n{lines}");
+        on(&machine, &server_text(2, 2.0, arrivals, &request))
+    };
+    let one = with("");
+    let disk = one.latency_us.mean - 100.0;
+    assert!((disk - 90.0).abs() < 2.0, "one read of 90 us: {disk}");
+    let in_turn = with("calls = 4");
+    assert!(
+        (in_turn.latency_us.mean - 100.0 - 4.0 * disk).abs() < 4.0,
+        "{}",
+        in_turn.latency_us.mean
+    );
+    let together = with("calls = 4\ntogether = true");
+    let waited = together.latency_us.mean - 100.0;
+    assert!(waited < 2.5 * disk, "{waited}");
+    let seldom = with("share = 0.25");
+    let mean = seldom.latency_us.mean - 100.0;
+    assert!((mean - disk / 4.0).abs() < 7.0, "{mean}");
+    for run in [one, in_turn, together, seldom] {
+        assert!((sum_of_parts(&run) - run.latency_us.mean).abs() < 0.01);
+        assert!(run.reads == 0 && run.requests > 150, "{}", run.requests);
+    }
+    // What comes through the page cache is copied.
+    machine.io_path.page_cache_kcycles = Figure::assumed(12.0, "10 us a page");
+    let copied =
+        format!("{SERVICE}[[request.disk]]\noperation = 'read'\nbytes = 8192\ndirect = false");
+    let direct = copied.replace("false", "true");
+    let [copied, direct] = [copied, direct].map(|request| {
+        on(&machine, &server_text(2, 2.0, arrivals, &request))
+            .latency_us
+            .mean
+    });
+    assert!((copied - direct - 20.0).abs() < 1.0, "{copied} {direct}");
+}
+
+#[test]
+fn an_append_only_file_is_synced_beside_the_requests() {
+    let machine = ideal_machine();
+    let text = server_text(1, 5.0, "pattern = 'fixed'\nrate = 1000", SERVICE);
+    let with = on(
+        &machine,
+        &format!("{text}[log]\nbytes = 200\nsync_every_s = 0.5\n"),
+    );
+    let syncs = with.fsyncs.unwrap();
+    assert!((9..=10).contains(&syncs.calls), "{syncs:?}");
+    assert!(
+        syncs.mean_us >= 525.0,
+        "a write takes 25 us, and a flush 500: {syncs:?}"
+    );
+    let without = on(&machine, &text);
+    assert!(without.fsyncs.is_none());
+    assert!((with.latency_us.mean - without.latency_us.mean).abs() < 1.0);
+}
+
+#[test]
+fn sparse_requests_wait_for_deep_idle_states_and_dense_ones_do_not() {
+    for machine in ["rk3399", "intel-tbench-80t", "laptop"] {
+        let machine = Machine::find(machine).unwrap();
+        let at = |rate: f64| {
+            let arrivals = format!("pattern = 'poisson'\nrate = {rate}\ninterrupt_cpus = [0]");
+            on(&machine, &server_text(1, 3.0, &arrivals, "work_us = 20"))
+        };
+        let (sparse, dense) = (at(50.0), at(10_000.0));
+        let exits = [&sparse, &dense].map(|run| run.attribution.mean.idle_exit);
+        assert!(exits[0] > exits[1], "{exits:?}");
+    }
+}
+
+#[test]
+fn what_the_machine_does_not_have_is_refused() {
+    let text = server_text(
+        1,
+        1.0,
+        "pattern = 'fixed'\nrate = 10\ninterrupt_cpus = [4]",
+        SERVICE,
+    );
+    let message = try_on(&ideal_machine(), &text, 1).unwrap_err().to_string();
+    let wanted = "job 's': the simulator does not model network interrupts at CPU 4: the machine has CPUs 0 to 3";
+    assert_eq!(message, wanted);
+    let text = server_text(1, 1.0, "pattern = 'fixed'\nrate = 10", SERVICE);
+    let call = "[[request.disk]]\noperation = 'read'\nbytes = 8192\n";
+    for (more, key) in [
+        (call, "read_mb_per_s"),
+        ("[log]\nbytes = 1\n", "write_mb_per_s"),
+    ] {
+        let mut machine = ideal_machine();
+        machine.drive.read_mb_per_s = Figure::default();
+        machine.drive.write_mb_per_s = Figure::default();
+        let message = try_on(&machine, &format!("{text}{more}"), 1)
+            .unwrap_err()
+            .to_string();
+        assert!(message.contains(key), "{message}");
+    }
+    let mut machine = ideal_machine();
+    machine.drive.flush_us = Figure::default();
+    let message = try_on(&machine, &format!("{text}[log]\nbytes = 1\n"), 1)
+        .unwrap_err()
+        .to_string();
+    assert!(message.contains("drive.flush_us"), "{message}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// In debug builds, each request's parts are checked to add up to its latency.
+    #[test]
+    fn any_server_adds_up_and_gives_the_same_again(
+        workers in 1_u32..12,
+        rate in 10.0_f64..20_000.0,
+        clients in prop::option::of(1_u32..60),
+        work in 1_u32..500,
+        reply in 0_u32..50,
+        calls in 1_u32..5,
+        (together, direct, write) in any::<(bool, bool, bool)>(),
+        share in 0.05_f64..1.0,
+        log in any::<bool>(),
+        machine in 0_usize..4,
+        seed in 0_u64..1000,
+    ) {
+        let machine = match machine {
+            0 => ideal_machine(),
+            other => Machine::find(["rk3399", "intel-tbench-80t", "laptop"][other - 1]).unwrap(),
+        };
+        let arrivals = match clients {
+            Some(clients) => format!("pattern = 'clients'\nclients = {clients}\nthink_us = {work}\nthink = 'exponential'"),
+            None => format!("pattern = 'poisson'\nrate = {rate}"),
+        };
+        let operation = if write { "write" } else { "read" };
+        let mut request = format!(
+            "work_us = {work}\nreply_us = {reply}\n[[request.disk]]\noperation = '{operation}'\nbytes = 8192\ncalls = {calls}\n\
+             together = {together}\ndirect = {}\nshare = {share}\n", direct || write
+        );
+        if log {
+            request += "[log]\nbytes = 300\nsync_every_s = 0.05\n";
+        }
+        let text = server_text(workers, 0.2, &arrivals, &request);
+        // A machine of the library whose drive's rate or flush nobody knows gets those of the ideal one.
+        let mut machine = machine;
+        let ideal = ideal_machine().drive;
+        for (figure, known) in [
+            (&mut machine.drive.read_mb_per_s, ideal.read_mb_per_s),
+            (&mut machine.drive.write_mb_per_s, ideal.write_mb_per_s),
+            (&mut machine.drive.flush_us, ideal.flush_us),
+        ] {
+            if figure.value <= 0.0 {
+                *figure = known;
+            }
+        }
+        let run = match try_on(&machine, &text, seed) {
+            // Sparse requests: none may come in so short a time.
+            Err(SimError::NoRequest { .. }) if rate < 100.0 => return Ok(()),
+            run => run.unwrap(),
+        };
+        prop_assert!((sum_of_parts(&run) - run.latency_us.mean).abs() < 0.01 + 1e-6 * run.latency_us.mean);
+        // No CPU of these machines is faster than the one in whose time the work is given.
+        let service = f64::from(work + reply);
+        prop_assert!(run.latency_us.p50 >= service * 0.998, "{} < {service}", run.latency_us.p50);
+        prop_assert!(run.attribution.mean.server_work >= service * 0.999 - 0.01);
+        let again = try_on(&machine, &text, seed).unwrap();
+        let [first, second] = [&run, &again].map(|run| serde_json::to_string(run).unwrap());
+        prop_assert_eq!(first, second);
+    }
+}

@@ -1,0 +1,195 @@
+//! The contents of a server file.
+
+use serde::Serialize;
+use wakepath_units::Nanoseconds;
+
+use super::figure::ServerFigure;
+
+/// Most `[[request.disk]]` tables.
+pub const MAX_CALL_KINDS: usize = 16;
+
+/// A request server: who asks, what a request costs, and who works.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ServerFile {
+    /// Name of the server in tables and messages.
+    pub name: String,
+    /// Worker threads, 1 to 1024. Each serves one request at a time; requests wait for a free worker in the order of arrival.
+    pub workers: u32,
+    /// How long requests arrive, without the warm-up: more than 0, at most [`MAX_SECONDS`](super::MAX_SECONDS).
+    pub duration: Nanoseconds,
+    /// Uncounted time before: requests that end earlier are left out of all figures.
+    pub warm_up: Nanoseconds,
+    /// Limit on the counted time, set by a caller. Never set by a file.
+    pub at_most: Option<Nanoseconds>,
+    /// When requests arrive.
+    pub arrivals: Arrivals,
+    /// CPUs that the network interrupts, ascending; empty: all. Each request interrupts one of them.
+    pub interrupt_cpus: Vec<usize>,
+    /// CPU work of a request before its disk calls, at least a cycle.
+    pub work: CpuWork,
+    /// CPU work of a request after its disk calls.
+    pub reply: CpuWork,
+    /// Disk calls in order; at most [`MAX_CALL_KINDS`].
+    pub calls: Vec<DiskCall>,
+    /// A file to which each request appends, written out by a thread of its own.
+    pub log: Option<AppendLog>,
+}
+
+/// Figures of a server are finite, so that equality is an equivalence.
+impl Eq for ServerFile {}
+
+/// When requests arrive.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// At a rate, whatever the server does.
+    Open {
+        /// Requests per second, 0.001 to 10 million.
+        rate: ServerFigure,
+        /// Whether the time between two arrivals is always the same, or exponential (a Poisson process).
+        spacing: Spacing,
+    },
+    /// At recorded times.
+    Recorded {
+        /// Times since the first arrival, ascending, the first 0; at most [`MAX_TIMES`](super::MAX_TIMES).
+        times: Vec<Nanoseconds>,
+    },
+    /// From clients, each of which waits for its reply and thinks before it asks again.
+    Clients {
+        /// Number of clients, 1 to 100,000.
+        clients: u32,
+        /// Time between a reply and the same client's next request, in us, 0 to 1e9.
+        think_us: ServerFigure,
+        /// Whether that time is always the same, or exponential with this mean.
+        spacing: Spacing,
+    },
+}
+
+/// Distribution of a time or of an amount of work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spacing {
+    /// Always the mean.
+    #[default]
+    Fixed,
+    /// Exponential with this mean.
+    Exponential,
+}
+
+/// CPU work of one request.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CpuWork {
+    /// Mean work.
+    pub mean: CpuAmount,
+    /// Distribution of the work.
+    pub spacing: Spacing,
+}
+
+/// An amount of CPU work.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CpuAmount {
+    /// Thousands of cycles on the machine's biggest core.
+    Kilocycles(ServerFigure),
+    /// Time on the machine's biggest core.
+    Time {
+        /// Time in us.
+        us: ServerFigure,
+        /// Clock in MHz that the time was taken at; `None`: the machine's highest.
+        at_mhz: Option<f64>,
+    },
+}
+
+impl CpuAmount {
+    /// The figure of the amount.
+    pub const fn figure(&self) -> &ServerFigure {
+        match self {
+            Self::Kilocycles(figure) | Self::Time { us: figure, .. } => figure,
+        }
+    }
+
+    /// Cycles of the amount, on a machine whose highest frequency is `highest_khz`.
+    pub fn cycles(&self, highest_khz: u32) -> f64 {
+        match self {
+            Self::Kilocycles(figure) => figure.value * 1e3,
+            Self::Time { us, at_mhz } => us.value * at_mhz.unwrap_or(f64::from(highest_khz) / 1e3),
+        }
+    }
+}
+
+/// Direction of a disk call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallDirection {
+    /// From the disk.
+    Read,
+    /// To the disk.
+    Write,
+}
+
+/// Calls to the disk that a request makes, and for which its worker waits.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DiskCall {
+    /// Direction.
+    pub direction: CallDirection,
+    /// Bytes of each call: 512 to 64 MiB, a multiple of 512.
+    pub bytes: u64,
+    /// Whether the call passes the page cache by. Without, each page of a read is copied; a write has to be direct.
+    pub direct: bool,
+    /// Number of calls, 1 to 256.
+    pub calls: u32,
+    /// Whether all calls are submitted before the worker waits; otherwise each waits for the one before.
+    pub together: bool,
+    /// Share of the requests that make these calls, above 0 to 1. Others find their data in memory.
+    pub share: ServerFigure,
+}
+
+/// A file to which each request appends, and that a thread of its own writes out and syncs from time to time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AppendLog {
+    /// Bytes that each request appends, 1 to 1 MiB.
+    pub bytes: ServerFigure,
+    /// Time between two syncs: 10 ms to 600 s.
+    pub sync_every: Nanoseconds,
+}
+
+impl ServerFile {
+    /// Figures that were assumed: key and reason, in the file's order.
+    pub fn assumed_figures(&self) -> Vec<(&'static str, &str)> {
+        let arrivals = match &self.arrivals {
+            Arrivals::Open { rate, .. } => Some(("arrivals.rate", rate)),
+            Arrivals::Clients { think_us, .. } => Some(("arrivals.think_us", think_us)),
+            Arrivals::Recorded { .. } => None,
+        };
+        let request = [
+            ("request.work", self.work.mean.figure()),
+            ("request.reply", self.reply.mean.figure()),
+        ];
+        let calls = self
+            .calls
+            .iter()
+            .map(|call| ("request.disk.share", &call.share));
+        let log = self.log.as_ref().map(|log| ("log.bytes", &log.bytes));
+        let all = arrivals.into_iter().chain(request).chain(calls).chain(log);
+        all.filter_map(|(key, figure)| Some((key, figure.assumed_because()?)))
+            .collect()
+    }
+
+    /// Requests per second that arrive whatever the server does; `None` with clients, who wait.
+    pub fn open_rate(&self) -> Option<f64> {
+        match &self.arrivals {
+            Arrivals::Open { rate, .. } => Some(rate.value),
+            Arrivals::Recorded { times } => {
+                let last = times.last()?.as_secs_f64();
+                Some(times.len() as f64 / last)
+            }
+            Arrivals::Clients { .. } => None,
+        }
+    }
+
+    /// Time for which requests are counted: the duration, or less if a caller says so.
+    pub fn counted_time(&self) -> Nanoseconds {
+        self.at_most
+            .map_or(self.duration, |most| most.min(self.duration))
+    }
+}

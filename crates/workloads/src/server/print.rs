@@ -1,0 +1,121 @@
+//! Printing a server file: all that a run depends on, arrival times included.
+
+use std::fmt::{self, Formatter};
+
+use super::figure::{FigureOrigin, ServerFigure};
+use super::model::{Arrivals, CallDirection, CpuAmount, ServerFile, Spacing};
+
+/// Writes a server file as TOML that reads as the same file. A caller's time limit is left out.
+pub(super) fn write_server_file(file: &ServerFile, f: &mut Formatter<'_>) -> fmt::Result {
+    writeln!(f, "kind = \"server\"\nname = {}", quote(&file.name))?;
+    writeln!(f, "workers = {}", file.workers)?;
+    writeln!(f, "seconds = {:?}", file.duration.as_secs_f64())?;
+    writeln!(
+        f,
+        "warm_up_s = {:?}\n\n[arrivals]",
+        file.warm_up.as_secs_f64()
+    )?;
+    write_arrivals(file, f)?;
+    writeln!(f, "\n[request]")?;
+    write_amount("work", &file.work.mean, f)?;
+    write_amount("reply", &file.reply.mean, f)?;
+    let clock = [&file.work.mean, &file.reply.mean].map(|amount| match amount {
+        CpuAmount::Time { at_mhz, .. } => *at_mhz,
+        CpuAmount::Kilocycles(_) => None,
+    });
+    if let Some(mhz) = clock[0].or(clock[1]) {
+        writeln!(f, "at_mhz = {mhz:?}")?;
+    }
+    writeln!(f, "spread = \"{}\"", spacing_name(file.work.spacing))?;
+    for call in &file.calls {
+        let operation = match call.direction {
+            CallDirection::Read => "read",
+            CallDirection::Write => "write",
+        };
+        writeln!(
+            f,
+            "\n[[request.disk]]\noperation = \"{operation}\"\nbytes = {}",
+            call.bytes
+        )?;
+        writeln!(
+            f,
+            "direct = {}\ncalls = {}\ntogether = {}",
+            call.direct, call.calls, call.together
+        )?;
+        writeln!(f, "share = {}", print_figure(&call.share))?;
+    }
+    if let Some(log) = &file.log {
+        let every = log.sync_every.as_secs_f64();
+        writeln!(
+            f,
+            "\n[log]\nbytes = {}\nsync_every_s = {every:?}",
+            print_figure(&log.bytes)
+        )?;
+    }
+    Ok(())
+}
+
+fn write_arrivals(file: &ServerFile, f: &mut Formatter<'_>) -> fmt::Result {
+    match &file.arrivals {
+        Arrivals::Open { rate, spacing } => {
+            let pattern = match spacing {
+                Spacing::Fixed => "fixed",
+                Spacing::Exponential => "poisson",
+            };
+            writeln!(f, "pattern = \"{pattern}\"\nrate = {}", print_figure(rate))?;
+        }
+        Arrivals::Recorded { times } => {
+            let times: Vec<String> = times.iter().map(|time| time.0.to_string()).collect();
+            writeln!(
+                f,
+                "pattern = \"recorded\"\ntimes_ns = [{}]",
+                times.join(", ")
+            )?;
+        }
+        Arrivals::Clients {
+            clients,
+            think_us,
+            spacing,
+        } => {
+            writeln!(f, "pattern = \"clients\"\nclients = {clients}")?;
+            writeln!(f, "think_us = {}", print_figure(think_us))?;
+            writeln!(f, "think = \"{}\"", spacing_name(*spacing))?;
+        }
+    }
+    if !file.interrupt_cpus.is_empty() {
+        writeln!(f, "interrupt_cpus = {:?}", file.interrupt_cpus)?;
+    }
+    Ok(())
+}
+
+fn write_amount(name: &str, amount: &CpuAmount, f: &mut Formatter<'_>) -> fmt::Result {
+    let unit = match amount {
+        CpuAmount::Kilocycles(_) => "kcycles",
+        CpuAmount::Time { .. } => "us",
+    };
+    writeln!(f, "{name}_{unit} = {}", print_figure(amount.figure()))
+}
+
+const fn spacing_name(spacing: Spacing) -> &'static str {
+    match spacing {
+        Spacing::Fixed => "fixed",
+        Spacing::Exponential => "exponential",
+    }
+}
+
+fn print_figure(figure: &ServerFigure) -> String {
+    let value = figure.value;
+    match &figure.origin {
+        FigureOrigin::Declared => format!("{value:?}"),
+        FigureOrigin::Source(why) => format!("{{ value = {value:?}, source = {} }}", quote(why)),
+        FigureOrigin::Measured(why) => {
+            format!("{{ value = {value:?}, measured = {} }}", quote(why))
+        }
+        FigureOrigin::Assumed(why) => format!("{{ value = {value:?}, assumed = {} }}", quote(why)),
+    }
+}
+
+/// A text as a TOML string.
+fn quote(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}

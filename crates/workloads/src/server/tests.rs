@@ -1,0 +1,275 @@
+use proptest::prelude::*;
+use wakepath_units::Nanoseconds;
+
+use super::*;
+
+const OPEN: &str = "kind = \"server\"\nname = \"web\"\nworkers = 4\n\n[arrivals]\npattern = \"poisson\"\nrate = 1000\n\n\
+                    [request]\nwork_us = { value = 300, assumed = \"a guess\" }\nat_mhz = 2000\n\n[[request.disk]]\noperation = \"read\"\nbytes = 4096\nshare = 0.1\n";
+
+fn parsed(text: &str) -> ServerFile {
+    parse(text, "s.toml", None).unwrap()
+}
+
+fn refusal(text: &str) -> String {
+    parse(text, "s.toml", None).unwrap_err().to_string()
+}
+
+#[test]
+fn a_file_means_what_its_keys_say() {
+    let file = parsed(OPEN);
+    assert_eq!(
+        (file.workers, file.duration),
+        (4, Nanoseconds::from_secs(10))
+    );
+    assert_eq!(file.warm_up, Nanoseconds::from_secs(1));
+    assert_eq!(file.open_rate(), Some(1000.0));
+    assert!((file.work.mean.cycles(1_000_000) - 600_000.0).abs() < 1e-6);
+    assert_eq!(file.assumed_figures(), [("request.work", "a guess")]);
+    let call = &file.calls[0];
+    assert!(call.direct && !call.together && call.calls == 1 && call.bytes == 4096);
+    let without_clock = parsed(&OPEN.replace("at_mhz = 2000\n", ""));
+    assert!((without_clock.work.mean.cycles(1_000_000) - 300_000.0).abs() < 1e-6);
+    let clients = OPEN.replace("\"poisson\"\nrate = 1000", "\"clients\"\nclients = 8");
+    assert_eq!(parsed(&clients).open_rate(), None);
+}
+
+#[test]
+fn whatever_is_wrong_is_named_with_its_line() {
+    for (line, other, wanted) in [
+        (
+            "\"server\"",
+            "\"sever\"",
+            "s.toml:1: no kind of workload is called `sever`; did you mean `server`?",
+        ),
+        (
+            "workers = 4",
+            "workers = 0",
+            "s.toml:3: `workers` is 0, and may be 1 to 1024",
+        ),
+        (
+            "workers = 4",
+            "wokers = 4",
+            "unknown key `wokers`; did you mean `workers`?",
+        ),
+        (
+            "rate = 1000",
+            "rate = 0",
+            "s.toml:7: `rate` is 0, and may be 0.001 to 10000000",
+        ),
+        ("rate = 1000", "rate = -5", "s.toml:7: `rate` is -5"),
+        ("rate = 1000", "rate = nan", "s.toml:7: `rate` is NaN"),
+        ("rate = 1000", "rate = inf", "s.toml:7: `rate` is inf"),
+        ("rate = 1000", "rate = 1e300", "s.toml:7: `rate` is 1"),
+        (
+            "rate = 1000",
+            "",
+            "s.toml:6: this arrival pattern needs `rate`",
+        ),
+        (
+            "rate = 1000",
+            "rate = 1000\nclients = 3",
+            "s.toml:8: `clients` is for the arrival patterns clients",
+        ),
+        (
+            "rate = 1000",
+            "rate = { value = 3 }",
+            "says where it is from",
+        ),
+        (
+            "rate = 1000",
+            "rate = { value = 3, source = 'a', assumed = 'b' }",
+            "this has two",
+        ),
+        ("at_mhz = 2000", "at_mhz = 0", "s.toml:11: `at_mhz` is 0"),
+        (
+            "bytes = 4096",
+            "bytes = 4095",
+            "s.toml:15: `bytes` is 4095, and may be 512 to 67108864, a multiple of 512",
+        ),
+        ("bytes = 4096", "bytes = -1", "s.toml:15"),
+        ("share = 0.1", "share = 1.5", "s.toml:16: `share` is 1.5"),
+        (
+            "operation = \"read\"",
+            "operation = \"write\"\ndirect = false",
+            "s.toml:15: a buffered write ends in memory",
+        ),
+        ("operation = \"read\"", "operation = \"erase\"", "s.toml:14"),
+        (
+            "work_us = { value = 300, assumed = \"a guess\" }",
+            "work_us = 0",
+            "s.toml:10: `work_us` is 0, and may be 0.001",
+        ),
+        (
+            "work_us = { value = 300, assumed = \"a guess\" }\nat_mhz = 2000",
+            "",
+            "[request] needs `work_us`",
+        ),
+        (
+            "workers = 4",
+            "seconds = 1e9",
+            "s.toml:3: `seconds` is 1000000000, and may be 0.001 to 600",
+        ),
+        (
+            "\"poisson\"\nrate = 1000",
+            "\"recorded\"",
+            "s.toml:6: recorded arrivals need `times`",
+        ),
+        (
+            "\"poisson\"\nrate = 1000",
+            "\"recorded\"\ntimes_ns = []",
+            "s.toml:7: `times_ns`: there is no arrival time",
+        ),
+        (
+            "\"poisson\"\nrate = 1000",
+            "\"recorded\"\ntimes_ns = [5, 3]",
+            "s.toml:7: `times_ns`: 3 comes after 5",
+        ),
+        (
+            "\"poisson\"\nrate = 1000",
+            "\"recorded\"\ntimes_ns = [5, 6]",
+            "is the unit right?",
+        ),
+        (
+            "\"poisson\"\nrate = 1000",
+            "\"recorded\"\ntimes = 'a.csv'",
+            "s.toml:7: a text without a folder",
+        ),
+    ] {
+        assert!(OPEN.contains(line), "{line}");
+        let said = refusal(&OPEN.replace(line, other));
+        assert!(said.contains(wanted), "{other}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    for text in ["", "kind = 'server'", "[arrivals", "\u{1b}[31m"] {
+        assert!(refusal(text).starts_with("s.toml:"), "{text}");
+    }
+    let huge = " ".repeat(MAX_FILE_BYTES + 1);
+    assert!(refusal(&huge).contains("is larger than"));
+}
+
+#[test]
+fn a_caller_sets_the_load() {
+    let with = |name: &str, value: &str| {
+        let variables = [(name.to_owned(), value.to_owned())].into();
+        parsed(OPEN).with_variables(&variables, "s.toml")
+    };
+    assert_eq!(with("rate", "50").unwrap().open_rate(), Some(50.0));
+    assert_eq!(with("workers", "2").unwrap().workers, 2);
+    for (name, value, wanted) in [
+        (
+            "rate",
+            "0",
+            "s.toml: rate=0 is set, and it may be 0.001 to 10000000",
+        ),
+        ("rate", "nan", "rate=nan is set"),
+        ("rate", "\u{1b}[2J", "rate=\\u{1b}[2J is set"),
+        ("workers", "2.5", "it may be 1 to 1024"),
+        (
+            "clients",
+            "4",
+            "clients is set, and these arrivals have none",
+        ),
+        ("rates", "4", "no variable `rates`; did you mean `rate`?"),
+    ] {
+        let said = with(name, value).unwrap_err().to_string();
+        assert!(said.contains(wanted), "{said}");
+    }
+}
+
+#[test]
+fn arrivals_come_from_a_column_of_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = OPEN.replace(
+        "\"poisson\"\nrate = 1000",
+        "\"recorded\"\ntimes = \"a.csv\"\ncolumn = \"at\"\nunit = \"ms\"",
+    );
+    let read = |csv: &str| {
+        std::fs::write(folder.path().join("a.csv"), csv).unwrap();
+        parse(&text, "s.toml", Some(folder.path()))
+    };
+    let file = read("who, at\nx, 5\ny, 5.5\nz, 10\n").unwrap();
+    let Arrivals::Recorded { times } = &file.arrivals else {
+        panic!("recorded");
+    };
+    assert_eq!(times[..], [0, 500_000, 5_000_000].map(Nanoseconds));
+    assert_eq!((file.warm_up.0, file.duration.0), (0, 5_000_000));
+    for (csv, wanted) in [
+        ("", "a.csv:1: no column is called `at`"),
+        ("who,at\n", "a.csv: there is no arrival time"),
+        ("who,at\nx,5\ny,soon\n", "a.csv:3: `soon` is no time"),
+        ("who,at\nx,5\ny\n", "a.csv:3: the line has 1 cells"),
+        ("who,at\nx,5\ny,4\n", "a.csv:3: 4 comes after 5"),
+        ("who,at\nx,nan\n", "a.csv:2: NaN is no time"),
+        ("who,at\nx,0\ny,1e99\n", "is the unit right?"),
+        (
+            "who,when\nx,0\n",
+            "a.csv:1: no column is called `at`; there are: who, when",
+        ),
+    ] {
+        let said = read(csv).unwrap_err().to_string();
+        assert!(said.contains(wanted), "{csv}: {said}");
+    }
+    let outside = text.replace("a.csv", "../a.csv");
+    let said = parse(&outside, "s.toml", Some(folder.path()))
+        .unwrap_err()
+        .to_string();
+    assert!(said.starts_with("s.toml:7: `times`: ../a.csv"), "{said}");
+}
+
+#[test]
+fn the_built_in_servers_say_where_their_figures_are_from() {
+    for name in ["redis-server.toml", "web-server.toml"] {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads/");
+        let text = std::fs::read_to_string(format!("{path}{name}")).unwrap();
+        let file = parse(&text, name, None).unwrap();
+        let printed = file.to_string();
+        assert!(!file.assumed_figures().is_empty(), "{name}");
+        for line in printed.lines() {
+            let is_figure = [
+                "rate =",
+                "work_us =",
+                "reply_us =",
+                "share =",
+                "bytes = {",
+                "think_us =",
+            ];
+            if is_figure.iter().any(|start| line.starts_with(start)) {
+                assert!(
+                    line.contains("assumed") || line.contains("source"),
+                    "{name}: {line}"
+                );
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn an_accepted_file_prints_as_an_equal_one(
+        rate in 0.001_f64..1e7,
+        work in 0.001_f64..1e6,
+        share in 0.001_f64..1.0,
+        clients in 1_u32..1000,
+        pattern in 0..4,
+        together in any::<bool>(),
+    ) {
+        let arrivals = match pattern {
+            0 => format!("pattern = 'fixed'\nrate = {rate:?}"),
+            1 => format!("pattern = 'poisson'\nrate = {{ value = {rate:?}, source = 'a \"b\"' }}"),
+            2 => "pattern = 'recorded'\ntimes_ns = [7, 9, 5000000]".to_owned(),
+            _ => format!("pattern = 'clients'\nclients = {clients}\nthink_us = {work:?}\nthink = 'exponential'"),
+        };
+        let text = format!(
+            "kind = 'server'\nname = 'a'\n[arrivals]\n{arrivals}\ninterrupt_cpus = [2, 0]\n[request]\nwork_kcycles = {work:?}\nreply_us = 3\nat_mhz = 1500\n\
+             [[request.disk]]\noperation = 'write'\nbytes = 512\ncalls = 3\ntogether = {together}\nshare = {share:?}\n[log]\nbytes = 64\nsync_every_s = 0.5\n"
+        );
+        let file = parsed(&text);
+        prop_assert_eq!(parsed(&file.to_string()), file);
+    }
+
+    #[test]
+    fn no_text_makes_the_parser_panic(text in ".{0,200}") {
+        let _ = parse(&text, "s.toml", None);
+        let _ = parse(&format!("{OPEN}{text}"), "s.toml", None);
+    }
+}
