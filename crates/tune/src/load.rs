@@ -1,4 +1,4 @@
-//! A workload with its hours per day.
+//! A workload with hours per day.
 
 use wakepath_sim::LONGEST_UNTIMED;
 use wakepath_units::Nanoseconds;
@@ -14,19 +14,19 @@ const HOURS_OFF: f64 = 1e-9;
 /// A machine at rest: a thread that sleeps half a second, twenty times.
 const REST: &str = r#"{ "tasks": { "rest": { "loop": 20, "sleep": 500000 } } }"#;
 
-/// A workload with its hours per day.
+/// A workload with hours per day.
 #[derive(Clone, Debug)]
 pub struct DailyLoad {
     /// Name of the load in conditions and tables.
     pub name: String,
-    /// The workload, with its warm-up; `None` for recorded I/O, which comes when it came, whatever the settings.
+    /// Workload with a warm-up; `None` for recorded I/O, whose times do not depend on settings.
     pub workload: Option<Workload>,
     /// Hours per day.
     pub hours: f64,
 }
 
 impl DailyLoad {
-    /// The workload with its measured time divided by `divisor`; the warm-up stays.
+    /// The workload with the measured time divided by `divisor`; the warm-up stays.
     /// `None` for recorded I/O.
     pub fn workload_with_measured_time_divided(&self, divisor: u32) -> Option<Workload> {
         let mut workload = self.workload.clone();
@@ -85,16 +85,16 @@ impl DailyLoad {
     }
 }
 
-/// Whether the loads leave hours of the day for rest.
+/// Whether the loads leave any hour for rest.
 pub fn leaves_hours_of_rest(loads: &[DailyLoad]) -> bool {
     let busy: f64 = loads.iter().map(|load| load.hours).sum();
     busy < DAY - HOURS_OFF
 }
 
-/// Hours of a day that the loads leave for rest.
+/// Hours per day left for rest by the loads.
 ///
 /// # Errors
-/// Hours that are no hours, or more than a day has; a name given twice.
+/// Impossible hours, more than a day has, or a name given twice.
 pub(crate) fn check_hours_and_count_rest(loads: &[DailyLoad]) -> Result<f64, TuneError> {
     for (index, load) in loads.iter().enumerate() {
         let problem = if !(load.hours.is_finite() && load.hours > 0.0) {

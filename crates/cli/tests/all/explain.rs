@@ -209,7 +209,8 @@ fn exits_that_another_request_began_are_a_part_of_their_own() {
     let rest = kind["rest_ns"].as_f64().unwrap();
     assert!((rest - 84_000.0).abs() < 200.0, "{rest}");
 
-    let text = printed(&[path]);
+    // Sentences are folded.
+    let text = printed(&[path]).replace("\n  ", " ");
     assert!(
         text.contains("+ exits that something else began 7.7 +"),
         "{text}"

@@ -21,6 +21,8 @@ use crate::common::{json, repository, skip, wakepath};
 
 /// Exit latencies in `rig/laboratory/debian-6.12.toml`, in ns, by the index of the idle state: POLL, C1, C1E, C6, C8.
 const EXITS_NS: [f64; 5] = [0.0, 2_000.0, 10_000.0, 133_000.0, 300_000.0];
+/// The longest of these.
+const LONGEST_EXIT_NS: u64 = 300_000;
 /// CPU that plays the drive, behind those of the machine.
 const DRIVE_CPU: u32 = 2;
 /// Exit code of a laboratory that lacks a program or a package.
@@ -300,8 +302,7 @@ impl TrueParts {
     /// time, and no event shows it, as in a virtual machine whose host has more to do.
     fn stall(&self) -> Option<[u64; 2]> {
         let late = self.raised().saturating_sub(self.end) > STALL_NS;
-        let longest = EXITS_NS[EXITS_NS.len() - 1] as u64 + STALL_NS;
-        (late || self.exit > longest).then(|| {
+        (late || self.exit > LONGEST_EXIT_NS + STALL_NS).then(|| {
             let seen = self.raised() + self.exit;
             [
                 self.end.saturating_sub(AROUND_STALL_NS),

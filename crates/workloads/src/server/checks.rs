@@ -9,12 +9,11 @@ use wakepath_units::spelling::suggestion_with_known_names;
 use super::error::{ServerError, TextPlace};
 use super::figure::ServerFigure;
 use super::model::{
-    AppendLog, Arrivals, CallDirection, CpuAmount, CpuWork, DiskCall, MAX_CALL_KINDS, ServerFile,
-    Spacing,
+    AppendLog, Arrivals, CallDirection, CpuAmount, CpuWork, DiskCall, MAX_CALL_KINDS, MAX_SECONDS,
+    ServerFile, Spacing,
 };
 use super::raw::{Pattern, RawArrivals, RawCall, RawFile, RawLog, RawRequest, TimeUnit};
 use super::times;
-use super::{MAX_SECONDS, MAX_TIMES};
 use crate::text::escape_and_shorten;
 
 /// Counted seconds, and seconds of warm-up, if the file gives none.
@@ -487,9 +486,4 @@ fn number_in_range(
 
 fn seconds_to_time(seconds: f64) -> Nanoseconds {
     Nanoseconds((seconds * 1e9).round() as u64)
-}
-
-/// Refuses more arrival times than [`MAX_TIMES`].
-pub(super) fn too_many_times_message() -> String {
-    format!("there may be {MAX_TIMES} arrival times")
 }

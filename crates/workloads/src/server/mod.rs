@@ -32,18 +32,12 @@ mod tests;
 pub use error::ServerError;
 pub use figure::{FigureOrigin, ServerFigure};
 pub use model::{
-    AppendLog, Arrivals, CallDirection, CpuAmount, CpuWork, DiskCall, MAX_CALL_KINDS, ServerFile,
-    Spacing,
+    AppendLog, Arrivals, CallDirection, CpuAmount, CpuWork, DiskCall, MAX_CALL_KINDS, MAX_SECONDS,
+    MAX_TIMES, ServerFile, Spacing,
 };
 
 /// Longest server file that is accepted, in bytes: a copy with recorded arrival times may have a million of these.
 pub const MAX_FILE_BYTES: usize = 24 << 20;
-
-/// Longest time that a server is simulated for, in seconds.
-pub const MAX_SECONDS: f64 = 600.0;
-
-/// Most arrival times of a recording.
-pub const MAX_TIMES: usize = 1_000_000;
 
 /// Parses a server file. `origin` is the file's name for messages. `folder` is where a CSV file with arrival times lies; without
 /// it, a file that names one is refused.

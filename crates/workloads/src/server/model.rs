@@ -5,6 +5,12 @@ use wakepath_units::Nanoseconds;
 
 use super::figure::ServerFigure;
 
+/// Longest time for which a server is simulated, in seconds.
+pub const MAX_SECONDS: f64 = 600.0;
+
+/// Most arrival times in a recording.
+pub const MAX_TIMES: usize = 1_000_000;
+
 /// Most `[[request.disk]]` tables.
 pub const MAX_CALL_KINDS: usize = 16;
 
@@ -15,7 +21,7 @@ pub struct ServerFile {
     pub name: String,
     /// Worker threads, 1 to 1024. Each serves one request at a time; requests wait for a free worker in the order of arrival.
     pub workers: u32,
-    /// How long requests arrive, without the warm-up: more than 0, at most [`MAX_SECONDS`](super::MAX_SECONDS).
+    /// How long requests arrive, without the warm-up: more than 0, at most [`MAX_SECONDS`].
     pub duration: Nanoseconds,
     /// Uncounted time before: requests that end earlier are left out of all figures.
     pub warm_up: Nanoseconds,
@@ -51,7 +57,7 @@ pub enum Arrivals {
     },
     /// At recorded times.
     Recorded {
-        /// Times since the first arrival, ascending, the first 0; at most [`MAX_TIMES`](super::MAX_TIMES).
+        /// Times since the first arrival, ascending, the first 0; at most [`MAX_TIMES`].
         times: Vec<Nanoseconds>,
     },
     /// From clients, each of which waits for its reply and thinks before it asks again.

@@ -6,10 +6,9 @@ use toml::Spanned;
 use wakepath_files::{Links, Tree};
 use wakepath_units::Nanoseconds;
 
-use super::checks::too_many_times_message;
 use super::error::{ServerError, TextPlace};
+use super::model::{MAX_SECONDS, MAX_TIMES};
 use super::raw::TimeUnit;
-use super::{MAX_SECONDS, MAX_TIMES};
 use crate::text::escape_and_shorten;
 
 /// Longest CSV file that is read, in bytes.
@@ -157,4 +156,8 @@ fn describe_csv_error(error: &csv::Error) -> (Option<usize>, String) {
         _ => "is no CSV".to_owned(),
     };
     (line, message)
+}
+
+fn too_many_times_message() -> String {
+    format!("there may be {MAX_TIMES} arrival times")
 }
