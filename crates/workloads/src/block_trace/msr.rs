@@ -38,13 +38,20 @@ pub(super) fn parse_line(line: &str) -> Result<TraceLine<'_>, String> {
     if line.trim().is_empty() || is_header(line) {
         return Ok(TraceLine::Other);
     }
-    let columns: Vec<&str> = line.split(',').collect();
-    let [time, host, number, kind, offset, bytes, response] = columns[..] else {
+    let mut columns = [""; COLUMNS];
+    let mut count = 0;
+    for column in line.split(',') {
+        if let Some(place) = columns.get_mut(count) {
+            *place = column;
+        }
+        count += 1;
+    }
+    if count != COLUMNS {
         return Err(format!(
-            "{} columns instead of {COLUMNS}: the trace is cut off or damaged",
-            columns.len()
+            "{count} columns instead of {COLUMNS}: the trace is cut off or damaged"
         ));
-    };
+    }
+    let [time, host, number, kind, offset, bytes, response] = columns;
     let io = if kind.eq_ignore_ascii_case("read") {
         TraceIo::Read
     } else if kind.eq_ignore_ascii_case("write") {

@@ -4,7 +4,7 @@
 //! A request farther behind is an error, since later requests have been handed on by then.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io::BufRead;
 
 use super::error::LineProblem;
@@ -19,7 +19,10 @@ pub(super) struct OrderedRequests<R> {
     parsed: ParsedRequests<R>,
     /// Number of the only disk that counts; `None`: all disks count.
     disk: Option<usize>,
-    held: BinaryHeap<Reverse<PlacedRequest>>,
+    /// Held requests, ascending: most traces are in order, and need no heap.
+    in_order: VecDeque<PlacedRequest>,
+    /// Held requests that are earlier than one read before.
+    late: BinaryHeap<Reverse<PlacedRequest>>,
     window: usize,
     /// Begin in ns of the last request handed on.
     last: u64,
@@ -34,7 +37,8 @@ impl<R: BufRead> OrderedRequests<R> {
         Self {
             parsed,
             disk,
-            held: BinaryHeap::new(),
+            in_order: VecDeque::new(),
+            late: BinaryHeap::new(),
             window,
             last: 0,
         }
@@ -50,7 +54,7 @@ impl<R: BufRead> OrderedRequests<R> {
     /// # Errors
     /// A line cannot be understood, or stands too far behind its place.
     pub(super) fn next_request(&mut self) -> Result<Option<PlacedRequest>, LineProblem> {
-        while self.held.len() <= self.window {
+        while self.in_order.len() + self.late.len() <= self.window {
             let Some(request) = self.parsed.next_request()? else {
                 break;
             };
@@ -67,13 +71,26 @@ impl<R: BufRead> OrderedRequests<R> {
                 let line = request.line;
                 return Err(LineProblem { line, message });
             }
-            self.held.push(Reverse(request));
+            if self.in_order.back().is_none_or(|last| *last <= request) {
+                self.in_order.push_back(request);
+            } else {
+                self.late.push(Reverse(request));
+            }
         }
-        let Some(Reverse(first)) = self.held.pop() else {
-            return Ok(None);
+        let first = self.take_first_held();
+        self.last = first.map_or(self.last, |first| first.time);
+        Ok(first)
+    }
+
+    fn take_first_held(&mut self) -> Option<PlacedRequest> {
+        let late_is_first = match (self.late.peek(), self.in_order.front()) {
+            (Some(Reverse(late)), Some(front)) => late < front,
+            (late, _) => late.is_some(),
         };
-        self.last = first.time;
-        Ok(Some(first))
+        if late_is_first {
+            return self.late.pop().map(|Reverse(first)| first);
+        }
+        self.in_order.pop_front()
     }
 }
 
