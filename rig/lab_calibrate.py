@@ -25,7 +25,7 @@ from rig import COMMON_MODULES, find_program
 # Of the drive, kept in the guest's memory of 1 GiB; the file system has all of it.
 STORE_MIB = 256
 # Calibrating keeps CPUs in POLL for most of its time. With the kernel's POLL an emulator takes fifty times as long.
-POLL_BURST_NS = 200
+POLL_BURST_NS = 500
 
 
 def run_guest(options: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ calibrate_guest() {
     /usr/bin/mke2fs -q -t ext4 -O ^has_journal -E nodiscard /dev/drive0 $kib
     mkdir -p /mnt
     mount -t ext4 /dev/drive0 /mnt
-    wakepath calibrate --folder /mnt -o /out/machine.toml --format json "$@" >/out/calibration.json 2>/out/calibration.txt
+    # A guest that is given up tells by its console how many steps were done.
+    WAKEPATH_PROGRESS=/dev/console wakepath calibrate --folder /mnt -o /out/machine.toml --format json "$@" >/out/calibration.json 2>/out/calibration.txt
     umount /mnt
 }

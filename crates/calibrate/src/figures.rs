@@ -126,7 +126,7 @@ fn fit_request_work(machine: &Machine, drive: &DriveMeasurement) -> Result<Figur
             && (s.shape.kib, s.shape.depth) == (4, 1)
     });
     let alone = reads.ok_or("no 4 KiB reads at depth 1 were measured")?;
-    if alone.interrupt.is_none() && alone.block_layer.mean.is_none() {
+    if !alone.tells_drive_apart() {
         return Err("neither interrupts nor the block layer tell the drive's part of 4 KiB reads at depth 1".to_owned());
     }
     let khz = highest_khz(machine)?;
@@ -181,8 +181,10 @@ fn fitted_work(us: f64, khz: u32, what: &str) -> Figure {
 #[cfg(test)]
 pub(crate) mod tests {
     use wakepath_measure::Conditions;
-    use wakepath_measure::drive::{BlockLayerView, DriveSleep, LoadShape, ServiceTime};
-    use wakepath_measure::summary::LatencySummary;
+    use wakepath_measure::drive::{
+        BlockLayerView, DriveSleep, InterruptView, LoadShape, ServiceTime,
+    };
+    use wakepath_measure::summary::{Estimate, LatencySummary};
     use wakepath_units::Nanoseconds;
 
     use super::*;
@@ -268,6 +270,20 @@ pub(crate) mod tests {
         assert!(why.contains("30.00 us"), "{why}");
         let none = fit_request_work(&machine, &measured(10, true)).unwrap_err();
         assert!(none.contains("-2.50 us"), "{none}");
+        // An interrupt that came later than the read ended tells nothing.
+        let mut late = measured(140, true);
+        late.service[0].block_layer.mean = None;
+        late.service[0].interrupt = Some(InterruptView {
+            n: 300,
+            service: Estimate {
+                ns: 700_000.0,
+                low: 0.0,
+                high: 1_500_000.0,
+            },
+            interruption: late.service[0].latency.median,
+        });
+        let unknown = fit_request_work(&machine, &late).unwrap_err();
+        assert!(unknown.starts_with("neither interrupts"), "{unknown}");
         let asleep = fit_request_work(&machine, &measured(140, false)).unwrap_err();
         assert!(asleep.contains("idle exits"), "{asleep}");
     }

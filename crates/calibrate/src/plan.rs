@@ -23,7 +23,7 @@ const POWER_SHARE: f64 = 0.06;
 const DRIVE_SHARE: f64 = 0.45;
 const WAKE_SHARE: f64 = 0.15;
 /// Shortest run of a job in seconds, with a budget too small for more: fio counts in milliseconds.
-const SHORTEST_JOB: f64 = 1.0;
+const SHORTEST_JOB: f64 = 0.5;
 /// Seconds per fitting job.
 const FITTING_SECONDS: f64 = 2.0;
 /// Seconds from a change of the latency limit to a job. The idle governor heeds a limit when a CPU next idles, and has

@@ -48,7 +48,8 @@ impl JobStudy<'_> {
         )
     }
 
-    /// Runs of each job under each policy set on a simulated machine: `[job][set][repeat]`.
+    /// Runs of each job under each policy set on a simulated machine: `[job][set][repeat]`, with one repeat, because
+    /// repeats compare the real machine with itself.
     pub(crate) fn simulate(
         &self,
         machine: &Machine,
@@ -60,7 +61,11 @@ impl JobStudy<'_> {
             action: "writing the machine",
             source,
         })?;
-        self.run(&self.compose_text(true), RunOrigin::Sim, None, cancelled)
+        let once = Self {
+            repeats: 1,
+            ..*self
+        };
+        once.run(&once.compose_text(true), RunOrigin::Sim, None, cancelled)
     }
 
     /// The study file. Nothing is left out at the start of a run: fio 3.33 makes no pauses after a `ramp_time` until it

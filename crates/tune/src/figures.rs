@@ -30,6 +30,8 @@ pub(crate) struct Score {
     pub(crate) excess_beyond_noise: f64,
     /// The objective, with the sign that makes less better.
     pub(crate) objective: f64,
+    /// The greatest distance beyond a limit as a share of the limit; below 0 where all limits are kept.
+    pub(crate) nearest_limit: f64,
 }
 
 impl Question<'_> {
@@ -111,6 +113,7 @@ impl Question<'_> {
         whole_runs: f64,
     ) -> Result<Score, TuneError> {
         let (mut excess, mut excess_beyond_noise) = (0.0, 0.0);
+        let mut nearest_limit = f64::NEG_INFINITY;
         for (index, (condition, load)) in self.conditions_with_load_indices().enumerate() {
             let metric = &condition.condition.metric;
             let [value, before] = [trial, in_force].map(|trial| {
@@ -129,6 +132,8 @@ impl Question<'_> {
             let noise = self.noise.get(index).copied().unwrap_or(0.0);
             let tolerated = NOISE_FACTOR * noise / whole_runs.max(f64::MIN_POSITIVE).sqrt();
             excess += beyond;
+            nearest_limit =
+                nearest_limit.max(-condition.percent_within_limit(value, before) / 100.0);
             excess_beyond_noise += (beyond - tolerated).max(0.0);
         }
         let objective = mean(&self.objective_in_each_seed(trial)?);
@@ -136,6 +141,7 @@ impl Question<'_> {
             excess,
             excess_beyond_noise,
             objective: objective * self.objective.goal.sign_to_minimise(),
+            nearest_limit,
         })
     }
 }

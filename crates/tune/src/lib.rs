@@ -13,6 +13,7 @@
 mod answer;
 mod budget;
 mod drive_replay;
+mod effects;
 mod error;
 mod evaluator;
 mod figures;

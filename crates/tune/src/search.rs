@@ -1,5 +1,6 @@
 //! The search: successive halving over shortened runs, steps to neighbours, and a decision on fresh seeds.
 //!
+//! Halving begins with random sets. A model of their choices' effects then says which other sets join them.
 //! All sets in a rung run on the same seeds (common random numbers), and each rung has other seeds. Where every set
 //! fits into the budget, every set is run. Only the last rung, on fresh seeds, decides.
 
@@ -14,6 +15,7 @@ use wakepath_results::LoadCondition;
 use crate::TuneError;
 use crate::answer::SearchAnswer;
 use crate::budget::Budget;
+use crate::effects::EffectsModel;
 use crate::evaluator::{Effort, Evaluator, Trial, TrialOutcome};
 use crate::figures::{Question, Score};
 use crate::finalists::Decision;
@@ -45,6 +47,15 @@ const SEMIFINAL_STAGE: u64 = 3;
 
 /// Most sets in the semifinal.
 const SEMIFINALISTS: usize = 60;
+
+/// Share of the first rung's sets that are drawn at random; the others are predicted.
+const RANDOM_SHARE: f64 = 0.5;
+
+/// Number of times that the effects of choices are estimated anew, with the sets that ran meanwhile.
+const PREDICTIONS: usize = 4;
+
+/// Most sets that are looked at for a prediction. Larger spaces are sampled.
+const MOST_PREDICTED: usize = 50_000;
 
 /// Number of sets that run before the search checks its budget again.
 const BATCH: usize = 16;
@@ -138,6 +149,7 @@ pub fn search_best_policy_set(
         simulated: 0,
         costliest_run: 0,
         tried: BTreeSet::new(),
+        refused: BTreeSet::new(),
     };
     let in_force =
         search.run_policies_in_force(search.effort_with_stage_seeds(2, NOISE_REPEATS, 1))?;
@@ -263,14 +275,24 @@ impl SearchState<'_> {
             .clamp(fewest, most)
     }
 
-    /// Runs sets with an effort until `requests_end` requests are simulated, and ranks the sets. A set refused by the
-    /// machine falls out.
+    /// Runs sets with an effort until `requests_end` requests are simulated, and ranks the sets.
     fn run_until_requests_and_rank(
         &mut self,
         candidates: Vec<SetChoice>,
         effort: Effort,
         requests_end: u64,
     ) -> Result<Ranking, TuneError> {
+        let scored = self.run_until_requests_and_score(candidates, effort, requests_end)?;
+        Ok(rank_distinct_best_first(scored))
+    }
+
+    /// Runs sets with an effort until `requests_end` requests are simulated. A set refused by the machine falls out.
+    fn run_until_requests_and_score(
+        &mut self,
+        candidates: Vec<SetChoice>,
+        effort: Effort,
+        requests_end: u64,
+    ) -> Result<Vec<(Score, SetChoice)>, TuneError> {
         let in_force = self.run_policies_in_force(effort)?;
         let mut able = Vec::new();
         for candidate in candidates {
@@ -281,23 +303,25 @@ impl SearchState<'_> {
                     .map(|set| (candidate, set)),
             );
         }
-        let mut ranking = Ranking::new();
+        let mut scored = Vec::new();
         for batch in able.chunks(BATCH) {
-            if self.simulated >= requests_end && ranking.len() >= FINALISTS {
+            if self.simulated >= requests_end && scored.len() >= FINALISTS {
                 break;
             }
             let sets: Vec<PolicySet> = batch.iter().map(|(_, set)| set.clone()).collect();
             let outcomes = self.run_sets_and_count_requests(&sets, effort)?;
             for ((candidate, _), outcome) in batch.iter().zip(outcomes) {
-                if let TrialOutcome::Ran(trial) = outcome {
-                    self.tried.insert(candidate.clone());
-                    let whole_runs = f64::from(effort.repeats) / f64::from(effort.shortened);
-                    let score = self.question.score_trial(&trial, &in_force, whole_runs)?;
-                    ranking.push((score, candidate.clone()));
-                }
+                let TrialOutcome::Ran(trial) = outcome else {
+                    self.refused.insert(candidate.clone());
+                    continue;
+                };
+                self.tried.insert(candidate.clone());
+                let whole_runs = f64::from(effort.repeats) / f64::from(effort.shortened);
+                let score = self.question.score_trial(&trial, &in_force, whole_runs)?;
+                scored.push((score, candidate.clone()));
             }
         }
-        Ok(rank_distinct_best_first(ranking))
+        Ok(scored)
     }
 
     /// Runs successive halving and returns the last rung's ranking. Each rung has a share of the requests, by its
@@ -309,22 +333,78 @@ impl SearchState<'_> {
     ) -> Result<Ranking, TuneError> {
         let budget = stage_ends.halving_end.saturating_sub(self.simulated) as f64;
         let first = (budget / costs.requests_per_set_over_all_rungs()) as usize;
-        let mut candidates = self.draw_sets_for_first_rung(first.max(FINALISTS));
+        let mut candidates = Vec::new();
         let mut ranking = Ranking::new();
         let mut end = self.simulated as f64;
         for rung in 0..RUNGS.len() {
             let kept_share = costs.requests_per_set_in_rung(rung) / KEEP.pow(rung as u32) as f64;
             end += budget * kept_share / costs.requests_per_set_over_all_rungs();
-            ranking = self.run_until_requests_and_rank(
-                candidates,
-                self.effort_of_rung(rung),
-                end as u64,
-            )?;
+            ranking = if rung == 0 {
+                self.run_drawn_and_predicted_sets(first.max(FINALISTS), end as u64)?
+            } else {
+                let effort = self.effort_of_rung(rung);
+                self.run_until_requests_and_rank(candidates, effort, end as u64)?
+            };
             let keep = (ranking.len() / KEEP).max(FINALISTS);
             let best = ranking.iter().take(keep);
             candidates = best.map(|(_, candidate)| candidate.clone()).collect();
         }
         Ok(ranking)
+    }
+
+    /// Runs the first rung: random sets, and then sets that the effects of their choices promise much of.
+    fn run_drawn_and_predicted_sets(
+        &mut self,
+        count: usize,
+        requests_end: u64,
+    ) -> Result<Ranking, TuneError> {
+        let effort = self.effort_of_rung(0);
+        let drawn = self.draw_sets_for_first_rung(
+            ((count as f64 * RANDOM_SHARE).ceil() as usize).max(FINALISTS),
+        );
+        let each = count.saturating_sub(drawn.len()).div_ceil(PREDICTIONS);
+        let mut scored = self.run_until_requests_and_score(drawn, effort, requests_end)?;
+        for _ in 0..PREDICTIONS {
+            if self.simulated >= requests_end {
+                break;
+            }
+            let predicted = self.predict_best_untried_sets(&scored, each);
+            scored.extend(self.run_until_requests_and_score(predicted, effort, requests_end)?);
+        }
+        Ok(rank_distinct_best_first(scored))
+    }
+
+    /// The sets without a run that look best by the effects of their choices: in turn by the prediction as it is, and by the
+    /// prediction with limits as far away as it may err.
+    fn predict_best_untried_sets(
+        &self,
+        scored: &[(Score, SetChoice)],
+        count: usize,
+    ) -> Vec<SetChoice> {
+        let objective = fit_effects(scored, |score| score.objective);
+        let nearest_limit = fit_effects(scored, |score| score.nearest_limit.clamp(-1.0, 1.0));
+        let size = self.space.count_sets();
+        let mut random = Pcg64Mcg::seed_from_u64(self.seed);
+        let mut predicted: Ranking = index::sample(&mut random, size, size.min(MOST_PREDICTED))
+            .into_iter()
+            .map(|number| self.space.choice_by_number(number))
+            .filter(|set| set.profile.is_none() && !self.tried.contains(set))
+            .filter(|set| !self.refused.contains(set))
+            .filter(|set| self.space.policy_set_of_choice(set).is_ok())
+            .map(|set| {
+                let beyond = nearest_limit.predict(&set);
+                let score = Score {
+                    excess: beyond.max(0.0),
+                    excess_beyond_noise: (beyond - nearest_limit.deviation).max(0.0),
+                    objective: objective.predict(&set),
+                    nearest_limit: beyond,
+                };
+                (score, set)
+            })
+            .collect();
+        predicted = rank_distinct_best_first(predicted);
+        predicted.truncate(count);
+        predicted.into_iter().map(|(_, set)| set).collect()
     }
 
     /// Draws the policy sets for the first rung: the set without changes, profiles, each single change, then random sets.
@@ -406,6 +486,16 @@ impl SearchState<'_> {
         let effort = self.effort_with_stage_seeds(SEMIFINAL_STAGE, SEMIFINAL_REPEATS, 1);
         self.run_until_requests_and_rank(candidates, effort, end)
     }
+}
+
+/// The effects of choices on a figure of sets that ran. A published profile has no choices.
+fn fit_effects(scored: &[(Score, SetChoice)], figure: fn(&Score) -> f64) -> EffectsModel {
+    let samples: Vec<(&SetChoice, f64)> = scored
+        .iter()
+        .filter(|(_, set)| set.profile.is_none())
+        .map(|(score, set)| (set, figure(score)))
+        .collect();
+    EffectsModel::fit(&samples)
 }
 
 /// The best sets of a ranking, without unchanged policies.

@@ -21,6 +21,8 @@ pub(crate) struct SearchState<'a> {
     pub(crate) costliest_run: u64,
     /// Sets that ran.
     pub(crate) tried: BTreeSet<SetChoice>,
+    /// Sets that the machine cannot run.
+    pub(crate) refused: BTreeSet<SetChoice>,
 }
 
 impl SearchState<'_> {

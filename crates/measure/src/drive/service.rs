@@ -63,6 +63,11 @@ impl ServiceTime {
         self.interrupt.filter(|view| view.service.ns <= whole)
     }
 
+    /// Whether [`Self::service`] is without the CPU's work: up to the interrupt, or by the block layer's account.
+    pub fn tells_drive_apart(&self) -> bool {
+        self.trusted_interrupt().is_some() || self.block_layer.mean.is_some()
+    }
+
     /// What [`Self::service`] is.
     pub(super) fn service_name(&self) -> &'static str {
         if self.trusted_interrupt().is_some() {

@@ -54,7 +54,8 @@ impl DriveSleep {
     }
 
     /// Jumps of the latency, shortest pause first. Each exit latency is that of a pause well beyond the entry: a read right
-    /// after the entry began also waits for the end of the entry.
+    /// after the entry began also waits for the end of the entry. A jump that later pauses take back is other work, and no
+    /// sleep.
     pub fn entries(&self) -> Vec<SleepEntry> {
         let jumps = self.jumps();
         let ends = jumps.iter().skip(1).map(|(row, _)| *row);
@@ -68,7 +69,7 @@ impl DriveSleep {
                 ..*entry
             }
         });
-        settled.collect()
+        settled.filter(|entry| entry.exit.low > 0.0).collect()
     }
 
     /// Latency after pauses in a sleep state less that of a drive that does not sleep at all, with the number of reads.
@@ -187,6 +188,24 @@ mod tests {
         let entry = sleep.entries()[0];
         let (beyond, n) = sleep.beyond_awake(&entry).unwrap();
         assert_eq!(((beyond.ns / 1e3) as u64, n), (2_000, 8));
+    }
+
+    #[test]
+    fn a_jump_that_longer_pauses_take_back_is_no_entry() {
+        // Other work makes most reads after 30 ms slow, and all after 10 ms somewhat.
+        let mut sleep = DriveSleep::default();
+        for (ms, slow, n) in [
+            (0, 80, 10),
+            (10, 500, 10),
+            (30, 1_200, 30),
+            (100, 700, 10),
+            (1_000, 700, 10),
+        ] {
+            let fast = if ms == 30 { 6 } else { 0 };
+            let samples = (0..n).map(|i| if i < fast { 500_000 } else { slow * 1_000 + i });
+            sleep.add(Nanoseconds::from_millis(ms), &samples.collect::<Vec<u64>>());
+        }
+        assert_eq!(exits(&sleep), [1_120]);
     }
 
     #[test]
