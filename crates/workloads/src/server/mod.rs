@@ -17,6 +17,8 @@
 use std::fmt;
 use std::path::Path;
 
+use wakepath_units::printable::escape_for_one_line;
+
 mod checks;
 mod error;
 mod figure;
@@ -54,7 +56,7 @@ pub fn parse(text: &str, origin: &str, folder: Option<&Path>) -> Result<ServerFi
     let file: raw::RawFile = toml::from_str(text).map_err(|e| {
         let at = e.span().map_or(0, |span| span.start);
         let message = wakepath_units::spelling::toml_error_with_key(e.message(), text, at);
-        place.error_at_byte(at, message)
+        place.error_at_byte(at, escape_for_one_line(&message).into_owned())
     })?;
     checks::check_server_file(&file, place, folder)
 }

@@ -273,3 +273,10 @@ proptest! {
         let _ = parse(&format!("{OPEN}{text}"), "s.toml", None);
     }
 }
+
+#[test]
+fn a_key_with_control_characters_is_named_without_them() {
+    let text = "kind = 'server'\nname = 'x'\n\"a\\u001b[31m\\nb\" = 1\n";
+    let error = parse(text, "x.toml", None).unwrap_err().to_string();
+    assert!(!error.contains(char::is_control), "{error:?}");
+}
