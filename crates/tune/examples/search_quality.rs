@@ -365,7 +365,7 @@ impl Problem {
         requests / u64::from(SEARCH_SEEDS) * u64::from(REFERENCE_SEEDS)
     }
 
-    /// The figures of a set in the runs that a search with this seed sees; `None` where the machine refuses the set.
+    /// A set's figures in the runs that a search with a seed sees; `None` where the machine refuses the set.
     fn figures_of_search(
         &self,
         table: &Table,
@@ -404,7 +404,7 @@ impl Problem {
     }
 }
 
-/// What a search by another program needs: the figures of each set for each first seed.
+/// The figures of each set for each first seed, for searches by other programs.
 #[derive(Serialize)]
 struct SearchTable<'a> {
     dimensions: &'a [usize],

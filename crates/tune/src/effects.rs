@@ -1,32 +1,32 @@
-//! A figure of policy sets as a sum of effects: of each choice, and of each two choices together.
+//! A figure of policy sets as a sum of effects: each choice has an effect, and each pair of choices.
 //!
-//! Sets that ran fix the effects by ridge regression, which block coordinate descent solves: each effect is the mean of what
-//! the others leave over, drawn to 0 where few sets have the choice. The model says which of the other sets are worth a run.
+//! Sets with runs fix the effects by ridge regression, solved by block coordinate descent: each effect is the mean residual of
+//! the others, drawn to 0 where few sets have the choice. The model says which other sets are worth a run.
 
 use std::collections::BTreeMap;
 
 use crate::space::SetChoice;
 
-/// Number of sets at whose mean an effect of one choice counts half.
+/// With so many sets, the effect of a choice counts half.
 const PRIOR_SETS_OF_CHOICE: f64 = 0.5;
-/// Likewise of two choices together, for which there are fewer sets.
+/// With so many sets, the effect of a pair of choices counts half.
 const PRIOR_SETS_OF_PAIR: f64 = 2.0;
-/// Rounds of the descent; later ones change little.
+/// Rounds of the descent; later rounds change little.
 const ROUNDS: usize = 25;
 
-/// One or two dimensions with a choice in each. The second is `None` for the effect of one choice.
+/// One or two dimensions with a choice in each. The second is `None` for the effect of a single choice.
 type Term = ((usize, usize), Option<(usize, usize)>);
 
 /// Effects on one figure.
 pub(crate) struct EffectsModel {
     mean: f64,
     effects: BTreeMap<Term, f64>,
-    /// Root of the mean square of what the model leaves over.
+    /// Root mean square of the residuals.
     pub(crate) deviation: f64,
 }
 
 impl EffectsModel {
-    /// The effects on a figure that these sets have.
+    /// Fits the effects to the figures of sets.
     pub(crate) fn fit(samples: &[(&SetChoice, f64)]) -> Self {
         let count = samples.len().max(1) as f64;
         let mean = samples.iter().map(|(_, value)| value).sum::<f64>() / count;
@@ -61,7 +61,7 @@ impl EffectsModel {
         }
     }
 
-    /// The figure of a set, also of one that did not run.
+    /// Predicts the figure of any set.
     pub(crate) fn predict(&self, set: &SetChoice) -> f64 {
         let effects = terms_of_set(set).filter_map(|term| self.effects.get(&term));
         self.mean + effects.sum::<f64>()
@@ -90,7 +90,7 @@ mod tests {
         }
     }
 
-    /// Two choices that help only together, and a choice that does nothing.
+    /// Two choices help only together, and a choice does nothing.
     fn figure(choices: [usize; 3]) -> f64 {
         let [first, second, _] = choices;
         10.0 + first as f64 - if first == 3 && second == 2 { 6.0 } else { 0.0 }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_pair_that_few_sets_have_is_found() {
-        // Of 64 sets those run whose number leaves these rests; two of the four sets with both choices are among them.
+        // Two thirds of 64 sets run, among them some with both choices.
         let all: Vec<[usize; 3]> = (0..64).map(|n| [n % 4, n / 4 % 4, n / 16]).collect();
         let ran: Vec<SetChoice> = (0..64)
             .filter(|n| n % 3 != 1)

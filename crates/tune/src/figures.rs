@@ -30,7 +30,7 @@ pub(crate) struct Score {
     pub(crate) excess_beyond_noise: f64,
     /// The objective, with the sign that makes less better.
     pub(crate) objective: f64,
-    /// The greatest distance beyond a limit as a share of the limit; below 0 where all limits are kept.
+    /// Greatest distance beyond a limit, as a share; below 0 where all limits are kept.
     pub(crate) nearest_limit: f64,
 }
 

@@ -1,6 +1,6 @@
 //! The search: successive halving over shortened runs, steps to neighbours, and a decision on fresh seeds.
 //!
-//! Halving begins with random sets. A model of their choices' effects then says which other sets join them.
+//! Halving begins with random sets. A model ([`EffectsModel`]) then says which other sets join.
 //! All sets in a rung run on the same seeds (common random numbers), and each rung has other seeds. Where every set
 //! fits into the budget, every set is run. Only the last rung, on fresh seeds, decides.
 
@@ -48,13 +48,13 @@ const SEMIFINAL_STAGE: u64 = 3;
 /// Most sets in the semifinal.
 const SEMIFINALISTS: usize = 60;
 
-/// Share of the first rung's sets that are drawn at random; the others are predicted.
+/// Share of the first rung's sets that are random; a model picks the others.
 const RANDOM_SHARE: f64 = 0.5;
 
-/// Number of times that the effects of choices are estimated anew, with the sets that ran meanwhile.
+/// Number of times that the model is fitted, each time to more sets.
 const PREDICTIONS: usize = 4;
 
-/// Most sets that are looked at for a prediction. Larger spaces are sampled.
+/// Most sets with a prediction. Larger spaces are sampled.
 const MOST_PREDICTED: usize = 50_000;
 
 /// Number of sets that run before the search checks its budget again.
@@ -352,7 +352,7 @@ impl SearchState<'_> {
         Ok(ranking)
     }
 
-    /// Runs the first rung: random sets, and then sets that the effects of their choices promise much of.
+    /// Runs the first rung: random sets, then sets with the best predictions.
     fn run_drawn_and_predicted_sets(
         &mut self,
         count: usize,
@@ -374,8 +374,8 @@ impl SearchState<'_> {
         Ok(rank_distinct_best_first(scored))
     }
 
-    /// The sets without a run that look best by the effects of their choices: in turn by the prediction as it is, and by the
-    /// prediction with limits as far away as it may err.
+    /// Predicts the best sets without a run: in turn by the prediction as is, and with limits farther away by the model's
+    /// deviation.
     fn predict_best_untried_sets(
         &self,
         scored: &[(Score, SetChoice)],
@@ -488,7 +488,7 @@ impl SearchState<'_> {
     }
 }
 
-/// The effects of choices on a figure of sets that ran. A published profile has no choices.
+/// Fits a model to a figure of sets with runs. A published profile has no choices.
 fn fit_effects(scored: &[(Score, SetChoice)], figure: fn(&Score) -> f64) -> EffectsModel {
     let samples: Vec<(&SetChoice, f64)> = scored
         .iter()
