@@ -192,7 +192,7 @@ def main() -> int:
     """Runs the guest; 0: all lines were answered, 2: the rig failed, 3: the rig lacks something."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--add", action="append", default=[], type=Path, help="file to have in the guest's /rig")
-    parser.add_argument("--ssh", type=int, metavar="PORT", help="port of this machine, at 127.0.0.1, for the guest's port 22")
+    parser.add_argument("--ssh", type=int, metavar="PORT", help="port at 127.0.0.1 for the guest's port 22")
     options = parser.parse_args()
     return exit_status("systemd_guest", lambda: serve(options.add, options.ssh))
 
