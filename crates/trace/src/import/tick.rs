@@ -7,8 +7,8 @@ use wakepath_units::TickRate;
 
 use super::decode::{TimerFunction, TraceEvent};
 
-/// Number of steps from tick to tick that are enough to know the rate, although some ticks may come late.
-const ENOUGH_STEPS: u32 = 8;
+/// Number of steps from tick to tick that are enough to know the rate, although most ticks of a stalled guest come late.
+const ENOUGH_STEPS: u32 = 64;
 /// How often the shortest step must be seen to count as the tick's period.
 const LEAST_STEPS: u32 = 2;
 
@@ -209,7 +209,7 @@ mod tests {
             let mut events = vec![STOP, start(77, HANDLER)];
             let mut due = 5 * period;
             events.push(start(due, HANDLER));
-            for late in [2, 2, 1, 1, 1, 1, 1, 1, 1, 1] {
+            for late in [2; 60].into_iter().chain([1; 64]) {
                 events.push(expire(due + 5, HANDLER));
                 due += late * period;
                 events.push(start(due, HANDLER));
