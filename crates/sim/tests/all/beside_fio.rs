@@ -4,7 +4,7 @@
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fmt::Write as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -314,6 +314,8 @@ fn run_fio_once(text: &str) -> Option<String> {
     let mut fio = Command::new("fio");
     fio.args(["--output-format=json", "--eta=never", "--output"])
         .args([&report, &path])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
         .current_dir(folder.path());
     let mut running = fio.spawn().unwrap();
     let begin = Instant::now();
