@@ -202,8 +202,21 @@ fn measured_best(answer: &serde_json::Value) -> usize {
 #[test]
 fn results_of_the_finalists_are_those_that_decided() {
     let folder = folder();
-    let job = job(folder.path());
-    let results = folder.path().join("finalists");
+    check_results_of_finalists(folder.path(), &job(folder.path()));
+}
+
+#[test]
+fn results_of_a_servers_finalists_are_those_that_decided() {
+    let folder = folder();
+    let server = folder.path().join("web.toml");
+    let text = "kind = 'server'\nname = 'web'\nwarm_up_s = 0.02\n[arrivals]\npattern = 'poisson'\nrate = 500\n\
+                [request]\nwork_us = 100\n";
+    fs::write(&server, text).unwrap();
+    check_results_of_finalists(folder.path(), server.to_str().unwrap());
+}
+
+fn check_results_of_finalists(folder: &Path, job: &str) {
+    let results = folder.join("finalists");
     let arguments = [
         "--minimise",
         "p99_us",
@@ -212,7 +225,7 @@ fn results_of_the_finalists_are_those_that_decided() {
         "--format",
         "json",
     ];
-    let answer = json(&tune(&job, &arguments).success());
+    let answer = json(&tune(job, &arguments).success());
     let runs = ResultReader::open(&results).unwrap().read_runs().unwrap();
     let best = answer["best"]["set"].as_str().unwrap();
     let p99_us: Vec<f64> = runs

@@ -9,6 +9,7 @@ use wakepath_results::{Mode, RunOrigin};
 use wakepath_study::plan::Plan;
 use wakepath_study::run::{self, RunControl};
 use wakepath_tune::{Finalist, SearchAnswer, SearchRequest, UNCHANGED};
+use wakepath_workloads::Workload;
 
 use super::arguments::{Args, LoadArgument};
 use super::tables::best_next_and_in_force;
@@ -54,6 +55,8 @@ struct WorkloadKeys {
     #[serde(skip_serializing_if = "Option::is_none")]
     trace: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<[&'static str; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<f64>,
@@ -82,26 +85,19 @@ pub(super) fn study_text(
                 .to_str()
                 .with_context(|| format!("{}: the path is not UTF-8", load.path.display()))?
                 .to_owned();
-            let is_rt_app = Path::new(&path)
-                .extension()
-                .is_some_and(|end| end == "json");
-            let is_trace =
-                (daily.workload.as_ref()).is_some_and(|workload| workload.block_trace().is_some());
-            let (fio, rt_app, trace) = if is_trace {
-                (None, None, Some(path))
-            } else if is_rt_app {
-                (None, Some(path), None)
-            } else {
-                (Some(path), None, None)
-            };
-            Ok(WorkloadKeys {
+            let mut keys = WorkloadKeys {
                 name: daily.name.clone(),
-                fio,
-                rt_app,
-                trace,
-                command: None,
                 seconds: args.seconds.map(wakepath_units::Nanoseconds::as_secs_f64),
-            })
+                ..WorkloadKeys::default()
+            };
+            let key_of_file = match &daily.workload {
+                Some(workload) if workload.block_trace().is_some() => &mut keys.trace,
+                Some(Workload::RtApp(_)) => &mut keys.rt_app,
+                Some(Workload::Server(_)) => &mut keys.server,
+                Some(Workload::Fio(_)) | None => &mut keys.fio,
+            };
+            *key_of_file = Some(path);
+            Ok(keys)
         })
         .collect::<anyhow::Result<Vec<WorkloadKeys>>>()?;
     if runs.has_rest {
