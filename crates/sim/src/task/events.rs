@@ -84,6 +84,21 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
+    /// Makes a task that has submitted its requests leave the run queue, and sleep until they end.
+    pub(super) fn wait_for_own_requests(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
+        if let Some(work) = self.begin_leaving_run_queue(task) {
+            self.start_work(cpu, Mode::Task, work);
+            return TaskTurn::Busy;
+        }
+        self.sleep_until_own_requests_end(cpu, task)
+    }
+
+    pub(super) fn sleep_until_own_requests_end(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
+        self.tasks[task].step = Step::Wait;
+        self.put_current_task_to_sleep(cpu, task, true);
+        TaskTurn::Free
+    }
+
     /// Decides what an rt-app thread, which may have `writes` bytes under way, does after its finished segment of work.
     fn end_rtapp_work_segment(
         &mut self,
@@ -96,18 +111,10 @@ impl<O: Observer> Engine<'_, O> {
             Step::Submit => {
                 self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
                 let _ = self.submit_request(cpu, task, Direction::Write, writes);
-                if let Some(work) = self.begin_leaving_run_queue(task) {
-                    self.start_work(cpu, Mode::Task, work);
-                    return TaskTurn::Busy;
-                }
-                self.tasks[task].step = Step::Wait;
-                self.put_current_task_to_sleep(cpu, task, true);
-                return TaskTurn::Free;
+                return self.wait_for_own_requests(cpu, task);
             }
             Step::Deactivate if self.tasks[task].requests.completed.is_empty() => {
-                self.tasks[task].step = Step::Wait;
-                self.put_current_task_to_sleep(cpu, task, true);
-                return TaskTurn::Free;
+                return self.sleep_until_own_requests_end(cpu, task);
             }
             Step::Deactivate => {
                 let work = self.begin_resumption_with_completed(cpu, task);

@@ -1,6 +1,6 @@
 //! How a task of any kind handles its requests: submits them, sleeps, and takes back completed requests.
 
-use crate::block::request::RequestKind;
+use crate::block::request::{Request, RequestKind};
 use crate::block::requests::Requests;
 use crate::core::basics::{CpuId, Cycles, Direction, RequestId, TaskId};
 use crate::core::observer::{Observer, RequestStep};
@@ -126,6 +126,32 @@ impl<O: Observer> Engine<'_, O> {
             requests[request].attribute_task_wake_up(now, awake_since);
         });
         work
+    }
+
+    /// Takes back the completed requests with which a task is in user space again, and shows each to `follow`. No latency is
+    /// recorded: the requests belong to something larger.
+    pub(super) fn take_back_requests(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        mut follow: impl FnMut(RequestId, &Request),
+    ) {
+        let now = self.context.now();
+        let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
+        let t = &mut self.tasks[task];
+        let (executed, work) = t.executed_time_and_work(t.requests.resumption, full_speed);
+        for _ in 0..std::mem::take(&mut t.requests.taking) {
+            let Some(request) = t.requests.completed.pop_front() else {
+                break;
+            };
+            t.requests.in_flight -= 1;
+            let r = &mut self.requests[request];
+            r.attribute_work_until(Part::Completion, now, executed, work);
+            follow(request, r);
+            self.requests.free_request_id(request);
+            let step = RequestStep::Completed { request };
+            self.context.tell_observer_of_request(step);
+        }
     }
 
     /// Finishes the completed requests with which a task is back in user space: records their latencies.

@@ -3,8 +3,7 @@
 use wakepath_policies::psd::LeaseTrigger;
 
 use crate::core::basics::{CpuId, Direction, TaskId, Timer};
-use crate::core::observer::{Observer, RequestStep};
-use crate::core::parts::Part;
+use crate::core::observer::Observer;
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
 use crate::task::events::TaskTurn;
@@ -74,10 +73,11 @@ impl<O: Observer> Engine<'_, O> {
                 } else {
                     self.send_flush_to_all_drives(cpu, task);
                 }
-                self.wait_for_calls(cpu, task)
+                self.wait_for_own_requests(cpu, task)
             }
             Step::Resume => {
-                self.end_log_request(cpu, task);
+                // No figure of requests counts a write or flush of the log.
+                self.take_back_requests(cpu, task, |_, _| ());
                 if writing > 0 {
                     return self.write_log_or_flush(cpu, task);
                 }
@@ -85,24 +85,6 @@ impl<O: Observer> Engine<'_, O> {
                 self.sleep_until_next_sync(cpu, task)
             }
             _ => self.begin_log_step(cpu, task),
-        }
-    }
-
-    /// Takes back the thread's completed write or flush, which no figure of requests counts.
-    fn end_log_request(&mut self, cpu: CpuId, task: TaskId) {
-        let now = self.context.now();
-        let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
-        let t = &mut self.tasks[task];
-        let (executed, work) = t.executed_time_and_work(t.requests.resumption, full_speed);
-        for _ in 0..std::mem::take(&mut t.requests.taking) {
-            let Some(id) = t.requests.completed.pop_front() else {
-                break;
-            };
-            t.requests.in_flight -= 1;
-            (self.requests[id]).attribute_work_until(Part::Completion, now, executed, work);
-            self.requests.free_request_id(id);
-            let step = RequestStep::Completed { request: id };
-            self.context.tell_observer_of_request(step);
         }
     }
 

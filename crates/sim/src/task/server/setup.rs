@@ -62,11 +62,16 @@ impl WorkSetup {
 
     /// Draws the work of one request in cycles; fixed work draws nothing.
     pub(super) fn draw_work(&self, random: &mut Streams) -> Cycles {
-        let ratio = match self.spacing {
-            Spacing::Exponential if self.mean > 0.0 => random.draw_server_ratio(),
-            _ => 1.0,
-        };
-        (self.mean * ratio).min(MOST_WORK).round() as Cycles
+        let work = draw_around_mean(self.mean, self.spacing, random);
+        work.min(MOST_WORK).round() as Cycles
+    }
+}
+
+/// Draws an amount with a mean; a fixed amount, or none, draws nothing.
+pub(super) fn draw_around_mean(mean: f64, spacing: Spacing, random: &mut Streams) -> f64 {
+    match spacing {
+        Spacing::Exponential if mean > 0.0 => mean * random.draw_server_ratio(),
+        _ => mean,
     }
 }
 

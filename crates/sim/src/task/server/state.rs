@@ -9,7 +9,7 @@ use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{CpuId, Cycles, Direction, RequestId, TaskId};
 use crate::core::parts::Parts;
 use crate::core::random::Streams;
-use crate::task::server::setup::{ArrivalSetup, ServerSetup};
+use crate::task::server::setup::{ArrivalSetup, ServerSetup, draw_around_mean};
 
 /// Most requests that wait for a worker: an endless queue of a server that cannot keep up has to end somewhere.
 const MOST_WAITING: usize = 1 << 18;
@@ -203,11 +203,8 @@ impl ServerState {
         let ArrivalSetup::Clients { think, spacing, .. } = setup.arrivals else {
             return false;
         };
-        let ratio = match spacing {
-            Spacing::Exponential if think > 0.0 => random.draw_server_ratio(),
-            _ => 1.0,
-        };
-        let at = now.saturating_add((think * ratio).round() as u64);
+        let pause = draw_around_mean(think, spacing, random).round() as u64;
+        let at = now.saturating_add(pause);
         self.due.push(Reverse((at, client)));
         true
     }

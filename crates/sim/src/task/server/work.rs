@@ -3,7 +3,7 @@
 use wakepath_policies::psd::LeaseTrigger;
 
 use crate::core::basics::{CpuId, TaskId};
-use crate::core::observer::{Observer, RequestStep};
+use crate::core::observer::Observer;
 use crate::core::parts::Part;
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
@@ -39,7 +39,7 @@ impl<O: Observer> Engine<'_, O> {
         if step == Step::Deactivate {
             let requests = &self.tasks[task].requests;
             if requests.completed.len() < requests.wanted {
-                return self.sleep_until_calls_end(cpu, task);
+                return self.sleep_until_own_requests_end(cpu, task);
             }
             let work = self.begin_resumption_with_completed(cpu, task);
             self.start_work(cpu, Mode::Task, work);
@@ -213,22 +213,7 @@ impl<O: Observer> Engine<'_, O> {
             thread.copied = call.copied;
         }
         self.put_request_back(worker, request);
-        self.wait_for_calls(cpu, task)
-    }
-
-    /// Makes a thread that has submitted its calls leave the run queue.
-    pub(super) fn wait_for_calls(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
-        if let Some(work) = self.begin_leaving_run_queue(task) {
-            self.start_work(cpu, Mode::Task, work);
-            return TaskTurn::Busy;
-        }
-        self.sleep_until_calls_end(cpu, task)
-    }
-
-    fn sleep_until_calls_end(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
-        self.tasks[task].step = Step::Wait;
-        self.put_current_task_to_sleep(cpu, task, true);
-        TaskTurn::Free
+        self.wait_for_own_requests(cpu, task)
     }
 
     /// Ends the disk calls with which a worker is back in user space: the request takes over the way of the call that ended last.
@@ -238,25 +223,12 @@ impl<O: Observer> Engine<'_, O> {
         task: TaskId,
         mut request: TakenRequest,
     ) -> TakenRequest {
-        let now = self.context.now();
-        let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
-        let t = &mut self.tasks[task];
-        let (executed, work) = t.executed_time_and_work(t.requests.resumption, full_speed);
-        for _ in 0..std::mem::take(&mut t.requests.taking) {
-            let Some(id) = t.requests.completed.pop_front() else {
-                break;
-            };
-            t.requests.in_flight -= 1;
-            let call = &mut self.requests[id];
-            call.attribute_work_until(Part::Completion, now, executed, work);
-            let begun = request.in_flight.iter().find(|(other, _)| *other == id);
-            if let Some((_, before)) = begun {
-                request.way.take_over_disk_call(before, call);
+        let (way, in_flight) = (&mut request.way, &request.in_flight);
+        self.take_back_requests(cpu, task, |id, call| {
+            if let Some((_, before)) = in_flight.iter().find(|(other, _)| *other == id) {
+                way.take_over_disk_call(before, call);
             }
-            self.requests.free_request_id(id);
-            let step = RequestStep::Completed { request: id };
-            self.context.tell_observer_of_request(step);
-        }
+        });
         request.in_flight.clear();
         let calls = (self.setup.server()).map_or(0, |s| s.calls[request.kind].calls);
         if request.submitted >= calls {
