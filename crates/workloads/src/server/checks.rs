@@ -1,5 +1,6 @@
 //! Checks of a server file: kinds, ranges, and keys that do not go together.
 
+use std::ops::Range;
 use std::path::Path;
 
 use toml::Spanned;
@@ -19,6 +20,9 @@ use crate::text::escape_and_shorten;
 /// Counted seconds, and seconds of warm-up, if the file gives none.
 const DEFAULT_SECONDS: f64 = 10.0;
 const DEFAULT_WARM_UP: f64 = 1.0;
+
+/// Seconds between two syncs of a log, if the file gives none.
+const DEFAULT_SYNC_EVERY: f64 = 1.0;
 
 /// Longest name in bytes.
 const MAX_NAME_BYTES: usize = 60;
@@ -85,14 +89,7 @@ fn check_warm_up(
             _ => seconds_to_time(DEFAULT_WARM_UP),
         });
     };
-    require_range(
-        seconds,
-        *seconds.get_ref(),
-        "warm_up_s",
-        (0.0, MAX_SECONDS),
-        place,
-    )?;
-    Ok(seconds_to_time(*seconds.get_ref()))
+    time_in_range(seconds, "warm_up_s", 0.0, place)
 }
 
 fn check_duration(
@@ -105,19 +102,9 @@ fn check_duration(
         Arrivals::Recorded { times } => times.last().copied(),
         _ => None,
     };
-    let asked = match &raw.seconds {
-        Some(seconds) => {
-            require_range(
-                seconds,
-                *seconds.get_ref(),
-                "seconds",
-                (0.001, MAX_SECONDS),
-                place,
-            )?;
-            Some(seconds_to_time(*seconds.get_ref()))
-        }
-        None => None,
-    };
+    let asked = (raw.seconds.as_ref())
+        .map(|seconds| time_in_range(seconds, "seconds", 0.001, place))
+        .transpose()?;
     let Some(last) = recorded else {
         return Ok(asked.unwrap_or(seconds_to_time(DEFAULT_SECONDS)));
     };
@@ -181,42 +168,30 @@ fn refuse_keys_of_other_patterns(
 ) -> Result<(), ServerError> {
     let keys = [
         (
-            arrivals.rate.as_ref().map(Spanned::span),
+            span_if_given(arrivals.rate.as_ref()),
             "rate",
             "fixed and poisson",
         ),
         (
-            arrivals.clients.as_ref().map(Spanned::span),
+            span_if_given(arrivals.clients.as_ref()),
             "clients",
             "clients",
         ),
         (
-            arrivals.think_us.as_ref().map(Spanned::span),
+            span_if_given(arrivals.think_us.as_ref()),
             "think_us",
             "clients",
         ),
+        (span_if_given(arrivals.think.as_ref()), "think", "clients"),
+        (span_if_given(arrivals.times.as_ref()), "times", "recorded"),
         (
-            arrivals.think.as_ref().map(Spanned::span),
-            "think",
-            "clients",
-        ),
-        (
-            arrivals.times.as_ref().map(Spanned::span),
-            "times",
-            "recorded",
-        ),
-        (
-            arrivals.column.as_ref().map(Spanned::span),
+            span_if_given(arrivals.column.as_ref()),
             "column",
             "recorded",
         ),
+        (span_if_given(arrivals.unit.as_ref()), "unit", "recorded"),
         (
-            arrivals.unit.as_ref().map(Spanned::span),
-            "unit",
-            "recorded",
-        ),
-        (
-            arrivals.times_ns.as_ref().map(Spanned::span),
+            span_if_given(arrivals.times_ns.as_ref()),
             "times_ns",
             "recorded",
         ),
@@ -234,6 +209,10 @@ fn refuse_keys_of_other_patterns(
         }
     }
     Ok(())
+}
+
+fn span_if_given<T>(value: Option<&Spanned<T>>) -> Option<Range<usize>> {
+    value.map(Spanned::span)
 }
 
 fn recorded_times(
@@ -409,21 +388,12 @@ fn check_call(raw: &RawCall, place: TextPlace<'_>) -> Result<DiskCall, ServerErr
 
 fn check_log(raw: &RawLog, place: TextPlace<'_>) -> Result<AppendLog, ServerError> {
     let sync_every = match &raw.sync_every_s {
-        Some(seconds) => {
-            require_range(
-                seconds,
-                *seconds.get_ref(),
-                "sync_every_s",
-                (0.01, MAX_SECONDS),
-                place,
-            )?;
-            *seconds.get_ref()
-        }
-        None => 1.0,
+        Some(seconds) => time_in_range(seconds, "sync_every_s", 0.01, place)?,
+        None => seconds_to_time(DEFAULT_SYNC_EVERY),
     };
     Ok(AppendLog {
         bytes: figure_in_range(&raw.bytes, "bytes", (1.0, MAX_LOG_BYTES), place)?,
-        sync_every: seconds_to_time(sync_every),
+        sync_every,
     })
 }
 
@@ -445,6 +415,23 @@ fn figure_in_range(
 ) -> Result<ServerFigure, ServerError> {
     require_range(figure, figure.get_ref().value, key, range, place)?;
     Ok(figure.get_ref().clone())
+}
+
+/// A time from `least` seconds to [`MAX_SECONDS`].
+fn time_in_range(
+    seconds: &Spanned<f64>,
+    key: &str,
+    least: f64,
+    place: TextPlace<'_>,
+) -> Result<Nanoseconds, ServerError> {
+    require_range(
+        seconds,
+        *seconds.get_ref(),
+        key,
+        (least, MAX_SECONDS),
+        place,
+    )?;
+    Ok(seconds_to_time(*seconds.get_ref()))
 }
 
 fn require_range<T>(
