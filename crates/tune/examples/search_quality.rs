@@ -422,18 +422,18 @@ fn write_table_for_other_searches(
     good: &[usize],
     budget: u64,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let figures_of_seed = |seed| {
-        let sets = 0..table.sets.len();
-        sets.map(|number| problem.figures_of_search(table, number, seed))
+    let seeds = 0..u64::from(SEARCH_SEEDS);
+    let figures = seeds.map(|seed| {
+        (0..table.sets.len())
+            .map(|number| problem.figures_of_search(table, number, seed))
             .collect()
-    };
-    let figures = (0..u64::from(SEARCH_SEEDS)).map(figures_of_seed).collect();
+    });
     let content = SearchTable {
         dimensions: &table.dimensions,
         budget,
         searches: SEARCHES,
         good,
-        figures,
+        figures: figures.collect(),
     };
     let path = folder.join(format!("{}.searches.json", problem.name));
     fs::write(path, serde_json::to_string(&content)?)?;

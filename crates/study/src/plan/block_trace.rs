@@ -14,6 +14,7 @@ use wakepath_workloads::block_trace::{
 use wakepath_workloads::fio::FioJobFile;
 
 use super::names::path_in_folder;
+use super::seconds::seconds_to_nanoseconds;
 use crate::file::{StudyError, StudyText, WorkloadEntry};
 
 /// Bytes of a sector in recordings.
@@ -44,16 +45,14 @@ pub(super) fn plan_block_trace(
 ) -> Result<(PathBuf, Workload), StudyError> {
     let options = BlockTraceOptions {
         disk: entry.disk.as_ref().map(|disk| disk.get_ref().clone()),
-        from: (entry.from_s.as_ref()).map_or(Nanoseconds::ZERO, |from| {
-            Nanoseconds((from.get_ref() * 1e9).round() as u64)
-        }),
+        from: (entry.from_s.as_ref()).map_or(Nanoseconds::ZERO, seconds_to_nanoseconds),
         is_dependent: entry
             .dependent
             .as_ref()
             .is_some_and(|given| *given.get_ref()),
     };
-    let path = path_in_folder(folder, name.get_ref());
-    let path = std::fs::canonicalize(&path).unwrap_or(path);
+    let named = path_in_folder(folder, name.get_ref());
+    let path = std::fs::canonicalize(&named).unwrap_or(named);
     let loaded = load_block_trace(&path, &options)
         .map_err(|e| source.error_at_value(name, e.to_string()))?;
     let Some(workload) = loaded else {
@@ -67,8 +66,7 @@ pub(super) fn plan_block_trace(
         };
         return Err(source.error_at_value(name, message));
     };
-    let at_most = (entry.seconds.as_ref())
-        .map(|seconds| Nanoseconds((seconds.get_ref() * 1e9).round() as u64));
+    let at_most = entry.seconds.as_ref().map(seconds_to_nanoseconds);
     Ok((
         path,
         workload.with_time_limit_and_fio_warm_up(at_most, None),

@@ -15,6 +15,7 @@ mod reading;
 mod recording;
 mod replay;
 mod requested_rates;
+mod seconds;
 mod stored;
 mod workload;
 

@@ -20,6 +20,7 @@ use super::names::{path_in_folder, path_of_copy_in_results};
 use super::reading::{Reading, plan_metric_reading};
 use super::recording::PlannedRecording;
 use super::requested_rates::requested_rates;
+use super::seconds::seconds_to_nanoseconds;
 use crate::builtin;
 use crate::file::{StudyError, StudyFile, StudyText, WorkloadEntry, unknown_name_message};
 
@@ -131,21 +132,20 @@ impl PlannedWorkload {
             .iter()
             .map(ToString::to_string)
             .collect();
-        let path_of_trace = (workload.block_trace()).map(|trace| PathBuf::from(&trace.origin));
-        let task = match &workload {
-            Workload::Fio(_) if path_of_trace.is_some() => Task::BlockTrace {
-                path: path_of_trace.unwrap_or_default(),
+        let task = match (&workload, workload.block_trace()) {
+            (_, Some(trace)) => Task::BlockTrace {
+                path: PathBuf::from(&trace.origin),
                 workload,
             },
-            Workload::Fio(file) => Task::Fio {
+            (Workload::Fio(file), None) => Task::Fio {
                 text: file.to_string(),
                 workload,
             },
-            Workload::RtApp(file) => Task::RtApp {
+            (Workload::RtApp(file), None) => Task::RtApp {
                 text: file.to_string(),
                 workload,
             },
-            Workload::Server(file) => Task::Server {
+            (Workload::Server(file), None) => Task::Server {
                 text: file.to_string(),
                 workload,
             },
@@ -484,10 +484,6 @@ fn print_fio_options_of_study(
         options.push((key.clone(), value));
     }
     Ok(options)
-}
-
-fn seconds_to_nanoseconds(seconds: &Spanned<f64>) -> Nanoseconds {
-    Nanoseconds((seconds.get_ref() * 1e9).round() as u64)
 }
 
 /// Adds options to every job of a fio job file, in place of the jobs' own; the text is unchanged if it has them
