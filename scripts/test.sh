@@ -103,6 +103,8 @@ python_skips=0
 echo "Each step writes $logs/STEP.log; a summary comes at the end. The first build takes the longest."
 step format cargo fmt --all --check
 step bench-format cargo fmt --manifest-path bench/Cargo.toml --check
+# The benchmarks are a workspace of their own, and only nights build them.
+step bench-lock cargo update --manifest-path bench/Cargo.toml --workspace --locked
 if [ -x "$python/ruff" ]; then
     step ruff "$python/ruff" check .
     step ruff-format "$python/ruff" format --check .
@@ -161,7 +163,7 @@ failed=$(($(sum failed) + fuzz_failed + $(package_sum failed)))
 package_skips=$(count '^skipped: ' "$logs/package.log")
 skipped=$(($(sum ignored) - deferred + skips + python_skips + $(package_sum skipped) + ${package_skips:-0}))
 # Steps that do not count tests count as one, and a step that failed to even build must not look like none.
-for name in format bench-format clippy bench-clippy ruff ruff-format mypy site doc wheel dist conformance mutants; do
+for name in format bench-format bench-lock clippy bench-clippy ruff ruff-format mypy site doc wheel dist conformance mutants; do
     [ -f "$logs/$name.log" ] && [[ " ${failed_steps[*]-} " != *" $name "* ]] && passed=$((passed + 1))
 done
 for name in "${failed_steps[@]+"${failed_steps[@]}"}"; do
