@@ -25,7 +25,7 @@ pub(crate) fn choose_measured_drive(
     make_drive_first_or_stand_in(machine, controller.as_deref()).then(|| {
         let disk = measured.map_or("the disk of the test files", |device| device.disk.as_str());
         format!(
-            "{disk}: no NVMe controller was captured for it, so its figures are put into a typical drive, which never sleeps"
+            "{disk}: no NVMe controller was captured for it, so its figures are put into a typical drive without power states"
         )
     })
 }
@@ -67,8 +67,8 @@ pub fn put_in_place(
         .iter()
         .map(|entry| {
             format!(
-                "the drive sleeps after {} to {} without requests, and wakes in {:.0} us; its description has no such state, so \
-                 simulations leave that out",
+                "the drive sleeps after {} to {} without requests, and wakes in {:.0} us; its description has no such state and the \
+                 model one rest, so simulations leave that out",
                 entry.awake_after,
                 entry.asleep_after,
                 entry.exit.ns / 1e3
