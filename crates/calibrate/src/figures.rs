@@ -59,6 +59,12 @@ pub fn put_in_place(
         let model = device.model.as_deref().unwrap_or("model not known");
         machine.drive.name = format!("{} ({model}), measured", device.disk);
     }
+    if let Some(cpus) = drive.cpus_that_complete_their_own() {
+        let completion = &mut machine.io_path.completion;
+        completion.queues = None;
+        completion.assumed =
+            format!("interrupts came to the CPU that submitted, on each of {cpus} CPUs watched");
+    }
     if let Some(wake) = wake {
         wake.apply_to(machine);
     }
@@ -281,6 +287,8 @@ pub(crate) mod tests {
                 high: 1_500_000.0,
             },
             interruption: late.service[0].latency.median,
+            cpus_watched: 1,
+            cpus_interrupted: 1,
         });
         let unknown = fit_request_work(&machine, &late).unwrap_err();
         assert!(unknown.starts_with("neither interrupts"), "{unknown}");

@@ -277,14 +277,27 @@ impl DriveMeasurement {
         Figure::measured_here(((low * high).sqrt() * 1e3).round() / 1e3, measurement)
     }
 
-    /// Replaces a drive model's figures by measured figures.
+    /// Replaces a drive model's figures by measured figures. Where CPUs or the depth limited the throughput, the model keeps
+    /// a higher number of parallel units.
     pub fn apply_to(&self, drive: &mut DriveModel) {
         let mut measured = self.figures();
+        let at_least = self.parallel_units.is_some_and(|units| units.at_least);
         for (key, place) in drive.speed_figures_mut() {
-            if let Some(found) = measured.iter().position(|(name, _)| *name == key) {
-                *place = measured.swap_remove(found).1;
+            let Some(found) = measured.iter().position(|(name, _)| *name == key) else {
+                continue;
+            };
+            let figure = measured.swap_remove(found).1;
+            if key != "parallel_units" || !at_least || figure.value > place.value {
+                *place = figure;
             }
         }
+    }
+
+    /// On how many CPUs requests were watched, if each CPU got the interrupts of its own requests.
+    pub fn cpus_that_complete_their_own(&self) -> Option<usize> {
+        let watched = self.find_service(AccessDirection::Read, AddressOrder::Random, 4, 1)?;
+        let view = watched.interrupt?;
+        (view.cpus_interrupted == view.cpus_watched).then_some(view.cpus_watched)
     }
 
     /// A `[drive]` table for a machine file, with a comment for each sleep state found.
@@ -354,7 +367,7 @@ mod tests {
         drive.power = None;
         let homeless = measurement.put_sleep_times_into(&mut drive);
         assert!((10.0..100.0).contains(&drive.rest_after_ms.value));
-        assert_eq!(drive.rest_exit_us.value, 400.0);
+        assert!((drive.rest_exit_us.value - 400.0).abs() < 1e-6);
         // The model has one rest.
         assert_eq!(homeless.len(), 1, "{homeless:?}");
     }

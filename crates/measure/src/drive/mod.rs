@@ -184,12 +184,12 @@ impl DriveExperiment<'_> {
             file: self.file.file(),
             bytes: self.file.bytes(),
         };
-        let busy_before = CpuTimes::read(self.system.root());
+        let busy_before = CpuTimes::read_usable_cpus(self.system.root());
         let before = self.block_counters();
         let samples = run_load(target, shape, time, self.control)
             .map_err(|e| self.file.error(describe_failure(shape.direction), e))?;
         let after = self.block_counters();
-        let busy_after = CpuTimes::read(self.system.root());
+        let busy_after = CpuTimes::read_usable_cpus(self.system.root());
         let Some(latency) = LatencySummary::new(&samples.latencies) else {
             return Ok(None);
         };
