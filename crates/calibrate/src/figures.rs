@@ -1,7 +1,7 @@
 //! Measured figures replace declared and assumed figures.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{DriveModel, Figure, Origin};
+use wakepath_hardware::machine::{DriveModel, Figure, IoPath, Origin};
 use wakepath_measure::drive::{AccessDirection, AddressOrder, BackingDevice, DriveMeasurement};
 use wakepath_measure::wake::WakeMeasurement;
 use wakepath_system::System;
@@ -82,7 +82,10 @@ pub fn put_in_place(
         })
         .collect();
     match fit_request_work(machine, drive) {
-        Ok(kcycles) => machine.io_path.kcycles_per_io = kcycles,
+        Ok(kcycles) => {
+            machine.io_path.kcycles_per_io = kcycles;
+            assume_one_switch_for_each_wake_up(&mut machine.io_path);
+        }
         Err(why) => notes.push(format!("io_path.kcycles_per_io stays as captured: {why}")),
     }
     machine.title = format!(
@@ -93,6 +96,16 @@ pub fn put_in_place(
         drive.conditions.date
     );
     notes
+}
+
+/// The work was fitted to requests that each wake a task. At greater depths a task that runs again takes all that is complete.
+fn assume_one_switch_for_each_wake_up(io_path: &mut IoPath) {
+    if !io_path.switch_share.is_given() {
+        io_path.switch_share = Figure::assumed(
+            io_path.resume_share.value,
+            "what resumes a task is the context switch, once for all requests that are complete by then",
+        );
+    }
 }
 
 /// Takes the slack of sleeping programs' timers from the running kernel, if it tells.
