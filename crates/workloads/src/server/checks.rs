@@ -9,20 +9,18 @@ use wakepath_units::spelling::suggestion_with_known_names;
 
 use super::error::{ServerError, TextPlace};
 use super::figure::ServerFigure;
+use super::log_checks::{check_background_writers, check_log};
 use super::model::{
-    AppendLog, Arrivals, CallDirection, CpuAmount, CpuWork, DiskCall, MAX_CALL_KINDS, MAX_SECONDS,
-    ServerFile, Spacing,
+    Arrivals, CallDirection, CpuAmount, CpuWork, DiskCall, MAX_CALL_KINDS, MAX_SECONDS, ServerFile,
+    Spacing,
 };
-use super::raw::{Pattern, RawArrivals, RawCall, RawFile, RawLog, RawRequest, TimeUnit};
+use super::raw::{Pattern, RawArrivals, RawCall, RawFile, RawRequest, TimeUnit};
 use super::times;
 use crate::text::escape_and_shorten;
 
 /// Counted seconds, and seconds of warm-up, if the file gives none.
 const DEFAULT_SECONDS: f64 = 10.0;
 const DEFAULT_WARM_UP: f64 = 1.0;
-
-/// Seconds between two syncs of a log, if the file gives none.
-const DEFAULT_SYNC_EVERY: f64 = 1.0;
 
 /// Longest name in bytes.
 const MAX_NAME_BYTES: usize = 60;
@@ -34,7 +32,6 @@ const MAX_CALLS: u32 = 256;
 const MAX_CALL_BYTES: u64 = 64 << 20;
 const SECTOR: u64 = 512;
 const MAX_CPU: usize = 65_535;
-const MAX_LOG_BYTES: f64 = 1_048_576.0;
 
 /// Checks a file that was read, and resolves its defaults.
 pub(super) fn check_server_file(
@@ -75,6 +72,7 @@ pub(super) fn check_server_file(
             .as_ref()
             .map(|log| check_log(log, place))
             .transpose()?,
+        background: check_background_writers(&raw.background, place)?,
     })
 }
 
@@ -386,17 +384,6 @@ fn check_call(raw: &RawCall, place: TextPlace<'_>) -> Result<DiskCall, ServerErr
     })
 }
 
-fn check_log(raw: &RawLog, place: TextPlace<'_>) -> Result<AppendLog, ServerError> {
-    let sync_every = match &raw.sync_every_s {
-        Some(seconds) => time_in_range(seconds, "sync_every_s", 0.01, place)?,
-        None => seconds_to_time(DEFAULT_SYNC_EVERY),
-    };
-    Ok(AppendLog {
-        bytes: figure_in_range(&raw.bytes, "bytes", (1.0, MAX_LOG_BYTES), place)?,
-        sync_every,
-    })
-}
-
 fn required<'a, T>(
     value: Option<&'a Spanned<T>>,
     key: &str,
@@ -407,7 +394,7 @@ fn required<'a, T>(
         .ok_or_else(|| place.error_at_value(pattern, format!("this arrival pattern needs `{key}`")))
 }
 
-fn figure_in_range(
+pub(super) fn figure_in_range(
     figure: &Spanned<ServerFigure>,
     key: &str,
     range: (f64, f64),
@@ -417,8 +404,25 @@ fn figure_in_range(
     Ok(figure.get_ref().clone())
 }
 
+/// A figure from a sector to `most` bytes that is a multiple of sectors.
+pub(super) fn whole_sectors_in_range(
+    figure: &Spanned<ServerFigure>,
+    key: &str,
+    most: f64,
+    place: TextPlace<'_>,
+) -> Result<ServerFigure, ServerError> {
+    let bytes = figure.get_ref().value;
+    let sector = SECTOR as f64;
+    if !(sector..=most).contains(&bytes) || bytes % sector > 0.0 {
+        let message =
+            format!("`{key}` is {bytes}, and may be {SECTOR} to {most}, a multiple of {SECTOR}");
+        return Err(place.error_at_value(figure, message));
+    }
+    Ok(figure.get_ref().clone())
+}
+
 /// A time from `least` seconds to [`MAX_SECONDS`].
-fn time_in_range(
+pub(super) fn time_in_range(
     seconds: &Spanned<f64>,
     key: &str,
     least: f64,
@@ -471,6 +475,6 @@ fn number_in_range(
     ))
 }
 
-fn seconds_to_time(seconds: f64) -> Nanoseconds {
+pub(super) fn seconds_to_time(seconds: f64) -> Nanoseconds {
     Nanoseconds((seconds * 1e9).round() as u64)
 }
