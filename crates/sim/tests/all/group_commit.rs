@@ -107,7 +107,7 @@ fn a_drive_without_a_volatile_cache_gets_no_flush() {
     );
     let run = run_on(&machine_with_flush(0.0), &text);
     let calls = run.server.as_ref().unwrap().disk_per_reply;
-    assert_eq!(calls.flushes, 0.0);
+    assert!(calls.flushes < 1e-9, "{calls:?}");
     assert_close(run.latency_us.mean, 50.0 + WRITE_US, 0.02);
 }
 
@@ -130,7 +130,7 @@ fn a_background_writer_writes_what_its_figures_say() {
     let calls = with.server.as_ref().unwrap().disk_per_reply;
     assert_close(calls.writes, 0.3, 0.01);
     assert_close(calls.written_bytes, 0.3 * 8192.0, 0.01);
-    assert_eq!((calls.flushes, calls.reads), (0.0, 0.0));
+    assert!(calls.flushes + calls.reads < 1e-9, "{calls:?}");
     assert!(with.fsyncs.is_none());
     // 100 ms of rest after a round of 2 writes side by side and 2 flushes.
     let rounds = run(

@@ -11,8 +11,10 @@ use super::error::{ServerError, TextPlace};
 use super::figure::ServerFigure;
 use super::log_checks::{check_background_writers, check_log};
 use super::model::{
-    Arrivals, CallDirection, CpuAmount, CpuWork, DiskCall, MAX_CALL_KINDS, MAX_SECONDS, ServerFile,
-    Spacing,
+    Arrivals, CallDirection, CpuAmount, CpuWork, DiskCall, MAX_CALL_KINDS, ServerFile, Spacing,
+};
+use super::ranges::{
+    SECTOR, figure_in_range, number_in_range, require_range, seconds_to_time, time_in_range,
 };
 use super::raw::{Pattern, RawArrivals, RawCall, RawFile, RawRequest, TimeUnit};
 use super::times;
@@ -30,7 +32,6 @@ pub(super) const MAX_CLIENTS: u32 = 100_000;
 pub(super) const RATES: (f64, f64) = (0.001, 1e7);
 const MAX_CALLS: u32 = 256;
 const MAX_CALL_BYTES: u64 = 64 << 20;
-const SECTOR: u64 = 512;
 const MAX_CPU: usize = 65_535;
 
 /// Checks a file that was read, and resolves its defaults.
@@ -392,89 +393,4 @@ fn required<'a, T>(
 ) -> Result<&'a Spanned<T>, ServerError> {
     value
         .ok_or_else(|| place.error_at_value(pattern, format!("this arrival pattern needs `{key}`")))
-}
-
-pub(super) fn figure_in_range(
-    figure: &Spanned<ServerFigure>,
-    key: &str,
-    range: (f64, f64),
-    place: TextPlace<'_>,
-) -> Result<ServerFigure, ServerError> {
-    require_range(figure, figure.get_ref().value, key, range, place)?;
-    Ok(figure.get_ref().clone())
-}
-
-/// A figure from a sector to `most` bytes that is a multiple of sectors.
-pub(super) fn whole_sectors_in_range(
-    figure: &Spanned<ServerFigure>,
-    key: &str,
-    most: f64,
-    place: TextPlace<'_>,
-) -> Result<ServerFigure, ServerError> {
-    let bytes = figure.get_ref().value;
-    let sector = SECTOR as f64;
-    if !(sector..=most).contains(&bytes) || bytes % sector > 0.0 {
-        let message =
-            format!("`{key}` is {bytes}, and may be {SECTOR} to {most}, a multiple of {SECTOR}");
-        return Err(place.error_at_value(figure, message));
-    }
-    Ok(figure.get_ref().clone())
-}
-
-/// A time from `least` seconds to [`MAX_SECONDS`].
-pub(super) fn time_in_range(
-    seconds: &Spanned<f64>,
-    key: &str,
-    least: f64,
-    place: TextPlace<'_>,
-) -> Result<Nanoseconds, ServerError> {
-    require_range(
-        seconds,
-        *seconds.get_ref(),
-        key,
-        (least, MAX_SECONDS),
-        place,
-    )?;
-    Ok(seconds_to_time(*seconds.get_ref()))
-}
-
-fn require_range<T>(
-    at: &Spanned<T>,
-    value: f64,
-    key: &str,
-    (low, high): (f64, f64),
-    place: TextPlace<'_>,
-) -> Result<(), ServerError> {
-    // NaN is in no range.
-    if (low..=high).contains(&value) {
-        return Ok(());
-    }
-    Err(place.error_at_value(
-        at,
-        format!("`{key}` is {value}, and may be {low} to {high}"),
-    ))
-}
-
-fn number_in_range(
-    value: Option<&Spanned<u32>>,
-    key: &str,
-    default: u32,
-    (low, high): (u32, u32),
-    place: TextPlace<'_>,
-) -> Result<u32, ServerError> {
-    let Some(value) = value else {
-        return Ok(default);
-    };
-    let number = *value.get_ref();
-    if (low..=high).contains(&number) {
-        return Ok(number);
-    }
-    Err(place.error_at_value(
-        value,
-        format!("`{key}` is {number}, and may be {low} to {high}"),
-    ))
-}
-
-pub(super) fn seconds_to_time(seconds: f64) -> Nanoseconds {
-    Nanoseconds((seconds * 1e9).round() as u64)
 }

@@ -3,13 +3,13 @@
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::checks::{figure_in_range, seconds_to_time, time_in_range, whole_sectors_in_range};
 use super::error::{ServerError, TextPlace};
 use super::figure::ServerFigure;
 use super::log::{
     AppendLog, BackgroundWriter, JournaledSyncs, LogJournal, LogSync, MAX_BACKGROUND_WRITERS,
     RoundWrites,
 };
+use super::ranges::{figure_in_range, seconds_to_time, time_in_range, whole_sectors_in_range};
 
 /// Seconds between two syncs of a log, if the file gives none.
 const DEFAULT_SYNC_EVERY: f64 = 1.0;

@@ -26,6 +26,7 @@ mod log;
 mod log_checks;
 mod model;
 mod print;
+mod ranges;
 mod raw;
 mod times;
 mod variables;

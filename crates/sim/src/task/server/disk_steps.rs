@@ -136,7 +136,7 @@ impl DiskTotals {
     pub(super) fn add_call(&mut self, direction: Direction, bytes: u64) {
         let (calls, total) = match direction {
             Direction::Read => (&mut self.reads, &mut self.read_bytes),
-            _ => (&mut self.writes, &mut self.written_bytes),
+            Direction::Write => (&mut self.writes, &mut self.written_bytes),
         };
         *calls += 1;
         *total += bytes;
