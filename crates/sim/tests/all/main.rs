@@ -22,6 +22,7 @@ mod real_jobs;
 mod rooms;
 mod server;
 mod steering;
+mod step_tasks;
 mod threads;
 mod turns;
 mod verify;
