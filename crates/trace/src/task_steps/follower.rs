@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::idle_spans::{IdleSpan, IdleSpans};
 use super::loops::{FollowedTask, Item, TaskItems, Wait, make_loops};
-use super::{INTERRUPT_NS, MAX_OBSERVED_STEPS, MAX_OBSERVED_TASKS, ObservedTasks};
+use super::observed::{MAX_OBSERVED_STEPS, MAX_OBSERVED_TASKS, ObservedTasks};
 use crate::recording::{Block, Event, EventKind, Interrupt, Metadata, QueueStep, TaskStep};
+
+/// Longest time in ns from an interrupt to a wake-up that counts as the interrupt's on a busy CPU.
+const INTERRUPT_NS: u64 = 10_000;
 
 /// Most requests in flight that are followed.
 const MAX_IN_FLIGHT: usize = 1 << 16;

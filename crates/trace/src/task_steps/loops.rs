@@ -3,7 +3,19 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::{LEFT_OUT, ObservedStep, ObservedTask};
+use super::observed::{ObservedStep, ObservedTask};
+
+/// Names, or their beginnings, of tasks that are left out: the recorder, and threads that belong to mechanisms which a simulator has
+/// itself (RCU, schedutil, interrupts, migration).
+const LEFT_OUT: [&str; 7] = [
+    "wakepath",
+    "rcu_",
+    "sugov:",
+    "irq/",
+    "ksoftirqd/",
+    "migration/",
+    "swapper",
+];
 
 /// Fewest sleeps that tell a periodic timer from sleeps of a fixed length.
 const FEWEST_SLEEPS: usize = 4;

@@ -23,6 +23,7 @@ use wakepath_units::Nanoseconds;
 use wakepath_units::printable::escape_for_one_line;
 use wakepath_units::spelling::suggestion_with_known_names;
 
+mod error;
 mod model;
 mod print;
 mod step_lines;
@@ -30,10 +31,13 @@ mod step_lines;
 #[cfg(test)]
 mod tests;
 
+pub use error::TasksError;
 pub use model::{
     MAX_DEPTH, MAX_IO_BYTES, MAX_SECONDS, MAX_STEPS, MAX_TASKS, StepTask, TasksFile, WorkStep,
 };
 
+use self::error::FilePlace;
+use self::model::MAX_CPU;
 use self::step_lines::StepLines;
 use crate::text::escape_and_shorten;
 
@@ -42,31 +46,6 @@ pub const MAX_FILE_BYTES: usize = 48 << 20;
 
 /// Longest name in bytes.
 const MAX_NAME_BYTES: usize = 60;
-/// Highest number of a CPU.
-const MAX_CPU: usize = 65_535;
-
-/// Refusal of a file with tasks: its first problem.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TasksError {
-    /// Name of the file.
-    pub origin: String,
-    /// Line of the problem, counted from 1; `None` if the problem is about the whole file.
-    pub line: Option<usize>,
-    /// Fault, expectation and remedy.
-    pub message: String,
-}
-
-impl fmt::Display for TasksError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.origin)?;
-        if let Some(line) = self.line {
-            write!(f, ":{line}")?;
-        }
-        write!(f, ": {}", self.message)
-    }
-}
-
-impl std::error::Error for TasksError {}
 
 /// A file with tasks as it is written, before any check.
 #[derive(Debug, Deserialize)]
@@ -103,33 +82,6 @@ const fn default_io_wait() -> bool {
 
 const fn default_counted() -> bool {
     true
-}
-
-/// A text being read, for errors with a line.
-#[derive(Clone, Copy)]
-struct FilePlace<'a> {
-    text: &'a str,
-    origin: &'a str,
-}
-
-impl FilePlace<'_> {
-    fn line_of_byte(&self, at: usize) -> usize {
-        let before = self.text.get(..at).unwrap_or(self.text);
-        before.matches('\n').count() + 1
-    }
-
-    fn error_in_line(&self, line: Option<usize>, message: impl Into<String>) -> TasksError {
-        TasksError {
-            origin: self.origin.to_owned(),
-            line,
-            message: message.into(),
-        }
-    }
-
-    fn error_at_value<T>(&self, value: &Spanned<T>, message: impl Into<String>) -> TasksError {
-        let line = self.line_of_byte(value.span().start);
-        self.error_in_line(Some(line), message)
-    }
 }
 
 /// Whether a TOML text says that it has tasks, so that [`parse`] is its reader: the first `kind` is `tasks`.
@@ -212,9 +164,9 @@ fn check_tasks_file(raw: &RawFile, place: FilePlace<'_>) -> Result<TasksFile, Ta
 
 fn check_name(name: &Spanned<String>, place: FilePlace<'_>) -> Result<(), TasksError> {
     let text = name.get_ref();
-    let has_blank = text.contains(|c: char| c.is_control() || c.is_whitespace());
-    if text.is_empty() || text.len() > MAX_NAME_BYTES || has_blank {
-        let message = format!("`name` has 1 to {MAX_NAME_BYTES} bytes, and no blanks");
+    let is_wrong = text.contains(|c: char| c.is_control() || c.is_whitespace() || c == '\'');
+    if text.is_empty() || text.len() > MAX_NAME_BYTES || is_wrong {
+        let message = format!("`name` has 1 to {MAX_NAME_BYTES} bytes, no blanks and no `'`");
         return Err(place.error_at_value(name, message));
     }
     Ok(())

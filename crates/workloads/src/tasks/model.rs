@@ -18,6 +18,9 @@ pub const MAX_DEPTH: u32 = 65_536;
 /// Largest request in bytes.
 pub const MAX_IO_BYTES: u64 = 1 << 30;
 
+/// Highest number of a CPU.
+pub(super) const MAX_CPU: usize = 65_535;
+
 /// Tasks that repeat their steps side by side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TasksFile {

@@ -7,8 +7,8 @@ use wakepath_units::quantity::{parse_frequency, parse_time, parse_whole_number};
 use wakepath_units::spelling::suggestion_with_known_names;
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-use super::model::{MAX_DEPTH, MAX_IO_BYTES, MAX_SECONDS, MAX_STEPS, WorkStep};
-use super::{FilePlace, MAX_CPU, TasksError};
+use super::error::{FilePlace, TasksError};
+use super::model::{MAX_CPU, MAX_DEPTH, MAX_IO_BYTES, MAX_SECONDS, MAX_STEPS, WorkStep};
 use crate::text::escape_and_shorten;
 
 /// The steps' words.

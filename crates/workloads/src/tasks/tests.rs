@@ -132,7 +132,7 @@ fn figures_out_of_range_are_refused() {
         (
             "name = 'b'",
             "name = 'b c'",
-            "x.toml:10: `name` has 1 to 60 bytes, and no blanks",
+            "x.toml:10: `name` has 1 to 60 bytes, no blanks and no `'`",
         ),
         (
             "depth = 4",

@@ -552,20 +552,12 @@ impl Thread {
         } else {
             stage.ops.first()
         };
-        match next {
-            Some(Op::Pend(_)) => program.step_rules.is_some(),
-            _ => matches!(
+        // How a task of given steps woke others is not known; most calls wake without a hint (`WF_SYNC`).
+        program.step_rules.is_none()
+            && matches!(
                 next,
-                Some(
-                    Op::Wait { .. }
-                        | Op::Sleep(_)
-                        | Op::Timer { .. }
-                        | Op::AwaitIo(_)
-                        | Op::Pause(_)
-                        | Op::PauseAfterLast(_)
-                )
-            ),
-        }
+                Some(Op::Wait { .. } | Op::Sleep(_) | Op::Timer { .. })
+            )
     }
 
     /// Goes on to the step after the present step, over stages and loops. Records a completed program loop.
