@@ -340,7 +340,8 @@ static u64 wake_wait(struct drive *drive, u64 now)
 	u64 idle = now - drive->idle_since, wait;
 	int state;
 
-	if (drive->in_flight || !drive->idle_since)
+	/* A request may have been submitted before the one in front of it ended, and be seen after that. */
+	if (drive->in_flight || !drive->idle_since || now <= drive->idle_since)
 		return 0;
 	for (state = min(states, MOST_STATES) - 1; state >= 0; state--) {
 		u64 entered = (u64)state_idle_us[state] * 1000 + (u64)state_entry_us[state] * 1000;

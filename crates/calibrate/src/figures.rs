@@ -1,7 +1,7 @@
 //! Measured figures replace declared and assumed figures.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{DriveModel, Figure, Origin};
+use wakepath_hardware::machine::{DriveModel, Figure, IoPath, Origin};
 use wakepath_measure::drive::{AccessDirection, AddressOrder, BackingDevice, DriveMeasurement};
 use wakepath_measure::wake::WakeMeasurement;
 use wakepath_system::System;
@@ -25,7 +25,7 @@ pub(crate) fn choose_measured_drive(
     make_drive_first_or_stand_in(machine, controller.as_deref()).then(|| {
         let disk = measured.map_or("the disk of the test files", |device| device.disk.as_str());
         format!(
-            "{disk}: no NVMe controller was captured for it, so its figures are put into a typical drive, which never sleeps"
+            "{disk}: no NVMe controller was captured for it, so its figures are put into a typical drive without power states"
         )
     })
 }
@@ -59,6 +59,12 @@ pub fn put_in_place(
         let model = device.model.as_deref().unwrap_or("model not known");
         machine.drive.name = format!("{} ({model}), measured", device.disk);
     }
+    if let Some(cpus) = drive.cpus_that_complete_their_own() {
+        let completion = &mut machine.io_path.completion;
+        completion.queues = None;
+        completion.assumed =
+            format!("interrupts came to the CPU that submitted, on each of {cpus} CPUs watched");
+    }
     if let Some(wake) = wake {
         wake.apply_to(machine);
     }
@@ -67,8 +73,8 @@ pub fn put_in_place(
         .iter()
         .map(|entry| {
             format!(
-                "the drive sleeps after {} to {} without requests, and wakes in {:.0} us; its description has no such state, so \
-                 simulations leave that out",
+                "the drive sleeps after {} to {} without requests, and wakes in {:.0} us; its description has no such state and the \
+                 model one rest, so simulations leave that out",
                 entry.awake_after,
                 entry.asleep_after,
                 entry.exit.ns / 1e3
@@ -76,7 +82,10 @@ pub fn put_in_place(
         })
         .collect();
     match fit_request_work(machine, drive) {
-        Ok(kcycles) => machine.io_path.kcycles_per_io = kcycles,
+        Ok(kcycles) => {
+            machine.io_path.kcycles_per_io = kcycles;
+            assume_one_switch_for_each_wake_up(&mut machine.io_path);
+        }
         Err(why) => notes.push(format!("io_path.kcycles_per_io stays as captured: {why}")),
     }
     machine.title = format!(
@@ -87,6 +96,16 @@ pub fn put_in_place(
         drive.conditions.date
     );
     notes
+}
+
+/// The work was fitted to requests that each wake a task. At greater depths a task that runs again takes all that is complete.
+fn assume_one_switch_for_each_wake_up(io_path: &mut IoPath) {
+    if !io_path.switch_share.is_given() {
+        io_path.switch_share = Figure::assumed(
+            io_path.resume_share.value,
+            "what resumes a task is the context switch, once for all requests that are complete by then",
+        );
+    }
 }
 
 /// Takes the slack of sleeping programs' timers from the running kernel, if it tells.
@@ -281,6 +300,8 @@ pub(crate) mod tests {
                 high: 1_500_000.0,
             },
             interruption: late.service[0].latency.median,
+            cpus_watched: 1,
+            cpus_interrupted: 1,
         });
         let unknown = fit_request_work(&machine, &late).unwrap_err();
         assert!(unknown.starts_with("neither interrupts"), "{unknown}");

@@ -19,6 +19,8 @@ pub(crate) const JOBS: [(&str, &str); 4] = [
     ),
     ("reads, 8 in flight", "ioengine=libaio\niodepth=8"),
 ];
+/// How long a job of reads waits before its first request: on the machine and in the simulator a drive that rests is asleep by then.
+pub(crate) const START_DELAY_SECONDS: f64 = 0.3;
 /// Names and options for fitting: a synchronous and an asynchronous engine.
 pub(crate) const FITTING_JOBS: [(&str, &str); 2] = [
     ("fitting: psync", "ioengine=psync"),
@@ -81,7 +83,8 @@ impl CalibrationJob {
         match &self.source {
             JobSource::Reads(options) => {
                 let job = format!(
-                    "[job]\nfilename={data}\nsize={mib}m\nrw=randread\nbs=4k\ndirect=1\n{options}\n"
+                    "[job]\nfilename={data}\nsize={mib}m\nrw=randread\nbs=4k\ndirect=1\nstartdelay={}ms\n{options}\n",
+                    START_DELAY_SECONDS * 1e3
                 );
                 table.insert("fio_job".to_owned(), Value::from(job));
             }

@@ -12,7 +12,7 @@ use wakepath_system::System;
 
 use crate::error::CalibrateError;
 use crate::folder::{Folder, fits_job_file};
-use crate::job_list::{CalibrationJob, FITTING_JOBS, JOBS};
+use crate::job_list::{CalibrationJob, FITTING_JOBS, JOBS, START_DELAY_SECONDS};
 use crate::study::JobStudy;
 
 /// Shares of the whole budget for what is measured once.
@@ -164,7 +164,7 @@ impl CalibrationPlan {
             .saturating_sub(plan.wake_time())
             .saturating_sub(plan.fitting_time());
         let runs = plan.job_runs().max(1) as f64;
-        plan.job_seconds = (left.as_secs_f64() / runs - SETTLE_SECONDS)
+        plan.job_seconds = (left.as_secs_f64() / runs - SETTLE_SECONDS - START_DELAY_SECONDS)
             .floor()
             .max(SHORTEST_JOB);
         Ok(plan)
@@ -208,7 +208,9 @@ impl CalibrationPlan {
     }
 
     fn fitting_time(&self) -> Duration {
-        Duration::from_secs_f64(FITTING_SECONDS * self.fitting_runs() as f64)
+        Duration::from_secs_f64(
+            (FITTING_SECONDS + START_DELAY_SECONDS) * self.fitting_runs() as f64,
+        )
     }
 
     /// The jobs in a folder, with their data file.
@@ -252,7 +254,7 @@ impl CalibrationPlan {
 
     /// Time of all steps, without the time to fill test files.
     pub fn duration(&self) -> Duration {
-        let each = self.job_seconds + SETTLE_SECONDS;
+        let each = self.job_seconds + SETTLE_SECONDS + START_DELAY_SECONDS;
         let jobs = Duration::from_secs_f64(each * self.job_runs() as f64);
         let round = self.drive.duration() + self.wake_time() + self.fitting_time() + jobs;
         let once = time_once(self.background, self.path.as_ref(), self.power.as_ref());

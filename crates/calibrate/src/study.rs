@@ -15,6 +15,8 @@ use crate::error::CalibrateError;
 use crate::folder::Folder;
 use crate::job_list::CalibrationJob;
 
+/// Simulated repeats of a run; a prediction is their median, because short jobs differ by chance.
+const SIMULATED_REPEATS: u32 = 3;
 /// Name of the machine file that lies beside the study of a calibration.
 const MACHINE_FILE: &str = "machine.toml";
 
@@ -48,8 +50,7 @@ impl JobStudy<'_> {
         )
     }
 
-    /// Runs of each job under each policy set on a simulated machine: `[job][set][repeat]`, with one repeat, because
-    /// repeats compare the real machine with itself.
+    /// Runs of each job under each policy set on a simulated machine: `[job][set][repeat]`.
     pub(crate) fn simulate(
         &self,
         machine: &Machine,
@@ -61,11 +62,11 @@ impl JobStudy<'_> {
             action: "writing the machine",
             source,
         })?;
-        let once = Self {
-            repeats: 1,
+        let study = Self {
+            repeats: SIMULATED_REPEATS,
             ..*self
         };
-        once.run(&once.compose_text(true), RunOrigin::Sim, None, cancelled)
+        study.run(&study.compose_text(true), RunOrigin::Sim, None, cancelled)
     }
 
     /// The study file. Nothing is left out at the start of a run: fio 3.33 makes no pauses after a `ramp_time` until it

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::Serialize;
 use time::OffsetDateTime;
 use wakepath_system::{Root, System};
@@ -73,9 +74,37 @@ pub(crate) struct CpuTimes {
 }
 
 impl CpuTimes {
+    /// Of all CPUs.
     pub(crate) fn read(root: &Root) -> Option<Self> {
         let stat = root.read_text_if_readable("proc/stat")?;
-        let line = stat.lines().next()?.strip_prefix("cpu ")?;
+        Self::parse_ticks(stat.lines().next()?.strip_prefix("cpu ")?)
+    }
+
+    /// Of the CPUs that this program may use, which leaves isolated CPUs out.
+    pub(crate) fn read_usable_cpus(root: &Root) -> Option<Self> {
+        let usable = sched_getaffinity(None).ok()?;
+        let stat = root.read_text_if_readable("proc/stat")?;
+        let mut sum = Self { total: 0, idle: 0 };
+        for line in stat.lines() {
+            let Some((cpu, ticks)) = line
+                .strip_prefix("cpu")
+                .and_then(|rest| rest.split_once(' '))
+            else {
+                continue;
+            };
+            let is_usable = cpu
+                .parse()
+                .is_ok_and(|cpu| cpu < CpuSet::MAX_CPU && usable.is_set(cpu));
+            if let Some(times) = Self::parse_ticks(ticks).filter(|_| is_usable) {
+                sum.total = sum.total.saturating_add(times.total);
+                sum.idle = sum.idle.saturating_add(times.idle);
+            }
+        }
+        Some(sum)
+    }
+
+    /// The ticks of a line, without its name.
+    fn parse_ticks(line: &str) -> Option<Self> {
         let parsed: Result<Vec<u64>, _> = line.split_whitespace().map(str::parse).collect();
         let ticks = parsed.ok()?;
         // Guests' time, the last two, is in user time already.
@@ -113,6 +142,18 @@ mod tests {
         for bad in ["", "cpu", "cpu  1 2 x 4 5", "cpu  1 2 3", "intr 1 2 3 4 5"] {
             assert!(read(bad).is_none(), "{bad}");
         }
+        let usable = sched_getaffinity(None).unwrap();
+        let own = (0..CpuSet::MAX_CPU)
+            .find(|cpu| usable.is_set(*cpu))
+            .unwrap();
+        let read_usable = |busy: u64| {
+            let lines =
+                format!("cpu  9 9 9 9 9\ncpu{own} {busy} 0 0 100 0\ncpu99999 7 7 7 7 7\nintr 1\n");
+            std::fs::write(directory.path().join("proc/stat"), lines).unwrap();
+            CpuTimes::read_usable_cpus(&Root::at_directory(directory.path())).unwrap()
+        };
+        let (before, after) = (read_usable(50), read_usable(150));
+        assert_eq!(after.busy_percent_since(before), Some(100.0));
         let huge = format!("cpu  {0} {0} {0} {0} {0}", u64::MAX);
         assert!(read(&huge).is_some());
     }

@@ -93,6 +93,14 @@ pub struct DriveModel {
     #[schemars(extend("unit" = "KiB", "maximum" = 1e6, "see" = "reference/fio-jobs.md#read-ahead"))]
     #[serde(default)]
     pub read_ahead_kb: Figure,
+    /// Idle time before a drive without `declared` power states rests. Absent: it never rests.
+    #[schemars(extend("unit" = "ms"))]
+    #[serde(default)]
+    pub rest_after_ms: Figure,
+    /// Delay for the first request after that rest.
+    #[schemars(extend("unit" = "us"))]
+    #[serde(default)]
+    pub rest_exit_us: Figure,
     /// Source of the table's plain figures.
     pub source: String,
     /// Buffer that writes end in. Absent: the media keep up with any rate.
@@ -405,7 +413,7 @@ impl DriveModel {
     }
 
     /// The figures of a drive's speed that `wakepath measure drive` finds, by their keys in a machine file.
-    pub fn speed_figures_mut(&mut self) -> [(&'static str, &mut Figure); 11] {
+    pub fn speed_figures_mut(&mut self) -> [(&'static str, &mut Figure); 13] {
         [
             ("read_service_us", &mut self.read_service_us),
             ("write_service_us", &mut self.write_service_us),
@@ -418,6 +426,8 @@ impl DriveModel {
             ("write_stream_mb_per_s", &mut self.write_stream_mb_per_s),
             ("spread", &mut self.spread),
             ("parallel_units", &mut self.parallel_units),
+            ("rest_after_ms", &mut self.rest_after_ms),
+            ("rest_exit_us", &mut self.rest_exit_us),
         ]
     }
 
@@ -452,6 +462,8 @@ impl DriveModel {
             chunk_kib: Figure::default(),
             capacity_gb: Figure::default(),
             read_ahead_kb: Figure::default(),
+            rest_after_ms: Figure::default(),
+            rest_exit_us: Figure::default(),
             source: String::new(),
             buffer: Some(WriteBuffer {
                 kib: Figure::assumed(8192.0, "typical client drive without DRAM"),

@@ -430,6 +430,11 @@ mod tests {
             ("[drive]\n", "[drive]\ncount = 0\n", "drive.count"),
             (
                 "[drive]\n",
+                "[drive]\nrest_after_ms = 50\n",
+                "drive.rest_after_ms",
+            ),
+            (
+                "[drive]\n",
                 "[drive]\nflash = { program_us = 450, read_mb_per_s = 100 }\n",
                 "drive.flash",
             ),

@@ -236,28 +236,34 @@ impl DriveMeasurement {
         found.map(|sleep| sleep.state)
     }
 
-    /// Puts measured exit times into a drive's power states, and a first sleep that the drive does not declare into its light
+    /// Puts measured exit times into a drive's power states, and a first sleep that the drive does not declare into its
     /// rest. Returns sleep states that have no place in the model.
     pub fn put_sleep_times_into(&self, drive: &mut DriveModel) -> Vec<SleepEntry> {
         let mut homeless = Vec::new();
         for (index, (entry, state, exit)) in self.sleep_exits().into_iter().enumerate() {
-            let Some(power) = &mut drive.power else {
+            let states = drive.power.as_mut().map(|power| &mut power.states);
+            let own_state = states
+                .zip(state)
+                .and_then(|(states, number)| states.get_mut(usize::from(number)));
+            if let Some(own_state) = own_state {
+                own_state.exit_us = exit;
+                continue;
+            }
+            if index > 0 {
                 homeless.push(*entry);
                 continue;
-            };
-            match state.and_then(|state| power.states.get_mut(usize::from(state))) {
-                Some(state) => state.exit_us = exit,
-                None if index == 0 => {
-                    power.rest_after_ms = self.rest_figure(entry);
-                    power.rest_exit_us = exit;
-                }
-                None => homeless.push(*entry),
             }
+            let (after, wait) = match &mut drive.power {
+                Some(power) => (&mut power.rest_after_ms, &mut power.rest_exit_us),
+                None => (&mut drive.rest_after_ms, &mut drive.rest_exit_us),
+            };
+            *after = self.rest_figure(entry);
+            *wait = exit;
         }
         homeless
     }
 
-    /// When a light rest begins, in ms: the middle between a pause without and one with it.
+    /// When a rest begins, in ms: the middle between a pause without and one with it.
     fn rest_figure(&self, entry: &SleepEntry) -> Figure {
         let [low, high] = [entry.awake_after, entry.asleep_after].map(|gap| gap.0 as f64 / 1e6);
         let measurement = Measurement {
@@ -271,14 +277,27 @@ impl DriveMeasurement {
         Figure::measured_here(((low * high).sqrt() * 1e3).round() / 1e3, measurement)
     }
 
-    /// Replaces a drive model's figures by measured figures.
+    /// Replaces a drive model's figures by measured figures. Where CPUs or the depth limited the throughput, the model keeps
+    /// a higher number of parallel units.
     pub fn apply_to(&self, drive: &mut DriveModel) {
         let mut measured = self.figures();
+        let at_least = self.parallel_units.is_some_and(|units| units.at_least);
         for (key, place) in drive.speed_figures_mut() {
-            if let Some(found) = measured.iter().position(|(name, _)| *name == key) {
-                *place = measured.swap_remove(found).1;
+            let Some(found) = measured.iter().position(|(name, _)| *name == key) else {
+                continue;
+            };
+            let figure = measured.swap_remove(found).1;
+            if key != "parallel_units" || !at_least || figure.value > place.value {
+                *place = figure;
             }
         }
+    }
+
+    /// On how many CPUs requests were watched, if each CPU got the interrupts of its own requests.
+    pub fn cpus_that_complete_their_own(&self) -> Option<usize> {
+        let watched = self.find_service(AccessDirection::Read, AddressOrder::Random, 4, 1)?;
+        let view = watched.interrupt?;
+        (view.cpus_interrupted == view.cpus_watched).then_some(view.cpus_watched)
     }
 
     /// A `[drive]` table for a machine file, with a comment for each sleep state found.
@@ -301,5 +320,55 @@ impl DriveMeasurement {
             );
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_units::Nanoseconds;
+
+    use super::*;
+    use crate::Conditions;
+    use crate::drive::DriveSleep;
+
+    #[test]
+    fn a_drive_without_power_states_rests_as_measured() {
+        let mut sleep = DriveSleep::default();
+        for (gap_ms, us) in [
+            (1, 100),
+            (10, 100),
+            (100, 500),
+            (1_000, 500),
+            (3_000, 9_000),
+        ] {
+            sleep.add(Nanoseconds::from_millis(gap_ms), &[us * 1000; 8]);
+        }
+        let measurement = DriveMeasurement {
+            file: "test".to_owned(),
+            bytes: 1 << 30,
+            device: None,
+            conditions: Conditions {
+                date: "2026-11-29".to_owned(),
+                kernel: "6.12.48".to_owned(),
+                busy_percent: None,
+            },
+            held_shallow: true,
+            service: Vec::new(),
+            flush: None,
+            forced_write: None,
+            sleep_entries: sleep.entries(),
+            sleep,
+            declared_sleep: Vec::new(),
+            parallel_units: None,
+            complete: true,
+            notes: Vec::new(),
+        };
+        let mut drive = DriveModel::find("sn530").unwrap();
+        drive.power = None;
+        let homeless = measurement.put_sleep_times_into(&mut drive);
+        assert!((10.0..100.0).contains(&drive.rest_after_ms.value));
+        assert!((drive.rest_exit_us.value - 400.0).abs() < 1e-6);
+        // The model has one rest.
+        assert_eq!(homeless.len(), 1, "{homeless:?}");
     }
 }

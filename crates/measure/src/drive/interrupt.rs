@@ -1,4 +1,4 @@
-//! When a request's interrupt comes, as seen by a thread that spins on the CPU that submitted.
+//! When a request's interrupt comes, and whether to the CPU that submitted, as seen by a thread that spins there.
 //!
 //! The thread submits a request through io_uring, then reads the clock over and over and looks for the completion. The
 //! interrupt stops it, so the last reading before the completion shows is the moment at which the interrupt came. Neither an
@@ -20,7 +20,7 @@ use io_uring::{IoUring, opcode, squeue, types};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use rustix::io::{Errno, ReadWriteFlags};
-use rustix::thread::sched_getcpu;
+use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::Serialize;
 
 use super::load::{LoadTarget, random_block, transfer};
@@ -39,6 +39,10 @@ const LEAST_JUMP: u64 = 300;
 const LEAST_SHARE: f64 = 0.8;
 /// Fewest requests for a figure.
 const FEWEST: usize = 200;
+/// Fewest requests of a CPU that tell whether its interrupts come to it.
+const FEWEST_OF_CPU: usize = 20;
+/// Most CPUs that requests are submitted on, spread over all that the program may use.
+const MOST_CPUS: usize = 8;
 /// Calls without a request, for the way back from a call.
 const EMPTY_CALLS: usize = 200;
 
@@ -51,6 +55,10 @@ pub struct InterruptView {
     pub service: Estimate,
     /// Median time that the interrupt kept the thread from running: handler, completion, and what else ran.
     pub interruption: Estimate,
+    /// CPUs that requests were submitted on.
+    pub cpus_watched: usize,
+    /// Among them, CPUs that the interrupts of their own requests came to.
+    pub cpus_interrupted: usize,
 }
 
 /// A request, in ns of the clock.
@@ -66,8 +74,8 @@ struct WatchedRequest {
     looks: u64,
 }
 
-/// Watches 4 KiB random requests at depth 1 for a time, or until writes have covered the file once; `None`: their interrupts
-/// do not come to the CPU that submits, or the file system cannot begin requests at once.
+/// Watches 4 KiB random requests at depth 1 for a time, on one CPU after the other, or until writes have covered the file once;
+/// `None`: on no CPU do their interrupts come to the CPU that submits, or the file system cannot begin requests at once.
 ///
 /// # Errors
 /// A request fails, or the kernel has no io_uring for this program.
@@ -91,37 +99,55 @@ fn watch_in_thread(
     time: Duration,
     control: ExperimentControl<'_>,
 ) -> io::Result<Option<InterruptView>> {
-    // Submission and interrupt belong to one CPU.
-    pin_to(sched_getcpu()).map_err(io::Error::other)?;
     let mut buffer = AlignedBuffer::with_random_content(ALIGNMENT, 5);
     let mut ring = IoUring::new(2)?;
     let way_back = time_empty_calls(&mut ring)? / 2;
     let mut random = Pcg64Mcg::seed_from_u64(6);
-    let began = Instant::now();
-    let mut requests = Vec::new();
     let mut left = match direction {
         AccessDirection::Read => u64::MAX,
         AccessDirection::Write => target.bytes / ALIGNMENT as u64,
     };
-    while left > 0 && began.elapsed() < time && !control.is_cancelled() {
-        left -= 1;
-        let offset = random_block(&mut random, target.bytes);
-        match watch_request(&mut ring, (target, direction, offset), &mut buffer) {
-            Ok(Some(request)) => requests.push(request),
-            Ok(None) => transfer(target.file, direction, &mut buffer, offset)?,
-            Err(error) if error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) => {
-                return Ok(None);
-            }
-            Err(error) => {
-                if error.kind() == io::ErrorKind::TimedOut {
-                    // The drive may still write there, whenever it answers.
-                    std::mem::forget(buffer);
+    let cpus = choose_cpus_to_watch()?;
+    let time_for_each = time / cpus.len() as u32;
+    let mut by_cpu = Vec::new();
+    for cpu in cpus {
+        // Submission and interrupt belong to one CPU.
+        pin_to(cpu).map_err(io::Error::other)?;
+        let began = Instant::now();
+        let mut requests = Vec::new();
+        while left > 0 && began.elapsed() < time_for_each && !control.is_cancelled() {
+            left -= 1;
+            let offset = random_block(&mut random, target.bytes);
+            match watch_request(&mut ring, (target, direction, offset), &mut buffer) {
+                Ok(Some(request)) => requests.push(request),
+                Ok(None) => transfer(target.file, direction, &mut buffer, offset)?,
+                Err(error) if error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) => {
+                    return Ok(None);
                 }
-                return Err(error);
+                Err(error) => {
+                    if error.kind() == io::ErrorKind::TimedOut {
+                        // The drive may still write there, whenever it answers.
+                        std::mem::forget(buffer);
+                    }
+                    return Err(error);
+                }
             }
         }
+        by_cpu.push(requests);
     }
-    Ok(summarise(&requests, way_back))
+    Ok(summarise(&by_cpu, way_back))
+}
+
+/// CPUs to submit on: all that this thread may use, or some of them from the first to the last.
+fn choose_cpus_to_watch() -> io::Result<Vec<usize>> {
+    let allowed = sched_getaffinity(None)?;
+    let all: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|cpu| allowed.is_set(*cpu))
+        .collect();
+    let count = all.len().clamp(1, MOST_CPUS);
+    Ok((0..count)
+        .map(|place| all[place * all.len() / count])
+        .collect())
 }
 
 /// Submits a request and spins until it is complete; `None`: the kernel could not begin it at once.
@@ -207,14 +233,17 @@ fn time_empty_calls(ring: &mut IoUring) -> io::Result<u64> {
     Ok(times[times.len() / 2])
 }
 
-/// The view of these requests; `None`: too few, or too few with a jump of the clock at their completion.
-fn summarise(requests: &[WatchedRequest], way_back: u64) -> Option<InterruptView> {
-    let jumped = requests
+/// The view of requests, by the CPU that submitted them; `None`: too few came with a jump of the clock on their own CPU.
+fn summarise(by_cpu: &[Vec<WatchedRequest>], way_back: u64) -> Option<InterruptView> {
+    let watched = by_cpu
         .iter()
-        .filter(|request| request.jump() >= LEAST_JUMP);
-    let interrupted: Vec<&WatchedRequest> = jumped.collect();
-    let share = interrupted.len() as f64 / requests.len().max(1) as f64;
-    if interrupted.len() < FEWEST || share < LEAST_SHARE {
+        .filter(|requests| requests.len() >= FEWEST_OF_CPU);
+    let own: Vec<Vec<&WatchedRequest>> = watched
+        .clone()
+        .filter_map(|requests| choose_interrupted(requests))
+        .collect();
+    let interrupted: Vec<&WatchedRequest> = own.iter().flatten().copied().collect();
+    if interrupted.len() < FEWEST {
         return None;
     }
     let services: Vec<u64> = interrupted
@@ -226,7 +255,19 @@ fn summarise(requests: &[WatchedRequest], way_back: u64) -> Option<InterruptView
         n: interrupted.len() as u64,
         service: LatencySummary::new(&services)?.mean,
         interruption: LatencySummary::new(&jumps)?.median,
+        cpus_watched: watched.count(),
+        cpus_interrupted: own.len(),
     })
+}
+
+/// The requests of a CPU that completed with a jump of the clock; `None`: too few did, so interrupts come to another CPU.
+fn choose_interrupted(requests: &[WatchedRequest]) -> Option<Vec<&WatchedRequest>> {
+    let jumped = requests
+        .iter()
+        .filter(|request| request.jump() >= LEAST_JUMP);
+    let interrupted: Vec<&WatchedRequest> = jumped.collect();
+    let share = interrupted.len() as f64 / requests.len().max(1) as f64;
+    (share >= LEAST_SHARE).then_some(interrupted)
 }
 
 impl WatchedRequest {
@@ -262,8 +303,9 @@ mod tests {
 
     #[test]
     fn a_request_ends_where_the_thread_was_interrupted() {
-        let view = summarise(&requests(300, 2_000), 150).unwrap();
+        let view = summarise(&[requests(300, 2_000)], 150).unwrap();
         assert_eq!(view.n, 300);
+        assert_eq!((view.cpus_watched, view.cpus_interrupted), (1, 1));
         // Half a look, and the way back from the call.
         assert!(view.service.covers(50_000.0 + 50.0 + 150.0), "{view:?}");
         assert!(view.interruption.covers(2_000.0), "{view:?}");
@@ -271,12 +313,27 @@ mod tests {
 
     #[test]
     fn completions_from_another_cpu_give_no_figure() {
-        assert_eq!(summarise(&requests(300, 100), 150), None);
-        assert_eq!(summarise(&requests(50, 2_000), 150), None);
+        assert_eq!(summarise(&[requests(300, 100)], 150), None);
+        assert_eq!(summarise(&[requests(50, 2_000)], 150), None);
         let mut mixed = requests(300, 2_000);
         mixed.extend(requests(300, 100));
-        assert_eq!(summarise(&mixed, 150), None);
+        assert_eq!(summarise(&[mixed], 150), None);
         assert_eq!(summarise(&[], 150), None);
+    }
+
+    #[test]
+    fn cpus_whose_requests_interrupt_others_are_counted() {
+        let by_cpu = [
+            requests(150, 2_000),
+            requests(150, 100),
+            requests(150, 2_000),
+            requests(5, 100),
+        ];
+        let view = summarise(&by_cpu, 150).unwrap();
+        assert_eq!(
+            (view.n, view.cpus_watched, view.cpus_interrupted),
+            (300, 3, 2)
+        );
     }
 
     #[test]

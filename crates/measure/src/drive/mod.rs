@@ -144,6 +144,9 @@ impl DriveExperiment<'_> {
         time: Duration,
         result: &mut DriveMeasurement,
     ) -> Result<(), MeasureError> {
+        if step.measures_awake_drive() {
+            self.wake_drive()?;
+        }
         match step {
             DriveStep::Load(shape) => result.service.extend(self.measure_load(shape, time)?),
             DriveStep::Flush => result.flush = self.measure_flush(time)?,
@@ -163,6 +166,15 @@ impl DriveExperiment<'_> {
         Ok(())
     }
 
+    /// Sends a read that does not count. A drive that fell asleep before a step pays for its wake-up in that read, and in no
+    /// service time.
+    fn wake_drive(&mut self) -> Result<(), MeasureError> {
+        let mut buffer = AlignedBuffer::new(ALIGNMENT);
+        let offset = random_block(&mut self.random, self.file.bytes());
+        transfer(self.file.file(), AccessDirection::Read, &mut buffer, offset)
+            .map_err(|e| self.file.error("reading it", e))
+    }
+
     fn measure_load(
         &self,
         shape: LoadShape,
@@ -172,12 +184,12 @@ impl DriveExperiment<'_> {
             file: self.file.file(),
             bytes: self.file.bytes(),
         };
-        let busy_before = CpuTimes::read(self.system.root());
+        let busy_before = CpuTimes::read_usable_cpus(self.system.root());
         let before = self.block_counters();
         let samples = run_load(target, shape, time, self.control)
             .map_err(|e| self.file.error(describe_failure(shape.direction), e))?;
         let after = self.block_counters();
-        let busy_after = CpuTimes::read(self.system.root());
+        let busy_after = CpuTimes::read_usable_cpus(self.system.root());
         let Some(latency) = LatencySummary::new(&samples.latencies) else {
             return Ok(None);
         };

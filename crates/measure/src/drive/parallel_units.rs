@@ -6,6 +6,8 @@ use super::service::ServiceTime;
 
 /// CPUs busier than this, in per cent, limit a load.
 const CPU_LIMITED: f64 = 85.0;
+/// Requests that spend this many times as long outside the block layer as single ones wait for CPUs, and not for the drive.
+const WAITING_FOR_CPUS: f64 = 3.0;
 /// Throughput growing by this factor at the largest depth has not reached the limit.
 const GROWING: f64 = 1.1;
 
@@ -34,7 +36,70 @@ impl ParallelUnits {
             units: (best.iops * alone.service().ns / 1e9).max(1.0),
             depth: best.shape.depth,
             at_least: best.busy_percent.is_some_and(|busy| busy > CPU_LIMITED)
+                || waits_for_cpus(best, alone)
                 || deepest.iops > fastest_below * GROWING,
         })
+    }
+}
+
+/// Whether requests of a load wait for CPUs much longer than single ones.
+fn waits_for_cpus(load: &ServiceTime, alone: &ServiceTime) -> bool {
+    let times = [load, alone].map(|service| {
+        let inside = service.block_layer.mean?;
+        Some(service.latency.mean.ns - inside.0 as f64)
+    });
+    matches!(times, [Some(outside), Some(outside_alone)] if outside > WAITING_FOR_CPUS * outside_alone.max(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_units::Nanoseconds;
+
+    use super::*;
+    use crate::drive::block_counters::BlockLayerView;
+    use crate::drive::plan::{AccessDirection, AddressOrder, LoadShape};
+    use crate::summary::LatencySummary;
+
+    /// 4 KiB reads at a depth, with their latency and their time in the block layer in us.
+    fn reads(depth: usize, iops: f64, latency_us: u64, block_layer_us: u64) -> ServiceTime {
+        ServiceTime {
+            shape: LoadShape {
+                direction: AccessDirection::Read,
+                order: AddressOrder::Random,
+                kib: 4,
+                depth,
+            },
+            iops,
+            mb_per_s: iops * 4096.0 / 1e6,
+            latency: LatencySummary::new(&[latency_us * 1000; 4]).unwrap(),
+            block_layer: BlockLayerView {
+                mean: Some(Nanoseconds::from_micros(block_layer_us)),
+                foreign_requests: Some(0),
+            },
+            interrupt: None,
+            busy_percent: Some(50.0),
+        }
+    }
+
+    #[test]
+    fn requests_that_wait_for_cpus_tell_the_least_number_of_units() {
+        let alone = reads(1, 16_000.0, 63, 56);
+        // 16 in flight at 60,000 a second take 267 us.
+        let by_drive = [
+            alone.clone(),
+            reads(8, 60_000.0, 133, 124),
+            reads(16, 60_000.0, 267, 255),
+        ];
+        let units = ParallelUnits::estimate(&by_drive).unwrap();
+        assert!(
+            !units.at_least && (3.3..3.5).contains(&units.units),
+            "{units:?}"
+        );
+        let by_cpus = [
+            alone,
+            reads(8, 60_000.0, 133, 101),
+            reads(16, 60_500.0, 264, 185),
+        ];
+        assert!(ParallelUnits::estimate(&by_cpus).unwrap().at_least);
     }
 }

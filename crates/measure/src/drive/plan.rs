@@ -236,6 +236,11 @@ impl DriveStep {
         matches!(self, Self::Interrupts(_) | Self::Gap(_) | Self::Refinement)
     }
 
+    /// Whether the step is about a drive that is awake.
+    pub(super) const fn measures_awake_drive(self) -> bool {
+        !matches!(self, Self::Gap(_) | Self::Refinement)
+    }
+
     const fn writes(self) -> bool {
         match self {
             Self::Load(shape) => matches!(shape.direction, AccessDirection::Write),

@@ -24,7 +24,8 @@ pub struct ServiceTime {
     /// Time until the interrupt of requests like these; only of 4 KiB random ones at depth 1. Absent: not measured, or the
     /// interrupt does not come to the CPU that submits.
     pub interrupt: Option<InterruptView>,
-    /// Share of all CPUs' time that was busy meanwhile, with the requests and other work, in per cent; absent: not known.
+    /// Share of the time of all usable CPUs that was busy meanwhile, with the requests and other work, in per cent; absent: not
+    /// known.
     pub busy_percent: Option<f64>,
 }
 

@@ -216,7 +216,7 @@ impl Drive {
     /// The power state at a time up to which all requests have come, and when the state changes next without a further
     /// request. `None` without power states.
     pub(crate) fn power_state_and_next_change(&self, now: u64) -> Option<(usize, Option<u64>)> {
-        let sleep = self.sleep.as_ref()?;
+        let sleep = self.sleep.as_ref().filter(|s| s.setup.is_known)?;
         if now < sleep.awake_at && sleep.woken_from > 0 {
             return Some((sleep.woken_from, Some(sleep.awake_at)));
         }
@@ -227,7 +227,8 @@ impl Drive {
 
     /// Completes the drive's books until `end`, the end of the run, and returns its totals. `None` for a drive without power states.
     pub(crate) fn into_totals_at(self, end: u64) -> Option<DriveTotals> {
-        self.sleep.map(|mut sleep| sleep.totals_at(end))
+        let known = self.sleep.filter(|sleep| sleep.setup.is_known);
+        known.map(|mut sleep| sleep.totals_at(end))
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct PowerSetup {
     pub(super) idle: Microwatts,
     /// Power while entering or leaving a non-operational state.
     pub(super) transition: Microwatts,
+    /// Whether the drive's power is known. If not, it rests, and results say nothing of its states.
+    pub(super) is_known: bool,
 }
 
 impl DriveSetup {
@@ -52,7 +54,10 @@ impl DriveSetup {
                     }),
                 }
             }),
-            power: model.power.as_ref().map(|p| PowerSetup::new(p, settings)),
+            power: match &model.power {
+                Some(power) => Some(PowerSetup::new(power, settings)),
+                None => PowerSetup::from_rest_alone(model),
+            },
         }
     }
 }
@@ -101,6 +106,29 @@ impl PowerSetup {
             transition,
             active: power.active_w.watts_to_power(),
             idle,
+            is_known: true,
         }
+    }
+
+    /// A drive that rests, and of which nothing else is known; `None` if it never rests.
+    fn from_rest_alone(model: &DriveModel) -> Option<Self> {
+        let rest = (
+            model.rest_after_ms.millis_to_time().0,
+            model.rest_exit_us.micros_to_time().0,
+        );
+        let unknown = Microwatts(0);
+        let only_state = State {
+            entry: 0,
+            exit: 0,
+            power: unknown,
+            non_operational: false,
+        };
+        model.rest_after_ms.is_given().then(|| Self {
+            path: IdlePath::new(vec![only_state], None, unknown, None, rest),
+            transition: unknown,
+            active: unknown,
+            idle: unknown,
+            is_known: false,
+        })
     }
 }

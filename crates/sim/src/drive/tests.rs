@@ -60,6 +60,24 @@ fn requests_beyond_the_units_wait_for_the_first_free_one() {
 }
 
 #[test]
+fn a_drive_without_power_states_may_rest() {
+    let mut model = DriveModel::find("sn530").unwrap();
+    (model.power, model.buffer) = (None, None);
+    model.rest_after_ms = Figure::assumed(50.0, "test");
+    model.rest_exit_us = Figure::assumed(400.0, "test");
+    let mut drive = Drive::new(&DriveSetup::new(&model, None));
+    let mut wait = |now| {
+        let read = Demand::small(Direction::Read, 1000);
+        drive.accept_request(now, read).wake
+    };
+    assert_eq!(wait(0), 0);
+    assert_eq!(wait(50 * MS), 0);
+    assert_eq!(wait(101 * MS), 400_000);
+    assert_eq!(drive.power_state_and_next_change(200 * MS), None);
+    assert_eq!(drive.into_totals_at(200 * MS), None);
+}
+
+#[test]
 fn a_read_waits_for_the_unit_of_its_address() {
     let mut drive = Drive::new(&DriveSetup {
         by_address: true,
@@ -294,6 +312,7 @@ prop_compose! {
                 active: Microwatts(active),
                 idle,
                 transition: Microwatts(transition),
+                is_known: true,
             }),
         }
     }

@@ -56,6 +56,10 @@ pub(super) fn print_drive_model(
             writeln!(out)?;
             match &drive.power {
                 Some(power) => print_declared_states_and_contradictions(out, &power.declared)?,
+                None if drive.rest_after_ms.is_given() => writeln!(
+                    out,
+                    "no power states are known: the drive rests after a pause, and does not sleep deeper"
+                )?,
                 None => writeln!(out, "no power states are known: the drive never sleeps")?,
             }
             writeln!(out)?;

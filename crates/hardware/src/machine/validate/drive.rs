@@ -67,6 +67,18 @@ pub(super) fn check_drive_figures_fit_together(drive: &DriveModel) -> Result<(),
             ),
         );
     }
+    if drive.rest_after_ms.is_given() != drive.rest_exit_us.is_given() {
+        return fail_check(
+            "drive.rest_after_ms",
+            "a rest has both: rest_after_ms says when it begins, rest_exit_us what the next request waits",
+        );
+    }
+    if drive.power.is_some() && drive.rest_after_ms.is_given() {
+        return fail_check(
+            "drive.rest_after_ms",
+            "a drive with power states has its rest among them",
+        );
+    }
     if drive.buffer.as_ref().is_some_and(|b| b.kib.value < 4.0) {
         return fail_check(
             "drive.buffer.kib",
