@@ -349,6 +349,7 @@ impl<'a> TaskFollower<'a> {
                 state.items.first_cpu = cpu;
             }
             outside = state.end_wait(time, start);
+            state.items.note_turn(cpu);
             state.burst = Some((cpu, time, 0));
         }
         self.observed.outside_wake_ups += outside;

@@ -1,7 +1,7 @@
 //! Loops of steps, made from what each task did.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::observed::{ObservedStep, ObservedTask};
 
@@ -57,6 +57,9 @@ pub(super) enum Wait {
 pub(super) struct TaskItems {
     items: Vec<Item>,
     pub(super) first_cpu: u32,
+    /// CPUs on which the task ran, and how often it got one.
+    cpus: BTreeSet<u32>,
+    turns: u64,
     pub(super) delay_ns: u64,
     depth: u32,
     requests: u64,
@@ -102,6 +105,12 @@ impl TaskItems {
         }
         self.items.push(run);
         1
+    }
+
+    /// Notes that the task got a CPU.
+    pub(super) fn note_turn(&mut self, cpu: u32) {
+        self.cpus.insert(cpu);
+        self.turns += 1;
     }
 
     /// Notes a request with which so many are in flight.
@@ -265,6 +274,8 @@ pub(super) fn make_loops(mut all: Vec<FollowedTask>, used_ns: u64) -> Vec<Observ
         name: task.name,
         delay_ns: task.items.delay_ns,
         first_cpu: task.items.first_cpu,
+        cpus: task.items.cpus.iter().copied().collect(),
+        turns: task.items.turns,
         depth: task.items.depth,
         requests: task.items.requests,
         io_wait: task.items.io_wait,

@@ -38,6 +38,10 @@ pub struct ObservedTask {
     pub delay_ns: u64,
     /// CPU where the task ran first.
     pub first_cpu: u32,
+    /// CPUs where the task ran, ascending.
+    pub cpus: Vec<u32>,
+    /// How often the task got a CPU.
+    pub turns: u64,
     /// Largest number of requests in flight at a time; 0 without requests.
     pub depth: u32,
     /// Number of requests.

@@ -9,6 +9,9 @@ use wakepath_workloads::tasks::{MAX_IO_BYTES, MAX_SECONDS, StepTask, TasksFile, 
 
 use super::job::{make_unique_and_insert_name, plain_name_for_task};
 
+/// A task that got a CPU less often may run on all.
+const FEWEST_TURNS: u64 = 32;
+
 /// Size of a sector in bytes.
 const SECTOR: u64 = 512;
 
@@ -27,7 +30,7 @@ pub(super) fn make_tasks_file(observed: &ObservedTasks) -> (TasksFile, u64) {
             name: make_unique_and_insert_name(plain, task.number, &mut names),
             delay: Nanoseconds(task.delay_ns),
             first_cpu: Some(task.first_cpu as usize),
-            cpus: bound_cpu(task).map(|cpu| vec![cpu]),
+            cpus: cpus_of_task(task),
             depth: task.depth.max(1),
             io_wait: task.io_wait,
             is_counted: task.is_waited_for || task.requests == 0,
@@ -53,6 +56,16 @@ pub(super) fn format_tasks_file(recording: &str, file: &TasksFile) -> String {
          # Times of `run` are measured, with the kernel's work inside; `sleep` and `timer` are what timers were set for.\n{file}",
         escape_for_one_line(recording)
     )
+}
+
+/// CPUs where a task may run: where it ran, if it got a CPU often enough to tell. Otherwise chance would move a task in the simulation
+/// that had stayed.
+fn cpus_of_task(task: &ObservedTask) -> Option<Vec<usize>> {
+    if let Some(cpu) = bound_cpu(task) {
+        return Some(vec![cpu]);
+    }
+    let seen = task.cpus.iter().map(|cpu| *cpu as usize);
+    (task.turns >= FEWEST_TURNS).then(|| seen.collect())
 }
 
 /// The CPU that a kernel thread's name binds it to, such as `kworker/3:1` or `cpuhp/3`.
@@ -114,6 +127,8 @@ mod tests {
             name: Some(name.to_owned()),
             delay_ns: 0,
             first_cpu,
+            cpus: vec![first_cpu],
+            turns: 1,
             depth: 0,
             requests: 0,
             io_wait: true,
@@ -134,6 +149,15 @@ mod tests {
         ] {
             assert_eq!(bound_cpu(&task(name, 3)), cpu, "{name}");
         }
+    }
+
+    #[test]
+    fn a_task_stays_where_it_often_ran() {
+        let mut often = task("fio", 1);
+        often.cpus = vec![1, 3];
+        assert_eq!(cpus_of_task(&often), None);
+        often.turns = FEWEST_TURNS;
+        assert_eq!(cpus_of_task(&often), Some(vec![1, 3]));
     }
 
     #[test]
