@@ -21,11 +21,12 @@ const THINKING_READERS: &str = "[global]\nioengine=psync\ndirect=1\nrw=randread\
     [uneven]\nbssplit=4k/60:64k/40\nthinktime=700us\nthinktime_blocks=3\n\
     [slow]\nbs=4k\nthinktime=2900us\nthinktime_spin=120us\n";
 
-/// A thread with a timer that writes and has its helper work, the helper, and another thread with a timer.
+/// A thread with a timer that writes and has its helper work, the helper, and another thread with a timer. A lease of psd, which lasts
+/// 3 ms, ends well before the next timer.
 const THREADS: &str = r#"{
   "tasks": {
     "front": { "run": 60, "iorun": 8192, "sem_post": "work", "sem_wait": "done",
-               "timer": { "ref": "unique1", "period": 3000 } },
+               "timer": { "ref": "unique1", "period": 4300 } },
     "helper": { "sem_wait": "work", "run": 150, "sem_post": "done" },
     "other": { "run": 200, "timer": { "ref": "unique2", "period": 7300 } }
   },
