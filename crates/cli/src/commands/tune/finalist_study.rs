@@ -59,6 +59,8 @@ struct WorkloadKeys {
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    tasks: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<[&'static str; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<f64>,
@@ -96,6 +98,7 @@ pub(super) fn study_text(
                 Some(workload) if workload.block_trace().is_some() => &mut keys.trace,
                 Some(Workload::RtApp(_)) => &mut keys.rt_app,
                 Some(Workload::Server(_)) => &mut keys.server,
+                Some(Workload::Tasks(_)) => &mut keys.tasks,
                 Some(Workload::Fio(_)) | None => &mut keys.fio,
             };
             *key_of_file = Some(path);

@@ -305,6 +305,7 @@ fn refuse_fio_job_that_could_overwrite(workload: &PlannedWorkload) -> Result<(),
         Task::RtApp { .. }
         | Task::BlockTrace { .. }
         | Task::Server { .. }
+        | Task::Tasks { .. }
         | Task::Command { .. }
         | Task::Recording(_) => Ok(()),
     }
@@ -402,6 +403,7 @@ fn measure_run(
         Task::RtApp { .. } => return Err("rt-app files are simulated only".to_owned()),
         Task::BlockTrace { .. } => return Err("block traces are simulated only".to_owned()),
         Task::Server { .. } => return Err("servers are simulated only".to_owned()),
+        Task::Tasks { .. } => return Err("tasks of given steps are simulated only".to_owned()),
         Task::Recording(_) => return Err("recordings are replayed only".to_owned()),
     };
     let counted = if warm_up.is_some() && since.warm_up.is_none() {
