@@ -82,3 +82,8 @@ fn buffered_reads_take_as_long_as_those_of_a_real_kernel() {
     // Farthest off is a read of 4 KiB that is cached, by 3.3 %. Two cells are fitted.
     check_stored_cells("read-ahead-6.12", 18, 4.0);
 }
+
+#[test]
+fn polled_reads_take_as_long_as_those_of_a_real_kernel() {
+    check_stored_cells("polling-6.12", 5, 8.0);
+}

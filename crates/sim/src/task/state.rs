@@ -390,7 +390,7 @@ impl Task {
     }
 
     /// Whether the task spins in a loop with `pause`: a fio process in its pause (`usec_spin()` of fio 3.33), or in the kernel for
-    /// requests in a polled queue (`blk_hctx_poll()`). A process whose requests a kernel thread submits looks at its ring without.
+    /// requests in a polled queue (`poll()` of rig/drive). A process whose requests a kernel thread submits looks at its ring without.
     pub(crate) fn spins_with_pauses(&self) -> bool {
         let Kind::FioProcess(process) = &self.kind else {
             return false;
