@@ -129,6 +129,13 @@ impl Default for OwnRequests {
     }
 }
 
+impl OwnRequests {
+    /// Whether too few requests have completed to end a wait.
+    pub(super) fn lack_completions(&self) -> bool {
+        self.completed.len() < self.wanted
+    }
+}
+
 impl Task {
     pub(super) fn new(cpu: CpuId, bound: bool, step: Step, kind: Kind) -> Self {
         Self {
@@ -380,6 +387,19 @@ impl Task {
     #[inline(always)]
     pub(crate) fn is_polled(&self) -> bool {
         self.requests.polled
+    }
+
+    /// Whether the task spins in a loop with `pause`: a fio process in its pause (`usec_spin()` of fio 3.33), or in the kernel for
+    /// requests in a polled queue (`poll()` of rig/drive). A process whose requests a kernel thread submits looks at its ring without.
+    pub(crate) fn spins_with_pauses(&self) -> bool {
+        let Kind::FioProcess(process) = &self.kind else {
+            return false;
+        };
+        match self.step {
+            Step::Spin => true,
+            Step::Poll => self.requests.polled && process.submitter.is_none(),
+            _ => false,
+        }
     }
 
     /// Whether the task spins for completions, and those so far are enough.

@@ -24,6 +24,7 @@ mod recipes;
 mod rooms;
 mod server;
 mod steering;
+mod step_tasks;
 mod threads;
 mod turns;
 mod verify;

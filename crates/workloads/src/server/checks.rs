@@ -42,7 +42,7 @@ pub(super) fn check_server_file(
 ) -> Result<ServerFile, ServerError> {
     if raw.kind.get_ref() != "server" {
         let wrong = escape_and_shorten(raw.kind.get_ref());
-        let known = suggestion_with_known_names(raw.kind.get_ref(), &["server"]);
+        let known = suggestion_with_known_names(raw.kind.get_ref(), &["server", "tasks"]);
         return Err(place.error_at_value(
             &raw.kind,
             format!("no kind of workload is called `{wrong}`{known}"),
