@@ -228,6 +228,8 @@ class Window:
             flush_ms = self.disk.flush_ms() - flush_ms
             tracer.send_signal(signal.SIGINT)
             printed = tracer.communicate(timeout=START_SECONDS)[0]
+        except subprocess.TimeoutExpired as error:
+            raise RecipeError("bpftrace does not end") from error
         finally:
             if tracer.poll() is None:
                 tracer.kill()
