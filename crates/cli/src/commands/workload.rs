@@ -93,7 +93,7 @@ fn extract_tasks_from_recording(args: &ExtractArgs, out: &mut Screen) -> anyhow:
     new_file::check_output_may_be_written(&args.output, args.force)
         .with_context(|| output.to_string())?;
     let observed = collect_task_steps(&mut Reader::open(&args.recording)?)
-        .map_err(|error| explain_missing_steps(&args.recording, error))?;
+        .map_err(|error| explain_missing_steps(&args.recording, &error))?;
     let (file, too_large) = steps::make_tasks_file(&observed);
     let text = steps::format_tasks_file(&args.recording.display().to_string(), &file);
     new_file::write_whole_file(&args.output, args.force, |mut file| {
@@ -112,7 +112,7 @@ fn extract_tasks_from_recording(args: &ExtractArgs, out: &mut Screen) -> anyhow:
 }
 
 /// An error that says how a recording with steps is made.
-fn explain_missing_steps(recording: &Path, error: TaskStepsError) -> anyhow::Error {
+fn explain_missing_steps(recording: &Path, error: &TaskStepsError) -> anyhow::Error {
     let remedy = match error {
         TaskStepsError::Missing(_) => {
             ". `wakepath record --all-tasks` and `wakepath sim --record FILE --all-tasks` record what a file of tasks needs"
