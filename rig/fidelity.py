@@ -210,7 +210,7 @@ def compared(folder: Path) -> list[Compared]:
     return [Compared(*key, sim[key], lab[key]) for key in sim]
 
 
-def page(cells: list[Compared], others: list[Compared]) -> str:
+def page(cells: list[Compared], others: list[Compared], models: list[Compared]) -> str:
     """The page as markdown; the goals are those of `cells`."""
     met = sum(cell.met() for cell in cells)
     perhaps = sum(cell.met_but_for_chance() for cell in cells)
@@ -277,6 +277,8 @@ def page(cells: list[Compared], others: list[Compared]) -> str:
             "The model was not adjusted to these, and they have another seed. "
             f"{met} of {len(others)} cells meet all goals of a cell.",
         ]
+    if models:
+        lines += model_table(models)
     if REASONS.is_file():
         lines += ["", REASONS.read_text().rstrip()]
     return "\n".join(lines) + "\n"
@@ -353,14 +355,34 @@ def off_table(cells: list[Compared]) -> list[str]:
     return lines
 
 
-def write_cells(file: Path, cells: list[Compared], others: list[Compared]) -> None:
+def model_table(cells: list[Compared]) -> list[str]:
+    """The mean latencies of cells of single models, real and simulated, a row for each machine, job and policy."""
+    limit = CELL_GOALS["mean_us"]
+    near = sum(cell.near("mean_us", limit) for cell in cells)
+    lines = [
+        "",
+        "## Cells of single models",
+        "",
+        f"Mean latency in us, real and simulated. It is within {limit:g} % in {near} of {len(cells)} cells.",
+        "",
+        "| machine | job | policy | real | simulated | off by % |",
+        "|---|---|---|---|---|---|",
+    ]
+    for cell in cells:
+        off = f"{cell.off('mean_us'):+.1f}"
+        row = [cell.kernel, cell.job, cell.policy, cell.lab.shown("mean_us"), cell.sim.shown("mean_us"), off]
+        lines.append(f"| {' | '.join(row)} |")
+    return lines
+
+
+def write_cells(file: Path, suites: dict[str, list[Compared]]) -> None:
     """Write a line for each figure of each cell: its mean and standard deviation, simulated and real."""
     header = ("suite", "kernel", "job", "policy", "figure", "simulated", "sd", "real", "real_sd", "verdict")
     with file.open("w", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(header)
-        for suite, of_suite in (("suite", cells), ("outside", others)):
-            for cell in of_suite:
+        for suite, cells in suites.items():
+            for cell in cells:
                 key = (suite, cell.kernel, cell.job, cell.policy)
                 for figure, simulated, real in figures(cell):
                     writer.writerow([*key, figure, *spread(simulated), *spread(real), verdict(cell)])
@@ -387,6 +409,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="+", help="what rig/lab.py left: sim/ and lab/")
     parser.add_argument("--others", type=Path, nargs="*", default=[], help="the same of jobs outside the suite")
+    parser.add_argument(
+        "--models", type=Path, nargs="*", default=[], help="the same of models that have cells of their own"
+    )
     parser.add_argument("--cells", type=Path, help="write every cell to this file, as CSV")
     parser.add_argument("--exit-code", action="store_true", help="exit with 1 if a cell does not meet its goals")
     return parser.parse_args(arguments)
@@ -397,12 +422,13 @@ def main() -> int:
     options = parse(sys.argv[1:])
 
     def work() -> int:
-        cells, others = (
-            [cell for folder in of for cell in compared(folder)] for of in (options.folder, options.others)
+        cells, others, models = (
+            [cell for folder in folders for cell in compared(folder)]
+            for folders in (options.folder, options.others, options.models)
         )
         if options.cells:
-            write_cells(options.cells, cells, others)
-        print(page(cells, others), end="")
+            write_cells(options.cells, {"suite": cells, "outside": others, "models": models})
+        print(page(cells, others, models), end="")
         return 1 if options.exit_code and not all(cell.met() for cell in cells) else 0
 
     return exit_status("fidelity", work)

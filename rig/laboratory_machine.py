@@ -30,7 +30,6 @@ LACKING = {
     "drive.flash": "flash that reads and writes share",
     "drive.reads_by_address": "reads that wait for the unit of their address",
     "drive.read_ahead_kb": "another window of the read-ahead than the kernel's",
-    "io_path.completion.poll_queues": "queues that are polled",
     "package.hysteresis_us": "sleep of the whole package",
     "package.entry_us": "sleep of the whole package",
     "package.exit_us": "sleep of the whole package",
@@ -132,7 +131,12 @@ class Machine:
             f"stream_kbs={self._rates('stream_mb_per_s')}",
         ]
         path = self.toml["io_path"].get("completion", {})
-        for name, parameter in (("queues", "queues"), ("coalesce", "coalesce"), ("cpu", "completion_cpu")):
+        for name, parameter in (
+            ("queues", "queues"),
+            ("poll_queues", "poll_queues"),
+            ("coalesce", "coalesce"),
+            ("cpu", "completion_cpu"),
+        ):
             if name in path:
                 parameters.append(f"{parameter}={int(number(path, name, 0))}")
         if "coalesce_us" in path:

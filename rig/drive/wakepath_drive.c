@@ -6,7 +6,8 @@
  * the drive has woken up. A CPU that does nothing else (`cpu`) plays the drive: its timer fires a little before the
  * request ends, it waits until the very nanosecond, and completes the request. The block layer then interrupts the CPU
  * that submitted it, as a drive's interrupt does: that CPU has no timer of its own pending for it. Where CPUs share a
- * queue, or one CPU takes all interrupts (`completion_cpu`), that CPU is interrupted, and completes the request.
+ * queue, or one CPU takes all interrupts (`completion_cpu`), that CPU is interrupted, and completes the request. A polled
+ * queue (`poll_queues`) interrupts nobody: the task that polls finds the request there.
  *
  * With `device_interrupts`, each queue has an interrupt of its own in place of IPIs, and each request is written down with
  * the times at which the drive got it and raised its interrupt (/sys/kernel/debug/wakepath_drive): that is the truth which
@@ -61,6 +62,10 @@ MODULE_PARM_DESC(cpu, "the CPU that plays the drives; nothing else should run th
 static unsigned int queues;
 module_param(queues, uint, 0444);
 MODULE_PARM_DESC(queues, "hardware queues of each drive, over the CPUs besides `cpu`; 0: one for each");
+
+static unsigned int poll_queues;
+module_param(poll_queues, uint, 0444);
+MODULE_PARM_DESC(poll_queues, "more queues of each drive, for polled requests, over the same CPUs; 0: none, and polling is refused");
 
 static unsigned int depth = 1023;
 module_param(depth, uint, 0444);
@@ -146,9 +151,11 @@ struct queue {
 	struct list_head collected;	/* only touched by the CPU that plays the drive */
 	unsigned int collected_count;
 	u64 collected_since;
+	/* Whether the queue is polled, and so interrupts no CPU. */
+	bool polled;
 	/* The CPU that is interrupted; -1: that which submitted. */
 	int cpu;
-	/* Requests that it has not seen yet. */
+	/* Requests that it, or a task that polls, has not seen yet. */
 	struct llist_head told;
 	call_single_data_t call;
 	/* With `device_interrupts`; 0: none. */
@@ -159,6 +166,8 @@ struct drive {
 	struct gendisk *disk;
 	struct blk_mq_tag_set tags;
 	unsigned int number;
+	/* Queues that interrupt; polled ones follow them. */
+	unsigned int interrupting;
 	/* Requests that the CPU that plays the drive has not seen yet. */
 	struct llist_head inbox;
 	call_single_data_t call;
@@ -534,6 +543,18 @@ static void remove_interrupts(struct drive *drive)
 	}
 }
 
+/* Puts what a polled queue has collected where the next poll finds it. */
+static void post(struct queue *queue)
+{
+	struct command *command, *after;
+
+	queue->collected_count = 0;
+	list_for_each_entry_safe(command, after, &queue->collected, list) {
+		list_del(&command->list);
+		llist_add(&command->node, &queue->told);
+	}
+}
+
 static void interrupt(struct drive *drive, struct queue *queue)
 {
 	u64 now = device_interrupts ? ktime_get_ns() : 0;
@@ -610,8 +631,11 @@ static void work(struct drive *drive)
 		for (i = 0; i < drive->tags.nr_hw_queues; i++) {
 			struct queue *queue = &drive->queues[i];
 
-			if (queue->collected_count && (queue->collected_count >= coalesce ||
-						       queue->collected_since + coalesce_ns <= now))
+			if (!queue->collected_count)
+				continue;
+			if (queue->polled)
+				post(queue);
+			else if (queue->collected_count >= coalesce || queue->collected_since + coalesce_ns <= now)
 				interrupt(drive, queue);
 		}
 	}
@@ -648,28 +672,68 @@ static void complete_rq(struct request *rq)
 	blk_mq_end_request(rq, BLK_STS_OK);
 }
 
+/* Completes what a polled queue has; how many requests these were. */
+static int poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *batch)
+{
+	struct drive *drive = hctx->queue->queuedata;
+	struct queue *queue = &drive->queues[hctx->queue_num];
+	struct command *command, *after;
+	struct llist_node *node;
+	int found = 0;
+
+	/*
+	 * Most polls find nothing. Without a pause QEMU would let no other CPU run before a timer fires, and the block layer comes
+	 * to its own pause only for a task that is about to sleep.
+	 */
+	if (llist_empty(&queue->told)) {
+		cpu_relax();
+		return 0;
+	}
+	node = llist_reverse_order(llist_del_all(&queue->told));
+	llist_for_each_entry_safe(command, after, node, node) {
+		struct request *rq = blk_mq_rq_from_pdu(command);
+
+		if (!blk_mq_complete_request_remote(rq))
+			blk_mq_end_request(rq, BLK_STS_OK);
+		found++;
+	}
+	return found;
+}
+
 /* CPUs that use the drives are numbered without the one that plays them. */
 static unsigned int users(void)
 {
 	return max(nr_cpu_ids - 1, 1u);
 }
 
-/* Each queue serves CPUs that follow each other. */
+/* Each queue of a kind serves CPUs that follow each other. Reads have no queues of their own: they use those of writes. */
 static void map_queues(struct blk_mq_tag_set *tags)
 {
-	unsigned int other, user;
+	struct drive *drive = container_of(tags, struct drive, tags);
+	unsigned int kind, other, user;
 
-	for_each_possible_cpu(other) {
-		user = min(other - (other > cpu), users() - 1);
-		tags->map[HCTX_TYPE_DEFAULT].mq_map[other] = user * tags->nr_hw_queues / users();
+	/* The block layer has given each kind all queues. */
+	tags->map[HCTX_TYPE_DEFAULT].nr_queues = drive->interrupting;
+	if (tags->nr_maps > HCTX_TYPE_POLL) {
+		tags->map[HCTX_TYPE_READ].nr_queues = 0;
+		tags->map[HCTX_TYPE_POLL].nr_queues = tags->nr_hw_queues - drive->interrupting;
+		tags->map[HCTX_TYPE_POLL].queue_offset = drive->interrupting;
+	}
+	for (kind = 0; kind < tags->nr_maps; kind++) {
+		struct blk_mq_queue_map *map = &tags->map[kind];
+
+		for_each_possible_cpu(other) {
+			user = min(other - (other > cpu), users() - 1);
+			map->mq_map[other] = map->queue_offset + user * map->nr_queues / users();
+		}
 	}
 }
 
 /* Drives take turns among the CPUs of a queue. */
 static int interrupted_cpu(const struct drive *drive, unsigned int queue)
 {
-	unsigned int first = DIV_ROUND_UP(queue * users(), drive->tags.nr_hw_queues);
-	unsigned int next = DIV_ROUND_UP((queue + 1) * users(), drive->tags.nr_hw_queues);
+	unsigned int first = DIV_ROUND_UP(queue * users(), drive->interrupting);
+	unsigned int next = DIV_ROUND_UP((queue + 1) * users(), drive->interrupting);
 
 	if (completion_cpu >= 0)
 		return completion_cpu;
@@ -682,6 +746,7 @@ static int interrupted_cpu(const struct drive *drive, unsigned int queue)
 static const struct blk_mq_ops ops = {
 	.queue_rq = queue_rq,
 	.complete = complete_rq,
+	.poll = poll,
 	.map_queues = map_queues,
 };
 
@@ -691,7 +756,8 @@ static const struct block_device_operations disk_ops = {
 
 static int add_drive(unsigned int number)
 {
-	unsigned int count = queues ? min(queues, users()) : users(), i;
+	unsigned int interrupting = queues ? min(queues, users()) : users(), polled = min(poll_queues, users()), i;
+	unsigned int count = interrupting + polled;
 	struct drive *drive;
 	int error;
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
@@ -707,6 +773,7 @@ static int add_drive(unsigned int number)
 	if (!drive)
 		return -ENOMEM;
 	drive->number = number;
+	drive->interrupting = interrupting;
 	INIT_LIST_HEAD(&drive->served);
 	init_llist_head(&drive->inbox);
 	INIT_CSD(&drive->call, on_call, drive);
@@ -715,6 +782,7 @@ static int add_drive(unsigned int number)
 	next_random(drive);
 	drive->tags.ops = &ops;
 	drive->tags.nr_hw_queues = count;
+	drive->tags.nr_maps = polled ? HCTX_MAX_TYPES : 1;
 	drive->tags.queue_depth = depth;
 	drive->tags.numa_node = NUMA_NO_NODE;
 	drive->tags.cmd_size = sizeof(struct command);
@@ -725,8 +793,9 @@ static int add_drive(unsigned int number)
 		INIT_LIST_HEAD(&drive->queues[i].collected);
 		init_llist_head(&drive->queues[i].told);
 		INIT_CSD(&drive->queues[i].call, on_interrupt, &drive->queues[i]);
-		drive->queues[i].cpu = interrupted_cpu(drive, i);
-		error = device_interrupts ? add_interrupt(&drive->queues[i]) : 0;
+		drive->queues[i].polled = i >= interrupting;
+		drive->queues[i].cpu = drive->queues[i].polled ? -1 : interrupted_cpu(drive, i);
+		error = device_interrupts && !drive->queues[i].polled ? add_interrupt(&drive->queues[i]) : 0;
 		if (error)
 			goto free;
 	}

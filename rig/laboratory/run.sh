@@ -9,8 +9,8 @@ if [ "$how" != stored ]; then
     rig/own_kernel.py 6.12 --hz 1000
     rig/own_kernel.py 6.12 --irq-time
 fi
-suite=() others=()
-for study in rig/laboratory/{fidelity,others}-*.toml; do
+suite=() others=() models=()
+for study in rig/laboratory/{fidelity,others,buffered,read-ahead,polling}-*.toml; do
     name=$(basename "$study" .toml)
     folder=target/fidelity/$name measured=rig/laboratory/measured/$name.jsonl
     if [ "$how" = stored ]; then
@@ -24,8 +24,9 @@ for study in rig/laboratory/{fidelity,others}-*.toml; do
     case $name in
         fidelity-*) suite+=("$folder") ;;
         others-*) others+=("$folder") ;;
+        *) models+=("$folder") ;;
     esac
 done
-rig/fidelity.py "${suite[@]}" --others "${others[@]}" --cells target/fidelity.csv >target/fidelity.md
+rig/fidelity.py "${suite[@]}" --others "${others[@]}" --models "${models[@]}" --cells target/fidelity.csv >target/fidelity.md
 mv target/fidelity.md docs/background/fidelity.md
 mv target/fidelity.csv docs/background/data/fidelity.csv

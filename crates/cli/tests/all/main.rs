@@ -26,6 +26,7 @@ mod kept_drives;
 mod kernel_words;
 mod laboratory;
 mod laboratory_calibrate;
+mod laboratory_models;
 mod live;
 mod live_capture;
 mod live_leases;

@@ -33,6 +33,10 @@ pub struct PageCache {
     /// this table `io_path.page_cache_kcycles`, if that is given.
     #[schemars(extend("unit" = "1000 cycles"))]
     pub page_kcycles: Figure,
+    /// Work per 4 KiB that a read copies out of the page cache: finding the page and copying. Part of `io_path.page_cache_kcycles`,
+    /// if that is given. Absent: as `page_kcycles`.
+    #[schemars(extend("unit" = "1000 cycles"))]
+    pub read_page_kcycles: Figure,
     /// Extra work per page written back, besides the request's: marking the page clean, and finishing writeback.
     /// Absent: 1, assumed.
     #[schemars(extend("unit" = "1000 cycles"))]
@@ -47,6 +51,7 @@ impl Default for PageCache {
             memory_gib: Figure::assumed(MEMORY_GIB, MEMORY_WHY),
             write_kcycles: Figure::assumed(CALL_KCYCLES, CALL_WHY),
             page_kcycles: Figure::assumed(PAGE_KCYCLES, PAGE_WHY),
+            read_page_kcycles: Figure::default(),
             write_back_kcycles: Figure::assumed(WRITE_BACK_KCYCLES, WRITE_BACK_WHY),
             source: String::new(),
         }
@@ -68,6 +73,7 @@ impl PageCache {
             &self.memory_gib,
             &self.write_kcycles,
             &self.page_kcycles,
+            &self.read_page_kcycles,
             &self.write_back_kcycles,
         ]
         .iter()

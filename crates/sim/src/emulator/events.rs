@@ -1,9 +1,9 @@
 //! How the turn goes from CPU to CPU on an emulated machine.
 //!
 //! One clock counts for all CPUs. The CPU with the turn works until idle, or until a timer expires. A CPU is idle when
-//! halted, when polling, or while leaving an idle state, except for the last part. No other CPU begins anything
-//! meanwhile: interrupts, ends of exit latencies and work cut off wait for the turn. Only emulated machines pay for
-//! any part of this.
+//! halted, when polling, while its task spins with `pause`, or while leaving an idle state, except for the last part. No
+//! other CPU begins anything meanwhile: interrupts, ends of exit latencies and work cut off wait for the turn. Only
+//! emulated machines pay for any part of this.
 
 use crate::core::basics::CpuId;
 use crate::core::observer::Observer;
@@ -17,12 +17,10 @@ impl<O: Observer> Engine<'_, O> {
         let now = self.context.now();
         let cpus = self.cpus.len();
         loop {
+            let holder = self.emulator.turns.as_ref()?.holder;
+            let works = holder.is_some_and(|holder| self.holder_keeps_turn(holder));
             let turns = self.emulator.turns.as_mut()?;
-            if let Some(holder) = turns.holder {
-                let works = match self.cpus.get(holder) {
-                    Some(cpu) => cpu.is_busy() || turns.keeps_turn_for_exit(holder),
-                    None => turns.player.is_working(),
-                };
+            if let Some(holder) = holder {
                 if works && !(turns.deadline && turns.others_wait(holder, now)) {
                     return None;
                 }
@@ -47,6 +45,27 @@ impl<O: Observer> Engine<'_, O> {
             }
             turns.player.continue_with_turn(now);
         }
+    }
+
+    /// Whether the turn's holder, a CPU or the player, works or is in the last part of an exit, so that it keeps the turn.
+    fn holder_keeps_turn(&self, holder: usize) -> bool {
+        let Some(turns) = &self.emulator.turns else {
+            return false;
+        };
+        match self.cpus.get(holder) {
+            Some(cpu) => {
+                (cpu.is_busy() && !self.task_spins_with_pauses(holder))
+                    || turns.keeps_turn_for_exit(holder)
+            }
+            None => turns.player.is_working(),
+        }
+    }
+
+    /// Whether a CPU's task spins in a loop with `pause`, at which others may have the turn.
+    fn task_spins_with_pauses(&self, cpu: CpuId) -> bool {
+        let c = &self.cpus[cpu];
+        let task = c.run_queue.current_task().filter(|_| c.runs_task());
+        task.is_some_and(|task| self.tasks[task].spins_with_pauses())
     }
 
     /// Stops a CPU's present work, or exit from an idle state, until its next turn.

@@ -256,7 +256,11 @@ impl<O: Observer> Engine<'_, O> {
                 Stage::Next if caller.left.count > 0 => {
                     let piece = caller.left.take_first_pages(PIECE);
                     caller.stage = Stage::Copy(piece);
-                    return Some(Turn::Work(cache.pages.setup.page * piece.count));
+                    let per_page = match caller.request.direction {
+                        Direction::Read => cache.pages.setup.read_page,
+                        Direction::Write => cache.pages.setup.page,
+                    };
+                    return Some(Turn::Work(per_page * piece.count));
                 }
                 Stage::Next if caller.syncs => {
                     caller.left = caller.pages;

@@ -73,7 +73,7 @@ impl<O: Observer> Engine<'_, O> {
                 }
                 ReadStep::Copy(pages) => {
                     caller.stage = Stage::CopyOut(pages);
-                    return Some(Turn::Work(cache.pages.setup.page * pages.count));
+                    return Some(Turn::Work(cache.pages.setup.read_page * pages.count));
                 }
             }
         }

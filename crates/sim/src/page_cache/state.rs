@@ -46,9 +46,10 @@ const CHUNK: u64 = FIRST_BANDWIDTH / 2;
 pub(crate) struct PageCacheSetup {
     /// Memory for the page cache, in pages.
     pub(super) pages: u64,
-    /// Work in cycles of a write's system call, and for each page written.
+    /// Work in cycles of a read's or write's system call, for each page written, and for each page that a read copies.
     pub(super) call: Cycles,
     pub(super) page: Cycles,
+    pub(super) read_page: Cycles,
     /// Work in cycles for each page written back, beyond that of the request.
     pub(super) write_back: Cycles,
     /// Work in cycles for each page that is read from the drives, beyond its copy and the request.
@@ -71,16 +72,22 @@ impl PageCacheSetup {
             reading if reading.is_given() && figures.is_default() => reading,
             _ => &figures.page_kcycles,
         };
+        let read_page = if figures.read_page_kcycles.is_given() {
+            &figures.read_page_kcycles
+        } else {
+            page
+        };
         Self {
             pages: machine.page_cache_pages(),
             call: figures.write_kcycles.kilocycles_to_cycles(),
             page: page.kilocycles_to_cycles(),
+            read_page: read_page.kilocycles_to_cycles(),
             write_back: figures.write_back_kcycles.kilocycles_to_cycles(),
             new_page: machine
                 .io_path
                 .page_cache_kcycles
                 .kilocycles_to_cycles()
-                .saturating_sub(page.kilocycles_to_cycles()),
+                .saturating_sub(read_page.kilocycles_to_cycles()),
             files,
             reads,
             remembers,
@@ -667,6 +674,7 @@ mod tests {
             pages,
             call: 1,
             page: 1,
+            read_page: 1,
             write_back: 1,
             new_page: 1,
             files: 2,

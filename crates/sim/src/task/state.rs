@@ -389,6 +389,19 @@ impl Task {
         self.requests.polled
     }
 
+    /// Whether the task spins in a loop with `pause`: a fio process in its pause (`usec_spin()` of fio 3.33), or in the kernel for
+    /// requests in a polled queue (`poll()` of rig/drive). A process whose requests a kernel thread submits looks at its ring without.
+    pub(crate) fn spins_with_pauses(&self) -> bool {
+        let Kind::FioProcess(process) = &self.kind else {
+            return false;
+        };
+        match self.step {
+            Step::Spin => true,
+            Step::Poll => self.requests.polled && process.submitter.is_none(),
+            _ => false,
+        }
+    }
+
     /// Whether the task spins for completions, and those so far are enough.
     pub(crate) fn completions_so_far_end_spin(&self) -> bool {
         let requests = &self.requests;

@@ -109,6 +109,24 @@ fn hint_and_device_decide_how_far() {
 }
 
 #[test]
+fn a_page_that_is_read_costs_its_copy_and_what_is_left_for_a_new_one() {
+    let read = |copy_kcycles: f64, lines: &str| {
+        let mut machine = machine("6.12", 1, 16.0);
+        machine.io_path.page_cache_kcycles = Figure::assumed(40.0, "test");
+        machine.page_cache.page_kcycles = Figure::assumed(30.0, "test");
+        machine.page_cache.read_page_kcycles = Figure::assumed(copy_kcycles, "test");
+        on(&machine, &format!("rw=read\nbs=64k\n{lines}"))
+    };
+    // Most of these find all of their pages in memory, and copy them.
+    let again = "size=1m\ninvalidate=0\ntime_based\nruntime=100ms";
+    let [cheap, middle, dear] = [2.0, 4.0, 6.0].map(|copy| read(copy, again).latency_us.p50);
+    assert!(middle - cheap > 1.0 && ((dear - middle) / (middle - cheap) - 1.0).abs() < 0.05);
+    // A new page costs as much in all, whatever its copy does.
+    let [cheap, dear] = [2.0, 6.0].map(|copy| read(copy, "size=64m").seconds);
+    assert!((dear / cheap - 1.0).abs() < 0.02, "{cheap} {dear}");
+}
+
+#[test]
 fn what_is_read_again_is_in_memory() {
     let machine = machine("6.12", 1, 16.0);
     let read_mib = |lines: &str| {

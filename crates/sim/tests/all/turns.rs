@@ -94,6 +94,48 @@ fn a_flush_costs_more_than_a_write() {
     assert!((with - without - more).abs() < 1.0, "{with} and {without}");
 }
 
+#[test]
+fn a_task_that_polls_in_the_kernel_leaves_the_turn_to_others() {
+    let mut machine = laboratory();
+    machine.io_path.completion.poll_queues = Some(2);
+    let polls = run(&machine, "ioengine=io_uring\nhipri");
+    let waits = run(&machine, "ioengine=io_uring");
+    // A poller that kept the turn would keep the read back until a tick, for up to 4 ms.
+    let mean = polls.latency_us.mean;
+    assert!(mean > 80.0 && mean < waits.latency_us.mean, "{mean}");
+    // Two of them and the drive hardly meet.
+    let two = run(&machine, "ioengine=io_uring\nhipri\nnumjobs=2");
+    assert!(
+        (1.7..2.0).contains(&(two.iops / polls.iops)),
+        "{} {}",
+        two.iops,
+        polls.iops
+    );
+}
+
+#[test]
+fn a_program_that_looks_at_its_ring_without_pauses_is_refused() {
+    let text = "[j]\nfilename=/dev/drive0\nsize=1m\ndirect=1\nrw=randread\nioengine=io_uring\nsqthread_poll\n";
+    let job = fio::parse(text, "test.fio").unwrap();
+    let policies: PolicySet = "menu".parse().unwrap();
+    let error = simulate(&laboratory(), &job.into(), &policies, 1).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("a program that polls without pauses on emulated CPUs, which take turns")
+    );
+}
+
+#[test]
+fn fio_spins_through_its_pause_without_the_turn() {
+    let iops = |jobs: u32| {
+        let lines = format!("thinktime=200us\nthinktime_spin=200us\nnumjobs={jobs}");
+        run(&laboratory(), &lines).iops
+    };
+    let ratio = iops(2) / iops(1);
+    assert!((1.9..2.02).contains(&ratio), "{ratio}");
+}
+
 /// How many of ten runs see a background task of the job's CPU go to the other one. It begins where the job is.
 fn moves_away(timer: BackgroundTimer) -> usize {
     let mut machine = laboratory();

@@ -40,9 +40,6 @@ impl PollingSetup {
         if !completions && !submissions {
             return Ok(Self::default());
         }
-        if machine.emulator.is_some() {
-            return Err("polling on emulated CPUs, which take turns".to_owned());
-        }
         let queues = machine.io_path.completion.poll_queues.unwrap_or(0);
         if completions && queues == 0 && kernel_refuses_polling_without_queues(job, machine) {
             return Err(format!(
@@ -50,6 +47,11 @@ impl PollingSetup {
                  io_path.completion.poll_queues (nvme.poll_queues=N) in the machine's file, or remove hipri",
                 job.ioengine
             ));
+        }
+        if machine.emulator.is_some() && (submissions || queues == 0) {
+            return Err(
+                "a program that polls without pauses on emulated CPUs, which take turns".to_owned(),
+            );
         }
         let cpu = job.polling.thread_cpu.map(|cpu| cpu as CpuId);
         Ok(Self {

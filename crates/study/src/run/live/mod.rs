@@ -75,6 +75,15 @@ impl<'a> Live<'a> {
         Self::on_system(plan, System::live(), daemon::find_daemon_program())
     }
 
+    /// The backend that runs a plan's workloads here, with settings and energy counters of `system`, which may be a
+    /// captured machine.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_settings_of(plan: &'a Plan, system: System) -> Result<Self, StudyError> {
+        Self::on_system(plan, system, daemon::find_daemon_program())
+    }
+
     /// The backend that runs a plan's workloads here, with settings on `system`. `wakepath` is the path of the program
     /// with the daemon for leases.
     ///

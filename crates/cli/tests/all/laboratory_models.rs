@@ -1,0 +1,89 @@
+//! Single models of the simulator beside what real kernels have measured: stored runs of the laboratory, simulated anew.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may stop where its premises fail"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::repository;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A cell: machine, workload and policy.
+type Cell = [String; 3];
+
+/// The mean latency of each cell in us, over its repeats.
+fn mean_latencies(folder: &Path) -> BTreeMap<Cell, f64> {
+    let mut latencies: BTreeMap<Cell, Vec<f64>> = BTreeMap::new();
+    for file in fs::read_dir(folder.join("runs")).unwrap() {
+        let run: Value = serde_json::from_slice(&fs::read(file.unwrap().path()).unwrap()).unwrap();
+        let metrics = run["metrics"].as_array().unwrap();
+        let mean = metrics.iter().find(|m| m[0] == "mean_us").unwrap();
+        let key = &run["key"];
+        let cell = ["machine", "workload", "policy"].map(|name| key[name].as_str().unwrap().into());
+        latencies
+            .entry(cell)
+            .or_default()
+            .push(mean[1].as_f64().unwrap());
+    }
+    let means = latencies
+        .into_iter()
+        .map(|(cell, all)| (cell, all.iter().sum::<f64>() / all.len() as f64));
+    means.collect()
+}
+
+/// Simulates a study of the laboratory, and compares the mean latency of each of its cells with the stored measurement.
+fn check_stored_cells(name: &str, cells: usize, percent: f64) {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().join("out");
+    let done = Command::new("python3")
+        .current_dir(repository())
+        .arg("rig/lab.py")
+        .arg(format!("rig/laboratory/{name}.toml"))
+        .args(["--program", env!("CARGO_BIN_EXE_wakepath")])
+        .arg("--measured")
+        .arg(format!("rig/laboratory/measured/{name}.jsonl"))
+        .arg("-o")
+        .arg(&out)
+        .output()
+        .unwrap();
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    let (simulated, real) = (
+        mean_latencies(&out.join("sim")),
+        mean_latencies(&out.join("lab")),
+    );
+    assert_eq!((simulated.len(), real.len()), (cells, cells));
+    let mut beyond = Vec::new();
+    for (cell, real) in real {
+        let off = 100.0 * (simulated[&cell] / real - 1.0);
+        println!(
+            "{}: really {real:.2} us, off by {off:.1} %",
+            cell.join(", ")
+        );
+        if off.abs() > percent {
+            beyond.push((cell, real, off));
+        }
+    }
+    assert!(beyond.is_empty(), "{beyond:?}");
+}
+
+#[test]
+fn buffered_reads_take_as_long_as_those_of_a_real_kernel() {
+    // Farthest off is a read of 4 KiB that is cached, by 3.3 %. Two cells are fitted.
+    check_stored_cells("read-ahead-6.12", 18, 4.0);
+}
+
+#[test]
+fn polled_reads_take_as_long_as_those_of_a_real_kernel() {
+    check_stored_cells("polling-6.12", 5, 8.0);
+}
