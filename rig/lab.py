@@ -115,6 +115,7 @@ def runs_of(
             events=options.trace,
             program=options.program,
             record=options.record,
+            all_tasks=options.all_tasks,
             device_interrupts=options.device_interrupts,
         )
         yield from run_guest(guest)
@@ -158,6 +159,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         help="record each run in its guest, and replay the recordings; takes CPU time there",
     )
     parser.add_argument(
+        "--all-tasks", action="store_true", help="with --record, the steps of all tasks, as wakepath record --all-tasks"
+    )
+    parser.add_argument(
         "--device-interrupts",
         action="store_true",
         help="drives interrupt as devices do (irq_handler_entry), and complete by rq_affinity; takes CPU time",
@@ -170,7 +174,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         default=None,
         help="folder with kernels of one's own, as rig/own_kernel.py leaves them; for what Debian's lack",
     )
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.all_tasks and not options.record:
+        parser.error("--all-tasks is for --record")
+    return options
 
 
 def main() -> int:

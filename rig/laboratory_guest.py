@@ -42,6 +42,8 @@ class GuestRun:
     # wakepath itself, which records or gives leases in the guest.
     program: Path
     record: bool
+    # Its recordings have the steps of all tasks.
+    all_tasks: bool
     # Drives interrupt by interrupts of the kernel's.
     device_interrupts: bool
 
@@ -71,7 +73,7 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
         if uses_rt_app:
             tree.add_program(*rt_app_program())
         if run.record:
-            (tree.root / "rig/record").touch()
+            (tree.root / "rig/record").write_text("--all-tasks" if run.all_tasks else "")
         if run.record or any(by_daemon(policy) for cell in run.cells for policy in cell.policies):
             if not has_type_information(kernel):
                 raise RigError(

@@ -163,7 +163,7 @@ measure() {
     shift 2
     if [ -e /rig/record ]; then
         set -- sh -c 'echo $$ >/tmp/recorder; exec "$@"' recorder \
-            taskset -c $drive_cpu wakepath record -o /out/runs/$number.parquet --buffer 32768 --format json -- \
+            taskset -c $drive_cpu wakepath record -o /out/runs/$number.parquet --buffer 32768 $(cat /rig/record) --format json -- \
             taskset -c $(echo $workers | tr ' ' ,) "$@"
     fi
     echo 0 >$drives/counts

@@ -20,7 +20,7 @@ pub(crate) const JOBS: [(&str, &str); 4] = [
     ("reads, 8 in flight", "ioengine=libaio\niodepth=8"),
 ];
 /// How long a job of reads waits before its first request: on the machine and in the simulator a drive that rests is asleep by then.
-pub(crate) const START_DELAY_SECONDS: f64 = 0.3;
+pub(crate) const START_DELAY_SECONDS: f64 = 1.0;
 /// Names and options for fitting: a synchronous and an asynchronous engine.
 pub(crate) const FITTING_JOBS: [(&str, &str); 2] = [
     ("fitting: psync", "ioengine=psync"),

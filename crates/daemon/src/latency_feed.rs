@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use wakepath_explain::{Collected, Collector, RequestTimes};
 use wakepath_record::wire::WireError;
-use wakepath_record::{BUFFER_BYTES, EventStream, LiveRecording, StartError};
+use wakepath_record::{BUFFER_BYTES, EventStream, LiveRecording, RecordedTasks, StartError};
 use wakepath_system::System;
 use wakepath_trace::recording::Metadata;
 use wakepath_watch::guard::LatencySlice;
@@ -60,7 +60,7 @@ impl LatencyFeed {
     /// # Errors
     /// This build has no programs, or this machine does not let them run.
     pub fn start(with_parts: bool) -> Result<Self, StartError> {
-        let recording = LiveRecording::load_and_attach(BUFFER_BYTES)?;
+        let recording = LiveRecording::load_and_attach(BUFFER_BYTES, RecordedTasks::WithIo)?;
         let stream = EventStream::start(recording, &System::live());
         let devices = stream.metadata().devices.iter();
         let drives = devices.map(|drive| drive.name.clone()).collect();

@@ -1,5 +1,8 @@
 //! Recordings of a class under other idle governors.
 
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
 use serde::Serialize;
 use wakepath_policies::PolicySet;
 use wakepath_study::file::StudyError;
@@ -88,13 +91,13 @@ impl From<StudyError> for ReplayFailure {
     }
 }
 
-/// Replays recordings of a class, the first of each machine. `None` if the class has no recording.
+/// Replays recordings of a class side by side, the first of each machine. `None` if the class has no recording.
 ///
 /// # Errors
 /// The replay was called off: `go_on` returned false.
 pub fn replay_class(
     class: &FleetClass,
-    go_on: &dyn Fn() -> bool,
+    go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Option<ClassReplay>, FleetError> {
     let recorded: Vec<&FleetMachine> = class
         .machines
@@ -110,10 +113,28 @@ pub fn replay_class(
         governors: Vec::new(),
         notes: Vec::new(),
     };
-    let mut all: Vec<Vec<ReplayedCounts>> = Vec::new();
     let mut machine_ids: Vec<String> = Vec::new();
-    for machine in recorded.iter().take(MOST_RECORDINGS) {
-        match replay_first_recording(machine, &class.key.kernel, &mut machine_ids, go_on) {
+    let opened: Vec<(&FleetMachine, Result<PathBuf, ReplayFailure>)> = recorded
+        .iter()
+        .take(MOST_RECORDINGS)
+        .map(|machine| {
+            (
+                *machine,
+                find_recording_of_new_machine(machine, &mut machine_ids),
+            )
+        })
+        .collect();
+    let replayed: Vec<(&FleetMachine, Result<Vec<ReplayedCounts>, ReplayFailure>)> = opened
+        .into_par_iter()
+        .map(|(machine, path)| {
+            let counts =
+                path.and_then(|path| replay_recording(machine, &path, &class.key.kernel, go_on));
+            (machine, counts)
+        })
+        .collect();
+    let mut all: Vec<Vec<ReplayedCounts>> = Vec::new();
+    for (machine, counts) in replayed {
+        match counts {
             Ok(counts) => {
                 replay.machines.push(machine.name.clone());
                 all.push(counts);
@@ -143,12 +164,11 @@ pub fn replay_class(
     Ok(Some(replay))
 }
 
-fn replay_first_recording(
+/// Finds a machine's first recording. `machine_ids` has the machines of earlier recordings, and gets this one.
+fn find_recording_of_new_machine(
     machine: &FleetMachine,
-    kernel: &str,
     machine_ids: &mut Vec<String>,
-    go_on: &dyn Fn() -> bool,
-) -> Result<Vec<ReplayedCounts>, ReplayFailure> {
+) -> Result<PathBuf, ReplayFailure> {
     let path = machine
         .recordings
         .first()
@@ -163,6 +183,15 @@ fn replay_first_recording(
         }
         machine_ids.push(id.clone());
     }
+    Ok(path.clone())
+}
+
+fn replay_recording(
+    machine: &FleetMachine,
+    path: &Path,
+    kernel: &str,
+    go_on: &(dyn Fn() -> bool + Sync),
+) -> Result<Vec<ReplayedCounts>, ReplayFailure> {
     let absolute =
         std::fs::canonicalize(path).map_err(|error| ReplayFailure::Unusable(error.to_string()))?;
     let recording = absolute

@@ -16,6 +16,9 @@ char _license[] SEC("license") = "GPL";
 /* The address of the function of the scheduler's tick; 0 when nobody knows. The loader sets it. */
 const volatile __u64 tick_function;
 
+/* Whether the steps of all tasks are recorded, and not only of those that did I/O or waited for some. The loader sets it. */
+const volatile __u32 follows_all_tasks;
+
 /* Of a request's cmd_flags: the operation (REQ_OP_MASK); odd ones move data to the drive. */
 #define OPERATION_MASK 0xff
 
@@ -383,7 +386,7 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 
 	if (known)
 		known->woken = 1;
-	else if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+	else if (follows_all_tasks || BPF_CORE_READ_BITFIELD(task, in_iowait))
 		remember_task(task, 1);
 	else
 		return 0;
@@ -420,9 +423,12 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *previous, struct ta
 	if (!number)
 		return 0;
 	known = bpf_map_lookup_elem(&io_tasks, &number);
-	if (!known || !known->woken)
+	if (!known && follows_all_tasks)
+		remember_task(next, 0);
+	else if (!known || !(known->woken || follows_all_tasks))
 		return 0;
-	known->woken = 0;
+	else
+		known->woken = 0;
 	return plain(WP_RUNNING, bpf_get_smp_processor_id(), number);
 }
 

@@ -197,6 +197,8 @@ impl Attached {
                 "sched_wakeup",
                 "sched_switch",
             ]),
+            // The programs are told whose steps to record.
+            all_tasks: DataQuality::Missing,
         }
     }
 

@@ -30,7 +30,7 @@ pub use hooks::{GOVERNOR_INPUTS, MissingHook};
 #[cfg(target_os = "linux")]
 pub use reached::{ReachedCounters, ReachedTicks};
 #[cfg(target_os = "linux")]
-pub use recording::{BUFFER_BYTES, LiveRecording, RecordBatch};
+pub use recording::{BUFFER_BYTES, LiveRecording, RecordBatch, RecordedTasks};
 #[cfg(target_os = "linux")]
 pub use session::{RecordSession, RecordSummary, SessionError};
 #[cfg(target_os = "linux")]

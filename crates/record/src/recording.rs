@@ -71,6 +71,17 @@ pub struct LiveRecording {
     meter: Meter,
     /// Read by the programs; `None` where this machine has none.
     cycles: Option<CycleCounters>,
+    follows_all_tasks: bool,
+}
+
+/// Whose steps are recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RecordedTasks {
+    /// Of tasks that did I/O or waited for some.
+    #[default]
+    WithIo,
+    /// Of all tasks, with every time that a task gets a CPU: on a busy machine a multiple of the events.
+    All,
 }
 
 impl LiveRecording {
@@ -79,7 +90,7 @@ impl LiveRecording {
     ///
     /// # Errors
     /// This build has no programs, or the machine refuses to run them.
-    pub fn load_and_attach(buffer_bytes: u32) -> Result<Self, StartError> {
+    pub fn load_and_attach(buffer_bytes: u32, tasks: RecordedTasks) -> Result<Self, StartError> {
         if OBJECT.is_empty() {
             return Err(StartError::NoPrograms(OBJECT_MISSING));
         }
@@ -90,9 +101,11 @@ impl LiveRecording {
         let online = System::live().cpus();
         let cycles = CycleCounters::open(&online);
         let counts_cycles = u32::from(cycles.is_some());
+        let follows_all_tasks = tasks == RecordedTasks::All;
         let mut ebpf = EbpfLoader::new()
             .override_global("tick_function", &tick_function, true)
             .override_global("counts_cycles", &counts_cycles, true)
+            .override_global("follows_all_tasks", &u32::from(follows_all_tasks), true)
             .btf(Some(&btf))
             .map_max_entries("rings", cpus as u32)
             .map_max_entries("buffers", cpus as u32)
@@ -119,6 +132,7 @@ impl LiveRecording {
             taken_until_ns: vec![begun_ns; cpus],
             meter,
             cycles,
+            follows_all_tasks,
         })
     }
 
@@ -134,13 +148,19 @@ impl LiveRecording {
 
     /// Recorded data.
     pub fn recorded_data(&self) -> Recorded {
+        let attached = self.attached.recorded_data();
         Recorded {
             clock: if self.cycles.is_some() {
                 DataQuality::Exact
             } else {
                 DataQuality::Missing
             },
-            ..self.attached.recorded_data()
+            all_tasks: if self.follows_all_tasks {
+                attached.tasks
+            } else {
+                DataQuality::Missing
+            },
+            ..attached
         }
     }
 

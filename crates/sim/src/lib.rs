@@ -52,4 +52,4 @@ pub use task::fio::rates::{FoundDepth, RateRun};
 pub use task::fio::replay::ReplayRun;
 pub use task::fio::setup::LONGEST_UNTIMED;
 pub use task::rtapp::result::{Halted, Spread, TaskRun, ThreadsRun, WakeAttribution};
-pub use task::server::result::ServerRun;
+pub use task::server::result::{DiskPerReply, ServerRun};

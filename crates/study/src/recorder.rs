@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use wakepath_hardware::Machine;
 use wakepath_policies::idle::{IdleDecision, IdleQuery};
-use wakepath_sim::observer::{Activity, InterruptKind, Observer, RequestOrigin, RequestStep};
+use wakepath_sim::observer::{
+    Activity, InterruptKind, Observer, RequestOrigin, RequestStep, WakeUpSeen,
+};
 use wakepath_trace::recording::{
     Block, BlockDevice, CpuIdleStates, DataQuality, Event, EventKind, IdleInputs, IdlePairs,
     Interrupt, Metadata, QueueStep, Recorded, RecordingError, TaskStep, TimerKind, Writer,
@@ -102,6 +104,15 @@ struct CpuState {
     idle: Option<usize>,
 }
 
+/// Whose steps are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FollowedTasks {
+    /// Of tasks that wait for I/O, as `wakepath record` does.
+    WithIo,
+    /// Of all tasks, as `wakepath record --all-tasks` does.
+    All,
+}
+
 /// A request between issue and completion.
 #[derive(Clone, Copy)]
 struct Submitted {
@@ -113,7 +124,11 @@ struct Submitted {
 pub struct Recorder<'a, F> {
     writer: Writer,
     workload: &'a Workload,
+    followed: FollowedTasks,
     cpus: Vec<CpuState>,
+    /// By CPU, the task that the CPU runs, or left only for an interrupt.
+    current: Vec<Option<usize>>,
+    kernel_threads: BTreeMap<usize, String>,
     /// Numbers of the CPUs that each clock drives.
     clocks: Vec<Vec<u32>>,
     pairs: IdlePairs,
@@ -134,7 +149,16 @@ pub struct Recorder<'a, F> {
 impl<'a, F: Fn() -> bool> Recorder<'a, F> {
     /// A recorder that writes to `writer` until the run ends or `cancelled` returns true. The writer's metadata are
     /// [`describe_machine`]'s.
-    pub fn new(writer: Writer, machine: &Machine, workload: &'a Workload, cancelled: F) -> Self {
+    pub fn new(
+        mut writer: Writer,
+        machine: &Machine,
+        workload: &'a Workload,
+        followed: FollowedTasks,
+        cancelled: F,
+    ) -> Self {
+        if followed == FollowedTasks::All {
+            writer.metadata_mut().recorded.all_tasks = DataQuality::Exact;
+        }
         let mut cpus: u32 = 0;
         let mut clocks: Vec<Vec<u32>> = Vec::new();
         for cluster in &machine.cluster {
@@ -152,7 +176,10 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
         Self {
             writer,
             workload,
+            followed,
             cpus: vec![CpuState::default(); cpus as usize],
+            current: vec![None; cpus as usize],
+            kernel_threads: BTreeMap::new(),
             clocks,
             pairs: IdlePairs::new(true),
             requests: HashMap::new(),
@@ -196,6 +223,12 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
                 self.writer
                     .metadata_mut()
                     .keep_latest_task_name(*task as u32, name);
+            }
+        }
+        if self.followed == FollowedTasks::All {
+            for (task, name) in &self.kernel_threads {
+                let metadata = self.writer.metadata_mut();
+                metadata.keep_latest_task_name(*task as u32, name);
             }
         }
         self.writer.finish_and_count_events()
@@ -247,6 +280,9 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
     fn open_place_for_submission(&mut self, now: Nanoseconds, task: usize) {
         self.mark_place_of_task_unused(task);
         let cpu = self.last_cpu_of_task(task);
+        if self.followed == FollowedTasks::All && self.woken.remove(&task) {
+            self.record_running_step(now, cpu as usize, task);
+        }
         self.open.insert(task, self.released + self.held.len());
         self.held.push_back(Place::Open {
             time: now,
@@ -290,6 +326,10 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
         };
         self.hold_event(now, cpu, EventKind::BlockComplete(submitted.block));
         let task = submitted.task;
+        if self.followed == FollowedTasks::All {
+            // The scheduler tells of the wake-up, if there is one.
+            return;
+        }
         let runs = self.cpus.iter().any(|state| state.task == Some(task));
         if !runs && self.woken.insert(task) {
             let number = task as u32;
@@ -324,11 +364,21 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
     ) {
         self.pairs.note_task_ran(cpu as u32);
         self.tasks.insert(task, (job, cpu as u32));
-        if self.woken.remove(&task) {
-            let step = TaskStep::Running;
-            let task = task as u32;
-            self.hold_event(now, cpu, EventKind::Task { task, step });
+        let is_woken = self.woken.remove(&task);
+        let switches = self.current[cpu] != Some(task);
+        if is_woken || (switches && self.followed == FollowedTasks::All) {
+            self.record_running_step(now, cpu, task);
         }
+    }
+
+    /// Records that a task begins to run on a CPU.
+    fn record_running_step(&mut self, now: Nanoseconds, cpu: usize, task: usize) {
+        if let Some(current) = self.current.get_mut(cpu) {
+            *current = Some(task);
+        }
+        let step = TaskStep::Running;
+        let task = task as u32;
+        self.hold_event(now, cpu, EventKind::Task { task, step });
     }
 }
 
@@ -353,6 +403,7 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
         }
         match activity {
             Activity::Idle(index) if before.idle != Some(index) => {
+                self.current[cpu] = None;
                 self.pairs.note_idle_entry(cpu as u32, now, index as u8);
                 self.cpus[cpu].idle = Some(index);
             }
@@ -400,6 +451,49 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
         for cpu in cpus {
             self.hold_event(now, cpu as usize, EventKind::Frequency(frequency));
         }
+    }
+
+    fn task_woken(&mut self, now: Nanoseconds, wake_up: WakeUpSeen) {
+        let WakeUpSeen {
+            task,
+            cpu,
+            target,
+            iowait,
+        } = wake_up;
+        if self.followed == FollowedTasks::WithIo || !self.woken.insert(task) {
+            return;
+        }
+        self.tasks.entry(task).or_insert((None, 0)).1 = target as u32;
+        let Some(cpu) = cpu else {
+            return;
+        };
+        let waking = EventKind::Task {
+            task: task as u32,
+            step: TaskStep::Waking,
+        };
+        self.hold_event(now, cpu, waking);
+        let wake = EventKind::Wake {
+            target: target as u32,
+            iowait: Some(iowait),
+        };
+        self.hold_event(now, cpu, wake);
+    }
+
+    fn task_fell_asleep(&mut self, now: Nanoseconds, cpu: usize, task: usize) {
+        // The task had a CPU, and nothing to do that takes time.
+        if self.followed == FollowedTasks::All && self.woken.remove(&task) {
+            if self.cpus[cpu].idle.take().is_some()
+                && let Some(event) = self.pairs.end_idle_period(cpu as u32, now)
+            {
+                self.hold_event(now, cpu, event.kind);
+            }
+            self.pairs.note_task_ran(cpu as u32);
+            self.record_running_step(now, cpu, task);
+        }
+    }
+
+    fn kernel_thread_named(&mut self, task: usize, name: &str) {
+        self.kernel_threads.insert(task, name.to_owned());
     }
 
     fn request_step_reached(&mut self, now: Nanoseconds, step: RequestStep) {

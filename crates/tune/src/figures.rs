@@ -22,7 +22,7 @@ pub(crate) struct Question<'a> {
 }
 
 /// How good the runs of a policy set look: first by the conditions, then by the objective; less is better.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, PartialEq, PartialOrd)]
 pub(crate) struct Score {
     /// Distances beyond the limits of conditions, added up, as shares of the limits.
     pub(crate) excess: f64,
@@ -30,8 +30,8 @@ pub(crate) struct Score {
     pub(crate) excess_beyond_noise: f64,
     /// The objective, with the sign that makes less better.
     pub(crate) objective: f64,
-    /// Greatest distance beyond a limit, as a share; below 0 where all limits are kept.
-    pub(crate) nearest_limit: f64,
+    /// Distance beyond each limit, as a share of the limit; below 0 where the limit is kept.
+    pub(crate) distances: Vec<f64>,
 }
 
 impl Question<'_> {
@@ -113,7 +113,7 @@ impl Question<'_> {
         whole_runs: f64,
     ) -> Result<Score, TuneError> {
         let (mut excess, mut excess_beyond_noise) = (0.0, 0.0);
-        let mut nearest_limit = f64::NEG_INFINITY;
+        let mut distances = Vec::new();
         for (index, (condition, load)) in self.conditions_with_load_indices().enumerate() {
             let metric = &condition.condition.metric;
             let [value, before] = [trial, in_force].map(|trial| {
@@ -132,8 +132,7 @@ impl Question<'_> {
             let noise = self.noise.get(index).copied().unwrap_or(0.0);
             let tolerated = NOISE_FACTOR * noise / whole_runs.max(f64::MIN_POSITIVE).sqrt();
             excess += beyond;
-            nearest_limit =
-                nearest_limit.max(-condition.percent_within_limit(value, before) / 100.0);
+            distances.push(-condition.percent_within_limit(value, before) / 100.0);
             excess_beyond_noise += (beyond - tolerated).max(0.0);
         }
         let objective = mean(&self.objective_in_each_seed(trial)?);
@@ -141,7 +140,7 @@ impl Question<'_> {
             excess,
             excess_beyond_noise,
             objective: objective * self.objective.goal.sign_to_minimise(),
-            nearest_limit,
+            distances,
         })
     }
 }

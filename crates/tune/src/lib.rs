@@ -22,6 +22,7 @@ mod judgement;
 mod load;
 mod measured;
 mod objective;
+mod prediction;
 mod search;
 mod sensitivity;
 mod simulation;

@@ -43,6 +43,9 @@ impl DailyLoad {
             Some(Workload::Server(file)) => {
                 file.at_most = Some(Nanoseconds(file.counted_time().0 / divisor));
             }
+            Some(Workload::Tasks(file)) => {
+                file.at_most = Some(Nanoseconds(file.simulated_time().0 / divisor));
+            }
             Some(Workload::RtApp(_)) | None => {}
         }
         workload
@@ -56,6 +59,7 @@ impl DailyLoad {
                 None => !job.is_rate_limited(),
             }),
             Some(Workload::Server(file)) => file.open_rate().is_none(),
+            Some(Workload::Tasks(_)) => true,
             Some(Workload::RtApp(_)) | None => false,
         }
     }
@@ -68,7 +72,7 @@ impl DailyLoad {
                 let counted = file.counted_time().0 as f64 / f64::from(divisor.max(1));
                 return (counted + file.warm_up.0 as f64) / counted.max(1.0);
             }
-            Some(Workload::RtApp(_)) | None => return 1.0,
+            Some(Workload::RtApp(_) | Workload::Tasks(_)) | None => return 1.0,
         };
         let factors = file.jobs.iter().map(|job| {
             let measured = job.at_most.into_iter().chain(job.runtime).min();

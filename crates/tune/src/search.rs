@@ -15,12 +15,12 @@ use wakepath_results::LoadCondition;
 use crate::TuneError;
 use crate::answer::SearchAnswer;
 use crate::budget::Budget;
-use crate::effects::EffectsModel;
 use crate::evaluator::{Effort, Evaluator, Trial, TrialOutcome};
 use crate::figures::{Question, Score};
 use crate::finalists::Decision;
 use crate::load::{DailyLoad, check_hours_and_count_rest};
 use crate::objective::SearchObjective;
+use crate::prediction::ScorePredictor;
 use crate::space::{SetChoice, Space};
 use crate::state::SearchState;
 
@@ -60,8 +60,14 @@ const MOST_PREDICTED: usize = 50_000;
 /// Number of sets that run before the search checks its budget again.
 const BATCH: usize = 16;
 
-/// The rungs of halving: runs per load, and how much they are shortened.
-const RUNGS: [(u32, u32); 3] = [(1, 4), (1, 1), (3, 1)];
+/// The rungs of halving.
+const RUNGS: [Rung; 3] = [Rung::new(0, 1, 4), Rung::new(1, 1, 1), Rung::new(2, 3, 1)];
+
+/// The last rung, with whole runs.
+const LAST_RUNG: Rung = RUNGS[RUNGS.len() - 1];
+
+/// Most requests of a useful shortened run, as a share of a whole run: the warm-up is never cut.
+const MOST_OF_SHORTENED_RUN: f64 = 0.6;
 
 /// Runs of what is in force that show how noisy the metrics of conditions are.
 const NOISE_REPEATS: u32 = 4;
@@ -121,6 +127,27 @@ impl SearchRequest {
     }
 }
 
+/// A rung of halving.
+#[derive(Clone, Copy)]
+struct Rung {
+    /// Number of the stage. No other stage has the same seeds.
+    stage: u64,
+    /// Runs of each set.
+    repeats: u32,
+    /// Each load's measured time is divided by this.
+    shortened: u32,
+}
+
+impl Rung {
+    const fn new(stage: u64, repeats: u32, shortened: u32) -> Self {
+        Self {
+            stage,
+            repeats,
+            shortened,
+        }
+    }
+}
+
 /// The policy sets of a rung with their scores, the best first.
 type Ranking = Vec<(Score, SetChoice)>;
 
@@ -150,36 +177,36 @@ pub fn search_best_policy_set(
         costliest_run: 0,
         tried: BTreeSet::new(),
         refused: BTreeSet::new(),
+        in_force: BTreeMap::new(),
+        run_costs: BTreeMap::new(),
     };
     let in_force =
         search.run_policies_in_force(search.effort_with_stage_seeds(2, NOISE_REPEATS, 1))?;
     let cost = (in_force.requests / u64::from(NOISE_REPEATS)).max(1);
     let stage_ends = StageEnds::new(request.budget, cost, search.most_sets_in_decision())?;
     search.question.noise = search.question.measure_noise(&in_force);
-    let shortened =
-        search.run_policies_in_force(search.effort_with_stage_seeds(0, 1, RUNGS[0].1))?;
+    let shortened = search.run_policies_in_force(search.effort_of_rung(RUNGS[0]))?;
     let costs = RunCosts {
         whole: cost,
         shortened: shortened.requests.max(1),
     };
-    let last = RUNGS.len() - 1;
-    let found = if costs.would_all_fit_into_last_rung(space.count_sets(), &stage_ends) {
+    let sets = space.count_sets() as f64;
+    let fits = sets * costs.requests_per_set_in_rung(LAST_RUNG) <= stage_ends.steps_end as f64;
+    let found = if fits {
         let all = (0..space.count_sets())
-            .map(|n| space.choice_by_number(n))
+            .map(|number| space.choice_by_number(number))
             .collect();
-        search.run_until_requests_and_rank(
-            all,
-            search.effort_of_rung(last),
-            stage_ends.steps_end,
-        )?
+        let effort = search.effort_of_rung(LAST_RUNG);
+        search.run_until_requests_and_rank(all, effort, stage_ends.steps_end)?
     } else {
         let halved = search.run_halving_and_rank_last_rung(&costs, &stage_ends)?;
         search.run_neighbours_of_best_until_budget(halved, &stage_ends)?
     };
     let found = search.rank_semifinalists_by_further_runs(found, request.budget)?;
+    let finalists = take_distinct_best_except_unchanged(found, &space.unchanged_choice());
     let decision = Decision {
-        repeats: search.affordable_repeats_per_finalist(request.budget),
-        finalists: take_distinct_best_except_unchanged(found, &space.unchanged_choice()),
+        repeats: search.affordable_repeats(&finalists, request.budget),
+        finalists,
     };
     let answer = decision.run_finalists_and_decide(&mut search)?;
     Ok(SearchAnswer {
@@ -227,34 +254,39 @@ struct RunCosts {
 }
 
 impl RunCosts {
+    /// The rungs, without shortened runs where the warm-up makes shortened runs as costly as whole runs.
+    fn rungs_worth_their_cost(&self) -> &'static [Rung] {
+        if self.shortened as f64 > MOST_OF_SHORTENED_RUN * self.whole as f64 {
+            &RUNGS[1..]
+        } else {
+            &RUNGS
+        }
+    }
+
     /// Number of requests per set in a rung.
-    fn requests_per_set_in_rung(&self, rung: usize) -> f64 {
-        let (repeats, shortened) = RUNGS[rung];
-        let run = if shortened > 1 {
+    fn requests_per_set_in_rung(&self, rung: Rung) -> f64 {
+        let run = if rung.shortened > 1 {
             self.shortened
         } else {
             self.whole
         };
-        run as f64 * f64::from(repeats)
+        run as f64 * f64::from(rung.repeats)
     }
 
-    /// Whether so many sets fit into the budget of the last rung.
-    fn would_all_fit_into_last_rung(&self, sets: usize, stage_ends: &StageEnds) -> bool {
-        sets as f64 * self.requests_per_set_in_rung(RUNGS.len() - 1) <= stage_ends.steps_end as f64
-    }
-
-    /// Number of requests per set drawn: those of the first rung, and of later rungs by the share of sets kept.
-    fn requests_per_set_over_all_rungs(&self) -> f64 {
-        (0..RUNGS.len())
-            .map(|rung| self.requests_per_set_in_rung(rung) / KEEP.pow(rung as u32) as f64)
-            .sum()
+    /// Number of requests in each rung per set drawn: later rungs have a share of the sets.
+    fn requests_per_set_drawn(&self) -> Vec<f64> {
+        let rungs = self.rungs_worth_their_cost().iter().enumerate();
+        rungs
+            .map(|(index, rung)| {
+                self.requests_per_set_in_rung(*rung) / KEEP.pow(index as u32) as f64
+            })
+            .collect()
     }
 }
 
 impl SearchState<'_> {
-    fn effort_of_rung(&self, rung: usize) -> Effort {
-        let (repeats, shortened) = RUNGS[rung];
-        self.effort_with_stage_seeds(rung as u64, repeats, shortened)
+    fn effort_of_rung(&self, rung: Rung) -> Effort {
+        self.effort_with_stage_seeds(rung.stage, rung.repeats, rung.shortened)
     }
 
     /// Number of sets that the decision runs: finalists, unchanged policies, and the answer without each part.
@@ -262,13 +294,24 @@ impl SearchState<'_> {
         (FINALISTS + 1 + self.space.dimensions.len()) as u64
     }
 
-    /// Number of fresh runs per finalist that the remaining budget allows, by the costliest set so far.
-    fn affordable_repeats_per_finalist(&self, budget: Budget) -> u32 {
+    /// Number of requests per fresh run of all sets in a decision between the costliest candidates.
+    fn requests_of_decision_per_repeat(&self, candidates: &[SetChoice]) -> u64 {
+        let mut costs: Vec<u64> = candidates
+            .iter()
+            .map(|set| *self.run_costs.get(set).unwrap_or(&self.costliest_run))
+            .collect();
+        costs.sort_unstable_by(|a, b| b.cmp(a));
+        let finalists: u64 = costs.into_iter().take(FINALISTS).sum();
+        let changed = candidates.iter().map(SetChoice::count_changed_dimensions);
+        // The policies in force, and the answer without each part; without a part a set may do more requests.
+        let others = 1 + changed.max().unwrap_or(0) as u64;
+        finalists.saturating_add(self.costliest_run.saturating_mul(others))
+    }
+
+    /// Number of fresh runs per finalist that the remaining budget allows.
+    fn affordable_repeats(&self, finalists: &[SetChoice], budget: Budget) -> u32 {
         let (fewest, most) = FINAL_REPEATS;
-        let each = self
-            .costliest_run
-            .max(1)
-            .saturating_mul(self.most_sets_in_decision());
+        let each = self.requests_of_decision_per_repeat(finalists).max(1);
         let affordable = budget.0.saturating_sub(self.simulated) / each;
         u32::try_from(affordable)
             .unwrap_or(most)
@@ -316,6 +359,10 @@ impl SearchState<'_> {
                     continue;
                 };
                 self.tried.insert(candidate.clone());
+                if effort.shortened == 1 {
+                    let run = trial.requests / u64::from(effort.repeats.max(1));
+                    self.run_costs.insert(candidate.clone(), run);
+                }
                 let whole_runs = f64::from(effort.repeats) / f64::from(effort.shortened);
                 let score = self.question.score_trial(&trial, &in_force, whole_runs)?;
                 scored.push((score, candidate.clone()));
@@ -332,17 +379,18 @@ impl SearchState<'_> {
         stage_ends: &StageEnds,
     ) -> Result<Ranking, TuneError> {
         let budget = stage_ends.halving_end.saturating_sub(self.simulated) as f64;
-        let first = (budget / costs.requests_per_set_over_all_rungs()) as usize;
+        let per_set = costs.requests_per_set_drawn();
+        let all_rungs: f64 = per_set.iter().sum();
+        let first = (budget / all_rungs) as usize;
         let mut candidates = Vec::new();
         let mut ranking = Ranking::new();
         let mut end = self.simulated as f64;
-        for rung in 0..RUNGS.len() {
-            let kept_share = costs.requests_per_set_in_rung(rung) / KEEP.pow(rung as u32) as f64;
-            end += budget * kept_share / costs.requests_per_set_over_all_rungs();
-            ranking = if rung == 0 {
-                self.run_drawn_and_predicted_sets(first.max(FINALISTS), end as u64)?
+        for (index, rung) in costs.rungs_worth_their_cost().iter().enumerate() {
+            end += budget * per_set[index] / all_rungs;
+            let effort = self.effort_of_rung(*rung);
+            ranking = if index == 0 {
+                self.run_drawn_and_predicted_sets(first.max(FINALISTS), effort, end as u64)?
             } else {
-                let effort = self.effort_of_rung(rung);
                 self.run_until_requests_and_rank(candidates, effort, end as u64)?
             };
             let keep = (ranking.len() / KEEP).max(FINALISTS);
@@ -356,9 +404,9 @@ impl SearchState<'_> {
     fn run_drawn_and_predicted_sets(
         &mut self,
         count: usize,
+        effort: Effort,
         requests_end: u64,
     ) -> Result<Ranking, TuneError> {
-        let effort = self.effort_of_rung(0);
         let drawn = self.draw_sets_for_first_rung(
             ((count as f64 * RANDOM_SHARE).ceil() as usize).max(FINALISTS),
         );
@@ -374,15 +422,14 @@ impl SearchState<'_> {
         Ok(rank_distinct_best_first(scored))
     }
 
-    /// Predicts the best sets without a run: in turn by the prediction as is, and with limits farther away by the model's
-    /// deviation.
+    /// Predicts the best sets without a run: in turn by the prediction as is, and with limits farther away by the models'
+    /// deviations.
     fn predict_best_untried_sets(
         &self,
         scored: &[(Score, SetChoice)],
         count: usize,
     ) -> Vec<SetChoice> {
-        let objective = fit_effects(scored, |score| score.objective);
-        let nearest_limit = fit_effects(scored, |score| score.nearest_limit.clamp(-1.0, 1.0));
+        let predictor = ScorePredictor::fit(scored);
         let size = self.space.count_sets();
         let mut random = Pcg64Mcg::seed_from_u64(self.seed);
         let mut predicted: Ranking = index::sample(&mut random, size, size.min(MOST_PREDICTED))
@@ -391,16 +438,7 @@ impl SearchState<'_> {
             .filter(|set| set.profile.is_none() && !self.tried.contains(set))
             .filter(|set| !self.refused.contains(set))
             .filter(|set| self.space.policy_set_of_choice(set).is_ok())
-            .map(|set| {
-                let beyond = nearest_limit.predict(&set);
-                let score = Score {
-                    excess: beyond.max(0.0),
-                    excess_beyond_noise: (beyond - nearest_limit.deviation).max(0.0),
-                    objective: objective.predict(&set),
-                    nearest_limit: beyond,
-                };
-                (score, set)
-            })
+            .map(|set| (predictor.predict(&set), set))
             .collect();
         predicted = rank_distinct_best_first(predicted);
         predicted.truncate(count);
@@ -434,7 +472,7 @@ impl SearchState<'_> {
         found: Ranking,
         stage_ends: &StageEnds,
     ) -> Result<Ranking, TuneError> {
-        let effort = self.effort_of_rung(RUNGS.len() - 1);
+        let effort = self.effort_of_rung(LAST_RUNG);
         let mut scores: BTreeMap<SetChoice, Score> = found
             .into_iter()
             .map(|(score, candidate)| (candidate, score))
@@ -470,9 +508,15 @@ impl SearchState<'_> {
         budget: Budget,
     ) -> Result<Ranking, TuneError> {
         let (_, most_repeats) = FINAL_REPEATS;
-        let runs_of_decision = self.most_sets_in_decision() * u64::from(most_repeats);
-        let decision = self.costliest_run.saturating_mul(runs_of_decision);
-        let end = budget.0.saturating_sub(decision);
+        let likely: Vec<SetChoice> = found
+            .iter()
+            .take(2 * FINALISTS)
+            .map(|(_, candidate)| candidate.clone())
+            .collect();
+        let decision = self.requests_of_decision_per_repeat(&likely);
+        let end = budget
+            .0
+            .saturating_sub(decision.saturating_mul(u64::from(most_repeats)));
         let each = self.costliest_run.max(1) * u64::from(SEMIFINAL_REPEATS);
         // What is in force runs on the same seeds.
         let affordable = (end.saturating_sub(self.simulated) / each).saturating_sub(1);
@@ -488,16 +532,6 @@ impl SearchState<'_> {
     }
 }
 
-/// Fits a model to a figure of sets with runs. A published profile has no choices.
-fn fit_effects(scored: &[(Score, SetChoice)], figure: fn(&Score) -> f64) -> EffectsModel {
-    let samples: Vec<(&SetChoice, f64)> = scored
-        .iter()
-        .filter(|(_, set)| set.profile.is_none())
-        .map(|(score, set)| (set, figure(score)))
-        .collect();
-    EffectsModel::fit(&samples)
-}
-
 /// The best sets of a ranking, without unchanged policies.
 fn take_distinct_best_except_unchanged(ranking: Ranking, in_force: &SetChoice) -> Vec<SetChoice> {
     let others = ranking.into_iter().map(|(_, candidate)| candidate);
@@ -508,7 +542,7 @@ fn take_distinct_best_except_unchanged(ranking: Ranking, in_force: &SetChoice) -
 }
 
 fn rank_scores(scores: &BTreeMap<SetChoice, Score>) -> Ranking {
-    let ranking = scores.iter().map(|(c, score)| (*score, c.clone()));
+    let ranking = scores.iter().map(|(c, score)| (score.clone(), c.clone()));
     rank_distinct_best_first(ranking.collect())
 }
 

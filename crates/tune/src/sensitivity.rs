@@ -312,7 +312,7 @@ impl RangeStudy<'_> {
     }
 
     fn does_any_set_look_better_than_answer(&self, scores: &[Option<Score>]) -> bool {
-        let answer = scores[self.contenders.answer];
+        let answer = scores[self.contenders.answer].as_ref();
         scores.iter().flatten().any(|score| {
             answer.is_some_and(|answer| {
                 let clearly = answer.objective - LOOKS_BETTER * answer.objective.abs();
@@ -338,7 +338,7 @@ impl RangeStudy<'_> {
         };
         let (objective, seed) = (&self.request.objective, self.request.seed);
         let answer_values = self.question.objective_in_each_seed(answer_trial)?;
-        let answer_excess = scores[answer].map_or(0.0, |score| score.excess);
+        let answer_excess = scores[answer].as_ref().map_or(0.0, |score| score.excess);
         let mut better = None;
         for (index, (trial, score)) in trials.iter().zip(&scores).enumerate() {
             let (Some(trial), Some(score)) = (trial, score) else {

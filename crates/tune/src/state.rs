@@ -1,6 +1,6 @@
 //! The state of a search: the question, the sets tried, the seeds for each stage.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_policies::PolicySet;
 
@@ -23,6 +23,10 @@ pub(crate) struct SearchState<'a> {
     pub(crate) tried: BTreeSet<SetChoice>,
     /// Sets that the machine cannot run.
     pub(crate) refused: BTreeSet<SetChoice>,
+    /// Number of requests in a whole run of a set, for sets with whole runs.
+    pub(crate) run_costs: BTreeMap<SetChoice, u64>,
+    /// Runs of the policies in force so far. Stages compare many sets with the same runs.
+    pub(crate) in_force: BTreeMap<Effort, Trial>,
 }
 
 impl SearchState<'_> {
@@ -36,16 +40,22 @@ impl SearchState<'_> {
         Effort::with_stage_seeds(self.seed, stage, repeats, shortened)
     }
 
-    /// Runs the policies that are in force.
+    /// Runs the policies in force, unless known from an earlier run with the same effort.
     ///
     /// # Errors
     /// The machine cannot run what is in force, or the user called the search off.
     pub(crate) fn run_policies_in_force(&mut self, effort: Effort) -> Result<Trial, TuneError> {
+        if let Some(known) = self.in_force.get(&effort) {
+            return Ok(known.clone());
+        }
         match self
             .run_sets_and_count_requests(&[PolicySet::default()], effort)?
             .pop()
         {
-            Some(TrialOutcome::Ran(trial)) => Ok(trial),
+            Some(TrialOutcome::Ran(trial)) => {
+                self.in_force.insert(effort, trial.clone());
+                Ok(trial)
+            }
             Some(TrialOutcome::Refused(why)) => Err(TuneError::InForce(why)),
             None => Err(TuneError::InForce("no run".to_owned())),
         }

@@ -1,4 +1,4 @@
-//! A workload: a fio job file, an rt-app file, a request server, or a block trace, which becomes a fio job.
+//! A workload: a fio job file, an rt-app file, a request server, tasks of given steps, or a block trace, which becomes a fio job.
 
 use std::fmt;
 use std::path::Path;
@@ -11,6 +11,7 @@ use crate::file;
 use crate::fio::{self, FioError, FioJobFile, FioSurroundings};
 use crate::rtapp::{self, RtAppError, RtAppFile, RtAppVersion};
 use crate::server::{self, ServerError, ServerFile};
+use crate::tasks::{self, TasksError, TasksFile};
 
 /// A workload: what the machine is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -22,6 +23,8 @@ pub enum Workload {
     RtApp(RtAppFile),
     /// Requests to a server, with queueing, CPU work and disk calls.
     Server(Box<ServerFile>),
+    /// Tasks that repeat given steps, such as those of a recording.
+    Tasks(Box<TasksFile>),
 }
 
 /// Why a workload was refused.
@@ -33,6 +36,7 @@ pub enum WorkloadError {
     RtApp(#[from] RtAppError),
     BlockTrace(#[from] BlockTraceError),
     Server(#[from] ServerError),
+    Tasks(#[from] TasksError),
 }
 
 /// A warning about a workload file: the line was accepted, but has another effect than a user may expect.
@@ -51,12 +55,12 @@ impl fmt::Display for WorkloadWarning {
 }
 
 impl Workload {
-    /// Reads the workload at `path`: a server if its name ends in `.toml`, a block trace if it begins as one does, an rt-app
+    /// Reads the workload at `path`: a server or tasks if its name ends in `.toml`, a block trace if it begins as one does, an rt-app
     /// file if its name ends in `.json` or its text begins as JSON does, else a fio job file.
     ///
     /// # Errors
     /// The file cannot be read, or is no workload that is understood: see [`BlockTrace::load`], [`fio::parse`],
-    /// [`rtapp::parse`] and [`server::parse`].
+    /// [`rtapp::parse`], [`server::parse`] and [`tasks::parse`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, WorkloadError> {
         Self::load_with(path, None, &FioSurroundings::default())
     }
@@ -75,7 +79,8 @@ impl Workload {
         let path = path.as_ref();
         let origin = path.display().to_string();
         if has_extension(path, "toml") {
-            return match file::read_bounded_text(path, server::MAX_FILE_BYTES) {
+            return match file::read_bounded_text(path, tasks::MAX_FILE_BYTES) {
+                Ok(text) if tasks::is_tasks_file(&text) => Ok(tasks::parse(&text, &origin)?.into()),
                 Ok(text) => {
                     let file = server::parse(&text, &origin, path.parent())?;
                     Ok(file
@@ -122,7 +127,7 @@ impl Workload {
     pub fn block_trace(&self) -> Option<&BlockTrace> {
         match self {
             Self::Fio(file) => file.jobs.iter().find_map(|job| job.replay.as_deref()),
-            Self::RtApp(_) | Self::Server(_) => None,
+            Self::RtApp(_) | Self::Server(_) | Self::Tasks(_) => None,
         }
     }
 
@@ -150,15 +155,20 @@ impl Workload {
                 file.warm_up = fio_warm_up.unwrap_or(file.warm_up);
                 Self::Server(file)
             }
+            Self::Tasks(mut file) => {
+                file.at_most = at_most;
+                Self::Tasks(file)
+            }
         }
     }
 
-    /// Names of a fio file's jobs or an rt-app file's tasks, in file order; a server's name.
+    /// Names of jobs or tasks, in file order; a server's name.
     pub fn job_or_task_names(&self) -> Vec<&str> {
         match self {
             Self::Fio(file) => file.jobs.iter().map(|j| j.name.as_str()).collect(),
             Self::RtApp(file) => file.tasks.iter().map(|t| t.name.as_str()).collect(),
             Self::Server(file) => vec![&file.name],
+            Self::Tasks(file) => file.tasks.iter().map(|t| t.name.as_str()).collect(),
         }
     }
 
@@ -187,7 +197,7 @@ impl Workload {
                     message: w.sentence_without_line(),
                 })
                 .collect(),
-            Self::Server(_) => Vec::new(),
+            Self::Server(_) | Self::Tasks(_) => Vec::new(),
         }
     }
 }
@@ -201,6 +211,12 @@ impl From<FioJobFile> for Workload {
 impl From<RtAppFile> for Workload {
     fn from(file: RtAppFile) -> Self {
         Self::RtApp(file)
+    }
+}
+
+impl From<TasksFile> for Workload {
+    fn from(file: TasksFile) -> Self {
+        Self::Tasks(Box::new(file))
     }
 }
 

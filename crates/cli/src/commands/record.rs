@@ -12,7 +12,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 use serde::Serialize;
 use wakepath_record::{
-    BUFFER_BYTES, LiveRecording, MissingHook, RecordSession, RecordSummary, SessionError,
+    BUFFER_BYTES, LiveRecording, MissingHook, RecordSession, RecordSummary, RecordedTasks,
+    SessionError,
 };
 use wakepath_system::System;
 use wakepath_trace::recording::Overwrite;
@@ -41,6 +42,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KIB", default_value_t = BUFFER_BYTES >> 10,
           value_parser = clap::value_parser!(u32).range(4..=1 << 20))]
     buffer: u32,
+    /// Record the steps of all tasks, and not only of those with I/O, for `wakepath workload extract -o FILE.toml`. It costs more.
+    #[arg(long)]
+    all_tasks: bool,
     /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
@@ -60,7 +64,12 @@ pub(crate) fn record_live_machine(args: &Args, out: &mut Screen) -> anyhow::Resu
     };
     new_file::check_output_may_be_written(&args.output, args.force)
         .with_context(|| args.output.display().to_string())?;
-    let recording = LiveRecording::load_and_attach(args.buffer << 10)?;
+    let tasks = if args.all_tasks {
+        RecordedTasks::All
+    } else {
+        RecordedTasks::WithIo
+    };
+    let recording = LiveRecording::load_and_attach(args.buffer << 10, tasks)?;
     for line in missing_event_kinds_in_words(recording.missing_hooks()) {
         tell!("{line}");
     }

@@ -48,7 +48,7 @@ Example:
   wakepath sim workloads/ping-pong.json --machine intel-tbench-80t --policy performance --policy 'performance + poll[rule=first]'
   wakepath sim workloads/redis-server.toml --machine skylake-2s-server")]
 pub(crate) struct Args {
-    /// fio job file, rt-app file (*.json), server (*.toml), or block trace: text of blkparse, fio's iolog, an MSR Cambridge
+    /// fio job file, rt-app file (*.json), server or tasks (*.toml), or block trace: text of blkparse, fio's iolog, an MSR Cambridge
     /// trace, or a recording.
     #[arg(required_unless_present = "command")]
     job: Option<PathBuf>,
@@ -199,7 +199,9 @@ pub(crate) fn simulate_and_print_policies(
         Format::Table => {
             let tables = match workload {
                 Workload::Server(_) => tables::RequestTables::ServerRequests,
-                Workload::Fio(_) | Workload::RtApp(_) => tables::RequestTables::Ios,
+                Workload::Fio(_) | Workload::RtApp(_) | Workload::Tasks(_) => {
+                    tables::RequestTables::Ios
+                }
             };
             tables::write_request_tables_and_drawing(out, &machine, &comparison, tables)
         }
@@ -334,5 +336,6 @@ fn make_rt_app_copies(workload: Workload, copies: u32) -> anyhow::Result<Workloa
         },
         Workload::Fio(_) => bail!("for rt-app files; a fio job has numjobs"),
         Workload::Server(_) => bail!("for rt-app files; a server has workers"),
+        Workload::Tasks(_) => bail!("for rt-app files; tasks of given steps are there once"),
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use clap::error::ErrorKind;
 use wakepath_report::perfetto;
 use wakepath_study::plan::Plan;
-use wakepath_study::recorder::{self, Recorder};
+use wakepath_study::recorder::{self, FollowedTasks, Recorder};
 use wakepath_study::run::sim::Sim;
 use wakepath_study::timeline::Observed;
 use wakepath_trace::recording::{Overwrite, Writer};
@@ -28,6 +28,10 @@ pub(crate) struct TimelineArgs {
     /// Write the first run as a recording, as `wakepath record` would have, for `wakepath explain`; needs a single policy set.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Record the steps of all tasks, and not only of those that wait for I/O: `wakepath workload extract -o FILE.toml` needs
+    /// them.
+    #[arg(long, requires = "record")]
+    all_tasks: bool,
     /// Replace the files of --perfetto and --record if they exist.
     #[arg(long, requires = "files")]
     force: bool,
@@ -90,7 +94,13 @@ impl TimelineArgs {
         waiting::remove_folder_at_second_signal(folder.path());
         let unfinished = folder.path().join("recording.parquet");
         let writer = Writer::create(&unfinished, Overwrite::No, metadata)?;
-        let mut recorder = Recorder::new(writer, &machine, workload, waiting::is_cancelled);
+        let followed = if self.all_tasks {
+            FollowedTasks::All
+        } else {
+            FollowedTasks::WithIo
+        };
+        let mut recorder =
+            Recorder::new(writer, &machine, workload, followed, waiting::is_cancelled);
         sim.simulate(cell, &mut recorder)?;
         recorder.finish_recording()?;
         if waiting::is_cancelled() {

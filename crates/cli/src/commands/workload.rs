@@ -1,13 +1,17 @@
 //! `wakepath workload`: workloads from what was recorded.
 
 mod job;
+mod steps;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use wakepath_trace::recording::Reader;
 use wakepath_trace::task_io::{TaskIoProfile, collect_task_io};
+use wakepath_trace::task_steps::{
+    MAX_OBSERVED_STEPS, ObservedTasks, TaskStepsError, collect_task_steps,
+};
 
 use crate::messages::{note, warning};
 use crate::new_file;
@@ -21,28 +25,37 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Make fio jobs of the tasks that did I/O in a recording, as closed loops.
+    /// Make a workload of what the tasks in a recording did, as closed loops.
     Extract(ExtractArgs),
 }
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
+  wakepath workload extract wakepath.parquet -o mine.toml
   wakepath workload extract wakepath.parquet -o mine.fio
-  wakepath sim mine.fio --machine my-machine/machine.toml --policy menu --policy 'menu + psd'")]
+  wakepath sim mine.toml --machine my-machine/machine.toml --policy menu --policy 'menu + psd'")]
 struct ExtractArgs {
     /// Recording by `wakepath record`, `wakepath import` or `wakepath sim --record`.
     recording: PathBuf,
-    /// Job file to write.
-    #[arg(short, long, value_name = "FILE.fio")]
+    /// File to write: with *.toml all tasks, step by step, of a recording with --all-tasks; otherwise fio jobs of the tasks with
+    /// I/O.
+    #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Replace the job file if it exists.
+    /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
 }
 
 pub(crate) fn run_workload_command(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     match &args.command {
-        Action::Extract(args) => extract_fio_jobs_from_recording(args, out),
+        Action::Extract(args) => {
+            let extension = args.output.extension();
+            if extension.is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
+                extract_tasks_from_recording(args, out)
+            } else {
+                extract_fio_jobs_from_recording(args, out)
+            }
+        }
     }
 }
 
@@ -73,6 +86,80 @@ fn extract_fio_jobs_from_recording(args: &ExtractArgs, out: &mut Screen) -> anyh
         profile.duration_ns as f64 / 1e9
     )?;
     Ok(())
+}
+
+fn extract_tasks_from_recording(args: &ExtractArgs, out: &mut Screen) -> anyhow::Result<()> {
+    let output = args.output.display();
+    new_file::check_output_may_be_written(&args.output, args.force)
+        .with_context(|| output.to_string())?;
+    let observed = collect_task_steps(&mut Reader::open(&args.recording)?)
+        .map_err(|error| explain_missing_steps(&args.recording, &error))?;
+    let (file, too_large) = steps::make_tasks_file(&observed);
+    let text = steps::format_tasks_file(&args.recording.display().to_string(), &file);
+    new_file::write_whole_file(&args.output, args.force, |mut file| {
+        Ok(file.write_all(text.as_bytes())?)
+    })
+    .with_context(|| output.to_string())?;
+    note_what_steps_leave_out(&observed, too_large);
+    let steps: usize = file.tasks.iter().map(|task| task.steps.len()).sum();
+    writeln!(
+        out,
+        "{output}: {} tasks with {steps} steps, of {:.3} s",
+        file.tasks.len(),
+        observed.used_ns as f64 / 1e9
+    )?;
+    Ok(())
+}
+
+/// An error that says how a recording with steps is made.
+fn explain_missing_steps(recording: &Path, error: &TaskStepsError) -> anyhow::Error {
+    let remedy = match error {
+        TaskStepsError::Missing(_) => {
+            ". `wakepath record --all-tasks` and `wakepath sim --record FILE --all-tasks` record what a file of tasks needs"
+        }
+        TaskStepsError::Recording(_) | TaskStepsError::NoTask => "",
+    };
+    anyhow::anyhow!("{}: {error}{remedy}", recording.display())
+}
+
+/// Warns of what the steps do not have, or have otherwise than the recording.
+fn note_what_steps_leave_out(observed: &ObservedTasks, too_large: u64) {
+    let (used, recorded) = (
+        observed.used_ns as f64 / 1e9,
+        observed.recorded_ns as f64 / 1e9,
+    );
+    if observed.has_losses {
+        warning!(
+            "events were lost: only the longest part without a loss is used, {used:.3} of {recorded:.3} s"
+        );
+    } else if observed.used_ns < observed.recorded_ns {
+        warning!(
+            "only {used:.3} of {recorded:.3} s are used: {MAX_OBSERVED_STEPS} steps are enough"
+        );
+    }
+    let left_out = [
+        (observed.without_data, "requests without data, as flushes"),
+        (
+            observed.without_task,
+            "requests without a followed submitter",
+        ),
+        (too_large, "requests of more than a GiB"),
+    ];
+    for (count, what) in left_out.into_iter().filter(|(count, _)| *count > 0) {
+        warning!("{count} {what} are left out");
+    }
+    if observed.outside_wake_ups > 0 {
+        note!(
+            "{} wake-ups came from outside, as from a network card: their sleeps keep the recorded length",
+            observed.outside_wake_ups
+        );
+    }
+    if observed.devices > 1 {
+        warning!(
+            "requests went to {} devices, and all go to one drive in the simulation",
+            observed.devices
+        );
+    }
 }
 
 /// Notes which recorded requests are in no job.

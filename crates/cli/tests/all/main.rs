@@ -16,6 +16,8 @@ mod explain;
 mod explain_laboratory;
 mod explain_rig;
 mod extract;
+mod extract_laboratory;
+mod extract_tasks;
 mod failed_tests;
 mod fleet;
 mod generate;

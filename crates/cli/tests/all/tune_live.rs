@@ -2,14 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::{Duration, Instant};
 
 use assert_cmd::assert::Assert;
 use predicates::prelude::*;
 use wakepath_results::ResultReader;
-use wakepath_study::run::live::measures_package_power;
-use wakepath_system::System;
 
+use crate::common::captured::{content, copy_of_laptop, different};
 use crate::common::{fails_with, json, lock_machine, skip, wakepath};
 
 /// A job that reads a small file for a moment: fio runs it, and the simulator takes the file for the drive. Its warm-up is shorter
@@ -57,7 +60,6 @@ fn has_fio(test: &str) -> bool {
 
 #[test]
 fn power_that_nothing_measures_is_not_minimised_live() {
-    let test = "power_that_nothing_measures_is_not_minimised_live";
     let folder = folder();
     let job = job(folder.path());
     fails_with(
@@ -68,18 +70,20 @@ fn power_that_nothing_measures_is_not_minimised_live() {
             "nothing on a machine measures that",
         ],
     );
-    if measures_package_power(&System::live()) {
-        skip(test, "this machine has energy counters");
-        return;
-    }
+    // A machine without energy counters, whatever this one has.
+    let machine = copy_of_laptop();
+    fs::remove_dir_all(machine.path().join("sys/class/powercap")).unwrap();
+    let root = machine.path().to_str().unwrap();
     let refused = [
         "no energy counters (RAPL)",
         "leave --on live out for a prediction",
     ];
-    fails_with(tune(&job, &["--on", "live"]), &refused);
+    fails_with(tune(&job, &["--on", "live", "--root", root]), &refused);
     let limited = [
         "--on",
         "live",
+        "--root",
+        root,
         "--minimise",
         "p99_us",
         "--keep",
@@ -158,7 +162,7 @@ fn the_answer_of_a_measurement_is_what_was_measured() {
         "--measured-sets",
         "1",
         "--repeats",
-        "2",
+        "4",
         "--results",
         results.to_str().unwrap(),
     ];
@@ -166,7 +170,7 @@ fn the_answer_of_a_measurement_is_what_was_measured() {
     assert_eq!(limits(), before);
     assert_eq!(answer["origin"], "measurement");
     assert_eq!(answer["machine"], "this machine, measured");
-    assert_eq!(answer["repeats"], 2);
+    assert_eq!(answer["repeats"], 4);
     assert_eq!(
         answer["next"].as_array().unwrap().len() + measured_best(&answer),
         1
@@ -181,13 +185,172 @@ fn the_answer_of_a_measurement_is_what_was_measured() {
         .unwrap();
     assert!(loads.iter().all(|metric| metric[0] != "mean_mw"));
     let runs = ResultReader::open(&results).unwrap().read_runs().unwrap();
-    assert_eq!(runs.len(), 4);
+    assert_eq!(runs.len(), 8);
     assert!(runs.iter().all(|run| run.seed.is_none()));
     // Runs of one repeat are neighbours, so that both policies meet the same drift.
     let mut order: Vec<(u32, u32)> = runs.iter().map(|run| (run.order, run.key.repeat)).collect();
     order.sort_unstable();
     let repeats: Vec<u32> = order.into_iter().map(|(_, repeat)| repeat).collect();
-    assert_eq!(repeats, [0, 0, 1, 1]);
+    assert_eq!(repeats, [0, 0, 1, 1, 2, 2, 3, 3]);
+}
+
+/// Power of the metered machine in mW under `teo`, and under any other idle governor.
+const UNDER_TEO: f64 = 1000.0;
+const UNDER_OTHERS: f64 = 3000.0;
+
+/// A captured laptop whose package counts energy, at a power that depends on the idle governor.
+struct MeteredLaptop {
+    folder: tempfile::TempDir,
+    ends: Arc<AtomicBool>,
+    meter: Option<JoinHandle<()>>,
+}
+
+impl MeteredLaptop {
+    fn new() -> Self {
+        let folder = copy_of_laptop();
+        let ends = Arc::new(AtomicBool::new(false));
+        let (root, told) = (folder.path().to_owned(), Arc::clone(&ends));
+        let meter = spawn(move || count_energy(&root, &told));
+        Self {
+            folder,
+            ends,
+            meter: Some(meter),
+        }
+    }
+
+    fn counter(root: &Path) -> PathBuf {
+        root.join("sys/class/powercap/intel-rapl:0/energy_uj")
+    }
+
+    /// Every file but the counter.
+    fn settings(&self) -> std::collections::BTreeMap<String, Vec<u8>> {
+        let mut all = content(self.folder.path());
+        all.retain(|path, _| !path.contains("energy_uj"));
+        all
+    }
+}
+
+impl Drop for MeteredLaptop {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        self.meter.take().map(JoinHandle::join);
+    }
+}
+
+fn count_energy(root: &Path, ends: &AtomicBool) {
+    let governor = root.join("sys/devices/system/cpu/cpuidle/current_governor");
+    let counter = MeteredLaptop::counter(root);
+    let part = root.join("energy_uj.part");
+    let (mut energy_uj, mut last) = (1e6, Instant::now());
+    while !ends.load(Ordering::Relaxed) {
+        sleep(Duration::from_millis(2));
+        let is_teo = fs::read_to_string(&governor).is_ok_and(|name| name.starts_with("teo"));
+        let power_mw = if is_teo { UNDER_TEO } else { UNDER_OTHERS };
+        energy_uj += power_mw * 1e3 * last.elapsed().as_secs_f64();
+        last = Instant::now();
+        // A counter is never seen half written.
+        fs::write(&part, format!("{energy_uj:.0}\n")).unwrap();
+        fs::rename(&part, &counter).unwrap();
+    }
+}
+
+/// Measures on a captured laptop: the loads run here.
+fn tune_on_laptop(root: &Path, job: &str, more: &[&str]) -> Assert {
+    let arguments = [
+        "tune",
+        job,
+        "--machine",
+        "laptop",
+        "--seconds",
+        "300ms",
+        "--budget",
+        "1000000",
+        "--no-sensitivity",
+        "--on",
+        "live",
+        "--repeats",
+        "4",
+        "--format",
+        "json",
+        "--root",
+        root.to_str().unwrap(),
+    ];
+    wakepath(&[&arguments[..], more].concat())
+}
+
+#[test]
+fn measured_watts_decide_and_simulated_ones_stand_nowhere() {
+    if !has_fio("measured_watts_decide_and_simulated_ones_stand_nowhere") {
+        return;
+    }
+    let machine = MeteredLaptop::new();
+    let before = machine.settings();
+    let folder = folder();
+    let job = job(folder.path());
+    let minimise = ["--minimise", "mean_mw", "--over", "idle"];
+    let answer = json(&tune_on_laptop(machine.folder.path(), &job, &minimise).success());
+    assert_eq!(answer["origin"], "measurement");
+    assert_eq!(answer["objective"], "package_mw");
+    let best = &answer["best"];
+    assert!(best["set"].as_str().unwrap().starts_with("teo"), "{answer}");
+    assert!(best["gain"]["percent"].as_f64().unwrap() > 60.0, "{best}");
+    for (figures, power_mw) in [(best, UNDER_TEO), (&answer["in_force"], UNDER_OTHERS)] {
+        let measured = figures["objective"].as_f64().unwrap();
+        assert!((measured / power_mw - 1.0).abs() < 0.1, "{figures}");
+        let metrics = figures["loads"][0]["metrics"].as_array().unwrap();
+        let names: Vec<&str> = metrics.iter().filter_map(|one| one[0].as_str()).collect();
+        assert!(names.contains(&"package_mw"), "{names:?}");
+        assert!(!names.contains(&"mean_mw"), "{names:?}");
+    }
+    let errors = answer["prediction"]["errors"].as_array().unwrap();
+    assert!(
+        errors
+            .iter()
+            .all(|error| !error["metric"].as_str().unwrap().ends_with("_mw")),
+        "{errors:?}"
+    );
+    let left = different(&machine.settings(), &before);
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn the_daemon_gives_the_leases_of_a_measured_set() {
+    let test = "the_daemon_gives_the_leases_of_a_measured_set";
+    if !has_fio(test) {
+        return;
+    }
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let folder = folder();
+    let job = job(folder.path());
+    let minimise = [
+        "--minimise",
+        "p99_us",
+        "--over",
+        "psd",
+        "--measured-sets",
+        "1",
+    ];
+    let measured = tune_on_laptop(machine.path(), &job, &minimise);
+    let output = measured.get_output();
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    // Leases take eBPF programs, which not every machine lets tests load.
+    if messages.contains("daemon has ended: nothing to do") {
+        return skip(test, &messages);
+    }
+    let answer = json(&measured.success());
+    assert_eq!(answer["origin"], "measurement");
+    let sets: Vec<&serde_json::Value> = [&answer["best"]]
+        .into_iter()
+        .chain(answer["next"].as_array().unwrap())
+        .collect();
+    let leases = sets
+        .iter()
+        .find(|set| set["set"].as_str().unwrap().starts_with("psd["));
+    let metrics = leases.unwrap()["loads"][0]["metrics"].as_array().unwrap();
+    assert!(metrics.iter().any(|metric| metric[0] == "p99_us"));
+    let left = different(&content(machine.path()), &before);
+    assert!(left.is_empty(), "{left:?}");
 }
 
 /// 1 if the measured answer changes something.

@@ -25,9 +25,9 @@ pub(crate) enum Notice {
 }
 
 impl<O: Observer> Engine<'_, O> {
-    /// Sends a task's flush to all drives; with several drives, as one piece for each.
+    /// Sends a task's flush to all drives; with several drives, as one piece for each. Returns the flush's number.
     #[inline(never)]
-    pub(crate) fn send_flush_to_all_drives(&mut self, cpu: CpuId, task: TaskId) {
+    pub(crate) fn send_flush_to_all_drives(&mut self, cpu: CpuId, task: TaskId) -> RequestId {
         let now = self.context.now();
         let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
         let t = &mut self.tasks[task];
@@ -47,9 +47,12 @@ impl<O: Observer> Engine<'_, O> {
         });
         let drives = self.drives.len();
         if drives == 1 {
-            return self.give_to_drive(0, id, 0);
+            self.give_to_drive(0, id, 0);
+        } else {
+            let pieces = (0..drives).map(Piece::for_flush);
+            self.give_pieces_to_drives(id, RequestKind::Flush, pieces);
         }
-        self.give_pieces_to_drives(id, RequestKind::Flush, (0..drives).map(Piece::for_flush));
+        id
     }
 
     /// Creates the request that a task has just submitted. Returns its number, and whether it waits for the rest of a batch.

@@ -209,6 +209,14 @@ impl Request {
         self.cut = call.cut;
     }
 
+    /// Attributes the time until `leader` is where it is now: a wait for another worker until the time `begun`, then the leader's own
+    /// parts since. `before`: the leader's parts at that time.
+    pub(crate) fn share_stretch_of_request(&mut self, begun: u64, before: &Parts, leader: &Self) {
+        self.attribute_time_until(Part::WorkerWait, begun.max(self.cut));
+        self.parts.add_parts(&leader.parts.since(before));
+        self.cut = leader.cut;
+    }
+
     /// Takes over the latency parts of the last of the request's pieces, now delivered.
     pub(super) fn take_over_parts_of_piece(&mut self, last_piece: &Self) {
         self.parts = last_piece.parts;

@@ -6,7 +6,7 @@ use wakepath_units::Nanoseconds;
 
 use crate::core::basics::RequestId;
 use crate::core::calendar::{Calendar, Event, Slot};
-use crate::core::observer::{Observer, RequestStep};
+use crate::core::observer::{Observer, RequestStep, WakeUpSeen};
 use crate::core::random::Streams;
 use crate::error::SimError;
 
@@ -112,6 +112,24 @@ impl<'a, O: Observer> Context<'a, O> {
         let now = Nanoseconds(self.now);
         if let Some(observer) = self.observer() {
             observer.request_step_reached(now, step);
+        }
+    }
+
+    /// Tells the observer, if any, that a CPU wakes a task up.
+    #[inline(always)]
+    pub(crate) fn tell_observer_of_wake_up(&mut self, wake_up: WakeUpSeen) {
+        let now = Nanoseconds(self.now);
+        if let Some(observer) = self.observer() {
+            observer.task_woken(now, wake_up);
+        }
+    }
+
+    /// Tells the observer, if any, that a CPU's task falls asleep.
+    #[inline(always)]
+    pub(crate) fn tell_observer_of_sleep(&mut self, cpu: usize, task: usize) {
+        let now = Nanoseconds(self.now);
+        if let Some(observer) = self.observer() {
+            observer.task_fell_asleep(now, cpu, task);
         }
     }
 

@@ -110,6 +110,19 @@ pub enum RequestStep {
     },
 }
 
+/// A task's wake-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WakeUpSeen {
+    /// The task's number.
+    pub task: usize,
+    /// The CPU that wakes the task; `None` at the task's start.
+    pub cpu: Option<usize>,
+    /// The CPU on whose run queue the task comes.
+    pub target: usize,
+    /// Whether the task was in I/O wait.
+    pub iowait: bool,
+}
+
 /// Watches a run. Every method does nothing by default.
 ///
 /// Times count from the run's start and never go back. The same run makes the same calls.
@@ -135,6 +148,21 @@ pub trait Observer {
     /// Called when the number of tasks that run or want to run on a CPU may have changed.
     fn runnable_task_count_changed(&mut self, now: Nanoseconds, cpu: usize, tasks: usize) {
         let _ = (now, cpu, tasks);
+    }
+
+    /// Called when a CPU wakes a task up.
+    fn task_woken(&mut self, now: Nanoseconds, wake_up: WakeUpSeen) {
+        let _ = (now, wake_up);
+    }
+
+    /// Called when a CPU's task falls asleep, whether it worked since it was woken or not.
+    fn task_fell_asleep(&mut self, now: Nanoseconds, cpu: usize, task: usize) {
+        let _ = (now, cpu, task);
+    }
+
+    /// Called before the run begins, for each kernel thread: its task number, and its name as the kernel's `ps` has it.
+    fn kernel_thread_named(&mut self, task: usize, name: &str) {
+        let _ = (task, name);
     }
 
     /// Called when a clock runs at a frequency from now on. Clocks are numbered through the clusters in

@@ -52,6 +52,15 @@ impl Parts {
         }
     }
 
+    /// The parts of the stretch since an earlier time, when these were `before`.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let mut stretch = *self;
+        for (part, time) in stretch.0.iter_mut().zip(before.0) {
+            *part = part.saturating_sub(time);
+        }
+        stretch
+    }
+
     pub(crate) fn total_ns(&self) -> u64 {
         self.0.iter().sum()
     }

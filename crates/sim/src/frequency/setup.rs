@@ -112,6 +112,19 @@ impl FrequencySetup {
         Some((speed * own / highest.max(1)).max(1))
     }
 
+    /// Thousands of cycles on the biggest core done by a CPU in a second at a clock, or at its highest frequency; `None`: there is
+    /// no such CPU.
+    pub(crate) fn speed_khz_at_clock(&self, cpu: CpuId, clock: Option<Kilohertz>) -> Option<u64> {
+        let mut clusters = self.clusters.iter();
+        let cluster = clusters.find(|cluster| cluster.shape.cpus().contains(&cpu))?;
+        let Some(clock) = clock.filter(|_| !cluster.fixed_speed) else {
+            return self.top_speed_khz(cpu);
+        };
+        let top_speed = u64::from(cluster.speed.last().copied().unwrap_or(1));
+        let highest = u64::from(cluster.table.highest().0);
+        Some((top_speed * u64::from(clock.0) / highest.max(1)).max(1))
+    }
+
     /// Whether the number of runnable tasks raises the frequency.
     #[inline(always)]
     pub(crate) fn runnable_tasks_raise_frequency(&self) -> bool {

@@ -141,8 +141,9 @@ impl Run {
         let cpus = (finished.cpus.iter().enumerate())
             .map(|(cpu, totals)| CpuTime::new(cpu, totals))
             .collect();
-        let threads =
-            (programs.task_count() > 0).then(|| ThreadsRun::new(programs, &finished.threads, time));
+        // Loops of given steps are no operations of a program.
+        let has_rtapp_tasks = programs.task_count() > 0 && !programs.have_given_steps();
+        let threads = has_rtapp_tasks.then(|| ThreadsRun::new(programs, &finished.threads, time));
         let busy: u64 = finished.domains.iter().map(Domain::task_time).sum();
         let khz_time: u128 = finished.domains.iter().map(Domain::task_khz_time).sum();
         Self {

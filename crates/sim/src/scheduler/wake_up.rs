@@ -1,7 +1,7 @@
 //! Tasks wake up, fall asleep, and are looked at by each tick.
 
 use crate::core::basics::{CpuId, NotificationDelay, TaskId};
-use crate::core::observer::Observer;
+use crate::core::observer::{Observer, WakeUpSeen};
 use crate::engine::Engine;
 use crate::frequency::clocks::report::Report;
 
@@ -19,6 +19,12 @@ impl<O: Observer> Engine<'_, O> {
         if iowait {
             self.cpus[t.cpu].run_queue.count_end_of_io_wait();
         }
+        self.context.tell_observer_of_wake_up(WakeUpSeen {
+            task,
+            cpu: from,
+            target: to,
+            iowait,
+        });
         if t.cpu != to {
             self.migrate_task(task, to);
         }
@@ -50,6 +56,7 @@ impl<O: Observer> Engine<'_, O> {
     /// Puts a CPU's current task to sleep, in I/O wait or not.
     #[inline(always)]
     pub(crate) fn put_current_task_to_sleep(&mut self, cpu: CpuId, task: TaskId, iowait: bool) {
+        self.context.tell_observer_of_sleep(cpu, task);
         let t = &mut self.tasks[task];
         t.note_asleep(iowait);
         t.entity.settle_utilisation(self.context.now());

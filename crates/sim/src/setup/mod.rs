@@ -29,6 +29,7 @@ use crate::task::fio::setup::{JobSetup, LONGEST_UNTIMED, compile_jobs};
 use crate::task::kernel_thread::{BackgroundSetup, compile_background_sources};
 use crate::task::rtapp::calibration::calibration_khz;
 use crate::task::rtapp::program::Programs;
+use crate::task::rtapp::step_tasks::compile_step_tasks;
 use crate::task::server::setup::ServerSetup;
 
 /// Longest time that an rt-app file with a duration is simulated for, if nobody asks for another one.
@@ -37,8 +38,9 @@ pub const LONGEST_TIMED: Nanoseconds = Nanoseconds(600_000_000_000);
 fn workload_kind(workload: &Workload) -> WorkloadKind {
     match workload {
         Workload::Fio(_) => WorkloadKind::Fio,
+        Workload::Tasks(file) if file.has_counted_io() => WorkloadKind::Fio,
         // Background work that is seen beside threads of any program is seen beside a server, too.
-        Workload::RtApp(_) | Workload::Server(_) => WorkloadKind::RtApp,
+        Workload::RtApp(_) | Workload::Server(_) | Workload::Tasks(_) => WorkloadKind::RtApp,
     }
 }
 
@@ -82,11 +84,11 @@ impl Setup {
                 policies.io_uring_iowait,
                 io.program_work_between_ios(),
             )?,
-            Workload::RtApp(_) | Workload::Server(_) => Vec::new(),
+            Workload::RtApp(_) | Workload::Server(_) | Workload::Tasks(_) => Vec::new(),
         };
         let page_cache = match workload {
             Workload::Fio(file) => compile_page_cache(machine, &mut jobs, &file.jobs),
-            Workload::RtApp(_) | Workload::Server(_) => None,
+            Workload::RtApp(_) | Workload::Server(_) | Workload::Tasks(_) => None,
         };
         let topology = Topology::new(machine);
         let isolated = membership_by_cpu(&machine.isolation.isolcpus, machine);
@@ -101,13 +103,16 @@ impl Setup {
                 let highest = frequency.fastest_cpu_khz();
                 Some(Box::new(ServerSetup::new(file, machine, highest)?))
             }
-            Workload::Fio(_) | Workload::RtApp(_) => None,
+            Workload::Fio(_) | Workload::RtApp(_) | Workload::Tasks(_) => None,
         };
         let programs = match workload {
             Workload::Server(_) => {
                 Programs::for_server(server.as_ref().map_or(0, |server| server.end_of_run()))
             }
             Workload::Fio(file) => Programs::for_jobs(file, &mut jobs, machine.cpus()),
+            Workload::Tasks(file) => {
+                compile_step_tasks(file, &io, &frequency, topology.cpu_count())
+            }
             Workload::RtApp(file) => {
                 let khz = calibration_khz(file, &topology, &frequency)?;
                 let default = match file.duration {
@@ -118,7 +123,9 @@ impl Setup {
                 Programs::new(file, khz, machine.cpus(), longest)?
             }
         };
-        let background = compile_background_sources(machine, workload_kind(workload));
+        let has_background = matches!(workload, Workload::Tasks(file) if file.has_background);
+        let background =
+            compile_background_sources(machine, workload_kind(workload), has_background);
         let rcu = RcuSetup::new(machine, background.len().checked_sub(1));
         let fastest = u64::from(frequency.fastest_cpu_khz());
         let emulator = machine.emulator.as_ref();

@@ -23,7 +23,18 @@ impl<O: Observer> Engine<'_, O> {
                 } else {
                     cpu
                 };
+                let task = self.tasks.len();
                 self.tasks.push(Task::new_kernel_worker(at, !roams));
+                if let Some(observer) = self.context.observer() {
+                    let name = if self.setup.grace_period_task() == Some(index) {
+                        "rcu_preempt".to_owned()
+                    } else if roams {
+                        format!("kworker/u{index}")
+                    } else {
+                        format!("kworker/{cpu}:{index}")
+                    };
+                    observer.kernel_thread_named(task, &name);
+                }
                 // The grace-period thread sleeps until somebody asks for a grace period.
                 let asked = self.setup.grace_period_task() != Some(index);
                 if asked && (!roams || cpu == 0) {
@@ -168,6 +179,9 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn create_sugov_threads(&mut self) {
         if self.setup.frequency.sugov_thread_work().is_some() {
             for (clock, domain) in self.domains.iter().enumerate() {
+                if let Some(observer) = self.context.observer() {
+                    observer.kernel_thread_named(self.tasks.len(), &format!("sugov:{clock}"));
+                }
                 self.clock_control.add_sugov_thread(self.tasks.len());
                 self.tasks
                     .push(Task::new_sugov_thread(clock, domain.cpus().start));

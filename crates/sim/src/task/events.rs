@@ -2,13 +2,13 @@
 
 use wakepath_policies::psd::LeaseTrigger;
 
-use crate::core::basics::{CpuId, Direction, TaskId};
+use crate::core::basics::{CpuId, TaskId};
 use crate::core::observer::Observer;
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
 use crate::page_cache::events::CallTurn;
 use crate::task::kernel_thread::KernelThread;
-use crate::task::rtapp::state::{ThreadId, ThreadTask};
+use crate::task::rtapp::state::{ThreadId, ThreadIo, ThreadTask};
 use crate::task::server::state::ServerTask;
 use crate::task::state::{Kind, Step};
 
@@ -62,8 +62,8 @@ impl<O: Observer> Engine<'_, O> {
         match self.tasks[task].kind {
             Kind::FioProcess(_) => self.end_fio_work_segment(cpu, task),
             Kind::FioHelper(_) => self.end_helper_work_segment(cpu, task),
-            Kind::Thread(ThreadTask { thread, writes, .. }) => {
-                self.end_rtapp_work_segment(cpu, task, thread, writes)
+            Kind::Thread(ThreadTask { thread, io, .. }) => {
+                self.end_thread_work_segment(cpu, task, thread, io)
             }
             Kind::Server(ServerTask { role, .. }) => self.end_server_segment(cpu, task, role),
             Kind::KernelThread(KernelThread::Worker) => self.end_background_work(cpu, task),
@@ -94,26 +94,30 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     pub(super) fn sleep_until_own_requests_end(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
-        self.tasks[task].step = Step::Wait;
-        self.put_current_task_to_sleep(cpu, task, true);
+        let t = &mut self.tasks[task];
+        t.step = Step::Wait;
+        let iowait = !matches!(t.kind, Kind::Thread(ThreadTask { io_wait: false, .. }));
+        self.put_current_task_to_sleep(cpu, task, iowait);
         TaskTurn::Free
     }
 
-    /// Decides what an rt-app thread, which may have `writes` bytes under way, does after its finished segment of work.
-    fn end_rtapp_work_segment(
+    /// Decides what a thread, which may be submitting `io`, does after its finished segment of work.
+    fn end_thread_work_segment(
         &mut self,
         cpu: CpuId,
         task: TaskId,
         thread: ThreadId,
-        writes: u64,
+        io: ThreadIo,
     ) -> TaskTurn {
         match self.tasks[task].step {
             Step::Submit => {
                 self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
-                let _ = self.submit_request(cpu, task, Direction::Write, writes);
-                return self.wait_for_own_requests(cpu, task);
+                let _ = self.submit_request(cpu, task, io.direction, io.bytes);
+                if io.waits {
+                    return self.wait_for_own_requests(cpu, task);
+                }
             }
-            Step::Deactivate if self.tasks[task].requests.completed.is_empty() => {
+            Step::Deactivate if self.tasks[task].requests.lack_completions() => {
                 return self.sleep_until_own_requests_end(cpu, task);
             }
             Step::Deactivate => {

@@ -61,15 +61,18 @@ impl BackgroundSetup {
     }
 }
 
-/// Compiles a machine's background sources beside a workload of this kind; RCU's grace-period thread comes last.
+/// Compiles a machine's background sources beside a workload of this kind; RCU's grace-period thread comes last. Sources that work
+/// as tasks are left out if the workload has such tasks itself.
 pub(crate) fn compile_background_sources(
     machine: &Machine,
     kind: WorkloadKind,
+    workload_has_background: bool,
 ) -> Vec<BackgroundSetup> {
     machine
         .background
         .iter()
         .filter(|source| source.workload.is_none_or(|workload| workload == kind))
+        .filter(|source| !(workload_has_background && source.runs == Runs::Task))
         .map(|source| BackgroundSetup {
             timer: BackgroundTimer::new(machine, source),
             cycles: source.kcycles.kilocycles_to_cycles(),

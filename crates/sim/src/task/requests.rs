@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::setup::Setup;
 use crate::task::fio::helpers::HAND_OVER_CYCLES;
 use crate::task::fio::setup::JobSetup;
+use crate::task::rtapp::state::ThreadIo;
 use crate::task::state::{Kind, Step, Task};
 
 impl<O: Observer> Engine<'_, O> {
@@ -32,12 +33,12 @@ impl<O: Observer> Engine<'_, O> {
         request
     }
 
-    /// Starts an rt-app thread's work to submit a write of so many bytes.
-    pub(super) fn begin_write_of_thread(&mut self, cpu: CpuId, task: TaskId, bytes: u64) {
+    /// Starts a thread's work to submit a request.
+    pub(super) fn begin_request_of_thread(&mut self, cpu: CpuId, task: TaskId, io: ThreadIo) {
         if let Kind::Thread(thread) = &mut self.tasks[task].kind {
-            thread.writes = bytes;
+            thread.io = io;
         }
-        let work = self.begin_submission(task, bytes);
+        let work = self.begin_submission(task, io.bytes);
         self.start_work(cpu, Mode::Task, work);
     }
 
@@ -247,7 +248,7 @@ impl Task {
                 process.offset_of_next_request(&jobs[process.job], direction, bytes, random)
             }
             Kind::FioHelper(helper) => helper.offset(),
-            Kind::Thread(thread) => thread.offset_of_next_write(bytes),
+            Kind::Thread(thread) => thread.offset_of_next_request(bytes),
             Kind::Server(thread) => thread.offset_of_next_call(bytes, random),
             // Requests of the page cache have their place already.
             Kind::KernelThread(_) => 0,

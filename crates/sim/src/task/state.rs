@@ -129,6 +129,13 @@ impl Default for OwnRequests {
     }
 }
 
+impl OwnRequests {
+    /// Whether too few requests have completed to end a wait.
+    pub(super) fn lack_completions(&self) -> bool {
+        self.completed.len() < self.wanted
+    }
+}
+
 impl Task {
     pub(super) fn new(cpu: CpuId, bound: bool, step: Step, kind: Kind) -> Self {
         Self {

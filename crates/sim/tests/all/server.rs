@@ -6,10 +6,10 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Figure;
 use wakepath_policies::PolicySet;
 use wakepath_sim::{Run, SimError, simulate};
-use wakepath_workloads::server;
+use wakepath_workloads::server::{self, ServerFile};
 
 /// A board with four equal CPUs, on which waking up, interrupts, I/O and ticks cost nothing.
-fn ideal_machine() -> Machine {
+pub(crate) fn ideal_machine() -> Machine {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../docs/examples/board.toml"
@@ -34,7 +34,7 @@ fn ideal_machine() -> Machine {
 }
 
 /// A server with so many workers, its arrivals and its requests as text.
-fn server_text(workers: u32, seconds: f64, arrivals: &str, request: &str) -> String {
+pub(crate) fn server_text(workers: u32, seconds: f64, arrivals: &str, request: &str) -> String {
     format!(
         "kind = 'server'\nname = 's'\nworkers = {workers}\nseconds = {seconds:?}\nwarm_up_s = 0.1\n\
          [arrivals]\n{arrivals}\n[request]\n{request}\n"
@@ -43,15 +43,23 @@ fn server_text(workers: u32, seconds: f64, arrivals: &str, request: &str) -> Str
 
 fn try_on(machine: &Machine, text: &str, seed: u64) -> Result<Run, SimError> {
     let file = server::parse(text, "s.toml", None).unwrap();
+    try_file_on(machine, file, seed)
+}
+
+fn try_file_on(machine: &Machine, file: ServerFile, seed: u64) -> Result<Run, SimError> {
     let policies = PolicySet::from_names(["menu", "performance"]).unwrap();
     simulate(machine, &file.into(), &policies, seed)
 }
 
-fn on(machine: &Machine, text: &str) -> Run {
+pub(crate) fn run_file_on(machine: &Machine, file: ServerFile) -> Run {
+    try_file_on(machine, file, 1).unwrap()
+}
+
+pub(crate) fn run_on(machine: &Machine, text: &str) -> Run {
     try_on(machine, text, 1).unwrap()
 }
 
-fn sum_of_parts(run: &Run) -> f64 {
+pub(crate) fn sum_of_parts(run: &Run) -> f64 {
     let mean = run.attribution.mean;
     let parts = mean
         .titled_parts()
@@ -75,7 +83,7 @@ fn a_queue_on_an_ideal_machine_waits_as_long_as_the_textbook_says() {
     ] {
         let arrivals = format!("pattern = 'poisson'\nrate = {rate}");
         let request = format!("{SERVICE}spread = '{spread}'");
-        let run = on(&machine, &server_text(1, 100.0, &arrivals, &request));
+        let run = run_on(&machine, &server_text(1, 100.0, &arrivals, &request));
         let waited = run.attribution.mean.worker_wait;
         assert!(
             (waited / wait - 1.0).abs() < 0.03,
@@ -89,7 +97,7 @@ fn a_queue_on_an_ideal_machine_waits_as_long_as_the_textbook_says() {
         assert!((run.iops / rate - 1.0).abs() < 0.01, "{}", run.iops);
     }
     // With arrivals at a fixed rate and less work than time, nobody waits.
-    let run = on(
+    let run = run_on(
         &machine,
         &server_text(1, 1.0, "pattern = 'fixed'\nrate = 6000", SERVICE),
     );
@@ -106,7 +114,7 @@ fn clients_that_do_not_think_keep_all_workers_busy() {
     let machine = ideal_machine();
     for (workers, clients) in [(1, 1), (1, 8), (3, 3), (3, 50), (4, 400)] {
         let arrivals = format!("pattern = 'clients'\nclients = {clients}");
-        let run = on(&machine, &server_text(workers, 0.5, &arrivals, SERVICE));
+        let run = run_on(&machine, &server_text(workers, 0.5, &arrivals, SERVICE));
         let most = f64::from(workers) * 10_000.0;
         assert!(
             (run.iops / most - 1.0).abs() < 0.01,
@@ -123,7 +131,7 @@ fn clients_that_do_not_think_keep_all_workers_busy() {
     }
     // One client that thinks nine times as long as it is served asks a tenth as often.
     let arrivals = "pattern = 'clients'\nclients = 1\nthink_us = 900";
-    let run = on(&machine, &server_text(1, 1.0, arrivals, SERVICE));
+    let run = run_on(&machine, &server_text(1, 1.0, arrivals, SERVICE));
     assert!((run.iops - 1000.0).abs() < 2.0, "{}", run.iops);
 }
 
@@ -131,7 +139,7 @@ fn clients_that_do_not_think_keep_all_workers_busy() {
 fn a_server_that_cannot_keep_up_says_what_rate_it_can_do() {
     let machine = ideal_machine();
     let arrivals = "pattern = 'poisson'\nrate = 20000";
-    let run = on(&machine, &server_text(1, 2.0, arrivals, SERVICE));
+    let run = run_on(&machine, &server_text(1, 2.0, arrivals, SERVICE));
     let [rate] = &run.rates[..] else {
         panic!("one rate: {:?}", run.rates);
     };
@@ -144,11 +152,11 @@ fn a_server_that_cannot_keep_up_says_what_rate_it_can_do() {
     );
     // A queue that would grow for ever ends, and the rest is refused.
     let arrivals = "pattern = 'fixed'\nrate = 1000000";
-    let run = on(&machine, &server_text(1, 1.0, arrivals, SERVICE));
+    let run = run_on(&machine, &server_text(1, 1.0, arrivals, SERVICE));
     let server = run.server.as_ref().unwrap();
     assert!(server.refused > 100_000, "{server:?}");
     assert_eq!(server.waiting_at_end, 1 << 18);
-    let half = on(
+    let half = run_on(
         &machine,
         &server_text(1, 2.0, "pattern = 'poisson'\nrate = 5000", SERVICE),
     );
@@ -160,7 +168,7 @@ fn recorded_arrivals_come_when_they_came() {
     let machine = ideal_machine();
     let arrivals = "pattern = 'recorded'\ntimes_ns = [0, 10000000, 10010000, 50000000, 60000000]";
     let text = server_text(1, 10.0, arrivals, SERVICE).replace("warm_up_s = 0.1", "warm_up_s = 0");
-    let run = on(&machine, &text);
+    let run = run_on(&machine, &text);
     // The last one arrives as the run ends. The third waits for 90 us.
     assert_eq!(run.requests, 4);
     assert!(
@@ -179,7 +187,7 @@ fn calls_together_wait_once_and_calls_in_turn_each() {
     let with = |lines: &str| {
         let request =
             format!("{SERVICE}[[request.disk]]\noperation = 'read'\nbytes = 4096\n{lines}");
-        on(&machine, &server_text(2, 2.0, arrivals, &request))
+        run_on(&machine, &server_text(2, 2.0, arrivals, &request))
     };
     let one = with("");
     let disk = one.latency_us.mean - 100.0;
@@ -206,7 +214,7 @@ fn calls_together_wait_once_and_calls_in_turn_each() {
         format!("{SERVICE}[[request.disk]]\noperation = 'read'\nbytes = 8192\ndirect = false");
     let direct = copied.replace("false", "true");
     let [copied, direct] = [copied, direct].map(|request| {
-        on(&machine, &server_text(2, 2.0, arrivals, &request))
+        run_on(&machine, &server_text(2, 2.0, arrivals, &request))
             .latency_us
             .mean
     });
@@ -217,7 +225,7 @@ fn calls_together_wait_once_and_calls_in_turn_each() {
 fn an_append_only_file_is_synced_beside_the_requests() {
     let machine = ideal_machine();
     let text = server_text(1, 5.0, "pattern = 'fixed'\nrate = 1000", SERVICE);
-    let with = on(
+    let with = run_on(
         &machine,
         &format!("{text}[log]\nbytes = 200\nsync_every_s = 0.5\n"),
     );
@@ -227,7 +235,7 @@ fn an_append_only_file_is_synced_beside_the_requests() {
         syncs.mean_us >= 525.0,
         "a write takes 25 us, and a flush 500: {syncs:?}"
     );
-    let without = on(&machine, &text);
+    let without = run_on(&machine, &text);
     assert!(without.fsyncs.is_none());
     assert!((with.latency_us.mean - without.latency_us.mean).abs() < 1.0);
 }
@@ -238,7 +246,7 @@ fn sparse_requests_wait_for_deep_idle_states_and_dense_ones_do_not() {
         let machine = Machine::find(machine).unwrap();
         let at = |rate: f64| {
             let arrivals = format!("pattern = 'poisson'\nrate = {rate}\ninterrupt_cpus = [0]");
-            on(&machine, &server_text(1, 3.0, &arrivals, "work_us = 20"))
+            run_on(&machine, &server_text(1, 3.0, &arrivals, "work_us = 20"))
         };
         let (sparse, dense) = (at(50.0), at(10_000.0));
         let exits = [&sparse, &dense].map(|run| run.attribution.mean.idle_exit);
@@ -279,6 +287,17 @@ fn what_the_machine_does_not_have_is_refused() {
     assert!(message.contains("drive.flush_us"), "{message}");
 }
 
+/// What servers write beside their requests' disk calls.
+const LOGS: [&str; 5] = [
+    "",
+    "[log]\nbytes = 300\nsync_every_s = 0.05\n",
+    "[log]\nbytes = 300\nsync = 'each'\n",
+    "[log]\nbytes = 9000\nsync = 'each'\nblock_bytes = 8192\n[log.journal]\nbytes = 8192\n",
+    "[log]\nbytes = 300\nsync = 'each'\n[log.journal]\nwhen = 'new_block'\nbytes = 8192\n\
+     [[background]]\nevery_s = 0.01\nwrites = 1.5\nbytes = 4096\nflushes = 2\n\
+     [[background]]\nevery_s = 0.02\nwrites_per_request = 0.7\nbytes = 8192\n",
+];
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
@@ -293,7 +312,7 @@ proptest! {
         calls in 1_u32..5,
         (together, direct, write) in any::<(bool, bool, bool)>(),
         share in 0.05_f64..1.0,
-        log in any::<bool>(),
+        log in 0_usize..5,
         machine in 0_usize..4,
         seed in 0_u64..1000,
     ) {
@@ -310,9 +329,7 @@ proptest! {
             "work_us = {work}\nreply_us = {reply}\n[[request.disk]]\noperation = '{operation}'\nbytes = 8192\ncalls = {calls}\n\
              together = {together}\ndirect = {}\nshare = {share}\n", direct || write
         );
-        if log {
-            request += "[log]\nbytes = 300\nsync_every_s = 0.05\n";
-        }
+        request += LOGS[log];
         let text = server_text(workers, 0.2, &arrivals, &request);
         // A machine of the library whose drive's rate or flush nobody knows gets those of the ideal one.
         let mut machine = machine;

@@ -161,12 +161,13 @@ impl WorkloadEntry {
             self.rt_app.is_some(),
             self.trace.is_some(),
             self.server.is_some(),
+            self.tasks.is_some(),
             self.command.is_some(),
             self.recording.is_some(),
         ];
         if kinds.iter().filter(|given| **given).count() != 1 {
             let message = format!(
-                "workload `{name}` needs one of `fio`, `fio_job`, `rt_app`, `trace`, `server`, `command` and `recording`"
+                "workload `{name}` needs one of `fio`, `fio_job`, `rt_app`, `trace`, `server`, `tasks`, `command` and `recording`"
             );
             return Err(source.error_at_value(&self.name, message));
         }

@@ -83,6 +83,8 @@ pub struct WorkloadEntry {
     pub rt_app: Option<Spanned<String>>,
     /// A server file: a path from the study file, or the name of a built-in workload.
     pub server: Option<Spanned<String>>,
+    /// A file with tasks of given steps: a path from the study file.
+    pub tasks: Option<Spanned<String>>,
     /// The rt-app that the file was written for: `1.0` or `2025`.
     pub rt_app_version: Option<Spanned<String>>,
     /// How many copies of the rt-app file run side by side.
@@ -226,6 +228,7 @@ impl WorkloadEntry {
             fio_options: toml::Table::new(),
             rt_app: None,
             server: None,
+            tasks: None,
             rt_app_version: None,
             copies: None,
             instances: None,

@@ -9,7 +9,7 @@ use wakepath_workloads::{Workload, fio};
 pub fn requested_rates(workload: &Workload) -> Vec<RequestedRate> {
     let file = match workload {
         Workload::Fio(file) => file,
-        Workload::RtApp(_) => return Vec::new(),
+        Workload::RtApp(_) | Workload::Tasks(_) => return Vec::new(),
         Workload::Server(file) => return rate_of_arrivals(file).into_iter().collect(),
     };
     if let Some(trace) = workload.block_trace() {

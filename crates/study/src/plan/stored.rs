@@ -221,6 +221,7 @@ impl CopyChanges {
             ("fio", &entry.fio),
             ("rt_app", &entry.rt_app),
             ("server", &entry.server),
+            ("tasks", &entry.tasks),
         ] {
             if let (Some(value), Some(copy)) = (value, workload.copy_path_of_named_file()) {
                 self.replace_names_by_copies(

@@ -12,7 +12,7 @@ use wakepath_sim::LONGEST_UNTIMED;
 use wakepath_units::Nanoseconds;
 use wakepath_units::pasted::decode_text_strictly;
 use wakepath_workloads::fio::warm_up::insert_ramp_times;
-use wakepath_workloads::{Workload, fio, rtapp, server};
+use wakepath_workloads::{Workload, fio, rtapp, server, tasks};
 
 use super::block_trace::plan_block_trace;
 use super::grid;
@@ -70,6 +70,13 @@ pub enum Task {
     /// A request server.
     Server {
         /// Text of the server file, as run: recorded arrival times are in it.
+        text: String,
+        /// The same, read.
+        workload: Workload,
+    },
+    /// Tasks of given steps.
+    Tasks {
+        /// Text of the file with tasks, as run.
         text: String,
         /// The same, read.
         workload: Workload,
@@ -149,6 +156,10 @@ impl PlannedWorkload {
                 text: file.to_string(),
                 workload,
             },
+            (Workload::Tasks(file), None) => Task::Tasks {
+                text: file.to_string(),
+                workload,
+            },
         };
         Self {
             warnings,
@@ -222,6 +233,12 @@ impl PlannedWorkload {
                 return Err(source.error_at_value(name, message));
             }
             plan_server(entry, name, options.warm_up, source, folder)?
+        } else if let Some(name) = &entry.tasks {
+            if target == RunOrigin::Live {
+                let message = "tasks of given steps are simulated (--on sim)";
+                return Err(source.error_at_value(name, message));
+            }
+            plan_tasks(entry, name, source, folder)?
         } else {
             let (at, text, origin) = read_fio_text(entry, source, folder)?;
             if name != entry.name.get_ref() && entry.fio.is_some() {
@@ -232,7 +249,8 @@ impl PlannedWorkload {
         if let Task::Fio { workload, .. }
         | Task::RtApp { workload, .. }
         | Task::BlockTrace { workload, .. }
-        | Task::Server { workload, .. } = &task
+        | Task::Server { workload, .. }
+        | Task::Tasks { workload, .. } = &task
         {
             // The warnings tell what the simulator does, not real fio.
             if target == RunOrigin::Sim {
@@ -253,6 +271,7 @@ impl PlannedWorkload {
             Task::RtApp { .. } => ("rt-app", self.copy_path()),
             Task::BlockTrace { path, .. } => ("trace", Some(path.display().to_string())),
             Task::Server { .. } => ("server", self.copy_path()),
+            Task::Tasks { .. } => ("tasks", self.copy_path()),
             Task::Recording(recording) => ("recording", Some(recording.path.display().to_string())),
             Task::Command { words, .. } => ("command", Some(words.join(" "))),
         };
@@ -284,7 +303,9 @@ impl PlannedWorkload {
         match self.task {
             Task::Fio { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "fio")),
             Task::RtApp { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "json")),
-            Task::Server { .. } => Some(path_of_copy_in_results(WORKLOADS, &self.name, "toml")),
+            Task::Server { .. } | Task::Tasks { .. } => {
+                Some(path_of_copy_in_results(WORKLOADS, &self.name, "toml"))
+            }
             Task::BlockTrace { .. } | Task::Recording(_) | Task::Command { .. } => None,
         }
     }
@@ -300,9 +321,10 @@ impl PlannedWorkload {
     /// Copies for the result directory: each with its path and text.
     pub(super) fn list_texts_to_copy_into_results(&self) -> impl Iterator<Item = (String, &str)> {
         let text = match &self.task {
-            Task::Fio { text, .. } | Task::RtApp { text, .. } | Task::Server { text, .. } => {
-                Some(text.as_str())
-            }
+            Task::Fio { text, .. }
+            | Task::RtApp { text, .. }
+            | Task::Server { text, .. }
+            | Task::Tasks { text, .. } => Some(text.as_str()),
             Task::BlockTrace { .. } | Task::Recording(_) | Task::Command { .. } => None,
         };
         let own = self.copy_path().zip(text);
@@ -319,7 +341,8 @@ impl PlannedWorkload {
             Task::Fio { workload, .. }
             | Task::RtApp { workload, .. }
             | Task::BlockTrace { workload, .. }
-            | Task::Server { workload, .. } => Some(workload),
+            | Task::Server { workload, .. }
+            | Task::Tasks { workload, .. } => Some(workload),
             Task::Recording(_) | Task::Command { .. } => None,
         }
     }
@@ -330,6 +353,7 @@ impl PlannedWorkload {
             Workload::Fio(file) => file.earliest_counting_start_after_ramp(),
             Workload::RtApp(file) => Some(file.warm_up).filter(|time| time.0 > 0),
             Workload::Server(file) => Some(file.warm_up).filter(|time| time.0 > 0),
+            Workload::Tasks(_) => None,
         }
     }
 
@@ -353,6 +377,7 @@ impl PlannedWorkload {
             }
             Workload::RtApp(file) => file.duration,
             Workload::Server(file) => Some(Nanoseconds(file.warm_up.0 + file.counted_time().0)),
+            Workload::Tasks(file) => Some(file.simulated_time()),
         }
     }
 }
@@ -366,7 +391,13 @@ fn read_workload_text(
     let path = path_in_folder(folder, name.get_ref());
     let builtin = builtin::workload_text(name.get_ref());
     if path.is_file() || (path.exists() && builtin.is_none()) {
-        let limit = (fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES)).max(server::MAX_FILE_BYTES);
+        let limits = [
+            fio::MAX_FILE_BYTES,
+            rtapp::MAX_FILE_BYTES,
+            server::MAX_FILE_BYTES,
+            tasks::MAX_FILE_BYTES,
+        ];
+        let limit = limits.into_iter().max().unwrap_or(0);
         let text = wakepath_files::read_file_up_to(&path, limit as u64)
             .and_then(|bytes| {
                 decode_text_strictly(bytes)
@@ -592,6 +623,28 @@ fn plan_server(
     }
     file.warm_up = warm_up.unwrap_or(file.warm_up);
     Ok(Task::Server {
+        text: file.to_string(),
+        workload: file.into(),
+    })
+}
+
+fn plan_tasks(
+    entry: &WorkloadEntry,
+    name: &Spanned<String>,
+    source: StudyText<'_>,
+    folder: &Path,
+) -> Result<Task, StudyError> {
+    let (text, origin) = read_workload_text(name, source, folder)?;
+    let mut file =
+        tasks::parse(&text, &origin).map_err(|e| source.error_at_value(name, e.to_string()))?;
+    if let Some(seconds) = &entry.seconds {
+        if *seconds.get_ref() > tasks::MAX_SECONDS {
+            let message = format!("tasks run for at most {} s", tasks::MAX_SECONDS);
+            return Err(source.error_at_value(seconds, message));
+        }
+        file.duration = seconds_to_nanoseconds(seconds);
+    }
+    Ok(Task::Tasks {
         text: file.to_string(),
         workload: file.into(),
     })

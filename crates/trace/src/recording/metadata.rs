@@ -488,6 +488,9 @@ pub struct Recorded {
     pub ipis: DataQuality,
     /// Steps of tasks waiting for I/O: wake-ups, and times of running again.
     pub tasks: DataQuality,
+    /// Steps of all tasks: every wake-up with its task, and every time that a task gets a CPU.
+    #[serde(default)]
+    pub all_tasks: DataQuality,
 }
 
 impl Recorded {
@@ -509,6 +512,7 @@ impl Recorded {
             interrupts: self.interrupts.min(other.interrupts),
             ipis: self.ipis.min(other.ipis),
             tasks: self.tasks.min(other.tasks),
+            all_tasks: self.all_tasks.min(other.all_tasks),
         }
     }
 }

@@ -27,8 +27,12 @@ pub(crate) struct Effect {
 /// A machine whose policies have these effects, one by one.
 pub(crate) struct MadeUp {
     pub(crate) effects: Vec<(String, Effect)>,
+    /// Requests of the warm-up in each run, which no shortening cuts.
+    pub(crate) warm_up: u64,
     /// Requests asked for so far.
     pub(crate) requests: AtomicU64,
+    /// Sets that ran shortened so far.
+    pub(crate) shortened: AtomicU64,
 }
 
 impl MadeUp {
@@ -38,7 +42,9 @@ impl MadeUp {
             .map(|(name, effect)| (in_full(name), *effect));
         Self {
             effects: effects.collect(),
+            warm_up: 0,
             requests: AtomicU64::new(0),
+            shortened: AtomicU64::new(0),
         }
     }
 
@@ -81,8 +87,11 @@ impl Evaluator for MadeUp {
         sets: &[PolicySet],
         effort: Effort,
     ) -> Result<Vec<TrialOutcome>, TuneError> {
-        let requests = COST * u64::from(effort.repeats) / u64::from(effort.shortened);
+        let measured = COST / u64::from(effort.shortened);
+        let requests = (measured + self.warm_up) * u64::from(effort.repeats);
         let outcomes = sets.iter().map(|set| {
+            let shortened = u64::from(effort.shortened > 1);
+            self.shortened.fetch_add(shortened, Ordering::Relaxed);
             self.requests.fetch_add(requests, Ordering::Relaxed);
             let seeds = (0..effort.repeats).map(|repeat| effort.first_seed + u64::from(repeat));
             TrialOutcome::Ran(Trial {

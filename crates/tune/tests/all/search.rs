@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use wakepath_tune::{Dimension, Space, TuneError, search_best_policy_set};
 
-use crate::made_up::{Effect, MadeUp, best_set, in_full, request, saves, space, tune};
+use crate::made_up::{COST, Effect, MadeUp, best_set, in_full, request, saves, space, tune};
 
 /// Some 16,000 sets: limits and leases with a best one in the middle, and three mechanisms more.
 fn large() -> (Space, MadeUp) {
@@ -80,6 +80,23 @@ fn the_best_of_a_large_space_is_found_within_the_budget() {
     assert!(!answer.is_exhaustive);
     assert!(answer.simulated <= budget, "{}", answer.simulated);
     assert_eq!(answer.simulated, machine.requests.load(Ordering::Relaxed));
+}
+
+#[test]
+fn runs_are_shortened_only_where_that_makes_them_cheaper() {
+    let (space, mut machine) = large();
+    search_best_policy_set(&space, &request(&[], 200_000), &machine).unwrap();
+    assert!(machine.shortened.load(Ordering::Relaxed) > 100);
+    // A warm-up of three times the measured time: a run of a quarter costs four fifths.
+    machine = MadeUp {
+        warm_up: 3 * COST,
+        ..machine
+    };
+    machine.shortened = 0.into();
+    let answer = search_best_policy_set(&space, &request(&[], 800_000), &machine).unwrap();
+    assert_eq!(machine.shortened.load(Ordering::Relaxed), 1);
+    let [power, ..] = machine.figures(best_set(&answer));
+    assert!(power <= 1.01 * least_power(&space, &machine, f64::INFINITY));
 }
 
 #[test]

@@ -9,20 +9,20 @@ use wakepath_units::spelling::suggestion_with_known_names;
 
 use super::error::{ServerError, TextPlace};
 use super::figure::ServerFigure;
+use super::log_checks::{check_background_writers, check_log};
 use super::model::{
-    AppendLog, Arrivals, CallDirection, CpuAmount, CpuWork, DiskCall, MAX_CALL_KINDS, MAX_SECONDS,
-    ServerFile, Spacing,
+    Arrivals, CallDirection, CpuAmount, CpuWork, DiskCall, MAX_CALL_KINDS, ServerFile, Spacing,
 };
-use super::raw::{Pattern, RawArrivals, RawCall, RawFile, RawLog, RawRequest, TimeUnit};
+use super::ranges::{
+    SECTOR, figure_in_range, number_in_range, require_range, seconds_to_time, time_in_range,
+};
+use super::raw::{Pattern, RawArrivals, RawCall, RawFile, RawRequest, TimeUnit};
 use super::times;
 use crate::text::escape_and_shorten;
 
 /// Counted seconds, and seconds of warm-up, if the file gives none.
 const DEFAULT_SECONDS: f64 = 10.0;
 const DEFAULT_WARM_UP: f64 = 1.0;
-
-/// Seconds between two syncs of a log, if the file gives none.
-const DEFAULT_SYNC_EVERY: f64 = 1.0;
 
 /// Longest name in bytes.
 const MAX_NAME_BYTES: usize = 60;
@@ -32,9 +32,7 @@ pub(super) const MAX_CLIENTS: u32 = 100_000;
 pub(super) const RATES: (f64, f64) = (0.001, 1e7);
 const MAX_CALLS: u32 = 256;
 const MAX_CALL_BYTES: u64 = 64 << 20;
-const SECTOR: u64 = 512;
 const MAX_CPU: usize = 65_535;
-const MAX_LOG_BYTES: f64 = 1_048_576.0;
 
 /// Checks a file that was read, and resolves its defaults.
 pub(super) fn check_server_file(
@@ -44,7 +42,7 @@ pub(super) fn check_server_file(
 ) -> Result<ServerFile, ServerError> {
     if raw.kind.get_ref() != "server" {
         let wrong = escape_and_shorten(raw.kind.get_ref());
-        let known = suggestion_with_known_names(raw.kind.get_ref(), &["server"]);
+        let known = suggestion_with_known_names(raw.kind.get_ref(), &["server", "tasks"]);
         return Err(place.error_at_value(
             &raw.kind,
             format!("no kind of workload is called `{wrong}`{known}"),
@@ -75,6 +73,7 @@ pub(super) fn check_server_file(
             .as_ref()
             .map(|log| check_log(log, place))
             .transpose()?,
+        background: check_background_writers(&raw.background, place)?,
     })
 }
 
@@ -386,17 +385,6 @@ fn check_call(raw: &RawCall, place: TextPlace<'_>) -> Result<DiskCall, ServerErr
     })
 }
 
-fn check_log(raw: &RawLog, place: TextPlace<'_>) -> Result<AppendLog, ServerError> {
-    let sync_every = match &raw.sync_every_s {
-        Some(seconds) => time_in_range(seconds, "sync_every_s", 0.01, place)?,
-        None => seconds_to_time(DEFAULT_SYNC_EVERY),
-    };
-    Ok(AppendLog {
-        bytes: figure_in_range(&raw.bytes, "bytes", (1.0, MAX_LOG_BYTES), place)?,
-        sync_every,
-    })
-}
-
 fn required<'a, T>(
     value: Option<&'a Spanned<T>>,
     key: &str,
@@ -405,72 +393,4 @@ fn required<'a, T>(
 ) -> Result<&'a Spanned<T>, ServerError> {
     value
         .ok_or_else(|| place.error_at_value(pattern, format!("this arrival pattern needs `{key}`")))
-}
-
-fn figure_in_range(
-    figure: &Spanned<ServerFigure>,
-    key: &str,
-    range: (f64, f64),
-    place: TextPlace<'_>,
-) -> Result<ServerFigure, ServerError> {
-    require_range(figure, figure.get_ref().value, key, range, place)?;
-    Ok(figure.get_ref().clone())
-}
-
-/// A time from `least` seconds to [`MAX_SECONDS`].
-fn time_in_range(
-    seconds: &Spanned<f64>,
-    key: &str,
-    least: f64,
-    place: TextPlace<'_>,
-) -> Result<Nanoseconds, ServerError> {
-    require_range(
-        seconds,
-        *seconds.get_ref(),
-        key,
-        (least, MAX_SECONDS),
-        place,
-    )?;
-    Ok(seconds_to_time(*seconds.get_ref()))
-}
-
-fn require_range<T>(
-    at: &Spanned<T>,
-    value: f64,
-    key: &str,
-    (low, high): (f64, f64),
-    place: TextPlace<'_>,
-) -> Result<(), ServerError> {
-    // NaN is in no range.
-    if (low..=high).contains(&value) {
-        return Ok(());
-    }
-    Err(place.error_at_value(
-        at,
-        format!("`{key}` is {value}, and may be {low} to {high}"),
-    ))
-}
-
-fn number_in_range(
-    value: Option<&Spanned<u32>>,
-    key: &str,
-    default: u32,
-    (low, high): (u32, u32),
-    place: TextPlace<'_>,
-) -> Result<u32, ServerError> {
-    let Some(value) = value else {
-        return Ok(default);
-    };
-    let number = *value.get_ref();
-    if (low..=high).contains(&number) {
-        return Ok(number);
-    }
-    Err(place.error_at_value(
-        value,
-        format!("`{key}` is {number}, and may be {low} to {high}"),
-    ))
-}
-
-fn seconds_to_time(seconds: f64) -> Nanoseconds {
-    Nanoseconds((seconds * 1e9).round() as u64)
 }

@@ -22,8 +22,11 @@ use wakepath_units::printable::escape_for_one_line;
 mod checks;
 mod error;
 mod figure;
+mod log;
+mod log_checks;
 mod model;
 mod print;
+mod ranges;
 mod raw;
 mod times;
 mod variables;
@@ -33,9 +36,13 @@ mod tests;
 
 pub use error::ServerError;
 pub use figure::{FigureOrigin, ServerFigure};
+pub use log::{
+    AppendLog, BackgroundWriter, JournaledSyncs, LogJournal, LogSync, MAX_BACKGROUND_WRITERS,
+    RoundWrites,
+};
 pub use model::{
-    AppendLog, Arrivals, CallDirection, CpuAmount, CpuWork, DiskCall, MAX_CALL_KINDS, MAX_SECONDS,
-    MAX_TIMES, ServerFile, Spacing,
+    Arrivals, CallDirection, CpuAmount, CpuWork, DiskCall, MAX_CALL_KINDS, MAX_SECONDS, MAX_TIMES,
+    ServerFile, Spacing,
 };
 
 /// Longest server file that is accepted, in bytes: a copy with recorded arrival times may have a million of these.

@@ -4,6 +4,7 @@ use serde::Serialize;
 use wakepath_units::Nanoseconds;
 
 use super::figure::ServerFigure;
+use super::log::{AppendLog, BackgroundWriter};
 
 /// Longest time for which a server is simulated, in seconds.
 pub const MAX_SECONDS: f64 = 600.0;
@@ -37,8 +38,10 @@ pub struct ServerFile {
     pub reply: CpuWork,
     /// Disk calls in order; at most [`MAX_CALL_KINDS`].
     pub calls: Vec<DiskCall>,
-    /// A file to which each request appends, written out by a thread of its own.
+    /// A file to which each request appends.
     pub log: Option<AppendLog>,
+    /// Threads that write beside the requests; at most [`MAX_BACKGROUND_WRITERS`](super::MAX_BACKGROUND_WRITERS).
+    pub background: Vec<BackgroundWriter>,
 }
 
 /// Figures of a server are finite, so that equality is an equivalence.
@@ -150,15 +153,6 @@ pub struct DiskCall {
     pub share: ServerFigure,
 }
 
-/// A file to which each request appends, and that a thread of its own writes out and syncs from time to time.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct AppendLog {
-    /// Bytes that each request appends, 1 to 1 MiB.
-    pub bytes: ServerFigure,
-    /// Time between two syncs: 10 ms to 600 s.
-    pub sync_every: Nanoseconds,
-}
-
 impl ServerFile {
     /// Figures that were assumed: key and reason, in the file's order.
     pub fn assumed_figures(&self) -> Vec<(&'static str, &str)> {
@@ -175,8 +169,30 @@ impl ServerFile {
             .calls
             .iter()
             .map(|call| ("request.disk.share", &call.share));
-        let log = self.log.as_ref().map(|log| ("log.bytes", &log.bytes));
-        let all = arrivals.into_iter().chain(request).chain(calls).chain(log);
+        let log = (self.log.iter()).flat_map(|log| {
+            let journal = log.journal.iter().flat_map(|journal| {
+                [
+                    ("log.journal.bytes", &journal.bytes),
+                    ("log.journal.commit_bytes", &journal.commit_bytes),
+                ]
+            });
+            let file = [
+                ("log.bytes", &log.bytes),
+                ("log.block_bytes", &log.block_bytes),
+                ("log.largest_write_bytes", &log.largest_write_bytes),
+            ];
+            file.into_iter().chain(journal)
+        });
+        let background = self.background.iter().flat_map(|writer| {
+            [
+                ("background.every_s", &writer.every_s),
+                ("background.writes", writer.writes.key_and_figure().1),
+                ("background.bytes", &writer.bytes),
+            ]
+        });
+        let all = (arrivals.into_iter().chain(request).chain(calls))
+            .chain(log)
+            .chain(background);
         all.filter_map(|(key, figure)| Some((key, figure.assumed_because()?)))
             .collect()
     }

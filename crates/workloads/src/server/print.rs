@@ -3,6 +3,7 @@
 use std::fmt::{self, Formatter};
 
 use super::figure::{FigureOrigin, ServerFigure};
+use super::log::{AppendLog, JournaledSyncs, LogSync};
 use super::model::{Arrivals, CallDirection, CpuAmount, ServerFile, Spacing};
 
 /// Writes a server file as TOML that reads as the same file. A caller's time limit is left out.
@@ -45,14 +46,39 @@ pub(super) fn write_server_file(file: &ServerFile, f: &mut Formatter<'_>) -> fmt
         writeln!(f, "share = {}", print_figure(&call.share))?;
     }
     if let Some(log) = &file.log {
-        let every = log.sync_every.as_secs_f64();
-        writeln!(
-            f,
-            "\n[log]\nbytes = {}\nsync_every_s = {every:?}",
-            print_figure(&log.bytes)
-        )?;
+        write_log(log, f)?;
+    }
+    for writer in &file.background {
+        let (key, writes) = writer.writes.key_and_figure();
+        let every = print_figure(&writer.every_s);
+        writeln!(f, "\n[[background]]\nevery_s = {every}")?;
+        writeln!(f, "{key} = {}", print_figure(writes))?;
+        writeln!(f, "bytes = {}", print_figure(&writer.bytes))?;
+        writeln!(f, "flushes = {}", writer.flushes)?;
     }
     Ok(())
+}
+
+fn write_log(log: &AppendLog, f: &mut Formatter<'_>) -> fmt::Result {
+    writeln!(f, "\n[log]\nbytes = {}", print_figure(&log.bytes))?;
+    match log.sync {
+        LogSync::Each => writeln!(f, "sync = \"each\"")?,
+        LogSync::Every(interval) => writeln!(f, "sync_every_s = {:?}", interval.as_secs_f64())?,
+    }
+    writeln!(f, "block_bytes = {}", print_figure(&log.block_bytes))?;
+    let largest = print_figure(&log.largest_write_bytes);
+    writeln!(f, "largest_write_bytes = {largest}")?;
+    let Some(journal) = &log.journal else {
+        return Ok(());
+    };
+    let when = match journal.when {
+        JournaledSyncs::Each => "each",
+        JournaledSyncs::NewBlock => "new_block",
+    };
+    writeln!(f, "\n[log.journal]\nwhen = \"{when}\"")?;
+    writeln!(f, "bytes = {}", print_figure(&journal.bytes))?;
+    let commit = print_figure(&journal.commit_bytes);
+    writeln!(f, "commit_bytes = {commit}")
 }
 
 fn write_arrivals(file: &ServerFile, f: &mut Formatter<'_>) -> fmt::Result {

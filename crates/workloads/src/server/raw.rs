@@ -4,6 +4,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::figure::ServerFigure;
+use super::log_checks::{RawBackground, RawLog};
 use super::model::{CallDirection, Spacing};
 
 /// The whole file.
@@ -18,6 +19,8 @@ pub(super) struct RawFile {
     pub(super) arrivals: Spanned<RawArrivals>,
     pub(super) request: Spanned<RawRequest>,
     pub(super) log: Option<RawLog>,
+    #[serde(default)]
+    pub(super) background: Vec<Spanned<RawBackground>>,
 }
 
 /// How requests arrive.
@@ -97,12 +100,4 @@ pub(super) struct RawCall {
     #[serde(default)]
     pub(super) together: bool,
     pub(super) share: Option<Spanned<ServerFigure>>,
-}
-
-/// `[log]`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawLog {
-    pub(super) bytes: Spanned<ServerFigure>,
-    pub(super) sync_every_s: Option<Spanned<f64>>,
 }

@@ -216,14 +216,24 @@ fn arrivals_come_from_a_column_of_a_file() {
     assert!(said.starts_with("s.toml:7: `times`: ../a.csv"), "{said}");
 }
 
+/// The built-in servers.
+const SERVERS: [&str; 7] = [
+    "redis-server.toml",
+    "web-server.toml",
+    "postgres-commit.toml",
+    "mariadb-commit.toml",
+    "etcd-put.toml",
+    "rocksdb-fillsync.toml",
+    "redis-everysec.toml",
+];
+
 #[test]
 fn the_built_in_servers_say_where_their_figures_are_from() {
-    for name in ["redis-server.toml", "web-server.toml"] {
+    for name in SERVERS {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads/");
         let text = std::fs::read_to_string(format!("{path}{name}")).unwrap();
         let file = parse(&text, name, None).unwrap();
         let printed = file.to_string();
-        assert!(!file.assumed_figures().is_empty(), "{name}");
         for line in printed.lines() {
             let is_figure = [
                 "rate =",
@@ -231,16 +241,137 @@ fn the_built_in_servers_say_where_their_figures_are_from() {
                 "reply_us =",
                 "share =",
                 "bytes = {",
+                "block_bytes = {",
+                "commit_bytes = {",
+                "writes",
+                "every_s =",
                 "think_us =",
             ];
             if is_figure.iter().any(|start| line.starts_with(start)) {
                 assert!(
-                    line.contains("assumed") || line.contains("source"),
+                    ["assumed", "source", "measured"]
+                        .iter()
+                        .any(|origin| line.contains(origin)),
                     "{name}: {line}"
                 );
             }
         }
     }
+}
+
+/// What servers write beside their requests' disk calls.
+const LOGS: [&str; 4] = [
+    "",
+    "[log]\nbytes = 64\nsync_every_s = 0.5\n",
+    "[log]\nbytes = 64\nsync = 'each'\nblock_bytes = 8192\n[log.journal]\nbytes = { value = 8192, measured = 'ext4' }\n",
+    "[log]\nbytes = 64.5\nsync = 'each'\nlargest_write_bytes = 524288\n[log.journal]\nwhen = 'new_block'\nbytes = 512\ncommit_bytes = 1024\n\
+     [[background]]\nevery_s = 0.1\nwrites = 2.5\nbytes = 4096\nflushes = 2\n\
+     [[background]]\nevery_s = { value = 5, assumed = 'a test' }\nwrites_per_request = 0.25\nbytes = 8192\n",
+];
+
+#[test]
+fn a_log_and_background_writers_mean_what_their_keys_say() {
+    let file = parsed(&format!("{OPEN}{}", LOGS[3]));
+    let log = file.log.as_ref().unwrap();
+    assert_eq!((log.sync, log.block_bytes.value), (LogSync::Each, 4096.0));
+    let journal = log.journal.as_ref().unwrap();
+    assert_eq!(journal.when, JournaledSyncs::NewBlock);
+    assert_eq!(
+        (journal.bytes.value, journal.commit_bytes.value),
+        (512.0, 1024.0)
+    );
+    let [rounds, checkpoints] = &file.background[..] else {
+        panic!("{:?}", file.background);
+    };
+    assert_eq!(rounds.interval(), Nanoseconds::from_millis(100));
+    assert_eq!(
+        (rounds.writes.key_and_figure().0, rounds.flushes),
+        ("writes", 2)
+    );
+    assert_eq!(
+        (checkpoints.writes.key_and_figure().0, checkpoints.flushes),
+        ("writes_per_request", 0)
+    );
+    let assumed = [
+        ("request.work", "a guess"),
+        ("background.every_s", "a test"),
+    ];
+    assert_eq!(file.assumed_figures(), assumed);
+    let every = parsed(&format!("{OPEN}[log]\nbytes = 1\n")).log.unwrap();
+    assert_eq!(every.sync, LogSync::Every(Nanoseconds::from_secs(1)));
+    assert_eq!((every.block_bytes.value, every.journal), (4096.0, None));
+}
+
+#[test]
+fn a_wrong_log_or_background_writer_is_named_with_its_line() {
+    let first = OPEN.lines().count() + 1;
+    for (text, line, wanted) in [
+        ("[log]\n", 0, "missing key `bytes`"),
+        (
+            "[log]\nbytes = 0\n",
+            1,
+            "`bytes` is 0, and may be 1 to 1048576",
+        ),
+        (
+            "[log]\nbytes = 1\nsync = 'ech'\n",
+            2,
+            "unknown variant `ech`",
+        ),
+        (
+            "[log]\nbytes = 1\nsync = 'each'\nsync_every_s = 1\n",
+            3,
+            "`sync_every_s` is for `sync = \"every\"`, and each request syncs this log",
+        ),
+        (
+            "[log]\nbytes = 1\nblock_bytes = 700\n",
+            2,
+            "`block_bytes` is 700, and may be 512 to 1048576, a multiple of 512",
+        ),
+        (
+            "[log]\nbytes = 1\nlargest_write_bytes = 512\n",
+            2,
+            "`largest_write_bytes` is 512, and may be 4096 to 67108864",
+        ),
+        (
+            "[log]\nbytes = 1\n[log.journal]\nbytes = nan\n",
+            3,
+            "`bytes` is NaN, and may be 512 to 1048576, a multiple of 512",
+        ),
+        (
+            "[log]\nbytes = 1\n[log.journal]\nbytes = 512\ncommit_bytes = 0\n",
+            4,
+            "`commit_bytes` is 0, and may be 512",
+        ),
+        (
+            "[[background]]\nevery_s = 1\nbytes = 512\n",
+            0,
+            "[[background]] needs `writes`, a number for each round, or `writes_per_request`, and not both",
+        ),
+        (
+            "[[background]]\nevery_s = 0\nbytes = 512\nwrites = 1\n",
+            1,
+            "`every_s` is 0, and may be 0.001 to 600",
+        ),
+        (
+            "[[background]]\nevery_s = 1\nbytes = 512\nwrites = 1\nflushes = 17\n",
+            4,
+            "`flushes` is 17, and may be 0 to 16",
+        ),
+        (
+            "[[background]]\nevery_s = 1\nbytes = 512\nwrites_per_request = 101\n",
+            3,
+            "`writes_per_request` is 101, and may be 0 to 100",
+        ),
+    ] {
+        let said = refusal(&format!("{OPEN}{text}"));
+        let place = format!("s.toml:{}: ", first + line);
+        assert!(
+            said.starts_with(&place) && said.contains(wanted),
+            "{text}: {said}"
+        );
+    }
+    let nine = "[[background]]\nevery_s = 1\nbytes = 512\nwrites = 1\n".repeat(9);
+    assert!(refusal(&format!("{OPEN}{nine}")).ends_with("there may be 8 [[background]]"));
 }
 
 proptest! {
@@ -259,9 +390,10 @@ proptest! {
             2 => "pattern = 'recorded'\ntimes_ns = [7, 9, 5000000]".to_owned(),
             _ => format!("pattern = 'clients'\nclients = {clients}\nthink_us = {work:?}\nthink = 'exponential'"),
         };
+        let log = LOGS[clients as usize % LOGS.len()];
         let text = format!(
             "kind = 'server'\nname = 'a'\n[arrivals]\n{arrivals}\ninterrupt_cpus = [2, 0]\n[request]\nwork_kcycles = {work:?}\nreply_us = 3\nat_mhz = 1500\n\
-             [[request.disk]]\noperation = 'write'\nbytes = 512\ncalls = 3\ntogether = {together}\nshare = {share:?}\n[log]\nbytes = 64\nsync_every_s = 0.5\n"
+             [[request.disk]]\noperation = 'write'\nbytes = 512\ncalls = 3\ntogether = {together}\nshare = {share:?}\n{log}"
         );
         let file = parsed(&text);
         prop_assert_eq!(parsed(&file.to_string()), file);

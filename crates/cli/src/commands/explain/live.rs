@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use wakepath_explain::{Collector, Coverage, Explanation, ProbeCost};
-use wakepath_record::{BUFFER_BYTES, EventStream, GOVERNOR_INPUTS, LiveRecording, Overhead};
+use wakepath_record::{
+    BUFFER_BYTES, EventStream, GOVERNOR_INPUTS, LiveRecording, Overhead, RecordedTasks,
+};
 use wakepath_system::{System, capture};
 
 use super::arguments::{Args, find_drive_number};
@@ -37,7 +39,7 @@ enum Ended {
 /// Watches this machine, and explains where its requests' time went.
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = System::live();
-    let recording = LiveRecording::load_and_attach(BUFFER_BYTES)?;
+    let recording = LiveRecording::load_and_attach(BUFFER_BYTES, RecordedTasks::WithIo)?;
     let missing = recording
         .missing_hooks()
         .iter()

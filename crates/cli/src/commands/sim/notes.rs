@@ -21,7 +21,7 @@ pub(super) fn note_warm_up_and_mostly_paused_jobs(workload: &Workload, format: F
     let warm_up = match workload {
         Workload::Fio(file) => file.earliest_counting_start_after_ramp(),
         Workload::Server(file) => Some(file.warm_up).filter(|time| time.0 > 0),
-        Workload::RtApp(_) => None,
+        Workload::RtApp(_) | Workload::Tasks(_) => None,
     };
     if let (Some(time), Format::Table) = (warm_up, format) {
         note!(

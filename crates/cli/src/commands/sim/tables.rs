@@ -3,7 +3,7 @@
 use wakepath_compare::figure::Unit;
 use wakepath_hardware::Machine;
 use wakepath_results::Idle;
-use wakepath_sim::DriveRun;
+use wakepath_sim::{DiskPerReply, DriveRun};
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use wakepath_units::median;
 
@@ -94,6 +94,7 @@ pub(super) fn write_request_tables_and_drawing(
     write_figures_per_policy(out, machine, comparison, tables)?;
     write_drive_power_and_states(out, machine, comparison)?;
     write_first_run_latency_parts(out, comparison, tables)?;
+    write_disk_calls_per_request(out, comparison)?;
     write_idle_state_shares_and_power(out, machine, comparison)?;
     drawing::draw_first_runs_if_terminal(out, comparison)
 }
@@ -167,6 +168,39 @@ fn write_first_run_latency_parts(
         .results
         .iter()
         .flat_map(first_run_latency_part_rows);
+    output::write_table(out, header_with_policy(&columns), rows)
+}
+
+/// Writes what a server's request asks of the drive, in the first run; nothing if the server calls no disk.
+fn write_disk_calls_per_request(
+    out: &mut Screen,
+    comparison: &SimComparison,
+) -> anyhow::Result<()> {
+    let each: Vec<(String, DiskPerReply)> = (comparison.results.iter())
+        .filter_map(|result| {
+            let server = result.runs.first()?.server.as_ref()?;
+            Some((result.policy.to_string(), server.disk_per_reply))
+        })
+        .filter(|(_, calls)| *calls != DiskPerReply::default())
+        .collect();
+    if each.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nWhat a request asks of the drive, on average, first run\n"
+    )?;
+    let columns = ["reads", "bytes read", "writes", "bytes written", "flushes"];
+    let rows = each.into_iter().map(|(policy, calls)| {
+        vec![
+            policy,
+            format!("{:.3}", calls.reads),
+            format!("{:.0}", calls.read_bytes),
+            format!("{:.3}", calls.writes),
+            format!("{:.0}", calls.written_bytes),
+            format!("{:.3}", calls.flushes),
+        ]
+    });
     output::write_table(out, header_with_policy(&columns), rows)
 }
 

@@ -224,6 +224,7 @@ fn task_kind_or_command(task: &Task) -> String {
         Task::RtApp { .. } => "rt-app file".to_owned(),
         Task::BlockTrace { .. } => "block trace".to_owned(),
         Task::Server { .. } => "server".to_owned(),
+        Task::Tasks { .. } => "tasks of given steps".to_owned(),
         Task::Recording(_) => "recording".to_owned(),
         Task::Command { words, .. } => words.join(" "),
     }

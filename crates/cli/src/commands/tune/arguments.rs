@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use wakepath_results::LoadCondition;
+use wakepath_system::{Root, System};
 use wakepath_tune::DailyLoad;
 use wakepath_units::{KernelVersion, Nanoseconds};
 use wakepath_workloads::Workload;
@@ -110,12 +111,24 @@ pub(crate) struct MeasureArgs {
     /// How many sets to measure.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=6))]
     pub(super) measured_sets: u32,
-    /// How often each set is measured.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    /// How often each set is measured. Fewer than 4 runs give no interval, and nothing could be decided.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(4..=1000))]
     pub(super) repeats: u32,
     /// Search, and print the planned measurement. Measures and changes nothing.
     #[arg(long)]
     pub(super) dry_run: bool,
+    /// A captured machine whose settings and energy counters stand for those of this one, for tests. The loads run here.
+    #[arg(long, value_name = "DIR", hide = true)]
+    root: Option<PathBuf>,
+}
+
+impl MeasureArgs {
+    /// The machine with the settings and the energy counters.
+    pub(super) fn system(&self) -> System {
+        self.root.as_deref().map_or_else(System::live, |directory| {
+            System::new(Root::at_directory(directory))
+        })
+    }
 }
 
 /// A search budget as written on the command line.

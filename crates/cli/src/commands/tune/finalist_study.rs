@@ -6,8 +6,10 @@ use std::path::Path;
 use anyhow::Context;
 use serde::Serialize;
 use wakepath_results::{Mode, RunOrigin};
+use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
-use wakepath_study::run::{self, RunControl};
+use wakepath_study::run::live::Live;
+use wakepath_study::run::{self, Backend, RunControl};
 use wakepath_tune::{Finalist, SearchAnswer, SearchRequest, UNCHANGED};
 use wakepath_workloads::Workload;
 
@@ -57,6 +59,8 @@ struct WorkloadKeys {
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    tasks: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<[&'static str; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<f64>,
@@ -94,6 +98,7 @@ pub(super) fn study_text(
                 Some(workload) if workload.block_trace().is_some() => &mut keys.trace,
                 Some(Workload::RtApp(_)) => &mut keys.rt_app,
                 Some(Workload::Server(_)) => &mut keys.server,
+                Some(Workload::Tasks(_)) => &mut keys.tasks,
                 Some(Workload::Fio(_)) | None => &mut keys.fio,
             };
             *key_of_file = Some(path);
@@ -152,6 +157,20 @@ pub(super) fn write_results_of_finalists(
         .with_context(|| format!("--results {}", folder.display()))
 }
 
+/// Makes the backend of a plan.
+pub(super) fn make_backend<'a>(
+    args: &Args,
+    plan: &'a Plan,
+) -> Result<Box<dyn Backend + 'a>, StudyError> {
+    match plan.target {
+        RunOrigin::Live => Ok(Box::new(Live::with_settings_of(
+            plan,
+            args.measure.system(),
+        )?)),
+        _ => run::make_backend(plan),
+    }
+}
+
 /// Runs a plan into a result directory, with progress.
 pub(super) fn run_plan_into_folder(args: &Args, plan: &Plan, folder: &Path) -> anyhow::Result<()> {
     let mode = if args.force { Mode::Replace } else { Mode::New };
@@ -164,7 +183,7 @@ pub(super) fn run_plan_into_folder(args: &Args, plan: &Plan, folder: &Path) -> a
                 finished,
                 cancelled,
             };
-            let backend = run::make_backend(plan)?;
+            let backend = make_backend(args, plan)?;
             Ok(run::run_plan(
                 plan, &*backend, None, folder, mode, &control,
             )?)

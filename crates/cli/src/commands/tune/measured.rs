@@ -9,7 +9,6 @@ use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
 use wakepath_study::run;
 use wakepath_study::run::live::measures_package_power;
-use wakepath_system::System;
 use wakepath_tune::{
     Finalist, LoadRuns, MeasuredSet, SearchAnswer, SearchRequest, Trial, UNCHANGED,
     compare_prediction_with_measurement, decide_by_measurements, leaves_hours_of_rest,
@@ -17,7 +16,7 @@ use wakepath_tune::{
 };
 
 use super::arguments::{Args, DecidedOn, LoadArgument, MeasureArgs};
-use super::finalist_study::{REST, RunsOfStudy, run_plan_into_folder, study_text};
+use super::finalist_study::{REST, RunsOfStudy, make_backend, run_plan_into_folder, study_text};
 use super::tables::PredictionReport;
 use crate::messages::{note, tell};
 use crate::output::{self, Format, Screen, count_with_noun};
@@ -49,7 +48,7 @@ pub(super) fn check_request_can_be_measured(
         );
         return Ok(());
     }
-    request_with_measured_metrics(request, measures_package_power(&System::live()))
+    request_with_measured_metrics(request, measures_package_power(&args.system()))
         .context("--on live")?;
     Ok(())
 }
@@ -75,7 +74,7 @@ impl<'a> Measurement<'a> {
         predicted: &'a SearchAnswer,
     ) -> anyhow::Result<Self> {
         let measured =
-            request_with_measured_metrics(request, measures_package_power(&System::live()))?;
+            request_with_measured_metrics(request, measures_package_power(&args.measure.system()))?;
         let (mut sets, mut left_out): (Vec<&Finalist>, Vec<String>) = (Vec::new(), Vec::new());
         for finalist in list_sets_worth_measuring(predicted) {
             if sets.len() >= args.measure.measured_sets as usize {
@@ -105,7 +104,7 @@ impl<'a> Measurement<'a> {
 
     /// Prints the plan.
     pub(super) fn print_plan(&self, out: &mut Screen) -> anyhow::Result<()> {
-        let backend = run::make_backend(&self.plan)?;
+        let backend = make_backend(self.args, &self.plan)?;
         let duration = backend.estimate_duration(std::time::Duration::ZERO)?;
         let planned = PlannedMeasurement {
             sets: self.sets.iter().map(|set| set.set.clone()).collect(),
@@ -246,7 +245,7 @@ fn plan_sets(
     let names: Vec<&str> = sets.iter().map(|set| set.set.as_str()).collect();
     let text = study_text(args, loads, request, &names, runs)?;
     let plan = Plan::from_text(&text, "wakepath tune", Path::new("."), RunOrigin::Live)?;
-    let backend = run::make_backend(&plan)?;
+    let backend = make_backend(args, &plan)?;
     run::check_cells(&plan, &*backend)?;
     drop(backend);
     Ok(plan)

@@ -37,14 +37,15 @@ pub(super) fn choose_tasks_with_most_requests(profile: &TaskIoProfile) -> Vec<Jo
     tasks.truncate(MOST_JOBS);
     let mut names = BTreeSet::new();
     let jobs = tasks.into_iter().map(|(task, io)| {
-        let name = make_unique_and_insert_name(section_name_for_task(io, task), task, &mut names);
+        let plain = section_name_for_task(io, task);
+        let name = make_unique_and_insert_name(plain, task, &mut names);
         Job { name, task, io }
     });
     jobs.collect()
 }
 
 /// A section name that no other job has: fio runs sections with the same name as one job.
-fn make_unique_and_insert_name(
+pub(super) fn make_unique_and_insert_name(
     plain: String,
     task: u32,
     taken_names: &mut BTreeSet<String>,
@@ -56,17 +57,27 @@ fn make_unique_and_insert_name(
     name
 }
 
-/// A section name made from the task's name, without characters that fio would misread.
-fn section_name_for_task(io: &TaskIo, task: u32) -> String {
-    let recorded = io.name.as_deref().unwrap_or_default().chars();
+/// A name of letters, digits and a few signs, made from a task's recorded name.
+pub(super) fn plain_name_for_task(recorded: Option<&str>, task: u32) -> String {
+    let recorded = recorded.unwrap_or_default().chars();
     let name: String = recorded
         .map(|c| {
             let is_plain = c.is_ascii_alphanumeric() || "-_.".contains(c);
             if is_plain { c } else { '_' }
         })
         .collect();
+    if name.is_empty() {
+        format!("task-{task}")
+    } else {
+        name
+    }
+}
+
+/// A section name made from the task's name, without characters that fio would misread.
+fn section_name_for_task(io: &TaskIo, task: u32) -> String {
+    let name = plain_name_for_task(io.name.as_deref(), task);
     // fio takes a section `global` as defaults, not as a job.
-    if name.is_empty() || name.eq_ignore_ascii_case("global") {
+    if name.eq_ignore_ascii_case("global") {
         format!("task-{task}")
     } else {
         name

@@ -8,7 +8,7 @@ use crate::error::SimError;
 use crate::task::events::TaskTurn;
 use crate::task::rtapp::program::{Op, Stage, TimerId};
 use crate::task::rtapp::state::{
-    Blocked, Halt, NextStep, Signalled, Thread, ThreadId, ThreadTask, WakeParts, WakeUp,
+    Blocked, Halt, NextStep, Signalled, Thread, ThreadId, ThreadIo, ThreadTask, WakeParts, WakeUp,
 };
 use crate::task::state::{Kind, Step, Task};
 
@@ -20,8 +20,10 @@ enum Turn {
     Work(Cycles),
     /// Work until a time in ns.
     Until(u64),
-    /// Submit a write of so many bytes.
-    Write(u64),
+    /// Submit a request.
+    Submit(ThreadIo),
+    /// Take back own requests, or sleep until enough of them have completed.
+    AwaitIo,
     /// Let other tasks run (`sched_yield()`).
     Yield,
     /// Look for another task: the thread sleeps.
@@ -53,12 +55,19 @@ impl<O: Observer> Engine<'_, O> {
                 for _ in 0..program.instances {
                     let task = self.tasks.len();
                     let thread = self.workload.threads.all.len();
-                    let kind = Kind::Thread(ThreadTask::new(thread, index));
+                    let rules = program.step_rules;
+                    let kind = Kind::Thread(ThreadTask::new(thread, index, rules));
                     let mut new = Task::new(0, false, Step::Wait, kind);
                     new.entity.set_class(program.class);
                     let cpu_set = program.stages.first().and_then(|s| s.allowed);
                     new.entity.set_allowed_cpu_set(cpu_set);
-                    let cpu = self.placement().first_cpu_of_thread(&new.entity, &begun);
+                    let placed = self.placement().first_cpu_of_thread(&new.entity, &begun);
+                    let cpu = rules.and_then(|rules| rules.first_cpu).unwrap_or(placed);
+                    if let Some(rules) = rules {
+                        // A task of given steps says when it waits for requests.
+                        new.requests.wanted = usize::MAX;
+                        new.requests.counts_from = rules.counts_from;
+                    }
                     begun[cpu] += 1;
                     new.cpu = cpu;
                     self.tasks.push(new);
@@ -68,6 +77,8 @@ impl<O: Observer> Engine<'_, O> {
                     self.context.count_begun_process();
                     if program.delay == 0 {
                         self.wake_task(None, task, cpu);
+                    } else if rules.is_some() {
+                        self.start_timer_of_thread(cpu, task, thread, (program.delay, 0));
                     } else {
                         self.start_sleep_timer_of_thread(cpu, task, thread, program.delay);
                     }
@@ -108,9 +119,17 @@ impl<O: Observer> Engine<'_, O> {
                     self.spin_until(cpu, task, time);
                     return TaskTurn::Busy;
                 }
-                Turn::Write(bytes) => {
+                Turn::Submit(io) => {
                     self.workload.threads.mark_task_active(id);
-                    self.begin_write_of_thread(cpu, task, bytes);
+                    self.begin_request_of_thread(cpu, task, io);
+                    return TaskTurn::Busy;
+                }
+                Turn::AwaitIo if self.tasks[task].requests.lack_completions() => {
+                    return self.wait_for_own_requests(cpu, task);
+                }
+                Turn::AwaitIo => {
+                    let work = self.begin_resumption_with_completed(cpu, task);
+                    self.start_work(cpu, Mode::Task, work);
                     return TaskTurn::Busy;
                 }
                 Turn::Yield => self.yield_to_waiting_tasks(cpu, task),
@@ -176,6 +195,29 @@ impl<O: Observer> Engine<'_, O> {
                 thread.done = true;
                 Turn::On
             }
+            Op::AwaitIo(most) => {
+                let waits = self.plan_wait_for_requests_of_thread(task, most);
+                // A thread that still waits looks at this step again when it runs.
+                self.workload.threads.all[id].done = !waits;
+                if waits { Turn::AwaitIo } else { Turn::On }
+            }
+            Op::Submit {
+                direction,
+                bytes,
+                offset,
+            } => {
+                let depth = program.step_rules.map_or(1, |rules| rules.depth);
+                if self.plan_wait_for_requests_of_thread(task, depth - 1) {
+                    return Turn::AwaitIo;
+                }
+                self.workload.threads.all[id].done = true;
+                Turn::Submit(ThreadIo {
+                    direction,
+                    bytes,
+                    offset: Some(offset),
+                    waits: false,
+                })
+            }
             _ => {
                 let sleeps_next = thread.next_step_blocks(program);
                 // A thread that comes back after a sleep is past this step.
@@ -184,6 +226,18 @@ impl<O: Observer> Engine<'_, O> {
                     .unwrap_or_else(|| self.take_synchronisation_step(cpu, id, op, sleeps_next))
             }
         }
+    }
+
+    /// Makes completions end a thread's wait for its requests once at most `most` are in flight. Returns whether more are now.
+    fn plan_wait_for_requests_of_thread(&mut self, task: TaskId, most: u32) -> bool {
+        let own = &mut self.tasks[task].requests;
+        let surplus = own.in_flight.saturating_sub(most);
+        own.wanted = if surplus > 0 {
+            surplus as usize
+        } else {
+            usize::MAX
+        };
+        surplus > 0
     }
 
     /// Applies the scheduling of a stage that a thread enters. Returns whether the thread may stay on this CPU.
@@ -207,7 +261,16 @@ impl<O: Observer> Engine<'_, O> {
         let now = self.context.now();
         match op {
             Op::Yield => Some(Turn::Yield),
-            Op::Write(bytes) => Some(Turn::Write(bytes)),
+            Op::Write(bytes) => Some(Turn::Submit(ThreadIo::for_rtapp_write(bytes))),
+            Op::Pause(time) => Some(self.pause_thread_until(cpu, task, id, now + time)),
+            Op::PauseAfterLast(time) => {
+                let at = self.workload.threads.all[id].last_timer + time;
+                if at > now {
+                    return Some(self.pause_thread_until(cpu, task, id, at));
+                }
+                self.workload.threads.all[id].last_timer = at;
+                Some(Turn::On)
+            }
             Op::Sleep(time) => {
                 self.start_sleep_timer_of_thread(cpu, task, id, now + time);
                 Some(Turn::Block)
@@ -300,6 +363,10 @@ impl<O: Observer> Engine<'_, O> {
             | Op::Runtime(_)
             | Op::Yield
             | Op::Write(_)
+            | Op::Submit { .. }
+            | Op::AwaitIo(_)
+            | Op::Pause(_)
+            | Op::PauseAfterLast(_)
             | Op::Sleep(_)
             | Op::Timer { .. } => Turn::On,
         }
@@ -369,6 +436,24 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             self.setup.cpu.timer_slack()
         };
+        self.start_timer_of_thread(cpu, task, id, (at, slack));
+    }
+
+    /// Lets a task of given steps sleep until a timer at `at` ns, whose slack is in the time.
+    fn pause_thread_until(&mut self, cpu: CpuId, task: TaskId, id: ThreadId, at: u64) -> Turn {
+        self.workload.threads.all[id].last_timer = at;
+        self.start_timer_of_thread(cpu, task, id, (at, 0));
+        Turn::Block
+    }
+
+    /// Starts the timer that ends a thread's sleep, `slack` ns after `at`.
+    fn start_timer_of_thread(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        id: ThreadId,
+        (at, slack): (u64, u64),
+    ) {
         let expiry = at.saturating_add(slack);
         self.workload.threads.all[id].woken = Some(WakeUp {
             since: at,

@@ -1,8 +1,9 @@
-//! rt-app threads: run, sleep, timer, suspend and resume, locks, signals.
+//! rt-app threads: run, sleep, timer, suspend and resume, locks, signals. Tasks of given steps are such threads, too.
 //!
 //! The rules follow rt-app's documentation and source (1.0, and 2025 where `suspend` waits for its own task).
 //!
 //! - Setup: `program` compiles the tasks of a file into steps with integers, in the time of the CPU that `calibration` finds.
+//!   `step_tasks` compiles tasks of given steps, which submit requests and wait for each other by semaphores.
 //! - State: `state` has how far each thread is, and what threads wait for each other with.
 //! - Events: `events` takes a thread's steps and wakes others.
 //! - Totals: `result` has the rates, wake-ups and halts of threads.
@@ -12,3 +13,4 @@ pub(crate) mod events;
 pub(crate) mod program;
 pub(crate) mod result;
 pub(crate) mod state;
+pub(crate) mod step_tasks;

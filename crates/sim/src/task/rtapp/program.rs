@@ -6,7 +6,7 @@ use wakepath_units::Nanoseconds;
 use wakepath_workloads::fio::{CpusPolicy, FioJob, FioJobFile};
 use wakepath_workloads::rtapp::{Phase, RtAppEvent, RtAppFile, RtTask, Scheduling};
 
-use crate::core::basics::Cycles;
+use crate::core::basics::{CpuId, Cycles, Direction};
 use crate::error::SimError;
 use crate::scheduler::state::Class;
 use crate::task::fio::setup::JobSetup;
@@ -50,6 +50,18 @@ pub(crate) enum Op {
     Yield,
     /// Write so many bytes, and sleep until the write is completed.
     Write(u64),
+    /// Submit a request, and go on.
+    Submit {
+        direction: Direction,
+        bytes: u64,
+        offset: u64,
+    },
+    /// Sleep until at most so many own requests are in flight.
+    AwaitIo(u32),
+    /// Sleep until a timer for so many ns, which has no slack beyond.
+    Pause(u64),
+    /// Sleep until a timer so many ns after the thread's last one; no sleep if that is over.
+    PauseAfterLast(u64),
 }
 
 /// A timer, by its owner and number.
@@ -84,6 +96,21 @@ pub(crate) struct Program {
     pub(in crate::task) class: Class,
     pub(in crate::task) stages: Vec<Stage>,
     pub(in crate::task) own_timers: usize,
+    /// How a task of given steps begins and does I/O; `None`: an rt-app task.
+    pub(in crate::task) step_rules: Option<StepRules>,
+}
+
+/// How a task of given steps begins and does I/O.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StepRules {
+    /// CPU where the task runs first; `None`: as the scheduler places it.
+    pub(in crate::task) first_cpu: Option<CpuId>,
+    /// How many of its requests may be in flight.
+    pub(in crate::task) depth: u32,
+    /// Whether its waits for requests count as I/O wait.
+    pub(in crate::task) io_wait: bool,
+    /// Time in ns from which on its requests count for the figures.
+    pub(in crate::task) counts_from: u64,
 }
 
 /// A compiled workload.
@@ -164,6 +191,28 @@ impl Programs {
             end: Some(end),
             ..Self::default()
         }
+    }
+
+    /// For tasks of given steps: these programs, with a semaphore by name for each task's wake-ups. The run ends at `end` ns.
+    pub(super) fn for_step_tasks(
+        tasks: Vec<Program>,
+        semaphores: Vec<String>,
+        cpu_sets: Vec<Vec<bool>>,
+        end: u64,
+    ) -> Self {
+        Self {
+            tasks,
+            copies: 1,
+            end: Some(end),
+            semaphores,
+            cpu_sets,
+            ..Self::default()
+        }
+    }
+
+    /// Whether the programs are tasks of given steps, and no rt-app file's.
+    pub(crate) fn have_given_steps(&self) -> bool {
+        self.tasks.iter().any(|task| task.step_rules.is_some())
     }
 
     /// Number of tasks in the rt-app file; 0 for other workloads.
@@ -310,6 +359,7 @@ impl Compiler<'_> {
             class: scheduling_class(task.scheduling),
             stages,
             own_timers: own_timers.0.len(),
+            step_rules: None,
         }
     }
 

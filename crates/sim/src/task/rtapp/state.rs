@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
 
-use crate::core::basics::TaskId;
-use crate::task::rtapp::program::{Op, Program, Programs, TimerId};
+use crate::core::basics::{Direction, TaskId};
+use crate::task::rtapp::program::{Op, Program, Programs, StepRules, TimerId};
 
 pub(crate) type ThreadId = usize;
 
@@ -15,24 +15,53 @@ pub(crate) struct ThreadTask {
     pub(in crate::task) thread: ThreadId,
     /// Index of the rt-app task that the thread belongs to.
     pub(in crate::task) program: usize,
-    /// Bytes of the write under way.
-    pub(in crate::task) writes: u64,
+    /// The request that the thread submits, or submitted last.
+    pub(in crate::task) io: ThreadIo,
+    /// Whether the thread's waits for requests count as I/O wait.
+    pub(in crate::task) io_wait: bool,
     /// Number of the next block to write: a thread writes block after block, for ever.
     next_block: u64,
 }
 
+/// A thread's request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ThreadIo {
+    pub(in crate::task) direction: Direction,
+    pub(in crate::task) bytes: u64,
+    /// First byte on the volume; `None`: behind the thread's last write.
+    pub(in crate::task) offset: Option<u64>,
+    /// Whether the thread waits for the request at once.
+    pub(in crate::task) waits: bool,
+}
+
+impl ThreadIo {
+    /// A write behind the thread's last one, for which the thread waits.
+    pub(super) fn for_rtapp_write(bytes: u64) -> Self {
+        Self {
+            direction: Direction::Write,
+            bytes,
+            offset: None,
+            waits: true,
+        }
+    }
+}
+
 impl ThreadTask {
-    pub(super) fn new(thread: ThreadId, program: usize) -> Self {
+    pub(super) fn new(thread: ThreadId, program: usize, rules: Option<StepRules>) -> Self {
         Self {
             thread,
             program,
-            writes: 0,
+            io: ThreadIo::for_rtapp_write(0),
+            io_wait: rules.is_none_or(|rules| rules.io_wait),
             next_block: 0,
         }
     }
 
-    /// Byte on the volume where the thread's next write of `bytes` begins.
-    pub(in crate::task) fn offset_of_next_write(&mut self, bytes: u64) -> u64 {
+    /// Byte on the volume where the thread's next request of `bytes` begins.
+    pub(in crate::task) fn offset_of_next_request(&mut self, bytes: u64) -> u64 {
+        if let Some(offset) = self.io.offset {
+            return offset;
+        }
         let block = self.next_block;
         self.next_block = (block + 1) % (u64::MAX / bytes);
         block * bytes
@@ -77,6 +106,8 @@ pub(crate) struct Thread {
     pub(in crate::task) worked: bool,
     /// Time in ns when a `runtime` step in progress ends.
     pub(in crate::task) run_until: Option<u64>,
+    /// Time in ns for which a task of given steps set its last timer.
+    pub(in crate::task) last_timer: u64,
     /// Times in ns when each of the thread's own timers expires next.
     timers: Vec<Option<u64>>,
     pub(in crate::task) blocked: Blocked,
@@ -298,6 +329,7 @@ impl Threads {
             done: false,
             worked: false,
             run_until: None,
+            last_timer: task_program.delay,
             timers: vec![None; task_program.own_timers],
             blocked: Blocked::No,
             keeps_mutex: false,
@@ -520,10 +552,12 @@ impl Thread {
         } else {
             stage.ops.first()
         };
-        matches!(
-            next,
-            Some(Op::Wait { .. } | Op::Sleep(_) | Op::Timer { .. })
-        )
+        // How a task of given steps woke others is not known; most calls wake without a hint (`WF_SYNC`).
+        program.step_rules.is_none()
+            && matches!(
+                next,
+                Some(Op::Wait { .. } | Op::Sleep(_) | Op::Timer { .. })
+            )
     }
 
     /// Goes on to the step after the present step, over stages and loops. Records a completed program loop.

@@ -27,11 +27,14 @@ impl<O: Observer> Engine<'_, O> {
         }
         // The first worker is woken first.
         state.asleep = (0..state.workers.len()).rev().collect();
-        let log =
-            (server.log).map(|log| (self.add_server_thread(ServerRole::Log, &mut begun), log));
         self.workload.server = Some(Box::new(state));
-        if let Some((task, log)) = log {
-            self.start_log_timer(self.tasks[task].cpu, task, log.interval);
+        let log = server.log.and_then(|log| log.interval);
+        let log = log.map(|interval| (ServerRole::Log, interval));
+        let background = (server.background.iter().enumerate())
+            .map(|(number, writer)| (ServerRole::Background(number), writer.interval));
+        for (role, interval) in log.into_iter().chain(background) {
+            let task = self.add_server_thread(role, &mut begun);
+            self.start_round_timer(self.tasks[task].cpu, task, interval);
         }
         self.schedule_next_arrival();
     }

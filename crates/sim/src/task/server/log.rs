@@ -1,110 +1,150 @@
-//! The thread that writes an append-only file and syncs it from time to time, as Redis does with `appendfsync everysec`.
+//! The append-only file: requests that wait for its sync (group commit), or a thread that syncs it from time to time, as Redis does with
+//! `appendfsync everysec`.
+//!
+//! With `sync = "each"` the worker whose request comes first syncs all that was appended, and others sleep meanwhile. At the sync's end
+//! it wakes those whose requests are on the media, and of the others the one that has waited longest, which syncs next. PostgreSQL does so
+//! with its `WALWriteLock`, RocksDB with the leader of a write group, MariaDB with its `group_commit_lock`.
 
-use wakepath_policies::psd::LeaseTrigger;
-
-use crate::core::basics::{CpuId, Direction, TaskId, Timer};
+use crate::core::basics::{CpuId, TaskId};
 use crate::core::observer::Observer;
-use crate::cpu::phase::Mode;
+use crate::core::parts::Part;
 use crate::engine::Engine;
 use crate::task::events::TaskTurn;
-use crate::task::state::Step;
-
-/// Most bytes of one write of the file, and the page that each is a multiple of.
-const MOST_BYTES: u64 = 1 << 20;
-const PAGE: u64 = 4096;
+use crate::task::server::state::{Commit, ServerRequest};
+use crate::task::state::{Kind, Step};
 
 impl<O: Observer> Engine<'_, O> {
-    /// Starts the timer until the next sync.
-    pub(super) fn start_log_timer(&mut self, cpu: CpuId, task: TaskId, interval: u64) {
-        let at = self.context.now().saturating_add(interval);
-        let slack = self.setup.cpu.timer_slack();
-        self.start_high_resolution_timer(cpu, at.saturating_add(slack), slack, Timer::Task(task));
-    }
-
-    /// Begins a sync: writes what was appended, or goes to sleep if nothing was.
-    pub(super) fn begin_log_step(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
-        let now = self.context.now();
-        let Some(server) = self.workload.server.as_mut() else {
-            return TaskTurn::Free;
-        };
-        if server.log.unwritten == 0 {
-            return self.sleep_until_next_sync(cpu, task);
-        }
-        server.log.began = Some(now);
-        self.write_log_or_flush(cpu, task)
-    }
-
-    /// Submits the file's next write; after the last one, a flush.
-    fn write_log_or_flush(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
-        let Some(server) = self.workload.server.as_mut() else {
+    /// Appends a request to the log, and begins a sync, or sleeps until another worker has synced.
+    pub(super) fn begin_commit_of_request(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        worker: usize,
+        mut request: Box<ServerRequest>,
+    ) -> TaskTurn {
+        let setup = self.setup.server().and_then(|server| server.log);
+        let Some((server, setup)) = self.workload.server.as_mut().zip(setup) else {
             return TaskTurn::Free;
         };
         let log = &mut server.log;
-        let bytes = log.unwritten.min(MOST_BYTES);
-        log.unwritten -= bytes;
-        log.writing = bytes.next_multiple_of(PAGE);
-        let bytes = log.writing;
-        let mut work = self.begin_submission(task, bytes);
-        if bytes == 0 {
-            work = self.setup.io.flush_submission_work();
-            let own = &mut self.tasks[task];
-            own.set_work_of_step(work);
-            own.requests.submission = work;
+        let length = log.append_bytes(setup.bytes);
+        if !log.has_syncing_worker {
+            return self.begin_sync_by_worker(cpu, task, worker, request);
         }
-        self.start_work(cpu, Mode::Task, work);
-        TaskTurn::Busy
-    }
-
-    /// Follows up a finished segment of work of the thread.
-    pub(super) fn end_log_segment(&mut self, cpu: CpuId, task: TaskId, step: Step) -> TaskTurn {
-        let Some(writing) = self
-            .workload
-            .server
-            .as_ref()
-            .map(|server| server.log.writing)
-        else {
-            return TaskTurn::Free;
-        };
-        match step {
-            Step::Submit => {
-                self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
-                if writing > 0 {
-                    let _ = self.submit_request(cpu, task, Direction::Write, writing);
-                } else {
-                    self.send_flush_to_all_drives(cpu, task);
-                }
-                self.wait_for_own_requests(cpu, task)
-            }
-            Step::Resume => {
-                // No figure of requests counts a write or flush of the log.
-                self.take_back_requests(cpu, task, |_, _| ());
-                if writing > 0 {
-                    return self.write_log_or_flush(cpu, task);
-                }
-                self.record_sync();
-                self.sleep_until_next_sync(cpu, task)
-            }
-            _ => self.begin_log_step(cpu, task),
-        }
-    }
-
-    /// Records the sync that is over now.
-    fn record_sync(&mut self) {
-        let (now, setup) = (self.context.now(), self.setup.server());
-        if let Some((server, setup)) = self.workload.server.as_mut().zip(setup)
-            && let Some(began) = server.log.began.take()
-        {
-            let counts_from = setup.span_with_counted_requests().0;
-            self.recorder.record_fsync_call(began, now, counts_from);
-        }
-    }
-
-    fn sleep_until_next_sync(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
-        if let Some(log) = self.setup.server().and_then(|server| server.log) {
-            self.start_log_timer(cpu, task, log.interval);
-        }
+        log.add_waiting_worker(worker, length);
+        request.commit = Commit::Waiting;
+        self.put_request_back(worker, request);
         self.tasks[task].step = Step::Wait;
         self.put_current_task_to_sleep(cpu, task, false);
         TaskTurn::Free
+    }
+
+    /// Begins a sync by a worker, for its own request and those that wait.
+    pub(super) fn begin_sync_by_worker(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        worker: usize,
+        mut request: Box<ServerRequest>,
+    ) -> TaskTurn {
+        if let Kind::Server(thread) = &mut self.tasks[task].kind {
+            thread.copied = false;
+        }
+        request.commit = Commit::Syncing;
+        if let Some(server) = self.workload.server.as_mut() {
+            server.log.has_syncing_worker = true;
+            server.log.parts_at_begin = *request.way.attributed_parts();
+        }
+        self.put_request_back(worker, request);
+        self.begin_sync_of_log();
+        self.take_next_disk_step(cpu, task)
+            .unwrap_or(TaskTurn::Free)
+    }
+
+    /// Begins a sync of all that was appended so far.
+    fn begin_sync_of_log(&mut self) {
+        let has_volatile_cache = self.setup.volume.has_volatile_cache();
+        let (now, setup) = (self.context.now(), self.setup.server());
+        let setup = setup.and_then(|server| server.log);
+        if let Some((server, log)) = self.workload.server.as_mut().zip(setup) {
+            server.log.begin_sync(&log, now, has_volatile_cache);
+        }
+    }
+
+    /// Ends a worker's sync: wakes the workers whose requests are on the media, and the worker that syncs next.
+    pub(super) fn end_sync_by_worker(&mut self, cpu: CpuId, request: &mut ServerRequest) {
+        let began = self.record_sync();
+        let now = self.context.now();
+        let Some(server) = self.workload.server.as_mut() else {
+            return;
+        };
+        request.commit = Commit::Durable;
+        let log = &mut server.log;
+        let before = log.parts_at_begin;
+        let on_media = log.end_sync();
+        let next = log.choose_next_syncing_worker();
+        for worker in &on_media {
+            if let Some(other) = &mut server.workers[*worker].present {
+                other.commit = Commit::Durable;
+                (other.way).share_stretch_of_request(began.unwrap_or(now), &before, &request.way);
+            }
+        }
+        if let Some(worker) = next
+            && let Some(other) = &mut server.workers[worker].present
+        {
+            other.commit = Commit::Syncing;
+            other.way.attribute_time_until(Part::WorkerWait, now);
+        }
+        for worker in on_media.into_iter().chain(next) {
+            self.wake_worker_after_sync(cpu, worker);
+        }
+    }
+
+    fn wake_worker_after_sync(&mut self, cpu: CpuId, worker: usize) {
+        let Some(server) = &self.workload.server else {
+            return;
+        };
+        let task = server.workers[worker].task;
+        let to = self.choose_cpu_for_woken_task(task, Some((cpu, false)));
+        let ipi = self.wake_task(Some(cpu), task, to);
+        if let Some(server) = self.workload.server.as_mut()
+            && let Some(request) = &mut server.workers[worker].present
+        {
+            request.way.set_wake_up_delay(ipi);
+            request.wakes_worker = true;
+        }
+    }
+
+    /// Begins a sync by the log's thread, or sleeps if nothing was appended.
+    pub(super) fn begin_log_step(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
+        let server = self.workload.server.as_ref();
+        if server.is_some_and(|server| server.log.has_unsynced_bytes()) {
+            self.begin_sync_of_log();
+        }
+        self.take_next_disk_step_or_end_sync(cpu, task)
+    }
+
+    /// Takes the log's thread on; after the last step, the thread sleeps.
+    pub(super) fn take_next_disk_step_or_end_sync(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
+        if let Some(turn) = self.take_next_disk_step(cpu, task) {
+            return turn;
+        }
+        if self.record_sync().is_some()
+            && let Some(server) = self.workload.server.as_mut()
+        {
+            server.log.end_sync();
+        }
+        let log = self.setup.server().and_then(|server| server.log);
+        let interval = log.and_then(|log| log.interval).unwrap_or(0);
+        self.sleep_until_next_round(cpu, task, interval)
+    }
+
+    /// Records the sync that is over now. Returns when it began, in ns.
+    fn record_sync(&mut self) -> Option<u64> {
+        let (now, setup) = (self.context.now(), self.setup.server()?);
+        let began = self.workload.server.as_mut()?.log.began.take()?;
+        let counts_from = setup.span_with_counted_requests().0;
+        self.recorder.record_fsync_call(began, now, counts_from);
+        Some(began)
     }
 }

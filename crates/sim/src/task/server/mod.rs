@@ -6,12 +6,16 @@
 //!
 //! - Setup: `setup` compiles a server file into cycles and nanoseconds.
 //! - State: `state` has requests on their way, the queue, workers, and when each client asks next.
-//! - Events: `arrivals` brings requests to the workers, `work` takes a worker's steps, `log` writes an append-only file.
-//! - Totals: `result` has the rates of arrivals and replies.
+//! - `disk_steps`: what a thread writes and flushes, in order.
+//! - Events: `arrivals` brings requests to the workers, `work` takes a worker's steps, `log` syncs an append-only file, for which
+//!   requests may wait, `writer` has the threads that write.
+//! - Totals: `result` has the rates of arrivals and replies, and calls to the disk.
 
 mod arrivals;
+mod disk_steps;
 mod log;
 pub(crate) mod result;
 pub(crate) mod setup;
 pub(crate) mod state;
 mod work;
+mod writer;

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::task::server::disk_steps::DiskTotals;
 use crate::task::server::setup::{ArrivalSetup, ServerSetup};
 use crate::task::server::state::ServerTotals;
 
@@ -20,8 +21,45 @@ pub struct ServerRun {
     pub most_waiting: u64,
     /// Requests that waited for a worker when the run ended.
     pub waiting_at_end: u64,
+    /// Calls to the disk for each reply, after the warm-up; those of logs and background writers are among them.
+    pub disk_per_reply: DiskPerReply,
     /// Whether requests arrive whatever the server does, so that it may be unable to keep up.
     pub is_open: bool,
+}
+
+/// Calls to the disk for each reply of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct DiskPerReply {
+    /// Number of reads.
+    pub reads: f64,
+    /// Bytes read.
+    pub read_bytes: f64,
+    /// Number of writes.
+    pub writes: f64,
+    /// Bytes written.
+    pub written_bytes: f64,
+    /// Number of flushes.
+    pub flushes: f64,
+}
+
+impl DiskPerReply {
+    fn new(totals: &DiskTotals, replies: u64) -> Self {
+        let [reads, read_bytes, writes, written_bytes, flushes] = [
+            totals.reads,
+            totals.read_bytes,
+            totals.writes,
+            totals.written_bytes,
+            totals.flushes,
+        ]
+        .map(|total| total as f64 / replies.max(1) as f64);
+        Self {
+            reads,
+            read_bytes,
+            writes,
+            written_bytes,
+            flushes,
+        }
+    }
 }
 
 impl ServerRun {
@@ -36,6 +74,7 @@ impl ServerRun {
             refused: totals.refused,
             most_waiting: totals.most_waiting as u64,
             waiting_at_end: totals.waiting as u64,
+            disk_per_reply: DiskPerReply::new(&totals.disk, replies),
             is_open: !matches!(setup.arrivals, ArrivalSetup::Clients { .. }),
         }
     }

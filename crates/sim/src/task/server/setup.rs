@@ -1,7 +1,10 @@
 //! A server, compiled into cycles and nanoseconds.
 
 use wakepath_hardware::Machine;
-use wakepath_workloads::server::{Arrivals, CallDirection, CpuWork, ServerFile, Spacing};
+use wakepath_workloads::server::{
+    AppendLog, Arrivals, BackgroundWriter, CallDirection, CpuWork, JournaledSyncs, LogSync,
+    RoundWrites, ServerFile, Spacing,
+};
 
 use crate::block::cost::BLOCK;
 use crate::core::basics::{CpuId, Cycles, Direction};
@@ -27,6 +30,7 @@ pub(crate) struct ServerSetup {
     pub(super) reply: WorkSetup,
     pub(super) calls: Vec<CallSetup>,
     pub(super) log: Option<LogSetup>,
+    pub(super) background: Vec<BackgroundSetup>,
 }
 
 /// When requests arrive, in ns.
@@ -100,8 +104,75 @@ impl CallSetup {
 pub(super) struct LogSetup {
     /// Bytes that each request appends.
     pub(super) bytes: u64,
-    /// Time in ns between two syncs.
+    /// Time in ns between two syncs; `None`: each request waits for a sync.
+    pub(super) interval: Option<u64>,
+    /// Bytes of a block.
+    pub(super) block: u64,
+    /// Most bytes of a write.
+    pub(super) largest_write: u64,
+    pub(super) journal: Option<JournalSetup>,
+}
+
+impl LogSetup {
+    fn new(log: &AppendLog) -> Self {
+        Self {
+            bytes: log.bytes.value.round() as u64,
+            interval: match log.sync {
+                LogSync::Each => None,
+                LogSync::Every(interval) => Some(interval.0),
+            },
+            block: log.block_bytes.value as u64,
+            largest_write: log.largest_write_bytes.value as u64,
+            journal: log.journal.as_ref().map(|journal| JournalSetup {
+                only_new_blocks: journal.when == JournaledSyncs::NewBlock,
+                metadata: journal.bytes.value as u64,
+                commit: journal.commit_bytes.value as u64,
+            }),
+        }
+    }
+}
+
+/// What the file system's journal writes in a sync.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JournalSetup {
+    /// Whether only syncs that write a new block need the journal.
+    pub(super) only_new_blocks: bool,
+    /// Bytes before the commit block, and of the commit block, which is a block of the file system.
+    pub(super) metadata: u64,
+    pub(super) commit: u64,
+}
+
+/// A thread that writes in rounds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BackgroundSetup {
+    /// Time in ns from the end of a round to the next one.
     pub(super) interval: u64,
+    writes_per_round: f64,
+    writes_per_request: f64,
+    /// Bytes of a write.
+    pub(super) bytes: u64,
+    pub(super) flushes: u32,
+}
+
+impl BackgroundSetup {
+    fn new(writer: &BackgroundWriter) -> Self {
+        let (writes_per_round, writes_per_request) = match &writer.writes {
+            RoundWrites::PerRound(writes) => (writes.value, 0.0),
+            RoundWrites::PerRequest(writes) => (0.0, writes.value),
+        };
+        Self {
+            interval: writer.interval().0,
+            writes_per_round,
+            writes_per_request,
+            bytes: writer.bytes.value as u64,
+            flushes: writer.flushes,
+        }
+    }
+
+    /// Mean number of writes of a round after so many replies.
+    pub(super) fn writes_after_replies(&self, replies: u64) -> f64 {
+        self.writes_per_round + self.writes_per_request * replies as f64
+    }
 }
 
 impl ServerSetup {
@@ -143,11 +214,14 @@ impl ServerSetup {
             work: WorkSetup::new(&file.work, highest_khz),
             reply: WorkSetup::new(&file.reply, highest_khz),
             calls: calls.collect(),
-            log: file.log.as_ref().map(|log| LogSetup {
-                bytes: log.bytes.value.round() as u64,
-                interval: log.sync_every.0,
-            }),
+            log: file.log.as_ref().map(LogSetup::new),
+            background: file.background.iter().map(BackgroundSetup::new).collect(),
         })
+    }
+
+    /// Whether each request waits until its part of the log is on the media.
+    pub(super) fn requests_wait_for_log(&self) -> bool {
+        self.log.is_some_and(|log| log.interval.is_none())
     }
 
     /// Begin and end in ns of the time in which requests count.
@@ -182,24 +256,31 @@ fn check_machine_has_what_server_needs(file: &ServerFile, machine: &Machine) -> 
             &drive.read_mb_per_s,
         ),
         (
-            makes_large_calls(file, CallDirection::Write) || file.log.is_some(),
+            makes_large_calls(file, CallDirection::Write)
+                || file.log.is_some()
+                || !file.background.is_empty(),
             "write_mb_per_s",
             &drive.write_mb_per_s,
         ),
     ] {
         if needed && rate.value <= 0.0 {
             return Err(format!(
-                "calls of more than 4096 bytes, or a [log], on a drive whose rate is not known; give drive.{key} in the \
-                 machine's file"
+                "calls of more than 4096 bytes, a [log] or [[background]], on a drive whose rate is not known; give drive.{key} \
+                 in the machine's file"
             ));
         }
     }
-    if file.log.is_some() && !drive.flush_us.is_given() {
-        return Err(
-            "a [log] on a drive whose time of a flush is not known. Give drive.flush_us in the machine's file, 0 for a \
+    let flushes = file.background.iter().any(|writer| writer.flushes > 0);
+    if (file.log.is_some() || flushes) && !drive.flush_us.is_given() {
+        let what = if file.log.is_some() {
+            "a [log]"
+        } else {
+            "flushes of [[background]]"
+        };
+        return Err(format!(
+            "{what} on a drive whose time of a flush is not known. Give drive.flush_us in the machine's file, 0 for a \
              drive without a volatile cache"
-                .to_owned(),
-        );
+        ));
     }
     Ok(())
 }

@@ -9,7 +9,10 @@ use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{CpuId, Cycles, Direction, RequestId, TaskId};
 use crate::core::parts::Parts;
 use crate::core::random::Streams;
-use crate::task::server::setup::{ArrivalSetup, ServerSetup, draw_around_mean};
+use crate::task::server::disk_steps::{DiskSteps, DiskTotals};
+use crate::task::server::setup::{
+    ArrivalSetup, BackgroundSetup, LogSetup, ServerSetup, draw_around_mean,
+};
 
 /// Most requests that wait for a worker: an endless queue of a server that cannot keep up has to end somewhere.
 const MOST_WAITING: usize = 1 << 18;
@@ -17,6 +20,9 @@ const MOST_WAITING: usize = 1 << 18;
 /// Size of a block in bytes, and number of blocks among which calls are spread: 1 TiB.
 const BLOCK: u64 = 4096;
 const PLACES: u64 = 1 << 28;
+
+/// Most writes of a background writer's round; others are left for the next one.
+const MOST_WRITES_OF_ROUND: f64 = 1e5;
 
 /// State of a task that belongs to a server, beyond that of any task.
 #[derive(Clone, Copy, Debug)]
@@ -37,10 +43,12 @@ impl ServerTask {
         }
     }
 
-    /// Byte on the volume where the thread's next call of `bytes` begins: anywhere, or behind the last write of the log.
+    /// Byte on the volume where the thread's next call of `bytes` begins: anywhere, or behind the last write of the log's thread.
     pub(in crate::task) fn offset_of_next_call(&mut self, bytes: u64, random: &mut Streams) -> u64 {
         match self.role {
-            ServerRole::Worker(_) => random.draw_block_number(PLACES) * BLOCK,
+            ServerRole::Worker(_) | ServerRole::Background(_) => {
+                random.draw_block_number(PLACES) * BLOCK
+            }
             ServerRole::Log => {
                 let block = self.next_block;
                 self.next_block = (block + bytes.div_ceil(BLOCK)) % PLACES;
@@ -57,6 +65,8 @@ pub(in crate::task) enum ServerRole {
     Worker(usize),
     /// The thread that writes and syncs the append-only file.
     Log,
+    /// The background writer with this number.
+    Background(usize),
 }
 
 /// A request to the server.
@@ -81,6 +91,23 @@ pub(super) struct ServerRequest {
     pub(super) step_work: Cycles,
     /// Whether the reply is the present step, or was.
     pub(super) replying: bool,
+    /// How far the request's part of the log is on the way to the media.
+    pub(super) commit: Commit,
+}
+
+/// How far a request's part of the log is on the way to the media.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Commit {
+    /// Nobody waits for the log.
+    NotNeeded,
+    /// Not appended yet.
+    Ahead,
+    /// Appended; the worker sleeps until another one has synced the log.
+    Waiting,
+    /// The worker syncs the log, or was woken to do so.
+    Syncing,
+    /// On the media.
+    Durable,
 }
 
 /// A worker thread.
@@ -97,6 +124,8 @@ pub(crate) struct ServerTotals {
     /// Requests that arrived and count, and those among them for which there was no room.
     pub(super) arrived: u64,
     pub(super) refused: u64,
+    /// Calls to the disk that count.
+    pub(super) disk: DiskTotals,
     /// Most requests that waited for a worker at once, and those that wait at the end.
     pub(super) most_waiting: usize,
     pub(super) waiting: usize,
@@ -117,18 +146,103 @@ pub(crate) struct ServerState {
     /// Sleeping workers, the one that fell asleep last at the end.
     pub(super) asleep: Vec<usize>,
     pub(super) log: LogState,
+    pub(super) background: Vec<BackgroundState>,
+    /// Replies so far, also before the warm-up's end.
+    pub(super) replies: u64,
     pub(super) totals: ServerTotals,
 }
 
 /// State of the append-only file.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct LogState {
-    /// Bytes appended and not yet written out.
-    pub(super) unwritten: u64,
-    /// Bytes of the write in progress; 0 while the file is being synced.
-    pub(super) writing: u64,
+    /// Length of the file in bytes, and up to where the last sync wrote it.
+    appended: u64,
+    synced: u64,
+    /// Length that the present sync writes.
+    syncing_to: u64,
+    /// What the present sync has to do yet.
+    pub(super) steps: DiskSteps,
     /// When the present sync began, in ns; `None` between two.
     pub(super) began: Option<u64>,
+    /// Parts of the syncing worker's request when the sync began.
+    pub(super) parts_at_begin: Parts,
+    /// Whether a worker syncs the file, or was woken to do so.
+    pub(super) has_syncing_worker: bool,
+    /// Workers that wait for a sync, each with the length of the file with its request, in the order of these lengths.
+    waiting: VecDeque<(usize, u64)>,
+}
+
+impl LogState {
+    /// Appends bytes to the file. Returns its length.
+    pub(super) fn append_bytes(&mut self, bytes: u64) -> u64 {
+        self.appended += bytes;
+        self.appended
+    }
+
+    /// Adds a worker whose request has been appended up to `length`.
+    pub(super) fn add_waiting_worker(&mut self, worker: usize, length: u64) {
+        self.waiting.push_back((worker, length));
+    }
+
+    /// Whether anything was appended since the last sync.
+    pub(super) fn has_unsynced_bytes(&self) -> bool {
+        self.appended > self.synced
+    }
+
+    /// Begins a sync of all that was appended.
+    pub(super) fn begin_sync(&mut self, setup: &LogSetup, now: u64, has_volatile_cache: bool) {
+        let lengths = (self.synced, self.appended);
+        self.steps = DiskSteps::for_sync(setup, lengths, has_volatile_cache);
+        self.syncing_to = self.appended;
+        self.began = Some(now);
+    }
+
+    /// Ends the present sync. Returns the workers whose requests are on the media with that.
+    pub(super) fn end_sync(&mut self) -> Vec<usize> {
+        self.synced = self.syncing_to;
+        let on_media = (self.waiting.iter()).take_while(|(_, length)| *length <= self.synced);
+        let count = on_media.count();
+        (self.waiting.drain(..count))
+            .map(|(worker, _)| worker)
+            .collect()
+    }
+
+    /// Removes and returns the worker that has waited longest; the next sync is its task. Without one, nobody syncs.
+    pub(super) fn choose_next_syncing_worker(&mut self) -> Option<usize> {
+        let next = self.waiting.pop_front();
+        self.has_syncing_worker = next.is_some();
+        next.map(|(worker, _)| worker)
+    }
+}
+
+/// State of a background writer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BackgroundState {
+    /// What the present round has to do yet.
+    pub(super) steps: DiskSteps,
+    /// Replies of the server when the last round began.
+    replies_before: u64,
+    /// Writes that are due, with a fraction that is left for a later round.
+    due: f64,
+}
+
+impl BackgroundState {
+    /// Begins a round after so many replies of the server; without a new one, there is nothing to do.
+    pub(super) fn begin_round(
+        &mut self,
+        setup: &BackgroundSetup,
+        replies: u64,
+        has_volatile_cache: bool,
+    ) {
+        let new = replies - std::mem::replace(&mut self.replies_before, replies);
+        if new == 0 {
+            return;
+        }
+        self.due += setup.writes_after_replies(new);
+        let writes = self.due.floor().min(MOST_WRITES_OF_ROUND);
+        self.due -= writes;
+        self.steps = DiskSteps::for_round(setup, writes as u64, has_volatile_cache);
+    }
 }
 
 impl ServerState {
@@ -136,6 +250,7 @@ impl ServerState {
     pub(super) fn new(setup: &ServerSetup, cpus: usize, random: &mut Streams) -> Self {
         let mut state = Self {
             at_card: vec![VecDeque::new(); cpus],
+            background: vec![BackgroundState::default(); setup.background.len()],
             ..Self::default()
         };
         match &setup.arrivals {
@@ -233,6 +348,14 @@ impl ServerState {
         self.totals.most_waiting = self.totals.most_waiting.max(self.queue.len());
     }
 
+    /// What a thread has to write and flush yet; of a worker, and of the log's thread, the present sync.
+    pub(super) fn disk_steps_of_role(&mut self, role: ServerRole) -> &mut DiskSteps {
+        match role {
+            ServerRole::Worker(_) | ServerRole::Log => &mut self.log.steps,
+            ServerRole::Background(writer) => &mut self.background[writer].steps,
+        }
+    }
+
     /// Totals at the end of the run.
     pub(in crate::task) fn totals_at_end(&self) -> ServerTotals {
         ServerTotals {
@@ -269,6 +392,11 @@ impl ServerRequest {
             wakes_worker: false,
             step_work: 0,
             replying: false,
+            commit: if setup.requests_wait_for_log() {
+                Commit::Ahead
+            } else {
+                Commit::NotNeeded
+            },
         }
     }
 

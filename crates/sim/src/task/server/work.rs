@@ -2,13 +2,13 @@
 
 use wakepath_policies::psd::LeaseTrigger;
 
-use crate::core::basics::{CpuId, TaskId};
+use crate::core::basics::{CpuId, RequestId, TaskId};
 use crate::core::observer::Observer;
 use crate::core::parts::Part;
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
 use crate::task::events::TaskTurn;
-use crate::task::server::state::{ServerRequest, ServerRole};
+use crate::task::server::state::{Commit, ServerRequest, ServerRole};
 use crate::task::state::{Kind, Step};
 
 /// A finished disk call's request, or a request whose reply is next.
@@ -25,6 +25,7 @@ impl<O: Observer> Engine<'_, O> {
         match role {
             ServerRole::Worker(worker) => self.begin_request_of_woken_worker(cpu, task, worker),
             ServerRole::Log => self.begin_log_step(cpu, task),
+            ServerRole::Background(writer) => self.begin_background_round(cpu, task, writer),
         }
     }
 
@@ -46,12 +47,17 @@ impl<O: Observer> Engine<'_, O> {
             return TaskTurn::Busy;
         }
         let worker = match role {
-            ServerRole::Log => return self.end_log_segment(cpu, task, step),
+            ServerRole::Log | ServerRole::Background(_) => {
+                return self.end_writer_segment(cpu, task, role);
+            }
             ServerRole::Worker(worker) => worker,
         };
         let Some(request) = self.take_request_of_worker(worker) else {
             return TaskTurn::Free;
         };
+        if request.commit == Commit::Syncing {
+            return self.end_segment_of_sync(cpu, task, worker, request);
+        }
         match step {
             Step::Submit => self.end_submission_of_call(cpu, task, worker, request),
             Step::Resume => {
@@ -71,7 +77,7 @@ impl<O: Observer> Engine<'_, O> {
             .take()
     }
 
-    fn put_request_back(&mut self, worker: usize, request: TakenRequest) {
+    pub(super) fn put_request_back(&mut self, worker: usize, request: TakenRequest) {
         if let Some(server) = self.workload.server.as_mut() {
             server.workers[worker].present = Some(request);
         }
@@ -92,10 +98,38 @@ impl<O: Observer> Engine<'_, O> {
             let awake_since = self.cpus[cpu].awake_since();
             (request.way).attribute_task_wake_up(self.context.now(), awake_since);
         }
-        self.begin_work_of_request(cpu, task, worker, request)
+        match request.commit {
+            Commit::Syncing => self.begin_sync_by_worker(cpu, task, worker, request),
+            Commit::Durable => self.begin_next_step_of_request(cpu, task, worker, request),
+            Commit::NotNeeded | Commit::Ahead | Commit::Waiting => {
+                self.begin_work_of_request(cpu, task, worker, request)
+            }
+        }
     }
 
-    /// Begins a request's CPU work; the reply belongs to it if the request calls no disk.
+    /// Follows up a finished segment of a worker that syncs the log.
+    fn end_segment_of_sync(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        worker: usize,
+        mut request: TakenRequest,
+    ) -> TaskTurn {
+        if self.tasks[task].present_step() == Step::Submit {
+            let sent = self.send_disk_step(cpu, task, ServerRole::Worker(worker));
+            request = self.attribute_submission(cpu, task, request, sent);
+        } else {
+            request = self.take_back_calls_of_request(cpu, task, request);
+        }
+        if let Some(turn) = self.take_next_disk_step(cpu, task) {
+            self.put_request_back(worker, request);
+            return turn;
+        }
+        self.end_sync_by_worker(cpu, &mut request);
+        self.begin_next_step_of_request(cpu, task, worker, request)
+    }
+
+    /// Begins a request's CPU work; the reply belongs to it if the request calls no disk and waits for no log.
     fn begin_work_of_request(
         &mut self,
         cpu: CpuId,
@@ -104,7 +138,7 @@ impl<O: Observer> Engine<'_, O> {
         mut request: TakenRequest,
     ) -> TaskTurn {
         request.step_work = request.work;
-        if request.kinds_of_calls == 0 {
+        if request.kinds_of_calls == 0 && request.commit == Commit::NotNeeded {
             request.step_work += request.reply;
             request.replying = true;
         }
@@ -153,6 +187,9 @@ impl<O: Observer> Engine<'_, O> {
             if let Some(kind) = request.next_kind_of_calls(kinds) {
                 return self.begin_disk_call(cpu, task, worker, request, kind);
             }
+            if request.commit == Commit::Ahead {
+                return self.begin_commit_of_request(cpu, task, worker, request);
+            }
             request.replying = true;
             if request.reply > 0 {
                 request.step_work = request.reply;
@@ -195,14 +232,9 @@ impl<O: Observer> Engine<'_, O> {
         };
         let (kind, call) = (request.kind, server.calls[request.kind]);
         self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
+        self.count_disk_call(call.direction, call.bytes);
         let id = self.submit_request(cpu, task, call.direction, call.bytes);
-        let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
-        let (_, executed, work) = self.tasks[task].submission_begin_time_and_work(full_speed);
-        request
-            .in_flight
-            .push((id, *request.way.attributed_parts()));
-        let now = self.context.now();
-        (request.way).attribute_work_until(Part::Submission, now, executed, work);
+        request = self.attribute_submission(cpu, task, request, Some(id));
         request.submitted += 1;
         if call.together && request.submitted < call.calls {
             return self.begin_disk_call(cpu, task, worker, request, kind);
@@ -216,8 +248,25 @@ impl<O: Observer> Engine<'_, O> {
         self.wait_for_own_requests(cpu, task)
     }
 
-    /// Ends the disk calls with which a worker is back in user space: the request takes over the way of the call that ended last.
-    fn end_disk_calls(
+    /// Divides the time of a finished submission among the parts of the request that made the call, and notes the call as in flight.
+    fn attribute_submission(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        mut request: TakenRequest,
+        sent: Option<RequestId>,
+    ) -> TakenRequest {
+        let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
+        let (_, executed, work) = self.tasks[task].submission_begin_time_and_work(full_speed);
+        let before = *request.way.attributed_parts();
+        request.in_flight.extend(sent.map(|id| (id, before)));
+        let now = self.context.now();
+        (request.way).attribute_work_until(Part::Submission, now, executed, work);
+        request
+    }
+
+    /// Takes back the calls with which a worker is back in user space: the request takes over the way of the call that ended last.
+    fn take_back_calls_of_request(
         &mut self,
         cpu: CpuId,
         task: TaskId,
@@ -230,6 +279,12 @@ impl<O: Observer> Engine<'_, O> {
             }
         });
         request.in_flight.clear();
+        request
+    }
+
+    /// Ends the disk calls of one kind, or goes on to the next call.
+    fn end_disk_calls(&mut self, cpu: CpuId, task: TaskId, taken: TakenRequest) -> TakenRequest {
+        let mut request = self.take_back_calls_of_request(cpu, task, taken);
         let calls = (self.setup.server()).map_or(0, |s| s.calls[request.kind].calls);
         if request.submitted >= calls {
             request.kind += 1;
@@ -245,7 +300,10 @@ impl<O: Observer> Engine<'_, O> {
         };
         let now = self.context.now();
         (self.recorder).record_finished_request(&request.way, now, setup.warm_up);
-        server.log.unwritten += setup.log.map_or(0, |log| log.bytes);
+        server.replies += 1;
+        if let Some(log) = setup.log.filter(|_| !setup.requests_wait_for_log()) {
+            server.log.append_bytes(log.bytes);
+        }
         let random = self.context.random_streams();
         if server.let_client_think(setup, request.client, now, random) {
             self.schedule_next_arrival();

@@ -75,6 +75,15 @@ impl<'a> Live<'a> {
         Self::on_system(plan, System::live(), daemon::find_daemon_program())
     }
 
+    /// The backend that runs a plan's workloads here, with settings and energy counters of `system`, which may be a
+    /// captured machine.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_settings_of(plan: &'a Plan, system: System) -> Result<Self, StudyError> {
+        Self::on_system(plan, system, daemon::find_daemon_program())
+    }
+
     /// The backend that runs a plan's workloads here, with settings on `system`. `wakepath` is the path of the program
     /// with the daemon for leases.
     ///
@@ -296,6 +305,7 @@ fn refuse_fio_job_that_could_overwrite(workload: &PlannedWorkload) -> Result<(),
         Task::RtApp { .. }
         | Task::BlockTrace { .. }
         | Task::Server { .. }
+        | Task::Tasks { .. }
         | Task::Command { .. }
         | Task::Recording(_) => Ok(()),
     }
@@ -393,6 +403,7 @@ fn measure_run(
         Task::RtApp { .. } => return Err("rt-app files are simulated only".to_owned()),
         Task::BlockTrace { .. } => return Err("block traces are simulated only".to_owned()),
         Task::Server { .. } => return Err("servers are simulated only".to_owned()),
+        Task::Tasks { .. } => return Err("tasks of given steps are simulated only".to_owned()),
         Task::Recording(_) => return Err("recordings are replayed only".to_owned()),
     };
     let counted = if warm_up.is_some() && since.warm_up.is_none() {

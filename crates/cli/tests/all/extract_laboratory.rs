@@ -1,0 +1,188 @@
+//! Tasks extracted from a recording in the laboratory (docs/background/laboratory.md), judged under policies that real kernels ran
+//! with, too.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may stop where its premises fail"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use wakepath_trace::recording::{
+    EventKind, Overwrite, QueueStep, Reader, RecordingError, TaskStep, Writer,
+};
+
+use crate::common::{repository, skip, wakepath};
+
+/// CPU that plays the drive, behind those of the machine.
+const DRIVE_CPU: u32 = 2;
+/// Exit code of a laboratory that lacks a program or a package.
+const UNAVAILABLE: i32 = 3;
+
+/// A reader whose pauses come after three of its requests.
+const JOB: &str = "[job]\nfilename=/dev/drive0\nsize=1g\ndirect=1\nioengine=psync\nrw=randread\nbs=4k\n\
+    thinktime=1500us\nthinktime_blocks=3\ntime_based\nruntime=3s\n";
+
+/// The policy of the recording that is extracted, and others that have a recording of their own.
+const POLICIES: [&str; 3] = [
+    "menu",
+    "menu + cpu-latency[limit=20us]",
+    "menu + psd[timeout=3ms,ceiling=20us,rule=module]",
+];
+
+/// How far each figure may be off: mean latency, 99th percentile, and idle periods at two percentiles.
+///
+/// Latencies are 10 % longer with the recorder, whose programs take CPU time in interrupts of the guest, and the model knows nothing
+/// of that. The 90th percentile of idle periods is no figure here: it lies between the task's sleeps and the ticks of the other CPU.
+const BOUNDS: [f64; 4] = [0.12, 0.2, 0.15, 0.15];
+
+/// Runs the study with recordings of all tasks; `None` where the laboratory lacks something.
+fn record_in_guest(test: &str) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("extract-laboratory");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let machine = repository().join("rig/laboratory/debian-6.12.toml");
+    fs::copy(machine, folder.join("debian-6.12.toml")).unwrap();
+    let policies = POLICIES.join("', '");
+    let study = format!(
+        "name = 'extract'\nmachine = 'debian-6.12.toml'\nrepeats = 1\nwarm_up_s = 0\npolicy = ['{policies}']\n\
+         [[workload]]\nname = 'reader'\nfio_job = '''\n{JOB}'''\n"
+    );
+    let path = folder.join("study.toml");
+    fs::write(&path, study).unwrap();
+    let out = folder.join("out");
+    let done = std::process::Command::new("python3")
+        .current_dir(repository())
+        .arg("rig/lab.py")
+        .arg(path)
+        .arg("-o")
+        .arg(&out)
+        .args(["--program", env!("CARGO_BIN_EXE_wakepath")])
+        .args(["--record", "--all-tasks", "--device-interrupts"])
+        .args(["--timeout", "3000"])
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&done.stderr).into_owned();
+    if done.status.code() == Some(UNAVAILABLE) {
+        skip(test, errors.trim());
+        return None;
+    }
+    assert!(done.status.success(), "{errors}");
+    Some(out.join("recordings"))
+}
+
+/// Copies a recording without what the CPU that plays the drive did.
+fn copy_without_drive_cpu(recording: &Path) -> PathBuf {
+    let path = recording.with_extension("seen.parquet");
+    let mut reader = Reader::open(recording).unwrap();
+    let mut writer = Writer::create(&path, Overwrite::Yes, reader.metadata().clone()).unwrap();
+    reader
+        .for_each_event(|event| match event.cpu {
+            DRIVE_CPU => Ok(()),
+            _ => writer.add_event(&event),
+        })
+        .unwrap();
+    writer.finish_and_count_events().unwrap();
+    path
+}
+
+/// Mean and 99th percentile of latency, and idle periods at two percentiles, in ns, between the first and the last request. A
+/// request's latency is the time from its submission until its task runs again.
+fn figures(recording: &Path) -> [f64; 4] {
+    let mut submitted: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut completed: BTreeMap<u32, u64> = BTreeMap::new();
+    let (mut latencies, mut idle) = (Vec::new(), Vec::new());
+    let mut idle_until_last_request = 0;
+    let mut reader = Reader::open(recording).unwrap();
+    reader
+        .for_each_event(|event| {
+            match event.kind {
+                EventKind::Idle(period) if period.duration.0 > 0 && !latencies.is_empty() => {
+                    idle.push(period.duration.0);
+                }
+                EventKind::Queueing(QueueStep::Queued {
+                    task: Some(task),
+                    background: false,
+                    block,
+                }) if block.bytes > 0 => {
+                    // A request on the drive's partition is submitted a second time to the drive.
+                    submitted.entry(task).or_insert(event.time.0);
+                }
+                EventKind::BlockComplete(_) => completed.append(&mut submitted),
+                EventKind::Task {
+                    task,
+                    step: TaskStep::Running,
+                } => {
+                    if let Some(since) = completed.remove(&task) {
+                        latencies.push(event.time.0 - since);
+                        idle_until_last_request = idle.len();
+                    }
+                }
+                _ => {}
+            }
+            Ok::<(), RecordingError>(())
+        })
+        .unwrap();
+    idle.truncate(idle_until_last_request);
+    latencies.sort_unstable();
+    idle.sort_unstable();
+    assert!(
+        latencies.len() > 1000 && idle.len() > 1000,
+        "{} requests, {} idle periods",
+        latencies.len(),
+        idle.len()
+    );
+    let mean = latencies.iter().sum::<u64>() as f64 / latencies.len() as f64;
+    let p99 = latencies[(latencies.len() - 1) * 99 / 100] as f64;
+    let idle = [10, 50].map(|percent| idle[(idle.len() - 1) * percent / 100] as f64);
+    [mean, p99, idle[0], idle[1]]
+}
+
+#[test]
+#[ignore = "nightly: a laboratory guest with recordings"]
+fn tasks_of_a_real_kernel_answer_to_policies_that_were_not_recorded() {
+    let test = "tasks_of_a_real_kernel_answer_to_policies_that_were_not_recorded";
+    let Some(recordings) = record_in_guest(test) else {
+        return;
+    };
+    let seen = [0, 1, 2]
+        .map(|number| copy_without_drive_cpu(&recordings.join(format!("{number:06}.parquet"))));
+    let [tasks, simulated] = ["tasks.toml", "simulated.parquet"]
+        .map(|name| recordings.join(name).to_str().unwrap().to_owned());
+    let recorded = seen[0].to_str().unwrap();
+    wakepath(&["workload", "extract", recorded, "-o", &tasks, "--force"]).success();
+    let machine = repository().join("rig/laboratory/debian-6.12.toml");
+    let mut wrong = Vec::new();
+    for (policy, truth) in POLICIES.iter().zip(&seen).skip(1) {
+        wakepath(&[
+            "sim",
+            &tasks,
+            "--machine",
+            machine.to_str().unwrap(),
+            "--policy",
+            policy,
+            "--runs",
+            "1",
+            "--record",
+            &simulated,
+            "--all-tasks",
+            "--force",
+        ])
+        .success();
+        let [truth, found] = [truth, Path::new(&simulated)].map(figures);
+        let each = truth.iter().zip(found).zip(BOUNDS);
+        let off: Vec<f64> = each
+            .map(|((truth, found), bound)| (found / truth - 1.0) / bound)
+            .collect();
+        let text = format!(
+            "{policy}: measured {truth:.0?}, simulated {found:.0?}, off by {off:.2?} of the bounds"
+        );
+        println!("{text}");
+        if off.iter().any(|off| off.abs() > 1.0) {
+            wrong.push(text);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -1,0 +1,159 @@
+//! Threads of a server that write: their submissions and waits, and background writers' rounds.
+
+use wakepath_policies::psd::LeaseTrigger;
+
+use crate::core::basics::{CpuId, Direction, RequestId, TaskId, Timer};
+use crate::core::observer::Observer;
+use crate::cpu::phase::Mode;
+use crate::engine::Engine;
+use crate::task::events::TaskTurn;
+use crate::task::server::disk_steps::DiskStep;
+use crate::task::server::state::{ServerRole, ServerTask};
+use crate::task::state::{Kind, Step};
+
+/// Most writes of a thread in flight.
+const MOST_IN_FLIGHT: u32 = 32;
+
+impl<O: Observer> Engine<'_, O> {
+    /// Starts the timer until a thread's next round, so many ns from now.
+    pub(super) fn start_round_timer(&mut self, cpu: CpuId, task: TaskId, interval: u64) {
+        let at = self.context.now().saturating_add(interval);
+        let slack = self.setup.cpu.timer_slack();
+        self.start_high_resolution_timer(cpu, at.saturating_add(slack), slack, Timer::Task(task));
+    }
+
+    pub(super) fn sleep_until_next_round(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        interval: u64,
+    ) -> TaskTurn {
+        self.start_round_timer(cpu, task, interval);
+        self.tasks[task].step = Step::Wait;
+        self.put_current_task_to_sleep(cpu, task, false);
+        TaskTurn::Free
+    }
+
+    /// Begins a background writer's round.
+    pub(super) fn begin_background_round(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        writer: usize,
+    ) -> TaskTurn {
+        let has_volatile_cache = self.setup.volume.has_volatile_cache();
+        if let Some((server, setup)) = self.workload.server.as_mut().zip(self.setup.server()) {
+            let (replies, state) = (server.replies, &mut server.background[writer]);
+            state.begin_round(&setup.background[writer], replies, has_volatile_cache);
+        }
+        self.take_next_disk_step_or_end_round(cpu, task, writer)
+    }
+
+    /// Takes a background writer on; after the last step, the writer sleeps.
+    fn take_next_disk_step_or_end_round(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        writer: usize,
+    ) -> TaskTurn {
+        if let Some(turn) = self.take_next_disk_step(cpu, task) {
+            return turn;
+        }
+        let setup = self.setup.server();
+        let interval = setup.map_or(0, |server| server.background[writer].interval);
+        self.sleep_until_next_round(cpu, task, interval)
+    }
+
+    /// Begins the next submission of a thread that writes, or waits for its writes; `None` if nothing is left to do.
+    pub(super) fn take_next_disk_step(&mut self, cpu: CpuId, task: TaskId) -> Option<TaskTurn> {
+        let own = &self.tasks[task];
+        let Kind::Server(ServerTask { role, .. }) = own.kind else {
+            return None;
+        };
+        let in_flight = own.requests.in_flight;
+        let steps = self.workload.server.as_mut()?.disk_steps_of_role(role);
+        let work = match steps.take_next_step(in_flight, MOST_IN_FLIGHT)? {
+            DiskStep::Wait => {
+                self.tasks[task].requests.wanted = in_flight as usize;
+                return Some(self.wait_for_own_requests(cpu, task));
+            }
+            DiskStep::Write(bytes) => self.begin_submission(task, bytes),
+            DiskStep::Flush => {
+                self.begin_submission(task, 0);
+                let work = self.setup.io.flush_submission_work();
+                let flushing = &mut self.tasks[task];
+                flushing.set_work_of_step(work);
+                flushing.requests.submission = work;
+                work
+            }
+        };
+        self.start_work(cpu, Mode::Task, work);
+        Some(TaskTurn::Busy)
+    }
+
+    /// Sends the write or flush whose submission is over. Returns its number.
+    pub(super) fn send_disk_step(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        role: ServerRole,
+    ) -> Option<RequestId> {
+        self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
+        let server = self.workload.server.as_mut()?;
+        match server.disk_steps_of_role(role).step_in_progress()? {
+            DiskStep::Write(bytes) => {
+                self.count_disk_call(Direction::Write, bytes);
+                Some(self.submit_request(cpu, task, Direction::Write, bytes))
+            }
+            DiskStep::Flush => {
+                self.count_flush();
+                Some(self.send_flush_to_all_drives(cpu, task))
+            }
+            DiskStep::Wait => None,
+        }
+    }
+
+    /// Counts a read or write of the server, after the warm-up.
+    pub(super) fn count_disk_call(&mut self, direction: Direction, bytes: u64) {
+        let now = self.context.now();
+        if let Some((server, setup)) = self.workload.server.as_mut().zip(self.setup.server())
+            && now >= setup.warm_up
+        {
+            server.totals.disk.add_call(direction, bytes);
+        }
+    }
+
+    fn count_flush(&mut self) {
+        let now = self.context.now();
+        if let Some((server, setup)) = self.workload.server.as_mut().zip(self.setup.server())
+            && now >= setup.warm_up
+        {
+            server.totals.disk.flushes += 1;
+        }
+    }
+
+    /// Follows up a finished segment of work of the log's thread, or of a background writer.
+    pub(super) fn end_writer_segment(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        role: ServerRole,
+    ) -> TaskTurn {
+        match self.tasks[task].present_step() {
+            Step::Submit => {
+                self.send_disk_step(cpu, task, role);
+            }
+            // No figure of requests counts a write or flush of such a thread.
+            Step::Resume => self.take_back_requests(cpu, task, |_, _| ()),
+            _ => {}
+        }
+        match role {
+            ServerRole::Background(writer) => {
+                self.take_next_disk_step_or_end_round(cpu, task, writer)
+            }
+            ServerRole::Log | ServerRole::Worker(_) => {
+                self.take_next_disk_step_or_end_sync(cpu, task)
+            }
+        }
+    }
+}

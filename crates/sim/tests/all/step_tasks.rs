@@ -1,0 +1,231 @@
+//! Tasks of given steps: requests, sleeps, and wake-ups by each other.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fmt::Write as _;
+
+use wakepath_hardware::Machine;
+use wakepath_policies::PolicySet;
+use wakepath_sim::observer::{Activity, Observer, RequestStep, WakeUpSeen};
+use wakepath_sim::{Run, SimError, simulate, simulate_observed};
+use wakepath_units::Nanoseconds;
+use wakepath_workloads::{Workload, fio, tasks};
+
+/// Tasks with these names and steps, for half a second.
+fn tasks_with_steps(steps: &[(&str, &str)]) -> Workload {
+    let mut text = "kind = 'tasks'\nname = 'x'\nseconds = 0.5\nhas_background = true\n".to_owned();
+    for (name, steps) in steps {
+        let _ = write!(text, "[[task]]\nname = '{name}'\n{steps}\n");
+    }
+    tasks::parse(&text, "x.toml").unwrap().into()
+}
+
+fn on(machine: &str, workload: &Workload, policy: &str) -> Result<Run, SimError> {
+    let machine = Machine::find(machine).unwrap();
+    let set: PolicySet = policy.parse().unwrap();
+    simulate(&machine, workload, &set, 1)
+}
+
+/// What is seen of a run's requests and wake-ups.
+#[derive(Default)]
+struct Seen {
+    in_flight: usize,
+    most_in_flight: usize,
+    issued: Vec<u64>,
+    wake_ups: Vec<(usize, bool)>,
+    /// Times when each task began to run.
+    runs: Vec<(u64, usize)>,
+}
+
+impl Observer for Seen {
+    fn request_step_reached(&mut self, now: Nanoseconds, step: RequestStep) {
+        match step {
+            RequestStep::Issued { .. } => {
+                self.in_flight += 1;
+                self.most_in_flight = self.most_in_flight.max(self.in_flight);
+                self.issued.push(now.0);
+            }
+            RequestStep::Completed { .. } => self.in_flight -= 1,
+            _ => {}
+        }
+    }
+
+    fn task_woken(&mut self, _: Nanoseconds, wake_up: WakeUpSeen) {
+        self.wake_ups.push((wake_up.task, wake_up.iowait));
+    }
+
+    fn cpu_activity_changed(&mut self, now: Nanoseconds, _: usize, activity: Activity) {
+        if let Activity::Task { task, .. } = activity {
+            self.runs.push((now.0, task));
+        }
+    }
+}
+
+fn observe(workload: &Workload) -> Seen {
+    let machine = Machine::find("rk3399").unwrap();
+    let mut seen = Seen::default();
+    let set = "menu".parse().unwrap();
+    simulate_observed(&machine, workload, &set, 1, &mut seen).unwrap();
+    seen
+}
+
+#[test]
+fn a_reader_is_as_fast_as_the_same_job_of_fio() {
+    let job = "[a]\nioengine=psync\ndirect=1\nrw=randread\nbs=4k\nsize=1g\nruntime=500ms\ntime_based=1\nthinktime=400us\n";
+    let job: Workload = fio::parse(job, "x.fio").unwrap().into();
+    let steps = "first_cpu = 4\nsteps = '''\nread 4096 0\nwait 0\nsleep 400us\n'''";
+    let reader = tasks_with_steps(&[("reader", steps)]);
+    for policy in ["menu", "menu + psd", "menu + cpu-latency[limit=50us]"] {
+        let [fio, own] = [&job, &reader].map(|workload| on("rk3399", workload, policy).unwrap());
+        let [fio_mean, own_mean] = [&fio, &own].map(|run| run.latency_us.mean);
+        assert!(
+            (own_mean / fio_mean - 1.0).abs() < 0.05,
+            "{policy}: {own_mean} {fio_mean}"
+        );
+        assert!(
+            (own.iops / fio.iops - 1.0).abs() < 0.1,
+            "{policy}: {} {}",
+            own.iops,
+            fio.iops
+        );
+    }
+}
+
+#[test]
+fn the_kernels_work_for_requests_is_taken_out_of_runs() {
+    let with_runs = |run: &str| {
+        let steps = format!("first_cpu = 0\nsteps = '''\nread 4096 0\n{run}\nwait 0\n{run}\n'''");
+        on(
+            "rk3399",
+            &tasks_with_steps(&[("reader", &steps)]),
+            "menu + performance",
+        )
+        .unwrap()
+    };
+    let none = with_runs("run 0us");
+    // The first microseconds of a run are the kernel's work, which the model does anyway.
+    let within = with_runs("run 1us");
+    assert_eq!(none.requests, within.requests);
+    assert!(with_runs("run 500us").requests < none.requests / 2);
+}
+
+#[test]
+fn no_more_requests_are_in_flight_than_the_depth() {
+    let steps = "depth = 3\nsteps = '''\nread 4096 0\nread 4096 4096\nwrite 8192 0\nwait 2\nread 512 0\n'''";
+    let seen = observe(&tasks_with_steps(&[("deep", steps)]));
+    assert_eq!(seen.most_in_flight, 3);
+    assert!(seen.issued.len() > 1000, "{}", seen.issued.len());
+}
+
+#[test]
+fn waits_for_requests_count_as_iowait_where_the_file_says_so() {
+    for (line, iowait) in [("io_wait = true", true), ("io_wait = false", false)] {
+        let steps = format!("{line}\nsteps = '''\nread 4096 0\nwait 0\n'''");
+        let seen = observe(&tasks_with_steps(&[("reader", &steps)]));
+        let most = seen
+            .wake_ups
+            .iter()
+            .filter(|(_, seen)| *seen == iowait)
+            .count();
+        assert!(
+            most * 10 > seen.wake_ups.len() * 9,
+            "{line}: {:?}",
+            seen.wake_ups.len()
+        );
+    }
+}
+
+#[test]
+fn requests_that_nobody_waits_for_do_not_count() {
+    let steps = "counted = false\nsteps = '''\nwrite 4096 0\nsleep 5ms\n'''";
+    let run = on("rk3399", &tasks_with_steps(&[("flusher", steps)]), "menu").unwrap();
+    assert_eq!(run.requests, 0);
+}
+
+#[test]
+fn a_wake_up_ends_one_wait_even_if_it_comes_first() {
+    let front = "steps = '''\nsleep 10ms\nwake helper\nwake helper\n'''";
+    let helper = "steps = '''\nawait\nrun 20us\nread 4096 0\nwait 0\n'''";
+    let run = on(
+        "rk3399",
+        &tasks_with_steps(&[("front", front), ("helper", helper)]),
+        "menu",
+    )
+    .unwrap();
+    // Two for each of the 49 or 50 periods.
+    assert!((97..=100).contains(&run.requests), "{}", run.requests);
+}
+
+#[test]
+fn a_periodic_timer_does_not_drift_with_the_work_before() {
+    let steps = "steps = '''\nrun 300us\nread 4096 0\nwait 0\ntimer 5ms\n'''";
+    let run = on("rk3399", &tasks_with_steps(&[("timer", steps)]), "menu").unwrap();
+    assert_eq!(run.requests, 100);
+    // Sleeps of 5 ms each come to fewer.
+    let steps = "steps = '''\nrun 300us\nread 4096 0\nwait 0\nsleep 5ms\n'''";
+    let run = on("rk3399", &tasks_with_steps(&[("sleeper", steps)]), "menu").unwrap();
+    assert!(run.requests < 96, "{}", run.requests);
+}
+
+#[test]
+fn a_task_runs_only_where_the_file_lets_it() {
+    let steps = "first_cpu = 5\ncpus = [5]\nsteps = '''\nread 4096 0\nwait 0\nsleep 1ms\n'''";
+    let run = on("rk3399", &tasks_with_steps(&[("bound", steps)]), "menu").unwrap();
+    let busiest = run.cpus.iter().max_by_key(|cpu| cpu.wake_ups).unwrap();
+    assert_eq!(busiest.cpu, 5);
+    // A machine without such a CPU lets the task run on all.
+    let steps = "first_cpu = 500\ncpus = [500]\nsteps = '''\nread 4096 0\nwait 0\nsleep 1ms\n'''";
+    assert!(
+        on("rk3399", &tasks_with_steps(&[("bound", steps)]), "menu")
+            .unwrap()
+            .requests
+            > 100
+    );
+}
+
+#[test]
+fn tasks_that_all_wait_for_each_other_are_an_error() {
+    let [a, b] = ["b", "a"].map(|other| format!("steps = '''\nawait\nwake {other}\n'''"));
+    let error = on("rk3399", &tasks_with_steps(&[("a", &a), ("b", &b)]), "menu").unwrap_err();
+    let message = error.to_string();
+    assert!(
+        message.contains("'a' waits for the semaphore \"wake-up of a\""),
+        "{message}"
+    );
+}
+
+#[test]
+fn steps_that_take_no_time_are_an_error() {
+    let error = on(
+        "rk3399",
+        &tasks_with_steps(&[("a", "steps = 'run 0us'")]),
+        "menu",
+    )
+    .unwrap_err();
+    let message = error.to_string();
+    assert!(
+        message.contains("task 'a' takes steps without end"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_recording_of_all_tasks_replaces_the_machines_background_tasks() {
+    let text =
+        "kind = 'tasks'\nname = 'x'\nseconds = 2.0\n[[task]]\nname = 'a'\nsteps = 'sleep 3s'\n";
+    let wake_ups = |text: &str| {
+        let workload = tasks::parse(text, "x.toml").unwrap().into();
+        let run = on("rk3399", &workload, "menu").unwrap();
+        run.cpus.iter().map(|cpu| cpu.wake_ups).sum::<u64>()
+    };
+    let without = wake_ups(&text.replace("[[task]]", "has_background = true\n[[task]]"));
+    assert!(without < wake_ups(text), "{without}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let steps = "depth = 2\nsteps = '''\nread 4096 0\nread 4096 4096\nrun 7us\nwait 1\nsleep 90us\nwake b\n'''";
+    let file = tasks_with_steps(&[("a", steps), ("b", "steps = '''\nawait\nrun 50us\n'''")]);
+    let runs = [1, 2].map(|_| on("laptop", &file, "menu + psd").unwrap());
+    let [a, b] = runs.map(|run| format!("{run:?}"));
+    assert_eq!(a, b);
+}

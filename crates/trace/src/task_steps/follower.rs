@@ -1,0 +1,511 @@
+//! Follows all tasks through a recording's events in order of time.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::idle_spans::{IdleSpan, IdleSpans};
+use super::loops::{FollowedTask, Item, TaskItems, Wait, make_loops};
+use super::observed::{MAX_OBSERVED_STEPS, MAX_OBSERVED_TASKS, ObservedTasks};
+use crate::recording::{Block, Event, EventKind, Interrupt, Metadata, QueueStep, TaskStep};
+
+/// Longest time in ns from an interrupt to a wake-up that counts as the interrupt's on a busy CPU.
+const INTERRUPT_NS: u64 = 10_000;
+
+/// Most requests in flight that are followed.
+const MAX_IN_FLIGHT: usize = 1 << 16;
+
+/// What last interrupted a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Interruption {
+    Timer,
+    Device,
+}
+
+/// Cause of a task's wake-up.
+#[derive(Clone, Copy, Debug)]
+enum WakeCause {
+    /// The end of an own request: so many are in flight still.
+    Io(u32),
+    /// A timer that was set for this time in ns.
+    Timer(u64),
+    /// The task with this number.
+    Task(u32),
+    Outside,
+}
+
+/// A wake-up of a task that has not run since.
+#[derive(Clone, Copy, Debug)]
+struct PendingWake {
+    cause: WakeCause,
+    time: u64,
+}
+
+/// State of a CPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct CpuState {
+    /// The task that runs, and since when in ns.
+    running: Option<(u32, u64)>,
+    khz: Option<u32>,
+    /// The last interrupt that explains no wake-up so far, with its time in ns.
+    interruption: Option<(u64, Interruption)>,
+    /// The task whose wake-up was seen last.
+    woken: Option<u32>,
+}
+
+/// State of a task.
+#[derive(Clone, Debug, Default)]
+struct TaskState {
+    items: TaskItems,
+    /// The CPU on which the task runs, the begin of its present burst in ns, and interrupts since.
+    burst: Option<(u32, u64, u32)>,
+    /// When the task stopped running, in ns; `None`: it was not seen to run.
+    stopped: Option<u64>,
+    wake: Option<PendingWake>,
+    in_flight: u32,
+    /// When a request of the task completed last, in ns.
+    completed: Option<u64>,
+    /// Wake-ups from waits for requests, without and with iowait.
+    io_waits: [u64; 2],
+}
+
+/// Follows tasks through the events of a recording.
+pub(super) struct TaskFollower<'a> {
+    idle: &'a IdleSpans,
+    cpus: BTreeMap<u32, CpuState>,
+    tasks: BTreeMap<u32, TaskState>,
+    /// Submitter of each request in flight, by device and sector.
+    in_flight: BTreeMap<(u32, u64), u32>,
+    devices: BTreeSet<u32>,
+    /// Exit latencies by CPU and state, in ns.
+    exits: HashMap<u32, Vec<u64>>,
+    steps: usize,
+    /// End of the part that is used, in ns.
+    end: u64,
+    observed: ObservedTasks,
+}
+
+impl<'a> TaskFollower<'a> {
+    pub(super) fn new(metadata: &Metadata, idle: &'a IdleSpans) -> Self {
+        let mut exits = HashMap::new();
+        for group in &metadata.idle_states {
+            let latencies: Vec<u64> = group.states.iter().map(|s| s.exit_latency.0).collect();
+            for cpu in &group.cpus {
+                exits.insert(*cpu, latencies.clone());
+            }
+        }
+        Self {
+            idle,
+            cpus: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            devices: BTreeSet::new(),
+            exits,
+            steps: 0,
+            end: idle.window.1,
+            observed: ObservedTasks::default(),
+        }
+    }
+
+    pub(super) fn follow_event(&mut self, event: &Event) {
+        let (time, cpu) = (event.time.0, event.cpu);
+        if time < self.idle.window.0 || time > self.end {
+            // A clock that was set before the part used holds in the part.
+            if let EventKind::Frequency(clock) = event.kind
+                && time <= self.end
+            {
+                self.cpus.entry(cpu).or_default().khz = Some(clock.0);
+            }
+            return;
+        }
+        if self.steps >= MAX_OBSERVED_STEPS {
+            self.end = time;
+            return;
+        }
+        match event.kind {
+            EventKind::Task {
+                task,
+                step: TaskStep::Waking,
+            } if task != 0 => self.note_wake_up(time, cpu, task),
+            EventKind::Task {
+                task,
+                step: TaskStep::Woken { .. },
+            } => self.cpus.entry(cpu).or_default().woken = Some(task),
+            EventKind::Task {
+                task,
+                step: TaskStep::Running,
+            } if task != 0 => self.switch_to_task(time, cpu, task),
+            EventKind::Wake {
+                iowait: Some(iowait),
+                ..
+            } => self.note_iowait_of_last_wake_up(cpu, iowait),
+            EventKind::Timer(_) => self.note_interruption(time, cpu, Interruption::Timer),
+            EventKind::Interrupt(
+                Interrupt::Device { .. } | Interrupt::BlockSoftirq | Interrupt::CallFunction,
+            ) => self.note_interruption(time, cpu, Interruption::Device),
+            EventKind::Queueing(QueueStep::Queued {
+                block,
+                task,
+                background,
+            }) => self.add_request(time, cpu, &block, task, background),
+            EventKind::Queueing(QueueStep::Remapped {
+                block,
+                from_device,
+                from_sector,
+            }) => {
+                if let Some(task) = self.in_flight.remove(&(from_device, from_sector)) {
+                    self.in_flight.insert((block.device, block.sector), task);
+                }
+            }
+            EventKind::BlockComplete(block) => self.complete_requests(time, cpu, &block),
+            EventKind::Frequency(clock) => {
+                self.stop_task_if_cpu_went_idle(cpu, time);
+                self.cut_burst(cpu, time);
+                self.cpus.entry(cpu).or_default().khz = Some(clock.0);
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends the burst of a CPU's task where the CPU went idle, if it has before `now`: a task may act and sleep at the same instant.
+    fn stop_task_if_cpu_went_idle(&mut self, cpu: u32, now: u64) {
+        let Some((task, since)) = self.cpus.get(&cpu).and_then(|state| state.running) else {
+            return;
+        };
+        let spans = self.idle.spans_of_cpu(cpu);
+        let next = spans.partition_point(|span| span.start < since);
+        if let Some(IdleSpan { start, .. }) = spans.get(next)
+            && *start < now
+        {
+            let start = *start;
+            self.stop_task(cpu, task, start);
+        }
+    }
+
+    /// Ends the burst of the task that runs on a CPU.
+    fn stop_task(&mut self, cpu: u32, task: u32, time: u64) {
+        self.cut_burst(cpu, time);
+        self.cpus.entry(cpu).or_default().running = None;
+        if let Some(state) = self.tasks.get_mut(&task) {
+            state.burst = None;
+            state.stopped = Some(time);
+        }
+    }
+
+    /// Adds the present burst of the task on a CPU to the task's steps, and begins another one.
+    fn cut_burst(&mut self, cpu: u32, time: u64) {
+        let Some(CpuState {
+            running: Some((task, _)),
+            khz,
+            ..
+        }) = self.cpus.get(&cpu).copied()
+        else {
+            return;
+        };
+        let Some(state) = self.tasks.get_mut(&task) else {
+            return;
+        };
+        if let Some((cpu, since, interrupts)) = state.burst.replace((cpu, time, 0)) {
+            let run = Item::Run {
+                time_ns: time.saturating_sub(since),
+                cpu,
+                khz,
+                interrupts,
+            };
+            self.steps += state.items.add_run(run);
+        }
+    }
+
+    fn note_interruption(&mut self, time: u64, cpu: u32, what: Interruption) {
+        self.cpus.entry(cpu).or_default().interruption = Some((time, what));
+    }
+
+    /// The state of a task; `None` beyond the most tasks that are followed.
+    fn task_state(&mut self, task: u32) -> Option<&mut TaskState> {
+        if !self.tasks.contains_key(&task) && self.tasks.len() >= MAX_OBSERVED_TASKS {
+            return None;
+        }
+        Some(self.tasks.entry(task).or_default())
+    }
+
+    fn note_wake_up(&mut self, time: u64, cpu: u32, task: u32) {
+        self.stop_task_if_cpu_went_idle(cpu, time);
+        let Some(state) = self.task_state(task) else {
+            return;
+        };
+        if let Some((on, ..)) = state.burst {
+            self.stop_task_if_cpu_went_idle(on, time);
+        }
+        let Some(state) = self.tasks.get(&task) else {
+            return;
+        };
+        if state.burst.is_some() || state.wake.is_some() {
+            // The task was about to sleep, and did not.
+            return;
+        }
+        let has_completed =
+            (state.completed.zip(state.stopped)).is_some_and(|(completed, stopped)| {
+                completed >= stopped && time.saturating_sub(completed) <= INTERRUPT_NS
+            });
+        let own = has_completed.then_some(state.in_flight);
+        let cause = match own {
+            Some(in_flight) => WakeCause::Io(in_flight),
+            None => self.infer_cause(time, cpu),
+        };
+        if let WakeCause::Task(waker) = cause {
+            self.cut_burst(cpu, time);
+            if let Some(waker) = self.tasks.get_mut(&waker) {
+                waker.items.add(Item::Wake(task));
+                self.steps += 1;
+            }
+        }
+        if let Some(state) = self.tasks.get_mut(&task) {
+            state.wake = Some(PendingWake { cause, time });
+            state.completed = None;
+        }
+        self.cpus.entry(cpu).or_default().woken = Some(task);
+    }
+
+    /// What wakes a task at `time` on a CPU, if the task's own requests do not.
+    ///
+    /// An idle CPU may show no interrupt: then a timer has woken the CPU if the governor was told of one that was due.
+    fn infer_cause(&mut self, time: u64, cpu: u32) -> WakeCause {
+        let state = self.cpus.entry(cpu).or_default();
+        let Some((waker, _)) = state.running else {
+            let span = self.idle.last_span_before(cpu, time);
+            let since = span.map_or(0, |span| span.start);
+            let told = span.and_then(|span| span.next_timer);
+            return match state.interruption.filter(|(at, _)| *at >= since) {
+                Some((at, Interruption::Timer)) => WakeCause::Timer(self.expiry_of_timer(at, cpu)),
+                Some((_, Interruption::Device)) => WakeCause::Outside,
+                None => match told.filter(|told| (since..=time).contains(told)) {
+                    Some(told) => WakeCause::Timer(told),
+                    None => WakeCause::Outside,
+                },
+            };
+        };
+        // On a busy CPU, one interrupt wakes one task: the next wake-up is the running task's.
+        let interruption = state.interruption.take();
+        match interruption.filter(|(at, _)| time.saturating_sub(*at) <= INTERRUPT_NS) {
+            Some((at, Interruption::Timer)) => WakeCause::Timer(at),
+            Some((_, Interruption::Device)) => WakeCause::Outside,
+            None => WakeCause::Task(waker),
+        }
+    }
+
+    /// The time that a timer was set for whose interrupt was seen at `time` on an idle CPU.
+    fn expiry_of_timer(&self, time: u64, cpu: u32) -> u64 {
+        let Some(span) = self.idle.last_span_before(cpu, time) else {
+            return time;
+        };
+        let told = span.next_timer;
+        if let Some(told) = told.filter(|told| (span.start..=time).contains(told)) {
+            return told;
+        }
+        let exits = self.exits.get(&cpu);
+        let exit = exits.and_then(|exits| exits.get(usize::from(span.state)));
+        let left = span
+            .end
+            .min(time)
+            .saturating_sub(exit.copied().unwrap_or(0));
+        left.max(span.start)
+    }
+
+    fn note_iowait_of_last_wake_up(&mut self, cpu: u32, iowait: bool) {
+        let woken = self.cpus.get_mut(&cpu).and_then(|state| state.woken.take());
+        let state = woken.and_then(|task| self.tasks.get_mut(&task));
+        if let Some(state) = state
+            && let Some(PendingWake {
+                cause: WakeCause::Io(_),
+                ..
+            }) = state.wake
+        {
+            state.io_waits[usize::from(iowait)] += 1;
+        }
+    }
+
+    /// Notes that a CPU begins to run a task.
+    fn switch_to_task(&mut self, time: u64, cpu: u32, task: u32) {
+        self.stop_task_if_cpu_went_idle(cpu, time);
+        let running = self.cpus.entry(cpu).or_default().running;
+        if let Some((before, _)) = running {
+            self.stop_task(cpu, before, time);
+        }
+        let Some(state) = self.task_state(task) else {
+            return;
+        };
+        if let Some((elsewhere, ..)) = state.burst {
+            self.stop_task_if_cpu_went_idle(elsewhere, time);
+            if self
+                .tasks
+                .get(&task)
+                .is_some_and(|state| state.burst.is_some())
+            {
+                self.stop_task(elsewhere, task, time);
+            }
+        }
+        let start = self.idle.window.0;
+        let mut outside = 0;
+        if let Some(state) = self.tasks.get_mut(&task) {
+            if state.stopped.is_none() && state.items.is_empty() {
+                state.items.first_cpu = cpu;
+            }
+            outside = state.end_wait(time, start);
+            state.items.note_turn(cpu);
+            state.burst = Some((cpu, time, 0));
+        }
+        self.observed.outside_wake_ups += outside;
+        let cpu_state = self.cpus.entry(cpu).or_default();
+        cpu_state.running = Some((task, time));
+        cpu_state.interruption = None;
+    }
+
+    /// Notes a request that a task submits.
+    fn add_request(
+        &mut self,
+        time: u64,
+        cpu: u32,
+        block: &Block,
+        task: Option<u32>,
+        background: bool,
+    ) {
+        if block.bytes == 0 {
+            self.observed.without_data += 1;
+            return;
+        }
+        let place = (block.device, block.sector);
+        let is_known = self.in_flight.contains_key(&place);
+        // A bio on a stacked device, such as LVM, is submitted a second time to the device below.
+        if is_known {
+            return;
+        }
+        self.stop_task_if_cpu_went_idle(cpu, time);
+        let Some(task) = task.filter(|_| self.in_flight.len() < MAX_IN_FLIGHT) else {
+            self.observed.without_task += 1;
+            return;
+        };
+        let is_running = self
+            .tasks
+            .get(&task)
+            .is_some_and(|state| state.burst.is_some());
+        if !is_running {
+            // The recording began while the task ran.
+            self.switch_to_task(time, cpu, task);
+        }
+        self.cut_burst(cpu, time);
+        let Some(state) = self.tasks.get_mut(&task) else {
+            self.observed.without_task += 1;
+            return;
+        };
+        state.items.add(Item::Io {
+            write: block.write,
+            bytes: block.bytes,
+            sector: block.sector,
+        });
+        state.in_flight += 1;
+        state.items.note_request(state.in_flight, background);
+        self.steps += 1;
+        self.in_flight.insert(place, task);
+        self.devices.insert(block.device);
+        self.cpus.entry(cpu).or_default().interruption = None;
+    }
+
+    /// Notes the completion of a request, perhaps with several bios inside.
+    fn complete_requests(&mut self, time: u64, cpu: u32, block: &Block) {
+        self.stop_task_if_cpu_went_idle(cpu, time);
+        let running = self.cpus.get(&cpu).and_then(|state| state.running);
+        if let Some((task, _)) = running
+            && let Some(TaskState {
+                burst: Some((_, _, interrupts)),
+                ..
+            }) = self.tasks.get_mut(&task)
+        {
+            *interrupts += 1;
+        }
+        let sectors = u64::from(block.bytes.div_ceil(512)).max(1);
+        let first = (block.device, block.sector);
+        let end = (block.device, block.sector.saturating_add(sectors));
+        while let Some((&place, &task)) = self.in_flight.range(first..end).next() {
+            self.in_flight.remove(&place);
+            if let Some(state) = self.tasks.get_mut(&task) {
+                state.in_flight = state.in_flight.saturating_sub(1);
+                state.completed = Some(time);
+            }
+        }
+    }
+
+    /// The steps of all tasks, from a recording of this length in ns with these names of tasks.
+    pub(super) fn finish(
+        mut self,
+        recorded_ns: u64,
+        names: &BTreeMap<u32, String>,
+    ) -> ObservedTasks {
+        let cpus: Vec<u32> = self.cpus.keys().copied().collect();
+        for cpu in cpus {
+            self.stop_task_if_cpu_went_idle(cpu, self.end);
+            self.cut_burst(cpu, self.end);
+        }
+        let used_ns = self.end.saturating_sub(self.idle.window.0);
+        let mut all = Vec::with_capacity(self.tasks.len());
+        for (number, state) in self.tasks {
+            let mut items = state.items;
+            items.io_wait = state.io_waits[1] >= state.io_waits[0];
+            items.is_running_at_end = state.burst.is_some();
+            all.push(FollowedTask {
+                number,
+                name: names.get(&number).cloned(),
+                items,
+            });
+        }
+        ObservedTasks {
+            tasks: make_loops(all, used_ns),
+            used_ns,
+            recorded_ns,
+            has_losses: self.idle.has_losses,
+            devices: self.devices.len(),
+            ..self.observed
+        }
+    }
+}
+
+impl TaskState {
+    /// Ends the task's wait, if it was woken, as it runs at `time`. Returns the number of waits that keep their recorded length.
+    fn end_wait(&mut self, time: u64, start: u64) -> u64 {
+        let wake = self.wake.take();
+        let Some(stopped) = self.stopped else {
+            // The task is seen for the first time.
+            let first = match wake {
+                Some(PendingWake {
+                    cause: WakeCause::Task(waker),
+                    time,
+                }) => {
+                    let slept_ns = time.saturating_sub(start);
+                    self.items.add(Item::Wait(Wait::Task { waker, slept_ns }));
+                    return 0;
+                }
+                Some(PendingWake {
+                    cause: WakeCause::Timer(expiry),
+                    ..
+                }) => expiry,
+                Some(wake) => wake.time,
+                None => time,
+            };
+            self.items.delay_ns = first.saturating_sub(start);
+            return 0;
+        };
+        let Some(PendingWake { cause, time }) = wake else {
+            // Another task had the CPU meanwhile.
+            return 0;
+        };
+        let slept_ns = time.saturating_sub(stopped);
+        let wait = match cause {
+            WakeCause::Io(in_flight) => Wait::Io(in_flight),
+            WakeCause::Timer(expiry) => Wait::Timer {
+                begun: stopped,
+                expiry: expiry.max(stopped),
+            },
+            WakeCause::Task(waker) => Wait::Task { waker, slept_ns },
+            WakeCause::Outside => Wait::Outside(slept_ns),
+        };
+        self.items.add(Item::Wait(wait));
+        u64::from(matches!(wait, Wait::Outside(_)))
+    }
+}

@@ -1,0 +1,346 @@
+//! Loops of steps, made from what each task did.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::observed::{ObservedStep, ObservedTask};
+
+/// Names, or their beginnings, of tasks that are left out: the recorder, and threads that belong to mechanisms which a simulator has
+/// itself (RCU, schedutil, interrupts, migration).
+const LEFT_OUT: [&str; 7] = [
+    "wakepath",
+    "rcu_",
+    "sugov:",
+    "irq/",
+    "ksoftirqd/",
+    "migration/",
+    "swapper",
+];
+
+/// Fewest sleeps that tell a periodic timer from sleeps of a fixed length.
+const FEWEST_SLEEPS: usize = 4;
+
+/// What a task did next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    Run {
+        time_ns: u64,
+        cpu: u32,
+        khz: Option<u32>,
+        interrupts: u32,
+    },
+    Io {
+        write: bool,
+        bytes: u32,
+        sector: u64,
+    },
+    /// The task woke the task with this number.
+    Wake(u32),
+    Wait(Wait),
+}
+
+/// A task's wait by its cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// Until so many of the task's requests were in flight.
+    Io(u32),
+    /// From a time until the expiry that a timer was set for, in ns.
+    Timer { begun: u64, expiry: u64 },
+    /// Until a task's wake-up.
+    Task { waker: u32, slept_ns: u64 },
+    /// For a time in ns, until something outside.
+    Outside(u64),
+}
+
+/// What a task did from its first burst on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TaskItems {
+    items: Vec<Item>,
+    pub(super) first_cpu: u32,
+    /// CPUs on which the task ran, and how often it got one.
+    cpus: BTreeSet<u32>,
+    turns: u64,
+    pub(super) delay_ns: u64,
+    depth: u32,
+    requests: u64,
+    is_waited_for: bool,
+    pub(super) io_wait: bool,
+    pub(super) is_running_at_end: bool,
+}
+
+impl TaskItems {
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    pub(super) fn add(&mut self, item: Item) {
+        self.items.push(item);
+    }
+
+    /// Adds a burst, or makes the last one longer. Returns the number of items added.
+    pub(super) fn add_run(&mut self, run: Item) -> usize {
+        let Item::Run {
+            time_ns,
+            cpu,
+            khz,
+            interrupts,
+        } = run
+        else {
+            return 0;
+        };
+        if time_ns == 0 {
+            return 0;
+        }
+        if let Some(Item::Run {
+            time_ns: before,
+            cpu: cpu_before,
+            khz: khz_before,
+            interrupts: interrupts_before,
+        }) = self.items.last_mut()
+            && (*cpu_before, *khz_before) == (cpu, khz)
+        {
+            *before = before.saturating_add(time_ns);
+            *interrupts_before = interrupts_before.saturating_add(interrupts);
+            return 0;
+        }
+        self.items.push(run);
+        1
+    }
+
+    /// Notes that the task got a CPU.
+    pub(super) fn note_turn(&mut self, cpu: u32) {
+        self.cpus.insert(cpu);
+        self.turns += 1;
+    }
+
+    /// Notes a request with which so many are in flight.
+    pub(super) fn note_request(&mut self, in_flight: u32, background: bool) {
+        self.requests += 1;
+        self.depth = self.depth.max(in_flight);
+        self.is_waited_for |= !background;
+    }
+
+    /// Whether the task slept at first, until another task woke it.
+    fn begins_with_wake_up(&self) -> bool {
+        matches!(self.items.first(), Some(Item::Wait(Wait::Task { .. })))
+    }
+
+    /// Leaves out what would not be followed by a wait if the task began anew.
+    fn end_with_whole_round(&mut self, used_ns: u64) {
+        let last_wait = (self.items.iter()).rposition(|item| matches!(item, Item::Wait(_)));
+        if self.begins_with_wake_up() {
+            if self.is_running_at_end
+                && let Some(last) = last_wait
+            {
+                self.items.truncate(last);
+            }
+        } else if let Some(last) = last_wait {
+            self.items.truncate(last + 1);
+        } else if !self.is_empty() && !self.runs_all_the_time(used_ns) {
+            self.items.push(Item::Wait(Wait::Outside(used_ns)));
+        }
+    }
+
+    /// Whether the task ran for at least half of the time, and at its end.
+    fn runs_all_the_time(&self, used_ns: u64) -> bool {
+        let times = self.items.iter().map(|item| match item {
+            Item::Run { time_ns, .. } => *time_ns,
+            _ => 0,
+        });
+        self.is_running_at_end && times.fold(0, u64::saturating_add) >= used_ns / 2
+    }
+
+    /// Makes each request of a task with one at a time be waited for, also where it was over before the task could sleep.
+    fn await_each_single_request(&mut self) {
+        if self.depth != 1 {
+            return;
+        }
+        let mut all = Vec::with_capacity(self.items.len());
+        for (index, item) in self.items.iter().enumerate() {
+            all.push(*item);
+            if !matches!(item, Item::Io { .. }) {
+                continue;
+            }
+            let next = self.items[index + 1..]
+                .iter()
+                .find(|item| matches!(item, Item::Io { .. } | Item::Wait(_)));
+            if !matches!(next, Some(Item::Wait(Wait::Io(_)))) {
+                all.push(Item::Wait(Wait::Io(0)));
+            }
+        }
+        self.items = all;
+    }
+
+    /// Whether the task's timers expire more evenly than its sleeps last.
+    fn has_periodic_timer(&self) -> bool {
+        let (mut lengths, mut periods) = (Vec::new(), Vec::new());
+        let mut last = None;
+        for item in &self.items {
+            if let Item::Wait(Wait::Timer { begun, expiry }) = item {
+                lengths.push(expiry.saturating_sub(*begun));
+                if let Some(last) = last.replace(*expiry) {
+                    periods.push(expiry.saturating_sub(last));
+                }
+            }
+        }
+        periods.len() >= FEWEST_SLEEPS && mean_deviation(periods) < mean_deviation(lengths)
+    }
+
+    /// The steps, with `indices` of tasks by number.
+    fn into_steps(self, indices: &BTreeMap<u32, usize>) -> Vec<ObservedStep> {
+        let is_periodic = self.has_periodic_timer();
+        let mut last_expiry = None;
+        let mut steps = Vec::with_capacity(self.items.len() + 1);
+        for item in &self.items {
+            let step = match *item {
+                Item::Run {
+                    time_ns,
+                    cpu,
+                    khz,
+                    interrupts,
+                } => ObservedStep::Run {
+                    time_ns,
+                    cpu,
+                    khz,
+                    interrupts,
+                },
+                Item::Io {
+                    write,
+                    bytes,
+                    sector,
+                } => ObservedStep::Io {
+                    write,
+                    bytes,
+                    sector,
+                },
+                Item::Wake(task) => match indices.get(&task) {
+                    Some(index) => ObservedStep::Wake(*index),
+                    None => continue,
+                },
+                Item::Wait(Wait::Io(most)) => ObservedStep::AwaitIo(most),
+                Item::Wait(Wait::Timer { begun, expiry }) => {
+                    match last_expiry.replace(expiry).filter(|_| is_periodic) {
+                        Some(last) => {
+                            ObservedStep::SleepAfterLastTimer(expiry.saturating_sub(last))
+                        }
+                        None => ObservedStep::Sleep(expiry.saturating_sub(begun)),
+                    }
+                }
+                Item::Wait(Wait::Task { .. }) => ObservedStep::AwaitWakeUp,
+                Item::Wait(Wait::Outside(ns)) => ObservedStep::Sleep(ns),
+            };
+            steps.push(step);
+        }
+        if self.depth > 0 && steps.last() != Some(&ObservedStep::AwaitIo(0)) {
+            steps.push(ObservedStep::AwaitIo(0));
+        }
+        steps
+    }
+}
+
+/// Mean distance in ns of times from their median.
+fn mean_deviation(mut times: Vec<u64>) -> u64 {
+    times.sort_unstable();
+    let Some(median) = times.get(times.len() / 2) else {
+        return 0;
+    };
+    let distances = times.iter().map(|time| u128::from(time.abs_diff(*median)));
+    (distances.sum::<u128>() / times.len() as u128) as u64
+}
+
+/// A task with its number and name, and what the task did.
+#[derive(Debug)]
+pub(super) struct FollowedTask {
+    pub(super) number: u32,
+    pub(super) name: Option<String>,
+    pub(super) items: TaskItems,
+}
+
+/// Makes a loop of what each task did in `used_ns`.
+pub(super) fn make_loops(mut all: Vec<FollowedTask>, used_ns: u64) -> Vec<ObservedTask> {
+    all.retain(|task| !task.items.is_empty() && !is_left_out(task.name.as_deref()));
+    for task in &mut all {
+        task.items.end_with_whole_round(used_ns);
+        task.items.await_each_single_request();
+    }
+    all.retain(|task| !task.items.is_empty());
+    all.sort_by_key(|task| (Reverse(task.items.requests), task.number));
+    balance_wake_ups(&mut all);
+    let indices: BTreeMap<u32, usize> = (all.iter().enumerate())
+        .map(|(index, task)| (task.number, index))
+        .collect();
+    let tasks = all.into_iter().map(|task| ObservedTask {
+        number: task.number,
+        name: task.name,
+        delay_ns: task.items.delay_ns,
+        first_cpu: task.items.first_cpu,
+        cpus: task.items.cpus.iter().copied().collect(),
+        turns: task.items.turns,
+        depth: task.items.depth,
+        requests: task.items.requests,
+        io_wait: task.items.io_wait,
+        is_waited_for: task.items.is_waited_for,
+        steps: task.items.into_steps(&indices),
+    });
+    tasks.collect()
+}
+
+fn is_left_out(name: Option<&str>) -> bool {
+    name.is_some_and(|name| LEFT_OUT.iter().any(|known| name.starts_with(known)))
+}
+
+/// Counts by pair: a waking and a woken task.
+type PairCounts = BTreeMap<(u32, u32), usize>;
+
+/// Makes each loop have as many waits for a task as that task's loop has wake-ups. Otherwise loops would drift, or stop.
+fn balance_wake_ups(all: &mut [FollowedTask]) {
+    let (mut wakes, mut waits) = (PairCounts::new(), PairCounts::new());
+    for task in all.iter() {
+        for item in &task.items.items {
+            match item {
+                Item::Wake(woken) => *wakes.entry((task.number, *woken)).or_default() += 1,
+                Item::Wait(Wait::Task { waker, .. }) => {
+                    *waits.entry((*waker, task.number)).or_default() += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut surplus_wakes = subtract_counts(&wakes, &waits);
+    let mut surplus_waits = subtract_counts(&waits, &wakes);
+    for task in all.iter_mut() {
+        let mut kept: Vec<Item> = Vec::with_capacity(task.items.items.len());
+        // The last ones are left out: their counterparts came after the end.
+        for item in task.items.items.iter().rev() {
+            match item {
+                Item::Wake(woken) if take_one(&mut surplus_wakes, (task.number, *woken)) => {}
+                Item::Wait(Wait::Task { waker, slept_ns })
+                    if take_one(&mut surplus_waits, (*waker, task.number)) =>
+                {
+                    kept.push(Item::Wait(Wait::Outside(*slept_ns)));
+                }
+                other => kept.push(*other),
+            }
+        }
+        kept.reverse();
+        task.items.items = kept;
+    }
+}
+
+fn subtract_counts(counts: &PairCounts, others: &PairCounts) -> PairCounts {
+    let rest = counts.iter().filter_map(|(pair, count)| {
+        let rest = count.saturating_sub(others.get(pair).copied().unwrap_or(0));
+        (rest > 0).then_some((*pair, rest))
+    });
+    rest.collect()
+}
+
+fn take_one(counts: &mut PairCounts, pair: (u32, u32)) -> bool {
+    match counts.get_mut(&pair) {
+        Some(count) if *count > 0 => {
+            *count -= 1;
+            true
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,77 @@
+//! What the tasks in a recording did, step by step: CPU bursts, requests, sleeps, and who woke whom.
+//!
+//! Each wait is given by its cause, and not by its length: a task's own requests, a timer with the time that it was set for, another
+//! task. So the steps answer to other policies. Only a wake-up by a device other than the drive keeps its recorded length.
+//!
+//! Causes are inferred. A wake-up on an idle CPU comes from the last interrupt there. On a busy CPU it comes from an interrupt within
+//! 10 us before, else from the task that runs. The end of a sleep is the time that the governor was told for the next timer,
+//! so that the idle state's exit is not part of the sleep. A task whose timers expire more evenly than its sleeps last has a periodic
+//! timer.
+
+use crate::recording::{DataQuality, Metadata, Reader, RecordingError};
+
+mod follower;
+mod idle_spans;
+mod loops;
+mod observed;
+
+pub use self::observed::{MAX_OBSERVED_STEPS, ObservedStep, ObservedTask, ObservedTasks};
+
+use self::follower::TaskFollower;
+use self::idle_spans::collect_idle_spans;
+
+/// Why a recording shows no steps.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskStepsError {
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// Facts of a kind are not in the recording.
+    #[error("the recording has no {0}")]
+    Missing(&'static str),
+    /// No task ran and slept.
+    #[error("no task ran in the recording")]
+    NoTask,
+}
+
+/// Reads a recording to its end, and collects the steps of its tasks.
+///
+/// # Errors
+/// The recording cannot be read, lacks idle periods, the steps of all tasks, or the submitters of requests, or no task ran.
+pub fn collect_task_steps(reader: &mut Reader) -> Result<ObservedTasks, TaskStepsError> {
+    refuse_missing_facts(reader.metadata())?;
+    let extent = reader.time_range_and_rewind()?;
+    let Some((first, last)) = extent else {
+        return Err(TaskStepsError::NoTask);
+    };
+    let idle = collect_idle_spans(reader, (first.0, last.0))?;
+    let mut follower = TaskFollower::new(reader.metadata(), &idle);
+    reader.time_range_and_rewind()?;
+    reader.for_each_event(|event| {
+        follower.follow_event(&event);
+        Ok::<(), RecordingError>(())
+    })?;
+    let recorded_ns = last.0.saturating_sub(first.0);
+    let observed = follower.finish(recorded_ns, &reader.metadata().tasks);
+    if observed.tasks.is_empty() {
+        return Err(TaskStepsError::NoTask);
+    }
+    Ok(observed)
+}
+
+fn refuse_missing_facts(metadata: &Metadata) -> Result<(), TaskStepsError> {
+    let recorded = &metadata.recorded;
+    for (quality, what) in [
+        (recorded.idle, "idle periods"),
+        (recorded.queueing, "block requests with their submitters"),
+        (recorded.all_tasks, "steps of all tasks"),
+    ] {
+        if quality == DataQuality::Missing {
+            return Err(TaskStepsError::Missing(what));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

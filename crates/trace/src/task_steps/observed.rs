@@ -1,0 +1,90 @@
+//! The steps of tasks, as a recording shows them.
+
+/// Most tasks that are followed.
+pub(super) const MAX_OBSERVED_TASKS: usize = 2048;
+
+/// Most steps of all tasks together; what comes later in the recording is left out.
+pub const MAX_OBSERVED_STEPS: usize = 1 << 19;
+
+/// The steps of the tasks in a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObservedTasks {
+    /// Tasks by falling number of requests, then by number.
+    pub tasks: Vec<ObservedTask>,
+    /// Length in ns of the part of the recording that the steps are from.
+    pub used_ns: u64,
+    /// Length of the whole recording in ns.
+    pub recorded_ns: u64,
+    /// Whether events were lost, so that only the longest part without a loss was used.
+    pub has_losses: bool,
+    /// Wake-ups by a device other than the drive, or of unknown cause. Their sleeps keep the recorded length.
+    pub outside_wake_ups: u64,
+    /// Requests without data, such as flushes, which are left out.
+    pub without_data: u64,
+    /// Requests whose submitting task is not recorded, or of tasks beyond the most that are followed.
+    pub without_task: u64,
+    /// Devices with requests. The steps do not tell them apart.
+    pub devices: usize,
+}
+
+/// A task's steps, which it repeats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedTask {
+    /// The kernel's thread number.
+    pub number: u32,
+    /// The task's name, if recorded.
+    pub name: Option<String>,
+    /// Time from the start of the part used until the task ran first, in ns.
+    pub delay_ns: u64,
+    /// CPU where the task ran first.
+    pub first_cpu: u32,
+    /// CPUs where the task ran, ascending.
+    pub cpus: Vec<u32>,
+    /// How often the task got a CPU.
+    pub turns: u64,
+    /// Largest number of requests in flight at a time; 0 without requests.
+    pub depth: u32,
+    /// Number of requests.
+    pub requests: u64,
+    /// Whether the task's waits for requests counted as iowait.
+    pub io_wait: bool,
+    /// Whether anybody waited for the task's requests, and not all were write-back or read-ahead.
+    pub is_waited_for: bool,
+    /// The steps in order.
+    pub steps: Vec<ObservedStep>,
+}
+
+/// A step of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObservedStep {
+    /// The task ran.
+    Run {
+        /// For so many ns.
+        time_ns: u64,
+        /// On this CPU.
+        cpu: u32,
+        /// The CPU's clock in kHz, if recorded.
+        khz: Option<u32>,
+        /// Completion interrupts of the drive on the CPU meanwhile.
+        interrupts: u32,
+    },
+    /// The task submitted a request.
+    Io {
+        /// Whether the request writes.
+        write: bool,
+        /// Size in bytes.
+        bytes: u32,
+        /// First sector, in units of 512 bytes.
+        sector: u64,
+    },
+    /// The task slept until at most so many of its requests were in flight.
+    AwaitIo(u32),
+    /// The task slept until a timer that was set for so many ns.
+    Sleep(u64),
+    /// The task slept until a periodic timer, so many ns after the timer before.
+    SleepAfterLastTimer(u64),
+    /// The task woke the task with this index in [`ObservedTasks::tasks`].
+    Wake(usize),
+    /// The task slept until another task woke it.
+    AwaitWakeUp,
+}

@@ -1,0 +1,262 @@
+//! How often a search finds the best set: five spaces, many seeds, an exhaustive reference, and random search.
+//!
+//! Every set of a space is simulated once per seed into a table. Searches look runs up in the table, so many searches cost no
+//! more than a single search. Decisions have seeds of their own, simulated when first asked for. The reference has other
+//! seeds than the searches. Usage: `search_quality FOLDER [SPACE]`; tables are kept in the folder, with figures for
+//! `bench/search_optuna.py`. After a change of a condition only the reference is made anew.
+
+mod evaluator;
+mod problem;
+mod table;
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rand::SeedableRng;
+use rand::seq::index;
+use rand_pcg::Pcg64Mcg;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use wakepath_tune::{Simulation, Space, TuneError, search_best_policy_set};
+
+use crate::evaluator::{DecisionRun, TableEvaluator};
+use crate::problem::{PROBLEMS, Problem};
+use crate::table::{REFERENCE_SEEDS, Reference, SEARCH_SEEDS, Table, TabledRun};
+
+/// Number of searches for each space.
+const SEARCHES: u64 = 100;
+
+/// Distance between the seeds of two searches, so that they share few seeds of decisions.
+const SEARCH_STEP: u64 = 7;
+
+/// A search may simulate this share of the requests of the exhaustive search.
+const BUDGET_SHARE: f64 = 0.0125;
+
+/// Runs per set of random search.
+const RANDOM_REPEATS: usize = 3;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments
+        .next()
+        .ok_or("usage: search_quality FOLDER [SPACE]")?;
+    let wanted = arguments.next();
+    fs::create_dir_all(&folder)?;
+    println!(
+        "space            sets  good  sure %  budget %  tune of {SEARCHES}  random of {SEARCHES}"
+    );
+    let problems = PROBLEMS
+        .iter()
+        .filter(|problem| wanted.as_ref().is_none_or(|name| problem.name == name));
+    for problem in problems {
+        let mut failed = Ok(());
+        problem.space_with_simulation(|space, simulation| {
+            failed = judge_searches(problem, Path::new(&folder), space, simulation);
+            Ok(())
+        })?;
+        failed?;
+    }
+    Ok(())
+}
+
+fn judge_searches(
+    problem: &Problem,
+    folder: &Path,
+    space: &Space,
+    simulation: &Simulation<'_>,
+) -> Result<(), Box<dyn Error>> {
+    let table: Table = read_or_make(
+        &problem.path_in(folder, ""),
+        |_| true,
+        || Table::simulate(space, simulation),
+    )?;
+    let reference: Reference = read_or_make(
+        &problem.path_in(folder, ".reference"),
+        |reference: &Reference| reference.question == problem.question(),
+        || Reference::simulate(problem, &table, simulation),
+    )?;
+    let decisions: Vec<(DecisionRun, TabledRun)> = read_or_make(
+        &problem.path_in(folder, ".decisions"),
+        |_| true,
+        || Ok(Vec::new()),
+    )?;
+    let alike = table.alike();
+    let evaluator = TableEvaluator {
+        alike: &alike,
+        numbers: table
+            .sets
+            .iter()
+            .enumerate()
+            .map(|(number, name)| (name.as_str(), number))
+            .collect(),
+        table: &table,
+        simulation,
+        decisions: Mutex::new(decisions.into_iter().collect()),
+    };
+    let exhaustive = table.requests_of_exhaustive_search();
+    let budget = (exhaustive as f64 * BUDGET_SHARE) as u64;
+    let places: Vec<usize> = (0..REFERENCE_SEEDS as usize).collect();
+    let good_kinds = problem.good_sets(&reference, &places);
+    let good: Vec<usize> = (0..table.sets.len())
+        .filter(|number| good_kinds.contains(&alike[*number]))
+        .collect();
+    write_table_for_other_searches(problem, folder, &table, &good, budget)?;
+    let (mut found, mut random, mut spent) = (0, 0, 0);
+    let mut answers: BTreeMap<String, u64> = BTreeMap::new();
+    for seed in 0..SEARCHES {
+        let request = problem.request(seed * SEARCH_STEP, budget);
+        let answer = search_best_policy_set(space, &request, &evaluator)?;
+        spent += answer.simulated;
+        let set = answer.best.map_or_else(String::new, |best| best.set);
+        let number = evaluator.numbers.get(set.as_str());
+        found += u64::from(number.is_some_and(|number| good.contains(number)));
+        *answers.entry(set).or_default() += 1;
+        random += u64::from(good.contains(&problem.random_answer(&table, seed, budget)));
+    }
+    let TableEvaluator {
+        decisions, numbers, ..
+    } = evaluator;
+    let decisions = decisions
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    let decisions: Vec<(DecisionRun, TabledRun)> = decisions.into_iter().collect();
+    fs::write(
+        problem.path_in(folder, ".decisions"),
+        serde_json::to_string(&decisions)?,
+    )?;
+    println!(
+        "{:<16} {:>4}  {:>4}  {:>6.0}  {:>8.1}  {:>11}  {:>13}",
+        problem.name,
+        table.sets.len(),
+        good.len(),
+        100.0 * problem.sureness(&reference, &good_kinds),
+        100.0 * spent as f64 / SEARCHES as f64 / exhaustive as f64,
+        found,
+        random
+    );
+    if std::env::var_os("SEARCH_QUALITY_ANSWERS").is_some() {
+        let before = reference.in_force();
+        for (set, count) in answers {
+            let number = numbers.get(set.as_str()).copied().unwrap_or(0);
+            let runs = reference.runs.get(&alike[number]);
+            let judged = runs.map(|runs| problem.excess_and_objective(runs, before));
+            println!("  {count:>3} {set} {judged:?}");
+        }
+        for number in &good_kinds {
+            let judged = problem.excess_and_objective(&reference.runs[number], before);
+            println!("  good: {} {judged:?}", table.sets[*number]);
+        }
+    }
+    Ok(())
+}
+
+impl Table {
+    /// A set's runs as random search with this seed sees them.
+    fn runs_of_random_search(&self, number: usize, seed: u64) -> Vec<TabledRun> {
+        let runs = &self.runs[number];
+        (0..RANDOM_REPEATS.min(runs.len()))
+            .map(|repeat| runs[(seed as usize + repeat) % SEARCH_SEEDS as usize].clone())
+            .collect()
+    }
+}
+
+impl Problem {
+    /// Path of a table in the folder, by kind.
+    fn path_in(&self, folder: &Path, kind: &str) -> PathBuf {
+        folder.join(format!("{}{kind}.json", self.name))
+    }
+
+    /// A set's figures in the runs for a search with a seed; `None` where the machine refuses the set.
+    fn figures_of_search(
+        &self,
+        table: &Table,
+        number: usize,
+        seed: u64,
+    ) -> Option<(f64, f64, u64)> {
+        let runs = table.runs_of_random_search(number, seed);
+        if runs.is_empty() {
+            return None;
+        }
+        let before = table.runs_of_random_search(0, seed);
+        let (excess, objective) = self.excess_and_objective(&runs, &before);
+        let requests = runs.iter().map(|run| run.requests).sum();
+        Some((excess, objective, requests))
+    }
+
+    /// Random search: sets drawn without replacement, each with a few runs; the best by means wins.
+    fn random_answer(&self, table: &Table, seed: u64, budget: u64) -> usize {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let mut spent = 0;
+        let mut best = (f64::INFINITY, f64::INFINITY, 0);
+        for number in index::sample(&mut random, table.sets.len(), table.sets.len()) {
+            let Some((excess, objective, requests)) = self.figures_of_search(table, number, seed)
+            else {
+                continue;
+            };
+            spent += requests;
+            if spent > budget {
+                break;
+            }
+            if (excess, objective) < (best.0, best.1) {
+                best = (excess, objective, number);
+            }
+        }
+        best.2
+    }
+}
+
+/// The figures of each set for each first seed, for searches by other programs.
+#[derive(Serialize)]
+struct SearchTable<'a> {
+    dimensions: &'a [usize],
+    budget: u64,
+    searches: u64,
+    good: &'a [usize],
+    /// Excess, objective and requests, by first seed and set.
+    figures: Vec<Vec<Option<(f64, f64, u64)>>>,
+}
+
+fn write_table_for_other_searches(
+    problem: &Problem,
+    folder: &Path,
+    table: &Table,
+    good: &[usize],
+    budget: u64,
+) -> Result<(), Box<dyn Error>> {
+    let seeds = 0..u64::from(SEARCH_SEEDS);
+    let figures = seeds.map(|seed| {
+        (0..table.sets.len())
+            .map(|number| problem.figures_of_search(table, number, seed))
+            .collect()
+    });
+    let content = SearchTable {
+        dimensions: &table.dimensions,
+        budget,
+        searches: SEARCHES,
+        good,
+        figures: figures.collect(),
+    };
+    let path = folder.join(format!("{}.searches.json", problem.name));
+    fs::write(path, serde_json::to_string(&content)?)?;
+    Ok(())
+}
+
+/// Reads a file from an earlier call, or makes the content and writes the file.
+fn read_or_make<T: Serialize + DeserializeOwned>(
+    path: &Path,
+    is_current: impl Fn(&T) -> bool,
+    make: impl FnOnce() -> Result<T, TuneError>,
+) -> Result<T, Box<dyn Error>> {
+    if let Ok(text) = fs::read_to_string(path) {
+        let content: T = serde_json::from_str(&text)?;
+        if is_current(&content) {
+            return Ok(content);
+        }
+    }
+    let made = make()?;
+    fs::write(path, serde_json::to_string(&made)?)?;
+    Ok(made)
+}

@@ -1,0 +1,97 @@
+//! What a server writes beside its requests' own disk calls: the log that requests append to, and writers in the background.
+
+use serde::Serialize;
+use wakepath_units::Nanoseconds;
+
+use super::figure::ServerFigure;
+
+/// Most `[[background]]` tables.
+pub const MAX_BACKGROUND_WRITERS: usize = 8;
+
+/// A file to which each request appends, synced with one flush for all that was appended since the last sync.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AppendLog {
+    /// Bytes that each request appends, 1 to 1 MiB.
+    pub bytes: ServerFigure,
+    /// When the file is synced.
+    pub sync: LogSync,
+    /// Bytes of a block, 512 to 1 MiB. A sync writes whole blocks, and writes a block again that was partly full before.
+    pub block_bytes: ServerFigure,
+    /// Most bytes of a write: 4096 to 64 MiB. The block layer cuts what is longer.
+    pub largest_write_bytes: ServerFigure,
+    /// What the file system's journal writes in a sync; `None`: nothing.
+    pub journal: Option<LogJournal>,
+}
+
+/// When a server's log is synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogSync {
+    /// Each request waits before its reply until its bytes are on the media. The first one to wait syncs the log; others that come
+    /// meanwhile share the next sync (group commit).
+    Each,
+    /// A thread syncs the log so long after its last sync; no request waits. 10 ms to 600 s.
+    Every(Nanoseconds),
+}
+
+/// Writes of the file system's journal that belong to a sync: a flush comes before the commit block and another one after it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LogJournal {
+    /// Which syncs need the journal.
+    pub when: JournaledSyncs,
+    /// Bytes of descriptors and changed metadata, written at once: 512 to 1 MiB.
+    pub bytes: ServerFigure,
+    /// Bytes of the commit block, written last, and of each block of the file system: 512 to 1 MiB.
+    pub commit_bytes: ServerFigure,
+}
+
+/// Syncs of a log that need the file system's journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JournaledSyncs {
+    /// Every sync: the file grows with each append.
+    #[default]
+    Each,
+    /// Syncs that write a block of the file system for the first time: the file was allocated and never written.
+    NewBlock,
+}
+
+/// A thread that writes in rounds, beside the requests: a checkpointer, or a store that commits in batches.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BackgroundWriter {
+    /// Seconds from the end of a round to the next one, 0.001 to 600. A round without a new reply since the last one is left out.
+    pub every_s: ServerFigure,
+    /// Number of writes.
+    pub writes: RoundWrites,
+    /// Bytes of each write: 512 to 64 MiB, a multiple of 512.
+    pub bytes: ServerFigure,
+    /// Flushes that end a round, 0 to 16.
+    pub flushes: u32,
+}
+
+impl BackgroundWriter {
+    /// Time from the end of a round to the next one.
+    pub fn interval(&self) -> Nanoseconds {
+        Nanoseconds((self.every_s.value * 1e9).round() as u64)
+    }
+}
+
+/// How many writes a background writer makes. A fraction is kept for the next round.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoundWrites {
+    /// So many in each round, 0 to 10,000.
+    PerRound(ServerFigure),
+    /// So many for each reply since the last round, 0 to 100.
+    PerRequest(ServerFigure),
+}
+
+impl RoundWrites {
+    /// The key in a file, and the figure.
+    pub(super) const fn key_and_figure(&self) -> (&'static str, &ServerFigure) {
+        match self {
+            Self::PerRound(figure) => ("writes", figure),
+            Self::PerRequest(figure) => ("writes_per_request", figure),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Checks of a server's log and background writers.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::error::{ServerError, TextPlace};
+use super::figure::ServerFigure;
+use super::log::{
+    AppendLog, BackgroundWriter, JournaledSyncs, LogJournal, LogSync, MAX_BACKGROUND_WRITERS,
+    RoundWrites,
+};
+use super::ranges::{figure_in_range, seconds_to_time, time_in_range, whole_sectors_in_range};
+
+/// Seconds between two syncs of a log, if the file gives none.
+const DEFAULT_SYNC_EVERY: f64 = 1.0;
+/// Bytes of a block, if the file gives none: a page.
+const DEFAULT_BLOCK: f64 = 4096.0;
+const MAX_LOG_BYTES: f64 = 1_048_576.0;
+const MAX_WRITE_BYTES: f64 = 67_108_864.0;
+const MAX_FLUSHES: u32 = 16;
+
+/// `[log]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawLog {
+    bytes: Spanned<ServerFigure>,
+    #[serde(default)]
+    sync: RawSync,
+    sync_every_s: Option<Spanned<f64>>,
+    block_bytes: Option<Spanned<ServerFigure>>,
+    largest_write_bytes: Option<Spanned<ServerFigure>>,
+    journal: Option<RawJournal>,
+}
+
+/// Value of `sync`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum RawSync {
+    Each,
+    #[default]
+    Every,
+}
+
+/// `[log.journal]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawJournal {
+    #[serde(default)]
+    when: JournaledSyncs,
+    bytes: Spanned<ServerFigure>,
+    commit_bytes: Option<Spanned<ServerFigure>>,
+}
+
+/// `[[background]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawBackground {
+    every_s: Spanned<ServerFigure>,
+    writes: Option<Spanned<ServerFigure>>,
+    writes_per_request: Option<Spanned<ServerFigure>>,
+    bytes: Spanned<ServerFigure>,
+    flushes: Option<Spanned<u32>>,
+}
+
+pub(super) fn check_log(raw: &RawLog, place: TextPlace<'_>) -> Result<AppendLog, ServerError> {
+    let sync = match (raw.sync, &raw.sync_every_s) {
+        (RawSync::Each, Some(seconds)) => {
+            let message =
+                "`sync_every_s` is for `sync = \"every\"`, and each request syncs this log";
+            return Err(place.error_at_value(seconds, message));
+        }
+        (RawSync::Each, None) => LogSync::Each,
+        (RawSync::Every, Some(seconds)) => {
+            LogSync::Every(time_in_range(seconds, "sync_every_s", 0.01, place)?)
+        }
+        (RawSync::Every, None) => LogSync::Every(seconds_to_time(DEFAULT_SYNC_EVERY)),
+    };
+    let journal = raw.journal.as_ref().map(|journal| {
+        Ok(LogJournal {
+            when: journal.when,
+            bytes: whole_sectors_in_range(&journal.bytes, "bytes", MAX_LOG_BYTES, place)?,
+            commit_bytes: block_or_page(journal.commit_bytes.as_ref(), "commit_bytes", place)?,
+        })
+    });
+    Ok(AppendLog {
+        bytes: figure_in_range(&raw.bytes, "bytes", (1.0, MAX_LOG_BYTES), place)?,
+        sync,
+        block_bytes: block_or_page(raw.block_bytes.as_ref(), "block_bytes", place)?,
+        largest_write_bytes: check_largest_write(raw.largest_write_bytes.as_ref(), place)?,
+        journal: journal.transpose()?,
+    })
+}
+
+/// Size of a block in bytes; a page, if the file gives none.
+fn block_or_page(
+    given: Option<&Spanned<ServerFigure>>,
+    key: &str,
+    place: TextPlace<'_>,
+) -> Result<ServerFigure, ServerError> {
+    given.map_or(Ok(ServerFigure::declared(DEFAULT_BLOCK)), |bytes| {
+        whole_sectors_in_range(bytes, key, MAX_LOG_BYTES, place)
+    })
+}
+
+/// Most bytes of a write; a mebibyte, if the file gives none.
+fn check_largest_write(
+    given: Option<&Spanned<ServerFigure>>,
+    place: TextPlace<'_>,
+) -> Result<ServerFigure, ServerError> {
+    let Some(bytes) = given else {
+        return Ok(ServerFigure::declared(MAX_LOG_BYTES));
+    };
+    let range = (DEFAULT_BLOCK, MAX_WRITE_BYTES);
+    figure_in_range(bytes, "largest_write_bytes", range, place)?;
+    whole_sectors_in_range(bytes, "largest_write_bytes", MAX_WRITE_BYTES, place)
+}
+
+pub(super) fn check_background_writers(
+    raw: &[Spanned<RawBackground>],
+    place: TextPlace<'_>,
+) -> Result<Vec<BackgroundWriter>, ServerError> {
+    if let Some(more) = raw.get(MAX_BACKGROUND_WRITERS) {
+        let message = format!("there may be {MAX_BACKGROUND_WRITERS} [[background]]");
+        return Err(place.error_at_value(more, message));
+    }
+    let writers = raw
+        .iter()
+        .map(|writer| check_background_writer(writer, place));
+    writers.collect()
+}
+
+fn check_background_writer(
+    table: &Spanned<RawBackground>,
+    place: TextPlace<'_>,
+) -> Result<BackgroundWriter, ServerError> {
+    let raw = table.get_ref();
+    let writes = match (&raw.writes, &raw.writes_per_request) {
+        (Some(each), None) => {
+            RoundWrites::PerRound(figure_in_range(each, "writes", (0.0, 1e4), place)?)
+        }
+        (None, Some(each)) => {
+            let range = (0.0, 100.0);
+            RoundWrites::PerRequest(figure_in_range(each, "writes_per_request", range, place)?)
+        }
+        _ => {
+            let message = "[[background]] needs `writes`, a number for each round, or `writes_per_request`, and not both";
+            return Err(place.error_at_value(table, message));
+        }
+    };
+    let flushes = raw.flushes.as_ref().map_or(0, |flushes| *flushes.get_ref());
+    if let (Some(at), true) = (&raw.flushes, flushes > MAX_FLUSHES) {
+        let message = format!("`flushes` is {flushes}, and may be 0 to {MAX_FLUSHES}");
+        return Err(place.error_at_value(at, message));
+    }
+    Ok(BackgroundWriter {
+        every_s: figure_in_range(&raw.every_s, "every_s", (0.001, 600.0), place)?,
+        writes,
+        bytes: whole_sectors_in_range(&raw.bytes, "bytes", MAX_WRITE_BYTES, place)?,
+        flushes,
+    })
+}

@@ -1,0 +1,112 @@
+//! The contents of a file with tasks.
+
+use serde::Serialize;
+use wakepath_units::{Kilohertz, Nanoseconds};
+
+/// Longest time for which tasks are simulated, in seconds.
+pub const MAX_SECONDS: f64 = 600.0;
+
+/// Most tasks in a file.
+pub const MAX_TASKS: usize = 2048;
+
+/// Most steps of all tasks together.
+pub const MAX_STEPS: usize = 1 << 20;
+
+/// Largest number of a task's requests in flight.
+pub const MAX_DEPTH: u32 = 65_536;
+
+/// Largest request in bytes.
+pub const MAX_IO_BYTES: u64 = 1 << 30;
+
+/// Highest number of a CPU.
+pub(super) const MAX_CPU: usize = 65_535;
+
+/// Tasks that repeat their steps side by side.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TasksFile {
+    /// Name of the workload in tables and messages.
+    pub name: String,
+    /// How long the tasks run: more than 0, at most [`MAX_SECONDS`].
+    pub duration: Nanoseconds,
+    /// Limit on the duration, set by a caller. Never set by a file.
+    pub at_most: Option<Nanoseconds>,
+    /// Whether the machine's own background tasks are among the tasks, as in a recording of all tasks. The machine's
+    /// figures of such work do not count then.
+    pub has_background: bool,
+    /// The tasks, 1 to [`MAX_TASKS`], with different names.
+    pub tasks: Vec<StepTask>,
+}
+
+impl TasksFile {
+    /// How long the tasks are simulated.
+    pub fn simulated_time(&self) -> Nanoseconds {
+        self.at_most
+            .map_or(self.duration, |limit| limit.min(self.duration))
+    }
+
+    /// Whether any task has requests to the drive that count in latencies.
+    pub fn has_counted_io(&self) -> bool {
+        let counted = self.tasks.iter().filter(|task| task.is_counted);
+        counted
+            .flat_map(|task| &task.steps)
+            .any(|step| matches!(step, WorkStep::Io { .. }))
+    }
+}
+
+/// A task that repeats its steps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StepTask {
+    /// The task's name, without blanks.
+    pub name: String,
+    /// Time from the start until the task runs first.
+    pub delay: Nanoseconds,
+    /// CPU where the task runs first; `None`: as the scheduler places it.
+    pub first_cpu: Option<usize>,
+    /// CPUs where the task may run; `None`: all.
+    pub cpus: Option<Vec<usize>>,
+    /// Largest number of the task's requests in flight, 1 to [`MAX_DEPTH`]. A further request waits for the end of an earlier one.
+    pub depth: u32,
+    /// Whether the kernel counts the task's waits for its requests as iowait.
+    pub io_wait: bool,
+    /// Whether latencies of the task's requests count in results.
+    pub is_counted: bool,
+    /// The steps in order.
+    pub steps: Vec<WorkStep>,
+}
+
+/// A step of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkStep {
+    /// CPU work, given as time on a CPU. The kernel's share for the task's own requests is inside, and the simulator takes that
+    /// share out.
+    Run {
+        /// Time on the CPU.
+        time: Nanoseconds,
+        /// The CPU whose time this is; `None`: the machine's fastest.
+        cpu: Option<u32>,
+        /// Clock at which the time was taken; `None`: the CPU's highest.
+        clock: Option<Kilohertz>,
+        /// Number of completion interrupts of the drive that the time contains.
+        interrupts: u32,
+    },
+    /// A request to the drive, submitted without waiting for its end.
+    Io {
+        /// Whether the request writes.
+        write: bool,
+        /// Size in bytes, a multiple of 512, at most [`MAX_IO_BYTES`].
+        bytes: u32,
+        /// First byte on the drive.
+        offset: u64,
+    },
+    /// Sleep until at most so many of the task's own requests are in flight.
+    AwaitIo(u32),
+    /// Sleep until a timer expires that is started now for this time, its slack included.
+    Sleep(Nanoseconds),
+    /// Sleep until a timer expires this time after the task's last timer; no sleep if that is over.
+    SleepAfterLastTimer(Nanoseconds),
+    /// Wake the task with this number, from 0. A task that is not waiting for that passes its next wait at once.
+    Wake(u32),
+    /// Sleep until another task's wake-up.
+    AwaitWakeUp,
+}

@@ -1,0 +1,209 @@
+//! The lines that a task's steps are written in.
+
+use std::collections::BTreeMap;
+
+use toml::Spanned;
+use wakepath_units::quantity::{parse_frequency, parse_time, parse_whole_number};
+use wakepath_units::spelling::suggestion_with_known_names;
+use wakepath_units::{Kilohertz, Nanoseconds};
+
+use super::error::{FilePlace, TasksError};
+use super::model::{MAX_CPU, MAX_DEPTH, MAX_IO_BYTES, MAX_SECONDS, MAX_STEPS, WorkStep};
+use crate::text::escape_and_shorten;
+
+/// The steps' words.
+const WORDS: [&str; 9] = [
+    "run", "on", "read", "write", "wait", "sleep", "timer", "wake", "await",
+];
+
+/// Size of a sector in bytes.
+const SECTOR: u64 = 512;
+
+/// Reads the steps of all tasks in a file, one after the other.
+pub(super) struct StepLines<'a> {
+    place: FilePlace<'a>,
+    /// Number of each task by its name.
+    numbers: &'a BTreeMap<&'a str, usize>,
+    /// Steps read so far.
+    count: usize,
+}
+
+/// CPU and clock in whose time further runs are given.
+#[derive(Clone, Copy, Default)]
+struct RunPlace {
+    cpu: Option<u32>,
+    clock: Option<Kilohertz>,
+}
+
+impl<'a> StepLines<'a> {
+    pub(super) fn new(place: FilePlace<'a>, numbers: &'a BTreeMap<&'a str, usize>) -> Self {
+        Self {
+            place,
+            numbers,
+            count: 0,
+        }
+    }
+
+    /// Parses the steps of a task.
+    pub(super) fn parse_steps_of_task(
+        &mut self,
+        steps: &Spanned<String>,
+    ) -> Result<Vec<WorkStep>, TasksError> {
+        let first_line = self.first_line_of_string(steps);
+        let mut place = RunPlace::default();
+        let mut all = Vec::new();
+        for (index, line) in steps.get_ref().lines().enumerate() {
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            let Some((word, arguments)) = words.split_first() else {
+                continue;
+            };
+            let read = self.parse_step(word, arguments, &mut place);
+            let step = read
+                .map_err(|message| self.place.error_in_line(Some(first_line + index), message))?;
+            all.extend(step);
+            self.count += 1;
+            if self.count > MAX_STEPS {
+                let message = format!("more than {MAX_STEPS} steps");
+                return Err(self.place.error_in_line(Some(first_line + index), message));
+            }
+        }
+        if all.is_empty() {
+            let message = "a task has at least one step, such as `run 20us`";
+            return Err(self.place.error_at_value(steps, message));
+        }
+        Ok(all)
+    }
+
+    /// The line in the file where a string's text begins: behind the quotes that open it.
+    fn first_line_of_string(&self, value: &Spanned<String>) -> usize {
+        let start = value.span().start;
+        let written = self.place.text.get(start..).unwrap_or_default();
+        let has_line_break = ["'''", "\"\"\""].iter().any(|quotes| {
+            let rest = written.strip_prefix(quotes);
+            rest.is_some_and(|rest| rest.starts_with('\n') || rest.starts_with("\r\n"))
+        });
+        self.place.line_of_byte(start) + usize::from(has_line_break)
+    }
+
+    /// Parses a step; `None`: the line says where further runs were timed.
+    fn parse_step(
+        &self,
+        word: &str,
+        arguments: &[&str],
+        place: &mut RunPlace,
+    ) -> Result<Option<WorkStep>, String> {
+        let step = match (word, arguments) {
+            ("on", arguments) => {
+                *place = parse_run_place(arguments)?;
+                return Ok(None);
+            }
+            ("run", [time]) => place.run_step(parse_step_time(time)?, 0),
+            ("run", [time, "interrupts", count]) => {
+                let count = parse_number_up_to(count, "a count of interrupts", 1_000_000)?;
+                place.run_step(parse_step_time(time)?, count as u32)
+            }
+            ("read" | "write", [bytes, offset]) => {
+                let bytes = parse_number_up_to(bytes, "a size in bytes", MAX_IO_BYTES)?;
+                if bytes == 0 || bytes % SECTOR != 0 {
+                    return Err(format!(
+                        "{bytes} bytes; a request has a multiple of {SECTOR}"
+                    ));
+                }
+                let limit = u64::MAX >> 1;
+                WorkStep::Io {
+                    write: word == "write",
+                    bytes: bytes as u32,
+                    offset: parse_number_up_to(offset, "an offset in bytes", limit)?,
+                }
+            }
+            ("wait", [most]) => {
+                let limit = u64::from(MAX_DEPTH) - 1;
+                WorkStep::AwaitIo(parse_number_up_to(most, "requests in flight", limit)? as u32)
+            }
+            ("sleep", [time]) => WorkStep::Sleep(parse_step_time(time)?),
+            ("timer", [time]) => WorkStep::SleepAfterLastTimer(parse_step_time(time)?),
+            ("wake", [name]) => WorkStep::Wake(self.number_of_task(name)?),
+            ("await", []) => WorkStep::AwaitWakeUp,
+            _ => return Err(describe_wrong_step(word, arguments.len())),
+        };
+        Ok(Some(step))
+    }
+}
+
+impl StepLines<'_> {
+    fn number_of_task(&self, name: &str) -> Result<u32, String> {
+        let number = self.numbers.get(name).map(|number| *number as u32);
+        number.ok_or_else(|| {
+            let names: Vec<&str> = self.numbers.keys().copied().collect();
+            let known = suggestion_with_known_names(name, &names);
+            format!("no task is called `{}`{known}", escape_and_shorten(name))
+        })
+    }
+}
+
+impl RunPlace {
+    fn run_step(self, time: Nanoseconds, interrupts: u32) -> WorkStep {
+        WorkStep::Run {
+            time,
+            cpu: self.cpu,
+            clock: self.clock,
+            interrupts,
+        }
+    }
+}
+
+/// Parses `cpu 0 clock 1416000kHz`, each of them or both.
+fn parse_run_place(arguments: &[&str]) -> Result<RunPlace, String> {
+    let mut place = RunPlace::default();
+    for pair in arguments.chunks(2) {
+        match pair {
+            ["cpu", number] => {
+                let cpu = parse_number_up_to(number, "a CPU", MAX_CPU as u64)?;
+                place.cpu = Some(cpu as u32);
+            }
+            ["clock", frequency] => {
+                let clock = parse_frequency(frequency).filter(|clock| clock.0 > 0);
+                place.clock = Some(clock.ok_or_else(|| {
+                    let wrong = escape_and_shorten(frequency);
+                    format!("`{wrong}` is no clock; expected one such as 1800000kHz or 1.8GHz")
+                })?);
+            }
+            _ => return Err("expected `on cpu 0 clock 1800000kHz`, or one of both".to_owned()),
+        }
+    }
+    Ok(place)
+}
+
+fn parse_step_time(text: &str) -> Result<Nanoseconds, String> {
+    let longest = (MAX_SECONDS * 1e9) as u64;
+    let time = parse_time(text).filter(|time| time.0 <= longest);
+    time.ok_or_else(|| {
+        let wrong = escape_and_shorten(text);
+        format!("`{wrong}` is no time; expected one such as 12.5us, of at most {MAX_SECONDS} s")
+    })
+}
+
+fn parse_number_up_to(text: &str, what: &str, most: u64) -> Result<u64, String> {
+    let number = parse_whole_number(text).filter(|number| *number <= most);
+    number.ok_or_else(|| {
+        let wrong = escape_and_shorten(text);
+        format!("`{wrong}` is not {what}: a whole number from 0 to {most}")
+    })
+}
+
+/// Describes a step with an unknown word, or with other arguments than its word takes.
+fn describe_wrong_step(word: &str, arguments: usize) -> String {
+    let example = match word {
+        "run" => "run 20us",
+        "read" | "write" => "read 4096 0",
+        "wait" => "wait 0",
+        "sleep" | "timer" => "sleep 300us",
+        "wake" => "wake NAME",
+        "await" => "await",
+        _ => {
+            let known = suggestion_with_known_names(word, &WORDS);
+            return format!("no step is called `{}`{known}", escape_and_shorten(word));
+        }
+    };
+    format!("`{word}` has {arguments} arguments; expected `{example}`")
+}
