@@ -258,7 +258,7 @@ const FAMILIES: &[(&str, Nearness, &[&str])] = &[
         &[
             "size=8m,flow=1,flow_id=1,runtime=1,time_based,rate_iops=2000,flow_sleep=500|size=8m,rw=write,flow=3,flow_id=1,runtime=1,time_based,rate_iops=500",
             "size=8m,flow=2,flow_id=2,runtime=1,time_based,flow_sleep=300|size=8m,rw=randwrite,flow=2,flow_id=2,runtime=1,time_based,rate_iops=300",
-            "size=8m,flow=1,flow_id=3,runtime=1,time_based,flow_sleep=1000|size=8m,rw=write,flow=4,flow_id=3,runtime=1,time_based,rate_iops=400",
+            "size=8m,flow=1,flow_id=3,runtime=1,time_based,rate_iops=200,flow_sleep=1000|size=8m,rw=write,flow=4,flow_id=3,runtime=1,time_based,rate_iops=400",
         ],
     ),
     (
