@@ -302,6 +302,8 @@ struct Outcome {
     found_depth: u64,
 }
 
+/// Options of all jobs.
+const GLOBAL: &str = "[global]\ncontinue_on_error=verify\n";
 /// All jobs end within 10 s on a quiet machine.
 const HUNG_AFTER: Duration = Duration::from_secs(40);
 /// How often fio is started again.
@@ -479,7 +481,6 @@ fn jobs_of_each_family_do_what_they_do_in_fio() {
         assert!(cases.len() >= 3, "{family}");
         cases.iter().map(move |case| (*family, *nearness, *case))
     });
-    const GLOBAL: &str = "[global]\ncontinue_on_error=verify\n";
     let mut together = GLOBAL.to_owned();
     let mut theirs = Vec::new();
     let mut cases = Vec::new();
