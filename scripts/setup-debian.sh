@@ -5,6 +5,7 @@
 #   scripts/setup-debian.sh         all of them
 #   scripts/setup-debian.sh build   those that building the program takes: what `make demo` needs. Whoever is not root does without
 #                                   those of the eBPF programs, and is told what the program cannot do then
+#   scripts/setup-debian.sh nightly all of them, and the programs of the recipes
 #
 # The kernel sources of the conformance check are not among them: its tool fetches and caches the packages
 # linux-source-6.1 and linux-source-6.12 itself.
@@ -38,11 +39,14 @@ packages=(make gcc g++ libc6-dev binutils xz-utils ca-certificates fio nvme-cli 
     rt-app libelf1 bc bison flex libelf-dev chromium fonts-dejavu-core dbench hyperfine systemd dpkg-dev rpm zstd
     slurmctld slurmd slurm-client bpftrace prometheus mmdebstrap openssh-client blktrace)
 ebpf_packages=(clang libbpf-dev)
+# Tests count what these ask of a disk (scripts/recipes.py), which starts them by itself in folders of its own.
+recipe_packages=(postgresql mariadb-server-core mariadb-client-core sysbench etcd-server etcd-client rocksdb-tools redis-server redis-tools)
 case ${1:-all} in
 all) ;;
+nightly) packages+=("${recipe_packages[@]}") ;;
 build) packages=(make gcc libc6-dev "${ebpf_packages[@]}") ;;
 *)
-    echo "setup: unknown argument '$1'; expected nothing or: build" >&2
+    echo "setup: unknown argument '$1'; expected nothing, build or nightly" >&2
     exit 2
     ;;
 esac

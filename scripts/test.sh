@@ -97,6 +97,7 @@ python_files() { git ls-files '*.py' ':!python/'; }
 types() { python_files | xargs -n 1 "$python/mypy" --strict; }
 
 scripts/setup-python.sh || echo "test: no Python packages; the tests that need them are skipped" >&2
+[ -z "$nightly" ] || scripts/setup-debian.sh nightly || echo "test: no programs of the recipes; the test that counts their I/Os is skipped" >&2
 [ -z "$nightly" ] || scripts/setup-cargo-deb.sh || echo "test: no cargo-deb; the test of the Debian package is skipped" >&2
 python_skips=0
 
