@@ -112,7 +112,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Wakes the worker that fell asleep last for a request; without one, the request waits.
-    fn give_to_worker_or_queue(&mut self, cpu: CpuId, mut request: ServerRequest) {
+    fn give_to_worker_or_queue(&mut self, cpu: CpuId, request: ServerRequest) {
         let Some((server, setup)) = self.workload.server.as_mut().zip(self.setup.server()) else {
             return;
         };
@@ -120,13 +120,28 @@ impl<O: Observer> Engine<'_, O> {
             let counts = self.context.now() >= setup.warm_up;
             return server.add_waiting_or_refuse(request, counts);
         };
+        server.workers[worker].present = Some(Box::new(request));
+        self.wake_worker_for_request(cpu, worker, None);
+    }
+
+    /// Wakes a worker for the request that the worker has. `waker` is as for [`Engine::choose_cpu_for_woken_task`].
+    pub(super) fn wake_worker_for_request(
+        &mut self,
+        cpu: CpuId,
+        worker: usize,
+        waker: Option<(CpuId, bool)>,
+    ) {
+        let Some(server) = &self.workload.server else {
+            return;
+        };
         let task = server.workers[worker].task;
-        let to = self.choose_cpu_for_woken_task(task, None);
+        let to = self.choose_cpu_for_woken_task(task, waker);
         let ipi = self.wake_task(Some(cpu), task, to);
-        request.way.set_wake_up_delay(ipi);
-        request.wakes_worker = true;
-        if let Some(server) = self.workload.server.as_mut() {
-            server.workers[worker].present = Some(Box::new(request));
+        if let Some(server) = self.workload.server.as_mut()
+            && let Some(request) = &mut server.workers[worker].present
+        {
+            request.way.set_wake_up_delay(ipi);
+            request.wakes_worker = true;
         }
     }
 }

@@ -10,16 +10,14 @@ use crate::core::observer::Observer;
 use crate::core::parts::Part;
 use crate::engine::Engine;
 use crate::task::events::TaskTurn;
-use crate::task::server::state::{Commit, ServerRequest};
-use crate::task::state::{Kind, Step};
+use crate::task::server::state::{Commit, RunningWorker, ServerRequest};
+use crate::task::state::Kind;
 
 impl<O: Observer> Engine<'_, O> {
     /// Appends a request to the log, and begins a sync, or sleeps until another worker has synced.
     pub(super) fn begin_commit_of_request(
         &mut self,
-        cpu: CpuId,
-        task: TaskId,
-        worker: usize,
+        worker: RunningWorker,
         mut request: Box<ServerRequest>,
     ) -> TaskTurn {
         let setup = self.setup.server().and_then(|server| server.log);
@@ -29,24 +27,21 @@ impl<O: Observer> Engine<'_, O> {
         let log = &mut server.log;
         let length = log.append_bytes(setup.bytes);
         if !log.has_syncing_worker {
-            return self.begin_sync_by_worker(cpu, task, worker, request);
+            return self.begin_sync_by_worker(worker, request);
         }
-        log.add_waiting_worker(worker, length);
+        log.add_waiting_worker(worker.number, length);
         request.commit = Commit::Waiting;
-        self.put_request_back(worker, request);
-        self.tasks[task].step = Step::Wait;
-        self.put_current_task_to_sleep(cpu, task, false);
-        TaskTurn::Free
+        self.put_request_back(worker.number, request);
+        self.sleep_until_woken(worker.cpu, worker.task)
     }
 
     /// Begins a sync by a worker, for its own request and those that wait.
     pub(super) fn begin_sync_by_worker(
         &mut self,
-        cpu: CpuId,
-        task: TaskId,
-        worker: usize,
+        worker: RunningWorker,
         mut request: Box<ServerRequest>,
     ) -> TaskTurn {
+        let RunningWorker { cpu, task, number } = worker;
         if let Kind::Server(thread) = &mut self.tasks[task].kind {
             thread.copied = false;
         }
@@ -55,7 +50,7 @@ impl<O: Observer> Engine<'_, O> {
             server.log.has_syncing_worker = true;
             server.log.parts_at_begin = *request.way.attributed_parts();
         }
-        self.put_request_back(worker, request);
+        self.put_request_back(number, request);
         self.begin_sync_of_log();
         self.take_next_disk_step(cpu, task)
             .unwrap_or(TaskTurn::Free)
@@ -96,22 +91,7 @@ impl<O: Observer> Engine<'_, O> {
             other.way.attribute_time_until(Part::WorkerWait, now);
         }
         for worker in on_media.into_iter().chain(next) {
-            self.wake_worker_after_sync(cpu, worker);
-        }
-    }
-
-    fn wake_worker_after_sync(&mut self, cpu: CpuId, worker: usize) {
-        let Some(server) = &self.workload.server else {
-            return;
-        };
-        let task = server.workers[worker].task;
-        let to = self.choose_cpu_for_woken_task(task, Some((cpu, false)));
-        let ipi = self.wake_task(Some(cpu), task, to);
-        if let Some(server) = self.workload.server.as_mut()
-            && let Some(request) = &mut server.workers[worker].present
-        {
-            request.way.set_wake_up_delay(ipi);
-            request.wakes_worker = true;
+            self.wake_worker_for_request(cpu, worker, Some((cpu, false)));
         }
     }
 

@@ -69,6 +69,15 @@ pub(in crate::task) enum ServerRole {
     Background(usize),
 }
 
+/// A worker that has a CPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RunningWorker {
+    pub(super) cpu: CpuId,
+    pub(super) task: TaskId,
+    /// Number among the workers.
+    pub(super) number: usize,
+}
+
 /// A request to the server.
 #[derive(Clone, Debug)]
 pub(super) struct ServerRequest {

@@ -8,7 +8,7 @@ use crate::core::parts::Part;
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
 use crate::task::events::TaskTurn;
-use crate::task::server::state::{Commit, ServerRequest, ServerRole};
+use crate::task::server::state::{Commit, RunningWorker, ServerRequest, ServerRole};
 use crate::task::state::{Kind, Step};
 
 /// A finished disk call's request, or a request whose reply is next.
@@ -23,7 +23,9 @@ impl<O: Observer> Engine<'_, O> {
         role: ServerRole,
     ) -> TaskTurn {
         match role {
-            ServerRole::Worker(worker) => self.begin_request_of_woken_worker(cpu, task, worker),
+            ServerRole::Worker(number) => {
+                self.begin_request_of_woken_worker(RunningWorker { cpu, task, number })
+            }
             ServerRole::Log => self.begin_log_step(cpu, task),
             ServerRole::Background(writer) => self.begin_background_round(cpu, task, writer),
         }
@@ -46,27 +48,28 @@ impl<O: Observer> Engine<'_, O> {
             self.start_work(cpu, Mode::Task, work);
             return TaskTurn::Busy;
         }
-        let worker = match role {
+        let number = match role {
             ServerRole::Log | ServerRole::Background(_) => {
                 return self.end_writer_segment(cpu, task, role);
             }
-            ServerRole::Worker(worker) => worker,
+            ServerRole::Worker(number) => number,
         };
-        let Some(request) = self.take_request_of_worker(worker) else {
+        let worker = RunningWorker { cpu, task, number };
+        let Some(request) = self.take_request_of_worker(number) else {
             return TaskTurn::Free;
         };
         if request.commit == Commit::Syncing {
-            return self.end_segment_of_sync(cpu, task, worker, request);
+            return self.end_segment_of_sync(worker, request);
         }
         match step {
-            Step::Submit => self.end_submission_of_call(cpu, task, worker, request),
+            Step::Submit => self.end_submission_of_call(worker, request),
             Step::Resume => {
                 let request = self.end_disk_calls(cpu, task, request);
-                self.begin_next_step_of_request(cpu, task, worker, request)
+                self.begin_next_step_of_request(worker, request)
             }
             _ => {
                 let request = self.attribute_server_work(cpu, task, request);
-                self.begin_next_step_of_request(cpu, task, worker, request)
+                self.begin_next_step_of_request(worker, request)
             }
         }
     }
@@ -84,13 +87,9 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// A worker that was woken for a request has a CPU.
-    fn begin_request_of_woken_worker(
-        &mut self,
-        cpu: CpuId,
-        task: TaskId,
-        worker: usize,
-    ) -> TaskTurn {
-        let Some(mut request) = self.take_request_of_worker(worker) else {
+    fn begin_request_of_woken_worker(&mut self, worker: RunningWorker) -> TaskTurn {
+        let RunningWorker { cpu, task, number } = worker;
+        let Some(mut request) = self.take_request_of_worker(number) else {
             self.put_current_task_to_sleep(cpu, task, false);
             return TaskTurn::Free;
         };
@@ -99,10 +98,10 @@ impl<O: Observer> Engine<'_, O> {
             (request.way).attribute_task_wake_up(self.context.now(), awake_since);
         }
         match request.commit {
-            Commit::Syncing => self.begin_sync_by_worker(cpu, task, worker, request),
-            Commit::Durable => self.begin_next_step_of_request(cpu, task, worker, request),
+            Commit::Syncing => self.begin_sync_by_worker(worker, request),
+            Commit::Durable => self.begin_next_step_of_request(worker, request),
             Commit::NotNeeded | Commit::Ahead | Commit::Waiting => {
-                self.begin_work_of_request(cpu, task, worker, request)
+                self.begin_work_of_request(worker, request)
             }
         }
     }
@@ -110,31 +109,28 @@ impl<O: Observer> Engine<'_, O> {
     /// Follows up a finished segment of a worker that syncs the log.
     fn end_segment_of_sync(
         &mut self,
-        cpu: CpuId,
-        task: TaskId,
-        worker: usize,
+        worker: RunningWorker,
         mut request: TakenRequest,
     ) -> TaskTurn {
+        let RunningWorker { cpu, task, number } = worker;
         if self.tasks[task].present_step() == Step::Submit {
-            let sent = self.send_disk_step(cpu, task, ServerRole::Worker(worker));
+            let sent = self.send_disk_step(cpu, task, ServerRole::Worker(number));
             request = self.attribute_submission(cpu, task, request, sent);
         } else {
             request = self.take_back_calls_of_request(cpu, task, request);
         }
         if let Some(turn) = self.take_next_disk_step(cpu, task) {
-            self.put_request_back(worker, request);
+            self.put_request_back(number, request);
             return turn;
         }
         self.end_sync_by_worker(cpu, &mut request);
-        self.begin_next_step_of_request(cpu, task, worker, request)
+        self.begin_next_step_of_request(worker, request)
     }
 
     /// Begins a request's CPU work; the reply belongs to it if the request calls no disk and waits for no log.
     fn begin_work_of_request(
         &mut self,
-        cpu: CpuId,
-        task: TaskId,
-        worker: usize,
+        worker: RunningWorker,
         mut request: TakenRequest,
     ) -> TaskTurn {
         request.step_work = request.work;
@@ -142,20 +138,14 @@ impl<O: Observer> Engine<'_, O> {
             request.step_work += request.reply;
             request.replying = true;
         }
-        self.begin_server_work(cpu, task, worker, request)
+        self.begin_server_work(worker, request)
     }
 
-    fn begin_server_work(
-        &mut self,
-        cpu: CpuId,
-        task: TaskId,
-        worker: usize,
-        request: TakenRequest,
-    ) -> TaskTurn {
+    fn begin_server_work(&mut self, worker: RunningWorker, request: TakenRequest) -> TaskTurn {
         let work = request.step_work;
-        self.put_request_back(worker, request);
-        self.tasks[task].begin_step(Step::Thread, work);
-        self.start_work(cpu, Mode::Task, work);
+        self.put_request_back(worker.number, request);
+        self.tasks[worker.task].begin_step(Step::Thread, work);
+        self.start_work(worker.cpu, Mode::Task, work);
         TaskTurn::Busy
     }
 
@@ -177,35 +167,31 @@ impl<O: Observer> Engine<'_, O> {
     /// Begins a request's next disk call, its reply, or the next request.
     fn begin_next_step_of_request(
         &mut self,
-        cpu: CpuId,
-        task: TaskId,
-        worker: usize,
+        worker: RunningWorker,
         mut request: TakenRequest,
     ) -> TaskTurn {
         let kinds = self.setup.server().map_or(0, |server| server.calls.len());
         if !request.replying {
             if let Some(kind) = request.next_kind_of_calls(kinds) {
-                return self.begin_disk_call(cpu, task, worker, request, kind);
+                return self.begin_disk_call(worker, request, kind);
             }
             if request.commit == Commit::Ahead {
-                return self.begin_commit_of_request(cpu, task, worker, request);
+                return self.begin_commit_of_request(worker, request);
             }
             request.replying = true;
             if request.reply > 0 {
                 request.step_work = request.reply;
-                return self.begin_server_work(cpu, task, worker, request);
+                return self.begin_server_work(worker, request);
             }
         }
         self.finish_server_request(&request);
-        self.begin_next_request_or_sleep(cpu, task, worker)
+        self.begin_next_request_or_sleep(worker)
     }
 
     /// Starts the submission of a request's next disk call.
     fn begin_disk_call(
         &mut self,
-        cpu: CpuId,
-        task: TaskId,
-        worker: usize,
+        worker: RunningWorker,
         request: TakenRequest,
         kind: usize,
     ) -> TaskTurn {
@@ -213,20 +199,19 @@ impl<O: Observer> Engine<'_, O> {
             .setup
             .server()
             .map_or(0, |server| server.calls[kind].bytes);
-        self.put_request_back(worker, request);
-        let work = self.begin_submission(task, bytes);
-        self.start_work(cpu, Mode::Task, work);
+        self.put_request_back(worker.number, request);
+        let work = self.begin_submission(worker.task, bytes);
+        self.start_work(worker.cpu, Mode::Task, work);
         TaskTurn::Busy
     }
 
     /// Hands a submitted disk call to the drive, and submits the next one or waits.
     fn end_submission_of_call(
         &mut self,
-        cpu: CpuId,
-        task: TaskId,
-        worker: usize,
+        worker: RunningWorker,
         mut request: TakenRequest,
     ) -> TaskTurn {
+        let RunningWorker { cpu, task, number } = worker;
         let Some(server) = self.setup.server() else {
             return TaskTurn::Free;
         };
@@ -237,14 +222,14 @@ impl<O: Observer> Engine<'_, O> {
         request = self.attribute_submission(cpu, task, request, Some(id));
         request.submitted += 1;
         if call.together && request.submitted < call.calls {
-            return self.begin_disk_call(cpu, task, worker, request, kind);
+            return self.begin_disk_call(worker, request, kind);
         }
         let own = &mut self.tasks[task];
         own.requests.wanted = request.in_flight.len();
         if let Kind::Server(thread) = &mut own.kind {
             thread.copied = call.copied;
         }
-        self.put_request_back(worker, request);
+        self.put_request_back(number, request);
         self.wait_for_own_requests(cpu, task)
     }
 
@@ -311,21 +296,19 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Gives a worker that is free the request that has waited longest; without any, the worker sleeps.
-    fn begin_next_request_or_sleep(&mut self, cpu: CpuId, task: TaskId, worker: usize) -> TaskTurn {
+    fn begin_next_request_or_sleep(&mut self, worker: RunningWorker) -> TaskTurn {
         let now = self.context.now();
         let next = self.workload.server.as_mut().and_then(|server| {
             let next = server.queue.pop_front();
             if next.is_none() {
-                server.asleep.push(worker);
+                server.asleep.push(worker.number);
             }
             next
         });
         if let Some(mut request) = next {
             request.way.attribute_time_until(Part::WorkerWait, now);
-            return self.begin_work_of_request(cpu, task, worker, Box::new(request));
+            return self.begin_work_of_request(worker, Box::new(request));
         }
-        self.tasks[task].step = Step::Wait;
-        self.put_current_task_to_sleep(cpu, task, false);
-        TaskTurn::Free
+        self.sleep_until_woken(worker.cpu, worker.task)
     }
 }

@@ -7,7 +7,7 @@ use crate::core::observer::Observer;
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
 use crate::task::events::TaskTurn;
-use crate::task::server::disk_steps::DiskStep;
+use crate::task::server::disk_steps::{DiskStep, DiskTotals};
 use crate::task::server::state::{ServerRole, ServerTask};
 use crate::task::state::{Kind, Step};
 
@@ -29,6 +29,11 @@ impl<O: Observer> Engine<'_, O> {
         interval: u64,
     ) -> TaskTurn {
         self.start_round_timer(cpu, task, interval);
+        self.sleep_until_woken(cpu, task)
+    }
+
+    /// Puts a thread of the server, the current task of a CPU, to sleep until somebody wakes it.
+    pub(super) fn sleep_until_woken(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
         self.tasks[task].step = Step::Wait;
         self.put_current_task_to_sleep(cpu, task, false);
         TaskTurn::Free
@@ -115,21 +120,22 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Counts a read or write of the server, after the warm-up.
     pub(super) fn count_disk_call(&mut self, direction: Direction, bytes: u64) {
-        let now = self.context.now();
-        if let Some((server, setup)) = self.workload.server.as_mut().zip(self.setup.server())
-            && now >= setup.warm_up
-        {
-            server.totals.disk.add_call(direction, bytes);
+        if let Some(totals) = self.totals_after_warm_up() {
+            totals.add_call(direction, bytes);
         }
     }
 
     fn count_flush(&mut self) {
-        let now = self.context.now();
-        if let Some((server, setup)) = self.workload.server.as_mut().zip(self.setup.server())
-            && now >= setup.warm_up
-        {
-            server.totals.disk.flushes += 1;
+        if let Some(totals) = self.totals_after_warm_up() {
+            totals.flushes += 1;
         }
+    }
+
+    /// Totals of the calls to the disk; `None` in the warm-up.
+    fn totals_after_warm_up(&mut self) -> Option<&mut DiskTotals> {
+        let (now, setup) = (self.context.now(), self.setup.server()?);
+        let server = self.workload.server.as_mut()?;
+        (now >= setup.warm_up).then_some(&mut server.totals.disk)
     }
 
     /// Follows up a finished segment of work of the log's thread, or of a background writer.
