@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::idle_spans::{IdleSpan, IdleSpans};
 use super::loops::{FollowedTask, Item, TaskItems, Wait, make_loops};
-use super::observed::{MAX_OBSERVED_STEPS, MAX_OBSERVED_TASKS, ObservedTasks};
+use super::observed::{
+    MAX_OBSERVED_STEPS, MAX_OBSERVED_TASKS, ObservedIo, ObservedRun, ObservedTasks,
+};
 use crate::recording::{Block, Event, EventKind, Interrupt, Metadata, QueueStep, TaskStep};
 
 /// Longest time in ns from an interrupt to a wake-up that counts as the interrupt's on a busy CPU.
@@ -204,7 +206,7 @@ impl<'a> TaskFollower<'a> {
             return;
         };
         if let Some((cpu, since, interrupts)) = state.burst.replace((cpu, time, 0)) {
-            let run = Item::Run {
+            let run = ObservedRun {
                 time_ns: time.saturating_sub(since),
                 cpu,
                 khz,
@@ -395,11 +397,11 @@ impl<'a> TaskFollower<'a> {
             self.observed.without_task += 1;
             return;
         };
-        state.items.add(Item::Io {
+        state.items.add(Item::Io(ObservedIo {
             write: block.write,
             bytes: block.bytes,
             sector: block.sector,
-        });
+        }));
         state.in_flight += 1;
         state.items.note_request(state.in_flight, background);
         self.steps += 1;

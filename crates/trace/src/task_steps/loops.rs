@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::observed::{ObservedStep, ObservedTask};
+use super::observed::{ObservedIo, ObservedRun, ObservedStep, ObservedTask};
 
 /// Names, or their beginnings, of tasks that are left out: the recorder, and threads that belong to mechanisms which a simulator has
 /// itself (RCU, schedutil, interrupts, migration).
@@ -23,17 +23,8 @@ const FEWEST_SLEEPS: usize = 4;
 /// What a task did next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Item {
-    Run {
-        time_ns: u64,
-        cpu: u32,
-        khz: Option<u32>,
-        interrupts: u32,
-    },
-    Io {
-        write: bool,
-        bytes: u32,
-        sector: u64,
-    },
+    Run(ObservedRun),
+    Io(ObservedIo),
     /// The task woke the task with this number.
     Wake(u32),
     Wait(Wait),
@@ -78,32 +69,18 @@ impl TaskItems {
     }
 
     /// Adds a burst, or makes the last one longer. Returns the number of items added.
-    pub(super) fn add_run(&mut self, run: Item) -> usize {
-        let Item::Run {
-            time_ns,
-            cpu,
-            khz,
-            interrupts,
-        } = run
-        else {
-            return 0;
-        };
-        if time_ns == 0 {
+    pub(super) fn add_run(&mut self, run: ObservedRun) -> usize {
+        if run.time_ns == 0 {
             return 0;
         }
-        if let Some(Item::Run {
-            time_ns: before,
-            cpu: cpu_before,
-            khz: khz_before,
-            interrupts: interrupts_before,
-        }) = self.items.last_mut()
-            && (*cpu_before, *khz_before) == (cpu, khz)
+        if let Some(Item::Run(before)) = self.items.last_mut()
+            && (before.cpu, before.khz) == (run.cpu, run.khz)
         {
-            *before = before.saturating_add(time_ns);
-            *interrupts_before = interrupts_before.saturating_add(interrupts);
+            before.time_ns = before.time_ns.saturating_add(run.time_ns);
+            before.interrupts = before.interrupts.saturating_add(run.interrupts);
             return 0;
         }
-        self.items.push(run);
+        self.items.push(Item::Run(run));
         1
     }
 
@@ -144,7 +121,7 @@ impl TaskItems {
     /// Whether the task ran for at least half of the time, and at its end.
     fn runs_all_the_time(&self, used_ns: u64) -> bool {
         let times = self.items.iter().map(|item| match item {
-            Item::Run { time_ns, .. } => *time_ns,
+            Item::Run(run) => run.time_ns,
             _ => 0,
         });
         self.is_running_at_end && times.fold(0, u64::saturating_add) >= used_ns / 2
@@ -158,12 +135,12 @@ impl TaskItems {
         let mut all = Vec::with_capacity(self.items.len());
         for (index, item) in self.items.iter().enumerate() {
             all.push(*item);
-            if !matches!(item, Item::Io { .. }) {
+            if !matches!(item, Item::Io(_)) {
                 continue;
             }
             let next = self.items[index + 1..]
                 .iter()
-                .find(|item| matches!(item, Item::Io { .. } | Item::Wait(_)));
+                .find(|item| matches!(item, Item::Io(_) | Item::Wait(_)));
             if !matches!(next, Some(Item::Wait(Wait::Io(_)))) {
                 all.push(Item::Wait(Wait::Io(0)));
             }
@@ -193,26 +170,8 @@ impl TaskItems {
         let mut steps = Vec::with_capacity(self.items.len() + 1);
         for item in &self.items {
             let step = match *item {
-                Item::Run {
-                    time_ns,
-                    cpu,
-                    khz,
-                    interrupts,
-                } => ObservedStep::Run {
-                    time_ns,
-                    cpu,
-                    khz,
-                    interrupts,
-                },
-                Item::Io {
-                    write,
-                    bytes,
-                    sector,
-                } => ObservedStep::Io {
-                    write,
-                    bytes,
-                    sector,
-                },
+                Item::Run(run) => ObservedStep::Run(run),
+                Item::Io(io) => ObservedStep::Io(io),
                 Item::Wake(task) => match indices.get(&task) {
                     Some(index) => ObservedStep::Wake(*index),
                     None => continue,

@@ -15,7 +15,9 @@ mod idle_spans;
 mod loops;
 mod observed;
 
-pub use self::observed::{MAX_OBSERVED_STEPS, ObservedStep, ObservedTask, ObservedTasks};
+pub use self::observed::{
+    MAX_OBSERVED_STEPS, ObservedIo, ObservedRun, ObservedStep, ObservedTask, ObservedTasks,
+};
 
 use self::follower::TaskFollower;
 use self::idle_spans::collect_idle_spans;

@@ -58,25 +58,9 @@ pub struct ObservedTask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObservedStep {
     /// The task ran.
-    Run {
-        /// For so many ns.
-        time_ns: u64,
-        /// On this CPU.
-        cpu: u32,
-        /// The CPU's clock in kHz, if recorded.
-        khz: Option<u32>,
-        /// Completion interrupts of the drive on the CPU meanwhile.
-        interrupts: u32,
-    },
+    Run(ObservedRun),
     /// The task submitted a request.
-    Io {
-        /// Whether the request writes.
-        write: bool,
-        /// Size in bytes.
-        bytes: u32,
-        /// First sector, in units of 512 bytes.
-        sector: u64,
-    },
+    Io(ObservedIo),
     /// The task slept until at most so many of its requests were in flight.
     AwaitIo(u32),
     /// The task slept until a timer that was set for so many ns.
@@ -87,4 +71,28 @@ pub enum ObservedStep {
     Wake(usize),
     /// The task slept until another task woke it.
     AwaitWakeUp,
+}
+
+/// A task's time on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObservedRun {
+    /// Length in ns.
+    pub time_ns: u64,
+    /// The CPU.
+    pub cpu: u32,
+    /// The CPU's clock in kHz, if recorded.
+    pub khz: Option<u32>,
+    /// Completion interrupts of the drive on the CPU meanwhile.
+    pub interrupts: u32,
+}
+
+/// A task's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObservedIo {
+    /// Whether the request writes.
+    pub write: bool,
+    /// Size in bytes.
+    pub bytes: u32,
+    /// First sector, in units of 512 bytes.
+    pub sector: u64,
 }

@@ -111,20 +111,20 @@ fn complete(sector: u64) -> EventKind {
 const TIMER: EventKind = EventKind::Timer(TimerKind::HighResolution);
 
 fn run(us: u64, cpu: u32) -> ObservedStep {
-    ObservedStep::Run {
+    ObservedStep::Run(ObservedRun {
         time_ns: us * US,
         cpu,
         khz: None,
         interrupts: 0,
-    }
+    })
 }
 
 fn io(sector: u64) -> ObservedStep {
-    ObservedStep::Io {
+    ObservedStep::Io(ObservedIo {
         write: false,
         bytes: 4096,
         sector,
-    }
+    })
 }
 
 /// A reader that sleeps by a timer after each request. The timer is late by the exit of 10 us.
@@ -187,7 +187,7 @@ fn timers_at_regular_intervals_are_periodic() {
     }
     let observed = collect(&events);
     let sleeps: Vec<&ObservedStep> = (observed.tasks[0].steps.iter())
-        .filter(|step| !matches!(step, ObservedStep::Run { .. }))
+        .filter(|step| !matches!(step, ObservedStep::Run(_)))
         .collect();
     assert_eq!(sleeps[0], &ObservedStep::Sleep(900 * US));
     let period = ObservedStep::SleepAfterLastTimer(1000 * US);
@@ -297,11 +297,13 @@ fn a_burst_has_its_clock_and_its_interrupts() {
         (80, 0, running(7)),
     ]);
     let steps = &observed.tasks[0].steps;
-    let timed = |us: u64, khz, interrupts| ObservedStep::Run {
-        time_ns: us * US,
-        cpu: 0,
-        khz: Some(khz),
-        interrupts,
+    let timed = |us: u64, khz, interrupts| {
+        ObservedStep::Run(ObservedRun {
+            time_ns: us * US,
+            cpu: 0,
+            khz: Some(khz),
+            interrupts,
+        })
     };
     assert_eq!(steps[0], timed(10, 1_000_000, 0));
     assert!(steps.contains(&timed(10, 1_000_000, 1)), "{steps:?}");

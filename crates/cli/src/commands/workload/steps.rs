@@ -15,6 +15,9 @@ const FEWEST_TURNS: u64 = 32;
 /// Size of a sector in bytes.
 const SECTOR: u64 = 512;
 
+/// Shortest time in ns that a file lasts.
+const SHORTEST_NS: u64 = 1_000_000;
+
 /// The file for the tasks observed, and the number of requests that are too large for it.
 pub(super) fn make_tasks_file(observed: &ObservedTasks) -> (TasksFile, u64) {
     let mut names = BTreeSet::new();
@@ -38,10 +41,9 @@ pub(super) fn make_tasks_file(observed: &ObservedTasks) -> (TasksFile, u64) {
         }
     });
     let tasks: Vec<StepTask> = tasks.collect();
-    let longest = (MAX_SECONDS * 1e9) as u64;
     let file = TasksFile {
         name: "recorded".to_owned(),
-        duration: Nanoseconds(observed.used_ns.clamp(1_000_000, longest)),
+        duration: cap_time(observed.used_ns.max(SHORTEST_NS)),
         at_most: None,
         has_background: true,
         tasks,
@@ -77,41 +79,34 @@ fn bound_cpu(task: &ObservedTask) -> Option<usize> {
     (cpu == task.first_cpu as usize).then_some(cpu)
 }
 
+/// A time in ns, or the longest that a file may have.
+fn cap_time(ns: u64) -> Nanoseconds {
+    Nanoseconds(ns.min((MAX_SECONDS * 1e9) as u64))
+}
+
 /// A step as the file has it; `None`: a request that is too large.
 fn convert_step(step: &ObservedStep) -> Option<WorkStep> {
-    let longest = (MAX_SECONDS * 1e9) as u64;
     Some(match *step {
-        ObservedStep::Run {
-            time_ns,
-            cpu,
-            khz,
-            interrupts,
-        } => WorkStep::Run {
-            time: Nanoseconds(time_ns.min(longest)),
-            cpu: Some(cpu),
-            clock: khz.filter(|khz| *khz > 0).map(Kilohertz),
-            interrupts: interrupts.min(1_000_000),
+        ObservedStep::Run(run) => WorkStep::Run {
+            time: cap_time(run.time_ns),
+            cpu: Some(run.cpu),
+            clock: run.khz.filter(|khz| *khz > 0).map(Kilohertz),
+            interrupts: run.interrupts.min(1_000_000),
         },
-        ObservedStep::Io {
-            write,
-            bytes,
-            sector,
-        } => {
-            let whole = u64::from(bytes).div_ceil(SECTOR) * SECTOR;
+        ObservedStep::Io(io) => {
+            let whole = u64::from(io.bytes).div_ceil(SECTOR) * SECTOR;
             if whole > MAX_IO_BYTES {
                 return None;
             }
             WorkStep::Io {
-                write,
+                write: io.write,
                 bytes: whole as u32,
-                offset: sector.saturating_mul(SECTOR).min(u64::MAX >> 1),
+                offset: io.sector.saturating_mul(SECTOR).min(u64::MAX >> 1),
             }
         }
         ObservedStep::AwaitIo(most) => WorkStep::AwaitIo(most),
-        ObservedStep::Sleep(ns) => WorkStep::Sleep(Nanoseconds(ns.min(longest))),
-        ObservedStep::SleepAfterLastTimer(ns) => {
-            WorkStep::SleepAfterLastTimer(Nanoseconds(ns.min(longest)))
-        }
+        ObservedStep::Sleep(ns) => WorkStep::Sleep(cap_time(ns)),
+        ObservedStep::SleepAfterLastTimer(ns) => WorkStep::SleepAfterLastTimer(cap_time(ns)),
         ObservedStep::Wake(task) => WorkStep::Wake(task as u32),
         ObservedStep::AwaitWakeUp => WorkStep::AwaitWakeUp,
     })
@@ -119,6 +114,8 @@ fn convert_step(step: &ObservedStep) -> Option<WorkStep> {
 
 #[cfg(test)]
 mod tests {
+    use wakepath_trace::task_steps::ObservedIo;
+
     use super::*;
 
     fn task(name: &str, first_cpu: u32) -> ObservedTask {
@@ -177,11 +174,11 @@ mod tests {
     #[test]
     fn a_request_beyond_the_largest_is_left_out() {
         let mut large = task("a", 0);
-        large.steps.push(ObservedStep::Io {
+        large.steps.push(ObservedStep::Io(ObservedIo {
             write: true,
             bytes: u32::MAX,
             sector: u64::MAX,
-        });
+        }));
         let observed = ObservedTasks {
             tasks: vec![large],
             ..ObservedTasks::default()
