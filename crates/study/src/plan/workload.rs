@@ -603,6 +603,23 @@ fn plan_rt_app(
     })
 }
 
+/// The duration that a study gives a workload, if any.
+fn duration_up_to(
+    entry: &WorkloadEntry,
+    what_runs: &str,
+    most_seconds: f64,
+    source: StudyText<'_>,
+) -> Result<Option<Nanoseconds>, StudyError> {
+    let Some(seconds) = &entry.seconds else {
+        return Ok(None);
+    };
+    if *seconds.get_ref() > most_seconds {
+        let message = format!("{what_runs} for at most {most_seconds} s");
+        return Err(source.error_at_value(seconds, message));
+    }
+    Ok(Some(seconds_to_nanoseconds(seconds)))
+}
+
 fn plan_server(
     entry: &WorkloadEntry,
     name: &Spanned<String>,
@@ -614,13 +631,8 @@ fn plan_server(
     let path = path_in_folder(folder, name.get_ref());
     let mut file = server::parse(&text, &origin, path.parent())
         .map_err(|e| source.error_at_value(name, e.to_string()))?;
-    if let Some(seconds) = &entry.seconds {
-        if *seconds.get_ref() > server::MAX_SECONDS {
-            let message = format!("a server runs for at most {} s", server::MAX_SECONDS);
-            return Err(source.error_at_value(seconds, message));
-        }
-        file.duration = seconds_to_nanoseconds(seconds);
-    }
+    let duration = duration_up_to(entry, "a server runs", server::MAX_SECONDS, source)?;
+    file.duration = duration.unwrap_or(file.duration);
     file.warm_up = warm_up.unwrap_or(file.warm_up);
     Ok(Task::Server {
         text: file.to_string(),
@@ -637,13 +649,8 @@ fn plan_tasks(
     let (text, origin) = read_workload_text(name, source, folder)?;
     let mut file =
         tasks::parse(&text, &origin).map_err(|e| source.error_at_value(name, e.to_string()))?;
-    if let Some(seconds) = &entry.seconds {
-        if *seconds.get_ref() > tasks::MAX_SECONDS {
-            let message = format!("tasks run for at most {} s", tasks::MAX_SECONDS);
-            return Err(source.error_at_value(seconds, message));
-        }
-        file.duration = seconds_to_nanoseconds(seconds);
-    }
+    let duration = duration_up_to(entry, "tasks run", tasks::MAX_SECONDS, source)?;
+    file.duration = duration.unwrap_or(file.duration);
     Ok(Task::Tasks {
         text: file.to_string(),
         workload: file.into(),
