@@ -17,7 +17,8 @@ use wakepath_trace::recording::{
 };
 use wakepath_units::Nanoseconds;
 
-use crate::common::{json, repository, skip, wakepath};
+use crate::common::laboratory::{laboratory_command, said_unless_skipped};
+use crate::common::{json, repository, wakepath};
 
 /// Exit latencies in `rig/laboratory/debian-6.12.toml`, in ns, by the index of the idle state: POLL, C1, C1E, C6, C8.
 const EXITS_NS: [f64; 5] = [0.0, 2_000.0, 10_000.0, 133_000.0, 300_000.0];
@@ -25,8 +26,6 @@ const EXITS_NS: [f64; 5] = [0.0, 2_000.0, 10_000.0, 133_000.0, 300_000.0];
 const LONGEST_EXIT_NS: u64 = 300_000;
 /// CPU that plays the drive, behind those of the machine.
 const DRIVE_CPU: u32 = 2;
-/// Exit code of a laboratory that lacks a program or a package.
-const UNAVAILABLE: i32 = 3;
 
 /// A drive later than this by its own record, or an exit longer than the longest state's by this, waited for the emulator.
 const STALL_NS: u64 = 300_000;
@@ -112,21 +111,11 @@ fn run(test: &str, cells: &Cells) -> Option<PathBuf> {
     fs::create_dir_all(&folder).unwrap();
     let study = write_study(&folder, cells);
     let out = folder.join("out");
-    let done = std::process::Command::new("python3")
-        .current_dir(repository())
-        .arg("rig/lab.py")
-        .arg(study)
-        .arg("-o")
-        .arg(&out)
-        .args(["--program", env!("CARGO_BIN_EXE_wakepath")])
-        .args(["--record", "--device-interrupts", "--timeout", "3000"])
+    let options = ["--record", "--device-interrupts", "--timeout", "3000"];
+    let done = laboratory_command(study.to_str().unwrap(), &out, &options)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    if done.status.code() == Some(UNAVAILABLE) {
-        skip(test, said.trim());
-        return None;
-    }
+    let said = said_unless_skipped(test, &done)?;
     assert!(done.status.success(), "{said}");
     Some(out)
 }

@@ -14,12 +14,11 @@ use wakepath_trace::recording::{
     EventKind, Overwrite, QueueStep, Reader, RecordingError, TaskStep, Writer,
 };
 
-use crate::common::{repository, skip, wakepath};
+use crate::common::laboratory::{laboratory_command, said_unless_skipped};
+use crate::common::{repository, wakepath};
 
 /// CPU that plays the drive, behind those of the machine.
 const DRIVE_CPU: u32 = 2;
-/// Exit code of a laboratory that lacks a program or a package.
-const UNAVAILABLE: i32 = 3;
 
 /// A reader whose pauses come after three of its requests.
 const JOB: &str = "[job]\nfilename=/dev/drive0\nsize=1g\ndirect=1\nioengine=psync\nrw=randread\nbs=4k\n\
@@ -53,23 +52,18 @@ fn record_in_guest(test: &str) -> Option<PathBuf> {
     let path = folder.join("study.toml");
     fs::write(&path, study).unwrap();
     let out = folder.join("out");
-    let done = std::process::Command::new("python3")
-        .current_dir(repository())
-        .arg("rig/lab.py")
-        .arg(path)
-        .arg("-o")
-        .arg(&out)
-        .args(["--program", env!("CARGO_BIN_EXE_wakepath")])
-        .args(["--record", "--all-tasks", "--device-interrupts"])
-        .args(["--timeout", "3000"])
+    let options = [
+        "--record",
+        "--all-tasks",
+        "--device-interrupts",
+        "--timeout",
+        "3000",
+    ];
+    let done = laboratory_command(path.to_str().unwrap(), &out, &options)
         .output()
         .unwrap();
-    let errors = String::from_utf8_lossy(&done.stderr).into_owned();
-    if done.status.code() == Some(UNAVAILABLE) {
-        skip(test, errors.trim());
-        return None;
-    }
-    assert!(done.status.success(), "{errors}");
+    let said = said_unless_skipped(test, &done)?;
+    assert!(done.status.success(), "{said}");
     Some(out.join("recordings"))
 }
 

@@ -15,13 +15,14 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
+use crate::common::laboratory::{laboratory_command, said_unless_skipped};
+use crate::common::rig::UNAVAILABLE;
 use crate::common::{fails_with, repository, skip, wakepath};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The laboratory's exit codes: it failed; something that it needs is not there.
+/// The laboratory's exit codes: it failed; a signal ended it.
 const FAILED: i32 = 2;
-const UNAVAILABLE: i32 = 3;
 const INTERRUPTED: i32 = 130;
 
 const STUDY: &str = "name = 's'\nmachine = 'MACHINE'\nrepeats = 2\nwarm_up_s = 0\npolicy = ['menu', 'ladder']\n\
@@ -181,29 +182,8 @@ fn runs_that_do_not_fit_the_study_are_one_error() {
     assert!(!Path::new(&simulated.path("lab/result.json")).exists());
 }
 
-/// What the rig said on standard error; `None`: it lacks something, and the test is skipped.
-fn said_unless_skipped(test: &str, done: &Output) -> Option<String> {
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    if done.status.code() == Some(UNAVAILABLE) {
-        skip(test, &said);
-        return None;
-    }
-    Some(said)
-}
-
 fn laboratory(study: &str, out: &Path, more: &[&str]) -> Output {
-    command(study, out, more).output().unwrap()
-}
-
-fn command(study: &str, out: &Path, more: &[&str]) -> Command {
-    let mut command = Command::new("python3");
-    command
-        .current_dir(repository())
-        .args(["rig/lab.py", study, "-o"])
-        .arg(out)
-        .args(["--program", env!("CARGO_BIN_EXE_wakepath")])
-        .args(more);
-    command
+    laboratory_command(study, out, more).output().unwrap()
 }
 
 /// The laboratory's machine with other text in places, as a file.
@@ -1027,7 +1007,7 @@ fn an_interrupted_study_goes_on_where_it_was() {
         .replace("repeats = 2", "repeats = 1");
     fs::write(&study, text).unwrap();
     let (study, out) = (study.to_str().unwrap(), folder.path().join("out"));
-    let mut running = command(study, &out, &["--runs-per-guest", "1"])
+    let mut running = laboratory_command(study, &out, &["--runs-per-guest", "1"])
         .env("TMPDIR", folder.path())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -10,13 +10,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{repository, skip};
+use crate::common::laboratory::said_unless_skipped;
+use crate::common::repository;
 use serde_json::Value;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Origin;
-
-/// The laboratory lacks something.
-const UNAVAILABLE: i32 = 3;
 
 /// What a guest's hardware takes, in us.
 struct TrueTimes {
@@ -61,11 +59,7 @@ fn calibrate(test: &str, truth: &TrueTimes) -> Option<()> {
         ])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
-    if done.status.code() == Some(UNAVAILABLE) {
-        skip(test, &said);
-        return None;
-    }
+    let said = said_unless_skipped(test, &done)?;
     assert!(done.status.success(), "{said}");
     let machine = Machine::load(&out.join("machine.toml")).unwrap();
     check_exits(&machine, truth);

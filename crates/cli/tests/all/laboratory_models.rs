@@ -9,9 +9,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use crate::common::repository;
+use crate::common::laboratory::laboratory_command;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -42,15 +41,9 @@ fn mean_latencies(folder: &Path) -> BTreeMap<Cell, f64> {
 fn check_stored_cells(name: &str, cells: usize, percent: f64) {
     let folder = TempDir::new().unwrap();
     let out = folder.path().join("out");
-    let done = Command::new("python3")
-        .current_dir(repository())
-        .arg("rig/lab.py")
-        .arg(format!("rig/laboratory/{name}.toml"))
-        .args(["--program", env!("CARGO_BIN_EXE_wakepath")])
-        .arg("--measured")
-        .arg(format!("rig/laboratory/measured/{name}.jsonl"))
-        .arg("-o")
-        .arg(&out)
+    let measured = format!("rig/laboratory/measured/{name}.jsonl");
+    let study = format!("rig/laboratory/{name}.toml");
+    let done = laboratory_command(&study, &out, &["--measured", &measured])
         .output()
         .unwrap();
     assert!(

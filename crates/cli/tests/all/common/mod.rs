@@ -9,6 +9,7 @@
 pub(crate) mod bursts;
 pub(crate) mod captured;
 pub(crate) mod files;
+pub(crate) mod laboratory;
 pub(crate) mod leases;
 pub(crate) mod processes;
 pub(crate) mod recording;
