@@ -37,8 +37,8 @@ enum Action {
 struct ExtractArgs {
     /// Recording by `wakepath record`, `wakepath import` or `wakepath sim --record`.
     recording: PathBuf,
-    /// File to write: with *.toml all tasks, step by step, of a recording with --all-tasks; otherwise fio jobs of the tasks with
-    /// I/O.
+    /// File to write. A name in .toml gets the steps of all tasks, which takes a recording with --all-tasks. Any other name gets
+    /// fio jobs, for tasks with I/O.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Replace the file if it exists.
@@ -49,6 +49,8 @@ struct ExtractArgs {
 pub(crate) fn run_workload_command(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     match &args.command {
         Action::Extract(args) => {
+            new_file::check_output_may_be_written(&args.output, args.force)
+                .with_context(|| args.output.display().to_string())?;
             let extension = args.output.extension();
             if extension.is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
                 extract_tasks_from_recording(args, out)
@@ -60,9 +62,6 @@ pub(crate) fn run_workload_command(args: &Args, out: &mut Screen) -> anyhow::Res
 }
 
 fn extract_fio_jobs_from_recording(args: &ExtractArgs, out: &mut Screen) -> anyhow::Result<()> {
-    let output = args.output.display();
-    new_file::check_output_may_be_written(&args.output, args.force)
-        .with_context(|| output.to_string())?;
     let name = args.recording.display().to_string();
     let profile = collect_task_io(&mut Reader::open(&args.recording)?)?;
     let jobs = job::choose_tasks_with_most_requests(&profile);
@@ -73,14 +72,12 @@ fn extract_fio_jobs_from_recording(args: &ExtractArgs, out: &mut Screen) -> anyh
         job::FEWEST_REQUESTS
     );
     let text = job::format_fio_job_file(&name, &profile, &jobs);
-    new_file::write_whole_file(&args.output, args.force, |mut file| {
-        Ok(file.write_all(text.as_bytes())?)
-    })
-    .with_context(|| output.to_string())?;
+    write_workload_file(args, &text)?;
     note_requests_without_job(&profile, &jobs);
     writeln!(
         out,
-        "{output}: {} jobs, from {} tasks with I/O over {:.3} s",
+        "{}: {} jobs, from {} tasks with I/O over {:.3} s",
+        args.output.display(),
         jobs.len(),
         profile.tasks.len(),
         profile.duration_ns as f64 / 1e9
@@ -89,26 +86,28 @@ fn extract_fio_jobs_from_recording(args: &ExtractArgs, out: &mut Screen) -> anyh
 }
 
 fn extract_tasks_from_recording(args: &ExtractArgs, out: &mut Screen) -> anyhow::Result<()> {
-    let output = args.output.display();
-    new_file::check_output_may_be_written(&args.output, args.force)
-        .with_context(|| output.to_string())?;
     let observed = collect_task_steps(&mut Reader::open(&args.recording)?)
         .map_err(|error| explain_missing_steps(&args.recording, &error))?;
     let (file, too_large) = steps::make_tasks_file(&observed);
     let text = steps::format_tasks_file(&args.recording.display().to_string(), &file);
-    new_file::write_whole_file(&args.output, args.force, |mut file| {
-        Ok(file.write_all(text.as_bytes())?)
-    })
-    .with_context(|| output.to_string())?;
+    write_workload_file(args, &text)?;
     note_what_steps_leave_out(&observed, too_large);
     let steps: usize = file.tasks.iter().map(|task| task.steps.len()).sum();
     writeln!(
         out,
-        "{output}: {} tasks with {steps} steps, of {:.3} s",
+        "{}: {} tasks with {steps} steps, of {:.3} s",
+        args.output.display(),
         file.tasks.len(),
         observed.used_ns as f64 / 1e9
     )?;
     Ok(())
+}
+
+fn write_workload_file(args: &ExtractArgs, text: &str) -> anyhow::Result<()> {
+    new_file::write_whole_file(&args.output, args.force, |mut file| {
+        Ok(file.write_all(text.as_bytes())?)
+    })
+    .with_context(|| args.output.display().to_string())
 }
 
 /// An error that says how a recording with steps is made.
