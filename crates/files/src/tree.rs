@@ -21,13 +21,19 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Opens the directory itself, whose own path may have links.
+    /// Opens the directory itself, whose own path may have links. The empty path, which is the parent of a bare file name, is the
+    /// working directory.
     ///
     /// # Errors
     /// The system's; it is no directory.
     pub fn open_folder(path: &Path, links: Links) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let base = openat(CWD, path, flags, Mode::empty())?;
+        let named = if path.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            path
+        };
+        let base = openat(CWD, named, flags, Mode::empty())?;
         Ok(Self { base, links })
     }
 

@@ -37,6 +37,14 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[test]
+fn the_empty_path_is_the_working_directory() {
+    let bare = Path::new("Cargo.toml").parent().unwrap();
+    let tree = Tree::open_folder(bare, Links::Refused).unwrap();
+    let text = tree.read_text_up_to(Path::new("Cargo.toml"), 10_000);
+    assert!(text.unwrap().contains("wakepath-files"));
+}
+
+#[test]
 fn only_regular_files_are_read() {
     let folder = folder();
     for (name, kind) in [

@@ -266,12 +266,6 @@ fn read_dump_beside_model(name: &str, folder: Option<&Path>) -> Result<Vec<u8>, 
     let Some(folder) = folder.filter(|_| is_file_name) else {
         return Err("expected the name of a file in the same folder".to_owned());
     };
-    // A file in the current folder has an empty path as its folder.
-    let folder = if folder.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        folder
-    };
     Tree::open_folder(folder, Links::Refused)
         .and_then(|tree| tree.read_file_up_to(Path::new(name), MAX_FILE))
         .map_err(|e| format!("{name}: {e}"))

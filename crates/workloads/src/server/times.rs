@@ -80,11 +80,6 @@ pub(super) fn read_times_file(
         return Err(place.error_at_value(name, message));
     };
     let shown = escape_and_shorten(name.get_ref());
-    let folder = if folder.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        folder
-    };
     let text = Tree::open_folder(folder, Links::Refused)
         .and_then(|tree| tree.read_text_up_to(Path::new(name.get_ref()), MAX_CSV_BYTES))
         .map_err(|e| place.error_at_value(name, format!("`times`: {shown}: {e}")))?;
