@@ -10,7 +10,9 @@
 //!
 //! Nor may the kernel hand a request to another thread, as it does with a write that has to change the file's time first:
 //! that thread shares the CPU with the spinning one, and waits for it up to a tick. Requests are therefore sent with
-//! `RWF_NOWAIT`. What the kernel cannot begin at once is sent again as an ordinary request, which is not watched.
+//! `RWF_NOWAIT`. What the kernel cannot begin at once is sent again as an ordinary request, which is not watched. Nor does a
+//! request count during which another task had the CPU: ksoftirqd, to which the kernel may leave completions, waits for the
+//! spinning thread up to some ticks.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -30,6 +32,7 @@ use crate::clock::monotonic_ns;
 use crate::pin::pin_to;
 use crate::summary::{Estimate, LatencySummary};
 use crate::test_file::{ALIGNMENT, AlignedBuffer};
+use crate::thread_account::ThreadAccount;
 
 /// Requests are watched for no longer than this, in ns: a drive that failed answers later, or never.
 const PATIENCE: u64 = 40_000_000_000;
@@ -118,8 +121,10 @@ fn watch_in_thread(
         while left > 0 && began.elapsed() < time_for_each && !control.is_cancelled() {
             left -= 1;
             let offset = random_block(&mut random, target.bytes);
+            let runs_before = count_runs();
             match watch_request(&mut ring, (target, direction, offset), &mut buffer) {
-                Ok(Some(request)) => requests.push(request),
+                Ok(Some(request)) if count_runs() == runs_before => requests.push(request),
+                Ok(Some(_)) => {}
                 Ok(None) => transfer(target.file, direction, &mut buffer, offset)?,
                 Err(error) if error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) => {
                     return Ok(None);
@@ -136,6 +141,11 @@ fn watch_in_thread(
         by_cpu.push(requests);
     }
     Ok(summarise(&by_cpu, way_back))
+}
+
+/// How often this thread got a CPU; `None` where the kernel keeps no account.
+fn count_runs() -> Option<u64> {
+    ThreadAccount::read().map(|account| account.runs)
 }
 
 /// CPUs to submit on: all that this thread may use, or some of them from the first to the last.
