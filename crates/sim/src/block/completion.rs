@@ -49,10 +49,15 @@ impl CompletionSetup {
         }
     }
 
+    /// Number of queues over all drives.
+    pub(crate) fn queue_count(&self, drives: usize) -> usize {
+        drives * self.queues
+    }
+
     /// Number of queues that coalesce completions, over all drives; 0 without coalescing.
     pub(crate) fn coalescing_queue_count(&self, drives: usize) -> usize {
         match self.coalescing {
-            Some(_) => drives * self.queues,
+            Some(_) => self.queue_count(drives),
             None => 0,
         }
     }

@@ -98,7 +98,26 @@ impl<O: Observer> Engine<'_, O> {
     /// Hands a request, or a piece, to a drive.
     #[inline(always)]
     pub(crate) fn give_to_drive(&mut self, drive: usize, id: RequestId, bytes: u64) {
+        if self.requests[id].kind == RequestKind::Flush {
+            return self.queue_flush(drive, id);
+        }
+        self.choose_completion_cpu(drive, id);
         let (now, volume) = (self.context.now(), &self.setup.volume);
+        let request = &mut self.requests[id];
+        let (taker, random) = (&mut self.drives[drive], self.context.random_streams());
+        let through = request.kind != RequestKind::Plain;
+        let data = (request.direction, bytes, through);
+        let done = request.attribute_drive_time(|parts| {
+            volume.give_request_to_drive(taker, now, data, random, parts)
+        });
+        self.tell_observer_of_drive_state(drive);
+        self.emulator
+            .hand_request_to_player_or_schedule_end(&mut self.context, done, id);
+    }
+
+    /// Chooses the CPU that a drive will interrupt for a request.
+    #[inline(always)]
+    pub(super) fn choose_completion_cpu(&mut self, drive: usize, id: RequestId) {
         let completion = &self.setup.completion;
         let request = &mut self.requests[id];
         request.drive = drive;
@@ -116,19 +135,6 @@ impl<O: Observer> Engine<'_, O> {
                 request.completes_on = cpus.start + (of_queue + 1 + other) % cpus.len();
             }
         }
-        let (taker, random) = (&mut self.drives[drive], self.context.random_streams());
-        let done = if request.kind == RequestKind::Flush {
-            request.attribute_drive_time(|parts| volume.give_flush_to_drive(taker, now, parts))
-        } else {
-            let through = request.kind != RequestKind::Plain;
-            let data = (request.direction, bytes, through);
-            request.attribute_drive_time(|parts| {
-                volume.give_request_to_drive(taker, now, data, random, parts)
-            })
-        };
-        self.tell_observer_of_drive_state(drive);
-        self.emulator
-            .hand_request_to_player_or_schedule_end(&mut self.context, done, id);
     }
 
     /// Cuts a request into each drive's pieces.
@@ -185,12 +191,11 @@ impl<O: Observer> Engine<'_, O> {
 
     /// A drive has finished a request, or a piece. Returns when the completion interrupts a CPU.
     pub(crate) fn end_drive_service(&mut self, id: RequestId) -> Notice {
-        let whole = self.requests[id].id_of_whole_or(id);
-        let request = &mut self.requests[whole];
-        request.unserved -= 1;
-        if request.unserved == 0 {
-            let step = RequestStep::Served { request: whole };
-            self.context.tell_observer_of_request(step);
+        self.count_served_piece(id);
+        if self.requests[id].kind == RequestKind::Flush {
+            for other in self.requests_that_share_flush(id) {
+                self.count_served_piece(other);
+            }
         }
         if self.requests[id].polled {
             return Notice::Polled;
@@ -198,6 +203,17 @@ impl<O: Observer> Engine<'_, O> {
         match self.setup.completion.coalescing {
             Some(coalescing) => self.hold_back_for_coalescing(id, coalescing),
             None => Notice::Now,
+        }
+    }
+
+    /// Counts a request, or a piece, that a drive has finished.
+    fn count_served_piece(&mut self, id: RequestId) {
+        let whole = self.requests[id].id_of_whole_or(id);
+        let request = &mut self.requests[whole];
+        request.unserved -= 1;
+        if request.unserved == 0 {
+            let step = RequestStep::Served { request: whole };
+            self.context.tell_observer_of_request(step);
         }
     }
 
@@ -254,7 +270,18 @@ impl<O: Observer> Engine<'_, O> {
         id: RequestId,
     ) -> Option<PageCacheRequestId> {
         self.grant_psd_lease_on(cpu, LeaseTrigger::is_completion_a_trigger);
-        let request = self.merge_delivered_piece(cpu, id)?;
+        self.attribute_served_interrupt(cpu, id);
+        let request = self.merge_ended_piece(id)?;
+        self.end_delivered_request(cpu, request)
+    }
+
+    /// Wakes the task that waits for a request, after its completion interrupt. Returns the page cache's request, if it is one.
+    #[inline(always)]
+    pub(super) fn end_delivered_request(
+        &mut self,
+        cpu: CpuId,
+        request: RequestId,
+    ) -> Option<PageCacheRequestId> {
         if self.requests[request].kind == RequestKind::WriteBack {
             return Some(request);
         }
@@ -283,22 +310,19 @@ impl<O: Observer> Engine<'_, O> {
         last_piece && self.tasks[request.task].next_completion_wakes_task()
     }
 
-    /// A completion interrupt has been served for a request or piece. Returns the request if complete: a whole takes
-    /// the way of the last piece.
+    /// Attributes the time of a request or piece up to now, the end of its completion interrupt.
     #[inline(always)]
-    fn merge_delivered_piece(&mut self, cpu: CpuId, id: RequestId) -> Option<RequestId> {
+    pub(super) fn attribute_served_interrupt(&mut self, cpu: CpuId, id: RequestId) {
         let c = &self.cpus[cpu];
         let work = c.interrupt_service_work(self.domains[c.domain].full_speed());
-        let piece = &mut self.requests[id];
-        piece.attribute_completion_interrupt(
+        self.requests[id].attribute_completion_interrupt(
             self.context.now(),
             (c.interrupt_service_began_at(), c.awake_since()),
             work,
         );
-        self.merge_ended_piece(id)
     }
 
-    /// Returns a request that has ended; of a piece the whole, if this was its last piece.
+    /// Returns a request that has ended; of a piece the whole, if this was its last piece: a whole takes the way of the last piece.
     #[inline(always)]
     pub(super) fn merge_ended_piece(&mut self, id: RequestId) -> Option<RequestId> {
         let Some(whole) = self.requests[id].whole else {

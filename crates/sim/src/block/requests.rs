@@ -4,6 +4,7 @@ use std::ops::{Index, IndexMut};
 
 use crate::block::request::Request;
 use crate::core::basics::RequestId;
+use crate::core::parts::Parts;
 
 /// Requests by number; numbers are used again after a request has ended.
 #[derive(Debug)]
@@ -12,15 +13,29 @@ pub(crate) struct Requests {
     free: Vec<RequestId>,
     /// Finished requests held back by coalescing, by queue; empty without coalescing.
     pub(super) collected: Vec<Vec<RequestId>>,
+    /// Flushes by queue.
+    pub(super) flush_queues: Vec<FlushQueue>,
+}
+
+/// Flush requests of one hardware queue.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FlushQueue {
+    /// Requests that end with the flush in the drive, which the first of them stands for. Empty: the drive has no flush.
+    pub(super) running: Vec<RequestId>,
+    /// Requests for the next flush.
+    pub(super) pending: Vec<RequestId>,
+    /// Parts of the first running request when it was sent.
+    pub(super) parts_before: Parts,
 }
 
 impl Requests {
-    /// No requests yet, and `queues` queues that coalesce completions.
-    pub(crate) fn new(queues: usize) -> Self {
+    /// No requests yet, and `queues` queues, of which `coalescing` coalesce completions.
+    pub(crate) fn new(queues: usize, coalescing: usize) -> Self {
         Self {
             all: Vec::new(),
             free: Vec::new(),
-            collected: vec![Vec::new(); queues],
+            collected: vec![Vec::new(); coalescing],
+            flush_queues: vec![FlushQueue::default(); queues],
         }
     }
 

@@ -4,6 +4,7 @@
 //! and dispatch calls the next mechanism directly, so that no folder's events call upwards.
 
 use crate::block::events::Notice;
+use crate::block::request::RequestKind;
 use crate::core::basics::{CpuId, Interrupt, NEVER, RequestId, Timer};
 use crate::core::calendar::{Event, Slot};
 use crate::core::observer::Observer;
@@ -201,7 +202,11 @@ impl<O: Observer> Engine<'_, O> {
     /// Does what follows from a completion interrupt that a CPU has served.
     #[inline(never)]
     fn act_on_served_completion(&mut self, cpu: CpuId, request: RequestId) {
-        if let Some(page_request) = self.deliver_completion(cpu, request) {
+        if self.requests[request].kind == RequestKind::Flush {
+            for page_request in self.deliver_flush(cpu, request) {
+                self.end_page_cache_request(cpu, page_request);
+            }
+        } else if let Some(page_request) = self.deliver_completion(cpu, request) {
             self.end_page_cache_request(cpu, page_request);
         }
     }

@@ -71,13 +71,14 @@ impl<'a, O: Observer> Engine<'a, O> {
         seed: u64,
         observer: &'a mut O,
     ) -> Self {
-        let queues = setup.completion.coalescing_queue_count(drives.len());
+        let queues = setup.completion.queue_count(drives.len());
+        let coalescing = setup.completion.coalescing_queue_count(drives.len());
         // A drive has no own events unless an observer watches its power state.
         let watched_drives = if O::WATCHES { drives.len() } else { 0 };
         let calendar = Calendar::new(
             cpus.len(),
             domains.len(),
-            queues,
+            coalescing,
             watched_drives,
             setup.server().is_some(),
         );
@@ -100,7 +101,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             scheduler: Scheduler::default(),
             tasks: Vec::new(),
             workload: WorkloadState::new(setup),
-            requests: Requests::new(queues),
+            requests: Requests::new(queues, coalescing),
             drives,
             emulator: setup.create_emulator(),
             recorder: Recorder::default(),

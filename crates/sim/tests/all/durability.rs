@@ -120,3 +120,35 @@ fn fsync_calls_are_counted_and_timed() {
     assert!(on(1, FLUSH_US, "sync=1").fsyncs.is_none());
     assert!(on(1, FLUSH_US, "").fsyncs.is_none());
 }
+
+/// Commits per second of so many processes over a drive's hardware queues.
+fn commits_per_second(queues: usize, processes: usize) -> f64 {
+    let mut text =
+        "[global]\nfilename=/dev/nvme0n1\ndirect=1\nrw=write\nsize=1m\nfsync=1\n".to_owned();
+    for process in 0..processes {
+        // Nobody writes while another one begins its flush.
+        text += &format!("[j{process}]\nstartdelay={}us\n", 100 * process);
+    }
+    let run = simulate_on_quiet_machine(&text, |machine| {
+        machine.drive.flush_us = Figure::assumed(FLUSH_US, "test");
+        machine.io_path.completion.queues = Some(queues);
+    });
+    assert!((parts(&run) - run.latency_us.mean).abs() < 1e-6);
+    run.fsyncs.unwrap().per_second
+}
+
+/// As `block/blk-flush.c`: a hardware queue has one flush in the drive, and those who come meanwhile share the next.
+#[test]
+fn processes_of_a_hardware_queue_share_flushes() {
+    // Each process waits for the flush that is in the drive, and then for its own with all others that wait.
+    for processes in [2, 4] {
+        let shared = commits_per_second(1, processes);
+        let most = processes as f64 * 1e6 / (2.0 * FLUSH_US);
+        assert!(
+            (0.9 * most..1.01 * most).contains(&shared),
+            "{processes}: {shared}"
+        );
+    }
+    let own = commits_per_second(6, 4) / commits_per_second(6, 1);
+    assert!((3.6..4.1).contains(&own), "{own}");
+}

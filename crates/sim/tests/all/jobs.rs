@@ -20,8 +20,12 @@ fn parse(lines: &str) -> FioJobFile {
 }
 
 fn try_run(workload: &Workload) -> Result<Run, SimError> {
+    try_run_on(&Machine::find("rk3399").unwrap(), workload)
+}
+
+fn try_run_on(machine: &Machine, workload: &Workload) -> Result<Run, SimError> {
     let policies = PolicySet::from_names(["menu@6.1", "performance"]).unwrap();
-    simulate(&Machine::find("rk3399").unwrap(), workload, &policies, 1)
+    simulate(machine, workload, &policies, 1)
 }
 
 fn run(lines: &str) -> Run {
@@ -148,7 +152,10 @@ fn a_flush_among_requests_in_flight_ends() {
 
 #[test]
 fn a_flush_of_unknown_time_is_refused() {
-    let error = try_run(&parse("rw=randwrite\nsize=1m\nfsync=1").into()).unwrap_err();
+    let mut machine = Machine::find("rk3399").unwrap();
+    machine.drive.flush_us = Figure::default();
+    let workload = parse("rw=randwrite\nsize=1m\nfsync=1").into();
+    let error = try_run_on(&machine, &workload).unwrap_err();
     assert!(error.to_string().contains("Give drive.flush_us"), "{error}");
 }
 
