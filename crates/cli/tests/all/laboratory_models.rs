@@ -17,28 +17,28 @@ use tempfile::TempDir;
 /// A cell: machine, workload and policy.
 type Cell = [String; 3];
 
-/// The mean latency of each cell in us, over its repeats.
-fn mean_latencies(folder: &Path) -> BTreeMap<Cell, f64> {
-    let mut latencies: BTreeMap<Cell, Vec<f64>> = BTreeMap::new();
+/// The mean of a metric in each cell, over its repeats.
+fn means_by_cell(folder: &Path, metric: &str) -> BTreeMap<Cell, f64> {
+    let mut values: BTreeMap<Cell, Vec<f64>> = BTreeMap::new();
     for file in fs::read_dir(folder.join("runs")).unwrap() {
         let run: Value = serde_json::from_slice(&fs::read(file.unwrap().path()).unwrap()).unwrap();
         let metrics = run["metrics"].as_array().unwrap();
-        let mean = metrics.iter().find(|m| m[0] == "mean_us").unwrap();
+        let mean = metrics.iter().find(|m| m[0] == metric).unwrap();
         let key = &run["key"];
         let cell = ["machine", "workload", "policy"].map(|name| key[name].as_str().unwrap().into());
-        latencies
+        values
             .entry(cell)
             .or_default()
             .push(mean[1].as_f64().unwrap());
     }
-    let means = latencies
+    let means = values
         .into_iter()
         .map(|(cell, all)| (cell, all.iter().sum::<f64>() / all.len() as f64));
     means.collect()
 }
 
-/// Simulates a study of the laboratory, and compares the mean latency of each of its cells with the stored measurement.
-fn check_stored_cells(name: &str, cells: usize, percent: f64) {
+/// Simulates a study of the laboratory, and compares a metric of each of its cells with the stored measurement.
+fn check_stored_cells(name: &str, metric: &str, cells: usize, percent: f64) {
     let folder = TempDir::new().unwrap();
     let out = folder.path().join("out");
     let measured = format!("rig/laboratory/measured/{name}.jsonl");
@@ -52,15 +52,15 @@ fn check_stored_cells(name: &str, cells: usize, percent: f64) {
         String::from_utf8_lossy(&done.stderr)
     );
     let (simulated, real) = (
-        mean_latencies(&out.join("sim")),
-        mean_latencies(&out.join("lab")),
+        means_by_cell(&out.join("sim"), metric),
+        means_by_cell(&out.join("lab"), metric),
     );
     assert_eq!((simulated.len(), real.len()), (cells, cells));
     let mut beyond = Vec::new();
     for (cell, real) in real {
         let off = 100.0 * (simulated[&cell] / real - 1.0);
         println!(
-            "{}: really {real:.2} us, off by {off:.1} %",
+            "{}: {metric} really {real:.2}, off by {off:.1} %",
             cell.join(", ")
         );
         if off.abs() > percent {
@@ -73,10 +73,15 @@ fn check_stored_cells(name: &str, cells: usize, percent: f64) {
 #[test]
 fn buffered_reads_take_as_long_as_those_of_a_real_kernel() {
     // Farthest off is a read of 4 KiB that is cached, by 3.3 %. Two cells are fitted.
-    check_stored_cells("read-ahead-6.12", 18, 4.0);
+    check_stored_cells("read-ahead-6.12", "mean_us", 18, 4.0);
 }
 
 #[test]
 fn polled_reads_take_as_long_as_those_of_a_real_kernel() {
-    check_stored_cells("polling-6.12", 5, 8.0);
+    check_stored_cells("polling-6.12", "mean_us", 5, 8.0);
+}
+
+#[test]
+fn clients_commit_as_often_as_those_of_a_real_kernel() {
+    check_stored_cells("commits-6.12", "iops", 8, 8.0);
 }
