@@ -23,7 +23,6 @@ pub mod power;
 mod shallow;
 pub mod summary;
 mod test_file;
-mod thread_account;
 pub mod wake;
 
 pub use conditions::Conditions;

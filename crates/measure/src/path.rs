@@ -27,7 +27,6 @@ use crate::background::cpus_in_both;
 use crate::drive::random_block;
 use crate::summary::{Estimate, LatencySummary};
 use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile, TestTarget};
-use crate::thread_account::ThreadAccount;
 use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold, pin};
 
 pub use self::engines::EngineCost;
@@ -283,8 +282,8 @@ fn compare_engines(
 #[derive(Default)]
 struct ThreadWork {
     latencies: Vec<u64>,
-    /// Absent where the kernel keeps no account.
-    account: Option<ThreadAccount>,
+    /// Time of the thread on a CPU, and ready to run but waiting for one, in ns; absent: the kernel keeps no account.
+    account: Option<[u64; 2]>,
     cycles: Option<u64>,
 }
 
@@ -323,22 +322,18 @@ fn measure_load(
     let Some(latency) = LatencySummary::new(&latencies) else {
         return Ok(None);
     };
-    let accounts: Option<Vec<ThreadAccount>> = works.iter().map(|work| work.account).collect();
-    let [task_ns, waiting_ns] = [
-        |account: &ThreadAccount| account.on_cpu_ns,
-        |account: &ThreadAccount| account.waiting_ns,
-    ]
-    .map(|part| {
-        let total: u64 = accounts.as_ref()?.iter().map(part).sum();
+    let accounts: Option<Vec<[u64; 2]>> = works.iter().map(|work| work.account).collect();
+    let per_read = |part: usize| {
+        let total: u64 = accounts.as_ref()?.iter().map(|account| account[part]).sum();
         Some(total as f64 / latency.n as f64)
-    });
+    };
     let cycles: Option<u64> = works.iter().map(|work| work.cycles).sum();
     Ok(Some(PathLoad {
         depth,
         reads: latency.n,
         cycles: cycles.map(|cycles| cycles as f64 / latency.n as f64),
-        task_ns,
-        waiting_ns,
+        task_ns: per_read(0),
+        waiting_ns: per_read(1),
         completions: find_completions(&interrupts, background, latency.n),
         latency,
     }))
@@ -359,7 +354,7 @@ fn read_blocks_for(
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut latencies = Vec::new();
     let mut cycles = CycleCounter::start().ok();
-    let account = ThreadAccount::read();
+    let account = read_cpu_account_ns();
     let end = Instant::now() + time;
     while Instant::now() < end && !control.is_cancelled() {
         let offset = random_block(&mut random, file.bytes());
@@ -370,12 +365,19 @@ fn read_blocks_for(
         }
         latencies.push(began.elapsed().as_nanos() as u64);
     }
-    let spent = account.zip(ThreadAccount::read());
+    let spent = account.zip(read_cpu_account_ns());
     Ok(ThreadWork {
         cycles: cycles.as_mut().and_then(CycleCounter::read),
         latencies,
-        account: spent.map(|(then, now)| now.since(then)),
+        account: spent.map(|(then, now)| [0, 1].map(|part| now[part].saturating_sub(then[part]))),
     })
+}
+
+/// The calling thread's time on a CPU and on a run queue in ns (Documentation/scheduler/sched-stats.rst).
+fn read_cpu_account_ns() -> Option<[u64; 2]> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let mut numbers = text.split_whitespace().map(str::parse::<u64>);
+    Some([numbers.next()?.ok()?, numbers.next()?.ok()?])
 }
 
 /// Counts of numbered interrupts by line and CPU.
@@ -612,5 +614,20 @@ mod tests {
         // What comes as often without reads completes none.
         let same = during(&before, &after);
         assert_eq!(find_completions(&same, &during(&before, &after), 200), []);
+    }
+
+    #[test]
+    fn a_thread_has_an_account() {
+        let Some(before) = read_cpu_account_ns() else {
+            return;
+        };
+        // The account moves with the tick.
+        let end = Instant::now() + Duration::from_millis(100);
+        while Instant::now() < end {
+            std::hint::spin_loop();
+        }
+        let after = read_cpu_account_ns().unwrap();
+        assert!(after[0] > before[0], "{before:?} {after:?}");
+        assert!(after[1] >= before[1], "{before:?} {after:?}");
     }
 }

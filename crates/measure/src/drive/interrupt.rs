@@ -10,9 +10,10 @@
 //!
 //! Nor may the kernel hand a request to another thread, as it does with a write that has to change the file's time first:
 //! that thread shares the CPU with the spinning one, and waits for it up to a tick. Requests are therefore sent with
-//! `RWF_NOWAIT`. What the kernel cannot begin at once is sent again as an ordinary request, which is not watched. Nor does a
-//! request count during which another task had the CPU: ksoftirqd, to which the kernel may leave completions, waits for the
-//! spinning thread up to some ticks.
+//! `RWF_NOWAIT`. What the kernel cannot begin at once is sent again as an ordinary request, which is not watched.
+//!
+//! The interrupt may leave the completion to a kernel thread, as writes to a file do. That thread usually runs at once, but may wait
+//! for the spinning one up to some ticks. The clock then jumps twice, and such a request does not count.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -32,7 +33,6 @@ use crate::clock::monotonic_ns;
 use crate::pin::pin_to;
 use crate::summary::{Estimate, LatencySummary};
 use crate::test_file::{ALIGNMENT, AlignedBuffer};
-use crate::thread_account::ThreadAccount;
 
 /// Requests are watched for no longer than this, in ns: a drive that failed answers later, or never.
 const PATIENCE: u64 = 40_000_000_000;
@@ -73,6 +73,8 @@ struct WatchedRequest {
     last_without: u64,
     /// The first look at the clock with the completion.
     first_with: u64,
+    /// The longest time between two looks before the completion, in ns.
+    longest_look: u64,
     /// Looks at the clock.
     looks: u64,
 }
@@ -121,10 +123,8 @@ fn watch_in_thread(
         while left > 0 && began.elapsed() < time_for_each && !control.is_cancelled() {
             left -= 1;
             let offset = random_block(&mut random, target.bytes);
-            let runs_before = count_runs();
             match watch_request(&mut ring, (target, direction, offset), &mut buffer) {
-                Ok(Some(request)) if count_runs() == runs_before => requests.push(request),
-                Ok(Some(_)) => {}
+                Ok(Some(request)) => requests.push(request),
                 Ok(None) => transfer(target.file, direction, &mut buffer, offset)?,
                 Err(error) if error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) => {
                     return Ok(None);
@@ -141,11 +141,6 @@ fn watch_in_thread(
         by_cpu.push(requests);
     }
     Ok(summarise(&by_cpu, way_back))
-}
-
-/// How often this thread got a CPU; `None` where the kernel keeps no account.
-fn count_runs() -> Option<u64> {
-    ThreadAccount::read().map(|account| account.runs)
 }
 
 /// CPUs to submit on: all that this thread may use, or some of them from the first to the last.
@@ -183,7 +178,7 @@ fn watch_request(
     push(ring, &entry)?;
     ring.submit()?;
     let submitted = monotonic_ns();
-    let (mut last, mut looks) = (submitted, 0);
+    let (mut last, mut longest_look, mut looks) = (submitted, 0, 0);
     loop {
         let completed = ring.completion().next();
         let now = monotonic_ns();
@@ -193,6 +188,7 @@ fn watch_request(
                 submitted,
                 last_without: last,
                 first_with: now,
+                longest_look,
                 looks,
             };
             return Ok(was_begun_at_once(completed.result(), length)?.then_some(request));
@@ -200,6 +196,7 @@ fn watch_request(
         if now - submitted > PATIENCE {
             return Err(io::ErrorKind::TimedOut.into());
         }
+        longest_look = longest_look.max(now - last);
         last = now;
         std::hint::spin_loop();
     }
@@ -272,11 +269,14 @@ fn summarise(by_cpu: &[Vec<WatchedRequest>], way_back: u64) -> Option<InterruptV
 
 /// The requests of a CPU that completed with a jump of the clock; `None`: too few did, so interrupts come to another CPU.
 fn choose_interrupted(requests: &[WatchedRequest]) -> Option<Vec<&WatchedRequest>> {
-    let jumped = requests
+    let undisturbed: Vec<&WatchedRequest> = requests
         .iter()
-        .filter(|request| request.jump() >= LEAST_JUMP);
-    let interrupted: Vec<&WatchedRequest> = jumped.collect();
-    let share = interrupted.len() as f64 / requests.len().max(1) as f64;
+        .filter(|request| request.longest_look < request.jump().max(LEAST_JUMP) / 2)
+        .collect();
+    let count = undisturbed.len().max(1) as f64;
+    let mut interrupted = undisturbed;
+    interrupted.retain(|request| request.jump() >= LEAST_JUMP);
+    let share = interrupted.len() as f64 / count;
     (share >= LEAST_SHARE).then_some(interrupted)
 }
 
@@ -306,6 +306,7 @@ mod tests {
                 submitted,
                 last_without: submitted + 50_000,
                 first_with: submitted + 50_000 + jump,
+                longest_look: 110,
                 looks: 500,
             })
             .collect()
@@ -329,6 +330,20 @@ mod tests {
         mixed.extend(requests(300, 100));
         assert_eq!(summarise(&[mixed], 150), None);
         assert_eq!(summarise(&[], 150), None);
+    }
+
+    #[test]
+    fn a_completion_that_waits_for_the_spinning_thread_does_not_count() {
+        let mut all = requests(300, 4_000);
+        for late in all.iter_mut().step_by(50) {
+            // The interrupt came after 50 us, and a kernel thread 6 ms later.
+            late.longest_look = 3_000;
+            late.last_without += 6_000_000;
+            late.first_with += 6_000_000;
+        }
+        let view = summarise(&[all], 150).unwrap();
+        assert_eq!(view.n, 294);
+        assert!(view.service.covers(50_000.0 + 50.0 + 150.0), "{view:?}");
     }
 
     #[test]
