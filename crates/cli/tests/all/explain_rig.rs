@@ -142,7 +142,7 @@ fn check_cells(guest: &Guest, threads: bool) {
     check_interrupts(guest, "own-queues");
     // However long a thread waits, its requests have its interrupt. Of other handlers, those of a busy host take longer than 50 us.
     let known = share_with_interrupt(guest, "own-queues");
-    assert!(known > 0.5, "{known} have an interrupt");
+    assert!(known > 0.3, "{known} have an interrupt");
 
     // One queue: whether another CPU completes is what rq_affinity says.
     let elsewhere = guest.text("interrupted-cpu.txt").trim() == "1";
@@ -171,7 +171,7 @@ fn check_cells(guest: &Guest, threads: bool) {
     largest_kind(guest, "threaded");
     check_interrupts(guest, "threaded");
     let known = share_with_interrupt(guest, "threaded");
-    assert!(known > 0.5, "{known} have the interrupt of their thread");
+    assert!(known > 0.3, "{known} have the interrupt of their thread");
 }
 
 #[test]
