@@ -67,6 +67,16 @@ impl FleetLoad {
     pub fn read_workload(&self) -> Result<Workload, FleetError> {
         Ok(Workload::load(&self.path)?)
     }
+
+    /// Reads the load for a search that simulates each job for at most `at_most`.
+    fn read_for(&self, at_most: Option<Nanoseconds>) -> Result<DailyLoad, FleetError> {
+        let workload = self.read_workload()?;
+        Ok(DailyLoad {
+            name: self.name.clone(),
+            workload: Some(workload.with_time_limit_and_fio_warm_up(at_most, None)),
+            hours: self.hours,
+        })
+    }
 }
 
 impl FleetSearch {
@@ -75,14 +85,7 @@ impl FleetSearch {
     /// # Errors
     /// A load, a metric or a condition cannot be read.
     pub fn make_request(&self) -> Result<SearchRequest, FleetError> {
-        let loads = self.loads.iter().map(|load| {
-            let workload = load.read_workload()?;
-            Ok(DailyLoad {
-                name: load.name.clone(),
-                workload: Some(workload.with_time_limit_and_fio_warm_up(self.at_most, None)),
-                hours: load.hours,
-            })
-        });
+        let loads = self.loads.iter().map(|load| load.read_for(self.at_most));
         let conditions = self
             .conditions
             .iter()
