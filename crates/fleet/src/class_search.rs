@@ -120,7 +120,22 @@ impl From<TuneError> for ClassError {
     }
 }
 
+impl ClassAnswer {
+    /// Name of the class with the decision; `None` without a decision.
+    pub(crate) fn decided_class(&self) -> Option<&str> {
+        match self {
+            Self::Decided { outcome, .. } => Some(&outcome.class),
+            Self::Undecided { .. } => None,
+        }
+    }
+}
+
 impl ClassSearch {
+    /// Name of the class.
+    pub(crate) fn class(&self) -> &str {
+        &self.class
+    }
+
     /// Describes a class's stand-in, and up to [`MOST_TRIED`] machines with other settings in force.
     ///
     /// # Errors

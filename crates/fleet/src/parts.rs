@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::UNIX_EPOCH;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use wakepath_units::printable;
 
 use crate::FleetError;
 use crate::class_search::{ClassAnswer, ClassSearch, DecisionRequest};
@@ -140,20 +142,15 @@ impl FleetParts {
         let mut class_answers = Vec::new();
         let mut replayed = Vec::new();
         for (part, answer) in self.parts.iter().zip(answers) {
-            match (&part.work, answer.0) {
-                (PartWork::Replay(_), AnswerContent::Recording(recording)) => {
-                    replayed.push(recording);
-                }
-                (
-                    PartWork::Search { .. } | PartWork::Undescribed { .. },
-                    AnswerContent::Class(class),
-                ) => class_answers.push(class),
-                _ => {
-                    return Err(FleetError::Part {
-                        what: "answer",
-                        problem: "to another part".to_owned(),
-                    });
-                }
+            if !part.work.is_answered_by(&answer.0) {
+                return Err(FleetError::Part {
+                    what: "answer",
+                    problem: "to another part".to_owned(),
+                });
+            }
+            match answer.0 {
+                AnswerContent::Class(class) => class_answers.push(class),
+                AnswerContent::Recording(recording) => replayed.push(recording),
             }
         }
         let mut left = replayed.into_iter();
@@ -174,16 +171,29 @@ impl FleetParts {
     }
 }
 
+impl PartWork {
+    /// Whether an answer is to this work, as far as answers tell.
+    fn is_answered_by(&self, answer: &AnswerContent) -> bool {
+        match (self, answer) {
+            (Self::Replay(_), AnswerContent::Recording(_)) => true,
+            (Self::Search { class, .. }, AnswerContent::Class(answer)) => answer
+                .decided_class()
+                .is_none_or(|decided| decided == class.class()),
+            (Self::Undescribed { .. }, AnswerContent::Class(answer)) => {
+                answer.decided_class().is_none()
+            }
+            _ => false,
+        }
+    }
+}
+
 impl FleetPart {
     /// Reads the text of a part.
     ///
     /// # Errors
     /// The text is not that of a part.
     pub fn parse(text: &str) -> Result<Self, FleetError> {
-        toml::from_str(text).map_err(|error| FleetError::Part {
-            what: "part",
-            problem: error.message().to_owned(),
-        })
+        read_text("part", text)
     }
 
     /// The part as text.
@@ -233,10 +243,7 @@ impl PartAnswer {
     /// # Errors
     /// The text is not that of an answer.
     pub fn parse(text: &str) -> Result<Self, FleetError> {
-        toml::from_str(text).map_err(|error| FleetError::Part {
-            what: "answer",
-            problem: error.message().to_owned(),
-        })
+        read_text("answer", text)
     }
 
     /// The answer as text.
@@ -246,6 +253,13 @@ impl PartAnswer {
     pub fn to_text(&self) -> Result<String, FleetError> {
         write_text("answer", self)
     }
+}
+
+fn read_text<T: DeserializeOwned>(what: &'static str, text: &str) -> Result<T, FleetError> {
+    toml::from_str(text).map_err(|error| FleetError::Part {
+        what,
+        problem: printable::escape_for_one_line(error.message()).into_owned(),
+    })
 }
 
 fn write_text(what: &'static str, value: &impl Serialize) -> Result<String, FleetError> {

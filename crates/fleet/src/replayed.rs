@@ -314,10 +314,11 @@ fn add_up_governor(counts: &[&ReplayedCounts]) -> GovernorChoices {
     let mut spread = [f64::INFINITY, 0.0];
     for count in counts {
         all.governor.clone_from(&count.governor);
-        all.periods += count.periods;
-        all.too_deep += count.too_deep;
-        all.too_shallow += count.too_shallow;
-        all.added_ns += count.added_ns;
+        // Counts of another process come from a file.
+        all.periods = all.periods.saturating_add(count.periods);
+        all.too_deep = all.too_deep.saturating_add(count.too_deep);
+        all.too_shallow = all.too_shallow.saturating_add(count.too_shallow);
+        all.added_ns = all.added_ns.saturating_add(count.added_ns);
         let mean = count.mean_added_us();
         spread = [spread[0].min(mean), spread[1].max(mean)];
     }

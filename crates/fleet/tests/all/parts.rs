@@ -136,7 +136,10 @@ fn answers_of_other_parts_and_strange_texts_are_refused() {
     let replay = parts.parts()[2].answer(&AtomicBool::new(false)).unwrap();
     let message = |answers: Vec<PartAnswer>| parts.make_report(answers).unwrap_err().to_string();
     assert_eq!(message(vec![replay.clone()]), "answers: 1 for 3 parts");
-    assert_eq!(message(vec![replay; 3]), "answer: to another part");
+    assert_eq!(message(vec![replay.clone(); 3]), "answer: to another part");
+    let second = parts.parts()[1].answer(&AtomicBool::new(false)).unwrap();
+    let swapped = vec![second.clone(), second, replay];
+    assert_eq!(message(swapped), "answer: to another part");
     for text in ["", "a", "[content.Class]", "\u{0}"] {
         assert!(matches!(
             PartAnswer::parse(text),
