@@ -15,6 +15,12 @@ fuzz_target!(|text: &str| {
     }
     if let Ok(part) = FleetPart::parse(text) {
         let printed = part.to_text().expect("own numbers");
-        assert_eq!(FleetPart::parse(&printed).expect("own output").to_text().expect("own numbers"), printed);
+        assert_eq!(
+            FleetPart::parse(&printed)
+                .expect("own output")
+                .to_text()
+                .expect("own numbers"),
+            printed
+        );
     }
 });

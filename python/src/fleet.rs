@@ -155,7 +155,9 @@ pub(crate) fn fleet_files() -> [&'static str; 2] {
 #[pyfunction]
 pub(crate) fn fleet_part_files(part: &str) -> PyResult<Vec<String>> {
     let parsed = FleetPart::parse(part).map_err(fleet_error)?;
-    let files = parsed.files().map(|file| file.to_string_lossy().into_owned());
+    let files = parsed
+        .files()
+        .map(|file| file.to_string_lossy().into_owned());
     Ok(files.collect())
 }
 

@@ -27,9 +27,7 @@ mod _engine {
     #[pymodule_export]
     use super::errors::Error;
     #[pymodule_export]
-    use super::fleet::{
-        Fleet, answer_fleet_part, fleet_files, fleet_part_files, is_fleet_answer,
-    };
+    use super::fleet::{Fleet, answer_fleet_part, fleet_files, fleet_part_files, is_fleet_answer};
     #[pymodule_export]
     use super::machine::{Drive, Machine, PolicySet};
     #[pymodule_export]

@@ -236,9 +236,11 @@ impl ClassSearch {
                 outcome.tried += 1;
             }
             let broken = finalist.conditions.iter().filter(|kept| !kept.is_kept);
-            outcome.broken.extend(broken.map(|kept| {
-                format!("{} under {} on {}", kept.condition, kept.load, other.name)
-            }));
+            outcome.broken.extend(
+                broken.map(|kept| {
+                    format!("{} under {} on {}", kept.condition, kept.load, other.name)
+                }),
+            );
         }
         Ok(())
     }

@@ -47,7 +47,9 @@ pub struct LabelPattern {
 impl LabelPattern {
     /// All labels for a machine, in the order of the patterns.
     pub fn labels_for(patterns: &[Self], machine: &str) -> Vec<String> {
-        let matching = patterns.iter().filter(|label| label.pattern.matches(machine));
+        let matching = patterns
+            .iter()
+            .filter(|label| label.pattern.matches(machine));
         matching.map(|label| label.label.clone()).collect()
     }
 }
@@ -73,8 +75,12 @@ mod tests {
 
     #[test]
     fn labels_stand_behind_their_pattern() {
-        let labels: [LabelPattern; 2] = ["rack1/*=web", "*/a=first"].map(|text| text.parse().unwrap());
-        assert_eq!(LabelPattern::labels_for(&labels, "rack1/a"), ["web", "first"]);
+        let labels: [LabelPattern; 2] =
+            ["rack1/*=web", "*/a=first"].map(|text| text.parse().unwrap());
+        assert_eq!(
+            LabelPattern::labels_for(&labels, "rack1/a"),
+            ["web", "first"]
+        );
         assert_eq!(LabelPattern::labels_for(&labels, "rack1/b"), ["web"]);
         for text in ["web", "=web", "rack=", "[=x"] {
             assert!(text.parse::<LabelPattern>().is_err(), "{text}");

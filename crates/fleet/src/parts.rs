@@ -229,9 +229,9 @@ impl FleetPart {
             PartWork::Undescribed { why } => {
                 AnswerContent::Class(ClassAnswer::Undecided { why: why.clone() })
             }
-            PartWork::Replay(recording) => AnswerContent::Recording(
-                recording.replay(&|| !cancelled.load(Ordering::Relaxed))?,
-            ),
+            PartWork::Replay(recording) => {
+                AnswerContent::Recording(recording.replay(&|| !cancelled.load(Ordering::Relaxed))?)
+            }
         };
         Ok(PartAnswer(content))
     }

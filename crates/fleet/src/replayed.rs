@@ -228,7 +228,9 @@ impl RecordingReplay {
     ) -> Result<ReplayedRecording, FleetError> {
         let mut replayed = ReplayedRecording::default();
         match Reader::open(&self.path) {
-            Ok(reader) => replayed.machine_id.clone_from(&reader.metadata().machine_id),
+            Ok(reader) => replayed
+                .machine_id
+                .clone_from(&reader.metadata().machine_id),
             Err(error) => {
                 // Every process names the file as the user does, wherever the folder lies.
                 let why = with_causes(&error);

@@ -52,11 +52,14 @@ impl FleetLoad {
         let parsed = texts.iter().map(|text| LoadArgument::parse(text));
         let arguments = parsed.collect::<Result<Vec<LoadArgument>, _>>()?;
         let hours = LoadArgument::share_hours_of_day(&arguments);
-        let loads = arguments.into_iter().zip(hours).map(|(argument, hours)| Self {
-            name: argument.name(),
-            path: std::path::absolute(&argument.path).unwrap_or(argument.path),
-            hours,
-        });
+        let loads = arguments
+            .into_iter()
+            .zip(hours)
+            .map(|(argument, hours)| Self {
+                name: argument.name(),
+                path: std::path::absolute(&argument.path).unwrap_or(argument.path),
+                hours,
+            });
         Ok(loads.collect())
     }
 

@@ -183,7 +183,9 @@ fn write_output_folder(folder: &Path, args: &Args, report: &FleetReport) -> anyh
     for file in &files {
         write_text(&folder.join(&file.name), args.force, &file.content)?;
     }
-    let settings = files.iter().filter(|file| ![PAGE, LIST].contains(&&*file.name));
+    let settings = files
+        .iter()
+        .filter(|file| ![PAGE, LIST].contains(&&*file.name));
     tell!(
         "{}: {PAGE}, {LIST} and {} settings files, for /etc/wakepath/settings.toml on the machines of their class",
         folder.display(),

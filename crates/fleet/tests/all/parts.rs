@@ -83,7 +83,11 @@ fn parts_answered_elsewhere_in_any_order_make_the_same_report() {
         .collect();
     // Two searches and a replay.
     assert_eq!(texts.len(), 3);
-    let mut answers: Vec<String> = texts.iter().rev().map(|text| answer_elsewhere(text)).collect();
+    let mut answers: Vec<String> = texts
+        .iter()
+        .rev()
+        .map(|text| answer_elsewhere(text))
+        .collect();
     answers.reverse();
     let parsed = answers.iter().map(|text| PartAnswer::parse(text).unwrap());
     let report = parts.make_report(parsed.collect()).unwrap();
@@ -105,7 +109,10 @@ fn parts_answered_elsewhere_in_any_order_make_the_same_report() {
         ]
     );
     let note = &report.replays[0].notes[0];
-    assert!(note.starts_with("web-0: its recording was not replayed: "), "{note}");
+    assert!(
+        note.starts_with("web-0: its recording was not replayed: "),
+        "{note}"
+    );
 }
 
 #[test]
