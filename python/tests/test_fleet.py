@@ -14,7 +14,7 @@ import pytest
 
 import wakepath
 from conftest import contents
-from wakepath import _fleet, _program
+from wakepath import _fleet, _pool, _program
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 
@@ -26,7 +26,7 @@ bs=4k
 direct=1
 thinktime=2000
 time_based
-runtime=30ms
+runtime=60ms
 """
 
 
@@ -46,7 +46,7 @@ ASKED: Asked = {
     "load": "reads.fio=8h",
     "minimise": "p99_us",
     "over": "cpu-latency",
-    "budget": 60_000,
+    "budget": 100_000,
     "fewest": 1,
     "examine": 1,
     "label": ["a*=first", "b*=second"],
@@ -201,7 +201,7 @@ def test_resume_answers_only_what_is_missing() -> None:
 
 
 def test_answers_of_another_question_are_not_taken() -> None:
-    other: Asked = {**ASKED, "budget": 70_000}
+    other: Asked = {**ASKED, "budget": 110_000}
     with Breaks(1) as breaks, pytest.raises(wakepath.Error, match="resume=True"):
         wakepath.fleet("captures", breaks, "out", **other)
     assert len(list(Path("out/answers").glob("*.toml"))) == 2
@@ -271,3 +271,20 @@ def test_values_of_another_type_are_refused() -> None:
     for asked in ({"load": 3}, {"budget": "much"}, {"examine": 1.5}, {"minimise": None}, {"into": 3}):
         with pytest.raises(TypeError):
             wakepath.fleet("captures", **asked)  # type: ignore[arg-type]
+
+
+def test_what_was_made_is_not_lost_by_an_error_beside_it() -> None:
+    def make(job: None, batch: int) -> int:
+        if batch == 1:
+            raise wakepath.Error("broken")
+        return batch
+
+    with ThreadPoolExecutor(1) as executor, _pool.pool_of(executor) as pool:
+        pool.begin(make, None)
+        for batch in range(3):
+            pool.submit(batch)
+        # A thread takes one after the other: all three are done.
+        executor.submit(int).result()
+        assert sorted(pool.finished()) == [0, 2]
+        with pytest.raises(wakepath.Error, match="broken"):
+            pool.finished()

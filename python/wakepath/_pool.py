@@ -136,6 +136,11 @@ class _Executor(Pool):
 
     def finished(self) -> list[Any]:
         done, self.pending = futures.wait(self.pending, return_when=futures.FIRST_COMPLETED)
+        failed = {future for future in done if future.exception() is not None}
+        if failed != done:
+            # What was made is not lost by an error beside it, which the next call raises.
+            self.pending |= failed
+            done -= failed
         self.under_way = len(self.pending)
         try:
             return [future.result() for future in done]
@@ -192,10 +197,17 @@ class _Dask(Pool):
         done = [self._next()]
         while not self.done.empty():
             done.append(self.done.get())
+        made = [future for future in done if future.status == "finished"]
+        if made:
+            # As with an executor: an error comes with the next call.
+            for future in done:
+                if future.status != "finished":
+                    self.done.put(future)
+            done = made
         self.pending.difference_update(done)
         self.under_way = len(self.pending)
-        made: list[Any] = self._guard(lambda: self.client.gather(done))
-        return made
+        gathered: list[Any] = self._guard(lambda: self.client.gather(done))
+        return gathered
 
     def _next(self) -> Any:
         while True:
