@@ -1,7 +1,9 @@
 //! Fleets: surveyed here; the searches and replays as parts for any process; the report of all answers.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use std::thread::available_parallelism;
 
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
@@ -167,25 +169,27 @@ pub(crate) fn is_fleet_answer(text: &str) -> bool {
     PartAnswer::parse(text).is_ok()
 }
 
-/// Answers a part: on all cores and ended by Ctrl-C, or on one thread, as a worker does.
+/// Answers a part: on all cores and ended by Ctrl-C, or on so many threads, as a worker does.
 #[pyfunction]
-#[pyo3(signature = (part, *, on_all_cores))]
+#[pyo3(signature = (part, *, threads))]
 pub(crate) fn answer_fleet_part(
     py: Python<'_>,
     part: &str,
-    on_all_cores: bool,
+    threads: Option<NonZero<usize>>,
 ) -> PyResult<String> {
     let parsed = FleetPart::parse(part).map_err(fleet_error)?;
-    let answer = if on_all_cores {
-        run_interruptibly(py, None, None, fleet_error, |control| {
+    let answer = match threads {
+        None => run_interruptibly(py, None, None, fleet_error, |control| {
             parsed.answer(control.cancelled)
-        })?
-    } else {
-        // A pool of its own: a fork has no threads of its parent's pool.
-        let alone = ThreadPoolBuilder::new().num_threads(1).build();
-        let pool = alone.map_err(errors::python_error)?;
-        py.detach(|| pool.install(|| parsed.answer(&AtomicBool::new(false))))
-            .map_err(fleet_error)?
+        })?,
+        Some(threads) => {
+            let cores = available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+            // A pool of its own: a fork has no threads of its parent's pool.
+            let own = ThreadPoolBuilder::new().num_threads(threads.min(cores).get());
+            let pool = own.build().map_err(errors::python_error)?;
+            py.detach(|| pool.install(|| parsed.answer(&AtomicBool::new(false))))
+                .map_err(fleet_error)?
+        }
     };
     answer.to_text().map_err(fleet_error)
 }

@@ -136,7 +136,7 @@ def test_without_a_client_it_is_the_command(place: Path) -> None:
     assert [decision["machines"] for decision in report["decisions"]["decisions"]] == [4]
 
 
-@pytest.mark.parametrize("executor", [ThreadPoolExecutor(1), ThreadPoolExecutor(3), ProcessPoolExecutor(2)])
+@pytest.mark.parametrize("executor", [ThreadPoolExecutor(1), ThreadPoolExecutor(11), ProcessPoolExecutor(2)])
 def test_any_executor_does(executor: Any) -> None:
     with executor:
         wakepath.fleet("captures", executor, "out", **ASKED)
@@ -232,7 +232,7 @@ def test_a_file_that_a_worker_does_not_see_is_an_error_and_resume_goes_on() -> N
 
 def test_another_build_is_refused() -> None:
     with pytest.raises(wakepath.Error, match="install the same wheel"):
-        _fleet.answer_part(_fleet.Job("0.0.9 build 0"), ("key", "part"))
+        _fleet.answer_part(_fleet.Job("0.0.9 build 0", 1), ("key", "part"))
 
 
 def test_without_loads_there_are_no_decisions() -> None:

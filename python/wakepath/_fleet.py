@@ -207,10 +207,11 @@ def _made(client: Any, missing: dict[str, str]) -> Iterator[tuple[str, str]]:
         return
     if client is None:
         for key, part in missing.items():
-            yield key, _engine.answer_fleet_part(part, on_all_cores=True)
+            yield key, _engine.answer_fleet_part(part, threads=None)
         return
     with pool_of(client) as pool:
-        pool.begin(answer_part, Job(build()))
+        # Where there are fewer parts than workers, each takes more cores; the answer does not depend on it.
+        pool.begin(answer_part, Job(build(), max(1, pool.workers() // len(missing))))
         try:
             left = iter(missing.items())
             while True:
@@ -227,6 +228,7 @@ class Job(NamedTuple):
     """What all parts have in common."""
 
     build: str
+    threads: int
 
 
 def answer_part(job: Job, batch: tuple[str, str]) -> tuple[str, str]:
@@ -239,4 +241,4 @@ def answer_part(job: Job, batch: tuple[str, str]) -> tuple[str, str]:
                 f"worker on {socket.gethostname()}: there is no {file}; workers read loads and recordings, which have"
                 " to be on a file system that all of them share"
             )
-    return key, _engine.answer_fleet_part(part, on_all_cores=False)
+    return key, _engine.answer_fleet_part(part, threads=job.threads)
