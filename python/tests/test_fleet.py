@@ -267,6 +267,14 @@ def test_what_cannot_be_is_said_before_anything_is_searched(folder: str, asked: 
     assert executor.taken == 0
 
 
+def test_a_call_that_is_refused_leaves_nothing() -> None:
+    with pytest.raises(wakepath.Error, match=r"nowhere\.fio"):
+        wakepath.fleet("captures", into="out", load="nowhere.fio")
+    with pytest.raises(TypeError, match="client is 'tcp://localhost'"):
+        wakepath.fleet("captures", "tcp://localhost", "out")  # type: ignore[arg-type]
+    assert not Path("out").exists()
+
+
 def test_values_of_another_type_are_refused() -> None:
     for asked in ({"load": 3}, {"budget": "much"}, {"examine": 1.5}, {"minimise": None}, {"into": 3}):
         with pytest.raises(TypeError):

@@ -7,7 +7,7 @@ import socket
 import warnings
 from collections.abc import Iterator
 from concurrent import futures
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,7 @@ from . import _arguments as check
 from . import _engine
 from ._arguments import ArgumentError, Names, StrPath
 from ._engine import Error
-from ._pool import AHEAD, Client, Cluster, build, pool_of, refuse_other_build
+from ._pool import AHEAD, Client, Cluster, Pool, build, pool_of, refuse_other_build
 from ._program import WakepathWarning
 from ._progress import Progress, shown
 from ._remote import Remote
@@ -106,12 +106,16 @@ def fleet(
     store = None if into is None else _store(check.path("into", into))
     if store is None and mode != "new":
         raise ArgumentError("resume and force are about a folder: give `into`")
-    if store is not None:
-        _begin(store, mode)
-    survey = _engine.Fleet.survey(asked)
-    for note in survey.notes:
-        warnings.warn(note, WakepathWarning, stacklevel=2)
-    answers = _answers(survey.parts(), client, store, progress)
+    if store is not None and mode == "new":
+        _refuse_survey(store)
+    with ExitStack() as stack:
+        pool = None if client is None else stack.enter_context(pool_of(client))
+        survey = _engine.Fleet.survey(asked)
+        for note in survey.notes:
+            warnings.warn(note, WakepathWarning, stacklevel=2)
+        if store is not None:
+            _begin(store, mode)
+        answers = _answers(survey.parts(), pool, store, progress)
     text, files = survey.report(answers)
     if store is not None:
         for name, content in files:
@@ -166,17 +170,20 @@ def _store(into: str) -> _Local | Remote:
     return Remote(into) if "://" in into else _Local(into)
 
 
-def _begin(store: _Local | Remote, mode: str) -> None:
-    """Refuse a folder with a survey, and find out before any long work whether the folder can be written."""
-    there = any(store.has(name) for name in (*_engine.fleet_files(), ANSWERS))
-    if mode == "new" and there:
+def _refuse_survey(store: _Local | Remote) -> None:
+    """Refuse a folder with a survey, finished or not, before anything is begun."""
+    if any(store.has(name) for name in (*_engine.fleet_files(), ANSWERS)):
         raise Error(f"{store}: a survey is there already; resume=True goes on with it, force=True replaces it")
+
+
+def _begin(store: _Local | Remote, mode: str) -> None:
+    """Find out before any long work whether the folder can be written."""
     if mode == "replace":
         store.remove_folder(ANSWERS)
     store.write(f"{ANSWERS}/build", build().encode())
 
 
-def _answers(parts: list[str], client: Any, store: _Local | Remote | None, progress: Progress) -> list[str]:
+def _answers(parts: list[str], pool: Pool | None, store: _Local | Remote | None, progress: Progress) -> list[str]:
     """Take the answers that are there, have the others made, and keep each as soon as it is there."""
     keys = [_key(part) for part in parts]
     answers: dict[str, str] = {}
@@ -187,7 +194,7 @@ def _answers(parts: list[str], client: Any, store: _Local | Remote | None, progr
                 answers[key] = kept
     missing = {key: part for key, part in zip(keys, parts, strict=True) if key not in answers}
     with shown(progress, len(parts), "parts") as tell:
-        for key, answer in _made(client, missing):
+        for key, answer in _made(pool, missing):
             if store is not None:
                 store.write(f"{ANSWERS}/{key}.toml", answer.encode())
             answers[key] = answer
@@ -201,27 +208,26 @@ def _key(part: str) -> str:
     return sha256(f"{build()}\n{part}".encode()).hexdigest()[:32]
 
 
-def _made(client: Any, missing: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _made(pool: Pool | None, missing: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Have parts answered; give each answer with its name as soon as it is there."""
     if not missing:
         return
-    if client is None:
+    if pool is None:
         for key, part in missing.items():
             yield key, _engine.answer_fleet_part(part, threads=None)
         return
-    with pool_of(client) as pool:
-        # Where there are fewer parts than workers, each takes more cores; the answer does not depend on it.
-        pool.begin(answer_part, Job(build(), max(1, pool.workers() // len(missing))))
-        try:
-            left = iter(missing.items())
-            while True:
-                for batch in islice(left, max(0, AHEAD * pool.workers() - pool.under_way)):
-                    pool.submit(batch)
-                if not pool.under_way:
-                    return
-                yield from pool.finished()
-        finally:
-            pool.end()
+    # Where there are fewer parts than workers, each takes more cores; the answer does not depend on it.
+    pool.begin(answer_part, Job(build(), max(1, pool.workers() // len(missing))))
+    try:
+        left = iter(missing.items())
+        while True:
+            for batch in islice(left, max(0, AHEAD * pool.workers() - pool.under_way)):
+                pool.submit(batch)
+            if not pool.under_way:
+                return
+            yield from pool.finished()
+    finally:
+        pool.end()
 
 
 class Job(NamedTuple):
