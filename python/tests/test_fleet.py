@@ -26,7 +26,7 @@ bs=4k
 direct=1
 thinktime=2000
 time_based
-runtime=60ms
+runtime=10ms
 """
 
 
@@ -46,9 +46,9 @@ ASKED: Asked = {
     "load": "reads.fio=8h",
     "minimise": "p99_us",
     "over": "cpu-latency",
-    "budget": 100_000,
+    "budget": 20_000,
     "fewest": 1,
-    "examine": 1,
+    "examine": 0,
     "label": ["a*=first", "b*=second"],
 }
 """Three classes: a1 and a2, b1, and c1 without a label."""
@@ -132,7 +132,7 @@ def test_without_a_client_it_is_the_command(place: Path) -> None:
     assert report == json.loads((place / "whole.json").read_text())
     assert is_whole()
     assert told == [(done, PARTS) for done in range(1, PARTS + 1)]
-    assert report["replays"][0]["machines"] == ["b1"]
+    assert [replay["machines"] for replay in report["replays"]] == [[], ["b1"]]
     assert [decision["machines"] for decision in report["decisions"]["decisions"]] == [4]
 
 
@@ -201,7 +201,7 @@ def test_resume_answers_only_what_is_missing() -> None:
 
 
 def test_answers_of_another_question_are_not_taken() -> None:
-    other: Asked = {**ASKED, "budget": 110_000}
+    other: Asked = {**ASKED, "budget": 21_000}
     with Breaks(1) as breaks, pytest.raises(wakepath.Error, match="resume=True"):
         wakepath.fleet("captures", breaks, "out", **other)
     assert len(list(Path("out/answers").glob("*.toml"))) == 2
