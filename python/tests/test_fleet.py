@@ -278,7 +278,7 @@ def test_a_call_that_is_refused_leaves_nothing() -> None:
 def test_values_of_another_type_are_refused() -> None:
     for asked in ({"load": 3}, {"budget": "much"}, {"examine": 1.5}, {"minimise": None}, {"into": 3}):
         with pytest.raises(TypeError):
-            wakepath.fleet("captures", **asked)  # type: ignore[arg-type]
+            wakepath.fleet("captures", **asked)
 
 
 def test_what_was_made_is_not_lost_by_an_error_beside_it() -> None:
