@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from distributed import Client, LocalCluster
 
 import wakepath
-from wakepath import _sweep
+from wakepath import _pool, _sweep
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ def sweep(cells: int, seconds: float, into: str, kills: int, batch_seconds: floa
                     killed.append(alive[0])
                     os.kill(killed[-1], signal.SIGKILL)
 
-        client.run(_sweep.build)  # has the package loaded, as a cluster that is not new has
+        client.run(_pool.build)  # has the package loaded, as a cluster that is not new has
         before = client.run(time.process_time)
         took = timed(lambda: wakepath.sweep(measured, client, into, progress=tell))
         after = client.run(time.process_time)

@@ -12,7 +12,7 @@ from heapq import heapify, heapreplace
 from random import Random
 from typing import NamedTuple
 
-from wakepath import _sweep
+from wakepath import _pool, _sweep
 
 
 class Costs(NamedTuple):
@@ -116,7 +116,7 @@ def simulate(cluster: Cluster, costs: Costs) -> Outcome:
         end = max(start + took, files)
         return (end, worker, size, end - start)
 
-    for _ in range(_sweep.AHEAD):
+    for _ in range(_pool.AHEAD):
         for worker in range(own):
             hand_out(worker, 0.0)
     busy = [work(worker, 0.0) for worker in range(own)]

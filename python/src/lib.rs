@@ -10,6 +10,7 @@
 )]
 
 mod errors;
+mod fleet;
 mod machine;
 mod recording;
 mod results;
@@ -25,6 +26,8 @@ use pyo3::prelude::*;
 mod _engine {
     #[pymodule_export]
     use super::errors::Error;
+    #[pymodule_export]
+    use super::fleet::{Fleet, answer_fleet_part, fleet_files, fleet_part_files, is_fleet_answer};
     #[pymodule_export]
     use super::machine::{Drive, Machine, PolicySet};
     #[pymodule_export]

@@ -23,7 +23,7 @@ static WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PATTERN).ok(
 const FLAGS: [&str; 4] = ["any-machine", "force", "no-deepest", "resume"];
 
 /// Options with a value and the same name in Python. Other programs' options stay unchanged.
-const OPTIONS: [&str; 29] = [
+const OPTIONS: [&str; 30] = [
     "baseline",
     "blocks",
     "copies",
@@ -41,6 +41,7 @@ const OPTIONS: [&str; 29] = [
     "metric",
     "minimise",
     "on",
+    "over",
     "pareto",
     "policy",
     "primary-timeout-ms",

@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,9 @@ Start = Callable[[str], "subprocess.Popen[str]"]
 
 @pytest.fixture(autouse=True)
 def my_study(tmp_path: Path) -> None:
-    """Write the study that the pages speak of."""
+    """Write the study, and the fleet with its load, that the pages speak of."""
+    shutil.copytree(ROOT / "docs/examples/captured-laptop", tmp_path / "captures/web-01")
+    shutil.copy(ROOT / "docs/examples/tutorial.fio", tmp_path / "db.fio")
     study = wakepath.Study(
         name="my-study",
         machine="rk3399",

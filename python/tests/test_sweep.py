@@ -16,7 +16,7 @@ import pytest
 
 import wakepath
 from conftest import TRACES, contents
-from wakepath import _sweep
+from wakepath import _pool, _sweep
 
 
 def study(seconds: float = 0.01, repeats: int = 5) -> wakepath.Study:
@@ -135,8 +135,8 @@ def test_another_build_and_another_file_system_are_refused(tmp_path: Path) -> No
     with pytest.raises(wakepath.Error, match="install the same wheel"):
         _sweep.make(_sweep.Job(files, "sim", "0.0.9 build 0", str(tmp_path)), [0])
     with pytest.raises(wakepath.Error, match="all of them share"):
-        _sweep.make(_sweep.Job(files, "sim", _sweep.build(), str(tmp_path)), [0])
-    assert _sweep.build().startswith(f"{wakepath.__version__} build ")
+        _sweep.make(_sweep.Job(files, "sim", _pool.build(), str(tmp_path)), [0])
+    assert _pool.build().startswith(f"{wakepath.__version__} build ")
 
 
 def test_recordings_are_replayed_one_in_a_batch(
@@ -178,7 +178,7 @@ def test_a_run_that_fails_ends_the_sweep(client: Any, tmp_path: Path) -> None:
     broken = wakepath.Study("iowait-rk3399")
     files = tuple((name, content[:40]) for name, content in broken._plan.files().items())
     (tmp_path / "result.json").write_text("")
-    future = client.submit(_sweep.make, _sweep.Job(files, "sim", _sweep.build(), str(tmp_path)), [0])
+    future = client.submit(_sweep.make, _sweep.Job(files, "sim", _pool.build(), str(tmp_path)), [0])
     with pytest.raises(wakepath.Error, match=r"study\.toml"):
         future.result()
 

@@ -11,6 +11,7 @@ The words are those of the command line `wakepath`, which is in the same package
 from ._arguments import ArgumentError
 from ._comparison import Comparison
 from ._engine import Drive, Error, Machine, PolicySet, Recording, __version__
+from ._fleet import fleet
 from ._program import WakepathWarning, apst_plan, import_trace, replay, reproduce
 from ._results import Results, compare, report
 from ._study import Study, simulate
@@ -32,6 +33,7 @@ __all__ = [
     "__version__",
     "apst_plan",
     "compare",
+    "fleet",
     "import_trace",
     "replay",
     "report",

@@ -1,7 +1,8 @@
-"""Result directories that only fsspec reaches."""
+"""Folders that only fsspec reaches: result directories, the files of a fleet."""
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,11 @@ class Remote:
 
     def there(self) -> bool:
         """Whether it holds results."""
-        return bool(self.files.exists(f"{self.folder}/result.json"))
+        return self.has("result.json")
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a file or folder."""
+        return bool(self.files.exists(f"{self.folder}/{name}"))
 
     def remove(self) -> None:
         """Remove their runs and tables; whatever else is in the folder stays."""
@@ -46,7 +51,7 @@ class Remote:
         """Copy all files there; what says that the results are complete comes last."""
         paths = sorted(path for path in Path(copy).rglob("*") if path.is_file())
         for path in sorted(paths, key=lambda path: path.name == "result.json"):
-            self._put(path, str(path.relative_to(copy)))
+            self.write(str(path.relative_to(copy)), path.read_bytes())
 
     def get_runs(self, runs: Iterable[int], copy: str) -> None:
         """Copy these runs here."""
@@ -58,12 +63,27 @@ class Remote:
         """Copy these runs there."""
         for run in runs:
             name = f"runs/{run:06}.json"
-            self._put(Path(copy, name), name)
+            self.write(name, Path(copy, name).read_bytes())
 
-    def _put(self, path: Path, name: str) -> None:
+    def read(self, name: str) -> bytes | None:
+        """Read a file, if it is there."""
+        try:
+            return bytes(self.files.cat_file(f"{self.folder}/{name}"))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise Error(f"{self.url}/{name}: {error}") from error
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file in one piece."""
         target = f"{self.folder}/{name}"
         try:
             self.files.makedirs(target.rpartition("/")[0], exist_ok=True)
-            self.files.pipe_file(target, path.read_bytes())
+            self.files.pipe_file(target, content)
         except OSError as error:
             raise Error(f"{self.url}/{name}: {error}") from error
+
+    def remove_folder(self, name: str) -> None:
+        """Remove a folder with all that is in it."""
+        with suppress(FileNotFoundError):
+            self.files.rm(f"{self.folder}/{name}", recursive=True)

@@ -1,30 +1,24 @@
 """Studies on many machines: what is missing, in batches, made by whoever there is."""
 
-import os
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent import futures
-from contextlib import contextmanager, suppress
-from functools import cache, lru_cache
-from hashlib import sha256
-from importlib import import_module
+from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 from . import _arguments as check
 from . import _engine
 from ._arguments import StrPath
 from ._engine import Error
+from ._pool import AHEAD, Client, Cluster, Pool, build, pool_of, refuse_other_build
 from ._progress import Progress, shown
 from ._remote import Remote
 from ._results import Results
 from ._study import Files, Study, mode_of, plan_of, refuse_results
-
-_T = TypeVar("_T")
 
 BATCH_SECONDS = 1.0
 """How long a batch should take: what a scheduler does for it is then of no weight."""
@@ -32,34 +26,8 @@ BATCH_SECONDS = 1.0
 BATCHES_PER_SECOND = 100.0
 """Batches that a scheduler is asked for: it takes some milliseconds for each, so many workers get longer ones."""
 
-AHEAD = 2
-"""Batches per worker that are handed out: it has the next one before it has finished one."""
-
-REFRESH_SECONDS = 2.0
-"""How often the number of workers is asked for."""
-
 Line = tuple[int, float]
 """What comes back of a batch: its runs, and how long they took, in seconds."""
-
-
-class Client(Protocol):
-    """A `distributed.Client`."""
-
-    @property
-    def submit(self) -> Callable[..., Any]:
-        """Hand work out."""
-
-    @property
-    def scheduler_info(self) -> Callable[..., Any]:
-        """Say what workers there are."""
-
-
-class Cluster(Protocol):
-    """A cluster of Dask or dask-jobqueue."""
-
-    @property
-    def get_client(self) -> Callable[..., Any]:
-        """Make a client of it."""
 
 
 def sweep(
@@ -106,7 +74,7 @@ def sweep(
     if client is None and study._plan.on != "live":
         return study.run(path, resume=resume, force=force, progress=progress)
     directory = Path(path).absolute()
-    with _pool(client) as pool:
+    with pool_of(client) as pool:
         parts = study._plan.begin(str(directory), mode)
         try:
             _fill(study, pool, Runs(parts.missing), str(directory), progress)
@@ -119,7 +87,7 @@ def sweep(
 def _remote(study: Study, client: Any, remote: Remote, mode: str, progress: Progress) -> Results:
     """Sweep into a file system that only fsspec knows: here is a copy that is begun and finished."""
     copy = tempfile.TemporaryDirectory(prefix="wakepath-")
-    with _pool(client) as pool:
+    with pool_of(client) as pool:
         if remote.there() and mode == "resume":
             remote.get(copy.name)
         elif remote.there():
@@ -152,7 +120,7 @@ class Runs:
         return chain.from_iterable(self.ranges)
 
 
-def _fill(study: Study, pool: "_Pool", missing: Runs, into: str, progress: Progress) -> None:
+def _fill(study: Study, pool: Pool, missing: Runs, into: str, progress: Progress) -> None:
     there = len(study) - len(missing)
     job = Job(tuple(sorted(study._plan.files().items())), study._plan.on, build(), into)
     # The blocks of a recording are made in one go.
@@ -172,12 +140,12 @@ def batch_size(workers: int, left: int, made: int, seconds: float, per_second: f
     return max(1, min(wanted, most))
 
 
-def _made(pool: "_Pool", job: "Job", missing: Runs, groups: list[list[int]] | None) -> Iterator[int]:
+def _made(pool: Pool, job: "Job", missing: Runs, groups: list[list[int]] | None) -> Iterator[int]:
     """Have the runs made, in groups if there are any; give the number that is done each time that it changes."""
     left = iter(missing)
     left_groups = iter(groups or [])
     total, made, seconds = len(missing), 0, 0.0
-    pool.begin(job)
+    pool.begin(make, job)
     try:
         while True:
             while pool.under_way < AHEAD * pool.workers():
@@ -208,11 +176,7 @@ class Job(NamedTuple):
 
 def make(job: Job, runs: list[int]) -> Line:
     """Make these runs; this is what workers do."""
-    if build() != job.build:
-        raise Error(
-            f"worker on {socket.gethostname()}: it has wakepath {build()}, and this is {job.build}; results of two"
-            " builds are not put together: install the same wheel everywhere"
-        )
+    refuse_other_build(job.build)
     remote = Remote(job.into) if "://" in job.into else None
     if not (Path(job.into, "result.json").is_file() if remote is None else remote.there()):
         raise Error(
@@ -234,158 +198,3 @@ def make(job: Job, runs: list[int]) -> Line:
 def _plan(files: Files, on: str) -> _engine.Plan:
     # Whoever began the directory has asked the user.
     return plan_of(files, on, allow_programs=True)
-
-
-@cache
-def build() -> str:
-    """Name this version and build, which results have to be of."""
-    digest = sha256(Path(_engine.__file__).read_bytes()).hexdigest()
-    return f"{_engine.__version__} build {digest[:12]}"
-
-
-@contextmanager
-def _pool(client: Any) -> "Iterator[_Pool]":
-    if client is None:
-        with futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
-            yield _Executor(threads)
-        return
-    if isinstance(client, futures.Executor):
-        yield _Executor(client)
-        return
-    if hasattr(client, "get_client") and not hasattr(client, "submit"):
-        client = client.get_client()
-    if not all(hasattr(client, name) for name in ("submit", "status", "scheduler_info")):
-        raise TypeError(
-            f"client is {client!r}, and may be a distributed.Client, a cluster, a concurrent.futures.Executor or None"
-        )
-    yield _Dask(client)
-
-
-class _Pool:
-    """Who makes batches."""
-
-    under_way = 0
-
-    def begin(self, job: Job) -> None:
-        """Make the study known."""
-        raise NotImplementedError
-
-    def workers(self) -> int:
-        """How many batches are made at a time."""
-        raise NotImplementedError
-
-    def submit(self, runs: list[int]) -> None:
-        """Hand a batch out."""
-        raise NotImplementedError
-
-    def finished(self) -> list[Line]:
-        """Wait for at least one batch."""
-        raise NotImplementedError
-
-    def end(self) -> None:
-        """Call off what is left."""
-        raise NotImplementedError
-
-
-class _Executor(_Pool):
-    """Any executor of the standard library's kind."""
-
-    def __init__(self, executor: futures.Executor) -> None:
-        self.executor = executor
-        self.job: Job
-        self.pending: set[futures.Future[Line]] = set()
-
-    def begin(self, job: Job) -> None:
-        self.job = job
-
-    def workers(self) -> int:
-        return int(getattr(self.executor, "_max_workers", 0) or os.cpu_count() or 1)
-
-    def submit(self, runs: list[int]) -> None:
-        try:
-            self.pending.add(self.executor.submit(make, self.job, runs))
-        except RuntimeError as error:
-            raise Error(f"the executor takes no work: {error}; resume=True goes on with another one") from error
-        self.under_way = len(self.pending)
-
-    def finished(self) -> list[Line]:
-        done, self.pending = futures.wait(self.pending, return_when=futures.FIRST_COMPLETED)
-        self.under_way = len(self.pending)
-        try:
-            return [future.result() for future in done]
-        except futures.BrokenExecutor as error:
-            raise Error(f"a worker has died: {error}; resume=True goes on with a new executor") from error
-
-    def end(self) -> None:
-        for future in self.pending:
-            future.cancel()
-        # What has begun ends by itself; whoever goes on must not meet it.
-        futures.wait(self.pending)
-
-
-class _Dask(_Pool):
-    """A scheduler of Dask."""
-
-    def __init__(self, client: Any) -> None:
-        self.client = client
-        if getattr(client, "asynchronous", False):
-            raise Error("the client is asynchronous; a sweep waits, and needs one with asynchronous=False")
-        self._running()
-        self.pending: set[Any] = set()
-        # `distributed.wait` looks at all that are pending each time that one is done.
-        self.done: SimpleQueue[Any] = SimpleQueue()
-        self.counted = 0
-        self.asked = float("-inf")
-
-    def _running(self) -> None:
-        if self.client.status != "running":
-            raise Error(
-                f"the client is {self.client.status}: its scheduler is not there; resume=True goes on with another one"
-            )
-
-    def begin(self, job: Job) -> None:
-        # A task and no scattered data: it is made again if the workers that have it die.
-        self.job = self.client.submit(Job, *job, pure=False)
-
-    def workers(self) -> int:
-        if time.monotonic() - self.asked > REFRESH_SECONDS:
-            self._running()
-            self.counted = sum(self._guard(self.client.nthreads).values())
-            self.asked = time.monotonic()
-        # Without any there is something to do for the first that comes.
-        return max(1, self.counted)
-
-    def submit(self, runs: list[int]) -> None:
-        future = self._guard(lambda: self.client.submit(make, self.job, runs, pure=False))
-        future.add_done_callback(self.done.put)
-        self.pending.add(future)
-        self.under_way = len(self.pending)
-
-    def finished(self) -> list[Line]:
-        done = [self._next()]
-        while not self.done.empty():
-            done.append(self.done.get())
-        self.pending.difference_update(done)
-        self.under_way = len(self.pending)
-        lines: list[Line] = self._guard(lambda: self.client.gather(done))
-        return lines
-
-    def _next(self) -> Any:
-        while True:
-            with suppress(Empty):
-                return self.done.get(timeout=REFRESH_SECONDS)
-            self._running()
-
-    def _guard(self, ask: Callable[[], _T]) -> _T:
-        distributed: Any = import_module("distributed")
-
-        try:
-            return ask()
-        except (futures.CancelledError, distributed.client.ClosedClientError, OSError) as error:
-            raise Error(f"the scheduler has gone away: {error}; resume=True goes on with another one") from error
-        except distributed.KilledWorker as error:
-            raise Error(f"a batch was given up because workers died: {error}; resume=True goes on") from error
-
-    def end(self) -> None:
-        if self.pending and self.client.status == "running":
-            self.client.cancel(list(self.pending))

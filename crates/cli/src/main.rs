@@ -9,7 +9,6 @@ mod bars;
 mod commands;
 mod input;
 mod messages;
-mod name_pattern;
 mod new_file;
 mod output;
 mod policy_set;

@@ -28,6 +28,12 @@ pub enum FleetError {
         /// The folder.
         path: PathBuf,
     },
+    /// No capture of the folder can be used, or none was asked for.
+    #[error("{}: no capture can be used", path.display())]
+    NothingUsable {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The folder has more files and folders than any fleet.
     #[error("{}: more than {most} files and folders", path.display())]
     TooLarge {
@@ -39,6 +45,26 @@ pub enum FleetError {
     /// The loads fit no search.
     #[error(transparent)]
     Search(#[from] wakepath_tune::TuneError),
+    /// The page cannot be made.
+    #[error(transparent)]
+    Page(#[from] wakepath_report::html::RenderError),
+    /// The list of machines cannot be made.
+    #[error(transparent)]
+    List(#[from] csv::Error),
+    /// A load cannot be read.
+    #[error(transparent)]
+    Load(#[from] wakepath_workloads::WorkloadError),
+    /// A condition cannot be read.
+    #[error(transparent)]
+    Condition(#[from] wakepath_results::ConditionError),
+    /// The text of a part, or of an answer to a part, is not what this version writes.
+    #[error("{what}: {problem}")]
+    Part {
+        /// The text's subject: a part or an answer.
+        what: &'static str,
+        /// The fault.
+        problem: String,
+    },
     /// The user called the survey off.
     #[error("interrupted: the survey is not complete")]
     Interrupted,

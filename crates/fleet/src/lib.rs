@@ -4,23 +4,37 @@
 //! - [`survey_fleet`]: machines by class (processor, drives, kernel series, labels), and machines unlike their class.
 //! - [`replay_class`]: recordings of a class under other idle governors.
 //! - [`decide_for_classes`]: a search for each class, equal answers merged, small classes joined to the nearest.
+//! - [`FleetParts`]: the same replays and searches as parts for other processes.
+//! - [`FleetReport`]: all of that; the page, the list of machines and the settings files.
 
+mod class_search;
 mod decision;
 mod error;
 mod facts;
 mod inventory;
+mod name_pattern;
 mod outlier;
+mod output;
+mod page;
+mod parts;
 mod replayed;
+mod report;
+pub mod rows;
+mod search;
 mod survey;
 
-pub use decision::{
-    ClassOutcome, DecisionRequest, FleetDecision, FleetDecisions, decide_for_classes,
-};
+pub use class_search::{ClassOutcome, DecisionRequest};
+pub use decision::{FleetDecision, FleetDecisions, decide_for_classes};
 pub use error::FleetError;
 pub use facts::{ClassKey, MachineFacts};
 pub use inventory::{FleetInventory, FoundMaterial};
+pub use name_pattern::{LabelPattern, NamePattern};
 pub use outlier::{Deviation, DividedFact};
+pub use output::{LIST, PAGE, ReportFile};
+pub use parts::{FleetPart, FleetParts, PartAnswer};
 pub use replayed::{ClassReplay, GovernorChoices, replay_class};
+pub use report::FleetReport;
+pub use search::{FleetLoad, FleetSearch};
 pub use survey::{
     ClassFinding, FleetClass, FleetMachine, FleetSurvey, SurveyRequest, survey_fleet,
 };

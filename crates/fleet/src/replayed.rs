@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wakepath_policies::PolicySet;
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::{Plan, RECORDED, ReplayRequest};
@@ -53,8 +53,35 @@ pub struct ClassReplay {
     pub notes: Vec<String>,
 }
 
+/// A recording to replay, as values that another process can read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RecordingReplay {
+    /// The machine that the recording belongs to.
+    machine: String,
+    /// Kernel series of the machine's class.
+    kernel: String,
+    /// The recording's path as the user's folder has it.
+    shown: PathBuf,
+    /// The recording's absolute path.
+    path: PathBuf,
+}
+
+/// A replayed recording, as values that another process can read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ReplayedRecording {
+    /// Identity of the recorded machine, if the recording has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    machine_id: Option<String>,
+    /// Why the recording was not replayed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+    /// Counts by governor, the recorded choices first.
+    #[serde(default)]
+    counts: Vec<ReplayedCounts>,
+}
+
 /// Counts of a governor in a recording.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct ReplayedCounts {
     governor: String,
     periods: u64,
@@ -99,13 +126,45 @@ pub fn replay_class(
     class: &FleetClass,
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Option<ClassReplay>, FleetError> {
-    let recorded: Vec<&FleetMachine> = class
+    let recordings = list_recordings_to_replay(class);
+    let replayed = recordings
+        .par_iter()
+        .map(|recording| recording.replay(go_on))
+        .collect::<Result<Vec<ReplayedRecording>, FleetError>>()?;
+    Ok(add_up_replays(class, &recordings, replayed))
+}
+
+/// The recordings of a class to replay: the first of each machine, at most [`MOST_RECORDINGS`].
+pub(crate) fn list_recordings_to_replay(class: &FleetClass) -> Vec<RecordingReplay> {
+    let recordings = machines_with_recordings(class)
+        .filter_map(|machine| Some((machine, machine.recordings.first()?)))
+        .take(MOST_RECORDINGS);
+    recordings
+        .map(|(machine, path)| RecordingReplay {
+            machine: machine.name.clone(),
+            kernel: class.key.kernel.clone(),
+            shown: path.clone(),
+            path: std::path::absolute(path).unwrap_or_else(|_| path.clone()),
+        })
+        .collect()
+}
+
+fn machines_with_recordings(class: &FleetClass) -> impl Iterator<Item = &FleetMachine> {
+    class
         .machines
         .iter()
         .filter(|machine| !machine.recordings.is_empty())
-        .collect();
-    if recorded.is_empty() {
-        return Ok(None);
+}
+
+/// Adds up the replayed recordings of a class. A machine that was recorded under two names counts once. `None` if the class
+/// has no recording.
+pub(crate) fn add_up_replays(
+    class: &FleetClass,
+    recordings: &[RecordingReplay],
+    replayed: Vec<ReplayedRecording>,
+) -> Option<ClassReplay> {
+    if recordings.is_empty() {
+        return None;
     }
     let mut replay = ClassReplay {
         class: class.name.clone(),
@@ -114,43 +173,32 @@ pub fn replay_class(
         notes: Vec::new(),
     };
     let mut machine_ids: Vec<String> = Vec::new();
-    let opened: Vec<(&FleetMachine, Result<PathBuf, ReplayFailure>)> = recorded
-        .iter()
-        .take(MOST_RECORDINGS)
-        .map(|machine| {
-            (
-                *machine,
-                find_recording_of_new_machine(machine, &mut machine_ids),
-            )
-        })
-        .collect();
-    let replayed: Vec<(&FleetMachine, Result<Vec<ReplayedCounts>, ReplayFailure>)> = opened
-        .into_par_iter()
-        .map(|(machine, path)| {
-            let counts =
-                path.and_then(|path| replay_recording(machine, &path, &class.key.kernel, go_on));
-            (machine, counts)
-        })
-        .collect();
     let mut all: Vec<Vec<ReplayedCounts>> = Vec::new();
-    for (machine, counts) in replayed {
-        match counts {
-            Ok(counts) => {
-                replay.machines.push(machine.name.clone());
-                all.push(counts);
+    for (recording, outcome) in recordings.iter().zip(replayed) {
+        let mut problem = outcome.problem;
+        if let Some(id) = outcome.machine_id {
+            if machine_ids.contains(&id) {
+                problem = Some("another recording is of the same machine".to_owned());
+            } else {
+                machine_ids.push(id);
             }
-            Err(ReplayFailure::Interrupted) => return Err(FleetError::Interrupted),
-            Err(ReplayFailure::Unusable(why)) => replay.notes.push(format!(
+        }
+        match problem {
+            None => {
+                replay.machines.push(recording.machine.clone());
+                all.push(outcome.counts);
+            }
+            Some(why) => replay.notes.push(format!(
                 "{}: its recording was not replayed: {why}",
-                machine.name
+                recording.machine
             )),
         }
     }
-    if recorded.len() > MOST_RECORDINGS {
+    let recorded = machines_with_recordings(class).count();
+    if recorded > MOST_RECORDINGS {
         replay.notes.push(format!(
-            "{}: recordings of {MOST_RECORDINGS} of {} machines were replayed",
-            class.name,
-            recorded.len()
+            "{}: recordings of {MOST_RECORDINGS} of {recorded} machines were replayed",
+            class.name
         ));
     }
     let governors = all.first().map_or(0, Vec::len);
@@ -161,75 +209,89 @@ pub fn replay_class(
             add_up_governor(&counts)
         })
         .collect();
-    Ok(Some(replay))
+    Some(replay)
 }
 
-/// Finds a machine's first recording. `machine_ids` has the machines of earlier recordings, and gets this one.
-fn find_recording_of_new_machine(
-    machine: &FleetMachine,
-    machine_ids: &mut Vec<String>,
-) -> Result<PathBuf, ReplayFailure> {
-    let path = machine
-        .recordings
-        .first()
-        .ok_or_else(|| ReplayFailure::unusable("no recording"))?;
-    let reader =
-        Reader::open(path).map_err(|error| ReplayFailure::Unusable(with_causes(&error)))?;
-    if let Some(id) = &reader.metadata().machine_id {
-        if machine_ids.contains(id) {
-            return Err(ReplayFailure::unusable(
-                "another recording is of the same machine",
-            ));
-        }
-        machine_ids.push(id.clone());
+impl RecordingReplay {
+    /// The recording's absolute path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
-    Ok(path.clone())
-}
 
-fn replay_recording(
-    machine: &FleetMachine,
-    path: &Path,
-    kernel: &str,
-    go_on: &(dyn Fn() -> bool + Sync),
-) -> Result<Vec<ReplayedCounts>, ReplayFailure> {
-    let absolute =
-        std::fs::canonicalize(path).map_err(|error| ReplayFailure::Unusable(error.to_string()))?;
-    let recording = absolute
-        .to_str()
-        .ok_or_else(|| ReplayFailure::unusable("its path is not UTF-8"))?;
-    let request = ReplayRequest {
-        title: machine.name.clone(),
-        machine: None,
-        blocks: FEWEST_BLOCKS,
-        sets: governors_of_kernel(kernel),
-        baseline: RECORDED.to_owned(),
-        workload: "recording".to_owned(),
-        recording: recording.to_owned(),
-        states: None,
-        tick: None,
-        ran: None,
-    };
-    let plan = Plan::for_replay(&request, false)?;
-    let backend = Replay::new(&plan)?;
-    let replaying = backend
-        .find_recording(0, 0)
-        .ok_or_else(|| ReplayFailure::unusable("no recording"))?;
-    let replayed = replaying.replay_in_blocks(FEWEST_BLOCKS as usize, None, &mut |_| go_on())?;
-    Ok(replayed
-        .report
-        .policies
-        .iter()
-        .map(|policy| {
-            let sums = policy.total_sums();
-            ReplayedCounts {
-                governor: policy.policy.clone(),
-                periods: sums.count,
-                too_deep: sums.too_deep,
-                too_shallow: sums.too_shallow,
-                added_ns: sums.added_latency_ns,
+    /// Replays the recording. An unusable recording is an outcome, too.
+    ///
+    /// # Errors
+    /// The replay was called off: `go_on` returned false.
+    pub(crate) fn replay(
+        &self,
+        go_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<ReplayedRecording, FleetError> {
+        let mut replayed = ReplayedRecording::default();
+        match Reader::open(&self.path) {
+            Ok(reader) => replayed
+                .machine_id
+                .clone_from(&reader.metadata().machine_id),
+            Err(error) => {
+                // Every process names the file as the user does, wherever the folder lies.
+                let why = with_causes(&error);
+                let shown = self.shown.display().to_string();
+                replayed.problem = Some(why.replace(&self.path.display().to_string(), &shown));
+                return Ok(replayed);
             }
-        })
-        .collect())
+        }
+        match self.count_choices(go_on) {
+            Ok(counts) => replayed.counts = counts,
+            Err(ReplayFailure::Interrupted) => return Err(FleetError::Interrupted),
+            Err(ReplayFailure::Unusable(why)) => replayed.problem = Some(why),
+        }
+        Ok(replayed)
+    }
+
+    /// Counts the governors' choices over the recording.
+    fn count_choices(
+        &self,
+        go_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Vec<ReplayedCounts>, ReplayFailure> {
+        let absolute = std::fs::canonicalize(&self.path)
+            .map_err(|error| ReplayFailure::Unusable(error.to_string()))?;
+        let recording = absolute
+            .to_str()
+            .ok_or_else(|| ReplayFailure::unusable("its path is not UTF-8"))?;
+        let request = ReplayRequest {
+            title: self.machine.clone(),
+            machine: None,
+            blocks: FEWEST_BLOCKS,
+            sets: governors_of_kernel(&self.kernel),
+            baseline: RECORDED.to_owned(),
+            workload: "recording".to_owned(),
+            recording: recording.to_owned(),
+            states: None,
+            tick: None,
+            ran: None,
+        };
+        let plan = Plan::for_replay(&request, false)?;
+        let backend = Replay::new(&plan)?;
+        let replaying = backend
+            .find_recording(0, 0)
+            .ok_or_else(|| ReplayFailure::unusable("no recording"))?;
+        let replayed =
+            replaying.replay_in_blocks(FEWEST_BLOCKS as usize, None, &mut |_| go_on())?;
+        Ok(replayed
+            .report
+            .policies
+            .iter()
+            .map(|policy| {
+                let sums = policy.total_sums();
+                ReplayedCounts {
+                    governor: policy.policy.clone(),
+                    periods: sums.count,
+                    too_deep: sums.too_deep,
+                    too_shallow: sums.too_shallow,
+                    added_ns: sums.added_latency_ns,
+                }
+            })
+            .collect())
+    }
 }
 
 /// The governors in a kernel series; in 6.12 where the series is not known.
@@ -254,10 +316,11 @@ fn add_up_governor(counts: &[&ReplayedCounts]) -> GovernorChoices {
     let mut spread = [f64::INFINITY, 0.0];
     for count in counts {
         all.governor.clone_from(&count.governor);
-        all.periods += count.periods;
-        all.too_deep += count.too_deep;
-        all.too_shallow += count.too_shallow;
-        all.added_ns += count.added_ns;
+        // Counts of another process come from a file.
+        all.periods = all.periods.saturating_add(count.periods);
+        all.too_deep = all.too_deep.saturating_add(count.too_deep);
+        all.too_shallow = all.too_shallow.saturating_add(count.too_shallow);
+        all.added_ns = all.added_ns.saturating_add(count.added_ns);
         let mean = count.mean_added_us();
         spread = [spread[0].min(mean), spread[1].max(mean)];
     }

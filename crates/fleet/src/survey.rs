@@ -132,7 +132,7 @@ struct DoctorFileFinding {
 /// Surveys a fleet.
 ///
 /// # Errors
-/// The folder cannot be read or has no capture; the survey was called off.
+/// The folder cannot be read or has no usable capture; the survey was called off.
 pub fn survey_fleet(request: &SurveyRequest<'_>) -> Result<FleetSurvey, FleetError> {
     let mut inventory = FleetInventory::find(request.folder)?;
     let mut notes = std::mem::take(&mut inventory.notes);
@@ -154,6 +154,11 @@ pub fn survey_fleet(request: &SurveyRequest<'_>) -> Result<FleetSurvey, FleetErr
         let mut class = make_class(format!("class-{}", place + 1), key, members, &material);
         examine_class(&mut class, request, &material, &mut notes)?;
         classes.push(class);
+    }
+    if classes.is_empty() {
+        return Err(FleetError::NothingUsable {
+            path: request.folder.to_owned(),
+        });
     }
     Ok(FleetSurvey { classes, notes })
 }

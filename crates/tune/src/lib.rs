@@ -8,7 +8,7 @@
 //!
 //! [`decide_by_measurements`] decides between the best few sets of a search by runs on a real machine.
 //!
-//! The search is pure: no clock, no file. The same space, seed and budget give the same answer for any number of threads.
+//! The search is pure: no clock, no file. A [`LoadArgument`] is a load as people write it. The same space, seed and budget give the same answer for any number of threads.
 
 mod answer;
 mod budget;
@@ -20,6 +20,7 @@ mod figures;
 mod finalists;
 mod judgement;
 mod load;
+mod load_argument;
 mod measured;
 mod objective;
 mod prediction;
@@ -38,6 +39,7 @@ pub use drive_replay::DriveReplay;
 pub use error::TuneError;
 pub use evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
 pub use load::{DailyLoad, leaves_hours_of_rest, rest_workload};
+pub use load_argument::LoadArgument;
 pub use measured::{
     MeasuredSet, compare_prediction_with_measurement, decide_by_measurements,
     request_with_measured_metrics,

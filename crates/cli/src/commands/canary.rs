@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
+use wakepath_fleet::NamePattern;
 use wakepath_watch::canary::{
     BucketUnit, CanaryMetric, CanaryVerdict, FleetSeries, PlanRequest, RollOut, SeriesCollector,
     WorseDirection, judge_roll_out, parse_time_to_seconds, plan_roll_out,
 };
 
-use crate::name_pattern::NamePattern;
 use crate::output::{Format, Screen};
 
 mod tables;

@@ -3,28 +3,23 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, bail, ensure};
-use report::{FleetReport, settings_file_name};
+use anyhow::{Context, ensure};
 use wakepath_fleet::{
-    DecisionRequest, SurveyRequest, decide_for_classes, replay_class, survey_fleet,
+    DecisionRequest, FleetReport, LIST, LabelPattern, NamePattern, PAGE, SurveyRequest,
+    decide_for_classes, replay_class, survey_fleet,
 };
-use wakepath_report::html::measurements::render_measurements;
 use wakepath_results::{Goal, LoadCondition};
 use wakepath_tune::{Budget, SearchObjective, SearchRequest};
 use wakepath_units::Nanoseconds;
 
 use crate::messages::{note, tell};
-use crate::name_pattern::NamePattern;
 use crate::new_file;
 use crate::output::{Format, Screen};
 use crate::until;
 use crate::waiting::{self, ThreadCount};
 
-mod page;
-mod report;
 mod tables;
 
 #[derive(clap::Args)]
@@ -88,34 +83,6 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// A label for machines whose names match.
-#[derive(Clone, Debug)]
-struct LabelPattern {
-    pattern: NamePattern,
-    label: String,
-}
-
-impl FromStr for LabelPattern {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.rsplit_once('=');
-        let (pattern, label) = parts
-            .filter(|(pattern, label)| !pattern.is_empty() && !label.is_empty())
-            .ok_or("expected a pattern and a label, such as 'rack1/*=web'")?;
-        Ok(Self {
-            pattern: pattern.parse()?,
-            label: label.to_owned(),
-        })
-    }
-}
-
-/// Name of the page in the output folder.
-const PAGE: &str = "fleet.html";
-
-/// Name of the list of machines in the output folder.
-const LIST: &str = "machines.csv";
-
 pub(crate) fn survey_and_print_fleet(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     check_output_folder(args)?;
     let search = (!args.load.is_empty())
@@ -143,15 +110,12 @@ fn survey_and_decide(
 ) -> anyhow::Result<FleetReport> {
     let survey = survey_fleet(&SurveyRequest {
         folder: &args.folder,
-        labels_for: &|name| args.labels_for(name),
+        labels_for: &|name| LabelPattern::labels_for(&args.label, name),
         includes: &|name| args.includes(name),
         examined_per_class: usize::from(args.examine),
         cancelled,
         report_read: finished,
     })?;
-    if survey.classes.is_empty() {
-        bail!("{}: no capture can be used", args.folder.display());
-    }
     let mut replays = Vec::new();
     for class in &survey.classes {
         replays.extend(replay_class(class, &|| !cancelled.load(Ordering::Relaxed))?);
@@ -178,15 +142,6 @@ fn survey_and_decide(
 }
 
 impl Args {
-    /// Labels of a machine.
-    fn labels_for(&self, machine: &str) -> Vec<String> {
-        let matching = self
-            .label
-            .iter()
-            .filter(|label| label.pattern.matches(machine));
-        matching.map(|label| label.label.clone()).collect()
-    }
-
     /// Whether a machine belongs to the survey.
     fn includes(&self, machine: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| only.matches(machine))
@@ -224,29 +179,17 @@ fn make_search_request(args: &Args) -> anyhow::Result<SearchRequest> {
 
 /// Writes the page, the list of machines, and a settings file for each class with a set.
 fn write_output_folder(folder: &Path, args: &Args, report: &FleetReport) -> anyhow::Result<()> {
-    let command = format!("wakepath fleet {}", args.folder.display());
-    let page = page::compose_page(report, &args.folder, command);
-    write_text(&folder.join(PAGE), args.force, &render_measurements(&page)?)?;
-    write_text(
-        &folder.join(LIST),
-        args.force,
-        &tables::list_machines(report)?,
-    )?;
-    let decisions = report.decisions.iter().flat_map(|all| &all.decisions);
-    let mut files = 0;
-    for decision in decisions {
-        let Some(text) = &decision.settings_file else {
-            continue;
-        };
-        for class in &decision.classes {
-            let path = folder.join(settings_file_name(class));
-            write_text(&path, args.force, text)?;
-            files += 1;
-        }
+    let files = report.compose_files(&args.folder)?;
+    for file in &files {
+        write_text(&folder.join(&file.name), args.force, &file.content)?;
     }
+    let settings = files
+        .iter()
+        .filter(|file| ![PAGE, LIST].contains(&&*file.name));
     tell!(
-        "{}: {PAGE}, {LIST} and {files} settings files, for /etc/wakepath/settings.toml on the machines of their class",
-        folder.display()
+        "{}: {PAGE}, {LIST} and {} settings files, for /etc/wakepath/settings.toml on the machines of their class",
+        folder.display(),
+        settings.count()
     );
     Ok(())
 }
@@ -254,19 +197,4 @@ fn write_output_folder(folder: &Path, args: &Args, report: &FleetReport) -> anyh
 fn write_text(path: &Path, force: bool, text: &str) -> anyhow::Result<()> {
     new_file::write_whole_file(path, force, |mut file| Ok(file.write_all(text.as_bytes())?))
         .with_context(|| path.display().to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_stand_behind_their_pattern() {
-        let label: LabelPattern = "rack1/*=web".parse().unwrap();
-        assert!(label.pattern.matches("rack1/a"));
-        assert_eq!(label.label, "web");
-        for text in ["web", "=web", "rack=", "[=x"] {
-            assert!(text.parse::<LabelPattern>().is_err(), "{text}");
-        }
-    }
 }

@@ -18,11 +18,11 @@ use wakepath_workloads::{Workload, fio};
 use crate::generated_fleet::{KINDS, MachineKind, generate_capture, write_capture};
 
 /// Reads with pauses long enough for deep states.
-const JOB: &str = "[reads]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nthinktime=2000\n\
+pub(crate) const JOB: &str = "[reads]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nthinktime=2000\n\
      time_based\nruntime=60ms\n";
 
 /// Captures of some kinds, and as many machines of each.
-fn survey_kinds(kinds: &[(&MachineKind, usize)]) -> (tempfile::TempDir, FleetSurvey) {
+pub(crate) fn survey_kinds(kinds: &[(&MachineKind, usize)]) -> (tempfile::TempDir, FleetSurvey) {
     let folder = tempfile::tempdir().unwrap();
     let mut random = Pcg64Mcg::seed_from_u64(11);
     for (kind, count) in kinds {

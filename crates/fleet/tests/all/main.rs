@@ -8,4 +8,5 @@
 
 mod decisions;
 mod generated_fleet;
+mod parts;
 mod survey;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use wakepath_results::LoadCondition;
 use wakepath_system::{Root, System};
-use wakepath_tune::DailyLoad;
+use wakepath_tune::{DailyLoad, LoadArgument, TuneError};
 use wakepath_units::{KernelVersion, Nanoseconds};
 use wakepath_workloads::Workload;
 
@@ -155,7 +155,7 @@ pub(in crate::commands) fn load_workloads_with_hours(
 ) -> anyhow::Result<Vec<DailyLoad>> {
     loads
         .iter()
-        .zip(hours_with_share_of_rest(loads))
+        .zip(LoadArgument::share_hours_of_day(loads))
         .map(|(load, hours)| {
             let workload = read_workload_with_time_limit(&load.path, at_most)?;
             Ok(DailyLoad {
@@ -167,60 +167,11 @@ pub(in crate::commands) fn load_workloads_with_hours(
         .collect()
 }
 
-/// Hours per load; loads without hours share the remaining day.
-pub(super) fn hours_with_share_of_rest(loads: &[LoadArgument]) -> Vec<f64> {
-    let taken: f64 = loads.iter().filter_map(|load| load.hours).sum();
-    let without = loads.iter().filter(|load| load.hours.is_none()).count();
-    let share = (24.0 - taken) / without.max(1) as f64;
-    loads
-        .iter()
-        .map(|load| load.hours.unwrap_or(share))
-        .collect()
-}
-
 /// Parses loads as written on the command line.
 pub(in crate::commands) fn parse_load_arguments(
     texts: &[String],
-) -> anyhow::Result<Vec<LoadArgument>> {
-    texts
-        .iter()
-        .map(|text| parse_load_file_and_hours(text))
-        .collect()
-}
-
-/// A load as written on the command line.
-pub(in crate::commands) struct LoadArgument {
-    pub(super) path: PathBuf,
-    pub(super) hours: Option<f64>,
-}
-
-impl LoadArgument {
-    /// Name of the load in conditions and tables: that of the file, without its ending.
-    pub(super) fn name(&self) -> String {
-        let stem = self.path.file_stem().unwrap_or_default();
-        stem.to_string_lossy().into_owned()
-    }
-}
-
-/// Parses `FILE=8h` or `FILE`. An existing file whose name has a `=` is taken as a file.
-fn parse_load_file_and_hours(text: &str) -> anyhow::Result<LoadArgument> {
-    let whole = Path::new(text);
-    let (path, hours) = match text.rsplit_once('=') {
-        Some((path, hours)) if !whole.exists() => (Path::new(path), Some(hours)),
-        _ => (whole, None),
-    };
-    let hours = hours
-        .map(|hours| {
-            let number = hours.trim().trim_end_matches('h').parse::<f64>().ok();
-            number
-                .filter(|hours| hours.is_finite() && *hours > 0.0 && *hours <= 24.0)
-                .with_context(|| format!("{text}: hours per day are 0 to 24, as in load.fio=8h"))
-        })
-        .transpose()?;
-    Ok(LoadArgument {
-        path: path.to_owned(),
-        hours,
-    })
+) -> Result<Vec<LoadArgument>, TuneError> {
+    texts.iter().map(|text| LoadArgument::parse(text)).collect()
 }
 
 fn read_workload_with_time_limit(
@@ -235,20 +186,6 @@ fn read_workload_with_time_limit(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn hours_stand_behind_the_file() {
-        let load = parse_load_file_and_hours("a.fio=8h").unwrap();
-        assert_eq!((load.path.to_str(), load.hours), (Some("a.fio"), Some(8.0)));
-        assert_eq!(parse_load_file_and_hours("a.fio").unwrap().hours, None);
-    }
-
-    #[test]
-    fn hours_that_no_day_has_are_refused() {
-        for text in ["a.fio=25h", "a.fio=0h", "a.fio=-1", "a.fio=x"] {
-            assert!(parse_load_file_and_hours(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn a_plain_budget_counts_requests() {

@@ -10,10 +10,10 @@ use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
 use wakepath_study::run::live::Live;
 use wakepath_study::run::{self, Backend, RunControl};
-use wakepath_tune::{Finalist, SearchAnswer, SearchRequest, UNCHANGED};
+use wakepath_tune::{Finalist, LoadArgument, SearchAnswer, SearchRequest, UNCHANGED};
 use wakepath_workloads::Workload;
 
-use super::arguments::{Args, LoadArgument};
+use super::arguments::Args;
 use super::tables::best_next_and_in_force;
 use crate::waiting;
 

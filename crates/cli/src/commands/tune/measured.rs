@@ -10,12 +10,12 @@ use wakepath_study::plan::Plan;
 use wakepath_study::run;
 use wakepath_study::run::live::measures_package_power;
 use wakepath_tune::{
-    Finalist, LoadRuns, MeasuredSet, SearchAnswer, SearchRequest, Trial, UNCHANGED,
+    Finalist, LoadArgument, LoadRuns, MeasuredSet, SearchAnswer, SearchRequest, Trial, UNCHANGED,
     compare_prediction_with_measurement, decide_by_measurements, leaves_hours_of_rest,
     request_with_measured_metrics,
 };
 
-use super::arguments::{Args, DecidedOn, LoadArgument, MeasureArgs};
+use super::arguments::{Args, DecidedOn, MeasureArgs};
 use super::finalist_study::{REST, RunsOfStudy, make_backend, run_plan_into_folder, study_text};
 use super::tables::PredictionReport;
 use crate::messages::{note, tell};

@@ -5,10 +5,11 @@ use wakepath_hardware::machine::DriveModel;
 use wakepath_study::run::drive_io::DriveIo;
 use wakepath_trace::recording::is_recording_file;
 use wakepath_tune::{
-    DailyLoad, DriveReplay, SearchRequest, Space, leaves_hours_of_rest, search_best_policy_set,
+    DailyLoad, DriveReplay, LoadArgument, SearchRequest, Space, leaves_hours_of_rest,
+    search_best_policy_set,
 };
 
-use super::arguments::{Args, LoadArgument, hours_with_share_of_rest};
+use super::arguments::Args;
 use super::simulated::Searched;
 use crate::commands::here;
 use crate::messages::{note, warning};
@@ -69,7 +70,7 @@ pub(super) fn read_recordings(
         args.page.requests_no_slider(),
         "--slider searches for further limits by simulation; leave it out with a recording"
     );
-    let hours = hours_with_share_of_rest(loads);
+    let hours = LoadArgument::share_hours_of_day(loads);
     loads
         .iter()
         .zip(hours)

@@ -6,12 +6,14 @@ use wakepath_report::html::measurements::{
     MeasuredInterval, MeasuredPicture, MeasuredSection, MeasurementPage,
 };
 
-use super::report::FleetReport;
-use super::tables;
-use crate::commands::measure::page::MADE_BY;
+use crate::report::FleetReport;
+use crate::rows;
 
-/// Puts the page together. `command` makes it again.
-pub(super) fn compose_page(
+/// Program and version, for the foot of the page.
+const MADE_BY: &str = concat!("wakepath ", env!("CARGO_PKG_VERSION"));
+
+/// Puts the page together. `command` makes the page again.
+pub(crate) fn compose_page(
     report: &FleetReport,
     folder: &Path,
     command: String,
@@ -23,10 +25,10 @@ pub(super) fn compose_page(
         MeasuredSection {
             title: "Classes".to_owned(),
             note: "Machines of a class have processor, drives, kernel series and labels in common.".to_owned(),
-            head: own_texts(tables::CLASS_HEADER),
+            head: own_texts(rows::CLASS_HEADER),
             rows: classes
                 .iter()
-                .map(|class| tables::class_cells(class).to_vec())
+                .map(|class| rows::class_cells(class).to_vec())
                 .collect(),
             ..MeasuredSection::default()
         },
@@ -35,8 +37,8 @@ pub(super) fn compose_page(
             note: "Settings that are rare in the class, figures of the kernel's counters far from the class's median, and findings \
                    of doctor that the class does not have."
                 .to_owned(),
-            head: own_texts(tables::OUTLIER_HEADER),
-            rows: tables::outlier_rows(classes, usize::MAX)
+            head: own_texts(rows::OUTLIER_HEADER),
+            rows: rows::outlier_rows(classes, usize::MAX)
                 .into_iter()
                 .map(Vec::from)
                 .collect(),
@@ -55,11 +57,11 @@ pub(super) fn compose_page(
             format!("{} classes", classes.len()),
             format!("{outliers} machines stand out"),
         ],
-        cautions: tables::notes_of_report(report),
+        cautions: report.notes(),
         answers: report
             .decisions
             .as_ref()
-            .map(tables::sentences_about_decisions)
+            .map(rows::sentences_about_decisions)
             .unwrap_or_default(),
         sections,
         commands: vec![command],
@@ -94,17 +96,17 @@ fn findings_section(report: &FleetReport) -> Option<MeasuredSection> {
 }
 
 fn replay_section(report: &FleetReport) -> Option<MeasuredSection> {
-    let rows: Vec<Vec<String>> = tables::replay_rows(&report.replays)
+    let cells: Vec<Vec<String>> = rows::replay_rows(&report.replays)
         .into_iter()
         .map(Vec::from)
         .collect();
-    (!rows.is_empty()).then(|| MeasuredSection {
+    (!cells.is_empty()).then(|| MeasuredSection {
         title: "Recordings under other idle governors".to_owned(),
         note: "Added us: how much later a wake-up is than with the best choice, on average; in brackets the lowest and the highest \
                recording."
             .to_owned(),
-        head: own_texts(tables::REPLAY_HEADER),
-        rows,
+        head: own_texts(rows::REPLAY_HEADER),
+        rows: cells,
         ..MeasuredSection::default()
     })
 }
@@ -131,8 +133,8 @@ fn decision_section(report: &FleetReport) -> Option<MeasuredSection> {
                upright line is what is in force."
             .to_owned(),
         picture: Some(MeasuredPicture::Intervals(lines)),
-        head: own_texts(tables::DECISION_HEADER),
-        rows: tables::decision_rows(decisions)
+        head: own_texts(rows::DECISION_HEADER),
+        rows: rows::decision_rows(decisions)
             .into_iter()
             .map(Vec::from)
             .collect(),

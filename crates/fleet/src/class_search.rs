@@ -1,0 +1,306 @@
+//! The search for a class: on the class's stand-in, then the set that it found on further machines.
+//!
+//! A [`ClassSearch`] has the machines' descriptions as text, so that another process answers as this one would.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
+
+use serde::{Deserialize, Serialize};
+use wakepath_hardware::Machine;
+use wakepath_policies::PolicySet;
+use wakepath_system::capture::machine::describe_machine;
+use wakepath_system::{Root, System};
+use wakepath_tune::{
+    Finalist, SearchAnswer, SearchRequest, Simulation, Space, TuneError, search_best_policy_set,
+};
+use wakepath_units::causes::with_causes;
+
+use crate::FleetError;
+use crate::survey::{FleetClass, FleetMachine};
+
+/// Most further machines for trying a class's set.
+const MOST_TRIED: usize = 4;
+
+/// A request for decisions.
+pub struct DecisionRequest<'a> {
+    /// Loads, objective, conditions, and the budget of each class.
+    pub search: &'a SearchRequest,
+    /// Mechanisms to change, as for `tune --over`; empty: the usual.
+    pub over: &'a [String],
+    /// A class with fewer machines joins the nearest class.
+    pub fewest_machines: usize,
+    /// Set to end the search.
+    pub cancelled: &'a AtomicBool,
+    /// Called with numbers of simulated requests.
+    pub report_requests: &'a (dyn Fn(u64) + Sync),
+}
+
+/// A decision's effect in a class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassOutcome {
+    /// Name of the class.
+    pub class: String,
+    /// The searched machine.
+    pub machine: String,
+    /// The objective's unit.
+    pub unit: String,
+    /// The objective with what is in force.
+    pub in_force: f64,
+    /// The objective with the set.
+    pub objective: f64,
+    /// Gain in %; positive is better.
+    pub gain_percent: f64,
+    /// The gain's confidence interval in %.
+    pub gain_interval: [f64; 2],
+    /// Lowest and highest gain in % on machines of the class with other settings in force, the searched one included.
+    pub spread_percent: [f64; 2],
+    /// Number of machines behind the spread.
+    pub tried: usize,
+    /// Conditions broken on further machines.
+    pub broken: Vec<String>,
+}
+
+/// The answer of a class's search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum ClassAnswer {
+    /// The class's policy set, or no change.
+    Decided {
+        /// The policy set; `None`: leave everything as it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        set: Option<PolicySet>,
+        /// The set's effect.
+        outcome: ClassOutcome,
+    },
+    /// The class has no decision.
+    Undecided {
+        /// Why.
+        why: String,
+    },
+}
+
+/// What the search for a class needs, as values that another process can read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ClassSearch {
+    /// Name of the class.
+    class: String,
+    /// The class's stand-in.
+    representative: DescribedMachine,
+    /// Machines with other settings in force.
+    #[serde(default)]
+    others: Vec<DescribedMachine>,
+}
+
+/// A machine of the fleet, described for the simulator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct DescribedMachine {
+    /// The machine's name in the fleet.
+    name: String,
+    /// Text of the machine file.
+    file: String,
+}
+
+/// Why a search has no answer.
+enum ClassError {
+    /// The search as a whole cannot go on.
+    Called(FleetError),
+    /// This class cannot be searched.
+    Machine(String),
+}
+
+impl From<TuneError> for ClassError {
+    fn from(error: TuneError) -> Self {
+        match error {
+            TuneError::Interrupted => Self::Called(FleetError::Interrupted),
+            TuneError::InForce(_)
+            | TuneError::Space(_)
+            | TuneError::NoMetric { .. }
+            | TuneError::Budget { .. } => Self::Machine(with_causes(&error)),
+            other => Self::Called(other.into()),
+        }
+    }
+}
+
+impl ClassAnswer {
+    /// Name of the class with the decision; `None` without a decision.
+    pub(crate) fn decided_class(&self) -> Option<&str> {
+        match self {
+            Self::Decided { outcome, .. } => Some(&outcome.class),
+            Self::Undecided { .. } => None,
+        }
+    }
+}
+
+impl ClassSearch {
+    /// Name of the class.
+    pub(crate) fn class(&self) -> &str {
+        &self.class
+    }
+
+    /// Describes a class's stand-in, and up to [`MOST_TRIED`] machines with other settings in force.
+    ///
+    /// # Errors
+    /// A sentence: the stand-in's capture cannot be simulated.
+    pub(crate) fn describe(class: &FleetClass) -> Result<Self, String> {
+        let representative = class.representative();
+        let mut known = BTreeSet::from([&representative.settings]);
+        let others = class
+            .machines
+            .iter()
+            .filter(|machine| known.insert(&machine.settings));
+        Ok(Self {
+            class: class.name.clone(),
+            representative: DescribedMachine::describe(representative)?,
+            others: others
+                .take(MOST_TRIED)
+                .filter_map(|machine| DescribedMachine::describe(machine).ok())
+                .collect(),
+        })
+    }
+
+    /// Searches the best set on the stand-in, and tries the set on the other machines.
+    ///
+    /// # Errors
+    /// The loads fit no search; it was called off. A class that cannot be simulated is an answer.
+    pub(crate) fn answer(&self, request: &DecisionRequest<'_>) -> Result<ClassAnswer, FleetError> {
+        match self.find_set(request) {
+            Ok(answer) => Ok(answer),
+            Err(ClassError::Called(error)) => Err(error),
+            Err(ClassError::Machine(why)) => Ok(ClassAnswer::Undecided { why }),
+        }
+    }
+
+    fn find_set(&self, request: &DecisionRequest<'_>) -> Result<ClassAnswer, ClassError> {
+        let machine = self.representative.read().map_err(ClassError::Machine)?;
+        let answer = search_on_machine(&machine, request, None)?;
+        let best = answer.best.as_ref();
+        let chosen = best.filter(|best| !best.changes_nothing());
+        let set = chosen
+            .map(|best| best.set.parse::<PolicySet>())
+            .transpose()
+            .map_err(|error| ClassError::Machine(error.to_string()))?;
+        if best.is_none() {
+            return Err(ClassError::Machine(
+                "no policy set keeps every condition".to_owned(),
+            ));
+        }
+        let mut outcome = self.describe_outcome(&answer, chosen);
+        if let Some(set) = &set {
+            self.try_on_others(set, request, &mut outcome)?;
+        }
+        Ok(ClassAnswer::Decided { set, outcome })
+    }
+
+    fn describe_outcome(&self, answer: &SearchAnswer, chosen: Option<&Finalist>) -> ClassOutcome {
+        let gain = chosen.and_then(|chosen| chosen.gain);
+        let percent = gain.map_or(0.0, |gain| gain.percent);
+        ClassOutcome {
+            class: self.class.clone(),
+            machine: self.representative.name.clone(),
+            unit: answer.unit.clone(),
+            in_force: answer.in_force.objective,
+            objective: chosen.unwrap_or(&answer.in_force).objective,
+            gain_percent: percent,
+            gain_interval: gain.map_or([0.0, 0.0], |gain| gain.interval),
+            spread_percent: [percent, percent],
+            tried: 1,
+            broken: Vec::new(),
+        }
+    }
+
+    /// Tries the class's set on machines with other settings in force.
+    fn try_on_others(
+        &self,
+        set: &PolicySet,
+        request: &DecisionRequest<'_>,
+        outcome: &mut ClassOutcome,
+    ) -> Result<(), ClassError> {
+        for other in &self.others {
+            let machine = other.read().map_err(ClassError::Machine)?;
+            let answer = match search_on_machine(&machine, request, Some(set)) {
+                Ok(answer) => answer,
+                // With such settings in force the set changes nothing, or the machine refuses it.
+                Err(TuneError::Space(_) | TuneError::InForce(_)) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let with_set = answer
+                .best
+                .iter()
+                .chain(&answer.next)
+                .find(|finalist| !finalist.changes_nothing());
+            let Some(finalist) = with_set else {
+                continue;
+            };
+            if let Some(gain) = finalist.gain {
+                outcome.spread_percent[0] = outcome.spread_percent[0].min(gain.percent);
+                outcome.spread_percent[1] = outcome.spread_percent[1].max(gain.percent);
+                outcome.tried += 1;
+            }
+            let broken = finalist.conditions.iter().filter(|kept| !kept.is_kept);
+            outcome.broken.extend(
+                broken.map(|kept| {
+                    format!("{} under {} on {}", kept.condition, kept.load, other.name)
+                }),
+            );
+        }
+        Ok(())
+    }
+}
+
+impl DescribedMachine {
+    /// Describes a captured machine for the simulator, with calibrated figures, if any.
+    fn describe(found: &FleetMachine) -> Result<Self, String> {
+        let system = System::new(Root::at_directory(&found.path));
+        let (mut machine, _) =
+            describe_machine(&system, &found.name).map_err(|error| with_causes(&error))?;
+        if let Some(path) = &found.calibration {
+            let calibrated = Machine::load(path).map_err(|error| with_causes(&error))?;
+            machine.take_calibrated_figures(&calibrated, |_| false);
+            machine.check().map_err(|error| with_causes(&error))?;
+        }
+        Ok(Self {
+            name: found.name.clone(),
+            file: machine.to_toml().map_err(|error| with_causes(&error))?,
+        })
+    }
+
+    fn read(&self) -> Result<Machine, String> {
+        Machine::parse(&self.file, &self.name).map_err(|error| with_causes(&error))
+    }
+}
+
+/// Searches on a machine; `only` limits the search to a single set.
+fn search_on_machine(
+    machine: &Machine,
+    request: &DecisionRequest<'_>,
+    only: Option<&PolicySet>,
+) -> Result<SearchAnswer, TuneError> {
+    let simulation = Simulation::new(
+        machine,
+        &request.search.loads,
+        request.search.objective.counts_hours_of_rest(),
+        request.cancelled,
+        request.report_requests,
+    )?;
+    let space = match only {
+        Some(set) => {
+            let in_force = simulation
+                .policies_in_force_under(&PolicySet::default())
+                .map_err(TuneError::InForce)?;
+            let with_set = simulation
+                .policies_in_force_under(set)
+                .map_err(TuneError::InForce)?;
+            if in_force == with_set {
+                return Err(TuneError::Space("nothing changes".to_owned()));
+            }
+            Space {
+                dimensions: Vec::new(),
+                profiles: vec![set.clone()],
+                left_out: Vec::new(),
+            }
+        }
+        None => Space::new(machine, request.over, |set| {
+            simulation.policies_in_force_under(set)
+        })?,
+    };
+    search_best_policy_set(&space, request.search, &simulation)
+}
