@@ -126,7 +126,7 @@ impl JobLog {
         }
         let lines = reader.lines.last_line_number();
         if totals.reads + totals.writes == 0 {
-            let message = format!("no read or write in {lines} lines, so that fio does not start");
+            let message = format!("no read or write in {lines} lines");
             return Err(BlockTraceError::for_whole_trace(&origin, message));
         }
         Ok(Self {
@@ -558,7 +558,7 @@ mod tests {
             ),
             (
                 "fio version 3 iolog\n0 f add\n0 f sync 0 0\n",
-                ": no read or write in 3 lines, so that fio does not start",
+                ": no read or write in 3 lines",
             ),
             (
                 "fio version 3 iolog\n0 f read 0 0\n",
