@@ -31,4 +31,11 @@ impl IoLogReplay {
             (None, None) => None,
         }
     }
+
+    /// Whether a replay writes, or may write since the log could not be read; `None`: the job replays no log.
+    pub(super) fn may_write(&self) -> Option<bool> {
+        let log = self.log.as_ref();
+        self.is_given()
+            .then(|| log.is_none_or(|log| log.totals.writes > 0))
+    }
 }

@@ -122,8 +122,7 @@ impl FileNameOptions {
         }
         Ok(JobPaths {
             job: job.name.clone(),
-            // A log that is read now may be another one when fio reads it.
-            writes: job.rw.writes() || job.io_log.is_given(),
+            writes: job.io_log.may_write().unwrap_or(job.rw.writes()),
             files,
             memory: self.memory,
         })
@@ -224,9 +223,11 @@ mod tests {
         let job = format!("[a]\nfilename=z\nread_iolog={}\n", log.display());
         let paths = list_job_paths(&job, "t.fio").unwrap();
         assert_eq!(paths[0].files, ["/dev/sdx", "y"]);
-        assert!(paths[0].writes);
+        assert!(!paths[0].writes);
         let redirected = format!("{job}replay_redirect=/dev/sdy\n");
         assert_eq!(files(&redirected), ["/dev/sdy"]);
+        let unread = "[a]\nread_iolog=no/such\nreplay_redirect=/dev/sdy\n";
+        assert!(list_job_paths(unread, "t.fio").unwrap()[0].writes);
         let missing = list_job_paths("[a]\nread_iolog=no/such\n", "t.fio").unwrap_err();
         let wanted = "t.fio:1: read_iolog: fio opens the files that its log names, and the log cannot be read here: name one \
                       with replay_redirect=FILE";
