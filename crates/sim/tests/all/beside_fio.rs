@@ -323,7 +323,12 @@ fn write_logs() -> tempfile::TempDir {
     for number in 0..30_u64 {
         let (time, offset) = (1000 + number * 20_000, number * 16_384);
         let action = ["read", "read", "write", "trim", "sync"][number as usize % 5];
-        let bytes = 4096 << (number % 3);
+        // As in fio's own logs, a sync has no length.
+        let bytes = if action == "sync" {
+            0
+        } else {
+            4096 << (number % 3)
+        };
         let _ = writeln!(three, "{time} {name} {action} {offset} {bytes}");
         let _ = writeln!(two, "{name} {action} {offset} {bytes}");
     }

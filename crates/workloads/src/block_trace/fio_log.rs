@@ -39,7 +39,7 @@ pub(super) enum FioLogAction<'a> {
     FileChange { file: &'a str },
     /// Time passes: a number in a unit that depends on the reader, and whether a length stands behind the number.
     Wait { number: u64, has_length: bool },
-    /// A request to a file, and fio's word for the action.
+    /// A request to a file, and fio's word for the action. A flush may have a length, which has no meaning.
     Request {
         file: &'a str,
         word: &'a str,
@@ -75,7 +75,7 @@ pub(super) fn parse_log_line(version: FioLogVersion, line: &str) -> Result<FioLo
         [file, word, offset, bytes] => {
             let io = io_by_action(word)?;
             let [offset, bytes] = match io {
-                TraceIo::Flush => [0, 0],
+                TraceIo::Flush => [0, bytes.parse().unwrap_or(0)],
                 _ => [
                     parse_number(offset, "offset")?,
                     parse_number(bytes, "length")?,
@@ -135,7 +135,7 @@ impl FioLogParser {
                 },
                 io,
                 offset,
-                bytes,
+                bytes: if io == TraceIo::Flush { 0 } else { bytes },
                 ended: None,
             })),
         }

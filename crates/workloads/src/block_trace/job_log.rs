@@ -318,6 +318,12 @@ impl<R: BufRead> JobLogReader<R> {
                     };
                     (checked.check_size_and_end())
                         .map_err(|message| LineProblem { line, message })?;
+                    if io == TraceIo::Flush && bytes > 0 {
+                        let message = format!(
+                            "a flush of {bytes} bytes, at which fio's engines fail: its own logs have 0"
+                        );
+                        return Err(LineProblem { line, message });
+                    }
                     self.clock.add_delay(passed);
                     let disk = self.files.find_or_add_in_line(file, line)?;
                     let start = self.clock.start_request();
@@ -414,6 +420,8 @@ impl JobLogClock {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -565,6 +573,10 @@ mod tests {
                 ":2: a read of 0 bytes",
             ),
             (
+                "fio version 3 iolog\n0 f read 0 4096\n5 f sync 0 512\n",
+                ":3: a flush of 512 bytes, at which fio's engines fail: its own logs have 0",
+            ),
+            (
                 "fio version 3 iolog\n0 f read 0 4096\n5 f re",
                 ":3: `5 f re` is no line of fio's log: expected a file, an action, an offset and a length",
             ),
@@ -609,7 +621,10 @@ mod tests {
         fn delays_add_up(times in prop::collection::vec(1_u64..1_000_000, 1..60)) {
             let mut sorted = times;
             sorted.sort_unstable();
-            let lines: String = sorted.iter().map(|t| format!("{t} f read 0 512\n")).collect();
+            let mut lines = String::new();
+            for time in &sorted {
+                let _ = writeln!(lines, "{time} f read 0 512");
+            }
             let replay = replayed(&format!("fio version 3 iolog\n{lines}"), JobLogOptions::default());
             let sum: u64 = replay.iter().map(|one| one.0).sum();
             prop_assert_eq!(sum, sorted[sorted.len() - 1] - sorted[0]);

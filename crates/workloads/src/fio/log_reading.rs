@@ -9,7 +9,7 @@ use crate::block_trace::{BlockTraceTotals, JobLog};
 
 use super::replay::read_write_of_requests;
 use super::syntax::split_at_unescaped_colons;
-use super::{BlockSizes, BufferFilling, FioJob, PerDirection, Places};
+use super::{BlockSizes, BufferFilling, FioJob, LatencyTarget, PerDirection, Places, Polling};
 
 impl FioJob {
     /// Reads the log that the job replays, which takes the place of the job's own directions, sizes, places and end. Returns what a
@@ -78,12 +78,15 @@ impl FioJob {
                 self.has_other_submitters(),
                 "io_submit_mode=offload or force_async",
             ),
-            (self.polling != Default::default(), "hipri or sqthread_poll"),
+            (self.polling != Polling::default(), "hipri or sqthread_poll"),
             (
                 self.batching_unless_one_by_one().is_some(),
                 "iodepth_batch and iodepth_low",
             ),
-            (self.latency_target != Default::default(), "latency_target"),
+            (
+                self.latency_target != LatencyTarget::default(),
+                "latency_target",
+            ),
             (self.steady_state.seconds > 0, "steadystate"),
             (self.flow.weight > 0, "flow"),
             (
