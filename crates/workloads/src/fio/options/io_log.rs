@@ -121,10 +121,9 @@ impl JobDraft {
         let place = self.place_of_option_or_header(OPTION).clone();
         let verdict = match self.job.read_io_log() {
             Ok(mut notes) => {
-                let given = LEFT_TO_LOG
-                    .iter()
-                    .filter(|name| self.given.contains_key(*name));
-                let given: Vec<&str> = given.copied().collect();
+                let given: Vec<&str> = (LEFT_TO_LOG.into_iter())
+                    .filter(|name| self.given.contains_key(name))
+                    .collect();
                 if !given.is_empty() {
                     notes.push(format!("decides instead of {}", given.join(", ")));
                 }
