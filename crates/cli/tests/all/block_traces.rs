@@ -189,3 +189,54 @@ fn tune_searches_over_a_trace() {
         "{said}"
     );
 }
+
+#[test]
+fn a_job_file_replays_its_log_or_says_why_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("io.log");
+    let mut text = "fio version 3 iolog\n0 data add\n0 data open\n".to_owned();
+    for number in 0..20 {
+        let _ = writeln!(
+            text,
+            "{} data read {} 4096",
+            1 + number * 10_000,
+            number * 4096
+        );
+    }
+    fs::write(&log, &text).unwrap();
+    let job = folder.path().join("a.fio");
+    let options = format!("[a]\ndirect=1\nbs=64k\nread_iolog={}\n", log.display());
+    fs::write(&job, options).unwrap();
+    let done = sim(&job, &[]).success();
+    let run = &json(&done)["results"][0]["runs"][0];
+    assert_eq!(
+        (run["reads"].as_u64(), run["read_bytes"].as_u64()),
+        (Some(20), Some(81_920))
+    );
+    let seconds = run["seconds"].as_f64().unwrap();
+    assert!((0.19..0.21).contains(&seconds), "{seconds}");
+    let said = stderr(&done);
+    assert!(
+        said.contains("`read_iolog` decides instead of bs"),
+        "{said}"
+    );
+    for (content, wanted) in [
+        (
+            &text.as_bytes()[..text.len() - 7],
+            "io.log:23: `190001 data read 7782` is no line of fio's log",
+        ),
+        (b"", "io.log: is empty: expected a log of fio"),
+        (
+            b"\x07tae\0\0\0\0",
+            "io.log: is blktrace's binary; make text of it: blkparse -i NAME >trace.txt",
+        ),
+    ] {
+        fs::write(&log, content).unwrap();
+        let said = stderr(&sim(&job, &[]).failure());
+        let is_clear = said.contains(wanted) && said.contains("a.fio:4: read_iolog: ");
+        assert!(is_clear && said.trim_end().lines().count() == 1, "{said}");
+    }
+    fs::remove_file(&log).unwrap();
+    let said = stderr(&sim(&job, &[]).failure());
+    assert!(said.contains("io.log: cannot open: "), "{said}");
+}

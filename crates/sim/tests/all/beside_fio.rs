@@ -271,6 +271,24 @@ const FAMILIES: &[(&str, Nearness, &[&str])] = &[
         ],
     ),
     (
+        "read_iolog",
+        Ends,
+        &[
+            "read_iolog=LOGS/v3",
+            "read_iolog=LOGS/v2",
+            "read_iolog=LOGS/v3,replay_time_scale=50,loops=2,rw=randwrite,rate_iops=2",
+        ],
+    ),
+    (
+        "read_iolog at once",
+        Same,
+        &[
+            "read_iolog=LOGS/v3,replay_no_stall=1",
+            "read_iolog=LOGS/v2,replay_no_stall=1,read_iolog_chunked=1",
+            "read_iolog=LOGS/v3,replay_no_stall=1,size=4k,number_ios=3,replay_scale=2,replay_align=4k,numjobs=2",
+        ],
+    ),
+    (
         "wait_for and groups",
         Ends,
         &[
@@ -281,14 +299,48 @@ const FAMILIES: &[(&str, Nearness, &[&str])] = &[
     ),
 ];
 
-/// Jobs of a case, each with its name and options, one a line.
-fn jobs_of_case(number: usize, case: &str) -> Vec<(String, String)> {
+/// Jobs of a case, each with its name and options, one a line. `logs`: the folder that `LOGS` stands for.
+fn jobs_of_case(number: usize, case: &str, logs: &str) -> Vec<(String, String)> {
     let jobs = case.split('|').enumerate();
     jobs.map(|(job, options)| {
-        let lines = options.replace(',', "\n").replace('+', ",");
+        let lines = options
+            .replace(',', "\n")
+            .replace('+', ",")
+            .replace("LOGS", logs);
         (format!("case{number}-{job}"), lines)
     })
     .collect()
+}
+
+/// A folder with logs of both versions, and the file that they name.
+fn write_logs() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    std::fs::write(&data, vec![7; 1 << 20]).unwrap();
+    let name = data.display();
+    let mut three = format!("fio version 3 iolog\n0 {name} add\n0 {name} open\n");
+    let mut two = format!("fio version 2 iolog\n{name} add\n{name} open\n");
+    for number in 0..30_u64 {
+        let (time, offset) = (1000 + number * 20_000, number * 16_384);
+        let action = ["read", "read", "write", "trim", "sync"][number as usize % 5];
+        // As in fio's own logs, a sync has no length.
+        let bytes = if action == "sync" {
+            0
+        } else {
+            4096 << (number % 3)
+        };
+        let _ = writeln!(three, "{time} {name} {action} {offset} {bytes}");
+        let _ = writeln!(two, "{name} {action} {offset} {bytes}");
+    }
+    let _ = writeln!(three, "700000 {name} close");
+    // fio counts from its own start, which takes some time.
+    for (wait, offset) in [(1500, 0), (1000, 4096), (3000, 8192)] {
+        let _ = writeln!(two, "{name} wait {wait} 0\n{name} write {offset} 4096");
+    }
+    let _ = writeln!(two, "{name} close");
+    std::fs::write(folder.path().join("v3"), three).unwrap();
+    std::fs::write(folder.path().join("v2"), two).unwrap();
+    folder
 }
 
 /// Reads and writes with their bytes, how long the job took in s, and the largest class of I/Os in flight.
@@ -484,14 +536,16 @@ fn jobs_of_each_family_do_what_they_do_in_fio() {
     let mut together = GLOBAL.to_owned();
     let mut theirs = Vec::new();
     let mut cases = Vec::new();
+    let logs = write_logs();
     for (number, (family, nearness, case)) in families.enumerate() {
-        let jobs = jobs_of_case(number, case);
+        let jobs = jobs_of_case(number, case, &logs.path().display().to_string());
         let mut sections = String::new();
         for (name, options) in &jobs {
             // fio wants one steady state for all jobs of a group.
             let _ = writeln!(sections, "[{name}]\nnew_group\n{options}");
         }
-        if case.contains("offload") {
+        // Waits in a log count from fio's start.
+        if case.contains("offload") || case.contains("/v2") {
             theirs.extend(run_fio(&format!("{GLOBAL}{sections}")));
         } else {
             together.push_str(&sections);

@@ -11,6 +11,7 @@ mod group_commit;
 mod hardware;
 mod isolation;
 mod jobs;
+mod log_replay;
 mod page_cache;
 mod policies;
 mod polling;

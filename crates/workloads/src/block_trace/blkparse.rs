@@ -57,6 +57,53 @@ pub(super) fn begins_with_device(line: &str) -> bool {
         .is_some_and(|(major, minor): (&str, &str)| is_digits(major) && is_digits(minor))
 }
 
+/// blkparse's letters for actions, by its manual page.
+const ACTIONS: [&str; 17] = [
+    "A", "B", "C", "D", "F", "G", "I", "M", "P", "Q", "R", "S", "T", "U", "UT", "X", "m",
+];
+
+/// How many lines of a file are looked at to tell the format.
+const LINES_OF_FORMAT: usize = 20;
+
+/// Whether text is probably from `blkparse -f`: each of the first lines has numbers and an action, and none is an event in the
+/// default format.
+pub(super) fn looks_like_own_format(text: &str) -> bool {
+    let mut lines = (text.lines())
+        .filter(|line| !line.trim().is_empty())
+        .take_while(|line| !begins_summary(line))
+        .peekable();
+    lines.peek().is_some()
+        && lines
+            .take(LINES_OF_FORMAT)
+            .all(|line| !is_default_event(line) && has_number_and_action(line))
+}
+
+/// Whether a line belongs to the beginning of the summary behind the events.
+fn begins_summary(line: &str) -> bool {
+    let starts = ["CPU", "Total", "Input file"];
+    starts.iter().any(|start| line.starts_with(start))
+}
+
+/// Whether a line has the words of an event in their places: device, CPU, number, seconds, process, action.
+fn is_default_event(line: &str) -> bool {
+    let words: Vec<&str> = line.split_ascii_whitespace().take(6).collect();
+    let [_, cpu, number, time, process, _] = words[..] else {
+        return false;
+    };
+    begins_with_device(line)
+        && [cpu, number, process].into_iter().all(is_digits)
+        && nanoseconds_of_decimal(time).is_some()
+}
+
+/// Whether a line begins with a number or a device, and has an action of blkparse as a word.
+fn has_number_and_action(line: &str) -> bool {
+    let first = line.trim_start().bytes().next();
+    let mut words = line.split([' ', '\t', ',', ';', '|']);
+    first.is_some_and(|letter| letter.is_ascii_digit())
+        && !line.contains('=')
+        && words.any(|word| ACTIONS.contains(&word))
+}
+
 fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
@@ -75,9 +122,7 @@ impl BlkparseParser {
     /// Says what is wrong with the line.
     pub(super) fn parse_line<'a>(&mut self, line: &'a str) -> Result<TraceLine<'a>, String> {
         if !begins_with_device(line) {
-            self.is_in_summary |= ["CPU", "Total", "Input file"]
-                .iter()
-                .any(|start| line.starts_with(start));
+            self.is_in_summary |= begins_summary(line);
             if self.is_in_summary || line.trim().is_empty() {
                 return Ok(TraceLine::Other);
             }

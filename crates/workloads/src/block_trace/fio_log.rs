@@ -3,6 +3,8 @@
 //! Version 2 has waits between requests, each counted from the end of the last wait. Version 3 has a time in every line, in
 //! us with fio 3.33 (its `log_io_u()`).
 
+use serde::Serialize;
+
 use crate::text::escape_and_shorten;
 
 use super::line::{LineRequest, TraceLine, multiply, parse_number};
@@ -11,16 +13,93 @@ use super::request::TraceIo;
 /// Nanoseconds of a microsecond, the unit of both versions.
 const MICROSECOND: u64 = 1_000;
 
-/// Version of a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FioLogVersion {
+/// Version of a log of fio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum FioLogVersion {
     /// Waits between requests.
     Two,
     /// A time in every line.
     Three,
 }
 
-/// Reads the lines of a log.
+/// A line of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FioLogLine<'a> {
+    /// Time in ns; 0 in version 2.
+    pub(super) time: u64,
+    pub(super) action: FioLogAction<'a>,
+}
+
+/// What a line of a log asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FioLogAction<'a> {
+    /// The header, or a blank line.
+    Nothing,
+    /// A file is added, opened or closed.
+    FileChange { file: &'a str },
+    /// Time passes: a number in a unit that depends on the reader, and whether a length stands behind the number.
+    Wait { number: u64, has_length: bool },
+    /// A request to a file, and fio's word for the action. A flush may have a length, which has no meaning.
+    Request {
+        file: &'a str,
+        word: &'a str,
+        io: TraceIo,
+        offset: u64,
+        bytes: u64,
+    },
+}
+
+/// Reads a line of a log.
+///
+/// # Errors
+/// Says what is wrong with the line.
+pub(super) fn parse_log_line(version: FioLogVersion, line: &str) -> Result<FioLogLine<'_>, String> {
+    if line.trim().is_empty() || line.starts_with("fio version ") {
+        let action = FioLogAction::Nothing;
+        return Ok(FioLogLine { time: 0, action });
+    }
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let (time, rest) = match version {
+        FioLogVersion::Two => (0, &words[..]),
+        FioLogVersion::Three => {
+            let time = parse_number(words[0], "time")?;
+            (multiply(time, MICROSECOND, "time")?, &words[1..])
+        }
+    };
+    let action = match *rest {
+        [file, "add" | "open" | "close"] => FioLogAction::FileChange { file },
+        [_, "wait", wait] | [_, "wait", wait, _] => FioLogAction::Wait {
+            number: parse_number(wait, "wait")?,
+            has_length: rest.len() == 4,
+        },
+        [file, word, offset, bytes] => {
+            let io = io_by_action(word)?;
+            let [offset, bytes] = match io {
+                TraceIo::Flush => [0, bytes.parse().unwrap_or(0)],
+                _ => [
+                    parse_number(offset, "offset")?,
+                    parse_number(bytes, "length")?,
+                ],
+            };
+            FioLogAction::Request {
+                file,
+                word,
+                io,
+                offset,
+                bytes,
+            }
+        }
+        _ => {
+            return Err(format!(
+                "`{}` is no line of fio's log: expected a file, an action, an offset and a length",
+                escape_and_shorten(line)
+            ));
+        }
+    };
+    Ok(FioLogLine { time, action })
+}
+
+/// Reads the lines of a log as those of a trace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FioLogParser {
     version: FioLogVersion,
@@ -38,47 +117,32 @@ impl FioLogParser {
     /// # Errors
     /// Says what is wrong with the line.
     pub(super) fn parse_line<'a>(&mut self, line: &'a str) -> Result<TraceLine<'a>, String> {
-        if line.trim().is_empty() || line.starts_with("fio version ") {
-            return Ok(TraceLine::Other);
-        }
-        let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let (time, rest) = match self.version {
-            FioLogVersion::Two => (self.waited, &words[..]),
-            FioLogVersion::Three => {
-                let time = parse_number(words[0], "time")?;
-                (multiply(time, MICROSECOND, "time")?, &words[1..])
-            }
-        };
-        match *rest {
-            [_, "add" | "open" | "close"] => Ok(TraceLine::Other),
-            [_, "wait", wait] | [_, "wait", wait, _] => self.wait(wait),
-            [disk, action, offset, bytes] => {
-                let io = io_by_action(action)?;
-                let [offset, bytes] = match io {
-                    TraceIo::Flush => [0, 0],
-                    _ => [
-                        parse_number(offset, "offset")?,
-                        parse_number(bytes, "length")?,
-                    ],
-                };
-                Ok(TraceLine::Request(LineRequest {
-                    disk,
-                    time,
-                    io,
-                    offset,
-                    bytes,
-                    ended: None,
-                }))
-            }
-            _ => Err(format!(
-                "`{}` is no line of fio's log: expected a file, an action, an offset and a length",
-                escape_and_shorten(line)
-            )),
+        let FioLogLine { time, action } = parse_log_line(self.version, line)?;
+        match action {
+            FioLogAction::Nothing | FioLogAction::FileChange { .. } => Ok(TraceLine::Other),
+            FioLogAction::Wait { number, .. } => self.wait(number),
+            FioLogAction::Request {
+                file,
+                io,
+                offset,
+                bytes,
+                ..
+            } => Ok(TraceLine::Request(LineRequest {
+                disk: file,
+                time: match self.version {
+                    FioLogVersion::Two => self.waited,
+                    FioLogVersion::Three => time,
+                },
+                io,
+                offset,
+                bytes: if io == TraceIo::Flush { 0 } else { bytes },
+                ended: None,
+            })),
         }
     }
 
-    fn wait<'a>(&mut self, wait: &str) -> Result<TraceLine<'a>, String> {
-        let time = multiply(parse_number(wait, "wait")?, MICROSECOND, "wait")?;
+    fn wait<'a>(&mut self, wait: u64) -> Result<TraceLine<'a>, String> {
+        let time = multiply(wait, MICROSECOND, "wait")?;
         self.waited = (self.waited.checked_add(time))
             .ok_or_else(|| "all waits together are too long".to_owned())?;
         Ok(TraceLine::Other)

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::blkparse::{BlkparseParser, RequestAction, begins_with_device};
+use super::blkparse::{BlkparseParser, RequestAction, begins_with_device, looks_like_own_format};
 use super::fio_log::{FioLogParser, FioLogVersion};
 use super::line::TraceLine;
 use super::msr;
@@ -95,6 +95,10 @@ const UNREADABLE: [(&[u8], &str); 6] = [
     ),
 ];
 
+/// The hint for text of `blkparse` in another format than its own.
+const OWN_FORMAT: &str = "looks like text of blkparse in a format of its own (-f), whose numbers cannot be told apart: make \
+                          text in the default format: blkparse -i NAME >trace.txt";
+
 /// Tells the kind of a file that begins with `begin`.
 pub(super) fn tell_file_kind(begin: &[u8]) -> FileKind {
     if let Some((_, hint)) = UNREADABLE.iter().find(|(mark, _)| begin.starts_with(mark)) {
@@ -114,6 +118,9 @@ pub(super) fn tell_file_kind(begin: &[u8]) -> FileKind {
     }
     if msr::looks_like_line(first) {
         return FileKind::Trace(BlockTraceFormat::MsrCambridge);
+    }
+    if looks_like_own_format(&text) {
+        return FileKind::Unreadable(OWN_FORMAT);
     }
     if !begins_with_device(first) {
         return FileKind::Other;
@@ -198,6 +205,39 @@ mod tests {
             "PAR1",
         ] {
             assert_eq!(tell_file_kind(text.as_bytes()), FileKind::Other, "{text}");
+        }
+    }
+
+    #[test]
+    fn text_in_another_format_of_blkparse_is_told() {
+        for (text, wanted) in [
+            // -f "%T.%9t %a %d %S %n\n"
+            ("0.000001234 Q R 2048 8\n0.000005678 D R 2048 8\n", true),
+            // -f "%5T.%9t, %p, %C, %a\n", the example of the manual, and with letters and a sector.
+            (
+                "    0.000001234, 697, fio, Q\n    0.000005678, 697, fio, D\n",
+                true,
+            ),
+            ("0.1,697,fio,D,WS,2048\n", true),
+            ("0.1 D W 8 8\nCPU0 (trace):\n Reads Queued: 1, 4KiB\n", true),
+            // -f "%D %T.%t %a %d %S %N\n"
+            (
+                "259,0 0.1234 D RA 2048 4096\n259,0 0.1240 C RA 2048 4096\n",
+                true,
+            ),
+            // Nanoseconds alone.
+            ("259,0 3 D W 2048 + 8 123456789\n", true),
+            ("8,0 0 1 0.0 5 Q R 8 + 8 [x]\n", false),
+            (
+                "8,0 0 1 0.0 5 C R 8 + 8 [0]\n8,0 0 2 0.1 5 m N cfq5 slice\n",
+                false,
+            ),
+            ("; 0.5 Q R\n[a]\nrw=read\n", false),
+            ("[a]\nrw=read\nsize=1m\n", false),
+            ("name = 0.5\nQ = 5\n", false),
+        ] {
+            let is_told = tell_file_kind(text.as_bytes()) == FileKind::Unreadable(OWN_FORMAT);
+            assert_eq!(is_told, wanted, "{text}");
         }
     }
 

@@ -20,6 +20,7 @@ mod disk;
 mod error;
 mod fio_log;
 mod format;
+mod job_log;
 mod line;
 mod lines;
 mod msr;
@@ -28,11 +29,11 @@ mod parsed;
 mod request;
 mod requests;
 mod totals;
+mod trace_file;
 
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,7 +43,9 @@ use wakepath_units::Nanoseconds;
 
 pub use disk::choose_disk;
 pub use error::BlockTraceError;
+pub use fio_log::FioLogVersion;
 pub use format::BlockTraceFormat;
+pub use job_log::{JobLog, JobLogOptions, JobLogRequest, JobLogRequests, JobLogStart};
 pub use request::{BlockTraceRequest, TraceIo};
 pub use requests::BlockTraceRequests;
 pub use totals::{BlockTraceTotals, TracedDisk};
@@ -52,9 +55,7 @@ use ordered::OrderedRequests;
 use parsed::ParsedRequests;
 use requests::RequestStream;
 use totals::{Scan, scan_trace};
-
-/// Bytes that are read from a file at a time.
-const READ_BYTES: usize = 1 << 18;
+use trace_file::{READ_BYTES, open_file};
 
 /// What is taken of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -310,11 +311,6 @@ impl BlockTrace {
         }
         notes
     }
-}
-
-fn open_file(path: &Path, origin: &str) -> Result<File, BlockTraceError> {
-    wakepath_files::open_regular_file(path)
-        .map_err(|e| BlockTraceError::for_whole_trace(origin, format!("cannot open: {e}")))
 }
 
 /// The format of a trace that begins with `begin`; `None` if the file is no trace.

@@ -33,13 +33,33 @@ pub(super) struct PlacedRequest {
 
 /// Disks or files, numbered by first appearance.
 #[derive(Debug, Default)]
-struct DiskNumbers {
+pub(super) struct DiskNumbers {
     names: Vec<String>,
     numbers: HashMap<String, usize>,
     last: usize,
 }
 
 impl DiskNumbers {
+    /// Names by number.
+    pub(super) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// A disk's number.
+    ///
+    /// # Errors
+    /// There would be more than [`MAX_DISKS`].
+    pub(super) fn find_or_add_in_line(
+        &mut self,
+        name: &str,
+        line: u64,
+    ) -> Result<usize, LineProblem> {
+        self.find_or_add(name).ok_or_else(|| LineProblem {
+            line,
+            message: format!("more than {MAX_DISKS} disks or files"),
+        })
+    }
+
     /// A disk's number; `None` beyond the most disks.
     fn find_or_add(&mut self, name: &str) -> Option<usize> {
         if self.names.get(self.last).is_some_and(|last| last == name) {
@@ -99,7 +119,7 @@ impl<R: BufRead> ParsedRequests<R> {
 
     /// Names of the disks so far, by number.
     pub(super) fn disk_names(&self) -> &[String] {
-        &self.disks.names
+        self.disks.names()
     }
 
     /// Number of lines read.
@@ -158,13 +178,7 @@ impl<R: BufRead> ParsedRequests<R> {
             (self.parser.parse_line(&text)).map_err(|message| LineProblem { line, message })?;
         match parsed {
             TraceLine::Request(found) => {
-                let disk = self
-                    .disks
-                    .find_or_add(found.disk)
-                    .ok_or_else(|| LineProblem {
-                        line,
-                        message: format!("more than {MAX_DISKS} disks or files"),
-                    })?;
+                let disk = self.disks.find_or_add_in_line(found.disk, line)?;
                 let request = PlacedRequest {
                     time: found.time,
                     line,

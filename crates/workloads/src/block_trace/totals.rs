@@ -69,7 +69,7 @@ impl BlockTraceTotals {
         totals
     }
 
-    fn add(&mut self, request: &PlacedRequest) {
+    pub(super) fn add(&mut self, request: &PlacedRequest) {
         if self.requests() == 0 {
             self.first = request.time;
         }

@@ -8,7 +8,7 @@ use crate::block_trace::BlockTrace;
 use super::defaults::is_default;
 use super::error::{FioError, FioProblem, FioWarning};
 use super::{
-    Batches, BlockSizes, Content, FadviseHint, FileSize, Flow, Invalidation, IoEngine,
+    Batches, BlockSizes, Content, FadviseHint, FileSize, Flow, Invalidation, IoEngine, IoLogReplay,
     LatencyTarget, PerDirection, Places, Polling, ReadWrite, Size, SteadyState, Verify,
 };
 
@@ -183,6 +183,9 @@ pub struct FioJob {
     pub cpus_policy: CpusPolicy,
     /// Nice value for the processes, -20 to 19. Default 0.
     pub nice: i8,
+    /// Log of I/O whose requests take the place of all others (fio's `read_iolog`). Default: none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub io_log: IoLogReplay,
     /// Block trace whose requests take the place of all others. Not a fio option: `None` unless a caller sets the trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<Box<BlockTrace>>,
@@ -257,6 +260,7 @@ impl Default for FioJob {
             cpus_allowed: None,
             cpus_policy: CpusPolicy::default(),
             nice: 0,
+            io_log: IoLogReplay::default(),
             replay: None,
             at_most: None,
         }
@@ -280,6 +284,9 @@ impl FioJob {
     pub(super) fn page_cache_use_without_model(&self) -> Option<&'static str> {
         if self.is_direct() {
             return None;
+        }
+        if self.io_log.is_given() {
+            return Some("read_iolog");
         }
         if self.rw.trims() {
             return Some("trims");

@@ -26,17 +26,12 @@ impl FioJob {
     /// As in fio 3.33 (`setup_files()` in `filesetup.c`, `keep_running()` and `do_io()` in `backend.c`). Plain files
     /// without a size get the drive's.
     pub fn process_limits(&self, capacity: u64) -> ProcessLimits {
-        if let Some(trace) = &self.replay {
+        if let Some(totals) = self.replayed_totals() {
+            let bytes = totals.read_bytes.saturating_add(totals.written_bytes);
             return ProcessLimits {
-                time: None,
-                bytes: Some(
-                    (trace
-                        .totals
-                        .read_bytes
-                        .saturating_add(trace.totals.written_bytes))
-                    .max(1),
-                ),
-                ios: Some(trace.totals.requests()),
+                time: self.runtime,
+                bytes: Some(bytes.max(1)),
+                ios: Some(totals.requests()),
                 span: capacity,
             };
         }

@@ -68,9 +68,8 @@ pub fn list_job_paths(text: &str, origin: &str) -> Result<Vec<JobPaths>, FioErro
     }
     all.extend(section);
     let jobs = parsed.jobs.iter().zip(all);
-    Ok(jobs
-        .map(|(job, (section, names))| names.job_paths_for_section(job, &section))
-        .collect())
+    jobs.map(|(job, (section, names))| names.job_paths_for_section(job, &section, origin))
+        .collect()
 }
 
 impl FileNameOptions {
@@ -94,9 +93,20 @@ impl FileNameOptions {
     }
 
     /// The files for a job in this section.
-    fn job_paths_for_section(self, job: &FioJob, section: &str) -> JobPaths {
+    fn job_paths_for_section(
+        self,
+        job: &FioJob,
+        section: &str,
+        origin: &str,
+    ) -> Result<JobPaths, FioError> {
         let mut names = self.files;
-        if names.is_empty() {
+        if job.io_log.is_given() {
+            names = job.io_log.opened_files().ok_or_else(|| {
+                let message = "read_iolog: fio opens the files that its log names, and the log cannot be read here: name one \
+                               with replay_redirect=FILE";
+                FioError::for_one_problem(origin, Some(job.line), message.to_owned())
+            })?;
+        } else if names.is_empty() {
             // If something with the section's name exists and is no regular file, fio takes it as the job's file.
             names.push(section.to_owned());
             let given = self.format.as_deref().filter(|f| !f.is_empty());
@@ -110,12 +120,12 @@ impl FileNameOptions {
         for directory in &self.directories {
             files.extend(names.iter().map(|name| format!("{directory}/{name}")));
         }
-        JobPaths {
+        Ok(JobPaths {
             job: job.name.clone(),
-            writes: job.rw.writes(),
+            writes: job.io_log.may_write().unwrap_or(job.rw.writes()),
             files,
             memory: self.memory,
-        }
+        })
     }
 }
 
@@ -202,6 +212,26 @@ mod tests {
         let memory = list_job_paths("[a]\nmem=mmapshared:/dev/sda\nsize=1m\n", "t.fio").unwrap();
         assert_eq!(memory[0].memory.as_deref(), Some("/dev/sda"));
         assert!(!memory[0].writes);
+    }
+
+    #[test]
+    fn files_of_a_log_are_those_that_it_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let text = "fio version 3 iolog\n0 /dev/sdx open\n0 /dev/sdx read 0 512\n0 y read 0 512\n";
+        std::fs::write(&log, text).unwrap();
+        let job = format!("[a]\nfilename=z\nread_iolog={}\n", log.display());
+        let paths = list_job_paths(&job, "t.fio").unwrap();
+        assert_eq!(paths[0].files, ["/dev/sdx", "y"]);
+        assert!(!paths[0].writes);
+        let redirected = format!("{job}replay_redirect=/dev/sdy\n");
+        assert_eq!(files(&redirected), ["/dev/sdy"]);
+        let unread = "[a]\nread_iolog=no/such\nreplay_redirect=/dev/sdy\n";
+        assert!(list_job_paths(unread, "t.fio").unwrap()[0].writes);
+        let missing = list_job_paths("[a]\nread_iolog=no/such\n", "t.fio").unwrap_err();
+        let wanted = "t.fio:1: read_iolog: fio opens the files that its log names, and the log cannot be read here: name one \
+                      with replay_redirect=FILE";
+        assert_eq!(missing.to_string(), wanted);
     }
 
     #[test]

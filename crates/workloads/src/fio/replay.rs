@@ -46,16 +46,28 @@ impl FioJobFile {
 }
 
 impl FioJob {
-    /// How much time of its block trace the job replays, if it is to replay `longest` at most unless a caller has set another limit.
-    /// `None`: the job replays no trace.
+    /// Totals of the block trace or log that the job replays; `None`: the job replays none.
+    pub fn replayed_totals(&self) -> Option<&BlockTraceTotals> {
+        let trace = self.replay.as_ref().map(|trace| &trace.totals);
+        trace.or(self.io_log.log.as_ref().map(|log| &log.totals))
+    }
+
+    /// How much time of its block trace or log the job replays, if it is to replay `longest` at most unless a caller has set another
+    /// limit. `None`: the job replays none, or a log without times.
     pub fn replayed_time(&self, longest: Nanoseconds) -> Option<Nanoseconds> {
-        let trace = self.replay.as_ref()?;
-        Some(trace.duration().min(self.at_most.unwrap_or(longest)))
+        let duration = match (&self.replay, &self.io_log.log) {
+            (Some(trace), _) => trace.duration(),
+            (None, log) => log
+                .as_ref()
+                .map(|log| log.duration())
+                .filter(|time| time.0 > 0)?,
+        };
+        Some(duration.min(self.at_most.unwrap_or(longest)))
     }
 }
 
 /// Directions of a trace's requests; trims and flushes count as writes.
-fn read_write_of_requests(totals: &BlockTraceTotals) -> ReadWrite {
+pub(super) fn read_write_of_requests(totals: &BlockTraceTotals) -> ReadWrite {
     let writes = totals.writes + totals.trims + totals.flushes > 0;
     match (totals.reads > 0, writes) {
         (true, true) => ReadWrite::RandRw,

@@ -160,7 +160,7 @@ impl JobFileReading<'_> {
             Scope::Job(draft) => draft,
         };
         target.apply_section_lines(&lines, &mut self.findings);
-        let Scope::Job(draft) = std::mem::replace(&mut self.scope, Scope::Outside) else {
+        let Scope::Job(mut draft) = std::mem::replace(&mut self.scope, Scope::Outside) else {
             return;
         };
         self.processes = self.processes.saturating_add(draft.job.numjobs);
@@ -170,6 +170,7 @@ impl JobFileReading<'_> {
             self.findings
                 .add_problem(draft.header_place(), LineProblem::new(message));
         }
+        draft.read_io_log(&mut self.findings);
         draft.judge_given_options(&mut self.findings);
         if let Some(name) = &draft.job.wait_for
             && !self.jobs.iter().any(|job| job.name == *name)

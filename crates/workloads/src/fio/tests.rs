@@ -681,6 +681,7 @@ mod properties {
                 wait_for: None,
                 cpus_allowed: cpus.map(|cpus| cpus.into_iter().collect()),
                 cpus_policy: if split { CpusPolicy::Split } else { CpusPolicy::Shared },
+                io_log: IoLogReplay::default(),
                 replay: None,
                 at_most: None,
                 thinktime_counts: pace.thinktime_counts,

@@ -8,7 +8,8 @@
 //! - Threads beside a process: `helpers`, and `helper_events` for what they do.
 //! - Loads that follow what is measured: `steering`, and `steering_events`.
 //! - Verification: `read_back` reads again what a process wrote.
-//! - Block traces: `replay` has the next request and its time, `replay_events` what the process does.
+//! - Block traces and logs: `replay` has the next request and its time, `log_clock` the times of a log, `replay_events` what the
+//!   process does.
 //! - Events: `events` starts and ends jobs, `steps` decides a process's next step, `batches` submits and takes back
 //!   requests together.
 //! - Totals: `rates` sets requested rates beside achieved rates.
@@ -18,6 +19,7 @@ pub(crate) mod events;
 mod helper_events;
 pub(crate) mod helpers;
 pub(crate) mod jobs;
+mod log_clock;
 mod next_request;
 pub(crate) mod pages;
 mod period;

@@ -1,8 +1,10 @@
-//! A process that replays a block trace: which request comes next, and when.
+//! A process that replays a block trace or a log of fio: which request comes next, and when.
 //!
 //! One process submits as libaio does: a request begins at its time in the trace, whatever is in flight. Completions are
 //! taken back between submissions. A dependent replay keeps think times instead: a request waits for all that had ended
 //! before it in the trace, and then for the time that had passed since the last of their ends.
+//!
+//! A log (`read_iolog`) is replayed as fio does, with the engine and depth of its job: see [`LogClock`].
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -10,51 +12,74 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use serde::Serialize;
 use wakepath_hardware::machine::DriveModel;
 use wakepath_workloads::block_trace::{
-    BlockTrace, BlockTraceError, BlockTraceRequest, BlockTraceRequests, TraceIo,
+    BlockTrace, BlockTraceError, BlockTraceRequests, JobLog, JobLogRequests, JobLogStart, TraceIo,
 };
+use wakepath_workloads::fio::FioJob;
 
 use crate::core::basics::{CpuId, RequestId};
+use crate::task::fio::log_clock::LogClock;
 
-/// A job's trace, compiled.
+/// Where the requests of a replay come from.
+#[derive(Clone, Debug)]
+enum ReplaySource {
+    Trace(Box<BlockTrace>),
+    Log(Box<JobLog>),
+}
+
+/// A job's trace or log, compiled.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplaySetup {
-    trace: BlockTrace,
+    source: ReplaySource,
     /// Whether the drive gets flushes: the kernel sends none to a drive without a volatile cache.
     sends_flushes: bool,
 }
 
 impl ReplaySetup {
-    /// The replay of a trace on a drive.
+    /// The replay of a job on a drive; `None`: the job replays nothing.
     ///
     /// # Errors
     /// A request reaches beyond the drive.
-    pub(super) fn new(trace: &BlockTrace, drive: &DriveModel) -> Result<Self, BlockTraceError> {
+    pub(super) fn for_job(
+        job: &FioJob,
+        drive: &DriveModel,
+    ) -> Result<Option<Self>, BlockTraceError> {
+        let (source, origin) = match (&job.replay, &job.io_log.log) {
+            (Some(trace), _) => (ReplaySource::Trace(trace.clone()), &trace.origin),
+            (None, Some(log)) => (ReplaySource::Log(log.clone()), &log.origin),
+            (None, None) => return Ok(None),
+        };
         let capacity = drive.capacity_in_bytes();
-        if drive.capacity_gb.is_given() && trace.totals.end_byte > capacity {
+        let beyond = (job.replayed_totals())
+            .filter(|totals| drive.capacity_gb.is_given() && totals.end_byte > capacity);
+        if let Some(totals) = beyond {
             return Err(BlockTraceError {
-                origin: trace.origin.clone(),
-                line: Some(trace.totals.end_line),
+                origin: origin.clone(),
+                line: Some(totals.end_line),
                 message: format!(
                     "the request ends at byte {}, and {} has {capacity}; take a larger drive (--drive, or drive.capacity_gb in \
                      the machine's file)",
-                    trace.totals.end_byte, drive.name
+                    totals.end_byte, drive.name
                 ),
             });
         }
-        Ok(Self {
-            trace: trace.clone(),
+        Ok(Some(Self {
+            source,
             sends_flushes: drive.flush_us.micros_to_time().0 > 0,
-        })
+        }))
     }
 
     /// Whether requests wait for the ends of others.
     pub(super) fn is_dependent(&self) -> bool {
-        self.trace.is_dependent
+        matches!(&self.source, ReplaySource::Trace(trace) if trace.is_dependent)
     }
 
-    /// Time in ns from the begin of the replay to the last request, if nothing is late.
-    pub(super) fn duration(&self) -> u64 {
-        self.trace.duration().0
+    /// Whether the longest simulated time, `end` in ns, may cut the replay off. `given`: whether a user has set a time.
+    pub(super) fn may_be_cut_off_at(&self, end: u64, given: bool) -> bool {
+        match &self.source {
+            ReplaySource::Trace(trace) => !given && trace.duration().0 > end,
+            // Requests take time that is not in the log.
+            ReplaySource::Log(_) => !given,
+        }
     }
 }
 
@@ -162,13 +187,66 @@ impl Dependencies {
     }
 }
 
+/// When a replayed request begins.
+#[derive(Clone, Copy, Debug)]
+enum RequestStart {
+    /// Time in ns from the begin of the replay.
+    InTrace(u64),
+    InLog(JobLogStart),
+}
+
+/// A request to be replayed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReplayedRequest {
+    start: RequestStart,
+    pub(super) io: TraceIo,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    /// End in the trace, in ns from the begin of the replay.
+    end: Option<u64>,
+}
+
+/// The requests of a trace or a log, read one by one.
+#[derive(Debug)]
+enum RequestSource {
+    Trace(BlockTraceRequests),
+    Log(JobLogRequests),
+}
+
+impl RequestSource {
+    fn next_request(&mut self) -> Result<Option<ReplayedRequest>, BlockTraceError> {
+        match self {
+            Self::Trace(requests) => {
+                let next = requests.next().transpose()?;
+                Ok(next.map(|request| ReplayedRequest {
+                    start: RequestStart::InTrace(request.begin.0),
+                    io: request.io,
+                    offset: request.offset,
+                    bytes: request.bytes,
+                    end: request.end.map(|end| end.0),
+                }))
+            }
+            Self::Log(requests) => {
+                let next = requests.next().transpose()?;
+                Ok(next.map(|request| ReplayedRequest {
+                    start: RequestStart::InLog(request.start),
+                    io: request.io,
+                    offset: request.offset,
+                    bytes: request.bytes,
+                    end: None,
+                }))
+            }
+        }
+    }
+}
+
 /// The replay of a process.
 #[derive(Debug)]
 pub(in crate::task) struct Replay {
-    requests: BlockTraceRequests,
+    requests: RequestSource,
     sends_flushes: bool,
     /// The next request, once read.
-    next: Option<BlockTraceRequest>,
+    next: Option<ReplayedRequest>,
     /// End in the trace of the request being submitted.
     end_of_present: Option<u64>,
     is_over: bool,
@@ -176,6 +254,7 @@ pub(in crate::task) struct Replay {
     /// CPU of the timer that wakes the process for its next request.
     pub(super) timer: Option<CpuId>,
     dependencies: Option<Dependencies>,
+    clock: LogClock,
     totals: ReplayTotals,
 }
 
@@ -183,10 +262,13 @@ impl Replay {
     /// A replay that begins at the time `started` in ns.
     ///
     /// # Errors
-    /// The trace cannot be read again.
+    /// The trace or log cannot be read again.
     pub(super) fn new(setup: &ReplaySetup, started: u64) -> Result<Self, BlockTraceError> {
         Ok(Self {
-            requests: setup.trace.requests()?,
+            requests: match &setup.source {
+                ReplaySource::Trace(trace) => RequestSource::Trace(trace.requests()?),
+                ReplaySource::Log(log) => RequestSource::Log(log.requests()?),
+            },
             sends_flushes: setup.sends_flushes,
             next: None,
             end_of_present: None,
@@ -197,8 +279,14 @@ impl Replay {
                 last_end: started,
                 ..Dependencies::default()
             }),
+            clock: LogClock::new(started),
             totals: ReplayTotals::default(),
         })
+    }
+
+    /// Whether a log is replayed: completed requests are taken back only when no further request may begin.
+    pub(super) fn replays_log(&self) -> bool {
+        matches!(self.requests, RequestSource::Log(_))
     }
 
     /// Reads the next request, unless it is read already. Returns whether there is one.
@@ -207,43 +295,56 @@ impl Replay {
     /// The trace has changed for the worse.
     pub(super) fn settle_next_request(&mut self) -> Result<bool, BlockTraceError> {
         while self.next.is_none() && !self.is_over {
-            let Some(read) = self.requests.next() else {
+            let Some(request) = self.requests.next_request()? else {
                 self.is_over = true;
                 break;
             };
-            let request = read?;
-            if request.io == TraceIo::Flush && !self.sends_flushes {
-                continue;
+            let is_skipped = request.io == TraceIo::Flush && !self.sends_flushes;
+            match (request.start, &mut self.dependencies) {
+                (RequestStart::InLog(start), _) if is_skipped => {
+                    self.clock.pass_over_request(start);
+                }
+                (RequestStart::InTrace(begin), Some(dependencies)) if !is_skipped => {
+                    dependencies.prepare_request(begin);
+                }
+                _ => {}
             }
-            if let Some(dependencies) = &mut self.dependencies {
-                dependencies.prepare_request(request.begin.0);
-            }
-            self.next = Some(request);
+            self.next = (!is_skipped).then_some(request);
         }
         Ok(self.next.is_some())
     }
 
-    /// When the next request is due in ns; `None`: there is none, or not before another request ends.
-    pub(super) fn due_time(&self) -> Option<u64> {
-        let begin = self.next?.begin.0;
-        match &self.dependencies {
-            Some(dependencies) => dependencies.due_time(begin),
-            None => Some(self.started.saturating_add(begin)),
+    /// When the next request is due in ns; `None`: there is none, or not before another request ends. `now`: when the process is
+    /// free to begin a request.
+    pub(super) fn due_time(&mut self, now: u64) -> Option<u64> {
+        match (self.next?.start, &self.dependencies) {
+            (RequestStart::InTrace(begin), Some(dependencies)) => dependencies.due_time(begin),
+            (RequestStart::InTrace(begin), None) => Some(self.started.saturating_add(begin)),
+            (RequestStart::InLog(start), _) => Some(self.clock.due_time(start, now)),
         }
     }
 
+    /// Until when a process that waits for a request due at `due` sleeps at most.
+    pub(super) fn end_of_sleep(&self, now: u64, due: u64) -> u64 {
+        self.clock.end_of_sleep(now, due)
+    }
+
     /// Takes the next request, which begins now.
-    pub(super) fn take_next_request(&mut self, now: u64) -> Option<BlockTraceRequest> {
-        let due = self.due_time()?;
+    pub(super) fn take_next_request(&mut self, now: u64) -> Option<ReplayedRequest> {
+        let due = self.due_time(now)?;
         let request = self.next.take()?;
         let totals = &mut self.totals;
         totals.requests += 1;
-        if self.dependencies.is_none() {
-            totals.last_due = due - self.started;
-            totals.last_begun = now - self.started;
-            totals.most_late = totals.most_late.max(now.saturating_sub(due));
+        match request.start {
+            RequestStart::InLog(_) => self.clock.note_issued_request(now),
+            RequestStart::InTrace(_) if self.dependencies.is_none() => {
+                totals.last_due = due - self.started;
+                totals.last_begun = now - self.started;
+                totals.most_late = totals.most_late.max(now.saturating_sub(due));
+            }
+            RequestStart::InTrace(_) => {}
         }
-        self.end_of_present = request.end.map(|end| end.0);
+        self.end_of_present = request.end;
         Some(request)
     }
 
@@ -279,7 +380,7 @@ mod tests {
         };
         let trace = BlockTrace::from_text(text.as_bytes(), "t", &options).unwrap();
         let setup = ReplaySetup {
-            trace,
+            source: ReplaySource::Trace(Box::new(trace)),
             sends_flushes: false,
         };
         Replay::new(&setup, 1000).unwrap()
@@ -287,7 +388,7 @@ mod tests {
 
     fn due(replay: &mut Replay) -> Option<u64> {
         assert!(replay.settle_next_request().unwrap());
-        replay.due_time()
+        replay.due_time(0)
     }
 
     fn begin(replay: &mut Replay, id: RequestId, now: u64) {

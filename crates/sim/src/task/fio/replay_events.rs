@@ -1,19 +1,19 @@
-//! Events of processes that replay a block trace.
+//! Events of processes that replay a block trace or a log of fio.
 
-use wakepath_workloads::block_trace::{BlockTraceRequest, TraceIo};
+use wakepath_workloads::block_trace::TraceIo;
 use wakepath_workloads::fio::NextIo;
 
 use crate::core::basics::{CpuId, Direction, TaskId, Timer};
 use crate::core::observer::Observer;
 use crate::engine::Engine;
 use crate::error::SimError;
-use crate::task::fio::replay::Replay;
+use crate::task::fio::replay::{Replay, ReplayedRequest};
 use crate::task::fio::setup::JobSetup;
 use crate::task::fio::steps::Plan;
 use crate::task::state::{Kind, Step};
 
 impl<O: Observer> Engine<'_, O> {
-    /// Opens the trace that a process of a job replays from the time `started` in ns, if the job replays one.
+    /// Opens the trace or log that a process of a job replays from the time `started` in ns, if the job replays one.
     pub(super) fn open_trace_of_process(&mut self, job: &JobSetup, task: TaskId, started: u64) {
         let Some(setup) = &job.replay else {
             return;
@@ -58,26 +58,49 @@ impl<O: Observer> Engine<'_, O> {
                 return Plan::End;
             }
         };
-        let due = replay.due_time().filter(|_| has_next);
         let own = &mut t.requests;
         let is_full = own.in_flight >= own.depth || process.flushing;
-        if !is_full
-            && due.is_some_and(|due| due <= now)
+        let due = if has_next && !is_full {
+            replay.due_time(now)
+        } else {
+            None
+        };
+        if due.is_some_and(|due| due <= now)
             && let Some(request) = replay.take_next_request(now)
         {
             own.deactivated = false;
-            return self.begin_request_of_trace(task, request);
+            return self.begin_request_of_trace(cpu, task, request);
         }
-        if own.completed.len() >= own.wanted {
+        let is_log = replay.replays_log();
+        if is_log {
+            // At the end of a log, fio waits for all that is in flight at once.
+            own.wanted = if has_next {
+                1
+            } else {
+                own.in_flight.max(1) as usize
+            };
+        }
+        // With a log, fio takes nothing back while it waits for a time.
+        let takes_back = !is_log || is_full || !has_next;
+        if takes_back && own.completed.len() >= own.wanted {
             return Plan::Work(self.begin_resumption_with_completed(cpu, task));
         }
         if own.in_flight == 0 && !has_next {
+            if job.flushes_at_end && process.last_write_is_unflushed() {
+                return self.begin_fsync_call(cpu, task);
+            }
             return Plan::End;
         }
-        let Some(due) = due.filter(|_| !is_full) else {
+        let Some(due) = due else {
             return t.plan_wait_for_requests(job);
         };
         replay.timer = Some(cpu);
+        if is_log {
+            let until = replay.end_of_sleep(now, due).min(ends);
+            process.begin_pause(now, until);
+            t.begin_step(Step::Think, 0);
+            return self.plan_pause_until(cpu, task, until);
+        }
         t.step = Step::Wait;
         let at = due.min(ends);
         self.start_high_resolution_timer(cpu, at, 0, Timer::Task(task));
@@ -85,11 +108,25 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Begins the submission of a request of a trace.
-    fn begin_request_of_trace(&mut self, task: TaskId, request: BlockTraceRequest) -> Plan {
+    fn begin_request_of_trace(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        request: ReplayedRequest,
+    ) -> Plan {
         let Kind::FioProcess(process) = &mut self.tasks[task].kind else {
             return Plan::End;
         };
         let (direction, bytes) = match request.io {
+            // The flush of a log is a call of fsync, which is timed.
+            TraceIo::Flush
+                if process
+                    .replay
+                    .as_ref()
+                    .is_some_and(|replay| replay.replays_log()) =>
+            {
+                return self.begin_fsync_call(cpu, task);
+            }
             TraceIo::Flush => {
                 process.flushing = true;
                 return Plan::Work(self.begin_submission(task, 0));

@@ -148,7 +148,7 @@ pub(crate) struct JobSetup {
     pub(super) block: [u64; 2],
     /// The walk of each process through its file, where the job's limits do not determine it.
     pub(super) walk: Option<Walk>,
-    /// The block trace that the process replays, if it does.
+    /// The block trace or log that each process replays, if it does.
     pub(super) replay: Option<ReplaySetup>,
     /// What each process reads back of its writes, if the job verifies them.
     pub(in crate::task) read_back: Option<ReadBack>,
@@ -256,7 +256,7 @@ impl JobSetup {
             .is_some_and(|helpers| helpers.submits(request_number))
     }
 
-    /// Whether the job replays a block trace.
+    /// Whether the job replays a block trace or a log.
     pub(crate) fn replays_trace(&self) -> bool {
         self.replay.is_some()
     }
@@ -438,9 +438,7 @@ fn compile_job(
     let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
     let longest = job.at_most.or(limits.time).unwrap_or(LONGEST_UNTIMED);
     let end = limits.time.unwrap_or(longest).min(longest).0;
-    let replay = (job.replay.as_ref())
-        .map(|trace| ReplaySetup::new(trace, drive))
-        .transpose()?;
+    let replay = ReplaySetup::for_job(job, drive)?;
     let periods = rate_periods(job);
     let (buffer_cycles, content_cycles) = buffer_work_outside_and_inside_latency(job);
     let walk = if replay.is_some() {
@@ -475,7 +473,7 @@ fn compile_job(
         end: Some(ramp.0 + end),
         cut: match &replay {
             // Whoever gives a time asks for that window of the trace.
-            Some(replay) => job.at_most.is_none() && replay.duration() > end,
+            Some(replay) => replay.may_be_cut_off_at(end, job.at_most.or(limits.time).is_some()),
             None => limits.time.is_none_or(|t| t.0 > end),
         },
         ramp: ramp.0,
@@ -592,7 +590,10 @@ fn check_job(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
 fn check_flush_time_is_known(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
     let flush = match job {
         FioJob { sync: true, .. } => "sync=1",
-        job if (job.replay.as_ref()).is_some_and(|trace| trace.totals.flushes > 0) => {
+        job if job
+            .replayed_totals()
+            .is_some_and(|totals| totals.flushes > 0) =>
+        {
             "a flush of the trace"
         }
         job if job.fsync > 0 || job.fdatasync > 0 => "fsync",

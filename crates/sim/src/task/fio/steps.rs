@@ -519,7 +519,8 @@ impl<O: Observer> Engine<'_, O> {
         TaskTurn::Free
     }
 
-    fn plan_pause_until(&mut self, cpu: CpuId, task: TaskId, mut until: u64) -> Plan {
+    /// Plans to sleep until a time in ns, as fio's `usec_sleep()`.
+    pub(super) fn plan_pause_until(&mut self, cpu: CpuId, task: TaskId, mut until: u64) -> Plan {
         self.tasks[task].requests.awaits_helper = false;
         let slack = self.setup.cpu.timer_slack();
         if slack > 0 {

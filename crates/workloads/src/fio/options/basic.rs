@@ -33,7 +33,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     .with_judge(|draft, _| {
         let job = &draft.job;
         let repeats = job.time_based && job.runtime.is_some();
-        if job.takes_size_from_existing_files() && !repeats {
+        if job.takes_size_from_existing_files() && !repeats && !job.io_log.is_given() {
             OptionVerdict::Ignored(
                 "has a size that is not known here; the model takes the drive's".to_owned(),
             )

@@ -8,6 +8,7 @@ mod content;
 mod draft;
 mod extent;
 mod ignored;
+mod io_log;
 mod lifetime;
 mod pace;
 mod pattern;
@@ -33,7 +34,7 @@ use super::values::KbBase;
 use super::{FioJob, ZoneMode};
 
 /// The tables in which options are looked up; a job's options are printed in this order.
-const TABLES: [&[OptionRow]; 15] = [
+const TABLES: [&[OptionRow]; 16] = [
     basic::ROWS,
     pace::ROWS,
     lifetime::ROWS,
@@ -46,6 +47,7 @@ const TABLES: [&[OptionRow]; 15] = [
     threads::ROWS,
     polling::ROWS,
     cached_reads::ROWS,
+    io_log::ROWS,
     conditional::ROWS,
     refused::ROWS,
     ignored::ROWS,
@@ -225,6 +227,7 @@ impl JobDraft {
         if self.incomplete {
             // Said already.
         } else if job.runtime.is_none()
+            && !job.io_log.is_given()
             && !job.options_determine_amount()
             && !job.takes_size_from_existing_files()
         {
