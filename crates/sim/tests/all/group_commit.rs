@@ -179,7 +179,7 @@ fn a_background_writer_merges_after_so_many_replies() {
     );
 }
 
-/// A round that is due while another one lasts begins after that, and a depth of one lets each call wait for the one before.
+/// A late round begins right after the last, and with a depth of one each call waits for the call before.
 #[test]
 fn a_background_writer_that_cannot_keep_up_writes_one_call_after_the_other() {
     let run = run_with_background(

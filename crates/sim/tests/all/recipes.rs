@@ -80,7 +80,7 @@ fn machine_of_measurement(row: &Row) -> Machine {
     machine
 }
 
-/// Describes each figure of an operation, simulated or counted now, that is too far from the one in the table.
+/// Describes figures of an operation, simulated or counted now, too far from the table's.
 fn describe_differences(row: &Row, now: &DiskPerReply) -> Vec<String> {
     let figures = [
         ("reads", now.reads, row.reads, HOUSEKEEPING_CALLS),
@@ -139,7 +139,7 @@ fn count_with_real_program(row: &Row) -> Result<Row, String> {
     Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
 }
 
-/// Whoever reads the name of a server in a table has to see whether a real program was set beside it.
+/// A reader of tables sees by a server's name whether a real program was set beside the server.
 #[test]
 fn a_server_without_a_real_program_says_so_in_its_name() {
     let files = fs::read_dir(file_in_repository("workloads")).unwrap();
@@ -163,8 +163,8 @@ fn a_server_without_a_real_program_says_so_in_its_name() {
     assert_eq!(measured, RECIPES.len());
 }
 
-/// Whether a program asks for the same on any machine. What else the machine does changes how many flushes several clients share, and
-/// the rate of operations how many changes of a page a checkpoint writes at once.
+/// Whether a program asks for the same on any machine. Other load changes how many flushes several clients share. The rate of operations
+/// changes how often a page is dirtied between two checkpoints.
 fn asks_for_the_same_on_any_machine(row: &Row) -> bool {
     match row.recipe.as_str() {
         "nginx-static" | "redis-everysec" => true,

@@ -8,7 +8,7 @@ use super::figure::ServerFigure;
 /// Most `[[background]]` tables.
 pub const MAX_BACKGROUND_WRITERS: usize = 8;
 
-/// Most reads and writes of a background writer in flight, and how many there are if the file does not say.
+/// Highest and default limit for a background writer's reads and writes in flight.
 pub const MAX_BACKGROUND_DEPTH: u32 = 32;
 
 /// A file to which each request appends, synced with one flush for all that was appended since the last sync.
@@ -59,7 +59,7 @@ pub enum JournaledSyncs {
     NewBlock,
 }
 
-/// A thread that writes in rounds, beside the requests: a checkpointer, a store that commits in batches, or one that merges its files.
+/// A thread that writes in rounds, beside the requests: a checkpointer, a store's commits in batches, a compaction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BackgroundWriter {
     /// When a round begins.
@@ -84,7 +84,7 @@ pub struct BackgroundWriter {
 pub enum RoundStart {
     /// So many seconds after the end of the last round, 0.001 to 600. A round without a new reply since the last one is left out.
     AfterSeconds(ServerFigure),
-    /// After each so many replies, 1 to 1e9, rounded. A round that is due while another one lasts begins after that.
+    /// After each so many replies, 1 to 1e9, rounded. A late round begins right after the last.
     AfterReplies(ServerFigure),
 }
 

@@ -54,7 +54,7 @@ pub(super) fn write_server_file(file: &ServerFile, f: &mut Formatter<'_>) -> fmt
     Ok(())
 }
 
-/// Writes a background writer. Keys that came later than result directories with servers are left out if they say nothing.
+/// Writes a background writer. Newer keys are left out at their defaults, so that older result directories keep their bytes.
 fn write_background(writer: &BackgroundWriter, f: &mut Formatter<'_>) -> fmt::Result {
     let (start_key, start) = writer.rounds.key_and_figure();
     let (writes_key, writes) = writer.writes.key_and_figure();

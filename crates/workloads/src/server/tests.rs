@@ -328,7 +328,7 @@ fn a_background_writer_that_merges_means_what_its_keys_say() {
     assert_eq!(file.assumed_figures(), assumed);
 }
 
-/// Result directories of servers with background writers that were written before keep their bytes.
+/// Older result directories keep their bytes.
 #[test]
 fn a_background_writer_without_new_keys_prints_as_before() {
     let text = "[[background]]\nevery_s = 0.1\nwrites = 2.5\nbytes = 4096.0\nflushes = 2\n";

@@ -8,7 +8,7 @@ use crate::task::server::setup::{BackgroundSetup, LogSetup};
 /// A step of a thread that writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DiskStep {
-    /// CPU work of so many cycles.
+    /// CPU work in cycles.
     Work(Cycles),
     /// Submit a read of so many bytes.
     Read(u64),
@@ -63,7 +63,7 @@ impl DiskSteps {
         steps
     }
 
-    /// A background writer's round with so many reads and writes. The reads are spread evenly, each before the write that needs it.
+    /// A background writer's round: reads spread evenly, each before its write, and flushes at the end.
     pub(super) fn for_round(
         writer: &BackgroundSetup,
         reads: u64,

@@ -160,17 +160,17 @@ pub(super) struct BackgroundSetup {
     pub(super) flushes: u32,
 }
 
-/// What a background writer sleeps for between two rounds.
+/// The pause between two rounds of a background writer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RoundPause {
     /// So many ns after the end of a round.
     Time(u64),
-    /// So many replies of the server, counted from those at which the last round was due; at least 1.
+    /// So many replies after the last round was due; at least 1.
     Replies(u64),
 }
 
 impl RoundPause {
-    /// The replies that a round is for, of `new` ones since the last round; `None`: no round is due.
+    /// A due round's share of the `new` replies since the last round; `None`: no round is due.
     pub(super) fn replies_of_due_round(self, new: u64) -> Option<u64> {
         match self {
             Self::Time(_) => (new > 0).then_some(new),
@@ -333,7 +333,7 @@ fn makes_large_calls(file: &ServerFile, direction: CallDirection) -> bool {
     (file.calls.iter()).any(|call| call.direction == direction && call.bytes > BLOCK)
 }
 
-/// Whether a background writer reads more at once than the 4 KiB for which a drive's service times hold.
+/// Whether a background writer reads more than 4 KiB at once: a drive's service times hold for 4 KiB.
 fn reads_much_in_background(file: &ServerFile) -> bool {
     (file.background.iter())
         .filter_map(|writer| writer.reads.as_ref())

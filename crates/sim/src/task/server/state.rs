@@ -229,12 +229,12 @@ impl LogState {
 pub(super) struct BackgroundState {
     /// What the present round has to do yet.
     pub(super) steps: DiskSteps,
-    /// Replies of the server that rounds were for so far.
+    /// Replies that belong to earlier rounds.
     replies_before: u64,
-    /// Writes and reads that are due, with a fraction that is left for a later round.
+    /// Due writes and reads; a fraction waits for a later round.
     due_writes: f64,
     due_reads: f64,
-    /// The thread, while it sleeps until enough replies for its next round have come.
+    /// The thread while it sleeps until enough replies for a round.
     pub(super) sleeper: Option<TaskId>,
 }
 
@@ -270,7 +270,7 @@ impl BackgroundState {
     }
 }
 
-/// Adds calls to those that are due. Removes and returns a round's whole calls; a fraction is left.
+/// Adds calls to the due ones. Removes and returns whole calls for a round; a fraction is left.
 fn take_whole_calls(due: &mut f64, added: f64) -> u64 {
     *due += added;
     let whole = due.floor().min(MOST_CALLS_OF_ROUND);

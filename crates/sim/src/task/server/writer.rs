@@ -1,4 +1,4 @@
-//! Threads of a server that write: their submissions and waits, and background writers' rounds, which read and work, too.
+//! Threads of a server that write: submissions and waits, and background writers' rounds, also with reads and CPU work.
 
 use wakepath_policies::psd::LeaseTrigger;
 
@@ -61,7 +61,7 @@ impl<O: Observer> Engine<'_, O> {
         state.begin_due_round(&setup.background[writer], replies, has_volatile_cache)
     }
 
-    /// Takes a background writer on. After the last step, the writer sleeps until its next round, or begins one that is due already.
+    /// Takes a background writer on. After the last step, the writer begins a due round, or sleeps.
     fn take_next_disk_step_or_end_round(
         &mut self,
         cpu: CpuId,
@@ -86,14 +86,14 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Notes that a background writer's thread sleeps until enough replies have come.
+    /// Notes that a background writer's thread sleeps until enough replies.
     pub(super) fn let_background_writer_sleep(&mut self, writer: usize, task: TaskId) {
         if let Some(server) = self.workload.server.as_mut() {
             server.background[writer].sleeper = Some(task);
         }
     }
 
-    /// Wakes the background writers for whose rounds enough replies have come. A worker on `cpu` wakes them, after its reply.
+    /// Wakes background writers with enough replies for a round, from the `cpu` of a worker after a reply.
     pub(super) fn wake_background_writers_with_due_rounds(&mut self, cpu: CpuId) {
         let Some(setup) = self.setup.server() else {
             return;
