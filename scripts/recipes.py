@@ -16,61 +16,20 @@ import csv
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from socket import create_connection
+from sqlite3 import connect as connect_to_sqlite
 from types import FrameType
 
-SECTOR = 512
-IMAGE_GIB = 6
-# Programs start within this time, or the measurement fails.
-START_SECONDS = 60
-# The tracer is attached after this time.
-TRACER_SECONDS = 5
-COMMAND_SECONDS = 900
-
-
-class RecipeError(Exception):
-    """What stopped a measurement, as one line."""
-
-
-# Counts requests as the loop device gets them, and their times. The counters in sysfs do not do: there, an empty
-# request that asks for a flush is a write.
-TRACER = """
-tracepoint:block:block_rq_issue /args->dev == $1/ {
-    $kind = args->nr_sector == 0 ? 2 : (strncmp(args->rwbs, "R", 1) == 0 ? 0 : 1);
-    @calls[$kind] = count();
-    @sectors[$kind] = sum(args->nr_sector);
-    @kind[args->sector] = $kind + 1;
-    @begun[args->sector] = nsecs;
-}
-tracepoint:block:block_rq_complete /args->dev == $1 && @kind[args->sector] > 0/ {
-    @ns[@kind[args->sector] - 1] = sum(nsecs - @begun[args->sector]);
-    delete(@kind[args->sector]);
-    delete(@begun[args->sector]);
-}
-END { clear(@kind); clear(@begun); }
-"""
-
-
-@dataclass(frozen=True)
-class DiskCalls:
-    """Requests of one kind: their number, bytes, and time in ns."""
-
-    calls: int = 0
-    bytes: int = 0
-    time_ns: int = 0
-
-    def mean_us(self) -> float:
-        return round(self.time_ns / 1000 / max(self.calls, 1), 1)
+from measured_disk import COMMAND_SECONDS, Disk, RecipeError, Server, Window, run
 
 
 @dataclass(frozen=True)
@@ -94,184 +53,6 @@ class Measured:
     flush_us: float
 
 
-def run(arguments: list[str], folder: Path | None = None) -> str:
-    """Runs a command to its end and returns what it printed."""
-    try:
-        done = subprocess.run(
-            arguments, cwd=folder, capture_output=True, text=True, timeout=COMMAND_SECONDS, stdin=subprocess.DEVNULL
-        )
-    except FileNotFoundError as error:
-        raise RecipeError(f"{arguments[0]}: not installed") from error
-    except subprocess.TimeoutExpired as error:
-        raise RecipeError(f"{arguments[0]}: not done after {COMMAND_SECONDS} s") from error
-    if done.returncode != 0:
-        end = (done.stderr or done.stdout).strip().splitlines()
-        raise RecipeError(f"{arguments[0]}: exit code {done.returncode}: {end[-1] if end else 'no message'}")
-    return done.stdout + done.stderr
-
-
-class Disk:
-    """An ext4 file system on a loop device."""
-
-    def __init__(self, folder: Path) -> None:
-        self.image = folder / "disk.img"
-        self.mount = folder / "disk"
-        self.device = ""
-
-    def set_up(self) -> None:
-        with self.image.open("wb") as image:
-            image.truncate(IMAGE_GIB << 30)
-        self.mount.mkdir()
-        features = "lazy_itable_init=0,lazy_journal_init=0"
-        run(["mkfs.ext4", "-q", "-F", "-E", features, str(self.image)])
-        self.device = run(["losetup", "--find", "--show", "--direct-io=on", str(self.image)]).strip()
-        run(["mount", "-o", "noatime", self.device, str(self.mount)])
-
-    def take_down(self) -> None:
-        if os.path.ismount(self.mount):
-            for _ in range(20):
-                if subprocess.run(["umount", str(self.mount)], capture_output=True).returncode == 0:
-                    break
-                time.sleep(0.5)
-        if self.device:
-            subprocess.run(["losetup", "--detach", self.device], capture_output=True)
-
-    def flush_ms(self) -> int:
-        """Time of all flushes so far in ms."""
-        numbers = Path("/sys/block", Path(self.device).name, "stat").read_text().split()
-        if len(numbers) < 17:
-            raise RecipeError(f"{self.device}: this kernel counts no flushes")
-        return int(numbers[16])
-
-
-def stat_fields(process: int) -> list[str]:
-    """Fields of a process in /proc from its state on; none if the process has ended."""
-    try:
-        text = Path(f"/proc/{process}/stat").read_text()
-    except OSError:
-        return []
-    return text.rpartition(")")[2].split()
-
-
-def process_with_descendants(first: int) -> list[int]:
-    """A process, its children, their children, and so on."""
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        if stat := stat_fields(int(folder.name)):
-            children.setdefault(int(stat[1]), []).append(int(folder.name))
-    found = [first]
-    for process in found:
-        found.extend(children.get(process, []))
-    return found
-
-
-class Server:
-    """A server of one's own, in a session of its own."""
-
-    def __init__(self, arguments: list[str], log: Path) -> None:
-        with log.open("w") as output:
-            try:
-                self.process = subprocess.Popen(
-                    arguments, stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True
-                )
-            except FileNotFoundError as error:
-                raise RecipeError(f"{arguments[0]}: not installed") from error
-        self.name = Path(arguments[0]).name
-        self.log = log
-
-    def wait_until(self, answers: Callable[[], bool]) -> None:
-        end = time.monotonic() + START_SECONDS
-        while not answers():
-            if self.process.poll() is not None or time.monotonic() > end:
-                lines = self.log.read_text(errors="replace").strip().splitlines()
-                raise RecipeError(f"{self.name} does not answer: {lines[-1] if lines else 'no message'}")
-            time.sleep(0.2)
-
-    def cpu_seconds(self) -> float:
-        """CPU time of the server's processes, with those of its children that have ended."""
-        stats = [stat_fields(process) for process in process_with_descendants(self.process.pid)]
-        ticks = sum(int(ticks) for stat in stats for ticks in stat[11:15])
-        return ticks / os.sysconf("SC_CLK_TCK")
-
-    def stop(self, sent: signal.Signals = signal.SIGTERM) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(sent)
-            try:
-                self.process.wait(60)
-            except subprocess.TimeoutExpired:
-                os.killpg(self.process.pid, signal.SIGKILL)
-                self.process.wait(10)
-
-
-@dataclass
-class Window:
-    """What is measured while a program does its operations."""
-
-    disk: Disk
-    server: Server | None
-    reads: DiskCalls = DiskCalls()
-    writes: DiskCalls = DiskCalls()
-    flushes: DiskCalls = DiskCalls()
-    seconds: float = 0.0
-    cpu: float = 0.0
-
-    @contextmanager
-    def measured(self) -> Iterator[None]:
-        run(["sync", "-f", str(self.disk.mount)])
-        tracer = self.start_tracer()
-        try:
-            cpu, flush_ms = self.cpu_seconds(), self.disk.flush_ms()
-            began = time.monotonic()
-            yield
-            self.seconds = time.monotonic() - began
-            self.cpu = self.cpu_seconds() - cpu
-            flush_ms = self.disk.flush_ms() - flush_ms
-            tracer.send_signal(signal.SIGINT)
-            printed = tracer.communicate(timeout=START_SECONDS)[0]
-        except subprocess.TimeoutExpired as error:
-            raise RecipeError("bpftrace does not end") from error
-        finally:
-            if tracer.poll() is None:
-                tracer.kill()
-                tracer.wait(10)
-        self.reads, self.writes, flushes = calls_by_kind(printed)
-        # The block layer begins and ends a flush under another request's name.
-        self.flushes = replace(flushes, time_ns=flush_ms * 1_000_000)
-
-    def cpu_seconds(self) -> float:
-        """CPU time of the server so far; without one, of the commands that have ended."""
-        if self.server:
-            return self.server.cpu_seconds()
-        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return ended.ru_utime + ended.ru_stime
-
-    def start_tracer(self) -> subprocess.Popen[str]:
-        device = Path(self.disk.device).stat().st_rdev
-        # As tracepoints have device numbers: 12 bits of major number, 20 of minor number.
-        number = os.major(device) << 20 | os.minor(device)
-        program = ["bpftrace", "-q", "-f", "json", "-e", TRACER, str(number)]
-        try:
-            tracer = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        except FileNotFoundError as error:
-            raise RecipeError("bpftrace: not installed") from error
-        time.sleep(TRACER_SECONDS)
-        if tracer.poll() is not None:
-            raise RecipeError("bpftrace cannot trace requests here")
-        return tracer
-
-
-def calls_by_kind(printed: str) -> list[DiskCalls]:
-    """Reads, writes and flushes from what the tracer printed at its end."""
-    maps: dict[str, dict[str, int]] = {}
-    for line in printed.splitlines():
-        entry = json.loads(line) if line.startswith("{") else {}
-        if entry.get("type") == "map":
-            maps.update(entry["data"])
-    names = ("@calls", "@sectors", "@ns")
-    calls, sectors, times = ([maps.get(name, {}).get(kind, 0) for kind in "012"] for name in names)
-    return [DiskCalls(*each) for each in zip(calls, (number * SECTOR for number in sectors), times, strict=True)]
-
-
 @dataclass(frozen=True)
 class Load:
     """What a recipe is asked for."""
@@ -291,6 +72,8 @@ class Outcome:
     program: str
     # Bytes that the program appended to its log, by its own counter.
     appended_bytes: int
+    # What the program counts of its own background work, for each operation.
+    background: dict[str, float] = field(default_factory=dict)
 
 
 def first_match(pattern: str, text: str, what: str) -> str:
@@ -304,8 +87,11 @@ def as_user(user: str, arguments: list[str]) -> list[str]:
     return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *arguments]
 
 
-def postgres(load: Load, script: str) -> Outcome:
-    """PostgreSQL with pgbench. No checkpoint comes into the window but the one before."""
+def postgres(load: Load, checkpoint_seconds: int, before: list[str], extent: str) -> Outcome:
+    """PostgreSQL with pgbench's simple-update, after a checkpoint.
+
+    `extent` is the option of pgbench that ends the window; `before` has those of runs between checkpoint and window.
+    """
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
     if not versions:
         raise RecipeError("postgres: not installed (postgresql)")
@@ -320,7 +106,7 @@ def postgres(load: Load, script: str) -> Outcome:
         "unix_socket_directories": str(socket),
         "shared_buffers": "1GB",
         "max_wal_size": "4GB",
-        "checkpoint_timeout": "1h",
+        "checkpoint_timeout": f"{checkpoint_seconds}s",
         "autovacuum": "off",
     }
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
@@ -330,24 +116,41 @@ def postgres(load: Load, script: str) -> Outcome:
     try:
         server.wait_until(lambda: subprocess.run(["pg_isready", *connection], capture_output=True).returncode == 0)
         run([*pgbench, "--initialize", "--quiet", "--scale=20"])
-        warm = [*pgbench, f"--builtin={script}", "--no-vacuum", "--client=1"]
-        run([*warm, "--transactions=2000"])
+        update = [*pgbench, "--builtin=simple-update", "--no-vacuum"]
+        run([*update, "--client=1", "--transactions=2000"])
         run(["psql", *connection, "-c", "CHECKPOINT", "postgres"])
+        update.append(f"--client={load.clients}")
+        for extent_before in before:
+            run([*update, extent_before])
         window = Window(load.disk, server)
-        each = load.operations // load.clients
         position = ["psql", *connection, "-At", "-c", "select pg_current_wal_insert_lsn() - '0/0'", "postgres"]
-        before = int(run(position))
+        position_before = int(run(position))
         with window.measured():
-            run([*pgbench, f"--builtin={script}", "--no-vacuum", f"--client={load.clients}", f"--transactions={each}"])
-        appended = int(run(position)) - before
+            text = run([*update, extent])
+        appended = int(run(position)) - position_before
+        done = int(first_match(r"transactions actually processed: (\d+)", text, "pgbench"))
         version = run([str(programs / "postgres"), "--version"]).strip()
     finally:
         server.stop(signal.SIGINT)
-    return Outcome(window, each * load.clients, version, appended)
+    return Outcome(window, done, version, appended)
 
 
 def postgres_commit(load: Load) -> Outcome:
-    return postgres(load, "simple-update")
+    """No checkpoint comes into the window."""
+    return postgres(load, 3600, [], f"--transactions={load.operations // load.clients}")
+
+
+# Seconds from checkpoint to checkpoint: the least that PostgreSQL takes.
+CHECKPOINT_SECONDS = 30
+
+
+def postgres_checkpoint(load: Load) -> Outcome:
+    """Two checkpoints come into the window, each spread over nine tenths of the time until the next.
+
+    Before the window there is a whole one, so that what the window begins with is what it ends with.
+    """
+    before = [f"--time={CHECKPOINT_SECONDS + 5}"]
+    return postgres(load, CHECKPOINT_SECONDS, before, f"--time={2 * CHECKPOINT_SECONDS}")
 
 
 def mariadb_commit(load: Load) -> Outcome:
@@ -402,6 +205,44 @@ def mariadb_commit(load: Load) -> Outcome:
     finally:
         server.stop()
     return Outcome(window, done, version, appended)
+
+
+# Pages of SQLite's log before it is copied into the database, the default, and bytes of such a page with its header.
+SQLITE_CHECKPOINT_PAGES = 1000
+SQLITE_FRAME_BYTES = 4096 + 24
+
+
+def sqlite_insert(load: Load) -> Outcome:
+    """SQLite's shell: each insert is a transaction, with a write-ahead log that is synced each time."""
+    database = load.disk.mount / "database"
+    inserts = load.folder / "inserts.sql"
+    insert = "insert into entries (number, text) values (random(), hex(randomblob(40)));\n"
+
+    def run_inserts(number: int, checkpoint_pages: int) -> None:
+        inserts.write_text(f"pragma wal_autocheckpoint = {checkpoint_pages};\n" + insert * number)
+        run(["sqlite3", "-bail", "-cmd", "pragma synchronous = full", str(database), f".read {inserts}"])
+
+    # The last connection that is closed removes the log: this one keeps it.
+    keeper = connect_to_sqlite(database)
+    try:
+        keeper.execute("pragma journal_mode = wal").fetchall()
+        keeper.execute("create table entries (id integer primary key, number integer, text text)")
+        keeper.execute("create index by_number on entries (number)")
+        # The log has its full length before the window.
+        run_inserts(max(load.operations, SQLITE_CHECKPOINT_PAGES), SQLITE_CHECKPOINT_PAGES)
+        window = Window(load.disk, None)
+        with window.measured():
+            run_inserts(load.operations, SQLITE_CHECKPOINT_PAGES)
+        # Pages of the log, counted where nothing empties it.
+        counted = min(load.operations, 500)
+        keeper.execute("pragma wal_checkpoint(truncate)").fetchall()
+        run_inserts(counted, 0)
+        pages = int(keeper.execute("pragma wal_checkpoint(passive)").fetchone()[1])
+    finally:
+        keeper.close()
+    appended = round(pages * SQLITE_FRAME_BYTES / counted * load.operations)
+    version = first_match(r"([\d.]+)", run(["sqlite3", "--version"]), "sqlite3")
+    return Outcome(window, load.operations, f"SQLite {version}", appended)
 
 
 def etcd_put(load: Load) -> Outcome:
@@ -459,6 +300,166 @@ def rocksdb_fillsync(load: Load) -> Outcome:
     version = first_match(r"(RocksDB:\s+version [\d.]+)", text, "db_bench")
     appended = int(first_match(r"rocksdb.wal.bytes COUNT : (\d+)", text, "db_bench"))
     return Outcome(window, done, re.sub(r"\s+", " ", version), appended)
+
+
+# Keys of the store, bytes of a value, and bytes of a memory buffer. The buffer and the levels below it are a sixteenth
+# of RocksDB's defaults, so that a minute has many compactions.
+STORED_KEYS = 500_000
+VALUE_BYTES = 400
+BUFFER_BYTES = 4 << 20
+
+
+def rocksdb_compaction(load: Load) -> Outcome:
+    """RocksDB's db_bench: half of the operations read a key, half write one, while the store merges its files."""
+    window = Window(load.disk, None)
+    program = [
+        "db_bench",
+        f"--db={load.disk.mount / 'rocksdb'}",
+        f"--num={STORED_KEYS}",
+        f"--value_size={VALUE_BYTES}",
+        "--compression_type=none",
+        "--bloom_bits=10",
+        f"--write_buffer_size={BUFFER_BYTES}",
+        f"--target_file_size_base={BUFFER_BYTES}",
+        f"--max_bytes_for_level_base={4 * BUFFER_BYTES}",
+        # As for data that do not fit into memory: what is counted does not depend on the page cache.
+        "--use_direct_reads=true",
+        "--use_direct_io_for_flush_and_compaction=true",
+        # The log is written in pieces of this size, in place of at some time after its file's end.
+        f"--wal_bytes_per_sync={512 << 10}",
+    ]
+    mixed = [
+        *program,
+        "--benchmarks=readrandomwriterandom",
+        "--use_existing_db=true",
+        "--readwritepercent=50",
+        f"--threads={load.clients}",
+        "--statistics",
+    ]
+    run([*program, "--benchmarks=filluniquerandom,waitforcompaction"])
+    each = load.operations // load.clients
+    # The first writes fill the levels until merging keeps pace.
+    run([*mixed, f"--reads={each // 4}", f"--writes={each // 4}"])
+    with window.measured():
+        text = run([*mixed, f"--reads={each}", f"--writes={each}"])
+    done = int(first_match(r"readrandomwriterandom.* (\d+) operations", text, "db_bench"))
+    version = first_match(r"(RocksDB:\s+version [\d.]+)", text, "db_bench")
+
+    def ticker(name: str) -> int:
+        return int(first_match(rf"{re.escape(name)} COUNT : (\d+)", text, "db_bench"))
+
+    def sum_of_times(name: str) -> int:
+        return int(first_match(rf"{re.escape(name)} P50 .* SUM : (\d+)", text, "db_bench"))
+
+    def number_of_times(name: str) -> int:
+        return int(first_match(rf"{re.escape(name)} P50 .* COUNT : (\d+) SUM", text, "db_bench"))
+
+    background = {
+        "flushed_bytes": ticker("rocksdb.flush.write.bytes"),
+        "merged_bytes": ticker("rocksdb.compact.write.bytes"),
+        "bytes_to_merge": ticker("rocksdb.compact.read.bytes"),
+        "flushes_of_buffers": number_of_times("rocksdb.db.flush.micros"),
+        "compactions": number_of_times("rocksdb.compaction.times.micros"),
+        "compaction_cpu_us": sum_of_times("rocksdb.compaction.times.cpu_micros"),
+    }
+    return Outcome(
+        window,
+        done,
+        re.sub(r"\s+", " ", version),
+        ticker("rocksdb.wal.bytes"),
+        {name: round(total / done, 6) for name, total in background.items()},
+    )
+
+
+# Bytes of a file that nginx serves, and where nginx listens.
+SERVED_BYTES = 64 << 10
+SERVED_AT = "127.0.0.1:18080"
+
+# nginx as installed, but for what would write outside of the folder.
+NGINX_SETTINGS = """
+daemon off;
+user www-data;
+worker_processes 2;
+pid {folder}/nginx.pid;
+events {{ }}
+http {{
+    sendfile on;
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    server {{
+        listen {address};
+        root {files};
+    }}
+}}
+"""
+
+# Asks for one file after the other, each once, and ends wrk with the last reply: wrk itself ends after a time.
+NGINX_CLIENT = """
+local asked, answered = 0, 0
+
+function request()
+    asked = asked + 1
+    return wrk.format("GET", "/" .. asked)
+end
+
+function response(status)
+    if status ~= 200 then
+        io.stderr:write("status " .. status .. "\\n")
+        os.exit(1)
+    end
+    answered = answered + 1
+    if answered == {operations} then
+        print("all answered")
+        os.exit(0)
+    end
+end
+"""
+
+
+def nginx_static(load: Load) -> Outcome:
+    """A web server, nginx, with wrk: of the files that wrk asks for, every second one is in the page cache."""
+    files = load.disk.mount / "files"
+    files.mkdir()
+    # wrk asks for some more files than get their reply.
+    names = [files / str(number) for number in range(1, load.operations + load.clients + 2)]
+    content = os.urandom(SERVED_BYTES)
+    for name in names:
+        name.write_bytes(content)
+    run(["sync", "-f", str(files)])
+    for name in names[::2]:
+        drop_from_page_cache(name)
+    settings, client = load.folder / "nginx.conf", load.folder / "client.lua"
+    settings.write_text(NGINX_SETTINGS.format(folder=load.folder, address=SERVED_AT, files=files))
+    client.write_text(NGINX_CLIENT.replace("{operations}", str(load.operations)))
+    server = Server(["nginx", "-p", str(load.folder), "-c", str(settings)], load.folder / "log")
+    try:
+        server.wait_until(lambda: listens(SERVED_AT))
+        window = Window(load.disk, server)
+        with window.measured():
+            wrk = ["wrk", "--threads=1", f"--connections={load.clients}", "--duration=600s", f"--script={client}"]
+            first_match("(all answered)", run([*wrk, f"http://{SERVED_AT}/"]), "wrk")
+        version = first_match(r"nginx version: (\S+)", run(["nginx", "-v"]), "nginx")
+    finally:
+        server.stop()
+    return Outcome(window, load.operations, version, 0)
+
+
+def drop_from_page_cache(name: Path) -> None:
+    with name.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def listens(address: str) -> bool:
+    host, _, port = address.partition(":")
+    try:
+        create_connection((host, int(port)), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 def redis_everysec(load: Load) -> Outcome:
@@ -524,15 +525,20 @@ class Recipe:
 
 
 RECIPES = {
-    "postgres-commit": Recipe(postgres_commit, 8, 8_000, "PostgreSQL, pgbench's simple-update"),
-    "mariadb-commit": Recipe(mariadb_commit, 8, 8_000, "MariaDB, one updated row in a transaction"),
-    "etcd-put": Recipe(etcd_put, 50, 0, "etcd, etcdctl check perf --load=s"),
-    "rocksdb-fillsync": Recipe(rocksdb_fillsync, 1, 8_000, "RocksDB, db_bench fillsync"),
-    "redis-everysec": Recipe(redis_everysec, 8, 1_000_000, "Redis, appendfsync everysec"),
+    "postgres-commit": Recipe(postgres_commit, 8, 8_000, "PostgreSQL, a transaction of pgbench's simple-update"),
+    "postgres-checkpoint": Recipe(postgres_checkpoint, 1, 0, "the same beside a checkpoint each 30 s"),
+    "mariadb-commit": Recipe(mariadb_commit, 8, 8_000, "MariaDB, a transaction of sysbench that updates a row"),
+    "sqlite-insert": Recipe(sqlite_insert, 1, 8_000, "SQLite, a transaction that inserts a row, in WAL mode"),
+    "etcd-put": Recipe(etcd_put, 50, 0, "etcd, a put of etcdctl check perf --load=s"),
+    "rocksdb-fillsync": Recipe(rocksdb_fillsync, 1, 8_000, "RocksDB, a put of db_bench fillsync"),
+    "rocksdb-compaction": Recipe(rocksdb_compaction, 4, 400_000, "RocksDB, a get or put of db_bench beside compaction"),
+    "nginx-static": Recipe(nginx_static, 8, 16_000, "nginx, a GET of wrk for 64 KiB, of which half are in memory"),
+    "redis-everysec": Recipe(redis_everysec, 8, 1_000_000, "Redis, a SET with appendfsync everysec"),
 }
 
 
-def measure(name: str, clients: int | None, operations: int | None) -> Measured:
+def measure(name: str, clients: int | None, operations: int | None) -> tuple[Measured, dict[str, float]]:
+    """Figures of a recipe, and what its program counts of its background work."""
     recipe = RECIPES[name]
     base = Path("/var/tmp/wakepath-recipes")
     base.mkdir(exist_ok=True)
@@ -544,7 +550,7 @@ def measure(name: str, clients: int | None, operations: int | None) -> Measured:
         disk.set_up()
         load = Load(disk, folder, clients or recipe.clients, operations or recipe.operations)
         outcome = recipe.measure(load)
-        return figures(name, load.clients, outcome)
+        return figures(name, load.clients, outcome), outcome.background
     finally:
         disk.take_down()
         shutil.rmtree(folder, ignore_errors=True)
@@ -616,13 +622,13 @@ def main() -> int:
     try:
         if os.geteuid() != 0:
             raise RecipeError("needs root, for a loop device")
-        measured = measure(arguments.recipe, arguments.clients, arguments.operations)
+        measured, background = measure(arguments.recipe, arguments.clients, arguments.operations)
     except RecipeError as error:
         print(f"recipes: {arguments.recipe}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
-    print(json.dumps(asdict(measured), indent=2))
+    print(json.dumps(asdict(measured) | background, indent=2))
     if arguments.csv:
         add_to_csv(arguments.csv, measured)
     return 0

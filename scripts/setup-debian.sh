@@ -40,7 +40,8 @@ packages=(make gcc g++ libc6-dev binutils xz-utils ca-certificates fio nvme-cli 
     slurmctld slurmd slurm-client bpftrace prometheus mmdebstrap openssh-client blktrace)
 ebpf_packages=(clang libbpf-dev)
 # Tests count what these ask of a disk (scripts/recipes.py), which starts them by itself in folders of its own.
-recipe_packages=(postgresql mariadb-server-core mariadb-client-core sysbench etcd-server etcd-client rocksdb-tools redis-server redis-tools)
+recipe_packages=(postgresql mariadb-server-core mariadb-client-core sysbench etcd-server etcd-client rocksdb-tools redis-server redis-tools
+    nginx-light wrk sqlite3)
 case ${1:-all} in
 all) ;;
 nightly) packages+=("${recipe_packages[@]}") ;;

@@ -10,18 +10,21 @@ macro_rules! files {
 }
 
 const STUDIES: Files = files!["../data/studies/", ".toml":
-    "idle-governor", "iowait-boost", "apst-rule", "deep-idle-cost",
+    "idle-governor", "iowait-boost", "apst-rule", "deep-idle-cost", "recipes",
     "polling-tbench", "iowait-rk3399", "rk3399-depth", "hwp-boost", "apst", "psd", "kernel-updates",
 ];
 
 const WORKLOADS: Files = files!["../data/workloads/", "":
     "apst-1.fio", "apst-2.fio", "apst-3.fio", "apst-4.fio", "apst-5.fio", "apst-6.fio",
-    "apst-7.fio", "async-random.fio", "async-sequential.fio", "browser-like.json", "build-like.json", "dbench-like.json",
+    "apst-7.fio", "async-random.fio", "async-sequential.fio", "browser-like.json", "build-assumed.toml", "build-like.json",
+    "ceph-osd-assumed.toml", "dbench-like.json",
     "desktop-at-rest.json", "etcd-put.toml",
     "fileio-like.fio", "hackbench-like.json", "idle.json", "iowait-rk3399.fio",
-    "iowait-thinkcycles.fio", "mariadb-commit.toml", "netpipe-like.json", "pgbench-like-read.json", "pgbench-like-write.json", "ping-pong-20.json",
-    "ping-pong-80.json", "ping-pong.json", "postgres-commit.toml",
-    "psd-mixed.fio", "psd-randread.fio", "redis-everysec.toml", "redis-server.toml", "rk3399-depth.fio", "rocksdb-fillsync.toml", "schbench-like.json", "sqlite-like.json",
+    "iowait-thinkcycles.fio", "mariadb-commit.toml", "netpipe-like.json", "nginx-static.toml",
+    "office-day-assumed.json", "pgbench-like-read.json", "pgbench-like-write.json", "ping-pong-20.json",
+    "ping-pong-80.json", "ping-pong.json", "postgres-checkpoint.toml", "postgres-commit.toml",
+    "psd-mixed.fio", "psd-randread.fio", "redis-everysec.toml", "redis-server.toml", "rk3399-depth.fio", "rocksdb-compaction.toml", "rocksdb-fillsync.toml", "schbench-like.json",
+    "sqlite-insert.toml", "sqlite-like.json",
     "tbench-like.json", "tiobench-like.fio", "vdbench-like.fio", "web-like.json", "web-server.toml", "worker-pool.json", "x264-like.json",
 ];
 

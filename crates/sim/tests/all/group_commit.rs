@@ -5,7 +5,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Figure;
 use wakepath_sim::Run;
 
-use crate::server::{ideal_machine, run_on, server_text, sum_of_parts};
+use crate::server::{ideal_machine, run_on, server_text, sum_of_parts, try_on};
 
 /// Times of a write and of a flush in us, on the machine of these tests.
 const WRITE_US: f64 = 100.0;
@@ -153,4 +153,62 @@ fn a_background_writer_writes_what_its_figures_say() {
         requests.iter().all(|us| (49.9..51.0).contains(us)),
         "{requests:?}"
     );
+}
+
+/// A server that gets 1,000 requests a second, with a background writer.
+fn run_with_background(writer: &str) -> Run {
+    let request = format!("work_us = 50\n[[background]]\n{writer}");
+    let text = server_text(4, 20.0, "pattern = 'fixed'\nrate = 1000", &request);
+    run_on(&machine_with_flush(FLUSH_US), &text)
+}
+
+#[test]
+fn a_background_writer_merges_after_so_many_replies() {
+    let run = run_with_background(
+        "every_requests = 250\nreads = 3.5\nread_bytes = 65536\nwrites = 7\nbytes = 131072\ndepth = 1\nwork_us = 200\nflushes = 2\n",
+    );
+    let calls = run.server.as_ref().unwrap().disk_per_reply;
+    assert_close(calls.reads, 3.5 / 250.0, 0.02);
+    assert_close(calls.read_bytes, 3.5 * 65536.0 / 250.0, 0.02);
+    assert_close(calls.writes, 7.0 / 250.0, 0.02);
+    assert_close(calls.written_bytes, 7.0 * 131_072.0 / 250.0, 0.02);
+    assert_close(calls.flushes, 2.0 / 250.0, 0.02);
+    assert!(
+        run.fsyncs.is_none(),
+        "nobody waits for a background writer's flush"
+    );
+}
+
+/// A late round begins right after the last, and with a depth of one each call waits for the call before.
+#[test]
+fn a_background_writer_that_cannot_keep_up_writes_one_call_after_the_other() {
+    let run = run_with_background(
+        "every_requests = 10\nwrites = 7\nbytes = 4096\ndepth = 1\nwork_us = 2000\n",
+    );
+    let calls = run.server.as_ref().unwrap().disk_per_reply;
+    assert_close(calls.writes * 1000.0, 1e6 / (2000.0 + WRITE_US), 0.03);
+    let deeper = run_with_background(
+        "every_requests = 10\nwrites = 7\nbytes = 4096\ndepth = 32\nwork_us = 1000\n",
+    );
+    let calls = deeper.server.as_ref().unwrap().disk_per_reply;
+    assert_close(calls.writes, 0.7, 0.02);
+}
+
+#[test]
+fn a_drive_whose_read_rate_is_not_known_is_refused_for_large_background_reads() {
+    let mut machine = machine_with_flush(FLUSH_US);
+    machine.drive.read_mb_per_s = Figure::assumed(0.0, "a test");
+    let refusal = try_on(&machine, &text_with_background_reads(8192), 1)
+        .unwrap_err()
+        .to_string();
+    assert!(refusal.contains("give drive.read_mb_per_s"), "{refusal}");
+    assert!(try_on(&machine, &text_with_background_reads(4096), 1).is_ok());
+}
+
+/// A server whose background writer only reads, so many bytes at once.
+fn text_with_background_reads(bytes: u32) -> String {
+    let request = format!(
+        "work_us = 50\n[[background]]\nevery_requests = 10\nwrites = 0\nbytes = 4096\nreads = 1\nread_bytes = {bytes}\n"
+    );
+    server_text(1, 0.5, "pattern = 'fixed'\nrate = 100", &request)
 }

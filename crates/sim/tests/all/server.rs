@@ -41,7 +41,7 @@ pub(crate) fn server_text(workers: u32, seconds: f64, arrivals: &str, request: &
     )
 }
 
-fn try_on(machine: &Machine, text: &str, seed: u64) -> Result<Run, SimError> {
+pub(crate) fn try_on(machine: &Machine, text: &str, seed: u64) -> Result<Run, SimError> {
     let file = server::parse(text, "s.toml", None).unwrap();
     try_file_on(machine, file, seed)
 }
@@ -288,7 +288,7 @@ fn what_the_machine_does_not_have_is_refused() {
 }
 
 /// What servers write beside their requests' disk calls.
-const LOGS: [&str; 5] = [
+const LOGS: [&str; 6] = [
     "",
     "[log]\nbytes = 300\nsync_every_s = 0.05\n",
     "[log]\nbytes = 300\nsync = 'each'\n",
@@ -296,6 +296,8 @@ const LOGS: [&str; 5] = [
     "[log]\nbytes = 300\nsync = 'each'\n[log.journal]\nwhen = 'new_block'\nbytes = 8192\n\
      [[background]]\nevery_s = 0.01\nwrites = 1.5\nbytes = 4096\nflushes = 2\n\
      [[background]]\nevery_s = 0.02\nwrites_per_request = 0.7\nbytes = 8192\n",
+    "[[background]]\nevery_requests = 3\nwrites = 1.5\nbytes = 65536\nreads = 2.5\nread_bytes = 8192\ndepth = 2\nwork_us = 70\nflushes = 1\n\
+     [[background]]\nevery_requests = 1\nwrites = 0.01\nbytes = 4096\n",
 ];
 
 proptest! {
@@ -312,7 +314,7 @@ proptest! {
         calls in 1_u32..5,
         (together, direct, write) in any::<(bool, bool, bool)>(),
         share in 0.05_f64..1.0,
-        log in 0_usize..5,
+        log in 0_usize..6,
         machine in 0_usize..4,
         seed in 0_u64..1000,
     ) {

@@ -8,6 +8,9 @@ use super::figure::ServerFigure;
 /// Most `[[background]]` tables.
 pub const MAX_BACKGROUND_WRITERS: usize = 8;
 
+/// Highest and default limit for a background writer's reads and writes in flight.
+pub const MAX_BACKGROUND_DEPTH: u32 = 32;
+
 /// A file to which each request appends, synced with one flush for all that was appended since the last sync.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AppendLog {
@@ -56,24 +59,52 @@ pub enum JournaledSyncs {
     NewBlock,
 }
 
-/// A thread that writes in rounds, beside the requests: a checkpointer, or a store that commits in batches.
+/// A thread that writes in rounds, beside the requests: a checkpointer, a store's commits in batches, a compaction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BackgroundWriter {
-    /// Seconds from the end of a round to the next one, 0.001 to 600. A round without a new reply since the last one is left out.
-    pub every_s: ServerFigure,
+    /// When a round begins.
+    pub rounds: RoundStart,
     /// Number of writes.
     pub writes: RoundWrites,
     /// Bytes of each write: 512 to 64 MiB, a multiple of 512.
     pub bytes: ServerFigure,
+    /// Reads of each round, spread evenly among its writes; `None`: none.
+    pub reads: Option<RoundReads>,
+    /// Most reads and writes in flight, 1 to [`MAX_BACKGROUND_DEPTH`].
+    pub depth: u32,
+    /// CPU work in us before each read or write, 0 to 10 million, on the machine's biggest core at its highest frequency.
+    pub work_us: ServerFigure,
     /// Flushes that end a round, 0 to 16.
     pub flushes: u32,
 }
 
-impl BackgroundWriter {
-    /// Time from the end of a round to the next one.
-    pub fn interval(&self) -> Nanoseconds {
-        Nanoseconds((self.every_s.value * 1e9).round() as u64)
+/// When a background writer begins a round.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoundStart {
+    /// So many seconds after the end of the last round, 0.001 to 600. A round without a new reply since the last one is left out.
+    AfterSeconds(ServerFigure),
+    /// After each so many replies, 1 to 1e9, rounded. A late round begins right after the last.
+    AfterReplies(ServerFigure),
+}
+
+impl RoundStart {
+    /// The key in a file, and the figure.
+    pub(super) const fn key_and_figure(&self) -> (&'static str, &ServerFigure) {
+        match self {
+            Self::AfterSeconds(figure) => ("every_s", figure),
+            Self::AfterReplies(figure) => ("every_requests", figure),
+        }
     }
+}
+
+/// Reads of a background writer's round: what a compaction merges.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RoundReads {
+    /// Reads in each round, 0 to 10,000. A fraction is kept for the next round.
+    pub reads: ServerFigure,
+    /// Bytes of each read: 512 to 64 MiB, a multiple of 512.
+    pub bytes: ServerFigure,
 }
 
 /// How many writes a background writer makes. A fraction is kept for the next round.

@@ -6,10 +6,12 @@ use toml::Spanned;
 use super::error::{ServerError, TextPlace};
 use super::figure::ServerFigure;
 use super::log::{
-    AppendLog, BackgroundWriter, JournaledSyncs, LogJournal, LogSync, MAX_BACKGROUND_WRITERS,
-    RoundWrites,
+    AppendLog, BackgroundWriter, JournaledSyncs, LogJournal, LogSync, MAX_BACKGROUND_DEPTH,
+    MAX_BACKGROUND_WRITERS, RoundReads, RoundStart, RoundWrites,
 };
-use super::ranges::{figure_in_range, seconds_to_time, time_in_range, whole_sectors_in_range};
+use super::ranges::{
+    figure_in_range, number_in_range, seconds_to_time, time_in_range, whole_sectors_in_range,
+};
 
 /// Seconds between two syncs of a log, if the file gives none.
 const DEFAULT_SYNC_EVERY: f64 = 1.0;
@@ -55,10 +57,15 @@ struct RawJournal {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawBackground {
-    every_s: Spanned<ServerFigure>,
+    every_s: Option<Spanned<ServerFigure>>,
+    every_requests: Option<Spanned<ServerFigure>>,
     writes: Option<Spanned<ServerFigure>>,
     writes_per_request: Option<Spanned<ServerFigure>>,
     bytes: Spanned<ServerFigure>,
+    reads: Option<Spanned<ServerFigure>>,
+    read_bytes: Option<Spanned<ServerFigure>>,
+    depth: Option<Spanned<u32>>,
+    work_us: Option<Spanned<ServerFigure>>,
     flushes: Option<Spanned<u32>>,
 }
 
@@ -134,6 +141,7 @@ fn check_background_writer(
     place: TextPlace<'_>,
 ) -> Result<BackgroundWriter, ServerError> {
     let raw = table.get_ref();
+    let rounds = check_round_start(table, place)?;
     let writes = match (&raw.writes, &raw.writes_per_request) {
         (Some(each), None) => {
             RoundWrites::PerRound(figure_in_range(each, "writes", (0.0, 1e4), place)?)
@@ -152,10 +160,55 @@ fn check_background_writer(
         let message = format!("`flushes` is {flushes}, and may be 0 to {MAX_FLUSHES}");
         return Err(place.error_at_value(at, message));
     }
+    let depths = (1, MAX_BACKGROUND_DEPTH);
     Ok(BackgroundWriter {
-        every_s: figure_in_range(&raw.every_s, "every_s", (0.001, 600.0), place)?,
+        rounds,
         writes,
         bytes: whole_sectors_in_range(&raw.bytes, "bytes", MAX_WRITE_BYTES, place)?,
+        reads: check_round_reads(table, place)?,
+        depth: number_in_range(raw.depth.as_ref(), "depth", depths.1, depths, place)?,
+        work_us: match &raw.work_us {
+            Some(work) => figure_in_range(work, "work_us", (0.0, 1e7), place)?,
+            None => ServerFigure::declared(0.0),
+        },
         flushes,
     })
+}
+
+fn check_round_start(
+    table: &Spanned<RawBackground>,
+    place: TextPlace<'_>,
+) -> Result<RoundStart, ServerError> {
+    match (&table.get_ref().every_s, &table.get_ref().every_requests) {
+        (Some(seconds), None) => {
+            let range = (0.001, 600.0);
+            figure_in_range(seconds, "every_s", range, place).map(RoundStart::AfterSeconds)
+        }
+        (None, Some(replies)) => {
+            let range = (1.0, 1e9);
+            figure_in_range(replies, "every_requests", range, place).map(RoundStart::AfterReplies)
+        }
+        _ => {
+            let message = "[[background]] needs `every_s`, seconds from round to round, or `every_requests`, and not both";
+            Err(place.error_at_value(table, message))
+        }
+    }
+}
+
+fn check_round_reads(
+    table: &Spanned<RawBackground>,
+    place: TextPlace<'_>,
+) -> Result<Option<RoundReads>, ServerError> {
+    match (&table.get_ref().reads, &table.get_ref().read_bytes) {
+        (Some(reads), Some(bytes)) => Ok(Some(RoundReads {
+            reads: figure_in_range(reads, "reads", (0.0, 1e4), place)?,
+            bytes: whole_sectors_in_range(bytes, "read_bytes", MAX_WRITE_BYTES, place)?,
+        })),
+        (None, None) => Ok(None),
+        (Some(alone), None) | (None, Some(alone)) => {
+            let message =
+                "`reads` of [[background]] needs `read_bytes`, and `read_bytes` needs `reads`";
+            Err(place.error_at_value(alone, message))
+        }
+    }
 }

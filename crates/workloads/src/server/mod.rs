@@ -37,8 +37,8 @@ mod tests;
 pub use error::ServerError;
 pub use figure::{FigureOrigin, ServerFigure};
 pub use log::{
-    AppendLog, BackgroundWriter, JournaledSyncs, LogJournal, LogSync, MAX_BACKGROUND_WRITERS,
-    RoundWrites,
+    AppendLog, BackgroundWriter, JournaledSyncs, LogJournal, LogSync, MAX_BACKGROUND_DEPTH,
+    MAX_BACKGROUND_WRITERS, RoundReads, RoundStart, RoundWrites,
 };
 pub use model::{
     Arrivals, CallDirection, CpuAmount, CpuWork, DiskCall, MAX_CALL_KINDS, MAX_SECONDS, MAX_TIMES,

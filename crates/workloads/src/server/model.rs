@@ -4,7 +4,7 @@ use serde::Serialize;
 use wakepath_units::Nanoseconds;
 
 use super::figure::ServerFigure;
-use super::log::{AppendLog, BackgroundWriter};
+use super::log::{AppendLog, BackgroundWriter, RoundStart};
 
 /// Longest time for which a server is simulated, in seconds.
 pub const MAX_SECONDS: f64 = 600.0;
@@ -184,11 +184,23 @@ impl ServerFile {
             file.into_iter().chain(journal)
         });
         let background = self.background.iter().flat_map(|writer| {
-            [
-                ("background.every_s", &writer.every_s),
+            let rounds = match &writer.rounds {
+                RoundStart::AfterSeconds(figure) => ("background.every_s", figure),
+                RoundStart::AfterReplies(figure) => ("background.every_requests", figure),
+            };
+            let reads = writer.reads.iter().flat_map(|reads| {
+                [
+                    ("background.reads", &reads.reads),
+                    ("background.read_bytes", &reads.bytes),
+                ]
+            });
+            let writes = [
+                rounds,
                 ("background.writes", writer.writes.key_and_figure().1),
                 ("background.bytes", &writer.bytes),
-            ]
+            ];
+            let work = [("background.work_us", &writer.work_us)];
+            writes.into_iter().chain(reads).chain(work)
         });
         let all = (arrivals.into_iter().chain(request).chain(calls))
             .chain(log)

@@ -3,7 +3,7 @@
 use std::fmt::{self, Formatter};
 
 use super::figure::{FigureOrigin, ServerFigure};
-use super::log::{AppendLog, JournaledSyncs, LogSync};
+use super::log::{AppendLog, BackgroundWriter, JournaledSyncs, LogSync, MAX_BACKGROUND_DEPTH};
 use super::model::{Arrivals, CallDirection, CpuAmount, ServerFile, Spacing};
 
 /// Writes a server file as TOML that reads as the same file. A caller's time limit is left out.
@@ -49,14 +49,29 @@ pub(super) fn write_server_file(file: &ServerFile, f: &mut Formatter<'_>) -> fmt
         write_log(log, f)?;
     }
     for writer in &file.background {
-        let (key, writes) = writer.writes.key_and_figure();
-        let every = print_figure(&writer.every_s);
-        writeln!(f, "\n[[background]]\nevery_s = {every}")?;
-        writeln!(f, "{key} = {}", print_figure(writes))?;
-        writeln!(f, "bytes = {}", print_figure(&writer.bytes))?;
-        writeln!(f, "flushes = {}", writer.flushes)?;
+        write_background(writer, f)?;
     }
     Ok(())
+}
+
+/// Writes a background writer. Newer keys are left out at their defaults, so that older result directories keep their bytes.
+fn write_background(writer: &BackgroundWriter, f: &mut Formatter<'_>) -> fmt::Result {
+    let (start_key, start) = writer.rounds.key_and_figure();
+    let (writes_key, writes) = writer.writes.key_and_figure();
+    writeln!(f, "\n[[background]]\n{start_key} = {}", print_figure(start))?;
+    writeln!(f, "{writes_key} = {}", print_figure(writes))?;
+    writeln!(f, "bytes = {}", print_figure(&writer.bytes))?;
+    if let Some(reads) = &writer.reads {
+        writeln!(f, "reads = {}", print_figure(&reads.reads))?;
+        writeln!(f, "read_bytes = {}", print_figure(&reads.bytes))?;
+    }
+    if writer.depth != MAX_BACKGROUND_DEPTH {
+        writeln!(f, "depth = {}", writer.depth)?;
+    }
+    if writer.work_us != ServerFigure::declared(0.0) {
+        writeln!(f, "work_us = {}", print_figure(&writer.work_us))?;
+    }
+    writeln!(f, "flushes = {}", writer.flushes)
 }
 
 fn write_log(log: &AppendLog, f: &mut Formatter<'_>) -> fmt::Result {

@@ -260,13 +260,15 @@ fn the_built_in_servers_say_where_their_figures_are_from() {
 }
 
 /// What servers write beside their requests' disk calls.
-const LOGS: [&str; 4] = [
+const LOGS: [&str; 5] = [
     "",
     "[log]\nbytes = 64\nsync_every_s = 0.5\n",
     "[log]\nbytes = 64\nsync = 'each'\nblock_bytes = 8192\n[log.journal]\nbytes = { value = 8192, measured = 'ext4' }\n",
     "[log]\nbytes = 64.5\nsync = 'each'\nlargest_write_bytes = 524288\n[log.journal]\nwhen = 'new_block'\nbytes = 512\ncommit_bytes = 1024\n\
      [[background]]\nevery_s = 0.1\nwrites = 2.5\nbytes = 4096\nflushes = 2\n\
      [[background]]\nevery_s = { value = 5, assumed = 'a test' }\nwrites_per_request = 0.25\nbytes = 8192\n",
+    "[[background]]\nevery_requests = { value = 20000, assumed = 'a buffer' }\nwrites = 3\nbytes = 1048576\n\
+     reads = { value = 1.5, assumed = 'a merge' }\nread_bytes = 2097152\ndepth = 1\nwork_us = { value = 900, assumed = 'merging' }\n",
 ];
 
 #[test]
@@ -283,7 +285,11 @@ fn a_log_and_background_writers_mean_what_their_keys_say() {
     let [rounds, checkpoints] = &file.background[..] else {
         panic!("{:?}", file.background);
     };
-    assert_eq!(rounds.interval(), Nanoseconds::from_millis(100));
+    assert_eq!(
+        rounds.rounds,
+        RoundStart::AfterSeconds(ServerFigure::declared(0.1))
+    );
+    assert_eq!((rounds.depth, &rounds.reads), (32, &None));
     assert_eq!(
         (rounds.writes.key_and_figure().0, rounds.flushes),
         ("writes", 2)
@@ -300,6 +306,34 @@ fn a_log_and_background_writers_mean_what_their_keys_say() {
     let every = parsed(&format!("{OPEN}[log]\nbytes = 1\n")).log.unwrap();
     assert_eq!(every.sync, LogSync::Every(Nanoseconds::from_secs(1)));
     assert_eq!((every.block_bytes.value, every.journal), (4096.0, None));
+}
+
+#[test]
+fn a_background_writer_that_merges_means_what_its_keys_say() {
+    let file = parsed(&format!("{OPEN}{}", LOGS[4]));
+    let [merging] = &file.background[..] else {
+        panic!("{:?}", file.background);
+    };
+    let (key, replies) = merging.rounds.key_and_figure();
+    assert_eq!((key, replies.value), ("every_requests", 20_000.0));
+    let reads = merging.reads.as_ref().unwrap();
+    assert_eq!((reads.reads.value, reads.bytes.value), (1.5, 2_097_152.0));
+    assert_eq!((merging.depth, merging.work_us.value), (1, 900.0));
+    let assumed = [
+        ("request.work", "a guess"),
+        ("background.every_requests", "a buffer"),
+        ("background.reads", "a merge"),
+        ("background.work_us", "merging"),
+    ];
+    assert_eq!(file.assumed_figures(), assumed);
+}
+
+/// Older result directories keep their bytes.
+#[test]
+fn a_background_writer_without_new_keys_prints_as_before() {
+    let text = "[[background]]\nevery_s = 0.1\nwrites = 2.5\nbytes = 4096.0\nflushes = 2\n";
+    let printed = parsed(&format!("{OPEN}{text}")).to_string();
+    assert!(printed.ends_with(text), "{printed}");
 }
 
 #[test]
@@ -361,6 +395,36 @@ fn a_wrong_log_or_background_writer_is_named_with_its_line() {
             "[[background]]\nevery_s = 1\nbytes = 512\nwrites_per_request = 101\n",
             3,
             "`writes_per_request` is 101, and may be 0 to 100",
+        ),
+        (
+            "[[background]]\nbytes = 512\nwrites = 1\n",
+            0,
+            "[[background]] needs `every_s`, seconds from round to round, or `every_requests`, and not both",
+        ),
+        (
+            "[[background]]\nevery_requests = 0\nbytes = 512\nwrites = 1\n",
+            1,
+            "`every_requests` is 0, and may be 1 to 1000000000",
+        ),
+        (
+            "[[background]]\nevery_s = 1\nbytes = 512\nwrites = 1\nread_bytes = 4096\n",
+            4,
+            "`reads` of [[background]] needs `read_bytes`, and `read_bytes` needs `reads`",
+        ),
+        (
+            "[[background]]\nevery_s = 1\nbytes = 512\nwrites = 1\nreads = 1\nread_bytes = 1000\n",
+            5,
+            "`read_bytes` is 1000, and may be 512 to 67108864, a multiple of 512",
+        ),
+        (
+            "[[background]]\nevery_s = 1\nbytes = 512\nwrites = 1\ndepth = 0\n",
+            4,
+            "`depth` is 0, and may be 1 to 32",
+        ),
+        (
+            "[[background]]\nevery_s = 1\nbytes = 512\nwrites = 1\nwork_us = -1\n",
+            4,
+            "`work_us` is -1, and may be 0 to 10000000",
         ),
     ] {
         let said = refusal(&format!("{OPEN}{text}"));

@@ -5,6 +5,7 @@ use crate::core::calendar::Slot;
 use crate::core::observer::Observer;
 use crate::engine::Engine;
 use crate::scheduler::state::Class;
+use crate::task::server::setup::RoundPause;
 use crate::task::server::state::{ServerRequest, ServerRole, ServerState, ServerTask, Worker};
 use crate::task::state::{Kind, Step, Task};
 
@@ -28,13 +29,18 @@ impl<O: Observer> Engine<'_, O> {
         // The first worker is woken first.
         state.asleep = (0..state.workers.len()).rev().collect();
         self.workload.server = Some(Box::new(state));
-        let log = server.log.and_then(|log| log.interval);
-        let log = log.map(|interval| (ServerRole::Log, interval));
-        let background = (server.background.iter().enumerate())
-            .map(|(number, writer)| (ServerRole::Background(number), writer.interval));
-        for (role, interval) in log.into_iter().chain(background) {
-            let task = self.add_server_thread(role, &mut begun);
+        if let Some(interval) = server.log.and_then(|log| log.interval) {
+            let task = self.add_server_thread(ServerRole::Log, &mut begun);
             self.start_round_timer(self.tasks[task].cpu, task, interval);
+        }
+        for (number, writer) in server.background.iter().enumerate() {
+            let task = self.add_server_thread(ServerRole::Background(number), &mut begun);
+            match writer.pause {
+                RoundPause::Time(interval) => {
+                    self.start_round_timer(self.tasks[task].cpu, task, interval);
+                }
+                RoundPause::Replies(_) => self.let_background_writer_sleep(number, task),
+            }
         }
         self.schedule_next_arrival();
     }

@@ -2,12 +2,16 @@
 
 use std::collections::VecDeque;
 
-use crate::core::basics::Direction;
+use crate::core::basics::{Cycles, Direction};
 use crate::task::server::setup::{BackgroundSetup, LogSetup};
 
 /// A step of a thread that writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DiskStep {
+    /// CPU work in cycles.
+    Work(Cycles),
+    /// Submit a read of so many bytes.
+    Read(u64),
     /// Submit a write of so many bytes.
     Write(u64),
     /// Wait until all writes have ended.
@@ -59,18 +63,35 @@ impl DiskSteps {
         steps
     }
 
-    /// A background writer's round with so many writes.
+    /// A background writer's round: reads spread evenly, each before its write, and flushes at the end.
     pub(super) fn for_round(
         writer: &BackgroundSetup,
+        reads: u64,
         writes: u64,
         has_volatile_cache: bool,
     ) -> Self {
         let mut steps = Self::default();
-        for _ in 0..writes {
-            steps.add_writes(writer.bytes, writer.bytes);
+        let mut reads_so_far = 0;
+        for write in 1..=writes {
+            let reads_before_write = (reads * write).div_ceil(writes);
+            for _ in reads_so_far..reads_before_write {
+                steps.add_call_after_work(DiskStep::Read(writer.read_bytes), writer.work);
+            }
+            reads_so_far = reads_before_write;
+            steps.add_call_after_work(DiskStep::Write(writer.bytes), writer.work);
+        }
+        for _ in reads_so_far..reads {
+            steps.add_call_after_work(DiskStep::Read(writer.read_bytes), writer.work);
         }
         steps.add_flushes(writer.flushes, has_volatile_cache);
         steps
+    }
+
+    /// Adds a read or write, and the CPU work before it, if there is any.
+    fn add_call_after_work(&mut self, call: DiskStep, work: Cycles) {
+        self.ahead
+            .extend((work > 0).then_some(DiskStep::Work(work)));
+        self.ahead.push_back(call);
     }
 
     /// Adds a write, cut into pieces of at most `largest` bytes.
@@ -103,7 +124,9 @@ impl DiskSteps {
         }
         let waits_first = match self.ahead.front() {
             None | Some(DiskStep::Flush) => in_flight > 0,
-            Some(DiskStep::Write(_)) => in_flight >= most_in_flight,
+            Some(DiskStep::Work(_) | DiskStep::Read(_) | DiskStep::Write(_)) => {
+                in_flight >= most_in_flight
+            }
             Some(DiskStep::Wait) => false,
         };
         let step = if waits_first {
@@ -146,7 +169,7 @@ impl DiskTotals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::server::setup::JournalSetup;
+    use crate::task::server::setup::{JournalSetup, RoundPause};
 
     const LOG: LogSetup = LogSetup {
         bytes: 100,
@@ -164,7 +187,8 @@ mod tests {
         let (mut taken, mut in_flight) = (Vec::new(), 0);
         while let Some(step) = steps.take_next_step(in_flight, 32) {
             in_flight = match step {
-                DiskStep::Write(_) => in_flight + 1,
+                DiskStep::Read(_) | DiskStep::Write(_) => in_flight + 1,
+                DiskStep::Work(_) => in_flight,
                 DiskStep::Wait => 0,
                 DiskStep::Flush => 1,
             };
@@ -218,6 +242,70 @@ mod tests {
             DiskStep::Wait,
         ];
         assert_eq!(steps, wanted);
+    }
+
+    const MERGER: BackgroundSetup = BackgroundSetup {
+        pause: RoundPause::Replies(1000),
+        writes_per_round: 0.0,
+        writes_per_request: 0.0,
+        bytes: 512,
+        reads_per_round: 0.0,
+        read_bytes: 4096,
+        depth: 1,
+        work: 0,
+        flushes: 1,
+    };
+
+    /// Reads (`r`) and writes (`w`) of a round, in order.
+    fn calls_of_round(reads: u64, writes: u64) -> String {
+        let steps = take_all_steps(DiskSteps::for_round(&MERGER, reads, writes, true));
+        (steps.into_iter())
+            .filter_map(|step| match step {
+                DiskStep::Read(bytes) => (bytes == MERGER.read_bytes).then_some('r'),
+                DiskStep::Write(bytes) => (bytes == MERGER.bytes).then_some('w'),
+                DiskStep::Work(_) | DiskStep::Wait | DiskStep::Flush => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_merging_round_reads_before_each_write() {
+        assert_eq!(calls_of_round(0, 2), "ww");
+        assert_eq!(calls_of_round(1, 3), "rwww");
+        assert_eq!(calls_of_round(4, 2), "rrwrrw");
+        assert_eq!(calls_of_round(3, 2), "rrwrw");
+        assert_eq!(calls_of_round(2, 0), "rr");
+    }
+
+    #[test]
+    fn a_merging_round_works_before_each_call_and_flushes_at_its_end() {
+        use DiskStep::{Flush, Read, Wait, Work, Write};
+        let merger = BackgroundSetup {
+            work: 700,
+            ..MERGER
+        };
+        let steps = take_all_steps(DiskSteps::for_round(&merger, 1, 1, true));
+        let wanted = [
+            Work(700),
+            Read(4096),
+            Work(700),
+            Write(512),
+            Wait,
+            Flush,
+            Wait,
+        ];
+        assert_eq!(steps, wanted);
+    }
+
+    #[test]
+    fn work_waits_for_the_call_before_it_if_one_may_be_in_flight() {
+        let mut steps = DiskSteps::default();
+        steps.add_call_after_work(DiskStep::Read(4096), 700);
+        steps.add_call_after_work(DiskStep::Write(512), 700);
+        assert_eq!(steps.take_next_step(0, 1), Some(DiskStep::Work(700)));
+        assert_eq!(steps.take_next_step(0, 1), Some(DiskStep::Read(4096)));
+        assert_eq!(steps.take_next_step(1, 1), Some(DiskStep::Wait));
+        assert_eq!(steps.take_next_step(0, 1), Some(DiskStep::Work(700)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use wakepath_hardware::Machine;
 use wakepath_workloads::server::{
     AppendLog, Arrivals, BackgroundWriter, CallDirection, CpuWork, JournaledSyncs, LogSync,
-    RoundWrites, ServerFile, Spacing,
+    RoundStart, RoundWrites, ServerFile, Spacing,
 };
 
 use crate::block::cost::BLOCK;
@@ -145,26 +145,67 @@ pub(super) struct JournalSetup {
 /// A thread that writes in rounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BackgroundSetup {
-    /// Time in ns from the end of a round to the next one.
-    pub(super) interval: u64,
-    writes_per_round: f64,
-    writes_per_request: f64,
+    pub(super) pause: RoundPause,
+    pub(super) writes_per_round: f64,
+    pub(super) writes_per_request: f64,
     /// Bytes of a write.
     pub(super) bytes: u64,
+    /// Reads of a round, and bytes of each.
+    pub(super) reads_per_round: f64,
+    pub(super) read_bytes: u64,
+    /// Most reads and writes in flight.
+    pub(super) depth: u32,
+    /// CPU work before each read or write.
+    pub(super) work: Cycles,
     pub(super) flushes: u32,
 }
 
+/// The pause between two rounds of a background writer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RoundPause {
+    /// So many ns after the end of a round.
+    Time(u64),
+    /// So many replies after the last round was due; at least 1.
+    Replies(u64),
+}
+
+impl RoundPause {
+    /// A due round's share of the `new` replies since the last round; `None`: no round is due.
+    pub(super) fn replies_of_due_round(self, new: u64) -> Option<u64> {
+        match self {
+            Self::Time(_) => (new > 0).then_some(new),
+            Self::Replies(replies) => (new >= replies).then_some(replies),
+        }
+    }
+}
+
 impl BackgroundSetup {
-    fn new(writer: &BackgroundWriter) -> Self {
+    fn new(writer: &BackgroundWriter, highest_khz: u32) -> Self {
         let (writes_per_round, writes_per_request) = match &writer.writes {
             RoundWrites::PerRound(writes) => (writes.value, 0.0),
             RoundWrites::PerRequest(writes) => (0.0, writes.value),
         };
+        let (reads_per_round, read_bytes) = match &writer.reads {
+            Some(reads) => (reads.reads.value, reads.bytes.value as u64),
+            None => (0.0, 0),
+        };
+        let work = writer.work_us.value * f64::from(highest_khz) / 1e3;
         Self {
-            interval: writer.interval().0,
+            pause: match &writer.rounds {
+                RoundStart::AfterSeconds(seconds) => {
+                    RoundPause::Time((seconds.value * 1e9).round() as u64)
+                }
+                RoundStart::AfterReplies(replies) => {
+                    RoundPause::Replies((replies.value.round() as u64).max(1))
+                }
+            },
             writes_per_round,
             writes_per_request,
             bytes: writer.bytes.value as u64,
+            reads_per_round,
+            read_bytes,
+            depth: writer.depth,
+            work: work.min(MOST_WORK).round() as Cycles,
             flushes: writer.flushes,
         }
     }
@@ -215,7 +256,9 @@ impl ServerSetup {
             reply: WorkSetup::new(&file.reply, highest_khz),
             calls: calls.collect(),
             log: file.log.as_ref().map(LogSetup::new),
-            background: file.background.iter().map(BackgroundSetup::new).collect(),
+            background: (file.background.iter())
+                .map(|writer| BackgroundSetup::new(writer, highest_khz))
+                .collect(),
         })
     }
 
@@ -251,7 +294,7 @@ fn check_machine_has_what_server_needs(file: &ServerFile, machine: &Machine) -> 
     }
     for (needed, key, rate) in [
         (
-            makes_large_calls(file, CallDirection::Read),
+            makes_large_calls(file, CallDirection::Read) || reads_much_in_background(file),
             "read_mb_per_s",
             &drive.read_mb_per_s,
         ),
@@ -288,6 +331,13 @@ fn check_machine_has_what_server_needs(file: &ServerFile, machine: &Machine) -> 
 /// Whether a server makes calls of more than the 4 KiB for which a drive's service times hold.
 fn makes_large_calls(file: &ServerFile, direction: CallDirection) -> bool {
     (file.calls.iter()).any(|call| call.direction == direction && call.bytes > BLOCK)
+}
+
+/// Whether a background writer reads more than 4 KiB at once: a drive's service times hold for 4 KiB.
+fn reads_much_in_background(file: &ServerFile) -> bool {
+    (file.background.iter())
+        .filter_map(|writer| writer.reads.as_ref())
+        .any(|reads| reads.bytes.value as u64 > BLOCK)
 }
 
 impl ArrivalSetup {

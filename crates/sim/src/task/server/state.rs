@@ -21,8 +21,8 @@ const MOST_WAITING: usize = 1 << 18;
 const BLOCK: u64 = 4096;
 const PLACES: u64 = 1 << 28;
 
-/// Most writes of a background writer's round; others are left for the next one.
-const MOST_WRITES_OF_ROUND: f64 = 1e5;
+/// Most writes of a background writer's round, and most reads; others are left for the next one.
+const MOST_CALLS_OF_ROUND: f64 = 1e5;
 
 /// State of a task that belongs to a server, beyond that of any task.
 #[derive(Clone, Copy, Debug)]
@@ -229,29 +229,53 @@ impl LogState {
 pub(super) struct BackgroundState {
     /// What the present round has to do yet.
     pub(super) steps: DiskSteps,
-    /// Replies of the server when the last round began.
+    /// Replies that belong to earlier rounds.
     replies_before: u64,
-    /// Writes that are due, with a fraction that is left for a later round.
-    due: f64,
+    /// Due writes and reads; a fraction waits for a later round.
+    due_writes: f64,
+    due_reads: f64,
+    /// The thread while it sleeps until enough replies for a round.
+    pub(super) sleeper: Option<TaskId>,
 }
 
 impl BackgroundState {
-    /// Begins a round after so many replies of the server; without a new one, there is nothing to do.
-    pub(super) fn begin_round(
+    /// Begins a round if one is due after so many replies of the server. Returns whether one is.
+    pub(super) fn begin_due_round(
         &mut self,
         setup: &BackgroundSetup,
         replies: u64,
         has_volatile_cache: bool,
-    ) {
-        let new = replies - std::mem::replace(&mut self.replies_before, replies);
-        if new == 0 {
-            return;
-        }
-        self.due += setup.writes_after_replies(new);
-        let writes = self.due.floor().min(MOST_WRITES_OF_ROUND);
-        self.due -= writes;
-        self.steps = DiskSteps::for_round(setup, writes as u64, has_volatile_cache);
+    ) -> bool {
+        let new = replies - self.replies_before;
+        let Some(replies_of_round) = setup.pause.replies_of_due_round(new) else {
+            return false;
+        };
+        self.replies_before += replies_of_round;
+        let added_writes = setup.writes_after_replies(replies_of_round);
+        let writes = take_whole_calls(&mut self.due_writes, added_writes);
+        let reads = take_whole_calls(&mut self.due_reads, setup.reads_per_round);
+        self.steps = DiskSteps::for_round(setup, reads, writes, has_volatile_cache);
+        true
     }
+
+    /// Removes and returns the sleeping thread if a round is due after so many replies of the server.
+    pub(super) fn take_sleeper_with_due_round(
+        &mut self,
+        setup: &BackgroundSetup,
+        replies: u64,
+    ) -> Option<TaskId> {
+        let new = replies - self.replies_before;
+        setup.pause.replies_of_due_round(new)?;
+        self.sleeper.take()
+    }
+}
+
+/// Adds calls to the due ones. Removes and returns whole calls for a round; a fraction is left.
+fn take_whole_calls(due: &mut f64, added: f64) -> u64 {
+    *due += added;
+    let whole = due.floor().min(MOST_CALLS_OF_ROUND);
+    *due -= whole;
+    whole as u64
 }
 
 impl ServerState {

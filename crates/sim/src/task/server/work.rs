@@ -185,6 +185,7 @@ impl<O: Observer> Engine<'_, O> {
             }
         }
         self.finish_server_request(&request);
+        self.wake_background_writers_with_due_rounds(worker.cpu);
         self.begin_next_request_or_sleep(worker)
     }
 

@@ -1,4 +1,4 @@
-//! Threads of a server that write: their submissions and waits, and background writers' rounds.
+//! Threads of a server that write: submissions and waits, and background writers' rounds, also with reads and CPU work.
 
 use wakepath_policies::psd::LeaseTrigger;
 
@@ -8,11 +8,12 @@ use crate::cpu::phase::Mode;
 use crate::engine::Engine;
 use crate::task::events::TaskTurn;
 use crate::task::server::disk_steps::{DiskStep, DiskTotals};
+use crate::task::server::setup::RoundPause;
 use crate::task::server::state::{ServerRole, ServerTask};
 use crate::task::state::{Kind, Step};
 
-/// Most writes of a thread in flight.
-const MOST_IN_FLIGHT: u32 = 32;
+/// Most writes of a worker or of the log's thread in flight.
+const MOST_IN_FLIGHT_OF_SYNC: u32 = 32;
 
 impl<O: Observer> Engine<'_, O> {
     /// Starts the timer until a thread's next round, so many ns from now.
@@ -39,34 +40,74 @@ impl<O: Observer> Engine<'_, O> {
         TaskTurn::Free
     }
 
-    /// Begins a background writer's round.
+    /// Begins the round of a background writer that was woken, if one is due.
     pub(super) fn begin_background_round(
         &mut self,
         cpu: CpuId,
         task: TaskId,
         writer: usize,
     ) -> TaskTurn {
-        let has_volatile_cache = self.setup.volume.has_volatile_cache();
-        if let Some((server, setup)) = self.workload.server.as_mut().zip(self.setup.server()) {
-            let (replies, state) = (server.replies, &mut server.background[writer]);
-            state.begin_round(&setup.background[writer], replies, has_volatile_cache);
-        }
+        self.begin_due_background_round(writer);
         self.take_next_disk_step_or_end_round(cpu, task, writer)
     }
 
-    /// Takes a background writer on; after the last step, the writer sleeps.
+    /// Begins a background writer's round if one is due. Returns whether one is.
+    fn begin_due_background_round(&mut self, writer: usize) -> bool {
+        let has_volatile_cache = self.setup.volume.has_volatile_cache();
+        let Some((server, setup)) = self.workload.server.as_mut().zip(self.setup.server()) else {
+            return false;
+        };
+        let (replies, state) = (server.replies, &mut server.background[writer]);
+        state.begin_due_round(&setup.background[writer], replies, has_volatile_cache)
+    }
+
+    /// Takes a background writer on. After the last step, the writer begins a due round, or sleeps.
     fn take_next_disk_step_or_end_round(
         &mut self,
         cpu: CpuId,
         task: TaskId,
         writer: usize,
     ) -> TaskTurn {
-        if let Some(turn) = self.take_next_disk_step(cpu, task) {
-            return turn;
+        loop {
+            if let Some(turn) = self.take_next_disk_step(cpu, task) {
+                return turn;
+            }
+            let pause = self
+                .setup
+                .server()
+                .map(|server| server.background[writer].pause);
+            if let Some(RoundPause::Time(interval)) = pause {
+                return self.sleep_until_next_round(cpu, task, interval);
+            }
+            if !self.begin_due_background_round(writer) {
+                self.let_background_writer_sleep(writer, task);
+                return self.sleep_until_woken(cpu, task);
+            }
         }
-        let setup = self.setup.server();
-        let interval = setup.map_or(0, |server| server.background[writer].interval);
-        self.sleep_until_next_round(cpu, task, interval)
+    }
+
+    /// Notes that a background writer's thread sleeps until enough replies.
+    pub(super) fn let_background_writer_sleep(&mut self, writer: usize, task: TaskId) {
+        if let Some(server) = self.workload.server.as_mut() {
+            server.background[writer].sleeper = Some(task);
+        }
+    }
+
+    /// Wakes background writers with enough replies for a round, from the `cpu` of a worker after a reply.
+    pub(super) fn wake_background_writers_with_due_rounds(&mut self, cpu: CpuId) {
+        let Some(setup) = self.setup.server() else {
+            return;
+        };
+        for (writer, background) in setup.background.iter().enumerate() {
+            let Some(server) = self.workload.server.as_mut() else {
+                return;
+            };
+            let (replies, state) = (server.replies, &mut server.background[writer]);
+            if let Some(task) = state.take_sleeper_with_due_round(background, replies) {
+                let to = self.choose_cpu_for_woken_task(task, Some((cpu, false)));
+                self.wake_task(Some(cpu), task, to);
+            }
+        }
     }
 
     /// Begins the next submission of a thread that writes, or waits for its writes; `None` if nothing is left to do.
@@ -76,13 +117,21 @@ impl<O: Observer> Engine<'_, O> {
             return None;
         };
         let in_flight = own.requests.in_flight;
+        let most_in_flight = match role {
+            ServerRole::Background(writer) => self.setup.server()?.background[writer].depth,
+            ServerRole::Worker(_) | ServerRole::Log => MOST_IN_FLIGHT_OF_SYNC,
+        };
         let steps = self.workload.server.as_mut()?.disk_steps_of_role(role);
-        let work = match steps.take_next_step(in_flight, MOST_IN_FLIGHT)? {
+        let work = match steps.take_next_step(in_flight, most_in_flight)? {
             DiskStep::Wait => {
                 self.tasks[task].requests.wanted = in_flight as usize;
                 return Some(self.wait_for_own_requests(cpu, task));
             }
-            DiskStep::Write(bytes) => self.begin_submission(task, bytes),
+            DiskStep::Work(work) => {
+                self.tasks[task].begin_step(Step::Thread, work);
+                work
+            }
+            DiskStep::Read(bytes) | DiskStep::Write(bytes) => self.begin_submission(task, bytes),
             DiskStep::Flush => {
                 self.begin_submission(task, 0);
                 let work = self.setup.io.flush_submission_work();
@@ -96,7 +145,7 @@ impl<O: Observer> Engine<'_, O> {
         Some(TaskTurn::Busy)
     }
 
-    /// Sends the write or flush whose submission is over. Returns its number.
+    /// Sends the read, write or flush whose submission is over. Returns its number.
     pub(super) fn send_disk_step(
         &mut self,
         cpu: CpuId,
@@ -106,6 +155,10 @@ impl<O: Observer> Engine<'_, O> {
         self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
         let server = self.workload.server.as_mut()?;
         match server.disk_steps_of_role(role).step_in_progress()? {
+            DiskStep::Read(bytes) => {
+                self.count_disk_call(Direction::Read, bytes);
+                Some(self.submit_request(cpu, task, Direction::Read, bytes))
+            }
             DiskStep::Write(bytes) => {
                 self.count_disk_call(Direction::Write, bytes);
                 Some(self.submit_request(cpu, task, Direction::Write, bytes))
@@ -114,7 +167,7 @@ impl<O: Observer> Engine<'_, O> {
                 self.count_flush();
                 Some(self.send_flush_to_all_drives(cpu, task))
             }
-            DiskStep::Wait => None,
+            DiskStep::Work(_) | DiskStep::Wait => None,
         }
     }
 
