@@ -2,8 +2,9 @@
 
 use wakepath_hardware::drive::Drive;
 use wakepath_hardware::drive::quirks::{Dmi, PciId, QuirkKind, QuirkPlace, Quirks};
-use wakepath_policies::apst::{ApstQuirks, ApstSettings};
+use wakepath_policies::apst::{ApstQuirks, ApstSettings, plan_apst_table};
 
+use crate::nvme::ApstFeature;
 use crate::{Root, SystemFolder, nvme};
 
 /// The quirks that the running kernel applies to a drive, by the kernel's short names such as `no_deepest_ps`; `None`:
@@ -70,6 +71,22 @@ pub fn read_inputs_of_kernel_apst_table(
         quirks,
         ..kernel
     }
+}
+
+/// The APST feature that the kernel itself sets on a drive, by its inputs of now; `None`: it sets none. It does so when a
+/// controller was reset, and when the drive's latency tolerance changes.
+pub fn predict_kernel_apst_feature(
+    root: &Root,
+    drive_name: &str,
+    drive: &Drive,
+) -> Option<ApstFeature> {
+    let settings = read_inputs_of_kernel_apst_table(root, drive_name, drive);
+    let supported = drive.apsta.unwrap_or(true);
+    let plan = plan_apst_table(drive.npss, supported, &drive.states, &settings).ok()?;
+    Some(ApstFeature {
+        enabled: plan.enabled,
+        table: plan.table,
+    })
 }
 
 /// What the quirk list goes by besides the drive's Identify data: the drive's PCI id, and the computer's DMI names.
