@@ -64,7 +64,8 @@ pub fn read_inputs_of_kernel_apst_table(
             .read_number_if_readable("apst_secondary_latency_tol_us")
             .unwrap_or(kernel.secondary_tolerance_us),
         max_latency_us: match tolerance.as_deref() {
-            Some("any") => u64::MAX,
+            // The kernel takes the request away, and with it its own default.
+            Some("any" | "auto") => u64::MAX,
             Some(us) => us.parse().unwrap_or(by_default),
             None => by_default,
         },

@@ -333,6 +333,13 @@ fn a_reset_of_a_drive_with_apst_keeps_its_tolerance_and_loses_its_table() {
     );
     guest.must("echo 1 >/sys/class/nvme/nvme1/reset_controller");
     assert_eq!(changes(&mut guest), ["reset", by_kernel]);
+
+    // `auto` allows every state: it is not the kernel's own tolerance, which holds for drives that come later.
+    let own_tolerance = "/sys/module/nvme_core/parameters/default_ps_max_latency_us";
+    guest.must(&format!(
+        "echo 20000 >{own_tolerance} && echo 20000 >{TOLERANCE} && echo auto >{TOLERANCE}"
+    ));
+    assert_eq!(changes(&mut guest), [for_tolerance, by_kernel]);
 }
 
 /// A tool that starts later: drift, which stays or is written again.
