@@ -212,8 +212,8 @@ fn find_deviations(session: &Session, event: &ResetEvent, record: &SupplyRecord)
     deviations.collect()
 }
 
-/// Whether a drive has the APST table that the kernel fits to the drive's latency tolerance of now. Where the tolerance was
-/// changed, too, that is not the boot's own table.
+/// Whether a drive has the kernel's own APST table for the present latency tolerance. The boot's own table is another one if
+/// a policy set has changed the tolerance, too.
 fn is_table_by_kernel(system: &System, key: &SettingKey, found: &str) -> bool {
     if !matches!(key.setting.mechanism, Access::NvmeFeature(_)) {
         return false;

@@ -89,8 +89,8 @@ pub enum EffectEvidence {
     Guest,
     /// Files of the kernel's source, Linux 6.1 to 6.16.
     KernelSource(&'static str),
-    /// The reset of a drive's controller was seen in a Debian guest, on such a value; what sleep does is in this file of the
-    /// kernel's source.
+    /// A reset of the controller was seen in a Debian guest, on a value other than the boot's own; the effect of sleep is
+    /// from this file of the kernel's source.
     GuestResetAndSource(&'static str),
 }
 

@@ -74,8 +74,8 @@ pub fn read_inputs_of_kernel_apst_table(
     }
 }
 
-/// The APST feature that the kernel itself sets on a drive, by its inputs of now; `None`: it sets none. It does so when a
-/// controller was reset, and when the drive's latency tolerance changes.
+/// Predicts the APST feature set by the kernel itself after a reset of the controller or a change of the latency tolerance;
+/// `None`: the kernel sets no table.
 pub fn predict_kernel_apst_feature(
     root: &Root,
     drive_name: &str,

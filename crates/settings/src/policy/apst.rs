@@ -16,8 +16,8 @@ enum DriveTable {
 }
 
 impl SettingsBuilder<'_> {
-    /// Asks for an APST table on every selected drive, within the tolerance of the set's `drive-latency`. Without names of
-    /// drives, those that lack APST are left alone, with a note, as long as another drive has it.
+    /// Asks for an APST table on every selected drive, within the tolerance from the set's `drive-latency`. Drives without
+    /// APST are left alone with a note; they are an error if the targets name drives, or if no drive has APST.
     pub(super) fn add_wanted_apst_tables(&mut self) -> Result<(), SettingsError> {
         let drives = self.selected_nvme_drives();
         if drives.is_empty() {
