@@ -10,7 +10,8 @@ use crate::SettingsError;
 
 /// What a policy means for the table of one drive.
 enum DriveTable {
-    Wanted(ApstFeature),
+    /// The table to set, as text.
+    Wanted(String),
     /// The drive, by name and model, lacks APST.
     Unsupported(String),
 }
@@ -28,8 +29,8 @@ impl SettingsBuilder<'_> {
         let mut unsupported = Vec::new();
         for name in drives {
             match self.plan_drive_table(&name, &settings)? {
-                DriveTable::Wanted(feature) => {
-                    self.add_wanted_value("apst", At::Drive(name), feature.to_string());
+                DriveTable::Wanted(table) => {
+                    self.add_wanted_value("apst", At::Drive(name), table);
                 }
                 DriveTable::Unsupported(drive) => unsupported.push(drive),
             }
@@ -88,9 +89,10 @@ impl SettingsBuilder<'_> {
                 drive.model
             ));
         }
-        Ok(DriveTable::Wanted(ApstFeature {
+        let feature = ApstFeature {
             enabled: planned.enabled,
             table: planned.table,
-        }))
+        };
+        Ok(DriveTable::Wanted(feature.to_string()))
     }
 }
