@@ -2,11 +2,11 @@
 
 use regex::Regex;
 use wakepath_hardware::drive::Drive;
+use wakepath_policies::apst::ApstTable;
 use wakepath_policies::apst::gaps::DriveIdleGaps;
-use wakepath_policies::apst::{ApstTable, plan_apst_table};
 use wakepath_settings::daemon_config::{Config, DriveConfig, Timeouts};
 use wakepath_settings::{Hold, SettingsError, Targets, policy};
-use wakepath_system::apst::read_inputs_of_kernel_apst_table;
+use wakepath_system::apst::predict_kernel_apst_feature;
 use wakepath_system::nvme::{self, ApstFeature};
 use wakepath_system::{At, DriveIdentity, SettingKey, System, setting};
 
@@ -235,16 +235,8 @@ impl DriveProfile {
         tolerance_changed: bool,
         has_slept: bool,
     ) -> String {
-        let settings = read_inputs_of_kernel_apst_table(system.root(), &self.name, &self.drive);
-        let supported = self.drive.apsta.unwrap_or(true);
-        let planned = plan_apst_table(self.drive.npss, supported, &self.drive.states, &settings);
-        let by_kernel = planned.is_ok_and(|plan| {
-            let feature = ApstFeature {
-                enabled: plan.enabled,
-                table: plan.table,
-            };
-            feature.to_string() == found
-        });
+        let by_kernel = predict_kernel_apst_feature(system.root(), &self.name, &self.drive)
+            .is_some_and(|feature| feature.to_string() == found);
         match (by_kernel, has_slept, tolerance_changed) {
             (true, true, _) => "it has the kernel's own table: the machine slept, and the kernel sets drives up anew when it wakes",
             (true, _, true) => {

@@ -98,7 +98,7 @@ pub enum DriveLatency {
     Limit(Nanoseconds),
     /// Any latency.
     Any,
-    /// The kernel's default latency tolerance for drives.
+    /// No request, which the kernel's NVMe driver takes as any latency.
     Auto,
 }
 

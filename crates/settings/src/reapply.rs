@@ -1,11 +1,13 @@
 //! Persistent settings after an event that may have reset some, and settings that somebody else has changed.
 //!
-//! A setting was reset if the event can reset it and it has this boot's own value again. Any other value is from somebody
-//! else: it is reported once and stays, unless the file says `enforce = true`.
+//! A setting was reset if the event can reset it and it has this boot's own value again, or, as the table of a drive, the
+//! value that the kernel chooses now. Any other value is from somebody else: it is reported once and stays, unless the file
+//! says `enforce = true`.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
+use wakepath_system::apst::predict_kernel_apst_feature;
 use wakepath_system::journal::Entry;
 use wakepath_system::setting::{Access, have_same_meaning};
 use wakepath_system::{SettingKey, System};
@@ -198,7 +200,8 @@ fn find_deviations(session: &Session, event: &ResetEvent, record: &SupplyRecord)
         let has_own_value =
             own_value.is_some_and(|entry| have_same_meaning(key.setting, &entry.old, &found));
         Some(Deviation {
-            is_reset: has_own_value && event.may_reset(system.root(), key),
+            is_reset: event.may_reset(system.root(), key)
+                && (has_own_value || is_table_by_kernel(system, key, &found)),
             drifted: DriftedSetting {
                 key: key.clone(),
                 expected: setting.values.first().cloned().unwrap_or_default(),
@@ -207,6 +210,20 @@ fn find_deviations(session: &Session, event: &ResetEvent, record: &SupplyRecord)
         })
     });
     deviations.collect()
+}
+
+/// Whether a drive has the kernel's own APST table for the present latency tolerance. The boot's own table is another one if
+/// a policy set has changed the tolerance, too.
+fn is_table_by_kernel(system: &System, key: &SettingKey, found: &str) -> bool {
+    if !matches!(key.setting.mechanism, Access::NvmeFeature(_)) {
+        return false;
+    }
+    let drive_name = key.at.to_string();
+    let by_kernel = system
+        .identify_drive(&drive_name)
+        .ok()
+        .and_then(|drive| predict_kernel_apst_feature(system.root(), &drive_name, &drive));
+    by_kernel.is_some_and(|feature| have_same_meaning(key.setting, &feature.to_string(), found))
 }
 
 /// Changes of settings that the record does not have, for the device that the event is about.

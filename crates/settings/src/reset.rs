@@ -89,6 +89,9 @@ pub enum EffectEvidence {
     Guest,
     /// Files of the kernel's source, Linux 6.1 to 6.16.
     KernelSource(&'static str),
+    /// A reset of the controller was seen in a Debian guest, on a value other than the boot's own; the effect of sleep is
+    /// from this file of the kernel's source.
+    GuestResetAndSource(&'static str),
 }
 
 /// Which events a setting survives.
@@ -120,7 +123,7 @@ const fn survival(
     }
 }
 
-use EffectEvidence::{Guest, KernelSource};
+use EffectEvidence::{Guest, GuestResetAndSource, KernelSource};
 use EventEffect::{Elsewhere, Keeps, MayReset};
 
 const PARAMETER: EffectEvidence = KernelSource("kernel/params.c");
@@ -145,8 +148,8 @@ pub static SURVIVALS: &[SettingSurvival] = &[
     survival("frequency-max", [Keeps, Keeps, Elsewhere], Guest),
     survival("epp", [MayReset, MayReset, Elsewhere], KernelSource("drivers/cpufreq/intel_pstate.c, amd-pstate.c")),
     survival("hwp-dynamic-boost", [Keeps, Keeps, Elsewhere], KernelSource("drivers/cpufreq/intel_pstate.c")),
-    survival("drive-latency", [Keeps, Elsewhere, Keeps], KernelSource("drivers/nvme/host/core.c")),
-    survival("apst", [MayReset, Elsewhere, MayReset], KernelSource("drivers/nvme/host/core.c, pci.c")),
+    survival("drive-latency", [Keeps, Elsewhere, Keeps], GuestResetAndSource("drivers/nvme/host/core.c")),
+    survival("apst", [MayReset, Elsewhere, MayReset], GuestResetAndSource("drivers/nvme/host/pci.c")),
 ];
 
 /// Which events a setting survives; `None` for one that ends with a process.

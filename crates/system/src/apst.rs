@@ -2,8 +2,9 @@
 
 use wakepath_hardware::drive::Drive;
 use wakepath_hardware::drive::quirks::{Dmi, PciId, QuirkKind, QuirkPlace, Quirks};
-use wakepath_policies::apst::{ApstQuirks, ApstSettings};
+use wakepath_policies::apst::{ApstQuirks, ApstSettings, plan_apst_table};
 
+use crate::nvme::ApstFeature;
 use crate::{Root, SystemFolder, nvme};
 
 /// The quirks that the running kernel applies to a drive, by the kernel's short names such as `no_deepest_ps`; `None`:
@@ -63,13 +64,30 @@ pub fn read_inputs_of_kernel_apst_table(
             .read_number_if_readable("apst_secondary_latency_tol_us")
             .unwrap_or(kernel.secondary_tolerance_us),
         max_latency_us: match tolerance.as_deref() {
-            Some("any") => u64::MAX,
+            // The kernel takes the request away, and with it its own default.
+            Some("any" | "auto") => u64::MAX,
             Some(us) => us.parse().unwrap_or(by_default),
             None => by_default,
         },
         quirks,
         ..kernel
     }
+}
+
+/// Predicts the APST feature set by the kernel itself after a reset of the controller or a change of the latency tolerance;
+/// `None`: the kernel sets no table.
+pub fn predict_kernel_apst_feature(
+    root: &Root,
+    drive_name: &str,
+    drive: &Drive,
+) -> Option<ApstFeature> {
+    let settings = read_inputs_of_kernel_apst_table(root, drive_name, drive);
+    let supported = drive.apsta.unwrap_or(true);
+    let plan = plan_apst_table(drive.npss, supported, &drive.states, &settings).ok()?;
+    Some(ApstFeature {
+        enabled: plan.enabled,
+        table: plan.table,
+    })
 }
 
 /// What the quirk list goes by besides the drive's Identify data: the drive's PCI id, and the computer's DMI names.

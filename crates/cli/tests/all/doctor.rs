@@ -365,7 +365,7 @@ fn an_apst_table_is_explained_when_it_is_empty_and_when_it_was_changed() {
     let budget = copy_of_laptop();
     set(
         budget.path(),
-        "sys/module/nvme_core/parameters/default_ps_max_latency_us",
+        "sys/class/nvme/nvme0/power/pm_qos_latency_tolerance_us",
         "5000",
     );
     let found = finding(budget.path(), "apst-off").unwrap();

@@ -2,6 +2,7 @@
 
 mod ansible;
 mod apst;
+mod apst_drive;
 mod architecture;
 mod block_traces;
 mod canary;

@@ -6,6 +6,10 @@
     reason = "a test may stop where its premises fail"
 )]
 
+use wakepath_policies::apst::{ApstSettings, plan_apst_table};
+use wakepath_system::nvme::ApstFeature;
+
+use crate::apst_drive::declared_drive;
 use crate::common::systemd_guest::SystemdGuest;
 use crate::common::{repository, skip};
 use crate::package::package;
@@ -223,6 +227,119 @@ fn sleep_cpus_and_the_power_supply_keep_or_switch_the_set() {
     guest.must(&format!("echo 1 >{plug}"));
     guest.wait_for("journalctl --boot | grep 'on mains: wrote'");
     assert_eq!(guest.must(VALUES), IN_FORCE);
+}
+
+/// A latency tolerance below the exit latency of the drive's deepest state, and a table with another time than the kernel's.
+const DRIVE_SET: &str = "drive-latency[tolerance=20ms] + apst[primary_timeout_ms=50]";
+/// The tolerance of the drive of rig/guest/apst_drive.py.
+const TOLERANCE: &str = "/sys/class/nvme/nvme1/power/pm_qos_latency_tolerance_us";
+
+/// Starts the drive of rig/guest/apst_drive.py in the guest, and has the kernel connect to it: `nvme1`, beside a drive without
+/// APST.
+fn connect_drive_with_apst(guest: &mut SystemdGuest) {
+    guest.must(
+        "modprobe nvme-tcp && \
+         systemd-run --quiet --unit apst-drive python3 /rig/apst_drive.py --loopback",
+    );
+    guest.wait_for("journalctl --boot --unit apst-drive --output cat | grep '^ready'");
+    // The emulated CPU may keep the drive waiting for longer than the 5 s after which it counts as lost by default.
+    guest.must(
+        "printf 'transport=tcp,traddr=127.0.0.1,trsvcid=4420,nqn=nqn.2026-11.wakepath:apst,nr_io_queues=1,keep_alive_tmo=600' \
+         >/dev/nvme-fabrics",
+    );
+    guest.wait_for("test \"$(cat /sys/class/nvme/nvme1/state)\" = live");
+    guest.wait_for("test -b /dev/nvme1n1");
+}
+
+/// Resets of the drive and changes of its table that the drive itself tells of, after as many as are known.
+fn changes_of_table(guest: &mut SystemdGuest, known: &mut usize) -> Vec<String> {
+    guest.must("journalctl --sync");
+    let said = guest.said("apst-drive.service");
+    let all = said
+        .lines()
+        .filter(|line| *line == "reset" || line.starts_with("set "));
+    let new: Vec<String> = all.skip(*known).map(str::to_owned).collect();
+    *known += new.len();
+    new
+}
+
+/// How the drive tells of the table that the kernel's rule gives the drive.
+fn table_line(max_latency_us: u64, primary_timeout_ms: u64) -> String {
+    let drive = declared_drive();
+    let settings = ApstSettings {
+        max_latency_us,
+        primary_timeout_ms,
+        ..ApstSettings::default()
+    };
+    let plan = plan_apst_table(drive.npss, true, &drive.states, &settings).unwrap();
+    let feature = ApstFeature {
+        enabled: plan.enabled,
+        table: plan.table,
+    };
+    format!("set {feature}")
+}
+
+/// The kernel keeps the tolerance and fits the table to it anew, so that the set's table alone is written again.
+#[test]
+#[ignore = "nightly: boots a guest"]
+fn a_reset_of_a_drive_with_apst_keeps_its_tolerance_and_loses_its_table() {
+    let test = "a_reset_of_a_drive_with_apst_keeps_its_tolerance_and_loses_its_table";
+    let Some(mut guest) = installed_guest(test) else {
+        return;
+    };
+    let lines = [(100_000, 100), (20_000, 100), (20_000, 50)].map(|(us, ms)| table_line(us, ms));
+    let [by_kernel, for_tolerance, of_set] = lines.each_ref().map(String::as_str);
+    let mut known = 0;
+    let mut changes = |guest: &mut SystemdGuest| changes_of_table(guest, &mut known);
+    connect_drive_with_apst(&mut guest);
+    assert_eq!(changes(&mut guest), ["reset", by_kernel]);
+
+    persist(&mut guest, DRIVE_SET);
+    assert_eq!(changes(&mut guest), [for_tolerance, of_set]);
+    assert_eq!(guest.must(&format!("cat {TOLERANCE}")), "20000\n");
+    guest.must(
+        "head -c 4096 /dev/urandom >/root/block && \
+         dd if=/root/block of=/dev/nvme1n1 bs=4096 oflag=direct",
+    );
+
+    for reset in 1..=2 {
+        guest.must("echo 1 >/sys/class/nvme/nvme1/reset_controller");
+        guest.wait_for(&format!(
+            "test $(journalctl --boot | grep -c 'Finished wakepath-settings-reset@nvme1') = {reset}"
+        ));
+        // Each line once: the kernel's own table, then the set's. Neither is saved in the drive.
+        assert_eq!(changes(&mut guest), ["reset", for_tolerance, of_set]);
+        assert_eq!(guest.must(&format!("cat {TOLERANCE}")), "20000\n");
+    }
+    let said = guest.said("wakepath-settings-reset@nvme1.service");
+    let written: Vec<&str> = said.lines().filter(|line| line.contains("wrote")).collect();
+    assert_eq!(written.len(), 2, "{said}");
+    for line in written {
+        assert!(
+            line.ends_with("wrote again what was reset: apst:nvme1"),
+            "{line}"
+        );
+    }
+    assert!(!said.contains("somebody else"), "{said}");
+    let status = guest.must("wakepath status");
+    assert!(status.contains("2 of 2 in force"), "{status}");
+    guest.must("dd if=/dev/nvme1n1 bs=4096 count=1 iflag=direct | cmp - /root/block");
+
+    guest.must("wakepath restore");
+    assert_eq!(guest.must(&format!("cat {TOLERANCE}")), "100000\n");
+    assert_eq!(
+        changes(&mut guest).last().map(String::as_str),
+        Some(by_kernel)
+    );
+    guest.must("echo 1 >/sys/class/nvme/nvme1/reset_controller");
+    assert_eq!(changes(&mut guest), ["reset", by_kernel]);
+
+    // `auto` allows every state: it is not the kernel's own tolerance, which holds for drives that come later.
+    let own_tolerance = "/sys/module/nvme_core/parameters/default_ps_max_latency_us";
+    guest.must(&format!(
+        "echo 20000 >{own_tolerance} && echo 20000 >{TOLERANCE} && echo auto >{TOLERANCE}"
+    ));
+    assert_eq!(changes(&mut guest), [for_tolerance, by_kernel]);
 }
 
 /// A tool that starts later: drift, which stays or is written again.

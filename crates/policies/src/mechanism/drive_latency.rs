@@ -9,7 +9,7 @@ use crate::latency::DriveLatency;
 static TOLERANCE: Key<DriveLatency> = Key {
     info: KeyInfo {
         name: "tolerance",
-        meaning: "the longest exit latency of a power state; 0us switches APST off, auto is the kernel's default",
+        meaning: "the longest exit latency of a power state; 0us switches APST off, any and auto allow all",
         unit: "",
         fallback: Fallback::Required,
         example: "25000us",

@@ -358,8 +358,8 @@ impl PolicySet {
         let mut settings = self.apst().unwrap_or_default();
         match self.drive_latency() {
             Some(DriveLatency::Limit(limit)) => settings.max_latency_us = limit.as_micros(),
-            Some(DriveLatency::Any) => settings.max_latency_us = u64::MAX,
-            Some(DriveLatency::Auto) | None => {}
+            Some(DriveLatency::Any | DriveLatency::Auto) => settings.max_latency_us = u64::MAX,
+            None => {}
         }
         settings
     }

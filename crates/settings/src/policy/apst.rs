@@ -1,6 +1,6 @@
 //! Settings for an APST policy: the table of a drive, planned as the kernel would, with the quirk list respected.
 
-use wakepath_policies::apst::{ApstSettings, plan_apst_table};
+use wakepath_policies::apst::{ApstSettings, NoApstTable, plan_apst_table};
 use wakepath_system::At;
 use wakepath_system::apst::apst_quirks_by_kernel_or_list;
 use wakepath_system::nvme::ApstFeature;
@@ -8,29 +8,54 @@ use wakepath_system::nvme::ApstFeature;
 use super::target::SettingsBuilder;
 use crate::SettingsError;
 
+/// What a policy means for the table of one drive.
+enum DriveTable {
+    /// The table to set, as text.
+    Wanted(String),
+    /// The drive, by name and model, lacks APST.
+    Unsupported(String),
+}
+
 impl SettingsBuilder<'_> {
-    /// Asks for an APST table on every selected drive.
-    pub(super) fn add_wanted_apst_tables(
-        &mut self,
-        settings: &ApstSettings,
-    ) -> Result<(), SettingsError> {
+    /// Asks for an APST table on every selected drive, within the tolerance from the set's `drive-latency`. Drives without
+    /// APST are left alone with a note; they are an error if the targets name drives, or if no drive has APST.
+    pub(super) fn add_wanted_apst_tables(&mut self) -> Result<(), SettingsError> {
         let drives = self.selected_nvme_drives();
         if drives.is_empty() {
             return Err(self.policy_error("this machine shows no NVMe drive"));
         }
+        let settings = self.set.apst_settings_with_drive_latency();
+        let drive_count = drives.len();
+        let mut unsupported = Vec::new();
         for name in drives {
-            let feature = self.plan_apst_table(&name, settings)?;
-            self.add_wanted_value("apst", At::Drive(name), feature.to_string());
+            match self.plan_drive_table(&name, &settings)? {
+                DriveTable::Wanted(table) => {
+                    self.add_wanted_value("apst", At::Drive(name), table);
+                }
+                DriveTable::Unsupported(drive) => unsupported.push(drive),
+            }
+        }
+        let are_named = self.targets.drives.is_some();
+        if !unsupported.is_empty() && (are_named || unsupported.len() == drive_count) {
+            let why = format!("{}: {}", unsupported.join(", "), NoApstTable::Unsupported);
+            return Err(self.policy_error(why));
+        }
+        for drive in unsupported {
+            self.add_note_once(format!("{drive} is left alone: it does not support APST"));
         }
         Ok(())
     }
 
-    fn plan_apst_table(
+    fn plan_drive_table(
         &mut self,
         drive_name: &str,
         settings: &ApstSettings,
-    ) -> Result<ApstFeature, SettingsError> {
+    ) -> Result<DriveTable, SettingsError> {
         let drive = self.system.identify_drive(drive_name)?;
+        if drive.apsta == Some(false) {
+            let name_and_model = format!("{drive_name} ({})", drive.model);
+            return Ok(DriveTable::Unsupported(name_and_model));
+        }
         let mut allowed = *settings;
         let quirks = apst_quirks_by_kernel_or_list(self.system.root(), drive_name, &drive);
         if !self.targets.force {
@@ -50,8 +75,7 @@ impl SettingsBuilder<'_> {
                 ));
             }
         }
-        let supported = drive.apsta.unwrap_or(true);
-        let planned = plan_apst_table(drive.npss, supported, &drive.states, &allowed)
+        let planned = plan_apst_table(drive.npss, true, &drive.states, &allowed)
             .map_err(|why| self.policy_error(format!("{drive_name} ({}): {why}", drive.model)))?;
         if let Some(problem) = planned.table.find_problems(Some(drive.npss)).first() {
             return Err(self.policy_error(format!(
@@ -65,9 +89,10 @@ impl SettingsBuilder<'_> {
                 drive.model
             ));
         }
-        Ok(ApstFeature {
+        let feature = ApstFeature {
             enabled: planned.enabled,
             table: planned.table,
-        })
+        };
+        Ok(DriveTable::Wanted(feature.to_string()))
     }
 }

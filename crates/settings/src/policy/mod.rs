@@ -62,7 +62,7 @@ fn add_wanted_settings_of_policy(builder: &mut SettingsBuilder<'_>) -> Result<()
                 let us = limit.map_or(NO_LATENCY_LIMIT_US, Nanoseconds::as_micros);
                 builder.add_wanted_value_at_selected_places("wakeup-latency", &us.to_string())
             }
-            Policy::Apst(settings) => builder.add_wanted_apst_tables(settings),
+            Policy::Apst(_) => builder.add_wanted_apst_tables(),
             Policy::DriveLatency(tolerance) => {
                 builder.add_wanted_value_at_selected_places("drive-latency", &tolerance.to_string())
             }

@@ -1,6 +1,7 @@
 //! The integration tests of this crate in one binary, which is linked once.
 
 mod common;
+mod drive_tables;
 mod kernel_command_line;
 mod persistent;
 mod reapply;

@@ -290,7 +290,7 @@ struct SurvivalRow {
     sleep: &'static str,
     cpu_off_and_on: &'static str,
     drive_reset: &'static str,
-    known_by: &'static str,
+    known_by: String,
 }
 
 /// Prints which events each setting survives, and by what that is known.
@@ -302,7 +302,7 @@ pub(super) fn print_what_resets_settings(format: Format, out: &mut Screen) -> an
             row.sleep,
             row.cpu_off_and_on,
             row.drive_reset,
-            row.known_by,
+            row.known_by.as_str(),
         ]
         .map(str::to_owned)
     });
@@ -313,15 +313,18 @@ pub(super) fn print_what_resets_settings(format: Format, out: &mut Screen) -> an
     }
 }
 
-const fn survival_row(survival: &SettingSurvival) -> SurvivalRow {
+fn survival_row(survival: &SettingSurvival) -> SurvivalRow {
     SurvivalRow {
         setting: survival.setting,
         sleep: effect_word(survival.resume),
         cpu_off_and_on: effect_word(survival.cpu_online),
         drive_reset: effect_word(survival.drive_reset),
         known_by: match survival.evidence {
-            EffectEvidence::Guest => "seen in a guest",
-            EffectEvidence::KernelSource(file) => file,
+            EffectEvidence::Guest => "seen in a guest".to_owned(),
+            EffectEvidence::KernelSource(file) => file.to_owned(),
+            EffectEvidence::GuestResetAndSource(file) => {
+                format!("reset: seen in a guest; sleep: {file}")
+            }
         },
     }
 }
