@@ -37,6 +37,10 @@ pub struct PageCache {
     /// if that is given. Absent: as `page_kcycles`.
     #[schemars(extend("unit" = "1000 cycles"))]
     pub read_page_kcycles: Figure,
+    /// Work per 4 KiB that a read brings into a large folio, except the first, besides the copy: less than for a page by itself, which
+    /// is allocated and inserted alone. Absent: as for a page by itself.
+    #[schemars(extend("unit" = "1000 cycles"))]
+    pub folio_page_kcycles: Figure,
     /// Extra work per page written back, besides the request's: marking the page clean, and finishing writeback.
     /// Absent: 1, assumed.
     #[schemars(extend("unit" = "1000 cycles"))]
@@ -52,6 +56,7 @@ impl Default for PageCache {
             write_kcycles: Figure::assumed(CALL_KCYCLES, CALL_WHY),
             page_kcycles: Figure::assumed(PAGE_KCYCLES, PAGE_WHY),
             read_page_kcycles: Figure::default(),
+            folio_page_kcycles: Figure::default(),
             write_back_kcycles: Figure::assumed(WRITE_BACK_KCYCLES, WRITE_BACK_WHY),
             source: String::new(),
         }
@@ -74,6 +79,7 @@ impl PageCache {
             &self.write_kcycles,
             &self.page_kcycles,
             &self.read_page_kcycles,
+            &self.folio_page_kcycles,
             &self.write_back_kcycles,
         ]
         .iter()

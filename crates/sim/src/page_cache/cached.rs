@@ -1,6 +1,6 @@
 //! Pages that a read finds: cached, marked, on the way from the drives, or missing.
 
-use crate::page_cache::pages::{Pages, REQUEST, WORD, Words, set_page_bits};
+use crate::page_cache::pages::{Pages, REQUEST, WORD, Words, count_page_bits, set_page_bits};
 use crate::page_cache::read_ahead::{CachedPages, Mark, Stretch};
 use crate::page_cache::state::{PageCache, Reading};
 
@@ -152,6 +152,12 @@ impl PageCache {
         }
     }
 
+    /// Work in cycles for the pages of a request that reads them into the cache, beyond the copy and the request.
+    pub(crate) fn work_for_new_pages(&self, pages: Pages) -> u64 {
+        let in_folios = count_page_bits(&self.arrivals.tails, pages);
+        self.setup.new_page * (pages.count - in_folios) + self.setup.folio_page * in_folios
+    }
+
     /// Remembers a request's pages as cached, and keeps the pages in memory until they arrive.
     fn remember_cached_pages_within_memory(&mut self, pages: Pages, number: u64) {
         self.arrivals.arriving.insert(number, pages);
@@ -297,7 +303,8 @@ mod tests {
             page: 1,
             read_page: 1,
             write_back: 1,
-            new_page: 1,
+            new_page: 3,
+            folio_page: 2,
             files: 1,
             reads: true,
             remembers: true,

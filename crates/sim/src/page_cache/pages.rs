@@ -34,6 +34,18 @@ pub(super) fn set_page_bits(words: &mut Words, pages: Pages) -> u64 {
     count
 }
 
+/// Counts the pages whose bits are in a set.
+pub(super) fn count_page_bits(words: &Words, pages: Pages) -> u64 {
+    if words.is_empty() {
+        return 0;
+    }
+    pages
+        .words_and_bits()
+        .filter_map(|(word, bits)| Some(words.get(&(pages.file, word))? & bits))
+        .map(|set| u64::from(set.count_ones()))
+        .sum()
+}
+
 impl Pages {
     /// An empty range of pages in a file.
     pub(crate) fn none_in_file(file: usize) -> Self {

@@ -47,7 +47,7 @@ impl<O: Observer> Engine<'_, O> {
             }
             if let Some((number, pages)) = reading.to_submit.pop_front() {
                 caller.stage = Stage::Ahead(number, pages);
-                let new_pages = cache.pages.setup.new_page * pages.count;
+                let new_pages = cache.pages.work_for_new_pages(pages);
                 return Some(Turn::Work(
                     io.submission_work(pages.count * PAGE) + new_pages,
                 ));

@@ -54,6 +54,8 @@ pub(crate) struct PageCacheSetup {
     pub(super) write_back: Cycles,
     /// Work in cycles for each page that is read from the drives, beyond its copy and the request.
     pub(super) new_page: Cycles,
+    /// The same for pages of a large folio, except the first.
+    pub(super) folio_page: Cycles,
     /// Number of files, over all jobs and processes.
     pub(super) files: usize,
     /// Whether some job also reads from the drives.
@@ -77,17 +79,23 @@ impl PageCacheSetup {
         } else {
             page
         };
+        let new_page = machine
+            .io_path
+            .page_cache_kcycles
+            .kilocycles_to_cycles()
+            .saturating_sub(read_page.kilocycles_to_cycles());
         Self {
             pages: machine.page_cache_pages(),
             call: figures.write_kcycles.kilocycles_to_cycles(),
             page: page.kilocycles_to_cycles(),
             read_page: read_page.kilocycles_to_cycles(),
             write_back: figures.write_back_kcycles.kilocycles_to_cycles(),
-            new_page: machine
-                .io_path
-                .page_cache_kcycles
-                .kilocycles_to_cycles()
-                .saturating_sub(read_page.kilocycles_to_cycles()),
+            new_page,
+            folio_page: if figures.folio_page_kcycles.is_given() {
+                figures.folio_page_kcycles.kilocycles_to_cycles()
+            } else {
+                new_page
+            },
             files,
             reads,
             remembers,
@@ -677,6 +685,7 @@ mod tests {
             read_page: 1,
             write_back: 1,
             new_page: 1,
+            folio_page: 1,
             files: 2,
             reads: false,
             remembers: true,
