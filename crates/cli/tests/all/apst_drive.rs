@@ -11,6 +11,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use wakepath_hardware::drive::{Drive, DriveLibrary, id_ctrl};
+use wakepath_policies::apst::ApstTable;
+use wakepath_system::nvme::ApstFeature;
 
 use crate::common::{repository, skip};
 
@@ -209,19 +211,23 @@ fn the_rigs_drive_keeps_a_table_until_it_is_connected_anew() {
     let mut queue = CommandQueue::connect(drive.port, 0);
     assert_eq!(drive.next_event(), "reset");
     let table: Vec<u8> = (0..=255).collect();
-    let hex: String = table.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut feature = ApstFeature {
+        enabled: true,
+        table: ApstTable::from_bytes(&table).unwrap(),
+    };
     let get = command(GET_FEATURES, 256, [APST, 0]);
 
     let set = command(SET_FEATURES, 256, [APST, 1]);
     queue.send(set, &table).expect_success();
-    assert_eq!(drive.next_event(), format!("set on:{hex}"));
+    assert_eq!(drive.next_event(), format!("set {feature}"));
     let found = queue.send(get, &[]).expect_success();
     assert_eq!((found.result, found.data), (1, table.clone()));
-    assert_eq!(drive.next_event(), format!("get on:{hex}"));
+    assert_eq!(drive.next_event(), format!("get {feature}"));
 
     let save = command(SET_FEATURES, 256, [APST | SAVE, 0]);
     queue.send(save, &table).expect_success();
-    assert_eq!(drive.next_event(), format!("set saved:off:{hex}"));
+    feature.enabled = false;
+    assert_eq!(drive.next_event(), format!("set saved:{feature}"));
     let temperature = command(GET_FEATURES, 4, [0x04, 0]);
     assert_eq!(queue.send(temperature, &[]).status, INVALID_FIELD);
 
