@@ -1,6 +1,8 @@
 //! Writes that are on the media when they end: `sync`, `fsync`, and what is flushed at the end of a job.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::fmt::Write;
+
 use wakepath_hardware::machine::Figure;
 use wakepath_sim::Run;
 
@@ -127,7 +129,7 @@ fn commits_per_second(queues: usize, processes: usize) -> f64 {
         "[global]\nfilename=/dev/nvme0n1\ndirect=1\nrw=write\nsize=1m\nfsync=1\n".to_owned();
     for process in 0..processes {
         // Nobody writes while another one begins its flush.
-        text += &format!("[j{process}]\nstartdelay={}us\n", 100 * process);
+        writeln!(text, "[j{process}]\nstartdelay={}us", 100 * process).unwrap();
     }
     let run = simulate_on_quiet_machine(&text, |machine| {
         machine.drive.flush_us = Figure::assumed(FLUSH_US, "test");
