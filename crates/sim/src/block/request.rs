@@ -184,6 +184,13 @@ impl Request {
         self.cut = now;
     }
 
+    /// Attributes the time until `until` in which the task did not look for completed requests to waiting.
+    pub(crate) fn attribute_time_not_looked_at(&mut self, until: u64) {
+        let waited = until.saturating_sub(self.cut);
+        self.parts.add_time(Part::WaitingToRun, waited);
+        self.cut = self.cut.max(until);
+    }
+
     /// Attributes the time that the system call waited for another request, now ended, to that request's parts.
     pub(crate) fn attribute_wait_for_request(&mut self, awaited: &Self) {
         if awaited.begun == self.cut {

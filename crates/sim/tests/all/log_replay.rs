@@ -126,6 +126,10 @@ fn fio_takes_nothing_back_before_its_depth_is_reached() {
     assert!(flat.latency_us.mean < 2000.0, "{}", flat.latency_us.mean);
     let median = deep.latency_us.p50 / 1e3;
     assert!((59.0..66.0).contains(&median), "{median} ms");
+    // The process did not look: no idle state held these requests up.
+    let parts = deep.attribution.mean;
+    assert!(parts.idle_exit < 3000.0, "{parts:?}");
+    assert!(parts.waiting_to_run > 40_000.0, "{parts:?}");
     for pair in begins.windows(2) {
         let apart = (pair[1] - pair[0]) as f64 / 1e6;
         assert!((19.9..22.0).contains(&apart), "{apart} ms");

@@ -83,6 +83,9 @@ impl<O: Observer> Engine<'_, O> {
         // With a log, fio takes nothing back while it waits for a time.
         let takes_back = !is_log || is_full || !has_next;
         if takes_back && own.completed.len() >= own.wanted {
+            if is_log {
+                self.attribute_sleep_until_last_issue(task);
+            }
             return Plan::Work(self.begin_resumption_with_completed(cpu, task));
         }
         if own.in_flight == 0 && !has_next {
@@ -105,6 +108,14 @@ impl<O: Observer> Engine<'_, O> {
         let at = due.min(ends);
         self.start_high_resolution_timer(cpu, at, 0, Timer::Task(task));
         Plan::Sleep { iowait: false }
+    }
+
+    /// Attributes the time in which a process slept for its log to the waiting of requests that had completed by then.
+    fn attribute_sleep_until_last_issue(&mut self, task: TaskId) {
+        let own = &self.tasks[task].requests;
+        for request in own.completed.iter() {
+            self.requests[*request].attribute_time_not_looked_at(own.begun);
+        }
     }
 
     /// Begins the submission of a request of a trace.
