@@ -28,6 +28,10 @@ const RECIPES: [&str; 9] = [
 /// How far a simulated figure may be from the measured one.
 const TOLERANCE: f64 = 0.1;
 
+/// How far a figure that is counted now may be from the stored one. A log also grows by time: MariaDB wrote 2,900 bytes a transaction
+/// on a fast disk, and 3,340 where it made 190 transactions a second.
+const TOLERANCE_NOW: f64 = 0.2;
+
 /// Calls and bytes a second up to which only the file system keeps house: a commit of ext4's journal each 5 s.
 const HOUSEKEEPING_CALLS: f64 = 3.0 / 5.0;
 const HOUSEKEEPING_BYTES: f64 = 3.0 * 16384.0 / 5.0;
@@ -81,7 +85,7 @@ fn machine_of_measurement(row: &Row) -> Machine {
 }
 
 /// Describes figures of an operation, simulated or counted now, too far from the table's.
-fn describe_differences(row: &Row, now: &DiskPerReply) -> Vec<String> {
+fn describe_differences(row: &Row, now: &DiskPerReply, tolerance: f64) -> Vec<String> {
     let figures = [
         ("reads", now.reads, row.reads, HOUSEKEEPING_CALLS),
         (
@@ -101,7 +105,7 @@ fn describe_differences(row: &Row, now: &DiskPerReply) -> Vec<String> {
     ];
     (figures.into_iter())
         .filter(|(_, value, measured, housekeeping)| {
-            let is_near = (value - measured).abs() <= TOLERANCE * measured;
+            let is_near = (value - measured).abs() <= tolerance * measured;
             !is_near && value.max(*measured) > housekeeping / row.operations_per_s
         })
         .map(|(name, value, measured, _)| {
@@ -119,7 +123,7 @@ fn operations_ask_of_the_disk_what_real_programs_asked() {
         let file = recipe_for_clients(&row.recipe, row.clients);
         let run = run_file_on(&machine_of_measurement(row), file);
         let calls = run.server.as_ref().unwrap().disk_per_reply;
-        wrong.extend(describe_differences(row, &calls));
+        wrong.extend(describe_differences(row, &calls, TOLERANCE));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let mut names: Vec<&str> = rows.iter().map(|row| row.recipe.as_str()).collect();
@@ -193,7 +197,7 @@ fn real_programs_still_ask_for_the_same() {
             written_bytes: now.written_bytes,
             flushes: now.flushes,
         };
-        let wrong = describe_differences(&row, &counted);
+        let wrong = describe_differences(&row, &counted, TOLERANCE_NOW);
         assert!(wrong.is_empty(), "{}", wrong.join("; "));
     }
 }
