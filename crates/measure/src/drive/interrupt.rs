@@ -11,9 +11,6 @@
 //! Nor may the kernel hand a request to another thread, as it does with a write that has to change the file's time first:
 //! that thread shares the CPU with the spinning one, and waits for it up to a tick. Requests are therefore sent with
 //! `RWF_NOWAIT`. What the kernel cannot begin at once is sent again as an ordinary request, which is not watched.
-//!
-//! The interrupt may leave the completion to a kernel thread, as writes to a file do. That thread usually runs at once, but may wait
-//! for the spinning one up to some ticks. The clock then jumps twice, and such a request does not count.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -46,10 +43,12 @@ const FEWEST: usize = 200;
 const FEWEST_OF_CPU: usize = 20;
 /// Most CPUs that requests are submitted on, spread over all that the program may use.
 const MOST_CPUS: usize = 8;
+/// A request that takes so many times the median is a slow one, of which the 99.9th percentile tells.
+const SLOW: u64 = 10;
 /// Calls without a request, for the way back from a call.
 const EMPTY_CALLS: usize = 200;
 
-/// Time from a request's submission to its interrupt.
+/// Time from a request's submission to its interrupt, without slow requests.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct InterruptView {
     /// Requests.
@@ -73,8 +72,6 @@ struct WatchedRequest {
     last_without: u64,
     /// The first look at the clock with the completion.
     first_with: u64,
-    /// The longest time between two looks before the completion, in ns.
-    longest_look: u64,
     /// Looks at the clock.
     looks: u64,
 }
@@ -178,7 +175,7 @@ fn watch_request(
     push(ring, &entry)?;
     ring.submit()?;
     let submitted = monotonic_ns();
-    let (mut last, mut longest_look, mut looks) = (submitted, 0, 0);
+    let (mut last, mut looks) = (submitted, 0);
     loop {
         let completed = ring.completion().next();
         let now = monotonic_ns();
@@ -188,7 +185,6 @@ fn watch_request(
                 submitted,
                 last_without: last,
                 first_with: now,
-                longest_look,
                 looks,
             };
             return Ok(was_begun_at_once(completed.result(), length)?.then_some(request));
@@ -196,7 +192,6 @@ fn watch_request(
         if now - submitted > PATIENCE {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        longest_look = longest_look.max(now - last);
         last = now;
         std::hint::spin_loop();
     }
@@ -253,13 +248,14 @@ fn summarise(by_cpu: &[Vec<WatchedRequest>], way_back: u64) -> Option<InterruptV
     if interrupted.len() < FEWEST {
         return None;
     }
-    let services: Vec<u64> = interrupted
+    let mut services: Vec<u64> = interrupted
         .iter()
         .map(|request| request.service(way_back))
         .collect();
+    drop_slow_requests(&mut services);
     let jumps: Vec<u64> = interrupted.iter().map(|request| request.jump()).collect();
     Some(InterruptView {
-        n: interrupted.len() as u64,
+        n: services.len() as u64,
         service: LatencySummary::new(&services)?.mean,
         interruption: LatencySummary::new(&jumps)?.median,
         cpus_watched: watched.count(),
@@ -269,15 +265,21 @@ fn summarise(by_cpu: &[Vec<WatchedRequest>], way_back: u64) -> Option<InterruptV
 
 /// The requests of a CPU that completed with a jump of the clock; `None`: too few did, so interrupts come to another CPU.
 fn choose_interrupted(requests: &[WatchedRequest]) -> Option<Vec<&WatchedRequest>> {
-    let undisturbed: Vec<&WatchedRequest> = requests
+    let jumped = requests
         .iter()
-        .filter(|request| request.longest_look < request.jump().max(LEAST_JUMP) / 2)
-        .collect();
-    let count = undisturbed.len().max(1) as f64;
-    let mut interrupted = undisturbed;
-    interrupted.retain(|request| request.jump() >= LEAST_JUMP);
-    let share = interrupted.len() as f64 / count;
+        .filter(|request| request.jump() >= LEAST_JUMP);
+    let interrupted: Vec<&WatchedRequest> = jumped.collect();
+    let share = interrupted.len() as f64 / requests.len().max(1) as f64;
     (share >= LEAST_SHARE).then_some(interrupted)
+}
+
+/// Drops the times of slow requests, of the drive or of a kernel thread: a completion that is left to one may wait for the spinning
+/// thread up to some ticks.
+fn drop_slow_requests(services: &mut Vec<u64>) {
+    let mut sorted = services.clone();
+    sorted.sort_unstable();
+    let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
+    services.retain(|service| *service <= SLOW * median);
 }
 
 impl WatchedRequest {
@@ -306,7 +308,6 @@ mod tests {
                 submitted,
                 last_without: submitted + 50_000,
                 first_with: submitted + 50_000 + jump,
-                longest_look: 110,
                 looks: 500,
             })
             .collect()
@@ -333,11 +334,9 @@ mod tests {
     }
 
     #[test]
-    fn a_completion_that_waits_for_the_spinning_thread_does_not_count() {
+    fn slow_requests_are_left_out() {
         let mut all = requests(300, 4_000);
         for late in all.iter_mut().step_by(50) {
-            // The interrupt came after 50 us, and a kernel thread 6 ms later.
-            late.longest_look = 3_000;
             late.last_without += 6_000_000;
             late.first_with += 6_000_000;
         }
