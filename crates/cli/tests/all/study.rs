@@ -450,7 +450,7 @@ fn an_example_is_written_checked_and_never_overwritten() {
 fn every_built_in_study_can_be_simulated() {
     let list = json(&wakepath(&["study", "list", "--format", "json"]));
     let list = list.as_array().unwrap();
-    assert_eq!(list.len(), 11);
+    assert_eq!(list.len(), 12);
     for study in list {
         let name = study["name"].as_str().unwrap();
         wakepath(&["study", "check", name]).success();
