@@ -51,8 +51,8 @@ pub(crate) struct ProgressReporter {
 
 struct ProgressSink {
     file: File,
-    /// When progress was last reported.
-    last: Option<Instant>,
+    /// When progress was last reported, and how many parts were done.
+    last: Option<(Instant, u64)>,
 }
 
 impl ProgressSink {
@@ -83,14 +83,16 @@ impl ProgressReporter {
         })
     }
 
-    /// Writes a line about progress, unless the last line is too recent. Write errors are ignored: nobody may be
-    /// reading.
+    /// Writes a line about progress, unless the last line is too recent, or told of as many parts: threads may come here in another
+    /// order than they counted. Write errors are ignored: nobody may be reading.
     pub(crate) fn report_done_parts(&self, done: u64) {
         let Some(sink) = &self.sink else { return };
         let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
-        let soon = sink.last.is_some_and(|last| last.elapsed() < Self::EVERY);
-        if !soon || done == self.total {
-            sink.last = Some(Instant::now());
+        let (soon, known) = sink.last.map_or((false, false), |(last, told)| {
+            (last.elapsed() < Self::EVERY, done <= told)
+        });
+        if !known && (!soon || done == self.total) {
+            sink.last = Some((Instant::now(), done));
             _ = writeln!(sink.file, "{done} {}", self.total);
         }
     }
@@ -296,6 +298,20 @@ pub(crate) fn run_with_progress<T: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn progress_never_goes_back() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let sink = ProgressSink::open_for_append(file.path().as_os_str()).unwrap();
+        let reporter = ProgressReporter {
+            total: 4,
+            sink: Some(Mutex::new(sink)),
+        };
+        for done in [1, 4, 2, 3] {
+            reporter.report_done_parts(done);
+        }
+        assert_eq!(std::fs::read_to_string(file.path()).unwrap(), "1 4\n4 4\n");
+    }
 
     #[test]
     fn a_log_has_few_lines() {
