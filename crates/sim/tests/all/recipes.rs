@@ -168,11 +168,11 @@ fn a_server_without_a_real_program_says_so_in_its_name() {
 }
 
 /// Whether a program asks for the same on any machine. Other load changes how many flushes several clients share. The rate of operations
-/// changes how often a page is dirtied between two checkpoints.
+/// changes how often a page is dirtied between two checkpoints, and how many operations share the flush of each second.
 fn asks_for_the_same_on_any_machine(row: &Row) -> bool {
     match row.recipe.as_str() {
-        "nginx-static" | "redis-everysec" => true,
-        "postgres-checkpoint" | "rocksdb-compaction" => false,
+        "nginx-static" => true,
+        "postgres-checkpoint" | "rocksdb-compaction" | "redis-everysec" => false,
         _ => row.clients == 1,
     }
 }
