@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use wakepath_policies::PolicySet;
 use wakepath_study::file::StudyError;
-use wakepath_study::plan::{Plan, RECORDED, ReplayRequest};
+use wakepath_study::plan::{Plan, ReplayRequest};
 use wakepath_study::run::replay::Replay;
 use wakepath_trace::recording::Reader;
 use wakepath_units::causes::with_causes;
@@ -257,18 +257,12 @@ impl RecordingReplay {
         let recording = absolute
             .to_str()
             .ok_or_else(|| ReplayFailure::unusable("its path is not UTF-8"))?;
-        let request = ReplayRequest {
-            title: self.machine.clone(),
-            machine: None,
-            blocks: FEWEST_BLOCKS,
-            sets: governors_of_kernel(&self.kernel),
-            baseline: RECORDED.to_owned(),
-            workload: "recording".to_owned(),
-            recording: recording.to_owned(),
-            states: None,
-            tick: None,
-            ran: None,
-        };
+        let request = ReplayRequest::for_recording_as_taken(
+            &self.machine,
+            recording,
+            governors_of_kernel(&self.kernel),
+            FEWEST_BLOCKS,
+        );
         let plan = Plan::for_replay(&request, false)?;
         let backend = Replay::new(&plan)?;
         let replaying = backend

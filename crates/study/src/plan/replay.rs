@@ -41,6 +41,27 @@ pub struct ReplayRequest {
 }
 
 impl ReplayRequest {
+    /// A request to replay a recording as it was taken, compared with the recorded choices.
+    pub fn for_recording_as_taken(
+        title: &str,
+        recording: &str,
+        sets: Vec<PolicySet>,
+        blocks: u32,
+    ) -> Self {
+        Self {
+            title: title.to_owned(),
+            machine: None,
+            blocks,
+            sets,
+            baseline: RECORDED.to_owned(),
+            workload: "recording".to_owned(),
+            recording: recording.to_owned(),
+            states: None,
+            tick: None,
+            ran: None,
+        }
+    }
+
     /// Makes a study file from the request, without policies.
     pub(super) fn make_study_file(&self) -> StudyFile {
         let recording = RecordingName {

@@ -163,16 +163,13 @@ pub(super) fn replay_proposals(
         .to_str()
         .context("the path is not UTF-8; rename the file")?;
     let request = ReplayRequest {
-        title: "What would help?".to_owned(),
         machine: machine.map(str::to_owned),
-        blocks: BLOCKS,
-        sets: propose_sets(kind, metadata)?,
-        baseline: RECORDED.to_owned(),
-        workload: "recording".to_owned(),
-        recording: recording.to_owned(),
-        states: None,
-        tick: None,
-        ran: None,
+        ..ReplayRequest::for_recording_as_taken(
+            "What would help?",
+            recording,
+            propose_sets(kind, metadata)?,
+            BLOCKS,
+        )
     };
     let runs = replay_all_runs(&request)?;
     let mut policies: Vec<&str> = runs.iter().map(|run| run.key.policy.as_str()).collect();
