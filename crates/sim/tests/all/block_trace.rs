@@ -48,7 +48,7 @@ fn on(machine: &str, workload: &Workload, policy: &str) -> Run {
 
 /// Times in ns when requests begin.
 #[derive(Default)]
-struct Begins(Vec<u64>);
+pub(crate) struct Begins(pub(crate) Vec<u64>);
 
 impl Observer for Begins {
     fn request_step_reached(&mut self, now: Nanoseconds, step: RequestStep) {

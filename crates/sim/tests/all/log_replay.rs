@@ -7,22 +7,10 @@ use tempfile::TempDir;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Figure;
 use wakepath_policies::PolicySet;
-use wakepath_sim::observer::{Observer, RequestStep};
 use wakepath_sim::{Run, SimError, simulate, simulate_observed};
-use wakepath_units::Nanoseconds;
 use wakepath_workloads::fio::{self, FioJobFile};
 
-/// Times in ns when requests begin.
-#[derive(Default)]
-struct Begins(Vec<u64>);
-
-impl Observer for Begins {
-    fn request_step_reached(&mut self, now: Nanoseconds, step: RequestStep) {
-        if matches!(step, RequestStep::Begun { .. }) {
-            self.0.push(now.0);
-        }
-    }
-}
+use crate::block_trace::Begins;
 
 /// A job file in which `LOG` stands for the path of a log with this text; the log lives as long as the folder.
 fn jobs_with_log(log: &str, jobs: &str) -> (TempDir, FioJobFile) {
