@@ -231,8 +231,13 @@ fn time_empty_calls(ring: &mut IoUring) -> io::Result<u64> {
             std::hint::spin_loop();
         }
     }
+    Ok(upper_median(times))
+}
+
+/// The median of times; of an even number the upper middle. 0 without times.
+fn upper_median(mut times: Vec<u64>) -> u64 {
     times.sort_unstable();
-    Ok(times[times.len() / 2])
+    times.get(times.len() / 2).copied().unwrap_or(0)
 }
 
 /// The view of requests, by the CPU that submitted them; `None`: too few came with a jump of the clock on their own CPU.
@@ -276,10 +281,8 @@ fn choose_interrupted(requests: &[WatchedRequest]) -> Option<Vec<&WatchedRequest
 /// Drops the times of slow requests, of the drive or of a kernel thread: a completion that is left to one may wait for the spinning
 /// thread up to some ticks.
 fn drop_slow_requests(services: &mut Vec<u64>) {
-    let mut sorted = services.clone();
-    sorted.sort_unstable();
-    let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
-    services.retain(|service| *service <= SLOW * median);
+    let longest = SLOW * upper_median(services.clone());
+    services.retain(|service| *service <= longest);
 }
 
 impl WatchedRequest {
