@@ -1,8 +1,8 @@
-//! A log of I/O as a job of fio replays it (`read_iolog`): in the order of its lines, each request some time after the last.
+//! A log that a fio job replays (`read_iolog`): line by line, each request some time after the last.
 //!
-//! The rules are those of fio 3.33 (`read_iolog()`, `delay_since_ttime()` and `read_iolog_get()` in `iolog.c`), which differ from
-//! those of a block trace. Version 3: the time between two lines counts from when the last request was issued. Version 2: a wait
-//! is a time in ms after fio's start. Trims are left out, together with their time.
+//! Rules as in fio 3.33 (`read_iolog()`, `delay_since_ttime()` and `read_iolog_get()` in `iolog.c`); a block trace has others.
+//! Version 3: the time between two lines counts from when the last request was issued. Version 2: a wait is a time in ms after
+//! fio's start. Trims are left out, together with their time.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -90,7 +90,7 @@ pub struct JobLogRequest {
     pub bytes: u64,
 }
 
-/// A log that a job replays, checked from end to end.
+/// A checked log for a job to replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct JobLog {
     /// Name of the log for messages.
@@ -99,11 +99,11 @@ pub struct JobLog {
     pub version: FioLogVersion,
     /// How the job replays the log.
     pub options: JobLogOptions,
-    /// Totals of all requests; times as if no request took any.
+    /// Totals of all requests, as if no request took time.
     pub totals: BlockTraceTotals,
-    /// Names of the files that fio opens or uses, in the order of the log.
+    /// Names of files in the order of the log.
     pub files: Vec<String>,
-    /// Number of lines that fio passes over: trims, and flushes of a range.
+    /// Number of lines without effect in fio: trims, and flushes of a range.
     pub left_out: u64,
     /// The last line, if it has no end and the log may be cut off.
     pub unended_line: Option<u64>,
@@ -144,7 +144,7 @@ impl JobLog {
     /// Reads the requests one by one.
     ///
     /// # Errors
-    /// The log cannot be opened again. The iterator gives an error if the log has changed for the worse.
+    /// The log cannot be opened again. The iterator gives an error if the log was damaged since.
     pub fn requests(&self) -> Result<JobLogRequests, BlockTraceError> {
         let reader = JobLogReader::open(&self.path, &self.origin, self.version, self.options)?;
         Ok(JobLogRequests {
@@ -154,12 +154,12 @@ impl JobLog {
         })
     }
 
-    /// Time from the first request to the last, if no request takes any.
+    /// Time from the first request to the last, as if no request took time.
     pub fn duration(&self) -> Nanoseconds {
         self.totals.duration
     }
 
-    /// What a user should know of the log: ends of sentences that begin with the name of the option.
+    /// Notes for users: ends of sentences that begin with the option's name.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.left_out > 0 {
@@ -350,11 +350,11 @@ impl<R: BufRead> JobLogReader<R> {
 struct JobLogClock {
     version: FioLogVersion,
     options: JobLogOptions,
-    /// Time in ns of the last line of version 3; 0 as long as no line had another.
+    /// Time in ns of the last line in version 3; 0 until a line has a time.
     last_line: u64,
     /// Time in ns since the last request.
     delay: u64,
-    /// Time in ns of the last request, if none takes any, or the latest end of a wait.
+    /// Time in ns of the last request, as if no request took time, or the latest end of a wait.
     now: u64,
 }
 
