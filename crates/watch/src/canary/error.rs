@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub enum CanaryError {
     /// The metric is unknown, or has no worse direction.
     #[error(
-        "{name}: not known which direction is worse;{meant}; for a metric of your own give --worse up or down"
+        "{name}: not known which direction is worse{meant}. A metric of your own needs --worse up or down"
     )]
     Metric {
         /// The name.

@@ -107,7 +107,7 @@ pub struct Judgement {
     pub verdict: CanaryVerdict,
     /// Hours since the change at the analysis that decided; `None`: undecided.
     pub decided_at_hours: Option<u32>,
-    /// Whole hours since the change: an hour is whole once a later hour has a value.
+    /// Whole hours since the change. An hour is whole once most of the machines left alone have a later value.
     pub hours: u32,
     /// Hours since the change at which the next analysis is due; `None` after the last.
     pub next_analysis_hours: Option<u32>,
@@ -144,7 +144,7 @@ pub fn judge_roll_out(
     metric: &CanaryMetric,
 ) -> Result<Judgement, CanaryError> {
     check_groups(series, roll_out)?;
-    let (first, last) = series
+    let (first, _) = series
         .first_and_last_hour()
         .ok_or_else(|| CanaryError::Machines("no machine has any value".to_owned()))?;
     let until = UnixHour::containing_second(roll_out.since_s);
@@ -155,6 +155,7 @@ pub fn judge_roll_out(
             (until.0 - first.0).max(0)
         )));
     }
+    let last = find_present_hour(series, roll_out, until)?;
     // The last hour may still be going on.
     let hours = u32::try_from(last.0 - since.0).unwrap_or(0);
     let planned = plan_analyses(roll_out.days, roll_out.alpha);
@@ -207,8 +208,61 @@ pub fn judge_roll_out(
         silent: find_silent_machines(series, roll_out, since, last),
         tolerated_percent: roll_out.tolerated * 100.0,
         alpha: roll_out.alpha,
-        notes: series.notes.clone(),
+        notes: [
+            series.notes.clone(),
+            note_times_beside_the_present(series, since, last),
+        ]
+        .concat(),
     })
+}
+
+/// The last hour that most of the machines left alone have reached. Changed machines are no clock, since the change may have
+/// silenced all of them; machines that had ended a day before the change are none, either.
+fn find_present_hour(
+    series: &FleetSeries,
+    roll_out: &RollOut,
+    until: UnixHour,
+) -> Result<UnixHour, CanaryError> {
+    let day_before = until.plus_hours(-FEWEST_HOURS_BEFORE);
+    let is_clock = |(name, machine): &(&String, &MachineSeries)| {
+        !roll_out.changed.contains(*name) && machine.has_value_in(day_before..UnixHour(i64::MAX))
+    };
+    let clocks = series.machines.iter().filter(is_clock);
+    series
+        .last_hour_of_most(clocks.map(|(name, _)| name))
+        .ok_or_else(|| {
+            CanaryError::History(
+                "no machine left alone has values in the day before the change, or later; is --since right?".to_owned(),
+            )
+        })
+}
+
+/// Notes of machines whose values are later than the present, and of a change that is later.
+fn note_times_beside_the_present(
+    series: &FleetSeries,
+    since: UnixHour,
+    present: UnixHour,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if present < since {
+        notes.push(format!(
+            "the values end {} hours before the change; is --since right?",
+            since.0 - present.0
+        ));
+    }
+    for (name, machine) in &series.machines {
+        let Some((_, last)) = machine.first_and_last_hour() else {
+            continue;
+        };
+        let ahead = last.0 - present.0;
+        if ahead > SILENT_HOURS {
+            notes.push(format!(
+                "{name} has values {ahead} hours later than most machines left alone: its clock is ahead, or they are silent; \
+                 hours later than theirs do not count"
+            ));
+        }
+    }
+    notes
 }
 
 fn check_groups(series: &FleetSeries, roll_out: &RollOut) -> Result<(), CanaryError> {

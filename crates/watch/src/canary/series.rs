@@ -142,6 +142,11 @@ impl MachineSeries {
         Some((*first.0, *last.0))
     }
 
+    /// Whether any hour of a range has a value.
+    pub fn has_value_in(&self, range: Range<UnixHour>) -> bool {
+        self.hours.range(range).next().is_some()
+    }
+
     /// The series before an hour.
     #[must_use]
     pub fn until_hour(&self, end: UnixHour) -> Self {
@@ -267,6 +272,20 @@ impl FleetSeries {
             .values()
             .filter_map(MachineSeries::first_and_last_hour)
             .reduce(|span, other| (span.0.min(other.0), span.1.max(other.1)))
+    }
+
+    /// The last hour that most of the named machines have reached; `None` if they have no values. A single clock that is
+    /// ahead does not move it, nor does a minority that went silent.
+    pub fn last_hour_of_most<'a>(
+        &self,
+        names: impl Iterator<Item = &'a String>,
+    ) -> Option<UnixHour> {
+        let mut ends: Vec<UnixHour> = names
+            .filter_map(|name| self.machines.get(name)?.first_and_last_hour())
+            .map(|(_, last)| last)
+            .collect();
+        ends.sort_unstable();
+        ends.get(ends.len().checked_sub(1)? / 2).copied()
     }
 }
 

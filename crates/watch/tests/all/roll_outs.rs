@@ -148,6 +148,76 @@ fn looking_every_hour_changes_no_verdict() {
     }
 }
 
+/// A fleet 9 hours after a harmless change of 4 in 12 machines.
+fn nine_hours_after_a_change() -> (FleetModel, FleetSeries) {
+    let model = FleetModel {
+        machines: 12,
+        changed: 4,
+        hours: BEFORE + 10,
+        ..random_model(1, 0.0, Reported::Power)
+    };
+    let whole = FleetModel {
+        hours: BEFORE + 100,
+        ..model
+    };
+    (model, cut_after(&simulate_fleet(whole, 8), model.hours))
+}
+
+#[test]
+fn a_clock_that_is_ahead_moves_no_analysis() {
+    let (model, series) = nine_hours_after_a_change();
+    let expected = judge(&series, model, DAYS, 0.05);
+    assert_eq!(expected.analyses.len(), 4);
+    assert_eq!(expected.notes, Vec::<String>::new());
+    // Machine 0 was changed, machine 11 was left alone.
+    for (machine, ahead) in [(11, 40 * 24), (11, 20), (0, 40 * 24)] {
+        let mut stepped = series.clone();
+        let name = name_of_machine(machine);
+        let samples = stepped.machines.get_mut(&name).unwrap();
+        samples.add_sample(UnixHour(model.hours + ahead), 1000.0);
+        let judgement = judge(&stepped, model, DAYS, 0.05);
+        assert_eq!(judgement.hours, expected.hours);
+        assert_eq!(judgement.verdict, expected.verdict);
+        assert_eq!(judgement.silent, expected.silent);
+        assert_eq!(
+            format!("{:?}", judgement.analyses),
+            format!("{:?}", expected.analyses)
+        );
+        let [note] = &judgement.notes[..] else {
+            panic!("{:?}", judgement.notes)
+        };
+        assert!(note.starts_with(&format!("{name} has values")), "{note}");
+        assert!(note.contains("its clock is ahead"), "{note}");
+    }
+}
+
+#[test]
+fn changed_machines_that_all_fall_silent_are_named() {
+    let (model, mut series) = nine_hours_after_a_change();
+    for machine in 0..model.changed {
+        let samples = series.machines.get_mut(&name_of_machine(machine)).unwrap();
+        *samples = samples.until_hour(UnixHour(model.change + 1));
+    }
+    let judgement = judge(&series, model, DAYS, 0.05);
+    assert_eq!(judgement.silent.len(), model.changed);
+    assert_eq!(judgement.hours, 9);
+}
+
+#[test]
+fn a_change_after_the_last_value_is_said() {
+    let (model, series) = nine_hours_after_a_change();
+    let later = FleetModel {
+        change: model.hours + 5,
+        ..model
+    };
+    let judgement = judge(&series, later, DAYS, 0.05);
+    assert!(judgement.analyses.is_empty());
+    assert_eq!(
+        judgement.notes,
+        ["the values end 6 hours before the change; is --since right?"]
+    );
+}
+
 /// The series without hours from `end` on.
 fn cut_after(series: &FleetSeries, end: i64) -> FleetSeries {
     FleetSeries {
