@@ -5,6 +5,7 @@ use wakepath_hardware::machine::{CalibratedOn, Origin};
 use wakepath_measure::Conditions;
 use wakepath_measure::drive::BackingDevice;
 use wakepath_system::System;
+use wakepath_system::capture::running::RunningPolicies;
 use wakepath_units::printable;
 
 /// A measured or fitted figure from another state of the machine.
@@ -91,6 +92,23 @@ pub fn find_stale_figures(machine: &Machine, system: &System) -> Vec<StaleFigure
             })
         })
         .collect()
+}
+
+/// Gives a machine that was calibrated on this processor the governors that are in force now, and says which were in force
+/// then. `None` where nothing differs, or where the present ones cannot be read.
+pub fn take_policies_in_force_now(machine: &mut Machine, system: &System) -> Option<String> {
+    let then = machine.calibrated_on.as_ref()?;
+    if then.processor != cpuinfo_value(system, "model name") {
+        return None;
+    }
+    let now = RunningPolicies::read(system, machine)
+        .ok()?
+        .to_machine_file_text();
+    let before = machine.runs.replace(now.clone());
+    let changed = before.filter(|before| *before != now)?;
+    Some(format!(
+        "{now} is in force, {changed} was at the calibration"
+    ))
 }
 
 /// Differences between the calibrated and the running machine.
@@ -269,5 +287,25 @@ mod tests {
                 .iter()
                 .all(|(_, why)| why == "kernel 6.12.48, now 6.18.1")
         );
+    }
+
+    #[test]
+    fn a_machine_has_the_governors_of_today() {
+        let (directory, mut machine) = calibrated();
+        let system = System::new(Root::at_directory(directory.path()));
+        let governor = "sys/devices/system/cpu/cpuidle/current_governor";
+        write(directory.path(), governor, "menu\n");
+        machine.runs = Some("menu".to_owned());
+        assert_eq!(take_policies_in_force_now(&mut machine, &system), None);
+        write(directory.path(), governor, "teo\n");
+        assert_eq!(
+            take_policies_in_force_now(&mut machine, &system).as_deref(),
+            Some("teo is in force, menu was at the calibration")
+        );
+        assert_eq!(machine.runs.as_deref(), Some("teo"));
+        write(directory.path(), "proc/cpuinfo", "model name\t: B\n");
+        write(directory.path(), governor, "ladder\n");
+        assert_eq!(take_policies_in_force_now(&mut machine, &system), None);
+        assert_eq!(machine.runs.as_deref(), Some("teo"));
     }
 }

@@ -33,7 +33,9 @@ use self::job_list::{CalibrationJob, FITTING_JOBS};
 
 pub use error::CalibrateError;
 pub use figures::put_in_place;
-pub use identity::{StaleFigure, describe_calibrated, find_stale_figures};
+pub use identity::{
+    StaleFigure, describe_calibrated, find_stale_figures, take_policies_in_force_now,
+};
 pub use plan::{CalibrationPhase, CalibrationPlan, CalibrationRequest, MOST_ROUNDS};
 pub use prediction::{JobFigures, JobPrediction, PredictionRound, prediction_error};
 

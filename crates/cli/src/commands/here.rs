@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use wakepath_calibrate::{StaleFigure, find_stale_figures};
+use wakepath_calibrate::{StaleFigure, find_stale_figures, take_policies_in_force_now};
 use wakepath_doctor::EarlierCalibration;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{HERE, MachineError, find_calibration_file};
 use wakepath_system::System;
 use wakepath_units::KernelVersion;
 
-use crate::messages::warning;
+use crate::messages::{note, warning};
 
 /// Finds a machine by name, or without a name the calibrated machine, if any; with a line that says which was taken.
 pub(super) fn find_machine_and_notice_if_calibrated(
@@ -33,7 +33,7 @@ pub(super) fn find_machine_and_notice_if_calibrated(
 }
 
 /// Finds a machine for a simulation, by name or calibrated, with the given kernel and drive in place of its own; with a
-/// line that says which was taken. Warns of stale figures.
+/// line that says which was taken. The calibrated machine has the governors that are in force now; warns of its stale figures.
 pub(super) fn find_machine_to_simulate_and_notice(
     name: Option<&str>,
     kernel: Option<KernelVersion>,
@@ -41,6 +41,11 @@ pub(super) fn find_machine_to_simulate_and_notice(
 ) -> anyhow::Result<(Machine, Option<String>)> {
     let (mut machine, chosen) = find_machine_and_notice_if_calibrated(name)?;
     hold_warnings_on_stale_figures(name, &machine);
+    if means_calibrated_machine(name)
+        && let Some(difference) = take_policies_in_force_now(&mut machine, &System::live())
+    {
+        note!("{difference}");
+    }
     if let Some(kernel) = kernel {
         machine.kernel = Some(kernel);
         machine.kernel_from = Some("--kernel".to_owned());
