@@ -45,12 +45,21 @@ pub struct LabelPattern {
 }
 
 impl LabelPattern {
+    /// Whether the label is for a machine.
+    pub fn matches(&self, machine: &str) -> bool {
+        self.pattern.matches(machine)
+    }
+
     /// All labels for a machine, in the order of the patterns.
     pub fn labels_for(patterns: &[Self], machine: &str) -> Vec<String> {
-        let matching = patterns
-            .iter()
-            .filter(|label| label.pattern.matches(machine));
+        let matching = patterns.iter().filter(|label| label.matches(machine));
         matching.map(|label| label.label.clone()).collect()
+    }
+}
+
+impl fmt::Display for LabelPattern {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}={}", self.pattern, self.label)
     }
 }
 

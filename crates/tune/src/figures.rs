@@ -125,7 +125,7 @@ impl Question<'_> {
                 return Err(TuneError::NoMetric {
                     metric: metric.clone(),
                     load: self.loads[load].name.clone(),
-                    hint: list_metrics_of_first_run(in_force),
+                    hint: self.suggest_metrics_or_one_load(in_force, metric),
                 });
             };
             let beyond = condition.share_beyond_limit_or_0(value, before);
@@ -142,6 +142,15 @@ impl Question<'_> {
             objective: objective * self.objective.goal.sign_to_minimise(),
             distances,
         })
+    }
+
+    /// Metrics that there are, and with several loads how a condition names one of them.
+    fn suggest_metrics_or_one_load(&self, in_force: &Trial, metric: &str) -> String {
+        let metrics = list_metrics_of_first_run(in_force);
+        if self.loads.len() < 2 {
+            return metrics;
+        }
+        format!("{metrics}; a condition on one load is written {metric}(LOAD)")
     }
 }
 

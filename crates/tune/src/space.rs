@@ -81,6 +81,9 @@ const NAMES: [&str; 13] = [
     "profiles",
 ];
 
+/// Kinds of mechanisms whose policies `--over` takes one by one, too, such as `teo`.
+const SINGLE_POLICIES_OF: [&str; 2] = ["idle", "frequency"];
+
 /// Timeouts of leases.
 const LEASES: [&str; 3] = ["1ms", "3ms", "10ms"];
 
@@ -95,26 +98,23 @@ impl Space {
         over: &[String],
         resolve: impl Fn(&PolicySet) -> Result<PolicySet, String>,
     ) -> Result<Self, TuneError> {
-        check_names_can_be_searched(over)?;
         let mut space = Self {
             dimensions: Vec::new(),
             profiles: Vec::new(),
-            left_out: Vec::new(),
+            left_out: find_names_that_cannot_be_searched(over)?,
         };
         let mut known = BTreeSet::new();
         let in_force = resolve(&PolicySet::default()).map_err(TuneError::InForce)?;
         known.insert(in_force.to_string());
-        for name in NAMES
-            .into_iter()
-            .filter(|name| is_mechanism_named_or_default(over, name))
-        {
-            if name == "profiles" {
+        for name in NAMES {
+            let texts = named_policies_of_mechanism(machine, over, name);
+            if name == "profiles" && is_mechanism_named_or_default(over, name) {
                 space.add_profiles_with_new_policies(&resolve, &mut known);
-            } else {
+            } else if !texts.is_empty() {
                 let is_explicit = !over.is_empty();
                 space.add_dimension_with_new_policies(
                     name,
-                    candidate_policies_of_mechanism(machine, name),
+                    texts,
                     is_explicit,
                     &|set| resolve(set).map(|resolved| resolved.to_string()),
                     &mut known,
@@ -328,29 +328,44 @@ fn is_mechanism_named_or_default(over: &[String], name: &str) -> bool {
     }
 }
 
-fn check_names_can_be_searched(over: &[String]) -> Result<(), TuneError> {
-    for name in over {
-        if NAMES.contains(&name.as_str()) {
-            continue;
-        }
-        let mechanism = MECHANISMS.iter().find(|m| m.name == name);
-        let problem = match mechanism {
-            Some(m) if !m.on.contains(&Place::Sim) => {
-                format!("--over {name}: cannot be simulated yet; leave it out")
-            }
-            Some(m) => format!(
-                "--over {name}: a policy of `{}`; name that, or another of {}",
-                m.kind.name_for_users(),
-                NAMES.join(", ")
-            ),
-            None => format!(
+/// The names among `over` that no simulation answers to, each with the reason.
+///
+/// # Errors
+/// A name that is neither a mechanism nor a policy.
+fn find_names_that_cannot_be_searched(over: &[String]) -> Result<Vec<String>, TuneError> {
+    let mut left_out = Vec::new();
+    for name in over.iter().filter(|name| !NAMES.contains(&name.as_str())) {
+        let Some(mechanism) = MECHANISMS.iter().find(|mechanism| mechanism.name == name) else {
+            return Err(TuneError::Space(format!(
                 "--over {name}: no such part{}",
                 suggestion_with_known_names(name, &NAMES)
-            ),
+            )));
         };
-        return Err(TuneError::Space(problem));
+        if !mechanism.on.contains(&Place::Sim) {
+            left_out.push(format!("{name}: cannot be simulated"));
+        } else if !SINGLE_POLICIES_OF.contains(&mechanism.kind.name_for_users()) {
+            left_out.push(format!(
+                "{name}: is not searched; choose from {}",
+                NAMES.join(", ")
+            ));
+        }
     }
-    Ok(())
+    Ok(left_out)
+}
+
+/// Policies of a mechanism that `over` names: all of them, or single ones.
+fn named_policies_of_mechanism(machine: &Machine, over: &[String], name: &str) -> Vec<String> {
+    let policies = candidate_policies_of_mechanism(machine, name);
+    if is_mechanism_named_or_default(over, name) {
+        return policies;
+    }
+    let is_named = |text: &String| {
+        text.parse::<PolicySpec>().is_ok_and(|policy| {
+            let policy_name = policy.mechanism().name;
+            !NAMES.contains(&policy_name) && over.iter().any(|wanted| wanted == policy_name)
+        })
+    };
+    policies.into_iter().filter(is_named).collect()
 }
 
 /// Policies for a mechanism as text; the machine refuses some later.

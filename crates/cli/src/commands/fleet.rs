@@ -56,7 +56,7 @@ pub(crate) struct Args {
     )]
     over: Vec<String>,
     /// Requests to simulate for each class, and for each machine that its set is tried on.
-    #[arg(long, value_name = "REQUESTS", default_value_t = 400_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "REQUESTS", default_value_t = 400_000, value_parser = parse_request_count)]
     budget: u64,
     /// Start of all seeds.
     #[arg(long, default_value_t = 1)]
@@ -92,6 +92,7 @@ pub(crate) fn survey_and_print_fleet(args: &Args, out: &mut Screen) -> anyhow::R
         survey_and_decide(args, search.as_ref(), finished, cancelled)
     })?;
     tables::print_fleet(out, args.format, &report)?;
+    note_labels_without_machine(args, &report);
     if report.decisions.is_none() {
         note!("give the loads of the machines by --load, and each class gets its best settings");
     }
@@ -139,6 +140,25 @@ fn survey_and_decide(
         survey,
         replays,
     })
+}
+
+fn note_labels_without_machine(args: &Args, report: &FleetReport) {
+    for label in &args.label {
+        let classes = report.survey.classes.iter();
+        let mut machines = classes.flat_map(|class| &class.machines);
+        if !machines.any(|machine| label.matches(&machine.name)) {
+            note!("--label {label}: no machine has such a name");
+        }
+    }
+}
+
+/// Parses a number of requests. A time is refused: how many requests it comes to differs from machine to machine.
+fn parse_request_count(text: &str) -> Result<u64, String> {
+    text.trim()
+        .parse::<u64>()
+        .ok()
+        .filter(|requests| *requests > 0)
+        .ok_or_else(|| "expected a number of simulated requests, such as 400000".to_owned())
 }
 
 impl Args {

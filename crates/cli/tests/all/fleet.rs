@@ -69,6 +69,21 @@ fn labels_divide_classes_and_patterns_choose_machines() {
     fails_with(survey(&["--only", "x*"]), &["no capture can be used"]);
 }
 
+#[test]
+fn a_label_for_no_machine_and_a_budget_in_minutes_are_said() {
+    let output = survey(&["--label", "rack9/*=web", "--examine", "0"]).success();
+    let told = String::from_utf8_lossy(&output.get_output().stderr);
+    assert!(
+        told.contains("--label rack9/*=web: no machine has such a name"),
+        "{told}"
+    );
+    let job = repository().join("docs/examples/tutorial.fio");
+    let load = ["--load", job.to_str().unwrap(), "--budget", "10m"];
+    survey(&load).code(2).stderr(predicates::str::contains(
+        "expected a number of simulated requests",
+    ));
+}
+
 /// Copies a captured machine of the examples.
 fn copy_capture(name: &str, target: &Path) {
     let capture = repository().join("docs/examples").join(name);

@@ -239,11 +239,35 @@ fn a_condition_on_a_load_that_there_is_not_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_named() {
+fn what_cannot_be_searched_is_left_out_and_named() {
     fails_with(
         tune("=8h", &["--over", "wakeup-latency", "--budget", "1000000"]),
-        &["--over wakeup-latency: cannot be simulated yet"],
+        &["nothing to choose from: wakeup-latency: cannot be simulated"],
     );
+    let output = tune(
+        "=8h",
+        &[
+            "--over",
+            "teo,wakeup-latency,drive-latency",
+            "--budget",
+            "1000000",
+        ],
+    );
+    let told = String::from_utf8_lossy(&output.get_output().stderr);
+    for name in [
+        "wakeup-latency: cannot be simulated",
+        "drive-latency: is not searched",
+    ] {
+        assert!(told.contains(name), "{told}");
+    }
+}
+
+#[test]
+fn single_policies_are_searched_by_their_names() {
+    let arguments = ["--over", "teo", "--budget", "1000000", "--format", "json"];
+    let answer = json(&tune("=8h", &arguments).success());
+    // What is in force, and teo.
+    assert_eq!(answer["space"], 2);
 }
 
 #[test]

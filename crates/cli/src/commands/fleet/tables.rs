@@ -104,8 +104,13 @@ fn write_replays(out: &mut Screen, replays: &[ClassReplay]) -> anyhow::Result<()
 
 fn write_decisions(out: &mut Screen, decisions: &FleetDecisions) -> anyhow::Result<()> {
     writeln!(out)?;
-    writeln!(out, "Settings, by simulation:")?;
-    output::write_table(out, DECISION_HEADER, decision_rows(decisions))?;
+    let rows = decision_rows(decisions);
+    if rows.is_empty() {
+        writeln!(out, "No class has a decision.")?;
+    } else {
+        writeln!(out, "Settings, by simulation:")?;
+        output::write_table(out, DECISION_HEADER, rows)?;
+    }
     for line in sentences_about_decisions(decisions) {
         out.write_folded(&line, 2)?;
     }

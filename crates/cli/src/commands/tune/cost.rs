@@ -4,6 +4,9 @@ use anyhow::bail;
 use serde::Serialize;
 use wakepath_tune::{AnswerOrigin, DailyLoad, Finalist, SearchAnswer};
 
+/// Days of a year, leap days apart.
+const DAYS_PER_YEAR: f64 = 365.0;
+
 #[derive(clap::Args)]
 pub(crate) struct CostArgs {
     /// Price of a kWh, in any currency.
@@ -35,6 +38,13 @@ pub(crate) struct DayCost {
     pub(crate) price_per_year: Option<f64>,
     /// Hours that the battery lasts, with the platform's power.
     pub(crate) battery_hours: Option<f64>,
+}
+
+impl DayCost {
+    /// Energy of a year of such days in kWh.
+    pub(crate) fn kwh_per_year(&self) -> f64 {
+        self.wh * DAYS_PER_YEAR / 1000.0
+    }
 }
 
 impl CostArgs {
@@ -96,7 +106,7 @@ impl CostArgs {
         let mean_mw = milliwatt_hours / 24.0;
         Some(DayCost {
             wh,
-            price_per_year: self.price.map(|price| wh * 365.0 / 1000.0 * price),
+            price_per_year: self.price.map(|price| wh * DAYS_PER_YEAR / 1000.0 * price),
             battery_hours: self
                 .battery_wh
                 .zip(self.platform_mw)

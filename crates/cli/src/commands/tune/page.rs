@@ -161,7 +161,10 @@ fn compose_page(
             }
             .to_owned(),
             effort_sentence(request, answer),
-        ],
+        ]
+        .into_iter()
+        .chain(answer.notes.iter().cloned())
+        .collect(),
         is_prediction: answer.origin != AnswerOrigin::Measurement,
         subject: String::new(),
         answers,

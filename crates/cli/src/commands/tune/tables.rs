@@ -375,9 +375,12 @@ fn write_daily_costs(out: &mut Screen, days: &DayCosts) -> anyhow::Result<()> {
 }
 
 fn daily_cost_in_words(day: &DayCost) -> String {
-    let price = day
-        .price_per_year
-        .map(|price| format!("{price:.2} per year"));
+    let price = day.price_per_year.map(|price| {
+        format!(
+            "{} kWh and {price:.2} per year",
+            format_three_digits(day.kwh_per_year())
+        )
+    });
     let battery = day
         .battery_hours
         .map(|hours| format!("{hours:.1} hours on the battery"));
