@@ -3,7 +3,6 @@
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::poll;
 use wakepath_system::System;
-use wakepath_units::printable::quote_shell_word;
 
 use crate::case::Case;
 use crate::counters;
@@ -117,10 +116,7 @@ pub(crate) fn find_remote_completions(case: &mut Case<'_>) -> Option<Finding> {
         .with_fix(if affinity == "2" {
             "the drive, or the host of this virtual machine, gives no more queues".to_owned()
         } else {
-            format!(
-                "echo 2 > {}",
-                quote_shell_word(&format!("/sys/block/{disk}/queue/rq_affinity"))
-            )
+            "wakepath apply 'rq-affinity[value=2]' --for 10m".to_owned()
         })
         .with_costs(&difference),
     )

@@ -229,12 +229,6 @@ fn add_files(values: &mut FactValues, system: &System) {
             "idle driver",
             "sys/devices/system/cpu/cpuidle/current_driver",
         ),
-        ("turbo off", "sys/devices/system/cpu/intel_pstate/no_turbo"),
-        (
-            "frequency boost of all CPUs",
-            "sys/devices/system/cpu/cpufreq/boost",
-        ),
-        ("ASPM policy", "sys/module/pcie_aspm/parameters/policy"),
         (
             "clock source",
             "sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -271,7 +265,6 @@ fn add_files(values: &mut FactValues, system: &System) {
     for disk in system.drive_block_devices() {
         for (name, file) in [
             ("I/O scheduler", "scheduler"),
-            ("rq_affinity", "rq_affinity"),
             ("write cache", "write_cache"),
             ("write-back throttling", "wbt_lat_usec"),
         ] {

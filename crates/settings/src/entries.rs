@@ -33,9 +33,13 @@ pub(crate) fn journal_entry_for_change(system: &System, change: &Change) -> Entr
     }
 }
 
-/// Model and serial number of a drive, as entries have them. `None` for anything but a drive, and without a model.
+/// Model and serial number of a drive, as entries have them. `None` for anything but an NVMe drive and its disks, and without a model.
 pub(crate) fn drive_model_and_serial(system: &System, at: &At) -> Option<String> {
-    let At::Drive(name) = at else { return None };
-    let identity = DriveIdentity::read(system.root(), name);
+    let name = match at {
+        At::Drive(name) => name.clone(),
+        At::Disk(disk) => system.controller_of_namespace(disk)?,
+        _ => return None,
+    };
+    let identity = DriveIdentity::read(system.root(), &name);
     identity.has_model().then(|| identity.to_string())
 }

@@ -217,6 +217,23 @@ fn udev_rule(system: &System, new: NewValue<'_>) -> Result<String, &'static str>
                 new.value,
             );
         }
+        At::Disk(disk) => {
+            // A disk's name changes with the order in which drives are found.
+            let drive = system
+                .controller_of_namespace(disk)
+                .ok_or("the disk has no serial number to know it by")?;
+            let serial = system
+                .root()
+                .read_text_if_readable(&format!("sys/class/nvme/{drive}/serial"))
+                .filter(|serial| is_udev_literal(serial))
+                .ok_or("the drive has no serial number to know it by")?;
+            (
+                format!(
+                    "SUBSYSTEM==\"block\", ENV{{DEVTYPE}}==\"disk\", ATTRS{{serial}}==\"{serial}\""
+                ),
+                path.strip_prefix(&format!("sys/block/{disk}/")),
+            )
+        }
         At::Drive(name) => {
             let folder = format!("sys/class/nvme/{name}/");
             let serial = system

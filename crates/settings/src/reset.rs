@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use wakepath_system::{At, Root, SettingKey};
+use wakepath_system::{At, Root, SettingKey, is_namespace_of_drive};
 
 /// Something after which settings may have other values than wakepath wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +52,7 @@ impl ResetEvent {
                         .any(|cpu| cpu.parse() == Ok(*online))
             }
             (Self::DriveReady(ready), At::Drive(drive)) => ready == drive,
+            (Self::DriveReady(ready), At::Disk(disk)) => is_namespace_of_drive(disk, ready),
             _ => false,
         }
     }
@@ -144,12 +145,17 @@ pub static SURVIVALS: &[SettingSurvival] = &[
     survival("psd-timeout", [Keeps, Keeps, Elsewhere], PARAMETER),
     survival("frequency-governor", [Keeps, Keeps, Elsewhere], KernelSource("drivers/cpufreq/cpufreq.c")),
     survival("frequency-boost", [MayReset, MayReset, Elsewhere], KernelSource("drivers/cpufreq/cpufreq.c")),
+    survival("no-turbo", [Keeps, Keeps, Elsewhere], KernelSource("drivers/cpufreq/intel_pstate.c")),
+    survival("boost", [Keeps, Keeps, Elsewhere], KernelSource("drivers/cpufreq/cpufreq.c")),
     survival("frequency-min", [Keeps, Keeps, Elsewhere], KernelSource("drivers/cpufreq/cpufreq.c")),
     survival("frequency-max", [Keeps, Keeps, Elsewhere], Guest),
     survival("epp", [MayReset, MayReset, Elsewhere], KernelSource("drivers/cpufreq/intel_pstate.c, amd-pstate.c")),
     survival("hwp-dynamic-boost", [Keeps, Keeps, Elsewhere], KernelSource("drivers/cpufreq/intel_pstate.c")),
     survival("drive-latency", [Keeps, Elsewhere, Keeps], GuestResetAndSource("drivers/nvme/host/core.c")),
     survival("apst", [MayReset, Elsewhere, MayReset], GuestResetAndSource("drivers/nvme/host/pci.c")),
+    survival("aspm", [Keeps, Keeps, Elsewhere], KernelSource("drivers/pci/pcie/aspm.c")),
+    survival("read-ahead", [Keeps, Elsewhere, MayReset], KernelSource("block/genhd.c, blk-settings.c")),
+    survival("rq-affinity", [Keeps, Elsewhere, MayReset], KernelSource("block/genhd.c, blk-settings.c")),
 ];
 
 /// Which events a setting survives; `None` for one that ends with a process.
@@ -179,7 +185,7 @@ mod tests {
     fn only_settings_of_drives_know_resets_of_drives() {
         for row in SURVIVALS {
             let setting = wakepath_system::setting::find_setting(row.setting).unwrap();
-            let is_drive = setting.scope == SettingScope::Drive;
+            let is_drive = matches!(setting.scope, SettingScope::Drive | SettingScope::Disk);
             assert_eq!(row.drive_reset != Elsewhere, is_drive, "{}", row.setting);
             assert_eq!(row.cpu_online == Elsewhere, is_drive, "{}", row.setting);
             assert_ne!(row.resume, Elsewhere, "{}", row.setting);

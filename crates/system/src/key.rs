@@ -25,6 +25,8 @@ pub enum At {
     CpufreqPolicy(usize),
     /// A drive's controller, such as `nvme0`.
     Drive(String),
+    /// A disk by the kernel's name, such as `nvme0n1` or `sda`.
+    Disk(String),
 }
 
 impl At {
@@ -36,6 +38,7 @@ impl At {
             Self::IdleState { .. } => SettingScope::IdleState,
             Self::CpufreqPolicy(_) => SettingScope::CpufreqPolicy,
             Self::Drive(_) => SettingScope::Drive,
+            Self::Disk(_) => SettingScope::Disk,
         }
     }
 }
@@ -47,7 +50,7 @@ impl fmt::Display for At {
             Self::Cpu(cpu) => write!(f, "cpu{cpu}"),
             Self::IdleState { cpu, state } => write!(f, "cpu{cpu}/state{state}"),
             Self::CpufreqPolicy(policy) => write!(f, "policy{policy}"),
-            Self::Drive(drive) => f.write_str(drive),
+            Self::Drive(name) | Self::Disk(name) => f.write_str(name),
         }
     }
 }
@@ -77,10 +80,21 @@ impl FromStr for At {
         if parse_number_after_prefix(text, "nvme").is_some() {
             return Ok(Self::Drive(text.to_owned()));
         }
+        if is_disk_name(text) {
+            return Ok(Self::Disk(text.to_owned()));
+        }
         Err(format!(
-            "'{text}' is not system, cpuN, cpuN/stateN, policyN or nvmeN"
+            "'{text}' is not system, cpuN, cpuN/stateN, policyN, nvmeN or a disk"
         ))
     }
+}
+
+/// Whether a text can be the kernel's name of a disk: small letters and digits. The name becomes part of a path.
+fn is_disk_name(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
 }
 
 /// The number after a prefix, such as 3 in `cpu3`.
@@ -109,7 +123,7 @@ impl SettingKey {
             At::System => (String::new(), String::new()),
             At::Cpu(n) | At::CpufreqPolicy(n) => (n.to_string(), String::new()),
             At::IdleState { cpu, state } => (cpu.to_string(), state.to_string()),
-            At::Drive(name) => (name.clone(), String::new()),
+            At::Drive(name) | At::Disk(name) => (name.clone(), String::new()),
         };
         self.setting
             .path
@@ -172,11 +186,16 @@ mod tests {
             "idle-state-off:cpu0/state2",
             "frequency-max:policy4",
             "apst:nvme0",
+            "rq-affinity:nvme0n1",
+            "read-ahead:sda",
         ] {
             assert_eq!(text.parse::<SettingKey>().unwrap().to_string(), text);
         }
         assert!("apst:cpu0".parse::<SettingKey>().is_err());
         assert!("apst:nvme0/../../etc".parse::<SettingKey>().is_err());
+        assert!("apst:nvme0n1".parse::<SettingKey>().is_err());
+        assert!("rq-affinity:nvme0".parse::<SettingKey>().is_err());
+        assert!("rq-affinity:../etc".parse::<SettingKey>().is_err());
         assert!("nothing".parse::<SettingKey>().is_err());
     }
 

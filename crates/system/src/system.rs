@@ -7,7 +7,7 @@ use rustix::fs::OFlags;
 use wakepath_hardware::drive::Drive;
 
 use crate::nvme::{self, ApstFeature};
-use crate::setting::Access;
+use crate::setting::{Access, Values, word_in_brackets};
 use crate::{Root, SettingKey, SystemError};
 
 /// A machine whose settings can be read.
@@ -55,7 +55,13 @@ impl System {
     /// The machine has no such setting, or does not let it be read.
     pub fn read_setting(&self, key: &SettingKey) -> Result<String, SystemError> {
         match key.setting.mechanism {
-            Access::Text => self.root.read_text(&key.relative_path()),
+            Access::Text => {
+                let text = self.root.read_text(&key.relative_path())?;
+                Ok(match key.setting.values {
+                    Values::Bracketed => word_in_brackets(&text).to_owned(),
+                    _ => text,
+                })
+            }
             Access::Held => {
                 let bytes = self
                     .root

@@ -181,6 +181,11 @@ impl System {
                 .into_iter()
                 .map(At::Drive)
                 .collect(),
+            SettingScope::Disk => self
+                .drive_block_devices()
+                .into_iter()
+                .map(At::Disk)
+                .collect(),
             SettingScope::IdleState => self
                 .cpus()
                 .into_iter()
@@ -197,7 +202,7 @@ impl System {
 }
 
 /// Whether a block device is a namespace of a drive, as `nvme0n1` is of `nvme0`.
-fn is_namespace_of_drive(disk: &str, drive: &str) -> bool {
+pub fn is_namespace_of_drive(disk: &str, drive: &str) -> bool {
     let rest = disk.strip_prefix(drive);
     rest.and_then(|rest| rest.strip_prefix('n'))
         .is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))

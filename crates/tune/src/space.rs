@@ -65,7 +65,7 @@ const DEFAULT: [&str; 9] = [
 ];
 
 /// All names of mechanisms that `--over` takes.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "idle",
     "idle-states",
     "psd",
@@ -77,6 +77,7 @@ const NAMES: [&str; 13] = [
     "epp",
     "hwp-boost",
     "apst",
+    "read-ahead",
     "io_uring",
     "profiles",
 ];
@@ -392,6 +393,9 @@ fn candidate_policies_of_mechanism(machine: &Machine, name: &str) -> Vec<String>
         "hwp-boost" => to_owned_strings(&["hwp-boost[value=on]", "hwp-boost[value=off]"]),
         "c1-demotion" => to_owned_strings(&["c1-demotion[value=on]", "c1-demotion[value=off]"]),
         "io_uring" => to_owned_strings(&["io_uring[iowait=on]", "io_uring[iowait=off]"]),
+        "read-ahead" => [0_u32, 32, 128, 512, 2048, 8192]
+            .map(|kib| format!("read-ahead[kb={kib}]"))
+            .to_vec(),
         "poll" => to_owned_strings(&[
             "poll[rule=first]",
             "poll[request_us=20]",

@@ -68,7 +68,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     source: "drivers/cpufreq/amd-pstate.c",
     on: SIM_AND_MACHINE,
     keys: &[&MODE, &GOVERNOR, &EPP, &BOOST],
-    overlaps: &[("epp", Kind::Epp)],
+    overlaps: &[("epp", Kind::Epp), ("boost", Kind::Turbo)],
     build: |given| {
         let mode = given.value_or_default(&MODE)?;
         if mode != AmdMode::Passive && given.version_or_bare().release() < FIRST_WITH_MODES {

@@ -10,6 +10,7 @@ mod policy;
 
 pub mod amd_pstate;
 mod apst;
+mod aspm;
 mod c;
 mod c1_demotion;
 mod cpu_latency;
@@ -33,9 +34,12 @@ mod performance;
 mod poll;
 mod powersave;
 mod psd;
+mod read_ahead;
+mod rq_affinity;
 mod schedutil;
 mod shallowest;
 mod teo;
+mod turbo;
 mod wakeup_latency;
 
 use declaration::{EVERYWHERE, SIM_AND_MACHINE, build_program_policy};
@@ -68,10 +72,14 @@ pub static MECHANISMS: &[&Mechanism] = &[
     &intel_pstate_hwp::MECHANISM,
     &amd_pstate::MECHANISM,
     &frequency::MECHANISM,
+    &turbo::MECHANISM,
     &epp::MECHANISM,
     &hwp_boost::MECHANISM,
     &apst::MECHANISM,
     &drive_latency::MECHANISM,
+    &aspm::MECHANISM,
+    &read_ahead::MECHANISM,
+    &rq_affinity::MECHANISM,
     &io_uring::MECHANISM,
     &kernel_config::MECHANISM,
 ];

@@ -34,6 +34,8 @@ pub enum Kind {
     Psd,
     /// Frequency range.
     FrequencyLimits,
+    /// Decision whether clocks above the base clock may be used.
+    Turbo,
     /// Decision on what the hardware prefers: performance or energy.
     Epp,
     /// Decision whether wake-ups from I/O wait raise the hardware's minimum performance.
@@ -42,6 +44,12 @@ pub enum Kind {
     Apst,
     /// Decision on the exit latency that a drive's power states may have.
     DriveLatency,
+    /// Decision on how eagerly PCIe links sleep.
+    Aspm,
+    /// Decision on how far the kernel reads ahead.
+    ReadAhead,
+    /// Decision on which CPU completes requests.
+    RqAffinity,
     /// Decision whether waiting with `io_uring` counts as waiting for I/O.
     IoUring,
     /// Decision on how the kernel was configured.
@@ -61,10 +69,14 @@ impl Kind {
             Self::Psd => "PSD",
             Self::Frequency => "frequency",
             Self::FrequencyLimits => "frequency limit",
+            Self::Turbo => "turbo",
             Self::Epp => "EPP",
             Self::HwpBoost => "HWP boost",
             Self::Apst => "APST",
             Self::DriveLatency => "drive latency",
+            Self::Aspm => "ASPM",
+            Self::ReadAhead => "read-ahead",
+            Self::RqAffinity => "rq_affinity",
             Self::IoUring => "io_uring",
             Self::KernelConfig => "kernel configuration",
         }
@@ -92,6 +104,8 @@ pub enum Policy {
     Frequency(FreqPolicy),
     /// Frequency range.
     FrequencyLimits(FrequencyLimits),
+    /// Whether clocks above the base clock may be used.
+    Turbo(bool),
     /// Energy-performance preference.
     Epp(Epp),
     /// Whether HWP dynamic boost is on.
@@ -100,6 +114,12 @@ pub enum Policy {
     Apst(ApstSettings),
     /// Latency tolerance of a drive.
     DriveLatency(DriveLatency),
+    /// How eagerly PCIe links sleep, in the kernel's words.
+    Aspm(&'static str),
+    /// Window of sequential buffered readers in KiB.
+    ReadAhead(u64),
+    /// Which CPU completes requests, as `queue/rq_affinity` has it.
+    RqAffinity(u64),
     /// Whether waiting with `io_uring` counts as waiting for I/O.
     IoUring(bool),
     /// Changes of the kernel's configuration.
@@ -119,10 +139,14 @@ impl Policy {
             Self::Psd(_) => Kind::Psd,
             Self::Frequency(_) => Kind::Frequency,
             Self::FrequencyLimits(_) => Kind::FrequencyLimits,
+            Self::Turbo(_) => Kind::Turbo,
             Self::Epp(_) => Kind::Epp,
             Self::HwpBoost(_) => Kind::HwpBoost,
             Self::Apst(_) => Kind::Apst,
             Self::DriveLatency(_) => Kind::DriveLatency,
+            Self::Aspm(_) => Kind::Aspm,
+            Self::ReadAhead(_) => Kind::ReadAhead,
+            Self::RqAffinity(_) => Kind::RqAffinity,
             Self::IoUring(_) => Kind::IoUring,
             Self::KernelConfig(_) => Kind::KernelConfig,
         }

@@ -364,6 +364,14 @@ impl PolicySet {
         settings
     }
 
+    /// Window of sequential buffered readers in the set, in KiB; `None`: unchanged.
+    pub fn read_ahead_kib(&self) -> Option<u64> {
+        self.find_policy(|policy| match policy {
+            Policy::ReadAhead(kib) => Some(*kib),
+            _ => None,
+        })
+    }
+
     /// Whether, by the set, waiting with `io_uring` counts as waiting for I/O; `None`: unchanged.
     pub fn io_uring_iowait(&self) -> Option<bool> {
         self.find_policy(|policy| match policy {

@@ -5,7 +5,7 @@ use wakepath_policies::freq::amd_pstate::{AmdMode, AmdPstateSettings};
 use wakepath_policies::freq::epp::{Epp, explain_preference_refusal_under_performance};
 use wakepath_policies::freq::limits::FrequencyLimits;
 use wakepath_policies::mechanism::Policy;
-use wakepath_system::setting;
+use wakepath_system::setting::{self, SettingScope, setting_known_to_exist};
 use wakepath_system::{At, SettingKey, System};
 
 use super::target::{SettingsBuilder, switch_as_digit};
@@ -169,6 +169,23 @@ impl SettingsBuilder<'_> {
             let is_active = self.first_cpufreq_driver().as_deref() == Some(ACTIVE_AMD_DRIVER);
             is_active.then(|| AmdMode::Active.name().to_owned())
         })
+    }
+
+    /// Asks for clocks above the base clock to be on or off, by the file that the driver has.
+    pub(super) fn add_wanted_turbo(&mut self, on: bool) -> Result<(), SettingsError> {
+        let places = self.system.places_in_scope(SettingScope::CpufreqPolicy);
+        let has_boost_by_policy = places.into_iter().any(|at| {
+            SettingKey::for_matching_scope(setting_known_to_exist("frequency-boost"), at)
+                .is_some_and(|key| self.system.root().exists(&key.relative_path()))
+        });
+        let no_turbo = setting_known_to_exist("no-turbo");
+        if has_boost_by_policy {
+            self.add_wanted_value_at_selected_places("frequency-boost", switch_as_digit(on))
+        } else if self.system.root().exists(no_turbo.path) {
+            self.add_wanted_value_at_selected_places("no-turbo", switch_as_digit(!on))
+        } else {
+            self.add_wanted_value_at_selected_places("boost", switch_as_digit(on))
+        }
     }
 
     /// Asks for HWP's boosts after I/O to be on or off.

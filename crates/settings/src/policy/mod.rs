@@ -66,6 +66,14 @@ fn add_wanted_settings_of_policy(builder: &mut SettingsBuilder<'_>) -> Result<()
             Policy::DriveLatency(tolerance) => {
                 builder.add_wanted_value_at_selected_places("drive-latency", &tolerance.to_string())
             }
+            Policy::Turbo(on) => builder.add_wanted_turbo(*on),
+            Policy::Aspm(policy) => builder.add_wanted_value_at_selected_places("aspm", policy),
+            Policy::ReadAhead(kib) => {
+                builder.add_wanted_value_at_selected_places("read-ahead", &kib.to_string())
+            }
+            Policy::RqAffinity(value) => {
+                builder.add_wanted_value_at_selected_places("rq-affinity", &value.to_string())
+            }
             Policy::Psd(_) => Err(builder.policy_error(
                 "a lease follows each burst of I/O, so a process has to run: `wakepath daemon` does that. \
                  A limit that stays is cpu-latency[limit=20us,cpus=all]",

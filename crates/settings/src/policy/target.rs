@@ -106,6 +106,10 @@ impl SettingsBuilder<'_> {
                 shared.iter().any(|cpu| cpus.contains(cpu))
             }),
             At::Drive(drive) => drives.is_none_or(|d| d.contains(drive)),
+            At::Disk(disk) => drives.is_none_or(|drives| {
+                let controller = self.system.controller_of_namespace(disk);
+                controller.is_some_and(|controller| drives.contains(&controller))
+            }),
         }
     }
 
@@ -132,6 +136,7 @@ impl SettingsBuilder<'_> {
         let what = match setting::setting_known_to_exist(setting_name).scope {
             SettingScope::CpufreqPolicy => "this machine offers no cpufreq setting of that kind",
             SettingScope::Drive => "this machine shows no NVMe drive with that setting",
+            SettingScope::Disk => "this machine shows no selected disk with that setting",
             _ => "this machine has no such setting",
         };
         let path = setting::setting_known_to_exist(setting_name).path;

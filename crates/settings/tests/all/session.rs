@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
-use crate::common::{assert_same, content, laptop, plan};
+use crate::common::{assert_same, content, laptop, plan, read, write};
 use wakepath_settings::{
     Hold, Session, SettingsError, SettingsPlan, Targets, Tenant, WantedSetting, policy,
 };
@@ -733,6 +733,61 @@ fn settings_of_newer_kernels_are_applied_read_back_and_restored() {
         assert_eq!(change.key.to_string(), "wakeup-latency");
         assert_eq!(change.new.as_deref(), Some(value));
     }
+}
+
+#[test]
+fn settings_of_disks_links_and_turbo_are_applied_and_restored() {
+    let (directory, system) = laptop();
+    let aspm = "sys/module/pcie_aspm/parameters/policy";
+    let read_ahead = "sys/block/nvme0n1/queue/read_ahead_kb";
+    let affinity = "sys/block/nvme0n1/queue/rq_affinity";
+    let no_turbo = "sys/devices/system/cpu/intel_pstate/no_turbo";
+    write(
+        directory.path(),
+        aspm,
+        "[default] performance powersave powersupersave \n",
+    );
+    write(directory.path(), read_ahead, "128\n");
+    let policies = [
+        "turbo[value=off]",
+        "aspm[policy=performance]",
+        "read-ahead[kb=512]",
+        "rq-affinity[value=0]",
+    ];
+    let mut session = Session::open_and_recover(&system).unwrap();
+    session.apply_plan(&plan(&system, &policies)).unwrap();
+    let values = [no_turbo, aspm, read_ahead, affinity].map(|file| read(directory.path(), file));
+    assert_eq!(values, ["1", "performance", "512", "0"]);
+    drop(session);
+    Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
+    let values = [no_turbo, aspm, read_ahead, affinity].map(|file| read(directory.path(), file));
+    assert_eq!(values, ["0", "default", "128", "1"]);
+}
+
+#[test]
+fn disks_of_other_drives_keep_their_settings() {
+    let (_directory, system) = laptop();
+    let set = "rq-affinity[value=0]".parse().unwrap();
+    let targets = Targets {
+        drives: Some(vec!["nvme0".to_owned()]),
+        ..Targets::default()
+    };
+    let wanted = policy::resolve_to_settings(&system, &set, &targets).unwrap();
+    let keys: Vec<String> = wanted
+        .values
+        .iter()
+        .map(|(key, _)| key.to_string())
+        .collect();
+    assert_eq!(keys, ["rq-affinity:nvme0n1"]);
+    let none = Targets {
+        drives: Some(Vec::new()),
+        ..Targets::default()
+    };
+    let error = policy::resolve_to_settings(&system, &set, &none).unwrap_err();
+    assert!(error.to_string().contains("no selected disk"), "{error}");
 }
 
 #[test]

@@ -278,11 +278,15 @@ pub fn machine_under_policies<'a>(
     if let Some(config) = set.kernel_config() {
         let machine = machine.to_mut();
         if let Some(hz) = config.hz {
-            machine.hz = figure_from_policy_set(f64::from(hz.hz()));
+            machine.hz = figure_from_policy_set("kernel-config", f64::from(hz.hz()));
         }
         if let Some(counts) = config.irq_time {
-            machine.irq_time_accounting = figure_from_policy_set(f64::from(u8::from(counts)));
+            machine.irq_time_accounting =
+                figure_from_policy_set("kernel-config", f64::from(u8::from(counts)));
         }
+    }
+    if let Some(kib) = set.read_ahead_kib() {
+        machine.to_mut().drive.read_ahead_kb = figure_from_policy_set("read-ahead", kib as f64);
     }
     match set.c1_demotion() {
         None => {}
@@ -305,10 +309,10 @@ pub fn machine_under_policies<'a>(
 }
 
 /// A machine's figure with a value from a policy set.
-fn figure_from_policy_set(value: f64) -> Figure {
+fn figure_from_policy_set(policy: &str, value: f64) -> Figure {
     Figure {
         value,
-        origin: Origin::Source("kernel-config of the policy set".to_owned()),
+        origin: Origin::Source(format!("{policy} of the policy set")),
     }
 }
 

@@ -109,6 +109,20 @@ fn hint_and_device_decide_how_far() {
 }
 
 #[test]
+fn a_policy_sets_the_window_as_the_device_does() {
+    let mut machine = machine("6.12", 1, 16.0);
+    let job = "[j]\nfilename=/dev/nvme0n1\nrw=read\nsize=64m\n";
+    let workload = fio::parse(job, "test.fio").unwrap().into();
+    let names = ["menu@6.12", "performance", "read-ahead[kb=1024]"];
+    let policies = PolicySet::from_names(names).unwrap();
+    let by_policy = simulate(&machine, &workload, &policies, 1).unwrap();
+    machine.drive.read_ahead_kb = Figure::assumed(1024.0, "test");
+    let by_device = simulate_text(&machine, job).unwrap();
+    assert_eq!(kib_per_request(&by_policy), kib_per_request(&by_device));
+    assert_eq!(by_policy.latency_us.mean, by_device.latency_us.mean);
+}
+
+#[test]
 fn a_page_that_is_read_costs_its_copy_and_what_is_left_for_a_new_one() {
     let read = |copy_kcycles: f64, lines: &str| {
         let mut machine = machine("6.12", 1, 16.0);

@@ -13,6 +13,8 @@ pub enum SettingScope {
     CpufreqPolicy,
     /// Each drive.
     Drive,
+    /// Each disk: a block device of a drive.
+    Disk,
 }
 
 impl SettingScope {
@@ -24,6 +26,7 @@ impl SettingScope {
             Self::IdleState => "idle state",
             Self::CpufreqPolicy => "policy",
             Self::Drive => "drive",
+            Self::Disk => "disk",
         }
     }
 }
@@ -47,6 +50,8 @@ pub enum Values {
     Listed(&'static str),
     /// One of the words in a file beside the setting's own, or a whole number up to this maximum.
     ListedOrUpTo(&'static str, u64),
+    /// One of the words in the setting's own file, where the present one stands in brackets.
+    Bracketed,
     /// A whole number from the first to the second, both included.
     Between(u64, u64),
     /// A whole number between the numbers in two files beside the setting's own.

@@ -4,6 +4,7 @@ mod info;
 mod value;
 
 pub use info::{Access, SettingInfo, SettingScope, Values};
+pub(crate) use value::word_in_brackets;
 pub use value::{
     NO_LATENCY_LIMIT_US, NO_SYSTEM_LATENCY_LIMIT_US, format_resume_latency, have_same_meaning,
     parse_resume_limit_us,
@@ -81,6 +82,10 @@ pub static SETTINGS: &[SettingInfo] = &[
         ..text_file_setting("frequency-boost", SettingScope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/boost",
             Values::Between(0, 1), "", "1: frequencies above the nominal one may be used")
     },
+    text_file_setting("no-turbo", SettingScope::System, "sys/devices/system/cpu/intel_pstate/no_turbo",
+        Values::Between(0, 1), "", "1: no clocks above the base clock (intel_pstate)"),
+    text_file_setting("boost", SettingScope::System, "sys/devices/system/cpu/cpufreq/boost",
+        Values::Between(0, 1), "", "1: clocks above the base clock may be used (other drivers)"),
     text_file_setting("frequency-min", SettingScope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_min_freq",
         Values::BetweenFiles("cpuinfo_min_freq", "cpuinfo_max_freq"), "kHz", "the lowest frequency to use"),
     text_file_setting("frequency-max", SettingScope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_max_freq",
@@ -100,6 +105,12 @@ pub static SETTINGS: &[SettingInfo] = &[
         ..text_file_setting("apst", SettingScope::Drive, "dev/{n}", Values::ApstTable, "",
             "which power states the drive enters by itself, and after how long")
     },
+    text_file_setting("aspm", SettingScope::System, "sys/module/pcie_aspm/parameters/policy",
+        Values::Bracketed, "", "how eagerly PCIe links sleep"),
+    text_file_setting("read-ahead", SettingScope::Disk, "sys/block/{n}/queue/read_ahead_kb",
+        Values::Between(0, 1 << 20), "KiB", "how far the kernel reads ahead of sequential readers"),
+    text_file_setting("rq-affinity", SettingScope::Disk, "sys/block/{n}/queue/rq_affinity",
+        Values::Between(0, 2), "", "which CPU completes requests"),
 ];
 
 /// Finds a setting by its name.

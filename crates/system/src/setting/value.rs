@@ -12,6 +12,14 @@ pub const NO_LATENCY_LIMIT_US: u64 = i32::MAX as u64;
 /// (`include/linux/pm_qos.h`, Linux 6.12).
 pub const NO_SYSTEM_LATENCY_LIMIT_US: u64 = 2_000_000_000;
 
+/// The word in brackets among others, as in `[default] performance powersave`; a text without brackets as it is.
+pub(crate) fn word_in_brackets(text: &str) -> &str {
+    let inside = text
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'));
+    inside.map_or(text, |(word, _)| word)
+}
+
 /// Formats a CPU's latency limit as its sysfs file takes it: 0 means no limit there, and no latency at all is `n/a`.
 pub fn format_resume_latency(limit_us: Option<u64>) -> String {
     match limit_us {
@@ -48,6 +56,11 @@ impl SettingInfo {
             Values::ListedOrUpTo(file, most) => {
                 check_is_word_of_file(value, file, read_sibling(file))
                     .map_err(|words| format!("{words}, or a whole number up to {most}"))
+            }
+            Values::Bracketed => {
+                let own = self.path.rsplit('/').next().unwrap_or(self.path);
+                let content = read_sibling(own).map(|text| text.replace(['[', ']'], ""));
+                check_is_word_of_file(value, own, content)
             }
             Values::Between(low, high) => check_number_in_range(value, low, high),
             Values::BetweenFiles(low, high) => {
@@ -134,6 +147,7 @@ mod tests {
     fn file_beside(file: &str) -> Option<String> {
         let content = match file {
             "available_governors" => "ladder menu",
+            "policy" => "[default] performance powersave powersupersave",
             "cpuinfo_min_freq" => "800000",
             "cpuinfo_max_freq" => "3000000",
             _ => return None,
@@ -156,6 +170,12 @@ mod tests {
             ("drive-latency", "some", "auto"),
             ("epp", "256", "255"),
             ("apst", "on:00", "512"),
+            (
+                "aspm",
+                "eager",
+                "default, performance, powersave, powersupersave",
+            ),
+            ("rq-affinity", "3", "0 to 2"),
             ("haltpoll-may-shrink", "x", "Y or N"),
         ] {
             let message = setting_known_to_exist(setting)
@@ -170,6 +190,8 @@ mod tests {
             ("cpu-latency", "0"),
             ("drive-latency", "any"),
             ("epp", "0"),
+            ("aspm", "default"),
+            ("read-ahead", "512"),
         ] {
             setting_known_to_exist(setting)
                 .check_value(value, file_beside)

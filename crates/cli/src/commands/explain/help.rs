@@ -71,8 +71,7 @@ fn help_sentence(kind: &RequestKind, help: Help) -> String {
             "{gain} by leases of 3 ms after completions (psd): `wakepath daemon`. CPUs sleep deeply otherwise."
         ),
         Remedy::CompleteWhereInterrupted => format!(
-            "{gain} by completion on the interrupted CPU: `echo 0 > /sys/block/{}/queue/rq_affinity`.",
-            device_name_for_shell(kind)
+            "{gain} by completion on the interrupted CPU: `wakepath apply 'rq-affinity[value=0]' --for 10m`."
         ),
         Remedy::TasksWhereCompleted => format!(
             "{gain} of the wait by tasks on the CPUs that complete: `taskset` with the CPUs in the table of interrupts, or \
@@ -106,14 +105,6 @@ fn limit_depth_sentence(gain: &str, kind: &RequestKind) -> String {
 fn reference_name_for_shell(kind: &RequestKind) -> Option<&str> {
     let name = kind.state_names.get(&kind.split.reference?)?;
     is_plain_for_shell(name).then_some(name)
-}
-
-fn device_name_for_shell(kind: &RequestKind) -> &str {
-    if is_plain_for_shell(&kind.device) {
-        &kind.device
-    } else {
-        "DEVICE"
-    }
 }
 
 /// Whether a shell reads the name as it is.

@@ -50,7 +50,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CONDITION")]
     pub(super) keep: Vec<LoadCondition>,
     /// What may be changed: idle, idle-states, psd, cpu-latency, poll, c1-demotion, frequency, frequency-limits, epp,
-    /// hwp-boost, apst, io_uring, profiles; or single policies such as teo [default: all but idle-states, poll, c1-demotion and io_uring].
+    /// hwp-boost, apst, read-ahead, io_uring, profiles; or single policies such as teo [default: all but idle-states, poll,
+    /// c1-demotion, read-ahead and io_uring].
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(super) over: Vec<String>,
     /// How much to simulate: a time such as 10m, which is turned into requests once and printed, or a number of requests, which

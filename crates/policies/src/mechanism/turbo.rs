@@ -1,0 +1,28 @@
+//! `turbo`: whether CPUs may run above their base clock.
+
+use super::key::{Fallback, Form, Key, KeyInfo, SWITCH};
+use super::{Kind, Mechanism, Place, Policy};
+
+static VALUE: Key<bool> = Key {
+    info: KeyInfo {
+        name: "value",
+        meaning: "whether clocks above the base clock may be used",
+        unit: "",
+        fallback: Fallback::Required,
+        example: "off",
+    },
+    words: SWITCH,
+    form: Form::WordsOnly,
+};
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    name: "turbo",
+    kind: Kind::Turbo,
+    versioned: false,
+    summary: "whether clocks above the base clock may be used; simulated: frequency[max=...]",
+    source: "no_turbo in drivers/cpufreq/intel_pstate.c; boost in drivers/cpufreq/cpufreq.c",
+    on: &[Place::Machine],
+    keys: &[&VALUE],
+    overlaps: &[],
+    build: |given| Ok(Policy::Turbo(given.value_or_default(&VALUE)?)),
+};
