@@ -14,6 +14,11 @@ pub(crate) fn fits_job_file(folder: &Path) -> bool {
     })
 }
 
+/// The file in a folder that jobs read.
+pub(crate) fn data_file_in(folder: &Path) -> PathBuf {
+    folder.join("fio.tmp")
+}
+
 /// A folder for test files, removed with them.
 #[derive(Debug)]
 pub(crate) struct Folder(tempfile::TempDir);
@@ -32,7 +37,7 @@ impl Folder {
 
     /// The file that jobs read.
     pub(crate) fn data_file(&self) -> PathBuf {
-        self.path().join("fio.tmp")
+        data_file_in(self.path())
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -306,7 +306,7 @@ impl Calibration<'_> {
             return Err(why.to_owned());
         }
         let jobs = CalibrationJob::reads(&FITTING_JOBS);
-        let study = self.plan.fitting_study(&self.folder, &jobs);
+        let study = self.plan.fitting_study(self.folder.path(), &jobs);
         let measured = study.measure(self.control, self.cancelled);
         hold.release().map_err(|error| error.to_string())?;
         let runs = measured.map_err(|error| error.to_string())?;
@@ -349,7 +349,7 @@ impl Calibration<'_> {
         [captured, calibrated]: [&Machine; 2],
         notes: &mut Vec<String>,
     ) -> Result<Vec<JobPrediction>, CalibrateError> {
-        let study = self.plan.job_study(&self.folder);
+        let study = self.plan.job_study(self.folder.path());
         let live = study.measure(self.control, self.cancelled)?;
         let before = study.simulate(captured, self.cancelled)?;
         let after = study.simulate(calibrated, self.cancelled)?;

@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use rustix::process::geteuid;
 use wakepath_measure::ExperimentControl;
+use wakepath_measure::drive::TestTarget;
 use wakepath_measure::summary::Estimate;
 use wakepath_measure::wake::{
     EntryCost, HeldClock, PackageWake, WakeLatency, WakeMeasurement, WakePlan, WakeSource, measure,
@@ -78,6 +79,9 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     );
     args.output.check_output_may_be_written()?;
     args.page.check()?;
+    if let Some(file) = args.file.as_ref().filter(|_| !captured) {
+        TestTarget::Read(file.clone()).check()?;
+    }
     let mut sources = vec![WakeSource::Task, WakeSource::Timer];
     sources.extend(args.file.as_ref().map(|_| WakeSource::Drive));
     let forced = captured || geteuid().is_root();
