@@ -199,11 +199,11 @@ fn fitted_work(us: f64, khz: u32, what: &str) -> Figure {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use wakepath_measure::Conditions;
     use wakepath_measure::drive::{
         BlockLayerView, DriveSleep, InterruptView, LoadShape, ServiceTime,
     };
     use wakepath_measure::summary::{Estimate, LatencySummary};
+    use wakepath_measure::{Conditions, StorageStack};
     use wakepath_units::Nanoseconds;
 
     use super::*;
@@ -245,6 +245,7 @@ pub(crate) mod tests {
             file: "test".to_owned(),
             bytes: 1 << 30,
             device: None,
+            storage: StorageStack::default(),
             conditions: Conditions {
                 date: "2026-11-27".to_owned(),
                 kernel: "6.12.48".to_owned(),

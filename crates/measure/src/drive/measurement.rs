@@ -6,9 +6,9 @@ use super::declared::DeclaredSleep;
 use super::parallel_units::ParallelUnits;
 use super::service::ServiceTime;
 use super::sleep::{DriveSleep, SleepEntry};
-use crate::Conditions;
 use crate::summary::LatencySummary;
 use crate::test_file::BackingDevice;
+use crate::{Conditions, StorageStack};
 
 /// Result of an experiment on a drive.
 #[derive(Clone, Debug, Serialize)]
@@ -19,6 +19,8 @@ pub struct DriveMeasurement {
     pub bytes: u64,
     /// Disk behind the file; absent for several disks or none.
     pub device: Option<BackingDevice>,
+    /// File system, encryption and temperature of the drive.
+    pub storage: StorageStack,
     /// Day, kernel and other work of the experiment.
     pub conditions: Conditions,
     /// Whether CPUs were held in their first idle state. If not, idle exits are in the figures.

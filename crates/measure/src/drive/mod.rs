@@ -32,7 +32,7 @@ use self::plan::DriveStep;
 use crate::conditions::CpuTimes;
 use crate::summary::LatencySummary;
 use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile};
-use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold};
+use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold, StorageStack};
 
 pub use self::block_counters::BlockLayerView;
 pub use self::declared::DeclaredSleep;
@@ -63,6 +63,11 @@ pub fn measure(
         file: plan.target.path().display().to_string(),
         bytes: file.bytes(),
         device: file.device().cloned(),
+        storage: StorageStack::find(
+            system,
+            file.file(),
+            file.device().map(|device| device.disk.as_str()),
+        ),
         held_shallow: hold.refusal().is_none(),
         service: Vec::new(),
         flush: None,
@@ -80,6 +85,7 @@ pub fn measure(
     result.notes.extend(hold.refusal().map(|why| {
         format!("CPUs may have slept meanwhile, and their idle exits are in the figures: {why}")
     }));
+    result.notes.extend(result.storage.note_on_encryption());
     if result.device.is_none() {
         result.notes.push(
             "which disk the file is on is not known, so there is no view of the block layer"
@@ -97,6 +103,7 @@ pub fn measure(
     if let Err(unrestored) = MeasureError::combine_with_release(outcome, hold.release())? {
         result.notes.push(unrestored.to_string());
     }
+    result.storage.finish(system);
     result.complete = !control.is_cancelled();
     if result.service.is_empty() {
         return Err(MeasureError::Cancelled);

@@ -15,7 +15,7 @@ use wakepath_system::System;
 use wakepath_units::Nanoseconds;
 
 use super::experiment::{OutputArgs, PlanReport, parse_mebibytes, print_notes};
-use super::page::{PageArgs, interval_us, page_head, page_rows};
+use super::page::{PageArgs, describe_conditions, interval_us, page_head, page_rows};
 use crate::output::{self, Format, Screen};
 use crate::until;
 
@@ -102,10 +102,17 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     args.output.write_figures(&result.to_toml())?;
     args.page.write(
         &format!("Drive of {}", result.file),
-        &result.conditions,
+        facts(&result),
         &result.notes,
         || sections(&result),
     )
+}
+
+/// Conditions of the experiment, and what lies between file and drive.
+pub(in crate::commands) fn facts(result: &DriveMeasurement) -> Vec<String> {
+    let mut facts = describe_conditions(&result.conditions);
+    facts.extend(result.storage.describe());
+    facts
 }
 
 /// Service times and quantiles by size and depth, throughput, and the curve of sleep.
@@ -329,9 +336,11 @@ fn print_tables(result: &DriveMeasurement, out: &mut Screen) -> anyhow::Result<(
         let model = device.model.as_deref().unwrap_or("model not known");
         format!(", on {} ({model})", device.disk)
     });
+    let storage = result.storage.describe();
+    let storage = storage.map_or_else(String::new, |storage| format!(", {storage}"));
     out.write_folded(
         &format!(
-            "{}{device}: {} MiB, {}, Linux {}",
+            "{}{device}{storage}: {} MiB, {}, Linux {}",
             result.file,
             result.bytes >> 20,
             result.conditions.date,

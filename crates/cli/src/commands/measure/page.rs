@@ -36,7 +36,7 @@ impl PageArgs {
     pub(super) fn write(
         &self,
         title: &str,
-        conditions: &Conditions,
+        facts: Vec<String>,
         notes: &[String],
         sections: impl FnOnce() -> Vec<MeasuredSection>,
     ) -> anyhow::Result<()> {
@@ -45,7 +45,7 @@ impl PageArgs {
         };
         let page = MeasurementPage {
             title: title.to_owned(),
-            facts: describe_conditions(conditions),
+            facts,
             cautions: notes.to_vec(),
             sections: sections(),
             made_by: MADE_BY.to_owned(),

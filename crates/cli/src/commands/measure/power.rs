@@ -10,7 +10,7 @@ use wakepath_measure::power::{
 use wakepath_report::html::measurements::{MeasuredInterval, MeasuredPicture, MeasuredSection};
 
 use super::experiment::{PlanReport, print_notes};
-use super::page::{PageArgs, page_head, page_rows};
+use super::page::{PageArgs, describe_conditions, page_head, page_rows};
 use crate::commands::live::RootArgs;
 use crate::output::{self, Format, Screen};
 use crate::until;
@@ -61,10 +61,12 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }?;
     // What was measured is shown even where it cannot be written any more.
     out.print()?;
-    args.page
-        .write("Power", &result.conditions, &result.notes, || {
-            sections(&result)
-        })
+    args.page.write(
+        "Power",
+        describe_conditions(&result.conditions),
+        &result.notes,
+        || sections(&result),
+    )
 }
 
 /// What each source of power draws under each condition.

@@ -18,7 +18,7 @@ use wakepath_report::html::measurements::{
 use wakepath_units::Nanoseconds;
 
 use super::experiment::{OutputArgs, PlanReport, print_notes};
-use super::page::{PageArgs, interval_us, page_head, page_rows};
+use super::page::{PageArgs, describe_conditions, interval_us, page_head, page_rows};
 use crate::commands::live::RootArgs;
 use crate::output::{self, Format, Screen};
 use crate::until;
@@ -106,10 +106,12 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     // Figures are printed even if the file for them cannot be written any more.
     out.print()?;
     args.output.write_figures(&result.to_toml())?;
-    args.page
-        .write("Wake-ups", &result.conditions, &result.notes, || {
-            sections(&result)
-        })
+    args.page.write(
+        "Wake-ups",
+        describe_conditions(&result.conditions),
+        &result.notes,
+        || sections(&result),
+    )
 }
 
 /// Exits, then what sleeping costs beyond them where that was measured.
