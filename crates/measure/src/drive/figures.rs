@@ -353,6 +353,7 @@ mod tests {
                 date: "2026-11-29".to_owned(),
                 kernel: "6.12.48".to_owned(),
                 busy_percent: None,
+                stolen_percent: None,
             },
             held_shallow: true,
             service: Vec::new(),

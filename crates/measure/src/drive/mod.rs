@@ -29,7 +29,7 @@ use self::block_counters::{BlockCounters, CountedLoad};
 use self::interrupt::watch_interrupts;
 use self::load::{LoadTarget, run_load, transfer};
 use self::plan::DriveStep;
-use crate::conditions::CpuTimes;
+use crate::conditions::{CpuTimes, StolenTime};
 use crate::summary::LatencySummary;
 use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile};
 use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold, StorageStack};
@@ -58,6 +58,7 @@ pub fn measure(
     // A second measurement is refused before anything is written.
     let mut hold = ShallowHold::take(system)?;
     let conditions = Conditions::observe(system, control);
+    let stolen = StolenTime::watch(system);
     let file = TestFile::open(&plan.target, system, control)?;
     let mut result = DriveMeasurement {
         file: plan.target.path().display().to_string(),
@@ -104,6 +105,8 @@ pub fn measure(
         result.notes.push(unrestored.to_string());
     }
     result.storage.finish(system);
+    let note = stolen.finish(system, &mut result.conditions);
+    result.notes.extend(note);
     result.complete = !control.is_cancelled();
     if result.service.is_empty() {
         return Err(MeasureError::Cancelled);

@@ -500,6 +500,7 @@ mod tests {
                 date: "2026-11-27".to_owned(),
                 kernel: "6.12.48".to_owned(),
                 busy_percent: None,
+                stolen_percent: None,
             },
             sources: Vec::new(),
             figures: vec![

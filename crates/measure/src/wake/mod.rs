@@ -42,6 +42,7 @@ use self::beside::{find_entry_costs, find_package_wakes};
 use self::counters::{CpuCounters, SampleVerdict};
 use self::plan::{ROUNDS, WakeMoment, WakeStep};
 use self::tally::{FEWEST_COUNTED, Tally};
+use crate::conditions::{StolenTime, read_stolen_ticks};
 use crate::summary::{Estimate, LatencySummary};
 use crate::test_file::{TestFile, TestTarget};
 use crate::{Conditions, ExperimentControl, MeasureError};
@@ -91,6 +92,8 @@ pub struct WakeLatency {
     pub missed: u64,
     /// Samples that do not count, because hardware or firmware refused the state.
     pub rejected: u64,
+    /// Samples that count, though the host of a virtual machine kept the CPU waiting meanwhile (stolen time).
+    pub disturbed_by_host: u64,
     /// Reason for a missing or weak figure.
     pub problem: Option<String>,
 }
@@ -163,13 +166,16 @@ pub fn measure_with(
     } else {
         None
     };
-    let conditions = Conditions::observe(system, control);
+    let mut conditions = Conditions::observe(system, control);
+    let stolen = StolenTime::watch(system);
+    let is_guest = runs_under_hypervisor(system.root());
     let mut experiment = WakeExperiment {
         system,
         plan,
         hold: hold.as_ref(),
         control,
         sampler,
+        is_guest,
         random: Pcg64Mcg::seed_from_u64(4),
         tallies: vec![Tally::default(); plan.steps.len()],
     };
@@ -178,8 +184,10 @@ pub fn measure_with(
     let released = hold.map_or(Ok(None), Hold::put_back_and_release);
     let released = released.map_err(MeasureError::from);
     let restored = MeasureError::combine_with_release(outcome, released)?;
+    let note = stolen.finish(system, &mut conditions);
     let mut result = WakeMeasurement::new(plan, &tallies, conditions, !control.is_cancelled());
-    if runs_under_hypervisor(system.root()) {
+    result.notes.extend(note);
+    if is_guest {
         result.notes.push(describe_guest(plan.forced));
     }
     let growing = result.wakes.iter().filter_map(|wake| {
@@ -242,6 +250,8 @@ struct WakeExperiment<'a, S> {
     hold: Option<&'a Hold>,
     control: ExperimentControl<'a>,
     sampler: S,
+    /// Whether a host may keep the CPUs waiting.
+    is_guest: bool,
     random: Pcg64Mcg,
     tallies: Vec<Tally>,
 }
@@ -297,6 +307,7 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
         let gaps = self.plan.gaps(step);
         let end = Instant::now() + self.plan.step_time;
         let mut before = self.read_counters(kind)?;
+        let mut stolen_before = self.read_stolen_ticks(kind.cpu);
         let mut counted = 0;
         let mut tried = 0;
         let fewest = match step.moment {
@@ -314,6 +325,7 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
                 WakeMoment::AtRest => self.sampler.sample_at_rest(kind.cpu, gap),
             }?;
             let after = self.read_counters(kind)?;
+            let stolen_after = self.read_stolen_ticks(kind.cpu);
             // The first sample's idle period began in another state.
             if tried > 0 {
                 let tally = &mut self.tallies[index];
@@ -328,6 +340,7 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
                             gap,
                             latency_ns: latency.0,
                         });
+                        tally.disturbed_by_host += u64::from(stolen_after != stolen_before);
                         counted += 1;
                     }
                     SampleVerdict::Missed => {
@@ -339,8 +352,17 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
             }
             tried += 1;
             before = after;
+            stolen_before = stolen_after;
         }
         Ok(())
+    }
+
+    /// Stolen time of a CPU so far; `None` outside virtual machines.
+    fn read_stolen_ticks(&self, cpu: usize) -> Option<u64> {
+        let root = self.system.root();
+        self.is_guest
+            .then(|| read_stolen_ticks(root, cpu))
+            .flatten()
     }
 
     fn read_counters(&self, kind: &CpuGroup) -> Result<CpuCounters, MeasureError> {
@@ -386,6 +408,7 @@ impl WakeMeasurement {
                 reached: tally.reached.shares(false),
                 missed: tally.missed,
                 rejected: tally.rejected,
+                disturbed_by_host: tally.disturbed_by_host,
                 problem: describe_problem(tally, conditions.busy_percent),
                 by_gap: split_by_gap(&tally.samples),
                 latency,

@@ -45,6 +45,8 @@ enum Behaviour {
     Interrupted,
     /// Caches cool down: a wake-up after a longer pause takes longer, whatever the state.
     CoolingDown,
+    /// A host keeps the CPU waiting in every second sample.
+    Robbed,
     /// The hardware counts what it reached: the core C6, and at rest the package C6, too.
     Counting,
 }
@@ -105,6 +107,10 @@ impl WakeSampler for FakeSampler<'_> {
             (Behaviour::GoingAway, 10) => {
                 fs::remove_dir_all(self.machine.join(CPU)).unwrap();
                 return Ok(Nanoseconds(500));
+            }
+            (Behaviour::Robbed, count) => {
+                let stat = format!("cpu  9 0 0 9 0 0 0 0\ncpu1 9 0 0 9 0 0 0 {}\n", count / 2);
+                fs::write(self.machine.join("proc/stat"), stat).unwrap();
             }
             (Behaviour::Interrupted, 10) => self.cancelled.store(true, Ordering::Relaxed),
             _ => {}
@@ -186,6 +192,12 @@ fn run_with(
     Vec<String>,
 ) {
     let machine = copy_of_laptop();
+    if behaviour == Behaviour::Robbed {
+        let kind = machine.path().join("sys/hypervisor");
+        fs::create_dir_all(&kind).unwrap();
+        fs::write(kind.join("type"), "xen\n").unwrap();
+        fs::write(machine.path().join("proc/stat"), "").unwrap();
+    }
     let before = settings(machine.path());
     let system = System::new(Root::at_directory(machine.path()));
     // Enough for the most samples of a step; what goes by single pauses takes many.
@@ -222,7 +234,7 @@ fn settings(machine: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = content(machine);
     all.retain(|path, _| {
         let name = path.rsplit('/').next().unwrap_or_default();
-        !["usage", "time", "rejected"].contains(&name)
+        !["usage", "time", "rejected", "stat"].contains(&name)
     });
     all
 }
@@ -252,6 +264,25 @@ fn exit_latencies_are_differences_to_polling_and_everything_is_put_back() {
         ("C10", Some(298)),
     ];
     assert_eq!(exits, expected.map(|(name, exit)| (name.to_owned(), exit)));
+}
+
+#[test]
+fn samples_that_a_host_disturbed_are_counted() {
+    let (_machine, result, changed) = run(Behaviour::Robbed);
+    let result = result.unwrap();
+    assert_eq!(changed, Vec::<String>::new());
+    for wake in &result.wakes {
+        let n = wake.latency.as_ref().unwrap().n;
+        let half = n as f64 / 2.0;
+        assert!(
+            (wake.disturbed_by_host as f64 - half).abs() <= 6.0,
+            "{} of {n}",
+            wake.disturbed_by_host
+        );
+    }
+    let (_machine, undisturbed, _) = run(Behaviour::Obedient);
+    let wakes = undisturbed.unwrap().wakes;
+    assert!(wakes.iter().all(|wake| wake.disturbed_by_host == 0));
 }
 
 #[test]

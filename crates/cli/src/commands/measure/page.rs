@@ -79,6 +79,8 @@ pub(in crate::commands) fn describe_conditions(conditions: &Conditions) -> Vec<S
     ];
     let busy = conditions.busy_percent;
     facts.extend(busy.map(|busy| format!("CPUs {busy:.0} % busy with other work")));
+    let stolen = conditions.stolen_percent;
+    facts.extend(stolen.map(|stolen| format!("{stolen:.1} % of CPU time stolen by the host")));
     facts
 }
 

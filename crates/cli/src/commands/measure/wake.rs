@@ -297,7 +297,9 @@ fn remark_on_row(wake: &WakeLatency) -> String {
         .map(|state| format!("less {state}"));
     let lost = wake.missed + wake.rejected;
     let not_counted = (lost > 0 && wake.problem.is_none()).then(|| format!("{lost} do not count"));
-    let parts = [reference, wake.problem.clone(), not_counted];
+    let host = wake.disturbed_by_host;
+    let disturbed = (host > 0).then(|| format!("{host} with stolen time"));
+    let parts = [reference, wake.problem.clone(), not_counted, disturbed];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.join("; ")
 }
