@@ -274,6 +274,8 @@ pub(crate) mod tests {
             forced_write: None,
             sleep: DriveSleep::default(),
             sleep_entries: Vec::new(),
+            sleep_without_apst: None,
+            sleep_entries_without_apst: Vec::new(),
             declared_sleep: Vec::new(),
             parallel_units: None,
             complete: true,

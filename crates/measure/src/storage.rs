@@ -43,10 +43,8 @@ impl StorageStack {
         let below = disk.map_or_else(DisksBelow::default, |disk| DisksBelow::find(root, disk));
         let mut stack = Self {
             file_system: number.and_then(|number| file_system_of_mount(root, number)),
+            drive: below.single_drive(),
             encrypted_by: below.encrypted,
-            drive: <[String; 1]>::try_from(below.drives)
-                .ok()
-                .map(|[drive]| drive),
             ..Self::default()
         };
         stack.celsius_before = stack.read_celsius(system);
@@ -101,6 +99,13 @@ struct DisksBelow {
 }
 
 impl DisksBelow {
+    fn single_drive(&self) -> Option<String> {
+        match &self.drives[..] {
+            [drive] => Some(drive.clone()),
+            _ => None,
+        }
+    }
+
     /// Follows volumes and arrays down to the drives that they lie on.
     fn find(root: &Root, disk: &str) -> Self {
         let mut found = Self::default();
@@ -127,6 +132,11 @@ impl DisksBelow {
         found.drives.dedup();
         found
     }
+}
+
+/// The only drive that a disk lies on, or is; `None` if there are several.
+pub(crate) fn find_single_drive(root: &Root, disk: &str) -> Option<String> {
+    DisksBelow::find(root, disk).single_drive()
 }
 
 /// The disk that a block device is, or is a partition of.

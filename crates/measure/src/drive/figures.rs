@@ -361,6 +361,8 @@ mod tests {
             forced_write: None,
             sleep_entries: sleep.entries(),
             sleep,
+            sleep_without_apst: None,
+            sleep_entries_without_apst: Vec::new(),
             declared_sleep: Vec::new(),
             parallel_units: None,
             complete: true,

@@ -35,6 +35,10 @@ pub struct DriveMeasurement {
     pub sleep: DriveSleep,
     /// Sleep states seen from outside, shortest pause first.
     pub sleep_entries: Vec<SleepEntry>,
+    /// Reads after pauses with APST switched off; absent where the drive does not sleep by APST, or APST could not be changed.
+    pub sleep_without_apst: Option<DriveSleep>,
+    /// Sleep states that were seen with APST switched off; empty if all sleep is from APST, or if that was not measured.
+    pub sleep_entries_without_apst: Vec<SleepEntry>,
     /// Sleep states as the drive declares them and the kernel lets it enter them; empty where that cannot be read.
     pub declared_sleep: Vec<DeclaredSleep>,
     /// Requests served side by side; absent without a load at more than depth 1.

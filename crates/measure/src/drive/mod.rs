@@ -4,6 +4,7 @@
 //! that, so that no idle exit is in the figures. For pauses they may take the shallowest state that sleeps: its exit is in
 //! all reads after pauses alike, and these are only compared with each other.
 
+mod apst;
 mod block_counters;
 mod declared;
 mod figures;
@@ -25,6 +26,7 @@ use rand_pcg::Pcg64Mcg;
 use wakepath_system::System;
 use wakepath_units::Nanoseconds;
 
+use self::apst::ApstSwitch;
 use self::block_counters::{BlockCounters, CountedLoad};
 use self::interrupt::watch_interrupts;
 use self::load::{LoadTarget, run_load, transfer};
@@ -75,6 +77,8 @@ pub fn measure(
         forced_write: None,
         sleep: DriveSleep::default(),
         sleep_entries: Vec::new(),
+        sleep_without_apst: None,
+        sleep_entries_without_apst: Vec::new(),
         declared_sleep: file
             .device()
             .map_or_else(Vec::new, |device| DeclaredSleep::read(system, &device.disk)),
@@ -97,6 +101,7 @@ pub fn measure(
         system,
         file: &file,
         hold: &mut hold,
+        apst: plan.apst.as_ref(),
         control,
         random: Pcg64Mcg::seed_from_u64(1),
     };
@@ -113,6 +118,8 @@ pub fn measure(
     }
     result.parallel_units = ParallelUnits::estimate(&result.service);
     result.sleep_entries = result.sleep.entries();
+    let without_apst = result.sleep_without_apst.as_ref();
+    result.sleep_entries_without_apst = without_apst.map_or_else(Vec::new, DriveSleep::entries);
     if !result.held_shallow && !result.sleep_entries.is_empty() {
         result.notes.push(
             "CPUs sleep deeper after longer pauses, so a rise of the latency may be theirs and not the drive's".to_owned(),
@@ -126,6 +133,7 @@ struct DriveExperiment<'a> {
     system: &'a System,
     file: &'a TestFile,
     hold: &'a mut ShallowHold,
+    apst: Option<&'a ApstSwitch>,
     control: ExperimentControl<'a>,
     random: Pcg64Mcg,
 }
@@ -166,6 +174,14 @@ impl DriveExperiment<'_> {
                 let samples = self.read_after_pauses(gap, time)?;
                 result.sleep.add(gap, &samples);
             }
+            DriveStep::SwitchApstOff => self.switch_apst_off(result)?,
+            DriveStep::GapWithoutApst(gap) => {
+                if result.sleep_without_apst.is_some() {
+                    let samples = self.read_after_pauses(gap, time)?;
+                    let sleep = result.sleep_without_apst.get_or_insert_default();
+                    sleep.add(gap, &samples);
+                }
+            }
             DriveStep::Refinement => {
                 if let Some(gap) = result.sleep.refinement() {
                     let samples = self.read_after_pauses(gap, time)?;
@@ -174,6 +190,23 @@ impl DriveExperiment<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Switches the drive's APST off until the hold ends. A drive that refuses becomes a note, and its sleep without APST is
+    /// not measured.
+    fn switch_apst_off(&mut self, result: &mut DriveMeasurement) -> Result<(), MeasureError> {
+        let Some(ApstSwitch { key, off, .. }) = self.apst.cloned() else {
+            return Ok(());
+        };
+        if let Err(why) = self.hold.hold_also(self.system, key, off) {
+            result
+                .notes
+                .push(format!("sleep without APST was not measured: {why}"));
+            return Ok(());
+        }
+        result.sleep_without_apst = Some(DriveSleep::default());
+        // A drive asleep leaves its state with the next request alone.
+        self.wake_drive()
     }
 
     /// Sends a read that does not count. A drive that fell asleep before a step pays for its wake-up in that read, and in no

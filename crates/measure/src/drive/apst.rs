@@ -1,0 +1,48 @@
+//! The autonomous power state transitions (APST) of an NVMe drive, switched off to see what the drive's sleep is from.
+
+use rustix::process::geteuid;
+use wakepath_system::nvme::ApstFeature;
+use wakepath_system::setting::find_setting;
+use wakepath_system::{At, SettingKey, System};
+
+use crate::storage::find_single_drive;
+use crate::test_file::{BackingDevice, TestTarget};
+
+/// The APST setting of the drive behind a target, which is on and may be switched off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ApstSwitch {
+    /// Controller of the drive, such as `nvme0`.
+    pub(super) controller: String,
+    pub(super) key: SettingKey,
+    /// The present table, switched off.
+    pub(super) off: String,
+}
+
+impl ApstSwitch {
+    /// The setting of the only NVMe drive behind a target; `None` without root, for other drives, and where APST is off, lacking
+    /// or without a transition.
+    pub(super) fn find(system: &System, target: &TestTarget) -> Option<Self> {
+        if system.root().is_live() && !geteuid().is_root() {
+            return None;
+        }
+        let device = BackingDevice::find_of_target(system.root(), target)?;
+        let drive = find_single_drive(system.root(), &device.disk)?;
+        let controller = system.controller_of_namespace(&drive)?;
+        let setting = find_setting("apst")?;
+        let key = SettingKey::for_matching_scope(setting, At::Drive(controller.clone()))?;
+        let present = ApstFeature::parse(&system.read_setting(&key).ok()?)?;
+        let mut entries = present.table.entries();
+        if !present.enabled || entries.all(|entry| entry.timeout_ms == 0) {
+            return None;
+        }
+        let off = ApstFeature {
+            enabled: false,
+            ..present
+        };
+        Some(Self {
+            controller,
+            key,
+            off: off.to_string(),
+        })
+    }
+}
