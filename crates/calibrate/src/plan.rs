@@ -146,7 +146,7 @@ impl CalibrationPlan {
         let sources = [WakeSource::Task, WakeSource::Timer, WakeSource::Drive];
         let wake_time = budget.mul_f64(WAKE_SHARE);
         let wake = request.asks_for(CalibrationPhase::Wake).then(|| {
-            WakePlan::new(system, &sources, request.forced, Some(wake_time))
+            WakePlan::with_both_clocks_beside(system, &sources, request.forced, wake_time)
                 .map_err(|error| error.to_string())
         });
         let drive = DrivePlan::new(target, Some(budget.mul_f64(DRIVE_SHARE)));

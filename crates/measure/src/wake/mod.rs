@@ -14,6 +14,7 @@
 mod at_rest;
 mod bands;
 mod beside;
+mod clocks;
 mod counters;
 mod entry;
 mod plan;
@@ -39,6 +40,7 @@ use wakepath_units::Nanoseconds;
 use self::at_rest::describe_shares;
 use self::bands::{WakeSample, describe_growth, split_by_gap};
 use self::beside::{find_entry_costs, find_package_wakes};
+use self::clocks::{ExitAtClock, describe_differences};
 use self::counters::{CpuCounters, SampleVerdict};
 use self::plan::{ROUNDS, WakeMoment, WakeStep};
 use self::tally::{FEWEST_COUNTED, Tally};
@@ -113,6 +115,8 @@ pub struct WakeMeasurement {
     pub entries: Vec<EntryCost>,
     /// What the sleep of packages costs, by measured CPU; empty where states cannot be forced.
     pub packages: Vec<PackageWake>,
+    /// The same at other clocks, of which no figure is taken; empty where only one was asked for.
+    pub at_other_clocks: Vec<Self>,
     /// Whether all steps of the experiment were done; a signal ends it early.
     pub complete: bool,
     /// Notes on the results for their reader: doubts, refusals, other work.
@@ -150,7 +154,8 @@ pub fn measure(
     })
 }
 
-/// Carries the plan out with a sampler. All settings are put back when it returns.
+/// Carries the plan out with a sampler. All settings are put back when it returns. Wake-ups at other clocks that fail are a
+/// note.
 ///
 /// # Errors
 /// Another wakepath changes settings, a setting cannot be changed, a CPU went away, or a signal came before the first
@@ -158,7 +163,32 @@ pub fn measure(
 pub fn measure_with(
     system: &System,
     plan: &WakePlan,
-    sampler: impl WakeSampler,
+    mut sampler: impl WakeSampler,
+    control: ExperimentControl<'_>,
+) -> Result<WakeMeasurement, MeasureError> {
+    let mut result = measure_at_clock(system, plan, &mut sampler, control)?;
+    for again in &plan.at_other_clocks {
+        match measure_at_clock(system, again, &mut sampler, control) {
+            Ok(measured) => result.at_other_clocks.push(measured),
+            Err(MeasureError::Cancelled) => result.complete = false,
+            Err(why) => result.notes.push(format!(
+                "wake-ups at another clock were not measured: {why}"
+            )),
+        }
+    }
+    let others = result.at_other_clocks.iter();
+    result.complete &= others.clone().all(|other| other.complete);
+    let exits = others.flat_map(WakeMeasurement::exits_at_clock);
+    let all: Vec<ExitAtClock> = result.exits_at_clock().chain(exits).collect();
+    result.notes.extend(describe_differences(&all));
+    Ok(result)
+}
+
+/// Carries the steps out that a plan has at its first clock.
+fn measure_at_clock(
+    system: &System,
+    plan: &WakePlan,
+    sampler: &mut impl WakeSampler,
     control: ExperimentControl<'_>,
 ) -> Result<WakeMeasurement, MeasureError> {
     let hold = if plan.forced {
@@ -249,7 +279,7 @@ struct WakeExperiment<'a, S> {
     plan: &'a WakePlan,
     hold: Option<&'a Hold>,
     control: ExperimentControl<'a>,
-    sampler: S,
+    sampler: &'a mut S,
     /// Whether a host may keep the CPUs waiting.
     is_guest: bool,
     random: Pcg64Mcg,
@@ -441,9 +471,23 @@ impl WakeMeasurement {
             wakes,
             entries,
             packages,
+            at_other_clocks: Vec::new(),
             complete,
             notes,
         }
+    }
+
+    /// Exit latencies without a problem, each with its clock.
+    fn exits_at_clock(&self) -> impl Iterator<Item = ExitAtClock> {
+        let sound = self.wakes.iter().filter(|wake| wake.problem.is_none());
+        sound.filter_map(|wake| {
+            let state = wake.state.as_deref()?;
+            Some(ExitAtClock {
+                who: format!("{state} by {}, CPU {}", wake.source.name(), wake.cpu),
+                khz: self.held_khz.first().copied(),
+                exit: wake.exit?,
+            })
+        })
     }
 
     /// Exit latencies as figures, by CPU and state: of wake-ups by the drive where these were measured, because an I/O
