@@ -28,7 +28,7 @@ use wakepath_study::file::StudyError;
 use wakepath_system::System;
 use wakepath_system::capture::machine::describe_machine;
 
-use self::folder::Folder;
+use self::folder::{Folder, remove_leftovers};
 use self::job_list::{CalibrationJob, FITTING_JOBS};
 
 pub use error::CalibrateError;
@@ -85,9 +85,11 @@ pub fn calibrate(
     let control = ExperimentControl::new(finished, cancelled);
     // A second measurement is refused before anything is written.
     ShallowHold::take(system)?.release()?;
+    let mut notes = remove_leftovers(&plan.request.folder);
     let folder = Folder::make(&plan.request.folder)?;
     write_random_file(&folder.data_file(), plan.request.file_bytes, control)?;
-    let (captured, mut notes) = describe_machine(system, &plan.request.name)?;
+    let (captured, captured_notes) = describe_machine(system, &plan.request.name)?;
+    notes.extend(captured_notes);
     let calibration = Calibration {
         system,
         plan,

@@ -12,7 +12,7 @@ use wakepath_system::System;
 use wakepath_system::capture::machine::describe_machine;
 
 use crate::error::CalibrateError;
-use crate::folder::fits_job_file;
+use crate::folder::{find_leftovers, fits_job_file};
 use crate::job_list::{CalibrationJob, FITTING_JOBS, JOBS, START_DELAY_SECONDS};
 use crate::study::JobStudy;
 
@@ -291,8 +291,15 @@ impl CalibrationPlan {
 
     /// What the experiment will do, a sentence each, for people to read before.
     pub fn describe(&self) -> Vec<String> {
-        let background = self.background.iter();
-        let mut lines: Vec<String> = background.flat_map(BackgroundPlan::describe).collect();
+        let leftovers = find_leftovers(&self.request.folder).len();
+        let mut lines = Vec::new();
+        if leftovers > 0 {
+            lines.push(format!(
+                "removes the files of {leftovers} calibrations that were killed from {}",
+                self.request.folder.display()
+            ));
+        }
+        lines.extend(self.background.iter().flat_map(BackgroundPlan::describe));
         if self.path.is_some() {
             lines.push(
                 "reads a test file with 1 to 8 reads in flight, and times system calls, context switches and what interrupts a thread"
