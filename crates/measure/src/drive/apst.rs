@@ -10,24 +10,28 @@ use crate::test_file::{BackingDevice, TestTarget};
 
 /// The APST setting of the drive behind a target, which is on and may be switched off.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ApstSwitch {
+pub(crate) struct ApstSwitch {
     /// Controller of the drive, such as `nvme0`.
-    pub(super) controller: String,
-    pub(super) key: SettingKey,
+    pub(crate) controller: String,
+    pub(crate) key: SettingKey,
     /// The present table, switched off.
-    pub(super) off: String,
+    pub(crate) off: String,
 }
 
 impl ApstSwitch {
     /// The setting of the only NVMe drive behind a target; `None` without root, for other drives, and where APST is off, lacking
     /// or without a transition.
     pub(super) fn find(system: &System, target: &TestTarget) -> Option<Self> {
+        let device = BackingDevice::find_of_target(system.root(), target)?;
+        let drive = find_single_drive(system.root(), &device.disk)?;
+        Self::find_of_controller(system, system.controller_of_namespace(&drive)?)
+    }
+
+    /// The setting of an NVMe controller; `None` as for [`Self::find`].
+    pub(crate) fn find_of_controller(system: &System, controller: String) -> Option<Self> {
         if system.root().is_live() && !geteuid().is_root() {
             return None;
         }
-        let device = BackingDevice::find_of_target(system.root(), target)?;
-        let drive = find_single_drive(system.root(), &device.disk)?;
-        let controller = system.controller_of_namespace(&drive)?;
         let setting = find_setting("apst")?;
         let key = SettingKey::for_matching_scope(setting, At::Drive(controller.clone()))?;
         let present = ApstFeature::parse(&system.read_setting(&key).ok()?)?;

@@ -26,7 +26,6 @@ use rand_pcg::Pcg64Mcg;
 use wakepath_system::System;
 use wakepath_units::Nanoseconds;
 
-use self::apst::ApstSwitch;
 use self::block_counters::{BlockCounters, CountedLoad};
 use self::interrupt::watch_interrupts;
 use self::load::{LoadTarget, run_load, transfer};
@@ -36,6 +35,7 @@ use crate::summary::LatencySummary;
 use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile};
 use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold, StorageStack};
 
+pub(crate) use self::apst::ApstSwitch;
 pub use self::block_counters::BlockLayerView;
 pub use self::declared::DeclaredSleep;
 pub use self::interrupt::InterruptView;
