@@ -10,7 +10,7 @@ use wakepath_units::printable;
 
 use crate::error::CalibrateError;
 
-/// How the names of folders for test files begin.
+/// Begin of each name for a folder with test files.
 const PREFIX: &str = ".wakepath-calibrate-";
 
 /// Whether fio reads a folder's path from a job file as it stands: `;` and `#` begin comments, `$` a variable, and `:`
@@ -23,7 +23,7 @@ pub(crate) fn fits_job_file(folder: &Path) -> bool {
     })
 }
 
-/// The file in a folder that jobs read.
+/// The jobs' file in a folder.
 pub(crate) fn data_file_in(folder: &Path) -> PathBuf {
     folder.join("fio.tmp")
 }
@@ -32,7 +32,7 @@ pub(crate) fn data_file_in(folder: &Path) -> PathBuf {
 #[derive(Debug)]
 pub(crate) struct Folder {
     folder: tempfile::TempDir,
-    /// Tells other calibrations that this one lives; absent where the file system has no locks.
+    /// Shows other calibrations a living one; absent on file systems without locks.
     _lock: Option<File>,
 }
 
@@ -60,7 +60,7 @@ impl Folder {
     }
 }
 
-/// Locks a folder while the file lives; `None` if another process has the lock, or there are no locks.
+/// Locks a folder while the file lives; `None` on file systems without locks, or if another process has the lock.
 fn lock_folder(path: &Path) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = File::from(open(path, flags, Mode::empty()).ok()?);
@@ -68,7 +68,7 @@ fn lock_folder(path: &Path) -> Option<File> {
     Some(folder)
 }
 
-/// Folders that calibrations of this user left because they were killed: nobody has their lock.
+/// Folders left by killed calibrations of the same user: nobody has the lock.
 pub(crate) fn find_leftovers(parent: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     let named = entries.filter(|entry| {
@@ -76,7 +76,7 @@ pub(crate) fn find_leftovers(parent: &Path) -> Vec<PathBuf> {
         name.to_str().is_some_and(|name| name.starts_with(PREFIX))
     });
     let own = named.map(|entry| entry.path()).filter(|path| {
-        // Links are not followed, and folders of other users are theirs.
+        // Links are not followed, and other users' folders stay.
         let about = path.symlink_metadata();
         about.is_ok_and(|about| about.is_dir() && about.uid() == geteuid().as_raw())
     });
@@ -85,7 +85,7 @@ pub(crate) fn find_leftovers(parent: &Path) -> Vec<PathBuf> {
     left
 }
 
-/// Removes the folders that [`find_leftovers`] finds; a note for each.
+/// Removes the folders from [`find_leftovers`], with a note for each.
 pub(crate) fn remove_leftovers(parent: &Path) -> Vec<String> {
     let all = find_leftovers(parent).into_iter();
     all.map(|path| {

@@ -172,7 +172,7 @@ impl CalibrationPlan {
         Ok(plan)
     }
 
-    /// Checks the user's jobs before anything is measured: afterwards, a mistake in one would cost all of the time.
+    /// Checks the user's jobs before anything is measured: later a mistake costs the whole budget.
     fn check_own_jobs(&self, system: &System) -> Result<(), CalibrateError> {
         if self.jobs.is_empty() || self.request.jobs.is_empty() {
             return Ok(());
@@ -330,7 +330,7 @@ impl CalibrationPlan {
         lines
     }
 
-    /// A sentence for a budget that does not suffice for the shortest steps; `None` if it does.
+    /// A sentence for a budget below the shortest steps; `None` for a sufficient budget.
     fn describe_excess(&self) -> Option<String> {
         let [takes, budget] =
             [self.duration(), self.request.budget].map(|time| time.as_secs_f64().ceil());

@@ -17,7 +17,7 @@ use crate::job_list::CalibrationJob;
 
 /// Simulated repeats of a run; a prediction is their median, because short jobs differ by chance.
 const SIMULATED_REPEATS: u32 = 3;
-/// The machine that the text of a simulated study names, in place of which the calibrated one is put into the plan.
+/// Machine name in a simulated study's text; the plan then gets the calibrated machine instead.
 const STAND_IN: &str = "laptop";
 
 /// Jobs to run, each under each policy set.
@@ -55,10 +55,10 @@ impl JobStudy<'_> {
         self.run(&self.plan_simulation(machine)?, None, cancelled)
     }
 
-    /// Checks that every job can be run on this machine and simulated on `machine`. Runs and writes nothing.
+    /// Checks each job for runs on the real machine and in the simulator, with `machine`. Runs and writes nothing.
     ///
     /// # Errors
-    /// A job file is none of fio's, or has what the simulator does not know; a job would write to a device; fio is missing.
+    /// A file is no fio job, or has options unknown to the simulator; a job would write to a device; fio is missing.
     pub(crate) fn check(&self, machine: &Machine) -> Result<(), CalibrateError> {
         for plan in [self.plan_on_this_machine()?, self.plan_simulation(machine)?] {
             let backend = make_backend(&plan)?;
@@ -80,7 +80,7 @@ impl JobStudy<'_> {
         };
         let text = study.compose_text(Some(STAND_IN));
         let mut plan = Plan::from_text(&text, "calibration", self.folder, RunOrigin::Sim)?;
-        // As its file will have it.
+        // As read back from the machine file.
         let kept = Machine::parse(&machine.to_toml()?, "the calibrated machine")?;
         for planned in &mut plan.machines {
             planned.model = Some(kept.clone());

@@ -12,7 +12,7 @@ use crate::ExperimentControl;
 
 /// How long other work is watched before an experiment.
 const WATCH: Duration = Duration::from_millis(500);
-/// A share of stolen time in per cent that a reader should know.
+/// Least share of stolen time for a note, in per cent.
 const MUCH_STOLEN: f64 = 1.0;
 
 /// Day, kernel and other work of an experiment.
@@ -24,7 +24,7 @@ pub struct Conditions {
     pub kernel: String,
     /// Share of all CPUs' time that other work took just before, in per cent; absent: not known.
     pub busy_percent: Option<f64>,
-    /// Share of all CPUs' time that the host of a virtual machine took during the experiment, in per cent; absent: no virtual
+    /// Share of all CPUs' time taken by the host of a virtual machine during the experiment, in per cent; absent: no virtual
     /// machine, or not known.
     pub stolen_percent: Option<f64>,
 }
@@ -62,12 +62,12 @@ impl Conditions {
     }
 }
 
-/// Time that the host of a virtual machine keeps its CPUs waiting for, watched during an experiment. Hosts need not tell it.
+/// Watches how long a host keeps a virtual machine's CPUs waiting during an experiment. Not every host tells.
 #[derive(Debug)]
 pub(crate) struct StolenTime(Option<CpuTimes>);
 
 impl StolenTime {
-    /// Begins to watch. On hardware there is nothing to watch.
+    /// Begins to watch in a virtual machine, and does nothing on hardware.
     pub(crate) fn watch(system: &System) -> Self {
         let root = system.root();
         Self(
@@ -77,7 +77,7 @@ impl StolenTime {
         )
     }
 
-    /// Puts the share since the begin into the conditions. Returns a note if it is above [`MUCH_STOLEN`].
+    /// Puts the share since the begin into the conditions. Returns a note above [`MUCH_STOLEN`].
     pub(crate) fn finish(self, system: &System, conditions: &mut Conditions) -> Option<String> {
         let before = self.0?;
         let stolen = CpuTimes::read(system.root())?.stolen_percent_since(before)?;
@@ -90,7 +90,7 @@ impl StolenTime {
     }
 }
 
-/// Time in ticks since boot in which a CPU of a virtual machine had work and the host did not run it; `None` if the kernel
+/// Time in ticks since boot for which a virtual machine's CPU had work, and the host ran something else; `None` if the kernel
 /// does not tell.
 pub(crate) fn read_stolen_ticks(root: &Root, cpu: usize) -> Option<u64> {
     let stat = root.read_text_if_readable("proc/stat")?;
@@ -117,7 +117,7 @@ fn today() -> String {
 pub(crate) struct CpuTimes {
     total: u64,
     idle: u64,
-    /// Taken by the host of a virtual machine.
+    /// Taken by a virtual machine's host.
     stolen: u64,
 }
 
@@ -174,7 +174,7 @@ impl CpuTimes {
         })
     }
 
-    /// Share of the time that the host took, in per cent.
+    /// The host's share, in per cent.
     fn stolen_percent_since(self, before: Self) -> Option<f64> {
         let total = self.total.checked_sub(before.total).filter(|t| *t > 0)?;
         let stolen = self.stolen.saturating_sub(before.stolen).min(total);
@@ -192,34 +192,34 @@ impl CpuTimes {
 mod tests {
     use super::*;
 
+    /// Stolen share and note, for a machine whose host takes so many of 100 ticks.
+    fn watch_stolen(machine: &System, stolen: u64) -> (Option<f64>, Option<String>) {
+        let stat = machine.root().absolute_path("proc/stat");
+        let mut conditions = Conditions::of_recording("6.12.48".to_owned());
+        std::fs::write(&stat, "cpu  100 0 0 800 0 0 0 50 0 0\n").unwrap();
+        let begin = StolenTime::watch(machine);
+        let (user, all_stolen) = (200 - stolen, 50 + stolen);
+        let later =
+            format!("cpu  {user} 0 0 800 0 0 0 {all_stolen} 0 0\ncpu1 1 0 0 1 0 0 0 7 0 0\n");
+        std::fs::write(&stat, &later).unwrap();
+        let note = begin.finish(machine, &mut conditions);
+        (conditions.stolen_percent, note)
+    }
+
     #[test]
     fn time_that_the_host_takes_is_noted_in_a_guest_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let root = folder.path();
-        std::fs::create_dir(root.join("proc")).unwrap();
-        let write = |file: &str, text: &str| std::fs::write(root.join(file), text).unwrap();
-        let system = System::new(Root::at_directory(root));
-        let watch = |stolen: u64| {
-            let mut conditions = Conditions::of_recording("6.12.48".to_owned());
-            write("proc/stat", "cpu  100 0 0 800 0 0 0 50 0 0\n");
-            let begin = StolenTime::watch(&system);
-            let later = format!(
-                "cpu  {} 0 0 800 0 0 0 {} 0 0\ncpu1 1 0 0 1 0 0 0 7 0 0\n",
-                200 - stolen,
-                50 + stolen
-            );
-            write("proc/stat", &later);
-            let note = begin.finish(&system, &mut conditions);
-            (conditions.stolen_percent, note)
-        };
-        assert_eq!(watch(30), (None, None));
-        write("proc/cpuinfo", "flags\t\t: fpu hypervisor\n");
-        assert_eq!(watch(1), (Some(1.0), None));
-        let (share, note) = watch(30);
+        let proc = folder.path().join("proc");
+        std::fs::create_dir(&proc).unwrap();
+        let machine = System::new(Root::at_directory(folder.path()));
+        assert_eq!(watch_stolen(&machine, 30), (None, None));
+        std::fs::write(proc.join("cpuinfo"), "flags\t\t: fpu hypervisor\n").unwrap();
+        assert_eq!(watch_stolen(&machine, 1), (Some(1.0), None));
+        let (share, note) = watch_stolen(&machine, 30);
         assert_eq!(share, Some(30.0));
         assert!(note.unwrap().contains("30.0 %"));
-        assert_eq!(read_stolen_ticks(system.root(), 1), Some(7));
-        assert_eq!(read_stolen_ticks(system.root(), 0), None);
+        assert_eq!(read_stolen_ticks(machine.root(), 1), Some(7));
+        assert_eq!(read_stolen_ticks(machine.root(), 0), None);
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl ShallowHold {
         Ok(())
     }
 
-    /// Sets one more setting until the release, while CPUs may take their shallowest state that sleeps.
+    /// Sets one more setting until the release, while CPUs may take the shallowest sleeping state.
     ///
     /// # Errors
     /// Something cannot be set; then nothing is held any more.

@@ -1,4 +1,4 @@
-//! What lies between a file and its drive, and how warm the drive is.
+//! Layers between a file and the drive, and the drive's temperature.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -8,33 +8,33 @@ use serde::Serialize;
 use wakepath_system::{Root, System};
 use wakepath_units::printable;
 
-/// Disks below disks that are looked into: a volume on an encrypted partition of an array is at 3.
+/// Most levels of disks below disks: a volume on an encrypted partition on an array needs 3.
 const MOST_LEVELS: usize = 8;
-/// How the identity of a device begins that dm-crypt encrypts (`cryptsetup`, `dm_prepare_uuid`).
+/// Begin of an encrypted device's identity (`cryptsetup`, `dm_prepare_uuid`).
 const ENCRYPTED: &str = "CRYPT-";
-/// Names of the sensors that drives have (`drivers/nvme/host/hwmon.c`, `drivers/hwmon/drivetemp.c`).
+/// Names of drives' sensors (`drivers/nvme/host/hwmon.c`, `drivers/hwmon/drivetemp.c`).
 const SENSORS: [&str; 2] = ["nvme", "drivetemp"];
-/// Temperatures that a sensor may tell, in thousandths of a degree; others are faults of its firmware.
+/// Credible temperatures in thousandths of a degree; beyond is a firmware's fault.
 const POSSIBLE_MILLIDEGREES: std::ops::RangeInclusive<i64> = -60_000..=200_000;
 
-/// What a file's requests pass on their way to the drive, and the drive's temperature.
+/// Layers between a file and the drive, and the drive's temperature.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StorageStack {
-    /// File system, as the kernel names it; absent for a device, and where that is not known.
+    /// File system by the kernel's name; absent for a device, or if not known.
     pub file_system: Option<String>,
-    /// Devices of dm-crypt on the way, whose work is in every time; empty without encryption.
+    /// Devices of dm-crypt on the way, with work in every time; empty without encryption.
     pub encrypted_by: Vec<String>,
     /// The drive's temperature before the experiment in degrees Celsius; absent without a sensor, or with several drives.
     pub celsius_before: Option<f64>,
     /// The drive's temperature after the experiment in degrees Celsius; absent as before.
     pub celsius_after: Option<f64>,
-    /// The drive of the sensor.
+    /// The drive with the sensor.
     #[serde(skip)]
     drive: Option<String>,
 }
 
 impl StorageStack {
-    /// The stack of an open file, or device, on a disk. Reads the temperature for the first time.
+    /// The stack below an open file or device on a disk. Reads the temperature for the first time.
     pub(crate) fn find(system: &System, file: &File, disk: Option<&str>) -> Self {
         let root = system.root();
         let mount = statx(file.as_fd(), "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok();
@@ -78,7 +78,7 @@ impl StorageStack {
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
-    /// A note that encryption is in the figures; `None` without encryption.
+    /// A note on encryption in the figures; `None` without encryption.
     pub(crate) fn note_on_encryption(&self) -> Option<String> {
         let devices = self.encrypted_by.join(", ");
         (!devices.is_empty()).then(|| {
@@ -106,7 +106,7 @@ impl DisksBelow {
         }
     }
 
-    /// Follows volumes and arrays down to the drives that they lie on.
+    /// Follows volumes and arrays down to drives.
     fn find(root: &Root, disk: &str) -> Self {
         let mut found = Self::default();
         let mut level = vec![disk.to_owned()];
@@ -134,12 +134,12 @@ impl DisksBelow {
     }
 }
 
-/// The only drive that a disk lies on, or is; `None` if there are several.
+/// The single drive at or below a disk; `None` for several.
 pub(crate) fn find_single_drive(root: &Root, disk: &str) -> Option<String> {
     DisksBelow::find(root, disk).single_drive()
 }
 
-/// The disk that a block device is, or is a partition of.
+/// The whole disk for a block device or partition.
 fn whole_disk(root: &Root, device: &str) -> Option<String> {
     let disks = root.list_names("sys/block");
     if disks.iter().any(|disk| disk == device) {
@@ -149,7 +149,7 @@ fn whole_disk(root: &Root, device: &str) -> Option<String> {
     owners.find(|disk| root.exists(&format!("sys/block/{disk}/{device}/partition")))
 }
 
-/// The file system of a mount by its number (`/proc/self/mountinfo`, proc_pid_mountinfo(5)).
+/// File system by mount number (`/proc/self/mountinfo`, proc_pid_mountinfo(5)).
 fn file_system_of_mount(root: &Root, number: u64) -> Option<String> {
     let mounts = root.read_text_if_readable("proc/self/mountinfo")?;
     let own = mounts.lines().find(|line| {
@@ -161,10 +161,10 @@ fn file_system_of_mount(root: &Root, number: u64) -> Option<String> {
     (!kind.is_empty()).then(|| printable::escape_for_one_line(kind).into_owned())
 }
 
-/// The temperature of a drive, as its first sensor tells (`Documentation/hwmon/sysfs-interface.rst`), in degrees Celsius.
+/// A drive's temperature by the first sensor (`Documentation/hwmon/sysfs-interface.rst`), in degrees Celsius.
 fn read_drive_celsius(system: &System, disk: &str) -> Option<f64> {
     let root = system.root();
-    // A controller has its sensor itself since Linux 5.12, and its PCI device had it before.
+    // The sensor is below the controller since Linux 5.12, and was below the PCI device before.
     let controller = system.controller_of_namespace(disk);
     let of_controller = controller.iter().flat_map(|name| {
         ["", "/hwmon", "/device/hwmon"].map(|below| format!("sys/class/nvme/{name}{below}"))
@@ -198,7 +198,7 @@ mod tests {
         fs::write(file, text).unwrap();
     }
 
-    /// A volume (dm-1) on an encrypted partition (dm-0) of an NVMe drive, and a SATA drive.
+    /// A volume (dm-1) on an encrypted partition (dm-0) on an NVMe drive, and a SATA drive.
     fn machine() -> (tempfile::TempDir, System) {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
@@ -257,13 +257,13 @@ mod tests {
             write(folder.path(), &format!("{sensor}/temp1_input"), bad);
             assert_eq!(read_drive_celsius(&system, "nvme0n1"), None, "{bad}");
         }
-        // Where kernels before 5.12 have it.
+        // The place before Linux 5.12.
         fs::remove_dir_all(folder.path().join(sensor)).unwrap();
         let old = "sys/class/nvme/nvme0/device/hwmon/hwmon0";
         write(folder.path(), &format!("{old}/name"), "nvme\n");
         write(folder.path(), &format!("{old}/temp1_input"), "41000\n");
         assert_eq!(read_drive_celsius(&system, "nvme0n1"), Some(41.0));
-        // Not a sensor of the drive.
+        // Not a drive's sensor.
         write(folder.path(), &format!("{old}/name"), "coretemp\n");
         assert_eq!(read_drive_celsius(&system, "nvme0n1"), None);
     }

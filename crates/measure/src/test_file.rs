@@ -77,7 +77,7 @@ pub struct BackingDevice {
 }
 
 impl BackingDevice {
-    /// The disk behind a target that need not be open, or there; `None` as for [`Self::find`].
+    /// The disk behind a target, also before a file is made; `None` as for [`Self::find`].
     pub(crate) fn find_of_target(root: &Root, target: &TestTarget) -> Option<Self> {
         let about = match target {
             TestTarget::Read(path) => std::fs::metadata(path),
@@ -358,7 +358,7 @@ fn check_new(path: &Path, bytes: u64) -> Result<(), MeasureError> {
     Ok(())
 }
 
-/// Number of a block device itself, or of the device that a file is on.
+/// Number of a block device, or of the device below a file.
 fn device_number(about: &Metadata) -> u64 {
     if about.file_type().is_block_device() {
         about.rdev()

@@ -1,4 +1,4 @@
-//! The autonomous power state transitions (APST) of an NVMe drive, switched off to see what the drive's sleep is from.
+//! An NVMe drive's autonomous power state transitions (APST), switched off to find the cause of sleep.
 
 use rustix::process::geteuid;
 use wakepath_system::nvme::ApstFeature;
@@ -8,10 +8,10 @@ use wakepath_system::{At, SettingKey, System};
 use crate::storage::find_single_drive;
 use crate::test_file::{BackingDevice, TestTarget};
 
-/// The APST setting of the drive behind a target, which is on and may be switched off.
+/// APST setting of a drive behind a target: on, and free to be switched off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ApstSwitch {
-    /// Controller of the drive, such as `nvme0`.
+    /// The drive's controller, such as `nvme0`.
     pub(crate) controller: String,
     pub(crate) key: SettingKey,
     /// The present table, switched off.

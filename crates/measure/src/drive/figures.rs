@@ -209,7 +209,7 @@ impl DriveMeasurement {
             .collect()
     }
 
-    /// A figure whose origin also names file system, encryption and temperature, where these are known.
+    /// A figure with file system, encryption and temperature in the origin, where known.
     fn with_storage_named(&self, mut figure: Figure) -> Figure {
         if let (Origin::Measured(measurement), Some(storage)) =
             (&mut figure.origin, self.storage.describe())
@@ -342,7 +342,7 @@ mod tests {
     use crate::summary::LatencySummary;
     use crate::{Conditions, StorageStack};
 
-    /// A drive of which only sleep and flush were measured.
+    /// A drive with measured sleep and flush alone.
     fn measurement(sleep: DriveSleep) -> DriveMeasurement {
         DriveMeasurement {
             file: "test".to_owned(),

@@ -19,7 +19,7 @@ pub struct DriveMeasurement {
     pub bytes: u64,
     /// Disk behind the file; absent for several disks or none.
     pub device: Option<BackingDevice>,
-    /// File system, encryption and temperature of the drive.
+    /// File system, encryption and temperature.
     pub storage: StorageStack,
     /// Day, kernel and other work of the experiment.
     pub conditions: Conditions,
@@ -37,7 +37,7 @@ pub struct DriveMeasurement {
     pub sleep_entries: Vec<SleepEntry>,
     /// Reads after pauses with APST switched off; absent where the drive does not sleep by APST, or APST could not be changed.
     pub sleep_without_apst: Option<DriveSleep>,
-    /// Sleep states that were seen with APST switched off; empty if all sleep is from APST, or if that was not measured.
+    /// Sleep states seen with APST switched off; empty if all sleep is from APST, or without a measurement.
     pub sleep_entries_without_apst: Vec<SleepEntry>,
     /// Sleep states as the drive declares them and the kernel lets it enter them; empty where that cannot be read.
     pub declared_sleep: Vec<DeclaredSleep>,

@@ -99,7 +99,7 @@ const GAPS: [(u64, f64); 10] = [
     (1_000_000, 6.0),
     (3_000_000, 12.0),
 ];
-/// The first of the pauses in [`GAPS`] that are tried once more with APST off, beside the shortest: 10 ms.
+/// First index into [`GAPS`] for pauses with APST off, beside the shortest pause: 10 ms.
 const GAPS_WITHOUT_APST_FROM: usize = 4;
 /// Seconds of watching interrupts in a direction.
 const INTERRUPT_SECONDS: f64 = 1.0;
@@ -114,7 +114,7 @@ const SHORTEST: f64 = 0.02;
 #[derive(Clone, Debug)]
 pub struct DrivePlan {
     pub(crate) target: TestTarget,
-    /// The switch for a drive that sleeps by APST; absent: the sleep is measured once, as it is.
+    /// The switch for a drive with APST in force; absent: sleep is measured once, unchanged.
     pub(super) apst: Option<ApstSwitch>,
     pub(crate) steps: Vec<(DriveStep, Duration)>,
 }
@@ -126,8 +126,8 @@ impl DrivePlan {
         Self::with_switch(target, time, None)
     }
 
-    /// Plans as [`Self::new`] does. Where the drive behind the target sleeps by APST, and APST may be changed here, its sleep is
-    /// measured once as it is and once with APST off.
+    /// Plans as [`Self::new`] does. Where APST is in force on the drive behind the target, and may be changed, sleep is measured
+    /// once unchanged and once with APST off.
     pub fn with_and_without_apst(
         system: &System,
         target: TestTarget,
@@ -303,7 +303,7 @@ impl DriveStep {
     }
 }
 
-/// The switch, and the pauses that show what is left of the drive's sleep.
+/// The switch, and pauses for the remaining sleep.
 fn add_gaps_without_apst(steps: &mut Vec<(DriveStep, f64)>) {
     steps.push((DriveStep::SwitchApstOff, 0.0));
     let shortest = GAPS.iter().take(1);

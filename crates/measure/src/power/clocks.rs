@@ -1,4 +1,4 @@
-//! Clocks that all CPUs are held at, one after the other.
+//! Clocks for all CPUs, held in turn.
 
 use wakepath_settings::Hold;
 use wakepath_system::setting::find_setting;
@@ -6,7 +6,7 @@ use wakepath_system::{At, SettingKey, System};
 
 use crate::MeasureError;
 
-/// The frequency limits of a machine whose CPUs all have the same clocks.
+/// Frequency limits on a machine with equal clocks on all CPUs.
 #[derive(Clone, Debug)]
 pub(super) struct MachineClocks {
     /// Minimum and maximum of each cpufreq policy.
@@ -23,10 +23,10 @@ impl MachineClocks {
         let mut policies = Vec::new();
         let mut common: Option<Vec<u64>> = None;
         for policy in system.active_cpufreq_policies() {
-            let key = |name: &str| {
+            let [min, max] = ["frequency-min", "frequency-max"].map(|name| {
                 SettingKey::for_matching_scope(find_setting(name)?, At::CpufreqPolicy(policy))
-            };
-            let limits = [key("frequency-min")?, key("frequency-max")?];
+            });
+            let limits = [min?, max?];
             let own = read_clocks(system, &limits[0], most)?;
             if common.get_or_insert_with(|| own.clone()) != &own {
                 return None;
@@ -47,7 +47,7 @@ impl MachineClocks {
         keys.map(|key| (key.clone(), self.lowest.to_string()))
     }
 
-    /// Holds all CPUs at a clock. The minimum goes down first, so that it never exceeds the maximum.
+    /// Holds all CPUs at a clock. The minimum goes down first, and never exceeds the maximum.
     pub(super) fn hold_at(&self, hold: &Hold, khz: u64) -> Result<(), MeasureError> {
         let [lowest, wanted] = [self.lowest, khz].map(|khz| khz.to_string());
         for [min, max] in &self.policies {
@@ -70,11 +70,12 @@ impl MachineClocks {
     }
 }
 
-/// Clocks of a policy in kHz, lowest first: those that its driver lists, or else steps between the ends of its range.
+/// A policy's clocks in kHz, lowest first: as listed by the driver, or else steps between both ends of the range.
 fn read_clocks(system: &System, limit: &SettingKey, most: usize) -> Option<Vec<u64>> {
     let root = system.root();
-    let read = |file: &str| root.read_number_if_readable(&limit.sibling_file_path(file));
-    let [lowest, highest] = [read("cpuinfo_min_freq")?, read("cpuinfo_max_freq")?];
+    let ends = ["cpuinfo_min_freq", "cpuinfo_max_freq"]
+        .map(|file| root.read_number_if_readable(&limit.sibling_file_path(file)));
+    let [lowest, highest] = [ends[0]?, ends[1]?];
     let list = limit.sibling_file_path("scaling_available_frequencies");
     let listed = root.read_text_if_readable(&list).unwrap_or_default();
     let mut all: Vec<u64> = listed
@@ -93,7 +94,7 @@ fn read_clocks(system: &System, limit: &SettingKey, most: usize) -> Option<Vec<u
     Some(spread(&all, most))
 }
 
-/// A step of so many from the lowest to the highest clock, in whole 100 MHz but for the ends.
+/// A step between the lowest and the highest clock, in whole 100 MHz but for the ends.
 fn step_between(lowest: u64, highest: u64, step: u64, steps: u64) -> u64 {
     const GRAIN: u64 = 100_000;
     let above = u128::from(highest.saturating_sub(lowest)) * u128::from(step)
@@ -102,7 +103,7 @@ fn step_between(lowest: u64, highest: u64, step: u64, steps: u64) -> u64 {
     (exact - exact % GRAIN).clamp(lowest, highest.max(lowest))
 }
 
-/// At most so many of these, evenly, with both ends.
+/// Picks at most `most` values evenly, with both ends.
 fn spread(all: &[u64], most: usize) -> Vec<u64> {
     if all.len() <= most || most < 2 {
         return all.to_vec();
@@ -119,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// Clocks of a machine with two policies, whose files are these.
+    /// Clocks on a machine with two policies, from given files.
     fn clocks(files: [&[(&str, &str)]; 2], most: usize) -> Option<Vec<u64>> {
         let folder = tempfile::tempdir().unwrap();
         for (policy, files) in files.iter().enumerate() {
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!(clocks([one, other], 5), None);
         assert_eq!(clocks([fixed, fixed], 5), None);
         assert_eq!(clocks([&[], &[]], 5), None);
-        // A machine that contradicts itself must not break anything.
+        // Contradictory files must not break anything.
         let _ = clocks([reversed, reversed], 5);
     }
 }

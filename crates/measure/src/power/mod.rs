@@ -37,7 +37,7 @@ const SETTLING: usize = 2;
 const FEWEST_READINGS: usize = 3;
 /// Time of a step by default.
 const STEP_TIME: Duration = Duration::from_secs(8);
-/// Most clocks at which CPUs spin, and what is left of them where the time is short: both ends.
+/// Most clocks for spinning CPUs, and the number for short times: both ends.
 const MOST_CLOCKS: usize = 5;
 const FEWEST_CLOCKS: usize = 2;
 
@@ -51,7 +51,7 @@ pub enum PowerCondition {
     Busy(usize),
     /// All CPUs spin, held at a clock in kHz.
     BusyAt(u64),
-    /// Nothing, with a drive kept awake that sleeps by APST otherwise, by its controller.
+    /// Nothing, with a drive kept awake by switching APST off; named by controller.
     DriveAwake(String),
     /// Nothing, with one idle state allowed on all CPUs.
     State(String),
@@ -66,7 +66,7 @@ pub struct PowerPlan {
     governor: Option<&'static str>,
     /// Clocks to hold; absent without root, and where CPUs differ.
     clocks: Option<MachineClocks>,
-    /// Drives that sleep by APST.
+    /// Drives with APST in force.
     drives: Vec<ApstSwitch>,
     conditions: Vec<PowerCondition>,
     readings: usize,
@@ -100,7 +100,7 @@ pub struct PowerFigure {
     pub n: usize,
     /// Power that the source showed.
     pub power: PowerEstimate,
-    /// What the source showed more than at rest; absent for rest itself.
+    /// Power beyond rest; absent for rest.
     pub above_rest: Option<PowerEstimate>,
     /// What each CPU drew more than with the deepest state allowed; absent for conditions other than states.
     pub each_cpu_above_deepest: Option<PowerEstimate>,
@@ -250,7 +250,7 @@ impl PowerPlan {
         lines
     }
 
-    /// The switch of a controller's drive.
+    /// The switch for a controller's drive.
     fn drives_of<'a>(&'a self, controller: &'a str) -> impl Iterator<Item = &'a ApstSwitch> {
         let drives = self.drives.iter();
         drives.filter(move |drive| drive.controller == controller)
@@ -406,7 +406,7 @@ fn run_conditions(
     Ok(())
 }
 
-/// Sets what a clock or an awake drive takes.
+/// Sets the clock, or wakes the drive, for a condition.
 fn begin(
     system: &System,
     plan: &PowerPlan,
@@ -428,7 +428,7 @@ fn begin(
     }
 }
 
-/// Puts back what [`begin`] has set; states stay for the next one.
+/// Puts the settings by [`begin`] back; idle states stay for the next condition.
 fn end(plan: &PowerPlan, hold: &Hold, condition: &PowerCondition) -> Result<(), MeasureError> {
     match condition {
         PowerCondition::BusyAt(_) => {
@@ -466,7 +466,7 @@ fn wake_drive(system: &System, controller: &str) -> Result<(), MeasureError> {
     })
 }
 
-/// NVMe drives that sleep by APST.
+/// NVMe drives with APST in force.
 fn find_drives_with_apst(system: &System) -> Vec<ApstSwitch> {
     let controllers = system.nvme_controller_names().into_iter();
     controllers
@@ -588,7 +588,7 @@ impl PowerCondition {
 }
 
 impl PowerMeasurement {
-    /// Sets what sources show beyond rest, and what each CPU draws in a state beyond the deepest.
+    /// Sets differences to rest, and each CPU's power in a state beyond the deepest.
     fn set_differences(&mut self, plan: &PowerPlan) {
         let at_rest = self.powers_under(&PowerCondition::Rest);
         for figure in &mut self.figures {

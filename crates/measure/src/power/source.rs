@@ -20,7 +20,7 @@ pub enum PowerSourceKind {
     Hwmon,
     /// What a battery gives (`Documentation/ABI/testing/sysfs-class-power`).
     Battery,
-    /// The power that an NVMe drive measures itself; to ask it may wake a drive that sleeps.
+    /// An NVMe drive's own measurement; asking may wake a sleeping drive.
     Nvme,
 }
 
@@ -47,7 +47,7 @@ enum Reading {
     Power { path: String },
     /// Current in uA and voltage in uV.
     CurrentAndVoltage { current: String, voltage: String },
-    /// The log of an NVMe drive, by its controller.
+    /// An NVMe drive's log, by controller.
     Drive { controller: String },
 }
 
@@ -61,7 +61,7 @@ pub(super) enum PowerReading {
 }
 
 impl PowerSource {
-    /// All sources of a machine that tell a value, but for drives, which asking could wake.
+    /// All sources with a value but for drives: asking could wake a drive.
     pub fn find_all(root: &Root) -> Vec<Self> {
         let mut found = find_rapl(root);
         let mut others = find_sensors(root);
@@ -71,7 +71,7 @@ impl PowerSource {
         found
     }
 
-    /// All sources of a machine that tell a value, with drives that measure their power.
+    /// All sources with a value, also drives with a power measurement.
     pub fn find_all_with_drives(root: &Root) -> Vec<Self> {
         let drives = root.list_names("sys/class/nvme").into_iter();
         let asked = drives.map(|controller| Self {
@@ -309,30 +309,34 @@ mod tests {
         assert_eq!(found[3].read(&root), None);
     }
 
+    /// The power of a drive with this field in its SMART log.
+    fn read_drive_power(at: &Path, field: u32) -> Option<PowerReading> {
+        let mut log = vec![0xff; 512];
+        log[240..244].copy_from_slice(&field.to_le_bytes());
+        fs::write(at.join("dev/nvme0.log-02"), log).unwrap();
+        let root = Root::at_directory(at);
+        let found = PowerSource::find_all_with_drives(&root);
+        found.first()?.read(&root)
+    }
+
     #[test]
     fn drives_that_measure_their_power_are_asked_by_their_log() {
         let directory = tempfile::tempdir().unwrap();
         let at = directory.path();
         write(at, "sys/class/nvme/nvme0/model", "Fast\n");
+        fs::create_dir(at.join("dev")).unwrap();
+        // Scale 1 counts 0.1 mW, scale 2 counts 10 mW; the type in higher bits does not matter.
+        let watts = Some(PowerReading::Power(5_250_000));
+        assert_eq!(read_drive_power(at, 0x52_0000 | 525), watts);
+        assert_eq!(read_drive_power(at, 0x01_0000 | 52_500), watts);
         let root = Root::at_directory(at);
-        let power = |field: u32| {
-            let mut log = vec![0xff; 512];
-            log[240..244].copy_from_slice(&field.to_le_bytes());
-            fs::create_dir_all(at.join("dev")).unwrap();
-            fs::write(at.join("dev/nvme0.log-02"), log).unwrap();
-            let found = PowerSource::find_all_with_drives(&root);
-            found.first().and_then(|source| source.read(&root))
-        };
-        // 5.25 W in steps of 10 mW and of 0.1 mW; a type in the bits above does not matter.
-        assert_eq!(power(0x52_0000 | 525), Some(PowerReading::Power(5_250_000)));
-        let fine = 0x01_0000 | 52_500;
-        assert_eq!(power(fine), Some(PowerReading::Power(5_250_000)));
-        // Not reported, and a scale that is reserved.
-        assert_eq!((power(525), power(0x03_0000 | 525)), (None, None));
-        power(fine);
         assert!(PowerSource::find_all(&root).is_empty());
         let found = PowerSource::find_all_with_drives(&root);
         assert_eq!(found[0].name, "drive nvme0");
+        // Not reported, and a reserved scale.
+        for field in [525, 0x03_0000 | 525] {
+            assert_eq!(read_drive_power(at, field), None);
+        }
         fs::write(at.join("dev/nvme0.log-02"), [0; 100]).unwrap();
         assert_eq!(found[0].read(&root), None);
     }

@@ -1,8 +1,8 @@
-//! Exit latencies at one clock beside those at another.
+//! Exit latencies compared between clocks.
 
 use crate::summary::Estimate;
 
-/// An exit latency of a state by a source, at a clock.
+/// An exit latency by state, source and clock.
 #[derive(Clone, Debug)]
 pub(super) struct ExitAtClock {
     /// CPU, state and source in words.
@@ -26,7 +26,7 @@ impl ExitAtClock {
     }
 }
 
-/// A sentence for each state and source whose exits at two clocks differ by more than their intervals.
+/// A sentence for each state and source with exits at two clocks beyond the intervals.
 pub(super) fn describe_differences(exits: &[ExitAtClock]) -> Vec<String> {
     let mut sentences = Vec::new();
     let mut told: Vec<&str> = Vec::new();

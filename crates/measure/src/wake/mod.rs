@@ -94,7 +94,7 @@ pub struct WakeLatency {
     pub missed: u64,
     /// Samples that do not count, because hardware or firmware refused the state.
     pub rejected: u64,
-    /// Samples that count, though the host of a virtual machine kept the CPU waiting meanwhile (stolen time).
+    /// Counted samples during which a virtual machine's host kept the CPU waiting (stolen time).
     pub disturbed_by_host: u64,
     /// Reason for a missing or weak figure.
     pub problem: Option<String>,
@@ -115,7 +115,7 @@ pub struct WakeMeasurement {
     pub entries: Vec<EntryCost>,
     /// What the sleep of packages costs, by measured CPU; empty where states cannot be forced.
     pub packages: Vec<PackageWake>,
-    /// The same at other clocks, of which no figure is taken; empty where only one was asked for.
+    /// Measurements at other clocks, which give no figure; empty for a single clock.
     pub at_other_clocks: Vec<Self>,
     /// Whether all steps of the experiment were done; a signal ends it early.
     pub complete: bool,
@@ -154,8 +154,8 @@ pub fn measure(
     })
 }
 
-/// Carries the plan out with a sampler. All settings are put back when it returns. Wake-ups at other clocks that fail are a
-/// note.
+/// Carries the plan out with a sampler. All settings are put back at the end. A failure at another clock is
+/// a note.
 ///
 /// # Errors
 /// Another wakepath changes settings, a setting cannot be changed, a CPU went away, or a signal came before the first
@@ -184,7 +184,7 @@ pub fn measure_with(
     Ok(result)
 }
 
-/// Carries the steps out that a plan has at its first clock.
+/// Carries out a plan's steps at the first clock.
 fn measure_at_clock(
     system: &System,
     plan: &WakePlan,
@@ -477,7 +477,7 @@ impl WakeMeasurement {
         }
     }
 
-    /// Exit latencies without a problem, each with its clock.
+    /// Exit latencies without a problem, each with the clock.
     fn exits_at_clock(&self) -> impl Iterator<Item = ExitAtClock> {
         let sound = self.wakes.iter().filter(|wake| wake.problem.is_none());
         sound.filter_map(|wake| {

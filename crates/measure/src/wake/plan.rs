@@ -185,8 +185,8 @@ impl WakePlan {
         })
     }
 
-    /// Plans the experiment with the clock that the governor picks, and again at the lowest and at the highest clock, where
-    /// these can be held and differ. `time`: how long all of it takes together.
+    /// Plans the experiment with the governor's clock, and again at the lowest and at the highest clock, where both can be
+    /// held and differ. `time`: for all together.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -204,7 +204,7 @@ impl WakePlan {
         }
     }
 
-    /// Adds the same steps at another clock, in which the CPUs are held afterwards.
+    /// Adds the same steps at another clock, carried out afterwards.
     ///
     /// # Errors
     /// As [`Self::with_clock`].
@@ -219,7 +219,7 @@ impl WakePlan {
         Ok(self)
     }
 
-    /// Whether a CPU is held at two clocks that differ.
+    /// Whether a CPU is held at two different clocks.
     fn has_two_clocks(&self) -> bool {
         let mut clocks = self.all_clocks().map(|limits| limits.khz);
         let first = clocks.next();

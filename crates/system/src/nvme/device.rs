@@ -113,7 +113,7 @@ impl NvmeAdmin for NvmeDevice {
             .and_then(|dwords| dwords.checked_sub(1))
             .filter(|_| data.len().is_multiple_of(4))
             .ok_or(io::ErrorKind::InvalidInput)?;
-        let dword10 = u32::from(log) | (last_dword & 0xffff) << 16;
+        let dword10 = u32::from(log) | ((last_dword & 0xffff) << 16);
         self.send_admin_command(GET_LOG_PAGE, (dword10, last_dword >> 16), data)
             .map(|_| ())
     }

@@ -106,7 +106,7 @@ pub fn read_interval_power_uw(root: &Root, drive_name: &str) -> Option<u64> {
     let measured = u32::from_le_bytes(*field);
     let value = u64::from(measured & 0xffff);
     // The scale of the states' powers: 0 is "not reported", 3 reserved.
-    match measured >> 16 & 0b11 {
+    match (measured >> 16) & 0b11 {
         1 => Some(value * 100),
         2 => Some(value * 10_000),
         _ => None,
