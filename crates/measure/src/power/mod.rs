@@ -415,8 +415,8 @@ fn begin(
 ) -> Result<(), MeasureError> {
     match condition {
         PowerCondition::BusyAt(khz) => {
-            let clocks = plan.clocks.iter();
-            clocks.map(|clocks| clocks.hold_at(hold, *khz)).collect()
+            let mut clocks = plan.clocks.iter();
+            clocks.try_for_each(|clocks| clocks.hold_at(hold, *khz))
         }
         PowerCondition::DriveAwake(controller) => {
             for drive in plan.drives_of(controller) {
@@ -432,8 +432,8 @@ fn begin(
 fn end(plan: &PowerPlan, hold: &Hold, condition: &PowerCondition) -> Result<(), MeasureError> {
     match condition {
         PowerCondition::BusyAt(_) => {
-            let clocks = plan.clocks.iter();
-            clocks.map(|clocks| clocks.put_back(hold)).collect()
+            let mut clocks = plan.clocks.iter();
+            clocks.try_for_each(|clocks| clocks.put_back(hold))
         }
         PowerCondition::DriveAwake(controller) => {
             for drive in plan.drives_of(controller) {

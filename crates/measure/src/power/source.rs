@@ -325,16 +325,16 @@ mod tests {
         let at = directory.path();
         write(at, "sys/class/nvme/nvme0/model", "Fast\n");
         fs::create_dir(at.join("dev")).unwrap();
-        // Scale 1 counts 0.1 mW, scale 2 counts 10 mW; the type in higher bits does not matter.
+        // 525 times 10 mW (scale 2), and 52,500 times 0.1 mW (scale 1); the type in higher bits does not matter.
         let watts = Some(PowerReading::Power(5_250_000));
-        assert_eq!(read_drive_power(at, 0x52_0000 | 525), watts);
-        assert_eq!(read_drive_power(at, 0x01_0000 | 52_500), watts);
+        assert_eq!(read_drive_power(at, 0x52_020d), watts);
+        assert_eq!(read_drive_power(at, 0x01_cd14), watts);
         let root = Root::at_directory(at);
         assert!(PowerSource::find_all(&root).is_empty());
         let found = PowerSource::find_all_with_drives(&root);
         assert_eq!(found[0].name, "drive nvme0");
         // Not reported, and a reserved scale.
-        for field in [525, 0x03_0000 | 525] {
+        for field in [0x020d, 0x03_020d] {
             assert_eq!(read_drive_power(at, field), None);
         }
         fs::write(at.join("dev/nvme0.log-02"), [0; 100]).unwrap();
