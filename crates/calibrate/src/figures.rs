@@ -199,11 +199,11 @@ fn fitted_work(us: f64, khz: u32, what: &str) -> Figure {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use wakepath_measure::Conditions;
     use wakepath_measure::drive::{
         BlockLayerView, DriveSleep, InterruptView, LoadShape, ServiceTime,
     };
     use wakepath_measure::summary::{Estimate, LatencySummary};
+    use wakepath_measure::{Conditions, StorageStack};
     use wakepath_units::Nanoseconds;
 
     use super::*;
@@ -245,10 +245,12 @@ pub(crate) mod tests {
             file: "test".to_owned(),
             bytes: 1 << 30,
             device: None,
+            storage: StorageStack::default(),
             conditions: Conditions {
                 date: "2026-11-27".to_owned(),
                 kernel: "6.12.48".to_owned(),
                 busy_percent: None,
+                stolen_percent: None,
             },
             held_shallow,
             service: vec![ServiceTime {
@@ -272,6 +274,8 @@ pub(crate) mod tests {
             forced_write: None,
             sleep: DriveSleep::default(),
             sleep_entries: Vec::new(),
+            sleep_without_apst: None,
+            sleep_entries_without_apst: Vec::new(),
             declared_sleep: Vec::new(),
             parallel_units: None,
             complete: true,

@@ -222,6 +222,7 @@ mod tests {
             date: "2026-11-27".to_owned(),
             kernel: "6.12.48".to_owned(),
             busy_percent: None,
+            stolen_percent: None,
         };
         let mut machine = Machine::find("laptop").unwrap();
         machine.drive.read_service_us = measured(80.0);

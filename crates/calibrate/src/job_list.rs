@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
+use wakepath_study::file::MAX_BYTES;
 
 use crate::error::CalibrateError;
 
@@ -57,9 +58,10 @@ impl CalibrationJob {
 
     /// Reads a user's job file.
     pub(crate) fn read_file(path: &Path) -> Result<Self, CalibrateError> {
-        let read = path
-            .canonicalize()
-            .and_then(|absolute| Ok((std::fs::read_to_string(&absolute)?, absolute)));
+        let read = path.canonicalize().and_then(|absolute| {
+            let text = wakepath_files::read_text_up_to(&absolute, MAX_BYTES)?;
+            Ok((text, absolute))
+        });
         let (text, absolute) = read.map_err(|source| CalibrateError::Folder {
             path: path.to_owned(),
             action: "reading the job",

@@ -28,7 +28,7 @@ use wakepath_study::file::StudyError;
 use wakepath_system::System;
 use wakepath_system::capture::machine::describe_machine;
 
-use self::folder::Folder;
+use self::folder::{Folder, remove_leftovers};
 use self::job_list::{CalibrationJob, FITTING_JOBS};
 
 pub use error::CalibrateError;
@@ -87,9 +87,11 @@ pub fn calibrate(
     let control = ExperimentControl::new(finished, cancelled);
     // A second measurement is refused before anything is written.
     ShallowHold::take(system)?.release()?;
+    let mut notes = remove_leftovers(&plan.request.folder);
     let folder = Folder::make(&plan.request.folder)?;
     write_random_file(&folder.data_file(), plan.request.file_bytes, control)?;
-    let (captured, mut notes) = describe_machine(system, &plan.request.name)?;
+    let (captured, captured_notes) = describe_machine(system, &plan.request.name)?;
+    notes.extend(captured_notes);
     let calibration = Calibration {
         system,
         plan,
@@ -308,7 +310,7 @@ impl Calibration<'_> {
             return Err(why.to_owned());
         }
         let jobs = CalibrationJob::reads(&FITTING_JOBS);
-        let study = self.plan.fitting_study(&self.folder, &jobs);
+        let study = self.plan.fitting_study(self.folder.path(), &jobs);
         let measured = study.measure(self.control, self.cancelled);
         hold.release().map_err(|error| error.to_string())?;
         let runs = measured.map_err(|error| error.to_string())?;
@@ -351,7 +353,7 @@ impl Calibration<'_> {
         [captured, calibrated]: [&Machine; 2],
         notes: &mut Vec<String>,
     ) -> Result<Vec<JobPrediction>, CalibrateError> {
-        let study = self.plan.job_study(&self.folder);
+        let study = self.plan.job_study(self.folder.path());
         let live = study.measure(self.control, self.cancelled)?;
         let before = study.simulate(captured, self.cancelled)?;
         let after = study.simulate(calibrated, self.cancelled)?;

@@ -1,6 +1,6 @@
 //! What a calibration does, and how long that takes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use wakepath_measure::background::BackgroundPlan;
@@ -9,9 +9,10 @@ use wakepath_measure::path::PathPlan;
 use wakepath_measure::power::PowerPlan;
 use wakepath_measure::wake::{WakePlan, WakeSource};
 use wakepath_system::System;
+use wakepath_system::capture::machine::describe_machine;
 
 use crate::error::CalibrateError;
-use crate::folder::{Folder, fits_job_file};
+use crate::folder::{find_leftovers, fits_job_file};
 use crate::job_list::{CalibrationJob, FITTING_JOBS, JOBS, START_DELAY_SECONDS};
 use crate::study::JobStudy;
 
@@ -105,7 +106,7 @@ impl CalibrationPlan {
     /// Plans a calibration. Nothing is written.
     ///
     /// # Errors
-    /// The folder cannot take the test files, or a job file cannot be read.
+    /// The folder cannot take the test files, or a job file cannot be read, run or simulated.
     pub fn new(system: &System, request: CalibrationRequest) -> Result<Self, CalibrateError> {
         let folder = &request.folder;
         if !fits_job_file(folder) {
@@ -145,7 +146,7 @@ impl CalibrationPlan {
         let sources = [WakeSource::Task, WakeSource::Timer, WakeSource::Drive];
         let wake_time = budget.mul_f64(WAKE_SHARE);
         let wake = request.asks_for(CalibrationPhase::Wake).then(|| {
-            WakePlan::new(system, &sources, request.forced, Some(wake_time))
+            WakePlan::with_both_clocks_beside(system, &sources, request.forced, wake_time)
                 .map_err(|error| error.to_string())
         });
         let drive = DrivePlan::new(target, Some(budget.mul_f64(DRIVE_SHARE)));
@@ -167,7 +168,17 @@ impl CalibrationPlan {
         plan.job_seconds = (left.as_secs_f64() / runs - SETTLE_SECONDS - START_DELAY_SECONDS)
             .floor()
             .max(SHORTEST_JOB);
+        plan.check_own_jobs(system)?;
         Ok(plan)
+    }
+
+    /// Checks the user's jobs before anything is measured: later a mistake costs the whole budget.
+    fn check_own_jobs(&self, system: &System) -> Result<(), CalibrateError> {
+        if self.jobs.is_empty() || self.request.jobs.is_empty() {
+            return Ok(());
+        }
+        let (captured, _) = describe_machine(system, &self.request.name)?;
+        self.job_study(&self.request.folder).check(&captured)
     }
 
     /// Rounds of calibrating, predicting and measuring.
@@ -214,7 +225,7 @@ impl CalibrationPlan {
     }
 
     /// The jobs in a folder, with their data file.
-    pub(crate) fn job_study<'a>(&'a self, folder: &'a Folder) -> JobStudy<'a> {
+    pub(crate) fn job_study<'a>(&'a self, folder: &'a Path) -> JobStudy<'a> {
         JobStudy {
             folder,
             jobs: &self.jobs,
@@ -229,7 +240,7 @@ impl CalibrationPlan {
     /// The study of the two jobs that the work of fio and of its engine is fitted to.
     pub(crate) fn fitting_study<'a>(
         &'a self,
-        folder: &'a Folder,
+        folder: &'a Path,
         jobs: &'a [CalibrationJob],
     ) -> JobStudy<'a> {
         JobStudy {
@@ -280,8 +291,15 @@ impl CalibrationPlan {
 
     /// What the experiment will do, a sentence each, for people to read before.
     pub fn describe(&self) -> Vec<String> {
-        let background = self.background.iter();
-        let mut lines: Vec<String> = background.flat_map(BackgroundPlan::describe).collect();
+        let leftovers = find_leftovers(&self.request.folder).len();
+        let mut lines = Vec::new();
+        if leftovers > 0 {
+            lines.push(format!(
+                "removes the files of {leftovers} calibrations that were killed from {}",
+                self.request.folder.display()
+            ));
+        }
+        lines.extend(self.background.iter().flat_map(BackgroundPlan::describe));
         if self.path.is_some() {
             lines.push(
                 "reads a test file with 1 to 8 reads in flight, and times system calls, context switches and what interrupts a thread"
@@ -308,7 +326,19 @@ impl CalibrationPlan {
         if self.rounds() > 1 {
             lines.push(format!("all of that {} times in turn", self.rounds()));
         }
+        lines.extend(self.describe_excess());
         lines
+    }
+
+    /// A sentence for a budget below the shortest steps; `None` for a sufficient budget.
+    fn describe_excess(&self) -> Option<String> {
+        let [takes, budget] =
+            [self.duration(), self.request.budget].map(|time| time.as_secs_f64().ceil());
+        (takes > budget).then(|| {
+            format!(
+                "takes longer than the budget of {budget} s: {takes} s is the least with these phases, jobs and rounds"
+            )
+        })
     }
 
     /// What is done with jobs that no figure is fitted to.

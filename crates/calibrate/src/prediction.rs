@@ -268,6 +268,7 @@ pub(crate) mod tests {
             date: "2026-11-27".to_owned(),
             kernel: "6.12.48".to_owned(),
             busy_percent: None,
+            stolen_percent: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Jobs under policy sets, on the machine or in the simulator.
 
-use std::fs;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use toml::{Table, Value};
@@ -9,21 +9,22 @@ use wakepath_measure::ExperimentControl;
 use wakepath_results::{RunOrigin, RunRecord};
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
-use wakepath_study::run::make_backend;
+use wakepath_study::run::{check_cells, make_backend};
 
 use crate::error::CalibrateError;
-use crate::folder::Folder;
+use crate::folder::data_file_in;
 use crate::job_list::CalibrationJob;
 
 /// Simulated repeats of a run; a prediction is their median, because short jobs differ by chance.
 const SIMULATED_REPEATS: u32 = 3;
-/// Name of the machine file that lies beside the study of a calibration.
-const MACHINE_FILE: &str = "machine.toml";
+/// Machine name in a simulated study's text; the plan then gets the calibrated machine instead.
+const STAND_IN: &str = "laptop";
 
 /// Jobs to run, each under each policy set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JobStudy<'a> {
-    pub(crate) folder: &'a Folder,
+    /// Folder of the data file.
+    pub(crate) folder: &'a Path,
     pub(crate) jobs: &'a [CalibrationJob],
     /// Policy sets as text.
     pub(crate) sets: &'a [&'static str],
@@ -42,12 +43,7 @@ impl JobStudy<'_> {
         control: ExperimentControl<'_>,
         cancelled: &AtomicBool,
     ) -> Result<Vec<Vec<Vec<RunRecord>>>, CalibrateError> {
-        self.run(
-            &self.compose_text(false),
-            RunOrigin::Live,
-            Some(control),
-            cancelled,
-        )
+        self.run(&self.plan_on_this_machine()?, Some(control), cancelled)
     }
 
     /// Runs of each job under each policy set on a simulated machine: `[job][set][repeat]`.
@@ -56,23 +52,46 @@ impl JobStudy<'_> {
         machine: &Machine,
         cancelled: &AtomicBool,
     ) -> Result<Vec<Vec<Vec<RunRecord>>>, CalibrateError> {
-        let file = self.folder.path().join(MACHINE_FILE);
-        fs::write(&file, machine.to_toml()?).map_err(|source| CalibrateError::Folder {
-            path: file,
-            action: "writing the machine",
-            source,
-        })?;
+        self.run(&self.plan_simulation(machine)?, None, cancelled)
+    }
+
+    /// Checks each job for runs on the real machine and in the simulator, with `machine`. Runs and writes nothing.
+    ///
+    /// # Errors
+    /// A file is no fio job, or has options unknown to the simulator; a job would write to a device; fio is missing.
+    pub(crate) fn check(&self, machine: &Machine) -> Result<(), CalibrateError> {
+        for plan in [self.plan_on_this_machine()?, self.plan_simulation(machine)?] {
+            let backend = make_backend(&plan)?;
+            check_cells(&plan, &*backend)?;
+        }
+        Ok(())
+    }
+
+    fn plan_on_this_machine(&self) -> Result<Plan, CalibrateError> {
+        let text = self.compose_text(None);
+        let plan = Plan::from_text(&text, "calibration", self.folder, RunOrigin::Live)?;
+        Ok(plan)
+    }
+
+    fn plan_simulation(&self, machine: &Machine) -> Result<Plan, CalibrateError> {
         let study = Self {
             repeats: SIMULATED_REPEATS,
             ..*self
         };
-        study.run(&study.compose_text(true), RunOrigin::Sim, None, cancelled)
+        let text = study.compose_text(Some(STAND_IN));
+        let mut plan = Plan::from_text(&text, "calibration", self.folder, RunOrigin::Sim)?;
+        // As read back from the machine file.
+        let kept = Machine::parse(&machine.to_toml()?, "the calibrated machine")?;
+        for planned in &mut plan.machines {
+            planned.model = Some(kept.clone());
+        }
+        Ok(plan)
     }
 
     /// The study file. Nothing is left out at the start of a run: fio 3.33 makes no pauses after a `ramp_time` until it
     /// has sent as many requests as in it (mended by its commit cfc4ad2e).
-    fn compose_text(&self, has_machine: bool) -> String {
-        let data = self.folder.data_file().display().to_string();
+    fn compose_text(&self, machine: Option<&str>) -> String {
+        let data = data_file_in(self.folder).display().to_string();
         let mib = self.file_bytes >> 20;
         let jobs = self.jobs.iter();
         let workloads = jobs.map(|job| job.workload(&data, mib, self.seconds));
@@ -91,21 +110,17 @@ impl JobStudy<'_> {
             ("workload".to_owned(), Value::Array(workloads.collect())),
             ("policy".to_owned(), Value::Array(sets.collect())),
         ]);
-        if has_machine {
-            study.insert("machine".to_owned(), Value::from(MACHINE_FILE));
-        }
+        study.extend(machine.map(|name| ("machine".to_owned(), Value::from(name))));
         study.to_string()
     }
 
     fn run(
         &self,
-        text: &str,
-        origin: RunOrigin,
+        plan: &Plan,
         control: Option<ExperimentControl<'_>>,
         cancelled: &AtomicBool,
     ) -> Result<Vec<Vec<Vec<RunRecord>>>, CalibrateError> {
-        let plan = Plan::from_text(text, "calibration", self.folder.path(), origin)?;
-        let backend = make_backend(&plan)?;
+        let backend = make_backend(plan)?;
         backend.acquire_rights()?;
         let mut runs = vec![vec![Vec::new(); self.sets.len()]; self.jobs.len()];
         let mut result = Ok(());
@@ -141,10 +156,9 @@ mod tests {
 
     #[test]
     fn jobs_wait_after_a_change_of_settings_as_long_as_planned() {
-        let folder = Folder::make(&std::env::temp_dir()).unwrap();
         let jobs = CalibrationJob::reads(&JOBS);
         let study = JobStudy {
-            folder: &folder,
+            folder: Path::new("/tmp"),
             jobs: &jobs,
             sets: &["unchanged", "cpu-latency[limit=0us]"],
             file_bytes: 32 << 20,
@@ -152,8 +166,7 @@ mod tests {
             settle_seconds: 0.25,
             repeats: 2,
         };
-        let text = study.compose_text(false);
-        let plan = Plan::from_text(&text, "calibration", folder.path(), RunOrigin::Live).unwrap();
+        let plan = study.plan_on_this_machine().unwrap();
         assert!((plan.file.settle_s.get_ref() - 0.25).abs() < 1e-9);
         assert_eq!(plan.run_count(), 16);
     }

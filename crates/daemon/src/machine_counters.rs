@@ -47,6 +47,7 @@ impl MachineCounters {
                 PowerSourceKind::Rapl => "rapl",
                 PowerSourceKind::Hwmon => "hwmon",
                 PowerSourceKind::Battery => "battery",
+                PowerSourceKind::Nvme => "nvme",
             };
             (source.name.clone(), kind, milliwatts / 1e3)
         });

@@ -10,7 +10,7 @@ use serde::Serialize;
 use wakepath_system::{Root, System};
 use wakepath_units::printable;
 
-use crate::conditions::CpuTimes;
+use crate::conditions::{CpuTimes, StolenTime};
 use crate::{Conditions, ExperimentControl, MeasureError};
 
 /// How long the machine is watched between two looks for a signal.
@@ -103,7 +103,8 @@ pub fn measure(
     plan: &BackgroundPlan,
     control: ExperimentControl<'_>,
 ) -> Result<BackgroundMeasurement, MeasureError> {
-    let conditions = Conditions::observe(system, control);
+    let mut conditions = Conditions::observe(system, control);
+    let stolen = StolenTime::watch(system);
     let before = CounterSnapshot::take(system)?;
     let began = Instant::now();
     for _ in 0..plan.steps {
@@ -118,7 +119,10 @@ pub fn measure(
     }
     let seconds = began.elapsed().as_secs_f64();
     let after = CounterSnapshot::take(system)?;
-    Ok(after.rates_since(&before, seconds, conditions))
+    let note = stolen.finish(system, &mut conditions);
+    let mut result = after.rates_since(&before, seconds, conditions);
+    result.notes.extend(note);
+    Ok(result)
 }
 
 /// Counts by kind, name and CPU.
@@ -312,6 +316,7 @@ mod tests {
             date: "2026-11-27".to_owned(),
             kernel: "6.12.48".to_owned(),
             busy_percent: None,
+            stolen_percent: None,
         }
     }
 

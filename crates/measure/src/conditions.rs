@@ -5,12 +5,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::Serialize;
 use time::OffsetDateTime;
+use wakepath_system::capture::runs_under_hypervisor;
 use wakepath_system::{Root, System};
 
 use crate::ExperimentControl;
 
 /// How long other work is watched before an experiment.
 const WATCH: Duration = Duration::from_millis(500);
+/// Least share of stolen time for a note, in per cent.
+const MUCH_STOLEN: f64 = 1.0;
 
 /// Day, kernel and other work of an experiment.
 #[derive(Clone, Debug, Serialize)]
@@ -21,6 +24,9 @@ pub struct Conditions {
     pub kernel: String,
     /// Share of all CPUs' time that other work took just before, in per cent; absent: not known.
     pub busy_percent: Option<f64>,
+    /// Share of all CPUs' time taken by the host of a virtual machine during the experiment, in per cent; absent: no virtual
+    /// machine, or not known.
+    pub stolen_percent: Option<f64>,
 }
 
 impl Conditions {
@@ -33,6 +39,7 @@ impl Conditions {
             date: today(),
             kernel: system.read_kernel_release().unwrap_or_default(),
             busy_percent: before.zip(after).and_then(|(b, a)| a.busy_percent_since(b)),
+            stolen_percent: None,
         }
     }
 
@@ -42,6 +49,7 @@ impl Conditions {
             date: today(),
             kernel,
             busy_percent: None,
+            stolen_percent: None,
         }
     }
 
@@ -52,6 +60,44 @@ impl Conditions {
             "the CPUs were {busy:.0} % busy with other work just before; that is in the figures. End it and measure again"
         ))
     }
+}
+
+/// Watches how long a host keeps a virtual machine's CPUs waiting during an experiment. Not every host tells.
+#[derive(Debug)]
+pub(crate) struct StolenTime(Option<CpuTimes>);
+
+impl StolenTime {
+    /// Begins to watch in a virtual machine, and does nothing on hardware.
+    pub(crate) fn watch(system: &System) -> Self {
+        let root = system.root();
+        Self(
+            runs_under_hypervisor(root)
+                .then(|| CpuTimes::read(root))
+                .flatten(),
+        )
+    }
+
+    /// Puts the share since the begin into the conditions. Returns a note above [`MUCH_STOLEN`].
+    pub(crate) fn finish(self, system: &System, conditions: &mut Conditions) -> Option<String> {
+        let before = self.0?;
+        let stolen = CpuTimes::read(system.root())?.stolen_percent_since(before)?;
+        conditions.stolen_percent = Some(stolen);
+        (stolen > MUCH_STOLEN).then(|| {
+            format!(
+                "the host took {stolen:.1} % of the CPUs' time meanwhile (stolen time); waits for the host are in the figures"
+            )
+        })
+    }
+}
+
+/// Time in ticks since boot for which a virtual machine's CPU had work, and the host ran something else; `None` if the kernel
+/// does not tell.
+pub(crate) fn read_stolen_ticks(root: &Root, cpu: usize) -> Option<u64> {
+    let stat = root.read_text_if_readable("proc/stat")?;
+    let name = format!("cpu{cpu}");
+    let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
+    let (_, ticks) = lines.find(|(first, _)| *first == name)?;
+    CpuTimes::parse_ticks(ticks).map(|times| times.stolen)
 }
 
 /// The day by the system's clock in UTC; the first day of 1970 if the clock is before that.
@@ -71,6 +117,8 @@ fn today() -> String {
 pub(crate) struct CpuTimes {
     total: u64,
     idle: u64,
+    /// Taken by a virtual machine's host.
+    stolen: u64,
 }
 
 impl CpuTimes {
@@ -84,7 +132,11 @@ impl CpuTimes {
     pub(crate) fn read_usable_cpus(root: &Root) -> Option<Self> {
         let usable = sched_getaffinity(None).ok()?;
         let stat = root.read_text_if_readable("proc/stat")?;
-        let mut sum = Self { total: 0, idle: 0 };
+        let mut sum = Self {
+            total: 0,
+            idle: 0,
+            stolen: 0,
+        };
         for line in stat.lines() {
             let Some((cpu, ticks)) = line
                 .strip_prefix("cpu")
@@ -98,6 +150,7 @@ impl CpuTimes {
             if let Some(times) = Self::parse_ticks(ticks).filter(|_| is_usable) {
                 sum.total = sum.total.saturating_add(times.total);
                 sum.idle = sum.idle.saturating_add(times.idle);
+                sum.stolen = sum.stolen.saturating_add(times.stolen);
             }
         }
         Some(sum)
@@ -113,7 +166,19 @@ impl CpuTimes {
             .take(8)
             .fold(0, |sum: u64, t| sum.saturating_add(*t));
         let idle = ticks.get(3)?.saturating_add(*ticks.get(4)?);
-        Some(Self { total, idle })
+        Some(Self {
+            total,
+            idle,
+            // Absent before Linux 2.6.11.
+            stolen: ticks.get(7).copied().unwrap_or(0),
+        })
+    }
+
+    /// The host's share, in per cent.
+    fn stolen_percent_since(self, before: Self) -> Option<f64> {
+        let total = self.total.checked_sub(before.total).filter(|t| *t > 0)?;
+        let stolen = self.stolen.saturating_sub(before.stolen).min(total);
+        Some(stolen as f64 * 100.0 / total as f64)
     }
 
     pub(crate) fn busy_percent_since(self, before: Self) -> Option<f64> {
@@ -126,6 +191,36 @@ impl CpuTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Stolen share and note, for a machine whose host takes so many of 100 ticks.
+    fn watch_stolen(machine: &System, stolen: u64) -> (Option<f64>, Option<String>) {
+        let stat = machine.root().absolute_path("proc/stat");
+        let mut conditions = Conditions::of_recording("6.12.48".to_owned());
+        std::fs::write(&stat, "cpu  100 0 0 800 0 0 0 50 0 0\n").unwrap();
+        let begin = StolenTime::watch(machine);
+        let (user, all_stolen) = (200 - stolen, 50 + stolen);
+        let later =
+            format!("cpu  {user} 0 0 800 0 0 0 {all_stolen} 0 0\ncpu1 1 0 0 1 0 0 0 7 0 0\n");
+        std::fs::write(&stat, &later).unwrap();
+        let note = begin.finish(machine, &mut conditions);
+        (conditions.stolen_percent, note)
+    }
+
+    #[test]
+    fn time_that_the_host_takes_is_noted_in_a_guest_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let proc = folder.path().join("proc");
+        std::fs::create_dir(&proc).unwrap();
+        let machine = System::new(Root::at_directory(folder.path()));
+        assert_eq!(watch_stolen(&machine, 30), (None, None));
+        std::fs::write(proc.join("cpuinfo"), "flags\t\t: fpu hypervisor\n").unwrap();
+        assert_eq!(watch_stolen(&machine, 1), (Some(1.0), None));
+        let (share, note) = watch_stolen(&machine, 30);
+        assert_eq!(share, Some(30.0));
+        assert!(note.unwrap().contains("30.0 %"));
+        assert_eq!(read_stolen_ticks(machine.root(), 1), Some(7));
+        assert_eq!(read_stolen_ticks(machine.root(), 0), None);
+    }
 
     #[test]
     fn work_is_what_was_not_idle() {

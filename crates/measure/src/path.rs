@@ -24,6 +24,7 @@ use self::cycles::CycleCounter;
 use self::engines::{ENGINES, SHORTEST_RUN, run_engine};
 use self::speed::{measure_ramp, measure_speeds};
 use crate::background::cpus_in_both;
+use crate::conditions::StolenTime;
 use crate::drive::random_block;
 use crate::summary::{Estimate, LatencySummary};
 use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile, TestTarget};
@@ -185,6 +186,7 @@ pub fn measure(
 ) -> Result<PathMeasurement, MeasureError> {
     let hold = ShallowHold::take(system)?;
     let conditions = Conditions::observe(system, control);
+    let stolen = StolenTime::watch(system);
     let file = TestFile::open(&plan.target, system, control)?;
     let mut result = PathMeasurement {
         file: plan.target.path().display().to_string(),
@@ -212,6 +214,8 @@ pub fn measure(
     if let Err(unrestored) = MeasureError::combine_with_release(outcome, hold.release())? {
         result.notes.push(unrestored.to_string());
     }
+    let note = stolen.finish(system, &mut result.conditions);
+    result.notes.extend(note);
     result.complete = !control.is_cancelled();
     if result.loads.is_empty() {
         return Err(MeasureError::Cancelled);

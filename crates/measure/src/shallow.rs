@@ -62,6 +62,30 @@ impl ShallowHold {
         Ok(())
     }
 
+    /// Sets one more setting until the release, while CPUs may take the shallowest sleeping state.
+    ///
+    /// # Errors
+    /// Something cannot be set; then nothing is held any more.
+    pub(crate) fn hold_also(
+        &mut self,
+        system: &System,
+        key: SettingKey,
+        value: String,
+    ) -> Result<(), MeasureError> {
+        let held = self.hold.take();
+        let limit_us = shortest_exit_latency_us(system).filter(|_| held.is_some());
+        let released = held.map_or(Ok(None), Hold::put_back_and_release)?;
+        let session = match released {
+            Some((session, _)) => session,
+            None => Session::open_and_recover(system)?,
+        };
+        let mut wanted = limit_us.map_or_else(WantedSetting::default, want_system_latency);
+        wanted.values.push((key, value));
+        let plan = SettingsPlan::from_wanted(system, wanted)?;
+        self.hold = Some(session.apply_while_held(&plan)?);
+        Ok(())
+    }
+
     /// Why CPUs may sleep; `None`: they are held shallow.
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
@@ -86,13 +110,19 @@ fn hold_system_latency(system: &System, limit_us: u64) -> Result<Hold, SettingsE
 }
 
 fn plan_system_latency(system: &System, limit_us: u64) -> Result<SettingsPlan, SettingsError> {
-    let mut wanted = WantedSetting::default();
+    SettingsPlan::from_wanted(system, want_system_latency(limit_us))
+}
+
+fn want_system_latency(limit_us: u64) -> WantedSetting {
     let setting = find_setting("system-latency");
     let key = setting.and_then(|setting| SettingKey::for_matching_scope(setting, At::System));
-    wanted
-        .values
-        .extend(key.map(|key| (key, limit_us.to_string())));
-    SettingsPlan::from_wanted(system, wanted)
+    WantedSetting {
+        values: key
+            .into_iter()
+            .map(|key| (key, limit_us.to_string()))
+            .collect(),
+        notes: Vec::new(),
+    }
 }
 
 /// Declared exit latency of the shallowest states that sleep, in us: the longest over all CPUs, so that each has one. `None`:

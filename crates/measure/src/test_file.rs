@@ -77,6 +77,15 @@ pub struct BackingDevice {
 }
 
 impl BackingDevice {
+    /// The disk behind a target, also before a file is made; `None` as for [`Self::find`].
+    pub(crate) fn find_of_target(root: &Root, target: &TestTarget) -> Option<Self> {
+        let about = match target {
+            TestTarget::Read(path) => std::fs::metadata(path),
+            TestTarget::Write { path, .. } => std::fs::metadata(folder_of(path)),
+        };
+        Self::find(root, device_number(&about.ok()?))
+    }
+
     /// The disk with a device number; `None` for file systems over several disks, or none.
     fn find(root: &Root, device: u64) -> Option<Self> {
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -130,12 +139,7 @@ impl TestFile {
         opened.lock()?;
         let metadata = opened.metadata()?;
         let is_device = metadata.file_type().is_block_device();
-        let number = if is_device {
-            metadata.rdev()
-        } else {
-            metadata.dev()
-        };
-        opened.device = BackingDevice::find(system.root(), number);
+        opened.device = BackingDevice::find(system.root(), device_number(&metadata));
         if !is_device {
             opened.check_extents()?;
         }
@@ -352,6 +356,15 @@ fn check_new(path: &Path, bytes: u64) -> Result<(), MeasureError> {
         return Err(MeasureError::refuse(path, why));
     }
     Ok(())
+}
+
+/// Number of a block device, or of the device below a file.
+fn device_number(about: &Metadata) -> u64 {
+    if about.file_type().is_block_device() {
+        about.rdev()
+    } else {
+        about.dev()
+    }
 }
 
 /// The folder of a file.

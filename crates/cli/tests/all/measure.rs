@@ -2,11 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Origin;
 use wakepath_system::System;
 
 use crate::common::captured::{content, copy_of_laptop, different};
@@ -80,6 +83,8 @@ fn bad_input_is_refused_in_one_line() {
         drive(&[&["--write-to", "new"], wrong].concat()).code(2);
     }
     drive(&[]).code(2);
+    let wake = ["measure", "wake", "--dry-run", "--file", &at("none")];
+    fails_with(wakepath(&wake), &["none", "No such file"]);
 
     let machine = copy_of_laptop();
     let root = machine.path().to_str().unwrap();
@@ -123,6 +128,20 @@ fn a_calibration_says_before_what_it_will_do() {
         text.contains("own.fio") && !text.contains("8 in flight"),
         "{text}"
     );
+    let endless = [&arguments[..], &["--job", "/dev/zero"]].concat();
+    fails_with(wakepath(&endless), &["/dev/zero", "reading the job"]);
+    for (job, why) in [
+        ("root:x:0:0\n", "before any section"),
+        ("[j]\nrw=randread\nioengine=nosuch\n", "nosuch"),
+        ("[j]\nrw=randwrite\nfilename=/dev/nosuch\n", "/dev/nosuch"),
+    ] {
+        fs::write(&own, job).unwrap();
+        fails_with(wakepath(&with_own), &["own.fio", why]);
+    }
+    let least = [&arguments[..], &["--budget", "1s"]].concat();
+    let plan = wakepath(&least).success();
+    let text = String::from_utf8(plan.get_output().stdout.clone()).unwrap();
+    assert!(text.contains("longer than the budget of 1 s"), "{text}");
     fs::remove_file(&own).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 
@@ -335,6 +354,110 @@ fn settings() -> Vec<Option<String>> {
         }
     }
     all
+}
+
+/// Limits of latency and clock that a calibration holds for its jobs and drives.
+fn limits() -> Vec<Option<Vec<u8>>> {
+    let mut all = vec![read_latency_limit()];
+    for cpu in System::live().cpus() {
+        let folder = format!("/sys/devices/system/cpu/cpu{cpu}");
+        for file in [
+            "power/pm_qos_resume_latency_us",
+            "cpufreq/scaling_governor",
+            "cpufreq/scaling_min_freq",
+            "cpufreq/scaling_max_freq",
+        ] {
+            all.push(fs::read(format!("{folder}/{file}")).ok());
+        }
+    }
+    all
+}
+
+/// The latency limit of all CPUs, of which a reader gets four bytes and no end.
+fn read_latency_limit() -> Option<Vec<u8>> {
+    let mut limit = [0; 4];
+    let mut file = fs::File::open("/dev/cpu_dma_latency").ok()?;
+    file.read_exact(&mut limit).ok()?;
+    Some(limit.to_vec())
+}
+
+/// The usual jobs, each as it is and with CPUs that do not sleep.
+const JOBS_AND_SETS: usize = 8;
+
+#[test]
+fn a_short_calibration_has_figures_and_an_error_and_puts_the_machine_back() {
+    let test = "a_short_calibration_has_figures_and_an_error_and_puts_the_machine_back";
+    if !rustix::process::geteuid().is_root() {
+        return skip(test, "needs root to change settings");
+    }
+    if Command::new("fio").arg("--version").output().is_err() {
+        return skip(test, "fio is not installed");
+    }
+    let _machine = lock_machine();
+    let folder = folder();
+    let at = folder.path().to_str().unwrap();
+    let file = folder.path().join("machine.toml");
+    let before = (settings(), limits());
+    let arguments = [
+        "calibrate",
+        "--folder",
+        at,
+        "--size",
+        "16m",
+        "--budget",
+        "1s",
+        "--phases",
+        "wake,jobs",
+        "-o",
+        file.to_str().unwrap(),
+        "--format",
+        "json",
+    ];
+    let assert = wakepath(&arguments).success();
+    let notes = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    let calibration = json(&assert);
+    assert_eq!((settings(), limits()), before);
+    let left: Vec<_> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+
+    let machine = Machine::load(&file).unwrap();
+    for figure in [
+        &machine.drive.read_service_us,
+        &machine.drive.write_service_us,
+    ] {
+        assert!(
+            matches!(figure.origin, Origin::Measured(_)) && figure.value > 0.0,
+            "{figure:?}\n{notes}"
+        );
+    }
+    let jobs = calibration["jobs"].as_array().unwrap();
+    assert_eq!(jobs.len(), JOBS_AND_SETS, "{notes}");
+    for job in jobs {
+        let round = &job["rounds"][0];
+        assert_eq!(round["live"].as_array().unwrap().len(), 2, "{job}");
+        for mean in [
+            &round["live"][0]["mean_us"],
+            &round["simulated"]["mean_us"],
+            &round["uncalibrated"]["mean_us"],
+        ] {
+            assert!(mean.as_f64().unwrap() > 0.0, "{job}");
+        }
+    }
+    // Tests beside this one may keep the CPUs busy. Then the file keeps no error, and the reason is told.
+    match (calibration["flaw"].as_str(), &machine.prediction) {
+        (None, Some(error)) => {
+            assert_eq!(error.jobs, JOBS_AND_SETS, "{error:?}");
+            assert!(error.mean_percent.is_finite() && error.itself.is_some());
+        }
+        (Some(flaw), None) => assert!(
+            flaw.contains("busy with other work") && notes.contains(flaw),
+            "{flaw}\n{notes}"
+        ),
+        other => unreachable!("{other:?}\n{notes}"),
+    }
 }
 
 /// Starts a measurement of wake-ups and waits until it has changed a setting; `None` if this machine allows none.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use wakepath_hardware::machine::{DriveModel, Figure, Measurement, SLOW_REQUEST_IN};
+use wakepath_hardware::machine::{DriveModel, Figure, Measurement, Origin, SLOW_REQUEST_IN};
 
 use super::measurement::DriveMeasurement;
 use super::plan::{AccessDirection, AddressOrder};
@@ -205,8 +205,18 @@ impl DriveMeasurement {
         ];
         let measured = all.into_iter();
         measured
-            .filter_map(|(key, figure)| Some((key, figure?)))
+            .filter_map(|(key, figure)| Some((key, self.with_storage_named(figure?))))
             .collect()
+    }
+
+    /// A figure with file system, encryption and temperature in the origin, where known.
+    fn with_storage_named(&self, mut figure: Figure) -> Figure {
+        if let (Origin::Measured(measurement), Some(storage)) =
+            (&mut figure.origin, self.storage.describe())
+        {
+            let _ = write!(measurement.what, "; {storage}");
+        }
+        figure
     }
 
     /// Exit times of sleep states from pauses, with the power state that the drive declares to be in after such a pause; no
@@ -328,8 +338,51 @@ mod tests {
     use wakepath_units::Nanoseconds;
 
     use super::*;
-    use crate::Conditions;
     use crate::drive::DriveSleep;
+    use crate::summary::LatencySummary;
+    use crate::{Conditions, StorageStack};
+
+    /// A drive with measured sleep and flush alone.
+    fn measurement(sleep: DriveSleep) -> DriveMeasurement {
+        DriveMeasurement {
+            file: "test".to_owned(),
+            bytes: 1 << 30,
+            device: None,
+            storage: StorageStack::default(),
+            conditions: Conditions {
+                date: "2026-11-29".to_owned(),
+                kernel: "6.12.48".to_owned(),
+                busy_percent: None,
+                stolen_percent: None,
+            },
+            held_shallow: true,
+            service: Vec::new(),
+            flush: LatencySummary::new(&[400_000; 30]),
+            forced_write: None,
+            sleep_entries: sleep.entries(),
+            sleep,
+            sleep_without_apst: None,
+            sleep_entries_without_apst: Vec::new(),
+            declared_sleep: Vec::new(),
+            parallel_units: None,
+            complete: true,
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn figures_name_what_lies_between_file_and_drive() {
+        let mut found = measurement(DriveSleep::default());
+        assert!(!found.to_toml().contains("ext4"), "{}", found.to_toml());
+        found.storage.file_system = Some("ext4".to_owned());
+        found.storage.encrypted_by = vec!["dm-0".to_owned()];
+        let text = found.to_toml();
+        assert!(text.contains("write; ext4, encrypted (dm-0)\""), "{text}");
+        let mut drive = DriveModel::find("sn530").unwrap();
+        found.apply_to(&mut drive);
+        let origin = format!("{:?}", drive.flush_us.origin);
+        assert!(origin.contains("encrypted (dm-0)"), "{origin}");
+    }
 
     #[test]
     fn a_drive_without_power_states_rests_as_measured() {
@@ -343,26 +396,7 @@ mod tests {
         ] {
             sleep.add(Nanoseconds::from_millis(gap_ms), &[us * 1000; 8]);
         }
-        let measurement = DriveMeasurement {
-            file: "test".to_owned(),
-            bytes: 1 << 30,
-            device: None,
-            conditions: Conditions {
-                date: "2026-11-29".to_owned(),
-                kernel: "6.12.48".to_owned(),
-                busy_percent: None,
-            },
-            held_shallow: true,
-            service: Vec::new(),
-            flush: None,
-            forced_write: None,
-            sleep_entries: sleep.entries(),
-            sleep,
-            declared_sleep: Vec::new(),
-            parallel_units: None,
-            complete: true,
-            notes: Vec::new(),
-        };
+        let measurement = measurement(sleep);
         let mut drive = DriveModel::find("sn530").unwrap();
         drive.power = None;
         let homeless = measurement.put_sleep_times_into(&mut drive);

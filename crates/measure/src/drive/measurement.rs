@@ -6,9 +6,9 @@ use super::declared::DeclaredSleep;
 use super::parallel_units::ParallelUnits;
 use super::service::ServiceTime;
 use super::sleep::{DriveSleep, SleepEntry};
-use crate::Conditions;
 use crate::summary::LatencySummary;
 use crate::test_file::BackingDevice;
+use crate::{Conditions, StorageStack};
 
 /// Result of an experiment on a drive.
 #[derive(Clone, Debug, Serialize)]
@@ -19,6 +19,8 @@ pub struct DriveMeasurement {
     pub bytes: u64,
     /// Disk behind the file; absent for several disks or none.
     pub device: Option<BackingDevice>,
+    /// File system, encryption and temperature.
+    pub storage: StorageStack,
     /// Day, kernel and other work of the experiment.
     pub conditions: Conditions,
     /// Whether CPUs were held in their first idle state. If not, idle exits are in the figures.
@@ -33,6 +35,10 @@ pub struct DriveMeasurement {
     pub sleep: DriveSleep,
     /// Sleep states seen from outside, shortest pause first.
     pub sleep_entries: Vec<SleepEntry>,
+    /// Reads after pauses with APST switched off; absent where the drive does not sleep by APST, or APST could not be changed.
+    pub sleep_without_apst: Option<DriveSleep>,
+    /// Sleep states seen with APST switched off; empty if all sleep is from APST, or without a measurement.
+    pub sleep_entries_without_apst: Vec<SleepEntry>,
     /// Sleep states as the drive declares them and the kernel lets it enter them; empty where that cannot be read.
     pub declared_sleep: Vec<DeclaredSleep>,
     /// Requests served side by side; absent without a load at more than depth 1.

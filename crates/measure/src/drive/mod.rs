@@ -4,6 +4,7 @@
 //! that, so that no idle exit is in the figures. For pauses they may take the shallowest state that sleeps: its exit is in
 //! all reads after pauses alike, and these are only compared with each other.
 
+mod apst;
 mod block_counters;
 mod declared;
 mod figures;
@@ -29,11 +30,12 @@ use self::block_counters::{BlockCounters, CountedLoad};
 use self::interrupt::watch_interrupts;
 use self::load::{LoadTarget, run_load, transfer};
 use self::plan::DriveStep;
-use crate::conditions::CpuTimes;
+use crate::conditions::{CpuTimes, StolenTime};
 use crate::summary::LatencySummary;
 use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile};
-use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold};
+use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold, StorageStack};
 
+pub(crate) use self::apst::ApstSwitch;
 pub use self::block_counters::BlockLayerView;
 pub use self::declared::DeclaredSleep;
 pub use self::interrupt::InterruptView;
@@ -58,17 +60,25 @@ pub fn measure(
     // A second measurement is refused before anything is written.
     let mut hold = ShallowHold::take(system)?;
     let conditions = Conditions::observe(system, control);
+    let stolen = StolenTime::watch(system);
     let file = TestFile::open(&plan.target, system, control)?;
     let mut result = DriveMeasurement {
         file: plan.target.path().display().to_string(),
         bytes: file.bytes(),
         device: file.device().cloned(),
+        storage: StorageStack::find(
+            system,
+            file.file(),
+            file.device().map(|device| device.disk.as_str()),
+        ),
         held_shallow: hold.refusal().is_none(),
         service: Vec::new(),
         flush: None,
         forced_write: None,
         sleep: DriveSleep::default(),
         sleep_entries: Vec::new(),
+        sleep_without_apst: None,
+        sleep_entries_without_apst: Vec::new(),
         declared_sleep: file
             .device()
             .map_or_else(Vec::new, |device| DeclaredSleep::read(system, &device.disk)),
@@ -80,6 +90,7 @@ pub fn measure(
     result.notes.extend(hold.refusal().map(|why| {
         format!("CPUs may have slept meanwhile, and their idle exits are in the figures: {why}")
     }));
+    result.notes.extend(result.storage.note_on_encryption());
     if result.device.is_none() {
         result.notes.push(
             "which disk the file is on is not known, so there is no view of the block layer"
@@ -90,6 +101,7 @@ pub fn measure(
         system,
         file: &file,
         hold: &mut hold,
+        apst: plan.apst.as_ref(),
         control,
         random: Pcg64Mcg::seed_from_u64(1),
     };
@@ -97,12 +109,17 @@ pub fn measure(
     if let Err(unrestored) = MeasureError::combine_with_release(outcome, hold.release())? {
         result.notes.push(unrestored.to_string());
     }
+    result.storage.finish(system);
+    let note = stolen.finish(system, &mut result.conditions);
+    result.notes.extend(note);
     result.complete = !control.is_cancelled();
     if result.service.is_empty() {
         return Err(MeasureError::Cancelled);
     }
     result.parallel_units = ParallelUnits::estimate(&result.service);
     result.sleep_entries = result.sleep.entries();
+    let without_apst = result.sleep_without_apst.as_ref();
+    result.sleep_entries_without_apst = without_apst.map_or_else(Vec::new, DriveSleep::entries);
     if !result.held_shallow && !result.sleep_entries.is_empty() {
         result.notes.push(
             "CPUs sleep deeper after longer pauses, so a rise of the latency may be theirs and not the drive's".to_owned(),
@@ -116,6 +133,7 @@ struct DriveExperiment<'a> {
     system: &'a System,
     file: &'a TestFile,
     hold: &'a mut ShallowHold,
+    apst: Option<&'a ApstSwitch>,
     control: ExperimentControl<'a>,
     random: Pcg64Mcg,
 }
@@ -156,6 +174,14 @@ impl DriveExperiment<'_> {
                 let samples = self.read_after_pauses(gap, time)?;
                 result.sleep.add(gap, &samples);
             }
+            DriveStep::SwitchApstOff => self.switch_apst_off(result)?,
+            DriveStep::GapWithoutApst(gap) => {
+                if result.sleep_without_apst.is_some() {
+                    let samples = self.read_after_pauses(gap, time)?;
+                    let sleep = result.sleep_without_apst.get_or_insert_default();
+                    sleep.add(gap, &samples);
+                }
+            }
             DriveStep::Refinement => {
                 if let Some(gap) = result.sleep.refinement() {
                     let samples = self.read_after_pauses(gap, time)?;
@@ -164,6 +190,23 @@ impl DriveExperiment<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Switches the drive's APST off until the hold ends. A drive that refuses becomes a note, and its sleep without APST is
+    /// not measured.
+    fn switch_apst_off(&mut self, result: &mut DriveMeasurement) -> Result<(), MeasureError> {
+        let Some(ApstSwitch { key, off, .. }) = self.apst.cloned() else {
+            return Ok(());
+        };
+        if let Err(why) = self.hold.hold_also(self.system, key, off) {
+            result
+                .notes
+                .push(format!("sleep without APST was not measured: {why}"));
+            return Ok(());
+        }
+        result.sleep_without_apst = Some(DriveSleep::default());
+        // A drive asleep leaves its state with the next request alone.
+        self.wake_drive()
     }
 
     /// Sends a read that does not count. A drive that fell asleep before a step pays for its wake-up in that read, and in no

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use wakepath_system::System;
 use wakepath_units::Nanoseconds;
 
+use super::apst::ApstSwitch;
 use super::sleep::FEWEST_READS;
 use crate::test_file::TestTarget;
 
@@ -76,6 +78,10 @@ pub(crate) enum DriveStep {
     Gap(Nanoseconds),
     /// A pause between two others, found out as the experiment goes.
     Refinement,
+    /// The drive's APST is switched off until the end.
+    SwitchApstOff,
+    /// 4 KiB reads, each after a pause, with APST off.
+    GapWithoutApst(Nanoseconds),
 }
 
 /// Steps that narrow a sleeping drive's entry time down.
@@ -93,6 +99,8 @@ const GAPS: [(u64, f64); 10] = [
     (1_000_000, 6.0),
     (3_000_000, 12.0),
 ];
+/// First index into [`GAPS`] for pauses with APST off, beside the shortest pause: 10 ms.
+const GAPS_WITHOUT_APST_FROM: usize = 4;
 /// Seconds of watching interrupts in a direction.
 const INTERRUPT_SECONDS: f64 = 1.0;
 /// Seconds of a refinement.
@@ -106,6 +114,8 @@ const SHORTEST: f64 = 0.02;
 #[derive(Clone, Debug)]
 pub struct DrivePlan {
     pub(crate) target: TestTarget,
+    /// The switch for a drive with APST in force; absent: sleep is measured once, unchanged.
+    pub(super) apst: Option<ApstSwitch>,
     pub(crate) steps: Vec<(DriveStep, Duration)>,
 }
 
@@ -113,6 +123,21 @@ impl DrivePlan {
     /// Plans the experiment for a target. With `time`, steps are shortened or prolonged to take so
     /// long together, but for the fewest reads after long pauses.
     pub fn new(target: TestTarget, time: Option<Duration>) -> Self {
+        Self::with_switch(target, time, None)
+    }
+
+    /// Plans as [`Self::new`] does. Where APST is in force on the drive behind the target, and may be changed, sleep is measured
+    /// once unchanged and once with APST off.
+    pub fn with_and_without_apst(
+        system: &System,
+        target: TestTarget,
+        time: Option<Duration>,
+    ) -> Self {
+        let apst = ApstSwitch::find(system, &target);
+        Self::with_switch(target, time, apst)
+    }
+
+    fn with_switch(target: TestTarget, time: Option<Duration>, apst: Option<ApstSwitch>) -> Self {
         let mut steps = Vec::new();
         add_loads(&mut steps, AccessDirection::Read);
         if matches!(target, TestTarget::Write { .. }) {
@@ -133,10 +158,14 @@ impl DrivePlan {
             GAPS.map(|(us, seconds)| (DriveStep::Gap(Nanoseconds::from_micros(us)), seconds)),
         );
         steps.extend([(DriveStep::Refinement, REFINEMENT_SECONDS); REFINEMENTS]);
+        if apst.is_some() {
+            add_gaps_without_apst(&mut steps);
+        }
         let usual: f64 = steps.iter().map(|(_, seconds)| seconds).sum();
         let scale = time.map_or(1.0, |time| (time.as_secs_f64() / usual).max(SHORTEST));
         Self {
             target,
+            apst,
             steps: steps
                 .into_iter()
                 .map(|(step, seconds)| {
@@ -151,11 +180,20 @@ impl DrivePlan {
 
     /// A plan that is over in a second or two: for tests, whose figures nobody believes.
     pub fn short(target: TestTarget) -> Self {
-        let mut plan = Self::new(target, Some(Duration::ZERO));
-        plan.steps.retain(
-            |(step, _)| !matches!(step, DriveStep::Gap(gap) if *gap > Nanoseconds::from_millis(30)),
-        );
-        plan
+        Self::new(target, Some(Duration::ZERO)).without_long_pauses()
+    }
+
+    /// As [`Self::short`], with and without APST.
+    pub fn short_with_and_without_apst(system: &System, target: TestTarget) -> Self {
+        Self::with_and_without_apst(system, target, Some(Duration::ZERO)).without_long_pauses()
+    }
+
+    fn without_long_pauses(mut self) -> Self {
+        const LONGEST: Nanoseconds = Nanoseconds::from_millis(30);
+        self.steps.retain(|(step, _)| {
+            !matches!(step, DriveStep::Gap(gap) | DriveStep::GapWithoutApst(gap) if *gap > LONGEST)
+        });
+        self
     }
 
     /// Number of steps.
@@ -218,6 +256,13 @@ impl DrivePlan {
              longer than announced, and no time where it does not sleep",
             LONGEST_REFINEMENT * (REFINEMENTS * FEWEST_READS) as u64
         ));
+        lines.extend(self.apst.iter().map(|apst| {
+            format!(
+                "then switches APST of {} off, as `apply` does, and reads after pauses of 10 ms to 3 s again; it is put back at the \
+                 end",
+                apst.controller
+            )
+        }));
         lines
     }
 }
@@ -226,19 +271,24 @@ impl DriveStep {
     /// The time of a step: long enough for the fewest reads after a pause.
     fn at_least(self, time: Duration) -> Duration {
         match self {
-            Self::Gap(gap) => time.max(gap.as_duration() * FEWEST_READS as u32),
+            Self::Gap(gap) | Self::GapWithoutApst(gap) => {
+                time.max(gap.as_duration() * FEWEST_READS as u32)
+            }
             _ => time,
         }
     }
 
     /// Whether CPUs may sleep meanwhile: in pauses they need not poll, and a CPU that is watched does not idle.
     pub(super) const fn lets_cpus_sleep(self) -> bool {
-        matches!(self, Self::Interrupts(_) | Self::Gap(_) | Self::Refinement)
+        matches!(self, Self::Interrupts(_)) || !self.measures_awake_drive()
     }
 
     /// Whether the step is about a drive that is awake.
     pub(super) const fn measures_awake_drive(self) -> bool {
-        !matches!(self, Self::Gap(_) | Self::Refinement)
+        !matches!(
+            self,
+            Self::Gap(_) | Self::Refinement | Self::SwitchApstOff | Self::GapWithoutApst(_)
+        )
     }
 
     const fn writes(self) -> bool {
@@ -246,9 +296,23 @@ impl DriveStep {
             Self::Load(shape) => matches!(shape.direction, AccessDirection::Write),
             Self::Flush | Self::ForcedWrite => true,
             Self::Interrupts(direction) => matches!(direction, AccessDirection::Write),
-            Self::Gap(_) | Self::Refinement => false,
+            Self::Gap(_) | Self::Refinement | Self::SwitchApstOff | Self::GapWithoutApst(_) => {
+                false
+            }
         }
     }
+}
+
+/// The switch, and pauses for the remaining sleep.
+fn add_gaps_without_apst(steps: &mut Vec<(DriveStep, f64)>) {
+    steps.push((DriveStep::SwitchApstOff, 0.0));
+    let shortest = GAPS.iter().take(1);
+    let sleeping = GAPS.iter().skip(GAPS_WITHOUT_APST_FROM);
+    let again = shortest.chain(sleeping).map(|(us, seconds)| {
+        let gap = Nanoseconds::from_micros(*us);
+        (DriveStep::GapWithoutApst(gap), *seconds)
+    });
+    steps.extend(again);
 }
 
 fn add_loads(steps: &mut Vec<(DriveStep, f64)>, direction: AccessDirection) {

@@ -214,6 +214,7 @@ mod tests {
             date: "2026-11-28".to_owned(),
             kernel: "6.12".to_owned(),
             busy_percent: None,
+            stolen_percent: None,
         };
         let mut drive = DriveModel::parse(
             "schema = 1\nname = \"d\"\nsource = \"test\"\nread_service_us = { value = 90, assumed = \"test\" }\n\

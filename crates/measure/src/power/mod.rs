@@ -4,6 +4,7 @@
 //! power of a state is what the machine draws with only that state allowed, less what it draws with the deepest: a
 //! difference, so that everything else drops out. What the hardware did with the request is not verified.
 
+mod clocks;
 mod meter;
 mod source;
 
@@ -11,13 +12,17 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
 use serde::Serialize;
 use wakepath_settings::{Hold, Session, SettingsPlan, WantedSetting};
 use wakepath_system::setting::find_setting;
 use wakepath_system::{At, Root, SettingKey, StateInfo, System};
 
+use self::clocks::MachineClocks;
 use self::source::PowerReading;
+use crate::drive::ApstSwitch;
 use crate::summary::mean_with_reach;
+use crate::test_file::{ALIGNMENT, AlignedBuffer};
 use crate::wake::{choose_governor, state_key};
 use crate::{Conditions, ExperimentControl, MeasureError, pin};
 
@@ -32,6 +37,9 @@ const SETTLING: usize = 2;
 const FEWEST_READINGS: usize = 3;
 /// Time of a step by default.
 const STEP_TIME: Duration = Duration::from_secs(8);
+/// Most clocks for spinning CPUs, and the number for short times: both ends.
+const MOST_CLOCKS: usize = 5;
+const FEWEST_CLOCKS: usize = 2;
 
 /// What the machine does while its power is read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -41,6 +49,10 @@ pub enum PowerCondition {
     Rest,
     /// So many CPUs spin.
     Busy(usize),
+    /// All CPUs spin, held at a clock in kHz.
+    BusyAt(u64),
+    /// Nothing, with a drive kept awake by switching APST off; named by controller.
+    DriveAwake(String),
     /// Nothing, with one idle state allowed on all CPUs.
     State(String),
 }
@@ -52,6 +64,10 @@ pub struct PowerPlan {
     /// States that all CPUs have, shallowest first; empty without root.
     states: Vec<StateInfo>,
     governor: Option<&'static str>,
+    /// Clocks to hold; absent without root, and where CPUs differ.
+    clocks: Option<MachineClocks>,
+    /// Drives with APST in force.
+    drives: Vec<ApstSwitch>,
     conditions: Vec<PowerCondition>,
     readings: usize,
     /// Time between two readings.
@@ -84,6 +100,8 @@ pub struct PowerFigure {
     pub n: usize,
     /// Power that the source showed.
     pub power: PowerEstimate,
+    /// Power beyond rest; absent for rest.
+    pub above_rest: Option<PowerEstimate>,
     /// What each CPU drew more than with the deepest state allowed; absent for conditions other than states.
     pub each_cpu_above_deepest: Option<PowerEstimate>,
 }
@@ -113,7 +131,7 @@ impl PowerPlan {
         forced: bool,
         time: Option<Duration>,
     ) -> Result<Self, MeasureError> {
-        if PowerSource::find_all(system.root()).is_empty() {
+        if PowerSource::find_all_with_drives(system.root()).is_empty() {
             return Err(MeasureError::Impossible(
                 "this machine tells no power: no RAPL domain in /sys/class/powercap, no power sensor in /sys/class/hwmon, and no \
                  battery that discharges. RAPL needs root and the module intel_rapl_msr; a virtual machine has none of these, and its \
@@ -135,6 +153,24 @@ impl PowerPlan {
         if cpus.len() > 1 {
             conditions.push(PowerCondition::Busy(cpus.len()));
         }
+        let drives = if forced {
+            find_drives_with_apst(system)
+        } else {
+            Vec::new()
+        };
+        let others = conditions.len() + drives.len() + states.len();
+        let needed =
+            BETWEEN_READINGS * ((SETTLING + FEWEST_READINGS) * (others + MOST_CLOCKS)) as u32;
+        let most = if time.is_none_or(|time| time >= needed) {
+            MOST_CLOCKS
+        } else {
+            FEWEST_CLOCKS
+        };
+        let clocks = forced.then(|| MachineClocks::find(system, most)).flatten();
+        let held = clocks.iter().flat_map(|clocks| &clocks.khz);
+        conditions.extend(held.map(|khz| PowerCondition::BusyAt(*khz)));
+        let awake = drives.iter();
+        conditions.extend(awake.map(|drive| PowerCondition::DriveAwake(drive.controller.clone())));
         let named = states.iter().rev().filter(|state| !state.polling);
         conditions.extend(named.map(|state| PowerCondition::State(state.name.clone())));
         let step = time.map_or(STEP_TIME, |time| time / conditions.len() as u32);
@@ -143,6 +179,8 @@ impl PowerPlan {
             cpus,
             states,
             governor: governor.flatten(),
+            clocks,
+            drives,
             conditions,
             readings: readings.saturating_sub(SETTLING).max(FEWEST_READINGS),
             between: BETWEEN_READINGS,
@@ -193,10 +231,29 @@ impl PowerPlan {
                 names.join(", ")
             ));
         }
+        lines.extend(self.clocks.iter().map(|clocks| {
+            let mhz: Vec<String> = clocks.khz.iter().map(|khz| (khz / 1000).to_string()).collect();
+            format!(
+                "holds all CPUs at one clock after the other while they spin, by both frequency limits: {} MHz",
+                mhz.join(", ")
+            )
+        }));
+        lines.extend(self.drives.iter().map(|drive| {
+            format!(
+                "switches APST of {} off for one reading, so that the drive stays awake, and reads a block from it",
+                drive.controller
+            )
+        }));
         lines.extend(self.governor.map(|governor| {
             format!("runs the idle governor {governor} meanwhile: the present one does not keep off disabled states")
         }));
         lines
+    }
+
+    /// The switch for a controller's drive.
+    fn drives_of<'a>(&'a self, controller: &'a str) -> impl Iterator<Item = &'a ApstSwitch> {
+        let drives = self.drives.iter();
+        drives.filter(move |drive| drive.controller == controller)
     }
 
     /// Settings to change, each with a possible value.
@@ -207,6 +264,9 @@ impl PowerPlan {
             .zip(self.governor.map(str::to_owned))
             .into_iter()
             .collect();
+        all.extend(self.clocks.iter().flat_map(MachineClocks::settings));
+        let drives = self.drives.iter();
+        all.extend(drives.map(|drive| (drive.key.clone(), drive.off.clone())));
         for cpu in &self.cpus {
             let keys = self
                 .states
@@ -246,11 +306,12 @@ pub fn measure(
     plan: &PowerPlan,
     control: ExperimentControl<'_>,
 ) -> Result<PowerMeasurement, MeasureError> {
-    let hold = if plan.states.is_empty() {
+    let values = plan.settings();
+    let hold = if values.is_empty() {
         None
     } else {
         let wanted = WantedSetting {
-            values: plan.settings(),
+            values,
             notes: Vec::new(),
         };
         // The lock first: an earlier plan could be out of date.
@@ -259,7 +320,7 @@ pub fn measure(
     };
     let conditions = Conditions::observe(system, control);
     let mut result = PowerMeasurement {
-        sources: PowerSource::find_all(system.root()),
+        sources: PowerSource::find_all_with_drives(system.root()),
         figures: Vec::new(),
         complete: false,
         notes: conditions.note_on_load().into_iter().collect(),
@@ -307,8 +368,18 @@ fn run_conditions(
             }
             allow_only_state_of(plan, hold, name)?;
         }
+        let prepared = hold.map_or(Ok(()), |hold| begin(system, plan, hold, condition));
+        if let Err(why) = prepared {
+            result
+                .notes
+                .push(format!("{}: not measured: {why}", condition.describe()));
+            hold.map_or(Ok(()), |hold| end(plan, hold, condition))?;
+            control.finish_step();
+            continue;
+        }
         let busy: &[usize] = match condition {
             PowerCondition::Busy(number) => &plan.cpus[..(*number).min(plan.cpus.len())],
+            PowerCondition::BusyAt(_) => &plan.cpus,
             _ => &[],
         };
         let samples = with_busy_cpus(busy, || read_power(system, plan, &result.sources, control));
@@ -324,13 +395,83 @@ fn run_conditions(
                     condition: condition.clone(),
                     n: milliwatts.len(),
                     power,
+                    above_rest: None,
                     each_cpu_above_deepest: None,
                 });
             }
         }
+        hold.map_or(Ok(()), |hold| end(plan, hold, condition))?;
         control.finish_step();
     }
     Ok(())
+}
+
+/// Sets the clock, or wakes the drive, for a condition.
+fn begin(
+    system: &System,
+    plan: &PowerPlan,
+    hold: &Hold,
+    condition: &PowerCondition,
+) -> Result<(), MeasureError> {
+    match condition {
+        PowerCondition::BusyAt(khz) => {
+            let mut clocks = plan.clocks.iter();
+            clocks.try_for_each(|clocks| clocks.hold_at(hold, *khz))
+        }
+        PowerCondition::DriveAwake(controller) => {
+            for drive in plan.drives_of(controller) {
+                hold.write_or_put_back(&drive.key, Some(&drive.off))?;
+            }
+            wake_drive(system, controller)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Puts the settings by [`begin`] back; idle states stay for the next condition.
+fn end(plan: &PowerPlan, hold: &Hold, condition: &PowerCondition) -> Result<(), MeasureError> {
+    match condition {
+        PowerCondition::BusyAt(_) => {
+            let mut clocks = plan.clocks.iter();
+            clocks.try_for_each(|clocks| clocks.put_back(hold))
+        }
+        PowerCondition::DriveAwake(controller) => {
+            for drive in plan.drives_of(controller) {
+                hold.write_or_put_back(&drive.key, None)?;
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reads a block past the page cache: with APST off, a drive stays awake after a request, and asleep until then.
+fn wake_drive(system: &System, controller: &str) -> Result<(), MeasureError> {
+    let root = system.root();
+    let disks = root.list_names("sys/block").into_iter();
+    let mut own =
+        disks.filter(|disk| system.controller_of_namespace(disk).as_deref() == Some(controller));
+    let disk = own.next().ok_or_else(|| {
+        MeasureError::Impossible(format!("{controller} has no disk to read from"))
+    })?;
+    let path = format!("dev/{disk}");
+    let mut buffer = AlignedBuffer::new(ALIGNMENT);
+    let read = root
+        .open_file(&path, OFlags::RDONLY | OFlags::DIRECT)
+        .and_then(|file| Ok(rustix::io::pread(&file, buffer.bytes_mut(), 0)?));
+    read.map(|_| ()).map_err(|source| MeasureError::Io {
+        path: root.absolute_path(&path),
+        action: "reading a block to wake the drive",
+        source,
+    })
+}
+
+/// NVMe drives with APST in force.
+fn find_drives_with_apst(system: &System) -> Vec<ApstSwitch> {
+    let controllers = system.nvme_controller_names().into_iter();
+    controllers
+        .filter_map(|controller| ApstSwitch::find_of_controller(system, controller))
+        .collect()
 }
 
 /// Switches a state on, then the others off, on all CPUs.
@@ -432,19 +573,35 @@ impl PowerEstimate {
     }
 }
 
+impl PowerCondition {
+    /// The condition in words.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Rest => "at rest, as it is".to_owned(),
+            Self::Busy(1) => "1 CPU busy".to_owned(),
+            Self::Busy(number) => format!("{number} CPUs busy"),
+            Self::BusyAt(khz) => format!("all CPUs busy at {} MHz", khz / 1000),
+            Self::DriveAwake(controller) => format!("at rest, {controller} kept awake"),
+            Self::State(name) => format!("at rest, only {name} allowed"),
+        }
+    }
+}
+
 impl PowerMeasurement {
-    /// Sets what each CPU draws in a state beyond the deepest.
+    /// Sets differences to rest, and each CPU's power in a state beyond the deepest.
     fn set_differences(&mut self, plan: &PowerPlan) {
+        let at_rest = self.powers_under(&PowerCondition::Rest);
+        for figure in &mut self.figures {
+            let reference = at_rest.get(&figure.source_index);
+            figure.above_rest = reference
+                .filter(|_| figure.condition != PowerCondition::Rest)
+                .map(|rest| figure.power.minus_for_each(*rest, 1));
+        }
         let Some(deepest) = plan.states.last() else {
             return;
         };
         let deepest = PowerCondition::State(deepest.name.clone());
-        let references: BTreeMap<usize, PowerEstimate> = self
-            .figures
-            .iter()
-            .filter(|figure| figure.condition == deepest)
-            .map(|figure| (figure.source_index, figure.power))
-            .collect();
+        let references = self.powers_under(&deepest);
         for figure in &mut self.figures {
             let is_state = matches!(figure.condition, PowerCondition::State(_));
             let reference = references.get(&figure.source_index);
@@ -452,6 +609,15 @@ impl PowerMeasurement {
                 .filter(|_| is_state)
                 .map(|power| figure.power.minus_for_each(*power, plan.cpus.len()));
         }
+    }
+
+    /// Power under a condition by source.
+    fn powers_under(&self, condition: &PowerCondition) -> BTreeMap<usize, PowerEstimate> {
+        let figures = self.figures.iter();
+        figures
+            .filter(|figure| figure.condition == *condition)
+            .map(|figure| (figure.source_index, figure.power))
+            .collect()
     }
 }
 
@@ -471,6 +637,7 @@ mod tests {
                 low: mw,
                 high: mw,
             },
+            above_rest: None,
             each_cpu_above_deepest: None,
         }
     }
@@ -491,6 +658,8 @@ mod tests {
             cpus: vec![0, 1],
             states: vec![state("C1", 0), state("C6", 1)],
             governor: None,
+            clocks: None,
+            drives: Vec::new(),
             conditions: Vec::new(),
             readings: FEWEST_READINGS,
             between: BETWEEN_READINGS,
@@ -500,6 +669,7 @@ mod tests {
                 date: "2026-11-27".to_owned(),
                 kernel: "6.12.48".to_owned(),
                 busy_percent: None,
+                stolen_percent: None,
             },
             sources: Vec::new(),
             figures: vec![
@@ -517,5 +687,20 @@ mod tests {
             .iter()
             .map(|figure| figure.each_cpu_above_deepest.unwrap().mw);
         assert_eq!(above.collect::<Vec<_>>(), [0.0, 0.0, 1000.0, 2000.0]);
+        let without_rest = result.figures.iter().all(|f| f.above_rest.is_none());
+        assert!(without_rest);
+
+        let with_condition = |condition, mw| PowerFigure {
+            condition,
+            ..figure(0, "C1", mw)
+        };
+        result.figures = vec![
+            with_condition(PowerCondition::Rest, 1200.0),
+            with_condition(PowerCondition::BusyAt(800_000), 4200.0),
+            with_condition(PowerCondition::DriveAwake("nvme0".to_owned()), 1500.0),
+        ];
+        result.set_differences(&plan);
+        let above = result.figures.iter().map(|f| f.above_rest.map(|p| p.mw));
+        assert_eq!(above.collect::<Vec<_>>(), [None, Some(3000.0), Some(300.0)]);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use wakepath_system::Root;
+use wakepath_system::{Root, nvme};
 use wakepath_units::printable;
 
 const POWERCAP: &str = "sys/class/powercap";
@@ -20,6 +20,8 @@ pub enum PowerSourceKind {
     Hwmon,
     /// What a battery gives (`Documentation/ABI/testing/sysfs-class-power`).
     Battery,
+    /// An NVMe drive's own measurement; asking may wake a sleeping drive.
+    Nvme,
 }
 
 /// A source of power. Sources overlap, and are never added.
@@ -45,6 +47,8 @@ enum Reading {
     Power { path: String },
     /// Current in uA and voltage in uV.
     CurrentAndVoltage { current: String, voltage: String },
+    /// An NVMe drive's log, by controller.
+    Drive { controller: String },
 }
 
 /// A value of a source at one moment.
@@ -57,13 +61,27 @@ pub(super) enum PowerReading {
 }
 
 impl PowerSource {
-    /// All sources of a machine that tell a value.
+    /// All sources with a value but for drives: asking could wake a drive.
     pub fn find_all(root: &Root) -> Vec<Self> {
         let mut found = find_rapl(root);
         let mut others = find_sensors(root);
         others.extend(find_batteries(root));
         others.retain(|source| source.read(root).is_some());
         found.extend(others);
+        found
+    }
+
+    /// All sources with a value, also drives with a power measurement.
+    pub fn find_all_with_drives(root: &Root) -> Vec<Self> {
+        let drives = root.list_names("sys/class/nvme").into_iter();
+        let asked = drives.map(|controller| Self {
+            name: format!("drive {}", printable::escape_for_one_line(&controller)),
+            kind: PowerSourceKind::Nvme,
+            reading: Reading::Drive { controller },
+            status: None,
+        });
+        let mut found = Self::find_all(root);
+        found.extend(asked.filter(|source| source.read(root).is_some()));
         found
     }
 
@@ -81,6 +99,9 @@ impl PowerSource {
                 root.read_number_if_readable(path).map(PowerReading::Energy)
             }
             Reading::Power { path } => root.read_number_if_readable(path).map(PowerReading::Power),
+            Reading::Drive { controller } => {
+                nvme::read_interval_power_uw(root, controller).map(PowerReading::Power)
+            }
             Reading::CurrentAndVoltage { current, voltage } => {
                 let product = u128::from(root.read_number_if_readable(current)?)
                     * u128::from(root.read_number_if_readable(voltage)?);
@@ -286,6 +307,38 @@ mod tests {
         assert_eq!(found[3].read(&root), Some(PowerReading::Power(6_000_000)));
         write(at, &format!("{BATTERIES}/BAT0/status"), "Charging");
         assert_eq!(found[3].read(&root), None);
+    }
+
+    /// The power of a drive with this field in its SMART log.
+    fn read_drive_power(at: &Path, field: u32) -> Option<PowerReading> {
+        let mut log = vec![0xff; 512];
+        log[240..244].copy_from_slice(&field.to_le_bytes());
+        fs::write(at.join("dev/nvme0.log-02"), log).unwrap();
+        let root = Root::at_directory(at);
+        let found = PowerSource::find_all_with_drives(&root);
+        found.first()?.read(&root)
+    }
+
+    #[test]
+    fn drives_that_measure_their_power_are_asked_by_their_log() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path();
+        write(at, "sys/class/nvme/nvme0/model", "Fast\n");
+        fs::create_dir(at.join("dev")).unwrap();
+        // 525 times 10 mW (scale 2), and 52,500 times 0.1 mW (scale 1); the type in higher bits does not matter.
+        let watts = Some(PowerReading::Power(5_250_000));
+        assert_eq!(read_drive_power(at, 0x52_020d), watts);
+        assert_eq!(read_drive_power(at, 0x01_cd14), watts);
+        let root = Root::at_directory(at);
+        assert!(PowerSource::find_all(&root).is_empty());
+        let found = PowerSource::find_all_with_drives(&root);
+        assert_eq!(found[0].name, "drive nvme0");
+        // Not reported, and a reserved scale.
+        for field in [0x020d, 0x03_020d] {
+            assert_eq!(read_drive_power(at, field), None);
+        }
+        fs::write(at.join("dev/nvme0.log-02"), [0; 100]).unwrap();
+        assert_eq!(found[0].read(&root), None);
     }
 
     fn name_all(at: &Path) -> Vec<String> {

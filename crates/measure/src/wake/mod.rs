@@ -14,6 +14,7 @@
 mod at_rest;
 mod bands;
 mod beside;
+mod clocks;
 mod counters;
 mod entry;
 mod plan;
@@ -39,9 +40,11 @@ use wakepath_units::Nanoseconds;
 use self::at_rest::describe_shares;
 use self::bands::{WakeSample, describe_growth, split_by_gap};
 use self::beside::{find_entry_costs, find_package_wakes};
+use self::clocks::{ExitAtClock, describe_differences};
 use self::counters::{CpuCounters, SampleVerdict};
 use self::plan::{ROUNDS, WakeMoment, WakeStep};
 use self::tally::{FEWEST_COUNTED, Tally};
+use crate::conditions::{StolenTime, read_stolen_ticks};
 use crate::summary::{Estimate, LatencySummary};
 use crate::test_file::{TestFile, TestTarget};
 use crate::{Conditions, ExperimentControl, MeasureError};
@@ -91,6 +94,8 @@ pub struct WakeLatency {
     pub missed: u64,
     /// Samples that do not count, because hardware or firmware refused the state.
     pub rejected: u64,
+    /// Counted samples during which a virtual machine's host kept the CPU waiting (stolen time).
+    pub disturbed_by_host: u64,
     /// Reason for a missing or weak figure.
     pub problem: Option<String>,
 }
@@ -110,6 +115,8 @@ pub struct WakeMeasurement {
     pub entries: Vec<EntryCost>,
     /// What the sleep of packages costs, by measured CPU; empty where states cannot be forced.
     pub packages: Vec<PackageWake>,
+    /// Measurements at other clocks, which give no figure; empty for a single clock.
+    pub at_other_clocks: Vec<Self>,
     /// Whether all steps of the experiment were done; a signal ends it early.
     pub complete: bool,
     /// Notes on the results for their reader: doubts, refusals, other work.
@@ -147,7 +154,8 @@ pub fn measure(
     })
 }
 
-/// Carries the plan out with a sampler. All settings are put back when it returns.
+/// Carries the plan out with a sampler. All settings are put back at the end. A failure at another clock is
+/// a note.
 ///
 /// # Errors
 /// Another wakepath changes settings, a setting cannot be changed, a CPU went away, or a signal came before the first
@@ -155,7 +163,32 @@ pub fn measure(
 pub fn measure_with(
     system: &System,
     plan: &WakePlan,
-    sampler: impl WakeSampler,
+    mut sampler: impl WakeSampler,
+    control: ExperimentControl<'_>,
+) -> Result<WakeMeasurement, MeasureError> {
+    let mut result = measure_at_clock(system, plan, &mut sampler, control)?;
+    for again in &plan.at_other_clocks {
+        match measure_at_clock(system, again, &mut sampler, control) {
+            Ok(measured) => result.at_other_clocks.push(measured),
+            Err(MeasureError::Cancelled) => result.complete = false,
+            Err(why) => result.notes.push(format!(
+                "wake-ups at another clock were not measured: {why}"
+            )),
+        }
+    }
+    let others = result.at_other_clocks.iter();
+    result.complete &= others.clone().all(|other| other.complete);
+    let exits = others.flat_map(WakeMeasurement::exits_at_clock);
+    let all: Vec<ExitAtClock> = result.exits_at_clock().chain(exits).collect();
+    result.notes.extend(describe_differences(&all));
+    Ok(result)
+}
+
+/// Carries out a plan's steps at the first clock.
+fn measure_at_clock(
+    system: &System,
+    plan: &WakePlan,
+    sampler: &mut impl WakeSampler,
     control: ExperimentControl<'_>,
 ) -> Result<WakeMeasurement, MeasureError> {
     let hold = if plan.forced {
@@ -163,13 +196,16 @@ pub fn measure_with(
     } else {
         None
     };
-    let conditions = Conditions::observe(system, control);
+    let mut conditions = Conditions::observe(system, control);
+    let stolen = StolenTime::watch(system);
+    let is_guest = runs_under_hypervisor(system.root());
     let mut experiment = WakeExperiment {
         system,
         plan,
         hold: hold.as_ref(),
         control,
         sampler,
+        is_guest,
         random: Pcg64Mcg::seed_from_u64(4),
         tallies: vec![Tally::default(); plan.steps.len()],
     };
@@ -178,8 +214,10 @@ pub fn measure_with(
     let released = hold.map_or(Ok(None), Hold::put_back_and_release);
     let released = released.map_err(MeasureError::from);
     let restored = MeasureError::combine_with_release(outcome, released)?;
+    let note = stolen.finish(system, &mut conditions);
     let mut result = WakeMeasurement::new(plan, &tallies, conditions, !control.is_cancelled());
-    if runs_under_hypervisor(system.root()) {
+    result.notes.extend(note);
+    if is_guest {
         result.notes.push(describe_guest(plan.forced));
     }
     let growing = result.wakes.iter().filter_map(|wake| {
@@ -241,7 +279,9 @@ struct WakeExperiment<'a, S> {
     plan: &'a WakePlan,
     hold: Option<&'a Hold>,
     control: ExperimentControl<'a>,
-    sampler: S,
+    sampler: &'a mut S,
+    /// Whether a host may keep the CPUs waiting.
+    is_guest: bool,
     random: Pcg64Mcg,
     tallies: Vec<Tally>,
 }
@@ -297,6 +337,7 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
         let gaps = self.plan.gaps(step);
         let end = Instant::now() + self.plan.step_time;
         let mut before = self.read_counters(kind)?;
+        let mut stolen_before = self.read_stolen_ticks(kind.cpu);
         let mut counted = 0;
         let mut tried = 0;
         let fewest = match step.moment {
@@ -314,6 +355,7 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
                 WakeMoment::AtRest => self.sampler.sample_at_rest(kind.cpu, gap),
             }?;
             let after = self.read_counters(kind)?;
+            let stolen_after = self.read_stolen_ticks(kind.cpu);
             // The first sample's idle period began in another state.
             if tried > 0 {
                 let tally = &mut self.tallies[index];
@@ -328,6 +370,7 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
                             gap,
                             latency_ns: latency.0,
                         });
+                        tally.disturbed_by_host += u64::from(stolen_after != stolen_before);
                         counted += 1;
                     }
                     SampleVerdict::Missed => {
@@ -339,8 +382,17 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
             }
             tried += 1;
             before = after;
+            stolen_before = stolen_after;
         }
         Ok(())
+    }
+
+    /// Stolen time of a CPU so far; `None` outside virtual machines.
+    fn read_stolen_ticks(&self, cpu: usize) -> Option<u64> {
+        let root = self.system.root();
+        self.is_guest
+            .then(|| read_stolen_ticks(root, cpu))
+            .flatten()
     }
 
     fn read_counters(&self, kind: &CpuGroup) -> Result<CpuCounters, MeasureError> {
@@ -386,6 +438,7 @@ impl WakeMeasurement {
                 reached: tally.reached.shares(false),
                 missed: tally.missed,
                 rejected: tally.rejected,
+                disturbed_by_host: tally.disturbed_by_host,
                 problem: describe_problem(tally, conditions.busy_percent),
                 by_gap: split_by_gap(&tally.samples),
                 latency,
@@ -418,9 +471,23 @@ impl WakeMeasurement {
             wakes,
             entries,
             packages,
+            at_other_clocks: Vec::new(),
             complete,
             notes,
         }
+    }
+
+    /// Exit latencies without a problem, each with the clock.
+    fn exits_at_clock(&self) -> impl Iterator<Item = ExitAtClock> {
+        let sound = self.wakes.iter().filter(|wake| wake.problem.is_none());
+        sound.filter_map(|wake| {
+            let state = wake.state.as_deref()?;
+            Some(ExitAtClock {
+                who: format!("{state} by {}, CPU {}", wake.source.name(), wake.cpu),
+                khz: self.held_khz.first().copied(),
+                exit: wake.exit?,
+            })
+        })
     }
 
     /// Exit latencies as figures, by CPU and state: of wake-ups by the drive where these were measured, because an I/O

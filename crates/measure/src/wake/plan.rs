@@ -115,6 +115,8 @@ pub struct WakePlan {
     pub(crate) governor: Option<&'static str>,
     /// Clocks to hold, by kind.
     pub(crate) clocks: Vec<ClockLimits>,
+    /// The same steps at other clocks, carried out afterwards.
+    pub(crate) at_other_clocks: Vec<WakePlan>,
 }
 
 impl WakePlan {
@@ -179,7 +181,54 @@ impl WakePlan {
             forced,
             governor,
             clocks: Vec::new(),
+            at_other_clocks: Vec::new(),
         })
+    }
+
+    /// Plans the experiment with the governor's clock, and again at the lowest and at the highest clock, where both can be
+    /// held and differ. `time`: for all together.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_both_clocks_beside(
+        system: &System,
+        sources: &[WakeSource],
+        forced: bool,
+        time: Duration,
+    ) -> Result<Self, MeasureError> {
+        let third = Self::new(system, sources, forced, Some(time / 3))?;
+        let lowest = third.clone().and_at(system, HeldClock::Lowest);
+        match lowest.and_then(|plan| plan.and_at(system, HeldClock::Highest)) {
+            Ok(all) if all.has_two_clocks() => Ok(all),
+            Ok(_) | Err(_) => Self::new(system, sources, forced, Some(time)),
+        }
+    }
+
+    /// Adds the same steps at another clock, carried out afterwards.
+    ///
+    /// # Errors
+    /// As [`Self::with_clock`].
+    pub fn and_at(mut self, system: &System, clock: HeldClock) -> Result<Self, MeasureError> {
+        let own_steps = Self {
+            clocks: Vec::new(),
+            at_other_clocks: Vec::new(),
+            ..self.clone()
+        };
+        let again = own_steps.with_clock(system, clock)?;
+        self.at_other_clocks.push(again);
+        Ok(self)
+    }
+
+    /// Whether a CPU is held at two different clocks.
+    fn has_two_clocks(&self) -> bool {
+        let mut clocks = self.all_clocks().map(|limits| limits.khz);
+        let first = clocks.next();
+        clocks.any(|khz| Some(khz) != first)
+    }
+
+    fn all_clocks(&self) -> impl Iterator<Item = &ClockLimits> {
+        let others = self.at_other_clocks.iter().flat_map(|plan| &plan.clocks);
+        self.clocks.iter().chain(others)
     }
 
     /// Holds the measured CPUs at a clock, which needs root.
@@ -205,12 +254,14 @@ impl WakePlan {
 
     /// Number of steps, over all rounds.
     pub fn steps(&self) -> usize {
-        self.steps.len() * ROUNDS
+        let others: usize = self.at_other_clocks.iter().map(Self::steps).sum();
+        self.steps.len() * ROUNDS + others
     }
 
     /// Planned time of all steps of the experiment.
     pub fn duration(&self) -> Duration {
-        self.step_time * self.steps() as u32
+        let others: Duration = self.at_other_clocks.iter().map(Self::duration).sum();
+        self.step_time * (self.steps.len() * ROUNDS) as u32 + others
     }
 
     /// What the experiment will do, a sentence each, for people to read before.
@@ -256,6 +307,14 @@ impl WakePlan {
                 .map(|limits| format!("holds {} at {} MHz", limits.keys[0].at, limits.khz / 1000)),
         );
         lines.push("keeps the waking CPU busy otherwise".to_owned());
+        let others = self.at_other_clocks.iter().flat_map(|plan| &plan.clocks);
+        lines.extend(others.map(|limits| {
+            let mhz = limits.khz / 1000;
+            format!(
+                "then does the same with {} held at {mhz} MHz",
+                limits.keys[0].at
+            )
+        }));
         lines
     }
 

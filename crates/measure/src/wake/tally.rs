@@ -17,6 +17,8 @@ pub(super) struct Tally {
     pub(super) samples: Vec<WakeSample>,
     pub(super) missed: u64,
     pub(super) rejected: u64,
+    /// Counted samples during which the CPU's stolen time grew.
+    pub(super) disturbed_by_host: u64,
     /// Pauses before wake-ups that met no state.
     pub(super) missed_after: Vec<Nanoseconds>,
     pub(super) reached: ReachedTally,

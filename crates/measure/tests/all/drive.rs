@@ -3,7 +3,9 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use wakepath_hardware::machine::{DriveModel, Origin};
@@ -95,7 +97,7 @@ fn cpus_poll_during_loads_and_may_take_their_first_sleep_in_pauses() {
     let (machine, system) = machine();
     let limit = machine.path().join("dev/cpu_dma_latency");
     let mut limits = Vec::new();
-    let seen = std::sync::Mutex::new(&mut limits);
+    let seen = Mutex::new(&mut limits);
     let cancelled = AtomicBool::new(false);
     let finished = |_: usize| {
         let bytes = fs::read(&limit).unwrap();
@@ -136,6 +138,121 @@ fn a_drive_declares_when_it_sleeps() {
     bytes[0] = 0;
     fs::write(&feature, &bytes).unwrap();
     assert!(DeclaredSleep::read(&system, "nvme0n1").is_empty());
+}
+
+/// Gives the captured drive an APST table that is on, and makes it the drive of a folder. Returns the feature's file.
+fn give_apst(machine: &Path, folder: &Path) -> PathBuf {
+    let device = folder.metadata().unwrap().dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let numbers = machine.join("sys/dev/block");
+    fs::create_dir_all(&numbers).unwrap();
+    let link = numbers.join(format!("{major}:{minor}"));
+    symlink("../../block/nvme0n1", link).unwrap();
+    let feature = machine.join("dev/nvme0.feature-0c");
+    let mut bytes = vec![0; 4 + 256];
+    bytes[0] = 1;
+    bytes[4..12].copy_from_slice(&((100_u64 << 8) | (3 << 3)).to_le_bytes());
+    fs::write(&feature, &bytes).unwrap();
+    feature
+}
+
+/// Steps with APST off: the switch, and three pauses.
+const STEPS_WITHOUT_APST: usize = 4;
+
+#[test]
+fn sleep_is_measured_with_and_without_apst_which_is_put_back() {
+    let Some(folder) = folder() else { return };
+    let (machine, system) = machine();
+    let feature = give_apst(machine.path(), folder.path());
+    let target = new_file(folder.path(), 16);
+    let plan = DrivePlan::short_with_and_without_apst(&system, target.clone());
+    let described = plan.describe().join("\n");
+    assert!(
+        described.contains("switches APST of nvme0 off"),
+        "{described}"
+    );
+    let before = content(machine.path());
+    let on = fs::read(&feature).unwrap();
+    // Whether APST was on after each step; while it is off, the journal has its table.
+    let journal = machine.path().join("var/lib/wakepath/journal.json");
+    let (seen, killed) = (Mutex::new(Vec::new()), Mutex::new(None));
+    let cancelled = AtomicBool::new(false);
+    let finished = |_: usize| {
+        let is_on = fs::read(&feature).unwrap()[0] == 1;
+        let journalled = fs::read_to_string(&journal).ok();
+        let journalled = journalled.filter(|text| text.contains("apst"));
+        if !is_on {
+            *killed.lock().unwrap() = journalled.clone();
+        }
+        assert_eq!(is_on, journalled.is_none());
+        seen.lock().unwrap().push(is_on);
+    };
+    let control = ExperimentControl::new(&finished, &cancelled);
+    let result = measure(&system, &plan, control).unwrap();
+    let seen = seen.into_inner().unwrap();
+    let off = seen.iter().filter(|is_on| !**is_on);
+    assert_eq!(off.count(), STEPS_WITHOUT_APST);
+    assert!(seen.is_sorted_by(|before, after| before >= after));
+    assert!(different(&content(machine.path()), &before).is_empty());
+    assert_eq!(result.sleep_without_apst.unwrap().gaps.len(), 3);
+    assert_eq!(result.sleep.gaps.len(), 6);
+
+    // What a killed process leaves is put back by the next.
+    fs::write(&journal, killed.into_inner().unwrap().unwrap()).unwrap();
+    fs::write(&feature, [&[0], &on[1..]].concat()).unwrap();
+    drop(Session::open_and_recover(&system).unwrap());
+    assert_eq!(fs::read(&feature).unwrap(), on);
+
+    // A signal puts it back, too.
+    let cancelled = AtomicBool::new(false);
+    let finished = |_: usize| {
+        cancelled.store(fs::read(&feature).unwrap()[0] == 0, Ordering::Relaxed);
+    };
+    let control = ExperimentControl::new(&finished, &cancelled);
+    let ended = measure(&system, &plan, control).unwrap();
+    assert!(!ended.complete);
+    assert_eq!(fs::read(&feature).unwrap(), on);
+}
+
+#[test]
+fn a_failure_with_apst_off_puts_it_back() {
+    let Some(folder) = folder() else { return };
+    let (machine, system) = machine();
+    let feature = give_apst(machine.path(), folder.path());
+    let on = fs::read(&feature).unwrap();
+    let path = folder.path().join("data");
+    fs::write(&path, vec![7; 20 * MIB as usize]).unwrap();
+    let plan = DrivePlan::short_with_and_without_apst(&system, TestTarget::Read(path.clone()));
+    let cancelled = AtomicBool::new(false);
+    let finished = |_: usize| {
+        if fs::read(&feature).unwrap()[0] == 0 {
+            let file = File::options().write(true).open(&path).unwrap();
+            file.set_len(1).unwrap();
+        }
+    };
+    let control = ExperimentControl::new(&finished, &cancelled);
+    let error = measure(&system, &plan, control).unwrap_err().to_string();
+    assert!(error.contains("the file has become shorter"), "{error}");
+    assert_eq!(fs::read(&feature).unwrap(), on);
+}
+
+#[test]
+fn a_drive_without_apst_sleeps_as_it_is() {
+    let Some(folder) = folder() else { return };
+    let (machine, system) = machine();
+    let target = new_file(folder.path(), 16);
+    let count_steps = || DrivePlan::short_with_and_without_apst(&system, target.clone()).steps();
+    let as_it_is = DrivePlan::short(target.clone()).steps();
+    // The disk of the file is not the captured drive.
+    assert_eq!(count_steps(), as_it_is);
+    let feature = give_apst(machine.path(), folder.path());
+    assert_eq!(count_steps(), as_it_is + STEPS_WITHOUT_APST);
+    let mut bytes = fs::read(&feature).unwrap();
+    bytes[0] = 0;
+    fs::write(&feature, &bytes).unwrap();
+    assert_eq!(count_steps(), as_it_is);
+    fs::write(&feature, [1, 0]).unwrap();
+    assert_eq!(count_steps(), as_it_is);
 }
 
 #[test]

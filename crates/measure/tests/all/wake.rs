@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -45,6 +46,10 @@ enum Behaviour {
     Interrupted,
     /// Caches cool down: a wake-up after a longer pause takes longer, whatever the state.
     CoolingDown,
+    /// Wake-ups take twice as long while the clock is held at its lowest.
+    SlowAtLowClock,
+    /// A host keeps the CPU waiting in every second sample.
+    Robbed,
     /// The hardware counts what it reached: the core C6, and at rest the package C6, too.
     Counting,
 }
@@ -76,6 +81,12 @@ impl FakeSampler<'_> {
 }
 
 impl FakeSampler<'_> {
+    fn is_held_at_lowest_clock(&self) -> bool {
+        let policy = self.machine.join("sys/devices/system/cpu/cpufreq/policy1");
+        let read = |file: &str| fs::read_to_string(policy.join(file)).unwrap();
+        read("scaling_max_freq") == read("cpuinfo_min_freq")
+    }
+
     /// A pause that the core spends in C6 but for a tenth.
     fn count_core(&mut self, gap: Nanoseconds) {
         self.reached[0] += gap.0 * 9 / 10;
@@ -106,6 +117,10 @@ impl WakeSampler for FakeSampler<'_> {
                 fs::remove_dir_all(self.machine.join(CPU)).unwrap();
                 return Ok(Nanoseconds(500));
             }
+            (Behaviour::Robbed, count) => {
+                let stat = format!("cpu  9 0 0 9 0 0 0 0\ncpu1 9 0 0 9 0 0 0 {}\n", count / 2);
+                fs::write(self.machine.join("proc/stat"), stat).unwrap();
+            }
             (Behaviour::Interrupted, 10) => self.cancelled.store(true, Ordering::Relaxed),
             _ => {}
         }
@@ -118,8 +133,12 @@ impl WakeSampler for FakeSampler<'_> {
             _ => 0,
         };
         self.count_core(gap);
+        let slower = match self.behaviour {
+            Behaviour::SlowAtLowClock if self.is_held_at_lowest_clock() => 2,
+            _ => 1,
+        };
         Ok(Nanoseconds(
-            LATENCIES[state] + timer + drive + cold + self.samples as u64 % 7,
+            slower * LATENCIES[state] + timer + drive + cold + self.samples as u64 % 7,
         ))
     }
 
@@ -186,6 +205,12 @@ fn run_with(
     Vec<String>,
 ) {
     let machine = copy_of_laptop();
+    if behaviour == Behaviour::Robbed {
+        let kind = machine.path().join("sys/hypervisor");
+        fs::create_dir_all(&kind).unwrap();
+        fs::write(kind.join("type"), "xen\n").unwrap();
+        fs::write(machine.path().join("proc/stat"), "").unwrap();
+    }
     let before = settings(machine.path());
     let system = System::new(Root::at_directory(machine.path()));
     // Enough for the most samples of a step; what goes by single pauses takes many.
@@ -222,7 +247,7 @@ fn settings(machine: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = content(machine);
     all.retain(|path, _| {
         let name = path.rsplit('/').next().unwrap_or_default();
-        !["usage", "time", "rejected"].contains(&name)
+        !["usage", "time", "rejected", "stat"].contains(&name)
     });
     all
 }
@@ -252,6 +277,25 @@ fn exit_latencies_are_differences_to_polling_and_everything_is_put_back() {
         ("C10", Some(298)),
     ];
     assert_eq!(exits, expected.map(|(name, exit)| (name.to_owned(), exit)));
+}
+
+#[test]
+fn samples_that_a_host_disturbed_are_counted() {
+    let (_machine, result, changed) = run(Behaviour::Robbed);
+    let result = result.unwrap();
+    assert_eq!(changed, Vec::<String>::new());
+    for wake in &result.wakes {
+        let n = wake.latency.as_ref().unwrap().n;
+        let half = n as f64 / 2.0;
+        assert!(
+            (wake.disturbed_by_host as f64 - half).abs() <= 6.0,
+            "{} of {n}",
+            wake.disturbed_by_host
+        );
+    }
+    let (_machine, undisturbed, _) = run(Behaviour::Obedient);
+    let wakes = undisturbed.unwrap().wakes;
+    assert!(wakes.iter().all(|wake| wake.disturbed_by_host == 0));
 }
 
 #[test]
@@ -471,6 +515,61 @@ fn a_clock_is_held_and_put_back() {
     let plan = WakePlan::new(&system, &[WakeSource::Task], true, None).unwrap();
     let error = plan.with_clock(&system, HeldClock::Lowest).unwrap_err();
     assert!(error.to_string().contains("no frequency policy"), "{error}");
+}
+
+#[test]
+fn wake_ups_are_measured_at_each_clock_in_turn() {
+    let machine = copy_of_laptop();
+    let before = settings(machine.path());
+    let system = System::new(Root::at_directory(machine.path()));
+    let sources = [WakeSource::Task];
+    let time = Duration::from_secs(3);
+    let plan = WakePlan::with_both_clocks_beside(&system, &sources, true, time).unwrap();
+    let alone = WakePlan::new(&system, &sources, true, None).unwrap();
+    assert_eq!(plan.steps(), 3 * alone.steps());
+    assert!((plan.duration().as_secs_f64() - 3.0).abs() < 0.1);
+    let described = plan.describe().join("\n");
+    assert!(
+        described.contains("the same with policy1 held"),
+        "{described}"
+    );
+    let limit = machine
+        .path()
+        .join("sys/devices/system/cpu/cpufreq/policy1/scaling_max_freq");
+    let seen = Mutex::new(Vec::new());
+    let cancelled = AtomicBool::new(false);
+    let finished = |_: usize| seen.lock().unwrap().push(fs::read(&limit).unwrap());
+    let sampler = FakeSampler {
+        machine: machine.path().to_owned(),
+        behaviour: Behaviour::SlowAtLowClock,
+        samples: 0,
+        reached: [0; 3],
+        cancelled: &cancelled,
+    };
+    let control = ExperimentControl::new(&finished, &cancelled);
+    let result = measure_with(&system, &plan, sampler, control).unwrap();
+    assert!(result.complete && result.held_khz.is_empty());
+    let clocks = result.at_other_clocks.iter().map(|other| other.held_khz[0]);
+    let clocks: Vec<u64> = clocks.collect();
+    assert!(clocks.len() == 2 && clocks[0] < clocks[1], "{clocks:?}");
+    let mut limits = seen.into_inner().unwrap();
+    assert_eq!(limits.len(), plan.steps());
+    limits.dedup();
+    assert!(limits.len() >= 2, "{limits:?}");
+    assert!(different(&settings(machine.path()), &before).is_empty());
+    // At the lowest clock each exit takes twice as long; figures are those of the governor's clock.
+    let notes = result.notes.join("\n");
+    let lowest = format!(
+        "298.0 us at the governor's clock, 596.0 us at {} MHz",
+        clocks[0] / 1000
+    );
+    assert!(notes.contains(&lowest), "{notes}");
+    assert!(!result.to_toml().contains(" MHz, requested"));
+
+    fs::remove_dir_all(machine.path().join("sys/devices/system/cpu/cpufreq")).unwrap();
+    let plan = WakePlan::with_both_clocks_beside(&system, &sources, true, time).unwrap();
+    assert_eq!(plan.steps(), alone.steps());
+    assert!((plan.duration().as_secs_f64() - 3.0).abs() < 0.1);
 }
 
 #[test]

@@ -15,4 +15,10 @@ pub trait NvmeAdmin {
     /// # Errors
     /// The device's; `Other` with the status if the drive refuses.
     fn get_feature(&self, feature: u8, data: &mut [u8]) -> io::Result<u32>;
+
+    /// Reads the begin of a log page of the controller, as long as `data`.
+    ///
+    /// # Errors
+    /// The device's; `Other` with the status if the drive refuses; `InvalidInput` for a length that is not in whole dwords.
+    fn get_log(&self, log: u8, data: &mut [u8]) -> io::Result<()>;
 }

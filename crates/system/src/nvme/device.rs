@@ -14,6 +14,7 @@ const ADMIN_COMMAND: u64 = 0xC048_4E41;
 /// Opcodes (NVMe Base Specification, "Admin Command Set").
 const IDENTIFY: u8 = 0x06;
 const GET_FEATURES: u8 = 0x0a;
+const GET_LOG_PAGE: u8 = 0x02;
 /// Identify: the controller.
 const CNS_CONTROLLER: u32 = 1;
 
@@ -103,5 +104,17 @@ impl NvmeAdmin for NvmeDevice {
 
     fn get_feature(&self, feature: u8, data: &mut [u8]) -> io::Result<u32> {
         self.send_admin_command(GET_FEATURES, (u32::from(feature), 0), data)
+    }
+
+    fn get_log(&self, log: u8, data: &mut [u8]) -> io::Result<()> {
+        // Number of dwords, counted from 0, in the upper half of dword 10 and the lower half of dword 11.
+        let last_dword = u32::try_from(data.len() / 4)
+            .ok()
+            .and_then(|dwords| dwords.checked_sub(1))
+            .filter(|_| data.len().is_multiple_of(4))
+            .ok_or(io::ErrorKind::InvalidInput)?;
+        let dword10 = u32::from(log) | ((last_dword & 0xffff) << 16);
+        self.send_admin_command(GET_LOG_PAGE, (dword10, last_dword >> 16), data)
+            .map(|_| ())
     }
 }

@@ -15,6 +15,11 @@ pub fn captured_feature_path(drive: &str, feature: u8) -> String {
     format!("dev/{drive}.feature-{feature:02x}")
 }
 
+/// The file below a captured root that holds a log page of a drive's controller.
+pub fn captured_log_path(drive: &str, log: u8) -> String {
+    format!("dev/{drive}.log-{log:02x}")
+}
+
 /// A captured drive.
 pub struct NvmeFiles {
     root: Root,
@@ -57,5 +62,12 @@ impl NvmeAdmin for NvmeFiles {
             })?;
         data.copy_from_slice(content);
         Ok(u32::from_le_bytes(*dword))
+    }
+
+    fn get_log(&self, log: u8, data: &mut [u8]) -> io::Result<()> {
+        let held = self.read_captured_answer(&captured_log_path(&self.drive, log))?;
+        let begin = held.get(..data.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        data.copy_from_slice(begin);
+        Ok(())
     }
 }

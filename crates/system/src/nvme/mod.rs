@@ -17,7 +17,7 @@ use wakepath_policies::apst::{ApstTable, TABLE_BYTES};
 use crate::Root;
 pub use commands::NvmeAdmin;
 pub use device::NvmeDevice;
-pub use files::{NvmeFiles, captured_feature_path, captured_identity_path};
+pub use files::{NvmeFiles, captured_feature_path, captured_identity_path, captured_log_path};
 
 /// Identifier of the APST feature (NVMe Base Specification, Feature Identifier 0Ch).
 pub const APST: u8 = 0x0c;
@@ -90,6 +90,26 @@ impl fmt::Display for ApstFeature {
             write!(f, "{byte:02x}")?;
         }
         Ok(())
+    }
+}
+
+/// Mean power of a drive over the last second in uW, by its SMART log: the field "Interval Power Measurement" (NVMe Base
+/// Specification 2.3, log page 02h, bytes 240 to 243). `None` for drives that do not measure, which is the most.
+pub fn read_interval_power_uw(root: &Root, drive_name: &str) -> Option<u64> {
+    const SMART_LOG: u8 = 0x02;
+    const SIZE: usize = 512;
+    const FIELD: usize = 240;
+    let mut log = [0; SIZE];
+    let drive = open_drive_or_capture(root, drive_name);
+    drive.get_log(SMART_LOG, &mut log).ok()?;
+    let field = log.get(FIELD..)?.first_chunk::<4>()?;
+    let measured = u32::from_le_bytes(*field);
+    let value = u64::from(measured & 0xffff);
+    // The scale of the states' powers: 0 is "not reported", 3 reserved.
+    match (measured >> 16) & 0b11 {
+        1 => Some(value * 100),
+        2 => Some(value * 10_000),
+        _ => None,
     }
 }
 

@@ -6,7 +6,7 @@ use wakepath_report::html::measurements::{
     AssumedFigure, MeasuredInterval, MeasuredPicture, MeasuredSection, MeasurementPage,
 };
 
-use crate::commands::measure::page::{MADE_BY, describe_conditions, page_head};
+use crate::commands::measure::page::{MADE_BY, page_head};
 use crate::commands::measure::{background, drive, path, power, wake};
 
 /// What the page takes from the command's own output.
@@ -41,7 +41,7 @@ pub(super) fn compose_page(calibration: &CalibratedMachine, text: PageText) -> M
     sections.extend(surroundings.power.iter().flat_map(power::sections));
     let figures = machine.figures();
     sections.push(measured_section(&figures));
-    let mut facts = describe_conditions(&calibration.drive.conditions);
+    let mut facts = drive::facts(&calibration.drive);
     facts.insert(0, calibration.drive.file.clone());
     MeasurementPage {
         subject: String::new(),

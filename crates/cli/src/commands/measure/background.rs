@@ -10,7 +10,7 @@ use wakepath_report::html::measurements::{MeasuredInterval, MeasuredPicture, Mea
 use wakepath_system::System;
 
 use super::experiment::{PlanReport, print_notes};
-use super::page::{PageArgs, page_head, page_rows};
+use super::page::{PageArgs, describe_conditions, page_head, page_rows};
 use crate::output::{self, Format, Screen};
 use crate::until;
 
@@ -54,7 +54,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     out.print()?;
     args.page.write(
         "The machine at rest",
-        &result.conditions,
+        describe_conditions(&result.conditions),
         &result.notes,
         || sections(&result),
     )

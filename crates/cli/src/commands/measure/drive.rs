@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use wakepath_measure::ExperimentControl;
 use wakepath_measure::drive::{
-    DriveMeasurement, DrivePlan, InterruptView, LoadShape, ServiceTime, TestTarget, measure,
+    DriveMeasurement, DrivePlan, DriveSleep, InterruptView, LoadShape, ServiceTime, SleepEntry,
+    TestTarget, measure,
 };
 use wakepath_measure::summary::LatencySummary;
 use wakepath_report::html::measurements::{
@@ -15,7 +16,7 @@ use wakepath_system::System;
 use wakepath_units::Nanoseconds;
 
 use super::experiment::{OutputArgs, PlanReport, parse_mebibytes, print_notes};
-use super::page::{PageArgs, interval_us, page_head, page_rows};
+use super::page::{PageArgs, describe_conditions, interval_us, page_head, page_rows};
 use crate::output::{self, Format, Screen};
 use crate::until;
 
@@ -70,7 +71,8 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     target.check()?;
     args.output.check_output_may_be_written()?;
     args.page.check()?;
-    let plan = DrivePlan::new(target, args.time);
+    let system = System::live();
+    let plan = DrivePlan::with_and_without_apst(&system, target, args.time);
     let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe())
         .with_bytes_written(plan.fill_bytes(), plan.most_bytes_written());
     if args.dry_run {
@@ -81,7 +83,6 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     } else {
         ""
     };
-    let system = System::live();
     let result = report.announce_and_carry_out(fill, |finished, cancelled| {
         let control = ExperimentControl::new(finished, cancelled);
         Ok(measure(&system, &plan, control)?)
@@ -102,10 +103,17 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     args.output.write_figures(&result.to_toml())?;
     args.page.write(
         &format!("Drive of {}", result.file),
-        &result.conditions,
+        facts(&result),
         &result.notes,
         || sections(&result),
     )
+}
+
+/// Conditions of the experiment, and what lies between file and drive.
+pub(in crate::commands) fn facts(result: &DriveMeasurement) -> Vec<String> {
+    let mut facts = describe_conditions(&result.conditions);
+    facts.extend(result.storage.describe());
+    facts
 }
 
 /// Service times and quantiles by size and depth, throughput, and the curve of sleep.
@@ -204,26 +212,38 @@ fn quantile_curves(result: &DriveMeasurement) -> Vec<MeasuredCurve> {
 
 /// Latency of reads by the pause before them, with the sleep that was found and what the drive declares.
 fn sleep_section(result: &DriveMeasurement) -> MeasuredSection {
-    let curve = |name: &str, latency: fn(&LatencySummary) -> f64| MeasuredCurve {
-        name: name.to_owned(),
-        points: result
-            .sleep
-            .gaps
-            .iter()
-            .map(|row| [row.gap.0 as f64 / 1e6, latency(&row.latency) / 1e3])
-            .collect(),
-    };
+    let median: fn(&LatencySummary) -> f64 = |latency| latency.median.ns;
+    let mut curves = vec![
+        sleep_curve("median", &result.sleep, median),
+        sleep_curve("90th percentile", &result.sleep, |latency| {
+            latency.p90.0 as f64
+        }),
+    ];
+    let without_apst = result.sleep_without_apst.iter();
+    curves.extend(without_apst.map(|sleep| sleep_curve("median, APST off", sleep, median)));
     MeasuredSection {
         title: "Sleep of the drive: latency of a read in us by the pause before it".to_owned(),
         note: sleep_in_sentences(result).join(". "),
         picture: Some(MeasuredPicture::Curves {
             x_title: "pause, ms".to_owned(),
-            curves: vec![
-                curve("median", |latency| latency.median.ns),
-                curve("90th percentile", |latency| latency.p90.0 as f64),
-            ],
+            curves,
         }),
         ..MeasuredSection::default()
+    }
+}
+
+/// A latency of reads by the pause before them.
+fn sleep_curve(
+    name: &str,
+    sleep: &DriveSleep,
+    latency: impl Fn(&LatencySummary) -> f64,
+) -> MeasuredCurve {
+    let rows = sleep.gaps.iter();
+    MeasuredCurve {
+        name: name.to_owned(),
+        points: rows
+            .map(|row| [row.gap.0 as f64 / 1e6, latency(&row.latency) / 1e3])
+            .collect(),
     }
 }
 
@@ -254,14 +274,26 @@ fn rows_by_request_kind(result: &DriveMeasurement) -> Vec<[String; 12]> {
     let synced = synced
         .into_iter()
         .filter_map(|(what, latency)| Some(latency_row(what.to_owned(), latency.as_ref()?)));
-    let pauses = result.sleep.gaps.iter();
-    let pauses = pauses.map(|row| latency_row(format!("read after {}", row.gap), &row.latency));
+    let pauses = sleep_rows(&result.sleep, "");
+    let without_apst = result.sleep_without_apst.iter();
+    let without_apst = without_apst.flat_map(|sleep| sleep_rows(sleep, ", APST off"));
     let watched = result.service.iter().flat_map(|service| {
         let direction = service.shape.direction.name();
         let view = service.interrupt.iter();
         view.flat_map(move |view| interrupt_rows(direction, view))
     });
-    service.chain(watched).chain(synced).chain(pauses).collect()
+    service
+        .chain(watched)
+        .chain(synced)
+        .chain(pauses)
+        .chain(without_apst)
+        .collect()
+}
+
+/// A table row for each pause before reads.
+fn sleep_rows(sleep: &DriveSleep, condition: &str) -> impl Iterator<Item = [String; 12]> {
+    let pauses = sleep.gaps.iter();
+    pauses.map(move |row| latency_row(format!("read after {}{condition}", row.gap), &row.latency))
 }
 
 /// The time until the interrupt of 4 KiB requests at depth 1, and what the interrupt takes.
@@ -329,9 +361,11 @@ fn print_tables(result: &DriveMeasurement, out: &mut Screen) -> anyhow::Result<(
         let model = device.model.as_deref().unwrap_or("model not known");
         format!(", on {} ({model})", device.disk)
     });
+    let storage = result.storage.describe();
+    let storage = storage.map_or_else(String::new, |storage| format!(", {storage}"));
     out.write_folded(
         &format!(
-            "{}{device}: {} MiB, {}, Linux {}",
+            "{}{device}{storage}: {} MiB, {}, Linux {}",
             result.file,
             result.bytes >> 20,
             result.conditions.date,
@@ -379,15 +413,47 @@ fn sleep_in_sentences(result: &DriveMeasurement) -> Vec<String> {
             declared.state, declared.after, declared.entry, declared.exit
         ));
     }
-    for entry in entries {
-        lines.push(format!(
-            "sleep: after {} to {}; waking takes {} us ({} to {})",
-            entry.awake_after,
-            entry.asleep_after,
-            format_us(entry.exit.ns),
-            format_us(entry.exit.low),
-            format_us(entry.exit.high)
-        ));
-    }
+    lines.extend(
+        entries
+            .iter()
+            .map(|entry| format!("sleep: {}", entry_in_words(entry))),
+    );
+    lines.extend(sleep_without_apst_in_sentences(result));
     lines
+}
+
+/// Sentences on what is left of the drive's sleep with APST off; none where that was not measured.
+fn sleep_without_apst_in_sentences(result: &DriveMeasurement) -> Vec<String> {
+    let longest = result.sleep_without_apst.iter();
+    let Some(longest) = longest.filter_map(|sleep| sleep.gaps.last()).next() else {
+        return Vec::new();
+    };
+    let entries = &result.sleep_entries_without_apst;
+    if entries.is_empty() {
+        let gap = longest.gap;
+        let cause = if result.sleep_entries.is_empty() {
+            ""
+        } else {
+            "; the drive's sleep is from APST"
+        };
+        return vec![format!(
+            "APST off: no sleep seen after pauses of up to {gap}{cause}"
+        )];
+    }
+    let words = entries.iter();
+    words
+        .map(|entry| format!("APST off: sleep all the same, {}", entry_in_words(entry)))
+        .collect()
+}
+
+/// When a sleep begins, and what waking takes.
+fn entry_in_words(entry: &SleepEntry) -> String {
+    format!(
+        "after {} to {}; waking takes {} us ({} to {})",
+        entry.awake_after,
+        entry.asleep_after,
+        format_us(entry.exit.ns),
+        format_us(entry.exit.low),
+        format_us(entry.exit.high)
+    )
 }

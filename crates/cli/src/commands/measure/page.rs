@@ -36,7 +36,7 @@ impl PageArgs {
     pub(super) fn write(
         &self,
         title: &str,
-        conditions: &Conditions,
+        facts: Vec<String>,
         notes: &[String],
         sections: impl FnOnce() -> Vec<MeasuredSection>,
     ) -> anyhow::Result<()> {
@@ -45,7 +45,7 @@ impl PageArgs {
         };
         let page = MeasurementPage {
             title: title.to_owned(),
-            facts: describe_conditions(conditions),
+            facts,
             cautions: notes.to_vec(),
             sections: sections(),
             made_by: MADE_BY.to_owned(),
@@ -79,6 +79,8 @@ pub(in crate::commands) fn describe_conditions(conditions: &Conditions) -> Vec<S
     ];
     let busy = conditions.busy_percent;
     facts.extend(busy.map(|busy| format!("CPUs {busy:.0} % busy with other work")));
+    let stolen = conditions.stolen_percent;
+    facts.extend(stolen.map(|stolen| format!("{stolen:.1} % of CPU time stolen by the host")));
     facts
 }
 

@@ -14,7 +14,7 @@ use wakepath_report::html::measurements::{
 use wakepath_system::System;
 
 use super::experiment::{PlanReport, print_notes};
-use super::page::{PageArgs, interval_us, page_head, page_rows};
+use super::page::{PageArgs, describe_conditions, interval_us, page_head, page_rows};
 use crate::output::{self, Format, Screen};
 use crate::until;
 
@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     out.print()?;
     args.page.write(
         "The path of reads",
-        &result.conditions,
+        describe_conditions(&result.conditions),
         &result.notes,
         || sections(&result),
     )

@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use rustix::process::geteuid;
 use wakepath_measure::ExperimentControl;
-use wakepath_measure::power::{
-    PowerCondition, PowerEstimate, PowerFigure, PowerMeasurement, PowerPlan, measure,
-};
+use wakepath_measure::power::{PowerEstimate, PowerFigure, PowerMeasurement, PowerPlan, measure};
 use wakepath_report::html::measurements::{MeasuredInterval, MeasuredPicture, MeasuredSection};
 
 use super::experiment::{PlanReport, print_notes};
-use super::page::{PageArgs, page_head, page_rows};
+use super::page::{PageArgs, describe_conditions, page_head, page_rows};
 use crate::commands::live::RootArgs;
 use crate::output::{self, Format, Screen};
 use crate::until;
@@ -61,20 +59,18 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }?;
     // What was measured is shown even where it cannot be written any more.
     out.print()?;
-    args.page
-        .write("Power", &result.conditions, &result.notes, || {
-            sections(&result)
-        })
+    args.page.write(
+        "Power",
+        describe_conditions(&result.conditions),
+        &result.notes,
+        || sections(&result),
+    )
 }
 
 /// What each source of power draws under each condition.
 pub(in crate::commands) fn sections(result: &PowerMeasurement) -> Vec<MeasuredSection> {
     let lines = result.figures.iter().map(|figure| MeasuredInterval {
-        name: format!(
-            "{}: {}",
-            figure.source,
-            condition_in_words(&figure.condition)
-        ),
+        name: format!("{}: {}", figure.source, figure.condition.describe()),
         value: figure.power.mw,
         low: figure.power.low,
         high: figure.power.high,
@@ -89,11 +85,14 @@ pub(in crate::commands) fn sections(result: &PowerMeasurement) -> Vec<MeasuredSe
     }]
 }
 
-const HEADER: [&str; 9] = [
+const HEADER: [&str; 12] = [
     "source",
     "condition",
     "n",
     "mW",
+    "from",
+    "to",
+    "above rest mW",
     "from",
     "to",
     "each CPU above deepest mW",
@@ -101,20 +100,24 @@ const HEADER: [&str; 9] = [
     "to",
 ];
 
-fn rows_by_figure(result: &PowerMeasurement) -> Vec<[String; 9]> {
+fn rows_by_figure(result: &PowerMeasurement) -> Vec<[String; 12]> {
     result.figures.iter().map(row_for_figure).collect()
 }
 
-fn row_for_figure(figure: &PowerFigure) -> [String; 9] {
+fn row_for_figure(figure: &PowerFigure) -> [String; 12] {
     let [mw, low, high] = value_and_interval_cells(Some(figure.power));
+    let [beyond, beyond_low, beyond_high] = value_and_interval_cells(figure.above_rest);
     let [above, above_low, above_high] = value_and_interval_cells(figure.each_cpu_above_deepest);
     [
         figure.source.clone(),
-        condition_in_words(&figure.condition),
+        figure.condition.describe(),
         figure.n.to_string(),
         mw,
         low,
         high,
+        beyond,
+        beyond_low,
+        beyond_high,
         above,
         above_low,
         above_high,
@@ -127,13 +130,4 @@ fn value_and_interval_cells(estimate: Option<PowerEstimate>) -> [String; 3] {
     std::array::from_fn(|part| {
         parts.map_or_else(String::new, |parts| format!("{:.0}", parts[part]))
     })
-}
-
-fn condition_in_words(condition: &PowerCondition) -> String {
-    match condition {
-        PowerCondition::Rest => "at rest, as it is".to_owned(),
-        PowerCondition::Busy(1) => "1 CPU busy".to_owned(),
-        PowerCondition::Busy(number) => format!("{number} CPUs busy"),
-        PowerCondition::State(name) => format!("at rest, only {name} allowed"),
-    }
 }

@@ -6,18 +6,20 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::ValueEnum;
 use rustix::process::geteuid;
-use wakepath_measure::ExperimentControl;
+use wakepath_measure::drive::TestTarget;
 use wakepath_measure::summary::Estimate;
 use wakepath_measure::wake::{
     EntryCost, HeldClock, PackageWake, WakeLatency, WakeMeasurement, WakePlan, WakeSource, measure,
 };
+use wakepath_measure::{ExperimentControl, MeasureError};
 use wakepath_report::html::measurements::{
     MeasuredCurve, MeasuredInterval, MeasuredPicture, MeasuredSection,
 };
+use wakepath_system::System;
 use wakepath_units::Nanoseconds;
 
 use super::experiment::{OutputArgs, PlanReport, print_notes};
-use super::page::{PageArgs, interval_us, page_head, page_rows};
+use super::page::{PageArgs, describe_conditions, interval_us, page_head, page_rows};
 use crate::commands::live::RootArgs;
 use crate::output::{self, Format, Screen};
 use crate::until;
@@ -58,13 +60,27 @@ enum Clock {
     Lowest,
     /// The highest.
     Highest,
+    /// The highest, whose figures -o takes, then the lowest.
+    Both,
 }
 
-impl From<Clock> for HeldClock {
-    fn from(clock: Clock) -> Self {
-        match clock {
-            Clock::Lowest => Self::Lowest,
-            Clock::Highest => Self::Highest,
+impl Clock {
+    /// How many clocks are measured in turn.
+    const fn count(self) -> u32 {
+        match self {
+            Self::Lowest | Self::Highest => 1,
+            Self::Both => 2,
+        }
+    }
+
+    /// The plan with the CPUs held at this clock.
+    fn hold_in(self, plan: WakePlan, system: &System) -> Result<WakePlan, MeasureError> {
+        match self {
+            Self::Lowest => plan.with_clock(system, HeldClock::Lowest),
+            Self::Highest => plan.with_clock(system, HeldClock::Highest),
+            Self::Both => plan
+                .with_clock(system, HeldClock::Highest)?
+                .and_at(system, HeldClock::Lowest),
         }
     }
 }
@@ -78,12 +94,17 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     );
     args.output.check_output_may_be_written()?;
     args.page.check()?;
+    if let Some(file) = args.file.as_ref().filter(|_| !captured) {
+        TestTarget::Read(file.clone()).check()?;
+    }
     let mut sources = vec![WakeSource::Task, WakeSource::Timer];
     sources.extend(args.file.as_ref().map(|_| WakeSource::Drive));
     let forced = captured || geteuid().is_root();
-    let mut plan = WakePlan::new(&system, &sources, forced, args.time)?;
+    let clocks = args.clock.map_or(1, Clock::count);
+    let time = args.time.map(|time| time / clocks);
+    let mut plan = WakePlan::new(&system, &sources, forced, time)?;
     if let Some(clock) = args.clock {
-        plan = plan.with_clock(&system, clock.into()).context("--clock")?;
+        plan = clock.hold_in(plan, &system).context("--clock")?;
     }
     let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe());
     if args.dry_run {
@@ -102,10 +123,12 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     // Figures are printed even if the file for them cannot be written any more.
     out.print()?;
     args.output.write_figures(&result.to_toml())?;
-    args.page
-        .write("Wake-ups", &result.conditions, &result.notes, || {
-            sections(&result)
-        })
+    args.page.write(
+        "Wake-ups",
+        describe_conditions(&result.conditions),
+        &result.notes,
+        || sections(&result),
+    )
 }
 
 /// Exits, then what sleeping costs beyond them where that was measured.
@@ -121,10 +144,14 @@ fn print_tables(result: &WakeMeasurement, out: &mut Screen) -> anyhow::Result<()
 
 /// Exit latencies and whole wake-ups, by state and by what woke the CPU.
 pub(in crate::commands) fn sections(result: &WakeMeasurement) -> Vec<MeasuredSection> {
-    let exits = result.wakes.iter().filter_map(exit_interval).collect();
-    let whole = result.wakes.iter().filter_map(|wake| {
+    let wakes: Vec<(String, &WakeLatency)> = at_each_clock(result)
+        .flat_map(|(clock, measured)| measured.wakes.iter().map(move |wake| (clock.clone(), wake)))
+        .collect();
+    let exits = wakes.iter();
+    let exits = exits.filter_map(|(clock, wake)| exit_interval(wake, clock));
+    let whole = wakes.iter().filter_map(|(clock, wake)| {
         let median = wake.latency.as_ref()?.median;
-        Some(interval_us(name_wake(wake), median))
+        Some(interval_us(name_wake(wake, clock), median))
     });
     let entries = result.entries.iter().filter_map(|cost| {
         let name = format!("{}, CPU {}", cost.state, cost.cpu);
@@ -145,7 +172,7 @@ pub(in crate::commands) fn sections(result: &WakeMeasurement) -> Vec<MeasuredSec
             note: "Median wake-up less that from the shallowest state, with its 95 % interval. The upright line is what the driver \
                    declares."
                 .to_owned(),
-            picture: Some(MeasuredPicture::Intervals(exits)),
+            picture: Some(MeasuredPicture::Intervals(exits.collect())),
             head: page_head(HEADER),
             rows: page_rows(rows_by_state_and_source(result)),
         },
@@ -162,7 +189,7 @@ pub(in crate::commands) fn sections(result: &WakeMeasurement) -> Vec<MeasuredSec
             note: "A rising curve means that something sleeps deeper in long pauses: a package, a drive, or the host of a guest.".to_owned(),
             picture: Some(MeasuredPicture::Curves {
                 x_title: "pause, ms".to_owned(),
-                curves: result.wakes.iter().filter_map(gap_curve).collect(),
+                curves: wakes.iter().filter_map(|(clock, wake)| gap_curve(wake, clock)).collect(),
             }),
             ..MeasuredSection::default()
         },
@@ -174,33 +201,39 @@ pub(in crate::commands) fn sections(result: &WakeMeasurement) -> Vec<MeasuredSec
 }
 
 /// Median wake-ups at the middle of each band of pauses; `None` without bands.
-fn gap_curve(wake: &WakeLatency) -> Option<MeasuredCurve> {
+fn gap_curve(wake: &WakeLatency, clock: &str) -> Option<MeasuredCurve> {
     let points = wake.by_gap.iter().map(|band| {
         let middle = (band.shortest.0 as f64 * band.longest.0 as f64).sqrt();
         [middle / 1e6, band.latency.median.ns / 1e3]
     });
     (!wake.by_gap.is_empty()).then(|| MeasuredCurve {
-        name: name_wake(wake),
+        name: name_wake(wake, clock),
         points: points.collect(),
     })
 }
 
-fn exit_interval(wake: &WakeLatency) -> Option<MeasuredInterval> {
+fn exit_interval(wake: &WakeLatency, clock: &str) -> Option<MeasuredInterval> {
     let declared = wake.declared_exit.map(|Nanoseconds(ns)| ns as f64 / 1e3);
     Some(MeasuredInterval {
         reference: declared,
-        ..interval_us(name_wake(wake), wake.exit?)
+        ..interval_us(name_wake(wake, clock), wake.exit?)
     })
 }
 
-/// State, cause and CPU of a wake-up.
-fn name_wake(wake: &WakeLatency) -> String {
+/// State, cause, CPU and clock of a wake-up.
+fn name_wake(wake: &WakeLatency, clock: &str) -> String {
     let state = wake.state.as_deref().unwrap_or("any state");
-    format!("{state} by {}, CPU {}", wake.source.name(), wake.cpu)
+    let held = if clock.is_empty() {
+        String::new()
+    } else {
+        format!(", {clock} MHz")
+    };
+    format!("{state} by {}, CPU {}{held}", wake.source.name(), wake.cpu)
 }
 
-const HEADER: [&str; 11] = [
+const HEADER: [&str; 12] = [
     "CPU",
+    "MHz",
     "state",
     "woken by",
     "n",
@@ -260,16 +293,31 @@ fn row_beside(
 }
 
 /// A table row for each idle state and each way to wake a CPU from there; times in microseconds.
-fn rows_by_state_and_source(result: &WakeMeasurement) -> Vec<[String; 11]> {
-    result.wakes.iter().map(row_for_wake_latency).collect()
+fn rows_by_state_and_source(result: &WakeMeasurement) -> Vec<[String; 12]> {
+    let rows = at_each_clock(result).flat_map(|(clock, measured)| {
+        let wakes = measured.wakes.iter();
+        wakes.map(move |wake| row_for_wake_latency(wake, &clock))
+    });
+    rows.collect()
 }
 
-fn row_for_wake_latency(wake: &WakeLatency) -> [String; 11] {
+/// The measurement and those at other clocks, each with its clock in MHz; empty: as the governor picked.
+fn at_each_clock(result: &WakeMeasurement) -> impl Iterator<Item = (String, &WakeMeasurement)> {
+    let all = std::iter::once(result).chain(&result.at_other_clocks);
+    all.map(|measured| {
+        let khz = measured.held_khz.first();
+        let clock = khz.map_or_else(String::new, |khz| (khz / 1000).to_string());
+        (clock, measured)
+    })
+}
+
+fn row_for_wake_latency(wake: &WakeLatency, clock: &str) -> [String; 12] {
     let latency = wake.latency.as_ref();
     let exit = wake.exit;
     let text = |ns: Option<f64>| ns.map_or_else(String::new, |ns| format!("{:.2}", ns / 1e3));
     [
         wake.cpu.to_string(),
+        clock.to_owned(),
         wake.state.clone().unwrap_or_else(|| "any".to_owned()),
         wake.source.name().to_owned(),
         latency.map_or(0, |latency| latency.n).to_string(),
@@ -291,7 +339,9 @@ fn remark_on_row(wake: &WakeLatency) -> String {
         .map(|state| format!("less {state}"));
     let lost = wake.missed + wake.rejected;
     let not_counted = (lost > 0 && wake.problem.is_none()).then(|| format!("{lost} do not count"));
-    let parts = [reference, wake.problem.clone(), not_counted];
+    let host = wake.disturbed_by_host;
+    let disturbed = (host > 0).then(|| format!("{host} with stolen time"));
+    let parts = [reference, wake.problem.clone(), not_counted, disturbed];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.join("; ")
 }
