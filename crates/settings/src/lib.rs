@@ -68,6 +68,6 @@ pub use put_back::Restored;
 pub use reapply::{Reapplied, ReapplyOutcome, reapply_after_event};
 pub use session::Session;
 pub use supply_switch::{
-    DriftedSetting, SupplyOutcome, apply_plan_and_record_supply, remove_supply_record,
+    DriftedSetting, SupplyOutcome, SupplySwitch, apply_plan_and_record_supply, remove_supply_record,
     switch_to_set_of_present_supply,
 };

@@ -15,6 +15,10 @@ pub struct PersistentState {
     pub sets: String,
     /// The power supply whose set counts now.
     pub supply: PowerSupply,
+    /// The other supply, if its set is still in force: the event of the plug came to nothing, and the next event of any kind
+    /// makes up for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set_of_other_supply_in_force: Option<PowerSupply>,
     /// Whether the sets were applied since this boot; `None`: only root can read that.
     pub applied: Option<bool>,
     /// Why the sets are not possible on this machine.
@@ -48,12 +52,18 @@ pub fn read_persistent_state(system: &System) -> Result<Option<PersistentState>,
         return Ok(None);
     };
     let supply = PowerSupply::read(system.root());
+    // Only root can read the record.
+    let record = read_supply_record_without_lock(system).ok();
+    let in_force = record.as_ref().and_then(Option::as_ref);
     let mut state = PersistentState {
         sets: settings.format_sets_without_versions(),
         supply,
-        applied: read_supply_record_without_lock(system)
-            .ok()
-            .map(|record| record.is_some()),
+        set_of_other_supply_in_force: in_force
+            .map(|record| record.supply)
+            .filter(|in_force| {
+                settings.set_for_supply_or_any(*in_force) != settings.set_for_supply_or_any(supply)
+            }),
+        applied: record.as_ref().map(Option::is_some),
         not_possible: None,
         in_force: 0,
         drifted: Vec::new(),

@@ -4,8 +4,7 @@
 //! value that the kernel chooses now. Any other value is from somebody else: it is reported once and stays, unless the file
 //! says `enforce = true`.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use wakepath_system::apst::predict_kernel_apst_feature;
 use wakepath_system::journal::Entry;
@@ -15,16 +14,15 @@ use wakepath_system::{SettingKey, System};
 use crate::entries::drive_model_and_serial;
 use crate::persistent::is_persistence_off_on_command_line;
 use crate::reset::ResetEvent;
+use crate::session::EVENT_LOCK_PATIENCE;
 use crate::supply_switch::{
-    DriftedSetting, RecordedSetting, SupplyRecord, read_supply_record_without_lock,
+    DriftedSetting, RecordedSetting, SupplyRecord, SupplySwitch, read_supply_record_without_lock,
+    switch_set_under_lock,
 };
 use crate::write::may_result_from_write;
-use crate::{Change, PersistentSettings, Session, SettingsError, SettingsPlan, WantedSetting};
-
-/// How long to wait for the lock: several events come at once, as when all CPUs are switched on again.
-const LOCK_PATIENCE: Duration = Duration::from_secs(20);
-/// Pause between two attempts to take the lock.
-const LOCK_PAUSE: Duration = Duration::from_millis(100);
+use crate::{
+    Change, PersistentSettings, PowerSupply, Session, SettingsError, SettingsPlan, WantedSetting,
+};
 
 /// What was done after an event.
 #[derive(Debug)]
@@ -42,13 +40,15 @@ pub enum ReapplyOutcome {
 /// What was found and written after an event.
 #[derive(Debug, Default)]
 pub struct Reapplied {
+    /// The set that was put in force, since the event of the power supply had not done so.
+    pub switched: Option<SupplySwitch>,
     /// Settings that the event had reset or that came with it, and that were written.
     pub reset: Vec<SettingKey>,
     /// Settings that somebody else had changed, and that were written, since the file says `enforce = true`.
     pub enforced: Vec<DriftedSetting>,
     /// Settings that somebody else has changed, and that stay. Each value is reported once.
     pub drift: Vec<DriftedSetting>,
-    /// Why settings of a new device were not looked at.
+    /// What could not be done: the set of the present supply, or settings of a new device.
     pub notes: Vec<String>,
 }
 
@@ -59,7 +59,10 @@ struct Deviation {
     is_reset: bool,
 }
 
-/// Writes persistent settings again that an event has reset, and looks for settings that somebody else has changed.
+/// Writes persistent settings again that an event has reset, and looks for settings that somebody else has changed. If the
+/// power supply has changed and its event came to nothing, the set of the present supply is put in force, too.
+///
+/// Waits up to 20 s while another wakepath has the lock, but not after an interval: the next one comes.
 ///
 /// # Errors
 /// The file has a mistake, a setting cannot be written, or another wakepath keeps the lock.
@@ -83,10 +86,15 @@ pub fn reapply_after_event(
                 || (setting.reported.as_ref() == Some(&found) && !settings.enforce)
         })
     };
-    if !brings_device && record.settings.iter().all(is_as_known) {
+    let is_set_of_supply = record.supply == PowerSupply::read(system.root());
+    if !brings_device && is_set_of_supply && record.settings.iter().all(is_as_known) {
         return Ok(ReapplyOutcome::Looked(Reapplied::default()));
     }
-    let mut session = match open_session_when_unlocked(system, event) {
+    let patience = match event {
+        ResetEvent::Interval => Duration::ZERO,
+        _ => EVENT_LOCK_PATIENCE,
+    };
+    let mut session = match Session::open_when_unlocked_and_recover(system, patience) {
         // A daemon holds the lock and writes limits of CPUs itself: what is drift cannot be told.
         Err(SettingsError::Locked { .. }) if *event == ResetEvent::Interval => {
             return Ok(ReapplyOutcome::Looked(Reapplied::default()));
@@ -156,25 +164,18 @@ fn reapply_under_lock(
         record.keep_only_new_values_of_plan(&plan);
     }
     session.write_supply_record(record)?;
-    Ok(done)
-}
-
-/// Takes the lock; waits for a while if another wakepath has it, except after an interval, since the next one comes.
-fn open_session_when_unlocked(
-    system: &System,
-    event: &ResetEvent,
-) -> Result<Session, SettingsError> {
-    let began = Instant::now();
-    loop {
-        match Session::open_and_recover(system) {
-            Err(SettingsError::Locked { .. })
-                if *event != ResetEvent::Interval && began.elapsed() < LOCK_PATIENCE =>
-            {
-                thread::sleep(LOCK_PAUSE);
-            }
-            opened => return opened,
+    // Only now: what the event had reset would pass for somebody else's value.
+    match switch_set_under_lock(session, settings, record) {
+        Ok(switched) => {
+            done.switched = switched.map(|switched| SupplySwitch {
+                // Each was reported above, or earlier.
+                drift: Vec::new(),
+                ..switched
+            });
         }
+        Err(error) => done.notes.push(error.to_string()),
     }
+    Ok(done)
 }
 
 /// Reads a setting; `None` if it is away for the moment, or if reading it would wake a drive only because time has passed.

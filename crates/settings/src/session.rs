@@ -6,6 +6,8 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use wakepath_system::journal::{ChangeReason, Entry, Journal, Layer, read_boot_id};
 use wakepath_system::setting::{Access, have_same_meaning};
@@ -23,6 +25,10 @@ use crate::{Change, SettingsError, SettingsPlan, journal};
 
 /// Number of values of a reserved setting that the journal keeps, beside the first.
 const MOST_WRITTEN: usize = 4;
+/// How long an event of the machine waits for the lock: several events come at once, as when all CPUs are switched on again.
+pub(crate) const EVENT_LOCK_PATIENCE: Duration = Duration::from_secs(20);
+/// Pause between two attempts to take the lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 /// The right to change settings of a machine: the lock, with the journal of old values.
 #[derive(Debug)]
@@ -45,6 +51,25 @@ impl Session {
         }
         session.put_back_settings_of_dead_processes()?;
         Ok(session)
+    }
+
+    /// Takes the lock as [`Session::open_and_recover`] does, and waits for a while if another wakepath has it.
+    ///
+    /// # Errors
+    /// Another process keeps the lock, the directory of the journal is not safe, or the journal is damaged.
+    pub(crate) fn open_when_unlocked_and_recover(
+        system: &System,
+        patience: Duration,
+    ) -> Result<Self, SettingsError> {
+        let began = Instant::now();
+        loop {
+            match Self::open_and_recover(system) {
+                Err(SettingsError::Locked { .. }) if began.elapsed() < patience => {
+                    thread::sleep(LOCK_PAUSE);
+                }
+                opened => return opened,
+            }
+        }
     }
 
     /// Takes the lock to put everything back with [`Session::restore_all`]. Unlike [`Session::open_and_recover`], a setting that cannot be

@@ -9,6 +9,7 @@ use wakepath_system::{SettingKey, System, SystemError};
 
 use crate::entries::drive_model_and_serial;
 use crate::persistent::is_persistence_off_on_command_line;
+use crate::session::EVENT_LOCK_PATIENCE;
 use crate::store::remove_file_if_present_in;
 use crate::write::may_result_from_write;
 use crate::{PersistentSettings, PowerSupply, Session, SettingsError, SettingsPlan};
@@ -83,6 +84,17 @@ pub struct DriftedSetting {
     pub found: String,
 }
 
+/// A set that was put in force because the power supply had changed.
+#[derive(Debug)]
+pub struct SupplySwitch {
+    /// The supply whose set is in force now.
+    pub supply: PowerSupply,
+    /// The changes that were written; settings that somebody else has changed are not in the plan.
+    pub plan: SettingsPlan,
+    /// Settings that stay as somebody else has set them.
+    pub drift: Vec<DriftedSetting>,
+}
+
 /// What was done about a change of the power supply.
 #[derive(Debug)]
 pub enum SupplyOutcome {
@@ -95,21 +107,14 @@ pub enum SupplyOutcome {
     /// The set of the present supply is in force already.
     Unchanged(PowerSupply),
     /// The set of the present supply was put in force.
-    Switched {
-        /// The supply.
-        supply: PowerSupply,
-        /// The changes that were written; settings that somebody else has changed are not in the plan.
-        plan: SettingsPlan,
-        /// Settings that stay as somebody else has set them.
-        drift: Vec<DriftedSetting>,
-    },
+    Switched(SupplySwitch),
 }
 
 /// Puts the set of the present power supply in force, if another one's is. What only the other set names gets the value of
-/// before.
+/// before. Waits up to 20 s while another wakepath has the lock.
 ///
 /// # Errors
-/// The file has a mistake, or a setting cannot be written; then the other set stays in force.
+/// The file has a mistake, a setting cannot be written, or another wakepath keeps the lock; then the other set stays in force.
 pub fn switch_to_set_of_present_supply(system: &System) -> Result<SupplyOutcome, SettingsError> {
     if is_persistence_off_on_command_line(system) {
         return Ok(SupplyOutcome::SwitchedOff);
@@ -124,36 +129,61 @@ pub fn switch_to_set_of_present_supply(system: &System) -> Result<SupplyOutcome,
         Some(record) if record.supply == supply => return Ok(SupplyOutcome::Unchanged(supply)),
         Some(_) => {}
     }
-    let mut session = Session::open_and_recover(system)?;
-    let Some(before) = session.read_supply_record_of_this_boot()? else {
+    let mut session = Session::open_when_unlocked_and_recover(system, EVENT_LOCK_PATIENCE)?;
+    let Some(mut record) = session.read_supply_record_of_this_boot()? else {
         return Ok(SupplyOutcome::NotInForce);
     };
+    // Another event may have switched the set meanwhile, and the plug may have been pulled again.
+    let switched = switch_set_under_lock(&mut session, &settings, &mut record)?;
+    Ok(switched.map_or(
+        SupplyOutcome::Unchanged(record.supply),
+        SupplyOutcome::Switched,
+    ))
+}
+
+/// Puts the set of the present power supply in force under the lock, and brings the record up to date. `None`: that set is
+/// in force already.
+///
+/// # Errors
+/// A set cannot be followed, or a setting cannot be written; then the other set stays in force.
+pub(crate) fn switch_set_under_lock(
+    session: &mut Session,
+    settings: &PersistentSettings,
+    record: &mut SupplyRecord,
+) -> Result<Option<SupplySwitch>, SettingsError> {
+    let system = session.system.clone();
+    let supply = PowerSupply::read(system.root());
+    if record.supply == supply {
+        return Ok(None);
+    }
+    let before = record.clone();
     let drift = if settings.enforce {
         Vec::new()
     } else {
-        find_drifted_settings(system, &before)
+        find_drifted_settings(&system, &before)
     };
-    let mut wanted = settings.plan_for_supply(system, supply)?;
+    let mut wanted = settings.plan_for_supply(&system, supply)?;
     wanted
         .changes
         .retain(|change| drift.iter().all(|drifted| drifted.key != change.key));
-    add_old_values_of_settings_only_in_record(&session, &before, &drift, &mut wanted);
-    let plan = wanted.with_old_values_read_again(system)?;
+    add_old_values_of_settings_only_in_record(session, &before, &drift, &mut wanted);
+    let plan = wanted.with_old_values_read_again(&system)?;
     // Until all is written, the record names the supply before, so that the next event makes up for a kill.
-    let mut record = supply_record_before_writes(system, before.supply, &plan, &before.settings);
-    session.write_supply_record(&record)?;
+    let mut after = supply_record_before_writes(&system, before.supply, &plan, &before.settings);
+    session.write_supply_record(&after)?;
     if let Err(error) = session.apply_plan(&plan) {
         session.write_supply_record(&before)?;
         return Err(error);
     }
-    record.supply = supply;
-    record.keep_only_new_values_of_plan(&plan);
-    session.write_supply_record(&record)?;
-    Ok(SupplyOutcome::Switched {
+    after.supply = supply;
+    after.keep_only_new_values_of_plan(&plan);
+    session.write_supply_record(&after)?;
+    *record = after;
+    Ok(Some(SupplySwitch {
         supply,
         plan,
         drift,
-    })
+    }))
 }
 
 /// Applies the plan of a supply, and records what each setting of the file's sets has after it.

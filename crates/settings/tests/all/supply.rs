@@ -3,9 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
+use wakepath_settings::reset::ResetEvent;
 use wakepath_settings::{
-    PersistentSettings, PowerSupply, Session, SupplyOutcome, apply_persistent_settings_at_boot,
+    PersistentSettings, PowerSupply, ReapplyOutcome, Session, SupplyOutcome,
+    apply_persistent_settings_at_boot, reapply_after_event, read_persistent_state,
     remove_supply_record, switch_to_set_of_present_supply,
 };
 use wakepath_system::System;
@@ -59,7 +63,7 @@ fn a_change_of_supply_changes_the_set_and_puts_the_other_back() {
         pull_plug(machine);
         let outcome = switch_to_set_of_present_supply(&system).unwrap();
         assert!(
-            matches!(&outcome, SupplyOutcome::Switched { supply: PowerSupply::Battery, drift, .. } if drift.is_empty()),
+            matches!(&outcome, SupplyOutcome::Switched(switched) if switched.supply == PowerSupply::Battery && switched.drift.is_empty()),
             "{outcome:?}"
         );
         assert_eq!(read(machine, EPP), "power");
@@ -97,12 +101,12 @@ fn what_somebody_else_has_set_is_reported_and_stays() {
         } else {
             plug_in(machine);
         }
-        let SupplyOutcome::Switched { drift, .. } =
-            switch_to_set_of_present_supply(&system).unwrap()
+        let SupplyOutcome::Switched(switched) = switch_to_set_of_present_supply(&system).unwrap()
         else {
             panic!("the supply has changed");
         };
-        let found: Vec<(String, &str)> = drift
+        let found: Vec<(String, &str)> = switched
+            .drift
             .iter()
             .map(|drifted| (drifted.key.to_string(), drifted.found.as_str()))
             .collect();
@@ -159,6 +163,71 @@ fn a_refused_switch_leaves_the_other_set_in_force() {
     );
     switch_to_set_of_present_supply(&system).unwrap();
     assert_eq!(read(machine, EPP), "power");
+}
+
+#[test]
+fn a_plug_that_is_pulled_waits_for_the_lock() {
+    let (directory, system) = booted_on_mains();
+    let other = Session::open_and_recover(&system).unwrap();
+    pull_plug(directory.path());
+    let outcome = thread::scope(|scope| {
+        let event = scope.spawn(|| switch_to_set_of_present_supply(&system));
+        thread::sleep(Duration::from_millis(300));
+        assert_eq!(read(directory.path(), GOVERNOR), "teo");
+        drop(other);
+        event.join().unwrap()
+    });
+    assert!(
+        matches!(outcome, Ok(SupplyOutcome::Switched(_))),
+        "{outcome:?}"
+    );
+    assert_eq!(read(directory.path(), EPP), "power");
+}
+
+/// The event of the plug came to nothing, as after a command that had the lock for long.
+#[test]
+fn the_next_event_of_any_kind_makes_up_for_a_plug_that_was_missed() {
+    for event in [
+        ResetEvent::Interval,
+        ResetEvent::Resume,
+        ResetEvent::CpuOnline(1),
+    ] {
+        let (directory, system) = booted_on_mains();
+        let machine = directory.path();
+        pull_plug(machine);
+        let state = read_persistent_state(&system).unwrap().unwrap();
+        assert_eq!(
+            state.set_of_other_supply_in_force,
+            Some(PowerSupply::Mains),
+            "{state:?}"
+        );
+        let ReapplyOutcome::Looked(done) = reapply_after_event(&system, &event).unwrap() else {
+            panic!("{event:?}: the settings are in force");
+        };
+        let switched = done.switched.unwrap();
+        assert_eq!(switched.supply, PowerSupply::Battery, "{event:?}");
+        assert_eq!(read(machine, EPP), "power", "{event:?}");
+        assert_eq!(read(machine, GOVERNOR), "menu", "{event:?}");
+        let state = read_persistent_state(&system).unwrap().unwrap();
+        assert_eq!(state.set_of_other_supply_in_force, None, "{state:?}");
+    }
+}
+
+/// Sleep has reset the preference of the set for battery, and the plug was put in meanwhile.
+#[test]
+fn a_reset_and_a_missed_plug_end_with_the_set_of_the_plug() {
+    let (directory, system) = laptop();
+    let machine = directory.path();
+    write(machine, "sys/class/power_supply/BAT0/type", "Battery\n");
+    pull_plug(machine);
+    let own = read(machine, EPP);
+    let text = "mains = 'epp[value=performance]'\nbattery = 'epp[value=power]'\n";
+    write(machine, FILE, text);
+    apply_persistent_settings_at_boot(&system).unwrap();
+    write(machine, EPP, &own);
+    plug_in(machine);
+    reapply_after_event(&system, &ResetEvent::Resume).unwrap();
+    assert_eq!(read(machine, EPP), "performance");
 }
 
 #[test]

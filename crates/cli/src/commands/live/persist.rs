@@ -13,7 +13,7 @@ use wakepath_settings::reset::{
 };
 use wakepath_settings::{
     BootOutcome, DriftedSetting, PersistentSettings, PowerSupply, ReapplyOutcome, Session,
-    SettingsPlan, SupplyOutcome, apply_plan_and_record_supply, find_rival_tools, forget_boot_trial,
+    SettingsPlan, SupplyOutcome, SupplySwitch, apply_plan_and_record_supply, find_rival_tools, forget_boot_trial,
 };
 use wakepath_system::System;
 
@@ -229,24 +229,23 @@ pub(super) fn apply_set_for_present_supply(system: &System) -> anyhow::Result<()
             );
         }
         SupplyOutcome::Unchanged(supply) => tell!("on {supply} as before; nothing to change"),
-        SupplyOutcome::Switched {
-            supply,
-            plan,
-            drift,
-        } => {
-            for note in &plan.notes {
-                note!("{note}");
-            }
-            for drifted in &drift {
-                note!("{}, so it stays", describe_drift(drifted));
-            }
-            tell!(
-                "on {supply}: wrote {} persistent setting(s)",
-                plan.differing_changes().count()
-            );
-        }
+        SupplyOutcome::Switched(switched) => tell_switched_set(&switched),
     }
     Ok(())
+}
+
+fn tell_switched_set(switched: &SupplySwitch) {
+    for note in &switched.plan.notes {
+        note!("{note}");
+    }
+    for drifted in &switched.drift {
+        note!("{}, so it stays", describe_drift(drifted));
+    }
+    tell!(
+        "on {}: wrote {} persistent setting(s)",
+        switched.supply,
+        switched.plan.differing_changes().count()
+    );
 }
 
 /// Writes settings again that an event has reset. Prints a line only if something was reset or somebody else has changed
@@ -258,6 +257,9 @@ pub(super) fn reapply_after_event(system: &System, event: &ResetEvent) -> anyhow
     };
     for note in &done.notes {
         note!("{note}");
+    }
+    if let Some(switched) = &done.switched {
+        tell_switched_set(switched);
     }
     for drifted in &done.drift {
         note!("{}, so it stays", describe_drift(drifted));

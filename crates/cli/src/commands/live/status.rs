@@ -120,6 +120,13 @@ fn write_persistent_state(state: &PersistentState, out: &mut Screen) -> anyhow::
         writeln!(out, "persistent settings: not possible here: {why}")?;
         return Ok(());
     }
+    if let Some(other) = state.set_of_other_supply_in_force {
+        writeln!(
+            out,
+            "persistent settings: the set for {other} is still in force; `wakepath apply --supply-changed` switches, \
+             as the next look does within two minutes"
+        )?;
+    }
     let all = state.in_force + state.drifted.len();
     let applied = match state.applied {
         Some(false) => "; not applied in this boot",
