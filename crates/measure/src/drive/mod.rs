@@ -10,7 +10,9 @@ mod figures;
 mod interrupt;
 mod load;
 mod measurement;
+mod other_requests;
 mod parallel_units;
+mod paused_reads;
 mod plan;
 mod service;
 mod since_boot;
@@ -28,6 +30,8 @@ use wakepath_units::Nanoseconds;
 use self::block_counters::{BlockCounters, CountedLoad};
 use self::interrupt::watch_interrupts;
 use self::load::{LoadTarget, run_load, transfer};
+use self::other_requests::{BegunRequests, find_serving_disks};
+use self::paused_reads::{PausedDrive, read_after_pauses};
 use self::plan::DriveStep;
 use crate::conditions::CpuTimes;
 use crate::summary::LatencySummary;
@@ -39,6 +43,7 @@ pub use self::declared::DeclaredSleep;
 pub use self::interrupt::InterruptView;
 pub(crate) use self::load::random_block;
 pub use self::measurement::DriveMeasurement;
+pub use self::other_requests::PauseTally;
 pub use self::parallel_units::ParallelUnits;
 pub use self::plan::{AccessDirection, AddressOrder, DrivePlan, LoadShape};
 pub use self::service::ServiceTime;
@@ -86,9 +91,13 @@ pub fn measure(
                 .to_owned(),
         );
     }
+    let disks = result.device.as_ref().map_or_else(Vec::new, |device| {
+        find_serving_disks(system.root(), &device.disk)
+    });
     let mut experiment = DriveExperiment {
         system,
         file: &file,
+        disks: &disks,
         hold: &mut hold,
         control,
         random: Pcg64Mcg::seed_from_u64(1),
@@ -103,6 +112,9 @@ pub fn measure(
     }
     result.parallel_units = ParallelUnits::estimate(&result.service);
     result.sleep_entries = result.sleep.entries();
+    result
+        .notes
+        .extend(PauseTally::describe(&result.sleep.pauses));
     if !result.held_shallow && !result.sleep_entries.is_empty() {
         result.notes.push(
             "CPUs sleep deeper after longer pauses, so a rise of the latency may be theirs and not the drive's".to_owned(),
@@ -115,6 +127,8 @@ pub fn measure(
 struct DriveExperiment<'a> {
     system: &'a System,
     file: &'a TestFile,
+    /// Disks that serve the file's requests; empty: not known.
+    disks: &'a [String],
     hold: &'a mut ShallowHold,
     control: ExperimentControl<'a>,
     random: Pcg64Mcg,
@@ -152,16 +166,39 @@ impl DriveExperiment<'_> {
             DriveStep::Flush => result.flush = self.measure_flush(time)?,
             DriveStep::ForcedWrite => result.forced_write = self.measure_forced_write(time)?,
             DriveStep::Interrupts(direction) => self.watch_interrupts(direction, time, result)?,
-            DriveStep::Gap(gap) => {
-                let samples = self.read_after_pauses(gap, time)?;
-                result.sleep.add(gap, &samples);
-            }
+            DriveStep::Gap(gap) => self.measure_pauses(gap, time, result)?,
             DriveStep::Refinement => {
                 if let Some(gap) = result.sleep.refinement() {
-                    let samples = self.read_after_pauses(gap, time)?;
-                    result.sleep.add(gap, &samples);
+                    self.measure_pauses(gap, time, result)?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Adds reads after pauses of one length; a note says if whether others used the drive meanwhile is not known.
+    fn measure_pauses(
+        &mut self,
+        gap: Nanoseconds,
+        time: Duration,
+        result: &mut DriveMeasurement,
+    ) -> Result<(), MeasureError> {
+        let mut reader = PauseReader {
+            experiment: self,
+            began: Instant::now(),
+            buffer: AlignedBuffer::new(ALIGNMENT),
+        };
+        let found = read_after_pauses(&mut reader, gap, time)?;
+        result.sleep.add(gap, &found.samples);
+        match found.tally {
+            Some(tally) => result.sleep.pauses.push(tally),
+            None if !self.disks.is_empty() => {
+                let note = "whether others used the drive in pauses is not known: the disk does not count requests";
+                if !result.notes.iter().any(|other| other == note) {
+                    result.notes.push(note.to_owned());
+                }
+            }
+            None => {}
         }
         Ok(())
     }
@@ -294,28 +331,39 @@ impl DriveExperiment<'_> {
         }
         Ok(LatencySummary::new(&samples))
     }
+}
 
-    /// Latencies of reads, each after a pause.
-    fn read_after_pauses(
-        &mut self,
-        gap: Nanoseconds,
-        time: Duration,
-    ) -> Result<Vec<u64>, MeasureError> {
-        let mut buffer = AlignedBuffer::new(ALIGNMENT);
-        let mut samples = Vec::new();
-        let end = Instant::now() + time;
-        while samples.len() < sleep::FEWEST_READS || Instant::now() < end {
-            self.control.sleep(gap.as_duration());
-            if self.control.is_cancelled() {
-                break;
-            }
-            let offset = random_block(&mut self.random, self.file.bytes());
-            let began = Instant::now();
-            transfer(self.file.file(), AccessDirection::Read, &mut buffer, offset)
-                .map_err(|e| self.file.error("reading it", e))?;
-            samples.push(began.elapsed().as_nanos() as u64);
-        }
-        Ok(samples)
+/// Reads the file of an experiment after pauses.
+struct PauseReader<'a, 'b> {
+    experiment: &'a mut DriveExperiment<'b>,
+    began: Instant,
+    buffer: AlignedBuffer,
+}
+
+impl PausedDrive for PauseReader<'_, '_> {
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn wait(&mut self, time: Duration) {
+        self.experiment.control.sleep(time);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.experiment.control.is_cancelled()
+    }
+
+    fn count_requests(&self) -> Option<BegunRequests> {
+        BegunRequests::count(self.experiment.system.root(), self.experiment.disks)
+    }
+
+    fn read(&mut self) -> Result<u64, MeasureError> {
+        let DriveExperiment { file, random, .. } = &mut *self.experiment;
+        let offset = random_block(random, file.bytes());
+        let began = Instant::now();
+        transfer(file.file(), AccessDirection::Read, &mut self.buffer, offset)
+            .map_err(|e| file.error("reading it", e))?;
+        Ok(began.elapsed().as_nanos() as u64)
     }
 }
 

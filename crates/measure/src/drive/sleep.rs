@@ -3,6 +3,7 @@
 use serde::Serialize;
 use wakepath_units::Nanoseconds;
 
+use super::other_requests::PauseTally;
 use crate::summary::{Estimate, LatencySummary};
 
 /// Reads after each pause, however long that takes.
@@ -42,6 +43,8 @@ pub struct SleepEntry {
 pub struct DriveSleep {
     /// Latencies, shortest pause first.
     pub gaps: Vec<GapLatency>,
+    /// How often others used the drive in pauses, in the order of the experiment; empty where the disk does not count requests.
+    pub pauses: Vec<PauseTally>,
 }
 
 impl DriveSleep {
