@@ -301,6 +301,7 @@ mod tests {
             pages: 1 << 30,
             call: 1,
             page: 1,
+            cached_page: 1,
             read_page: 1,
             write_back: 1,
             new_page: 3,

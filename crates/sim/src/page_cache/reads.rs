@@ -67,8 +67,7 @@ impl<O: Observer> Engine<'_, O> {
                     reading.to_submit.extend(requests);
                 }
                 ReadStep::Wait(number) => {
-                    caller.awaits = Some(number);
-                    caller.stage = Stage::Settle;
+                    caller.wait_for(number, Stage::Fetch);
                     return Some(Turn::Work(0));
                 }
                 ReadStep::Copy(pages) => {

@@ -9,7 +9,8 @@ use wakepath_hardware::Machine;
 use crate::block::request::Request;
 use crate::core::basics::{Cycles, TaskId};
 use crate::page_cache::arrivals::Arrivals;
-use crate::page_cache::pages::{Pages, REQUEST, WORD, Words, set_page_bits};
+use crate::page_cache::busy_pages::{BusyPages, Obstacle};
+use crate::page_cache::pages::{Pages, REQUEST, WORD, Words, count_page_bits, set_page_bits};
 use crate::page_cache::read_ahead::{ReadAheadRule, Window};
 
 /// Shares of memory in percent: the kernel writes back in the background from the first on, and writers cannot exceed
@@ -46,10 +47,13 @@ const CHUNK: u64 = FIRST_BANDWIDTH / 2;
 pub(crate) struct PageCacheSetup {
     /// Memory for the page cache, in pages.
     pub(super) pages: u64,
-    /// Work in cycles of a read's or write's system call, for each page written, and for each page that a read copies.
+    /// Work in cycles of a read's or write's system call, for each page written that is not cached, and for each page that a
+    /// read copies.
     pub(super) call: Cycles,
     pub(super) page: Cycles,
     pub(super) read_page: Cycles,
+    /// Work in cycles for each page written that is cached: the page is neither allocated nor inserted.
+    pub(super) cached_page: Cycles,
     /// Work in cycles for each page written back, beyond that of the request.
     pub(super) write_back: Cycles,
     /// Work in cycles for each page that is read from the drives, beyond its copy and the request.
@@ -84,10 +88,14 @@ impl PageCacheSetup {
             .page_cache_kcycles
             .kilocycles_to_cycles()
             .saturating_sub(read_page.kilocycles_to_cycles());
+        let page = page.kilocycles_to_cycles();
+        // A page is allocated and inserted alike for a read and for a write (`__filemap_get_folio()`, `mm/filemap.c`).
+        let cached_page = page.saturating_sub(new_page);
         Self {
             pages: machine.page_cache_pages(),
             call: figures.write_kcycles.kilocycles_to_cycles(),
-            page: page.kilocycles_to_cycles(),
+            page,
+            cached_page,
             read_page: read_page.kilocycles_to_cycles(),
             write_back: figures.write_back_kcycles.kilocycles_to_cycles(),
             new_page,
@@ -98,7 +106,7 @@ impl PageCacheSetup {
             },
             files,
             reads,
-            remembers,
+            remembers: remembers || cached_page != page,
         }
     }
 
@@ -135,7 +143,7 @@ struct File {
     dirty_since: u64,
     /// The page at which the kernel's write-back of the file continues.
     next: u64,
-    /// Numbers of requests in flight that write the file back, oldest first.
+    /// Numbers of requests that write the file back, oldest first, from when their pages are taken.
     in_flight: Vec<u64>,
 }
 
@@ -147,6 +155,8 @@ pub(crate) struct PageCache {
     pub(super) in_memory: u64,
     /// Pages that are being read ahead.
     pub(super) arrivals: Arrivals,
+    /// Pages being written back, and locked pages.
+    pub(super) busy: BusyPages,
     /// Dirty pages that no request writes back yet, and their count.
     pub(super) dirty_words: Words,
     dirty: u64,
@@ -216,6 +226,7 @@ impl PageCache {
             cached: Words::new(),
             in_memory: 0,
             arrivals: Arrivals::default(),
+            busy: BusyPages::default(),
             dirty_words: Words::new(),
             dirty: 0,
             files: vec![File::default(); setup.files],
@@ -270,6 +281,14 @@ impl PageCache {
         }
     }
 
+    /// Work in cycles to write pages, which are cached from then on: the kernel inserts a page before it copies, so that another
+    /// writer finds the page.
+    pub(crate) fn begin_write(&mut self, pages: Pages) -> Cycles {
+        let cached = count_page_bits(&self.cached, pages);
+        self.remember_cached_pages(pages);
+        self.setup.cached_page * cached + self.setup.page * (pages.count - cached)
+    }
+
     /// Marks written pages as cached and dirty. Returns how many were not dirty before.
     pub(crate) fn mark_pages_dirty(&mut self, now: u64, pages: Pages) -> u64 {
         self.remember_cached_pages(pages);
@@ -306,18 +325,13 @@ impl PageCache {
         }
     }
 
-    /// Removes and returns the first adjacent dirty pages in a part of a file, at most one request's, to be written back.
-    pub(crate) fn take_first_dirty_pages(
-        &mut self,
-        file: usize,
-        from: u64,
-        to: u64,
-    ) -> Option<Pages> {
+    /// The first dirty page in a part of a file.
+    fn first_dirty_page(&self, file: usize, from: u64, to: u64) -> Option<u64> {
         if self.files[file].dirty == 0 || from >= to {
             return None;
         }
         let last = to - 1;
-        let first = (self.dirty_words)
+        (self.dirty_words)
             .range((file, from / WORD)..=(file, last / WORD))
             .find_map(|((_, word), dirty)| {
                 let start = word * WORD;
@@ -325,7 +339,37 @@ impl PageCache {
                 let dirty = dirty & (u64::MAX << skip);
                 (dirty != 0).then(|| start + u64::from(dirty.trailing_zeros()))
             })
-            .filter(|first| *first < to)?;
+            .filter(|first| *first < to)
+    }
+
+    /// As [`Self::take_first_dirty_pages`], for a task that syncs the file and has the lock `own`, if any. An error is what the task
+    /// has to wait for before it can take the first dirty page, with that page.
+    pub(crate) fn take_dirty_pages_to_sync(
+        &mut self,
+        left: Pages,
+        own: Option<u64>,
+    ) -> Result<Option<Pages>, (u64, Obstacle)> {
+        let (file, to) = (left.file, left.page_after_last());
+        let Some(first) = self.first_dirty_page(file, left.first, to) else {
+            return Ok(None);
+        };
+        let count = REQUEST.min(to - first);
+        let obstacle = self.busy.first_obstacle(Pages { file, first, count }, own);
+        match obstacle {
+            Some((page, obstacle)) if page == first => Err((page, obstacle)),
+            Some((page, _)) => Ok(self.take_first_dirty_pages(file, first, page)),
+            None => Ok(self.take_first_dirty_pages(file, first, to)),
+        }
+    }
+
+    /// Removes and returns the first adjacent dirty pages in a part of a file, at most one request's, to be written back.
+    pub(crate) fn take_first_dirty_pages(
+        &mut self,
+        file: usize,
+        from: u64,
+        to: u64,
+    ) -> Option<Pages> {
+        let first = self.first_dirty_page(file, from, to)?;
         let mut end = first;
         while end < to && end - first < REQUEST {
             let place = (file, end / WORD);
@@ -395,11 +439,11 @@ impl PageCache {
         }
     }
 
-    /// Counts a submitted request that writes these pages back. Returns the request's number.
-    pub(crate) fn count_submitted_pages(&mut self, pages: Pages) -> u64 {
+    /// Numbers the request that is to write back these pages, just taken.
+    pub(crate) fn begin_write_back(&mut self, pages: Pages) -> u64 {
         let number = self.next_request_number();
-        self.in_flight += 1;
         self.files[pages.file].in_flight.push(number);
+        self.busy.begin_write_back(number, pages);
         number
     }
 
@@ -409,6 +453,7 @@ impl PageCache {
         self.on_the_way -= pages.count;
         self.totals.written += pages.count;
         self.files[pages.file].in_flight.retain(|n| *n != number);
+        self.busy.end_write_back(number);
     }
 
     /// Number of the last request.
@@ -532,8 +577,16 @@ pub(crate) struct Caller {
     /// The awaited request, unless the call awaits the whole file: a page's read, or the flush. 0: about to be
     /// submitted.
     pub(super) awaits: Option<u64>,
+    /// Where the call goes on after that request.
+    pub(super) stage_after_wait: Stage,
     /// Number of the last write-back request that the call awaits.
     pub(super) upto: u64,
+    /// Number of the write-back request whose pages are taken.
+    pub(super) taken: u64,
+    /// Number of the lock on a page that the task has; others wait for that number.
+    pub(super) lock: Option<u64>,
+    /// Time in ns when a lock was released that the task waited for.
+    pub(super) unlocked_at: Option<u64>,
     /// Whether this task's writes first read a page that they write only in part, unless the page is cached: the file has data there.
     pub(super) reads_parts: bool,
     /// Each write ends with the data on the media.
@@ -631,7 +684,11 @@ impl Caller {
             syncs: false,
             flushes: false,
             awaits: None,
+            stage_after_wait: Stage::Next,
             upto: 0,
+            taken: 0,
+            lock: None,
+            unlocked_at: None,
             reads_parts: false,
             always_syncs: false,
             deactivated: false,
@@ -645,6 +702,13 @@ impl Caller {
         self.stage = stage;
         self.flushes = false;
         (self.pages, self.left) = (pages, pages);
+    }
+
+    /// Has the call wait for a request or a lock, and go on at a stage after that.
+    pub(super) fn wait_for(&mut self, number: u64, after: Stage) {
+        self.awaits = Some(number);
+        self.stage = Stage::Settle;
+        self.stage_after_wait = after;
     }
 
     /// The first partly written page of the call that is not cached, to be read before.
@@ -681,7 +745,8 @@ mod tests {
         PageCache::new(PageCacheSetup {
             pages,
             call: 1,
-            page: 1,
+            page: 3,
+            cached_page: 1,
             read_page: 1,
             write_back: 1,
             new_page: 1,
@@ -722,7 +787,8 @@ mod tests {
                 let run = (pages.first..to).take_while(|page| flags[file][*page as usize]).count();
                 prop_assert_eq!(pages.count, (run as u64).min(REQUEST));
                 flags[file][pages.first as usize..][..pages.count as usize].fill(false);
-                let number = cache.count_submitted_pages(pages);
+                let number = cache.begin_write_back(pages);
+                cache.in_flight += 1;
                 prop_assert_eq!(cache.oldest_write_back_upto(file, number), Some(number));
                 cache.count_written_pages(number, pages);
                 prop_assert_eq!(cache.oldest_write_back_upto(file, number), None);
@@ -765,6 +831,32 @@ mod tests {
             prop_assert_eq!(taken, before - cache.dirty_page_count());
             prop_assert!(cache.dirty_page_count() <= left && (old || cache.dirty_page_count() + REQUEST >= left));
         }
+    }
+
+    #[test]
+    fn a_write_pays_for_a_new_page_once() {
+        let mut cache = cache(1000);
+        let pages = |first, count| Pages {
+            file: 0,
+            first,
+            count,
+        };
+        assert_eq!(cache.begin_write(pages(0, 2)), 6);
+        // Another client writes the same two pages, and a third one begins in their middle.
+        assert_eq!(cache.begin_write(pages(0, 2)), 2);
+        assert_eq!(cache.begin_write(pages(1, 3)), 1 + 2 * 3);
+        assert_eq!(
+            cache.begin_write(Pages {
+                file: 1,
+                ..pages(0, 1)
+            }),
+            3
+        );
+        // Memory for 1000 pages drops clean ones, which are new again; dirty ones stay.
+        cache.mark_pages_dirty(0, pages(2, 1));
+        cache.begin_write(pages(100, 1000));
+        assert_eq!(cache.begin_write(pages(0, 1)), 3);
+        assert_eq!(cache.begin_write(pages(2, 1)), 1);
     }
 
     #[test]
