@@ -12,8 +12,9 @@ use crate::cpu::phase::Mode;
 use crate::drive::Piece;
 use crate::engine::Engine;
 use crate::page_cache::busy_pages::Obstacle;
+use crate::page_cache::caller::Stage;
 use crate::page_cache::pages::{PAGE, Pages};
-use crate::page_cache::state::{LOOK_EVERY, PageCache, Round, Stage};
+use crate::page_cache::state::{LOOK_EVERY, PageCache, Round};
 use crate::page_cache::write_back::WriteBack;
 use crate::task::state::{Step, Task};
 
