@@ -12,6 +12,7 @@ mod load;
 mod measurement;
 mod other_requests;
 mod parallel_units;
+mod pause_tally;
 mod paused_reads;
 mod plan;
 mod service;
@@ -43,8 +44,8 @@ pub use self::declared::DeclaredSleep;
 pub use self::interrupt::InterruptView;
 pub(crate) use self::load::random_block;
 pub use self::measurement::DriveMeasurement;
-pub use self::other_requests::PauseTally;
 pub use self::parallel_units::ParallelUnits;
+pub use self::pause_tally::PauseTally;
 pub use self::plan::{AccessDirection, AddressOrder, DrivePlan, LoadShape};
 pub use self::service::ServiceTime;
 pub use self::since_boot::take_figures_since_boot;
@@ -176,7 +177,7 @@ impl DriveExperiment<'_> {
         Ok(())
     }
 
-    /// Adds reads after pauses of one length; a note says if whether others used the drive meanwhile is not known.
+    /// Adds reads after pauses of one length, and a note where use of the drive by others is not known.
     fn measure_pauses(
         &mut self,
         gap: Nanoseconds,

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use wakepath_units::Nanoseconds;
 
-use super::other_requests::{BegunRequests, PauseTally};
+use super::other_requests::BegunRequests;
+use super::pause_tally::PauseTally;
 use super::sleep::FEWEST_READS;
 use crate::MeasureError;
 
-/// The longest part of a pause without a look at the disk's count: a disturbed pause ends early.
+/// Time between looks at the disk's count in a pause: a disturbed pause ends early.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A drive that is read after pauses.
@@ -19,7 +20,7 @@ pub(super) trait PausedDrive {
     fn wait(&mut self, time: Duration);
     /// Whether the experiment should end.
     fn is_cancelled(&self) -> bool;
-    /// Requests that the drive has begun; `None`: not known.
+    /// Requests to the drive so far; `None`: not known.
     fn count_requests(&self) -> Option<BegunRequests>;
     /// Reads once. Returns the latency in ns.
     fn read(&mut self) -> Result<u64, MeasureError>;
@@ -30,12 +31,12 @@ pub(super) trait PausedDrive {
 pub(super) struct PausedReads {
     /// Latencies in ns after undisturbed pauses, or after all if the disk does not count.
     pub(super) samples: Vec<u64>,
-    /// Who used the drive in the pauses; `None`: not known, as the disk does not count.
+    /// Use of the drive by others; `None`: not known, as the disk does not count.
     pub(super) tally: Option<PauseTally>,
 }
 
-/// Reads after pauses for a time, and at least [`FEWEST_READS`] times. A pause that others disturb is repeated, for as long as
-/// that many pauses take.
+/// Reads after pauses for a time, and at least [`FEWEST_READS`] times. Disturbed pauses are repeated, for at most the time of
+/// [`FEWEST_READS`] pauses more.
 ///
 /// # Errors
 /// A read fails.
@@ -53,7 +54,7 @@ pub(super) fn read_after_pauses(
         ..PauseTally::default()
     };
     let (mut samples, mut counts) = (Vec::new(), true);
-    // Each pause begins with a read of ours: the drive's idle time begins there.
+    // The idle time of the drive begins with a read of this program.
     let mut before = drive.count_requests();
     drive.read()?;
     while samples.len() < FEWEST_READS || drive.now() < end {
@@ -66,8 +67,8 @@ pub(super) fn read_after_pauses(
         match others {
             Some((requests @ 1.., reads)) => {
                 tally.disturbed += 1;
-                tally.requests += requests;
-                tally.reads += reads;
+                tally.requests = tally.requests.saturating_add(requests);
+                tally.reads = tally.reads.saturating_add(reads);
                 if drive.now() >= given_up {
                     break;
                 }
@@ -85,8 +86,8 @@ pub(super) fn read_after_pauses(
     })
 }
 
-/// Waits until the end of a pause, or until others use the drive. Returns the count at that moment, and the requests of others
-/// since `before` with those of them that read.
+/// Waits until the end of a pause, or until others use the drive. Returns the count at the end, and others' requests since `before`
+/// with the number of reads among them.
 fn pause_unless_disturbed(
     drive: &mut impl PausedDrive,
     pause: Duration,
@@ -217,7 +218,7 @@ mod tests {
 
     #[test]
     fn pauses_that_others_disturb_are_repeated_until_they_are_over() {
-        // A file system initialises its tables for 0.7 s: these writes keep the drive awake in pauses of 100 ms.
+        // A file system initialises tables for 0.7 s, which keeps the drive awake in pauses of 100 ms.
         let mut drive = SleepyDrive::new(Some((50_000_000, 700_000_000)));
         let (sleep, tallies) = drive.read_all_pauses();
         assert_eq!(sleeps_between(&sleep), [[30, 100]]);
@@ -238,7 +239,7 @@ mod tests {
             notes[1].contains("never left alone for 100.0 ms"),
             "{notes:?}"
         );
-        // Twice the time of four pauses of each length, and what the last of them takes longer.
+        // Twice the time of four pauses of each length.
         assert!(drive.now < 2 * 4 * 1_500_000_000, "{}", drive.now);
     }
 

@@ -179,7 +179,7 @@ impl DrivePlan {
         self.fill_bytes().saturating_mul(writes.count() as u64)
     }
 
-    /// Upper bound for the time of repeated pauses: for each length, as long as the fewest reads take.
+    /// Upper bound for the time of repeated pauses: for each length, the time of the fewest reads.
     fn most_repeats(&self) -> Duration {
         let longest_pauses = self.steps.iter().map(|(step, _)| match step {
             DriveStep::Gap(gap) => gap.as_duration(),
