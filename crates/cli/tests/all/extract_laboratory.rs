@@ -23,7 +23,7 @@ const DRIVE_CPU: u32 = 2;
 /// A reader whose pauses come after three of its requests. Pauses, and not the ticks that are left, are the idle periods at the 90th
 /// percentile.
 const JOB: &str = "[job]\nfilename=/dev/drive0\nsize=1g\ndirect=1\nioengine=psync\nrw=randread\nbs=4k\n\
-    thinktime=700us\nthinktime_blocks=3\ntime_based\nruntime=3s\n";
+    thinktime=900us\nthinktime_blocks=3\ntime_based\nruntime=3s\n";
 
 /// The policy of the recording that is extracted, and others that have a recording of their own.
 const POLICIES: [&str; 3] = [
