@@ -79,7 +79,7 @@ pub(super) struct TaskFollower<'a> {
     in_flight: BTreeMap<(u32, u64), u32>,
     devices: BTreeSet<u32>,
     kept_ticks: KeptTicks,
-    /// Whether number 0 is a task, as in simulated recordings, and not a CPU's idle task.
+    /// Whether number 0 is a task, as in simulated recordings, and no idle task.
     has_task_zero: bool,
     /// Exit latencies by CPU and state, in ns.
     exits: HashMap<u32, Vec<u64>>,
@@ -178,7 +178,7 @@ impl<'a> TaskFollower<'a> {
         }
     }
 
-    /// Whether the number is a task's, and not that of a CPU's idle task.
+    /// Whether a number belongs to a task, and to no idle task.
     fn is_task(&self, task: u32) -> bool {
         task != 0 || self.has_task_zero
     }

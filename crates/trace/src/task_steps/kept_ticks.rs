@@ -1,27 +1,28 @@
-//! Which tasks leave RCU callbacks on their CPUs, told by the ticks that these keep.
+//! Finds tasks that leave RCU callbacks on their CPUs, by kept ticks.
 //!
-//! A CPU with callbacks may not stop its tick (`rcu_needs_cpu()` in `kernel/rcu/tree.c`), so the governor is told of the tick as of
-//! a timer. A recording has no callbacks. But a task that leaves one each time that it runs is never followed by an idle period
-//! that could do without the tick; other tasks are.
+//! A CPU with callbacks may not stop the tick (`rcu_needs_cpu()` in `kernel/rcu/tree.c`), so the governor hears about the tick as
+//! about a timer. A recording has no callbacks. But after a task with a callback in each burst, the CPU could never stop the tick;
+//! after other tasks, the CPU sometimes could. A task with timer-wheel timers always due at the next tick looks alike, and keeps
+//! the tick as well.
 
 use std::collections::BTreeMap;
 
 use super::observed::MAX_OBSERVED_TASKS;
 use crate::recording::{IdlePeriod, TimerKind};
 
-/// Fewest kept ticks that tell of a task with callbacks. One that ran less often leaves few.
+/// Fewest kept ticks for a verdict about a task. A task that ran less often leaves few callbacks.
 const FEWEST_KEPT: u64 = 32;
 
-/// Kept ticks for each one that the CPU could have stopped, at least, after a task with callbacks.
+/// Fewest kept ticks for each free tick after a task with callbacks.
 const KEPT_FOR_EACH_FREE: u64 = 50;
 
-/// Probability below which so many kept ticks are no chance.
+/// Highest probability of a number of kept ticks by chance.
 const CHANCE: f64 = 1e-3;
 
-/// Most tasks on a CPU between two ticks that are counted.
+/// Most tasks counted on a CPU between two ticks.
 const MAX_TASKS_BETWEEN_TICKS: usize = 64;
 
-/// Idle periods whose governor was told whether the tick may stop.
+/// Numbers of idle periods by the fate of the tick.
 #[derive(Clone, Copy, Debug, Default)]
 struct TickCounts {
     /// The tick could not be stopped, and ended the period.
@@ -35,7 +36,7 @@ struct TickCounts {
 struct SinceTick {
     /// Tasks that ran.
     ran: Vec<u32>,
-    /// Whether an idle period has just lasted until the next timer, with nothing beyond told.
+    /// Whether the last idle period lasted until the next timer, and the tick may be this timer.
     has_reached_timer: bool,
 }
 
@@ -104,8 +105,8 @@ impl KeptTicks {
         }
     }
 
-    /// Whether a task leaves a callback each time that it runs. Never, if no CPU could ever stop its tick: then nothing tells
-    /// tasks from each other.
+    /// Whether a task leaves a callback in each burst. Never, if no CPU could ever stop the tick: then nothing tells tasks from
+    /// each other.
     pub(super) fn leaves_callbacks(&self, task: u32) -> bool {
         let Some(TickCounts { kept, free }) = self.tasks.get(&task) else {
             return false;

@@ -57,7 +57,7 @@ pub(super) struct TaskItems {
     is_waited_for: bool,
     pub(super) io_wait: bool,
     pub(super) is_running_at_end: bool,
-    /// Whether the task leaves an RCU callback each time that it runs.
+    /// Whether the task leaves an RCU callback in each burst.
     pub(super) leaves_callbacks: bool,
 }
 
