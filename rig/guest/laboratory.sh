@@ -112,7 +112,8 @@ begun() {
         set -- /out/runs/$1.rt-app/*.log
         [ -e "$1" ]
     else
-        ! grep -q "^first_ns 0 " $drives/window
+        read -r _ first _ <$drives/window
+        [ "$first" != 0 ]
     fi
 }
 
@@ -125,7 +126,9 @@ window() {
 
 # On the CPU of the drives, which the others do not see: what is to be done while the program runs.
 watch() {
-    until begun $1; do usleep 10000; done
+    # By the shell's own commands. A new process has its CPU for a ms, and CPUs take turns: fio, which measures how long a sleep of
+    # 1 us lasts as it starts, would come to longer ones, and spin for its pauses from then on.
+    until begun $1; do read -r -t 0.01 _ <&4 || true; done
     # rt-app is not known by its requests.
     [ ! -d /out/runs/$1.rt-app ] || window $2 now
     if [ -e /tmp/recorder ]; then
@@ -166,6 +169,9 @@ measure() {
             taskset -c $drive_cpu wakepath record -o /out/runs/$number.parquet --buffer 32768 $(cat /rig/record) --format json -- \
             taskset -c $(echo $workers | tr ' ' ,) "$@"
     fi
+    # A pipe into which nobody writes: reading it with a time limit is a sleep.
+    [ -e /tmp/never ] || mkfifo /tmp/never
+    exec 4<>/tmp/never
     echo 0 >$drives/counts
     [ -d /out/runs/$number.rt-app ] || window $watched
     watcher=
@@ -184,7 +190,10 @@ measure() {
         echo "$failed" >/out/runs/$number.failed
         [ -z "$watcher" ] || kill $watcher || true
     fi
+    exec 4>&-
     [ -z "$watcher" ] || wait $watcher || [ -n "$failed" ]
+    # The kernel frees the recorder's buffers some time later, which takes a CPU for 25 ms: not in the next run.
+    [ ! -e /rig/record ] || sleep 5
     cat $drives/window $idle/noted >/out/runs/$number.watched
     tracing off /out/runs/$number.trace
     cat $drives/counts >/out/runs/$number.drive

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use wakepath_hardware::Machine;
+use wakepath_hardware::machine::{Figure, Rcu};
 use wakepath_policies::PolicySet;
 use wakepath_sim::observer::{Activity, Observer, RequestStep, WakeUpSeen};
 use wakepath_sim::{Run, SimError, simulate, simulate_observed};
@@ -228,4 +229,33 @@ fn the_same_seed_gives_the_same_run() {
     let runs = [1, 2].map(|_| on("laptop", &file, "menu + psd").unwrap());
     let [a, b] = runs.map(|run| format!("{run:?}"));
     assert_eq!(a, b);
+}
+
+#[test]
+fn a_callback_keeps_the_tick_of_its_cpu_on_a_machine_with_rcu() {
+    let mut machine = Machine::find("rk3399").unwrap();
+    let mut count_idle_periods = |has_rcu: bool, callback: &str| {
+        let figure = |kcycles| Figure::assumed(kcycles, "a test");
+        machine.rcu = has_rcu.then(|| Rcu {
+            thread_kcycles: figure(5.0),
+            softirq_kcycles: figure(1.0),
+            source: "a test".to_owned(),
+        });
+        let steps = format!("first_cpu = 4\nsteps = '''\n{callback}\nrun 20us\nsleep 50ms\n'''");
+        let workload = tasks_with_steps(&[("sleeper", &steps)]);
+        let run = simulate(&machine, &workload, &"menu".parse().unwrap(), 1).unwrap();
+        run.idle_states
+            .iter()
+            .map(|state| state.entries)
+            .sum::<u64>()
+    };
+    let without = count_idle_periods(true, "");
+    let with = count_idle_periods(true, "callback");
+    // Ten callbacks in half a second. Each keeps the tick until its grace period is over and the next tick has called it; the thread
+    // wakes up for its begin, its scans and its end.
+    assert!((50..=120).contains(&(with - without)), "{with} {without}");
+    assert_eq!(
+        count_idle_periods(false, "callback"),
+        count_idle_periods(false, "")
+    );
 }

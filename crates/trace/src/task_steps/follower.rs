@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::idle_spans::{IdleSpan, IdleSpans};
+use super::kept_ticks::KeptTicks;
 use super::loops::{FollowedTask, Item, TaskItems, Wait, make_loops};
 use super::observed::{
     MAX_OBSERVED_STEPS, MAX_OBSERVED_TASKS, ObservedIo, ObservedRun, ObservedTasks,
@@ -77,6 +78,9 @@ pub(super) struct TaskFollower<'a> {
     /// Submitter of each request in flight, by device and sector.
     in_flight: BTreeMap<(u32, u64), u32>,
     devices: BTreeSet<u32>,
+    kept_ticks: KeptTicks,
+    /// Whether number 0 is a task, as in simulated recordings, and no idle task.
+    has_task_zero: bool,
     /// Exit latencies by CPU and state, in ns.
     exits: HashMap<u32, Vec<u64>>,
     steps: usize,
@@ -100,6 +104,9 @@ impl<'a> TaskFollower<'a> {
             tasks: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             devices: BTreeSet::new(),
+            kept_ticks: KeptTicks::default(),
+            has_task_zero: (metadata.tasks.get(&0))
+                .is_some_and(|name| !name.starts_with("swapper")),
             exits,
             steps: 0,
             end: idle.window.1,
@@ -126,7 +133,7 @@ impl<'a> TaskFollower<'a> {
             EventKind::Task {
                 task,
                 step: TaskStep::Waking,
-            } if task != 0 => self.note_wake_up(time, cpu, task),
+            } if self.is_task(task) => self.note_wake_up(time, cpu, task),
             EventKind::Task {
                 task,
                 step: TaskStep::Woken { .. },
@@ -134,12 +141,16 @@ impl<'a> TaskFollower<'a> {
             EventKind::Task {
                 task,
                 step: TaskStep::Running,
-            } if task != 0 => self.switch_to_task(time, cpu, task),
+            } if self.is_task(task) => self.switch_to_task(time, cpu, task),
             EventKind::Wake {
                 iowait: Some(iowait),
                 ..
             } => self.note_iowait_of_last_wake_up(cpu, iowait),
-            EventKind::Timer(_) => self.note_interruption(time, cpu, Interruption::Timer),
+            EventKind::Idle(period) => self.kept_ticks.note_idle_period(cpu, &period),
+            EventKind::Timer(kind) => {
+                self.kept_ticks.note_timer(cpu, kind);
+                self.note_interruption(time, cpu, Interruption::Timer);
+            }
             EventKind::Interrupt(
                 Interrupt::Device { .. } | Interrupt::BlockSoftirq | Interrupt::CallFunction,
             ) => self.note_interruption(time, cpu, Interruption::Device),
@@ -165,6 +176,11 @@ impl<'a> TaskFollower<'a> {
             }
             _ => {}
         }
+    }
+
+    /// Whether a number belongs to a task, and to no idle task.
+    fn is_task(&self, task: u32) -> bool {
+        task != 0 || self.has_task_zero
     }
 
     /// Ends the burst of a CPU's task where the CPU went idle, if it has before `now`: a task may act and sleep at the same instant.
@@ -344,6 +360,7 @@ impl<'a> TaskFollower<'a> {
                 self.stop_task(elsewhere, task, time);
             }
         }
+        self.kept_ticks.note_running(cpu, task);
         let start = self.idle.window.0;
         let mut outside = 0;
         if let Some(state) = self.tasks.get_mut(&task) {
@@ -451,6 +468,7 @@ impl<'a> TaskFollower<'a> {
             let mut items = state.items;
             items.io_wait = state.io_waits[1] >= state.io_waits[0];
             items.is_running_at_end = state.burst.is_some();
+            items.leaves_callbacks = self.kept_ticks.leaves_callbacks(number);
             all.push(FollowedTask {
                 number,
                 name: names.get(&number).cloned(),

@@ -57,6 +57,8 @@ pub(super) struct TaskItems {
     is_waited_for: bool,
     pub(super) io_wait: bool,
     pub(super) is_running_at_end: bool,
+    /// Whether the task leaves an RCU callback in each burst.
+    pub(super) leaves_callbacks: bool,
 }
 
 impl TaskItems {
@@ -168,7 +170,12 @@ impl TaskItems {
         let is_periodic = self.has_periodic_timer();
         let mut last_expiry = None;
         let mut steps = Vec::with_capacity(self.items.len() + 1);
+        let mut begins_burst = self.leaves_callbacks;
         for item in &self.items {
+            if std::mem::take(&mut begins_burst) {
+                steps.push(ObservedStep::LeaveCallback);
+            }
+            begins_burst = self.leaves_callbacks && matches!(item, Item::Wait(_));
             let step = match *item {
                 Item::Run(run) => ObservedStep::Run(run),
                 Item::Io(io) => ObservedStep::Io(io),

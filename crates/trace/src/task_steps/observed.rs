@@ -71,6 +71,8 @@ pub enum ObservedStep {
     Wake(usize),
     /// The task slept until another task woke it.
     AwaitWakeUp,
+    /// The task left an RCU callback on its CPU (`call_rcu()`).
+    LeaveCallback,
 }
 
 /// A task's time on a CPU.

@@ -169,6 +169,74 @@ fn a_sleep_lasts_as_long_as_its_timer_was_set_for() {
     assert_eq!(observed.outside_wake_ups, 0);
 }
 
+/// Two tasks by turns: after the first, the tick is the next timer and comes; after the second, it could stop.
+#[test]
+fn a_task_after_which_no_tick_stops_leaves_callbacks() {
+    let told = |us: u64, timer: i64, tick: i64| {
+        EventKind::Idle(IdlePeriod {
+            duration: Nanoseconds(us * US),
+            inputs: IdleInputs {
+                sleep_length: Some(timer * 1000),
+                delta_tick: Some(tick * 1000),
+                ..IdleInputs::default()
+            },
+            ..IdlePeriod::default()
+        })
+    };
+    let mut events = Vec::new();
+    for number in 0..40 {
+        let at = number * 20_000;
+        events.extend([
+            (at, 0, waking(7)),
+            (at, 0, running(7)),
+            (at + 4_010, 0, told(4_000, 3_990, 3_990)),
+            (at + 4_010, 0, EventKind::Timer(TimerKind::Tick)),
+            (at + 12_010, 0, told(8_000, 7_990, 3_990)),
+            (at + 12_010, 0, TIMER),
+            (at + 12_010, 0, waking(8)),
+            (at + 12_010, 0, running(8)),
+            (at + 20_000, 0, told(7_980, 7_970, 3_990)),
+            (at + 20_000, 0, TIMER),
+        ]);
+    }
+    let observed = collect_with_names(&events, &[(7, "leaver"), (8, "other")]);
+    let steps_of = |number: u32| {
+        let mut tasks = observed.tasks.iter();
+        &tasks.find(|task| task.number == number).unwrap().steps
+    };
+    // Each burst begins with its callback.
+    for (before, step) in steps_of(7).iter().zip(&steps_of(7)[1..]) {
+        let is_burst = matches!(step, ObservedStep::Run(_));
+        assert_eq!(is_burst, *before == ObservedStep::LeaveCallback);
+    }
+    assert_eq!(steps_of(7)[0], ObservedStep::LeaveCallback);
+    assert!(!steps_of(8).contains(&ObservedStep::LeaveCallback));
+}
+
+#[test]
+fn number_zero_is_a_task_where_a_name_says_so() {
+    let mut events = Vec::new();
+    for number in 0..3 {
+        let at = number * 1_000;
+        events.extend([
+            (at + 910, 0, idle(900, 890)),
+            (at + 910, 0, TIMER),
+            (at + 910, 0, waking(0)),
+            (at + 912, 0, running(0)),
+        ]);
+    }
+    assert_eq!(
+        collect_with_names(&events, &[(0, "kworker/0:0")])
+            .tasks
+            .len(),
+        1
+    );
+    for names in [&[][..], &[(0, "swapper/0")]] {
+        let found = try_collect(&events, names);
+        assert!(matches!(found, Err(TaskStepsError::NoTask)), "{names:?}");
+    }
+}
+
 #[test]
 fn timers_at_regular_intervals_are_periodic() {
     // A burst of another length before each sleep, and the timer always 1000 us after the one before.

@@ -109,4 +109,7 @@ pub enum WorkStep {
     Wake(u32),
     /// Sleep until another task's wake-up.
     AwaitWakeUp,
+    /// Leave an RCU callback on the CPU, which keeps the CPU's tick until a grace period is over (`call_rcu()`). Nothing on
+    /// machines without RCU figures.
+    LeaveCallback,
 }

@@ -96,6 +96,7 @@ fn write_step(
             None => Ok(()),
         },
         WorkStep::AwaitWakeUp => writeln!(f, "await"),
+        WorkStep::LeaveCallback => writeln!(f, "callback"),
     }
 }
 

@@ -12,8 +12,8 @@ use super::model::{MAX_CPU, MAX_DEPTH, MAX_IO_BYTES, MAX_SECONDS, MAX_STEPS, Wor
 use crate::text::escape_and_shorten;
 
 /// The steps' words.
-const WORDS: [&str; 9] = [
-    "run", "on", "read", "write", "wait", "sleep", "timer", "wake", "await",
+const WORDS: [&str; 10] = [
+    "run", "on", "read", "write", "wait", "sleep", "timer", "wake", "await", "callback",
 ];
 
 /// Size of a sector in bytes.
@@ -124,6 +124,7 @@ impl<'a> StepLines<'a> {
             ("timer", [time]) => WorkStep::SleepAfterLastTimer(parse_step_time(time)?),
             ("wake", [name]) => WorkStep::Wake(self.number_of_task(name)?),
             ("await", []) => WorkStep::AwaitWakeUp,
+            ("callback", []) => WorkStep::LeaveCallback,
             _ => return Err(describe_wrong_step(word, arguments.len())),
         };
         Ok(Some(step))
@@ -200,6 +201,7 @@ fn describe_wrong_step(word: &str, arguments: usize) -> String {
         "sleep" | "timer" => "sleep 300us",
         "wake" => "wake NAME",
         "await" => "await",
+        "callback" => "callback",
         _ => {
             let known = suggestion_with_known_names(word, &WORDS);
             return format!("no step is called `{}`{known}", escape_and_shorten(word));

@@ -20,7 +20,7 @@ fn message_for_steps(a: &str) -> String {
 fn steps_are_read_with_their_place() {
     let text = file_with_steps(
         "run 1us\non cpu 3 clock 1.8GHz\nrun 12.345us interrupts 2\nwrite 4096 8192\nwait 0\nwake b\n",
-        "await\nsleep 1ms\ntimer 2ms",
+        "await\nsleep 1ms\ncallback\ntimer 2ms",
     );
     let file = parse(&text, "x.toml").unwrap();
     let run = |time, cpu, clock, interrupts| WorkStep::Run {
@@ -50,6 +50,7 @@ fn steps_are_read_with_their_place() {
         [
             WorkStep::AwaitWakeUp,
             WorkStep::Sleep(times[0]),
+            WorkStep::LeaveCallback,
             WorkStep::SleepAfterLastTimer(times[1]),
         ]
     );
@@ -201,6 +202,7 @@ fn any_step(tasks: u32) -> impl Strategy<Value = WorkStep> {
         time.clone().prop_map(WorkStep::Sleep),
         time.prop_map(WorkStep::SleepAfterLastTimer),
         (0..tasks).prop_map(WorkStep::Wake),
+        Just(WorkStep::LeaveCallback),
     ]
 }
 

@@ -109,6 +109,7 @@ fn convert_step(step: &ObservedStep) -> Option<WorkStep> {
         ObservedStep::SleepAfterLastTimer(ns) => WorkStep::SleepAfterLastTimer(cap_time(ns)),
         ObservedStep::Wake(task) => WorkStep::Wake(task as u32),
         ObservedStep::AwaitWakeUp => WorkStep::AwaitWakeUp,
+        ObservedStep::LeaveCallback => WorkStep::LeaveCallback,
     })
 }
 

@@ -250,7 +250,7 @@ impl<O: Observer> Engine<'_, O> {
         self.placement().is_allowed(task, cpu)
     }
 
-    /// Takes a thread's step if it is a yield, write, sleep or timer. `None`: the step is something else.
+    /// Takes a thread's step if it is a yield, write, sleep, timer or callback. `None`: the step is something else.
     fn take_time_or_io_step(
         &mut self,
         cpu: CpuId,
@@ -261,6 +261,12 @@ impl<O: Observer> Engine<'_, O> {
         let now = self.context.now();
         match op {
             Op::Yield => Some(Turn::Yield),
+            Op::LeaveCallback => {
+                if self.rcu.is_some() {
+                    self.cpus[cpu].rcu.add_callback();
+                }
+                Some(Turn::On)
+            }
             Op::Write(bytes) => Some(Turn::Submit(ThreadIo::for_rtapp_write(bytes))),
             Op::Pause(time) => Some(self.pause_thread_until(cpu, task, id, now + time)),
             Op::PauseAfterLast(time) => {
@@ -367,6 +373,7 @@ impl<O: Observer> Engine<'_, O> {
             | Op::AwaitIo(_)
             | Op::Pause(_)
             | Op::PauseAfterLast(_)
+            | Op::LeaveCallback
             | Op::Sleep(_)
             | Op::Timer { .. } => Turn::On,
         }

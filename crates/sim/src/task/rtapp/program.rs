@@ -62,6 +62,8 @@ pub(crate) enum Op {
     Pause(u64),
     /// Sleep until a timer so many ns after the thread's last one; no sleep if that is over.
     PauseAfterLast(u64),
+    /// Leave an RCU callback on the CPU, on a machine with RCU.
+    LeaveCallback,
 }
 
 /// A timer, by its owner and number.

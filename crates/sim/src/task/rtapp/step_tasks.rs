@@ -131,6 +131,7 @@ impl StepCompiler<'_> {
             WorkStep::SleepAfterLastTimer(time) => Op::PauseAfterLast(time.0),
             WorkStep::Wake(task) => Op::Post(*task as usize),
             WorkStep::AwaitWakeUp => Op::Pend(self.semaphore),
+            WorkStep::LeaveCallback => Op::LeaveCallback,
         };
         self.ops.push(op);
     }
