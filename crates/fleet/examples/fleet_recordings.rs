@@ -1,8 +1,8 @@
 //! How long a fleet's recordings take, beside pyarrow reading the same columns of the same files.
 //!
 //! Usage: `fleet_recordings FOLDER [MEGABYTES] [PYTHON]`. Makes copies of a captured machine in the folder, each with a
-//! recording, 200 MB in all unless given, or takes those that are there. Five machines make a class, as many as `fleet`
-//! replays of one. Both sides take turns over the same files, on all cores:
+//! recording, 200 MB in all unless given, or takes recordings from an earlier run. Five machines make a class, as many as
+//! `fleet` replays of one. Both sides take turns over the same files, on all cores:
 //!
 //! - from memory: each part of the fleet, at most 5 GB, is read once without a clock, then twice by each side. The shorter
 //!   times of each side are added up.
@@ -103,7 +103,7 @@ impl Cost {
         cpu: f64::INFINITY,
     };
 
-    fn shorter_of(self, other: Self) -> Self {
+    fn keep_shorter_times(self, other: Self) -> Self {
         Self {
             wall: self.wall.min(other.wall),
             cpu: self.cpu.min(other.cpu),
@@ -172,8 +172,8 @@ fn time_from_memory(
     }
     let (mut pyarrow, mut fleet) = (Cost::LONGEST, Cost::LONGEST);
     for _ in 0..2 {
-        pyarrow = pyarrow.shorter_of(read_with_pyarrow(python, &recordings)?);
-        fleet = fleet.shorter_of(replay_fleet(folder, part)?);
+        pyarrow = pyarrow.keep_shorter_times(read_with_pyarrow(python, &recordings)?);
+        fleet = fleet.keep_shorter_times(replay_fleet(folder, part)?);
     }
     Ok((pyarrow, fleet))
 }

@@ -94,8 +94,8 @@ impl IdleSpan {
         }
     }
 
-    /// Sets the oracle's choice for the span, and returns it. Reading it from the span at once would wait until all of its
-    /// parts are stored.
+    /// Sets the oracle's choice for the span, and returns the choice: the processor waits if a choice is read right after it
+    /// was stored in parts.
     #[inline(always)]
     pub fn set_oracle_choice(&mut self, judge: &IdlePeriodJudge) -> OracleChoice {
         let length = self.end - self.start;
