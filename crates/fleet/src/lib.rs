@@ -2,7 +2,7 @@
 //!
 //! - [`FleetInventory`]: what lies in the fleet's folder. Every file in it comes from somebody else.
 //! - [`survey_fleet`]: machines by class (processor, drives, kernel series, labels), and machines unlike their class.
-//! - [`replay_class`]: recordings of a class under other idle governors.
+//! - [`replay_classes`]: recordings of all classes under other idle governors.
 //! - [`decide_for_classes`]: a search for each class, equal answers merged, small classes joined to the nearest.
 //! - [`FleetParts`]: the same replays and searches as parts for other processes.
 //! - [`FleetReport`]: all of that; the page, the list of machines and the settings files.
@@ -32,7 +32,7 @@ pub use name_pattern::{LabelPattern, NamePattern};
 pub use outlier::{Deviation, DividedFact};
 pub use output::{LIST, PAGE, ReportFile};
 pub use parts::{FleetPart, FleetParts, PartAnswer};
-pub use replayed::{ClassReplay, GovernorChoices, replay_class};
+pub use replayed::{ClassReplay, GovernorChoices, replay_classes};
 pub use report::FleetReport;
 pub use search::{FleetLoad, FleetSearch};
 pub use survey::{

@@ -1,5 +1,7 @@
 //! Recordings of a class under other idle governors.
 
+use std::cmp::Reverse;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -118,20 +120,44 @@ impl From<StudyError> for ReplayFailure {
     }
 }
 
-/// Replays recordings of a class side by side, the first of each machine. `None` if the class has no recording.
+/// Replays recordings of all classes side by side, the first of each machine. Classes without recordings are left out.
 ///
 /// # Errors
 /// The replay was called off: `go_on` returned false.
-pub fn replay_class(
-    class: &FleetClass,
+pub fn replay_classes(
+    classes: &[FleetClass],
     go_on: &(dyn Fn() -> bool + Sync),
-) -> Result<Option<ClassReplay>, FleetError> {
-    let recordings = list_recordings_to_replay(class);
-    let replayed = recordings
-        .par_iter()
-        .map(|recording| recording.replay(go_on))
-        .collect::<Result<Vec<ReplayedRecording>, FleetError>>()?;
-    Ok(add_up_replays(class, &recordings, replayed))
+) -> Result<Vec<ClassReplay>, FleetError> {
+    let by_class: Vec<Vec<RecordingReplay>> =
+        classes.iter().map(list_recordings_to_replay).collect();
+    let mut replayed = replay_largest_first(&by_class.concat(), go_on)?.into_iter();
+    let replays = classes.iter().zip(&by_class);
+    Ok(replays
+        .filter_map(|(class, recordings)| {
+            let own = replayed.by_ref().take(recordings.len()).collect();
+            add_up_replays(class, recordings, own)
+        })
+        .collect())
+}
+
+/// Replays recordings side by side, and returns the outcomes in the order of the recordings. The largest files begin, so
+/// that no thread is left with one of them at the end.
+fn replay_largest_first(
+    recordings: &[RecordingReplay],
+    go_on: &(dyn Fn() -> bool + Sync),
+) -> Result<Vec<ReplayedRecording>, FleetError> {
+    let mut order: Vec<usize> = (0..recordings.len()).collect();
+    order.sort_by_cached_key(|place| {
+        let size = fs::metadata(&recordings[*place].path).map_or(0, |file| file.len());
+        Reverse(size)
+    });
+    let mut replayed = order
+        .into_iter()
+        .par_bridge()
+        .map(|place| Ok((place, recordings[place].replay(go_on)?)))
+        .collect::<Result<Vec<(usize, ReplayedRecording)>, FleetError>>()?;
+    replayed.sort_by_key(|(place, _)| *place);
+    Ok(replayed.into_iter().map(|(_, outcome)| outcome).collect())
 }
 
 /// The recordings of a class to replay: the first of each machine, at most [`MOST_RECORDINGS`].
@@ -252,7 +278,7 @@ impl RecordingReplay {
         &self,
         go_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<Vec<ReplayedCounts>, ReplayFailure> {
-        let absolute = std::fs::canonicalize(&self.path)
+        let absolute = fs::canonicalize(&self.path)
             .map_err(|error| ReplayFailure::Unusable(error.to_string()))?;
         let recording = absolute
             .to_str()

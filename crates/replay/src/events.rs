@@ -262,15 +262,17 @@ impl<'a> PassState<'a> {
         span.block = cpu.block_cursor.block_at(&self.blocks, span.start);
         let counts = &mut self.counts[span.block];
         counts.spans += 1;
-        if self.is_plain {
-            span.set_oracle_choice(judge);
+        let best = if self.is_plain {
+            span.set_oracle_choice(judge)
         } else {
             if let Some(leases) = &mut cpu.leases {
                 span.lease = leases.lease_after_io_until(span.start);
                 counts.leased_spans += u64::from(span.lease.holds_at(Nanoseconds(span.start)));
             }
             match &mut self.package {
-                PackageStage::None => span.set_oracle_choice(judge),
+                PackageStage::None => {
+                    span.set_oracle_choice(judge);
+                }
                 PackageStage::FindsWindows(finder) => {
                     finder.add_idle_span(cpu.number, span.start, span.end);
                     return;
@@ -286,26 +288,16 @@ impl<'a> PassState<'a> {
                     );
                 }
             }
-        }
+            span.best
+        };
         let totals = cpu.recorded.make_block_current(span.block);
         for period in earlier {
             let state = usize::from(period.state);
-            judge.account_period_and_added_latency(
-                totals,
-                state,
-                period.duration,
-                false,
-                span.best,
-            );
+            judge.account_period_and_added_latency(totals, state, period.duration, false, best);
         }
         let last_state = usize::from(last.state);
-        let added = judge.account_period_and_added_latency(
-            totals,
-            last_state,
-            last.duration,
-            true,
-            span.best,
-        );
+        let added =
+            judge.account_period_and_added_latency(totals, last_state, last.duration, true, best);
         cpu.last_wake_up = RecordedWakeUp {
             block: span.block,
             state: last_state,

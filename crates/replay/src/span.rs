@@ -94,11 +94,14 @@ impl IdleSpan {
         }
     }
 
-    /// Sets the oracle's choice for the span.
+    /// Sets the oracle's choice for the span, and returns the choice: the processor waits if a choice is read right after it
+    /// was stored in parts.
     #[inline(always)]
-    pub fn set_oracle_choice(&mut self, judge: &IdlePeriodJudge) {
+    pub fn set_oracle_choice(&mut self, judge: &IdlePeriodJudge) -> OracleChoice {
         let length = self.end - self.start;
-        self.best = judge.choose_like_oracle(length, self.package_saving, self.latency_request);
+        let best = judge.choose_like_oracle(length, self.package_saving, self.latency_request);
+        self.best = best;
+        best
     }
 
     /// Ends the span at `end` ns. `tick_phase`: a time at which the CPU had a tick; `tick_period`: the tick's

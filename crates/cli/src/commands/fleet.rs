@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, ensure};
 use wakepath_fleet::{
     DecisionRequest, FleetReport, LIST, LabelPattern, NamePattern, PAGE, SurveyRequest,
-    decide_for_classes, replay_class, survey_fleet,
+    decide_for_classes, replay_classes, survey_fleet,
 };
 use wakepath_results::{Goal, LoadCondition};
 use wakepath_tune::{Budget, SearchObjective, SearchRequest};
@@ -117,10 +117,7 @@ fn survey_and_decide(
         cancelled,
         report_read: finished,
     })?;
-    let mut replays = Vec::new();
-    for class in &survey.classes {
-        replays.extend(replay_class(class, &|| !cancelled.load(Ordering::Relaxed))?);
-    }
+    let replays = replay_classes(&survey.classes, &|| !cancelled.load(Ordering::Relaxed))?;
     let decisions = search.map(|search| {
         decide_for_classes(
             &survey,

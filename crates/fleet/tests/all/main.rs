@@ -9,4 +9,5 @@
 mod decisions;
 mod generated_fleet;
 mod parts;
+mod replays;
 mod survey;

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use wakepath_fleet::{
     DecisionRequest, FleetError, FleetLoad, FleetPart, FleetParts, FleetReport, FleetSearch,
-    FleetSurvey, PartAnswer, decide_for_classes, replay_class,
+    FleetSurvey, PartAnswer, decide_for_classes, replay_classes,
 };
 
 use crate::decisions::{JOB, survey_kinds};
@@ -49,12 +49,8 @@ fn report_at_once(survey: &FleetSurvey, search: &FleetSearch) -> FleetReport {
             report_requests: &|_| {},
         },
     );
-    let replays = survey
-        .classes
-        .iter()
-        .filter_map(|class| replay_class(class, &|| true).unwrap());
     FleetReport {
-        replays: replays.collect(),
+        replays: replay_classes(&survey.classes, &|| true).unwrap(),
         decisions: Some(decisions.unwrap()),
         survey: survey.clone(),
     }
