@@ -37,8 +37,9 @@ fn means_by_cell(folder: &Path, metric: &str) -> BTreeMap<Cell, f64> {
     means.collect()
 }
 
-/// Simulates a study of the laboratory, and compares a metric of each of its cells with the stored measurement.
-fn check_stored_cells(name: &str, metric: &str, cells: usize, percent: f64) {
+/// Simulates a study of the laboratory. Returns each of its cells with the stored measurement of a metric, and by how many per cent
+/// the simulated one is off.
+fn simulate_stored_cells(name: &str, metric: &str, cells: usize) -> Vec<(Cell, f64, f64)> {
     let folder = TempDir::new().unwrap();
     let out = folder.path().join("out");
     let measured = format!("rig/laboratory/measured/{name}.jsonl");
@@ -56,18 +57,22 @@ fn check_stored_cells(name: &str, metric: &str, cells: usize, percent: f64) {
         means_by_cell(&out.join("lab"), metric),
     );
     assert_eq!((simulated.len(), real.len()), (cells, cells));
-    let mut beyond = Vec::new();
-    for (cell, real) in real {
+    let compared = real.into_iter().map(|(cell, real)| {
         let off = 100.0 * (simulated[&cell] / real - 1.0);
         println!(
             "{}: {metric} really {real:.2}, off by {off:.1} %",
             cell.join(", ")
         );
-        if off.abs() > percent {
-            beyond.push((cell, real, off));
-        }
-    }
-    assert!(beyond.is_empty(), "{beyond:?}");
+        (cell, real, off)
+    });
+    compared.collect()
+}
+
+/// Checks that a metric of each cell of a study is within so many per cent of the stored measurement.
+fn check_stored_cells(name: &str, metric: &str, cells: usize, percent: f64) {
+    let mut compared = simulate_stored_cells(name, metric, cells);
+    compared.retain(|(_, _, off)| off.abs() > percent);
+    assert!(compared.is_empty(), "{compared:?}");
 }
 
 #[test]
@@ -91,4 +96,17 @@ fn polled_reads_take_as_long_as_those_of_a_real_kernel() {
 #[test]
 fn clients_commit_as_often_as_those_of_a_real_kernel() {
     check_stored_cells("commits-6.12", "iops", 8, 8.0);
+}
+
+#[test]
+fn writes_of_clients_take_as_long_as_those_of_a_real_kernel() {
+    let mut compared = simulate_stored_cells("commits-6.12", "mean_us", 8);
+    // Nothing is fitted. One client pays for new pages; of four, three find each page cached. Sixteen wait for pages that another one
+    // syncs again: of their real waits the model has two thirds. Direct writes are those of the suite.
+    compared.retain(|([_, workload, _], _, off)| match workload.as_str() {
+        "commits-1" | "commits-4" => off.abs() > 8.0,
+        "commits-16" => off.abs() > 25.0,
+        _ => off.abs() > 12.0,
+    });
+    assert!(compared.is_empty(), "{compared:?}");
 }

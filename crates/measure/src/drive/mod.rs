@@ -11,7 +11,10 @@ mod figures;
 mod interrupt;
 mod load;
 mod measurement;
+mod other_requests;
 mod parallel_units;
+mod pause_tally;
+mod paused_reads;
 mod plan;
 mod service;
 mod since_boot;
@@ -29,8 +32,11 @@ use wakepath_units::Nanoseconds;
 use self::block_counters::{BlockCounters, CountedLoad};
 use self::interrupt::watch_interrupts;
 use self::load::{LoadTarget, run_load, transfer};
+use self::other_requests::BegunRequests;
+use self::paused_reads::{PausedDrive, read_after_pauses};
 use self::plan::DriveStep;
 use crate::conditions::{CpuTimes, StolenTime};
+use crate::storage::find_drives;
 use crate::summary::LatencySummary;
 use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile};
 use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold, StorageStack};
@@ -42,6 +48,7 @@ pub use self::interrupt::InterruptView;
 pub(crate) use self::load::random_block;
 pub use self::measurement::DriveMeasurement;
 pub use self::parallel_units::ParallelUnits;
+pub use self::pause_tally::PauseTally;
 pub use self::plan::{AccessDirection, AddressOrder, DrivePlan, LoadShape};
 pub use self::service::ServiceTime;
 pub use self::since_boot::take_figures_since_boot;
@@ -97,9 +104,14 @@ pub fn measure(
                 .to_owned(),
         );
     }
+    let disks = result
+        .device
+        .as_ref()
+        .map_or_else(Vec::new, |device| find_drives(system.root(), &device.disk));
     let mut experiment = DriveExperiment {
         system,
         file: &file,
+        disks: &disks,
         hold: &mut hold,
         apst: plan.apst.as_ref(),
         control,
@@ -120,6 +132,15 @@ pub fn measure(
     result.sleep_entries = result.sleep.entries();
     let without_apst = result.sleep_without_apst.as_ref();
     result.sleep_entries_without_apst = without_apst.map_or_else(Vec::new, DriveSleep::entries);
+    let without_apst = without_apst.iter().flat_map(|sleep| &sleep.pauses);
+    let pauses: Vec<PauseTally> = result
+        .sleep
+        .pauses
+        .iter()
+        .chain(without_apst)
+        .copied()
+        .collect();
+    result.notes.extend(PauseTally::describe(&pauses));
     if !result.held_shallow && !result.sleep_entries.is_empty() {
         result.notes.push(
             "CPUs sleep deeper after longer pauses, so a rise of the latency may be theirs and not the drive's".to_owned(),
@@ -132,6 +153,8 @@ pub fn measure(
 struct DriveExperiment<'a> {
     system: &'a System,
     file: &'a TestFile,
+    /// Disks that serve the file's requests; empty: not known.
+    disks: &'a [String],
     hold: &'a mut ShallowHold,
     apst: Option<&'a ApstSwitch>,
     control: ExperimentControl<'a>,
@@ -171,21 +194,17 @@ impl DriveExperiment<'_> {
             DriveStep::ForcedWrite => result.forced_write = self.measure_forced_write(time)?,
             DriveStep::Interrupts(direction) => self.watch_interrupts(direction, time, result)?,
             DriveStep::Gap(gap) => {
-                let samples = self.read_after_pauses(gap, time)?;
-                result.sleep.add(gap, &samples);
+                self.measure_pauses(gap, time, &mut result.sleep, &mut result.notes)?;
             }
             DriveStep::SwitchApstOff => self.switch_apst_off(result)?,
             DriveStep::GapWithoutApst(gap) => {
-                if result.sleep_without_apst.is_some() {
-                    let samples = self.read_after_pauses(gap, time)?;
-                    let sleep = result.sleep_without_apst.get_or_insert_default();
-                    sleep.add(gap, &samples);
+                if let Some(sleep) = &mut result.sleep_without_apst {
+                    self.measure_pauses(gap, time, sleep, &mut result.notes)?;
                 }
             }
             DriveStep::Refinement => {
                 if let Some(gap) = result.sleep.refinement() {
-                    let samples = self.read_after_pauses(gap, time)?;
-                    result.sleep.add(gap, &samples);
+                    self.measure_pauses(gap, time, &mut result.sleep, &mut result.notes)?;
                 }
             }
         }
@@ -207,6 +226,34 @@ impl DriveExperiment<'_> {
         result.sleep_without_apst = Some(DriveSleep::default());
         // A drive asleep leaves its state with the next request alone.
         self.wake_drive()
+    }
+
+    /// Adds reads after pauses of one length, and a note where use of the drive by others is not known.
+    fn measure_pauses(
+        &mut self,
+        gap: Nanoseconds,
+        time: Duration,
+        sleep: &mut DriveSleep,
+        notes: &mut Vec<String>,
+    ) -> Result<(), MeasureError> {
+        let mut reader = PauseReader {
+            experiment: self,
+            began: Instant::now(),
+            buffer: AlignedBuffer::new(ALIGNMENT),
+        };
+        let found = read_after_pauses(&mut reader, gap, time)?;
+        sleep.add(gap, &found.samples);
+        match found.tally {
+            Some(tally) => sleep.pauses.push(tally),
+            None if !self.disks.is_empty() => {
+                let note = "whether others used the drive in pauses is not known: the disk does not count requests";
+                if !notes.iter().any(|other| other == note) {
+                    notes.push(note.to_owned());
+                }
+            }
+            None => {}
+        }
+        Ok(())
     }
 
     /// Sends a read that does not count. A drive that fell asleep before a step pays for its wake-up in that read, and in no
@@ -337,28 +384,39 @@ impl DriveExperiment<'_> {
         }
         Ok(LatencySummary::new(&samples))
     }
+}
 
-    /// Latencies of reads, each after a pause.
-    fn read_after_pauses(
-        &mut self,
-        gap: Nanoseconds,
-        time: Duration,
-    ) -> Result<Vec<u64>, MeasureError> {
-        let mut buffer = AlignedBuffer::new(ALIGNMENT);
-        let mut samples = Vec::new();
-        let end = Instant::now() + time;
-        while samples.len() < sleep::FEWEST_READS || Instant::now() < end {
-            self.control.sleep(gap.as_duration());
-            if self.control.is_cancelled() {
-                break;
-            }
-            let offset = random_block(&mut self.random, self.file.bytes());
-            let began = Instant::now();
-            transfer(self.file.file(), AccessDirection::Read, &mut buffer, offset)
-                .map_err(|e| self.file.error("reading it", e))?;
-            samples.push(began.elapsed().as_nanos() as u64);
-        }
-        Ok(samples)
+/// Reads the file of an experiment after pauses.
+struct PauseReader<'a, 'b> {
+    experiment: &'a mut DriveExperiment<'b>,
+    began: Instant,
+    buffer: AlignedBuffer,
+}
+
+impl PausedDrive for PauseReader<'_, '_> {
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn wait(&mut self, time: Duration) {
+        self.experiment.control.sleep(time);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.experiment.control.is_cancelled()
+    }
+
+    fn count_requests(&self) -> Option<BegunRequests> {
+        BegunRequests::count(self.experiment.system.root(), self.experiment.disks)
+    }
+
+    fn read(&mut self) -> Result<u64, MeasureError> {
+        let DriveExperiment { file, random, .. } = &mut *self.experiment;
+        let offset = random_block(random, file.bytes());
+        let began = Instant::now();
+        transfer(file.file(), AccessDirection::Read, &mut self.buffer, offset)
+            .map_err(|e| file.error("reading it", e))?;
+        Ok(began.elapsed().as_nanos() as u64)
     }
 }
 

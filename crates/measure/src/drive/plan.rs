@@ -217,6 +217,16 @@ impl DrivePlan {
         self.fill_bytes().saturating_mul(writes.count() as u64)
     }
 
+    /// Upper bound for the time of repeated pauses: for each length, the time of the fewest reads.
+    fn most_repeats(&self) -> Duration {
+        let longest_pauses = self.steps.iter().map(|(step, _)| match step {
+            DriveStep::Gap(gap) | DriveStep::GapWithoutApst(gap) => gap.as_duration(),
+            DriveStep::Refinement => Duration::from_secs(LONGEST_REFINEMENT),
+            _ => Duration::ZERO,
+        });
+        longest_pauses.sum::<Duration>() * FEWEST_READS as u32
+    }
+
     /// Describes the steps for people.
     pub fn describe(&self) -> Vec<String> {
         let path = self.target.path().display();
@@ -255,6 +265,10 @@ impl DrivePlan {
             "where it sleeps, up to {REFINEMENTS} pauses more, of {FEWEST_READS} reads or more each: takes up to {} s \
              longer than announced, and no time where it does not sleep",
             LONGEST_REFINEMENT * (REFINEMENTS * FEWEST_READS) as u64
+        ));
+        lines.push(format!(
+            "pauses in which others use the drive do not count and are repeated, which takes up to {} s longer",
+            self.most_repeats().as_secs()
         ));
         lines.extend(self.apst.iter().map(|apst| {
             format!(
@@ -362,5 +376,10 @@ mod tests {
         let described = plan.describe().join(" ");
         assert!(described.contains("960 MiB more"), "{described}");
         assert!(described.contains("up to 36 s longer"), "{described}");
+        // Four pauses of each length: 4.4444 s together, and three of 3 s.
+        assert!(
+            described.contains("repeated, which takes up to 53 s longer"),
+            "{described}"
+        );
     }
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use wakepath_units::Nanoseconds;
 
+use super::pause_tally::PauseTally;
 use crate::summary::{Estimate, LatencySummary};
 
 /// Reads after each pause, however long that takes.
@@ -42,6 +43,8 @@ pub struct SleepEntry {
 pub struct DriveSleep {
     /// Latencies, shortest pause first.
     pub gaps: Vec<GapLatency>,
+    /// Use of the drive by others in pauses, in the order of the experiment; empty where the disk does not count requests.
+    pub pauses: Vec<PauseTally>,
 }
 
 impl DriveSleep {

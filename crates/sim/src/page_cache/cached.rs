@@ -1,8 +1,9 @@
 //! Pages that a read finds: cached, marked, on the way from the drives, or missing.
 
+use crate::page_cache::caller::Reading;
 use crate::page_cache::pages::{Pages, REQUEST, WORD, Words, count_page_bits, set_page_bits};
 use crate::page_cache::read_ahead::{CachedPages, Mark, Stretch};
-use crate::page_cache::state::{PageCache, Reading};
+use crate::page_cache::state::PageCache;
 
 /// A read's next pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -301,6 +302,7 @@ mod tests {
             pages: 1 << 30,
             call: 1,
             page: 1,
+            cached_page: 1,
             read_page: 1,
             write_back: 1,
             new_page: 3,

@@ -11,8 +11,10 @@ use crate::core::parts::Part;
 use crate::cpu::phase::Mode;
 use crate::drive::Piece;
 use crate::engine::Engine;
+use crate::page_cache::busy_pages::Obstacle;
+use crate::page_cache::caller::Stage;
 use crate::page_cache::pages::{PAGE, Pages};
-use crate::page_cache::state::{LOOK_EVERY, PageCache, Round, Stage};
+use crate::page_cache::state::{LOOK_EVERY, PageCache, Round};
 use crate::page_cache::write_back::WriteBack;
 use crate::task::state::{Step, Task};
 
@@ -191,7 +193,10 @@ impl<O: Observer> Engine<'_, O> {
                     self.put_current_task_to_sleep(cpu, task, iowait);
                     return CallTurn::Sleeps;
                 }
-                Turn::Send(pages) => self.submit_pages_to_drives(cpu, task, pages),
+                Turn::Send(pages) => {
+                    self.submit_pages_to_drives(cpu, task, pages);
+                    self.release_page_lock(cpu, task);
+                }
                 Turn::Read(number, pages) => {
                     self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
                     self.submit_read_into_cache(cpu, task, number, pages);
@@ -228,6 +233,8 @@ impl<O: Observer> Engine<'_, O> {
             Stage::Asleep => {
                 if let Some(ended) = caller.ended.take() {
                     request.attribute_wait_for_request(&ended);
+                } else if let Some(at) = caller.unlocked_at.take() {
+                    request.attribute_time_until(Part::Queueing, at);
                 }
                 return request.attribute_task_wake_up(now, awake_since);
             }
@@ -247,20 +254,29 @@ impl<O: Observer> Engine<'_, O> {
             match caller.stage {
                 Stage::Look => match caller.partial_page_to_read(&cache.pages) {
                     Some(page) => {
-                        caller.awaits = Some(0);
+                        caller.wait_for(0, Stage::Look);
                         caller.stage = Stage::Issue(page);
                         return Some(Turn::Work(io.submission_work(PAGE)));
                     }
                     None => caller.stage = Stage::Next,
                 },
                 Stage::Next if caller.left.count > 0 => {
-                    let piece = caller.left.take_first_pages(PIECE);
+                    let mut count = PIECE;
+                    if caller.request.direction == Direction::Write
+                        && let Some((page, lock)) = cache.pages.busy.first_locked(caller.left)
+                    {
+                        count = count.min(page - caller.left.first);
+                        if count == 0 {
+                            caller.wait_for(lock, Stage::Next);
+                            continue;
+                        }
+                    }
+                    let piece = caller.left.take_first_pages(count);
                     caller.stage = Stage::Copy(piece);
-                    let per_page = match caller.request.direction {
-                        Direction::Read => cache.pages.setup.read_page,
-                        Direction::Write => cache.pages.setup.page,
-                    };
-                    return Some(Turn::Work(per_page * piece.count));
+                    return Some(Turn::Work(match caller.request.direction {
+                        Direction::Read => cache.pages.setup.read_page * piece.count,
+                        Direction::Write => cache.pages.begin_write(piece),
+                    }));
                 }
                 Stage::Next if caller.syncs => {
                     caller.left = caller.pages;
@@ -290,7 +306,9 @@ impl<O: Observer> Engine<'_, O> {
                 }
                 Stage::Settle => {
                     let awaited = match caller.awaits {
-                        Some(number) => cache.others.contains(&number).then_some(number),
+                        Some(number) => (cache.others.contains(&number)
+                            || cache.pages.busy.is_pending(number))
+                        .then_some(number),
                         None => cache.pages.oldest_write_back_upto(caller.file, caller.upto),
                     };
                     let Some(number) = awaited else {
@@ -298,10 +316,7 @@ impl<O: Observer> Engine<'_, O> {
                         if caller.flushes {
                             return None;
                         } else if caller.awaits.take().is_some() {
-                            caller.stage = match caller.request.direction {
-                                Direction::Read => Stage::Fetch,
-                                Direction::Write => Stage::Look,
-                            };
+                            caller.stage = caller.stage_after_wait;
                             continue;
                         } else if !self.setup.volume.has_volatile_cache() {
                             return None;
@@ -362,17 +377,35 @@ impl<O: Observer> Engine<'_, O> {
                 .pages
                 .take_next_pages_for_flusher(now, &mut cache.round)
         } else {
-            let left = &mut caller.left;
-            let pages =
-                cache
-                    .pages
-                    .take_first_dirty_pages(left.file, left.first, left.page_after_last());
-            if let Some(pages) = pages {
-                left.take_first_pages(pages.page_after_last() - left.first);
+            match cache
+                .pages
+                .take_dirty_pages_to_sync(caller.left, caller.lock)
+            {
+                Err((page, obstacle)) => {
+                    let number = match obstacle {
+                        Obstacle::Lock(number) => number,
+                        Obstacle::WriteBack(number) => {
+                            if caller.lock.is_none() {
+                                let lock = cache.pages.next_request_number();
+                                cache.pages.busy.lock_page(lock, caller.file, page);
+                                caller.lock = Some(lock);
+                            }
+                            number
+                        }
+                    };
+                    caller.wait_for(number, Stage::WriteBack);
+                    return self.next_turn_of_call(cpu, task);
+                }
+                Ok(Some(pages)) => {
+                    let left = &mut caller.left;
+                    left.take_first_pages(pages.page_after_last() - left.first);
+                    Some(pages)
+                }
+                Ok(None) => None,
             }
-            pages
         };
         if let Some(pages) = pages {
+            caller.taken = cache.pages.begin_write_back(pages);
             caller.stage = Stage::Issue(pages);
             let of_pages = cache.pages.setup.write_back * pages.count;
             let work = self.setup.io.submission_work(pages.count * PAGE) + of_pages;
@@ -386,7 +419,28 @@ impl<O: Observer> Engine<'_, O> {
         }
         caller.upto = cache.pages.last_request_number();
         caller.stage = Stage::Settle;
+        // The flusher may have taken the page that the task has locked.
+        self.release_page_lock(cpu, task);
         self.next_turn_of_call(cpu, task)
+    }
+
+    /// Releases the lock that a task has on a page, if any, and wakes those that wait for the page.
+    fn release_page_lock(&mut self, cpu: CpuId, task: TaskId) {
+        let (Some(caller), Some(cache)) = (&mut self.tasks[task].caller, &mut self.cache) else {
+            return;
+        };
+        let Some(number) = caller.lock.take() else {
+            return;
+        };
+        cache.pages.busy.unlock_page(number);
+        let now = self.context.now();
+        for waiting in cache.take_waiters(number) {
+            if let Some(caller) = &mut self.tasks[waiting].caller {
+                caller.unlocked_at = Some(now);
+            }
+            let to = self.choose_cpu_for_woken_task(waiting, Some((cpu, false)));
+            self.wake_task(Some(cpu), waiting, to);
+        }
     }
 
     /// Submits a request of the page cache (a read, a write, or a flush without pages) to the drives.
@@ -404,7 +458,8 @@ impl<O: Observer> Engine<'_, O> {
             caller.awaits = Some(own);
             own
         } else {
-            cache.pages.count_submitted_pages(pages)
+            cache.pages.in_flight += 1;
+            caller.taken
         };
         // The request begins where the waiting task's latency is attributed up to.
         let begun = if task == cache.flusher {
@@ -499,10 +554,7 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             cache.pages.count_written_pages(number, pages);
         }
-        let waiting = cache
-            .waiters
-            .extract_if(.., |(awaited, _)| *awaited == number);
-        let woken: Vec<TaskId> = waiting.map(|(_, task)| task).collect();
+        let woken = cache.take_waiters(number);
         let depth = cache.pages.setup.most_requests_in_flight();
         let freed = cache.pages.in_flight + FREE_AT_LEAST.min(depth) <= depth;
         let queued = if freed {

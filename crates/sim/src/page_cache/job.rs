@@ -2,9 +2,9 @@
 
 use wakepath_workloads::fio::FioJob;
 
+use crate::page_cache::caller::{Caller, Reading};
 use crate::page_cache::pages::PAGE;
 use crate::page_cache::read_ahead::ReadAheadRule;
-use crate::page_cache::state::{Caller, Reading};
 
 /// How one job uses the page cache, where some job writes into it or depends on what is cached.
 #[derive(Clone, Copy, Debug)]

@@ -5,13 +5,15 @@
 //!
 //! - Setup: `job` is one job's use of the cache. `read_ahead` has the rules by which the kernel reads ahead.
 //! - State: `state` has the files' dirty pages, the limits and the rounds, `cached` what
-//!   a read finds, `arrivals` pages being read, `pages` sets of pages.
-//!   `write_back` has waiting tasks and requests in flight.
+//!   a read finds, `arrivals` pages being read, `busy_pages` pages being written back, `pages` sets of pages.
+//!   `caller` is a task's present system call, `write_back` has waiting tasks and requests in flight.
 //! - Events: `events` takes a system call through the stages, and runs the flusher; `reads` has the stages of reads.
 //! - Totals: `state::Totals`, pages dirtied and written, and the time with writers held back.
 
 mod arrivals;
+pub(crate) mod busy_pages;
 pub(crate) mod cached;
+pub(crate) mod caller;
 pub(crate) mod events;
 pub(crate) mod job;
 pub(crate) mod pages;

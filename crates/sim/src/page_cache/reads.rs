@@ -8,10 +8,10 @@ use crate::core::basics::{CpuId, Direction, TaskId};
 use crate::core::observer::Observer;
 use crate::engine::Engine;
 use crate::page_cache::cached::ReadStep;
+use crate::page_cache::caller::Stage;
 use crate::page_cache::events::Turn;
 use crate::page_cache::pages::{PAGE, Pages};
 use crate::page_cache::read_ahead::Generation;
-use crate::page_cache::state::Stage;
 
 impl<O: Observer> Engine<'_, O> {
     /// Begins a pass of a task through its file: what is cached of the file is dropped, if the job says so.
@@ -67,8 +67,7 @@ impl<O: Observer> Engine<'_, O> {
                     reading.to_submit.extend(requests);
                 }
                 ReadStep::Wait(number) => {
-                    caller.awaits = Some(number);
-                    caller.stage = Stage::Settle;
+                    caller.wait_for(number, Stage::Fetch);
                     return Some(Turn::Work(0));
                 }
                 ReadStep::Copy(pages) => {

@@ -2,15 +2,12 @@
 //!
 //! Rules and constants follow Linux 6.12 (`mm/page-writeback.c`, `fs/fs-writeback.c`), unless said otherwise.
 
-use std::collections::VecDeque;
-
 use wakepath_hardware::Machine;
 
-use crate::block::request::Request;
 use crate::core::basics::{Cycles, TaskId};
 use crate::page_cache::arrivals::Arrivals;
-use crate::page_cache::pages::{Pages, REQUEST, WORD, Words, set_page_bits};
-use crate::page_cache::read_ahead::{ReadAheadRule, Window};
+use crate::page_cache::busy_pages::{BusyPages, Obstacle};
+use crate::page_cache::pages::{Pages, REQUEST, WORD, Words, count_page_bits, set_page_bits};
 
 /// Shares of memory in percent: the kernel writes back in the background from the first on, and writers cannot exceed
 /// the second (`vm.dirty_background_ratio`, `vm.dirty_ratio`).
@@ -46,10 +43,13 @@ const CHUNK: u64 = FIRST_BANDWIDTH / 2;
 pub(crate) struct PageCacheSetup {
     /// Memory for the page cache, in pages.
     pub(super) pages: u64,
-    /// Work in cycles of a read's or write's system call, for each page written, and for each page that a read copies.
+    /// Work in cycles of a read's or write's system call, for each page written that is not cached, and for each page that a
+    /// read copies.
     pub(super) call: Cycles,
     pub(super) page: Cycles,
     pub(super) read_page: Cycles,
+    /// Work in cycles for each page written that is cached: the page is neither allocated nor inserted.
+    pub(super) cached_page: Cycles,
     /// Work in cycles for each page written back, beyond that of the request.
     pub(super) write_back: Cycles,
     /// Work in cycles for each page that is read from the drives, beyond its copy and the request.
@@ -84,10 +84,14 @@ impl PageCacheSetup {
             .page_cache_kcycles
             .kilocycles_to_cycles()
             .saturating_sub(read_page.kilocycles_to_cycles());
+        let page = page.kilocycles_to_cycles();
+        // A page is allocated and inserted alike for a read and for a write (`__filemap_get_folio()`, `mm/filemap.c`).
+        let cached_page = page.saturating_sub(new_page);
         Self {
             pages: machine.page_cache_pages(),
             call: figures.write_kcycles.kilocycles_to_cycles(),
-            page: page.kilocycles_to_cycles(),
+            page,
+            cached_page,
             read_page: read_page.kilocycles_to_cycles(),
             write_back: figures.write_back_kcycles.kilocycles_to_cycles(),
             new_page,
@@ -98,7 +102,7 @@ impl PageCacheSetup {
             },
             files,
             reads,
-            remembers,
+            remembers: remembers || cached_page != page,
         }
     }
 
@@ -135,7 +139,7 @@ struct File {
     dirty_since: u64,
     /// The page at which the kernel's write-back of the file continues.
     next: u64,
-    /// Numbers of requests in flight that write the file back, oldest first.
+    /// Numbers of requests that write the file back, oldest first, from when their pages are taken.
     in_flight: Vec<u64>,
 }
 
@@ -147,6 +151,8 @@ pub(crate) struct PageCache {
     pub(super) in_memory: u64,
     /// Pages that are being read ahead.
     pub(super) arrivals: Arrivals,
+    /// Pages being written back, and locked pages.
+    pub(super) busy: BusyPages,
     /// Dirty pages that no request writes back yet, and their count.
     pub(super) dirty_words: Words,
     dirty: u64,
@@ -216,6 +222,7 @@ impl PageCache {
             cached: Words::new(),
             in_memory: 0,
             arrivals: Arrivals::default(),
+            busy: BusyPages::default(),
             dirty_words: Words::new(),
             dirty: 0,
             files: vec![File::default(); setup.files],
@@ -270,6 +277,14 @@ impl PageCache {
         }
     }
 
+    /// Work in cycles to write pages, which are cached from then on: the kernel inserts a page before it copies, so that another
+    /// writer finds the page.
+    pub(crate) fn begin_write(&mut self, pages: Pages) -> Cycles {
+        let cached = count_page_bits(&self.cached, pages);
+        self.remember_cached_pages(pages);
+        self.setup.cached_page * cached + self.setup.page * (pages.count - cached)
+    }
+
     /// Marks written pages as cached and dirty. Returns how many were not dirty before.
     pub(crate) fn mark_pages_dirty(&mut self, now: u64, pages: Pages) -> u64 {
         self.remember_cached_pages(pages);
@@ -306,18 +321,13 @@ impl PageCache {
         }
     }
 
-    /// Removes and returns the first adjacent dirty pages in a part of a file, at most one request's, to be written back.
-    pub(crate) fn take_first_dirty_pages(
-        &mut self,
-        file: usize,
-        from: u64,
-        to: u64,
-    ) -> Option<Pages> {
+    /// The first dirty page in a part of a file.
+    fn first_dirty_page(&self, file: usize, from: u64, to: u64) -> Option<u64> {
         if self.files[file].dirty == 0 || from >= to {
             return None;
         }
         let last = to - 1;
-        let first = (self.dirty_words)
+        (self.dirty_words)
             .range((file, from / WORD)..=(file, last / WORD))
             .find_map(|((_, word), dirty)| {
                 let start = word * WORD;
@@ -325,7 +335,37 @@ impl PageCache {
                 let dirty = dirty & (u64::MAX << skip);
                 (dirty != 0).then(|| start + u64::from(dirty.trailing_zeros()))
             })
-            .filter(|first| *first < to)?;
+            .filter(|first| *first < to)
+    }
+
+    /// As [`Self::take_first_dirty_pages`], for a task that syncs the file and has the lock `own`, if any. An error is what the task
+    /// has to wait for before it can take the first dirty page, with that page.
+    pub(crate) fn take_dirty_pages_to_sync(
+        &mut self,
+        left: Pages,
+        own: Option<u64>,
+    ) -> Result<Option<Pages>, (u64, Obstacle)> {
+        let (file, to) = (left.file, left.page_after_last());
+        let Some(first) = self.first_dirty_page(file, left.first, to) else {
+            return Ok(None);
+        };
+        let count = REQUEST.min(to - first);
+        let obstacle = self.busy.first_obstacle(Pages { file, first, count }, own);
+        match obstacle {
+            Some((page, obstacle)) if page == first => Err((page, obstacle)),
+            Some((page, _)) => Ok(self.take_first_dirty_pages(file, first, page)),
+            None => Ok(self.take_first_dirty_pages(file, first, to)),
+        }
+    }
+
+    /// Removes and returns the first adjacent dirty pages in a part of a file, at most one request's, to be written back.
+    pub(crate) fn take_first_dirty_pages(
+        &mut self,
+        file: usize,
+        from: u64,
+        to: u64,
+    ) -> Option<Pages> {
+        let first = self.first_dirty_page(file, from, to)?;
         let mut end = first;
         while end < to && end - first < REQUEST {
             let place = (file, end / WORD);
@@ -395,11 +435,11 @@ impl PageCache {
         }
     }
 
-    /// Counts a submitted request that writes these pages back. Returns the request's number.
-    pub(crate) fn count_submitted_pages(&mut self, pages: Pages) -> u64 {
+    /// Numbers the request that is to write back these pages, just taken.
+    pub(crate) fn begin_write_back(&mut self, pages: Pages) -> u64 {
         let number = self.next_request_number();
-        self.in_flight += 1;
         self.files[pages.file].in_flight.push(number);
+        self.busy.begin_write_back(number, pages);
         number
     }
 
@@ -409,6 +449,7 @@ impl PageCache {
         self.on_the_way -= pages.count;
         self.totals.written += pages.count;
         self.files[pages.file].in_flight.retain(|n| *n != number);
+        self.busy.end_write_back(number);
     }
 
     /// Number of the last request.
@@ -508,159 +549,6 @@ impl PageCache {
     }
 }
 
-/// A task's present page cache call: of a process, or of the flusher thread.
-#[derive(Clone, Debug)]
-pub(crate) struct Caller {
-    /// Number of the task's file, and the byte where the task begins there.
-    pub(super) file: usize,
-    pub(super) base: u64,
-    pub(super) writer: Writer,
-    pub(super) stage: Stage,
-    /// Pages of the call, and its pages still to be copied or written back.
-    pub(super) pages: Pages,
-    pub(super) left: Pages,
-    /// Whether the call writes only a part of its first page, and of its last page.
-    pub(super) parts: [bool; 2],
-    /// The read or write for which the call is made, with its latency so far.
-    pub(super) request: Request,
-    /// Work in cycles of the call's present part.
-    pub(super) work: Cycles,
-    /// Whether the call ends only with its data on the media.
-    pub(super) syncs: bool,
-    /// Whether the call is at its last action, a flush of the drives.
-    pub(super) flushes: bool,
-    /// The awaited request, unless the call awaits the whole file: a page's read, or the flush. 0: about to be
-    /// submitted.
-    pub(super) awaits: Option<u64>,
-    /// Number of the last write-back request that the call awaits.
-    pub(super) upto: u64,
-    /// Whether this task's writes first read a page that they write only in part, unless the page is cached: the file has data there.
-    pub(super) reads_parts: bool,
-    /// Each write ends with the data on the media.
-    pub(super) always_syncs: bool,
-    /// Whether the work to leave the run queue before a sleep is done.
-    pub(super) deactivated: bool,
-    /// The awaited request, once it has ended.
-    pub(super) ended: Option<Request>,
-    /// How the task's file is read ahead; `None` if its reads do not look at single pages.
-    pub(super) reading: Option<Reading>,
-}
-
-/// How a task reads a file.
-#[derive(Clone, Debug)]
-pub(crate) struct Reading {
-    pub(super) rule: ReadAheadRule,
-    pub(super) window: Window,
-    /// Number of the file's last page.
-    pub(super) last_page: u64,
-    /// Whether what is cached of the file is dropped before each pass.
-    pub(super) invalidates: bool,
-    /// Whether the process opens the file anew where its reads come back to the begin.
-    pub(super) reopens: bool,
-    /// Requests that the present call has to submit before it goes on.
-    pub(super) to_submit: VecDeque<(u64, Pages)>,
-    /// The byte behind the present read.
-    pub(super) end: u64,
-    /// Whether the present call has waited for a page.
-    pub(super) waited: bool,
-}
-
-impl Reading {
-    /// A file that is not read yet, read by this rule.
-    pub(super) fn new(rule: ReadAheadRule, last_page: u64, invalidates: bool) -> Self {
-        Self {
-            rule,
-            window: Window::default(),
-            last_page,
-            invalidates,
-            reopens: false,
-            to_submit: VecDeque::new(),
-            end: 0,
-            waited: false,
-        }
-    }
-}
-
-/// A stage of a page cache call, or of the kernel's write-back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// At the begin: looks whether any page has to be read before it is partly written.
-    Look,
-    /// Go on to copy the call's next pages.
-    Next,
-    /// Copy these pages.
-    Copy(Pages),
-    /// Be held back until a time.
-    Pause(u64),
-    /// Look for dirty pages to write back.
-    WriteBack,
-    /// Submit a request to read or write these pages; without pages: a flush.
-    Issue(Pages),
-    /// Look which of the read's next pages are cached, being read, or missing.
-    Fetch,
-    /// Submit the request with this number to read these pages ahead.
-    Ahead(u64, Pages),
-    /// Copy these cached pages to the reader.
-    CopyOut(Pages),
-    /// Look whether the awaited request has ended.
-    Settle,
-    /// Sleep until the awaited request has ended.
-    Asleep,
-    /// Go on after the sleep, with the work of that done.
-    Resume,
-}
-
-impl Caller {
-    /// State of the kernel's flusher thread, which belongs to no file.
-    pub(crate) fn for_flusher() -> Self {
-        Self::new(usize::MAX, 0)
-    }
-
-    pub(super) fn new(file: usize, base: u64) -> Self {
-        let none = Pages::none_in_file(file);
-        Self {
-            file,
-            base,
-            writer: Writer::default(),
-            stage: Stage::WriteBack,
-            pages: none,
-            left: none,
-            parts: [false; 2],
-            request: Request::default(),
-            work: 0,
-            syncs: false,
-            flushes: false,
-            awaits: None,
-            upto: 0,
-            reads_parts: false,
-            always_syncs: false,
-            deactivated: false,
-            ended: None,
-            reading: None,
-        }
-    }
-
-    /// Begins a call for the given pages, at the given stage.
-    pub(crate) fn begin_call(&mut self, stage: Stage, pages: Pages) {
-        self.stage = stage;
-        self.flushes = false;
-        (self.pages, self.left) = (pages, pages);
-    }
-
-    /// The first partly written page of the call that is not cached, to be read before.
-    pub(crate) fn partial_page_to_read(&self, cache: &PageCache) -> Option<Pages> {
-        let Pages { file, first, count } = self.pages;
-        let ends = [first, (first + count).saturating_sub(1)];
-        let parts = ends.into_iter().zip(self.parts);
-        let pages = parts.filter(|(_, part)| *part).map(|(first, _)| Pages {
-            file,
-            first,
-            count: 1,
-        });
-        { pages }.find(|page| !cache.has_all_cached(*page))
-    }
-}
-
 /// How far the kernel's flusher is on its round through the files.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Round {
@@ -681,7 +569,8 @@ mod tests {
         PageCache::new(PageCacheSetup {
             pages,
             call: 1,
-            page: 1,
+            page: 3,
+            cached_page: 1,
             read_page: 1,
             write_back: 1,
             new_page: 1,
@@ -722,7 +611,8 @@ mod tests {
                 let run = (pages.first..to).take_while(|page| flags[file][*page as usize]).count();
                 prop_assert_eq!(pages.count, (run as u64).min(REQUEST));
                 flags[file][pages.first as usize..][..pages.count as usize].fill(false);
-                let number = cache.count_submitted_pages(pages);
+                let number = cache.begin_write_back(pages);
+                cache.in_flight += 1;
                 prop_assert_eq!(cache.oldest_write_back_upto(file, number), Some(number));
                 cache.count_written_pages(number, pages);
                 prop_assert_eq!(cache.oldest_write_back_upto(file, number), None);
@@ -765,6 +655,32 @@ mod tests {
             prop_assert_eq!(taken, before - cache.dirty_page_count());
             prop_assert!(cache.dirty_page_count() <= left && (old || cache.dirty_page_count() + REQUEST >= left));
         }
+    }
+
+    #[test]
+    fn a_write_pays_for_a_new_page_once() {
+        let mut cache = cache(1000);
+        let pages = |first, count| Pages {
+            file: 0,
+            first,
+            count,
+        };
+        assert_eq!(cache.begin_write(pages(0, 2)), 6);
+        // Another client writes the same two pages, and a third one begins in their middle.
+        assert_eq!(cache.begin_write(pages(0, 2)), 2);
+        assert_eq!(cache.begin_write(pages(1, 3)), 1 + 2 * 3);
+        assert_eq!(
+            cache.begin_write(Pages {
+                file: 1,
+                ..pages(0, 1)
+            }),
+            3
+        );
+        // Memory for 1000 pages drops clean ones, which are new again; dirty ones stay.
+        cache.mark_pages_dirty(0, pages(2, 1));
+        cache.begin_write(pages(100, 1000));
+        assert_eq!(cache.begin_write(pages(0, 1)), 3);
+        assert_eq!(cache.begin_write(pages(2, 1)), 1);
     }
 
     #[test]

@@ -20,13 +20,21 @@ pub(crate) struct WriteBack {
     pub(super) requests: BTreeMap<RequestId, (u64, Pages)>,
     /// Page cache numbers of requests in flight that read or flush.
     pub(super) others: Vec<u64>,
-    /// Page cache numbers of awaited requests, each with the waiting task.
+    /// Page cache numbers of awaited requests and locks, each with the waiting task.
     pub(super) waiters: Vec<(u64, TaskId)>,
     /// Tasks that wait until fewer write-back requests are in flight.
     pub(super) queue: VecDeque<TaskId>,
 }
 
 impl WriteBack {
+    /// Removes and returns the tasks that wait for a request or a lock.
+    pub(super) fn take_waiters(&mut self, number: u64) -> Vec<TaskId> {
+        let waiting = self
+            .waiters
+            .extract_if(.., |(awaited, _)| *awaited == number);
+        waiting.map(|(_, task)| task).collect()
+    }
+
     pub(crate) fn into_totals(self) -> Totals {
         self.pages.into_totals()
     }

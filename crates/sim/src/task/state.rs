@@ -5,7 +5,7 @@ use crate::core::basics::{CpuId, Cycles, Direction, HeldByBatch, RequestId};
 use crate::core::parts::Work;
 use crate::core::queue::fifo::Fifo;
 use crate::core::speed::Speed;
-use crate::page_cache::state::Caller;
+use crate::page_cache::caller::Caller;
 use crate::scheduler::state::{Class, Entity};
 use crate::task::fio::helpers::FioHelper;
 use crate::task::fio::process::FioProcess;

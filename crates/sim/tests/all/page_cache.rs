@@ -91,6 +91,63 @@ fn a_write_takes_what_its_copy_takes() {
 }
 
 #[test]
+fn a_write_into_a_cached_page_does_without_what_a_new_page_costs() {
+    let mut machine = machine(1, 16.0);
+    // Of 8 thousand cycles for a new page a read pays 10 less 3, its copy.
+    machine.io_path.page_cache_kcycles = Figure::assumed(10.0, "test");
+    machine.page_cache.page_kcycles = Figure::assumed(8.0, "test");
+    machine.page_cache.read_page_kcycles = Figure::assumed(3.0, "test");
+    let us = |page_kcycles: f64| (1.5 + page_kcycles) / 3.9;
+    let once = on(&machine, "rw=write\nsize=1m");
+    assert!((once.latency_us.p50 - us(8.0)).abs() < 0.1);
+    let again = on(&machine, "rw=write\nsize=1m\nio_size=16m");
+    assert!((again.latency_us.p50 - us(1.0)).abs() < 0.1);
+    let mean = us(8.0) / 16.0 + us(1.0) * 15.0 / 16.0;
+    assert!(
+        (again.latency_us.mean - mean).abs() < 0.1,
+        "{} not {mean}",
+        again.latency_us.mean
+    );
+    // Four clients write the same pages, and each page is new to one of them.
+    let four = on(&machine, "rw=write\nsize=1m\nnumjobs=4\ngroup_reporting");
+    let mean = us(8.0) / 4.0 + us(1.0) * 3.0 / 4.0;
+    assert!(
+        (four.latency_us.mean - mean).abs() < 0.1,
+        "{} not {mean}",
+        four.latency_us.mean
+    );
+    // A machine file that does not tell what a new page costs has one figure for both.
+    machine.page_cache.read_page_kcycles = Figure::default();
+    machine.io_path.page_cache_kcycles = Figure::default();
+    let one_figure = on(&machine, "rw=write\nsize=1m\nio_size=16m");
+    assert!((one_figure.latency_us.mean - us(8.0)).abs() < 0.25);
+}
+
+#[test]
+fn a_write_waits_for_a_page_that_another_client_has_locked_to_sync_it_again() {
+    let mut machine = machine(1, 16.0);
+    machine.drive.write_service_us = Figure::assumed(100.0, "test");
+    let run = |clients: u32| {
+        let lines = "rw=randwrite\nnorandommap\nsize=4k\nfdatasync=1\nrate_iops=400\nrate_process=poisson\nruntime=500ms\ntime_based";
+        on(
+            &machine,
+            &format!("{lines}\nnumjobs={clients}\ngroup_reporting"),
+        )
+    };
+    // One client's page is being written, and a second one's sync waits for that: nobody else is there to write.
+    let two = run(2);
+    assert!(two.latency_us.max < 10.0, "{}", two.latency_us.max);
+    let twelve = run(12);
+    // The wait is for the rest of a write of 100 us.
+    let max = twelve.latency_us.max;
+    assert!((50.0..150.0).contains(&max), "{max}");
+    assert!(twelve.attribution.mean.queueing > 1.0);
+    for run in [two, twelve] {
+        assert!((parts(&run) - run.latency_us.mean).abs() < 1e-6);
+    }
+}
+
+#[test]
 fn a_part_of_a_page_that_is_not_cached_is_read_first() {
     let machine = machine(1, 16.0);
     let sequential = on(&machine, "rw=write\nbs=1k\nsize=64k");
