@@ -139,6 +139,11 @@ pub(crate) fn find_single_drive(root: &Root, disk: &str) -> Option<String> {
     DisksBelow::find(root, disk).single_drive()
 }
 
+/// The drives that serve a disk's requests: below a volume or array, else the disk itself.
+pub(crate) fn find_drives(root: &Root, disk: &str) -> Vec<String> {
+    DisksBelow::find(root, disk).drives
+}
+
 /// The whole disk for a block device or partition.
 fn whole_disk(root: &Root, device: &str) -> Option<String> {
     let disks = root.list_names("sys/block");
@@ -233,6 +238,21 @@ mod tests {
         assert_eq!(volume.drives, ["nvme0n1"]);
         let plain = DisksBelow::find(system.root(), "nvme0n1");
         assert!(plain.encrypted.is_empty() && plain.drives == ["nvme0n1"]);
+    }
+
+    #[test]
+    fn a_volume_is_served_by_the_whole_disks_below() {
+        let (folder, system) = machine();
+        for (disk, below) in [("dm-2", "md0"), ("md0", "sda2"), ("md0", "nvme0n1p3")] {
+            let file = format!("sys/block/{disk}/slaves/{below}/dev");
+            write(folder.path(), &file, "1:1\n");
+        }
+        write(folder.path(), "sys/block/sda/sda2/partition", "2\n");
+        assert_eq!(find_drives(system.root(), "dm-2"), ["nvme0n1", "sda"]);
+        assert_eq!(find_drives(system.root(), "sda"), ["sda"]);
+        assert_eq!(find_single_drive(system.root(), "dm-2"), None);
+        let single = find_single_drive(system.root(), "dm-1");
+        assert_eq!(single.as_deref(), Some("nvme0n1"));
     }
 
     #[test]

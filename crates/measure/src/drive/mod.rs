@@ -32,10 +32,11 @@ use wakepath_units::Nanoseconds;
 use self::block_counters::{BlockCounters, CountedLoad};
 use self::interrupt::watch_interrupts;
 use self::load::{LoadTarget, run_load, transfer};
-use self::other_requests::{BegunRequests, find_serving_disks};
+use self::other_requests::BegunRequests;
 use self::paused_reads::{PausedDrive, read_after_pauses};
 use self::plan::DriveStep;
 use crate::conditions::{CpuTimes, StolenTime};
+use crate::storage::find_drives;
 use crate::summary::LatencySummary;
 use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile};
 use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold, StorageStack};
@@ -103,9 +104,10 @@ pub fn measure(
                 .to_owned(),
         );
     }
-    let disks = result.device.as_ref().map_or_else(Vec::new, |device| {
-        find_serving_disks(system.root(), &device.disk)
-    });
+    let disks = result
+        .device
+        .as_ref()
+        .map_or_else(Vec::new, |device| find_drives(system.root(), &device.disk));
     let mut experiment = DriveExperiment {
         system,
         file: &file,
@@ -130,9 +132,15 @@ pub fn measure(
     result.sleep_entries = result.sleep.entries();
     let without_apst = result.sleep_without_apst.as_ref();
     result.sleep_entries_without_apst = without_apst.map_or_else(Vec::new, DriveSleep::entries);
-    result
-        .notes
-        .extend(PauseTally::describe(&result.sleep.pauses));
+    let without_apst = without_apst.iter().flat_map(|sleep| &sleep.pauses);
+    let pauses: Vec<PauseTally> = result
+        .sleep
+        .pauses
+        .iter()
+        .chain(without_apst)
+        .copied()
+        .collect();
+    result.notes.extend(PauseTally::describe(&pauses));
     if !result.held_shallow && !result.sleep_entries.is_empty() {
         result.notes.push(
             "CPUs sleep deeper after longer pauses, so a rise of the latency may be theirs and not the drive's".to_owned(),

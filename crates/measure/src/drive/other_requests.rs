@@ -4,9 +4,6 @@ use wakepath_system::Root;
 
 use super::block_counters::read_block_stat;
 
-/// Levels of disks below disks: a volume on an encrypted partition of an array has 3.
-const MOST_LEVELS: usize = 8;
-
 /// Requests of disks, finished since boot or in flight, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BegunRequests {
@@ -45,38 +42,6 @@ impl BegunRequests {
         let requests = reads.saturating_add(changes).saturating_add(self.in_flight);
         Some((requests, reads))
     }
-}
-
-/// The whole disks below a volume or array; for another disk, only the disk.
-pub(super) fn find_serving_disks(root: &Root, disk: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut level = vec![disk.to_owned()];
-    for _ in 0..MOST_LEVELS {
-        let mut below = Vec::new();
-        for disk in level {
-            let parts = root.list_names(&format!("sys/block/{disk}/slaves"));
-            if parts.is_empty() {
-                found.push(disk);
-            } else {
-                below.extend(parts.iter().filter_map(|part| whole_disk(root, part)));
-            }
-        }
-        below.sort_unstable();
-        below.dedup();
-        level = below;
-    }
-    found.sort_unstable();
-    found.dedup();
-    found
-}
-
-/// The disk of a partition; of a disk the same name.
-fn whole_disk(root: &Root, device: &str) -> Option<String> {
-    if root.exists(&format!("sys/block/{device}/stat")) {
-        return Some(device.to_owned());
-    }
-    let mut disks = root.list_names("sys/block").into_iter();
-    disks.find(|disk| root.exists(&format!("sys/block/{disk}/{device}/partition")))
 }
 
 #[cfg(test)]
@@ -125,32 +90,5 @@ mod tests {
         let root = Root::at_directory(folder.path());
         assert_eq!(BegunRequests::count(&root, &[]), None);
         assert_eq!(BegunRequests::count(&root, &["sda".to_owned()]), None);
-    }
-
-    #[test]
-    fn a_volume_is_served_by_the_whole_disks_below() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = Root::at_directory(folder.path());
-        for disk in ["sda", "nvme0n1", "dm-0", "dm-1", "md0"] {
-            write_stat(folder.path(), disk, "0 0 0 0 0 0 0 0 0 0 0");
-        }
-        let block = folder.path().join("sys/block");
-        for partition in ["sda/sda1", "sda/sda2", "nvme0n1/nvme0n1p3"] {
-            fs::create_dir_all(block.join(partition)).unwrap();
-            fs::write(block.join(partition).join("partition"), "1").unwrap();
-        }
-        for (disk, below) in [
-            ("dm-1", "dm-0"),
-            ("dm-0", "md0"),
-            ("md0", "sda2"),
-            ("md0", "nvme0n1p3"),
-        ] {
-            fs::create_dir_all(block.join(disk).join("slaves").join(below)).unwrap();
-        }
-        assert_eq!(find_serving_disks(&root, "dm-1"), ["nvme0n1", "sda"]);
-        assert_eq!(find_serving_disks(&root, "sda"), ["sda"]);
-        // A circle, which no kernel has, ends.
-        fs::create_dir_all(block.join("sda/slaves/dm-1")).unwrap();
-        assert_eq!(find_serving_disks(&root, "dm-1"), ["nvme0n1"]);
     }
 }

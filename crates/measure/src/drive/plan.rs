@@ -220,7 +220,7 @@ impl DrivePlan {
     /// Upper bound for the time of repeated pauses: for each length, the time of the fewest reads.
     fn most_repeats(&self) -> Duration {
         let longest_pauses = self.steps.iter().map(|(step, _)| match step {
-            DriveStep::Gap(gap) => gap.as_duration(),
+            DriveStep::Gap(gap) | DriveStep::GapWithoutApst(gap) => gap.as_duration(),
             DriveStep::Refinement => Duration::from_secs(LONGEST_REFINEMENT),
             _ => Duration::ZERO,
         });
@@ -266,6 +266,10 @@ impl DrivePlan {
              longer than announced, and no time where it does not sleep",
             LONGEST_REFINEMENT * (REFINEMENTS * FEWEST_READS) as u64
         ));
+        lines.push(format!(
+            "pauses in which others use the drive do not count and are repeated, which takes up to {} s longer",
+            self.most_repeats().as_secs()
+        ));
         lines.extend(self.apst.iter().map(|apst| {
             format!(
                 "then switches APST of {} off, as `apply` does, and reads after pauses of 10 ms to 3 s again; it is put back at the \
@@ -273,10 +277,6 @@ impl DrivePlan {
                 apst.controller
             )
         }));
-        lines.push(format!(
-            "pauses in which others use the drive do not count and are repeated, which takes up to {} s longer",
-            self.most_repeats().as_secs()
-        ));
         lines
     }
 }

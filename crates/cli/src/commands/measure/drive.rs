@@ -424,8 +424,8 @@ fn sleep_in_sentences(result: &DriveMeasurement) -> Vec<String> {
 
 /// Sentences on what is left of the drive's sleep with APST off; none where that was not measured.
 fn sleep_without_apst_in_sentences(result: &DriveMeasurement) -> Vec<String> {
-    let longest = result.sleep_without_apst.iter();
-    let Some(longest) = longest.filter_map(|sleep| sleep.gaps.last()).next() else {
+    let sleep = result.sleep_without_apst.as_ref();
+    let Some(longest) = sleep.and_then(|sleep| sleep.gaps.last()) else {
         return Vec::new();
     };
     let entries = &result.sleep_entries_without_apst;
