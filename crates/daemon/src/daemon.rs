@@ -39,10 +39,11 @@ pub fn run_until_stopped(
             Interruption::Stop => break,
             Interruption::Reload => {}
             Interruption::LockWanted => {
-                let Some(borrower) = offer.as_ref().and_then(LockOffer::accept_borrower) else {
+                let Some(offer) = &offer else { continue };
+                let Some(borrower) = offer.accept_borrower() else {
                     continue;
                 };
-                let lend = |session| lend_lock_until_returned(session, &borrower, &signals);
+                let lend = |session| lend_lock_to_all(session, borrower, offer, &signals);
                 let Some(again) = daemon.lend_lock_and_start_again(&config, lend)? else {
                     return Ok(());
                 };
@@ -112,17 +113,29 @@ fn open_lock_offer_unless_lent(system: &System, lender: Option<&LockLender>) -> 
     }
 }
 
-/// Lends the lock, and waits until it is returned, or until the daemon is to stop.
-fn lend_lock_until_returned(
+/// Lends the lock to one event after the other, as many come at once when CPUs are switched on, and waits for its return.
+/// `None`: the daemon is to stop.
+fn lend_lock_to_all(
     session: Session,
-    borrower: &LockBorrower,
+    first: LockBorrower,
+    offer: &LockOffer,
     signals: &Signals,
 ) -> Result<Option<Session>, SettingsError> {
     log::log_info("everything is put back for a moment: an event writes persistent settings");
-    session.lend_lock_to_borrower(borrower, || {
-        notify_systemd(&[NotifyState::Watchdog]);
-        !signals.is_stop_demanded()
-    })
+    let mut present = session;
+    let mut next = Some(first);
+    while let Some(borrower) = next {
+        let keeps_waiting = || {
+            notify_systemd(&[NotifyState::Watchdog]);
+            !signals.is_stop_demanded()
+        };
+        match present.lend_lock_to_borrower(&borrower, keeps_waiting)? {
+            Some(returned) => present = returned,
+            None => return Ok(None),
+        }
+        next = offer.accept_borrower();
+    }
+    Ok(Some(present))
 }
 
 /// Logs settings that were put back because their process was killed.

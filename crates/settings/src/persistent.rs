@@ -156,12 +156,10 @@ impl PersistentSettings {
             return Err(persistent_file_error(&path, message));
         }
         let is_new = settings == Self::default();
-        match supply {
-            None => settings.any_supply = Some(set),
-            Some(PowerSupply::Mains) => settings.mains = Some(set),
-            Some(PowerSupply::Battery) => settings.battery = Some(set),
-        }
-        let others_stay = settings.has_sets_beside(supply);
+        // What is left without the set that is replaced stays.
+        *settings.own_or_any_set_mut(supply) = None;
+        let sets = [&settings.any_supply, &settings.mains, &settings.battery];
+        let others_stay = sets.iter().any(|other| other.is_some());
         if !is_new && settings.cpus != cpus {
             let [found, given] = [&settings.cpus, &cpus].map(|list| describe_cpus(list.as_deref()));
             if others_stay {
@@ -176,10 +174,11 @@ impl PersistentSettings {
                 path.display()
             ));
         }
-        if others_stay {
-            let stay = settings.format_sets_without_versions();
+        let stay = settings.format_sets_without_versions();
+        if !stay.is_empty() {
             notes.push(format!("{}: other sets of it stay: {stay}", path.display()));
         }
+        *settings.own_or_any_set_mut(supply) = Some(set);
         settings.cpus = cpus;
         settings.processor = read_processor_name(system);
         settings.note_machine_drives(system);
@@ -187,16 +186,13 @@ impl PersistentSettings {
         Ok((settings, notes))
     }
 
-    /// Whether there is a set besides the one for this supply, or, with `None`, for any supply.
-    fn has_sets_beside(&self, supply: Option<PowerSupply>) -> bool {
-        let others = [
-            (None, &self.any_supply),
-            (Some(PowerSupply::Mains), &self.mains),
-            (Some(PowerSupply::Battery), &self.battery),
-        ];
-        others
-            .iter()
-            .any(|(other, set)| *other != supply && set.is_some())
+    /// The set for one supply, or, with `None`, for those without a set of their own.
+    fn own_or_any_set_mut(&mut self, supply: Option<PowerSupply>) -> &mut Option<PolicySet> {
+        match supply {
+            None => &mut self.any_supply,
+            Some(PowerSupply::Mains) => &mut self.mains,
+            Some(PowerSupply::Battery) => &mut self.battery,
+        }
     }
 
     /// Adds this machine's drives to the models that the sets are for, if a set has policies of drives.

@@ -335,7 +335,7 @@ fn a_later_apply_is_named_and_a_file_edited_by_hand_is_kept() {
         String::from_utf8(run.get_output().stderr.clone()).unwrap()
     };
     let told = run(&["apply", "teo", "--persist", "--yes"]);
-    let stays = told.find("other sets of it stay: teo, on battery epp[value=power]");
+    let stays = told.find("other sets of it stay: on battery epp[value=power]");
     assert!(
         stays.unwrap() < told.find("applied, and again").unwrap(),
         "{told}"

@@ -249,7 +249,10 @@ fn a_set_for_one_supply_leaves_the_other_in_the_file() {
         settings.format_sets_without_versions(),
         "on mains teo, on battery menu"
     );
-    assert!(notes[0].contains("other sets of it stay"), "{notes:?}");
+    assert!(
+        notes[0].ends_with("other sets of it stay: on mains teo"),
+        "{notes:?}"
+    );
     // All sets of a file are for the same CPUs.
     let message = put(Some(PowerSupply::Battery), "menu", Some(vec![0]))
         .unwrap_err()
@@ -270,7 +273,7 @@ fn a_set_for_any_supply_keeps_what_was_edited_by_hand() {
     let set = "teo".parse().unwrap();
     let (settings, notes) = PersistentSettings::load_and_put_set(&system, None, set, None).unwrap();
     assert!(
-        notes[0].contains("on battery epp[value=power]"),
+        notes[0].ends_with("stay: on battery epp[value=power]"),
         "{notes:?}"
     );
     settings.save_file(&system).unwrap();
