@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use sd_notify::NotifyState;
-use wakepath_settings::Session;
 use wakepath_settings::daemon_config::{self, Config, ConfigError};
+use wakepath_settings::{LockBorrower, LockOffer, Session, SettingsError};
 use wakepath_system::System;
 use wakepath_units::causes::in_one_line;
 
@@ -29,14 +29,27 @@ pub fn run_until_stopped(
     let session = open_own_or_lent_session(system, lender)?;
     log_recovered_settings(&session);
     let mut daemon = Daemon::start_parts(system, session, &config, None)?;
+    let offer = open_lock_offer_unless_lent(system, lender);
     notify_systemd(&[
         NotifyState::Ready,
         NotifyState::Status(&daemon.status_line()),
     ]);
     loop {
-        match daemon.serve_until_interrupted(&signals)? {
+        match daemon.serve_until_interrupted(&signals, offer.as_ref())? {
             Interruption::Stop => break,
             Interruption::Reload => {}
+            Interruption::LockWanted => {
+                let Some(offer) = &offer else { continue };
+                let Some(borrower) = offer.accept_borrower() else {
+                    continue;
+                };
+                let lend = |session| lend_lock_to_all(session, borrower, offer, &signals);
+                let Some(again) = daemon.lend_lock_and_start_again(&config, lend)? else {
+                    return Ok(());
+                };
+                daemon = again;
+                continue;
+            }
             Interruption::ConditionBroken => {
                 let Some(watching) = daemon.put_back_set_and_keep_watching(&config)? else {
                     return Ok(());
@@ -81,6 +94,48 @@ pub fn run_until_stopped(
     notify_systemd(&[NotifyState::Stopping]);
     daemon.stop_and_put_back()?;
     Ok(())
+}
+
+/// Offers the lock to events of the machine, unless it is lent itself: a live study measures without events.
+fn open_lock_offer_unless_lent(system: &System, lender: Option<&LockLender>) -> Option<LockOffer> {
+    if lender.is_some() {
+        return None;
+    }
+    match LockOffer::open(system.root()) {
+        Ok(offer) => Some(offer),
+        Err(error) => {
+            log::log_warning(&format!(
+                "`wakepath apply --persist` writes nothing again while this daemon runs: {}",
+                in_one_line(&error)
+            ));
+            None
+        }
+    }
+}
+
+/// Lends the lock to one event after the other, as many come at once when CPUs are switched on, and waits for its return.
+/// `None`: the daemon is to stop.
+fn lend_lock_to_all(
+    session: Session,
+    first: LockBorrower,
+    offer: &LockOffer,
+    signals: &Signals,
+) -> Result<Option<Session>, SettingsError> {
+    log::log_info("everything is put back for a moment: an event writes persistent settings");
+    let mut present = session;
+    let mut next = Some(first);
+    while let Some(borrower) = next {
+        let keeps_waiting = || {
+            notify_systemd(&[NotifyState::Watchdog]);
+            !signals.is_stop_demanded()
+        };
+        match present.lend_lock_to_borrower(&borrower, keeps_waiting)? {
+            Some(returned) => present = returned,
+            None => return Ok(None),
+        }
+        next = offer.accept_borrower();
+    }
+    Ok(Some(present))
 }
 
 /// Logs settings that were put back because their process was killed.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use wakepath_settings::daemon_config::{Config, ConfigError};
+use wakepath_system::System;
 use wakepath_watch::guard::{
     Guard, GuardCondition, GuardEvent, WHAT_IS_WATCHED, WindowReport, WindowVerdict,
 };
@@ -67,6 +68,41 @@ pub(crate) fn parse_guard_conditions(
     parsed.collect()
 }
 
+/// Checks that a machine has the drives that a configuration's conditions name. `origin`: the configuration's name in messages.
+/// A machine that shows no block device proves nothing.
+///
+/// # Errors
+/// A condition that the daemon cannot watch, or that names another drive, with its line.
+pub fn check_guard_drives(
+    system: &System,
+    config: &Config,
+    origin: &str,
+) -> Result<(), ConfigError> {
+    let conditions = parse_guard_conditions(config, origin)?;
+    let drives = system.root().list_names("sys/block");
+    for (condition, written) in conditions.iter().zip(&config.guard.keep) {
+        let Some(wanted) = condition.drive() else {
+            continue;
+        };
+        if !drives.is_empty() && !drives.iter().any(|drive| drive == wanted) {
+            return Err(ConfigError::File {
+                origin: origin.to_owned(),
+                line: written.line,
+                message: no_such_drive(condition, &drives),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Why a condition cannot be watched that names a drive of another machine.
+fn no_such_drive(condition: &GuardCondition, drives: &[String]) -> String {
+    format!(
+        "{condition}: no such drive; expected one of {}",
+        drives.join(", ")
+    )
+}
+
 impl Guarding {
     /// Begins to measure if the configuration asks for it. What cannot be had is added to `missing`.
     pub(crate) fn start_if_asked(config: &Config, missing: &mut MissingPolicies) -> Option<Self> {
@@ -101,11 +137,8 @@ impl Guarding {
                     .is_none_or(|wanted| drives.any(|drive| drive == wanted))
             });
         for condition in unknown {
-            let why = format!(
-                "guard: {condition}: no such drive; expected one of {}",
-                feed.drives().join(", ")
-            );
-            missing.add_missing("guard", why);
+            let why = no_such_drive(&condition, feed.drives());
+            missing.add_missing("guard", format!("guard: {why}"));
         }
         let guard = (!known.is_empty()).then(|| {
             let texts: Vec<String> = known.iter().map(ToString::to_string).collect();
@@ -210,5 +243,25 @@ mod tests {
             assert!(message.starts_with("d.toml:4: "), "{message}");
             assert!(message.contains(part), "{message}");
         }
+    }
+
+    #[test]
+    fn a_drive_of_another_machine_is_named_with_its_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let system = System::new(wakepath_system::Root::at_directory(directory.path()));
+        let text = "[guard]\nkeep = [\n'p99_us < 100',\n'p99_us(nope) < 5']\n";
+        let config = Config::parse("d.toml", text).unwrap();
+        // Nothing is known of this machine's drives.
+        check_guard_drives(&system, &config, "d.toml").unwrap();
+        for drive in ["nvme0n1", "sda"] {
+            std::fs::create_dir_all(directory.path().join("sys/block").join(drive)).unwrap();
+        }
+        let refused = check_guard_drives(&system, &config, "d.toml").unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "d.toml:4: p99_us(nope) < 5: no such drive; expected one of nvme0n1, sda"
+        );
+        let mended = Config::parse("d.toml", &text.replace("nope", "sda")).unwrap();
+        check_guard_drives(&system, &mended, "d.toml").unwrap();
     }
 }

@@ -31,4 +31,5 @@ pub mod watch;
 
 pub use daemon::{load_config_or_default, run_until_stopped};
 pub use error::DaemonError;
+pub use guarding::check_guard_drives;
 pub use signals::LockLender;

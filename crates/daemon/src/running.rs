@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sd_notify::NotifyState;
 use wakepath_settings::daemon_config::Config;
-use wakepath_settings::{Hold, Session, SettingsError, SettingsPlan, WantedSetting};
+use wakepath_settings::{
+    Hold, LockOffer, Session, SettingsError, SettingsPlan, remove_supply_record,
+};
 use wakepath_system::System;
 
 use crate::boost::{Boost, MinimumChange};
@@ -55,6 +57,8 @@ pub(crate) struct Daemon {
 struct Woken {
     /// Whether a client asks each of the servers for metrics.
     is_asked: Vec<bool>,
+    /// Whether somebody wants to borrow the lock.
+    is_lock_wanted: bool,
 }
 
 impl Daemon {
@@ -192,6 +196,7 @@ impl Daemon {
     pub(crate) fn serve_until_interrupted(
         &mut self,
         signals: &Signals,
+        offer: Option<&LockOffer>,
     ) -> Result<Interruption, DaemonError> {
         let watchdog = sd_notify::watchdog_enabled()
             .filter(|time| !time.is_zero())
@@ -204,7 +209,7 @@ impl Daemon {
                 notify_systemd(&[NotifyState::Watchdog]);
                 watchdog_next = Some(Instant::now() + interval);
             }
-            let woken = self.wait_for_event_or_due_action(signals, watchdog_next)?;
+            let woken = self.wait_for_event_or_due_action(signals, offer, watchdog_next)?;
             if let Some(interruption) = signals.take_interruption() {
                 return Ok(interruption);
             }
@@ -219,6 +224,9 @@ impl Daemon {
                 }
             }
             self.write_file_if_due();
+            if woken.is_lock_wanted {
+                return Ok(Interruption::LockWanted);
+            }
             if let Some(guarding) = &mut self.guarding
                 && guarding.take_slices_if_due()
             {
@@ -231,6 +239,7 @@ impl Daemon {
     fn wait_for_event_or_due_action(
         &self,
         signals: &Signals,
+        offer: Option<&LockOffer>,
         watchdog_next: Option<Instant>,
     ) -> io::Result<Woken> {
         let readable = PollFlags::IN;
@@ -247,15 +256,19 @@ impl Daemon {
                 .iter()
                 .map(|server| PollFd::from_borrowed_fd(server.listener_descriptor(), readable)),
         );
+        let first_offer = fds.len();
+        fds.extend(offer.map(|offer| PollFd::from_borrowed_fd(offer.descriptor(), readable)));
         let time_left = self.time_to_next_action(watchdog_next);
         let timeout = time_left.and_then(|time| Timespec::try_from(time).ok());
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let servers = fds.iter().skip(first_server);
+        let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        let (first, offers) = fds.split_at(first_offer);
         Ok(Woken {
-            is_asked: servers.map(|fd| !fd.revents().is_empty()).collect(),
+            is_asked: first.iter().skip(first_server).map(is_ready).collect(),
+            is_lock_wanted: offers.iter().any(is_ready),
         })
     }
 
@@ -427,6 +440,8 @@ impl Daemon {
         if config.guard.applied {
             let applied = session.restore_all()?;
             notes.extend(applied.notes.into_iter().chain(applied.away));
+            // Without the record, no event puts persistent settings in force again in this boot.
+            remove_supply_record(&self.system)?;
         }
         for note in &notes {
             log::log_warning(note);
@@ -445,15 +460,8 @@ impl Daemon {
         for (policy, is_in_force) in &mut self.metrics.policies {
             *is_in_force &= ["guard", "latency"].contains(policy);
         }
-        let nothing = SettingsPlan::from_wanted(
-            &self.system,
-            WantedSetting {
-                values: Vec::new(),
-                notes: Vec::new(),
-            },
-        )?;
         Ok(Some(Self {
-            hold: session.reserve_for_repeated_changes(&nothing)?,
+            hold: session.reserve_for_repeated_changes(&SettingsPlan::default())?,
             watch: None,
             leases: Leases::default(),
             limits: None,
@@ -464,9 +472,44 @@ impl Daemon {
         }))
     }
 
+    /// Puts everything back, lends the lock by `lend`, and starts all parts again, as a reload does. A set that the guard has put
+    /// back stays back. `None`: the daemon is to end.
+    pub(crate) fn lend_lock_and_start_again(
+        self,
+        config: &Config,
+        lend: impl FnOnce(Session) -> Result<Option<Session>, SettingsError>,
+    ) -> Result<Option<Self>, DaemonError> {
+        let guarding = self.guarding.as_ref();
+        if guarding.and_then(|guarding| guarding.state().set_was_put_back) == Some(true) {
+            let Some((session, _)) = self.hold.put_back_and_release()? else {
+                return Ok(None);
+            };
+            let Some(returned) = lend(session)? else {
+                return Ok(None);
+            };
+            let hold = returned.reserve_for_repeated_changes(&SettingsPlan::default())?;
+            return Ok(Some(Self { hold, ..self }));
+        }
+        let system = self.system.clone();
+        let Some(session) = self.stop_parts_and_put_back()? else {
+            return Ok(None);
+        };
+        let Some(returned) = lend(session)? else {
+            return Ok(None);
+        };
+        // What the event has brought may be missing parts, or have them: both are told in the log.
+        Self::start_parts(&system, returned, config, None).map(Some)
+    }
+
     /// Stops everything and puts it back. `None`: the settings have been put back before.
-    pub(crate) fn stop_and_put_back(mut self) -> Result<Option<Session>, DaemonError> {
+    pub(crate) fn stop_and_put_back(self) -> Result<Option<Session>, DaemonError> {
         let summary = self.current_metrics().to_summary_line();
+        let session = self.stop_parts_and_put_back()?;
+        log::log_info(&summary);
+        Ok(session)
+    }
+
+    fn stop_parts_and_put_back(mut self) -> Result<Option<Session>, DaemonError> {
         // The programs end first, so that no new leases come while they are put back.
         self.watch = None;
         self.drives
@@ -477,7 +520,6 @@ impl Daemon {
                 log::log_warning(note);
             }
         }
-        log::log_info(&summary);
         Ok(released.map(|(session, _)| session))
     }
 }

@@ -55,6 +55,8 @@ pub(crate) enum Interruption {
     Reload,
     /// Latency has broken a condition: the set is to be put back.
     ConditionBroken,
+    /// An event of the machine wants to borrow the lock.
+    LockWanted,
 }
 
 /// The signals that this process has caught.
@@ -95,11 +97,16 @@ impl Signals {
         [self.wake.as_fd()].into_iter().chain(lender)
     }
 
+    /// Whether the daemon is to stop. Unlike [`Signals::take_interruption`], this takes no reload.
+    pub(crate) fn is_stop_demanded(&self) -> bool {
+        self.stop.load(Ordering::SeqCst) || self.lender_has_ended()
+    }
+
     /// Takes the interruption since the last call, if any; a second call returns `None`.
     pub(crate) fn take_interruption(&self) -> Option<Interruption> {
         let mut bytes = [0; 64];
         while matches!((&self.wake).read(&mut bytes), Ok(1..)) {}
-        if self.stop.load(Ordering::SeqCst) || self.lender_has_ended() {
+        if self.is_stop_demanded() {
             Some(Interruption::Stop)
         } else {
             self.reload

@@ -164,16 +164,9 @@ fn describe_decision(set: Option<PolicySet>, decided: Vec<DecidedClass<'_>>) -> 
         [one] => Some((*one).to_owned()),
         _ => None,
     };
+    let drives = list_drive_models(&classes);
     let settings_file = set.as_ref().map(|set| {
-        PersistentSettings {
-            any_supply: Some(set.clone()),
-            mains: None,
-            battery: None,
-            cpus: None,
-            processor: processor.clone(),
-            enforce: false,
-        }
-        .to_commented_text()
+        PersistentSettings::for_machines(set.clone(), processor.clone(), drives).to_commented_text()
     });
     FleetDecision {
         set: set.map(|set| set.to_string()),
@@ -183,4 +176,17 @@ fn describe_decision(set: Option<PolicySet>, decided: Vec<DecidedClass<'_>>) -> 
         processor,
         settings_file,
     }
+}
+
+/// Models of the drives in some classes, each once; `None`: no drive tells its model.
+fn list_drive_models(classes: &[&FleetClass]) -> Option<Vec<String>> {
+    let mut models: Vec<String> = classes
+        .iter()
+        .flat_map(|class| &class.key.drives)
+        .filter(|model| !model.is_empty())
+        .cloned()
+        .collect();
+    models.sort();
+    models.dedup();
+    (!models.is_empty()).then_some(models)
 }

@@ -31,9 +31,13 @@ mod forms;
 mod hold;
 mod journal;
 mod kernel_command_line;
+mod lend;
 mod nvme;
 mod other_tools;
+mod own_writes;
 pub mod persistent;
+mod persistent_edit;
+mod persistent_plan;
 mod persistent_state;
 mod plan;
 pub mod policy;
@@ -58,9 +62,10 @@ pub use kernel_command_line::{
     BootLoader, CommandLineOutcome, KernelWord, KernelWordsPlan, put_back_kernel_words,
     write_kernel_words,
 };
+pub use lend::{LockBorrower, LockOffer};
 pub use other_tools::{PowerTool, RivalTool, ToolEvidence, find_rival_tools};
-pub use persistent::PersistentSettings;
-pub use persistent_state::{DriftState, PersistentState, read_persistent_state};
+pub use persistent::{DriveModelSets, PersistentSettings};
+pub use persistent_state::{DriftEvidence, DriftState, PersistentState, read_persistent_state};
 pub use plan::{Change, SettingsPlan, WantedSetting};
 pub use policy::Targets;
 pub use power_supply::PowerSupply;
@@ -68,6 +73,6 @@ pub use put_back::Restored;
 pub use reapply::{Reapplied, ReapplyOutcome, reapply_after_event};
 pub use session::Session;
 pub use supply_switch::{
-    DriftedSetting, SupplyOutcome, SupplySwitch, apply_plan_and_record_supply, remove_supply_record,
-    switch_to_set_of_present_supply,
+    DriftedSetting, SupplyOutcome, SupplySwitch, apply_plan_and_record_supply,
+    remove_supply_record, switch_to_set_of_present_supply,
 };

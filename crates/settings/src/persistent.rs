@@ -2,25 +2,25 @@
 
 use std::path::PathBuf;
 
-use rustix::fs::Mode;
 use serde::{Deserialize, Serialize};
+use wakepath_policies::mechanism::Kind;
 use wakepath_policies::{PolicySet, PolicySpec};
-use wakepath_system::System;
 use wakepath_system::capture::class::MachineClass;
+use wakepath_system::{DriveIdentity, System};
 use wakepath_units::spelling::toml_error_with_key;
 
 use crate::trusted_file::{self, TrustedFileError};
-use crate::{PowerSupply, SettingsError, SettingsPlan, Targets, config_folder, policy, store};
+use crate::{PowerSupply, SettingsError, config_folder};
 
 /// Name of the file of persistent settings.
-const FILE: &str = "settings.toml";
+pub(crate) const FILE: &str = "settings.toml";
 /// Size limit of the file of persistent settings, in bytes.
 const MAX_BYTES: u64 = 1 << 16;
 /// The word on the kernel's command line that switches persistent settings off.
 pub const OFF_WORD: &str = "wakepath.persist=0";
 
 /// Policy sets that are applied at every boot.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PersistentSettings {
     /// The policy set for a power supply that has no set of its own.
     pub any_supply: Option<PolicySet>,
@@ -32,8 +32,27 @@ pub struct PersistentSettings {
     pub cpus: Option<Vec<usize>>,
     /// The processor that the sets were made for; on another processor they are not applied. `None`: any.
     pub processor: Option<String>,
+    /// Models of the drives that the sets were made for; other drives are left out. `None`: any.
+    pub drives: Option<Vec<String>>,
     /// Settings that somebody else changes are written again.
     pub enforce: bool,
+    /// Policies of drives by model, instead of the policies of drives in the other sets.
+    pub drive_sets: Vec<DriveModelSets>,
+    /// The file that the settings were read from, for messages; `None`: they are from the command line.
+    pub(crate) origin: Option<PathBuf>,
+}
+
+/// Policy sets for the drives of one model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriveModelSets {
+    /// The model, as the kernel tells it.
+    pub model: String,
+    /// The policy set for a power supply that has no set of its own.
+    pub any_supply: Option<PolicySet>,
+    /// The policy set for mains power.
+    pub mains: Option<PolicySet>,
+    /// The policy set for battery power.
+    pub battery: Option<PolicySet>,
 }
 
 /// The keys of the file of persistent settings.
@@ -50,78 +69,169 @@ struct PersistentFile {
     cpus: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     processor: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    drives: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     enforce: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    drive: Vec<DriveTable>,
+}
+
+/// The keys of a table `[[drive]]`.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct DriveTable {
+    model: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    policy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mains: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    battery: Option<String>,
 }
 
 /// Comment at the start of a new file of persistent settings.
 const HEAD: &str = "\
 # Settings that are applied at every boot. `wakepath apply --check` checks this file, `wakepath restore` removes it.
 # policy: a policy set, as for `wakepath apply`. mains, battery: the set for that power supply instead.
-# cpus: a list such as 0-3,8. processor: only where this one is found.
-# enforce = true: what somebody else changes is written again.
+# cpus: a list such as 0-3,8. processor: only where this one is found. drives: only drives of these models.
+# enforce = true: what somebody else changes is written again. [[drive]]: the policies of one model of drives instead.
 ";
 
 impl PersistentSettings {
-    /// Persistent settings with one set, for the processor of this machine, whatever its power supply.
+    /// Persistent settings with one set, for the processor and the drives of this machine, whatever its power supply.
     pub fn for_any_supply(system: &System, set: PolicySet, cpus: Option<Vec<usize>>) -> Self {
-        Self {
+        let mut settings = Self {
             any_supply: Some(set),
-            mains: None,
-            battery: None,
             cpus,
             processor: read_processor_name(system),
-            enforce: false,
+            ..Self::default()
+        };
+        settings.note_machine_drives(system);
+        settings
+    }
+
+    /// Persistent settings with one set, for other machines: those with this processor, and for their drives of these models.
+    pub fn for_machines(
+        set: PolicySet,
+        processor: Option<String>,
+        drives: Option<Vec<String>>,
+    ) -> Self {
+        Self {
+            any_supply: Some(set),
+            processor,
+            drives,
+            ..Self::default()
         }
     }
 
-    /// Adds a set for one power supply to the persistent settings of the file, whose other sets stay.
+    /// Puts a set into the persistent settings of the file, for one power supply, or with `None` for those without a set of
+    /// their own. All else of the file stays. Returns also what the user has to know before the file is written.
     ///
     /// # Errors
-    /// The file has a mistake, or sets for other CPUs.
-    pub fn load_and_add_set_for_supply(
+    /// The file has a mistake, or sets for other CPUs; or a set for any supply would not be in force, since the file has
+    /// another one for the present supply.
+    pub fn load_and_put_set(
         system: &System,
-        supply: PowerSupply,
+        supply: Option<PowerSupply>,
         set: PolicySet,
         cpus: Option<Vec<usize>>,
-    ) -> Result<Self, SettingsError> {
-        let mut settings = match Self::load(system)? {
-            Some(settings) if settings.cpus != cpus => {
-                let found = settings.cpus.as_deref().map_or_else(
-                    || "all CPUs".to_owned(),
-                    |cpus| format!("--cpus {}", format_cpu_list_of(cpus)),
-                );
+    ) -> Result<(Self, Vec<String>), SettingsError> {
+        let mut notes = Vec::new();
+        let mut settings = match (Self::load(system), supply) {
+            (Ok(loaded), _) => loaded.unwrap_or_default(),
+            (Err(error), None) => {
+                notes.push(format!("{error}; the file is written anew"));
+                Self::default()
+            }
+            (Err(error), Some(_)) => return Err(error),
+        };
+        let path = Self::file_path(system);
+        let present = PowerSupply::read(system.root());
+        if supply.is_none() && settings.own_set_for_supply(present).is_some() {
+            let message = format!(
+                "has a set of its own for {present}, which this machine is on, so that a set for any power supply would \
+                 not be in force; give --on {present}, or take the line `{present}` out"
+            );
+            return Err(persistent_file_error(&path, message));
+        }
+        let is_new = settings == Self::default();
+        // What is left without the set that is replaced stays.
+        *settings.own_or_any_set_mut(supply) = None;
+        let sets = [&settings.any_supply, &settings.mains, &settings.battery];
+        let others_stay = sets.iter().any(|other| other.is_some());
+        if !is_new && settings.cpus != cpus {
+            let [found, given] = [&settings.cpus, &cpus].map(|list| describe_cpus(list.as_deref()));
+            if others_stay {
                 let message = format!(
                     "has a set for {found}, and all sets of it are for the same CPUs; give the same, or \
                      `wakepath restore` first"
                 );
-                return Err(persistent_file_error(&Self::file_path(system), message));
+                return Err(persistent_file_error(&path, message));
             }
-            Some(settings) => settings,
-            None => Self {
-                any_supply: None,
-                mains: None,
-                battery: None,
-                cpus,
-                processor: None,
-                enforce: false,
-            },
-        };
-        settings.processor = read_processor_name(system);
-        match supply {
-            PowerSupply::Mains => settings.mains = Some(set),
-            PowerSupply::Battery => settings.battery = Some(set),
+            notes.push(format!(
+                "{}: was for {found}, and is for {given} now",
+                path.display()
+            ));
         }
-        Ok(settings)
+        let stay = settings.format_sets_without_versions();
+        if !stay.is_empty() {
+            notes.push(format!("{}: other sets of it stay: {stay}", path.display()));
+        }
+        *settings.own_or_any_set_mut(supply) = Some(set);
+        settings.cpus = cpus;
+        settings.processor = read_processor_name(system);
+        settings.note_machine_drives(system);
+        settings.origin = None;
+        Ok((settings, notes))
+    }
+
+    /// The set for one supply, or, with `None`, for those without a set of their own.
+    fn own_or_any_set_mut(&mut self, supply: Option<PowerSupply>) -> &mut Option<PolicySet> {
+        match supply {
+            None => &mut self.any_supply,
+            Some(PowerSupply::Mains) => &mut self.mains,
+            Some(PowerSupply::Battery) => &mut self.battery,
+        }
+    }
+
+    /// Adds this machine's drives to the models that the sets are for, if a set has policies of drives.
+    fn note_machine_drives(&mut self, system: &System) {
+        let sets = [&self.any_supply, &self.mains, &self.battery];
+        if !sets.iter().copied().flatten().any(has_drive_policies) {
+            return;
+        }
+        for (_, model) in read_drive_models(system) {
+            let has_own_set = self.drive_sets.iter().any(|own| own.model == model);
+            let known = self.drives.get_or_insert_default();
+            if !has_own_set && !known.contains(&model) {
+                known.push(model);
+            }
+        }
+    }
+
+    /// The set that only this supply has.
+    fn own_set_for_supply(&self, supply: PowerSupply) -> Option<&PolicySet> {
+        match supply {
+            PowerSupply::Mains => self.mains.as_ref(),
+            PowerSupply::Battery => self.battery.as_ref(),
+        }
+    }
+
+    /// The key of the file, and the policy set, for a power supply; `None`: with this supply everything stays as it is.
+    pub(crate) fn key_and_set_for_supply(
+        &self,
+        supply: PowerSupply,
+    ) -> Option<(&'static str, &PolicySet)> {
+        choose_set_for_supply(
+            [&self.any_supply, &self.mains, &self.battery].map(Option::as_ref),
+            supply,
+        )
     }
 
     /// The policy set for a power supply; `None`: with this supply everything stays as it is.
     pub fn set_for_supply_or_any(&self, supply: PowerSupply) -> Option<&PolicySet> {
-        let own = match supply {
-            PowerSupply::Mains => &self.mains,
-            PowerSupply::Battery => &self.battery,
-        };
-        own.as_ref().or(self.any_supply.as_ref())
+        self.key_and_set_for_supply(supply).map(|(_, set)| set)
     }
 
     /// Path of the file of persistent settings, for messages.
@@ -136,6 +246,17 @@ impl PersistentSettings {
     /// # Errors
     /// The file cannot be read, somebody else could have written it, or it has a mistake.
     pub fn load(system: &System) -> Result<Option<Self>, SettingsError> {
+        let Some(text) = Self::read_text_if_trusted(system)? else {
+            return Ok(None);
+        };
+        Self::parse_file(&Self::file_path(system), &text).map(Some)
+    }
+
+    /// Reads the text of the file of persistent settings; `None` if there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read, or somebody else could have written it.
+    pub(crate) fn read_text_if_trusted(system: &System) -> Result<Option<String>, SettingsError> {
         let path = Self::file_path(system);
         let folder = config_folder::open_config_folder(system.root(), false)
             .map_err(|e| unreadable_file_error(&path, &e))?;
@@ -153,16 +274,13 @@ impl PersistentSettings {
             .map_err(TrustedFileError::Read)
             .and_then(|about| trusted_file::check_folder_owner_and_mode(&about))
             .and_then(|()| trusted_file::read_open_file_if_trusted(file, MAX_BYTES));
-        let text = checked.map_err(|error| match error {
+        checked.map(Some).map_err(|error| match error {
             TrustedFileError::Read(source) => unreadable_file_error(&path, &source),
             TrustedFileError::Unsafe(why) => persistent_file_error(
                 &path,
                 format!("{why}; wakepath runs as root at boot and would do what it says"),
             ),
-        })?;
-        Self::parse(&text)
-            .map(Some)
-            .map_err(|message| persistent_file_error(&path, message))
+        })
     }
 
     /// Reads a file that is to become the file of persistent settings. Anybody may have written it.
@@ -172,14 +290,22 @@ impl PersistentSettings {
     pub fn load_candidate(path: &std::path::Path) -> Result<Self, SettingsError> {
         let text = wakepath_files::read_text_up_to(path, MAX_BYTES)
             .map_err(|error| unreadable_file_error(path, &error))?;
-        Self::parse(&text).map_err(|message| persistent_file_error(path, message))
+        Self::parse_file(path, &text)
+    }
+
+    fn parse_file(path: &std::path::Path, text: &str) -> Result<Self, SettingsError> {
+        let settings = Self::parse(text).map_err(|message| persistent_file_error(path, message))?;
+        Ok(Self {
+            origin: Some(path.to_owned()),
+            ..settings
+        })
     }
 
     /// Parses the text of a file of persistent settings.
     ///
     /// # Errors
     /// The mistake, with its line.
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let file: PersistentFile = toml::from_str(text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start);
             let line = text.get(..start).unwrap_or(text).matches('\n').count() + 1;
@@ -188,8 +314,9 @@ impl PersistentSettings {
                 toml_error_with_key(error.message(), text, start)
             )
         })?;
-        if file.policy.is_none() && file.mains.is_none() && file.battery.is_none() {
-            return Err("no policy set in it: expected `policy`, `mains` or `battery`; `wakepath restore` removes the file".to_owned());
+        let has_set = file.policy.is_some() || file.mains.is_some() || file.battery.is_some();
+        if !has_set && file.drive.is_empty() {
+            return Err("no policy set in it: expected `policy`, `mains`, `battery` or [[drive]]; `wakepath restore` removes the file".to_owned());
         }
         let cpus = file.cpus.map(|list| {
             let parsed =
@@ -202,7 +329,10 @@ impl PersistentSettings {
             battery: parse_nonempty_set("battery", file.battery)?,
             cpus: cpus.transpose()?,
             processor: file.processor,
+            drives: file.drives,
             enforce: file.enforce,
+            drive_sets: parse_drive_tables(file.drive)?,
+            origin: None,
         })
     }
 
@@ -220,7 +350,16 @@ impl PersistentSettings {
                 format_set_without_versions(set.as_ref()?)
             ))
         });
-        texts.collect::<Vec<_>>().join(", ")
+        let by_model = self.drive_sets.iter().map(|own| {
+            let sets = [&own.any_supply, &own.mains, &own.battery];
+            let sets: Vec<String> = sets
+                .into_iter()
+                .flatten()
+                .map(format_set_without_versions)
+                .collect();
+            format!("{} for {}", sets.join(" or "), own.model)
+        });
+        texts.chain(by_model).collect::<Vec<_>>().join(", ")
     }
 
     /// The text of the file of persistent settings, comments included.
@@ -236,36 +375,12 @@ impl PersistentSettings {
             battery: self.battery.as_ref().map(format_set_without_versions),
             cpus: self.cpus.as_deref().map(format_cpu_list_of),
             processor: self.processor.clone(),
+            drives: self.drives.clone(),
             enforce: self.enforce,
+            drive: self.drive_sets.iter().map(drive_table).collect(),
         };
         // Texts can always be written as TOML.
         toml::to_string(&file).unwrap_or_default()
-    }
-
-    /// Writes the file of persistent settings. After a crash at any moment the old or the new file is there, whole.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn save_file(&self, system: &System) -> Result<(), SettingsError> {
-        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
-        let folder = config_folder::open_config_folder(system.root(), true).and_then(|folder| {
-            folder.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound))
-        });
-        folder
-            .and_then(|folder| {
-                store::replace_file_durably_in(
-                    &folder,
-                    FILE,
-                    self.to_commented_text().as_bytes(),
-                    mode,
-                )
-            })
-            .map_err(|error| {
-                persistent_file_error(
-                    &Self::file_path(system),
-                    format!("cannot be written: {error}"),
-                )
-            })
     }
 
     /// Removes the file of persistent settings. Returns whether there was one.
@@ -280,52 +395,100 @@ impl PersistentSettings {
             )
         })
     }
+}
 
-    /// Plans the settings of this machine for its power supply of now. The sets for other supplies are checked, too.
-    ///
-    /// # Errors
-    /// As of [`PersistentSettings::plan_for_supply`].
-    pub fn plan_for_present_supply(&self, system: &System) -> Result<SettingsPlan, SettingsError> {
-        for supply in PowerSupply::ALL {
-            self.plan_for_supply(system, supply)?;
-        }
-        self.plan_for_supply(system, PowerSupply::read(system.root()))
-    }
+/// The set for a power supply among those for any supply, mains and battery, with its key in the file.
+pub(crate) fn choose_set_for_supply(
+    sets: [Option<&PolicySet>; 3],
+    supply: PowerSupply,
+) -> Option<(&'static str, &PolicySet)> {
+    let [any, mains, battery] = sets;
+    let own = match supply {
+        PowerSupply::Mains => ("mains", mains),
+        PowerSupply::Battery => ("battery", battery),
+    };
+    [own, ("policy", any)]
+        .into_iter()
+        .find_map(|(key, set)| Some((key, set?)))
+}
 
-    /// Plans the settings of this machine for a power supply; empty without a set for that.
-    ///
-    /// # Errors
-    /// The machine is another one, cannot follow a policy, or the settings would end with the process.
-    pub fn plan_for_supply(
-        &self,
-        system: &System,
-        supply: PowerSupply,
-    ) -> Result<SettingsPlan, SettingsError> {
-        let found = read_processor_name(system);
-        if let Some(expected) = &self.processor
-            && found.as_ref() != Some(expected)
-        {
-            let here = found.as_deref().unwrap_or("of unknown name");
-            return Err(persistent_file_error(
-                &Self::file_path(system),
-                format!(
-                    "made for the processor {expected}, but this one is {here}; `wakepath apply --persist{}` makes it anew",
-                    system.root().command_line_option()
-                ),
-            ));
+/// Whether a set has policies of drives.
+pub(crate) fn has_drive_policies(set: &PolicySet) -> bool {
+    set.policies().iter().any(is_drive_policy)
+}
+
+fn is_drive_policy(policy: &PolicySpec) -> bool {
+    matches!(policy.kind(), Kind::Apst | Kind::DriveLatency)
+}
+
+/// Names and models of the machine's NVMe drives, without those whose model sysfs does not tell.
+pub(crate) fn read_drive_models(system: &System) -> Vec<(String, String)> {
+    let names = system.nvme_controller_names().into_iter();
+    names
+        .map(|name| {
+            let model = DriveIdentity::read(system.root(), &name).model;
+            (name, model.trim().to_owned())
+        })
+        .filter(|(_, model)| !model.is_empty())
+        .collect()
+}
+
+fn parse_drive_tables(tables: Vec<DriveTable>) -> Result<Vec<DriveModelSets>, String> {
+    let mut parsed: Vec<DriveModelSets> = Vec::new();
+    for table in tables {
+        let model = table.model.trim().to_owned();
+        let place = format!("[[drive]] {model:?}");
+        if model.is_empty() {
+            return Err(
+                "[[drive]]: `model` names no model, such as that of `wakepath drive list`"
+                    .to_owned(),
+            );
         }
-        let targets = Targets {
-            cpus: self.cpus.clone(),
-            ..Targets::default()
+        if parsed.iter().any(|known| known.model == model) {
+            return Err(format!("{place}: the model has a table already"));
+        }
+        let sets = DriveModelSets {
+            any_supply: parse_drive_set(&place, "policy", table.policy)?,
+            mains: parse_drive_set(&place, "mains", table.mains)?,
+            battery: parse_drive_set(&place, "battery", table.battery)?,
+            model,
         };
-        let Some(set) = self.set_for_supply_or_any(supply) else {
-            return Ok(SettingsPlan::default());
-        };
-        let plan =
-            SettingsPlan::from_wanted(system, policy::resolve_to_settings(system, set, &targets)?)?;
-        plan.check_outlives_process()?;
-        Ok(plan)
+        parsed.push(sets);
     }
+    Ok(parsed)
+}
+
+/// Parses a set in a table `[[drive]]`, which has policies of drives only.
+fn parse_drive_set(
+    place: &str,
+    toml_key: &str,
+    text: Option<String>,
+) -> Result<Option<PolicySet>, String> {
+    let set = parse_nonempty_set(toml_key, text).map_err(|e| format!("{place}: {e}"))?;
+    let mut policies = set.iter().flat_map(PolicySet::policies);
+    match policies.find(|policy| !is_drive_policy(policy)) {
+        None => Ok(set),
+        Some(other) => Err(format!(
+            "{place}: {toml_key}: {} is no policy of a drive; expected apst or drive-latency",
+            format_policy_without_version(other)
+        )),
+    }
+}
+
+fn drive_table(sets: &DriveModelSets) -> DriveTable {
+    DriveTable {
+        model: sets.model.clone(),
+        policy: sets.any_supply.as_ref().map(format_set_without_versions),
+        mains: sets.mains.as_ref().map(format_set_without_versions),
+        battery: sets.battery.as_ref().map(format_set_without_versions),
+    }
+}
+
+fn describe_cpus(cpus: Option<&[usize]>) -> String {
+    cpus.map_or_else(
+        || "all CPUs".to_owned(),
+        |cpus| format!("--cpus {}", format_cpu_list_of(cpus)),
+    )
 }
 
 fn parse_nonempty_set(toml_key: &str, text: Option<String>) -> Result<Option<PolicySet>, String> {
@@ -341,13 +504,13 @@ fn parse_nonempty_set(toml_key: &str, text: Option<String>) -> Result<Option<Pol
     Ok(Some(set))
 }
 
-fn format_cpu_list_of(cpus: &[usize]) -> String {
+pub(crate) fn format_cpu_list_of(cpus: &[usize]) -> String {
     let numbers: Vec<u32> = cpus.iter().map(|cpu| *cpu as u32).collect();
     wakepath_units::cpus::format_cpu_list(&numbers)
 }
 
 /// A policy set as text, without versions.
-fn format_set_without_versions(set: &PolicySet) -> String {
+pub(crate) fn format_set_without_versions(set: &PolicySet) -> String {
     let profile = set.profile().map(ToString::to_string);
     let policies = set.policies().iter().map(format_policy_without_version);
     profile
@@ -379,7 +542,7 @@ pub(crate) fn is_persistence_off_on_command_line(system: &System) -> bool {
 }
 
 /// Name of the machine's processor; `None` where the kernel does not tell.
-fn read_processor_name(system: &System) -> Option<String> {
+pub(crate) fn read_processor_name(system: &System) -> Option<String> {
     let name = MachineClass::read(system.root()).processor.name;
     (!name.is_empty()).then_some(name)
 }
@@ -388,7 +551,7 @@ fn unreadable_file_error(path: &std::path::Path, error: &std::io::Error) -> Sett
     persistent_file_error(path, format!("cannot be read: {error}"))
 }
 
-fn persistent_file_error(path: &std::path::Path, message: String) -> SettingsError {
+pub(crate) fn persistent_file_error(path: &std::path::Path, message: String) -> SettingsError {
     SettingsError::Persistent {
         path: path.to_owned(),
         message,
@@ -407,7 +570,15 @@ mod tests {
             battery: Some("menu + epp[value=power]".parse().unwrap()),
             cpus: Some(vec![0, 1, 2, 8]),
             processor: Some("A \"processor\"".to_owned()),
+            drives: Some(vec!["A drive".to_owned(), "Another".to_owned()]),
             enforce: true,
+            drive_sets: vec![DriveModelSets {
+                model: "A third".to_owned(),
+                any_supply: Some("apst + drive-latency[tolerance=25ms]".parse().unwrap()),
+                mains: None,
+                battery: Some("apst".parse().unwrap()),
+            }],
+            origin: None,
         };
         assert_eq!(
             PersistentSettings::parse(&settings.to_commented_text()),
@@ -426,6 +597,21 @@ mod tests {
             ("policy = 3", &["line 1", "text"]),
             ("policy = ''", &["names no policy", "policy = \"teo\""]),
             ("policy = ' '", &["names no policy"]),
+            ("drives = 'A'", &["line 1"]),
+            (
+                "policy = 'teo'\n[[drive]]\nmodel = 'A'\npolicy = 'teo'",
+                &["[[drive]] \"A\": policy: teo is no policy of a drive"],
+            ),
+            (
+                "[[drive]]\nmodel = 'A'\nmains = 'aspt'",
+                &["[[drive]] \"A\": mains", "did you mean `apst`"],
+            ),
+            (
+                "[[drive]]\nmodel = 'A'\n[[drive]]\nmodel = 'A '",
+                &["\"A\": the model has a table already"],
+            ),
+            ("[[drive]]\nmodel = ''", &["names no model"]),
+            ("[[drive]]\npolicy = 'apst'", &["line 1", "model"]),
         ] {
             let message = PersistentSettings::parse(text).unwrap_err();
             for part in parts {

@@ -2,11 +2,16 @@
 
 use serde::Serialize;
 use wakepath_system::System;
+use wakepath_system::journal::{ChangeReason, Journal, read_boot_id};
+use wakepath_system::setting::have_same_meaning;
 
 use crate::other_tools::ToolEvidence;
-use crate::supply_switch::read_supply_record_without_lock;
+use crate::own_writes::find_own_write;
+use crate::reapply::is_table_by_kernel;
+use crate::reset::{SettingSurvival, find_survival};
+use crate::supply_switch::{SupplyRecord, read_supply_record_without_lock};
 use crate::write::may_result_from_write;
-use crate::{PersistentSettings, PowerSupply, SettingsError, find_rival_tools};
+use crate::{Change, PersistentSettings, PowerSupply, SettingsError, find_rival_tools};
 
 /// The state of the persistent settings of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -18,12 +23,18 @@ pub struct PersistentState {
     /// The other supply, if its set is still in force: the event of the plug came to nothing, and the next event of any kind
     /// makes up for it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub set_of_other_supply_in_force: Option<PowerSupply>,
+    pub other_supply_in_force: Option<PowerSupply>,
     /// Whether the sets were applied since this boot; `None`: only root can read that.
     pub applied: Option<bool>,
-    /// Why the sets are not possible on this machine.
+    /// Why a boot applies nothing of the file on this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_possible: Option<String>,
+    /// Why each policy of the set is not possible here that is not; the others are counted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub impossible_policies: Vec<String>,
+    /// Drives that are left out, since the sets were not made for them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// Number of settings with the value of the set.
     pub in_force: usize,
     /// Settings with another value than the set has.
@@ -39,8 +50,27 @@ pub struct DriftState {
     pub expected: String,
     /// Value now.
     pub found: String,
-    /// Running tools that write this setting; empty: who wrote it is unknown.
+    /// Running tools that write this setting.
     pub writers: Vec<&'static str>,
+    /// By what else it is known where the value is from; `None` and no `writers`: that is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<DriftEvidence>,
+}
+
+/// Evidence of where the value of a setting is from. Only root can read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriftEvidence {
+    /// A later `wakepath apply` has written the value, by the journal.
+    LaterApply,
+    /// A wakepath that runs holds the value for a time, by the journal.
+    HeldForATime,
+    /// The running daemon has written the value, by the journal.
+    Daemon,
+    /// The set for the other supply is still in force, by the record.
+    OtherSupply,
+    /// This boot's own value, or the kernel's own table of a drive, which an event such as sleep gives this setting.
+    Reset,
 }
 
 /// Reads the state of the persistent settings; `None` without a file of them. Needs no root, except for APST tables.
@@ -58,24 +88,34 @@ pub fn read_persistent_state(system: &System) -> Result<Option<PersistentState>,
     let mut state = PersistentState {
         sets: settings.format_sets_without_versions(),
         supply,
-        set_of_other_supply_in_force: in_force
-            .map(|record| record.supply)
-            .filter(|in_force| {
-                settings.set_for_supply_or_any(*in_force) != settings.set_for_supply_or_any(supply)
-            }),
+        other_supply_in_force: in_force.map(|record| record.supply).filter(|in_force| {
+            settings.set_for_supply_or_any(*in_force) != settings.set_for_supply_or_any(supply)
+        }),
         applied: record.as_ref().map(Option::is_some),
         not_possible: None,
+        impossible_policies: Vec::new(),
+        left_out: Vec::new(),
         in_force: 0,
         drifted: Vec::new(),
     };
-    let plan = match settings.plan_for_supply(system, supply) {
+    if let Err(error) = settings.check_processor(system) {
+        state.not_possible = Some(error.to_string());
+        return Ok(Some(state));
+    }
+    state.left_out = settings.notes_on_drives_left_out(system);
+    let plan = match settings.plan_for_present_supply(system) {
         Ok(plan) => plan,
         Err(error) => {
             state.not_possible = Some(error.to_string());
-            return Ok(Some(state));
+            let (possible, refused) = settings.plan_what_is_possible(system, supply);
+            state.impossible_policies = refused;
+            possible
         }
     };
     let tools = find_rival_tools(system, &plan);
+    // The journal of an earlier boot proves nothing.
+    let journal = Journal::read_without_lock(system.root())
+        .filter(|journal| journal.boot == read_boot_id(system.root()));
     for change in &plan.changes {
         let Some(expected) = &change.new else {
             continue;
@@ -93,7 +133,39 @@ pub fn read_persistent_state(system: &System) -> Result<Option<PersistentState>,
             expected: expected.clone(),
             found: change.old.clone(),
             writers: writers.map(|rival| rival.tool.title).collect(),
+            evidence: find_evidence(system, journal.as_ref(), in_force, change),
         });
     }
     Ok(Some(state))
+}
+
+/// Finds where the value of a drifted setting is from.
+fn find_evidence(
+    system: &System,
+    journal: Option<&Journal>,
+    record: Option<&SupplyRecord>,
+    change: &Change,
+) -> Option<DriftEvidence> {
+    let Change {
+        key, old: found, ..
+    } = change;
+    match journal.and_then(|journal| find_own_write(system, journal, key, found)) {
+        Some(ChangeReason::Held) => return Some(DriftEvidence::HeldForATime),
+        Some(ChangeReason::Reserved) => return Some(DriftEvidence::Daemon),
+        written => {
+            let recorded = record.and_then(|record| record.settings.iter().find(|s| s.key == *key));
+            if recorded.is_some_and(|setting| setting.results_in(system, found)) {
+                return Some(DriftEvidence::OtherSupply);
+            }
+            if written.is_some() {
+                return Some(DriftEvidence::LaterApply);
+            }
+        }
+    }
+    let entries = journal.map(Journal::entries_with_oldest_values);
+    let own = entries.iter().flatten().find(|entry| entry.key == *key);
+    let has_own_value = own.is_some_and(|entry| have_same_meaning(key.setting, &entry.old, found));
+    let may_be_reset = find_survival(key.setting.name).is_some_and(SettingSurvival::may_be_reset);
+    (may_be_reset && (has_own_value || is_table_by_kernel(system, key, found)))
+        .then_some(DriftEvidence::Reset)
 }

@@ -7,11 +7,12 @@
 use std::time::Duration;
 
 use wakepath_system::apst::predict_kernel_apst_feature;
-use wakepath_system::journal::Entry;
+use wakepath_system::journal::{self, Entry, Journal};
 use wakepath_system::setting::{Access, have_same_meaning};
 use wakepath_system::{SettingKey, System};
 
 use crate::entries::drive_model_and_serial;
+use crate::own_writes::find_own_write;
 use crate::persistent::is_persistence_off_on_command_line;
 use crate::reset::ResetEvent;
 use crate::session::EVENT_LOCK_PATIENCE;
@@ -62,7 +63,8 @@ struct Deviation {
 /// Writes persistent settings again that an event has reset, and looks for settings that somebody else has changed. If the
 /// power supply has changed and its event came to nothing, the set of the present supply is put in force, too.
 ///
-/// Waits up to 20 s while another wakepath has the lock, but not after an interval: the next one comes.
+/// Borrows the lock from a daemon, or waits up to 20 s while another wakepath has it, but not after an interval: the next
+/// one comes.
 ///
 /// # Errors
 /// The file has a mistake, a setting cannot be written, or another wakepath keeps the lock.
@@ -79,15 +81,7 @@ pub fn reapply_after_event(
     let Some(record) = read_supply_record_without_lock(system)? else {
         return Ok(ReapplyOutcome::NotInForce);
     };
-    let brings_device = matches!(event, ResetEvent::CpuOnline(_) | ResetEvent::DriveReady(_));
-    let is_as_known = |setting: &RecordedSetting| {
-        read_unless_costly(system, event, &setting.key).is_none_or(|found| {
-            setting.results_in(system, &found)
-                || (setting.reported.as_ref() == Some(&found) && !settings.enforce)
-        })
-    };
-    let is_set_of_supply = record.supply == PowerSupply::read(system.root());
-    if !brings_device && is_set_of_supply && record.settings.iter().all(is_as_known) {
+    if !is_anything_to_do(system, &settings, event, &record) {
         return Ok(ReapplyOutcome::Looked(Reapplied::default()));
     }
     let patience = match event {
@@ -95,7 +89,7 @@ pub fn reapply_after_event(
         _ => EVENT_LOCK_PATIENCE,
     };
     let mut session = match Session::open_when_unlocked_and_recover(system, patience) {
-        // A daemon holds the lock and writes limits of CPUs itself: what is drift cannot be told.
+        // A command has the lock, and changes settings itself: what is drift cannot be told.
         Err(SettingsError::Locked { .. }) if *event == ResetEvent::Interval => {
             return Ok(ReapplyOutcome::Looked(Reapplied::default()));
         }
@@ -106,6 +100,43 @@ pub fn reapply_after_event(
         return Ok(ReapplyOutcome::NotInForce);
     };
     reapply_under_lock(&mut session, &settings, event, &mut record).map(ReapplyOutcome::Looked)
+}
+
+/// Whether an event leaves anything to write or to report. The lock is not taken for that: a daemon that lends it has to put its
+/// own settings back first.
+fn is_anything_to_do(
+    system: &System,
+    settings: &PersistentSettings,
+    event: &ResetEvent,
+    record: &SupplyRecord,
+) -> bool {
+    if record.supply != PowerSupply::read(system.root()) {
+        return true;
+    }
+    // What a process with the lock changes, such as a daemon's leases, is its own affair while it runs.
+    let held = match journal::lock_holder_pid(system.root()) {
+        Some(_) => journal::list_held_settings_and_new_values(system.root()).unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let is_as_known = |setting: &RecordedSetting| {
+        held.iter().any(|(key, _)| *key == setting.key)
+            || read_unless_costly(system, event, &setting.key).is_none_or(|found| {
+                setting.results_in(system, &found)
+                    || (setting.reported.as_ref() == Some(&found) && !settings.enforce)
+            })
+    };
+    if !record.settings.iter().all(is_as_known) {
+        return true;
+    }
+    let has_exchanged_drive = matches!(event, ResetEvent::DriveReady(_))
+        && journal::has_pending_restore(system.root()) != Some(false)
+        && Journal::read_without_lock(system.root()).is_none_or(|journal| {
+            let mut entries = journal.layers.iter().flat_map(|layer| &layer.settings);
+            entries.any(|entry| is_drive_exchanged(system, entry))
+        });
+    has_exchanged_drive
+        || plan_settings_of_new_devices(system, settings, event, record)
+            .map_or(true, |new| !new.is_empty())
 }
 
 fn reapply_under_lock(
@@ -206,6 +237,7 @@ fn find_deviations(session: &Session, event: &ResetEvent, record: &SupplyRecord)
             drifted: DriftedSetting {
                 key: key.clone(),
                 expected: setting.values.first().cloned().unwrap_or_default(),
+                by_later_apply: find_own_write(system, &session.journal, key, &found).is_some(),
                 found,
             },
         })
@@ -215,7 +247,7 @@ fn find_deviations(session: &Session, event: &ResetEvent, record: &SupplyRecord)
 
 /// Whether a drive has the kernel's own APST table for the present latency tolerance. The boot's own table is another one if
 /// a policy set has changed the tolerance, too.
-fn is_table_by_kernel(system: &System, key: &SettingKey, found: &str) -> bool {
+pub(crate) fn is_table_by_kernel(system: &System, key: &SettingKey, found: &str) -> bool {
     if !matches!(key.setting.mechanism, Access::NvmeFeature(_)) {
         return false;
     }
@@ -249,16 +281,18 @@ fn plan_settings_of_new_devices(
     Ok(new.collect())
 }
 
+/// Whether another drive has the name of the drive that an entry is about.
+fn is_drive_exchanged(system: &System, entry: &Entry) -> bool {
+    let present = drive_model_and_serial(system, &entry.key.at);
+    entry.drive.is_some() && present.is_some() && entry.drive != present
+}
+
 /// Forgets settings of drives whose name another drive has now: the file's set is planned anew for that drive.
 fn forget_settings_of_exchanged_drives(session: &mut Session, record: &mut SupplyRecord) {
     let system = session.system.clone();
-    let is_exchanged = |entry: &Entry| {
-        let present = drive_model_and_serial(&system, &entry.key.at);
-        entry.drive.is_some() && present.is_some() && entry.drive != present
-    };
     for layer in &mut session.journal.layers {
         layer.settings.retain(|entry| {
-            let gone = is_exchanged(entry);
+            let gone = is_drive_exchanged(&system, entry);
             if gone {
                 record.settings.retain(|s| s.key != entry.key);
             }
@@ -269,7 +303,7 @@ fn forget_settings_of_exchanged_drives(session: &mut Session, record: &mut Suppl
 
 impl RecordedSetting {
     /// Whether a value that was read can be from wakepath.
-    fn results_in(&self, system: &System, found: &str) -> bool {
+    pub(crate) fn results_in(&self, system: &System, found: &str) -> bool {
         let mut values = self.values.iter();
         values.any(|value| may_result_from_write(system, &self.key, value, found))
     }

@@ -110,6 +110,13 @@ pub struct SettingSurvival {
     pub evidence: EffectEvidence,
 }
 
+impl SettingSurvival {
+    /// Whether any event may reset the setting.
+    pub(crate) fn may_be_reset(&self) -> bool {
+        [self.resume, self.cpu_online, self.drive_reset].contains(&EventEffect::MayReset)
+    }
+}
+
 const fn survival(
     setting: &'static str,
     [resume, cpu_online, drive_reset]: [EventEffect; 3],

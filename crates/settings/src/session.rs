@@ -18,6 +18,7 @@ use crate::foreign::{
     OwnValues, foreign_value_to_keep, note_that_foreign_value_stays,
     possible_values_by_dead_processes,
 };
+use crate::lend::LockBorrower;
 use crate::put_back::{FailedRestore, Restored, put_back_entries};
 use crate::store::LockedJournalDirectory;
 use crate::write::{verify_by_reading_back, write_setting};
@@ -27,6 +28,8 @@ use crate::{Change, SettingsError, SettingsPlan, journal};
 const MOST_WRITTEN: usize = 4;
 /// How long an event of the machine waits for the lock: several events come at once, as when all CPUs are switched on again.
 pub(crate) const EVENT_LOCK_PATIENCE: Duration = Duration::from_secs(20);
+/// Interval at which a lender looks whether it is to wait any longer.
+const LENDER_INTERVAL: Duration = Duration::from_secs(1);
 /// Pause between two attempts to take the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
@@ -45,15 +48,54 @@ impl Session {
     /// # Errors
     /// Another process has the lock, the directory of the journal is not safe, or the journal is damaged.
     pub fn open_and_recover(system: &System) -> Result<Self, SettingsError> {
-        let mut session = Self::open_locked(system)?;
-        if session.drop_reset_settings_of_earlier_boot() {
-            session.save_journal()?;
-        }
-        session.put_back_settings_of_dead_processes()?;
-        Ok(session)
+        Self::open_locked(system)?.recover()
     }
 
-    /// Takes the lock as [`Session::open_and_recover`] does, and waits for a while if another wakepath has it.
+    /// Puts the settings of dead processes back.
+    fn recover(mut self) -> Result<Self, SettingsError> {
+        if self.drop_reset_settings_of_earlier_boot() {
+            self.save_journal()?;
+        }
+        self.put_back_settings_of_dead_processes()?;
+        Ok(self)
+    }
+
+    /// Takes the lock, or borrows it from a daemon, and reads the journal, without putting anything back.
+    fn open_locked_or_borrowed(system: &System) -> Result<Self, SettingsError> {
+        match Self::open_locked(system) {
+            Err(locked @ SettingsError::Locked { .. }) => {
+                match LockedJournalDirectory::open_with_daemon_lock(system.root())? {
+                    Some(store) => Self::load_journal_of_directory(system, store),
+                    None => Err(locked),
+                }
+            }
+            opened => opened,
+        }
+    }
+
+    /// Lends the lock of this session, which has nothing in force, and waits for its return. `None`: `keeps_waiting`, which is
+    /// asked each second, does not wait any longer; the borrower then has the lock for itself.
+    ///
+    /// # Errors
+    /// The journal cannot be read after the borrower, or what it left of dead processes cannot be put back.
+    pub fn lend_lock_to_borrower(
+        self,
+        borrower: &LockBorrower,
+        mut keeps_waiting: impl FnMut() -> bool,
+    ) -> Result<Option<Self>, SettingsError> {
+        // A borrower that has gone meanwhile does not need the lock.
+        let is_sent = borrower.send_lock(self.store.lock_descriptor()).is_ok();
+        while is_sent && !borrower.wait_for_end(LENDER_INTERVAL) {
+            if !keeps_waiting() {
+                return Ok(None);
+            }
+        }
+        let journal = journal::load_journal(&self.store, self.system.root())?;
+        Self { journal, ..self }.recover().map(Some)
+    }
+
+    /// Takes the lock as [`Session::open_and_recover`] does, borrows it from a daemon, or waits for a while if another wakepath
+    /// has it.
     ///
     /// # Errors
     /// Another process keeps the lock, the directory of the journal is not safe, or the journal is damaged.
@@ -63,7 +105,7 @@ impl Session {
     ) -> Result<Self, SettingsError> {
         let began = Instant::now();
         loop {
-            match Self::open_and_recover(system) {
+            match Self::open_locked_or_borrowed(system).and_then(Self::recover) {
                 Err(SettingsError::Locked { .. }) if began.elapsed() < patience => {
                     thread::sleep(LOCK_PAUSE);
                 }
@@ -89,7 +131,7 @@ impl Session {
     /// # Errors
     /// Another process has the lock, the directory of the journal is not safe, or the journal is damaged.
     pub(crate) fn open_at_boot_and_recover(system: &System) -> Result<Self, SettingsError> {
-        let mut session = Self::open_locked(system)?;
+        let mut session = Self::open_locked_or_borrowed(system)?;
         let now = read_boot_id(system.root());
         if session.journal.boot != now {
             session.journal.layers.clear();

@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ use wakepath_system::journal::{
 use wakepath_system::{Root, SystemError};
 
 use crate::SettingsError;
+use crate::lend::borrow_lock_from_daemon;
 
 /// Number of attempts to take the lock.
 const RETRIES: usize = 5;
@@ -33,6 +36,8 @@ pub(crate) struct LockedJournalDirectory {
     used: Cell<bool>,
     /// The file whose lock is held, as long as it is open.
     lock: File,
+    /// The daemon that has lent the lock, and waits until this connection is closed.
+    lender: Option<UnixStream>,
 }
 
 impl Drop for LockedJournalDirectory {
@@ -68,6 +73,7 @@ impl LockedJournalDirectory {
             made,
             used: Cell::new(false),
             lock,
+            lender: None,
         })
     }
 
@@ -97,7 +103,26 @@ impl LockedJournalDirectory {
             made: Vec::new(),
             used: Cell::new(false),
             lock: File::from(lock),
+            lender: None,
         })
+    }
+
+    /// Opens the directory under a lock that the daemon lends; `None` if no daemon lends it.
+    ///
+    /// # Errors
+    /// What the daemon has lent is not this directory's lock.
+    pub(crate) fn open_with_daemon_lock(root: &Root) -> Result<Option<Self>, SettingsError> {
+        let Some(borrowed) = borrow_lock_from_daemon(root) else {
+            return Ok(None);
+        };
+        let mut opened = Self::open_with_lent_lock(root, borrowed.lock)?;
+        opened.lender = Some(borrowed.lender);
+        Ok(Some(opened))
+    }
+
+    /// The held lock, for a borrower.
+    pub(crate) fn lock_descriptor(&self) -> BorrowedFd<'_> {
+        self.lock.as_fd()
     }
 
     /// Another descriptor of the held lock, for a tenant.

@@ -8,6 +8,7 @@ use wakepath_system::journal::{self, Entry, read_boot_id};
 use wakepath_system::{SettingKey, System, SystemError};
 
 use crate::entries::drive_model_and_serial;
+use crate::own_writes::find_own_write;
 use crate::persistent::is_persistence_off_on_command_line;
 use crate::session::EVENT_LOCK_PATIENCE;
 use crate::store::remove_file_if_present_in;
@@ -82,6 +83,8 @@ pub struct DriftedSetting {
     pub expected: String,
     /// Value now.
     pub found: String,
+    /// Whether a later `wakepath apply` has written the value, by the journal; otherwise somebody else has.
+    pub by_later_apply: bool,
 }
 
 /// A set that was put in force because the power supply had changed.
@@ -111,7 +114,7 @@ pub enum SupplyOutcome {
 }
 
 /// Puts the set of the present power supply in force, if another one's is. What only the other set names gets the value of
-/// before. Waits up to 20 s while another wakepath has the lock.
+/// before. Borrows the lock from a daemon, or waits up to 20 s while another wakepath has it.
 ///
 /// # Errors
 /// The file has a mistake, a setting cannot be written, or another wakepath keeps the lock; then the other set stays in force.
@@ -160,7 +163,7 @@ pub(crate) fn switch_set_under_lock(
     let drift = if settings.enforce {
         Vec::new()
     } else {
-        find_drifted_settings(&system, &before)
+        find_drifted_settings(session, &before)
     };
     let mut wanted = settings.plan_for_supply(&system, supply)?;
     wanted
@@ -280,7 +283,8 @@ fn supply_record_before_writes(
 }
 
 /// Recorded settings whose present value is from somebody else. A setting that is away for the moment is left out.
-pub(crate) fn find_drifted_settings(system: &System, record: &SupplyRecord) -> Vec<DriftedSetting> {
+fn find_drifted_settings(session: &Session, record: &SupplyRecord) -> Vec<DriftedSetting> {
+    let system = &session.system;
     let drifted = record.settings.iter().filter_map(|setting| {
         let found = system.read_setting(&setting.key).ok()?;
         let is_ours = setting
@@ -290,6 +294,8 @@ pub(crate) fn find_drifted_settings(system: &System, record: &SupplyRecord) -> V
         (!is_ours).then(|| DriftedSetting {
             key: setting.key.clone(),
             expected: setting.values.first().cloned().unwrap_or_default(),
+            by_later_apply: find_own_write(system, &session.journal, &setting.key, &found)
+                .is_some(),
             found,
         })
     });

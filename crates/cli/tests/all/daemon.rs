@@ -26,14 +26,14 @@ const NOT_AGAIN: i32 = 78;
 const LONG: Duration = Duration::from_secs(20);
 
 /// A daemon that runs, and what it says.
-struct Daemon {
+pub(crate) struct Daemon {
     child: Child,
     lines: mpsc::Receiver<String>,
     said: Vec<String>,
 }
 
 impl Daemon {
-    fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new(WAKEPATH);
         let command = command.arg("daemon").args(arguments);
         Self::of(command.envs(environment.iter().copied()))
@@ -58,7 +58,7 @@ impl Daemon {
     }
 
     /// Waits until it says something with this in it.
-    fn until(&mut self, part: &str) -> String {
+    pub(crate) fn until(&mut self, part: &str) -> String {
         loop {
             let line = self.lines.recv_timeout(LONG);
             let line = line.unwrap_or_else(|_| panic!("'{part}' was not said: {:?}", self.said));
@@ -88,14 +88,14 @@ impl Daemon {
     }
 
     /// Ends it in order; what it said last.
-    fn stop(mut self) -> String {
+    pub(crate) fn stop(mut self) -> String {
         self.signal(Signal::TERM);
         let last = self.until("I/O(s) watched");
         assert!(self.child.wait().unwrap().success());
         last
     }
 
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -108,7 +108,7 @@ impl Drop for Daemon {
     }
 }
 
-fn folder() -> tempfile::TempDir {
+pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
@@ -145,7 +145,7 @@ fn during_bursts(data: &Path, mut is_so: impl FnMut() -> bool) -> bool {
 }
 
 /// Whether some CPU gets this limit during bursts.
-fn armed(root: &Path, data: &Path, limit: &str) -> bool {
+pub(crate) fn armed(root: &Path, data: &Path, limit: &str) -> bool {
     during_bursts(data, || limits(root).values().any(|value| value == limit))
 }
 
@@ -178,7 +178,7 @@ fn metric(text: &str, name: &str) -> f64 {
 }
 
 /// Whether this machine lets the daemon watch I/O; where it does not, the test is skipped and says why.
-fn possible(test: &str) -> bool {
+pub(crate) fn possible(test: &str) -> bool {
     let laptop = copy_of_laptop();
     let mut child = Command::new(WAKEPATH)
         .args(["daemon", "--root", laptop.path().to_str().unwrap()])

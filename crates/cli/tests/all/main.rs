@@ -11,6 +11,7 @@ mod class;
 mod common;
 mod compare;
 mod daemon;
+mod daemon_persist;
 mod docs;
 mod doctor;
 mod explain;

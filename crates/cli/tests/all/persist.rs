@@ -317,3 +317,83 @@ fn status_says_what_is_in_force_and_names_writers_only_on_evidence() {
         "{elsewhere}"
     );
 }
+
+#[test]
+fn a_later_apply_is_named_and_a_file_edited_by_hand_is_kept() {
+    let machine = copy_of_laptop();
+    let root = machine.path();
+    let path = root.to_str().unwrap();
+    put(root, "sys/class/power_supply/BAT0/type", "Battery\n");
+    let file = "etc/wakepath/settings.toml";
+    put(
+        root,
+        file,
+        "# Mine.\npolicy = 'menu' # at the desk\nbattery = 'epp[value=power]'\n",
+    );
+    let run = |arguments: &[&str]| {
+        let run = wakepath(&[arguments, &["--root", path]].concat()).success();
+        String::from_utf8(run.get_output().stderr.clone()).unwrap()
+    };
+    let told = run(&["apply", "teo", "--persist", "--yes"]);
+    let stays = told.find("other sets of it stay: on battery epp[value=power]");
+    assert!(
+        stays.unwrap() < told.find("applied, and again").unwrap(),
+        "{told}"
+    );
+    let text = fs::read_to_string(root.join(file)).unwrap();
+    assert!(
+        text.starts_with("# Mine.\npolicy = \"teo\" # at the desk\nbattery = 'epp[value=power]'\n"),
+        "{text}"
+    );
+
+    run(&["apply", "ladder"]);
+    let status = status_of(root);
+    assert!(
+        status.contains("idle-governor is ladder, not teo; a later `wakepath apply` has set it"),
+        "{status}"
+    );
+    let told = run(&["apply", "--after-event", "interval"]);
+    assert!(
+        told.contains(
+            "idle-governor is 'ladder', not 'teo': `wakepath apply` has set it, so it stays"
+        ),
+        "{told}"
+    );
+
+    put(root, "sys/class/power_supply/AC/online", "0\n");
+    let status = status_of(root);
+    assert!(
+        status.contains("the set for mains is still in force"),
+        "{status}"
+    );
+    let told = run(&["apply", "--after-event", "interval"]);
+    assert!(told.contains("on battery: wrote"), "{told}");
+    run(&["restore"]);
+}
+
+#[test]
+fn a_checked_file_is_named_with_the_key_of_the_mistake() {
+    let machine = copy_of_laptop();
+    let root = machine.path();
+    put(root, "c.toml", "policy = 'teo'\ncpus = '0-99'\n");
+    let file = root.join("c.toml");
+    let check = |parts: &[&str]| {
+        let arguments = [
+            "apply",
+            "--check",
+            file.to_str().unwrap(),
+            "--root",
+            root.to_str().unwrap(),
+        ];
+        crate::common::fails_with(wakepath(&arguments), parts);
+    };
+    check(&["c.toml: cpus: no CPU"]);
+    put(root, "c.toml", "policy = 'teo'\nprocessor = 'Another'\n");
+    check(&["c.toml: made for the processor Another"]);
+    put(
+        root,
+        "c.toml",
+        "policy = 'teo'\nbattery = 'frequency[max=99GHz]'\n",
+    );
+    check(&["c.toml: battery: ", "not possible"]);
+}

@@ -134,6 +134,7 @@ fn the_settings_file_is_one_that_apply_reads() {
         settings.any_supply.map(|set| set.to_string()),
         decision.set.clone()
     );
+    assert_eq!(settings.drives, Some(survey.classes[0].key.drives.clone()));
 }
 
 #[test]

@@ -22,6 +22,9 @@ impl SettingsBuilder<'_> {
     pub(super) fn add_wanted_apst_tables(&mut self) -> Result<(), SettingsError> {
         let drives = self.selected_nvme_drives();
         if drives.is_empty() {
+            if !self.targets.excluded_drives.is_empty() {
+                return Ok(());
+            }
             return Err(self.policy_error("this machine shows no NVMe drive"));
         }
         let settings = self.set.apst_settings_with_drive_latency();
@@ -36,7 +39,9 @@ impl SettingsBuilder<'_> {
             }
         }
         let are_named = self.targets.drives.is_some();
-        if !unsupported.is_empty() && (are_named || unsupported.len() == drive_count) {
+        let is_none_left =
+            unsupported.len() == drive_count && self.targets.excluded_drives.is_empty();
+        if !unsupported.is_empty() && (are_named || is_none_left) {
             let why = format!("{}: {}", unsupported.join(", "), NoApstTable::Unsupported);
             return Err(self.policy_error(why));
         }

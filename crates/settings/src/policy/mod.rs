@@ -16,6 +16,7 @@ use wakepath_units::Nanoseconds;
 use crate::{SettingsError, WantedSetting};
 use profile::replace_profile_by_offered_policies;
 pub use target::Targets;
+pub(crate) use target::check_cpus_online;
 use target::{SettingsBuilder, check_targets_exist, switch_as_digit};
 
 /// Turns a policy set into settings of this machine. Other policies stay in force. A note names parts of a profile that the

@@ -15,6 +15,8 @@ pub struct Targets {
     pub cpus: Option<Vec<usize>>,
     /// The only drives to change, such as `nvme0`; `None`: all.
     pub drives: Option<Vec<String>>,
+    /// Drives to leave alone. A policy that only they could follow changes nothing, and is no error.
+    pub excluded_drives: Vec<String>,
     /// Whether to use drives' power states that the kernel avoids because they are broken on this drive.
     pub force: bool,
 }
@@ -89,7 +91,9 @@ impl SettingsBuilder<'_> {
                     .is_some_and(|key| self.system.root().exists(&key.relative_path()))
             })
             .collect();
-        if places.is_empty() {
+        let may_be_none =
+            info.scope == SettingScope::Drive && !self.targets.excluded_drives.is_empty();
+        if places.is_empty() && !may_be_none {
             return Err(self.policy_error(self.explain_missing_setting(info.name)));
         }
         Ok(places)
@@ -105,12 +109,17 @@ impl SettingsBuilder<'_> {
                 let shared = self.system.online_cpus_of_cpufreq_policy(*policy);
                 shared.iter().any(|cpu| cpus.contains(cpu))
             }),
-            At::Drive(drive) => drives.is_none_or(|d| d.contains(drive)),
-            At::Disk(disk) => drives.is_none_or(|drives| {
-                let controller = self.system.controller_of_namespace(disk);
-                controller.is_some_and(|controller| drives.contains(&controller))
-            }),
+            At::Drive(drive) => self.is_drive_selected(drive),
+            At::Disk(disk) => match self.system.controller_of_namespace(disk) {
+                Some(drive) => self.is_drive_selected(&drive),
+                None => drives.is_none(),
+            },
         }
+    }
+
+    fn is_drive_selected(&self, drive: &String) -> bool {
+        let named = self.targets.drives.as_ref();
+        named.is_none_or(|drives| drives.contains(drive)) && !self.targets.excluded_drives.contains(drive)
     }
 
     /// The selected CPUs.
@@ -182,7 +191,7 @@ fn wrong_option_error(option: &str, why: String) -> SettingsError {
 }
 
 /// Checks that all CPUs are online.
-pub(super) fn check_cpus_online(system: &System, cpus: &[usize]) -> Result<(), String> {
+pub(crate) fn check_cpus_online(system: &System, cpus: &[usize]) -> Result<(), String> {
     let online = system.cpus();
     cpus.iter()
         .find(|cpu| !online.contains(cpu))

@@ -3,6 +3,7 @@
 mod common;
 mod drive_tables;
 mod kernel_command_line;
+mod lending;
 mod persistent;
 mod reapply;
 mod session;

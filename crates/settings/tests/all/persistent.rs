@@ -8,7 +8,7 @@ use std::path::Path;
 
 use wakepath_settings::{
     BootOutcome, PersistentSettings, Session, apply_persistent_settings_at_boot, end_boot_trial,
-    forget_boot_trial,
+    forget_boot_trial, read_persistent_state,
 };
 use wakepath_system::System;
 
@@ -37,7 +37,8 @@ fn persistent() -> (tempfile::TempDir, System) {
     restart(directory.path(), "first");
     let settings = PersistentSettings::for_any_supply(&system, "teo".parse().unwrap(), None);
     settings.save_file(&system).unwrap();
-    assert_eq!(PersistentSettings::load(&system).unwrap(), Some(settings));
+    let loaded = PersistentSettings::load(&system).unwrap().unwrap();
+    assert_eq!(loaded.to_commented_text(), settings.to_commented_text());
     (directory, system)
 }
 
@@ -192,6 +193,176 @@ fn a_wrong_file_changes_nothing() {
         assert!(message.contains(part), "{text}: {message}");
         assert_same(directory.path(), &before);
     }
+}
+
+#[test]
+fn what_this_machine_refuses_names_file_and_key() {
+    let (directory, system) = persistent();
+    for (text, parts) in [
+        (
+            "policy = 'teo'\ncpus = '0-99'",
+            &["cpus: no CPU", "is online"][..],
+        ),
+        (
+            "battery = 'frequency[max=99GHz]'",
+            &["battery: ", "not possible"],
+        ),
+        (
+            "policy = 'teo'\nbattery = 'idle-states[ceiling=C7]'",
+            &["battery: ", "C6"],
+        ),
+        (
+            "mains = 'cpu-latency[limit=20us]'",
+            &["mains: ", "cpus=all"],
+        ),
+        (
+            "policy = 'teo'\nprocessor = 'another'",
+            &["made for the processor another"],
+        ),
+    ] {
+        write(directory.path(), FILE, text);
+        let usual = PersistentSettings::file_path(&system);
+        let message = apply_persistent_settings_at_boot(&system)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.starts_with(&format!("{}: ", usual.display())),
+            "{message}"
+        );
+        assert!(!message.contains('\n'), "{message}");
+        for part in parts {
+            assert!(message.contains(part), "{text}: {message}");
+        }
+        // A file elsewhere is named itself.
+        let other = directory.path().join("other.toml");
+        fs::write(&other, text).unwrap();
+        let candidate = PersistentSettings::load_candidate(&other).unwrap();
+        let message = candidate
+            .plan_for_present_supply(&system)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.starts_with(&format!("{}: ", other.display())),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn the_state_counts_what_is_possible_beside_what_is_not() {
+    let (directory, system) = persistent();
+    let state = |text: &str| {
+        write(directory.path(), FILE, text);
+        read_persistent_state(&system).unwrap().unwrap()
+    };
+    let all = state("policy = 'menu + epp[value=power]'");
+    assert_eq!(all.not_possible, None);
+    // The machine is an older one: its kernel has no such setting.
+    let some = state("policy = 'menu + c1-demotion[value=off] + epp[value=power]'");
+    let why = some.not_possible.unwrap();
+    assert!(
+        why.contains("policy: ") && why.contains("c1-demotion"),
+        "{why}"
+    );
+    let [refused] = &some.impossible_policies[..] else {
+        panic!("{:?}", some.impossible_policies);
+    };
+    assert!(refused.contains("c1-demotion"), "{refused}");
+    assert_eq!(
+        (some.in_force, some.drifted),
+        (all.in_force, all.drifted.clone())
+    );
+    // The set for battery is not possible: a boot on mains applies nothing, either.
+    let other = state("mains = 'menu + epp[value=power]'\nbattery = 'c1-demotion[value=off]'");
+    let why = other.not_possible.unwrap();
+    assert!(why.contains("battery: "), "{why}");
+    assert!(other.impossible_policies.is_empty());
+    assert_eq!((other.in_force, other.drifted), (all.in_force, all.drifted));
+}
+
+const LATENCY: &str = "power/pm_qos_latency_tolerance_us";
+
+/// A laptop with two drives, of the models `A` and `B`.
+fn with_two_drives() -> (tempfile::TempDir, System) {
+    let (directory, system) = laptop();
+    for (name, model) in [("nvme0", "A"), ("nvme1", "B")] {
+        let drive = format!("sys/class/nvme/{name}");
+        write(
+            directory.path(),
+            &format!("{drive}/model"),
+            &format!("{model}   \n"),
+        );
+        write(directory.path(), &format!("{drive}/serial"), "1\n");
+        write(directory.path(), &format!("{drive}/{LATENCY}"), "100000\n");
+    }
+    (directory, system)
+}
+
+fn latencies(machine: &Path) -> [String; 2] {
+    ["nvme0", "nvme1"].map(|name| {
+        let path = machine.join(format!("sys/class/nvme/{name}/{LATENCY}"));
+        fs::read_to_string(path).unwrap().trim().to_owned()
+    })
+}
+
+/// Applies a file as a boot does. Returns the latencies of both drives, and the notes.
+fn boot_with_drives(text: &str) -> ([String; 2], String) {
+    let (directory, system) = with_two_drives();
+    write(directory.path(), FILE, text);
+    let BootOutcome::Applied(plan) = apply_persistent_settings_at_boot(&system).unwrap() else {
+        panic!("the file is there");
+    };
+    (latencies(directory.path()), plan.notes.join("\n"))
+}
+
+#[test]
+fn each_model_of_drives_has_its_own_set() {
+    let general = "policy = 'drive-latency[tolerance=25ms]'\n";
+    assert_eq!(boot_with_drives(general).0, ["25000", "25000"]);
+    let by_model =
+        format!("{general}[[drive]]\nmodel = 'B'\npolicy = 'drive-latency[tolerance=5ms]'\n");
+    assert_eq!(
+        boot_with_drives(&by_model),
+        (["25000", "5000"].map(str::to_owned), String::new())
+    );
+    // A table without a set for this supply leaves its drives as they are.
+    let on_battery = by_model.replace(
+        "policy = 'drive-latency[tolerance=5ms]'",
+        "battery = 'drive-latency[tolerance=1ms]'",
+    );
+    assert_eq!(boot_with_drives(&on_battery).0, ["25000", "100000"]);
+    let alone = "[[drive]]\nmodel = 'A'\nmains = 'drive-latency[tolerance=5ms]'\n";
+    assert_eq!(boot_with_drives(alone).0, ["5000", "100000"]);
+}
+
+#[test]
+fn a_drive_that_the_sets_were_not_made_for_is_left_out_and_named() {
+    let text = "policy = 'teo + drive-latency[tolerance=25ms]'\ndrives = ['A']\n";
+    let (latencies, notes) = boot_with_drives(text);
+    assert_eq!(latencies, ["25000", "100000"]);
+    assert!(notes.contains("nvme1 (B) is left out"), "{notes}");
+    // All drives were exchanged: the rest of the set holds.
+    let (latencies, notes) = boot_with_drives(&text.replace("'A'", "'C'"));
+    assert_eq!(latencies, ["100000", "100000"]);
+    assert!(notes.contains("nvme0 (A) is left out"), "{notes}");
+}
+
+#[test]
+fn the_drives_of_a_set_are_noted_with_it() {
+    let (directory, system) = with_two_drives();
+    let models = |set: &str| {
+        let set = set.parse().unwrap();
+        let (settings, _) = PersistentSettings::load_and_put_set(&system, None, set, None).unwrap();
+        settings.drives
+    };
+    assert_eq!(models("teo"), None);
+    let set = "teo + drive-latency[tolerance=25ms]";
+    let both = Some(vec!["A".to_owned(), "B".to_owned()]);
+    assert_eq!(models(set), both);
+    // A model with a set of its own is in no need of being noted; one that is away for the moment stays noted.
+    let text = "policy = 'teo'\ndrives = ['C']\n[[drive]]\nmodel = 'B'\npolicy = 'apst'\n";
+    write(directory.path(), FILE, text);
+    assert_eq!(models(set), Some(vec!["C".to_owned(), "A".to_owned()]));
 }
 
 #[test]

@@ -6,11 +6,12 @@ use std::fs;
 
 use wakepath_settings::reset::ResetEvent;
 use wakepath_settings::{
-    Reapplied, ReapplyOutcome, Session, apply_persistent_settings_at_boot, reapply_after_event,
+    DriftEvidence, Reapplied, ReapplyOutcome, Session, apply_persistent_settings_at_boot,
+    read_persistent_state, reapply_after_event,
 };
 use wakepath_system::System;
 
-use crate::common::{assert_same, content, laptop, read, write};
+use crate::common::{assert_same, content, laptop, plan, read, write};
 
 const GOVERNOR: &str = "sys/devices/system/cpu/cpuidle/current_governor";
 const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy0";
@@ -212,5 +213,82 @@ fn without_settings_in_force_nothing_is_written() {
     assert!(
         matches!(outcome, ReapplyOutcome::SwitchedOff),
         "{outcome:?}"
+    );
+}
+
+fn apply(system: &System, policies: &[&str]) {
+    let mut session = Session::open_and_recover(system).unwrap();
+    session.apply_plan(&plan(system, policies)).unwrap();
+}
+
+#[test]
+fn a_later_apply_is_told_apart_from_somebody_else() {
+    let (directory, system) = booted_with("");
+    apply(&system, &["ladder"]);
+    write(directory.path(), EPP, "performance\n");
+    let done = look(&system, &ResetEvent::Interval);
+    let told = names(&done.drift, |drifted| {
+        format!("{} {}", drifted.key, drifted.by_later_apply)
+    });
+    assert_eq!(told, ["idle-governor true", "epp:policy0 false"]);
+    assert_eq!(read(directory.path(), GOVERNOR), "ladder");
+}
+
+/// The setting and the evidence of each row of drift.
+fn evidence(system: &System) -> Vec<(String, Option<DriftEvidence>)> {
+    let state = read_persistent_state(system).unwrap().unwrap();
+    let rows = state.drifted.into_iter();
+    rows.map(|drift| (drift.setting, drift.evidence)).collect()
+}
+
+#[test]
+fn the_state_names_what_a_value_is_from_by_evidence_alone() {
+    let (directory, system) = laptop();
+    let machine = directory.path();
+    let (own_epp, own_governor) = (read(machine, EPP), read(machine, GOVERNOR));
+    drop(directory);
+    drop(system);
+    let one = |name: &str, evidence| vec![(name.to_owned(), evidence)];
+
+    let (directory, system) = booted_with("");
+    assert_eq!(evidence(&system), []);
+    apply(&system, &["ladder"]);
+    assert_eq!(
+        evidence(&system),
+        one("idle-governor", Some(DriftEvidence::LaterApply))
+    );
+    // Somebody has written after wakepath.
+    write(directory.path(), GOVERNOR, "haltpoll\n");
+    assert_eq!(evidence(&system), one("idle-governor", None));
+
+    // Sleep gives the preference the boot's own value; nothing gives that to the governor.
+    let (directory, system) = booted_with("");
+    write(directory.path(), EPP, &own_epp);
+    assert_eq!(
+        evidence(&system),
+        one("epp:policy0", Some(DriftEvidence::Reset))
+    );
+    let (directory, system) = booted_with("");
+    write(directory.path(), GOVERNOR, &own_governor);
+    assert_eq!(evidence(&system), one("idle-governor", None));
+
+    let (_directory, system) = booted_with("");
+    let session = Session::open_and_recover(&system).unwrap();
+    let held = session
+        .apply_while_held(&plan(&system, &["ladder"]))
+        .unwrap();
+    assert_eq!(
+        evidence(&system),
+        one("idle-governor", Some(DriftEvidence::HeldForATime))
+    );
+    let (session, _) = held.put_back_and_release().unwrap().unwrap();
+    let wanted = plan(&system, &["ladder"]);
+    let reserved = session.reserve_for_repeated_changes(&wanted).unwrap();
+    reserved
+        .write_or_put_back(&wanted.changes[0].key, Some("ladder"))
+        .unwrap();
+    assert_eq!(
+        evidence(&system),
+        one("idle-governor", Some(DriftEvidence::Daemon))
     );
 }

@@ -514,6 +514,7 @@ fn policies_that_cannot_be_applied_say_why_and_what_can() {
             cpus,
             drives,
             force: false,
+            ..Targets::default()
         };
         policy::resolve_to_settings(&system, &"menu".parse().unwrap(), &selection).unwrap_err();
     }

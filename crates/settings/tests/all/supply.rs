@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use wakepath_settings::reset::ResetEvent;
 use wakepath_settings::{
-    PersistentSettings, PowerSupply, ReapplyOutcome, Session, SupplyOutcome,
-    apply_persistent_settings_at_boot, reapply_after_event, read_persistent_state,
+    DriftEvidence, PersistentSettings, PowerSupply, ReapplyOutcome, Session, SupplyOutcome,
+    apply_persistent_settings_at_boot, read_persistent_state, reapply_after_event,
     remove_supply_record, switch_to_set_of_present_supply,
 };
 use wakepath_system::System;
@@ -197,10 +197,18 @@ fn the_next_event_of_any_kind_makes_up_for_a_plug_that_was_missed() {
         pull_plug(machine);
         let state = read_persistent_state(&system).unwrap().unwrap();
         assert_eq!(
-            state.set_of_other_supply_in_force,
+            state.other_supply_in_force,
             Some(PowerSupply::Mains),
             "{state:?}"
         );
+        let shown: Vec<Option<DriftEvidence>> = state
+            .drifted
+            .iter()
+            .filter(|drift| drift.setting == "epp:policy0")
+            .map(|drift| drift.evidence)
+            .collect();
+        // The preference has the value that it has beside the set for mains.
+        assert_eq!(shown, [Some(DriftEvidence::OtherSupply)], "{state:?}");
         let ReapplyOutcome::Looked(done) = reapply_after_event(&system, &event).unwrap() else {
             panic!("{event:?}: the settings are in force");
         };
@@ -209,7 +217,7 @@ fn the_next_event_of_any_kind_makes_up_for_a_plug_that_was_missed() {
         assert_eq!(read(machine, EPP), "power", "{event:?}");
         assert_eq!(read(machine, GOVERNOR), "menu", "{event:?}");
         let state = read_persistent_state(&system).unwrap().unwrap();
-        assert_eq!(state.set_of_other_supply_in_force, None, "{state:?}");
+        assert_eq!(state.other_supply_in_force, None, "{state:?}");
     }
 }
 
@@ -233,22 +241,72 @@ fn a_reset_and_a_missed_plug_end_with_the_set_of_the_plug() {
 #[test]
 fn a_set_for_one_supply_leaves_the_other_in_the_file() {
     let (directory, system) = booted_on_mains();
-    let set = "menu".parse().unwrap();
-    let settings =
-        PersistentSettings::load_and_add_set_for_supply(&system, PowerSupply::Battery, set, None);
+    let put = |supply, set: &str, cpus| {
+        PersistentSettings::load_and_put_set(&system, supply, set.parse().unwrap(), cpus)
+    };
+    let (settings, notes) = put(Some(PowerSupply::Battery), "menu", None).unwrap();
     assert_eq!(
-        settings.unwrap().format_sets_without_versions(),
+        settings.format_sets_without_versions(),
         "on mains teo, on battery menu"
     );
-    // All sets of a file are for the same CPUs.
-    let set = "menu".parse().unwrap();
-    let other = PersistentSettings::load_and_add_set_for_supply(
-        &system,
-        PowerSupply::Battery,
-        set,
-        Some(vec![0]),
+    assert!(
+        notes[0].ends_with("other sets of it stay: on mains teo"),
+        "{notes:?}"
     );
-    let message = other.unwrap_err().to_string();
+    // All sets of a file are for the same CPUs.
+    let message = put(Some(PowerSupply::Battery), "menu", Some(vec![0]))
+        .unwrap_err()
+        .to_string();
     assert!(message.contains("has a set for all CPUs"), "{message}");
+    // The set for any supply would not be in force on mains.
+    let message = put(None, "ladder", None).unwrap_err().to_string();
+    assert!(message.contains("give --on mains"), "{message}");
     drop(directory);
+}
+
+#[test]
+fn a_set_for_any_supply_keeps_what_was_edited_by_hand() {
+    let (directory, system) = laptop();
+    let machine = directory.path();
+    let own = "# Of the desk.\npolicy = 'menu' # why\nbattery = 'epp[value=power]' # travels\nenforce = true\n";
+    write(machine, FILE, own);
+    let set = "teo".parse().unwrap();
+    let (settings, notes) = PersistentSettings::load_and_put_set(&system, None, set, None).unwrap();
+    assert!(
+        notes[0].ends_with("stay: on battery epp[value=power]"),
+        "{notes:?}"
+    );
+    settings.save_file(&system).unwrap();
+    let text = read(machine, FILE);
+    for kept in [
+        "# Of the desk.\npolicy = \"teo\" # why\n",
+        "battery = 'epp[value=power]' # travels\n",
+        "enforce = true",
+        "processor = \"",
+    ] {
+        assert!(text.contains(kept), "{kept} is not in {text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_kept_is_told_first() {
+    let (directory, system) = laptop();
+    let machine = directory.path();
+    let told = |text: &str| {
+        write(machine, FILE, text);
+        let set = "teo".parse().unwrap();
+        let (_, notes) = PersistentSettings::load_and_put_set(&system, None, set, None).unwrap();
+        notes.join("\n")
+    };
+    let notes = told("policy = 'menu'\ncpus = '0-1'\n");
+    assert!(
+        notes.contains("was for --cpus 0-1, and is for all CPUs now"),
+        "{notes}"
+    );
+    let notes = told("policy = 'tea'\n");
+    assert!(
+        notes.contains("did you mean `teo`") && notes.contains("written anew"),
+        "{notes}"
+    );
+    assert_eq!(told("policy = 'menu' # mine\nenforce = true\n"), "");
 }

@@ -190,6 +190,7 @@ pub(crate) fn plan_apply_or_persist_policy_set(
         cpus: args.cpus.as_ref().map(|c| c.0.clone()),
         drives: args.drives.clone(),
         force: args.force,
+        ..Targets::default()
     };
     let set = policy_set::parse_and_join_policy_sets(&args.policies)?;
     anyhow::ensure!(
@@ -209,15 +210,11 @@ pub(crate) fn plan_apply_or_persist_policy_set(
         return print_planned_changes(args, &plan, out);
     }
     if args.persist {
-        let mut settings = match args.on {
-            Some(supply) => {
-                PersistentSettings::load_and_add_set_for_supply(&system, supply, set, targets.cpus)?
-            }
-            None => PersistentSettings::for_any_supply(&system, set, targets.cpus),
-        };
-        // A file with a mistake is replaced.
-        let before = PersistentSettings::load(&system).ok().flatten();
-        settings.enforce = before.is_some_and(|before| before.enforce);
+        let (settings, notes) =
+            PersistentSettings::load_and_put_set(&system, args.on, set, targets.cpus)?;
+        for note in &notes {
+            note!("{note}");
+        }
         let plan =
             persist::try_ask_apply_and_persist(&system, &settings, args.on, args.hold, args.yes)?;
         return plan.map_or(Ok(()), |plan| print_planned_changes(args, &plan, out));

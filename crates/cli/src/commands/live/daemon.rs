@@ -50,14 +50,16 @@ pub(crate) fn run_daemon_command(args: &Args, out: &mut Screen) -> anyhow::Resul
     }
     if args.check_config {
         let config = wakepath_daemon::load_config_or_default(args.config.as_deref())?;
+        let system = args.root.open_system()?;
         if let Some(leases) = config.policy.requested_lease_settings() {
-            psd::check_ceiling_on_all_cpus(&args.root.open_system()?, &leases.ceiling)
+            psd::check_ceiling_on_all_cpus(&system, &leases.ceiling)
                 .map_err(|why| anyhow::anyhow!("policy: {why}"))?;
         }
         let path = args
             .config
             .clone()
             .unwrap_or_else(|| PathBuf::from(daemon_config::PATH));
+        wakepath_daemon::check_guard_drives(&system, &config, &path.display().to_string())?;
         let what = if path.exists() {
             "fine"
         } else {

@@ -13,7 +13,8 @@ use wakepath_settings::reset::{
 };
 use wakepath_settings::{
     BootOutcome, DriftedSetting, PersistentSettings, PowerSupply, ReapplyOutcome, Session,
-    SettingsPlan, SupplyOutcome, SupplySwitch, apply_plan_and_record_supply, find_rival_tools, forget_boot_trial,
+    SettingsPlan, SupplyOutcome, SupplySwitch, apply_plan_and_record_supply, find_rival_tools,
+    forget_boot_trial,
 };
 use wakepath_system::System;
 
@@ -279,8 +280,14 @@ fn describe_drift(drifted: &DriftedSetting) -> String {
         key,
         expected,
         found,
+        by_later_apply,
     } = drifted;
-    format!("{key} is '{found}', not '{expected}': somebody else has set it")
+    let writer = if *by_later_apply {
+        "`wakepath apply`"
+    } else {
+        "somebody else"
+    };
+    format!("{key} is '{found}', not '{expected}': {writer} has set it")
 }
 
 const RESETS_HEADER: [&str; 5] = ["setting", "sleep", "CPU off, on", "drive reset", "known by"];

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde::Serialize;
-use wakepath_settings::{PersistentState, read_persistent_state};
+use wakepath_settings::{DriftEvidence, DriftState, PersistentState, read_persistent_state};
 use wakepath_system::System;
 use wakepath_system::status::Status;
 
@@ -117,10 +117,23 @@ fn write_persistent_state(state: &PersistentState, out: &mut Screen) -> anyhow::
     writeln!(out)?;
     let PersistentState { sets, supply, .. } = state;
     if let Some(why) = &state.not_possible {
-        writeln!(out, "persistent settings: not possible here: {why}")?;
-        return Ok(());
+        writeln!(
+            out,
+            "persistent settings: not possible here, so that a boot applies none: {why}"
+        )?;
+        // A mistake that was told in the line above needs no second one.
+        let more = state.impossible_policies.iter();
+        for other in more.filter(|other| !why.ends_with(other.as_str())) {
+            writeln!(out, "  not possible: {other}")?;
+        }
+        if state.in_force + state.drifted.len() == 0 {
+            return Ok(());
+        }
     }
-    if let Some(other) = state.set_of_other_supply_in_force {
+    for drive in &state.left_out {
+        writeln!(out, "persistent settings: {drive}")?;
+    }
+    if let Some(other) = state.other_supply_in_force {
         writeln!(
             out,
             "persistent settings: the set for {other} is still in force; `wakepath apply --supply-changed` switches, \
@@ -138,10 +151,7 @@ fn write_persistent_state(state: &PersistentState, out: &mut Screen) -> anyhow::
         state.in_force
     )?;
     for drift in &state.drifted {
-        let writer = match drift.writers[..] {
-            [] => "by whom is unknown".to_owned(),
-            ref tools => format!("{} is running and writes it", tools.join(", ")),
-        };
+        let writer = describe_writer(drift);
         writeln!(
             out,
             "  drifted: {} is {}, not {}; {writer}",
@@ -151,6 +161,25 @@ fn write_persistent_state(state: &PersistentState, out: &mut Screen) -> anyhow::
         )?;
     }
     Ok(())
+}
+
+/// Where the value of a drifted setting is from, by evidence.
+fn describe_writer(drift: &DriftState) -> String {
+    match (drift.evidence, &drift.writers[..]) {
+        (Some(DriftEvidence::LaterApply), _) => {
+            "a later `wakepath apply` has set it (journal)".to_owned()
+        }
+        (Some(DriftEvidence::HeldForATime), _) => {
+            "a wakepath that runs holds it for a time (journal)".to_owned()
+        }
+        (Some(DriftEvidence::Daemon), _) => "the daemon has set it (journal)".to_owned(),
+        (Some(DriftEvidence::OtherSupply), _) => "by the set for the other supply".to_owned(),
+        (Some(DriftEvidence::Reset), []) => {
+            "this boot's own value, as after a reset (`wakepath apply --resets`)".to_owned()
+        }
+        (None, []) => "by whom is unknown".to_owned(),
+        (_, tools) => format!("{} is running and writes it", tools.join(", ")),
+    }
 }
 
 fn print_status_in_format(args: &Args, status: &Status, out: &mut Screen) -> anyhow::Result<()> {

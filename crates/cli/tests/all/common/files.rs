@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -26,7 +27,7 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// All files below a directory with their contents.
+/// All files below a directory with their contents. A socket has none, and is left out.
 pub(crate) fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut open = vec![dir.to_owned()];
@@ -35,7 +36,7 @@ pub(crate) fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 open.push(path);
-            } else {
+            } else if !fs::symlink_metadata(&path).unwrap().file_type().is_socket() {
                 let name = path.strip_prefix(dir).unwrap().display().to_string();
                 all.insert(name, fs::read(&path).unwrap());
             }
