@@ -105,7 +105,7 @@ struct ListedDrive {
     /// Index of the last power state; `None` if no power states are known.
     npss: Option<u8>,
     samples: u32,
-    /// Number of speeds that are published for the model; the other speeds are medians of its class.
+    /// Number of speeds that are published for the model; the other speeds are its controller's, or medians of its class.
     published_speeds: usize,
     /// How many contradictions the model's usual table has.
     contradictions: Vec<String>,
@@ -492,15 +492,27 @@ fn print_speeds_with_origin(out: &mut Screen, speeds: &DriveSpeeds) -> anyhow::R
         out,
         "{published} of {known} speeds are published for this model; the others are assumed"
     )?;
-    let rows = figures.into_iter().map(|(what, unit, figure)| {
-        [
-            what.to_owned(),
-            figure.value.to_string(),
-            unit.to_owned(),
-            figure.origin.describe_origin(""),
-        ]
-    });
-    output::write_table(out, ["speed", "value", "unit", "from"], rows)
+    let tails = speeds.named_tails_in_us();
+    let known_tails = tails.iter().filter(|(_, figure)| figure.is_given());
+    let tail_rows = known_tails.map(|(what, figure)| (*what, "us", *figure));
+    let rows = figures
+        .into_iter()
+        .chain(tail_rows)
+        .map(|(what, unit, figure)| {
+            [
+                what.to_owned(),
+                figure.value.to_string(),
+                unit.to_owned(),
+                figure.origin.describe_origin(""),
+            ]
+        });
+    output::write_table(out, ["speed", "value", "unit", "from"], rows)?;
+    if tails.iter().all(|(_, figure)| !figure.is_given()) {
+        let fact = "The slowest 0.1 % of its requests are not known: nobody published them. `wakepath measure drive` \
+                    measures them.";
+        out.write_folded(fact, 0)?;
+    }
+    Ok(())
 }
 
 fn print_states_and_contradictions(out: &mut Screen, table: &DriveTable) -> anyhow::Result<()> {

@@ -85,6 +85,7 @@ fn take_drive_figures<S: Fn(&str) -> bool>(
     for ((name, own), (_, measured)) in pairs.zip(earlier.speed_figures_mut()) {
         transfer.take(format!("drive.{name}"), own, measured);
     }
+    to.drop_tails_that_do_not_fit();
     let (Some(own), Some(measured)) = (&mut to.power, &from.power) else {
         return;
     };

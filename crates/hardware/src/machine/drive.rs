@@ -8,6 +8,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use wakepath_units::Microwatts;
 
+use super::slow_requests::{SLOW_REQUEST_IN, is_tail_above_mean};
 use super::{Figure, Origin};
 use crate::drive::{Drive, DriveSpeeds, MAX_POWER_STATES, PowerState};
 
@@ -17,9 +18,6 @@ pub(crate) const DEFAULT_CAPACITY: u64 = 1_000_000_000_000;
 /// How far the kernel reads ahead where nobody says anything (`VM_READAHEAD_PAGES`), and at most, in KiB.
 const DEFAULT_READ_AHEAD_KIB: u64 = 128;
 const MAX_READ_AHEAD_KIB: f64 = 1e6;
-
-/// One request in so many is slow, on drives with a 99.9th percentile: half of the slow ones are slower than that.
-pub const SLOW_REQUEST_IN: u32 = 500;
 
 /// A drive as the I/O path sees it.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -487,6 +485,8 @@ impl DriveModel {
         for (figure, given) in [
             (&mut self.read_service_us, &speeds.read_us),
             (&mut self.write_service_us, &speeds.write_us),
+            (&mut self.read_p999_us, &speeds.read_p999_us),
+            (&mut self.write_p999_us, &speeds.write_p999_us),
             (&mut self.flush_us, &speeds.flush_us),
             (&mut self.read_mb_per_s, &speeds.read_mb_per_s),
         ] {
@@ -527,6 +527,18 @@ impl DriveModel {
         }
         let slow_share = f64::from(SLOW_REQUEST_IN).recip();
         (service_us.value - slow_share * p999_us.value) / (1.0 - slow_share)
+    }
+
+    /// Drops a 99.9th percentile that came with another mean and does not fit the mean that replaced it.
+    pub fn drop_tails_that_do_not_fit(&mut self) {
+        for (service_us, p999_us) in [
+            (&self.read_service_us, &mut self.read_p999_us),
+            (&self.write_service_us, &mut self.write_p999_us),
+        ] {
+            if p999_us.is_given() && !is_tail_above_mean(service_us, p999_us) {
+                *p999_us = Figure::default();
+            }
+        }
     }
 
     /// Number of flash units that reads are spread over, if each read waits for its address's unit.

@@ -317,9 +317,10 @@ impl ModelFile {
 
     /// Overrides a drive's speeds and size with those of the model file.
     fn override_speeds_and_size(&self, model: &mut DriveModel) {
+        replace_figure_if_given(&mut model.read_service_us, self.read_service_us.as_ref());
+        replace_figure_if_given(&mut model.write_service_us, self.write_service_us.as_ref());
+        model.drop_tails_that_do_not_fit();
         for (figure, given) in [
-            (&mut model.read_service_us, &self.read_service_us),
-            (&mut model.write_service_us, &self.write_service_us),
             (&mut model.read_p999_us, &self.read_p999_us),
             (&mut model.write_p999_us, &self.write_p999_us),
             (&mut model.flush_us, &self.flush_us),

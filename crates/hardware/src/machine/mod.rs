@@ -45,6 +45,7 @@ mod power_limit;
 mod prediction;
 mod rcu;
 mod scheduler;
+pub(crate) mod slow_requests;
 mod to_toml;
 mod validate;
 
@@ -57,8 +58,8 @@ pub use cluster::{Cluster, Opp, TurboLimit};
 pub use cppc::Cppc;
 pub use description::Machine;
 pub use drive::{
-    DriveBackground, DriveInForce, DriveModel, DrivePower, Flash, SLOW_REQUEST_IN, Transition,
-    TruePowerState, WriteBuffer,
+    DriveBackground, DriveInForce, DriveModel, DrivePower, Flash, Transition, TruePowerState,
+    WriteBuffer,
 };
 pub use emulator::Emulator;
 pub use error::MachineError;
@@ -82,3 +83,4 @@ pub use power_limit::PowerLimit;
 pub use prediction::{MetricErrors, PredictionError, RankingAgreement};
 pub use rcu::Rcu;
 pub use scheduler::{Home, Scheduler};
+pub use slow_requests::SLOW_REQUEST_IN;

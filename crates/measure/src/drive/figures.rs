@@ -301,6 +301,7 @@ impl DriveMeasurement {
                 *place = figure;
             }
         }
+        drive.drop_tails_that_do_not_fit();
     }
 
     /// On how many CPUs requests were watched, if each CPU got the interrupts of its own requests.

@@ -172,6 +172,7 @@ pub fn take_figures_since_boot(
             "{disk}: flush_us is {mean} us, the mean of {count} flushes since boot: coarse, with the emptying of the drive's buffer"
         ));
     }
+    drive.drop_tails_that_do_not_fit();
     notes
 }
 

@@ -92,7 +92,7 @@ impl SettingsBuilder<'_> {
             })
             .collect();
         let may_be_none =
-            info.scope == SettingScope::Drive && !self.targets.excluded_drives.is_empty();
+            matches!(info.scope, SettingScope::Drive | SettingScope::Disk) && !self.targets.excluded_drives.is_empty();
         if places.is_empty() && !may_be_none {
             return Err(self.policy_error(self.explain_missing_setting(info.name)));
         }

@@ -1,7 +1,8 @@
 //! Checks the values of a drive.
 
+use crate::machine::DriveModel;
 use crate::machine::fault::{Fault, fail_check};
-use crate::machine::{DriveModel, SLOW_REQUEST_IN};
+use crate::machine::slow_requests::{SLOW_REQUEST_IN, is_tail_above_mean};
 
 /// Checks a drive that is not part of a checked machine: ranges, and how the figures fit together.
 pub(in crate::machine) fn check_drive_ranges_and_fit(drive: &DriveModel) -> Result<(), Fault> {
@@ -34,8 +35,7 @@ pub(super) fn check_drive_figures_fit_together(drive: &DriveModel) -> Result<(),
             &drive.write_p999_us,
         ),
     ] {
-        let most = service_us.value * f64::from(SLOW_REQUEST_IN);
-        if p999_us.is_given() && !(service_us.value..most).contains(&p999_us.value) {
+        if p999_us.is_given() && !is_tail_above_mean(service_us, p999_us) {
             return fail_check(
                 &format!("drive.{key}"),
                 &format!(

@@ -76,6 +76,7 @@ pub(super) fn take_recorded_figures(
         ));
         *place = figure;
     }
+    drive.drop_tails_that_do_not_fit();
     if notes.is_empty() {
         bail!(
             "{}: fewer than {FEWEST} reads or writes of 4 KiB without others in flight",
