@@ -91,8 +91,8 @@ impl SettingsBuilder<'_> {
                     .is_some_and(|key| self.system.root().exists(&key.relative_path()))
             })
             .collect();
-        let may_be_none =
-            matches!(info.scope, SettingScope::Drive | SettingScope::Disk) && !self.targets.excluded_drives.is_empty();
+        let may_be_none = matches!(info.scope, SettingScope::Drive | SettingScope::Disk)
+            && !self.targets.excluded_drives.is_empty();
         if places.is_empty() && !may_be_none {
             return Err(self.policy_error(self.explain_missing_setting(info.name)));
         }
@@ -119,7 +119,8 @@ impl SettingsBuilder<'_> {
 
     fn is_drive_selected(&self, drive: &String) -> bool {
         let named = self.targets.drives.as_ref();
-        named.is_none_or(|drives| drives.contains(drive)) && !self.targets.excluded_drives.contains(drive)
+        named.is_none_or(|drives| drives.contains(drive))
+            && !self.targets.excluded_drives.contains(drive)
     }
 
     /// The selected CPUs.
