@@ -6,6 +6,7 @@
 //! for each kind of request.
 
 mod begun;
+mod bootstrap;
 mod clock;
 mod collector;
 mod cpu;
@@ -15,6 +16,7 @@ mod order;
 mod period;
 mod probes;
 mod queueing;
+mod replayed;
 mod report;
 mod requests;
 mod residency;
@@ -28,9 +30,9 @@ pub use help::{Help, LEASE_NS, Remedy};
 pub use lateness::TimerLateness;
 pub use probes::ProbeCost;
 pub use queueing::QueuedParts;
+pub use replayed::{REPLAY_BLOCKS, ReplayedBlock, ReplayedHelp, ReplayedSaving};
 pub use report::{
-    ClockRange, Explanation, HopParts, InterruptParts, KindGroup, MeanParts, ReplayedHelp,
-    RequestKind, Submitter, SubmitterParts, WaitParts, assemble_explanation, explain_request_kinds,
+    ClockRange, Explanation, HopParts, InterruptParts, KindGroup, MeanParts, RequestKind, Submitter, SubmitterParts, WaitParts, assemble_explanation, explain_request_kinds,
     explain_requests,
 };
 pub use requests::{

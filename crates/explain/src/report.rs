@@ -10,6 +10,7 @@ use crate::help::{Help, find_helpful_remedies};
 use crate::lateness::TimerLateness;
 use crate::probes::ProbeCost;
 use crate::queueing::QueuedParts;
+use crate::replayed::ReplayedHelp;
 use crate::requests::{Collected, Coverage, MetState, Notification, Sibling, TracedRequest};
 use crate::residency::ResidencyShares;
 use crate::split::{Split, split_drive_from_exits};
@@ -223,19 +224,6 @@ pub struct Explanation {
     pub probes: Option<ProbeCost>,
     /// Other policies on this recording, by replay, if replayed.
     pub replayed: Vec<ReplayedHelp>,
-}
-
-/// A replayed policy beside the recorded choices.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ReplayedHelp {
-    /// Name of the replayed policy set.
-    pub policy: String,
-    /// Mean time saved per completion, by exit latencies, in ns; negative: added.
-    pub saved_ns: f64,
-    /// Whether exit latencies are those of a named machine; otherwise those that the recording declares.
-    pub exits_of_machine: bool,
-    /// Added power in mW, with known machine figures; negative: saved.
-    pub added_mw: Option<f64>,
 }
 
 /// What tells submitters of requests apart.

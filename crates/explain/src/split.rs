@@ -7,19 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
+use crate::bootstrap::{BLOCKS, add_bootstrap_interval, draw_block_counts};
 use crate::requests::{MetState, Sibling, TracedRequest};
 
 /// Fewest requests with a state in a stratum; rarer states are left out there.
 const FEWEST: usize = 8;
-/// Most blocks in a bootstrap, each with successive requests; half as many are the fewest for an estimate.
-const BLOCKS: usize = 40;
 /// Fewest requests in a block of the bootstrap.
 const PER_BLOCK: usize = 5;
-const RESAMPLES: usize = 499;
 /// Largest share of requests with a state never chosen first.
 const MOST_FOREIGN: f64 = 0.01;
 
@@ -518,36 +514,16 @@ fn estimate_costs(samples: &[Sample], others: &[u8]) -> Option<Vec<ExitEstimate>
     }
     let sums = sum_by_block_and_stratum(samples, others, blocks);
     let means = solve_costs(&sums, &vec![1; blocks], others.len())?;
-    let mut random = Pcg64Mcg::seed_from_u64(1);
-    let mut drawn: Vec<Vec<f64>> = Vec::with_capacity(RESAMPLES);
-    for _ in 0..RESAMPLES {
-        let mut times = vec![0; blocks];
-        for _ in 0..blocks {
-            if let Some(count) = times.get_mut(random.random_range(0..blocks)) {
-                *count += 1;
-            }
-        }
-        drawn.extend(solve_costs(&sums, &times, others.len()));
-    }
-    if drawn.len() < RESAMPLES * 95 / 100 {
-        return None;
-    }
-    let means = means.iter().enumerate();
+    let drawn: Vec<Vec<f64>> = draw_block_counts(blocks)
+        .filter_map(|times| solve_costs(&sums, &times, others.len()))
+        .collect();
+    let means = means.into_iter().enumerate();
     means
-        .map(|(place, mean)| add_bootstrap_interval(*mean, &drawn, place))
+        .map(|(place, mean)| {
+            let values = drawn.iter().filter_map(|costs| costs.get(place).copied());
+            add_bootstrap_interval(mean, values.collect())
+        })
         .collect()
-}
-
-/// A mean with the middle 95 % over all resamples.
-fn add_bootstrap_interval(mean: f64, drawn: &[Vec<f64>], place: usize) -> Option<ExitEstimate> {
-    let mut values: Vec<f64> = drawn.iter().filter_map(|d| d.get(place).copied()).collect();
-    values.sort_by(f64::total_cmp);
-    let rank = |share: f64| (share * values.len() as f64) as usize;
-    Some(ExitEstimate {
-        mean_ns: mean,
-        low_ns: *values.get(rank(0.025))?,
-        high_ns: *values.get(rank(0.975))?,
-    })
 }
 
 fn sum_by_block_and_stratum(samples: &[Sample], others: &[u8], blocks: usize) -> Blocks {

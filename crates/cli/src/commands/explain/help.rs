@@ -3,20 +3,19 @@
 use std::path::Path;
 
 use anyhow::Context;
-use wakepath_explain::{Explanation, Help, Remedy, ReplayedHelp, RequestKind};
+use wakepath_explain::{
+    Explanation, Help, REPLAY_BLOCKS, Remedy, ReplayedBlock, ReplayedHelp, ReplayedSaving,
+    RequestKind,
+};
 use wakepath_hardware::Machine;
 use wakepath_policies::spec::PolicySet;
-use wakepath_results::RunRecord;
+use wakepath_replay::Report;
 use wakepath_study::plan::{Plan, RECORDED, ReplayRequest};
 use wakepath_study::run::replay::Replay;
-use wakepath_study::run::{RunControl, parts};
 use wakepath_trace::recording::Metadata;
 
 use super::wording::{format_us, name_of_kind};
 use crate::output::Screen;
-
-/// Number of time blocks in a replay: the fewest that it takes.
-const BLOCKS: u32 = 4;
 
 /// Prints what would help each kind of requests: sentences with commands.
 pub(super) fn print_help_per_kind(
@@ -123,10 +122,24 @@ fn is_plain_for_shell(name: &str) -> bool {
 }
 
 fn replayed_help_sentence(policy: &ReplayedHelp) -> String {
-    let effect = match policy.saved_ns {
-        saved if saved >= 0.0 => format!("saves {} us", format_us(saved)),
-        saved => format!("costs {} us", format_us(-saved)),
+    let ReplayedSaving {
+        saved_ns,
+        saved_interval_ns,
+    } = policy.saving;
+    let (verb, sign) = if saved_ns >= 0.0 {
+        ("saves", 1.0)
+    } else {
+        ("costs", -1.0)
     };
+    let interval = saved_interval_ns.map_or_else(String::new, |[low, high]| {
+        let [one, other] = [low, high].map(|end| sign * end);
+        format!(
+            " [{}, {}]",
+            format_us(one.min(other)),
+            format_us(one.max(other))
+        )
+    });
+    let effect = format!("{verb} {} us{interval}", format_us(sign * saved_ns));
     let power = policy.added_mw.map_or_else(String::new, |mw| {
         let verb = if mw >= 0.0 { "adds" } else { "saves" };
         format!(", and {verb} {:.0} mW", mw.abs())
@@ -168,33 +181,30 @@ pub(super) fn replay_proposals(
             "What would help?",
             recording,
             propose_sets(kind, metadata)?,
-            BLOCKS,
+            REPLAY_BLOCKS as u32,
         )
     };
-    let runs = replay_all_runs(&request)?;
-    let mut policies: Vec<&str> = runs.iter().map(|run| run.key.policy.as_str()).collect();
-    policies.truncate(policies.len() / BLOCKS as usize);
-    let others = policies.into_iter().filter(|policy| *policy != RECORDED);
-    let compared =
-        others.filter_map(|policy| compare_with_recorded(policy, &runs, machine.is_some()));
+    let plan = Plan::for_replay(&request, false)?;
+    let backend = Replay::new(&plan)?;
+    let recording = backend.find_recording(0, 0).context("no recording")?;
+    let replayed = recording.replay_in_blocks(REPLAY_BLOCKS, None, &mut |_| true)?;
+    let places = replayed.policies.iter().map(|(place, _)| *place);
+    let policies = plan.policies.iter().zip(places);
+    let others = policies.filter(|(policy, _)| policy.name != RECORDED);
+    let compared = others.filter_map(|(policy, place)| {
+        Some(ReplayedHelp {
+            policy: policy.name.clone(),
+            saving: saving_against_recorded(&replayed.report, place)?,
+            exits_of_machine: machine.is_some(),
+            added_mw: added_power_mw(&replayed.report, place),
+        })
+    });
     Ok(compared.collect())
 }
 
 fn has_costly_exits(kind: &RequestKind) -> bool {
     let mut helps = kind.help.iter();
     helps.any(|help| help.remedy == Remedy::ShallowStates)
-}
-
-/// The runs of a replay, repeat by repeat, each with all policies.
-fn replay_all_runs(request: &ReplayRequest) -> anyhow::Result<Vec<RunRecord>> {
-    let plan = Plan::for_replay(request, false)?;
-    let backend = Replay::new(&plan)?.with_sparse_figures();
-    let reader = parts::run_backend_in_memory(
-        &plan,
-        &backend,
-        &RunControl::without_reports_or_cancellation(),
-    )?;
-    Ok(reader.read_runs()?)
 }
 
 /// Policy sets to replay: the governor that ran, with a limit or leases, and other governors of its kernel.
@@ -215,31 +225,27 @@ fn propose_sets(kind: &RequestKind, metadata: &Metadata) -> anyhow::Result<Vec<P
     sets.collect()
 }
 
-/// How a policy's time and power differ from the recorded choices. The delay beyond the oracle's does not tell: an oracle that
-/// goes by power may be as slow as every policy.
-fn compare_with_recorded(
-    policy: &str,
-    runs: &[RunRecord],
-    exits_of_machine: bool,
-) -> Option<ReplayedHelp> {
-    Some(ReplayedHelp {
-        policy: policy.to_owned(),
-        saved_ns: -1e3 * relative_change(policy, runs, "exit_us_per_io")?,
-        exits_of_machine,
-        added_mw: relative_change(policy, runs, "mean_mw"),
-    })
+/// Index of the recorded choices in a replay's report.
+const RECORDED_PLACE: usize = 0;
+
+/// The exit latency that a policy saves per completion, against the recorded choices. The delay beyond the oracle's does not
+/// tell: an oracle that goes by power may be as slow as every policy.
+fn saving_against_recorded(report: &Report, place: usize) -> Option<ReplayedSaving> {
+    let blocks = report.blocks.iter().map(|block| {
+        Some(ReplayedBlock {
+            // I/O without any idle CPU tells nothing about idle states.
+            completions: block.io_completions * u64::from(block.spans > 0),
+            recorded_exit_ns: block.policies.get(RECORDED_PLACE)?.total_sums().io_exit_ns,
+            policy_exit_ns: block.policies.get(place)?.total_sums().io_exit_ns,
+        })
+    });
+    ReplayedSaving::from_blocks(&blocks.collect::<Option<Vec<ReplayedBlock>>>()?)
 }
 
-/// The relative change of a metric under a policy, against the recorded choices.
-fn relative_change(policy: &str, runs: &[RunRecord], metric: &str) -> Option<f64> {
-    Some(mean_over_runs(runs, policy, metric)? - mean_over_runs(runs, RECORDED, metric)?)
-}
-
-/// The mean of a metric over all runs (time blocks) under a policy.
-fn mean_over_runs(runs: &[RunRecord], policy: &str, metric: &str) -> Option<f64> {
-    let own = runs.iter().filter(|run| run.key.policy == policy);
-    let metrics = own.flat_map(|run| &run.metrics);
-    let values = metrics.filter(|(name, _)| name == metric);
-    let values: Vec<f64> = values.map(|(_, value)| *value).collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+/// Mean power that a policy adds to the recorded choices', in mW; `None` without figures of power.
+fn added_power_mw(report: &Report, place: usize) -> Option<f64> {
+    let joules = |place: usize| report.policies.get(place)?.total_sums().energy_j;
+    let seconds = report.duration_ns as f64 / 1e9;
+    let added = joules(place)? - joules(RECORDED_PLACE)?;
+    (seconds > 0.0).then(|| 1e3 * added / seconds)
 }
