@@ -20,6 +20,7 @@ mod replayed;
 mod report;
 mod requests;
 mod residency;
+mod slowest;
 mod split;
 mod traced;
 mod wakeups;
@@ -32,7 +33,8 @@ pub use probes::ProbeCost;
 pub use queueing::QueuedParts;
 pub use replayed::{REPLAY_BLOCKS, ReplayedBlock, ReplayedHelp, ReplayedSaving};
 pub use report::{
-    ClockRange, Explanation, HopParts, InterruptParts, KindGroup, MeanParts, RequestKind, Submitter, SubmitterParts, WaitParts, assemble_explanation, explain_request_kinds,
+    ClockRange, Explanation, HopParts, InterruptParts, KindGroup, MeanParts, RequestKind,
+    Submitter, SubmitterParts, WaitParts, assemble_explanation, explain_request_kinds,
     explain_requests,
 };
 pub use requests::{
@@ -40,5 +42,6 @@ pub use requests::{
     TaskWake, TracedRequest,
 };
 pub use residency::{ReachedShare, RequestedShare, ResidencyShares};
-pub use split::{ExitCost, ExitEstimate, Split, Unseparated, split_drive_from_exits};
+pub use slowest::SlowestRequests;
+pub use split::{ExitCost, ExitEstimate, Split, SumWithGap, Unseparated, split_drive_from_exits};
 pub use traced::{LatencyRange, MeanTimes, MetClass, RequestTimes, TracedLatencies};

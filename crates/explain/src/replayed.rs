@@ -64,9 +64,7 @@ impl ReplayedSaving {
 }
 
 /// Exit latency saved over completions, in ns, with each block counted so many times; `None` without completions.
-fn saved_per_completion<'a>(
-    blocks: impl Iterator<Item = (u32, &'a ReplayedBlock)>,
-) -> Option<f64> {
+fn saved_per_completion<'a>(blocks: impl Iterator<Item = (u32, &'a ReplayedBlock)>) -> Option<f64> {
     let (mut saved, mut completions) = (0.0, 0.0);
     for (times, block) in blocks {
         let times = f64::from(times);
@@ -95,7 +93,11 @@ mod tests {
     /// A plain mean over the blocks would be 45,500, more than all exits cost.
     #[test]
     fn each_completion_counts_the_same_and_no_saving_exceeds_what_all_exits_cost() {
-        let blocks = [block(99, 2_000, 1_000), block(1, 100_000, 10_000), block(0, 0, 0)];
+        let blocks = [
+            block(99, 2_000, 1_000),
+            block(1, 100_000, 10_000),
+            block(0, 0, 0),
+        ];
         let saving = ReplayedSaving::from_blocks(&blocks).unwrap();
         assert!((saving.saved_ns - 1_890.0).abs() < 1e-6, "{saving:?}");
         let exits: u64 = blocks.iter().map(|block| block.recorded_exit_ns).sum();

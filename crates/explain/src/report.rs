@@ -13,6 +13,7 @@ use crate::queueing::QueuedParts;
 use crate::replayed::ReplayedHelp;
 use crate::requests::{Collected, Coverage, MetState, Notification, Sibling, TracedRequest};
 use crate::residency::ResidencyShares;
+use crate::slowest::SlowestRequests;
 use crate::split::{Split, split_drive_from_exits};
 
 /// Means over a kind's requests, in ns. `out`, `interrupt`, `remote_exit` and `remote` add up to the latency.
@@ -140,6 +141,8 @@ pub struct RequestKind {
     pub median_ns: u64,
     /// 99th percentile of the latency from issue to completion, in ns.
     pub p99_ns: u64,
+    /// Requests at or above that percentile.
+    pub slowest: SlowestRequests,
     /// Cost of exits by idle state, and what is left of the drive.
     pub split: Split,
     /// Names of idle states by index; empty where CPUs differ.
@@ -222,8 +225,8 @@ pub struct Explanation {
     pub residency: Option<ResidencyShares>,
     /// Time added by the probes; measured live only.
     pub probes: Option<ProbeCost>,
-    /// Other policies on this recording, by replay, if replayed.
-    pub replayed: Vec<ReplayedHelp>,
+    /// Other policies on this recording, by replay; `None` if not replayed.
+    pub replayed: Option<Vec<ReplayedHelp>>,
 }
 
 /// What tells submitters of requests apart.
@@ -326,7 +329,7 @@ pub fn assemble_explanation(
         timers: collected.timers.clone(),
         residency: ResidencyShares::from_metadata(metadata),
         probes: None,
-        replayed: Vec::new(),
+        replayed: None,
     }
 }
 
@@ -491,6 +494,7 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
     let parts = mean_parts(group, &queued, &woke);
     let mut latencies: Vec<u64> = group.iter().map(|r| r.latency).collect();
     latencies.sort_unstable();
+    let p99_ns = latency_at_percent(&latencies, 99);
     let split = split_drive_from_exits(group);
     let charged: f64 = split
         .states
@@ -522,7 +526,8 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
         clock: ClockRange::from_requests(group),
         wait: mean_wait_parts(group),
         median_ns: latency_at_percent(&latencies, 50),
-        p99_ns: latency_at_percent(&latencies, 99),
+        p99_ns,
+        slowest: SlowestRequests::from_requests(group, p99_ns),
         help: find_helpful_remedies(group, &split, parts.latency_ns, metadata),
         rest_ns: split.reference.map(|_| rest),
         begun_exits,
@@ -576,6 +581,12 @@ impl RequestKind {
     /// A number of requests as a share of the kind's, 0 to 1.
     pub fn share_of_requests(&self, met: u64) -> f64 {
         met as f64 / self.requests.max(1) as f64
+    }
+
+    /// 95 % interval of [`RequestKind::rest_ns`] in ns: that of the exits charged, for this mean latency.
+    pub fn rest_interval_ns(&self) -> Option<[f64; 2]> {
+        let (rest, charged) = (self.rest_ns?, self.split.charged?);
+        Some([charged.high_ns, charged.low_ns].map(|end| rest + charged.mean_ns - end))
     }
 
     /// Estimated exit from the idle state met by a request, in ns; 0 for states without a cost.

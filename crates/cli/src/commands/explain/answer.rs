@@ -7,8 +7,8 @@ use wakepath_explain::{
 
 use super::arguments::By;
 use super::wording::{
-    count_kinds_with_sentences, direction_in_words, format_us, name_of_kind,
-    name_of_remaining_time, size_in_words,
+    count_in_words, count_kinds_with_sentences, direction_in_words, format_us, interval_in_words,
+    name_of_kind, name_of_remaining_time, size_in_words, slowest_requests_in_words,
 };
 use super::{help, residency};
 use crate::output::{self, Format, Screen};
@@ -98,11 +98,10 @@ fn print_answer(explanation: &Explanation, by: Option<By>, out: &mut Screen) -> 
     if let Some(shares) = &explanation.residency {
         residency::print(shares, out)?;
     }
-    if explanation.kinds.iter().any(RequestKind::has_unknown_exits) {
-        let text = "States without a cost: a longer recording helps where there are too few requests, one with varied \
-                    pauses where a state goes with the gap.";
+    let mut kinds = explanation.kinds.iter();
+    if let Some(kind) = kinds.find(|kind| kind.has_unknown_exits()) {
         writeln!(out)?;
-        out.write_folded(text, 2)?;
+        out.write_folded(&help::unknown_exit_help(kind), 2)?;
     }
     let said = count_kinds_with_sentences(&explanation.kinds);
     help::print_help_per_kind(
@@ -134,10 +133,10 @@ fn timer_lateness_sentence(explanation: &Explanation, lateness: &TimerLateness) 
         |kind| kind.state_name(lateness.state),
     );
     format!(
-        "Timers that ended {name} were {} us late ({} timers): at least its exit, unless timer slack is in it; less where hardware \
+        "Timers that ended {name} were {} us late ({}): at least its exit, unless timer slack is in it; less where hardware \
          wakes before the deadline.",
         format_us(lateness.mean_ns),
-        lateness.timers
+        count_in_words(lateness.timers, "timer")
     )
 }
 
@@ -159,9 +158,11 @@ fn kind_sentences(kind: &RequestKind) -> Vec<String> {
     let mut terms = Vec::new();
     if let (Some(rest), Some(reference)) = (kind.rest_ns, kind.split.reference) {
         terms.push(format!(
-            "{} {}",
+            "{} {}{}",
             name_of_remaining_time(kind, reference),
-            format_us(rest)
+            format_us(rest),
+            kind.rest_interval_ns()
+                .map_or_else(String::new, interval_in_words)
         ));
         let states = kind.split.states.iter();
         terms.extend(states.filter_map(|state| charged_time_in_words(kind, state)));
@@ -188,12 +189,13 @@ fn kind_sentences(kind: &RequestKind) -> Vec<String> {
         }
     }
     let mut all = vec![format!(
-        "{}: mean {} us = {}; median {}, p99 {}.",
+        "{}: mean {} us = {}; median {}, p99 {}: {}.",
         name_of_kind(kind),
         format_us(parts.latency_ns),
         terms.join(" + "),
         format_us(kind.median_ns as f64),
         format_us(kind.p99_ns as f64),
+        slowest_requests_in_words(kind),
     )];
     for state in &kind.split.states {
         all.extend(exit_cost_sentence(kind, state));
@@ -222,9 +224,9 @@ fn begun_exit_sentence(kind: &RequestKind) -> Option<String> {
     };
     (begun.highest_ns >= LEAST_PRINTED_NS).then(|| {
         format!(
-            "  {} requests came while the CPU was leaving a state, or behind another one. Nobody sees how long they waited for it: \
+            "  {} came while the CPU was leaving a state, or behind another one. Nobody sees how long they waited for it: \
              {} us in the mean over all requests, by what the drive takes for requests like them, and at most {}.{rare}",
-            begun.requests,
+            count_in_words(begun.requests, "request"),
             format_us(begun.mean_ns),
             format_us(begun.highest_ns),
         )
@@ -261,9 +263,9 @@ fn wake_up_sentence(kind: &RequestKind) -> Option<String> {
     }
     let Some(wait) = &kind.wait else {
         return Some(format!(
-            "  {} of {} requests woke a task: hand-over {} us, idle exit of the task's CPU {} us, after completion.",
+            "  {} of {} woke a task: hand-over {} us, idle exit of the task's CPU {} us, after completion.",
             kind.woke,
-            kind.requests,
+            count_in_words(kind.requests, "request"),
             format_us(parts.hand_over_ns),
             format_us(parts.task_exit_ns)
         ));
@@ -273,9 +275,15 @@ fn wake_up_sentence(kind: &RequestKind) -> Option<String> {
     } else {
         String::new()
     };
+    // Nobody waits for readahead and write-back when they begin.
+    let verb = if kind.background {
+        "came to wait for these, since their bios"
+    } else {
+        "waited"
+    };
     Some(format!(
-        "  {} tasks waited {} us = queued {} + latency {} + hand-over {}{through} + idle exit of the task's CPU {} + run queue {}.",
-        wait.requests,
+        "  {} {verb} {} us = queued {} + latency {} + hand-over {}{through} + idle exit of the task's CPU {} + run queue {}.",
+        count_in_words(wait.requests, "task"),
         format_us(wait.wait_ns),
         format_us(wait.queued_ns),
         format_us(wait.latency_ns),
@@ -286,11 +294,14 @@ fn wake_up_sentence(kind: &RequestKind) -> Option<String> {
 }
 
 fn charged_time_in_words(kind: &RequestKind, state: &ExitCost) -> Option<String> {
-    let mean = state.cost?.mean_ns * kind.share_of_requests(state.met);
+    let (cost, share) = (state.cost?, kind.share_of_requests(state.met));
     Some(format!(
-        "{} {}",
+        "{} {}{} ({:.0} % of requests met it, {} us each)",
         kind.state_name(state.state),
-        format_us(mean)
+        format_us(cost.mean_ns * share),
+        interval_in_words([cost.low_ns * share, cost.high_ns * share]),
+        100.0 * share,
+        format_us(cost.mean_ns)
     ))
 }
 
@@ -303,16 +314,25 @@ fn exit_cost_sentence(kind: &RequestKind, state: &ExitCost) -> Option<String> {
             "costs"
         };
         return Some(format!(
-            "  {name} {verb} {} us [{}, {}] more than {}; {:.0} % of requests met it.",
+            "  {name} {verb} {} us{} more than {}.",
             format_us(cost.mean_ns),
-            format_us(cost.low_ns),
-            format_us(cost.high_ns),
+            interval_in_words([cost.low_ns, cost.high_ns]),
             kind.state_name(reference),
-            100.0 * kind.share_of_requests(state.met)
         ));
     }
     let why = explain_absence(state.reason?);
-    Some(format!("  {name}: {why} ({} requests met it).", state.met))
+    let together = state.together.map_or_else(String::new, |sum| {
+        format!(
+            " {name}, package, link and drive sleep together: {} us{} more than {}.",
+            format_us(sum.estimate.mean_ns),
+            interval_in_words([sum.estimate.low_ns, sum.estimate.high_ns]),
+            kind.state_name(sum.above)
+        )
+    });
+    Some(format!(
+        "  {name}: {why} ({} met it).{together}",
+        count_in_words(state.met, "request")
+    ))
 }
 
 const fn explain_absence(reason: Unseparated) -> &'static str {

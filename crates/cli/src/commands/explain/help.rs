@@ -39,14 +39,16 @@ pub(super) fn print_help_per_kind(
     if helped.count() == 0 {
         return Ok(());
     }
-    for policy in &explanation.replayed {
+    let Some(replayed) = &explanation.replayed else {
+        let text = "A recording tells more: what other governors would do, and with --machine NAME, whose figures have power, \
+                    what all this costs in watts: `sudo wakepath record -o load.parquet --duration 30s && wakepath explain \
+                    load.parquet`.";
+        return Ok(out.write_folded(text, 2)?);
+    };
+    for policy in replayed {
         out.write_folded(&format!("  {}", replayed_help_sentence(policy)), 4)?;
     }
-    if explanation
-        .replayed
-        .iter()
-        .all(|policy| policy.added_mw.is_none())
-    {
+    if replayed.iter().all(|policy| policy.added_mw.is_none()) {
         let text = "What this costs in watts is not known from events: explain a recording with --machine, whose figures \
                     have power, or try it on a live study, which counts energy.";
         out.write_folded(text, 2)?;
@@ -113,6 +115,15 @@ fn device_name_for_shell(kind: &RequestKind) -> &str {
     } else {
         "DEVICE"
     }
+}
+
+/// What tells the exits of states without a cost.
+pub(super) fn unknown_exit_help(kind: &RequestKind) -> String {
+    format!(
+        "States without a cost: `sudo wakepath measure wake --file /dev/{}` finds exits by experiment, and reads the drive only. A \
+         longer recording helps where there are too few requests, one with varied pauses where a state goes with the gap.",
+        device_name_for_shell(kind)
+    )
 }
 
 /// Whether a shell reads the name as it is.

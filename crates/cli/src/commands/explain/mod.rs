@@ -71,9 +71,12 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     // CSV has no place for what a replay says.
     if args.format != Format::Csv {
         match help::replay_proposals(path, &metadata, &explanation, args.machine.as_deref()) {
-            Ok(replayed) => explanation.replayed = replayed,
+            Ok(replayed) => explanation.replayed = Some(replayed),
             Err(error) if args.machine.is_some() => return Err(error),
-            Err(error) => note!("what other governors would do is not known: {error:#}"),
+            Err(error) => {
+                note!("what other governors would do is not known: {error:#}");
+                explanation.replayed = Some(Vec::new());
+            }
         }
     }
     answer::print_explanation(&explanation, args.by, args.format, out)

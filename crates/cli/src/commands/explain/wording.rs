@@ -58,6 +58,82 @@ pub(super) fn size_in_words(bytes: u32) -> String {
     }
 }
 
+/// A count with its noun, which takes an s in the plural.
+pub(super) fn count_in_words(count: u64, noun: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{ending}")
+}
+
+/// An interval in us, as it follows its mean: ` [1.0, 2.0]`.
+pub(super) fn interval_in_words(ends_ns: [f64; 2]) -> String {
+    let [low, high] = ends_ns.map(format_us);
+    format!(" [{low}, {high}]")
+}
+
+/// What the interrupts of the slowest requests found, most of them first: `C6 in 9 of 10, C1E in 1 of 10`.
+pub(super) fn slowest_requests_in_words(kind: &RequestKind) -> String {
+    let slowest = &kind.slowest;
+    let met = slowest.met.iter();
+    let states = met.map(|(state, count)| (kind.state_name(*state), *count));
+    let others = [
+        ("a CPU awake", slowest.awake),
+        ("a CPU already leaving a state", slowest.leaving),
+        ("another request first", slowest.behind),
+        ("not known", slowest.unknown),
+    ];
+    let named = others.map(|(name, count)| (name.to_owned(), count));
+    let mut all: Vec<(String, u64)> = states.chain(named).collect();
+    all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let terms = all.iter().filter_map(|(name, count)| {
+        Some(format!(
+            "{name} {}",
+            share_in_words(*count, slowest.requests)?
+        ))
+    });
+    terms.collect::<Vec<_>>().join(", ")
+}
+
+/// A share in tenths, or as it is of fewer than ten; `None` below half a tenth.
+fn share_in_words(count: u64, whole: u64) -> Option<String> {
+    if count == whole {
+        return (whole > 0).then(|| "in all".to_owned());
+    }
+    if whole < 10 {
+        return (count > 0).then(|| format!("in {count} of {whole}"));
+    }
+    match (10 * count + whole / 2) / whole {
+        0 => None,
+        10 => Some("in nearly all".to_owned()),
+        tenths => Some(format!("in {tenths} of 10")),
+    }
+}
+
 pub(super) fn format_us(ns: f64) -> String {
     format!("{:.1}", ns / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_tenths_that_promise_nothing() {
+        for (count, whole, words) in [
+            (0, 0, None),
+            (4, 4, Some("in all")),
+            (3, 4, Some("in 3 of 4")),
+            (0, 4, None),
+            (90, 100, Some("in 9 of 10")),
+            (96, 100, Some("in nearly all")),
+            (100, 100, Some("in all")),
+            (4, 100, None),
+            (5, 100, Some("in 1 of 10")),
+        ] {
+            assert_eq!(
+                share_in_words(count, whole).as_deref(),
+                words,
+                "{count} of {whole}"
+            );
+        }
+    }
 }
