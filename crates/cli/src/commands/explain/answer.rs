@@ -1,8 +1,8 @@
 //! The answer of `wakepath explain`: sentences first, then tables.
 
 use wakepath_explain::{
-    ClockRange, ExitCost, Explanation, HopParts, InterruptParts, ProbeCost, RequestKind,
-    SubmitterParts, TimerLateness, Unseparated, WaitParts,
+    ClockRange, Disagreement, ExitCost, Explanation, HopParts, InterruptParts, ProbeCost,
+    RequestKind, SubmitterParts, TimerLateness, Unseparated, WaitParts,
 };
 
 use super::arguments::By;
@@ -55,8 +55,8 @@ fn name_header(by: Option<By>) -> Vec<&'static str> {
 fn print_answer(explanation: &Explanation, by: Option<By>, out: &mut Screen) -> anyhow::Result<()> {
     let names = name_header(by);
     print_kind_sentences(&explanation.kinds, out)?;
-    for lateness in &explanation.timers {
-        out.write_folded(&timer_lateness_sentence(explanation, lateness), 2)?;
+    if let Some(sentence) = timer_lateness_sentence(explanation) {
+        out.write_folded(&sentence, 2)?;
     }
     if let Some(probes) = &explanation.probes {
         out.write_folded(&probe_cost_sentence(probes), 2)?;
@@ -127,16 +127,69 @@ fn print_kind_sentences(kinds: &[RequestKind], out: &mut Screen) -> anyhow::Resu
 }
 
 /// A sentence with the second estimate of exits: how late timers were.
-fn timer_lateness_sentence(explanation: &Explanation, lateness: &TimerLateness) -> String {
-    let name = explanation.kinds.first().map_or_else(
-        || format!("state {}", lateness.state),
-        |kind| kind.state_name(lateness.state),
-    );
+fn timer_lateness_sentence(explanation: &Explanation) -> Option<String> {
+    let kind = explanation.kinds.first()?;
+    let timers = explanation.timers.iter();
+    let states: Vec<String> = timers
+        .map(|lateness| {
+            format!(
+                "{} {} us ({})",
+                kind.state_name(lateness.state),
+                lateness_in_words(lateness),
+                count_in_words(lateness.timers, "timer")
+            )
+        })
+        .collect();
+    let stops = match &explanation.timer_stops[..] {
+        [] => String::new(),
+        names => format!(
+            " Left out, because the CPU's own timer stops there: {}.",
+            names.join(", ")
+        ),
+    };
+    (!states.is_empty() || !stops.is_empty()).then(|| {
+        format!(
+            "Timers that ended a state were late by a median of: {}. That is at least its exit, less where hardware wakes before \
+             the deadline.{stops}",
+            states.join(", ")
+        )
+    })
+}
+
+/// A median lateness in us, with its interval if known.
+fn lateness_in_words(lateness: &TimerLateness) -> String {
+    let interval = lateness
+        .interval_ns
+        .map_or_else(String::new, interval_in_words);
+    format!("{}{interval}", format_us(lateness.median_ns))
+}
+
+/// A sentence on a state whose exit comes out differently by requests, by experiment and by timers.
+fn disagreement_sentence(kind: &RequestKind, all: &Disagreement) -> String {
+    let reference = kind.split.reference.map(|state| kind.state_name(state));
+    let requests = all.requests.map(|cost| {
+        format!(
+            "{} us{} more than {} by requests",
+            format_us(cost.mean_ns),
+            interval_in_words([cost.low_ns, cost.high_ns]),
+            reference.unwrap_or_default()
+        )
+    });
+    let measured = all.measured.map(|exit| {
+        format!(
+            "{} us{} as measured",
+            format_us(exit.mean_ns),
+            interval_in_words([exit.low_ns, exit.high_ns])
+        )
+    });
+    let timers = all
+        .timers
+        .map(|timers| format!("at least {} us by timers", lateness_in_words(&timers)));
+    let estimates: Vec<String> = [requests, measured, timers].into_iter().flatten().collect();
     format!(
-        "Timers that ended {name} were {} us late ({}): at least its exit, unless timer slack is in it; less where hardware \
-         wakes before the deadline.",
-        format_us(lateness.mean_ns),
-        count_in_words(lateness.timers, "timer")
+        "  The exit from {} comes out differently, by more than the intervals: {}.",
+        kind.state_name(all.state),
+        estimates.join(", ")
     )
 }
 
@@ -153,7 +206,8 @@ fn probe_cost_sentence(probes: &ProbeCost) -> String {
     )
 }
 
-fn kind_sentences(kind: &RequestKind) -> Vec<String> {
+/// Sentences on a kind of requests: the answer first, then its parts.
+pub(super) fn kind_sentences(kind: &RequestKind) -> Vec<String> {
     let parts = &kind.parts;
     let mut terms = Vec::new();
     if let (Some(rest), Some(reference)) = (kind.rest_ns, kind.split.reference) {
@@ -164,6 +218,14 @@ fn kind_sentences(kind: &RequestKind) -> Vec<String> {
             kind.rest_interval_ns()
                 .map_or_else(String::new, interval_in_words)
         ));
+        terms.extend(kind.reference_exit.map(|exit| {
+            format!(
+                "{} {}{} as measured",
+                kind.state_name(reference),
+                format_us(exit.mean_ns),
+                interval_in_words([exit.low_ns, exit.high_ns])
+            )
+        }));
         let states = kind.split.states.iter();
         terms.extend(states.filter_map(|state| charged_time_in_words(kind, state)));
         let begun = kind.begun_exits.map_or(0.0, |begun| begun.mean_ns);
@@ -200,6 +262,8 @@ fn kind_sentences(kind: &RequestKind) -> Vec<String> {
     for state in &kind.split.states {
         all.extend(exit_cost_sentence(kind, state));
     }
+    let disagreements = kind.disagreements.iter();
+    all.extend(disagreements.map(|all| disagreement_sentence(kind, all)));
     all.extend(begun_exit_sentence(kind));
     all.extend(kind.clock.as_ref().map(clock_sentence));
     all.extend(queue_sentence(kind));
@@ -399,12 +463,14 @@ const INTERRUPTS: [&str; 6] = [
 
 const HOPS: [&str; 4] = ["thread between", "requests", "woken to run us", "ran us"];
 
-const EXITS: [&str; 9] = [
+const EXITS: [&str; 11] = [
     "state",
     "met",
     "exit us",
     "low us",
     "high us",
+    "timers late us",
+    "measured us",
     "p50 exit us",
     "p90 exit us",
     "p99 exit us",
@@ -419,7 +485,7 @@ fn rows_per_request_kind(explanation: &Explanation) -> impl Iterator<Item = Vec<
             .then(|| vec![no_value_cell(); EXITS.len()]);
         let exits = states
             .iter()
-            .map(|state| exit_cost_cells(kind, state).to_vec());
+            .map(|state| exit_cost_cells(kind, state, &explanation.timers).to_vec());
         exits.chain(without).map(|cells| {
             let wait = task_wait_cells(kind.wait.as_ref()).to_vec();
             [parts_row(kind), wait, cells].concat()
@@ -432,7 +498,9 @@ fn exit_cost_rows(explanation: &Explanation) -> impl Iterator<Item = Vec<String>
         let states = kind.split.states.iter();
         states.map(|state| {
             let names = name_cells(kind).into_iter();
-            names.chain(exit_cost_cells(kind, state)).collect()
+            names
+                .chain(exit_cost_cells(kind, state, &explanation.timers))
+                .collect()
         })
     })
 }
@@ -531,7 +599,13 @@ fn submitter_cells(submitter: &SubmitterParts) -> Vec<String> {
     names.into_iter().chain(wait).collect()
 }
 
-fn exit_cost_cells(kind: &RequestKind, state: &ExitCost) -> [String; EXITS.len()] {
+fn exit_cost_cells(
+    kind: &RequestKind,
+    state: &ExitCost,
+    timers: &[TimerLateness],
+) -> [String; EXITS.len()] {
+    let lateness = timers.iter().find(|timers| timers.state == state.state);
+    let measured = kind.measured.get(&state.state);
     let reference = kind.split.reference.map(|state| kind.state_name(state));
     let verdict = match (state.cost, reference, state.reason) {
         (Some(_), Some(reference), _) => format!("more than {reference}"),
@@ -549,6 +623,8 @@ fn exit_cost_cells(kind: &RequestKind, state: &ExitCost) -> [String; EXITS.len()
         cost.map_or_else(no_value_cell, |cost| format_us(cost.mean_ns)),
         cost.map_or_else(no_value_cell, |cost| format_us(cost.low_ns)),
         cost.map_or_else(no_value_cell, |cost| format_us(cost.high_ns)),
+        lateness.map_or_else(no_value_cell, |timers| format_us(timers.median_ns)),
+        measured.map_or_else(no_value_cell, |exit| format_us(exit.mean_ns)),
         quantile_difference_cell(state, 0),
         quantile_difference_cell(state, 1),
         quantile_difference_cell(state, 2),

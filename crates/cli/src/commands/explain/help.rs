@@ -39,21 +39,38 @@ pub(super) fn print_help_per_kind(
     if helped.count() == 0 {
         return Ok(());
     }
-    let Some(replayed) = &explanation.replayed else {
-        let text = "A recording tells more: what other governors would do, and with --machine NAME, whose figures have power, \
-                    what all this costs in watts: `sudo wakepath record -o load.parquet --duration 30s && wakepath explain \
-                    load.parquet`.";
-        return Ok(out.write_folded(text, 2)?);
-    };
-    for policy in replayed {
+    for policy in explanation.replayed.iter().flatten() {
         out.write_folded(&format!("  {}", replayed_help_sentence(policy)), 4)?;
     }
-    if replayed.iter().all(|policy| policy.added_mw.is_none()) {
-        let text = "What this costs in watts is not known from events: explain a recording with --machine, whose figures \
-                    have power, or try it on a live study, which counts energy.";
+    if let Some(text) = what_would_tell_more(explanation) {
         out.write_folded(text, 2)?;
     }
     Ok(())
+}
+
+/// What would help a kind of requests, and other policies by replay, as sentences.
+pub(super) fn help_sentences(kind: &RequestKind, explanation: &Explanation) -> Vec<String> {
+    let helps = kind.help.iter();
+    let own = helps.map(|help| format!("What would help: {}", help_sentence(kind, *help)));
+    let replayed = explanation.replayed.iter().flatten();
+    // Replays tell of all drives, so they belong to an answer that has something to gain.
+    let replayed = replayed.filter(|_| has_costly_exits(kind));
+    own.chain(replayed.map(replayed_help_sentence)).collect()
+}
+
+/// What another run of `explain` would say beyond this one.
+fn what_would_tell_more(explanation: &Explanation) -> Option<&'static str> {
+    let Some(replayed) = &explanation.replayed else {
+        return Some(
+            "A recording tells more: what other governors would do, and with --machine NAME, whose figures have power, what all \
+             this costs in watts: `sudo wakepath record -o load.parquet --duration 30s && wakepath explain load.parquet`.",
+        );
+    };
+    let has_power = replayed.iter().any(|policy| policy.added_mw.is_some());
+    (!has_power).then_some(
+        "What this costs in watts is not known from events: explain a recording with --machine, whose figures have power, or try it \
+         on a live study, which counts energy.",
+    )
 }
 
 fn help_sentence(kind: &RequestKind, help: Help) -> String {

@@ -1,21 +1,26 @@
 //! `wakepath explain`: where the time of block requests goes, live or from a recording.
 
+use std::path::Path;
+
 use anyhow::ensure;
-use wakepath_explain::Collector;
+use wakepath_explain::{Collector, KindGroup};
 use wakepath_trace::recording::{Reader, RecordingError};
 
 use crate::messages::note;
 use crate::output::{Format, Screen};
 use arguments::find_drive_number;
 use gaps::{warn_of_gaps, warn_of_missing_hooks};
-use results::ResultTarget;
+use moments::Moment;
+use results::TracedResults;
 
 mod answer;
 mod arguments;
 mod gaps;
 mod help;
 mod live;
+mod measured;
 mod moments;
+mod page;
 mod residency;
 mod results;
 mod wording;
@@ -23,11 +28,9 @@ mod wording;
 pub(crate) use arguments::Args;
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    if let Some(dir) = args.output.as_ref().filter(|_| !args.force) {
-        results::check_directory(dir)?;
-    }
+    let page = args.check_outputs()?;
     let Some(path) = &args.recording else {
-        return live::run(args, out);
+        return live::run(args, page.as_ref(), out);
     };
     let mut reader = Reader::open(path)?;
     let metadata = reader.metadata().clone();
@@ -48,24 +51,20 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             .as_ref()
             .map_or_else(String::new, |drive| format!(" of {drive}"))
     );
-    let groups =
+    let mut groups =
         wakepath_explain::explain_request_kinds(&collected, args.by.map(Into::into), &metadata);
+    let measured = measured::find_measured_exits(args.machine.as_deref(), &metadata)?;
+    wakepath_explain::set_measured_exits(&mut groups, &measured);
     let mut explanation = wakepath_explain::assemble_explanation(&groups, &collected, &metadata);
-    if let Some(dir) = &args.output {
-        let mut moments = moments::find_moments(results::keep_large_kinds(&groups));
-        if let Some(group) = groups.first() {
-            let names = &group.kind.state_names;
-            Reader::open(path)?.for_each_event(|event| -> Result<(), RecordingError> {
-                for moment in &mut moments {
-                    moment.add_idle_period(&event, names);
-                }
-                Ok(())
-            })?;
-        }
-        let force = args.force;
-        let target = ResultTarget { dir, force };
-        let source = path.display().to_string();
-        results::write_result_directory(&target, &groups, &moments, &metadata, &source)?;
+    let source = path.display().to_string();
+    let results = if args.output.is_some() || page.is_some() {
+        let moments = find_moments_with_idle_periods(path, &groups)?;
+        Some(TracedResults::new(&groups, &moments, &metadata, &source)?)
+    } else {
+        None
+    };
+    if let Some(results) = &results {
+        args.write_directory(results)?;
     }
     warn_of_missing_hooks(&metadata);
     // CSV has no place for what a replay says.
@@ -79,5 +78,26 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             }
         }
     }
+    if let (Some(page), Some(results)) = (page, results) {
+        page.write(results, &explanation, Some(path))?;
+    }
     answer::print_explanation(&explanation, args.by, args.format, out)
+}
+
+/// Moments of the recording, with what CPUs did around each.
+fn find_moments_with_idle_periods(
+    path: &Path,
+    groups: &[KindGroup<'_>],
+) -> anyhow::Result<Vec<Moment>> {
+    let mut moments = moments::find_moments(results::keep_large_kinds(groups));
+    if let Some(group) = groups.first() {
+        let names = &group.kind.state_names;
+        Reader::open(path)?.for_each_event(|event| -> Result<(), RecordingError> {
+            for moment in &mut moments {
+                moment.add_idle_period(&event, names);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(moments)
 }

@@ -11,7 +11,8 @@ use wakepath_results::directory::{DOCUMENT, MACHINE};
 use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
 use wakepath_results::{
     AttributionAt, Design, Document, LatencyCount, LatencyPart, METRICS, MachineInfo, Mode,
-    PolicyInfo, RequestSubset, ResultWriter, RunKey, RunOrigin, RunRecord, StudyInfo, WorkloadInfo,
+    PolicyInfo, RequestSubset, ResultReader, ResultWriter, RunKey, RunOrigin, RunRecord, StudyInfo,
+    WorkloadInfo,
 };
 use wakepath_trace::recording::Metadata;
 
@@ -26,6 +27,8 @@ const BLOCK_REQUESTS: usize = 200;
 const FEWEST: usize = 100;
 /// Name for the machine, and for the policies in force.
 const RECORDED: &str = "as recorded";
+/// Name for the source of what was watched live.
+pub(super) const THIS_MACHINE: &str = "this machine";
 /// Names in results for the parts of [`RequestTimes`].
 const PARTS: [&str; 5] = [
     "submission",
@@ -69,40 +72,69 @@ pub(super) fn keep_large_kinds<'a, 'r>(groups: &'a [KindGroup<'r>]) -> &'a [Kind
     groups.get(..count).unwrap_or(groups)
 }
 
-/// Writes a result directory. `moments` are those of [`moments::find_moments`] for the same groups; `source` names the recording.
-pub(super) fn write_result_directory(
-    target: &ResultTarget<'_>,
-    groups: &[KindGroup<'_>],
-    moments: &[Moment],
-    metadata: &Metadata,
-    source: &str,
-) -> anyhow::Result<()> {
-    let large = keep_large_kinds(groups);
-    let blocks = TimeBlocks::for_recording(groups, metadata);
-    let workloads = list_workloads(large, moments, source);
-    let mut notes = describe_parts(large);
-    if groups.len() > large.len() {
-        let left_out = groups.len() - large.len();
-        notes.push(format!(
-            "{left_out} kinds of requests with little of the time are left out"
-        ));
-    }
-    let document = make_document(&workloads, &blocks, metadata, source, notes);
-    let machine = toml::to_string(metadata).context("the machine's description")?;
-    let files = [(MACHINE.to_owned(), machine.into_bytes())];
-    let mode = if target.force {
-        Mode::Replace
-    } else {
-        Mode::New
-    };
-    let writer = ResultWriter::open(PathBuf::from(target.dir), document, &files, mode)?;
-    for block in 0..blocks.count {
-        for (place, workload) in workloads.iter().enumerate() {
-            let index = block * workloads.len() + place;
-            writer.write_run(index, &make_block_run(workload, &blocks, block, index))?;
+/// What requests did, as results.
+pub(super) struct TracedResults {
+    document: Document,
+    /// The recorded machine, as results keep it.
+    machine: String,
+    runs: Vec<RunRecord>,
+}
+
+impl TracedResults {
+    /// Makes results. `moments` are those of [`moments::find_moments`] for the same groups; `source` names the recording.
+    pub(super) fn new(
+        groups: &[KindGroup<'_>],
+        moments: &[Moment],
+        metadata: &Metadata,
+        source: &str,
+    ) -> anyhow::Result<Self> {
+        let large = keep_large_kinds(groups);
+        let blocks = TimeBlocks::for_recording(groups, metadata);
+        let workloads = list_workloads(large, moments, source);
+        let mut notes = describe_parts(large);
+        if groups.len() > large.len() {
+            let left_out = groups.len() - large.len();
+            notes.push(format!(
+                "{left_out} kinds of requests with little of the time are left out"
+            ));
         }
+        let mut runs = Vec::new();
+        for block in 0..blocks.count {
+            for workload in &workloads {
+                runs.push(make_block_run(workload, &blocks, block, runs.len()));
+            }
+        }
+        Ok(Self {
+            document: make_document(&workloads, &blocks, metadata, source, notes),
+            machine: toml::to_string(metadata).context("the machine's description")?,
+            runs,
+        })
     }
-    Ok(writer.write_tables_and_finish()?)
+
+    /// Writes a result directory.
+    pub(super) fn write_directory(&self, target: &ResultTarget<'_>) -> anyhow::Result<()> {
+        let files = [(MACHINE.to_owned(), self.machine.clone().into_bytes())];
+        let mode = if target.force {
+            Mode::Replace
+        } else {
+            Mode::New
+        };
+        let document = self.document.clone();
+        let writer = ResultWriter::open(PathBuf::from(target.dir), document, &files, mode)?;
+        for (index, run) in self.runs.iter().enumerate() {
+            writer.write_run(index, run)?;
+        }
+        Ok(writer.write_tables_and_finish()?)
+    }
+
+    /// The results as read from a directory, named by their recording.
+    pub(super) fn into_reader(self, source: &Path) -> ResultReader {
+        let document = Document {
+            complete: true,
+            ..self.document
+        };
+        ResultReader::for_imported_runs(source, document, self.runs)
+    }
 }
 
 /// Time blocks: the recording cut into equal parts.

@@ -17,8 +17,8 @@ pub(super) fn count_kinds_with_sentences(kinds: &[RequestKind]) -> usize {
 /// Name for the time that is left after the known exits are charged.
 pub(super) fn name_of_remaining_time(kind: &RequestKind, reference: u8) -> String {
     let unknown = kind.has_unknown_exits();
-    let polls = kind.polling.contains(&reference);
-    match (polls, kind.state_name(reference), unknown) {
+    let has_no_exit = kind.polling.contains(&reference) || kind.measured.contains_key(&reference);
+    match (has_no_exit, kind.state_name(reference), unknown) {
         (true, _, false) => "drive".to_owned(),
         (true, _, true) => "drive and unknown exits".to_owned(),
         (false, name, false) => format!("drive and {name}"),
