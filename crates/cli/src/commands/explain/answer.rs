@@ -70,10 +70,12 @@ fn print_answer(explanation: &Explanation, by: Option<By>, out: &mut Screen) -> 
         writeln!(out)?;
         output::write_table(out, [&names[..], &WAITS].concat(), waits)?;
     }
-    let exits: Vec<Vec<String>> = exit_cost_rows(explanation).collect();
-    if !exits.is_empty() {
+    let rows: Vec<Vec<String>> = exit_cost_rows(explanation).collect();
+    if !rows.is_empty() {
         writeln!(out)?;
-        output::write_table(out, [&names[..], &EXITS].concat(), exits)?;
+        let header = [&names[..], &EXITS].concat();
+        let (header, rows) = drop_columns_without_values(header, rows, [TIMERS_LATE, MEASURED]);
+        output::write_table(out, header, rows)?;
     }
     writeln!(out)?;
     output::write_table(
@@ -99,7 +101,7 @@ fn print_answer(explanation: &Explanation, by: Option<By>, out: &mut Screen) -> 
         residency::print(shares, out)?;
     }
     let mut kinds = explanation.kinds.iter();
-    if let Some(kind) = kinds.find(|kind| kind.has_unknown_exits()) {
+    if let Some(kind) = kinds.find(|kind| has_exits_that_nobody_measured(kind)) {
         writeln!(out)?;
         out.write_folded(&help::unknown_exit_help(kind), 2)?;
     }
@@ -109,6 +111,38 @@ fn print_answer(explanation: &Explanation, by: Option<By>, out: &mut Screen) -> 
         explanation.kinds.get(..said).unwrap_or(&[]),
         out,
     )
+}
+
+/// Leaves out those columns with the given titles that have no value in any row.
+fn drop_columns_without_values(
+    header: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+    optional: [&str; 2],
+) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let kept: Vec<bool> = header
+        .iter()
+        .enumerate()
+        .map(|(column, title)| {
+            let has_value =
+                |row: &Vec<String>| row.get(column).is_some_and(|cell| cell != NO_VALUE);
+            !optional.contains(title) || rows.iter().any(has_value)
+        })
+        .collect();
+    let rows = rows.into_iter().map(|row| keep_columns(row, &kept));
+    (keep_columns(header, &kept), rows.collect())
+}
+
+fn keep_columns<T>(cells: Vec<T>, kept: &[bool]) -> Vec<T> {
+    let cells = cells.into_iter().zip(kept);
+    cells
+        .filter_map(|(cell, is_kept)| is_kept.then_some(cell))
+        .collect()
+}
+
+/// Whether a state that requests met has neither a cost nor a measured exit.
+fn has_exits_that_nobody_measured(kind: &RequestKind) -> bool {
+    let mut states = kind.split.states.iter();
+    states.any(|state| state.cost.is_none() && !kind.measured.contains_key(&state.state))
 }
 
 fn print_kind_sentences(kinds: &[RequestKind], out: &mut Screen) -> anyhow::Result<()> {
@@ -463,14 +497,18 @@ const INTERRUPTS: [&str; 6] = [
 
 const HOPS: [&str; 4] = ["thread between", "requests", "woken to run us", "ran us"];
 
+/// Titles of the columns with other estimates of an exit.
+const TIMERS_LATE: &str = "timers late us";
+const MEASURED: &str = "measured us";
+
 const EXITS: [&str; 11] = [
     "state",
     "met",
     "exit us",
     "low us",
     "high us",
-    "timers late us",
-    "measured us",
+    TIMERS_LATE,
+    MEASURED,
     "p50 exit us",
     "p90 exit us",
     "p99 exit us",
@@ -638,8 +676,11 @@ fn quantile_difference_cell(state: &ExitCost, place: usize) -> String {
     difference.map_or_else(no_value_cell, format_us)
 }
 
+/// Content of a cell without a value.
+const NO_VALUE: &str = "-";
+
 fn no_value_cell() -> String {
-    "-".to_owned()
+    NO_VALUE.to_owned()
 }
 
 /// A mean in us over so many requests; `-` without requests.
@@ -648,5 +689,89 @@ fn mean_us_cell(requests: u64, ns: f64) -> String {
         format_us(ns)
     } else {
         no_value_cell()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_explain::{
+        Collected, MetState, Notification, Sibling, TaskWake, TracedRequest, explain_requests,
+    };
+    use wakepath_trace::recording::Metadata;
+
+    use super::*;
+
+    /// A read of 80 us that woke a task, and whether nobody waited for it when it began.
+    fn read(background: bool) -> TracedRequest {
+        TracedRequest {
+            device: 259 << 20,
+            bytes: 4096,
+            write: false,
+            background,
+            task: None,
+            queued: None,
+            completed: 1_000_000,
+            latency: 80_000,
+            out: 78_000,
+            slept: 0,
+            interrupt: 2_000,
+            remote: None,
+            cpu: 0,
+            irq: None,
+            gap: None,
+            cpu_gap: None,
+            in_flight: 0,
+            khz: 0,
+            first: None,
+            periods: 0,
+            overtaken: false,
+            met: MetState::Awake,
+            sibling: Sibling::None,
+            wake: Some(TaskWake {
+                task: None,
+                hand_over: 1_000,
+                hops: 0,
+                through: 0,
+                exit: 0,
+                run_queue: Some(3_000),
+                notification: Notification::SameCpu,
+            }),
+        }
+    }
+
+    fn sentences(background: bool) -> Vec<String> {
+        let collected = Collected {
+            requests: vec![read(background)],
+            ..Collected::default()
+        };
+        kind_sentences(&explain_requests(&collected, &Metadata::default()).kinds[0])
+    }
+
+    #[test]
+    fn tasks_come_to_wait_for_readahead_only_later() {
+        let [first, waited] = &sentences(false)[..] else {
+            panic!("two sentences");
+        };
+        assert!(
+            first.ends_with("median 80.0, p99 80.0: a CPU awake in all."),
+            "{first}"
+        );
+        assert!(
+            waited.starts_with("  1 task waited 84.0 us = queued"),
+            "{waited}"
+        );
+        let readahead = &sentences(true)[1];
+        let start = "  1 task came to wait for these, since their bios 84.0 us = queued";
+        assert!(readahead.starts_with(start), "{readahead}");
+    }
+
+    #[test]
+    fn columns_of_estimates_that_nobody_has_are_left_out() {
+        let header = vec!["state", TIMERS_LATE, MEASURED];
+        let rows = [["C1", "3.0", NO_VALUE], ["C6", NO_VALUE, NO_VALUE]];
+        let rows = rows.map(|row| row.map(str::to_owned).to_vec()).to_vec();
+        let (header, rows) = drop_columns_without_values(header, rows, [TIMERS_LATE, MEASURED]);
+        assert_eq!(header, ["state", TIMERS_LATE]);
+        assert_eq!(rows, [["C1", "3.0"], ["C6", NO_VALUE]]);
     }
 }

@@ -70,8 +70,8 @@ pub(crate) struct Args {
 impl Args {
     /// Checks that what is to be written may be written, before any work is done for it.
     pub(super) fn check_outputs(&self) -> anyhow::Result<Option<PageTarget<'_>>> {
-        if let Some(dir) = self.output.as_ref().filter(|_| !self.force) {
-            check_directory(dir)?;
+        if let Some(dir) = &self.output {
+            check_directory(dir, self.force)?;
         }
         let page = self.page.as_deref();
         page.map(|path| PageTarget::check(path, self.force))

@@ -277,3 +277,26 @@ fn added_power_mw(report: &Report, place: usize) -> Option<f64> {
     let added = joules(place)? - joules(RECORDED_PLACE)?;
     (seconds > 0.0).then(|| 1e3 * added / seconds)
 }
+
+#[cfg(test)]
+mod tests {
+    use wakepath_explain::{Collected, explain_requests};
+
+    use super::*;
+
+    #[test]
+    fn a_live_answer_says_what_a_recording_would_tell() {
+        let live = explain_requests(&Collected::default(), &Metadata::default());
+        let text = what_would_tell_more(&live).unwrap_or_default();
+        assert!(text.contains("sudo wakepath record"), "{text}");
+        let replayed = Explanation {
+            replayed: Some(Vec::new()),
+            ..live
+        };
+        let text = what_would_tell_more(&replayed).unwrap_or_default();
+        assert!(
+            text.contains("explain a recording with --machine"),
+            "{text}"
+        );
+    }
+}

@@ -20,16 +20,7 @@ pub(super) fn find_measured_exits(
     metadata: &Metadata,
 ) -> anyhow::Result<BTreeMap<u8, ExitEstimate>> {
     let machine = match name {
-        Some(name) => {
-            let machine = Machine::find(name)?;
-            if let Some(what) = evidence_for_other_machine(metadata, &machine) {
-                note!(
-                    "measured exits of {name} are left out: the recording is of another machine: {what}"
-                );
-                return Ok(BTreeMap::new());
-            }
-            machine
-        }
+        Some(name) => Machine::find(name)?,
         None => match load_calibrated_machine(metadata) {
             Ok(Some(machine)) => machine,
             Ok(None) => return Ok(BTreeMap::new()),
@@ -53,6 +44,14 @@ pub(super) fn find_measured_exits(
             ))
         });
     let exits: Vec<(u8, &str, ExitEstimate)> = exits.collect();
+    let other = name.and_then(|_| evidence_for_other_machine(metadata, &machine));
+    if let Some(what) = other.filter(|_| !exits.is_empty()) {
+        note!(
+            "measured exits of {} are left out: the recording is of another machine: {what}",
+            machine.name
+        );
+        return Ok(BTreeMap::new());
+    }
     let stale = warn_of_stale_figures_in_use(name, &machine, |key| {
         exits.iter().any(|(_, state, _)| exit_key(state) == key)
     });
@@ -74,22 +73,38 @@ fn load_calibrated_machine(metadata: &Metadata) -> Result<Option<Machine>, Machi
         Err(MachineError::NotCalibrated { .. }) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let machine = Machine::load(&file)?;
     let running = read_metadata(&System::live());
-    let is_recorded = metadata.machine_id.is_some()
-        && metadata.machine_id == running.machine_id
-        && machine
-            .calibrated_on
-            .as_ref()
-            .is_some_and(|then| is_calibrated_state(then, metadata));
-    Ok(is_recorded.then_some(machine))
+    if metadata.machine_id.is_none() || metadata.machine_id != running.machine_id {
+        return Ok(None);
+    }
+    let machine = Machine::load(&file)?;
+    let then = machine.calibrated_on.as_ref();
+    if let Some(change) = then.and_then(|then| change_since_calibration(then, metadata)) {
+        note!(
+            "measured exits of this machine are left out: {change}; `sudo wakepath calibrate` measures them again"
+        );
+        return Ok(None);
+    }
+    Ok(then.is_some().then_some(machine))
 }
 
-/// Whether a recording was taken in the state that a calibration was made in, as far as recordings tell.
-fn is_calibrated_state(then: &CalibratedOn, metadata: &Metadata) -> bool {
-    Some(&then.kernel) == metadata.kernel.as_ref()
-        && then.processor == metadata.processor
-        && then.cpus == metadata.cpus as usize
+/// What differs between a recording of a machine and the machine's calibration, as far as recordings tell.
+fn change_since_calibration(then: &CalibratedOn, metadata: &Metadata) -> Option<String> {
+    let kernel = metadata.kernel.as_deref().unwrap_or("unknown");
+    let processor = |name: &Option<String>| name.clone().unwrap_or_else(|| "unknown".to_owned());
+    let facts = [
+        ("kernel", then.kernel.clone(), kernel.to_owned()),
+        (
+            "processor",
+            processor(&then.processor),
+            processor(&metadata.processor),
+        ),
+        ("CPUs", then.cpus.to_string(), metadata.cpus.to_string()),
+    ];
+    let mut changes = facts.iter().filter(|(_, before, now)| before != now);
+    changes
+        .next()
+        .map(|(what, before, now)| format!("{what} {before} when calibrated, {now} when recorded"))
 }
 
 /// A state's exit, if it was measured and is the same on all CPUs.
@@ -114,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_kernel_processor_or_number_of_cpus_is_another_state() {
+    fn another_kernel_processor_or_number_of_cpus_is_a_change() {
         let then = CalibratedOn {
             date: "2026-11-20".to_owned(),
             kernel: "6.12.48".to_owned(),
@@ -131,17 +146,32 @@ mod tests {
             cpus: 4,
             ..Metadata::default()
         };
-        assert!(is_calibrated_state(&then, &same));
-        let changes: [fn(&mut Metadata); 4] = [
-            |recorded| recorded.kernel = Some("6.18.1".to_owned()),
-            |recorded| recorded.kernel = None,
-            |recorded| recorded.processor = None,
-            |recorded| recorded.cpus = 2,
+        assert_eq!(change_since_calibration(&then, &same), None);
+        let changes: [(fn(&mut Metadata), &str); 4] = [
+            (
+                |recorded| recorded.kernel = Some("6.18.1".to_owned()),
+                "kernel 6.12.48 when calibrated, 6.18.1 when recorded",
+            ),
+            (
+                |recorded| recorded.kernel = None,
+                "kernel 6.12.48 when calibrated, unknown when recorded",
+            ),
+            (
+                |recorded| recorded.processor = None,
+                "processor A processor when calibrated, unknown when recorded",
+            ),
+            (
+                |recorded| recorded.cpus = 2,
+                "CPUs 4 when calibrated, 2 when recorded",
+            ),
         ];
-        for change in changes {
+        for (change, expected) in changes {
             let mut other = same.clone();
             change(&mut other);
-            assert!(!is_calibrated_state(&then, &other), "{other:?}");
+            assert_eq!(
+                change_since_calibration(&then, &other).as_deref(),
+                Some(expected)
+            );
         }
     }
 }

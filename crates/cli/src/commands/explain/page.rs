@@ -65,10 +65,7 @@ fn answers(explanation: &Explanation) -> Vec<PageAnswer> {
         let mut printable = sentences.map(|text| escape_for_one_line(text.trim()).into_owned());
         let name = name_of_kind(kind);
         PageAnswer {
-            question: format!(
-                "Where do the microseconds of {} go?",
-                escape_for_one_line(&name)
-            ),
+            question: format!("Where do the microseconds of {name} go?"),
             sentence: printable.next().unwrap_or_default(),
             details: printable.collect(),
             ..PageAnswer::default()

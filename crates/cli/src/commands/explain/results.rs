@@ -15,6 +15,7 @@ use wakepath_results::{
     WorkloadInfo,
 };
 use wakepath_trace::recording::Metadata;
+use wakepath_units::printable::escape_for_one_line;
 
 use super::moments::{self, Moment};
 use super::wording::{count_kinds_with_sentences, name_of_kind, name_of_remaining_time};
@@ -46,10 +47,16 @@ pub(super) struct ResultTarget<'a> {
     pub(super) force: bool,
 }
 
-/// Refuses a directory that holds results, before any work is done.
-pub(super) fn check_directory(dir: &Path) -> anyhow::Result<()> {
+/// Refuses a place that cannot be a result directory, or that holds results unless `force` replaces them, before any work is
+/// done.
+pub(super) fn check_directory(dir: &Path, force: bool) -> anyhow::Result<()> {
     ensure!(
-        !dir.join(DOCUMENT).exists(),
+        dir.is_dir() || !dir.exists(),
+        "--output {}: no directory; results are a directory of files, and --page writes a single page",
+        dir.display()
+    );
+    ensure!(
+        force || !dir.join(DOCUMENT).exists(),
         "--output {}: results are there already; --force replaces them",
         dir.display()
     );
@@ -88,6 +95,7 @@ impl TracedResults {
         metadata: &Metadata,
         source: &str,
     ) -> anyhow::Result<Self> {
+        let source = &printable(source);
         let large = keep_large_kinds(groups);
         let blocks = TimeBlocks::for_recording(groups, metadata);
         let workloads = list_workloads(large, moments, source);
@@ -192,7 +200,9 @@ fn list_workloads<'a>(
         let subsets = classes.into_iter().map(|(class, requests)| {
             let requests_in_words = match class {
                 MetClass::Awake => "CPU awake".to_owned(),
-                MetClass::State(state) => format!("{} met", group.kind.state_name(state)),
+                MetClass::State(state) => {
+                    format!("{} met", printable(&group.kind.state_name(state)))
+                }
             };
             Workload {
                 info: WorkloadInfo {
@@ -241,7 +251,10 @@ fn describe_parts(groups: &[KindGroup<'_>]) -> Vec<String> {
         };
         let begun = kind.begun_exits.filter(|begun| begun.mean_ns > 0.0);
         let others = begun.map_or("", |_| ", and exits that something else began");
-        format!("{}: the part drive is {name}{others}", name_of_kind(kind))
+        printable(&format!(
+            "{}: the part drive is {name}{others}",
+            name_of_kind(kind)
+        ))
     }));
     notes
 }
@@ -255,7 +268,7 @@ fn make_document(
 ) -> Document {
     let mut tools = BTreeMap::from([("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
     if let Some(kernel) = &metadata.kernel {
-        tools.insert("Linux".to_owned(), kernel.clone());
+        tools.insert("Linux".to_owned(), printable(kernel));
     }
     Document {
         schema: SCHEMA.to_owned(),
@@ -284,15 +297,25 @@ fn make_document(
     }
 }
 
+/// A stranger's text as results and pages may show it.
+fn printable(text: &str) -> String {
+    escape_for_one_line(text).into_owned()
+}
+
 fn describe_machine(metadata: &Metadata) -> MachineInfo {
-    let processor = metadata.processor.as_deref();
-    let kernel = metadata.kernel.as_deref();
+    let processor = metadata.processor.as_deref().map(printable);
+    let kernel = metadata.kernel.as_deref().map(printable);
     let groups = &metadata.idle_states;
-    let drives: Vec<&str> = metadata.devices.iter().map(|d| d.name.as_str()).collect();
+    let drives: Vec<String> = metadata
+        .devices
+        .iter()
+        .map(|d| printable(&d.name))
+        .collect();
     let mut states: Vec<String> = Vec::new();
     for state in groups.iter().flat_map(|group| &group.states) {
-        if !states.contains(&state.name) {
-            states.push(state.name.clone());
+        let name = printable(&state.name);
+        if !states.contains(&name) {
+            states.push(name);
         }
     }
     MachineInfo {
@@ -300,8 +323,8 @@ fn describe_machine(metadata: &Metadata) -> MachineInfo {
         source: MACHINE.to_owned(),
         title: format!(
             "{}, Linux {}",
-            processor.unwrap_or("a recorded machine"),
-            kernel.unwrap_or("of an unknown release")
+            processor.as_deref().unwrap_or("a recorded machine"),
+            kernel.as_deref().unwrap_or("of an unknown release")
         ),
         cpu_kinds: vec![CpuKind {
             name: "cpu".to_owned(),
@@ -316,13 +339,13 @@ fn describe_machine(metadata: &Metadata) -> MachineInfo {
 fn describe_policy(metadata: &Metadata) -> PolicyInfo {
     let mut settings = BTreeMap::new();
     if let Some(governor) = &metadata.idle_governor {
-        settings.insert("idle".to_owned(), governor.clone());
+        settings.insert("idle".to_owned(), printable(governor));
     }
     let domains = metadata.frequency_domains.iter();
     let mut governors: Vec<&str> = domains.filter_map(|d| d.governor.as_deref()).collect();
     governors.dedup();
     if !governors.is_empty() {
-        settings.insert("freq".to_owned(), governors.join(", "));
+        settings.insert("freq".to_owned(), printable(&governors.join(", ")));
     }
     PolicyInfo {
         name: RECORDED.to_owned(),

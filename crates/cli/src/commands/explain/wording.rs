@@ -1,6 +1,7 @@
 //! Words for kinds of requests and their times, as answers use them.
 
 use wakepath_explain::RequestKind;
+use wakepath_units::printable::escape_for_one_line;
 
 /// Kinds with a smaller share of all requests' time are in the tables only.
 const LEAST_SHARE: f64 = 0.02;
@@ -39,13 +40,15 @@ pub(super) const fn direction_in_words(kind: &RequestKind) -> &'static str {
 /// A kind of requests in words: direction, device, size, and the submitter where kinds are told apart by submitter.
 pub(super) fn name_of_kind(kind: &RequestKind) -> String {
     let submitter = kind.submitter.as_ref();
-    format!(
+    let name = format!(
         "{} of {}, {}{}",
         direction_in_words(kind),
         kind.device,
         size_in_words(kind.bytes),
         submitter.map_or_else(String::new, |name| format!(", by {name}"))
-    )
+    );
+    // Devices and submitters are strangers' text, which also goes into results and pages.
+    escape_for_one_line(&name).into_owned()
 }
 
 /// A size class in words: sizes from `bytes` on, below twice `bytes`.
