@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::split::ExitEstimate;
+use crate::estimate::ExitEstimate;
 
 /// Most blocks in a bootstrap; half as many are the fewest for an interval.
 pub(crate) const BLOCKS: usize = 40;

@@ -10,6 +10,7 @@ mod bootstrap;
 mod clock;
 mod collector;
 mod cpu;
+mod estimate;
 mod help;
 mod lateness;
 mod measured;
@@ -28,9 +29,10 @@ mod wakeups;
 
 pub use begun::BegunExits;
 pub use collector::Collector;
+pub use estimate::{Disagreement, ExitEstimate};
 pub use help::{Help, LEASE_NS, Remedy};
 pub use lateness::TimerLateness;
-pub use measured::{Disagreement, set_measured_exits};
+pub use measured::compare_estimates;
 pub use probes::ProbeCost;
 pub use queueing::QueuedParts;
 pub use replayed::{REPLAY_BLOCKS, ReplayedBlock, ReplayedHelp, ReplayedSaving};
@@ -45,5 +47,5 @@ pub use requests::{
 };
 pub use residency::{ReachedShare, RequestedShare, ResidencyShares};
 pub use slowest::SlowestRequests;
-pub use split::{ExitCost, ExitEstimate, Split, SumWithGap, Unseparated, split_drive_from_exits};
+pub use split::{ExitCost, Split, SumWithGap, Unseparated, split_drive_from_exits};
 pub use traced::{LatencyRange, MeanTimes, MetClass, RequestTimes, TracedLatencies};

@@ -2,57 +2,49 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
+use crate::estimate::{Disagreement, ExitEstimate};
 use crate::lateness::TimerLateness;
 use crate::report::{KindGroup, RequestKind};
-use crate::split::ExitEstimate;
 
-/// A state whose exit comes out differently in different ways, by more than the intervals.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Disagreement {
-    /// Index of the idle state.
-    pub state: u8,
-    /// By requests, above the reference's exit.
-    pub requests: Option<ExitEstimate>,
-    /// By experiment.
-    pub measured: Option<ExitEstimate>,
-    /// By timers; a lower bound.
-    pub timers: Option<TimerLateness>,
+/// Sets measured exits and late timers beside what requests tell of each kind, and notes contradictions.
+///
+/// `exits`: by index of the state, from the wake-up to the first instruction, with 95 % intervals. A measured exit from the
+/// reference parts it from the drive.
+pub fn compare_estimates(
+    groups: &mut [KindGroup<'_>],
+    exits: &BTreeMap<u8, ExitEstimate>,
+    timers: &[TimerLateness],
+) {
+    for group in groups {
+        set_measured_exits(&mut group.kind, exits);
+        group.kind.disagreements = find_disagreements(&group.kind, timers);
+    }
 }
 
-/// Sets measured exits beside the estimates of each kind: by index of the state, from the wake-up to the first instruction,
-/// with their 95 % intervals. A measured exit from the reference parts it from the drive.
-pub fn set_measured_exits(groups: &mut [KindGroup<'_>], exits: &BTreeMap<u8, ExitEstimate>) {
-    for group in groups {
-        let kind = &mut group.kind;
-        let is_met = |state: &u8| {
-            kind.split.reference == Some(*state)
-                || kind.split.states.iter().any(|s| s.state == *state)
-        };
-        let met = exits.iter().filter(|(state, _)| is_met(state));
-        kind.measured = met.map(|(state, exit)| (*state, *exit)).collect();
-        let Some(share) = kind.share_with_reference_exit() else {
-            continue;
-        };
-        kind.reference_exit = kind.measured_reference_exit().map(|exit| ExitEstimate {
-            mean_ns: exit.mean_ns * share,
-            low_ns: exit.low_ns * share,
-            high_ns: exit.high_ns * share,
-        });
-        if let (Some(rest), Some(exit)) = (kind.rest_ns, kind.reference_exit) {
-            kind.rest_ns = Some(rest - exit.mean_ns);
-        }
+fn set_measured_exits(kind: &mut RequestKind, exits: &BTreeMap<u8, ExitEstimate>) {
+    let split = &kind.split;
+    let is_met = |state: &u8| {
+        split.reference == Some(*state) || split.states.iter().any(|s| s.state == *state)
+    };
+    let met = exits.iter().filter(|(state, _)| is_met(state));
+    kind.measured = met.map(|(state, exit)| (*state, *exit)).collect();
+    let Some(share) = kind.share_with_reference_exit() else {
+        return;
+    };
+    kind.reference_exit = kind.measured_reference_exit().map(|exit| ExitEstimate {
+        mean_ns: exit.mean_ns * share,
+        low_ns: exit.low_ns * share,
+        high_ns: exit.high_ns * share,
+    });
+    if let (Some(rest), Some(exit)) = (kind.rest_ns, kind.reference_exit) {
+        kind.rest_ns = Some(rest - exit.mean_ns);
     }
 }
 
 /// States whose estimates contradict each other.
 ///
 /// Timers are a lower bound, so that they contradict the others only from above.
-pub(crate) fn find_disagreements(
-    kind: &RequestKind,
-    timers: &[TimerLateness],
-) -> Vec<Disagreement> {
+fn find_disagreements(kind: &RequestKind, timers: &[TimerLateness]) -> Vec<Disagreement> {
     let Some(reference) = kind.split.reference else {
         return Vec::new();
     };

@@ -6,16 +6,16 @@ use serde::Serialize;
 use wakepath_trace::recording::Metadata;
 
 use crate::begun::{BegunExits, estimate_begun_exits};
+use crate::estimate::{Disagreement, ExitEstimate};
 use crate::help::{Help, find_helpful_remedies};
 use crate::lateness::TimerLateness;
-use crate::measured::{Disagreement, find_disagreements};
 use crate::probes::ProbeCost;
 use crate::queueing::QueuedParts;
 use crate::replayed::ReplayedHelp;
 use crate::requests::{Collected, Coverage, MetState, Notification, Sibling, TracedRequest};
 use crate::residency::ResidencyShares;
 use crate::slowest::SlowestRequests;
-use crate::split::{ExitEstimate, Split, split_drive_from_exits};
+use crate::split::{Split, split_drive_from_exits};
 
 /// Means over a kind's requests, in ns. `out`, `interrupt`, `remote_exit` and `remote` add up to the latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -328,13 +328,9 @@ pub fn assemble_explanation(
     metadata: &Metadata,
 ) -> Explanation {
     let requests = &collected.requests;
-    let kinds = groups.iter().map(|group| RequestKind {
-        disagreements: find_disagreements(&group.kind, &collected.timers),
-        ..group.kind.clone()
-    });
     Explanation {
         coverage: collected.coverage,
-        kinds: kinds.collect(),
+        kinds: groups.iter().map(|group| group.kind.clone()).collect(),
         processes: explain_submitters(requests, Submitter::Process, metadata),
         cgroups: explain_submitters(requests, Submitter::Cgroup, metadata),
         interrupts: explain_interrupts(requests, metadata),

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::bootstrap::{BLOCKS, add_bootstrap_interval, draw_block_counts};
+use crate::estimate::ExitEstimate;
 use crate::requests::{MetState, Sibling, TracedRequest};
 
 /// Fewest requests with a state in a stratum; rarer states are left out there.
@@ -18,17 +19,6 @@ const FEWEST: usize = 8;
 const PER_BLOCK: usize = 5;
 /// Largest share of requests with a state never chosen first.
 const MOST_FOREIGN: f64 = 0.01;
-
-/// A mean in ns with its 95 % interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct ExitEstimate {
-    /// The estimated mean, in ns.
-    pub mean_ns: f64,
-    /// Lower end of the 95 % interval, in ns.
-    pub low_ns: f64,
-    /// Upper end of the 95 % interval, in ns.
-    pub high_ns: f64,
-}
 
 /// Why a state has no cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use wakepath_explain::{
     Collected, ExitEstimate, Explanation, MetState, RequestKind, Sibling, TimerLateness,
-    TracedRequest, assemble_explanation, explain_request_kinds, set_measured_exits,
+    TracedRequest, assemble_explanation, compare_estimates, explain_request_kinds,
 };
 use wakepath_hardware::IdleState;
 use wakepath_trace::recording::{CpuIdleStates, Metadata};
@@ -96,10 +96,8 @@ fn explain(measured: &[(u8, ExitEstimate)], timers: &[TimerLateness]) -> Explana
         ..Metadata::default()
     };
     let mut groups = explain_request_kinds(&collected, None, &metadata);
-    set_measured_exits(
-        &mut groups,
-        &measured.iter().copied().collect::<BTreeMap<_, _>>(),
-    );
+    let exits: BTreeMap<u8, ExitEstimate> = measured.iter().copied().collect();
+    compare_estimates(&mut groups, &exits, timers);
     assemble_explanation(&groups, &collected, &metadata)
 }
 
@@ -126,7 +124,7 @@ fn a_measured_reference_fixes_the_zero_of_the_drive() {
         "{widths:?}"
     );
     // Single requests have the whole exit, and the drive its time alone.
-    let deep = (0..).map(read).find(|r| r.met == MetState::State(DEEP));
+    let deep = (0..100).map(read).find(|r| r.met == MetState::State(DEEP));
     let deep = deep.map_or(0, |request| kind.estimated_exit(&request));
     assert!(deep.abs_diff(64_000) < 200, "{deep}");
     assert_eq!(states_in_disagreement(kind), [0_u8; 0]);

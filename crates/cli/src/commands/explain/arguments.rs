@@ -9,8 +9,6 @@ use clap::{ArgGroup, ValueEnum};
 use wakepath_explain::Submitter;
 use wakepath_trace::recording::Metadata;
 
-use super::page::PageTarget;
-use super::results::{ResultTarget, TracedResults, check_directory};
 use crate::output::Format;
 use crate::until;
 
@@ -65,27 +63,6 @@ pub(crate) struct Args {
     /// A command to run meanwhile; watching ends with it.
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "recording")]
     pub(super) command: Vec<OsString>,
-}
-
-impl Args {
-    /// Checks that what is to be written may be written, before any work is done for it.
-    pub(super) fn check_outputs(&self) -> anyhow::Result<Option<PageTarget<'_>>> {
-        if let Some(dir) = &self.output {
-            check_directory(dir, self.force)?;
-        }
-        let page = self.page.as_deref();
-        page.map(|path| PageTarget::check(path, self.force))
-            .transpose()
-    }
-
-    /// Writes the result directory, if one is asked for.
-    pub(super) fn write_directory(&self, results: &TracedResults) -> anyhow::Result<()> {
-        let Some(dir) = &self.output else {
-            return Ok(());
-        };
-        let force = self.force;
-        results.write_directory(&ResultTarget { dir, force })
-    }
 }
 
 /// What tells submitters of requests apart.

@@ -15,7 +15,7 @@ use wakepath_system::{System, capture};
 use super::arguments::{Args, find_drive_number};
 use super::gaps::{note_virtual_machine, warn_of_gaps, warn_of_missing_hooks};
 use super::measured::find_measured_exits;
-use super::page::PageTarget;
+use super::outputs::OutputTargets;
 use super::results::{self, THIS_MACHINE, TracedResults};
 use super::{answer, moments};
 use crate::commands::record::{
@@ -41,7 +41,7 @@ enum Ended {
 /// Watches this machine, and explains where its requests' time went.
 pub(super) fn run(
     args: &Args,
-    page: Option<&PageTarget<'_>>,
+    targets: &OutputTargets<'_>,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
     let system = System::live();
@@ -65,7 +65,7 @@ pub(super) fn run(
     let measured = find_measured_exits(None, stream.metadata())?;
     let mut watch = Watch {
         args,
-        page,
+        targets,
         measured,
         stream,
         device,
@@ -94,7 +94,7 @@ pub(super) fn run(
 /// A machine that is being watched.
 struct Watch<'a> {
     args: &'a Args,
-    page: Option<&'a PageTarget<'a>>,
+    targets: &'a OutputTargets<'a>,
     stream: EventStream,
     device: Option<u32>,
     /// Measured exits by index of the idle state.
@@ -218,9 +218,9 @@ impl Watch<'_> {
             self.args.by.map(Into::into),
             metadata,
         );
-        wakepath_explain::set_measured_exits(&mut groups, &self.measured);
+        wakepath_explain::compare_estimates(&mut groups, &self.measured, &collected.timers);
         let mut explanation = wakepath_explain::assemble_explanation(&groups, &collected, metadata);
-        let results = if self.writes_results() && !groups.is_empty() {
+        let results = if self.targets.wants_results() && !groups.is_empty() {
             let moments = moments::find_moments(results::keep_large_kinds(&groups));
             Some(TracedResults::new(
                 &groups,
@@ -233,17 +233,10 @@ impl Watch<'_> {
         };
         explanation.probes = self.mean_probe_ns().map(ProbeCost::new);
         if let Some(results) = results {
-            self.args.write_directory(&results)?;
-            if let Some(page) = self.page {
-                page.write(results, &explanation, None)?;
-            }
+            self.targets.write(results, &explanation, None)?;
         }
         self.stream.forget_unused_task_names_if_half_full(&tasks);
         Ok((explanation, ended))
-    }
-
-    fn writes_results(&self) -> bool {
-        self.args.output.is_some() || self.page.is_some()
     }
 
     /// How long to watch in total; `None` without a limit.

@@ -117,7 +117,7 @@ fn measured_exit(machine: &Machine, name: &str) -> Option<ExitEstimate> {
     let Origin::Measured(measurement) = &state.true_exit_us.origin else {
         return None;
     };
-    (!differs).then(|| ExitEstimate {
+    (!differs).then_some(ExitEstimate {
         mean_ns: state.true_exit_us.value * 1e3,
         low_ns: measurement.low * 1e3,
         high_ns: measurement.high * 1e3,
@@ -127,6 +127,9 @@ fn measured_exit(machine: &Machine, name: &str) -> Option<ExitEstimate> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What changes in a recording.
+    type Change = fn(&mut Metadata);
 
     #[test]
     fn another_kernel_processor_or_number_of_cpus_is_a_change() {
@@ -147,7 +150,7 @@ mod tests {
             ..Metadata::default()
         };
         assert_eq!(change_since_calibration(&then, &same), None);
-        let changes: [(fn(&mut Metadata), &str); 4] = [
+        let changes: [(Change, &str); 4] = [
             (
                 |recorded| recorded.kernel = Some("6.18.1".to_owned()),
                 "kernel 6.12.48 when calibrated, 6.18.1 when recorded",

@@ -11,6 +11,7 @@ use crate::output::{Format, Screen};
 use arguments::find_drive_number;
 use gaps::{warn_of_gaps, warn_of_missing_hooks};
 use moments::Moment;
+use outputs::OutputTargets;
 use results::TracedResults;
 
 mod answer;
@@ -20,6 +21,7 @@ mod help;
 mod live;
 mod measured;
 mod moments;
+mod outputs;
 mod page;
 mod residency;
 mod results;
@@ -28,9 +30,9 @@ mod wording;
 pub(crate) use arguments::Args;
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let page = args.check_outputs()?;
+    let targets = OutputTargets::check(args)?;
     let Some(path) = &args.recording else {
-        return live::run(args, page.as_ref(), out);
+        return live::run(args, &targets, out);
     };
     let mut reader = Reader::open(path)?;
     let metadata = reader.metadata().clone();
@@ -54,18 +56,15 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let mut groups =
         wakepath_explain::explain_request_kinds(&collected, args.by.map(Into::into), &metadata);
     let measured = measured::find_measured_exits(args.machine.as_deref(), &metadata)?;
-    wakepath_explain::set_measured_exits(&mut groups, &measured);
+    wakepath_explain::compare_estimates(&mut groups, &measured, &collected.timers);
     let mut explanation = wakepath_explain::assemble_explanation(&groups, &collected, &metadata);
     let source = path.display().to_string();
-    let results = if args.output.is_some() || page.is_some() {
+    let results = if targets.wants_results() {
         let moments = find_moments_with_idle_periods(path, &groups)?;
         Some(TracedResults::new(&groups, &moments, &metadata, &source)?)
     } else {
         None
     };
-    if let Some(results) = &results {
-        args.write_directory(results)?;
-    }
     warn_of_missing_hooks(&metadata);
     // CSV has no place for what a replay says.
     if args.format != Format::Csv {
@@ -78,8 +77,8 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             }
         }
     }
-    if let (Some(page), Some(results)) = (page, results) {
-        page.write(results, &explanation, Some(path))?;
+    if let Some(results) = results {
+        targets.write(results, &explanation, Some(path))?;
     }
     answer::print_explanation(&explanation, args.by, args.format, out)
 }

@@ -49,7 +49,8 @@ pub(super) struct ResultTarget<'a> {
 
 /// Refuses a place that cannot be a result directory, or that holds results unless `force` replaces them, before any work is
 /// done.
-pub(super) fn check_directory(dir: &Path, force: bool) -> anyhow::Result<()> {
+pub(super) fn check_directory(target: &ResultTarget<'_>) -> anyhow::Result<()> {
+    let ResultTarget { dir, force } = *target;
     ensure!(
         dir.is_dir() || !dir.exists(),
         "--output {}: no directory; results are a directory of files, and --page writes a single page",
