@@ -18,6 +18,7 @@ mod waiting;
 use std::io;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{CommandFactory, Parser};
 use output::Screen;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -50,7 +51,8 @@ fn main() -> ExitCode {
         .run_command(Cli::command(), &mut out)
         .and_then(|code| {
             messages::print_held_messages();
-            Ok((code, print_screen_unless_pipe_closed(&mut out)?))
+            print_screen_unless_pipe_closed(&mut out).context("standard output")?;
+            Ok((code, ()))
         });
     match result {
         Ok(_) if waiting::is_cancelled() => {

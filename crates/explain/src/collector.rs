@@ -1,6 +1,6 @@
 //! Requests followed through the events of a recording.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use wakepath_trace::recording::{
     Block, ClockCycles, DataQuality, Event, EventKind, Interrupt, Metadata, QueueStep, Reader,
@@ -57,6 +57,8 @@ pub struct Collector {
     /// By CPU: the other CPUs of the same core (SMT siblings).
     siblings: HashMap<u32, Vec<u32>>,
     lateness: LatenessTotals,
+    /// Indices of idle states in which the CPU's own timer stops: their lateness has another CPU's part.
+    timer_stops: BTreeSet<u8>,
     clocks: ClockMeter,
     /// The recording has the steps of waiting tasks, so that plain wake-up events add nothing.
     tasks_known: bool,
@@ -79,8 +81,12 @@ impl Collector {
                     .extend(others.take(MAX_SIBLINGS));
             }
         }
+        let groups = metadata.idle_states.iter();
+        let states = groups.flat_map(|group| (0..MAX_STATES).zip(&group.states));
+        let stops = states.filter(|(_, state)| metadata.timer_stops.contains(&state.name));
         let mut collector = Self {
             siblings,
+            timer_stops: stops.map(|(index, _)| index).collect(),
             tasks_known: metadata.recorded.tasks != DataQuality::Missing,
             ..Self::default()
         };
@@ -150,7 +156,7 @@ impl Collector {
         Collected {
             requests,
             coverage: std::mem::take(&mut self.coverage),
-            timers: std::mem::take(&mut self.lateness).mean_by_state(),
+            timers: std::mem::take(&mut self.lateness).median_by_state(),
             hops,
         }
     }
@@ -203,6 +209,7 @@ impl Collector {
                     .late
                     .take()
                     .filter(|late| time.saturating_sub(late.exit) <= HANDLER_NS)
+                    .filter(|late| !self.timer_stops.contains(&late.state))
                 {
                     self.lateness.add_timer(late.state, late.lateness);
                 }

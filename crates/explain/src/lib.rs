@@ -6,31 +6,39 @@
 //! for each kind of request.
 
 mod begun;
+mod bootstrap;
 mod clock;
 mod collector;
 mod cpu;
+mod estimate;
 mod help;
 mod lateness;
+mod measured;
 mod order;
 mod period;
 mod probes;
 mod queueing;
+mod replayed;
 mod report;
 mod requests;
 mod residency;
+mod slowest;
 mod split;
 mod traced;
 mod wakeups;
 
 pub use begun::BegunExits;
 pub use collector::Collector;
+pub use estimate::{Disagreement, ExitEstimate};
 pub use help::{Help, LEASE_NS, Remedy};
 pub use lateness::TimerLateness;
+pub use measured::compare_estimates;
 pub use probes::ProbeCost;
 pub use queueing::QueuedParts;
+pub use replayed::{REPLAY_BLOCKS, ReplayedBlock, ReplayedHelp, ReplayedSaving};
 pub use report::{
-    ClockRange, Explanation, HopParts, InterruptParts, KindGroup, MeanParts, ReplayedHelp,
-    RequestKind, Submitter, SubmitterParts, WaitParts, assemble_explanation, explain_request_kinds,
+    ClockRange, Explanation, HopParts, InterruptParts, KindGroup, MeanParts, RequestKind,
+    Submitter, SubmitterParts, WaitParts, assemble_explanation, explain_request_kinds,
     explain_requests,
 };
 pub use requests::{
@@ -38,5 +46,6 @@ pub use requests::{
     TaskWake, TracedRequest,
 };
 pub use residency::{ReachedShare, RequestedShare, ResidencyShares};
-pub use split::{ExitCost, ExitEstimate, Split, Unseparated, split_drive_from_exits};
+pub use slowest::SlowestRequests;
+pub use split::{ExitCost, Split, SumWithGap, Unseparated, split_drive_from_exits};
 pub use traced::{LatencyRange, MeanTimes, MetClass, RequestTimes, TracedLatencies};

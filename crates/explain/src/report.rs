@@ -6,12 +6,15 @@ use serde::Serialize;
 use wakepath_trace::recording::Metadata;
 
 use crate::begun::{BegunExits, estimate_begun_exits};
+use crate::estimate::{Disagreement, ExitEstimate};
 use crate::help::{Help, find_helpful_remedies};
 use crate::lateness::TimerLateness;
 use crate::probes::ProbeCost;
 use crate::queueing::QueuedParts;
+use crate::replayed::ReplayedHelp;
 use crate::requests::{Collected, Coverage, MetState, Notification, Sibling, TracedRequest};
 use crate::residency::ResidencyShares;
+use crate::slowest::SlowestRequests;
 use crate::split::{Split, split_drive_from_exits};
 
 /// Means over a kind's requests, in ns. `out`, `interrupt`, `remote_exit` and `remote` add up to the latency.
@@ -139,6 +142,8 @@ pub struct RequestKind {
     pub median_ns: u64,
     /// 99th percentile of the latency from issue to completion, in ns.
     pub p99_ns: u64,
+    /// Requests at or above that percentile.
+    pub slowest: SlowestRequests,
     /// Cost of exits by idle state, and what is left of the drive.
     pub split: Split,
     /// Names of idle states by index; empty where CPUs differ.
@@ -151,8 +156,14 @@ pub struct RequestKind {
     /// Changes to the machine that would save time for this kind.
     pub help: Vec<Help>,
     /// Mean latency in ns without charged exits, exits begun by something else, interrupt and another CPU's part: the drive, and
-    /// the exit of the reference state.
+    /// the exit of the reference state unless that is measured.
     pub rest_ns: Option<f64>,
+    /// Exits by experiment for states that requests met, by index; empty where nothing is measured.
+    pub measured: BTreeMap<u8, ExitEstimate>,
+    /// Mean time per request in the reference's exit, over all requests of the kind; `None` where that exit is not measured.
+    pub reference_exit: Option<ExitEstimate>,
+    /// States whose estimates contradict each other.
+    pub disagreements: Vec<Disagreement>,
     /// Exits begun by something else; `None` if no state has a cost.
     pub begun_exits: Option<BegunExits>,
 }
@@ -217,25 +228,14 @@ pub struct Explanation {
     pub hops: Vec<HopParts>,
     /// Timer lateness by state, a second estimate for exits; empty where deadlines are not known.
     pub timers: Vec<TimerLateness>,
+    /// Names of idle states in which the CPU's own timer stops: another CPU's timer ends them, and they are not in `timers`.
+    pub timer_stops: Vec<String>,
     /// Idle states as asked for and as reached, over all CPUs; `None` where nobody read the counters.
     pub residency: Option<ResidencyShares>,
     /// Time added by the probes; measured live only.
     pub probes: Option<ProbeCost>,
-    /// Other policies on this recording, by replay, if replayed.
-    pub replayed: Vec<ReplayedHelp>,
-}
-
-/// A replayed policy beside the recorded choices.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ReplayedHelp {
-    /// Name of the replayed policy set.
-    pub policy: String,
-    /// Mean time saved per completion, by exit latencies, in ns; negative: added.
-    pub saved_ns: f64,
-    /// Whether exit latencies are those of a named machine; otherwise those that the recording declares.
-    pub exits_of_machine: bool,
-    /// Added power in mW, with known machine figures; negative: saved.
-    pub added_mw: Option<f64>,
+    /// Other policies on this recording, by replay; `None` if not replayed.
+    pub replayed: Option<Vec<ReplayedHelp>>,
 }
 
 /// What tells submitters of requests apart.
@@ -336,9 +336,10 @@ pub fn assemble_explanation(
         interrupts: explain_interrupts(requests, metadata),
         hops: explain_passing_threads(collected, metadata),
         timers: collected.timers.clone(),
+        timer_stops: metadata.timer_stops.clone(),
         residency: ResidencyShares::from_metadata(metadata),
         probes: None,
-        replayed: Vec::new(),
+        replayed: None,
     }
 }
 
@@ -503,6 +504,7 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
     let parts = mean_parts(group, &queued, &woke);
     let mut latencies: Vec<u64> = group.iter().map(|r| r.latency).collect();
     latencies.sort_unstable();
+    let p99_ns = latency_at_percent(&latencies, 99);
     let split = split_drive_from_exits(group);
     let charged: f64 = split
         .states
@@ -534,9 +536,13 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
         clock: ClockRange::from_requests(group),
         wait: mean_wait_parts(group),
         median_ns: latency_at_percent(&latencies, 50),
-        p99_ns: latency_at_percent(&latencies, 99),
+        p99_ns,
+        slowest: SlowestRequests::from_requests(group, p99_ns),
         help: find_helpful_remedies(group, &split, parts.latency_ns, metadata),
         rest_ns: split.reference.map(|_| rest),
+        measured: BTreeMap::new(),
+        reference_exit: None,
+        disagreements: Vec::new(),
         begun_exits,
         reference_exit_us: split
             .reference
@@ -590,12 +596,33 @@ impl RequestKind {
         met as f64 / self.requests.max(1) as f64
     }
 
-    /// Estimated exit from the idle state met by a request, in ns; 0 for states without a cost.
+    /// 95 % interval of [`RequestKind::rest_ns`] in ns: that of the exits charged and of the measured reference, for this mean
+    /// latency.
+    pub fn rest_interval_ns(&self) -> Option<[f64; 2]> {
+        let (rest, charged) = (self.rest_ns?, self.split.charged?);
+        let [mut less, mut more] = [
+            charged.high_ns - charged.mean_ns,
+            charged.mean_ns - charged.low_ns,
+        ];
+        if let Some(exit) = self.reference_exit {
+            less = less.hypot(exit.high_ns - exit.mean_ns);
+            more = more.hypot(exit.mean_ns - exit.low_ns);
+        }
+        Some([rest - less, rest + more])
+    }
+
+    /// Estimated exit from the idle state met by a request, in ns; 0 for states without a cost. It is above the reference's
+    /// exit, unless that is measured.
     pub fn estimated_exit(&self, request: &TracedRequest) -> u64 {
         let MetState::State(met) = request.met else {
             return 0;
         };
-        self.split.mean_exit(met).min(request.out)
+        let Some(above_reference) = self.split.known_exit(met) else {
+            return 0;
+        };
+        let reference = self.measured_reference_exit();
+        let reference_ns = reference.map_or(0, |exit| exit.mean_ns.round() as u64);
+        (above_reference + reference_ns).min(request.out)
     }
 
     /// Whether a state that requests met has no cost.

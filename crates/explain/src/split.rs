@@ -7,32 +7,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
+use crate::bootstrap::{BLOCKS, add_bootstrap_interval, draw_block_counts};
+use crate::estimate::ExitEstimate;
 use crate::requests::{MetState, Sibling, TracedRequest};
 
 /// Fewest requests with a state in a stratum; rarer states are left out there.
 const FEWEST: usize = 8;
-/// Most blocks in a bootstrap, each with successive requests; half as many are the fewest for an estimate.
-const BLOCKS: usize = 40;
 /// Fewest requests in a block of the bootstrap.
 const PER_BLOCK: usize = 5;
-const RESAMPLES: usize = 499;
 /// Largest share of requests with a state never chosen first.
 const MOST_FOREIGN: f64 = 0.01;
-
-/// A mean in ns with its 95 % interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct ExitEstimate {
-    /// The estimated mean, in ns.
-    pub mean_ns: f64,
-    /// Lower end of the 95 % interval, in ns.
-    pub low_ns: f64,
-    /// Upper end of the 95 % interval, in ns.
-    pub high_ns: f64,
-}
 
 /// Why a state has no cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -65,6 +51,19 @@ pub struct ExitCost {
     pub quantiles_ns: Option<[f64; 3]>,
     /// Why no cost is known; `None` where one is.
     pub reason: Option<Unseparated>,
+    /// The exit and what goes with the gap, such as the drive's sleep, where these cannot be parted: mean latency of requests
+    /// that met the state above that of requests that met the shallowest state.
+    pub together: Option<SumWithGap>,
+}
+
+/// Cost of an idle state together with what goes with the same gaps.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SumWithGap {
+    /// Index of the shallowest state met, which the sum is above.
+    pub above: u8,
+    /// The sum.
+    #[serde(flatten)]
+    pub estimate: ExitEstimate,
 }
 
 /// Drive and idle exits apart.
@@ -76,6 +75,8 @@ pub struct Split {
     pub compared: u64,
     /// All states met but the reference.
     pub states: Vec<ExitCost>,
+    /// Mean cost per request of all exits with a cost, over all requests of the kind; `None` without a reference.
+    pub charged: Option<ExitEstimate>,
 }
 
 impl Split {
@@ -149,14 +150,15 @@ pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
     let shallowest = comparison.states.first().copied();
     let reference = shallowest.filter(|_| estimates.is_some());
     // No deeper exit is cheaper, so such a comparison found something else.
-    let cheaper = estimates.is_some_and(|all| all.iter().any(is_surely_below_zero));
+    let cheaper = estimates.is_some_and(|all| all.by_state.iter().any(is_surely_below_zero));
     let mut costs = Vec::new();
+    let mut shares = vec![0.0; others.len()];
     for (state, met) in met_counts {
         if Some(state) == reference {
             continue;
         }
         let place = others.iter().position(|other| *other == state);
-        let estimate = place.and_then(|place| estimates?.get(place).copied());
+        let estimate = place.and_then(|place| estimates?.by_state.get(place).copied());
         let varies = place.is_some_and(|place| comparison.varies.get(place) == Some(&true));
         let possible = estimate.is_some_and(|estimate| is_possible(&estimate, &samples, state));
         let cost = estimate.filter(|_| possible && !varies && !cheaper);
@@ -169,7 +171,20 @@ pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
             None if component.contains(&state) => Some(Unseparated::TooFew),
             None => Some(find_reason_without_cost(&samples, state)),
         };
+        if let Some(share) = place
+            .filter(|_| cost.is_some())
+            .and_then(|place| shares.get_mut(place))
+        {
+            *share = met as f64 / requests.len() as f64;
+        }
+        let goes_with_gap = matches!(
+            reason,
+            Some(Unseparated::GoesWithGap | Unseparated::VariesWithGap)
+        );
         costs.push(ExitCost {
+            together: goes_with_gap
+                .then(|| sum_with_gap(&samples, state))
+                .flatten(),
             state,
             met,
             cost,
@@ -182,7 +197,29 @@ pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
         reference,
         compared: comparison.samples.len() as u64,
         states: costs,
+        charged: estimates.and_then(|estimates| estimates.weighted_sum(&shares)),
     }
+}
+
+/// Mean latency with a state above that with the shallowest state met, with its interval; `None` with too few samples, or where
+/// the state is the shallowest.
+fn sum_with_gap(samples: &[Sample], state: u8) -> Option<SumWithGap> {
+    let above = samples.iter().map(|sample| sample.met).min()?;
+    let compared: Vec<Sample> = samples
+        .iter()
+        .filter(|sample| sample.met == state || sample.met == above)
+        // One stratum and no choice: the plain difference of means.
+        .map(|sample| Sample {
+            stratum: (0, 0, 0),
+            first: sample.met,
+            ..*sample
+        })
+        .collect();
+    let estimates = estimate_costs(&compared, &[state]).filter(|_| state != above)?;
+    Some(SumWithGap {
+        above,
+        estimate: *estimates.by_state.first()?,
+    })
 }
 
 /// Costs of some idle states, from requests that are alike but for the state.
@@ -190,7 +227,7 @@ struct Comparison {
     states: BTreeSet<u8>,
     samples: Vec<Sample>,
     /// Costs, one per state after the first.
-    estimates: Option<Vec<ExitEstimate>>,
+    estimates: Option<CostEstimates>,
     /// Whether each cost differs between short and long gaps.
     varies: Vec<bool>,
     /// Too many requests met a state never chosen first.
@@ -257,7 +294,7 @@ fn costs_vary_with_gap(samples: &[Sample], others: &[u8]) -> Vec<bool> {
     let (Some(short), Some(long)) = halves else {
         return vec![false; others.len()];
     };
-    let pairs = short.iter().zip(&long);
+    let pairs = short.by_state.iter().zip(&long.by_state);
     pairs
         .map(|(short, long)| estimates_contradict(short, long))
         .collect()
@@ -507,46 +544,55 @@ impl Sums {
     }
 }
 
+/// Costs of states above the reference, state by state.
+struct CostEstimates {
+    by_state: Vec<ExitEstimate>,
+    /// Costs of all states in each resample of the bootstrap.
+    drawn: Vec<Vec<f64>>,
+}
+
+impl CostEstimates {
+    /// The sum of all costs, each times its weight. Costs are drawn together, so that the interval knows how they depend on
+    /// each other.
+    fn weighted_sum(&self, weights: &[f64]) -> Option<ExitEstimate> {
+        let means = self.by_state.iter().map(|estimate| estimate.mean_ns);
+        let drawn = self
+            .drawn
+            .iter()
+            .map(|costs| sum_of_products(costs.iter().copied(), weights));
+        add_bootstrap_interval(sum_of_products(means, weights), drawn.collect())
+    }
+}
+
+fn sum_of_products(values: impl Iterator<Item = f64>, weights: &[f64]) -> f64 {
+    values
+        .zip(weights)
+        .map(|(value, weight)| value * weight)
+        .sum()
+}
+
 /// Sums by stratum, block by block.
 type Blocks = Vec<BTreeMap<Stratum, Sums>>;
 
 /// Estimates costs for `others` above the reference, with intervals; `None` with too few samples.
-fn estimate_costs(samples: &[Sample], others: &[u8]) -> Option<Vec<ExitEstimate>> {
+fn estimate_costs(samples: &[Sample], others: &[u8]) -> Option<CostEstimates> {
     let blocks = BLOCKS.min(samples.len() / PER_BLOCK);
     if others.is_empty() || blocks < BLOCKS / 2 {
         return None;
     }
     let sums = sum_by_block_and_stratum(samples, others, blocks);
     let means = solve_costs(&sums, &vec![1; blocks], others.len())?;
-    let mut random = Pcg64Mcg::seed_from_u64(1);
-    let mut drawn: Vec<Vec<f64>> = Vec::with_capacity(RESAMPLES);
-    for _ in 0..RESAMPLES {
-        let mut times = vec![0; blocks];
-        for _ in 0..blocks {
-            if let Some(count) = times.get_mut(random.random_range(0..blocks)) {
-                *count += 1;
-            }
-        }
-        drawn.extend(solve_costs(&sums, &times, others.len()));
-    }
-    if drawn.len() < RESAMPLES * 95 / 100 {
-        return None;
-    }
-    let means = means.iter().enumerate();
-    means
-        .map(|(place, mean)| add_bootstrap_interval(*mean, &drawn, place))
-        .collect()
-}
-
-/// A mean with the middle 95 % over all resamples.
-fn add_bootstrap_interval(mean: f64, drawn: &[Vec<f64>], place: usize) -> Option<ExitEstimate> {
-    let mut values: Vec<f64> = drawn.iter().filter_map(|d| d.get(place).copied()).collect();
-    values.sort_by(f64::total_cmp);
-    let rank = |share: f64| (share * values.len() as f64) as usize;
-    Some(ExitEstimate {
-        mean_ns: mean,
-        low_ns: *values.get(rank(0.025))?,
-        high_ns: *values.get(rank(0.975))?,
+    let drawn: Vec<Vec<f64>> = draw_block_counts(blocks)
+        .filter_map(|times| solve_costs(&sums, &times, others.len()))
+        .collect();
+    let means = means.into_iter().enumerate();
+    let by_state = means.map(|(place, mean)| {
+        let values = drawn.iter().filter_map(|costs| costs.get(place).copied());
+        add_bootstrap_interval(mean, values.collect())
+    });
+    Some(CostEstimates {
+        by_state: by_state.collect::<Option<_>>()?,
+        drawn,
     })
 }
 

@@ -9,8 +9,8 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, LogNormal};
 use rand_pcg::Pcg64Mcg;
 use wakepath_explain::{
-    Collector, ExitCost, MetState, Sibling, Split, TracedRequest, Unseparated, explain_requests,
-    split_drive_from_exits,
+    Collector, ExitCost, ExitEstimate, MetState, Sibling, Split, TracedRequest, Unseparated,
+    explain_requests, split_drive_from_exits,
 };
 use wakepath_trace::recording::{
     Block, ClockCycles, Event, EventKind, IdlePeriod, Interrupt, Metadata, TimerKind,
@@ -440,6 +440,74 @@ fn a_state_that_the_gap_decides_is_not_separated() {
         (deep.cost, deep.reason),
         (None, Some(Unseparated::GoesWithGap))
     );
+}
+
+#[test]
+fn what_cannot_be_parted_is_told_as_a_sum() {
+    // The state alone goes with the gap, and then package sleep goes with the state.
+    for (trap, lowest, highest) in [
+        (Trap::GapDecides, TRUE_COST, TRUE_COST),
+        (Trap::PackageSleeps, TRUE_COST, TRUE_COST + 90_000.0),
+    ] {
+        let split = split_of_recording(&record(4, 20_000, trap, Order::ExitFirst));
+        let sum = deep(&split).together.unwrap();
+        assert_eq!(sum.above, SHALLOW, "{trap:?}");
+        let ExitEstimate {
+            low_ns, high_ns, ..
+        } = sum.estimate;
+        assert!(low_ns <= highest && lowest <= high_ns, "{trap:?}: {sum:?}");
+        assert!(high_ns - low_ns < 0.2 * TRUE_COST, "{trap:?}: {sum:?}");
+    }
+    // Where the exit is known, there is no sum.
+    let split = split_of_recording(&record(2, 20_000, Trap::None, Order::ExitFirst));
+    assert_eq!(deep(&split).together, None);
+}
+
+#[test]
+fn the_drives_time_has_the_interval_of_the_exits_charged() {
+    let mut covered = 0;
+    for seed in 400..440 {
+        let mut collector = Collector::default();
+        for event in record(seed, 1_500, Trap::None, Order::ExitFirst) {
+            collector.push_event(&event);
+        }
+        let collected = collector.finish();
+        let explanation = explain_requests(&collected, &Metadata::default());
+        let kind = &explanation.kinds[0];
+        let exits = collected.requests.iter().map(|r| match r.met {
+            MetState::State(DEEP) => TRUE_COST,
+            _ => 0.0,
+        });
+        let exits: f64 = exits.sum::<f64>() / collected.requests.len() as f64;
+        let truth = kind.parts.out_ns - exits;
+        let [low, high] = kind.rest_interval_ns().unwrap();
+        assert!(low < kind.rest_ns.unwrap() && kind.rest_ns.unwrap() < high);
+        covered += u32::from(low <= truth && truth <= high);
+    }
+    assert!(covered >= 34, "{covered} of 40");
+}
+
+#[test]
+fn the_slowest_requests_say_which_state_they_met() {
+    let mut collector = Collector::default();
+    for event in record(2, 20_000, Trap::None, Order::ExitFirst) {
+        collector.push_event(&event);
+    }
+    let collected = collector.finish();
+    let explanation = explain_requests(&collected, &Metadata::default());
+    let kind = &explanation.kinds[0];
+    let slow = collected
+        .requests
+        .iter()
+        .filter(|r| r.latency >= kind.p99_ns);
+    let deep = slow.clone().filter(|r| r.met == MetState::State(DEEP));
+    let slowest = &kind.slowest;
+    assert_eq!(slowest.requests, slow.clone().count() as u64);
+    assert_eq!(slowest.met[&DEEP], deep.count() as u64);
+    // Half of the slow requests met a tail of the drive, whatever the state.
+    let share = slowest.met[&DEEP] as f64 / slowest.requests as f64;
+    assert!((0.6..0.95).contains(&share), "{slowest:?}");
+    assert_eq!(slowest.met.values().sum::<u64>(), slowest.requests);
 }
 
 #[test]

@@ -6,10 +6,13 @@
     reason = "a test may stop where its premises fail"
 )]
 
-use wakepath_explain::{Collected, Collector, Hop, MetState, Notification, Sibling, TracedRequest};
+use wakepath_explain::{
+    Collected, Collector, Hop, MetState, Notification, Sibling, TimerLateness, TracedRequest,
+};
+use wakepath_hardware::IdleState;
 use wakepath_trace::recording::{
-    Block, ClockCycles, DataQuality, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, Metadata,
-    QueueStep, Recorded, TaskStep, TimerKind,
+    Block, ClockCycles, CpuIdleStates, DataQuality, Event, EventKind, IdleInputs, IdlePeriod,
+    Interrupt, Metadata, QueueStep, Recorded, TaskStep, TimerKind,
 };
 use wakepath_units::{Kilohertz, Nanoseconds};
 
@@ -260,9 +263,9 @@ fn a_sibling_says_what_the_core_could_reach() {
     assert_eq!(whole(&later), Sibling::Running);
 }
 
-#[test]
-fn timers_say_how_late_they_were() {
-    let mut collector = Collector::default();
+/// How late two timers were that ended idle periods of state 2, which this description knows.
+fn lateness_of_two_timers(metadata: &Metadata) -> Vec<TimerLateness> {
+    let mut collector = Collector::new(metadata);
     for (due, exit) in [(50_000_i64, 55_000), (150_000, 153_000)] {
         let entry = due as u64 - 40_000;
         let period = IdlePeriod {
@@ -280,12 +283,40 @@ fn timers_say_how_late_they_were() {
         let timer = EventKind::Timer(TimerKind::HighResolution);
         collector.push_event(&at(exit + 300, 0, timer));
     }
-    let lateness = collector.finish().timers;
-    let [late] = lateness[..] else {
-        panic!("one state");
+    collector.finish().timers
+}
+
+#[test]
+fn timers_say_how_late_they_were() {
+    let late = TimerLateness {
+        state: 2,
+        timers: 2,
+        median_ns: 5_000.0,
+        interval_ns: None,
     };
-    assert_eq!((late.state, late.timers), (2, 2));
-    assert!((late.mean_ns - 4_000.0).abs() < 1e-6, "{late:?}");
+    assert_eq!(lateness_of_two_timers(&Metadata::default()), [late]);
+}
+
+#[test]
+fn a_state_that_stops_the_cpus_timer_has_no_lateness() {
+    let state = |name: &str| IdleState {
+        name: name.to_owned(),
+        exit_latency: Nanoseconds::ZERO,
+        target_residency: Nanoseconds::ZERO,
+        polling: false,
+        disabled: false,
+    };
+    let metadata = Metadata {
+        idle_states: vec![CpuIdleStates {
+            cpus: vec![0],
+            states: ["WFI", "cpu-sleep-0", "cluster-sleep-0"]
+                .map(state)
+                .to_vec(),
+        }],
+        timer_stops: vec!["cluster-sleep-0".to_owned()],
+        ..Metadata::default()
+    };
+    assert_eq!(lateness_of_two_timers(&metadata), []);
 }
 
 #[test]

@@ -34,6 +34,7 @@ pub fn read_metadata(system: &System) -> Metadata {
                 read_file_unless_none(root, &format!("{CPUS}/cpuidle/current_governor_ro"))
             }),
         idle_states: read_idle_state_groups(system),
+        timer_stops: read_states_that_stop_timers(root),
         siblings: read_cores_with_several_cpus(system),
         frequency_driver: read_file_unless_none(
             root,
@@ -129,6 +130,26 @@ fn read_idle_state_groups(system: &System) -> Vec<CpuIdleStates> {
         }
     }
     groups
+}
+
+/// Longest name of an idle state: `CPUIDLE_NAME_LEN` of the kernel, less its end.
+const STATE_NAME_BYTES: usize = 15;
+
+/// Names of idle states in which the CPU's own timer stops, by the device tree. Cpuidle drivers name a state by its node. Timers
+/// of x86 go on in all states where the processor has ARAT.
+fn read_states_that_stop_timers(root: &Root) -> Vec<String> {
+    let folder = "sys/firmware/devicetree/base/cpus/idle-states";
+    let nodes = root.list_names(folder).into_iter();
+    let mut names: Vec<String> = nodes
+        .filter(|node| root.exists(&format!("{folder}/{node}/local-timer-stop")))
+        .map(|node| {
+            let name = node.split('@').next().unwrap_or_default();
+            name.chars().take(STATE_NAME_BYTES).collect()
+        })
+        .collect();
+    names.sort();
+    names.truncate(MAX_NAMES);
+    names
 }
 
 /// CPUs that have no idle states although others have: no governor chooses for them.
@@ -328,6 +349,15 @@ mod tests {
                 "0123456789abcdef0123456789abcdef\n",
             ),
             (
+                "sys/firmware/devicetree/base/cpus/idle-states/cpu-sleep-0/compatible".to_owned(),
+                "arm,idle-state\0",
+            ),
+            (
+                "sys/firmware/devicetree/base/cpus/idle-states/cluster-sleep-0/local-timer-stop"
+                    .to_owned(),
+                "",
+            ),
+            (
                 "sys/module/haltpoll/parameters/guest_halt_poll_ns".to_owned(),
                 "0\n",
             ),
@@ -404,6 +434,7 @@ mod tests {
         assert_eq!(m.frequency_domains[0].khz, [800_000, 3_000_000]);
         assert_eq!(m.processor.as_deref(), Some("A processor"));
         // Tells machines apart, and does not give the identity away.
+        assert_eq!(m.timer_stops, ["cluster-sleep-0"]);
         let id = m.machine_id.unwrap();
         assert_eq!(id.len(), 16);
         assert!(!"0123456789abcdef0123456789abcdef".contains(&id), "{id}");

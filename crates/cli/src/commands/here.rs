@@ -104,6 +104,18 @@ pub(super) fn stale_figures_if_calibrated(
     find_stale_figures(machine, &System::live())
 }
 
+/// Keys of those stale figures that a command would use; warns of them, and of no others.
+pub(super) fn warn_of_stale_figures_in_use(
+    name: Option<&str>,
+    machine: &Machine,
+    is_used: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let mut figures = stale_figures_if_calibrated(name, machine);
+    figures.retain(|figure| is_used(&figure.key));
+    hold_warning_per_change(&figures);
+    figures.into_iter().map(|figure| figure.key).collect()
+}
+
 /// Warns of figures of the calibrated machine that were measured in another state of this machine.
 pub(super) fn hold_warnings_on_stale_figures(name: Option<&str>, machine: &Machine) {
     hold_warning_per_change(&stale_figures_if_calibrated(name, machine));

@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 
 use crate::common;
 use assert_cmd::Command;
+use predicates::prelude::PredicateBooleanExt;
 use tempfile::TempDir;
-use wakepath_hardware::IdleState;
+use wakepath_hardware::machine::{CalibratedOn, Figure, Measurement};
+use wakepath_hardware::{IdleState, Machine};
 use wakepath_results::{AttributionRow, ResultReader, RunOrigin};
 use wakepath_trace::recording::{
     Block, BlockDevice, CpuIdleStates, DataQuality, Event, EventKind, IdlePeriod, IdleResidency,
@@ -116,6 +118,12 @@ fn the_answer_comes_first_and_in_each_format() {
     assert!(table.starts_with("reads of nvme0n1"), "{table}");
     assert!(!table.contains('\u{1b}'), "{table}");
     assert!(table.contains("+ interrupt 2.0"), "{table}");
+    let words = table.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains("(43 % of requests met it, 96.0 us each)"),
+        "{table}"
+    );
+    assert!(words.contains("p99 183.0: C6 in all."), "{table}");
     assert!(table.contains("C6 costs 96.0 us ["), "{table}");
     assert!(table.contains("more than C1"), "{table}");
     assert!(table.contains("= drive and C1 8"), "{table}");
@@ -134,6 +142,173 @@ fn the_answer_comes_first_and_in_each_format() {
         table,
         "the same input gives the same bytes"
     );
+}
+
+#[test]
+fn exits_that_requests_do_not_tell_are_offered_to_measure() {
+    let folder = TempDir::new().unwrap();
+    let path = write_recording(folder.path(), 50);
+    let answer = printed(&[path.to_str().unwrap()]);
+    // The name of this drive is nothing for a shell.
+    let command = "`sudo wakepath measure wake --file /dev/DEVICE`";
+    let words = answer.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(command), "{answer}");
+}
+
+/// A machine with the recording's states, of which C1 and C6 were measured to take so many us, give or take 0.1.
+fn measured_machine(exits_us: [f64; 2]) -> Machine {
+    let mut machine = Machine::find("xeon-e3-1240v5").unwrap();
+    for (name, us) in ["C1", "C6"].into_iter().zip(exits_us) {
+        let mut states = machine.idle_state.iter_mut();
+        let state = states.find(|state| state.name == name).unwrap();
+        let measurement = Measurement {
+            n: 400,
+            low: us - 0.1,
+            high: us + 0.1,
+            date: "2026-11-20".to_owned(),
+            kernel: "6.12.48".to_owned(),
+            what: "mean".to_owned(),
+        };
+        state.true_exit_us = Figure::measured_here(us, measurement);
+    }
+    machine
+}
+
+fn write_machine(folder: &Path, machine: &Machine) -> String {
+    let path = folder.join("machine.toml");
+    std::fs::write(&path, machine.to_toml().unwrap()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn measured_exits_stand_beside_the_estimates_and_fix_the_zero_of_the_drive() {
+    let folder = TempDir::new().unwrap();
+    let path = write_recording(folder.path(), 4_000);
+    let explain_with = |exits_us: [f64; 2]| {
+        let machine = write_machine(folder.path(), &measured_machine(exits_us));
+        printed(&[path.to_str().unwrap(), "--machine", &machine])
+    };
+    let answer = explain_with([4.0, 100.0]);
+    let words = answer.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("= drive 80.5 ["), "{answer}");
+    assert!(
+        words.contains("+ C1 4.0 [3.9, 4.1] as measured + C6 41."),
+        "{answer}"
+    );
+    assert!(answer.contains("  measured  "), "{answer}");
+    assert!(!answer.contains("differently"), "{answer}");
+    let contradicted = explain_with([4.0, 150.0]);
+    let words = contradicted
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    let sentence = "The exit from C6 comes out differently, by more than the intervals: 96.0 us [";
+    assert!(words.contains(sentence), "{contradicted}");
+    assert!(
+        words.contains("150.0 us [149.9, 150.1] as measured."),
+        "{contradicted}"
+    );
+}
+
+#[test]
+fn measured_exits_of_this_machine_are_for_its_own_recordings_while_nothing_has_changed() {
+    let running = wakepath_record::facts::read_metadata(&wakepath_system::System::live());
+    if running.machine_id.is_none() {
+        eprintln!("skipped: measured exits of this machine: no /etc/machine-id");
+        return;
+    }
+    let explain_recording = |recorded: Metadata, kernel: &str| {
+        let place = TempDir::new().unwrap();
+        let path = write_recording_by(place.path(), 4_000, recorded);
+        let mut machine = measured_machine([4.0, 100.0]);
+        machine.calibrated_on = Some(CalibratedOn {
+            date: "2026-11-20".to_owned(),
+            kernel: kernel.to_owned(),
+            cpus: running.cpus as usize,
+            processor: running.processor.clone(),
+            microcode: None,
+            firmware: None,
+            disk: None,
+            drive: None,
+        });
+        let file = write_machine(place.path(), &machine);
+        let mut command = Command::cargo_bin("wakepath").unwrap();
+        command.arg("explain").arg(&path).env("WAKEPATH_HERE", file);
+        let output = command.assert().success().get_output().clone();
+        let [answer, messages] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        let words = answer.split_whitespace().collect::<Vec<_>>().join(" ");
+        (words.contains("as measured"), messages)
+    };
+    let kernel = running.kernel.clone().unwrap();
+    let own = Metadata {
+        kernel: running.kernel.clone(),
+        processor: running.processor.clone(),
+        cpus: running.cpus,
+        machine_id: running.machine_id.clone(),
+        ..Metadata::default()
+    };
+    let (used, messages) = explain_recording(own.clone(), &kernel);
+    assert!(used, "{messages}");
+    let (used, messages) = explain_recording(own.clone(), "6.1.0-1");
+    assert!(
+        !used && messages.contains("kernel 6.1.0-1 when calibrated"),
+        "{messages}"
+    );
+    let other = Metadata {
+        machine_id: Some("0123456789abcdef".to_owned()),
+        ..own
+    };
+    let (used, messages) = explain_recording(other, &kernel);
+    assert!(!used && !messages.contains("measured exits"), "{messages}");
+}
+
+#[test]
+fn a_page_has_the_answer_with_its_pictures() {
+    let folder = TempDir::new().unwrap();
+    let path = write_recording(folder.path(), 4_000);
+    let page = folder.path().join("load.html");
+    let arguments = [path.to_str().unwrap(), "--page", page.to_str().unwrap()];
+    let answer = printed(&arguments);
+    let html = std::fs::read_to_string(&page).unwrap();
+    for text in [
+        "Where do the microseconds of reads of nvme0n1",
+        "C6 costs 96.0 us [",
+        "What would help: ",
+        "<svg",
+        "wakepath explain ",
+    ] {
+        assert!(html.contains(text), "{text}");
+    }
+    assert!(!html.contains('\u{1b}'));
+    explain(&arguments)
+        .failure()
+        .stderr(predicates::str::contains("--page").and(predicates::str::contains("--force")));
+    assert_eq!(printed(&[&arguments[..], &["--force"]].concat()), answer);
+    assert_eq!(
+        std::fs::read_to_string(&page).unwrap(),
+        html,
+        "the same bytes"
+    );
+}
+
+#[test]
+fn results_go_to_a_directory_only() {
+    let folder = TempDir::new().unwrap();
+    let path = write_recording(folder.path(), 50);
+    let file = folder.path().join("file");
+    std::fs::write(&file, "precious").unwrap();
+    for force in [&[][..], &["--force"]] {
+        let arguments = [
+            &[path.to_str().unwrap(), "-o", file.to_str().unwrap()],
+            force,
+        ]
+        .concat();
+        explain(&arguments)
+            .failure()
+            .stderr(predicates::str::contains("file: no directory"));
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
 }
 
 /// Requests of 80 us, each with another one that comes 60 us later. Behind an exit from C1 (4 us) the CPU sleeps again until the

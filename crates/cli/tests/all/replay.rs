@@ -107,7 +107,7 @@ fn nothing_is_overwritten_and_nothing_half_written() {
     assert_eq!(fs::read_to_string(&out).unwrap(), "precious");
     fails_with(
         wakepath(&["replay", out_name]),
-        &["no finished Parquet file"],
+        &["no recording", "wakepath import"],
     );
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }

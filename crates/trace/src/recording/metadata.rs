@@ -47,6 +47,8 @@ pub struct Metadata {
     pub idle_governor: Option<String>,
     /// Idle states, by groups of CPUs with equal states.
     pub idle_states: Vec<CpuIdleStates>,
+    /// Names of idle states in which the CPU's own timer stops, so that another CPU's timer ends them.
+    pub timer_stops: Vec<String>,
     /// CPUs sharing a core, by core; cores with a single CPU are left out.
     pub siblings: Vec<Vec<u32>>,
     /// The cpufreq driver.
@@ -126,6 +128,7 @@ impl Default for Metadata {
             idle_driver: None,
             idle_governor: None,
             idle_states: Vec::new(),
+            timer_stops: Vec::new(),
             siblings: Vec::new(),
             frequency_driver: None,
             frequency_domains: Vec::new(),

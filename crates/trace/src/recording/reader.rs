@@ -177,6 +177,9 @@ impl<R: ChunkReader + 'static> Reader<R> {
         let (parquet, finished) = match (whole, table_beside_file) {
             (Ok(parquet), _) => (parquet, true),
             (Err(_), Some(tail)) => (read_table_from_tail(tail).map_err(&error)?, false),
+            (Err(_), None) if !begins_as_parquet(&input) => {
+                return Err(foreign_file_error(path_for_errors));
+            }
             (Err(cause), None) => {
                 return Err(unfinished_without_tail_error(path_for_errors, &cause));
             }
@@ -368,6 +371,24 @@ fn fill_values_to_row_count<T: DataType>(
         }
     }
     Ok(())
+}
+
+/// First bytes of every Parquet file, also of one that was not finished.
+const PARQUET_MAGIC: &[u8] = b"PAR1";
+
+fn begins_as_parquet(input: &impl ChunkReader) -> bool {
+    let first = input.get_bytes(0, PARQUET_MAGIC.len());
+    first.is_ok_and(|bytes| bytes == PARQUET_MAGIC)
+}
+
+fn foreign_file_error(path: &Path) -> RecordingError {
+    RecordingError::Format {
+        path: path.to_owned(),
+        problem: format!(
+            "no recording, nor any Parquet file; `wakepath import {} -o load.parquet` makes a recording of what trace-cmd or perf wrote",
+            path.display()
+        ),
+    }
 }
 
 fn unfinished_without_tail_error(path: &Path, cause: &ParquetError) -> RecordingError {

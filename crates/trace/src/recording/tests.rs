@@ -294,6 +294,15 @@ fn other_files_are_named_for_what_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     fs::write(&path, "time,cpu\n").unwrap();
+    let name = path.display();
+    let foreign = format!(
+        "{name}: no recording, nor any Parquet file; `wakepath import {name} -o load.parquet` makes a recording of what \
+         trace-cmd or perf wrote"
+    );
+    assert_eq!(read(&path).unwrap_err().to_string(), foreign);
+    fs::write(&path, "").unwrap();
+    assert_eq!(read(&path).unwrap_err().to_string(), foreign);
+    fs::write(&path, "PAR1 and no more").unwrap();
     let error = read(&path).unwrap_err().to_string();
     assert!(error.contains("no finished Parquet file"), "{error}");
 

@@ -1,14 +1,14 @@
 //! The answer of `wakepath explain`: sentences first, then tables.
 
 use wakepath_explain::{
-    ClockRange, ExitCost, Explanation, HopParts, InterruptParts, ProbeCost, RequestKind,
-    SubmitterParts, TimerLateness, Unseparated, WaitParts,
+    ClockRange, Disagreement, ExitCost, Explanation, HopParts, InterruptParts, ProbeCost,
+    RequestKind, SubmitterParts, TimerLateness, Unseparated, WaitParts,
 };
 
 use super::arguments::By;
 use super::wording::{
-    count_kinds_with_sentences, direction_in_words, format_us, name_of_kind,
-    name_of_remaining_time, size_in_words,
+    count_in_words, count_kinds_with_sentences, direction_in_words, format_us, interval_in_words,
+    name_of_kind, name_of_remaining_time, size_in_words, slowest_requests_in_words,
 };
 use super::{help, residency};
 use crate::output::{self, Format, Screen};
@@ -55,8 +55,8 @@ fn name_header(by: Option<By>) -> Vec<&'static str> {
 fn print_answer(explanation: &Explanation, by: Option<By>, out: &mut Screen) -> anyhow::Result<()> {
     let names = name_header(by);
     print_kind_sentences(&explanation.kinds, out)?;
-    for lateness in &explanation.timers {
-        out.write_folded(&timer_lateness_sentence(explanation, lateness), 2)?;
+    if let Some(sentence) = timer_lateness_sentence(explanation) {
+        out.write_folded(&sentence, 2)?;
     }
     if let Some(probes) = &explanation.probes {
         out.write_folded(&probe_cost_sentence(probes), 2)?;
@@ -70,10 +70,12 @@ fn print_answer(explanation: &Explanation, by: Option<By>, out: &mut Screen) -> 
         writeln!(out)?;
         output::write_table(out, [&names[..], &WAITS].concat(), waits)?;
     }
-    let exits: Vec<Vec<String>> = exit_cost_rows(explanation).collect();
-    if !exits.is_empty() {
+    let rows: Vec<Vec<String>> = exit_cost_rows(explanation).collect();
+    if !rows.is_empty() {
         writeln!(out)?;
-        output::write_table(out, [&names[..], &EXITS].concat(), exits)?;
+        let header = [&names[..], &EXITS].concat();
+        let (header, rows) = drop_columns_without_values(header, rows, [TIMERS_LATE, MEASURED]);
+        output::write_table(out, header, rows)?;
     }
     writeln!(out)?;
     output::write_table(
@@ -98,11 +100,10 @@ fn print_answer(explanation: &Explanation, by: Option<By>, out: &mut Screen) -> 
     if let Some(shares) = &explanation.residency {
         residency::print(shares, out)?;
     }
-    if explanation.kinds.iter().any(RequestKind::has_unknown_exits) {
-        let text = "States without a cost: a longer recording helps where there are too few requests, one with varied \
-                    pauses where a state goes with the gap.";
+    let mut kinds = explanation.kinds.iter();
+    if let Some(kind) = kinds.find(|kind| has_exits_that_nobody_measured(kind)) {
         writeln!(out)?;
-        out.write_folded(text, 2)?;
+        out.write_folded(&help::unknown_exit_help(kind), 2)?;
     }
     let said = count_kinds_with_sentences(&explanation.kinds);
     help::print_help_per_kind(
@@ -110,6 +111,38 @@ fn print_answer(explanation: &Explanation, by: Option<By>, out: &mut Screen) -> 
         explanation.kinds.get(..said).unwrap_or(&[]),
         out,
     )
+}
+
+/// Leaves out those columns with the given titles that have no value in any row.
+fn drop_columns_without_values(
+    header: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+    optional: [&str; 2],
+) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let kept: Vec<bool> = header
+        .iter()
+        .enumerate()
+        .map(|(column, title)| {
+            let has_value =
+                |row: &Vec<String>| row.get(column).is_some_and(|cell| cell != NO_VALUE);
+            !optional.contains(title) || rows.iter().any(has_value)
+        })
+        .collect();
+    let rows = rows.into_iter().map(|row| keep_columns(row, &kept));
+    (keep_columns(header, &kept), rows.collect())
+}
+
+fn keep_columns<T>(cells: Vec<T>, kept: &[bool]) -> Vec<T> {
+    let cells = cells.into_iter().zip(kept);
+    cells
+        .filter_map(|(cell, is_kept)| is_kept.then_some(cell))
+        .collect()
+}
+
+/// Whether a state that requests met has neither a cost nor a measured exit.
+fn has_exits_that_nobody_measured(kind: &RequestKind) -> bool {
+    let mut states = kind.split.states.iter();
+    states.any(|state| state.cost.is_none() && !kind.measured.contains_key(&state.state))
 }
 
 fn print_kind_sentences(kinds: &[RequestKind], out: &mut Screen) -> anyhow::Result<()> {
@@ -128,16 +161,69 @@ fn print_kind_sentences(kinds: &[RequestKind], out: &mut Screen) -> anyhow::Resu
 }
 
 /// A sentence with the second estimate of exits: how late timers were.
-fn timer_lateness_sentence(explanation: &Explanation, lateness: &TimerLateness) -> String {
-    let name = explanation.kinds.first().map_or_else(
-        || format!("state {}", lateness.state),
-        |kind| kind.state_name(lateness.state),
-    );
+fn timer_lateness_sentence(explanation: &Explanation) -> Option<String> {
+    let kind = explanation.kinds.first()?;
+    let timers = explanation.timers.iter();
+    let states: Vec<String> = timers
+        .map(|lateness| {
+            format!(
+                "{} {} us ({})",
+                kind.state_name(lateness.state),
+                lateness_in_words(lateness),
+                count_in_words(lateness.timers, "timer")
+            )
+        })
+        .collect();
+    let stops = match &explanation.timer_stops[..] {
+        [] => String::new(),
+        names => format!(
+            " Left out, because the CPU's own timer stops there: {}.",
+            names.join(", ")
+        ),
+    };
+    (!states.is_empty() || !stops.is_empty()).then(|| {
+        format!(
+            "Timers that ended a state were late by a median of: {}. That is at least its exit, less where hardware wakes before \
+             the deadline.{stops}",
+            states.join(", ")
+        )
+    })
+}
+
+/// A median lateness in us, with its interval if known.
+fn lateness_in_words(lateness: &TimerLateness) -> String {
+    let interval = lateness
+        .interval_ns
+        .map_or_else(String::new, interval_in_words);
+    format!("{}{interval}", format_us(lateness.median_ns))
+}
+
+/// A sentence on a state whose exit comes out differently by requests, by experiment and by timers.
+fn disagreement_sentence(kind: &RequestKind, all: &Disagreement) -> String {
+    let reference = kind.split.reference.map(|state| kind.state_name(state));
+    let requests = all.requests.map(|cost| {
+        format!(
+            "{} us{} more than {} by requests",
+            format_us(cost.mean_ns),
+            interval_in_words([cost.low_ns, cost.high_ns]),
+            reference.unwrap_or_default()
+        )
+    });
+    let measured = all.measured.map(|exit| {
+        format!(
+            "{} us{} as measured",
+            format_us(exit.mean_ns),
+            interval_in_words([exit.low_ns, exit.high_ns])
+        )
+    });
+    let timers = all
+        .timers
+        .map(|timers| format!("at least {} us by timers", lateness_in_words(&timers)));
+    let estimates: Vec<String> = [requests, measured, timers].into_iter().flatten().collect();
     format!(
-        "Timers that ended {name} were {} us late ({} timers): at least its exit, unless timer slack is in it; less where hardware \
-         wakes before the deadline.",
-        format_us(lateness.mean_ns),
-        lateness.timers
+        "  The exit from {} comes out differently, by more than the intervals: {}.",
+        kind.state_name(all.state),
+        estimates.join(", ")
     )
 }
 
@@ -154,15 +240,26 @@ fn probe_cost_sentence(probes: &ProbeCost) -> String {
     )
 }
 
-fn kind_sentences(kind: &RequestKind) -> Vec<String> {
+/// Sentences on a kind of requests: the answer first, then its parts.
+pub(super) fn kind_sentences(kind: &RequestKind) -> Vec<String> {
     let parts = &kind.parts;
     let mut terms = Vec::new();
     if let (Some(rest), Some(reference)) = (kind.rest_ns, kind.split.reference) {
         terms.push(format!(
-            "{} {}",
+            "{} {}{}",
             name_of_remaining_time(kind, reference),
-            format_us(rest)
+            format_us(rest),
+            kind.rest_interval_ns()
+                .map_or_else(String::new, interval_in_words)
         ));
+        terms.extend(kind.reference_exit.map(|exit| {
+            format!(
+                "{} {}{} as measured",
+                kind.state_name(reference),
+                format_us(exit.mean_ns),
+                interval_in_words([exit.low_ns, exit.high_ns])
+            )
+        }));
         let states = kind.split.states.iter();
         terms.extend(states.filter_map(|state| charged_time_in_words(kind, state)));
         let begun = kind.begun_exits.map_or(0.0, |begun| begun.mean_ns);
@@ -188,16 +285,19 @@ fn kind_sentences(kind: &RequestKind) -> Vec<String> {
         }
     }
     let mut all = vec![format!(
-        "{}: mean {} us = {}; median {}, p99 {}.",
+        "{}: mean {} us = {}; median {}, p99 {}: {}.",
         name_of_kind(kind),
         format_us(parts.latency_ns),
         terms.join(" + "),
         format_us(kind.median_ns as f64),
         format_us(kind.p99_ns as f64),
+        slowest_requests_in_words(kind),
     )];
     for state in &kind.split.states {
         all.extend(exit_cost_sentence(kind, state));
     }
+    let disagreements = kind.disagreements.iter();
+    all.extend(disagreements.map(|all| disagreement_sentence(kind, all)));
     all.extend(begun_exit_sentence(kind));
     all.extend(kind.clock.as_ref().map(clock_sentence));
     all.extend(queue_sentence(kind));
@@ -222,9 +322,9 @@ fn begun_exit_sentence(kind: &RequestKind) -> Option<String> {
     };
     (begun.highest_ns >= LEAST_PRINTED_NS).then(|| {
         format!(
-            "  {} requests came while the CPU was leaving a state, or behind another one. Nobody sees how long they waited for it: \
+            "  {} came while the CPU was leaving a state, or behind another one. Nobody sees how long they waited for it: \
              {} us in the mean over all requests, by what the drive takes for requests like them, and at most {}.{rare}",
-            begun.requests,
+            count_in_words(begun.requests, "request"),
             format_us(begun.mean_ns),
             format_us(begun.highest_ns),
         )
@@ -261,9 +361,9 @@ fn wake_up_sentence(kind: &RequestKind) -> Option<String> {
     }
     let Some(wait) = &kind.wait else {
         return Some(format!(
-            "  {} of {} requests woke a task: hand-over {} us, idle exit of the task's CPU {} us, after completion.",
+            "  {} of {} woke a task: hand-over {} us, idle exit of the task's CPU {} us, after completion.",
             kind.woke,
-            kind.requests,
+            count_in_words(kind.requests, "request"),
             format_us(parts.hand_over_ns),
             format_us(parts.task_exit_ns)
         ));
@@ -273,9 +373,15 @@ fn wake_up_sentence(kind: &RequestKind) -> Option<String> {
     } else {
         String::new()
     };
+    // Nobody waits for readahead and write-back when they begin.
+    let verb = if kind.background {
+        "came to wait for these, since their bios"
+    } else {
+        "waited"
+    };
     Some(format!(
-        "  {} tasks waited {} us = queued {} + latency {} + hand-over {}{through} + idle exit of the task's CPU {} + run queue {}.",
-        wait.requests,
+        "  {} {verb} {} us = queued {} + latency {} + hand-over {}{through} + idle exit of the task's CPU {} + run queue {}.",
+        count_in_words(wait.requests, "task"),
         format_us(wait.wait_ns),
         format_us(wait.queued_ns),
         format_us(wait.latency_ns),
@@ -286,11 +392,14 @@ fn wake_up_sentence(kind: &RequestKind) -> Option<String> {
 }
 
 fn charged_time_in_words(kind: &RequestKind, state: &ExitCost) -> Option<String> {
-    let mean = state.cost?.mean_ns * kind.share_of_requests(state.met);
+    let (cost, share) = (state.cost?, kind.share_of_requests(state.met));
     Some(format!(
-        "{} {}",
+        "{} {}{} ({:.0} % of requests met it, {} us each)",
         kind.state_name(state.state),
-        format_us(mean)
+        format_us(cost.mean_ns * share),
+        interval_in_words([cost.low_ns * share, cost.high_ns * share]),
+        100.0 * share,
+        format_us(cost.mean_ns)
     ))
 }
 
@@ -303,16 +412,25 @@ fn exit_cost_sentence(kind: &RequestKind, state: &ExitCost) -> Option<String> {
             "costs"
         };
         return Some(format!(
-            "  {name} {verb} {} us [{}, {}] more than {}; {:.0} % of requests met it.",
+            "  {name} {verb} {} us{} more than {}.",
             format_us(cost.mean_ns),
-            format_us(cost.low_ns),
-            format_us(cost.high_ns),
+            interval_in_words([cost.low_ns, cost.high_ns]),
             kind.state_name(reference),
-            100.0 * kind.share_of_requests(state.met)
         ));
     }
     let why = explain_absence(state.reason?);
-    Some(format!("  {name}: {why} ({} requests met it).", state.met))
+    let together = state.together.map_or_else(String::new, |sum| {
+        format!(
+            " {name}, package, link and drive sleep together: {} us{} more than {}.",
+            format_us(sum.estimate.mean_ns),
+            interval_in_words([sum.estimate.low_ns, sum.estimate.high_ns]),
+            kind.state_name(sum.above)
+        )
+    });
+    Some(format!(
+        "  {name}: {why} ({} met it).{together}",
+        count_in_words(state.met, "request")
+    ))
 }
 
 const fn explain_absence(reason: Unseparated) -> &'static str {
@@ -379,12 +497,18 @@ const INTERRUPTS: [&str; 6] = [
 
 const HOPS: [&str; 4] = ["thread between", "requests", "woken to run us", "ran us"];
 
-const EXITS: [&str; 9] = [
+/// Titles of the columns with other estimates of an exit.
+const TIMERS_LATE: &str = "timers late us";
+const MEASURED: &str = "measured us";
+
+const EXITS: [&str; 11] = [
     "state",
     "met",
     "exit us",
     "low us",
     "high us",
+    TIMERS_LATE,
+    MEASURED,
     "p50 exit us",
     "p90 exit us",
     "p99 exit us",
@@ -399,7 +523,7 @@ fn rows_per_request_kind(explanation: &Explanation) -> impl Iterator<Item = Vec<
             .then(|| vec![no_value_cell(); EXITS.len()]);
         let exits = states
             .iter()
-            .map(|state| exit_cost_cells(kind, state).to_vec());
+            .map(|state| exit_cost_cells(kind, state, &explanation.timers).to_vec());
         exits.chain(without).map(|cells| {
             let wait = task_wait_cells(kind.wait.as_ref()).to_vec();
             [parts_row(kind), wait, cells].concat()
@@ -412,7 +536,9 @@ fn exit_cost_rows(explanation: &Explanation) -> impl Iterator<Item = Vec<String>
         let states = kind.split.states.iter();
         states.map(|state| {
             let names = name_cells(kind).into_iter();
-            names.chain(exit_cost_cells(kind, state)).collect()
+            names
+                .chain(exit_cost_cells(kind, state, &explanation.timers))
+                .collect()
         })
     })
 }
@@ -511,7 +637,13 @@ fn submitter_cells(submitter: &SubmitterParts) -> Vec<String> {
     names.into_iter().chain(wait).collect()
 }
 
-fn exit_cost_cells(kind: &RequestKind, state: &ExitCost) -> [String; EXITS.len()] {
+fn exit_cost_cells(
+    kind: &RequestKind,
+    state: &ExitCost,
+    timers: &[TimerLateness],
+) -> [String; EXITS.len()] {
+    let lateness = timers.iter().find(|timers| timers.state == state.state);
+    let measured = kind.measured.get(&state.state);
     let reference = kind.split.reference.map(|state| kind.state_name(state));
     let verdict = match (state.cost, reference, state.reason) {
         (Some(_), Some(reference), _) => format!("more than {reference}"),
@@ -529,6 +661,8 @@ fn exit_cost_cells(kind: &RequestKind, state: &ExitCost) -> [String; EXITS.len()
         cost.map_or_else(no_value_cell, |cost| format_us(cost.mean_ns)),
         cost.map_or_else(no_value_cell, |cost| format_us(cost.low_ns)),
         cost.map_or_else(no_value_cell, |cost| format_us(cost.high_ns)),
+        lateness.map_or_else(no_value_cell, |timers| format_us(timers.median_ns)),
+        measured.map_or_else(no_value_cell, |exit| format_us(exit.mean_ns)),
         quantile_difference_cell(state, 0),
         quantile_difference_cell(state, 1),
         quantile_difference_cell(state, 2),
@@ -542,8 +676,11 @@ fn quantile_difference_cell(state: &ExitCost, place: usize) -> String {
     difference.map_or_else(no_value_cell, format_us)
 }
 
+/// Content of a cell without a value.
+const NO_VALUE: &str = "-";
+
 fn no_value_cell() -> String {
-    "-".to_owned()
+    NO_VALUE.to_owned()
 }
 
 /// A mean in us over so many requests; `-` without requests.
@@ -552,5 +689,89 @@ fn mean_us_cell(requests: u64, ns: f64) -> String {
         format_us(ns)
     } else {
         no_value_cell()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_explain::{
+        Collected, MetState, Notification, Sibling, TaskWake, TracedRequest, explain_requests,
+    };
+    use wakepath_trace::recording::Metadata;
+
+    use super::*;
+
+    /// A read of 80 us that woke a task, and whether nobody waited for it when it began.
+    fn read(background: bool) -> TracedRequest {
+        TracedRequest {
+            device: 259 << 20,
+            bytes: 4096,
+            write: false,
+            background,
+            task: None,
+            queued: None,
+            completed: 1_000_000,
+            latency: 80_000,
+            out: 78_000,
+            slept: 0,
+            interrupt: 2_000,
+            remote: None,
+            cpu: 0,
+            irq: None,
+            gap: None,
+            cpu_gap: None,
+            in_flight: 0,
+            khz: 0,
+            first: None,
+            periods: 0,
+            overtaken: false,
+            met: MetState::Awake,
+            sibling: Sibling::None,
+            wake: Some(TaskWake {
+                task: None,
+                hand_over: 1_000,
+                hops: 0,
+                through: 0,
+                exit: 0,
+                run_queue: Some(3_000),
+                notification: Notification::SameCpu,
+            }),
+        }
+    }
+
+    fn sentences(background: bool) -> Vec<String> {
+        let collected = Collected {
+            requests: vec![read(background)],
+            ..Collected::default()
+        };
+        kind_sentences(&explain_requests(&collected, &Metadata::default()).kinds[0])
+    }
+
+    #[test]
+    fn tasks_come_to_wait_for_readahead_only_later() {
+        let [first, waited] = &sentences(false)[..] else {
+            panic!("two sentences");
+        };
+        assert!(
+            first.ends_with("median 80.0, p99 80.0: a CPU awake in all."),
+            "{first}"
+        );
+        assert!(
+            waited.starts_with("  1 task waited 84.0 us = queued"),
+            "{waited}"
+        );
+        let readahead = &sentences(true)[1];
+        let start = "  1 task came to wait for these, since their bios 84.0 us = queued";
+        assert!(readahead.starts_with(start), "{readahead}");
+    }
+
+    #[test]
+    fn columns_of_estimates_that_nobody_has_are_left_out() {
+        let header = vec!["state", TIMERS_LATE, MEASURED];
+        let rows = [["C1", "3.0", NO_VALUE], ["C6", NO_VALUE, NO_VALUE]];
+        let rows = rows.map(|row| row.map(str::to_owned).to_vec()).to_vec();
+        let (header, rows) = drop_columns_without_values(header, rows, [TIMERS_LATE, MEASURED]);
+        assert_eq!(header, ["state", TIMERS_LATE]);
+        assert_eq!(rows, [["C1", "3.0"], ["C6", NO_VALUE]]);
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
-use clap::ValueEnum;
+use clap::{ArgGroup, ValueEnum};
 use wakepath_explain::Submitter;
 use wakepath_trace::recording::Metadata;
 
@@ -18,8 +18,9 @@ use crate::until;
 /// wait of its task. The exit from an idle state is estimated, with a 95 % interval, from requests that are alike but for
 /// the state that the interrupted CPU was in.
 #[derive(clap::Args)]
+#[command(group(ArgGroup::new("written").args(["output", "page"]).multiple(true)))]
 #[command(after_help = "Examples:
-  sudo wakepath explain
+  sudo wakepath explain --page load.html
   sudo wakepath explain --drive nvme0n1 -- fio job.fio
   sudo wakepath explain --watch
   sudo wakepath explain --by cgroup
@@ -50,8 +51,11 @@ pub(crate) struct Args {
     /// Also write a result directory, for `compare`, `report` and Python.
     #[arg(short, long, value_name = "DIR", conflicts_with = "watch")]
     pub(super) output: Option<PathBuf>,
-    /// Replace the results that are in DIR.
-    #[arg(long, requires = "output")]
+    /// Also write a page with the answer and its pictures, for a browser.
+    #[arg(long, value_name = "FILE", conflicts_with = "watch")]
+    pub(super) page: Option<PathBuf>,
+    /// Replace the results that are in DIR, and the page.
+    #[arg(long, requires = "written")]
     pub(super) force: bool,
     /// How to print it.
     #[arg(long, value_enum, default_value_t)]

@@ -3,20 +3,19 @@
 use std::path::Path;
 
 use anyhow::Context;
-use wakepath_explain::{Explanation, Help, Remedy, ReplayedHelp, RequestKind};
+use wakepath_explain::{
+    Explanation, Help, REPLAY_BLOCKS, Remedy, ReplayedBlock, ReplayedHelp, ReplayedSaving,
+    RequestKind,
+};
 use wakepath_hardware::Machine;
 use wakepath_policies::spec::PolicySet;
-use wakepath_results::RunRecord;
+use wakepath_replay::Report;
 use wakepath_study::plan::{Plan, RECORDED, ReplayRequest};
 use wakepath_study::run::replay::Replay;
-use wakepath_study::run::{RunControl, parts};
 use wakepath_trace::recording::Metadata;
 
 use super::wording::{format_us, name_of_kind};
 use crate::output::Screen;
-
-/// Number of time blocks in a replay: the fewest that it takes.
-const BLOCKS: u32 = 4;
 
 /// Prints what would help each kind of requests: sentences with commands.
 pub(super) fn print_help_per_kind(
@@ -40,19 +39,38 @@ pub(super) fn print_help_per_kind(
     if helped.count() == 0 {
         return Ok(());
     }
-    for policy in &explanation.replayed {
+    for policy in explanation.replayed.iter().flatten() {
         out.write_folded(&format!("  {}", replayed_help_sentence(policy)), 4)?;
     }
-    if explanation
-        .replayed
-        .iter()
-        .all(|policy| policy.added_mw.is_none())
-    {
-        let text = "What this costs in watts is not known from events: explain a recording with --machine, whose figures \
-                    have power, or try it on a live study, which counts energy.";
+    if let Some(text) = what_would_tell_more(explanation) {
         out.write_folded(text, 2)?;
     }
     Ok(())
+}
+
+/// What would help a kind of requests, and other policies by replay, as sentences.
+pub(super) fn help_sentences(kind: &RequestKind, explanation: &Explanation) -> Vec<String> {
+    let helps = kind.help.iter();
+    let own = helps.map(|help| format!("What would help: {}", help_sentence(kind, *help)));
+    let replayed = explanation.replayed.iter().flatten();
+    // Replays tell of all drives, so they belong to an answer that has something to gain.
+    let replayed = replayed.filter(|_| has_costly_exits(kind));
+    own.chain(replayed.map(replayed_help_sentence)).collect()
+}
+
+/// What another run of `explain` would say beyond this one.
+fn what_would_tell_more(explanation: &Explanation) -> Option<&'static str> {
+    let Some(replayed) = &explanation.replayed else {
+        return Some(
+            "A recording tells more: what other governors would do, and with --machine NAME, whose figures have power, what all \
+             this costs in watts: `sudo wakepath record -o load.parquet --duration 30s && wakepath explain load.parquet`.",
+        );
+    };
+    let has_power = replayed.iter().any(|policy| policy.added_mw.is_some());
+    (!has_power).then_some(
+        "What this costs in watts is not known from events: explain a recording with --machine, whose figures have power, or try it \
+         on a live study, which counts energy.",
+    )
 }
 
 fn help_sentence(kind: &RequestKind, help: Help) -> String {
@@ -107,6 +125,23 @@ fn reference_name_for_shell(kind: &RequestKind) -> Option<&str> {
     is_plain_for_shell(name).then_some(name)
 }
 
+fn device_name_for_shell(kind: &RequestKind) -> &str {
+    if is_plain_for_shell(&kind.device) {
+        &kind.device
+    } else {
+        "DEVICE"
+    }
+}
+
+/// What tells the exits of states without a cost.
+pub(super) fn unknown_exit_help(kind: &RequestKind) -> String {
+    format!(
+        "States without a cost: `sudo wakepath measure wake --file /dev/{}` finds exits by experiment, and reads the drive only. A \
+         longer recording helps where there are too few requests, one with varied pauses where a state goes with the gap.",
+        device_name_for_shell(kind)
+    )
+}
+
 /// Whether a shell reads the name as it is.
 fn is_plain_for_shell(name: &str) -> bool {
     let mut chars = name.chars();
@@ -114,10 +149,24 @@ fn is_plain_for_shell(name: &str) -> bool {
 }
 
 fn replayed_help_sentence(policy: &ReplayedHelp) -> String {
-    let effect = match policy.saved_ns {
-        saved if saved >= 0.0 => format!("saves {} us", format_us(saved)),
-        saved => format!("costs {} us", format_us(-saved)),
+    let ReplayedSaving {
+        saved_ns,
+        saved_interval_ns,
+    } = policy.saving;
+    let (verb, sign) = if saved_ns >= 0.0 {
+        ("saves", 1.0)
+    } else {
+        ("costs", -1.0)
     };
+    let interval = saved_interval_ns.map_or_else(String::new, |[low, high]| {
+        let [one, other] = [low, high].map(|end| sign * end);
+        format!(
+            " [{}, {}]",
+            format_us(one.min(other)),
+            format_us(one.max(other))
+        )
+    });
+    let effect = format!("{verb} {} us{interval}", format_us(sign * saved_ns));
     let power = policy.added_mw.map_or_else(String::new, |mw| {
         let verb = if mw >= 0.0 { "adds" } else { "saves" };
         format!(", and {verb} {:.0} mW", mw.abs())
@@ -159,33 +208,30 @@ pub(super) fn replay_proposals(
             "What would help?",
             recording,
             propose_sets(kind, metadata)?,
-            BLOCKS,
+            REPLAY_BLOCKS as u32,
         )
     };
-    let runs = replay_all_runs(&request)?;
-    let mut policies: Vec<&str> = runs.iter().map(|run| run.key.policy.as_str()).collect();
-    policies.truncate(policies.len() / BLOCKS as usize);
-    let others = policies.into_iter().filter(|policy| *policy != RECORDED);
-    let compared =
-        others.filter_map(|policy| compare_with_recorded(policy, &runs, machine.is_some()));
+    let plan = Plan::for_replay(&request, false)?;
+    let backend = Replay::new(&plan)?;
+    let recording = backend.find_recording(0, 0).context("no recording")?;
+    let replayed = recording.replay_in_blocks(REPLAY_BLOCKS, None, &mut |_| true)?;
+    let places = replayed.policies.iter().map(|(place, _)| *place);
+    let policies = plan.policies.iter().zip(places);
+    let others = policies.filter(|(policy, _)| policy.name != RECORDED);
+    let compared = others.filter_map(|(policy, place)| {
+        Some(ReplayedHelp {
+            policy: policy.name.clone(),
+            saving: saving_against_recorded(&replayed.report, place)?,
+            exits_of_machine: machine.is_some(),
+            added_mw: added_power_mw(&replayed.report, place),
+        })
+    });
     Ok(compared.collect())
 }
 
 fn has_costly_exits(kind: &RequestKind) -> bool {
     let mut helps = kind.help.iter();
     helps.any(|help| help.remedy == Remedy::ShallowStates)
-}
-
-/// The runs of a replay, repeat by repeat, each with all policies.
-fn replay_all_runs(request: &ReplayRequest) -> anyhow::Result<Vec<RunRecord>> {
-    let plan = Plan::for_replay(request, false)?;
-    let backend = Replay::new(&plan)?.with_sparse_figures();
-    let reader = parts::run_backend_in_memory(
-        &plan,
-        &backend,
-        &RunControl::without_reports_or_cancellation(),
-    )?;
-    Ok(reader.read_runs()?)
 }
 
 /// Policy sets to replay: the governor that ran, with a limit or leases, and other governors of its kernel.
@@ -206,31 +252,50 @@ fn propose_sets(kind: &RequestKind, metadata: &Metadata) -> anyhow::Result<Vec<P
     sets.collect()
 }
 
-/// How a policy's time and power differ from the recorded choices. The delay beyond the oracle's does not tell: an oracle that
-/// goes by power may be as slow as every policy.
-fn compare_with_recorded(
-    policy: &str,
-    runs: &[RunRecord],
-    exits_of_machine: bool,
-) -> Option<ReplayedHelp> {
-    Some(ReplayedHelp {
-        policy: policy.to_owned(),
-        saved_ns: -1e3 * relative_change(policy, runs, "exit_us_per_io")?,
-        exits_of_machine,
-        added_mw: relative_change(policy, runs, "mean_mw"),
-    })
+/// Index of the recorded choices in a replay's report.
+const RECORDED_PLACE: usize = 0;
+
+/// The exit latency that a policy saves per completion, against the recorded choices. The delay beyond the oracle's does not
+/// tell: an oracle that goes by power may be as slow as every policy.
+fn saving_against_recorded(report: &Report, place: usize) -> Option<ReplayedSaving> {
+    let blocks = report.blocks.iter().map(|block| {
+        Some(ReplayedBlock {
+            // I/O without any idle CPU tells nothing about idle states.
+            completions: block.io_completions * u64::from(block.spans > 0),
+            recorded_exit_ns: block.policies.get(RECORDED_PLACE)?.total_sums().io_exit_ns,
+            policy_exit_ns: block.policies.get(place)?.total_sums().io_exit_ns,
+        })
+    });
+    ReplayedSaving::from_blocks(&blocks.collect::<Option<Vec<ReplayedBlock>>>()?)
 }
 
-/// The relative change of a metric under a policy, against the recorded choices.
-fn relative_change(policy: &str, runs: &[RunRecord], metric: &str) -> Option<f64> {
-    Some(mean_over_runs(runs, policy, metric)? - mean_over_runs(runs, RECORDED, metric)?)
+/// Mean power that a policy adds to the recorded choices', in mW; `None` without figures of power.
+fn added_power_mw(report: &Report, place: usize) -> Option<f64> {
+    let joules = |place: usize| report.policies.get(place)?.total_sums().energy_j;
+    let seconds = report.duration_ns as f64 / 1e9;
+    let added = joules(place)? - joules(RECORDED_PLACE)?;
+    (seconds > 0.0).then(|| 1e3 * added / seconds)
 }
 
-/// The mean of a metric over all runs (time blocks) under a policy.
-fn mean_over_runs(runs: &[RunRecord], policy: &str, metric: &str) -> Option<f64> {
-    let own = runs.iter().filter(|run| run.key.policy == policy);
-    let metrics = own.flat_map(|run| &run.metrics);
-    let values = metrics.filter(|(name, _)| name == metric);
-    let values: Vec<f64> = values.map(|(_, value)| *value).collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+#[cfg(test)]
+mod tests {
+    use wakepath_explain::{Collected, explain_requests};
+
+    use super::*;
+
+    #[test]
+    fn a_live_answer_says_what_a_recording_would_tell() {
+        let live = explain_requests(&Collected::default(), &Metadata::default());
+        let text = what_would_tell_more(&live).unwrap_or_default();
+        assert!(text.contains("sudo wakepath record"), "{text}");
+        let replayed = Explanation {
+            replayed: Some(Vec::new()),
+            ..live
+        };
+        let text = what_would_tell_more(&replayed).unwrap_or_default();
+        assert!(
+            text.contains("explain a recording with --machine"),
+            "{text}"
+        );
+    }
 }

@@ -1,12 +1,12 @@
 //! `wakepath explain` on the running machine.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::IsTerminal;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use wakepath_explain::{Collector, Coverage, Explanation, ProbeCost};
+use wakepath_explain::{Collector, Coverage, ExitEstimate, Explanation, ProbeCost};
 use wakepath_record::{
     BUFFER_BYTES, EventStream, GOVERNOR_INPUTS, LiveRecording, Overhead, RecordedTasks,
 };
@@ -14,7 +14,9 @@ use wakepath_system::{System, capture};
 
 use super::arguments::{Args, find_drive_number};
 use super::gaps::{note_virtual_machine, warn_of_gaps, warn_of_missing_hooks};
-use super::results::{self, ResultTarget};
+use super::measured::find_measured_exits;
+use super::outputs::OutputTargets;
+use super::results::{self, THIS_MACHINE, TracedResults};
 use super::{answer, moments};
 use crate::commands::record::{
     STEP, end_process_group, missing_event_kinds_in_words, start_command_if_given,
@@ -37,7 +39,11 @@ enum Ended {
 }
 
 /// Watches this machine, and explains where its requests' time went.
-pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+pub(super) fn run(
+    args: &Args,
+    targets: &OutputTargets<'_>,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let system = System::live();
     let recording = LiveRecording::load_and_attach(BUFFER_BYTES, RecordedTasks::WithIo)?;
     let missing = recording
@@ -56,8 +62,11 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     let signals = EndSignals::new()?;
     let mut command = start_command_if_given(&args.command)?;
+    let measured = find_measured_exits(None, stream.metadata())?;
     let mut watch = Watch {
         args,
+        targets,
+        measured,
         stream,
         device,
         signals,
@@ -85,8 +94,11 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
 /// A machine that is being watched.
 struct Watch<'a> {
     args: &'a Args,
+    targets: &'a OutputTargets<'a>,
     stream: EventStream,
     device: Option<u32>,
+    /// Measured exits by index of the idle state.
+    measured: BTreeMap<u8, ExitEstimate>,
     signals: EndSignals,
     started: Instant,
     /// Cost of probes up to the end of the last interval.
@@ -201,19 +213,28 @@ impl Watch<'_> {
         }
         self.stream.update_residency_in_metadata();
         let metadata = self.stream.metadata();
-        let groups = wakepath_explain::explain_request_kinds(
+        let mut groups = wakepath_explain::explain_request_kinds(
             &collected,
             self.args.by.map(Into::into),
             metadata,
         );
+        wakepath_explain::compare_estimates(&mut groups, &self.measured, &collected.timers);
         let mut explanation = wakepath_explain::assemble_explanation(&groups, &collected, metadata);
-        if let Some(dir) = self.args.output.as_ref().filter(|_| !groups.is_empty()) {
-            let force = self.args.force;
-            let target = ResultTarget { dir, force };
+        let results = if self.targets.wants_results() && !groups.is_empty() {
             let moments = moments::find_moments(results::keep_large_kinds(&groups));
-            results::write_result_directory(&target, &groups, &moments, metadata, "this machine")?;
-        }
+            Some(TracedResults::new(
+                &groups,
+                &moments,
+                metadata,
+                THIS_MACHINE,
+            )?)
+        } else {
+            None
+        };
         explanation.probes = self.mean_probe_ns().map(ProbeCost::new);
+        if let Some(results) = results {
+            self.targets.write(results, &explanation, None)?;
+        }
         self.stream.forget_unused_task_names_if_half_full(&tasks);
         Ok((explanation, ended))
     }

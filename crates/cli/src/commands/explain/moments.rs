@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use wakepath_explain::{KindGroup, RequestKind, RequestTimes, TracedRequest};
 use wakepath_results::TimelineSpan;
 use wakepath_trace::recording::{Event, EventKind};
+use wakepath_units::printable::escape_for_one_line;
 
 /// How much time is shown around a request.
 const SHOWN_NS: u64 = 3_000_000;
@@ -135,7 +136,10 @@ impl Moment {
         let name = state_names.get(&period.state).cloned();
         self.cpus.push(Stretch {
             track: format!("CPU {}", event.cpu),
-            name: name.unwrap_or_else(|| format!("state {}", period.state)),
+            name: name.map_or_else(
+                || format!("state {}", period.state),
+                |name| escape_for_one_line(&name).into_owned(),
+            ),
             from,
             to,
         });

@@ -11,9 +11,11 @@ use wakepath_results::directory::{DOCUMENT, MACHINE};
 use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
 use wakepath_results::{
     AttributionAt, Design, Document, LatencyCount, LatencyPart, METRICS, MachineInfo, Mode,
-    PolicyInfo, RequestSubset, ResultWriter, RunKey, RunOrigin, RunRecord, StudyInfo, WorkloadInfo,
+    PolicyInfo, RequestSubset, ResultReader, ResultWriter, RunKey, RunOrigin, RunRecord, StudyInfo,
+    WorkloadInfo,
 };
 use wakepath_trace::recording::Metadata;
+use wakepath_units::printable::escape_for_one_line;
 
 use super::moments::{self, Moment};
 use super::wording::{count_kinds_with_sentences, name_of_kind, name_of_remaining_time};
@@ -26,6 +28,8 @@ const BLOCK_REQUESTS: usize = 200;
 const FEWEST: usize = 100;
 /// Name for the machine, and for the policies in force.
 const RECORDED: &str = "as recorded";
+/// Name for the source of what was watched live.
+pub(super) const THIS_MACHINE: &str = "this machine";
 /// Names in results for the parts of [`RequestTimes`].
 const PARTS: [&str; 5] = [
     "submission",
@@ -43,10 +47,17 @@ pub(super) struct ResultTarget<'a> {
     pub(super) force: bool,
 }
 
-/// Refuses a directory that holds results, before any work is done.
-pub(super) fn check_directory(dir: &Path) -> anyhow::Result<()> {
+/// Refuses a place that cannot be a result directory, or that holds results unless `force` replaces them, before any work is
+/// done.
+pub(super) fn check_directory(target: &ResultTarget<'_>) -> anyhow::Result<()> {
+    let ResultTarget { dir, force } = *target;
     ensure!(
-        !dir.join(DOCUMENT).exists(),
+        dir.is_dir() || !dir.exists(),
+        "--output {}: no directory; results are a directory of files, and --page writes a single page",
+        dir.display()
+    );
+    ensure!(
+        force || !dir.join(DOCUMENT).exists(),
         "--output {}: results are there already; --force replaces them",
         dir.display()
     );
@@ -69,40 +80,70 @@ pub(super) fn keep_large_kinds<'a, 'r>(groups: &'a [KindGroup<'r>]) -> &'a [Kind
     groups.get(..count).unwrap_or(groups)
 }
 
-/// Writes a result directory. `moments` are those of [`moments::find_moments`] for the same groups; `source` names the recording.
-pub(super) fn write_result_directory(
-    target: &ResultTarget<'_>,
-    groups: &[KindGroup<'_>],
-    moments: &[Moment],
-    metadata: &Metadata,
-    source: &str,
-) -> anyhow::Result<()> {
-    let large = keep_large_kinds(groups);
-    let blocks = TimeBlocks::for_recording(groups, metadata);
-    let workloads = list_workloads(large, moments, source);
-    let mut notes = describe_parts(large);
-    if groups.len() > large.len() {
-        let left_out = groups.len() - large.len();
-        notes.push(format!(
-            "{left_out} kinds of requests with little of the time are left out"
-        ));
-    }
-    let document = make_document(&workloads, &blocks, metadata, source, notes);
-    let machine = toml::to_string(metadata).context("the machine's description")?;
-    let files = [(MACHINE.to_owned(), machine.into_bytes())];
-    let mode = if target.force {
-        Mode::Replace
-    } else {
-        Mode::New
-    };
-    let writer = ResultWriter::open(PathBuf::from(target.dir), document, &files, mode)?;
-    for block in 0..blocks.count {
-        for (place, workload) in workloads.iter().enumerate() {
-            let index = block * workloads.len() + place;
-            writer.write_run(index, &make_block_run(workload, &blocks, block, index))?;
+/// What requests did, as results.
+pub(super) struct TracedResults {
+    document: Document,
+    /// The recorded machine, as results keep it.
+    machine: String,
+    runs: Vec<RunRecord>,
+}
+
+impl TracedResults {
+    /// Makes results. `moments` are those of [`moments::find_moments`] for the same groups; `source` names the recording.
+    pub(super) fn new(
+        groups: &[KindGroup<'_>],
+        moments: &[Moment],
+        metadata: &Metadata,
+        source: &str,
+    ) -> anyhow::Result<Self> {
+        let source = &printable(source);
+        let large = keep_large_kinds(groups);
+        let blocks = TimeBlocks::for_recording(groups, metadata);
+        let workloads = list_workloads(large, moments, source);
+        let mut notes = describe_parts(large);
+        if groups.len() > large.len() {
+            let left_out = groups.len() - large.len();
+            notes.push(format!(
+                "{left_out} kinds of requests with little of the time are left out"
+            ));
         }
+        let mut runs = Vec::new();
+        for block in 0..blocks.count {
+            for workload in &workloads {
+                runs.push(make_block_run(workload, &blocks, block, runs.len()));
+            }
+        }
+        Ok(Self {
+            document: make_document(&workloads, &blocks, metadata, source, notes),
+            machine: toml::to_string(metadata).context("the machine's description")?,
+            runs,
+        })
     }
-    Ok(writer.write_tables_and_finish()?)
+
+    /// Writes a result directory.
+    pub(super) fn write_directory(&self, target: &ResultTarget<'_>) -> anyhow::Result<()> {
+        let files = [(MACHINE.to_owned(), self.machine.clone().into_bytes())];
+        let mode = if target.force {
+            Mode::Replace
+        } else {
+            Mode::New
+        };
+        let document = self.document.clone();
+        let writer = ResultWriter::open(PathBuf::from(target.dir), document, &files, mode)?;
+        for (index, run) in self.runs.iter().enumerate() {
+            writer.write_run(index, run)?;
+        }
+        Ok(writer.write_tables_and_finish()?)
+    }
+
+    /// The results as read from a directory, named by their recording.
+    pub(super) fn into_reader(self, source: &Path) -> ResultReader {
+        let document = Document {
+            complete: true,
+            ..self.document
+        };
+        ResultReader::for_imported_runs(source, document, self.runs)
+    }
 }
 
 /// Time blocks: the recording cut into equal parts.
@@ -160,7 +201,9 @@ fn list_workloads<'a>(
         let subsets = classes.into_iter().map(|(class, requests)| {
             let requests_in_words = match class {
                 MetClass::Awake => "CPU awake".to_owned(),
-                MetClass::State(state) => format!("{} met", group.kind.state_name(state)),
+                MetClass::State(state) => {
+                    format!("{} met", printable(&group.kind.state_name(state)))
+                }
             };
             Workload {
                 info: WorkloadInfo {
@@ -209,7 +252,10 @@ fn describe_parts(groups: &[KindGroup<'_>]) -> Vec<String> {
         };
         let begun = kind.begun_exits.filter(|begun| begun.mean_ns > 0.0);
         let others = begun.map_or("", |_| ", and exits that something else began");
-        format!("{}: the part drive is {name}{others}", name_of_kind(kind))
+        printable(&format!(
+            "{}: the part drive is {name}{others}",
+            name_of_kind(kind)
+        ))
     }));
     notes
 }
@@ -223,7 +269,7 @@ fn make_document(
 ) -> Document {
     let mut tools = BTreeMap::from([("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
     if let Some(kernel) = &metadata.kernel {
-        tools.insert("Linux".to_owned(), kernel.clone());
+        tools.insert("Linux".to_owned(), printable(kernel));
     }
     Document {
         schema: SCHEMA.to_owned(),
@@ -252,15 +298,25 @@ fn make_document(
     }
 }
 
+/// A stranger's text as results and pages may show it.
+fn printable(text: &str) -> String {
+    escape_for_one_line(text).into_owned()
+}
+
 fn describe_machine(metadata: &Metadata) -> MachineInfo {
-    let processor = metadata.processor.as_deref();
-    let kernel = metadata.kernel.as_deref();
+    let processor = metadata.processor.as_deref().map(printable);
+    let kernel = metadata.kernel.as_deref().map(printable);
     let groups = &metadata.idle_states;
-    let drives: Vec<&str> = metadata.devices.iter().map(|d| d.name.as_str()).collect();
+    let drives: Vec<String> = metadata
+        .devices
+        .iter()
+        .map(|d| printable(&d.name))
+        .collect();
     let mut states: Vec<String> = Vec::new();
     for state in groups.iter().flat_map(|group| &group.states) {
-        if !states.contains(&state.name) {
-            states.push(state.name.clone());
+        let name = printable(&state.name);
+        if !states.contains(&name) {
+            states.push(name);
         }
     }
     MachineInfo {
@@ -268,8 +324,8 @@ fn describe_machine(metadata: &Metadata) -> MachineInfo {
         source: MACHINE.to_owned(),
         title: format!(
             "{}, Linux {}",
-            processor.unwrap_or("a recorded machine"),
-            kernel.unwrap_or("of an unknown release")
+            processor.as_deref().unwrap_or("a recorded machine"),
+            kernel.as_deref().unwrap_or("of an unknown release")
         ),
         cpu_kinds: vec![CpuKind {
             name: "cpu".to_owned(),
@@ -284,13 +340,13 @@ fn describe_machine(metadata: &Metadata) -> MachineInfo {
 fn describe_policy(metadata: &Metadata) -> PolicyInfo {
     let mut settings = BTreeMap::new();
     if let Some(governor) = &metadata.idle_governor {
-        settings.insert("idle".to_owned(), governor.clone());
+        settings.insert("idle".to_owned(), printable(governor));
     }
     let domains = metadata.frequency_domains.iter();
     let mut governors: Vec<&str> = domains.filter_map(|d| d.governor.as_deref()).collect();
     governors.dedup();
     if !governors.is_empty() {
-        settings.insert("freq".to_owned(), governors.join(", "));
+        settings.insert("freq".to_owned(), printable(&governors.join(", ")));
     }
     PolicyInfo {
         name: RECORDED.to_owned(),

@@ -1,0 +1,124 @@
+//! Exits as an experiment found them, beside those that requests and timers tell.
+
+use std::collections::BTreeMap;
+
+use crate::estimate::{Disagreement, ExitEstimate};
+use crate::lateness::TimerLateness;
+use crate::report::{KindGroup, RequestKind};
+
+/// Sets measured exits and late timers beside what requests tell of each kind, and notes contradictions.
+///
+/// `exits`: by index of the state, from the wake-up to the first instruction, with 95 % intervals. A measured exit from the
+/// reference parts it from the drive.
+pub fn compare_estimates(
+    groups: &mut [KindGroup<'_>],
+    exits: &BTreeMap<u8, ExitEstimate>,
+    timers: &[TimerLateness],
+) {
+    for group in groups {
+        set_measured_exits(&mut group.kind, exits);
+        group.kind.disagreements = find_disagreements(&group.kind, timers);
+    }
+}
+
+fn set_measured_exits(kind: &mut RequestKind, exits: &BTreeMap<u8, ExitEstimate>) {
+    let split = &kind.split;
+    let is_met = |state: &u8| {
+        split.reference == Some(*state) || split.states.iter().any(|s| s.state == *state)
+    };
+    let met = exits.iter().filter(|(state, _)| is_met(state));
+    kind.measured = met.map(|(state, exit)| (*state, *exit)).collect();
+    let Some(share) = kind.share_with_reference_exit() else {
+        return;
+    };
+    kind.reference_exit = kind.measured_reference_exit().map(|exit| ExitEstimate {
+        mean_ns: exit.mean_ns * share,
+        low_ns: exit.low_ns * share,
+        high_ns: exit.high_ns * share,
+    });
+    if let (Some(rest), Some(exit)) = (kind.rest_ns, kind.reference_exit) {
+        kind.rest_ns = Some(rest - exit.mean_ns);
+    }
+}
+
+/// States whose estimates contradict each other.
+///
+/// Timers are a lower bound, so that they contradict the others only from above.
+fn find_disagreements(kind: &RequestKind, timers: &[TimerLateness]) -> Vec<Disagreement> {
+    let Some(reference) = kind.split.reference else {
+        return Vec::new();
+    };
+    let states = kind.split.states.iter();
+    let costs = states.map(|exit| (exit.state, exit.cost));
+    let all = std::iter::once((reference, None)).chain(costs);
+    let disagreements = all.map(|(state, requests)| Disagreement {
+        state,
+        requests,
+        measured: kind.measured.get(&state).copied(),
+        timers: timers.iter().find(|timers| timers.state == state).copied(),
+    });
+    disagreements
+        .filter(|all| requests_contradict_measurement(kind, all) || timers_contradict(kind, all))
+        .collect()
+}
+
+/// Whether requests and measurement differ in how much longer the exit is than the reference's.
+fn requests_contradict_measurement(kind: &RequestKind, all: &Disagreement) -> bool {
+    let zero = kind.spinning_or_measured_reference_exit();
+    let (Some(requests), Some(measured), Some(zero)) = (all.requests, all.measured, zero) else {
+        return false;
+    };
+    requests.high_ns < measured.low_ns - zero.high_ns
+        || requests.low_ns > measured.high_ns - zero.low_ns
+}
+
+/// Whether timers that the state delayed were later than its exit takes by another estimate.
+fn timers_contradict(kind: &RequestKind, all: &Disagreement) -> bool {
+    let Some([least, _]) = all.timers.and_then(|timers| timers.interval_ns) else {
+        return false;
+    };
+    let zero = kind.spinning_or_measured_reference_exit();
+    // What is declared is an upper bound.
+    let longest_zero = zero.map_or_else(
+        || kind.reference_exit_us.map(|us| us as f64 * 1e3),
+        |zero| Some(zero.high_ns),
+    );
+    let by_requests = all.requests.zip(longest_zero);
+    by_requests.is_some_and(|(requests, zero)| least > requests.high_ns + zero)
+        || all
+            .measured
+            .is_some_and(|measured| least > measured.high_ns)
+}
+
+impl RequestKind {
+    /// The measured exit from the reference, if there is one.
+    pub(crate) fn measured_reference_exit(&self) -> Option<ExitEstimate> {
+        self.measured.get(&self.split.reference?).copied()
+    }
+
+    /// The reference's own exit where it is known: none where it spins, or as measured.
+    fn spinning_or_measured_reference_exit(&self) -> Option<ExitEstimate> {
+        let nothing = ExitEstimate {
+            mean_ns: 0.0,
+            low_ns: 0.0,
+            high_ns: 0.0,
+        };
+        let spins = self.polling.contains(&self.split.reference?);
+        if spins {
+            Some(nothing)
+        } else {
+            self.measured_reference_exit()
+        }
+    }
+
+    /// Share of requests whose time without charged exits has the reference's exit: those that met the reference, or a state
+    /// with a cost above it.
+    fn share_with_reference_exit(&self) -> Option<f64> {
+        self.split.reference?;
+        let without_state = self.awake + self.leaving + self.behind + self.unknown;
+        let states = self.split.states.iter();
+        let unknown: u64 = states.filter(|s| s.cost.is_none()).map(|s| s.met).sum();
+        let with = self.requests.saturating_sub(without_state + unknown);
+        Some(self.share_of_requests(with))
+    }
+}
