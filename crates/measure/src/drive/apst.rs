@@ -14,7 +14,7 @@ pub(crate) struct ApstSwitch {
     /// The drive's controller, such as `nvme0`.
     pub(crate) controller: String,
     pub(crate) key: SettingKey,
-    /// The present table, switched off.
+    /// The setting's value for APST switched off.
     pub(crate) off: String,
 }
 
@@ -39,14 +39,12 @@ impl ApstSwitch {
         if !present.enabled || entries.all(|entry| entry.timeout_ms == 0) {
             return None;
         }
-        let off = ApstFeature {
-            enabled: false,
-            ..present
-        };
+        // An empty table, as the kernel sets to switch APST off (`nvme_configure_apst`, Linux 6.12).
+        let zeros = "00".repeat(present.table.to_bytes().len());
         Some(Self {
             controller,
             key,
-            off: off.to_string(),
+            off: format!("off:{zeros}"),
         })
     }
 }
