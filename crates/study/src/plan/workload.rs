@@ -8,19 +8,18 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use wakepath_results::RunOrigin;
 use wakepath_results::directory::WORKLOADS;
-use wakepath_sim::LONGEST_UNTIMED;
 use wakepath_units::Nanoseconds;
 use wakepath_units::pasted::decode_text_strictly;
 use wakepath_workloads::fio::warm_up::insert_ramp_times;
 use wakepath_workloads::{Workload, fio, rtapp, server, tasks};
 
 use super::block_trace::plan_block_trace;
-use super::grid;
 use super::names::{path_in_folder, path_of_copy_in_results};
 use super::reading::{Reading, plan_metric_reading};
 use super::recording::PlannedRecording;
 use super::requested_rates::requested_rates;
 use super::seconds::seconds_to_nanoseconds;
+use super::{duration, grid};
 use crate::builtin;
 use crate::file::{StudyError, StudyFile, StudyText, WorkloadEntry, unknown_name_message};
 
@@ -357,28 +356,10 @@ impl PlannedWorkload {
         }
     }
 
-    /// Expected duration of a run: the longest job with its warm-up, or the file's duration.
+    /// Expected duration of a run: the longest job with its warm-up, or the file's duration. `None`: the workload ends by what it
+    /// does.
     pub fn expected_duration(&self) -> Option<Nanoseconds> {
-        match self.simulated_workload()? {
-            Workload::Fio(file) => {
-                let mut groups = vec![];
-                for job in &file.jobs {
-                    if let Some(time) = job.replayed_time(LONGEST_UNTIMED) {
-                        return Some(time);
-                    }
-                    let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
-                    let time = Nanoseconds(job.runtime?.0.saturating_add(ramp.0));
-                    match groups.last_mut() {
-                        Some(last) if !job.stonewall => *last = time.max(*last),
-                        _ => groups.push(time),
-                    }
-                }
-                Some(Nanoseconds(groups.iter().map(|t| t.0).sum()))
-            }
-            Workload::RtApp(file) => file.duration,
-            Workload::Server(file) => Some(Nanoseconds(file.warm_up.0 + file.counted_time().0)),
-            Workload::Tasks(file) => Some(file.simulated_time()),
-        }
+        duration::expected_duration(self.simulated_workload()?)
     }
 }
 

@@ -41,6 +41,26 @@ pub(super) fn note_warm_up_and_mostly_paused_jobs(workload: &Workload, format: F
 }
 
 /// Notes which figures of a server are assumed.
+/// Notes fio jobs with a `ramp_time` that `--seconds` cuts.
+pub(super) fn note_ramps_that_a_limit_cuts(workload: &Workload, at_most: Option<Nanoseconds>) {
+    let (Workload::Fio(file), Some(at_most)) = (workload, at_most) else {
+        return;
+    };
+    for job in &file.jobs {
+        let left = job.clone().with_time_limit(at_most).ramp_time;
+        if let (Some(asked), Some(left)) = (job.ramp_time, left)
+            && left < asked
+        {
+            note!(
+                "job `{}`: {} s of its ramp_time of {} s are simulated (--seconds)",
+                escape_for_one_line(&job.name),
+                left.as_secs_f64(),
+                asked.as_secs_f64()
+            );
+        }
+    }
+}
+
 pub(super) fn note_assumed_figures_of_server(workload: &Workload) {
     let Workload::Server(file) = workload else {
         return;
