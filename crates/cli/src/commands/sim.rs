@@ -265,6 +265,7 @@ fn hold_notes_on_job_drive_and_runs(
     arguments::hold_workload_warnings(path, workload);
     notes::note_warm_up_and_mostly_paused_jobs(workload, args.format);
     notes::warn_of_late_replays(path, comparison);
+    notes::warn_of_requests_beyond_assumed_size(workload, &machine.drive);
     notes::note_drifting_latencies(path, comparison);
     notes::note_jobs_ended_by_time(workload, comparison);
     notes::note_assumed_figures_of_server(workload);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use wakepath_compare::{describe_drift, describe_missed_rate, mean_change_if_significant};
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::Origin;
+use wakepath_hardware::machine::{DriveModel, Origin};
 use wakepath_sim::{Drift, LONGEST_UNTIMED, RateRun, ReplayRun, Run};
 use wakepath_study::plan::requested_rates;
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
@@ -163,6 +163,39 @@ pub(super) fn warn_of_late_replays(job: &Path, comparison: &SimComparison) {
     );
     let place = job.display().to_string();
     messages::hold_message_until_result(MessageKind::Warning, Some(&place), text);
+}
+
+/// Warns of a trace or log with a request beyond the size that is assumed of a drive whose size is not known.
+pub(super) fn warn_of_requests_beyond_assumed_size(workload: &Workload, drive: &DriveModel) {
+    let Workload::Fio(file) = workload else {
+        return;
+    };
+    if drive.capacity_gb.is_given() {
+        // The simulator refuses such a request.
+        return;
+    }
+    let capacity = drive.capacity_in_bytes();
+    for job in &file.jobs {
+        let origin = match (&job.replay, &job.io_log.log) {
+            (Some(trace), _) => &trace.origin,
+            (None, Some(log)) => &log.origin,
+            (None, None) => continue,
+        };
+        let Some(totals) = job
+            .replayed_totals()
+            .filter(|totals| totals.end_byte > capacity)
+        else {
+            continue;
+        };
+        let text = format!(
+            "the request ends at byte {}, beyond the {} GB that are assumed of a drive whose size is not known; drive.capacity_gb in \
+             the machine's file says it",
+            totals.end_byte,
+            capacity / 1_000_000_000
+        );
+        let place = format!("{origin}:{}", totals.end_line);
+        messages::hold_message_until_result(MessageKind::Warning, Some(&place), text);
+    }
 }
 
 /// Share of a trace's rate below which the machine cannot keep up with the trace.
