@@ -414,14 +414,14 @@ fn read_fio_text<'a>(
             Ok((name, text, origin))
         }
         (None, Some(text)) => {
-            let origin = format!("fio_job of {}", entry.name.get_ref());
-            let job_text = match words_of_fio_command(text.get_ref()) {
-                None => Cow::Borrowed(text.get_ref().as_str()),
-                Some(words) => fio::job_file_text_of_command_line(&words)
-                    .map_err(|e| source.error_at_value(text, e.to_string()))?
-                    .into(),
+            let Some(words) = words_of_fio_command(text.get_ref()) else {
+                let origin = format!("fio_job of {}", entry.name.get_ref());
+                return Ok((text, Cow::Borrowed(text.get_ref().as_str()), origin));
             };
-            Ok((text, job_text, origin))
+            // Lines of the text are numbered as the words.
+            let job_text = fio::job_file_text_of_command_line(&words)
+                .map_err(|e| source.error_at_value(text, e.to_string()))?;
+            Ok((text, job_text.into(), fio::COMMAND_LINE_ORIGIN.to_owned()))
         }
         (None, None) => Err(source.error_at_value(&entry.name, "no fio job")),
     }
@@ -465,9 +465,12 @@ fn plan_fio(
         fio::parse(&warmed_up, &named).map_err(|e| source.error_at_value(at, e.to_string()))?;
     // Real fio runs more than the simulator has models for.
     if target == RunOrigin::Sim {
-        workload
-            .refuse_unmodelled_options()
-            .map_err(|e| source.error_at_value(at, e.to_string()))?;
+        workload.refuse_unmodelled_options().map_err(|e| {
+            let own = fio::parse(text, origin)
+                .ok()
+                .and_then(|file| file.refuse_unmodelled_options().err());
+            source.error_at_value(at, own.unwrap_or(e).to_string())
+        })?;
     }
     Ok(Task::Fio {
         text: warmed_up,
@@ -704,6 +707,11 @@ mod tests {
         assert_eq!(workload.job_or_task_names(), ["a b"]);
         let message = plan("fio --name=a --siz=1m").unwrap_err().to_string();
         assert!(message.contains("did you mean `size`?"), "{message}");
+        // What has no model has the number of the word on the command line, not of a line that nobody wrote.
+        let message = plan("fio --name=a --size=1m --direct=1 --zonemode=zbd")
+            .unwrap_err()
+            .to_string();
+        assert!(message.contains(": fio command line:5: "), "{message}");
     }
 
     /// Options without a model go to fio unchanged.

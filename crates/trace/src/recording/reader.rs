@@ -21,6 +21,7 @@ use super::headers::{
 use super::pages::open_checked_pages;
 use super::rows::{Columns, PackedIdlePeriod, SHORT, long_and_short_columns_of_schema};
 use super::{Event, Metadata, SCHEMA};
+use crate::file_kind::{FileKind, KIND_BYTES};
 
 /// Longest table of contents beside an unfinished recording, in bytes.
 const MAX_TAIL: u64 = 256 << 20;
@@ -178,7 +179,10 @@ impl<R: ChunkReader + 'static> Reader<R> {
             (Ok(parquet), _) => (parquet, true),
             (Err(_), Some(tail)) => (read_table_from_tail(tail).map_err(&error)?, false),
             (Err(cause), None) => {
-                return Err(unfinished_without_tail_error(path_for_errors, &cause));
+                return Err(match name_if_foreign_trace(&input) {
+                    Some(name) => foreign_trace_error(path_for_errors, name),
+                    None => unfinished_without_tail_error(path_for_errors, &cause),
+                });
             }
         };
         let mut metadata = read_metadata_of_known_version(&parquet, path_for_errors)?;
@@ -368,6 +372,25 @@ fn fill_values_to_row_count<T: DataType>(
         }
     }
     Ok(())
+}
+
+/// What a file is called that another tool has written; `None` for other files.
+fn name_if_foreign_trace(input: &impl ChunkReader) -> Option<&'static str> {
+    let length = input.len().min(KIND_BYTES as u64) as usize;
+    match FileKind::detect(&input.get_bytes(0, length).ok()?) {
+        FileKind::TraceDat => Some("trace.dat of trace-cmd"),
+        FileKind::PerfData => Some("perf.data"),
+        FileKind::Recording | FileKind::Text => None,
+    }
+}
+
+fn foreign_trace_error(path: &Path, name: &str) -> RecordingError {
+    RecordingError::Format {
+        path: path.to_owned(),
+        problem: format!(
+            "a {name}, and no recording; `wakepath import FILE -o NAME.parquet` makes one of it"
+        ),
+    }
 }
 
 fn unfinished_without_tail_error(path: &Path, cause: &ParquetError) -> RecordingError {

@@ -297,6 +297,22 @@ fn other_files_are_named_for_what_they_are() {
     let error = read(&path).unwrap_err().to_string();
     assert!(error.contains("no finished Parquet file"), "{error}");
 
+    // Traces that can be imported.
+    for (start, name) in [
+        (
+            &b"\x17\x08\x44tracing6\0"[..],
+            "a trace.dat of trace-cmd, and no recording",
+        ),
+        (b"PERFILE2", "a perf.data, and no recording"),
+    ] {
+        fs::write(&path, start).unwrap();
+        let error = read(&path).unwrap_err().to_string();
+        assert!(
+            error.contains(name) && error.contains("`wakepath import FILE -o NAME.parquet`"),
+            "{error}"
+        );
+    }
+
     // A Parquet file of somebody else.
     let schema = parquet::schema::parser::parse_message_type("message m { required int32 a; }");
     let writer = parquet::file::writer::SerializedFileWriter::new(

@@ -12,6 +12,7 @@ use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use wakepath_units::printable::escape_for_one_line;
 use wakepath_units::{Nanoseconds, median};
 use wakepath_workloads::Workload;
+use wakepath_workloads::fio::FioJob;
 
 use crate::messages::{self, MessageKind, note};
 use crate::output::Format;
@@ -40,7 +41,6 @@ pub(super) fn note_warm_up_and_mostly_paused_jobs(workload: &Workload, format: F
     }
 }
 
-/// Notes which figures of a server are assumed.
 /// Notes fio jobs with a `ramp_time` that `--seconds` cuts.
 pub(super) fn note_ramps_that_a_limit_cuts(workload: &Workload, at_most: Option<Nanoseconds>) {
     let (Workload::Fio(file), Some(at_most)) = (workload, at_most) else {
@@ -61,6 +61,7 @@ pub(super) fn note_ramps_that_a_limit_cuts(workload: &Workload, at_most: Option<
     }
 }
 
+/// Notes which figures of a server are assumed.
 pub(super) fn note_assumed_figures_of_server(workload: &Workload) {
     let Workload::Server(file) = workload else {
         return;
@@ -146,9 +147,8 @@ pub(super) fn warn_of_late_replays(job: &Path, comparison: &SimComparison) {
     let mut latest: Option<(&SimulatedPolicy, ReplayRun)> = None;
     for result in &comparison.results {
         for replay in result.runs.iter().flat_map(|run| &run.replays) {
-            let share = replay.done_per_s / replay.asked_per_s;
             let is_later = latest.is_none_or(|(_, worst)| replay.last_late_s > worst.last_late_s);
-            if share < LEAST_SHARE_KEPT_UP && is_later {
+            if !keeps_up_with_trace(replay) && is_later {
                 latest = Some((result, *replay));
             }
         }
@@ -201,6 +201,15 @@ pub(super) fn warn_of_requests_beyond_assumed_size(workload: &Workload, drive: &
 /// Share of a trace's rate below which the machine cannot keep up with the trace.
 const LEAST_SHARE_KEPT_UP: f64 = 0.98;
 
+/// Lateness of the last request below which a machine keeps up, in seconds: a short trace has a low rate by a single wake-up.
+const LEAST_LATENESS_S: f64 = 1e-3;
+
+/// Whether the machine begins a trace's requests nearly as fast as they come.
+fn keeps_up_with_trace(replay: &ReplayRun) -> bool {
+    replay.done_per_s >= LEAST_SHARE_KEPT_UP * replay.asked_per_s
+        || replay.last_late_s < LEAST_LATENESS_S
+}
+
 /// Notes jobs that had more to do than was simulated.
 pub(super) fn note_jobs_ended_by_time(workload: &Workload, comparison: &SimComparison) {
     let Workload::Fio(file) = workload else {
@@ -239,6 +248,7 @@ pub(super) fn note_found_depths(workload: &Workload, comparison: &SimComparison)
         return;
     };
     for (index, job) in file.jobs.iter().enumerate() {
+        note_missed_latency_target(index, job, comparison);
         let depths = depths_found_by_job(index, comparison);
         let (Some(least), Some(most)) = (depths.iter().min(), depths.iter().max()) else {
             continue;
@@ -253,12 +263,32 @@ pub(super) fn note_found_depths(workload: &Workload, comparison: &SimComparison)
     }
 }
 
-/// Depths that a job's processes ended with, in all runs under all policies.
+/// Notes the policies under which no depth kept to a job's `latency_target`.
+fn note_missed_latency_target(index: usize, job: &FioJob, comparison: &SimComparison) {
+    let missed: Vec<String> = (comparison.results.iter())
+        .filter(|result| {
+            let mut ended = result.runs.iter().flat_map(|run| &run.found_depths);
+            ended.any(|found| found.job == index && found.misses_target)
+        })
+        .map(|result| result.policy.to_string())
+        .collect();
+    if missed.is_empty() {
+        return;
+    }
+    note!(
+        "job `{}`: not even one I/O at a time keeps to its latency_target of {} us under {}",
+        escape_for_one_line(&job.name),
+        job.latency_target.target.0 as f64 / 1e3,
+        missed.join(", ")
+    );
+}
+
+/// Depths that a job's processes found, in all runs under all policies.
 fn depths_found_by_job(index: usize, comparison: &SimComparison) -> Vec<u32> {
     let runs = comparison.results.iter().flat_map(|result| &result.runs);
     let found = runs.flat_map(|run| &run.found_depths);
     found
-        .filter(|found| found.job == index)
+        .filter(|found| found.job == index && !found.misses_target)
         .map(|found| found.depth)
         .collect()
 }
