@@ -24,16 +24,29 @@ impl FioJob {
         }
     }
 
-    /// Whether the job has buffered reads for which it matters which pages are cached. Other buffered reads of jobs beside which
-    /// nobody writes miss: each block is read once, and nothing is read ahead.
+    /// Whether the job has buffered reads for which it matters which pages are cached, those of `verify` included. Other buffered
+    /// reads of jobs beside which nobody writes miss: each block is read once, and nothing is read ahead.
     pub fn reads_depend_on_cached_pages(&self) -> bool {
-        if self.is_direct() || !self.rw.reads() {
+        if self.is_direct() {
             return false;
+        }
+        if !self.rw.reads() {
+            return self.reads_back() && self.reads_back_in_order();
         }
         !self.rw.is_random()
             || self.read_hint() == ReadHint::Sequential
             || !self.invalidate.0
             || (self.norandommap && !self.rw.writes())
+    }
+
+    /// Whether the kernel may read ahead of a job that reads back its writes: they are read in the order of their places, or it was
+    /// said to be so.
+    fn reads_back_in_order(&self) -> bool {
+        match self.read_hint() {
+            ReadHint::Sequential => true,
+            ReadHint::None => !self.has_random_map(),
+            ReadHint::Random => false,
+        }
     }
 
     /// The way in which the job's cached reads have no model; `None` if they have one.
@@ -82,6 +95,16 @@ mod tests {
             ("rw=randread\nnorandommap", true),
             ("rw=randread\ninvalidate=0", true),
             ("rw=randread\nfadvise_hint=sequential", true),
+            ("rw=write\nverify=md5", true),
+            ("rw=write\nverify=md5\ndo_verify=0", false),
+            ("rw=write\nverify=md5\ndirect=1", false),
+            ("rw=randwrite\nverify=md5", false),
+            ("rw=randwrite\nverify=md5\nfadvise_hint=sequential", true),
+            ("rw=randwrite\nverify=md5\nfadvise_hint=0", false),
+            (
+                "rw=randwrite\nverify=md5\nfadvise_hint=0\nnorandommap",
+                true,
+            ),
         ] {
             let job = job(lines).unwrap();
             assert_eq!(job.reads_depend_on_cached_pages(), depends, "{lines}");
