@@ -210,6 +210,16 @@ const FAMILIES: &[(&str, Nearness, &[&str])] = &[
         ],
     ),
     (
+        "buffered gaps",
+        Same,
+        &[
+            "size=200k,rw=read:8k,direct=0",
+            "size=200k,rw=read:-8k,direct=0",
+            "size=512k,rw=read:16k,bs=16k,loops=2,direct=0",
+            "size=64k,rw=read:8k",
+        ],
+    ),
+    (
         "verify without a map",
         Within(8.0),
         &[
