@@ -6,13 +6,15 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use wakepath_study::run::sim::SimulationProgress;
+use wakepath_units::Nanoseconds;
 
 use crate::messages::{self, tell};
 use crate::until;
@@ -196,6 +198,79 @@ impl Drop for ProgressLog {
     }
 }
 
+/// Lines about simulations that take long: how much time is simulated, how long the rest takes, and the option that shortens it.
+pub(crate) struct LongSimulationNotes {
+    started: Instant,
+    /// Longest simulated time of a run.
+    longest: Nanoseconds,
+    /// Simulated time of each run so far, in ns.
+    simulated: Vec<AtomicU64>,
+    /// Time from the start to the next line.
+    next: Mutex<Duration>,
+}
+
+impl LongSimulationNotes {
+    /// Time from the start to the first line; each later line comes after [`Self::FACTOR`] times as long as the last.
+    const FIRST: Duration = Duration::from_secs(5);
+    const FACTOR: u32 = 4;
+    /// Rest that is worth a line.
+    const LEAST_LEFT: Duration = Duration::from_secs(10);
+
+    /// Notes on so many runs, each of which is simulated for `longest` at most.
+    pub(crate) fn new(runs: usize, longest: Nanoseconds) -> Self {
+        Self {
+            started: Instant::now(),
+            longest,
+            simulated: (0..runs).map(|_| AtomicU64::new(0)).collect(),
+            next: Mutex::new(Self::FIRST),
+        }
+    }
+
+    /// Takes in how far a run is, and prints a line if one is due.
+    pub(crate) fn note_progress(&self, run: usize, progress: SimulationProgress) {
+        let time = match progress {
+            SimulationProgress::Simulated(time) => time.min(self.longest),
+            SimulationProgress::Ended => self.longest,
+        };
+        if let Some(simulated) = self.simulated.get(run) {
+            simulated.store(time.0, Ordering::Relaxed);
+        }
+        if let Some(line) = self.line_if_due(self.started.elapsed()) {
+            print_beside_bar(|| tell!("{line}"));
+        }
+    }
+
+    /// The line that is due after so much real time, if any.
+    fn line_if_due(&self, after: Duration) -> Option<String> {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        if after < *next {
+            return None;
+        }
+        let simulated = (self.simulated.iter())
+            .map(|time| time.load(Ordering::Relaxed))
+            .sum::<u64>() as f64
+            / 1e9;
+        let runs = self.simulated.len();
+        let all = self.longest.as_secs_f64() * runs as f64;
+        let left_seconds = after.as_secs_f64() * (all - simulated) / simulated.max(1e-9);
+        if left_seconds < Self::LEAST_LEFT.as_secs_f64() {
+            return None;
+        }
+        *next = after * Self::FACTOR;
+        let of_runs = match runs {
+            1 => String::new(),
+            several => format!(" of {several} runs"),
+        };
+        Some(format!(
+            "note: {} of at most {}{of_runs} are simulated after {}, about {} left; --seconds N simulates less of each run",
+            until::duration_in_words(simulated),
+            until::duration_in_words(all),
+            until::duration_in_words(after.as_secs_f64()),
+            until::duration_in_words(left_seconds),
+        ))
+    }
+}
+
 /// How many cores to use.
 #[derive(Clone, Copy, clap::Args)]
 pub(crate) struct ThreadCount {
@@ -216,6 +291,22 @@ impl ThreadCount {
             || std::thread::available_parallelism().map_or(1, usize::from),
             usize::from,
         )
+    }
+}
+
+/// The progress bar of the work that runs, if any.
+static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+fn lock_bar() -> MutexGuard<'static, Option<ProgressBar>> {
+    BAR.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Calls `print`, which writes lines to standard error, while no progress bar is drawn there.
+fn print_beside_bar(print: impl FnOnce()) {
+    let shown = lock_bar().clone();
+    match shown {
+        Some(bar) => bar.suspend(print),
+        None => print(),
     }
 }
 
@@ -269,6 +360,7 @@ pub(crate) fn run_with_progress<T: Send>(
         "{{bar:30}} {{pos}} of {{len}} {parts_name}, {{per_sec}}, {{eta}} left"
     ))?);
     bar.enable_steady_tick(Duration::from_millis(200));
+    *lock_bar() = Some(bar.clone());
     let reporter = ProgressReporter::from_environment(total as u64)?;
     let done = Arc::new(AtomicUsize::new(0));
     let log = ProgressLog::start_unless_terminal(Arc::clone(&done), Some(total), parts_name);
@@ -283,12 +375,17 @@ pub(crate) fn run_with_progress<T: Send>(
     };
     let result = threads.install(|| work(&finished, &CANCELLED));
     drop(log);
+    *lock_bar() = None;
     bar.finish_and_clear();
     if is_cancelled() {
         let done = done.load(Ordering::Relaxed);
         let interrupted = format!("interrupted; {done} of {total} {parts_name} are finished");
         if result.is_err() {
             return result.context(interrupted);
+        }
+        // Nothing is finished that tables or held messages could be about.
+        if done == 0 && total > 0 {
+            bail!(interrupted);
         }
         tell!("{interrupted}");
     }
@@ -336,6 +433,36 @@ mod tests {
             10,
             10
         )));
+    }
+
+    #[test]
+    fn long_simulations_say_what_is_left_and_short_ones_nothing() {
+        let after = Duration::from_secs;
+        let long = LongSimulationNotes::new(2, Nanoseconds::from_secs(600));
+        long.note_progress(0, SimulationProgress::Simulated(Nanoseconds::from_secs(12)));
+        assert_eq!(long.line_if_due(after(4)), None);
+        assert_eq!(
+            long.line_if_due(after(6)).as_deref(),
+            Some(
+                "note: 12.0 s of at most 20 min of 2 runs are simulated after 6.0 s, about 10 min left; \
+                 --seconds N simulates less of each run"
+            )
+        );
+        assert_eq!(long.line_if_due(after(23)), None);
+        long.note_progress(0, SimulationProgress::Ended);
+        let second = long.line_if_due(after(24)).unwrap();
+        assert!(second.contains("10 min of at most 20 min"), "{second}");
+        // A run that is nearly over, and one without any progress.
+        let short = LongSimulationNotes::new(1, Nanoseconds::from_secs(60));
+        short.note_progress(0, SimulationProgress::Simulated(Nanoseconds::from_secs(50)));
+        assert_eq!(short.line_if_due(after(6)), None);
+        let stuck = LongSimulationNotes::new(1, Nanoseconds::from_secs(8_640_000));
+        assert!(
+            stuck
+                .line_if_due(after(6))
+                .unwrap()
+                .contains("0.0 s of at most 2400.0 h")
+        );
     }
 
     #[test]

@@ -159,9 +159,10 @@ pub const METRICS: &[Metric] = &[
     mark_as_headline(define_smaller_is_better("p99_us", "p99 latency", "us", "99 % of the requests took at most this long")),
     define_smaller_is_better("p999_us", "p99.9 latency", "us", "99.9 % of the requests took at most this long"),
     define_smaller_is_better("max_us", "longest latency", "us", "the longest that a request took"),
-    define_larger_is_better("commits_per_s", "commits", "1/s", "calls of fsync and fdatasync per second, as databases make them for each commit"),
+    mark_as_headline(define_larger_is_better("commits_per_s", "commits", "1/s",
+        "calls of fsync and fdatasync per second, as databases make them for each commit")),
     define_smaller_is_better("sync_mean_us", "mean sync latency", "us", "mean time that such a call took, with the write-back of dirty pages"),
-    define_smaller_is_better("sync_p99_us", "p99 sync latency", "us", "99 % of such calls took at most this long"),
+    mark_as_headline(define_smaller_is_better("sync_p99_us", "p99 sync latency", "us", "99 % of such calls took at most this long")),
     define_metric_without_headline("rate_reached", "requested rate reached", "%", Better::Higher,
         "share of the rate that a fio job asks for (`rate`, `rate_iops`) while it ran, of several rates the least; of a server's arrivals the share with a reply"),
     define_smaller_is_better("cut_after_s", "cut after", "s",
@@ -243,6 +244,13 @@ mod tests {
     fn rates_have_harmonic_means_and_times_arithmetic_ones() {
         for metric in METRICS {
             assert_eq!(metric.mean, metric.better.mean_kind(), "{}", metric.name);
+        }
+    }
+
+    #[test]
+    fn commits_are_compared_without_being_asked_for() {
+        for name in ["commits_per_s", "sync_p99_us"] {
+            assert!(Metric::find(name).unwrap().headline, "{name}");
         }
     }
 

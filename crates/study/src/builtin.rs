@@ -18,7 +18,7 @@ const WORKLOADS: Files = files!["../data/workloads/", "":
     "apst-1.fio", "apst-2.fio", "apst-3.fio", "apst-4.fio", "apst-5.fio", "apst-6.fio",
     "apst-7.fio", "async-random.fio", "async-sequential.fio", "browser-like.json", "build-assumed.toml", "build-like.json",
     "ceph-osd-assumed.toml", "dbench-like.json",
-    "desktop-at-rest.json", "etcd-put.toml",
+    "desktop-at-rest.json", "etcd-disk.fio", "etcd-put.toml",
     "fileio-like.fio", "hackbench-like.json", "idle.json", "iowait-rk3399.fio",
     "iowait-thinkcycles.fio", "mariadb-commit.toml", "netpipe-like.json", "nginx-static.toml",
     "office-day-assumed.json", "pgbench-like-read.json", "pgbench-like-write.json", "ping-pong-20.json",

@@ -5,6 +5,7 @@
 //! - [`task_io`]: I/O of tasks in a recording.
 //! - [`task_steps`]: what all tasks in a recording did, step by step.
 
+mod file_kind;
 pub mod import;
 pub mod recording;
 pub mod task_io;

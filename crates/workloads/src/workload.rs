@@ -131,8 +131,11 @@ impl Workload {
         }
     }
 
-    /// A copy that is simulated for at most `at_most`. Each fio job that only time ends has a warm-up, given or default
-    /// ([`FioJobFile::with_given_or_default_warm_up`]); a server has the given one, or its own.
+    /// A copy that is simulated for at most `at_most`, a fio job's `ramp_time` likewise ([`FioJob::with_time_limit`]). Each fio job
+    /// that only time ends has a warm-up, given or default ([`FioJobFile::with_given_or_default_warm_up`]); a server has the given
+    /// one, or its own.
+    ///
+    /// [`FioJob::with_time_limit`]: fio::FioJob::with_time_limit
     #[must_use]
     pub fn with_time_limit_and_fio_warm_up(
         self,
@@ -141,8 +144,9 @@ impl Workload {
     ) -> Self {
         match self {
             Self::Fio(mut file) => {
-                for job in &mut file.jobs {
-                    job.at_most = at_most;
+                if let Some(most) = at_most {
+                    let jobs = file.jobs.into_iter();
+                    file.jobs = jobs.map(|job| job.with_time_limit(most)).collect();
                 }
                 file.with_given_or_default_warm_up(fio_warm_up).into()
             }

@@ -9,7 +9,7 @@ use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
 use wakepath_sim::{PolicyComparison, policies_in_force};
 use wakepath_study::file::StudyError;
-use wakepath_study::plan::{Plan, load_block_trace};
+use wakepath_study::plan::{Plan, load_block_trace, longest_simulated_time};
 use wakepath_study::run::RunControl;
 use wakepath_study::run::sim::{Sim, SimComparison};
 use wakepath_units::{KernelVersion, Nanoseconds};
@@ -34,7 +34,7 @@ use crate::messages::{self, MessageKind, note, warning};
 use crate::output::{self, Format, Screen};
 use crate::policy_set::{self, ProgramPermission, WholePolicySetParser};
 use crate::until;
-use crate::waiting::{self, ThreadCount};
+use crate::waiting::{self, LongSimulationNotes, ThreadCount};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -90,7 +90,7 @@ pub(crate) struct Args {
     #[arg(long)]
     dependent: bool,
     /// Longest time that each fio job, an rt-app file, a server or a block trace is simulated for, such as 500ms or 30s; a plain
-    /// number counts seconds.
+    /// number counts seconds. A longer ramp_time is cut as well.
     /// Without it, what gives no time of its own ends after 60 s, and an rt-app file after 600 s.
     #[arg(long, value_name = "TIME", value_parser = until::parse_simulated_time_or_seconds)]
     seconds: Option<Nanoseconds>,
@@ -167,6 +167,7 @@ pub(crate) fn simulate_and_print_policies(
         args.seed,
         args.runs,
     );
+    let long = LongSimulationNotes::new(plan.run_count(), longest_simulated_time(&workload));
     let comparison = waiting::run_with_progress(
         args.jobs,
         plan.run_count(),
@@ -180,8 +181,10 @@ pub(crate) fn simulate_and_print_policies(
                 finished,
                 cancelled,
             };
-            sim.compare(&control)
-                .map_err(|e| simulation_error_without_names(e.into()))
+            sim.compare_reporting_progress(&control, &|run, progress| {
+                long.note_progress(run, progress);
+            })
+            .map_err(|e| simulation_error_without_names(e.into()))
         },
     )?;
     hold_notes_on_job_drive_and_runs(args, &machine, &workload, &comparison);
@@ -243,6 +246,7 @@ fn load_limited_workload_copies(args: &Args, machine: &Machine) -> anyhow::Resul
     if !matches!(read, Workload::RtApp(_)) && args.rt_app.is_some() {
         bail!("--rt-app is for rt-app files, and this is none")
     }
+    notes::note_ramps_that_a_limit_cuts(&read, args.seconds);
     let warmed_up = read.with_time_limit_and_fio_warm_up(args.seconds, args.warm_up);
     match args.copies {
         Some(copies) => make_rt_app_copies(warmed_up, copies).context("--copies"),
@@ -261,6 +265,7 @@ fn hold_notes_on_job_drive_and_runs(
     arguments::hold_workload_warnings(path, workload);
     notes::note_warm_up_and_mostly_paused_jobs(workload, args.format);
     notes::warn_of_late_replays(path, comparison);
+    notes::warn_of_requests_beyond_assumed_size(workload, &machine.drive);
     notes::note_drifting_latencies(path, comparison);
     notes::note_jobs_ended_by_time(workload, comparison);
     notes::note_assumed_figures_of_server(workload);

@@ -52,6 +52,11 @@ pub(crate) fn run_workload_command(args: &Args, out: &mut Screen) -> anyhow::Res
             new_file::check_output_may_be_written(&args.output, args.force)
                 .with_context(|| args.output.display().to_string())?;
             let extension = args.output.extension();
+            ensure!(
+                !extension.is_some_and(|extension| extension.eq_ignore_ascii_case("json")),
+                "{}: rt-app files are not written; a name in .toml gets the steps of all tasks, one in .fio gets fio jobs",
+                args.output.display()
+            );
             if extension.is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
                 extract_tasks_from_recording(args, out)
             } else {

@@ -85,6 +85,34 @@ fn a_trace_that_is_too_fast_says_how_late_it_was() {
 }
 
 #[test]
+fn a_short_trace_is_not_late_by_a_wake_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("short.log");
+    let text = "fio version 3 iolog\n0 data read 0 4096\n1000 data read 4096 4096\n";
+    fs::write(&path, text).unwrap();
+    let said = stderr(&sim(&path, &[]).success());
+    assert!(!said.contains("cannot keep up"), "{said}");
+}
+
+#[test]
+fn a_request_beyond_the_drive_is_refused_or_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("far.log");
+    let text = "fio version 3 iolog\n0 data read 0 4096\n1000 data read 1100000000000 4096\n";
+    fs::write(&path, text).unwrap();
+    let said = stderr(&sim(&path, &[]).success());
+    assert!(
+        said.contains("far.log:3: warning: the request ends at byte 1100000004096, beyond the 1000 GB that are assumed"),
+        "{said}"
+    );
+    let refused = stderr(&sim(&path, &["--drive", "sn530"]).failure());
+    assert!(
+        refused.contains("far.log:3: the request ends at byte 1100000004096, and WD PC SN530 256GB has 256060514304 (assumed: from its name)"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn traces_that_cannot_be_simulated_say_why() {
     let folder = tempfile::tempdir().unwrap();
     let path = write_trace(folder.path());

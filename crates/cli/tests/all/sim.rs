@@ -168,6 +168,62 @@ fn csv_has_a_line_per_run() {
 }
 
 #[test]
+fn sync_calls_have_a_table_and_columns_of_their_own() {
+    let job = JOB
+        .replace("randread", "write")
+        .replace("time_based", "size=4m");
+    let text_of = |lines: &str, format: &str| {
+        let arguments = ["--machine", "laptop", "--runs", "2", "--format", format];
+        let done = sim(&format!("{job}{lines}"), &arguments).success();
+        String::from_utf8(done.get_output().stdout.clone()).unwrap()
+    };
+    let table = text_of("fdatasync=1\n", "table");
+    let mut lines = table.lines().skip_while(|line| {
+        *line != "Calls of fsync and fdatasync: median commits per second and us of a call"
+    });
+    assert!(
+        lines.nth(2).unwrap().ends_with("commits/s  mean us  p99"),
+        "{table}"
+    );
+    let shown: Vec<f64> = (lines.next().unwrap().split_whitespace().rev().take(3))
+        .map(|figure| figure.parse().unwrap())
+        .collect();
+    let csv = text_of("fdatasync=1\n", "csv");
+    let mut rows = csv.lines();
+    assert!(
+        rows.next()
+            .unwrap()
+            .ends_with(",commits_per_s,sync_mean_us,sync_p99_us")
+    );
+    let last_three = |row: &str| -> Vec<f64> {
+        row.rsplit(',')
+            .take(3)
+            .map(|figure| figure.parse().unwrap())
+            .collect()
+    };
+    let runs: Vec<Vec<f64>> = rows.map(last_three).collect();
+    for ((figure, first), second) in shown.iter().zip(&runs[0]).zip(&runs[1]) {
+        let median = f64::midpoint(*first, *second);
+        assert!((figure / median - 1.0).abs() < 0.02, "{table}{csv}");
+    }
+    // A call takes longer than a write that waits for no flush, and there is one after each write.
+    assert!(shown[1] > 100.0 && shown[2] > 100.0, "{table}");
+    // Without such calls there is neither.
+    assert!(!text_of("", "table").contains("fsync") && !text_of("", "csv").contains("sync"));
+}
+
+#[test]
+fn a_ramp_that_a_limit_cuts_is_told() {
+    let job = format!("{JOB}ramp_time=60\n");
+    let machine = ["--machine", "rk3399", "--runs", "1"];
+    let limited = [&machine[..], &["--seconds", "20ms"]].concat();
+    let told = "job `j`: 0.2 s of its ramp_time of 60 s are simulated (--seconds)";
+    sim(&job, &limited)
+        .success()
+        .stderr(predicate::str::contains(told));
+}
+
+#[test]
 fn policies_that_can_mean_nothing_here_are_refused() {
     let machine = ["--machine", "rk3399"];
     fails_with(

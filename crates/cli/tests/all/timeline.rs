@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -196,6 +197,41 @@ fn ctrl_c_prints_what_is_finished() {
     let runs = result["results"][0]["runs"].as_array().unwrap();
     assert!(message.contains(&format!(" {} of", runs.len())));
     assert!((1..100_000).contains(&runs.len()));
+}
+
+#[test]
+fn ctrl_c_before_the_first_run_is_finished_is_one_line() {
+    let folder = Folder::new("100000s");
+    for format in ["table", "csv", "json"] {
+        let output = interrupted(&folder, &["--format", format]);
+        assert_eq!(output.status.code(), Some(130));
+        assert_eq!(
+            stderr(&output),
+            "wakepath: interrupted; 0 of 3 runs are finished\n"
+        );
+        assert!(output.stdout.is_empty(), "{format}");
+    }
+}
+
+#[test]
+fn a_job_that_never_ends_says_how_long_it_takes() {
+    let folder = Folder::new("100d");
+    let mut child = folder
+        .sim(&["--runs", "1"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let told = child.stderr.take().unwrap();
+    BufReader::new(told).read_line(&mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(
+        line.contains(" of at most 2400.0 h are simulated after ")
+            && line.ends_with(" left; --seconds N simulates less of each run\n"),
+        "{line}"
+    );
 }
 
 #[test]

@@ -424,6 +424,7 @@ impl PowerStateRow<'_> {
                 npss: self.npss,
                 states: Vec::with_capacity(usize::from(self.npss) + 1),
                 apsta: None,
+                capacity_bytes: None,
                 source: self.first_sample_location(),
             },
             firmwares: split_at_bars_without_empty(self.firmware)

@@ -4,6 +4,7 @@
 //! ([`id_ctrl`]). Its figures are declarations: upper bounds, and sometimes changed by a firmware
 //! update.
 
+mod capacity;
 mod contradictions;
 pub mod id_ctrl;
 pub mod library;
@@ -13,6 +14,7 @@ pub mod quirks;
 pub mod speeds;
 mod watts;
 
+pub(crate) use capacity::capacity_bytes_by_name;
 pub use library::{CatalogEntry, DriveLibrary, DriveTable};
 pub use power_states::{Drive, MAX_POWER_STATES, PowerState};
 pub use speeds::DriveSpeeds;

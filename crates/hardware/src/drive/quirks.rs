@@ -333,6 +333,7 @@ mod tests {
             npss: 0,
             states: vec![crate::drive::PowerState::default()],
             apsta: None,
+            capacity_bytes: None,
             source: String::new(),
         }
     }

@@ -95,17 +95,23 @@ const OTHERS: (RangeEnds, &str) = (
     "no published range; half and twice the value",
 );
 
+/// Last part of the key of a drive's size.
+const DRIVE_SIZE: &str = "capacity_gb";
+
 /// Figures whose value must be a whole number.
 const WHOLE_NUMBERS: [&str; 3] = ["parallel_units", "chunk_kib", "wake_ups"];
 
 impl MachineFigure {
-    /// The range of an assumed figure. `None` for figures of other origins, and for an assumed 0, which says that
-    /// something is counted elsewhere.
+    /// The range of an assumed figure. `None` for figures of other origins, for an assumed 0, which says that something is counted
+    /// elsewhere, and for a drive's size: its name says which it is.
     pub fn range_if_assumed(&self) -> Option<AssumedRange> {
         let Origin::Assumed(_) = self.figure.origin else {
             return None;
         };
         let name = self.last_part_of_key();
+        if name == DRIVE_SIZE {
+            return None;
+        }
         let class = CLASSES.iter().find(|class| class.keys.contains(&name));
         let (ends, source) = class.map_or(OTHERS, |class| (class.ends, class.source));
         let value = self.figure.value;

@@ -10,7 +10,7 @@ use wakepath_units::Microwatts;
 
 use super::slow_requests::{SLOW_REQUEST_IN, is_tail_above_mean};
 use super::{Figure, Origin};
-use crate::drive::{Drive, DriveSpeeds, MAX_POWER_STATES, PowerState};
+use crate::drive::{Drive, DriveSpeeds, MAX_POWER_STATES, PowerState, capacity_bytes_by_name};
 
 /// Capacity of a drive in bytes where the file gives none.
 pub(crate) const DEFAULT_CAPACITY: u64 = 1_000_000_000_000;
@@ -83,7 +83,7 @@ pub struct DriveModel {
     #[schemars(extend("unit" = "KiB"))]
     #[serde(default)]
     pub chunk_kib: Figure,
-    /// Size of a drive, which ends jobs that go through all of it. Absent: 1000, assumed.
+    /// Size of a drive, which ends jobs that go through all of it, and bounds traces. Absent: 1000, assumed.
     #[schemars(extend("unit" = "10^9 bytes", "minimum" = 0.001))]
     #[serde(default)]
     pub capacity_gb: Figure,
@@ -433,6 +433,12 @@ impl DriveModel {
     pub(super) fn as_typical_client_drive(drive: &Drive) -> Self {
         Self {
             name: drive.model.clone(),
+            capacity_gb: match drive.capacity_bytes {
+                Some(bytes) => {
+                    capacity_figure(bytes, Origin::Source("tnvmcap of the drive".to_owned()))
+                }
+                None => capacity_by_name(&drive.model),
+            },
             source: drive.source.clone(),
             power: Some(DrivePower::from_declared_states(drive)),
             ..Self::typical_client_drive_without_power_states()
@@ -556,6 +562,14 @@ impl DriveModel {
         kib * 1024
     }
 
+    /// Takes over the size of a disk, in bytes, as read from the file `source`.
+    pub fn set_capacity_read_from(&mut self, bytes: u64, source: &str) {
+        let read = capacity_figure(bytes, Origin::Source(source.to_owned()));
+        if read.is_given() {
+            self.capacity_gb = read;
+        }
+    }
+
     /// Capacity in bytes of the whole volume, all drives together.
     pub fn capacity_in_bytes(&self) -> u64 {
         let of_one = if self.capacity_gb.is_given() {
@@ -564,6 +578,27 @@ impl DriveModel {
             DEFAULT_CAPACITY
         };
         of_one.saturating_mul(self.count as u64)
+    }
+}
+
+/// Fewest bytes of a drive, as `capacity_gb` has them.
+const LEAST_CAPACITY: u64 = 1_000_000;
+
+/// A drive's size by its name ([`capacity_bytes_by_name`]), assumed; not given without a size in the name.
+pub(super) fn capacity_by_name(name: &str) -> Figure {
+    let assumed = || Origin::Assumed("from its name".to_owned());
+    capacity_bytes_by_name(name)
+        .map_or_else(Figure::default, |bytes| capacity_figure(bytes, assumed()))
+}
+
+/// A size as `capacity_gb`; not given if it is out of that figure's range.
+fn capacity_figure(bytes: u64, origin: Origin) -> Figure {
+    match bytes {
+        LEAST_CAPACITY.. => Figure {
+            value: bytes as f64 / 1e9,
+            origin,
+        },
+        _ => Figure::default(),
     }
 }
 

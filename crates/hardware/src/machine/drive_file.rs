@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Table;
 use wakepath_files::{Links, Tree};
 
-use super::drive::{Flash, assume_half_way_power};
+use super::drive::{Flash, assume_half_way_power, capacity_by_name};
 use super::error::toml_syntax_error_with_line;
 use super::file::{MAX_FILE, read_file_bytes, read_machine_or_drive_text};
 use super::kept_drives::KeptDrives;
@@ -283,6 +283,9 @@ impl ModelFile {
         model.source.clone_from(&self.source);
         model.buffer = self.buffer.clone().or(model.buffer);
         model.flash.clone_from(&self.flash);
+        if !model.capacity_gb.is_given() {
+            model.capacity_gb = capacity_by_name(&self.name);
+        }
         self.override_speeds_and_size(&mut model);
         self.override_powers_and_state_times(&mut model)
             .map_err(|(key, message)| MachineError::invalid_value_error(origin, key, message))?;
@@ -483,6 +486,35 @@ mod tests {
         assert_eq!(waits("CT1000P3SSD8").0, watts(3));
         // Declares 300 W at work, and 6 W at most.
         assert_eq!(waits("MTFDHBK256TDP").0, watts(3));
+    }
+
+    #[test]
+    fn a_drive_has_the_size_that_it_declares_or_else_the_one_in_its_name() {
+        let size = |name: &str| {
+            let drive = DriveModel::find(name).unwrap();
+            let origin = drive.capacity_gb.origin.describe_origin("");
+            (drive.capacity_in_bytes(), origin)
+        };
+        let assumed = "from its name".to_owned();
+        for name in ["sn530", "760p", "SAMSUNG MZVLB1T0HALR-00000"] {
+            let (bytes, origin) = size(name);
+            let has_size = name != "SAMSUNG MZVLB1T0HALR-00000";
+            assert_eq!(
+                bytes,
+                if has_size {
+                    256_060_514_304
+                } else {
+                    1_000_000_000_000
+                }
+            );
+            assert_eq!(origin == assumed, has_size, "{name}: {origin}");
+        }
+        let printed = format!("mn        : A 256GB DRIVE\ntnvmcap   : 500107862016\n{STATES}");
+        let declared = DriveModel::from_tool_output("dump", printed.as_bytes()).unwrap();
+        assert_eq!(declared.capacity_in_bytes(), 500_107_862_016);
+        let unknown = format!("{STATES}tnvmcap : 0\n");
+        let model = DriveModel::from_tool_output("dump", unknown.as_bytes()).unwrap();
+        assert!(!model.capacity_gb.is_given());
     }
 
     proptest! {

@@ -148,6 +148,11 @@ impl<'a, O: Observer> Context<'a, O> {
         }
     }
 
+    /// Tells the observer the simulated time so far.
+    pub(crate) fn tell_observer_of_progress(&self) {
+        self.observer.simulated_time_reached(Nanoseconds(self.now));
+    }
+
     /// Whether the observer lets the run stop now.
     #[inline(always)]
     pub(crate) fn observer_lets_run_stop(&self) -> bool {

@@ -123,6 +123,9 @@ pub struct WakeUpSeen {
     pub iowait: bool,
 }
 
+/// Number of events between two calls of [`Observer::simulated_time_reached`]: some hundredths of a second of real time.
+pub const EVENTS_BETWEEN_PROGRESS_CALLS: u64 = 1 << 16;
+
 /// Watches a run. Every method does nothing by default.
 ///
 /// Times count from the run's start and never go back. The same run makes the same calls.
@@ -189,6 +192,12 @@ pub trait Observer {
     /// Whether the observer wants further calls, asked before every event. After a no, the run goes on as if nobody watched.
     fn wants_more_calls(&self) -> bool {
         true
+    }
+
+    /// Called each [`EVENTS_BETWEEN_PROGRESS_CALLS`] events with the simulated time so far, warm-up included, also of observers that
+    /// want no other call.
+    fn simulated_time_reached(&self, now: Nanoseconds) {
+        let _ = now;
     }
 
     /// Whether the observer lets the run stop now, asked before every event.

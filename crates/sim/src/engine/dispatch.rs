@@ -7,7 +7,7 @@ use crate::block::events::Notice;
 use crate::block::request::RequestKind;
 use crate::core::basics::{CpuId, Interrupt, NEVER, RequestId, Timer};
 use crate::core::calendar::{Event, Slot};
-use crate::core::observer::Observer;
+use crate::core::observer::{EVENTS_BETWEEN_PROGRESS_CALLS, Observer};
 use crate::cpu::phase::Mode;
 use crate::emulator::state::Waiting;
 use crate::engine::watchdog::Watchdog;
@@ -75,10 +75,14 @@ impl<O: Observer> Engine<'_, O> {
             }
             self.context.advance_time_to(time);
             events += 1;
-            if events % Watchdog::EVERY == 0 {
-                let finished = self.recorder.finished_request_count();
-                watchdog.check_progress(time, (!self.setup.jobs.is_empty()).then_some(finished))?;
-                self.check_that_governors_answer()?;
+            if events % EVENTS_BETWEEN_PROGRESS_CALLS == 0 {
+                self.context.tell_observer_of_progress();
+                if events % Watchdog::EVERY == 0 {
+                    let finished = self.recorder.finished_request_count();
+                    let requests = (!self.setup.jobs.is_empty()).then_some(finished);
+                    watchdog.check_progress(time, requests)?;
+                    self.check_that_governors_answer()?;
+                }
             }
             self.handle_event(event);
             if self.emulator.cpus_take_turns() {

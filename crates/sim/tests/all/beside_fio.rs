@@ -199,6 +199,27 @@ const FAMILIES: &[(&str, Nearness, &[&str])] = &[
         ],
     ),
     (
+        "buffered verify",
+        Same,
+        &[
+            "size=200k,rw=write,verify=md5,direct=0",
+            "size=200k,rw=write,verify=crc32c,bs=16k,loops=2,direct=0",
+            "size=128k,rw=write,verify=md5,experimental_verify=1,do_verify=1,direct=0",
+            "size=200k,rw=write,verify=crc32c,verify_backlog=8,direct=0",
+            "size=200k,rw=randwrite,verify=crc32c,fadvise_hint=sequential,direct=0",
+        ],
+    ),
+    (
+        "buffered gaps",
+        Same,
+        &[
+            "size=200k,rw=read:8k,direct=0",
+            "size=200k,rw=read:-8k,direct=0",
+            "size=512k,rw=read:16k,bs=16k,loops=2,direct=0",
+            "size=64k,rw=read:8k",
+        ],
+    ),
+    (
         "verify without a map",
         Within(8.0),
         &[
@@ -443,7 +464,12 @@ fn simulate_case(jobs: &[(String, String)]) -> Outcome {
     let mut text = String::new();
     for (name, options) in jobs {
         let options = options.replace("ioengine=null", "ioengine=psync");
-        let _ = writeln!(text, "[{name}]\n{options}\ndirect=1");
+        let past_the_cache = if options.contains("direct=0") {
+            ""
+        } else {
+            "direct=1"
+        };
+        let _ = writeln!(text, "[{name}]\n{options}\n{past_the_cache}");
     }
     let file = fio::parse(&text, "t.fio").unwrap_or_else(|e| panic!("{e}\n{text}"));
     let run = simulate_jobs(&file);

@@ -208,7 +208,7 @@ fn a_request_beyond_the_drive_is_refused_with_its_line() {
     let text = "0,a,0,Read,0,4096,1\n1,a,0,Read,999999999,4096,1\n";
     let refused = simulate(&machine, &trace(text), &PolicySet::default(), 1).unwrap_err();
     let wanted = format!(
-        "t.log:2: the request ends at byte 1000004095, and {} has 1000000000; take a larger drive (--drive, or \
+        "t.log:2: the request ends at byte 1000004095, and {} has 1000000000 (assumed: test); take a larger drive (--drive, or \
          drive.capacity_gb in the machine's file)",
         machine.drive.name
     );

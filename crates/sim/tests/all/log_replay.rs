@@ -186,7 +186,7 @@ fn a_request_beyond_the_drive_and_a_log_that_is_gone_are_errors() {
     let refused = simulate(&small, &workload, &policies, 1).unwrap_err();
     let name = folder.path().join("io.log");
     let wanted = format!(
-        "{}:3: the request ends at byte 1000004095, and {} has 1000000000; take a larger drive (--drive, or drive.capacity_gb \
+        "{}:3: the request ends at byte 1000004095, and {} has 1000000000 (assumed: test); take a larger drive (--drive, or drive.capacity_gb \
          in the machine's file)",
         name.display(),
         small.drive.name

@@ -108,6 +108,25 @@ fn hint_and_device_decide_how_far() {
     assert!((kib(&machine, "bs=16k") - 4.0).abs() < 1e-9);
 }
 
+/// As the kernel in recorded cases (`10+2` after `0+2`, `996+4` after `1000+4`): only the first read, at the file's begin, starts a
+/// window.
+#[test]
+fn reads_with_gaps_and_backwards_are_read_alone() {
+    let machine = machine("6.12", 1, 16.0);
+    for rw in ["read:16k", "read:-8k"] {
+        let text = format!("[j]\nrw={rw}\nsize=4m\n");
+        let run = simulate_text(&machine, &text).unwrap();
+        let blocks = cache(&run).copied_bytes / 4096;
+        assert_eq!(run.reads, blocks, "{rw}");
+        assert!(
+            (4.0..4.2).contains(&kib_per_request(&run)),
+            "{rw}: {:?}",
+            cache(&run)
+        );
+        assert!(parts_add_up(&run), "{rw}");
+    }
+}
+
 #[test]
 fn a_policy_sets_the_window_as_the_device_does() {
     let mut machine = machine("6.12", 1, 16.0);

@@ -45,7 +45,23 @@ fn a_depth_is_found_that_keeps_to_the_latency() {
 #[test]
 fn a_job_ends_where_not_even_one_io_keeps_to_the_latency() {
     let run = run("rw=randread\nioengine=libaio\niodepth=8\nlatency_target=1us\nruntime=2");
-    assert_eq!((run.requests, run.found_depths[0].depth), (1, 1));
+    let ended = run.found_depths[0];
+    assert_eq!(
+        (run.requests, ended.depth, ended.misses_target),
+        (1, 1, true)
+    );
+}
+
+#[test]
+fn a_search_in_windows_that_finds_no_depth_says_so() {
+    let search = "rw=randread\nioengine=libaio\niodepth=8\nlatency_window=20ms\nruntime=200ms\nlatency_percentile=90";
+    let missed = run(&format!("{search}\nlatency_target=1us")).found_depths[0];
+    assert_eq!((missed.depth, missed.misses_target), (1, true));
+    let kept = run(&format!("{search}\nlatency_target=1s")).found_depths[0];
+    assert!(!kept.misses_target);
+    // No window is over.
+    let short = run(&format!("{search}\nlatency_target=1us\nruntime=10ms")).found_depths[0];
+    assert!(!short.misses_target);
 }
 
 #[test]

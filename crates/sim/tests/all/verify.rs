@@ -152,3 +152,54 @@ fn the_second_pass_of_buffered_random_writes_reads_from_the_drive() {
     // A read of what is in memory takes a few microseconds.
     assert!(run.seconds > 64.0 * 50e-6, "{}", run.seconds);
 }
+
+/// A buffered job with 256 KiB and these lines.
+fn run_buffered(lines: &str) -> Run {
+    let text = format!("[j]\nfilename=x\nsize=256k\nverify=md5\n{lines}\n");
+    simulate_on_quiet_machine(&text, |_| {})
+}
+
+#[test]
+fn the_second_pass_of_buffered_sequential_writes_is_read_ahead() {
+    let run = run_buffered("rw=write");
+    assert_eq!((run.reads, run.writes), (64, 64));
+    let cache = run.page_cache.unwrap();
+    // All is written back and dropped before, and read once, in a few requests of a window that grows.
+    assert_eq!(cache.written_back_bytes, 256 << 10, "{cache:?}");
+    assert_eq!(cache.read_bytes, 256 << 10, "{cache:?}");
+    assert!((2..8).contains(&cache.read_requests), "{cache:?}");
+    assert_eq!(cache.copied_bytes, 256 << 10, "{cache:?}");
+    // Without read-ahead each of the 64 blocks is waited for.
+    let alone = run_buffered("rw=write\nfadvise_hint=random");
+    assert!(
+        alone.seconds > run.seconds + 40.0 * 50e-6,
+        "{} {}",
+        alone.seconds,
+        run.seconds
+    );
+}
+
+#[test]
+fn buffered_writes_that_are_read_back_at_once_come_from_memory() {
+    let run = run_buffered("rw=write\nverify_backlog=8");
+    assert_eq!((run.reads, run.writes), (64, 64));
+    let cache = run.page_cache.unwrap();
+    // Only what the backlog left is read from the drive.
+    assert!(cache.read_bytes <= 8 * 4096, "{cache:?}");
+    for lines in [
+        "rw=write\nloops=2",
+        "rw=rw",
+        "rw=write\nnumjobs=2",
+        "rw=write\nioengine=libaio\niodepth=8",
+        "rw=write\nverify_async=2",
+        "rw=write\nbs=10k\nexperimental_verify=1",
+    ] {
+        let run = run_buffered(lines);
+        let writes = run.written_bytes;
+        assert!(
+            run.read_bytes >= writes && writes > 0,
+            "{lines}: {} {writes}",
+            run.read_bytes
+        );
+    }
+}

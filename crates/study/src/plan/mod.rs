@@ -3,6 +3,7 @@
 mod block_trace;
 mod build;
 mod cell;
+mod duration;
 mod grid;
 mod machine;
 mod names;
@@ -21,6 +22,7 @@ mod workload;
 
 pub use block_trace::load_block_trace;
 pub use cell::Cell;
+pub use duration::longest_simulated_time;
 pub use machine::{PlannedMachine, host_name};
 pub use planned::Plan;
 pub use policy::{PlannedPolicy, reason_against_replay};

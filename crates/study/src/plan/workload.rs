@@ -8,19 +8,18 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use wakepath_results::RunOrigin;
 use wakepath_results::directory::WORKLOADS;
-use wakepath_sim::LONGEST_UNTIMED;
 use wakepath_units::Nanoseconds;
 use wakepath_units::pasted::decode_text_strictly;
 use wakepath_workloads::fio::warm_up::insert_ramp_times;
 use wakepath_workloads::{Workload, fio, rtapp, server, tasks};
 
 use super::block_trace::plan_block_trace;
-use super::grid;
 use super::names::{path_in_folder, path_of_copy_in_results};
 use super::reading::{Reading, plan_metric_reading};
 use super::recording::PlannedRecording;
 use super::requested_rates::requested_rates;
 use super::seconds::seconds_to_nanoseconds;
+use super::{duration, grid};
 use crate::builtin;
 use crate::file::{StudyError, StudyFile, StudyText, WorkloadEntry, unknown_name_message};
 
@@ -357,28 +356,10 @@ impl PlannedWorkload {
         }
     }
 
-    /// Expected duration of a run: the longest job with its warm-up, or the file's duration.
+    /// Expected duration of a run: the longest job with its warm-up, or the file's duration. `None`: the workload ends by what it
+    /// does.
     pub fn expected_duration(&self) -> Option<Nanoseconds> {
-        match self.simulated_workload()? {
-            Workload::Fio(file) => {
-                let mut groups = vec![];
-                for job in &file.jobs {
-                    if let Some(time) = job.replayed_time(LONGEST_UNTIMED) {
-                        return Some(time);
-                    }
-                    let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
-                    let time = Nanoseconds(job.runtime?.0.saturating_add(ramp.0));
-                    match groups.last_mut() {
-                        Some(last) if !job.stonewall => *last = time.max(*last),
-                        _ => groups.push(time),
-                    }
-                }
-                Some(Nanoseconds(groups.iter().map(|t| t.0).sum()))
-            }
-            Workload::RtApp(file) => file.duration,
-            Workload::Server(file) => Some(Nanoseconds(file.warm_up.0 + file.counted_time().0)),
-            Workload::Tasks(file) => Some(file.simulated_time()),
-        }
+        duration::expected_duration(self.simulated_workload()?)
     }
 }
 
@@ -433,14 +414,14 @@ fn read_fio_text<'a>(
             Ok((name, text, origin))
         }
         (None, Some(text)) => {
-            let origin = format!("fio_job of {}", entry.name.get_ref());
-            let job_text = match words_of_fio_command(text.get_ref()) {
-                None => Cow::Borrowed(text.get_ref().as_str()),
-                Some(words) => fio::job_file_text_of_command_line(&words)
-                    .map_err(|e| source.error_at_value(text, e.to_string()))?
-                    .into(),
+            let Some(words) = words_of_fio_command(text.get_ref()) else {
+                let origin = format!("fio_job of {}", entry.name.get_ref());
+                return Ok((text, Cow::Borrowed(text.get_ref().as_str()), origin));
             };
-            Ok((text, job_text, origin))
+            // Lines of the text are numbered as the words.
+            let job_text = fio::job_file_text_of_command_line(&words)
+                .map_err(|e| source.error_at_value(text, e.to_string()))?;
+            Ok((text, job_text.into(), fio::COMMAND_LINE_ORIGIN.to_owned()))
         }
         (None, None) => Err(source.error_at_value(&entry.name, "no fio job")),
     }
@@ -484,9 +465,12 @@ fn plan_fio(
         fio::parse(&warmed_up, &named).map_err(|e| source.error_at_value(at, e.to_string()))?;
     // Real fio runs more than the simulator has models for.
     if target == RunOrigin::Sim {
-        workload
-            .refuse_unmodelled_options()
-            .map_err(|e| source.error_at_value(at, e.to_string()))?;
+        workload.refuse_unmodelled_options().map_err(|e| {
+            let own = fio::parse(text, origin)
+                .ok()
+                .and_then(|file| file.refuse_unmodelled_options().err());
+            source.error_at_value(at, own.unwrap_or(e).to_string())
+        })?;
     }
     Ok(Task::Fio {
         text: warmed_up,
@@ -723,6 +707,11 @@ mod tests {
         assert_eq!(workload.job_or_task_names(), ["a b"]);
         let message = plan("fio --name=a --siz=1m").unwrap_err().to_string();
         assert!(message.contains("did you mean `size`?"), "{message}");
+        // What has no model has the number of the word on the command line, not of a line that nobody wrote.
+        let message = plan("fio --name=a --size=1m --direct=1 --zonemode=zbd")
+            .unwrap_err()
+            .to_string();
+        assert!(message.contains(": fio command line:5: "), "{message}");
     }
 
     /// Options without a model go to fio unchanged.

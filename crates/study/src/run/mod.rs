@@ -10,6 +10,7 @@ pub mod parts;
 pub mod replay;
 pub mod rows;
 pub mod sim;
+mod sim_observers;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

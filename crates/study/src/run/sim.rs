@@ -22,6 +22,8 @@ use wakepath_workloads::Workload;
 
 use super::backend::{Backend, Order, RunControl, run_items_in_order};
 use super::rows;
+pub use super::sim_observers::SimulationProgress;
+use super::sim_observers::{RunWatch, StopWhen};
 use crate::file::StudyError;
 use crate::plan::{Cell, Plan, PlannedPolicy, Provenance};
 use crate::timeline::representative;
@@ -236,9 +238,26 @@ impl<'a> Sim<'a> {
     /// # Errors
     /// From the earliest failing run.
     pub fn compare(&self, control: &RunControl<'_>) -> Result<SimComparison, StudyError> {
+        self.compare_reporting_progress(control, &|_, _| ())
+    }
+
+    /// As [`Sim::compare`]. `report_progress` gets the index of a run, and how far it is, now and then.
+    ///
+    /// # Errors
+    /// As [`Sim::compare`].
+    pub fn compare_reporting_progress(
+        &self,
+        control: &RunControl<'_>,
+        report_progress: &(dyn Fn(usize, SimulationProgress) + Sync),
+    ) -> Result<SimComparison, StudyError> {
         let all = (0..self.plan.run_count()).collect();
         let runs = run_items_in_order(all, true, control.cancelled, |index| {
-            let run = self.simulate_to_end(self.plan.cell_at(index), control.cancelled)?;
+            let watch = RunWatch {
+                cancelled: control.cancelled,
+                report_time: |time| report_progress(index, SimulationProgress::Simulated(time)),
+            };
+            let run = self.simulate_to_end_watched(self.plan.cell_at(index), watch)?;
+            report_progress(index, SimulationProgress::Ended);
             (control.finished)(1);
             Ok((index, run))
         })?;
@@ -387,7 +406,19 @@ impl<'a> Sim<'a> {
         cell: Cell,
         cancelled: &AtomicBool,
     ) -> Result<wakepath_sim::Run, StudyError> {
-        let mut observer = StopWhen(|| cancelled.load(Ordering::Relaxed));
+        let watch = RunWatch {
+            cancelled,
+            report_time: |_| (),
+        };
+        self.simulate_to_end_watched(cell, watch)
+    }
+
+    /// Simulates a cell to its end; an error if the watch's owner cancels the run.
+    fn simulate_to_end_watched(
+        &self,
+        cell: Cell,
+        mut observer: RunWatch<'_, impl Fn(Nanoseconds)>,
+    ) -> Result<wakepath_sim::Run, StudyError> {
         let simulated = self.simulate(cell, &mut observer)?;
         // The observer is asked again: the run may be cut short, or just finished.
         if observer.lets_run_stop() {
@@ -640,17 +671,6 @@ fn substitute_note(plan: &Plan, machine: &Machine) -> Option<String> {
             .any(|p: &PlannedPolicy| p.set.idle().is_none() || p.set.frequency().is_none())
     });
     system.and_then(|system| system.kernel_policy_or_stand_in().stands_in)
-}
-
-/// An observer that stops a run as soon as its function returns true.
-struct StopWhen<F>(F);
-
-impl<F: Fn() -> bool> Observer for StopWhen<F> {
-    const WATCHES: bool = false;
-
-    fn lets_run_stop(&self) -> bool {
-        (self.0)()
-    }
 }
 
 #[cfg(test)]

@@ -26,30 +26,10 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
+use crate::file_kind::{FileKind, KIND_BYTES};
 use crate::recording::{Metadata, Reader, Writer};
 use builder::RecordingBuilder;
 use problem::{ImportProblem, refuse_cpu_beyond_limit};
-
-/// Kinds of importable files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FileKind {
-    TraceDat,
-    PerfData,
-    Recording,
-    Text,
-}
-
-fn detect_file_kind(first_bytes: &[u8]) -> FileKind {
-    if first_bytes.starts_with(trace_dat::MAGIC) {
-        FileKind::TraceDat
-    } else if first_bytes.starts_with(b"PERFILE2") || first_bytes.starts_with(b"2ELIFREP") {
-        FileKind::PerfData
-    } else if first_bytes.starts_with(b"PAR1") {
-        FileKind::Recording
-    } else {
-        FileKind::Text
-    }
-}
 
 /// First bytes of compressed files, and the command to unpack them.
 const COMPRESSED: [(&[u8], &str); 4] = [
@@ -77,7 +57,7 @@ pub fn import_file(
         .take(8)
         .read_to_end(&mut start)
         .map_err(|error| ImportProblem::from(error.to_string()).with_path(path))?;
-    if detect_file_kind(&start) == FileKind::Recording {
+    if FileKind::detect(&start) == FileKind::Recording {
         return append_recording(path, writer, options, progress);
     }
     import_foreign_trace(&file, writer, options, progress)
@@ -101,7 +81,7 @@ fn import_foreign_trace(
     options: ImportOptions,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Imported, ImportProblem> {
-    let mut buffer = [0; 16];
+    let mut buffer = [0; KIND_BYTES];
     let read = input.read_until_full_or_end(0, &mut buffer)?;
     let start = &buffer[..read];
     let packed = COMPRESSED
@@ -111,7 +91,7 @@ fn import_foreign_trace(
         return Err(format!("it is compressed; unpack it first ({unpack})").into());
     }
     let mut builder = RecordingBuilder::new(writer, options, progress);
-    match detect_file_kind(start) {
+    match FileKind::detect(start) {
         FileKind::TraceDat => trace_dat::read_trace_dat(input, &mut builder)?,
         FileKind::PerfData => perf_data::read_perf_data(input, &mut builder)?,
         FileKind::Recording => {

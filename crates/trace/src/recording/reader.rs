@@ -21,6 +21,7 @@ use super::headers::{
 use super::pages::open_checked_pages;
 use super::rows::{Columns, PackedIdlePeriod, SHORT, long_and_short_columns_of_schema};
 use super::{Event, Metadata, SCHEMA};
+use crate::file_kind::{FileKind, KIND_BYTES};
 
 /// Longest table of contents beside an unfinished recording, in bytes.
 const MAX_TAIL: u64 = 256 << 20;
@@ -373,12 +374,11 @@ fn fill_values_to_row_count<T: DataType>(
     Ok(())
 }
 
-/// First bytes of every Parquet file, also of one that was not finished.
-const PARQUET_MAGIC: &[u8] = b"PAR1";
-
 fn begins_as_parquet(input: &impl ChunkReader) -> bool {
-    let first = input.get_bytes(0, PARQUET_MAGIC.len());
-    first.is_ok_and(|bytes| bytes == PARQUET_MAGIC)
+    let length = input.len().min(KIND_BYTES as u64) as usize;
+    input
+        .get_bytes(0, length)
+        .is_ok_and(|bytes| FileKind::detect(&bytes) == FileKind::Recording)
 }
 
 fn foreign_file_error(path: &Path) -> RecordingError {

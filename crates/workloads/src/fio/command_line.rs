@@ -73,11 +73,19 @@ struct CommandLine {
     warnings: Vec<FioWarning>,
 }
 
-/// Whether the words begin as a command line of fio: with its name, or with an option.
+/// Whether the words begin as a command line of fio: with its name, with `sudo` and its name, or with an option.
 pub fn begins_as_command_line(words: &[String]) -> bool {
-    words
-        .first()
-        .is_some_and(|word| is_fios_name(word) || word.starts_with('-'))
+    let has_option = || words.first().is_some_and(|word| word.starts_with('-'));
+    words_before_options(words) > 0 || has_option()
+}
+
+/// Number of words that name the program: 1 for `fio`, 2 for `sudo fio`, 0 without.
+fn words_before_options(words: &[String]) -> usize {
+    match words {
+        [program, ..] if is_fios_name(program) => 1,
+        [sudo, program, ..] if sudo == "sudo" && is_fios_name(program) => 2,
+        _ => 0,
+    }
 }
 
 /// Reads a command line of fio, with or without `fio` as its first word.
@@ -146,11 +154,13 @@ enum WordKind {
 
 impl CommandLine {
     fn read_words(words: &[String]) -> Result<Self, FioError> {
-        let has_name = words.first().is_some_and(|word| is_fios_name(word));
+        let named = words_before_options(words);
         let mut read = Self::default();
         read.lines.push("[global]".to_owned());
+        // Behind `sudo`, `fio` is word 2.
+        read.lines.resize(named.max(1), String::new());
         let mut problems = Vec::new();
-        let mut rest = words.iter().skip(usize::from(has_name));
+        let mut rest = words.iter().skip(named);
         let mut only_files = false;
         while let Some(word) = rest.next() {
             let number = read.lines.len() + 1;
@@ -357,6 +367,22 @@ mod tests {
             ("y", 16_384, true)
         );
         assert!(job_file_text_of_command_line(&words(&line)).is_err());
+        let said = parse(&line.replace("=y ", "=yy ")).unwrap_err();
+        assert_eq!(
+            said,
+            "fio command line: no section is called `yy`; did you mean `y`?"
+        );
+    }
+
+    #[test]
+    fn sudo_before_fio_is_a_word_that_counts() {
+        let file = parse("sudo fio --name=a --size=1m --direct=1").unwrap();
+        assert_eq!(file.jobs[0].name, "a");
+        let said = parse("sudo fio --name=a --iodept=4").unwrap_err();
+        assert!(said.starts_with("fio command line:4: "), "{said}");
+        assert!(begins_as_command_line(&words("sudo /usr/bin/fio x.fio")));
+        assert!(!begins_as_command_line(&words("sudo dd if=/dev/null")));
+        assert!(!begins_as_command_line(&words("sudo")));
     }
 
     #[test]

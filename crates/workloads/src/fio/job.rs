@@ -294,9 +294,6 @@ impl FioJob {
         if self.places.distribution.is_some() {
             return Some("random_distribution, which decides what is cached");
         }
-        if self.reads_back() && !self.rw.is_random() {
-            return Some("sequential reads of verify, which bring about read-ahead");
-        }
         self.cached_reads_without_model()
     }
 

@@ -29,6 +29,8 @@ struct JobFileReading<'a> {
     surroundings: &'a FioSurroundings,
     /// Names of the only jobs to read; empty: all.
     chosen: &'a [String],
+    /// Names of the first jobs that are not among them.
+    skipped: Vec<String>,
     defaults: JobDraft,
     scope: Scope,
     /// Option lines of the section being read.
@@ -49,6 +51,7 @@ pub(super) fn read_job_file_sections(
     let mut reading = JobFileReading {
         surroundings,
         chosen,
+        skipped: Vec::new(),
         defaults: JobDraft::default(),
         scope: Scope::Outside,
         lines: Vec::new(),
@@ -67,6 +70,7 @@ pub(super) fn read_job_file_sections(
         }
     }
     reading.finish_section();
+    let skipped = reading.skipped;
     let JobFileFindings {
         mut warnings,
         malformed: mut problems,
@@ -74,12 +78,7 @@ pub(super) fn read_job_file_sections(
         ..
     } = reading.findings;
     if problems.is_empty() && reading.jobs.is_empty() {
-        problems.push(FioProblem {
-            origin: origin.to_string(),
-            line: None,
-            message: "has no job section; a job starts with a line like [reader]".to_owned(),
-            suggestion: None,
-        });
+        problems.push(problem_of_file_without_job(origin, chosen, &skipped));
     }
     if !problems.is_empty() {
         problems.extend(unmodelled);
@@ -93,6 +92,24 @@ pub(super) fn read_job_file_sections(
         warnings,
         unmodelled,
     })
+}
+
+/// The problem of a file with no job, or with none of those that were chosen; `skipped`: names of its other jobs.
+fn problem_of_file_without_job(origin: &str, chosen: &[String], skipped: &[String]) -> FioProblem {
+    let problem = match (chosen, skipped) {
+        ([name, ..], [_, ..]) => LineProblem::new(format!(
+            "no section is called `{}`",
+            escape_and_shorten(name)
+        ))
+        .with_nearest_name_as_suggestion(name, skipped.iter().map(String::as_str)),
+        _ => LineProblem::new("has no job section; a job starts with a line like [reader]"),
+    };
+    FioProblem {
+        origin: origin.to_owned(),
+        line: None,
+        message: problem.message,
+        suggestion: problem.suggestion,
+    }
 }
 
 impl JobFileReading<'_> {
@@ -125,6 +142,9 @@ impl JobFileReading<'_> {
                 }
                 self.scope = Scope::Global;
             } else if !self.chosen.is_empty() && !self.chosen.iter().any(|n| n == name) {
+                if self.skipped.len() < MAX_PROBLEMS {
+                    self.skipped.push(name.to_owned());
+                }
                 self.scope = Scope::Skipped;
             } else {
                 self.scope = Scope::Job(Box::new(self.defaults.clone_for_section(name, place)));

@@ -34,6 +34,9 @@ pub struct DepthSearch {
     failed: u64,
     stable: u32,
     is_last_run: bool,
+    /// Whether a window kept to the target, and whether a judgement at depth 1 found that it did not.
+    has_kept: bool,
+    has_missed_alone: bool,
 }
 
 impl DepthSearch {
@@ -51,12 +54,19 @@ impl DepthSearch {
             failed: 0,
             stable: 0,
             is_last_run: false,
+            has_kept: false,
+            has_missed_alone: false,
         })
     }
 
     /// The number of I/Os that may be in flight, at least 1, unless the engine has fewer.
     pub fn depth(&self) -> u32 {
         self.depth.max(1)
+    }
+
+    /// Whether not even a single I/O in flight kept to the target, so that the search has found no depth.
+    pub fn misses_target(&self) -> bool {
+        self.has_missed_alone && !self.has_kept
     }
 
     /// Begins the search at the time `now` in ns.
@@ -75,6 +85,7 @@ impl DepthSearch {
             return DepthStep::GoOn;
         }
         if self.depth == 1 {
+            self.has_missed_alone = true;
             return DepthStep::End;
         }
         self.lower(now)
@@ -89,6 +100,7 @@ impl DepthSearch {
         if kept >= u128::from(self.target.millionths_of_percent) * u128::from(self.ended) {
             self.raise(now)
         } else if self.depth == 1 {
+            self.has_missed_alone = true;
             // fio leaves the window open, and judges the next I/O with it.
             DepthStep::GoOn
         } else {
@@ -108,6 +120,7 @@ impl DepthSearch {
     }
 
     fn raise(&mut self, now: u64) -> DepthStep {
+        self.has_kept = true;
         let before = self.depth;
         self.low = before;
         if before + 1 == self.high {

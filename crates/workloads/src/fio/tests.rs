@@ -196,7 +196,7 @@ fn errors_name_the_line_and_the_likely_intention() {
         ),
         (
             "[j]\nioengine=mmap\nsize=1m\n",
-            "t.fio:2: ioengine: the engine `mmap` goes through the page cache, which is not modelled; use one of \
+            "t.fio:2: ioengine: the engine `mmap` reaches the page cache by page faults or pipes, which are not modelled; use one of \
              sync, psync, pvsync, pvsync2, libaio, io_uring, posixaio, vsync, io_uring_cmd, sg",
         ),
         ("[j]\nbs=0\nsize=1m\n", "t.fio:2: bs: must be at least 1"),
@@ -297,6 +297,8 @@ fn buffered_reads_and_writes_are_modelled() {
         "rw=randwrite\nnorandommap\nfsync=1",
         "rw=write\ninvalidate=0\nfadvise_hint=sequential",
         "rw=read\nioengine=psync",
+        "rw=read:4k",
+        "rw=write\nverify=md5",
         "rw=rw",
         "rw=randrw\ninvalidate=0",
         "rw=randread\nnorandommap",
@@ -310,7 +312,6 @@ fn buffered_reads_and_writes_are_modelled() {
     ));
     for lines in [
         "rw=read\nioengine=io_uring",
-        "rw=read:4k",
         "rw=randwrite\nrandom_distribution=zipf:1.2",
         "rw=write\nsync_file_range=write:8",
         "rw=randread\nrandom_distribution=zipf:1.2",

@@ -97,12 +97,15 @@ impl Walk {
         let percent = job.places.percentage_random;
         let random_percent = [percent.read, percent.write];
         let partly = job.rw.is_random() && random_percent != [100; 2];
+        let has_gaps_in_cache =
+            job.step != 0 && !job.rw.is_random() && job.reads_depend_on_cached_pages();
         let irregular = vary
             || both
             || partly
             || zones.is_some()
             || (map && (apart[0] || apart[1]))
             || (map && (job.writes_to_page_cache() || job.reads_depend_on_cached_pages()))
+            || has_gaps_in_cache
             || job.reads_back();
         if !irregular || job.rw.trims() {
             return None;
@@ -127,7 +130,7 @@ impl Walk {
             (
                 (!job.is_time_based()).then_some(extent.size),
                 given_io_size,
-                0,
+                if has_gaps_in_cache { job.step } else { 0 },
             )
         };
         let mut walk = Self {
@@ -290,7 +293,8 @@ impl Walk {
     /// Where a sequential job goes on behind an I/O that ended at `end`: fio skips bytes, and starts over from the file's
     /// begin, or backwards from its end, where that leads out of the file (`get_next_seq_offset()`).
     fn position_behind_gap(&self, end: u64) -> u64 {
-        if self.skip == 0 || end == 0 {
+        // An I/O that ended with the file ends the pass.
+        if self.skip == 0 || end == 0 || end >= self.reach {
             return end;
         }
         let file_end = self.reach.saturating_add(self.start);

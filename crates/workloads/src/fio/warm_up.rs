@@ -26,6 +26,16 @@ impl FioJob {
         self.time_based && self.runtime.is_some()
     }
 
+    /// The job limited to `at_most` of counted time, and its `ramp_time` to the same time, or to the default warm-up of so much
+    /// counted time if that is longer.
+    #[must_use]
+    pub fn with_time_limit(mut self, at_most: Nanoseconds) -> Self {
+        self.at_most = Some(at_most);
+        let longest_ramp = at_most.max(default_warm_up_for_counted_time(at_most));
+        self.ramp_time = self.ramp_time.map(|ramp| ramp.min(longest_ramp));
+        self
+    }
+
     /// Time that counts in a job with time as its only end; `None` for other jobs.
     fn counted_runtime_if_only_end(&self) -> Option<Nanoseconds> {
         let runtime = self.runtime.filter(|_| self.ends_only_by_time())?;
@@ -52,13 +62,18 @@ impl FioJob {
         if self.longest_time_between_requests() >= counted {
             return Some(Nanoseconds::ZERO);
         }
-        let most = counted.0.saturating_mul(MOST_OF_MEASURED);
-        Some(Nanoseconds(most.min(LONGEST_WARM_UP.0)))
+        Some(default_warm_up_for_counted_time(counted))
     }
 
     fn can_have_default_warm_up(&self) -> bool {
         self.ends_only_by_time() && self.ramp_time.is_none()
     }
+}
+
+/// Default warm-up before so much time that counts.
+fn default_warm_up_for_counted_time(counted: Nanoseconds) -> Nanoseconds {
+    let most = counted.0.saturating_mul(MOST_OF_MEASURED);
+    Nanoseconds(most.min(LONGEST_WARM_UP.0))
 }
 
 /// Time in ns between two requests with `block` bytes at a rate.
@@ -266,6 +281,22 @@ mod tests {
             .unwrap()
             .with_given_or_default_warm_up(asked);
         assert_eq!(file.earliest_counting_start_after_ramp(), asked);
+    }
+
+    #[test]
+    fn a_time_limit_holds_for_the_ramp_as_well() {
+        let ramp_ms = |given: &str, at_most_ms: u64| {
+            let text = format!("[a]\nrw=randread\ntime_based\nruntime=3\n{given}\n");
+            let mut file = parse(&text, "x").unwrap();
+            let job = file.jobs.remove(0);
+            let limited = job.with_time_limit(Nanoseconds::from_millis(at_most_ms));
+            limited.ramp_time.map(|ramp| ramp.0 / 1_000_000)
+        };
+        assert_eq!(ramp_ms("ramp_time=60", 2), Some(20));
+        assert_eq!(ramp_ms("ramp_time=60", 1_000), Some(2_000));
+        assert_eq!(ramp_ms("ramp_time=60", 10_000), Some(10_000));
+        assert_eq!(ramp_ms("ramp_time=60", 100_000), Some(60_000));
+        assert_eq!(ramp_ms("", 2), None);
     }
 
     #[test]

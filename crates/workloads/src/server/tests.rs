@@ -167,13 +167,25 @@ fn a_caller_sets_the_load() {
         (
             "clients",
             "4",
-            "clients is set, and these arrivals have none",
+            "clients is set, and requests arrive whatever is in flight here; set rate=N",
         ),
         ("rates", "4", "no variable `rates`; did you mean `rate`?"),
     ] {
         let said = with(name, value).unwrap_err().to_string();
         assert!(said.contains(wanted), "{said}");
     }
+    let closed = OPEN.replace(
+        "\"poisson\"\nrate = 1000",
+        "\"clients\"\nclients = 4\nthink_us = 0",
+    );
+    let variables = [("rate".to_owned(), "1e5".to_owned())].into();
+    let said = parsed(&closed)
+        .with_variables(&variables, "s.toml")
+        .unwrap_err();
+    assert_eq!(
+        said.to_string(),
+        "s.toml: rate is set, and clients that wait for replies decide the rate here; set clients=N"
+    );
 }
 
 #[test]

@@ -40,8 +40,17 @@ impl ServerFile {
                 *clients = parse_count(name, text, MAX_CLIENTS)?;
             }
             ("workers", _) => self.workers = parse_count(name, text, MAX_WORKERS)?,
-            (known, _) if NAMES.contains(&known) => {
-                return Err(format!("{known} is set, and these arrivals have none"));
+            ("rate", Arrivals::Clients { .. }) => {
+                return Err("rate is set, and clients that wait for replies decide the rate here; set clients=N".to_owned());
+            }
+            ("clients", _) => {
+                return Err(
+                    "clients is set, and requests arrive whatever is in flight here; set rate=N"
+                        .to_owned(),
+                );
+            }
+            ("rate", _) => {
+                return Err("rate is set, and a file has the times of the requests here".to_owned());
             }
             (other, _) => {
                 let known = suggestion_with_known_names(other, &NAMES);

@@ -1,4 +1,5 @@
-//! Holds what a verifying job reads back against fio's own log of its I/Os (`write_iolog`).
+//! Holds what a verifying job reads back, and where a buffered reader with gaps reads, against fio's own log of its I/Os
+//! (`write_iolog`).
 
 #![expect(
     clippy::panic,
@@ -84,6 +85,16 @@ const TIME_BASED: &[(&str, usize)] = &[
     ("rw=randwrite,verify_backlog=4,ioengine=libaio", 100),
 ];
 
+/// Options of buffered readers with gaps, and backwards: where they read decides what is cached.
+const BUFFERED_WITH_GAPS: &[&str] = &[
+    "rw=read:8k",
+    "rw=read:-8k",
+    "rw=read:4k,size=256k,bs=16k",
+    "rw=read:-12k,size=256k",
+    "rw=read:8k,size=60k,offset=8k",
+    "rw=read:8k,number_ios=5",
+];
+
 /// An I/O, and whether it is a read.
 type Io = (bool, NextIo);
 
@@ -118,6 +129,10 @@ fn compared_jobs() -> Vec<Compared> {
             .iter()
             .map(|options| Compared::new(options, true)),
     );
+    jobs.extend((BUFFERED_WITH_GAPS.iter()).map(|options| {
+        let options = format!("{options},verify=0,direct=0");
+        Compared::new(&options, false)
+    }));
     for (options, most) in TIME_BASED {
         let mut job = Compared::new(options, false);
         job.options.push_str("\ntime_based\nruntime=100ms");
@@ -187,7 +202,8 @@ impl Draw for FromLog {
 /// mix of reads and writes.
 fn predict(options: &str, on_device: bool, log: &[Io]) -> Vec<Io> {
     let name = if on_device { "/dev/sdx" } else { "new" };
-    let text = format!("[j]\nfilename={name}\n{options}\ndirect=1\n");
+    let direct = u8::from(!options.contains("direct=0"));
+    let text = format!("[j]\nfilename={name}\n{options}\ndirect={direct}\n");
     let file = fio::parse(&text, "t.fio").unwrap_or_else(|e| panic!("{e}\n{text}"));
     file.refuse_unmodelled_options()
         .unwrap_or_else(|e| panic!("{e}\n{text}"));

@@ -5,13 +5,14 @@ use std::path::Path;
 
 use wakepath_compare::{describe_drift, describe_missed_rate, mean_change_if_significant};
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::Origin;
+use wakepath_hardware::machine::{DriveModel, Origin};
 use wakepath_sim::{Drift, LONGEST_UNTIMED, RateRun, ReplayRun, Run};
 use wakepath_study::plan::requested_rates;
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use wakepath_units::printable::escape_for_one_line;
 use wakepath_units::{Nanoseconds, median};
 use wakepath_workloads::Workload;
+use wakepath_workloads::fio::FioJob;
 
 use crate::messages::{self, MessageKind, note};
 use crate::output::Format;
@@ -37,6 +38,26 @@ pub(super) fn note_warm_up_and_mostly_paused_jobs(workload: &Workload, format: F
             "job `{}` pauses for as long as it runs: it has no warm-up, and counts from its first request",
             job.name
         );
+    }
+}
+
+/// Notes fio jobs with a `ramp_time` that `--seconds` cuts.
+pub(super) fn note_ramps_that_a_limit_cuts(workload: &Workload, at_most: Option<Nanoseconds>) {
+    let (Workload::Fio(file), Some(at_most)) = (workload, at_most) else {
+        return;
+    };
+    for job in &file.jobs {
+        let left = job.clone().with_time_limit(at_most).ramp_time;
+        if let (Some(asked), Some(left)) = (job.ramp_time, left)
+            && left < asked
+        {
+            note!(
+                "job `{}`: {} s of its ramp_time of {} s are simulated (--seconds)",
+                escape_for_one_line(&job.name),
+                left.as_secs_f64(),
+                asked.as_secs_f64()
+            );
+        }
     }
 }
 
@@ -126,9 +147,8 @@ pub(super) fn warn_of_late_replays(job: &Path, comparison: &SimComparison) {
     let mut latest: Option<(&SimulatedPolicy, ReplayRun)> = None;
     for result in &comparison.results {
         for replay in result.runs.iter().flat_map(|run| &run.replays) {
-            let share = replay.done_per_s / replay.asked_per_s;
             let is_later = latest.is_none_or(|(_, worst)| replay.last_late_s > worst.last_late_s);
-            if share < LEAST_SHARE_KEPT_UP && is_later {
+            if !keeps_up_with_trace(replay) && is_later {
                 latest = Some((result, *replay));
             }
         }
@@ -145,8 +165,50 @@ pub(super) fn warn_of_late_replays(job: &Path, comparison: &SimComparison) {
     messages::hold_message_until_result(MessageKind::Warning, Some(&place), text);
 }
 
+/// Warns of a trace or log with a request beyond the size that is assumed of a drive whose size is not known.
+pub(super) fn warn_of_requests_beyond_assumed_size(workload: &Workload, drive: &DriveModel) {
+    let Workload::Fio(file) = workload else {
+        return;
+    };
+    if drive.capacity_gb.is_given() {
+        // The simulator refuses such a request.
+        return;
+    }
+    let capacity = drive.capacity_in_bytes();
+    for job in &file.jobs {
+        let origin = match (&job.replay, &job.io_log.log) {
+            (Some(trace), _) => &trace.origin,
+            (None, Some(log)) => &log.origin,
+            (None, None) => continue,
+        };
+        let Some(totals) = job
+            .replayed_totals()
+            .filter(|totals| totals.end_byte > capacity)
+        else {
+            continue;
+        };
+        let text = format!(
+            "the request ends at byte {}, beyond the {} GB that are assumed of a drive whose size is not known; drive.capacity_gb in \
+             the machine's file says it",
+            totals.end_byte,
+            capacity / 1_000_000_000
+        );
+        let place = format!("{origin}:{}", totals.end_line);
+        messages::hold_message_until_result(MessageKind::Warning, Some(&place), text);
+    }
+}
+
 /// Share of a trace's rate below which the machine cannot keep up with the trace.
 const LEAST_SHARE_KEPT_UP: f64 = 0.98;
+
+/// Lateness of the last request below which a machine keeps up, in seconds: a short trace has a low rate by a single wake-up.
+const LEAST_LATENESS_S: f64 = 1e-3;
+
+/// Whether the machine begins a trace's requests nearly as fast as they come.
+fn keeps_up_with_trace(replay: &ReplayRun) -> bool {
+    replay.done_per_s >= LEAST_SHARE_KEPT_UP * replay.asked_per_s
+        || replay.last_late_s < LEAST_LATENESS_S
+}
 
 /// Notes jobs that had more to do than was simulated.
 pub(super) fn note_jobs_ended_by_time(workload: &Workload, comparison: &SimComparison) {
@@ -186,6 +248,7 @@ pub(super) fn note_found_depths(workload: &Workload, comparison: &SimComparison)
         return;
     };
     for (index, job) in file.jobs.iter().enumerate() {
+        note_missed_latency_target(index, job, comparison);
         let depths = depths_found_by_job(index, comparison);
         let (Some(least), Some(most)) = (depths.iter().min(), depths.iter().max()) else {
             continue;
@@ -200,12 +263,32 @@ pub(super) fn note_found_depths(workload: &Workload, comparison: &SimComparison)
     }
 }
 
-/// Depths that a job's processes ended with, in all runs under all policies.
+/// Notes the policies under which no depth kept to a job's `latency_target`.
+fn note_missed_latency_target(index: usize, job: &FioJob, comparison: &SimComparison) {
+    let missed: Vec<String> = (comparison.results.iter())
+        .filter(|result| {
+            let mut ended = result.runs.iter().flat_map(|run| &run.found_depths);
+            ended.any(|found| found.job == index && found.misses_target)
+        })
+        .map(|result| result.policy.to_string())
+        .collect();
+    if missed.is_empty() {
+        return;
+    }
+    note!(
+        "job `{}`: not even one I/O at a time keeps to its latency_target of {} us under {}",
+        escape_for_one_line(&job.name),
+        job.latency_target.target.0 as f64 / 1e3,
+        missed.join(", ")
+    );
+}
+
+/// Depths that a job's processes found, in all runs under all policies.
 fn depths_found_by_job(index: usize, comparison: &SimComparison) -> Vec<u32> {
     let runs = comparison.results.iter().flat_map(|result| &result.runs);
     let found = runs.flat_map(|run| &run.found_depths);
     found
-        .filter(|found| found.job == index)
+        .filter(|found| found.job == index && !found.misses_target)
         .map(|found| found.depth)
         .collect()
 }

@@ -27,6 +27,9 @@ pub(super) enum RequestTables {
 /// Metrics of finished requests in the CSV output.
 const LATENCY_METRICS: [&str; 5] = ["iops", "mean_us", "p50_us", "p99_us", "p999_us"];
 
+/// Metrics of fsync and fdatasync calls, in the CSV output and the table of such calls.
+const SYNC_METRICS: [&str; 3] = ["commits_per_s", "sync_mean_us", "sync_p99_us"];
+
 pub(super) fn write_runs_as_csv(
     out: &mut Screen,
     comparison: &SimComparison,
@@ -48,8 +51,12 @@ pub(super) fn write_runs_as_csv(
         "wake_ups_per_s",
     ]);
     let mut runs = comparison.results.iter().flat_map(|result| &result.runs);
+    let has_syncs = runs.clone().any(|run| run.fsyncs.is_some());
     if runs.any(|run| run.drive.is_some()) {
         header.extend(["drive_mw", "drive_wake_ups", "drive_mean_wake_us"]);
+    }
+    if has_syncs {
+        header.extend(SYNC_METRICS);
     }
     let rows = comparison.results.iter().flat_map(|result| {
         let runs = result.rows.iter().zip(&result.runs);
@@ -74,6 +81,9 @@ pub(super) fn write_runs_as_csv(
                     drive.mean_wake_us.to_string(),
                 ]);
             }
+            if has_syncs {
+                row.extend(SYNC_METRICS.map(|name| metric_digits_or_empty(record, name)));
+            }
             row
         })
     });
@@ -92,6 +102,7 @@ pub(super) fn write_request_tables_and_drawing(
     };
     write_heading_with_run_count(out, &format!("{}{drive}", machine.title), comparison)?;
     write_figures_per_policy(out, machine, comparison, tables)?;
+    write_sync_calls(out, comparison)?;
     write_drive_power_and_states(out, machine, comparison)?;
     write_first_run_latency_parts(out, comparison, tables)?;
     write_disk_calls_per_request(out, comparison)?;
@@ -137,6 +148,28 @@ fn write_figures_per_policy(
         row
     });
     output::write_table(out, header_with_policy(&columns), rows)
+}
+
+/// Writes rate and duration of fsync and fdatasync calls for each policy; nothing if no run made such a call. A write's latency
+/// ends before the call, as in fio.
+fn write_sync_calls(out: &mut Screen, comparison: &SimComparison) -> anyhow::Result<()> {
+    let mut runs = comparison.results.iter().flat_map(|result| &result.runs);
+    if !runs.any(|run| run.fsyncs.is_some()) {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nCalls of fsync and fdatasync: median commits per second and us of a call\n"
+    )?;
+    let rows = comparison.results.iter().map(|result| {
+        let figures = SYNC_METRICS.map(|name| figures::median_metric_or_empty(result, name));
+        row_with_policy(result, figures)
+    });
+    output::write_table(
+        out,
+        header_with_policy(&["commits/s", "mean us", "p99"]),
+        rows,
+    )
 }
 
 /// Writes a table with the parts of a request's latency for each policy.

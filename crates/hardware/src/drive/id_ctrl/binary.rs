@@ -26,12 +26,21 @@ pub(super) fn decode_identify_structure(data: &[u8]) -> Result<PrintedDrive, IdC
         subsystem_vendor_id: Some(u16_le_at(data, 2)),
         npss: Some(npss),
         apsta: Some(data[265] != 0),
+        capacity_bytes: capacity_below_2_to_the_64(&data[280..296]),
         states: descriptors
             .take(usize::from(npss) + 1)
             .map(decode_power_state_descriptor)
             .collect(),
         coarse_powers: false,
     })
+}
+
+/// A capacity of 16 bytes; `None` above 2^64, which no drive has.
+fn capacity_below_2_to_the_64(data: &[u8]) -> Option<u64> {
+    let (low, high) = data.split_first_chunk::<8>()?;
+    high.iter()
+        .all(|byte| *byte == 0)
+        .then_some(u64::from_le_bytes(*low))
 }
 
 fn u16_le_at(data: &[u8], at: usize) -> u16 {

@@ -8,7 +8,7 @@ use wakepath_units::{Microwatts, pasted};
 use super::printed::{
     IdCtrlProblem, LATENCY, LocatedProblem, PrintedDrive, check_npss_below_32,
     decode_idle_or_active_power, decode_max_power, keep_five_bits_of_rank,
-    latency_us_from_signed_number, trim_end_and_replace_control_characters,
+    latency_us_from_signed_number, parse_capacity, trim_end_and_replace_control_characters,
 };
 use crate::drive::PowerState;
 
@@ -88,6 +88,7 @@ fn decode_nvme_cli_drive(json: &Value) -> Result<PrintedDrive, IdCtrlProblem> {
             .map(|v| v as u16),
         npss: npss.map(check_npss_below_32).transpose()?,
         apsta: read_optional_number_up_to(json, "apsta", 255, BYTE)?.map(|v| v != 0),
+        capacity_bytes: json.get("tnvmcap").and_then(capacity_from_number_or_text),
         states: decode_nvme_cli_states(require_array_of_states(json, "psds")?)?,
         coarse_powers: false,
     })
@@ -214,6 +215,9 @@ fn decode_smartctl_drive(json: &Value) -> Result<PrintedDrive, IdCtrlProblem> {
             .map(|last| check_npss_below_32(last as u64))
             .transpose()?,
         apsta: None,
+        capacity_bytes: json
+            .get("nvme_total_capacity")
+            .and_then(capacity_from_number_or_text),
         states,
         coarse_powers: false,
     })
@@ -299,6 +303,20 @@ fn read_optional_number_up_to(
         .filter(|n| (0..=most).contains(n))
         .map(|n| Some(n as u64))
         .ok_or_else(|| field_problem_with_found_value(field, value, expected))
+}
+
+/// A capacity in bytes, which nvme-cli prints as a number, a fraction or text; `None` for anything else, as if it were not printed.
+fn capacity_from_number_or_text(value: &Value) -> Option<u64> {
+    match value {
+        Value::String(text) => parse_capacity(text),
+        Value::Number(number) => number.as_u64().or_else(|| {
+            let bytes = number.as_f64().filter(|bytes| bytes.fract() == 0.0)?;
+            (0.0..2_f64.powi(63))
+                .contains(&bytes)
+                .then_some(bytes as u64)
+        }),
+        _ => None,
+    }
 }
 
 fn integer_from_number_text_or_bool(value: &Value) -> Option<i64> {

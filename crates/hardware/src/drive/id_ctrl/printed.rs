@@ -138,6 +138,7 @@ pub(super) struct PrintedDrive {
     pub(super) subsystem_vendor_id: Option<u16>,
     pub(super) npss: Option<u8>,
     pub(super) apsta: Option<bool>,
+    pub(super) capacity_bytes: Option<u64>,
     pub(super) states: Vec<PowerState>,
     pub(super) coarse_powers: bool,
 }
@@ -188,6 +189,7 @@ impl PrintedDrive {
                 npss,
                 states: self.states,
                 apsta: self.apsta,
+                capacity_bytes: self.capacity_bytes.filter(|bytes| *bytes > 0),
                 source: file.to_owned(),
             },
         })
@@ -238,4 +240,11 @@ pub(super) fn latency_us_from_signed_number(printed: i64) -> Option<u32> {
     u32::try_from(printed)
         .ok()
         .or_else(|| i32::try_from(printed).ok().map(|v| v as u32))
+}
+
+/// A capacity in bytes as tools print it: `500107862016`, `500,107,862,016 [500 GB]`. `None` for any other text, as if it were not
+/// printed.
+pub(super) fn parse_capacity(text: &str) -> Option<u64> {
+    let number = text.split('[').next()?.trim();
+    number.replace(',', "").parse().ok()
 }

@@ -15,6 +15,7 @@ fn binary() -> Vec<u8> {
     data[64..72].copy_from_slice(b"HPS2    ");
     data[263] = 1;
     data[265] = 1;
+    data[280..288].copy_from_slice(&CAPACITY_BYTES.to_le_bytes());
     data[2048..2050].copy_from_slice(&350_u16.to_le_bytes());
     let ps1 = &mut data[2080..2112];
     ps1[..2].copy_from_slice(&250_u16.to_le_bytes());
@@ -38,6 +39,7 @@ mn        : PC SN530                                \n\
 fr        : HPS2    \n\
 npss      : 1
 apsta     : 0x1
+tnvmcap   : 256060514304
   [0:0] : 0x1\tAutonomous Power State Transitions Supported
 subnqn    : nqn.2014-08.org.example:uuid:ps 0
 ps      0 : mp:3.50W operational enlat:0 exlat:0 rrt:0 rrl:0
@@ -49,13 +51,57 @@ ps      1 : mp:0.0250W non-operational enlat:3900 exlat:-294967296 rrt:1 rrl:2
 ";
 
 const JSON: &str = r#"{"vid":5559,"ssvid":4136,"mn":"PC SN530   ","fr":"HPS2    ","npss":1,
-"apsta":1,"tnvmcap":"0","psds":[
+"apsta":1,"tnvmcap":"256060514304","psds":[
 {"max_power":350,"flags":0,"entry_lat":0,"exit_lat":0,"read_tput":0,"read_lat":0,"write_tput":0,
  "write_lat":0,"idle_power":0,"idle_scale":0,"active_power":0,"active_power_work":0,
  "active_scale":0},
 {"max_power":250,"flags":3,"entry_lat":3900,"exit_lat":-294967296,"read_tput":1,"read_lat":2,
  "write_tput":3,"write_lat":4,"idle_power":5,"idle_scale":1,"active_power":160,
  "active_power_work":2,"active_scale":2}]}"#;
+
+/// Capacity of the drive in all three forms, `TNVMCAP`.
+const CAPACITY_BYTES: u64 = 256_060_514_304;
+
+#[test]
+fn a_capacity_is_read_in_each_form_and_no_other_text_is_an_error() {
+    let capacity =
+        |line: &str| read(&TEXT.replace("tnvmcap   : 256060514304", line)).capacity_bytes;
+    for line in [
+        "tnvmcap : 256060514304",
+        "Total NVM Capacity:    256,060,514,304 [256 GB]",
+    ] {
+        assert_eq!(capacity(line), Some(CAPACITY_BYTES), "{line}");
+    }
+    for line in [
+        "tnvmcap : 0",
+        "tnvmcap : 256 GB",
+        "tnvmcap : -1",
+        "tnvmcap : 1e99",
+        "",
+    ] {
+        assert_eq!(capacity(line), None, "{line}");
+    }
+    for (value, bytes) in [
+        ("256060514304", Some(CAPACITY_BYTES)),
+        ("256060514304.0", Some(CAPACITY_BYTES)),
+        ("-1", None),
+        ("1e300", None),
+        ("null", None),
+        ("[]", None),
+    ] {
+        let json = JSON.replace("\"256060514304\"", value);
+        assert_eq!(read(&json).capacity_bytes, bytes, "{value}");
+    }
+    let mut beyond = binary();
+    beyond[295] = 1;
+    assert_eq!(
+        parse_drive_dump("dump", &beyond)
+            .unwrap()
+            .drive
+            .capacity_bytes,
+        None
+    );
+}
 
 fn read(text: &str) -> Drive {
     parse_drive_dump("dump", text.as_bytes()).unwrap().drive
@@ -72,6 +118,7 @@ fn the_three_forms_say_the_same() {
     let drive = parse_drive_dump("dump", &binary()).unwrap().drive;
     assert_eq!(drive.model, "PC SN530");
     assert_eq!(drive.firmware, "HPS2");
+    assert_eq!(drive.capacity_bytes, Some(CAPACITY_BYTES));
     assert_eq!(drive.vendor_id, Some(0x15b7));
     assert_eq!(drive.apsta, Some(true));
     assert_eq!(drive.states[0].max_power, Some(Microwatts(3_500_000)));
@@ -132,13 +179,13 @@ fn useless_text_is_named_with_its_line() {
     );
     assert_eq!(
         with("exlat:0", "exlat:fast"),
-        "dump:11: ps 0 exlat is \"fast\", expected microseconds from 0 to 4294967295"
+        "dump:12: ps 0 exlat is \"fast\", expected microseconds from 0 to 4294967295"
     );
-    assert!(with("mp:3.50W", "mp:NaNW").starts_with("dump:11: ps 0 mp is \"NaNW\""));
+    assert!(with("mp:3.50W", "mp:NaNW").starts_with("dump:12: ps 0 mp is \"NaNW\""));
     assert!(with("enlat:3900 ", "").contains("ps 1 enlat is missing"));
     assert!(
         with("ps      1", "ps      7")
-            .starts_with("dump:14: power state 7 follows where 1 is expected")
+            .starts_with("dump:15: power state 7 follows where 1 is expected")
     );
     let foreign = error("hello\n");
     assert!(

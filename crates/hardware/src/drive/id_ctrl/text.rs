@@ -4,7 +4,8 @@ use wakepath_units::pasted;
 
 use super::printed::{
     IdCtrlProblem, LATENCY, LocatedProblem, PrintedDrive, check_npss_below_32,
-    keep_five_bits_of_rank, latency_us_from_signed_number, trim_end_and_replace_control_characters,
+    keep_five_bits_of_rank, latency_us_from_signed_number, parse_capacity,
+    trim_end_and_replace_control_characters,
 };
 use crate::drive::{MAX_POWER_STATES, PowerState, watts};
 
@@ -163,6 +164,9 @@ impl TextReader {
             }
             "apsta" => {
                 printed.apsta = Some(parse_decimal_or_hexadecimal("apsta", value, 255)? != 0);
+            }
+            "tnvmcap" | "Total NVM Capacity" => {
+                printed.capacity_bytes = parse_capacity(value);
             }
             _ => return Ok(()),
         }

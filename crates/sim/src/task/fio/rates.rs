@@ -23,8 +23,8 @@ pub(crate) struct JobTotals {
     pub(in crate::task) cut: Vec<usize>,
     /// Rate sums by job, for reads and for writes.
     pub(in crate::task) rates: Vec<[RateSums; 2]>,
-    /// Index of the job and depth, for each process that has searched for its depth.
-    pub(in crate::task) depths: Vec<(usize, u32)>,
+    /// Depth of each process that has searched for it.
+    pub(in crate::task) depths: Vec<FoundDepth>,
     /// Index of the job and lateness, for each process that has replayed a block trace.
     pub(in crate::task) replays: Vec<(usize, ReplayTotals)>,
 }
@@ -36,6 +36,8 @@ pub struct FoundDepth {
     pub job: usize,
     /// Requests in flight at most when a process of the job ended, 1 to its `iodepth`.
     pub depth: u32,
+    /// Whether no depth kept to the target, not even 1.
+    pub misses_target: bool,
 }
 
 impl JobTotals {
@@ -58,13 +60,7 @@ impl JobTotals {
 
     /// Depths that searches have led to, one for each process, in file order.
     pub(crate) fn found_depths(&self) -> Vec<FoundDepth> {
-        let depths = self.depths.iter();
-        let mut found: Vec<_> = depths
-            .map(|(job, depth)| FoundDepth {
-                job: *job,
-                depth: *depth,
-            })
-            .collect();
+        let mut found = self.depths.clone();
         found.sort_unstable();
         found
     }

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 use serde::Serialize;
-use wakepath_hardware::machine::DriveModel;
+use wakepath_hardware::machine::{DriveModel, Origin};
 use wakepath_workloads::block_trace::{
     BlockTrace, BlockTraceError, BlockTraceRequests, JobLog, JobLogRequests, JobLogStart, TraceIo,
 };
@@ -56,9 +56,14 @@ impl ReplaySetup {
                 origin: origin.clone(),
                 line: Some(totals.end_line),
                 message: format!(
-                    "the request ends at byte {}, and {} has {capacity}; take a larger drive (--drive, or drive.capacity_gb in \
+                    "the request ends at byte {}, and {} has {capacity}{}; take a larger drive (--drive, or drive.capacity_gb in \
                      the machine's file)",
-                    totals.end_byte, drive.name
+                    totals.end_byte,
+                    drive.name,
+                    match &drive.capacity_gb.origin {
+                        Origin::Assumed(why) => format!(" (assumed: {why})"),
+                        _ => String::new(),
+                    }
                 ),
             });
         }

@@ -317,8 +317,8 @@ fn smallest_and_largest_blocks(job: &FioJob) -> [[u64; 2]; 2] {
 }
 
 /// How many bytes a sequential job with gaps of `skip` bytes transfers: fio ends it where an I/O would reach beyond the end of
-/// the file, and goes on from the other end if the next one would begin there.
-fn bytes_transferred_with_gaps(size: u64, block: u64, skip: i64) -> u64 {
+/// the file, and goes on from the other end if the next one would begin there. `is_whole_file`: nothing lies behind these bytes.
+fn bytes_transferred_with_gaps(size: u64, block: u64, skip: i64, is_whole_file: bool) -> u64 {
     let Some(every) = u64::try_from(skip)
         .ok()
         .map(|skip| skip.saturating_add(block))
@@ -329,6 +329,10 @@ fn bytes_transferred_with_gaps(size: u64, block: u64, skip: i64) -> u64 {
         return 0;
     };
     let fit = last / every + 1;
+    if is_whole_file && last.is_multiple_of(every) {
+        // The last I/O ends with the file.
+        return fit * block;
+    }
     match fit.checked_mul(every) {
         Some(next) if next < size => fit * block,
         _ => size,
@@ -556,12 +560,15 @@ fn transferred_bytes(job: &FioJob, drive: &DriveModel) -> Option<u64> {
     let read_percent = read_percent(job);
     let one_way = matches!(read_percent, 0 | 100) && !job.rw.is_random();
     let bytes = job.process_limits(drive.capacity_in_bytes()).bytes?;
-    if one_way && job.step != 0 && !job.reads_back() {
+    // Where positions matter, the walk has the gaps.
+    let has_walk = job.reads_back() || job.reads_depend_on_cached_pages();
+    if one_way && job.step != 0 && !has_walk {
         let [least, _] = smallest_and_largest_blocks(job);
         return Some(bytes_transferred_with_gaps(
             bytes,
             least[usize::from(read_percent == 0)],
             job.step,
+            !job.goes_to_devices(),
         ));
     }
     Some(bytes)

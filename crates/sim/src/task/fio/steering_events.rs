@@ -6,6 +6,7 @@ use crate::core::basics::{CpuId, Direction, RequestId, TaskId};
 use crate::core::observer::Observer;
 use crate::engine::Engine;
 use crate::task::fio::process::FioProcess;
+use crate::task::fio::rates::FoundDepth;
 use crate::task::state::{Kind, Task};
 
 impl Task {
@@ -160,8 +161,11 @@ impl<O: Observer> Engine<'_, O> {
         if let Kind::FioProcess(process) = &self.tasks[task].kind
             && let Some(search) = &process.steering.search
         {
-            let depths = &mut self.workload.job_totals.depths;
-            depths.push((process.job, search.depth()));
+            self.workload.job_totals.depths.push(FoundDepth {
+                job: process.job,
+                depth: search.depth(),
+                misses_target: search.misses_target(),
+            });
         }
     }
 }

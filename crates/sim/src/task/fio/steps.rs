@@ -200,7 +200,7 @@ impl<O: Observer> Engine<'_, O> {
         };
         self.context.end_run_with_failure(SimError::Workload {
             job: job.name.clone(),
-            what: "buffered reads beyond its size, which the page cache has by then; give a larger size, or direct=1"
+            what: "buffered reads beyond its size, which the page cache has by then; give a larger size, norandommap=1, or direct=1"
                 .to_owned(),
         });
     }

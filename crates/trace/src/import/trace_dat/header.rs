@@ -6,11 +6,9 @@ use wakepath_units::cpus::MAX_CPUS;
 
 use super::cursor::FileCursor;
 use super::unpack::unpack_zstd;
+use crate::file_kind::TRACE_DAT_MAGIC;
 use crate::import::ReadAt;
 use crate::import::formats::{EventFormats, decode_unsigned};
-
-/// First bytes of a `trace.dat`.
-pub(in crate::import) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
 /// A file's description.
 pub(super) struct TraceDatHeader {
@@ -101,7 +99,7 @@ fn read_header_start_and_version(
     input: &dyn ReadAt,
 ) -> Result<(TraceDatHeader, FileCursor<'_>, String), String> {
     let mut at = FileCursor::new(input, 0, false);
-    at.take_expected(MAGIC, "the start of a trace.dat")?;
+    at.take_expected(TRACE_DAT_MAGIC, "the start of a trace.dat")?;
     let version = at.take_zero_ended_text("the version")?;
     let [endian, long_size] = at.take_bytes(2, "the byte order")?[..] else {
         return Err("cut off after its version".to_owned());

@@ -18,8 +18,6 @@ use super::source::ReadAt;
 use header::TraceDatHeader;
 use pages::{CpuEvents, RingBufferItem};
 
-pub(super) use header::MAGIC;
-
 /// Event formats in a perf.data, described as in version 6.
 pub(super) fn read_formats_in_perf_data(description: &[u8]) -> Result<EventFormats, String> {
     header::read_formats_of_any_version(&description)

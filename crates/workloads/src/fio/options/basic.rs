@@ -217,7 +217,7 @@ fn parse_rw_value(value: &str) -> Result<ReadWrite, LineProblem> {
 /// fio's engines that bypass block devices or the kernel's block layer, each with the reason for refusal.
 const OTHER_ENGINES: &[(&str, &[&str])] = &[
     (
-        "goes through the page cache, which is not modelled",
+        "reaches the page cache by page faults or pipes, which are not modelled",
         &["mmap", "splice", "libpmem", "dev-dax", "pmemblk"],
     ),
     (

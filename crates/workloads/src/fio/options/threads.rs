@@ -39,7 +39,7 @@ fn judge_offload(draft: &JobDraft, _: &str) -> OptionVerdict {
     } else if job.writes_to_page_cache() {
         "buffered writes by threads"
     } else if job.reads_back() {
-        "reading back by threads"
+        "reads of verify by threads"
     } else if job.checking_threads() > 0 {
         "verify_async and reads by threads"
     } else if job.latency_target.target > Nanoseconds::ZERO {
