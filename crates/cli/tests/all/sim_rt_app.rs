@@ -367,40 +367,51 @@ fn a_long_file_is_cut_with_a_word() {
     }
 }
 
-/// Loops of each task of a file in Debian's rt-app, which is 1.0; `None` without the program.
-fn loops_of_real_rt_app(path: &Path, calibration: Value) -> Option<Vec<(String, u64)>> {
-    let folder = tempfile::tempdir().unwrap();
-    let text = std::fs::read_to_string(path).unwrap();
-    let version = Some(RtAppVersion::V1);
-    let file = rtapp::parse_overriding_version(&text, "file", version).unwrap();
-    // As plain JSON, with phases: in 1.0 a task without them goes on for ever, whatever its loops.
+/// Writes a file as plain JSON for Debian's rt-app, which is 1.0, to run for 4 s and log into a folder.
+fn write_plain_for_rt_app(file: &rtapp::RtAppFile, folder: &Path, calibration: &Value) -> PathBuf {
+    // With phases: in 1.0 a task without them goes on for ever, whatever its loops.
     let mut content: Value = serde_json::from_str(&file.to_string()).unwrap();
-    content["global"]["logdir"] = json!(folder.path());
+    content["global"]["logdir"] = json!(folder);
     content["global"]["log_basename"] = json!("log");
     content["global"]["lock_pages"] = json!(false);
     // The loops have an end, and this machine may be busy.
     content["global"]["duration"] = json!(4);
-    content["global"]["calibration"] = calibration;
-    let plain = folder.path().join("plain.json");
+    content["global"]["calibration"] = calibration.clone();
+    let plain = folder.join("plain.json");
     std::fs::write(&plain, content.to_string()).unwrap();
+    plain
+}
+
+fn parse_for_rt_app(path: &Path) -> rtapp::RtAppFile {
+    let text = std::fs::read_to_string(path).unwrap();
+    rtapp::parse_overriding_version(&text, "file", Some(RtAppVersion::V1)).unwrap()
+}
+
+/// Loops of each task in Debian's rt-app, for a file that was written by [`write_plain_for_rt_app`]; `None` without the program.
+fn loops_of_real_rt_app(
+    file: &rtapp::RtAppFile,
+    plain: &Path,
+    folder: &Path,
+) -> Option<Vec<(String, u64)>> {
     let done = std::process::Command::new("rt-app")
-        .arg(&plain)
+        .arg(plain)
         .output()
         .ok()?;
     assert!(done.status.success(), "{done:?}");
-    let threads = file
-        .tasks
-        .iter()
-        .flat_map(|task| (0..task.instances).map(|_| &task.name));
-    let mut loops: Vec<(String, u64)> = Vec::new();
-    for (thread, name) in threads.enumerate() {
-        let log = folder.path().join(format!("log-{name}-{thread}.log"));
-        let log = std::fs::read_to_string(log).unwrap();
-        let lines = log.lines().filter(|line| !line.starts_with('#')).count() as u64;
-        match loops.last_mut().filter(|(task, _)| task == name) {
-            Some((_, of_task)) => *of_task += lines,
-            None => loops.push((name.clone(), lines)),
+    let mut thread = 0;
+    let mut loops = Vec::new();
+    for task in &file.tasks {
+        let mut lines = 0;
+        for _ in 0..task.instances {
+            let log = folder.join(format!("log-{}-{thread}.log", task.name));
+            let log = std::fs::read_to_string(log).unwrap();
+            lines += log.lines().filter(|line| !line.starts_with('#')).count() as u64;
+            thread += 1;
         }
+        // Each repetition of a phase has a line.
+        let phases = task.phases.iter();
+        let lines_of_loop: u64 = phases.map(|phase| phase.loops.unwrap_or(1)).sum();
+        loops.push((task.name.clone(), lines / lines_of_loop.max(1)));
     }
     Some(loops)
 }
@@ -413,8 +424,11 @@ fn loops_are_those_of_the_real_rt_app() {
         "lock-sync-unlock",
         "main-ends",
     ] {
+        let folder = tempfile::tempdir().unwrap();
+        let parsed = parse_for_rt_app(&file(name));
         // No measurement of the loop, which takes seconds: how long the work takes does not matter here.
-        let Some(real) = loops_of_real_rt_app(&file(name), json!(200)) else {
+        let plain = write_plain_for_rt_app(&parsed, folder.path(), &json!(200));
+        let Some(real) = loops_of_real_rt_app(&parsed, &plain, folder.path()) else {
             common::skip("loops_are_those_of_the_real_rt_app", "no rt-app");
             return;
         };
@@ -455,11 +469,11 @@ const EXAMPLES: [&str; 15] = [
 /// Tasks of an example whose loops are not within 2 % or one loop of those of the real rt-app, and which no warning names. `None`
 /// without the program.
 fn find_tasks_with_other_loops(path: &Path) -> Option<Vec<String>> {
-    let real = loops_of_real_rt_app(path, json!("CPU0"))?;
-    let (run, said) = run(
-        path,
-        &[&LAPTOP[..], &["--rt-app", "1.0", "--seconds", "4"]].concat(),
-    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = parse_for_rt_app(path);
+    let plain = write_plain_for_rt_app(&file, folder.path(), &json!("CPU0"));
+    let real = loops_of_real_rt_app(&file, &plain, folder.path())?;
+    let (run, said) = run(&plain, &[&LAPTOP[..], &["--rt-app", "1.0"]].concat());
     let mut other = Vec::new();
     for (task, real) in real {
         let simulated = loops(&run, &task);
