@@ -50,7 +50,8 @@ impl PersistentSettings {
             all.values.extend(wanted.values);
             all.notes.extend(wanted.notes);
         }
-        all.notes.extend(self.notes_on_drives_left_out(system));
+        let left_out = self.notes_on_drives_left_out(system);
+        all.notes.extend(left_out.into_iter().map(|(_, note)| note));
         let planned = SettingsPlan::from_wanted(system, all).and_then(|plan| {
             plan.check_outlives_process()?;
             Ok(plan)
@@ -142,16 +143,17 @@ impl PersistentSettings {
         made_for.iter().any(|known| known.trim() == model)
     }
 
-    /// A note for each drive that the sets were not made for.
-    pub(crate) fn notes_on_drives_left_out(&self, system: &System) -> Vec<String> {
+    /// The name of each drive that the sets were not made for, with a note that says so.
+    pub(crate) fn notes_on_drives_left_out(&self, system: &System) -> Vec<(String, String)> {
         let left_out = read_drive_models(system)
             .into_iter()
             .filter(|(_, model)| !self.is_made_for_model(model) && !self.has_sets_for_model(model));
         left_out
             .map(|(name, model)| {
-                format!(
+                let note = format!(
                     "{name} ({model}) is left out: it is none of the `drives` that the sets were made for"
-                )
+                );
+                (name, note)
             })
             .collect()
     }

@@ -102,7 +102,8 @@ pub fn read_persistent_state(system: &System) -> Result<Option<PersistentState>,
         state.not_possible = Some(error.to_string());
         return Ok(Some(state));
     }
-    state.left_out = settings.notes_on_drives_left_out(system);
+    let left_out = settings.notes_on_drives_left_out(system);
+    state.left_out = left_out.into_iter().map(|(_, note)| note).collect();
     let plan = match settings.plan_for_present_supply(system) {
         Ok(plan) => plan,
         Err(error) => {

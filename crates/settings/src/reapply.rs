@@ -82,7 +82,10 @@ pub fn reapply_after_event(
         return Ok(ReapplyOutcome::NotInForce);
     };
     if !is_anything_to_do(system, &settings, event, &record) {
-        return Ok(ReapplyOutcome::Looked(Reapplied::default()));
+        return Ok(ReapplyOutcome::Looked(Reapplied {
+            notes: notes_on_ready_drive_left_out(system, &settings, event),
+            ..Reapplied::default()
+        }));
     }
     let patience = match event {
         ResetEvent::Interval => Duration::ZERO,
@@ -100,6 +103,22 @@ pub fn reapply_after_event(
         return Ok(ReapplyOutcome::NotInForce);
     };
     reapply_under_lock(&mut session, &settings, event, &mut record).map(ReapplyOutcome::Looked)
+}
+
+/// The note that the sets were not made for the drive that an event is about.
+fn notes_on_ready_drive_left_out(
+    system: &System,
+    settings: &PersistentSettings,
+    event: &ResetEvent,
+) -> Vec<String> {
+    let ResetEvent::DriveReady(drive) = event else {
+        return Vec::new();
+    };
+    let notes = settings.notes_on_drives_left_out(system).into_iter();
+    notes
+        .filter(|(name, _)| name == drive)
+        .map(|(_, note)| note)
+        .collect()
 }
 
 /// Whether an event leaves anything to write or to report. The lock is not taken for that: a daemon that lends it has to put its
@@ -146,7 +165,10 @@ fn reapply_under_lock(
     record: &mut SupplyRecord,
 ) -> Result<Reapplied, SettingsError> {
     let system = session.system.clone();
-    let mut done = Reapplied::default();
+    let mut done = Reapplied {
+        notes: notes_on_ready_drive_left_out(&system, settings, event),
+        ..Reapplied::default()
+    };
     forget_settings_of_exchanged_drives(session, record);
     let new = match plan_settings_of_new_devices(&system, settings, event, record) {
         Ok(new) => new,

@@ -6,9 +6,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use wakepath_settings::reset::ResetEvent;
 use wakepath_settings::{
-    BootOutcome, PersistentSettings, Session, apply_persistent_settings_at_boot, end_boot_trial,
-    forget_boot_trial, read_persistent_state,
+    BootOutcome, PersistentSettings, ReapplyOutcome, Session, apply_persistent_settings_at_boot,
+    end_boot_trial, forget_boot_trial, read_persistent_state, reapply_after_event,
 };
 use wakepath_system::System;
 
@@ -345,6 +346,29 @@ fn a_drive_that_the_sets_were_not_made_for_is_left_out_and_named() {
     let (latencies, notes) = boot_with_drives(&text.replace("'A'", "'C'"));
     assert_eq!(latencies, ["100000", "100000"]);
     assert!(notes.contains("nvme0 (A) is left out"), "{notes}");
+}
+
+#[test]
+fn a_drive_that_comes_later_and_is_left_out_is_named_then() {
+    let (directory, system) = with_two_drives();
+    let machine = directory.path();
+    let away = machine.join("nvme1");
+    let drive = machine.join("sys/class/nvme/nvme1");
+    fs::rename(&drive, &away).unwrap();
+    let text = "policy = 'drive-latency[tolerance=25ms]'\ndrives = ['A']\n";
+    write(machine, FILE, text);
+    apply_persistent_settings_at_boot(&system).unwrap();
+    fs::rename(&away, &drive).unwrap();
+    let notes_after = |drive: &str| {
+        let event = ResetEvent::DriveReady(drive.to_owned());
+        match reapply_after_event(&system, &event).unwrap() {
+            ReapplyOutcome::Looked(done) => done.notes.join("\n"),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(notes_after("nvme1").contains("nvme1 (B) is left out"));
+    assert_eq!(notes_after("nvme0"), "");
+    assert_eq!(latencies(machine), ["25000", "100000"]);
 }
 
 #[test]
