@@ -586,9 +586,10 @@ const LEAST_CAPACITY: u64 = 1_000_000;
 
 /// A drive's size by its name ([`capacity_bytes_by_name`]), assumed; not given without a size in the name.
 pub(super) fn capacity_by_name(name: &str) -> Figure {
-    let assumed = || Origin::Assumed("from its name".to_owned());
-    capacity_bytes_by_name(name)
-        .map_or_else(Figure::default, |bytes| capacity_figure(bytes, assumed()))
+    match capacity_bytes_by_name(name) {
+        Some(bytes) => capacity_figure(bytes, Origin::Assumed("from its name".to_owned())),
+        None => Figure::default(),
+    }
 }
 
 /// A size as `capacity_gb`; not given if it is out of that figure's range.

@@ -490,24 +490,17 @@ mod tests {
 
     #[test]
     fn a_drive_has_the_size_that_it_declares_or_else_the_one_in_its_name() {
-        let size = |name: &str| {
-            let drive = DriveModel::find(name).unwrap();
-            let origin = drive.capacity_gb.origin.describe_origin("");
-            (drive.capacity_in_bytes(), origin)
-        };
-        let assumed = "from its name".to_owned();
-        for name in ["sn530", "760p", "SAMSUNG MZVLB1T0HALR-00000"] {
-            let (bytes, origin) = size(name);
-            let has_size = name != "SAMSUNG MZVLB1T0HALR-00000";
+        let by_name = Figure::assumed(256.060_514_304, "from its name");
+        for (name, figure) in [
+            ("sn530", by_name.clone()),
+            ("760p", by_name),
+            ("SAMSUNG MZVLB1T0HALR-00000", Figure::default()),
+        ] {
             assert_eq!(
-                bytes,
-                if has_size {
-                    256_060_514_304
-                } else {
-                    1_000_000_000_000
-                }
+                DriveModel::find(name).unwrap().capacity_gb,
+                figure,
+                "{name}"
             );
-            assert_eq!(origin == assumed, has_size, "{name}: {origin}");
         }
         let printed = format!("mn        : A 256GB DRIVE\ntnvmcap   : 500107862016\n{STATES}");
         let declared = DriveModel::from_tool_output("dump", printed.as_bytes()).unwrap();

@@ -23,11 +23,8 @@ pub(super) fn expected_duration(workload: &Workload) -> Option<Nanoseconds> {
 pub fn longest_simulated_time(workload: &Workload) -> Nanoseconds {
     match workload {
         Workload::Fio(file) => {
-            let limited = |job: &FioJob| {
-                let time = job.runtime.or(job.at_most).unwrap_or(LONGEST_UNTIMED);
-                Some(job.at_most.map_or(time, |most| most.min(time)))
-            };
-            sum_of_longest_jobs_in_groups(file, limited).unwrap_or(LONGEST_UNTIMED)
+            sum_of_longest_jobs_in_groups(file, |job| Some(longest_counted_time(job)))
+                .unwrap_or(LONGEST_UNTIMED)
         }
         Workload::RtApp(file) => match (file.at_most, file.duration) {
             (Some(most), Some(duration)) => most.min(duration),
@@ -38,6 +35,12 @@ pub fn longest_simulated_time(workload: &Workload) -> Nanoseconds {
             expected_duration(workload).unwrap_or(LONGEST_UNTIMED)
         }
     }
+}
+
+/// Longest time that a fio job is simulated for after its `ramp_time`.
+fn longest_counted_time(job: &FioJob) -> Nanoseconds {
+    let time = job.runtime.or(job.at_most).unwrap_or(LONGEST_UNTIMED);
+    job.at_most.map_or(time, |most| most.min(time))
 }
 
 /// Sum over groups of jobs of the longest job of each, where `counted_time` is a job's time after its `ramp_time`; `None` if a job
@@ -67,15 +70,18 @@ mod tests {
 
     use super::*;
 
+    fn whole_milliseconds(time: Nanoseconds) -> u64 {
+        time.0 / 1_000_000
+    }
+
     /// Expected and longest time of a fio job file in ms, limited to so many ms.
     fn times_of_jobs(options: &str, at_most_ms: Option<u64>) -> (Option<u64>, u64) {
         let file = fio::parse(&format!("[a]\nrw=randread\nsize=1g\n{options}"), "a.fio").unwrap();
         let workload = Workload::from(file)
             .with_time_limit_and_fio_warm_up(at_most_ms.map(Nanoseconds::from_millis), None);
-        let in_ms = |time: Nanoseconds| time.0 / 1_000_000;
         (
-            expected_duration(&workload).map(in_ms),
-            in_ms(longest_simulated_time(&workload)),
+            expected_duration(&workload).map(whole_milliseconds),
+            whole_milliseconds(longest_simulated_time(&workload)),
         )
     }
 

@@ -62,15 +62,18 @@ const JSON: &str = r#"{"vid":5559,"ssvid":4136,"mn":"PC SN530   ","fr":"HPS2    
 /// Capacity of the drive in all three forms, `TNVMCAP`.
 const CAPACITY_BYTES: u64 = 256_060_514_304;
 
+/// The capacity with this line in place of the text's own.
+fn capacity_with_line(line: &str) -> Option<u64> {
+    read(&TEXT.replace("tnvmcap   : 256060514304", line)).capacity_bytes
+}
+
 #[test]
 fn a_capacity_is_read_in_each_form_and_no_other_text_is_an_error() {
-    let capacity =
-        |line: &str| read(&TEXT.replace("tnvmcap   : 256060514304", line)).capacity_bytes;
     for line in [
         "tnvmcap : 256060514304",
         "Total NVM Capacity:    256,060,514,304 [256 GB]",
     ] {
-        assert_eq!(capacity(line), Some(CAPACITY_BYTES), "{line}");
+        assert_eq!(capacity_with_line(line), Some(CAPACITY_BYTES), "{line}");
     }
     for line in [
         "tnvmcap : 0",
@@ -79,7 +82,7 @@ fn a_capacity_is_read_in_each_form_and_no_other_text_is_an_error() {
         "tnvmcap : 1e99",
         "",
     ] {
-        assert_eq!(capacity(line), None, "{line}");
+        assert_eq!(capacity_with_line(line), None, "{line}");
     }
     for (value, bytes) in [
         ("256060514304", Some(CAPACITY_BYTES)),
