@@ -116,7 +116,7 @@ pub(crate) fn find_remote_completions(case: &mut Case<'_>) -> Option<Finding> {
         .with_fix(if affinity == "2" {
             "the drive, or the host of this virtual machine, gives no more queues".to_owned()
         } else {
-            "wakepath apply 'rq-affinity[value=2]' --for 10m".to_owned()
+            format!("wakepath apply 'rq-affinity[value=2]'{}", case.option)
         })
         .with_costs(&difference),
     )

@@ -327,7 +327,7 @@ fn shared_queues_complete_elsewhere() {
         set(root, "sys/block/nvme0n1/mq/0/cpu_list", "0, 1");
     });
     assert!(text(&found, "title").contains("50 %"), "{found}");
-    assert!(text(&found, "fix").contains("rq_affinity"));
+    assert!(text(&found, "fix").contains("rq-affinity[value=2]"));
 }
 
 #[test]
