@@ -1,20 +1,20 @@
 //! A drive's size by its name.
 //!
-//! Makers of drives sell sizes in whole GB or TB, and agreed how many blocks of 512 bytes such a drive has (SFF-8447,
+//! Makers sell drives in whole GB or TB, and agreed how many blocks with 512 bytes such a drive has (SFF-8447,
 //! "LBA Count for Disk Drives").
 
 /// Smallest and largest size in GB that a name is believed. The rule for blocks begins at 50 GB.
 const SOLD_GB: std::ops::RangeInclusive<u64> = 60..=64_000;
 
-/// Blocks of a drive of 50 GB, and blocks of each further GB.
+/// Blocks for the first 50 GB, and for each further GB.
 const BLOCKS_OF_50_GB: u64 = 97_696_368;
 const BLOCKS_OF_1_GB: u64 = 1_953_504;
 
-/// Bytes of a block in that rule.
+/// Bytes per block in SFF-8447.
 const BLOCK_BYTES: u64 = 512;
 
-/// Bytes of a drive by the size that stands in its name as a word, such as `256G`, `512GB`, `1 TB`. `None`: the name has no such
-/// word, or several that differ.
+/// A drive's bytes by the size in the name, a word such as `256G`, `512GB`, `1 TB`. `None`: no such word, or several different
+/// sizes.
 pub(crate) fn capacity_bytes_by_name(name: &str) -> Option<u64> {
     let mut sizes: Vec<u64> = Vec::new();
     let words: Vec<&str> = name
@@ -56,7 +56,7 @@ mod tests {
             ("SAMSUNG SSD 970 EVO 500GB", 500_107_862_016),
             ("Samsung SSD 990 PRO 1TB", 1_000_204_886_016),
             ("a drive of 2 TB", 2_000_398_934_016),
-            // Twice the same size is one size.
+            // Twice the same size counts once.
             ("512GB MEGA S3 512GB", 512_110_190_592),
         ] {
             assert_eq!(capacity_bytes_by_name(name), Some(bytes), "{name}");

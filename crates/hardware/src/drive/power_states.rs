@@ -66,8 +66,8 @@ pub struct Drive {
     /// 0 as yes). `None` if the source does not tell, as with everything that smartctl printed:
     /// that is not a "no".
     pub apsta: Option<bool>,
-    /// Total capacity of the drive's media in bytes (`TNVMCAP`). `None`: the source does not tell, or the drive says 0, which means
-    /// that it does not.
+    /// Total capacity of the drive's media in bytes (`TNVMCAP`). `None`: the source does not tell, or the drive says 0: not
+    /// told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
     /// Where the figures come from.

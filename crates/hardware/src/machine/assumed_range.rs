@@ -102,8 +102,8 @@ const DRIVE_SIZE: &str = "capacity_gb";
 const WHOLE_NUMBERS: [&str; 3] = ["parallel_units", "chunk_kib", "wake_ups"];
 
 impl MachineFigure {
-    /// The range of an assumed figure. `None` for figures of other origins, for an assumed 0, which says that something is counted
-    /// elsewhere, and for a drive's size: its name says which it is.
+    /// The range of an assumed figure. `None` for figures with other origins, for an assumed 0 (counted
+    /// elsewhere), and for a drive's size, known by the name.
     pub fn range_if_assumed(&self) -> Option<AssumedRange> {
         let Origin::Assumed(_) = self.figure.origin else {
             return None;

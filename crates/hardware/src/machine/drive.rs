@@ -535,7 +535,7 @@ impl DriveModel {
         (service_us.value - slow_share * p999_us.value) / (1.0 - slow_share)
     }
 
-    /// Drops a 99.9th percentile that came with another mean and does not fit the mean that replaced it.
+    /// Drops a 99.9th percentile from another mean, if too far from the new mean.
     pub fn drop_tails_that_do_not_fit(&mut self) {
         for (service_us, p999_us) in [
             (&self.read_service_us, &mut self.read_p999_us),

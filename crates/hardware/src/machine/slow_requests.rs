@@ -1,8 +1,8 @@
-//! Requests of a drive that take longer than its spread explains.
+//! Slow requests of a drive, beyond the spread.
 
 use super::Figure;
 
-/// One request in so many is slow, on drives with a 99.9th percentile: half of the slow ones are slower than that.
+/// Requests per slow request, on drives with a 99.9th percentile: half the slow requests are slower.
 pub const SLOW_REQUEST_IN: u32 = 500;
 
 /// Whether a 99.9th percentile is above the mean and below [`SLOW_REQUEST_IN`] times the mean, as slow requests need it.

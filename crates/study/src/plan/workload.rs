@@ -692,23 +692,24 @@ mod tests {
         assert!(override_options_in_all_jobs(text, &options).ends_with(text));
     }
 
+    fn plan_job(job: &str) -> Result<super::super::Plan, crate::StudyError> {
+        let study = format!(
+            "name = 'x'\nmachine = 'rk3399'\n[[workload]]\nname = 'a'\nfio_job = \"{job}\"\n[[policy]]\nname = 'p'\n"
+        );
+        super::super::Plan::from_text(&study, "x", Path::new("."), RunOrigin::Sim)
+    }
+
     #[test]
     fn a_job_may_be_a_command_line() {
-        let plan = |job: &str| {
-            let study = format!(
-                "name = 'x'\nmachine = 'rk3399'\n[[workload]]\nname = 'a'\nfio_job = \"{job}\"\n[[policy]]\nname = 'p'\n"
-            );
-            super::super::Plan::from_text(&study, "x", Path::new("."), RunOrigin::Sim)
-        };
-        let planned = plan("fio --direct=1 --name='a b' --rw=randread --size=1m").unwrap();
+        let planned = plan_job("fio --direct=1 --name='a b' --rw=randread --size=1m").unwrap();
         let Task::Fio { workload, .. } = &planned.workloads[0].task else {
             panic!("no fio job");
         };
         assert_eq!(workload.job_or_task_names(), ["a b"]);
-        let message = plan("fio --name=a --siz=1m").unwrap_err().to_string();
+        let message = plan_job("fio --name=a --siz=1m").unwrap_err().to_string();
         assert!(message.contains("did you mean `size`?"), "{message}");
         // What has no model has the number of the word on the command line, not of a line that nobody wrote.
-        let message = plan("fio --name=a --size=1m --direct=1 --zonemode=zbd")
+        let message = plan_job("fio --name=a --size=1m --direct=1 --zonemode=zbd")
             .unwrap_err()
             .to_string();
         assert!(message.contains(": fio command line:5: "), "{message}");

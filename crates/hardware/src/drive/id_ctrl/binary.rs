@@ -35,7 +35,7 @@ pub(super) fn decode_identify_structure(data: &[u8]) -> Result<PrintedDrive, IdC
     })
 }
 
-/// A capacity of 16 bytes; `None` above 2^64, which no drive has.
+/// A capacity in 16 bytes; `None` above 2^64, beyond all drives.
 fn capacity_below_2_to_the_64(data: &[u8]) -> Option<u64> {
     let (low, high) = data.split_first_chunk::<8>()?;
     high.iter()

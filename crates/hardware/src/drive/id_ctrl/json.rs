@@ -305,7 +305,7 @@ fn read_optional_number_up_to(
         .ok_or_else(|| field_problem_with_found_value(field, value, expected))
 }
 
-/// A capacity in bytes, which nvme-cli prints as a number, a fraction or text; `None` for anything else, as if it were not printed.
+/// A capacity in bytes, which nvme-cli prints as a number, a fraction or text; `None` for anything else, as if nothing were printed.
 fn capacity_from_number_or_text(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => parse_capacity(text),

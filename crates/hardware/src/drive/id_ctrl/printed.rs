@@ -242,7 +242,7 @@ pub(super) fn latency_us_from_signed_number(printed: i64) -> Option<u32> {
         .or_else(|| i32::try_from(printed).ok().map(|v| v as u32))
 }
 
-/// A capacity in bytes as tools print it: `500107862016`, `500,107,862,016 [500 GB]`. `None` for any other text, as if it were not
+/// A capacity in bytes as tools print it: `500107862016`, `500,107,862,016 [500 GB]`. `None` for any other text, as if nothing were
 /// printed.
 pub(super) fn parse_capacity(text: &str) -> Option<u64> {
     let number = text.split('[').next()?.trim();

@@ -59,10 +59,10 @@ const JSON: &str = r#"{"vid":5559,"ssvid":4136,"mn":"PC SN530   ","fr":"HPS2    
  "write_tput":3,"write_lat":4,"idle_power":5,"idle_scale":1,"active_power":160,
  "active_power_work":2,"active_scale":2}]}"#;
 
-/// Capacity of the drive in all three forms, `TNVMCAP`.
+/// The drive's capacity in all three forms, `TNVMCAP`.
 const CAPACITY_BYTES: u64 = 256_060_514_304;
 
-/// The capacity with this line in place of the text's own.
+/// The capacity with another line in the text.
 fn capacity_with_line(line: &str) -> Option<u64> {
     read(&TEXT.replace("tnvmcap   : 256060514304", line)).capacity_bytes
 }

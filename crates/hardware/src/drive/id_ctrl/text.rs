@@ -1,5 +1,7 @@
 //! Text from `nvme id-ctrl`, smartctl and FreeBSD's `nvmecontrol power -l`, complete or partial.
 
+use std::fmt;
+
 use wakepath_units::pasted;
 
 use super::printed::{
@@ -342,10 +344,6 @@ fn parse_smartctl_state_row(line: &str) -> Result<Option<(usize, PowerState)>, I
     else {
         return Ok(None);
     };
-    let place = |name: &str, value| FieldText {
-        name: format!("state {index} {name}"),
-        value,
-    };
     let [active, idle, rl, rt, wl, wt, entry, exit] = rest else {
         return Err(IdCtrlProblem::Field {
             field: format!("state {index}"),
@@ -354,16 +352,16 @@ fn parse_smartctl_state_row(line: &str) -> Result<Option<(usize, PowerState)>, I
         });
     };
     let state = PowerState {
-        max_power: place("Max", max).parse_watts_or_dash()?,
+        max_power: FieldText::for_state(index, "Max", max).parse_watts_or_dash()?,
         non_operational: *mode == "-",
-        entry_latency_us: place("Ent_Lat", entry).parse_latency_us()?,
-        exit_latency_us: place("Ex_Lat", exit).parse_latency_us()?,
-        read_throughput_rank: place("RT", rt).parse_rank()?,
-        read_latency_rank: place("RL", rl).parse_rank()?,
-        write_throughput_rank: place("WT", wt).parse_rank()?,
-        write_latency_rank: place("WL", wl).parse_rank()?,
-        idle_power: place("Idle", idle).parse_watts_or_dash()?,
-        active_power: place("Active", active).parse_watts_or_dash()?,
+        entry_latency_us: FieldText::for_state(index, "Ent_Lat", entry).parse_latency_us()?,
+        exit_latency_us: FieldText::for_state(index, "Ex_Lat", exit).parse_latency_us()?,
+        read_throughput_rank: FieldText::for_state(index, "RT", rt).parse_rank()?,
+        read_latency_rank: FieldText::for_state(index, "RL", rl).parse_rank()?,
+        write_throughput_rank: FieldText::for_state(index, "WT", wt).parse_rank()?,
+        write_latency_rank: FieldText::for_state(index, "WL", wl).parse_rank()?,
+        idle_power: FieldText::for_state(index, "Idle", idle).parse_watts_or_dash()?,
+        active_power: FieldText::for_state(index, "Active", active).parse_watts_or_dash()?,
     };
     Ok(Some((index, state)))
 }
@@ -392,21 +390,18 @@ fn parse_nvmecontrol_state_row(line: &str) -> Result<Option<(usize, PowerState)>
     let Some(index) = number.filter(|_| entry.ends_with("ms") && exit.ends_with("ms")) else {
         return Ok(None);
     };
-    let place = |name: &str, value| FieldText {
-        name: format!("state {index} {name}"),
-        value,
-    };
     let state = PowerState {
-        max_power: place("Max pwr", max.trim_end_matches('*')).parse_watts_or_dash()?,
+        max_power: FieldText::for_state(index, "Max pwr", max.trim_end_matches('*'))
+            .parse_watts_or_dash()?,
         non_operational: max.ends_with('*'),
-        entry_latency_us: place("Enter Lat", entry).parse_ms_as_us()?,
-        exit_latency_us: place("Exit Lat", exit).parse_ms_as_us()?,
-        read_throughput_rank: place("RT", rrt).parse_rank()?,
-        read_latency_rank: place("RL", rrl).parse_rank()?,
-        write_throughput_rank: place("WT", rwt).parse_rank()?,
-        write_latency_rank: place("WL", rwl).parse_rank()?,
-        idle_power: place("Idle Pwr", idle).parse_watts_or_dash()?,
-        active_power: place("Act Pwr", active).parse_watts_or_dash()?,
+        entry_latency_us: FieldText::for_state(index, "Enter Lat", entry).parse_ms_as_us()?,
+        exit_latency_us: FieldText::for_state(index, "Exit Lat", exit).parse_ms_as_us()?,
+        read_throughput_rank: FieldText::for_state(index, "RT", rrt).parse_rank()?,
+        read_latency_rank: FieldText::for_state(index, "RL", rrl).parse_rank()?,
+        write_throughput_rank: FieldText::for_state(index, "WT", rwt).parse_rank()?,
+        write_latency_rank: FieldText::for_state(index, "WL", rwl).parse_rank()?,
+        idle_power: FieldText::for_state(index, "Idle Pwr", idle).parse_watts_or_dash()?,
+        active_power: FieldText::for_state(index, "Act Pwr", active).parse_watts_or_dash()?,
     };
     Ok(Some((index, state)))
 }
@@ -417,7 +412,15 @@ struct FieldText<'a> {
     value: &'a str,
 }
 
-impl FieldText<'_> {
+impl<'a> FieldText<'a> {
+    /// The text of a power state's field.
+    fn for_state(state: impl fmt::Display, field: &str, value: &'a str) -> Self {
+        Self {
+            name: format!("state {state} {field}"),
+            value,
+        }
+    }
+
     fn parse_watts_or_dash(&self) -> Result<Option<wakepath_units::Microwatts>, IdCtrlProblem> {
         match self.value {
             "-" | "reserved" => Ok(None),

@@ -56,7 +56,7 @@ impl SpeedClass<'_> {
         ]
     }
 
-    /// The class's flash; where it is not known, that of most drives.
+    /// The class's flash; if not known, the flash in most drives.
     fn flash_or_commonest(&self) -> &str {
         match self.flash {
             "unknown" => COMMONEST.flash,

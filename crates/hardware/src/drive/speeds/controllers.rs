@@ -1,7 +1,7 @@
-//! Maximum speeds of controllers that many makers build drives with.
+//! Maximum speeds of controllers in drives from many makers.
 //!
-//! The data are `data/controller_speeds.csv`. A drive without published speeds takes those of the controller that it is
-//! known or likely to have.
+//! The data are `data/controller_speeds.csv`. A drive without published speeds takes the speeds of the known or likely
+//! controller.
 
 use std::sync::OnceLock;
 
@@ -13,10 +13,10 @@ use crate::drive::DriveTable;
 
 const CONTROLLERS: &str = include_str!("../../../data/controller_speeds.csv");
 
-/// A controller with the maximum speeds that are published for it, or for a drive with it.
+/// A controller with maximum speeds, published for the controller or for a drive.
 #[derive(Debug, Deserialize)]
 pub(super) struct Controller {
-    /// PCI vendor id of drives that report their controller's maker, such as `0x126f`.
+    /// PCI vendor id by which drives report the controller's maker, such as `0x126f`.
     pub pci_vendor: String,
     /// Maker and name.
     #[serde(rename = "controller")]
@@ -24,7 +24,7 @@ pub(super) struct Controller {
     pub pcie_gen: String,
     /// `yes`, `hmb` for the host's memory, or `no`.
     pub dram: String,
-    /// The latest NVMe version that drives with it report.
+    /// The latest NVMe version reported by drives with the controller.
     pub latest_nvme: String,
     pub seq_read_mb_s: Option<f64>,
     pub seq_write_mb_s: Option<f64>,
@@ -39,8 +39,8 @@ impl Controller {
         self.seq_read_mb_s.unwrap_or(f64::INFINITY)
     }
 
-    /// Class of a client drive with this controller. Drives that only lack DRAM count as those that use the host's
-    /// memory, of which figures exist.
+    /// Class of a client drive with this controller. Drives without DRAM count as drives with the host's
+    /// memory, since figures exist for the latter only.
     pub(super) fn speed_class(&self) -> SpeedClass<'_> {
         SpeedClass {
             pcie_gen: &self.pcie_gen,

@@ -24,11 +24,11 @@ use crate::machine::{Figure, Origin};
 const SPEEDS: &str = include_str!("../../../data/drive_speeds.csv");
 const CLASSES: &str = include_str!("../../../data/drive_speed_classes.csv");
 
-/// The first NVMe version of which most drives of the library with known speeds have PCIe 4.
+/// The first NVMe version with which most library drives of known speeds have PCIe 4.
 const PCIE_4_FROM: &str = "1.4";
 
-/// Speeds of a drive model. A figure is published for the model, or is that of its controller or the median of its class
-/// and so assumed. Of a tail, what is not given is not known.
+/// Speeds of a drive model. A figure is published for the model, or assumed: the controller's, or the class's
+/// median. A tail without a figure is not known.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DriveSpeeds {
     /// Rate of sequential reads in MB/s.
@@ -139,15 +139,15 @@ fn builtin_speeds_and_classes() -> &'static SpeedData {
     })
 }
 
-/// The model lists of all rows, from the first field: model names have neither commas nor quotes.
+/// Model lists in all rows, from the first field: model names have neither commas nor quotes.
 fn list_model_fields_of_speed_rows() -> impl Iterator<Item = &'static str> {
     let lines = SPEEDS.lines().skip(1);
     lines.map(|line| line.split(',').next().unwrap_or_default())
 }
 
 impl DriveSpeeds {
-    /// Speeds of a drive by its model string. A model without a row takes those of the controller that is likely by its
-    /// PCI vendor and NVMe version, and else the medians of the class that is most likely by its NVMe version.
+    /// Speeds of a drive by its model string. A model without a row takes the likely controller's speeds by
+    /// PCI vendor and NVMe version, else the likely class's medians by NVMe version.
     pub fn for_model(model: &str) -> Self {
         let find = SpeedFinder::new(model);
         let read_us =
@@ -220,7 +220,7 @@ impl DriveSpeeds {
         ]
     }
 
-    /// Number of the speeds, tails not among them, that are published for the model.
+    /// Number of published speeds for the model, without tails.
     pub fn count_published(&self) -> usize {
         let figures = self.named_figures_with_units().into_iter();
         figures
@@ -260,7 +260,7 @@ fn is_not_given(figure: &Figure) -> bool {
     !figure.is_given()
 }
 
-/// The class that a model most likely belongs to, if nothing but the NVMe version is known.
+/// A model's most likely class, if nothing but the NVMe version is known.
 fn guess_speed_class_by_nvme_version(version: Option<&str>) -> SpeedClass<'static> {
     let is_new = version.is_some_and(|version| !version.starts_with('<') && version >= PCIE_4_FROM);
     SpeedClass {
@@ -273,7 +273,7 @@ fn guess_speed_class_by_nvme_version(version: Option<&str>) -> SpeedClass<'stati
 enum KnownController {
     /// The model's row names it.
     Named(&'static Controller),
-    /// It is likely by PCI vendor and NVMe version.
+    /// The controller is likely by PCI vendor and NVMe version.
     Likely(&'static Controller),
 }
 
@@ -315,7 +315,7 @@ impl SpeedFinder {
         }
     }
 
-    /// Whether a row tells the model's class, so that it is no guess.
+    /// Whether a row tells the model's class, rather than a guess.
     fn knows_class(&self) -> bool {
         !self.rows.is_empty()
     }
@@ -342,8 +342,8 @@ impl SpeedFinder {
             .unwrap_or_default()
     }
 
-    /// Finds a 99.9th percentile in us: of the model, or the median of its own class, if a row tells that class. A
-    /// percentile that does not fit the mean, measured elsewhere, is left out, and no other class stands in.
+    /// Finds a 99.9th percentile in us: the model's, or the median in the model's class, if a row tells the class. A
+    /// percentile too far from the mean, measured elsewhere, is left out, and no other class stands in.
     fn find_tail_us(
         &self,
         mean: &Figure,
@@ -359,7 +359,7 @@ impl SpeedFinder {
             .unwrap_or_default()
     }
 
-    /// Finds the figure that is published for the model.
+    /// Finds the model's published figure.
     fn find_published(
         &self,
         scale: f64,
