@@ -692,7 +692,7 @@ mod tests {
         assert!(override_options_in_all_jobs(text, &options).ends_with(text));
     }
 
-    fn plan_job(job: &str) -> Result<super::super::Plan, crate::StudyError> {
+    fn plan_job(job: &str) -> Result<super::super::Plan, StudyError> {
         let study = format!(
             "name = 'x'\nmachine = 'rk3399'\n[[workload]]\nname = 'a'\nfio_job = \"{job}\"\n[[policy]]\nname = 'p'\n"
         );
