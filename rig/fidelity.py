@@ -361,7 +361,7 @@ def model_table(cells: list[Compared]) -> list[str]:
     near = sum(cell.near("mean_us", limit) for cell in cells)
     lines = [
         "",
-        "## Cells of single models",
+        "## Single models compared with real kernels",
         "",
         f"Mean latency in us, real and simulated. It is within {limit:g} % in {near} of {len(cells)} cells.",
         "",
