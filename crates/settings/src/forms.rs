@@ -222,11 +222,7 @@ fn udev_rule(system: &System, new: NewValue<'_>) -> Result<String, &'static str>
             let drive = system
                 .controller_of_namespace(disk)
                 .ok_or("the disk has no serial number to know it by")?;
-            let serial = system
-                .root()
-                .read_text_if_readable(&format!("sys/class/nvme/{drive}/serial"))
-                .filter(|serial| is_udev_literal(serial))
-                .ok_or("the drive has no serial number to know it by")?;
+            let serial = read_serial_for_udev(system, &drive)?;
             (
                 format!(
                     "SUBSYSTEM==\"block\", ENV{{DEVTYPE}}==\"disk\", ATTRS{{serial}}==\"{serial}\""
@@ -235,20 +231,23 @@ fn udev_rule(system: &System, new: NewValue<'_>) -> Result<String, &'static str>
             )
         }
         At::Drive(name) => {
-            let folder = format!("sys/class/nvme/{name}/");
-            let serial = system
-                .root()
-                .read_text_if_readable(&format!("{folder}serial"));
-            let serial = serial
-                .filter(|serial| is_udev_literal(serial))
-                .ok_or("the drive has no serial number to know it by")?;
+            let serial = read_serial_for_udev(system, name)?;
             (
                 format!("SUBSYSTEM==\"nvme\", ATTR{{serial}}==\"{serial}\""),
-                path.strip_prefix(&folder),
+                path.strip_prefix(&format!("sys/class/nvme/{name}/")),
             )
         }
     };
     udev_rule_assigning_attribute(&device, attribute, new.value)
+}
+
+/// The serial number by which udev knows an NVMe drive.
+fn read_serial_for_udev(system: &System, drive: &str) -> Result<String, &'static str> {
+    system
+        .root()
+        .read_text_if_readable(&format!("sys/class/nvme/{drive}/serial"))
+        .filter(|serial| is_udev_literal(serial))
+        .ok_or("the drive has no serial number to know it by")
 }
 
 /// The udev match of a CPU, whose name does not change; a frequency policy is named after its first CPU.
