@@ -48,6 +48,7 @@ mod reapply;
 pub mod reset;
 mod session;
 mod store;
+mod supply_sets;
 mod supply_switch;
 mod text_file;
 mod trusted_file;
@@ -72,6 +73,7 @@ pub use power_supply::PowerSupply;
 pub use put_back::Restored;
 pub use reapply::{Reapplied, ReapplyOutcome, reapply_after_event};
 pub use session::Session;
+pub use supply_sets::SupplySets;
 pub use supply_switch::{
     DriftedSetting, SupplyOutcome, SupplySwitch, apply_plan_and_record_supply,
     remove_supply_record, switch_to_set_of_present_supply,

@@ -10,7 +10,7 @@ use wakepath_system::{DriveIdentity, System};
 use wakepath_units::spelling::toml_error_with_key;
 
 use crate::trusted_file::{self, TrustedFileError};
-use crate::{PowerSupply, SettingsError, config_folder};
+use crate::{PowerSupply, SettingsError, SupplySets, config_folder};
 
 /// Name of the file of persistent settings.
 pub(crate) const FILE: &str = "settings.toml";
@@ -22,12 +22,8 @@ pub const OFF_WORD: &str = "wakepath.persist=0";
 /// Policy sets that are applied at every boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PersistentSettings {
-    /// The policy set for a power supply that has no set of its own.
-    pub any_supply: Option<PolicySet>,
-    /// The policy set for mains power.
-    pub mains: Option<PolicySet>,
-    /// The policy set for battery power.
-    pub battery: Option<PolicySet>,
+    /// The policy sets of all but the drives below.
+    pub sets: SupplySets,
     /// The CPUs that all sets are for; `None`: all CPUs.
     pub cpus: Option<Vec<usize>>,
     /// The processor that the sets were made for; on another processor they are not applied. `None`: any.
@@ -47,12 +43,8 @@ pub struct PersistentSettings {
 pub struct DriveModelSets {
     /// The model, as the kernel tells it.
     pub model: String,
-    /// The policy set for a power supply that has no set of its own.
-    pub any_supply: Option<PolicySet>,
-    /// The policy set for mains power.
-    pub mains: Option<PolicySet>,
-    /// The policy set for battery power.
-    pub battery: Option<PolicySet>,
+    /// The policy sets of these drives.
+    pub sets: SupplySets,
 }
 
 /// The keys of the file of persistent settings.
@@ -102,7 +94,10 @@ impl PersistentSettings {
     /// Persistent settings with one set, for the processor and the drives of this machine, whatever its power supply.
     pub fn for_any_supply(system: &System, set: PolicySet, cpus: Option<Vec<usize>>) -> Self {
         let mut settings = Self {
-            any_supply: Some(set),
+            sets: SupplySets {
+                any_supply: Some(set),
+                ..SupplySets::default()
+            },
             cpus,
             processor: read_processor_name(system),
             ..Self::default()
@@ -118,7 +113,10 @@ impl PersistentSettings {
         drives: Option<Vec<String>>,
     ) -> Self {
         Self {
-            any_supply: Some(set),
+            sets: SupplySets {
+                any_supply: Some(set),
+                ..SupplySets::default()
+            },
             processor,
             drives,
             ..Self::default()
@@ -148,7 +146,7 @@ impl PersistentSettings {
         };
         let path = Self::file_path(system);
         let present = PowerSupply::read(system.root());
-        if supply.is_none() && settings.own_set_for_supply(present).is_some() {
+        if supply.is_none() && settings.sets.own_set_for_supply(present).is_some() {
             let message = format!(
                 "has a set of its own for {present}, which this machine is on, so that a set for any power supply would \
                  not be in force; give --on {present}, or take the line `{present}` out"
@@ -157,9 +155,8 @@ impl PersistentSettings {
         }
         let is_new = settings == Self::default();
         // What is left without the set that is replaced stays.
-        *settings.own_or_any_set_mut(supply) = None;
-        let sets = [&settings.any_supply, &settings.mains, &settings.battery];
-        let others_stay = sets.iter().any(|other| other.is_some());
+        *settings.sets.own_or_any_set_mut(supply) = None;
+        let others_stay = settings.sets.present().next().is_some();
         if !is_new && settings.cpus != cpus {
             let [found, given] = [&settings.cpus, &cpus].map(|list| describe_cpus(list.as_deref()));
             if others_stay {
@@ -178,7 +175,7 @@ impl PersistentSettings {
         if !stay.is_empty() {
             notes.push(format!("{}: other sets of it stay: {stay}", path.display()));
         }
-        *settings.own_or_any_set_mut(supply) = Some(set);
+        *settings.sets.own_or_any_set_mut(supply) = Some(set);
         settings.cpus = cpus;
         settings.processor = read_processor_name(system);
         settings.note_machine_drives(system);
@@ -186,19 +183,9 @@ impl PersistentSettings {
         Ok((settings, notes))
     }
 
-    /// The set for one supply, or, with `None`, for those without a set of their own.
-    fn own_or_any_set_mut(&mut self, supply: Option<PowerSupply>) -> &mut Option<PolicySet> {
-        match supply {
-            None => &mut self.any_supply,
-            Some(PowerSupply::Mains) => &mut self.mains,
-            Some(PowerSupply::Battery) => &mut self.battery,
-        }
-    }
-
     /// Adds this machine's drives to the models that the sets are for, if a set has policies of drives.
     fn note_machine_drives(&mut self, system: &System) {
-        let sets = [&self.any_supply, &self.mains, &self.battery];
-        if !sets.iter().copied().flatten().any(has_drive_policies) {
+        if !self.sets.present().any(has_drive_policies) {
             return;
         }
         for (_, model) in read_drive_models(system) {
@@ -210,28 +197,10 @@ impl PersistentSettings {
         }
     }
 
-    /// The set that only this supply has.
-    fn own_set_for_supply(&self, supply: PowerSupply) -> Option<&PolicySet> {
-        match supply {
-            PowerSupply::Mains => self.mains.as_ref(),
-            PowerSupply::Battery => self.battery.as_ref(),
-        }
-    }
-
-    /// The key of the file, and the policy set, for a power supply; `None`: with this supply everything stays as it is.
-    pub(crate) fn key_and_set_for_supply(
-        &self,
-        supply: PowerSupply,
-    ) -> Option<(&'static str, &PolicySet)> {
-        choose_set_for_supply(
-            [&self.any_supply, &self.mains, &self.battery].map(Option::as_ref),
-            supply,
-        )
-    }
-
     /// The policy set for a power supply; `None`: with this supply everything stays as it is.
     pub fn set_for_supply_or_any(&self, supply: PowerSupply) -> Option<&PolicySet> {
-        self.key_and_set_for_supply(supply).map(|(_, set)| set)
+        let found = self.sets.key_and_set_for_supply(supply);
+        found.map(|(_, set)| set)
     }
 
     /// Path of the file of persistent settings, for messages.
@@ -324,9 +293,10 @@ impl PersistentSettings {
             parsed.ok_or_else(|| format!("cpus: `{list}` is not a list such as 0-3,8"))
         });
         Ok(Self {
-            any_supply: parse_nonempty_set("policy", file.policy)?,
-            mains: parse_nonempty_set("mains", file.mains)?,
-            battery: parse_nonempty_set("battery", file.battery)?,
+            sets: SupplySets::parse_texts(
+                [file.policy, file.mains, file.battery],
+                parse_nonempty_set,
+            )?,
             cpus: cpus.transpose()?,
             processor: file.processor,
             drives: file.drives,
@@ -339,22 +309,18 @@ impl PersistentSettings {
     /// The policy sets as text, without versions, which are those of the running kernel. A single set for any supply is
     /// its own text.
     pub fn format_sets_without_versions(&self) -> String {
-        let sets = [
-            ("", &self.any_supply),
-            ("on mains ", &self.mains),
-            ("on battery ", &self.battery),
-        ];
-        let texts = sets.iter().filter_map(|(supply, set)| {
-            Some(format!(
-                "{supply}{}",
-                format_set_without_versions(set.as_ref()?)
-            ))
+        let by_supply = self.sets.keys_and_sets().into_iter();
+        let texts = by_supply.filter_map(|(key, set)| {
+            let text = format_set_without_versions(set?);
+            Some(match key {
+                "policy" => text,
+                supply => format!("on {supply} {text}"),
+            })
         });
         let by_model = self.drive_sets.iter().map(|own| {
-            let sets = [&own.any_supply, &own.mains, &own.battery];
-            let sets: Vec<String> = sets
-                .into_iter()
-                .flatten()
+            let sets: Vec<String> = own
+                .sets
+                .present()
                 .map(format_set_without_versions)
                 .collect();
             format!("{} for {}", sets.join(" or "), own.model)
@@ -369,10 +335,11 @@ impl PersistentSettings {
 
     /// Keys and values of the file of persistent settings, without comments.
     pub(crate) fn to_toml_without_comments(&self) -> String {
+        let [policy, mains, battery] = format_texts(&self.sets);
         let file = PersistentFile {
-            policy: self.any_supply.as_ref().map(format_set_without_versions),
-            mains: self.mains.as_ref().map(format_set_without_versions),
-            battery: self.battery.as_ref().map(format_set_without_versions),
+            policy,
+            mains,
+            battery,
             cpus: self.cpus.as_deref().map(format_cpu_list_of),
             processor: self.processor.clone(),
             drives: self.drives.clone(),
@@ -395,21 +362,6 @@ impl PersistentSettings {
             )
         })
     }
-}
-
-/// The set for a power supply among those for any supply, mains and battery, with its key in the file.
-pub(crate) fn choose_set_for_supply(
-    sets: [Option<&PolicySet>; 3],
-    supply: PowerSupply,
-) -> Option<(&'static str, &PolicySet)> {
-    let [any, mains, battery] = sets;
-    let own = match supply {
-        PowerSupply::Mains => ("mains", mains),
-        PowerSupply::Battery => ("battery", battery),
-    };
-    [own, ("policy", any)]
-        .into_iter()
-        .find_map(|(key, set)| Some((key, set?)))
 }
 
 /// Whether a set has policies of drives.
@@ -447,13 +399,9 @@ fn parse_drive_tables(tables: Vec<DriveTable>) -> Result<Vec<DriveModelSets>, St
         if parsed.iter().any(|known| known.model == model) {
             return Err(format!("{place}: the model has a table already"));
         }
-        let sets = DriveModelSets {
-            any_supply: parse_drive_set(&place, "policy", table.policy)?,
-            mains: parse_drive_set(&place, "mains", table.mains)?,
-            battery: parse_drive_set(&place, "battery", table.battery)?,
-            model,
-        };
-        parsed.push(sets);
+        let texts = [table.policy, table.mains, table.battery];
+        let sets = SupplySets::parse_texts(texts, |key, text| parse_drive_set(&place, key, text))?;
+        parsed.push(DriveModelSets { model, sets });
     }
     Ok(parsed)
 }
@@ -475,12 +423,19 @@ fn parse_drive_set(
     }
 }
 
+/// The texts of the keys `policy`, `mains` and `battery`.
+fn format_texts(sets: &SupplySets) -> [Option<String>; 3] {
+    sets.keys_and_sets()
+        .map(|(_, set)| set.map(format_set_without_versions))
+}
+
 fn drive_table(sets: &DriveModelSets) -> DriveTable {
+    let [policy, mains, battery] = format_texts(&sets.sets);
     DriveTable {
         model: sets.model.clone(),
-        policy: sets.any_supply.as_ref().map(format_set_without_versions),
-        mains: sets.mains.as_ref().map(format_set_without_versions),
-        battery: sets.battery.as_ref().map(format_set_without_versions),
+        policy,
+        mains,
+        battery,
     }
 }
 
@@ -565,18 +520,22 @@ mod tests {
     #[test]
     fn a_file_is_read_as_it_was_written() {
         let settings = PersistentSettings {
-            any_supply: Some("teo + cpu-latency[limit=20us,cpus=all]".parse().unwrap()),
-            mains: None,
-            battery: Some("menu + epp[value=power]".parse().unwrap()),
+            sets: SupplySets {
+                any_supply: Some("teo + cpu-latency[limit=20us,cpus=all]".parse().unwrap()),
+                mains: None,
+                battery: Some("menu + epp[value=power]".parse().unwrap()),
+            },
             cpus: Some(vec![0, 1, 2, 8]),
             processor: Some("A \"processor\"".to_owned()),
             drives: Some(vec!["A drive".to_owned(), "Another".to_owned()]),
             enforce: true,
             drive_sets: vec![DriveModelSets {
                 model: "A third".to_owned(),
-                any_supply: Some("apst + drive-latency[tolerance=25ms]".parse().unwrap()),
-                mains: None,
-                battery: Some("apst".parse().unwrap()),
+                sets: SupplySets {
+                    any_supply: Some("apst + drive-latency[tolerance=25ms]".parse().unwrap()),
+                    mains: None,
+                    battery: Some("apst".parse().unwrap()),
+                },
             }],
             origin: None,
         };

@@ -38,16 +38,11 @@ impl PersistentSettings {
     /// The text of an old file, with these settings in it; `None` if the text cannot be edited so.
     fn edit_text(&self, old: &str) -> Option<String> {
         let mut document: DocumentMut = old.parse().ok()?;
-        let sets = [
-            ("policy", &self.any_supply),
-            ("mains", &self.mains),
-            ("battery", &self.battery),
-        ];
-        for (key, set) in sets {
-            let text = set.as_ref().map(format_set_without_versions);
+        for (key, set) in self.sets.keys_and_sets() {
+            let text = set.map(format_set_without_versions);
             // A set that means the same keeps its spelling.
             let written = document.get(key).and_then(Item::as_str);
-            let is_same = written.and_then(|text| text.parse().ok()).as_ref() == set.as_ref();
+            let is_same = written.and_then(|text| text.parse().ok()).as_ref() == set;
             if !is_same || set.is_none() {
                 put_or_remove(&mut document, key, text.map(Value::from));
             }
@@ -169,8 +164,8 @@ policy = 'apst'
     fn only_what_changes_is_edited() {
         let mut settings = PersistentSettings::parse(OLD).unwrap();
         assert_eq!(settings.edit_text(OLD).as_deref(), Some(OLD));
-        settings.any_supply = Some("ladder".parse().unwrap());
-        settings.battery = Some("epp[value=power]".parse().unwrap());
+        settings.sets.any_supply = Some("ladder".parse().unwrap());
+        settings.sets.battery = Some("epp[value=power]".parse().unwrap());
         settings.processor = Some("P".to_owned());
         let edited = settings.edit_text(OLD).unwrap();
         assert_eq!(PersistentSettings::parse(&edited), Ok(settings));

@@ -3,9 +3,7 @@
 use wakepath_policies::PolicySet;
 use wakepath_system::System;
 
-use crate::persistent::{
-    choose_set_for_supply, persistent_file_error, read_drive_models, read_processor_name,
-};
+use crate::persistent::{persistent_file_error, read_drive_models, read_processor_name};
 use crate::{
     PersistentSettings, PowerSupply, SettingsError, SettingsPlan, Targets, WantedSetting, policy,
 };
@@ -102,7 +100,7 @@ impl PersistentSettings {
         supply: PowerSupply,
     ) -> Vec<CountingSet<'_>> {
         let drives = read_drive_models(system);
-        let main = self.key_and_set_for_supply(supply).map(|(key, set)| {
+        let main = self.sets.key_and_set_for_supply(supply).map(|(key, set)| {
             let excluded_drives = drive_names(&drives, |model| {
                 self.has_sets_for_model(model) || !self.is_made_for_model(model)
             });
@@ -117,8 +115,7 @@ impl PersistentSettings {
             }
         });
         let by_model = self.drive_sets.iter().filter_map(|own| {
-            let sets = [&own.any_supply, &own.mains, &own.battery].map(Option::as_ref);
-            let (key, set) = choose_set_for_supply(sets, supply)?;
+            let (key, set) = own.sets.key_and_set_for_supply(supply)?;
             let names = drive_names(&drives, |model| model == own.model);
             (!names.is_empty()).then(|| CountingSet {
                 place: format!("[[drive]] {:?}: {key}", own.model),

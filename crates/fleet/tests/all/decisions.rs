@@ -131,7 +131,7 @@ fn the_settings_file_is_one_that_apply_reads() {
     let system = System::new(Root::at_directory(root.path()));
     let settings = PersistentSettings::load(&system).unwrap().unwrap();
     assert_eq!(
-        settings.any_supply.map(|set| set.to_string()),
+        settings.sets.any_supply.map(|set| set.to_string()),
         decision.set.clone()
     );
     assert_eq!(settings.drives, Some(survey.classes[0].key.drives.clone()));
