@@ -224,10 +224,10 @@ fn find_present_hour(
     until: UnixHour,
 ) -> Result<UnixHour, CanaryError> {
     let day_before = until.plus_hours(-FEWEST_HOURS_BEFORE);
-    let is_clock = |(name, machine): &(&String, &MachineSeries)| {
-        !roll_out.changed.contains(*name) && machine.has_value_in(day_before..UnixHour(i64::MAX))
-    };
-    let clocks = series.machines.iter().filter(is_clock);
+    let clocks = series.machines.iter().filter(|(name, machine)| {
+        let span = machine.first_and_last_hour();
+        !roll_out.changed.contains(*name) && span.is_some_and(|(_, last)| last >= day_before)
+    });
     series
         .last_hour_of_most(clocks.map(|(name, _)| name))
         .ok_or_else(|| {

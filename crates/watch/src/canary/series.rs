@@ -142,11 +142,6 @@ impl MachineSeries {
         Some((*first.0, *last.0))
     }
 
-    /// Whether any hour of a range has a value.
-    pub fn has_value_in(&self, range: Range<UnixHour>) -> bool {
-        self.hours.range(range).next().is_some()
-    }
-
     /// The series before an hour.
     #[must_use]
     pub fn until_hour(&self, end: UnixHour) -> Self {
