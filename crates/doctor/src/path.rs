@@ -96,6 +96,7 @@ pub(crate) fn find_remote_completions(case: &mut Case<'_>) -> Option<Finding> {
         "a queue for each CPU",
     );
     let difference = case.result_or_note_without_cost("completions-elsewhere", simulated)?;
+    let to_submitter = "rq-affinity[value=2]".parse().ok()?;
     let path = format!("sys/block/{disk}/queue/rq_affinity");
     let setting = case.system.root().read_text_if_readable(&path);
     let affinity = setting.unwrap_or_else(|| "unknown".to_owned());
@@ -116,7 +117,7 @@ pub(crate) fn find_remote_completions(case: &mut Case<'_>) -> Option<Finding> {
         .with_fix(if affinity == "2" {
             "the drive, or the host of this virtual machine, gives no more queues".to_owned()
         } else {
-            format!("wakepath apply 'rq-affinity[value=2]'{}", case.option)
+            case.command_line_to_apply(&to_submitter)
         })
         .with_costs(&difference),
     )
