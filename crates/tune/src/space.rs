@@ -6,7 +6,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::idle::IdleState;
 use wakepath_hardware::machine::{Cluster, DriveModel};
 use wakepath_policies::apst::plan_apst_table;
-use wakepath_policies::mechanism::{MECHANISMS, Place};
+use wakepath_policies::mechanism::{Kind, MECHANISMS, Place};
 use wakepath_policies::profile::PROFILES;
 use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_units::Kilohertz;
@@ -81,9 +81,6 @@ const NAMES: [&str; 14] = [
     "io_uring",
     "profiles",
 ];
-
-/// Kinds of mechanisms whose policies `--over` takes one by one, too, such as `teo`.
-const SINGLE_POLICIES_OF: [&str; 2] = ["idle", "frequency"];
 
 /// Timeouts of leases.
 const LEASES: [&str; 3] = ["1ms", "3ms", "10ms"];
@@ -329,7 +326,8 @@ fn is_mechanism_named_or_default(over: &[String], name: &str) -> bool {
     }
 }
 
-/// The names among `over` that no simulation answers to, each with the reason.
+/// The names among `over` that no simulation answers to, each with the reason. Single policies are searched of idle and frequency
+/// governors only.
 ///
 /// # Errors
 /// A name that is neither a mechanism nor a policy.
@@ -344,7 +342,7 @@ fn find_names_that_cannot_be_searched(over: &[String]) -> Result<Vec<String>, Tu
         };
         if !mechanism.on.contains(&Place::Sim) {
             left_out.push(format!("{name}: cannot be simulated"));
-        } else if !SINGLE_POLICIES_OF.contains(&mechanism.kind.name_for_users()) {
+        } else if !matches!(mechanism.kind, Kind::Idle | Kind::Frequency) {
             left_out.push(format!(
                 "{name}: is not searched; choose from {}",
                 NAMES.join(", ")

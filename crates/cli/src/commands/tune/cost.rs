@@ -43,8 +43,12 @@ pub(crate) struct DayCost {
 impl DayCost {
     /// Energy of a year of such days in kWh.
     pub(crate) fn kwh_per_year(&self) -> f64 {
-        self.wh * DAYS_PER_YEAR / 1000.0
+        kwh_per_year(self.wh)
     }
+}
+
+fn kwh_per_year(wh_per_day: f64) -> f64 {
+    wh_per_day * DAYS_PER_YEAR / 1000.0
 }
 
 impl CostArgs {
@@ -106,7 +110,7 @@ impl CostArgs {
         let mean_mw = milliwatt_hours / 24.0;
         Some(DayCost {
             wh,
-            price_per_year: self.price.map(|price| wh * DAYS_PER_YEAR / 1000.0 * price),
+            price_per_year: self.price.map(|price| kwh_per_year(wh) * price),
             battery_hours: self
                 .battery_wh
                 .zip(self.platform_mw)
