@@ -1,12 +1,14 @@
 //! Bios and requests before their issue.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use serde::Serialize;
 use wakepath_trace::recording::{Block, QueueStep};
 
 /// Bios that are remembered; a truncated recording may have any number without an issue.
 const MAX_BIOS: usize = 1 << 18;
+/// Flush bios that are remembered per device. Each blocks its task, and stacked devices may drop theirs without a request.
+const MAX_FLUSH_BIOS: usize = 1 << 10;
 /// Longest way from a remap to the entry into the device below; immediate unless submission nests. Assumed.
 const REMAP_NS: u64 = 100_000_000;
 /// Bytes of a sector.
@@ -21,12 +23,15 @@ pub struct QueuedParts {
     pub plug: u64,
     /// In the I/O scheduler (`block_rq_insert` to `block_rq_issue`).
     pub scheduler: u64,
+    /// In the block layer's flush machinery: from the tag until the flush is issued that serves this bio and maybe others.
+    /// 0 for requests that move data.
+    pub flush: u64,
 }
 
 impl QueuedParts {
-    /// Sum of the three parts: bio to issue.
+    /// Sum of all parts: bio to issue.
     pub const fn total_ns(&self) -> u64 {
-        self.tag + self.plug + self.scheduler
+        self.tag + self.plug + self.scheduler + self.flush
     }
 }
 
@@ -66,12 +71,37 @@ impl QueuedBio {
 pub(crate) struct Queues {
     devices: HashMap<u32, BTreeMap<u64, QueuedBio>>,
     bios: usize,
+    /// Flush bios by device, the oldest first: all have sector 0 and no data.
+    flushes: HashMap<u32, VecDeque<QueuedBio>>,
+}
+
+/// Whether a bio, or the request made for the bio alone, is an empty write, which asks for a flush (`REQ_PREFLUSH`).
+pub(crate) const fn is_flush_bio(block: &Block) -> bool {
+    block.write && block.bytes == 0
 }
 
 impl Queues {
     /// Follows a step of a bio or request towards the issue.
     pub(crate) fn follow_step(&mut self, time: u64, step: &QueueStep) {
         match step {
+            QueueStep::Queued { block, task, .. } if is_flush_bio(block) => {
+                self.enter_flush_bio(time, block.device, *task);
+            }
+            QueueStep::Tagged(block) if is_flush_bio(block) => {
+                let mut flushes = self.flushes.get_mut(&block.device).into_iter().flatten();
+                if let Some(bio) = flushes.find(|bio| bio.tagged.is_none()) {
+                    bio.tagged = Some(time);
+                }
+            }
+            QueueStep::Remapped {
+                block, from_device, ..
+            } if is_flush_bio(block) => {
+                let above = self.flushes.get_mut(from_device);
+                if let Some(bio) = above.and_then(VecDeque::pop_front) {
+                    let remapped = Some(time);
+                    self.insert_flush_bio(block.device, QueuedBio { remapped, ..bio });
+                }
+            }
             QueueStep::Queued {
                 block,
                 task,
@@ -134,9 +164,31 @@ impl Queues {
                 tag: tagged - queued,
                 plug: inserted - tagged,
                 scheduler: time - inserted,
+                flush: 0,
             },
             task: owner.task,
             background: bios.iter().all(|bio| bio.background),
+        })
+    }
+
+    /// Removes the device's oldest flush bio, served by a flush that was issued at `issued_ns`; `None` if none was queued by
+    /// then. The kernel ends flushes in the order of their bios (`flush_end_io()`, `block/blk-flush.c`, Linux 6.12).
+    pub(crate) fn take_flush_bio(&mut self, device: u32, issued_ns: u64) -> Option<Origin> {
+        let queued_at = self.find_device_with_flush_bio(device)?;
+        let bios = self.flushes.get_mut(&queued_at)?;
+        if bios.front()?.queued > issued_ns {
+            return None;
+        }
+        let bio = bios.pop_front()?;
+        let tagged = bio.tagged.unwrap_or(bio.queued).min(issued_ns);
+        Some(Origin {
+            parts: QueuedParts {
+                tag: tagged - bio.queued,
+                flush: issued_ns - tagged,
+                ..QueuedParts::default()
+            },
+            task: bio.task,
+            background: false,
         })
     }
 
@@ -144,6 +196,46 @@ impl Queues {
     pub(crate) fn forget_all_bios(&mut self) {
         self.devices.clear();
         self.bios = 0;
+        self.flushes.clear();
+    }
+
+    fn enter_flush_bio(&mut self, time: u64, device: u32, task: Option<u32>) {
+        let known = self.flushes.get_mut(&device).into_iter().flatten();
+        let mut from_above = known.filter(|bio| bio.came_from_device_above(time));
+        if let Some(bio) = from_above.next() {
+            bio.remapped = None;
+            return;
+        }
+        let bio = QueuedBio {
+            queued: time,
+            tagged: None,
+            inserted: None,
+            task,
+            background: false,
+            write: true,
+            remapped: None,
+        };
+        self.insert_flush_bio(device, bio);
+    }
+
+    fn insert_flush_bio(&mut self, device: u32, bio: QueuedBio) {
+        let bios = self.flushes.entry(device).or_default();
+        if bios.len() >= MAX_FLUSH_BIOS {
+            bios.pop_front();
+        }
+        bios.push_back(bio);
+    }
+
+    /// The device itself, or the only one of the same major number with flush bios: traces name bios by partition.
+    fn find_device_with_flush_bio(&self, device: u32) -> Option<u32> {
+        let has_bios = |device: &u32| self.flushes.get(device).is_some_and(|bios| !bios.is_empty());
+        if has_bios(&device) {
+            return Some(device);
+        }
+        let drives = self.flushes.keys().filter(|other| **other >> 20 == device >> 20);
+        let mut found = drives.filter(|other| has_bios(other));
+        let only = *found.next()?;
+        found.next().is_none().then_some(only)
     }
 
     fn enter_bio(&mut self, time: u64, block: &Block, task: Option<u32>, background: bool) {
@@ -362,6 +454,45 @@ mod tests {
             queues.take_bios_of_request(130, &block(DRIVE, 8, 4096)),
             None
         );
+    }
+
+    /// Two tasks flush a drive through dm, and a flush that was issued between the two serves the first bio only.
+    #[test]
+    fn flush_bios_are_served_in_their_order_and_by_later_flushes_only() {
+        let flush = |device: u32| block(device, 0, 0);
+        let above = 253 << 20;
+        let mut queues = Queues::default();
+        for (time, task) in [(100, 7), (300, 8)] {
+            let bio = QueueStep::Queued {
+                block: flush(above),
+                task: Some(task),
+                background: false,
+            };
+            queues.follow_step(time, &bio);
+            queues.follow_step(time + 2, &remapped(flush(DRIVE), above, 0));
+            queues.follow_step(time + 3, &queued(flush(DRIVE)));
+            queues.follow_step(time + 10, &QueueStep::Tagged(flush(DRIVE)));
+        }
+        let origin = queues.take_flush_bio(DRIVE, 250).unwrap();
+        let parts = QueuedParts {
+            tag: 10,
+            flush: 140,
+            ..QueuedParts::default()
+        };
+        assert_eq!((origin.parts, origin.task), (parts, Some(7)));
+        assert_eq!(parts.total_ns(), 150);
+        assert_eq!(queues.take_flush_bio(DRIVE, 250), None);
+        let second = queues.take_flush_bio(DRIVE, 400).unwrap();
+        assert_eq!(second.task, Some(8));
+
+        // A trace names the partition; a drive's data at sector 0 is no flush.
+        queues.follow_step(500, &queued(flush(DRIVE | 1)));
+        queues.follow_step(510, &queued(block(DRIVE, 0, 4096)));
+        assert_eq!(queues.take_flush_bio(DRIVE, 600).unwrap().parts.flush, 100);
+        for time in 1_000..1_000 + 2 * MAX_FLUSH_BIOS as u64 {
+            queues.follow_step(time, &queued(flush(DRIVE)));
+        }
+        assert_eq!(queues.flushes[&DRIVE].len(), MAX_FLUSH_BIOS);
     }
 
     #[test]

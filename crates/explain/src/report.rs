@@ -37,6 +37,8 @@ pub struct MeanParts {
     pub plug_ns: f64,
     /// Before the issue: in the I/O scheduler, over requests with a known bio.
     pub scheduler_ns: f64,
+    /// Before the issue: in the block layer's flush machinery, over requests with a known bio.
+    pub flush_ns: f64,
     /// From completion to the task's wake-up, over requests that woke a task.
     pub hand_over_ns: f64,
     /// From wake-up to the end of the idle period of the task's CPU, over requests that woke a task.
@@ -402,6 +404,7 @@ fn mean_parts(
         tag_ns: before(|queued| queued.tag),
         plug_ns: before(|queued| queued.plug),
         scheduler_ns: before(|queued| queued.scheduler),
+        flush_ns: before(|queued| queued.flush),
         hand_over_ns: mean_ns(woke, |r| r.wake.map_or(0, |wake| wake.hand_over)),
         task_exit_ns: mean_ns(woke, |r| r.wake.map_or(0, |wake| wake.exit)),
     }
