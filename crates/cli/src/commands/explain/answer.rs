@@ -437,11 +437,14 @@ const fn explain_absence(reason: Unseparated) -> &'static str {
     match reason {
         Unseparated::TooFew => "not known, too few requests compare",
         Unseparated::GoesWithGap => {
-            "not separated, it goes with gap, depth or clock, and so with a drive that slept"
+            "not separated, it goes with gap, depth, clock or other CPUs, and so with a drive that slept"
         }
         Unseparated::VariesWithGap => {
             "not separated, it costs something else at short gaps than at long ones: package, link or drive sleep with it, or \
              hardware demotes it"
+        }
+        Unseparated::VariesWithOtherCpus => {
+            "not separated, it depends on other CPUs: their cluster or package sleeps with it"
         }
         Unseparated::GoesWithLoad => {
             "not separated, deeper states come out cheaper than shallower ones: something else goes with the state, such as \
@@ -650,6 +653,7 @@ fn exit_cost_cells(
         (_, _, Some(Unseparated::TooFew)) => "too few".to_owned(),
         (_, _, Some(Unseparated::GoesWithGap)) => "goes with gap".to_owned(),
         (_, _, Some(Unseparated::VariesWithGap)) => "varies with gap".to_owned(),
+        (_, _, Some(Unseparated::VariesWithOtherCpus)) => "varies with CPUs".to_owned(),
         (_, _, Some(Unseparated::GoesWithLoad)) => "goes with load".to_owned(),
         (_, _, Some(Unseparated::ChosenAnew)) => "chosen anew".to_owned(),
         _ => no_value_cell(),
@@ -695,7 +699,8 @@ fn mean_us_cell(requests: u64, ns: f64) -> String {
 #[cfg(test)]
 mod tests {
     use wakepath_explain::{
-        Collected, MetState, Notification, Sibling, TaskWake, TracedRequest, explain_requests,
+        Collected, MetState, NeighbourState, Notification, TaskWake, TracedRequest,
+        explain_requests,
     };
     use wakepath_trace::recording::Metadata;
 
@@ -726,7 +731,9 @@ mod tests {
             periods: 0,
             overtaken: false,
             met: MetState::Awake,
-            sibling: Sibling::None,
+            sibling: NeighbourState::None,
+            cluster: NeighbourState::None,
+            package: NeighbourState::None,
             wake: Some(TaskWake {
                 task: None,
                 hand_over: 1_000,
