@@ -76,7 +76,11 @@ struct Device {
 /// number there than it was issued with in traces (`blk_rq_trace_sector()`, Linux 6.12).
 fn key_in_flight(block: &Block) -> (u32, u64, bool) {
     let is_flush = block.bytes == 0 && !block.write && block.sector == u64::MAX;
-    (block.device, if is_flush { 0 } else { block.sector }, block.write)
+    (
+        block.device,
+        if is_flush { 0 } else { block.sector },
+        block.write,
+    )
 }
 
 /// Follows requests through events, which come nearly in the order of time.

@@ -228,11 +228,18 @@ impl Queues {
 
     /// The device itself, or the only one of the same major number with flush bios: traces name bios by partition.
     fn find_device_with_flush_bio(&self, device: u32) -> Option<u32> {
-        let has_bios = |device: &u32| self.flushes.get(device).is_some_and(|bios| !bios.is_empty());
+        let has_bios = |device: &u32| {
+            self.flushes
+                .get(device)
+                .is_some_and(|bios| !bios.is_empty())
+        };
         if has_bios(&device) {
             return Some(device);
         }
-        let drives = self.flushes.keys().filter(|other| **other >> 20 == device >> 20);
+        let drives = self
+            .flushes
+            .keys()
+            .filter(|other| **other >> 20 == device >> 20);
         let mut found = drives.filter(|other| has_bios(other));
         let only = *found.next()?;
         found.next().is_none().then_some(only)
