@@ -70,9 +70,10 @@ fn record(seed: u64, number: u64, trap: Trap, awake: Option<u8>) -> Vec<Event> {
             Trap::StateGoesWithPackage => 0.2,
             Trap::PackageSleepsWithState => 0.5,
         };
-        let (state, exit) = match random.random_bool(chance) {
-            true => (DEEP, DEEP_EXIT),
-            false => (SHALLOW, SHALLOW_EXIT),
+        let (state, exit) = if random.random_bool(chance) {
+            (DEEP, DEEP_EXIT)
+        } else {
+            (SHALLOW, SHALLOW_EXIT)
         };
         let package_slept = asleep && (trap == Trap::StateGoesWithPackage || state == DEEP);
         let drive = (80_000.0 * spread.sample(&mut random)) as u64 + 5_000;

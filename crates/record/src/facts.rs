@@ -233,7 +233,7 @@ fn read_clusters_of_several_cores(system: &System, cores: &[Vec<u32>]) -> Vec<Ve
 /// Groups of CPUs by the first of these files of each CPU's topology that there is; groups of one CPU are left out.
 fn read_cpu_groups(system: &System, files: &[&str]) -> Vec<Vec<u32>> {
     let mut groups: Vec<Vec<u32>> = Vec::new();
-    let mut grouped = BTreeSet::new();
+    let mut grouped: BTreeSet<u32> = BTreeSet::new();
     for cpu in system.cpus() {
         if u32::try_from(cpu).is_ok_and(|cpu| grouped.contains(&cpu)) {
             continue;
@@ -344,6 +344,37 @@ mod tests {
 
     const fn clock(ticks: u64, ns: u64) -> TickClock {
         TickClock { ticks, ns }
+    }
+
+    /// A cluster of one core says no more than the core, and is left out.
+    #[test]
+    fn cpus_that_share_cores_clusters_and_packages_are_read() {
+        let lists = |cpu: u32| match cpu {
+            0 | 1 => ["0-1", "0-1", "0-3"],
+            2 => ["2", "2-3", "0-3"],
+            3 => ["3", "2-3", "0-3"],
+            _ => ["4", "4", "4"],
+        };
+        let names = [
+            "thread_siblings_list",
+            "cluster_cpus_list",
+            "package_cpus_list",
+        ];
+        let mut files = vec![("sys/devices/system/cpu/online".to_owned(), "0-4\n")];
+        for cpu in 0..5 {
+            for (name, list) in names.iter().zip(lists(cpu)) {
+                files.push((format!("{CPUS}/cpu{cpu}/topology/{name}"), list));
+            }
+        }
+        let files: Vec<(&str, &str)> = files
+            .iter()
+            .map(|(file, text)| (file.as_str(), *text))
+            .collect();
+        let (_directory, system) = machine(&files);
+        let read = read_metadata(&system);
+        assert_eq!(read.siblings, [[0, 1]]);
+        assert_eq!(read.clusters, [[2, 3]]);
+        assert_eq!(read.packages, [[0, 1, 2, 3]]);
     }
 
     #[test]

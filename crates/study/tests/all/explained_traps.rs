@@ -19,7 +19,7 @@ use wakepath_explain::{
     explain_requests,
 };
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{C1Demotion, Figure, Package, Scope};
+use wakepath_hardware::machine::{C1Demotion, Figure, Package, PowerScope, Scope};
 use wakepath_sim::{Attribution, simulate_observed};
 use wakepath_study::recorder::{FollowedTasks, Recorder, describe_machine};
 use wakepath_trace::recording::{Overwrite, Reader, Writer};
@@ -191,7 +191,7 @@ fn a_package_that_sleeps_with_the_deep_state_is_told_apart_from_it() {
     let nothing = || Figure::covered_by_table_source(0.0);
     let mut machine = quiet_machine(&[]);
     machine.package = Some(Package {
-        scope: Default::default(),
+        scope: PowerScope::default(),
         idle_mw: nothing(),
         active_mw: nothing(),
         hysteresis_us: nothing(),

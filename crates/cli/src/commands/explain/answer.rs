@@ -6,6 +6,7 @@ use wakepath_explain::{
 };
 
 use super::arguments::By;
+use super::exits::exit_cost_sentence;
 use super::waits::{long_wait_in_words, queue_sentence, wake_up_sentence};
 use super::wording::{
     count_in_words, count_kinds_with_sentences, direction_in_words, format_us, interval_in_words,
@@ -364,59 +365,6 @@ fn charged_time_in_words(kind: &RequestKind, state: &ExitCost) -> Option<String>
         100.0 * share,
         format_us(cost.mean_ns)
     ))
-}
-
-fn exit_cost_sentence(kind: &RequestKind, state: &ExitCost) -> Option<String> {
-    let name = kind.state_name(state.state);
-    if let (Some(cost), Some(reference)) = (state.cost, kind.split.reference) {
-        let verb = if cost.low_ns <= 0.0 && cost.high_ns >= 0.0 {
-            "shows no sure cost:"
-        } else {
-            "costs"
-        };
-        return Some(format!(
-            "  {name} {verb} {} us{} more than {}.",
-            format_us(cost.mean_ns),
-            interval_in_words([cost.low_ns, cost.high_ns]),
-            kind.state_name(reference),
-        ));
-    }
-    let why = explain_absence(state.reason?);
-    let together = state.together.map_or_else(String::new, |sum| {
-        format!(
-            " {name}, package, link and drive sleep together: {} us{} more than {}.",
-            format_us(sum.estimate.mean_ns),
-            interval_in_words([sum.estimate.low_ns, sum.estimate.high_ns]),
-            kind.state_name(sum.above)
-        )
-    });
-    Some(format!(
-        "  {name}: {why} ({} met it).{together}",
-        count_in_words(state.met, "request")
-    ))
-}
-
-const fn explain_absence(reason: Unseparated) -> &'static str {
-    match reason {
-        Unseparated::TooFew => "not known, too few requests compare",
-        Unseparated::GoesWithGap => {
-            "not separated, it goes with gap, depth, clock or other CPUs, and so with a drive that slept"
-        }
-        Unseparated::VariesWithGap => {
-            "not separated, it costs something else at short gaps than at long ones: package, link or drive sleep with it, or \
-             hardware demotes it"
-        }
-        Unseparated::VariesWithOtherCpus => {
-            "not separated, it depends on other CPUs: their cluster or package sleeps with it"
-        }
-        Unseparated::GoesWithLoad => {
-            "not separated, deeper states come out cheaper than shallower ones: something else goes with the state, such as \
-             waiting in a busy drive"
-        }
-        Unseparated::ChosenAnew => {
-            "not separated, the governor chose again during too many requests"
-        }
-    }
 }
 
 /// Title of the column with time in the flush machinery.
