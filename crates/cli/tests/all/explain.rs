@@ -1070,8 +1070,14 @@ fn results_of_a_recording_go_to_report_compare_and_perfetto() {
     let same = ["compare", "results", "results", "--metric", "mean_us"];
     let compared = command.current_dir(folder.path()).args(same).assert();
     let text = String::from_utf8_lossy(&compared.success().get_output().stdout).into_owned();
-    assert!(text.contains("C6 met") && !text.contains("Gmean ("), "{text}");
-    assert!(!text.lines().any(|line| line.starts_with("Gmean")), "{text}");
+    assert!(
+        text.contains("C6 met") && !text.contains("Gmean ("),
+        "{text}"
+    );
+    assert!(
+        !text.lines().any(|line| line.starts_with("Gmean")),
+        "{text}"
+    );
     assert!(page.contains("as recorded, C6 met"));
     assert!(page.contains("request slot 0") || page.contains("requests 1"));
 }
@@ -1168,7 +1174,10 @@ fn flushes_have_their_bios_submitter_and_wait() {
             background: false,
         };
         push(begin, EventKind::Queueing(queued));
-        push(begin + 1_000, EventKind::Queueing(QueueStep::Tagged(of_bio)));
+        push(
+            begin + 1_000,
+            EventKind::Queueing(QueueStep::Tagged(of_bio)),
+        );
         push(begin + 11_000, EventKind::BlockIssue(flush));
         push(begin + 51_000, EventKind::BlockComplete(flush));
         push(begin + 53_000, EventKind::BlockComplete(of_bio));
@@ -1184,7 +1193,10 @@ fn flushes_have_their_bios_submitter_and_wait() {
     let first = "flushes of 254:0, no data: fio\\u{1b}[31m waited 60.0 us (p99 60.0), 11.0 of them until the flush was issued; mean \
                  40.0 us from issue to completion.";
     assert!(words.starts_with(first), "{answer}");
-    assert!(words.contains(" plugged, 0.0 in the scheduler, 10.0 until the flush was issued."), "{answer}");
+    assert!(
+        words.contains(" plugged, 0.0 in the scheduler, 10.0 until the flush was issued."),
+        "{answer}"
+    );
     assert!(words.contains("flush us"), "{answer}");
     assert!(!String::from_utf8_lossy(&output.stderr).contains("left out"));
 }
