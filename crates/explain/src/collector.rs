@@ -65,6 +65,13 @@ struct CompletedFlush {
     has_bio: bool,
 }
 
+impl CompletedFlush {
+    /// Whether a request that ends on this CPU may have waited for the flush.
+    const fn may_have_ended_at(&self, time: u64, on: u32) -> bool {
+        self.completion.cpu == on && time.saturating_sub(self.completion.time) <= HANDLER_NS
+    }
+}
+
 #[derive(Default)]
 struct Device {
     in_flight: u32,
@@ -353,10 +360,8 @@ impl Collector {
         cpu.completed = cpu.completed.max(Some(time));
         let devices = self.devices.get_mut(&block.device);
         let last = devices.and_then(|device| device.flush.as_mut());
-        let is_behind = |flush: &&mut CompletedFlush| {
-            flush.completion.cpu == on && time.saturating_sub(flush.completion.time) <= HANDLER_NS
-        };
-        let served = last.filter(is_behind).and_then(|flush| {
+        let ended = last.filter(|flush| flush.may_have_ended_at(time, on));
+        let served = ended.and_then(|flush| {
             let issued = flush.completion.issue.time;
             let origin = self.queues.take_flush_bio(block.device, issued)?;
             Some((flush, origin))

@@ -226,21 +226,22 @@ impl Queues {
         bios.push_back(bio);
     }
 
+    fn has_flush_bios(&self, device: u32) -> bool {
+        self.flushes
+            .get(&device)
+            .is_some_and(|bios| !bios.is_empty())
+    }
+
     /// The device itself, or the only one of the same major number with flush bios: traces name bios by partition.
     fn find_device_with_flush_bio(&self, device: u32) -> Option<u32> {
-        let has_bios = |device: &u32| {
-            self.flushes
-                .get(device)
-                .is_some_and(|bios| !bios.is_empty())
-        };
-        if has_bios(&device) {
+        if self.has_flush_bios(device) {
             return Some(device);
         }
         let drives = self
             .flushes
             .keys()
             .filter(|other| **other >> 20 == device >> 20);
-        let mut found = drives.filter(|other| has_bios(other));
+        let mut found = drives.filter(|other| self.has_flush_bios(**other));
         let only = *found.next()?;
         found.next().is_none().then_some(only)
     }

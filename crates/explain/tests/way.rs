@@ -472,14 +472,14 @@ fn a_flush_is_followed_from_its_bios_to_the_tasks_that_wait() {
 
 #[test]
 fn flushes_without_a_bio_or_an_issue_are_counted() {
-    let all = events_of_two_flushes(FLUSH);
-    let is_no_bio = |event: &&Event| !matches!(event.kind, EventKind::Queueing(_));
-    let is_no_flush = |event: &&Event| {
-        !matches!(event.kind, EventKind::BlockIssue(_))
-            && event.kind != EventKind::BlockComplete(FLUSH)
-    };
-    let without_bios: Vec<Event> = all.iter().filter(is_no_bio).copied().collect();
-    let without_flush: Vec<Event> = all.iter().filter(is_no_flush).copied().collect();
+    let all = events_of_two_flushes(FLUSH).into_iter();
+    let (_, without_bios): (Vec<Event>, Vec<Event>) = all
+        .clone()
+        .partition(|event| matches!(event.kind, EventKind::Queueing(_)));
+    let without_issue = all.filter(|event| !matches!(event.kind, EventKind::BlockIssue(_)));
+    let without_flush = without_issue
+        .filter(|event| event.kind != EventKind::BlockComplete(FLUSH))
+        .collect();
     for (events, requests) in [(without_bios, 1), (without_flush, 0)] {
         let mut collector = collector_with_thread("postgres");
         for event in &events {

@@ -157,8 +157,8 @@ fn join_errors_unless_equal(first: anyhow::Error, second: &SessionError) -> anyh
     anyhow::anyhow!("{earlier}; the recording could not be ended either: {later}")
 }
 
-/// Starts the command of a live run. Its standard output goes to standard error where programs read the results (`format`), as
-/// with `perf stat`.
+/// Starts the command of a live run. Where programs read the results (`format`), the command prints to standard error, as with
+/// `perf stat`.
 pub(super) fn start_command_if_given(
     words: &[OsString],
     format: Format,

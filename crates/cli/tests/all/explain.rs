@@ -601,7 +601,7 @@ fn states_reached_are_set_beside_those_asked_for() {
 fn explain_fio(folder: &Path, arguments: &[&str]) -> Option<std::process::Output> {
     let job = "[job]\nfilename=data\nsize=8m\nrw=randread\ndirect=1\nioengine=psync\nthinktime=1ms\nnumber_ios=300\n";
     std::fs::write(folder.join("job.fio"), job).unwrap();
-    // What fio prints goes to standard error: JSON and CSV stand alone.
+    // Output of fio goes to standard error: JSON and CSV stand alone.
     let load = ["--", "fio", "job.fio"];
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_wakepath"))
         .current_dir(folder)
@@ -1065,7 +1065,7 @@ fn results_of_a_recording_go_to_report_compare_and_perfetto() {
         command.assert().success();
     }
     let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
-    // Requests that met a state are in the whole already: they are no second workload of a mean over workloads.
+    // Requests with a state are part of the whole kind, and no second workload for a mean over workloads.
     let mut command = Command::cargo_bin("wakepath").unwrap();
     let same = ["compare", "results", "results", "--metric", "mean_us"];
     let compared = command.current_dir(folder.path()).args(same).assert();
@@ -1117,7 +1117,7 @@ fn a_replay_says_what_other_policies_would_save_and_cost() {
     let saved = limited["saved_ns"].as_f64().unwrap();
     assert!(saved > 20_000.0, "{limited}");
     assert!(limited["added_mw"].as_f64().unwrap() > 0.0, "{limited}");
-    // The same change by requests and by replay: both have the exits that requests tell, not the declared ones, which are longer.
+    // By requests and by replay, the same change saves the same: declared exits are longer than the exits seen by requests.
     let help = answer["kinds"][0]["help"].as_array().unwrap();
     let shallow = help.iter().find(|help| help["remedy"] == "shallow-states");
     let most = shallow.unwrap()["high_ns"].as_f64().unwrap();
@@ -1136,7 +1136,7 @@ fn a_recording_of_another_machine_is_refused() {
         ));
 }
 
-/// Two tasks' flush bios, each served by a flush that the block layer issues 10 us later, which takes 40 us.
+/// Flush bios by one task, each served by a flush 10 us later, with 40 us in the drive.
 #[test]
 fn flushes_have_their_bios_submitter_and_wait() {
     let folder = TempDir::new().unwrap();
@@ -1161,7 +1161,7 @@ fn flushes_have_their_bios_submitter_and_wait() {
         bytes: 0,
         write: false,
     };
-    let of_bio = Block {
+    let flush_bio = Block {
         sector: 0,
         write: true,
         ..flush
@@ -1169,25 +1169,25 @@ fn flushes_have_their_bios_submitter_and_wait() {
     for number in 0..200 {
         let begin = (number + 1) * 1_000_000;
         let queued = QueueStep::Queued {
-            block: of_bio,
+            block: flush_bio,
             task: Some(7),
             background: false,
         };
         push(begin, EventKind::Queueing(queued));
         push(
             begin + 1_000,
-            EventKind::Queueing(QueueStep::Tagged(of_bio)),
+            EventKind::Queueing(QueueStep::Tagged(flush_bio)),
         );
         push(begin + 11_000, EventKind::BlockIssue(flush));
         push(begin + 51_000, EventKind::BlockComplete(flush));
-        push(begin + 53_000, EventKind::BlockComplete(of_bio));
+        push(begin + 53_000, EventKind::BlockComplete(flush_bio));
         for (after, step) in [(54_000, TaskStep::Waking), (60_000, TaskStep::Running)] {
             push(begin + after, EventKind::Task { task: 7, step });
         }
     }
     writer.finish_and_count_events().unwrap();
-    let output = explain(&[path.to_str().unwrap()]).success();
-    let output = output.get_output();
+    let explained = explain(&[path.to_str().unwrap()]).success();
+    let output = explained.get_output();
     let answer = String::from_utf8_lossy(&output.stdout);
     let words = answer.split_whitespace().collect::<Vec<_>>().join(" ");
     let first = "flushes of 254:0, no data: fio\\u{1b}[31m waited 60.0 us (p99 60.0), 11.0 of them until the flush was issued; mean \

@@ -219,7 +219,7 @@ fn summaries_without_mixed_power(
     summaries
 }
 
-/// Whether a workload counts only some requests of another one, and so says nothing that the whole does not.
+/// Whether a workload is a subset of another workload's requests, and adds nothing to a mean over workloads.
 fn is_subset_of_requests(sources: &[Source], workload: &str) -> bool {
     let mut known = sources.iter().flat_map(|source| &source.document.workloads);
     known.any(|known| known.name == workload && known.subset.is_some())
@@ -233,8 +233,11 @@ fn summarise_over_workloads(
 ) -> Vec<Summary> {
     let mut summaries = Vec::new();
     for metric in metrics {
-        let metric_rows = rows.iter().copied().filter(|r| r.metric == metric.name);
-        let metric_rows: Vec<&Row> = metric_rows.collect();
+        let metric_rows: Vec<&Row> = rows
+            .iter()
+            .copied()
+            .filter(|r| r.metric == metric.name)
+            .collect();
         for policy in policies {
             let policy_rows = metric_rows.iter().filter(|r| r.policy == *policy);
             let ratios: Vec<f64> = policy_rows

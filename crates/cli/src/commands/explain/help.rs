@@ -49,7 +49,7 @@ pub(super) fn print_help_per_kind(
     Ok(())
 }
 
-/// Whether a change would help that makes the machine draw more.
+/// Whether a change with a cost in power would help.
 fn has_help_that_costs_power(kind: &RequestKind) -> bool {
     let mut helps = kind.help.iter();
     helps.any(|help| help.remedy != Remedy::FewerOtherTasks)
@@ -194,7 +194,7 @@ fn replayed_help_sentence(policy: &ReplayedHelp) -> String {
 
 /// Replays the recording under what the events propose, and under other governors.
 ///
-/// Exits are those that requests tell, so that no saving exceeds what was measured; power is that of `machine`.
+/// Exits come from requests, so that no saving exceeds the measured times; power comes from `machine`.
 pub(super) fn replay_proposals(
     path: &Path,
     metadata: &Metadata,
@@ -226,9 +226,12 @@ pub(super) fn replay_proposals(
         )
     };
     let plan = Plan::for_replay(&request, false)?;
-    let by_state = exits.by_state_ns.iter();
-    let by_state = by_state.map(|(state, ns)| (*state, Nanoseconds(*ns)));
-    let backend = Replay::new(&plan)?.with_exits(&by_state.collect());
+    let exits_by_state = exits.by_state_ns.iter();
+    let backend = Replay::new(&plan)?.with_exits(
+        &exits_by_state
+            .map(|(state, ns)| (*state, Nanoseconds(*ns)))
+            .collect(),
+    );
     let recording = backend.find_recording(0, 0).context("no recording")?;
     let replayed = recording.replay_in_blocks(REPLAY_BLOCKS, None, &mut |_| true)?;
     let places = replayed.policies.iter().map(|(place, _)| *place);
@@ -248,7 +251,7 @@ pub(super) fn replay_proposals(
         .collect())
 }
 
-/// Whether a replayed policy saves no more than all exits of requests cost; notes one that does.
+/// Whether a replayed policy saves at most the cost of all requests' exits; an impossible saving is noted.
 fn is_saving_possible(policy: &ReplayedHelp, most_ns: f64) -> bool {
     let saved_ns = policy.saving.saved_ns;
     let is_possible = saved_ns <= most_ns;
@@ -303,7 +306,7 @@ fn saving_against_recorded(report: &Report, place: usize) -> Option<ReplayedSavi
     ReplayedSaving::from_blocks(&blocks.collect::<Option<Vec<ReplayedBlock>>>()?)
 }
 
-/// Exit latencies of idle states that completions waited for, in ns. Those of the package are in the states' estimates.
+/// Exit latencies of idle states before completions, in ns. Estimated exits have the package's part already.
 fn sum_exits_of_states(policy: &TimeBlockPolicy) -> u64 {
     let states = policy.groups.iter().flatten();
     states.map(|state| state.io_exit_ns).sum()

@@ -57,7 +57,7 @@ pub(super) fn find_measured_exits(
     Ok(fresh.map(|(index, _, exit)| (index, exit)).collect())
 }
 
-/// Refuses a machine whose figures say nothing about the recording, and warns of one that is doubtful.
+/// Refuses figures from another machine than the recorded machine, and warns of doubts.
 fn check_recording_is_of_machine(
     name: &str,
     metadata: &Metadata,

@@ -1,18 +1,18 @@
-//! Words for the waits of tasks: what they waited beyond the time from issue to completion.
+//! Words for the waits of tasks beyond the time from issue to completion.
 
 use wakepath_explain::{RequestKind, WaitParts};
 
 use super::wording::{count_in_words, format_us};
 
-/// A wait comes first in the answer from this many times the time from issue to completion on.
+/// Least wait for the first place in the answer, as a multiple of the time from issue to completion.
 const LONG_WAIT: f64 = 4.0 / 3.0;
-/// A wait that comes first is that of this share of the requests at least.
+/// Least share of requests with a wait for the first place in the answer.
 const LEAST_SHARE_OF_WAITS: f64 = 0.1;
 /// Below this share of requests, the answer says how many had a wait.
 const NEARLY_ALL: f64 = 0.9;
 
-/// What tasks waited, with the largest part, if much longer than the time from issue to completion; `None` otherwise, and for
-/// requests that nobody waits for when they begin.
+/// The wait of tasks with its largest part, if much longer than the time from issue to completion; `None` otherwise, and for
+/// readahead and write-back.
 pub(super) fn long_wait_in_words(kind: &RequestKind) -> Option<String> {
     let wait = kind.wait.as_ref()?;
     let waits = kind.waits.as_ref()?;
@@ -105,7 +105,7 @@ pub(super) fn wake_up_sentence(kind: &RequestKind) -> Option<String> {
     } else {
         String::new()
     };
-    // Nobody waits for readahead and write-back when they begin.
+    // Nobody waits for the beginning of readahead and write-back.
     let verb = if kind.background {
         "came to wait for these, since their bios"
     } else {

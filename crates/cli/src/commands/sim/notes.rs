@@ -17,7 +17,7 @@ use wakepath_workloads::fio::FioJob;
 use crate::messages::{self, MessageKind, note};
 use crate::output::Format;
 
-/// Notes how much of each run's beginning was left out, beside a table or a recording, which has the beginning.
+/// Notes how much of each run's beginning was left out, beside a table or a recording.
 pub(super) fn note_warm_up_and_mostly_paused_jobs(
     workload: &Workload,
     format: Format,

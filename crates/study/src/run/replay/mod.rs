@@ -111,8 +111,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The backend with exits of idle states, by index, in place of declared ones and of those of machines: what wake-ups wait
-    /// for. Governors are still told the declared latencies.
+    /// Replaces the exits of idle states, by index, for wake-ups on all machines. Governors still know the declared latencies.
     #[must_use]
     pub fn with_exits(mut self, exits: &BTreeMap<u8, Nanoseconds>) -> Self {
         for on_machine in self.recordings.values_mut() {

@@ -116,8 +116,7 @@ impl<'a> Replaying<'a> {
         })
     }
 
-    /// Takes exits of idle states, by index, in place of the declared ones or the machine's: what wake-ups wait for. Governors
-    /// are still told the declared latencies. A package then has no exit of its own: it is part of a state's.
+    /// Replaces the exits of idle states, by index, for wake-ups. Governors still know the declared latencies.
     pub(super) fn replace_exits(&mut self, exits: &BTreeMap<u8, Nanoseconds>) {
         for group in &mut self.setup.states {
             for (index, exit) in (0..=u8::MAX).zip(&mut group.exit) {
