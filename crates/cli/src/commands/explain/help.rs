@@ -106,8 +106,8 @@ fn help_sentence(kind: &RequestKind, help: Help) -> String {
             format!("{gain} by the highest clock: `wakepath apply performance --for 10m`.")
         }
         Remedy::FewerOtherTasks => format!(
-            "{gain} of the wait by fewer other tasks on these CPUs, which are busy: run others with `nice -n 19`, or keep them on \
-             other CPUs (`taskset`, cpuset.cpus of their cgroup). `top` names them; events name only tasks that do I/O."
+            "{gain} of the wait by fewer other tasks on these busy CPUs: others with `nice -n 19`, or on other CPUs (`taskset`, \
+             cpuset.cpus). `top` names them."
         ),
     }
 }
@@ -246,9 +246,18 @@ pub(super) fn replay_proposals(
         })
     });
     let most_ns = most_that_exits_cost_ns(&explanation.kinds);
-    Ok(compared
-        .filter(|policy| is_saving_possible(policy, most_ns))
+    let possible = compared.filter(|policy| is_saving_possible(policy, most_ns));
+    Ok(possible
+        .map(|policy| limit_interval_of_saving(policy, most_ns))
         .collect())
+}
+
+/// Ends the interval of a saving where all exits of requests would be saved.
+fn limit_interval_of_saving(mut policy: ReplayedHelp, most_ns: f64) -> ReplayedHelp {
+    if let Some([_, high_ns]) = &mut policy.saving.saved_interval_ns {
+        *high_ns = high_ns.min(most_ns);
+    }
+    policy
 }
 
 /// Whether a replayed policy saves at most the cost of all requests' exits; an impossible saving is noted.
