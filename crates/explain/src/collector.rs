@@ -363,7 +363,7 @@ impl Collector {
         let ended = last.filter(|flush| flush.may_have_ended_at(time, on));
         let served = ended.and_then(|flush| {
             let issued = flush.completion.issue.time;
-            let origin = self.queues.take_flush_bio(block.device, issued)?;
+            let origin = self.queues.take_flush_bio(block, issued)?;
             Some((flush, origin))
         });
         let Some((flush, origin)) = served else {

@@ -71,8 +71,15 @@ impl QueuedBio {
 pub(crate) struct Queues {
     devices: HashMap<u32, BTreeMap<u64, QueuedBio>>,
     bios: usize,
-    /// Flush bios by device, the oldest first: all have sector 0 and no data.
-    flushes: HashMap<u32, VecDeque<QueuedBio>>,
+    /// Flush bios by device, the oldest first.
+    flushes: HashMap<u32, VecDeque<FlushBio>>,
+}
+
+/// A bio without data on its way to a flush. Several may have the same sector: 0, or where a device above put them.
+#[derive(Clone, Copy)]
+struct FlushBio {
+    sector: u64,
+    bio: QueuedBio,
 }
 
 /// Whether a bio, or the request made for the bio alone, is an empty write, which asks for a flush (`REQ_PREFLUSH`).
@@ -85,21 +92,23 @@ impl Queues {
     pub(crate) fn follow_step(&mut self, time: u64, step: &QueueStep) {
         match step {
             QueueStep::Queued { block, task, .. } if is_flush_bio(block) => {
-                self.enter_flush_bio(time, block.device, *task);
+                self.enter_flush_bio(time, block, *task);
             }
             QueueStep::Tagged(block) if is_flush_bio(block) => {
-                let mut flushes = self.flushes.get_mut(&block.device).into_iter().flatten();
-                if let Some(bio) = flushes.find(|bio| bio.tagged.is_none()) {
-                    bio.tagged = Some(time);
+                let bios = self.flushes.get_mut(&block.device).into_iter().flatten();
+                let mut flushes = bios.filter(|flush| flush.sector == block.sector);
+                if let Some(flush) = flushes.find(|flush| flush.bio.tagged.is_none()) {
+                    flush.bio.tagged = Some(time);
                 }
             }
             QueueStep::Remapped {
-                block, from_device, ..
+                block,
+                from_device,
+                from_sector,
             } if is_flush_bio(block) => {
-                let above = self.flushes.get_mut(from_device);
-                if let Some(bio) = above.and_then(VecDeque::pop_front) {
+                if let Some(bio) = self.take_oldest_flush_bio(*from_device, *from_sector) {
                     let remapped = Some(time);
-                    self.insert_flush_bio(block.device, QueuedBio { remapped, ..bio });
+                    self.insert_flush_bio(block, QueuedBio { remapped, ..bio });
                 }
             }
             QueueStep::Queued {
@@ -171,15 +180,17 @@ impl Queues {
         })
     }
 
-    /// Removes the device's oldest flush bio, served by a flush that was issued at `issued_ns`; `None` if none was queued by
-    /// then. The kernel ends flushes in the order of their bios (`flush_end_io()`, `block/blk-flush.c`, Linux 6.12).
-    pub(crate) fn take_flush_bio(&mut self, device: u32, issued_ns: u64) -> Option<Origin> {
-        let queued_at = self.find_device_with_flush_bio(device)?;
-        let bios = self.flushes.get_mut(&queued_at)?;
-        if bios.front()?.queued > issued_ns {
+    /// Removes the oldest flush bio with the sector of this request, served by a flush that was issued at `issued_ns`; `None` if
+    /// none was queued by then. The kernel ends flushes in the order of their bios (`flush_end_io()`, `block/blk-flush.c`, Linux
+    /// 6.12). Ends of writes with data have another sector.
+    pub(crate) fn take_flush_bio(&mut self, block: &Block, issued_ns: u64) -> Option<Origin> {
+        let queued_at = self.find_device_with_flush_bio(block)?;
+        let mut bios = self.flushes.get(&queued_at)?.iter();
+        let oldest = bios.find(|flush| flush.sector == block.sector)?;
+        if oldest.bio.queued > issued_ns {
             return None;
         }
-        let bio = bios.pop_front()?;
+        let bio = self.take_oldest_flush_bio(queued_at, block.sector)?;
         let tagged = bio.tagged.unwrap_or(bio.queued).min(issued_ns);
         Some(Origin {
             parts: QueuedParts {
@@ -199,11 +210,13 @@ impl Queues {
         self.flushes.clear();
     }
 
-    fn enter_flush_bio(&mut self, time: u64, device: u32, task: Option<u32>) {
-        let known = self.flushes.get_mut(&device).into_iter().flatten();
-        let mut from_above = known.filter(|bio| bio.came_from_device_above(time));
-        if let Some(bio) = from_above.next() {
-            bio.remapped = None;
+    fn enter_flush_bio(&mut self, time: u64, block: &Block, task: Option<u32>) {
+        let known = self.flushes.get_mut(&block.device).into_iter().flatten();
+        let mut from_above = known.filter(|flush| flush.bio.came_from_device_above(time));
+        if let Some(flush) = from_above.next() {
+            flush.bio.remapped = None;
+            // On a partition, the remap added the partition's first sector, which a bio without data never gets.
+            flush.sector = block.sector;
             return;
         }
         let bio = QueuedBio {
@@ -215,34 +228,38 @@ impl Queues {
             write: true,
             remapped: None,
         };
-        self.insert_flush_bio(device, bio);
+        self.insert_flush_bio(block, bio);
     }
 
-    fn insert_flush_bio(&mut self, device: u32, bio: QueuedBio) {
-        let bios = self.flushes.entry(device).or_default();
+    fn insert_flush_bio(&mut self, block: &Block, bio: QueuedBio) {
+        let bios = self.flushes.entry(block.device).or_default();
         if bios.len() >= MAX_FLUSH_BIOS {
             bios.pop_front();
         }
-        bios.push_back(bio);
+        let sector = block.sector;
+        bios.push_back(FlushBio { sector, bio });
     }
 
-    fn has_flush_bios(&self, device: u32) -> bool {
-        self.flushes
-            .get(&device)
-            .is_some_and(|bios| !bios.is_empty())
+    fn take_oldest_flush_bio(&mut self, device: u32, sector: u64) -> Option<QueuedBio> {
+        let bios = self.flushes.get_mut(&device)?;
+        let place = bios.iter().position(|flush| flush.sector == sector)?;
+        bios.remove(place).map(|flush| flush.bio)
     }
 
-    /// The device itself, or the only one of the same major number with flush bios: traces name bios by partition.
-    fn find_device_with_flush_bio(&self, device: u32) -> Option<u32> {
-        if self.has_flush_bios(device) {
-            return Some(device);
+    fn has_flush_bio(&self, device: u32, sector: u64) -> bool {
+        let mut bios = self.flushes.get(&device).into_iter().flatten();
+        bios.any(|flush| flush.sector == sector)
+    }
+
+    /// The device itself, or the only one of the same major number with such a flush bio: traces name bios by partition.
+    fn find_device_with_flush_bio(&self, block: &Block) -> Option<u32> {
+        if self.has_flush_bio(block.device, block.sector) {
+            return Some(block.device);
         }
-        let drives = self
-            .flushes
-            .keys()
-            .filter(|other| **other >> 20 == device >> 20);
-        let mut found = drives.filter(|other| self.has_flush_bios(**other));
-        let only = *found.next()?;
+        let devices = self.flushes.keys().copied();
+        let drives = devices.filter(|device| *device >> 20 == block.device >> 20);
+        let mut found = drives.filter(|device| self.has_flush_bio(*device, block.sector));
+        let only = found.next()?;
         found.next().is_none().then_some(only)
     }
 
@@ -495,21 +512,21 @@ mod tests {
     /// Two tasks flush a drive through dm, and a flush that was issued between the two serves the first bio only.
     #[test]
     fn flush_bios_are_served_in_their_order_and_by_later_flushes_only() {
-        let flush = |device: u32| block(device, 0, 0);
-        let above = 253 << 20;
+        let above = block(253 << 20, 0, 0);
+        let below = block(DRIVE, 2048, 0);
         let mut queues = Queues::default();
         for (time, task) in [(100, 7), (300, 8)] {
             let bio = QueueStep::Queued {
-                block: flush(above),
+                block: above,
                 task: Some(task),
                 background: false,
             };
             queues.follow_step(time, &bio);
-            queues.follow_step(time + 2, &remapped(flush(DRIVE), above, 0));
-            queues.follow_step(time + 3, &queued(flush(DRIVE)));
-            queues.follow_step(time + 10, &QueueStep::Tagged(flush(DRIVE)));
+            queues.follow_step(time + 2, &remapped(below, above.device, 0));
+            queues.follow_step(time + 3, &queued(below));
+            queues.follow_step(time + 10, &QueueStep::Tagged(below));
         }
-        let origin = queues.take_flush_bio(DRIVE, 250).unwrap();
+        let origin = queues.take_flush_bio(&below, 250).unwrap();
         let parts = QueuedParts {
             tag: 10,
             flush: 140,
@@ -517,16 +534,18 @@ mod tests {
         };
         assert_eq!((origin.parts, origin.task), (parts, Some(7)));
         assert_eq!(parts.total_ns(), 150);
-        assert_eq!(queues.take_flush_bio(DRIVE, 250), None);
-        let second = queues.take_flush_bio(DRIVE, 400).unwrap();
+        assert_eq!(queues.take_flush_bio(&below, 250), None);
+        let second = queues.take_flush_bio(&below, 400).unwrap();
         assert_eq!(second.task, Some(8));
 
-        // A trace names the partition; a drive's data at sector 0 is no flush.
-        queues.follow_step(500, &queued(flush(DRIVE | 1)));
-        queues.follow_step(510, &queued(block(DRIVE, 0, 4096)));
-        assert_eq!(queues.take_flush_bio(DRIVE, 600).unwrap().parts.flush, 100);
+        // A trace names the partition. Neither data nor the end of another sector's write is this flush.
+        queues.follow_step(500, &queued(block(DRIVE | 1, 2048, 0)));
+        queues.follow_step(510, &queued(block(DRIVE, 2048, 4096)));
+        assert_eq!(queues.take_flush_bio(&block(DRIVE, 2056, 0), 600), None);
+        let origin = queues.take_flush_bio(&below, 600).unwrap();
+        assert_eq!(origin.parts.flush, 100);
         for time in 1_000..1_000 + 2 * MAX_FLUSH_BIOS as u64 {
-            queues.follow_step(time, &queued(flush(DRIVE)));
+            queues.follow_step(time, &queued(below));
         }
         assert_eq!(queues.flushes[&DRIVE].len(), MAX_FLUSH_BIOS);
     }
