@@ -44,6 +44,7 @@ use self::clocks::{ExitAtClock, describe_differences};
 use self::counters::{CpuCounters, SampleVerdict};
 use self::plan::{ROUNDS, WakeMoment, WakeStep};
 use self::tally::{FEWEST_COUNTED, Tally};
+use crate::background::parse_ipi_count;
 use crate::conditions::{StolenTime, read_stolen_ticks};
 use crate::summary::{Estimate, LatencySummary};
 use crate::test_file::{TestFile, TestTarget};
@@ -66,6 +67,11 @@ const MUCH_WORK: f64 = 50.0;
 const FEWEST_TRIES: usize = 12;
 /// The same of early wake-ups, of which few come within the entry; each takes some 2 ms.
 const FEWEST_EARLY_TRIES: usize = 50;
+
+/// A task's wake-ups with fewer inter-processor interrupts each came by stores, and with more by interrupts. Other work on the
+/// machine brings some of its own.
+const MOSTLY_STORES: f64 = 0.25;
+const MOSTLY_IPIS: f64 = 0.75;
 
 /// Wake-ups from an idle state by a source.
 #[derive(Clone, Debug, Serialize)]
@@ -96,6 +102,9 @@ pub struct WakeLatency {
     pub rejected: u64,
     /// Counted samples during which a virtual machine's host kept the CPU waiting (stolen time).
     pub disturbed_by_host: u64,
+    /// Inter-processor interrupts of the CPU for each wake-up by a task: near 0 where a store to memory that the state
+    /// monitors wakes it, and 1 where an interrupt does. Absent: other sources, or the kernel shows no counts.
+    pub ipis_per_wake_up: Option<f64>,
     /// Reason for a missing or weak figure.
     pub problem: Option<String>,
 }
@@ -326,13 +335,27 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
     fn run_step(&mut self, index: usize, step: &WakeStep) -> Result<(), MeasureError> {
         let cpu = self.plan.kinds[step.kind].cpu;
         let before = self.sampler.read_reached(cpu);
-        self.take_samples(index, step)?;
+        let ipis_before = self.read_ipi_count(cpu);
+        let tried = self.take_samples(index, step)?;
+        let ipis_after = self.read_ipi_count(cpu);
         let after = self.sampler.read_reached(cpu);
-        self.tallies[index].reached.add(&before, &after);
+        let tally = &mut self.tallies[index];
+        tally.reached.add(&before, &after);
+        tally.ipis.add(ipis_before, ipis_after, tried);
         Ok(())
     }
 
-    fn take_samples(&mut self, index: usize, step: &WakeStep) -> Result<(), MeasureError> {
+    /// Inter-processor interrupts that a CPU has taken so far.
+    fn read_ipi_count(&self, cpu: usize) -> Option<u64> {
+        let text = self
+            .system
+            .root()
+            .read_text_if_readable("proc/interrupts")?;
+        parse_ipi_count(&text, cpu)
+    }
+
+    /// Takes samples of a step; returns the number of wake-ups.
+    fn take_samples(&mut self, index: usize, step: &WakeStep) -> Result<u64, MeasureError> {
         let kind = &self.plan.kinds[step.kind];
         let gaps = self.plan.gaps(step);
         let end = Instant::now() + self.plan.step_time;
@@ -384,7 +407,7 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
             before = after;
             stolen_before = stolen_after;
         }
-        Ok(())
+        Ok(tried as u64)
     }
 
     /// Stolen time of a CPU so far; `None` outside virtual machines.
@@ -439,6 +462,10 @@ impl WakeMeasurement {
                 missed: tally.missed,
                 rejected: tally.rejected,
                 disturbed_by_host: tally.disturbed_by_host,
+                ipis_per_wake_up: match step.source {
+                    WakeSource::Task => tally.ipis.per_wake_up(),
+                    WakeSource::Timer | WakeSource::Drive => None,
+                },
                 problem: describe_problem(tally, conditions.busy_percent),
                 by_gap: split_by_gap(&tally.samples),
                 latency,
@@ -600,6 +627,15 @@ impl WakeMeasurement {
 }
 
 impl WakeLatency {
+    /// How a task's wake-up reached the CPU, by the counts of interrupts; `None` where these do not tell.
+    pub fn describe_way_of_task(&self) -> Option<&'static str> {
+        match self.ipis_per_wake_up? {
+            few if few < MOSTLY_STORES => Some("by a store"),
+            many if many > MOSTLY_IPIS => Some("by an IPI"),
+            _ => None,
+        }
+    }
+
     /// What the hardware says about the state, for the origin of a figure.
     fn describe_verification(&self) -> String {
         match &self.reached {

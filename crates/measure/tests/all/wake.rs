@@ -52,12 +52,16 @@ enum Behaviour {
     Robbed,
     /// The hardware counts what it reached: the core C6, and at rest the package C6, too.
     Counting,
+    /// The kernel counts inter-processor interrupts: POLL is left by a store, all other states by an interrupt.
+    CountingIpis,
 }
 
 struct FakeSampler<'a> {
     machine: PathBuf,
     behaviour: Behaviour,
     samples: usize,
+    /// Inter-processor interrupts of CPU 1 so far.
+    ipis: u64,
     /// Ticks in C6 so far, of core and package, and all ticks.
     reached: [u64; 3],
     cancelled: &'a AtomicBool,
@@ -123,6 +127,11 @@ impl WakeSampler for FakeSampler<'_> {
             }
             (Behaviour::Interrupted, 10) => self.cancelled.store(true, Ordering::Relaxed),
             _ => {}
+        }
+        if self.behaviour == Behaviour::CountingIpis && source == WakeSource::Task {
+            self.ipis += u64::from(state > 0);
+            let line = format!("CPU0 CPU1\nRES: 7 {} Rescheduling interrupts\n", self.ipis);
+            fs::write(self.machine.join("proc/interrupts"), line).unwrap();
         }
         self.add(state, "usage", 1);
         self.add(state, "time", gap.as_micros().max(1));
@@ -211,6 +220,10 @@ fn run_with(
         fs::write(kind.join("type"), "xen\n").unwrap();
         fs::write(machine.path().join("proc/stat"), "").unwrap();
     }
+    if behaviour == Behaviour::CountingIpis {
+        let none = "CPU0 CPU1\nRES: 7 0 Rescheduling interrupts\n";
+        fs::write(machine.path().join("proc/interrupts"), none).unwrap();
+    }
     let before = settings(machine.path());
     let system = System::new(Root::at_directory(machine.path()));
     // Enough for the most samples of a step; what goes by single pauses takes many.
@@ -229,6 +242,7 @@ fn run_with(
         machine: machine.path().to_owned(),
         behaviour,
         samples: 0,
+        ipis: 0,
         reached: [0; 3],
         cancelled: &cancelled,
     };
@@ -247,7 +261,7 @@ fn settings(machine: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = content(machine);
     all.retain(|path, _| {
         let name = path.rsplit('/').next().unwrap_or_default();
-        !["usage", "time", "rejected", "stat"].contains(&name)
+        !["usage", "time", "rejected", "stat", "interrupts"].contains(&name)
     });
     all
 }
@@ -277,6 +291,22 @@ fn exit_latencies_are_differences_to_polling_and_everything_is_put_back() {
         ("C10", Some(298)),
     ];
     assert_eq!(exits, expected.map(|(name, exit)| (name.to_owned(), exit)));
+}
+
+#[test]
+fn counts_of_interrupts_tell_how_a_task_wakes_a_cpu() {
+    let (_machine, result, _) = run(Behaviour::CountingIpis);
+    for wake in &result.unwrap().wakes {
+        let expected = match (wake.source, wake.state.as_deref()) {
+            (WakeSource::Task, Some("POLL")) => Some("by a store"),
+            (WakeSource::Task, _) => Some("by an IPI"),
+            _ => None,
+        };
+        assert_eq!(wake.describe_way_of_task(), expected, "{wake:?}");
+    }
+    let (_machine, without_counts, _) = run(Behaviour::Obedient);
+    let wakes = without_counts.unwrap().wakes;
+    assert!(wakes.iter().all(|wake| wake.ipis_per_wake_up.is_none()));
 }
 
 #[test]
@@ -501,6 +531,7 @@ fn a_clock_is_held_and_put_back() {
             machine: machine.path().to_owned(),
             behaviour: Behaviour::Obedient,
             samples: 0,
+            ipis: 0,
             reached: [0; 3],
             cancelled: &cancelled,
         };
@@ -543,6 +574,7 @@ fn wake_ups_are_measured_at_each_clock_in_turn() {
         machine: machine.path().to_owned(),
         behaviour: Behaviour::SlowAtLowClock,
         samples: 0,
+        ipis: 0,
         reached: [0; 3],
         cancelled: &cancelled,
     };
@@ -584,6 +616,7 @@ fn a_second_experiment_is_refused() {
         machine: machine.path().to_owned(),
         behaviour: Behaviour::Obedient,
         samples: 0,
+        ipis: 0,
         reached: [0; 3],
         cancelled: &cancelled,
     };

@@ -341,7 +341,8 @@ fn remark_on_row(wake: &WakeLatency) -> String {
     let not_counted = (lost > 0 && wake.problem.is_none()).then(|| format!("{lost} do not count"));
     let host = wake.disturbed_by_host;
     let disturbed = (host > 0).then(|| format!("{host} with stolen time"));
-    let parts = [reference, wake.problem.clone(), not_counted, disturbed];
+    let way = wake.describe_way_of_task().map(str::to_owned);
+    let parts = [reference, way, wake.problem.clone(), not_counted, disturbed];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.join("; ")
 }
