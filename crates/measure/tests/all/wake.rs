@@ -31,6 +31,10 @@ const ENTRY_BY_DEPTH: u64 = 10_000;
 /// What a wake-up takes longer while the package sleeps, in ns.
 const PACKAGE_EXIT: u64 = 70_000;
 
+/// A pause after which a host sleeps deeper, and what that adds to a wake-up in ns.
+const HOST_SLEEPS_AFTER: Nanoseconds = Nanoseconds::from_millis(2);
+const HOST_EXIT: u64 = 120_000;
+
 /// What the machine does at a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behaviour {
@@ -52,6 +56,8 @@ enum Behaviour {
     Robbed,
     /// The hardware counts what it reached: the core C6, and at rest the package C6, too.
     Counting,
+    /// A host sleeps deeper once a pause has lasted for 2 ms.
+    HostSleeping,
     /// The kernel counts inter-processor interrupts: POLL is left by a store, all other states by an interrupt.
     CountingIpis,
 }
@@ -139,6 +145,7 @@ impl WakeSampler for FakeSampler<'_> {
         let drive = u64::from(source == WakeSource::Drive) * (50_000 + state as u64 * 1_000);
         let cold = match self.behaviour {
             Behaviour::CoolingDown => gap.0 / 100,
+            Behaviour::HostSleeping if state > 0 && gap >= HOST_SLEEPS_AFTER => HOST_EXIT,
             _ => 0,
         };
         self.count_core(gap);
@@ -410,15 +417,16 @@ fn what_an_io_pays_for_becomes_the_figure() {
         &[WakeSource::Task, WakeSource::Timer, WakeSource::Drive],
     );
     let result = result.unwrap();
-    let figures = result.figures();
-    let [(_, "C1E", first), _, _, (_, "C10", last)] = &figures[..] else {
-        panic!("{figures:?}");
+    let mut machine = Machine::find("laptop").unwrap();
+    result.apply_to(&mut machine);
+    let exit_us = |name: &str| {
+        let mut states = machine.idle_state.iter();
+        let state = states.find(|state| state.name == name).unwrap();
+        state.true_exit_us.value
     };
     // A read from C1E takes 1 us more than a wake-up by a task.
-    assert!(
-        (first.value - 5.0).abs() < 0.1 && (last.value - 302.0).abs() < 0.1,
-        "{figures:?}"
-    );
+    assert!((exit_us("C1E") - 5.0).abs() < 0.1, "{}", exit_us("C1E"));
+    assert!((exit_us("C10") - 302.0).abs() < 0.1, "{}", exit_us("C10"));
     assert!(
         result
             .to_toml()
@@ -446,6 +454,43 @@ fn measured_exits_become_figures_of_a_machine() {
     for state in states {
         assert!(state["true_exit_us"]["measured"]["n"].as_integer().unwrap() > 20);
     }
+}
+
+#[test]
+fn a_host_that_sleeps_deeper_in_long_pauses_becomes_figures() {
+    let (_machine, result, _) = run(Behaviour::HostSleeping);
+    let mut machine = Machine::find("laptop").unwrap();
+    result.unwrap().apply_to(&mut machine);
+    for (name, before_us) in [("C1E", 4.0), ("C6", 78.0)] {
+        let mut states = machine.idle_state.iter();
+        let state = states.find(|state| state.name == name).unwrap();
+        let figures = [
+            &state.true_exit_us,
+            &state.deeper_after_us,
+            &state.deeper_exit_us,
+        ];
+        let [before, after, deeper] = figures.map(|figure| figure.value);
+        assert!((before - before_us).abs() < 0.1, "{name}: {before}");
+        assert!((1_900.0..2_300.0).contains(&after), "{name}: {after}");
+        assert!((deeper - before_us - 120.0).abs() < 0.1, "{name}: {deeper}");
+        assert!(
+            figures
+                .iter()
+                .all(|figure| matches!(figure.origin, Origin::Measured(_)))
+        );
+    }
+    let text = machine.to_toml().unwrap();
+    assert_eq!(
+        Machine::parse(&text, "measured")
+            .unwrap()
+            .to_toml()
+            .unwrap(),
+        text
+    );
+    // A later measurement without the host's sleep takes the figures away.
+    let (_machine, without, _) = run(Behaviour::Obedient);
+    without.unwrap().apply_to(&mut machine);
+    assert!(!machine.to_toml().unwrap().contains("deeper"));
 }
 
 #[test]
@@ -499,7 +544,7 @@ fn a_signal_ends_the_experiment_with_what_there_is() {
     assert!(!result.complete);
     assert!(result.wakes[0].latency.is_some() && result.wakes[2].latency.is_none());
     // Nine samples are too few for a figure.
-    assert!(result.wakes[0].problem.is_some() && result.figures().is_empty());
+    assert!(result.wakes[0].problem.is_some() && result.to_toml().is_empty());
 }
 
 #[test]
