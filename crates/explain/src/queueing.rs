@@ -335,6 +335,23 @@ mod tests {
     }
 
     #[test]
+    fn a_path_of_nvme_multipath_keeps_the_sector() {
+        let mut queues = Queues::default();
+        // nvme0n1 chooses nvme0c0n1 for the first bio, and nvme0c1n1 for the second one of the same sector.
+        let head = 259 << 20;
+        for (at, path) in [(100, head | 2), (200, head | 3)] {
+            let below = block(path, 64, 4096);
+            queues.follow_step(at, &queued(block(head, 64, 4096)));
+            queues.follow_step(at + 2, &remapped(below, head, 64));
+            queues.follow_step(at + 3, &queued(below));
+            queues.follow_step(at + 10, &QueueStep::Tagged(below));
+            let origin = queues.take_bios_of_request(at + 30, &below).unwrap();
+            assert_eq!((origin.parts.tag, origin.parts.plug), (10, 20));
+            assert_eq!((origin.task, queues.bios), (Some(7), 0));
+        }
+    }
+
+    #[test]
     fn an_old_remap_is_no_part_of_a_new_bio() {
         let mut queues = Queues::default();
         let below = block(DRIVE, 8, 4096);
