@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::block::request::Request;
 use crate::core::basics::Cycles;
+use crate::page_cache::mappings::MappedReads;
 use crate::page_cache::pages::Pages;
 use crate::page_cache::read_ahead::{ReadAheadRule, Window};
 use crate::page_cache::state::{PageCache, Writer};
@@ -52,6 +53,24 @@ pub(crate) struct Caller {
     pub(super) ended: Option<Request>,
     /// How the task's file is read ahead; `None` if its reads do not look at single pages.
     pub(super) reading: Option<Reading>,
+    /// Reads that wait for a page while the task goes on, oldest first.
+    pub(super) deferred: Vec<DeferredRead>,
+}
+
+/// A read that waits for a page beside its task, as io_uring's do.
+#[derive(Clone, Debug)]
+pub(crate) struct DeferredRead {
+    /// Number of the awaited request, and the request itself, once it has ended.
+    pub(super) awaits: u64,
+    pub(super) ended: Option<Request>,
+    /// The read with its latency so far, its pages, and those still to be copied.
+    pub(super) request: Request,
+    pub(super) pages: Pages,
+    pub(super) left: Pages,
+    /// The byte behind the read.
+    pub(super) end: u64,
+    /// Whether the read has waited for a page before this one.
+    pub(super) waited: bool,
 }
 
 /// How a task reads a file.
@@ -71,6 +90,10 @@ pub(crate) struct Reading {
     pub(super) end: u64,
     /// Whether the present call has waited for a page.
     pub(super) waited: bool,
+    /// Whether reads that have to wait for a page leave the task to go on.
+    pub(super) defers: bool,
+    /// How the task has the file mapped; `None` if it reads by system calls.
+    pub(super) mapping: Option<MappedReads>,
 }
 
 impl Reading {
@@ -85,6 +108,8 @@ impl Reading {
             to_submit: VecDeque::new(),
             end: 0,
             waited: false,
+            defers: false,
+            mapping: None,
         }
     }
 }
@@ -149,6 +174,7 @@ impl Caller {
             deactivated: false,
             ended: None,
             reading: None,
+            deferred: Vec::new(),
         }
     }
 

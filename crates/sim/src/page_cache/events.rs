@@ -36,6 +36,8 @@ pub(super) enum Turn {
     Send(Pages),
     /// Submit the request with this number to read these pages into the cache.
     Read(u64, Pages),
+    /// Leave the read to wait beside the task.
+    Defer,
     /// Return.
     End,
 }
@@ -67,6 +69,7 @@ impl<O: Observer> Engine<'_, O> {
             timer: false,
             requests: BTreeMap::new(),
             others: Vec::new(),
+            deferred: Vec::new(),
             waiters: Vec::new(),
             queue: VecDeque::new(),
         }));
@@ -108,7 +111,13 @@ impl<O: Observer> Engine<'_, O> {
         let now = self.context.now();
         let submits_alone =
             t.take_next_request_as_cached(jobs, now, self.context.random_streams(), writes);
-        let mut work = self.setup.page_cache?.call + self.setup.cpu.extra_syscall_work(cpu);
+        let setup = self.setup.page_cache?;
+        let reading = t.caller.as_ref()?.reading.as_ref();
+        let mut work = if reading.is_some_and(|reading| reading.mapping.is_some()) {
+            setup.mapped_io_work()
+        } else {
+            setup.call + self.setup.cpu.extra_syscall_work(cpu)
+        };
         if submits_alone {
             work += self.setup.io.async_submit_syscall_work();
         }
@@ -200,6 +209,10 @@ impl<O: Observer> Engine<'_, O> {
                 Turn::Read(number, pages) => {
                     self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
                     self.submit_read_into_cache(cpu, task, number, pages);
+                }
+                Turn::Defer => {
+                    self.tasks[task].count_deferred_read();
+                    return CallTurn::Over;
                 }
                 Turn::End => {
                     self.end_page_cache_call(cpu, task);
@@ -340,7 +353,7 @@ impl<O: Observer> Engine<'_, O> {
                     caller.stage = Stage::Resume;
                     let first = !(caller.reading.as_mut())
                         .is_some_and(|reading| std::mem::replace(&mut reading.waited, true));
-                    return Some(Turn::Work(io.work_after_page_cache_wait(first)));
+                    return Some(Turn::Work(io.work_after_page_cache_wait(first, true)));
                 }
                 Stage::Resume => caller.stage = Stage::Settle,
                 Stage::Fetch | Stage::Ahead(..) | Stage::CopyOut(_) => {
@@ -575,6 +588,7 @@ impl<O: Observer> Engine<'_, O> {
             let to = self.choose_cpu_for_woken_task(task, None);
             self.wake_task(Some(cpu), task, to);
         }
+        self.wake_for_deferred_reads(cpu, number, &request);
     }
 
     /// Starts the kernel's write-back timer after pages became dirty, and wakes the flusher if there are many.

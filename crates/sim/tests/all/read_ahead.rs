@@ -257,13 +257,17 @@ proptest! {
     #[test]
     fn buffered_readers_come_to_their_end(
         pattern in prop::sample::select(vec!["read", "rw", "randread\nnorandommap", "randread\nfadvise_hint=sequential", "randrw\ninvalidate=0"]),
-        engine in prop::sample::select(vec!["psync", "libaio\niodepth=4", "io_uring", "posixaio"]),
+        engine in prop::sample::select(vec![
+            "psync", "libaio\niodepth=4", "io_uring", "io_uring\niodepth=7", "io_uring\niodepth=16\niodepth_batch=5", "posixaio", "mmap",
+        ]),
         kernel in prop::sample::select(vec!["6.1", "6.12", "6.18", "7.3"]),
         more in prop::sample::select(vec!["", "fadvise_hint=0", "loops=2", "rate_iops=2000", "fsync=5", "thinktime=100", "invalidate=0"]),
         block in prop::sample::select(vec!["512", "4k", "12k", "100k", "1m"]),
         (drives, jobs, memory, ahead) in (1_usize..3, 1_u32..4, 1_u32..4, 0_u32..600),
         kib in 3072_u64..20_000,
     ) {
+        let writes = pattern.contains("rw");
+        let engine = if writes && engine == "mmap" { "psync" } else { engine };
         let mut machine = machine(kernel, drives, f64::from(memory) / 16.0);
         machine.drive.read_ahead_kb = Figure::assumed(f64::from(ahead), "test");
         let lines = format!("rw={pattern}\nioengine={engine}\nbs={block}\nnumjobs={jobs}\nsize={kib}k\nruntime=2\n{more}\n");
