@@ -240,6 +240,16 @@ impl<'a> FilePages<'a> {
         end
     }
 
+    /// All pages of the folio that has a page.
+    pub(super) fn folio_with_page(&self, page: u64) -> Pages {
+        let first = self.first_page_of_folio(page);
+        Pages {
+            file: self.file,
+            first,
+            count: self.page_after_folio(page) - first,
+        }
+    }
+
     /// The first page of the folio that has a page.
     pub(super) fn first_page_of_folio(&self, mut page: u64) -> u64 {
         while page > 0 && self.is_set(&self.cache.arrivals.tails, page) {

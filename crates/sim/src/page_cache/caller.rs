@@ -114,6 +114,13 @@ impl Reading {
     }
 }
 
+impl Reading {
+    /// Whether the task has the file mapped.
+    pub(super) fn is_mapped(&self) -> bool {
+        self.mapping.is_some()
+    }
+}
+
 /// A stage of a page cache call, or of the kernel's write-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -133,8 +140,10 @@ pub(crate) enum Stage {
     Fetch,
     /// Submit the request with this number to read these pages ahead.
     Ahead(u64, Pages),
-    /// Copy these cached pages to the reader.
+    /// Copy these cached pages to the reader, or the writer's data to these mapped pages.
     CopyOut(Pages),
+    /// Let the writer write to these pages of its mapping, which are dirty from then on.
+    Dirty(Pages),
     /// Look whether the awaited request has ended.
     Settle,
     /// Sleep until the awaited request has ended.
@@ -183,6 +192,15 @@ impl Caller {
         self.stage = stage;
         self.flushes = false;
         (self.pages, self.left) = (pages, pages);
+    }
+
+    /// Where the call goes on after a piece is written, or after the pause that follows.
+    pub(super) fn stage_after_piece(&self) -> Stage {
+        if self.reading.as_ref().is_some_and(Reading::is_mapped) {
+            Stage::Fetch
+        } else {
+            Stage::Next
+        }
     }
 
     /// Has the call wait for a request or a lock, and go on at a stage after that.

@@ -12,7 +12,7 @@ use crate::cpu::phase::Mode;
 use crate::drive::Piece;
 use crate::engine::Engine;
 use crate::page_cache::busy_pages::Obstacle;
-use crate::page_cache::caller::Stage;
+use crate::page_cache::caller::{Reading, Stage};
 use crate::page_cache::pages::{PAGE, Pages};
 use crate::page_cache::state::{LOOK_EVERY, PageCache, Round};
 use crate::page_cache::write_back::WriteBack;
@@ -102,7 +102,9 @@ impl<O: Observer> Engine<'_, O> {
         let t = &mut self.tasks[task];
         let caller = t.caller.as_ref()?;
         let cache = self.cache.as_mut()?;
-        let looks_at_pages = direction == Direction::Read && caller.reading.is_some();
+        let is_mapped = (caller.reading.as_ref()).is_some_and(Reading::is_mapped);
+        let looks_at_pages =
+            is_mapped || (direction == Direction::Read && caller.reading.is_some());
         if direction == Direction::Read && !looks_at_pages && !cache.pages.has_all_cached(pages) {
             cache.pages.remember_cached_pages(pages);
             return None;
@@ -112,8 +114,7 @@ impl<O: Observer> Engine<'_, O> {
         let submits_alone =
             t.take_next_request_as_cached(jobs, now, self.context.random_streams(), writes);
         let setup = self.setup.page_cache?;
-        let reading = t.caller.as_ref()?.reading.as_ref();
-        let mut work = if reading.is_some_and(|reading| reading.mapping.is_some()) {
+        let mut work = if is_mapped {
             setup.mapped_io_work()
         } else {
             setup.call + self.setup.cpu.extra_syscall_work(cpu)
@@ -235,9 +236,12 @@ impl<O: Observer> Engine<'_, O> {
         };
         let request = &mut caller.request;
         let part = match caller.stage {
-            Stage::Look | Stage::Copy(_) | Stage::Fetch | Stage::Ahead(..) | Stage::CopyOut(_) => {
-                Part::Submission
-            }
+            Stage::Look
+            | Stage::Copy(_)
+            | Stage::Dirty(_)
+            | Stage::Fetch
+            | Stage::Ahead(..)
+            | Stage::CopyOut(_) => Part::Submission,
             Stage::Resume => Part::Completion,
             Stage::Pause(until) => {
                 request.attribute_time_until(Part::Queueing, until);
@@ -296,8 +300,8 @@ impl<O: Observer> Engine<'_, O> {
                     caller.stage = Stage::WriteBack;
                 }
                 Stage::Next => return None,
-                Stage::Copy(piece) => {
-                    caller.stage = Stage::Next;
+                Stage::Copy(piece) | Stage::Dirty(piece) => {
+                    caller.stage = caller.stage_after_piece();
                     if caller.request.direction == Direction::Write {
                         let dirtied = cache.pages.mark_pages_dirty(now, piece);
                         let writer = &mut caller.writer;
@@ -308,7 +312,7 @@ impl<O: Observer> Engine<'_, O> {
                         }
                     }
                 }
-                Stage::Pause(_) => caller.stage = Stage::Next,
+                Stage::Pause(_) => caller.stage = caller.stage_after_piece(),
                 Stage::WriteBack => return self.next_turn_of_write_back(cpu, task),
                 Stage::Issue(pages) => {
                     caller.stage = match caller.awaits {

@@ -9,7 +9,7 @@ use crate::core::basics::{Cycles, TaskId};
 use crate::page_cache::cached::FilePages;
 use crate::page_cache::caller::Reading;
 use crate::page_cache::mappings::MappedReads;
-use crate::page_cache::pages::Pages;
+use crate::page_cache::pages::{Pages, run_of_bits};
 use crate::page_cache::read_ahead::{ReadAheadRule, Stretch};
 use crate::page_cache::state::{PageCache, PageCacheSetup};
 
@@ -21,7 +21,7 @@ const FAULT_AROUND: u64 = 16;
 const MANY_MISSES: u64 = 100;
 const MOST_MISSES: u64 = 10 * MANY_MISSES;
 
-/// Next step of a read from a mapping.
+/// Next step of an I/O on a mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MappedStep {
     /// Take a page fault.
@@ -32,6 +32,8 @@ pub(super) enum MappedStep {
     Wait(u64),
     /// Enter so many pages into the page table, which ends the fault.
     Map(u64),
+    /// Let a write to these pages of the mapping, which makes them dirty, and ends the fault.
+    Dirty(Pages),
     /// Copy mapped pages.
     Copy(Pages),
 }
@@ -55,6 +57,12 @@ impl PageCacheSetup {
         self.call.max(1)
     }
 
+    /// Work in cycles of a fault that makes a page writable, beyond the fault's own: as for a cached page that is written, whose copy is
+    /// a part of it (assumed); at least 1.
+    pub(super) fn dirtying_work(&self) -> Cycles {
+        self.cached_page.max(1)
+    }
+
     /// Work in cycles to enter pages into a page table; at least 1.
     pub(super) fn map_work(&self, pages: u64) -> Cycles {
         (self.read_page * pages / 3).max(1)
@@ -62,17 +70,83 @@ impl PageCacheSetup {
 }
 
 impl PageCache {
-    /// The next step for a read from a mapping with these pages `left`; copied pages are no longer left.
-    pub(super) fn next_step_of_mapped_read(
+    /// The next step of an I/O on a mapping with these pages `left`, which `writes` or reads them; copied pages are no longer left.
+    pub(super) fn next_step_of_mapped(
         &mut self,
         task: TaskId,
         reading: &mut Reading,
         mut mapping: MappedReads,
-        left: &mut Pages,
+        (left, writes): (&mut Pages, bool),
     ) -> MappedStep {
-        let step = self.step_of_mapped_read(task, reading, &mut mapping, left);
+        let step = if writes {
+            self.step_of_mapped_write(task, reading, &mut mapping, left)
+        } else {
+            self.step_of_mapped_read(task, reading, &mut mapping, left)
+        };
         reading.mapping = Some(mapping);
         step
+    }
+
+    /// As `do_shared_fault()` and `do_wp_page()` (`mm/memory.c`): a write needs its page in the page table, and dirty. Write-back takes
+    /// the page's dirt and the right to write to it (`folio_mkclean()`).
+    fn step_of_mapped_write(
+        &mut self,
+        task: TaskId,
+        reading: &mut Reading,
+        mapping: &mut MappedReads,
+        left: &mut Pages,
+    ) -> MappedStep {
+        let mapped = self.mappings.count_mapped_from_first(task, *left);
+        let place = (left.file, left.first);
+        let writable = run_of_bits(&self.dirty_words, place, mapped, true);
+        if writable > 0 {
+            return MappedStep::Copy(left.take_first_pages(writable));
+        }
+        let page = Pages { count: 1, ..*left };
+        if let Some((_, lock)) = self.busy.first_locked(page) {
+            return MappedStep::Wait(lock);
+        }
+        if !mapping.faulting {
+            (mapping.faulting, mapping.tried) = (true, false);
+            return MappedStep::Fault;
+        }
+        if mapped == 0 {
+            if let Some(step) = self.step_of_faulting_page(reading, mapping, page) {
+                return step;
+            }
+            self.mappings.enter(task, page);
+        }
+        mapping.faulting = false;
+        MappedStep::Dirty(if reading.rule.maps_whole_folios() {
+            // `block_page_mkwrite()` (fs/buffer.c): the folio is dirty as a whole.
+            FilePages::new(self, page.file, reading.last_page).folio_with_page(page.first)
+        } else {
+            page
+        })
+    }
+
+    /// What a fault on a page still has to do before the page can be mapped; `None`: nothing.
+    fn step_of_faulting_page(
+        &mut self,
+        reading: &mut Reading,
+        mapping: &mut MappedReads,
+        page: Pages,
+    ) -> Option<MappedStep> {
+        if !mapping.tried {
+            mapping.tried = true;
+            let stretches = self.read_for_fault(reading, mapping, page);
+            return Some(MappedStep::Submit(
+                self.begin_arrivals(page.file, stretches),
+            ));
+        }
+        if let Some((_, number)) = self.arrivals.first_arriving(page) {
+            return Some(MappedStep::Wait(number));
+        }
+        // It may have left the memory again.
+        (!self.has_all_cached(page)).then(|| {
+            let alone = vec![Stretch::for_one_page(page.first)];
+            MappedStep::Submit(self.begin_arrivals(page.file, alone))
+        })
     }
 
     fn step_of_mapped_read(
@@ -97,22 +171,12 @@ impl PageCache {
             mapping.faulting = false;
             return MappedStep::Map(entered);
         }
-        if !mapping.tried {
-            mapping.tried = true;
-            let stretches = self.read_for_fault(reading, mapping, page);
-            return MappedStep::Submit(self.begin_arrivals(page.file, stretches));
+        if let Some(step) = self.step_of_faulting_page(reading, mapping, page) {
+            return step;
         }
-        if let Some((_, number)) = self.arrivals.first_arriving(page) {
-            return MappedStep::Wait(number);
-        }
-        if self.has_all_cached(page) {
-            // The page has been marked again since: the fault has looked at a mark already.
-            mapping.faulting = false;
-            return MappedStep::Map(self.mappings.enter(task, page));
-        }
-        // The page has left the memory again.
-        let alone = vec![Stretch::for_one_page(page.first)];
-        MappedStep::Submit(self.begin_arrivals(page.file, alone))
+        // The page has been marked again since: the fault has looked at a mark already.
+        mapping.faulting = false;
+        MappedStep::Map(self.mappings.enter(task, page))
     }
 
     /// Maps the cached pages around a page, except those still being read and those of marked folios. Returns how many are new in the
@@ -240,14 +304,27 @@ mod tests {
         }
     }
 
-    /// Steps of a read of pages. Each awaited request ends at once.
-    fn steps(cache: &mut PageCache, reading: &mut Reading, mut left: Pages) -> Vec<MappedStep> {
+    fn steps(cache: &mut PageCache, reading: &mut Reading, left: Pages) -> Vec<MappedStep> {
+        steps_of_io(cache, reading, left, false)
+    }
+
+    /// Steps of a read or write of pages. Each awaited request ends at once.
+    fn steps_of_io(
+        cache: &mut PageCache,
+        reading: &mut Reading,
+        mut left: Pages,
+        writes: bool,
+    ) -> Vec<MappedStep> {
         let mut steps = Vec::new();
         while left.count > 0 {
             let mapping = reading.mapping.unwrap_or(MappedReads::new(ReadHint::None));
-            let step = cache.next_step_of_mapped_read(TASK, reading, mapping, &mut left);
-            if let MappedStep::Wait(number) = step {
-                cache.arrivals.end_arrival(number);
+            let step = cache.next_step_of_mapped(TASK, reading, mapping, (&mut left, writes));
+            match step {
+                MappedStep::Wait(number) => cache.arrivals.end_arrival(number),
+                MappedStep::Dirty(pages) => {
+                    cache.mark_pages_dirty(0, pages);
+                }
+                _ => {}
             }
             steps.push(step);
             assert!(steps.len() < 1000, "{steps:?}");
@@ -382,6 +459,50 @@ mod tests {
         cache.mappings.end_mappings(TASK);
         cache.drop_clean_pages_of_file(FILE);
         assert!(!cache.has_all_cached(pages(5, 1)));
+    }
+
+    #[test]
+    fn a_write_reads_its_page_and_faults_again_after_write_back() {
+        let (mut cache, mut reading) = (
+            cache(1 << 20),
+            reading(Generation::Linux6_12, ReadHint::Random),
+        );
+        let write = |cache: &mut PageCache, reading: &mut Reading| {
+            steps_of_io(cache, reading, pages(40, 1), true)
+        };
+        let (dirty, copy) = (
+            MappedStep::Dirty(pages(40, 1)),
+            MappedStep::Copy(pages(40, 1)),
+        );
+        assert_eq!(
+            write(&mut cache, &mut reading),
+            [
+                MappedStep::Fault,
+                MappedStep::Submit(vec![(1, pages(40, 1))]),
+                MappedStep::Wait(1),
+                dirty.clone(),
+                copy.clone(),
+            ]
+        );
+        assert_eq!(write(&mut cache, &mut reading), std::slice::from_ref(&copy));
+        assert!(cache.take_first_dirty_pages(FILE, 0, 1000).is_some());
+        assert_eq!(
+            write(&mut cache, &mut reading),
+            [MappedStep::Fault, dirty, copy]
+        );
+    }
+
+    #[test]
+    fn a_write_makes_a_large_folio_dirty_as_a_whole() {
+        let dirtied = |generation| {
+            let (mut cache, mut reading) =
+                (cache(1 << 20), reading(generation, ReadHint::Sequential));
+            steps(&mut cache, &mut reading, pages(0, 1000));
+            steps_of_io(&mut cache, &mut reading, pages(500, 1), true);
+            cache.dirty_page_count()
+        };
+        assert_eq!(dirtied(Generation::Linux6_12), 1);
+        assert_eq!(dirtied(Generation::Linux6_18), 32);
     }
 
     #[test]

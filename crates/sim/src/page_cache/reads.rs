@@ -21,7 +21,7 @@ impl<O: Observer> Engine<'_, O> {
         let Some(reading) = caller.and_then(|caller| caller.reading.as_ref()) else {
             return;
         };
-        let (invalidates, maps) = (reading.invalidates, reading.mapping.is_some());
+        let (invalidates, maps) = (reading.invalidates, reading.is_mapped());
         if invalidates {
             self.drop_cached_pages_of_task(task);
         }
@@ -51,9 +51,10 @@ impl<O: Observer> Engine<'_, O> {
                     return Some(Turn::Read(number, pages));
                 }
                 Stage::CopyOut(pages) => {
-                    cache.pages.totals.copied += pages.count;
-                    if reading.rule.generation == Generation::Linux6_1 && reading.mapping.is_none()
-                    {
+                    if caller.request.direction == Direction::Read {
+                        cache.pages.totals.copied += pages.count;
+                    }
+                    if reading.rule.generation == Generation::Linux6_1 && !reading.is_mapped() {
                         let end = pages.page_after_last() * PAGE;
                         reading.window.note_end_of_read(end.min(reading.end), PAGE);
                     }
@@ -69,7 +70,7 @@ impl<O: Observer> Engine<'_, O> {
                 ));
             }
             if caller.left.count == 0 {
-                if reading.mapping.is_none() {
+                if !reading.is_mapped() {
                     reading.window.note_end_of_read(reading.end, PAGE);
                 }
                 return None;
@@ -77,7 +78,8 @@ impl<O: Observer> Engine<'_, O> {
             if let Some(mapping) = reading.mapping {
                 let setup = cache.pages.setup;
                 let left = &mut caller.left;
-                match (cache.pages).next_step_of_mapped_read(task, reading, mapping, left) {
+                let writes = caller.request.direction == Direction::Write;
+                match (cache.pages).next_step_of_mapped(task, reading, mapping, (left, writes)) {
                     MappedStep::Fault => return Some(Turn::Work(setup.fault_work() + extra_work)),
                     MappedStep::Submit(requests) => {
                         (cache.others).extend(requests.iter().map(|(number, _)| *number));
@@ -88,6 +90,10 @@ impl<O: Observer> Engine<'_, O> {
                         return Some(Turn::Work(0));
                     }
                     MappedStep::Map(pages) => return Some(Turn::Work(setup.map_work(pages))),
+                    MappedStep::Dirty(pages) => {
+                        caller.stage = Stage::Dirty(pages);
+                        return Some(Turn::Work(setup.dirtying_work()));
+                    }
                     MappedStep::Copy(pages) => {
                         caller.stage = Stage::CopyOut(pages);
                         return Some(Turn::Work(setup.mapped_copy_work(pages.count)));

@@ -227,6 +227,8 @@ const FAMILIES: &[(&str, Nearness, &[&str])] = &[
             "size=512k,ioengine=mmap,rw=randread,bs=16k,loops=2,direct=0",
             "size=400k,ioengine=mmap,rw=randread,norandommap,fadvise_hint=0,iodepth=8,direct=0",
             "size=256k,ioengine=mmap,rw=read:8k,number_ios=20,direct=0",
+            "size=256k,ioengine=mmap,rw=randwrite,fsync=8,direct=0",
+            "size=200k,ioengine=mmap,rw=write,verify=crc32c,direct=0",
         ],
     ),
     (

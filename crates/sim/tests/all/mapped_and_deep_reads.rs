@@ -213,6 +213,67 @@ fn as_much_is_read_from_the_drive_as_by_linux() {
     assert!(apart.is_empty(), "{}", apart.join("\n"));
 }
 
+/// Options of writers, then writes, requests and KiB that Linux 6.18.44 read, and and KiB that it wrote, counted likewise; and
+/// by how many percent the model may differ.
+const COUNTED_WRITES: &[(&str, u64, [u64; 3], f64)] = &[
+    ("size=8m,rw=write,end_fsync=1", 2048, [32, 8192, 8192], 0.0),
+    (
+        "size=8m,rw=write,bs=6k,end_fsync=1",
+        1365,
+        [32, 8192, 8192],
+        0.0,
+    ),
+    (
+        "size=8m,rw=write,fadvise_hint=0,end_fsync=1",
+        2048,
+        [64, 8192, 8192],
+        0.0,
+    ),
+    ("size=8m,rw=write,fsync=16", 2048, [32, 8192, 30208], 0.0),
+    (
+        "size=8m,rw=write,bs=64k,fsync=4",
+        128,
+        [32, 8192, 7936],
+        2.0,
+    ),
+    (
+        "size=8m,rw=randwrite,fsync=16",
+        2048,
+        [2048, 8192, 8128],
+        1.0,
+    ),
+    (
+        "size=8m,rw=randwrite,norandommap,fdatasync=1,io_size=1m",
+        256,
+        [240, 960, 1020],
+        4.0,
+    ),
+    ("size=8m,rw=write,verify=md5", 2048, [32, 8192, 8192], 0.0),
+];
+
+#[test]
+fn as_much_is_written_from_a_mapping_as_by_linux() {
+    let mut apart = Vec::new();
+    for (lines, writes, counted, percent) in COUNTED_WRITES {
+        let run = run("6.18", &format!("ioengine=mmap,{lines}"));
+        let of = cache(&run);
+        let own = [
+            of.read_requests,
+            of.read_bytes >> 10,
+            of.written_back_bytes >> 10,
+        ];
+        println!("{lines}: {own:?}, Linux {counted:?}");
+        let differs = own.iter().zip(counted).any(|(own, theirs)| {
+            (*own as f64 - *theirs as f64).abs() > percent / 100.0 * *theirs as f64
+        });
+        if run.writes != *writes || differs {
+            apart.push(format!("{lines}: {} {own:?} for {counted:?}", run.writes));
+        }
+        assert_eq!(of.dirtied_bytes, of.written_back_bytes + of.left_bytes);
+    }
+    assert!(apart.is_empty(), "{}", apart.join("\n"));
+}
+
 /// As fio reports it for the same jobs on Linux 6.18: 2,048 of 2,048 random reads of a mapped file wait for the drive, and 1 of 2,048
 /// sequential ones.
 #[test]

@@ -266,8 +266,6 @@ proptest! {
         (drives, jobs, memory, ahead) in (1_usize..3, 1_u32..4, 1_u32..4, 0_u32..600),
         kib in 3072_u64..20_000,
     ) {
-        let writes = pattern.contains("rw");
-        let engine = if writes && engine == "mmap" { "psync" } else { engine };
         let mut machine = machine(kernel, drives, f64::from(memory) / 16.0);
         machine.drive.read_ahead_kb = Figure::assumed(f64::from(ahead), "test");
         let lines = format!("rw={pattern}\nioengine={engine}\nbs={block}\nnumjobs={jobs}\nsize={kib}k\nruntime=2\n{more}\n");

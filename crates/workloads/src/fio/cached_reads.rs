@@ -24,14 +24,14 @@ impl FioJob {
         }
     }
 
-    /// Whether the job has buffered reads for which it matters which pages are cached, those of `verify` included. Other buffered
-    /// reads of jobs beside which nobody writes miss: each block is read once, and nothing is read ahead.
+    /// Whether the job has buffered reads for which it matters which pages are cached: those of `verify` included, and those that page
+    /// faults bring about, also for a write. Other buffered reads of jobs beside which nobody writes miss: each block is read once, and nothing is read ahead.
     pub fn reads_depend_on_cached_pages(&self) -> bool {
         if self.is_direct() {
             return false;
         }
         if self.ioengine == IoEngine::Mmap {
-            return self.rw.reads();
+            return true;
         }
         if !self.rw.reads() {
             return self.reads_back() && self.reads_back_in_order();
@@ -75,8 +75,10 @@ impl FioJob {
         if self.ioengine != IoEngine::Mmap {
             return None;
         }
-        if self.rw.writes() || self.rw.trims() {
-            Some("writes, before which page faults read what they change: set ioengine=psync")
+        if self.rw.trims() {
+            Some("trims: set ioengine=psync")
+        } else if self.sync {
+            Some("sync, which does not hold for a mapping: set fdatasync=1")
         } else if self.direct {
             Some("direct=1, with which fio syncs the mapping after each I/O: set direct=0")
         } else if self.byte_offset_of_process(1, u64::MAX) > 0 {
@@ -157,8 +159,8 @@ mod tests {
     #[test]
     fn what_is_not_modelled_of_a_mapping_is_refused_with_the_remedy() {
         for (lines, word) in [
-            ("rw=randwrite", "writes"),
-            ("rw=rw", "writes"),
+            ("rw=trimwrite", "trims"),
+            ("rw=randwrite\nsync=1", "fdatasync=1"),
             ("direct=1", "direct=0"),
             ("offset=4k", "an offset"),
             ("offset_increment=1m", "an offset"),
@@ -171,7 +173,10 @@ mod tests {
             );
             assert_eq!(error.lines().count(), 1, "{error}");
         }
-        assert!(job("ioengine=mmap\noffset=0").is_ok());
+        for lines in ["offset=0", "rw=randwrite\nfsync=4", "rw=rw\nverify=md5"] {
+            let modelled = job(&format!("ioengine=mmap\n{lines}"));
+            assert!(modelled.is_ok_and(|job| job.reads_depend_on_cached_pages()));
+        }
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub enum IoEngine {
     IoUringCmd,
     /// Engine `sg`: SCSI commands by `ioctl(2)`.
     Sg,
-    /// `mmap(2)`: the process copies from its mapping of the file, and page faults read what is missing.
+    /// `mmap(2)`: the process copies from and to its mapping of the file, and page faults read what is missing.
     Mmap,
 }
 
