@@ -353,6 +353,25 @@ impl Task {
         self.add_completed_request(request);
     }
 
+    /// Counts a read as in flight that waits for a page beside the task.
+    pub(crate) fn count_deferred_read(&mut self) {
+        self.requests.in_flight += 1;
+    }
+
+    /// Begins to go on with a read that has waited beside the task, which is no longer in flight until it is done. Returns whether
+    /// the task has slept since it last went on with one or took requests back.
+    pub(crate) fn begin_deferred_read(&mut self) -> bool {
+        let own = &mut self.requests;
+        own.in_flight -= 1;
+        own.deactivated = false;
+        std::mem::replace(&mut own.slept, false)
+    }
+
+    /// Whether the task sleeps until its requests complete.
+    pub(crate) fn sleeps_for_requests(&self) -> bool {
+        !self.runnable && self.step == Step::Wait && self.requests.in_flight > 0
+    }
+
     /// Whether the next completion will wake the sleeping task.
     pub(crate) fn next_completion_wakes_task(&self) -> bool {
         let requests = &self.requests;
