@@ -67,7 +67,7 @@ pub(crate) struct Args {
         reason = "the option, and its value, may be missing"
     )]
     check: Option<Option<PathBuf>>,
-    /// Print what each setting survives, and what resets it; change nothing.
+    /// Print what each setting survives, and what resets or changes it; change nothing.
     #[arg(long, conflicts_with_all = ["policies", "check", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
     resets: bool,
     /// A word for the kernel command line: prints the boot loader's file to edit, and the command to run afterwards. Changes
@@ -159,7 +159,7 @@ pub(crate) fn plan_apply_or_persist_policy_set(
     out: &mut Screen,
 ) -> anyhow::Result<()> {
     if args.resets {
-        return persist::print_what_resets_settings(args.format, out);
+        return super::survival::print_what_resets_settings(args.format, out);
     }
     let system = args.root.open_system()?;
     if !args.kernel_word.is_empty() {
@@ -300,14 +300,7 @@ fn hold_while_conditions_are_kept(
     _: &Targets,
     _: &mut Screen,
 ) -> anyhow::Result<()> {
-    refuse_guard_without_linux()
-}
-
-/// # Errors
-/// Always.
-#[cfg(not(target_os = "linux"))]
-pub(super) fn refuse_guard_without_linux<T>() -> anyhow::Result<T> {
-    anyhow::bail!("--keep follows block requests, which only Linux shows")
+    super::trial::refuse_guard_without_linux()
 }
 
 #[cfg(not(target_os = "linux"))]

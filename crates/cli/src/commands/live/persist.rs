@@ -5,11 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use serde::Serialize;
 use wakepath_settings::persistent::OFF_WORD;
-use wakepath_settings::reset::{
-    EffectEvidence, EventEffect, ResetEvent, SURVIVALS, SettingSurvival,
-};
+use wakepath_settings::reset::ResetEvent;
 use wakepath_settings::{
     BootOutcome, DriftedSetting, PersistentSettings, PowerSupply, ReapplyOutcome, Session,
     SettingsPlan, SupplyOutcome, SupplySwitch, apply_plan_and_record_supply, find_rival_tools,
@@ -20,7 +17,7 @@ use wakepath_watch::guard::GuardCondition;
 
 use super::trial::{TrialEnd, TrialWatch};
 use crate::messages::{note, tell};
-use crate::output::{self, Format, Screen};
+use crate::output::Screen;
 use crate::waiting;
 
 /// How long settings are held before they are kept, unless the user says otherwise.
@@ -273,60 +270,4 @@ fn describe_drift(drifted: &DriftedSetting) -> String {
         "somebody else"
     };
     format!("{key} is '{found}', not '{expected}': {writer} has set it")
-}
-
-const RESETS_HEADER: [&str; 5] = ["setting", "sleep", "CPU off, on", "drive reset", "known by"];
-
-/// A row of the table about what each setting survives, for JSON output.
-#[derive(Serialize)]
-struct SurvivalRow {
-    setting: &'static str,
-    sleep: &'static str,
-    cpu_off_and_on: &'static str,
-    drive_reset: &'static str,
-    known_by: String,
-}
-
-/// Prints which events each setting survives, and by what that is known.
-pub(super) fn print_what_resets_settings(format: Format, out: &mut Screen) -> anyhow::Result<()> {
-    let rows: Vec<SurvivalRow> = SURVIVALS.iter().map(survival_row).collect();
-    let cells = rows.iter().map(|row| {
-        [
-            row.setting,
-            row.sleep,
-            row.cpu_off_and_on,
-            row.drive_reset,
-            row.known_by.as_str(),
-        ]
-        .map(str::to_owned)
-    });
-    match format {
-        Format::Json => output::write_json(out, &rows),
-        Format::Csv => output::write_csv(out, RESETS_HEADER, cells),
-        Format::Table => output::write_table(out, RESETS_HEADER, cells),
-    }
-}
-
-fn survival_row(survival: &SettingSurvival) -> SurvivalRow {
-    SurvivalRow {
-        setting: survival.setting,
-        sleep: effect_word(survival.resume),
-        cpu_off_and_on: effect_word(survival.cpu_online),
-        drive_reset: effect_word(survival.drive_reset),
-        known_by: match survival.evidence {
-            EffectEvidence::Guest => "seen in a guest".to_owned(),
-            EffectEvidence::KernelSource(file) => file.to_owned(),
-            EffectEvidence::GuestResetAndSource(file) => {
-                format!("reset: seen in a guest; sleep: {file}")
-            }
-        },
-    }
-}
-
-const fn effect_word(effect: EventEffect) -> &'static str {
-    match effect {
-        EventEffect::Keeps => "kept",
-        EventEffect::MayReset => "may reset",
-        EventEffect::Elsewhere => "-",
-    }
 }

@@ -37,6 +37,13 @@ pub(super) enum TrialEnd {
     Signal(i32),
 }
 
+/// # Errors
+/// Always.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn refuse_guard_without_linux<T>() -> anyhow::Result<T> {
+    anyhow::bail!("--keep follows block requests, which only Linux shows")
+}
+
 impl TrialWatch {
     /// Begins to catch signals and, with conditions, to measure. Relative conditions are measured to their end; nothing is changed
     /// meanwhile. `None`: a signal came first.
@@ -63,7 +70,7 @@ impl TrialWatch {
 
     #[cfg(not(target_os = "linux"))]
     fn start_guard(_: &System, _: &[GuardCondition]) -> anyhow::Result<Option<Self>> {
-        super::apply::refuse_guard_without_linux()
+        refuse_guard_without_linux()
     }
 
     /// Waits for so long. `None`: nothing ended the trial early.
