@@ -9,12 +9,13 @@ use wakepath_trace::recording::{
 
 use crate::clock::ClockMeter;
 use crate::cpu::{Cpu, HANDLER_NS, MAX_PENDING, Pending, PendingRemote, Sender, resolve_met_state};
+use crate::groups::CpuGroups;
 use crate::lateness::LatenessTotals;
 use crate::order::Sorter;
 use crate::period::{Period, find_late_timer_exit};
 use crate::queueing::{Origin, Queues};
 use crate::requests::{
-    Collected, Coverage, Hop, MAX_REQUESTS, MetState, Notification, RequestLog, Sibling,
+    Collected, Coverage, Hop, MAX_REQUESTS, MetState, NeighbourState, Notification, RequestLog,
     TracedRequest,
 };
 use crate::wakeups::{WakeUps, start_way_to_task};
@@ -56,6 +57,10 @@ pub struct Collector {
     wake_ups: WakeUps,
     /// By CPU: the other CPUs of the same core (SMT siblings).
     siblings: HashMap<u32, Vec<u32>>,
+    clusters: CpuGroups,
+    packages: CpuGroups,
+    /// Indices of idle states in which the CPU spins, and so runs.
+    polling: BTreeSet<u8>,
     lateness: LatenessTotals,
     /// Indices of idle states in which the CPU's own timer stops: their lateness has another CPU's part.
     timer_stops: BTreeSet<u8>,
@@ -83,9 +88,13 @@ impl Collector {
         }
         let groups = metadata.idle_states.iter();
         let states = groups.flat_map(|group| (0..MAX_STATES).zip(&group.states));
+        let polling = states.clone().filter(|(_, state)| state.polling);
         let stops = states.filter(|(_, state)| metadata.timer_stops.contains(&state.name));
         let mut collector = Self {
             siblings,
+            clusters: CpuGroups::new(&metadata.clusters, |request| &mut request.cluster),
+            packages: CpuGroups::new(&metadata.packages, |request| &mut request.package),
+            polling: polling.map(|(index, _)| index).collect(),
             timer_stops: stops.map(|(index, _)| index).collect(),
             tasks_known: metadata.recorded.tasks != DataQuality::Missing,
             ..Self::default()
@@ -139,6 +148,9 @@ impl Collector {
     }
 
     fn take_requests_completed_until(&mut self, until_ns: u64) -> Collected {
+        for groups in [&mut self.clusters, &mut self.packages] {
+            groups.settle_requests_until(until_ns, &mut self.requests);
+        }
         let (first, requests) = self.requests.take_completed_until(until_ns);
         let beyond = first + requests.len();
         let (mut hops, later): (Vec<Hop>, Vec<Hop>) = std::mem::take(&mut self.wake_ups.hops)
@@ -167,6 +179,8 @@ impl Collector {
             return;
         }
         self.latest = self.latest.max(time);
+        self.clusters.note_event(event.cpu, time);
+        self.packages.note_event(event.cpu, time);
         match &event.kind {
             EventKind::Idle(idle) if idle.duration.0 > 0 && idle.state < MAX_STATES => {
                 let period = Period {
@@ -317,7 +331,9 @@ impl Collector {
             periods: 0,
             overtaken: false,
             met: MetState::Unknown,
-            sibling: Sibling::None,
+            sibling: NeighbourState::None,
+            cluster: NeighbourState::None,
+            package: NeighbourState::None,
             wake: None,
         });
         let handled = remote_sender.map_or(time, |sender| sender.sent);
@@ -349,15 +365,18 @@ impl Collector {
                 .periods
                 .iter()
                 .find(|period| period.contains_time(pending.signal));
-            let known = slept.map(|period| Sibling::Idle(period.state));
+            let known = slept.map(|period| NeighbourState::Idle(period.state));
             if known.is_none() && other.sibling_requests.len() < MAX_PENDING {
                 other
                     .sibling_requests
                     .push((pending.request, pending.signal));
             }
             if let Some(request) = self.requests.get_mut(pending.request) {
-                request.merge_sibling_state(known.unwrap_or(Sibling::Unknown));
+                request.merge_sibling_state(known.unwrap_or(NeighbourState::Unknown));
             }
+        }
+        for groups in [&mut self.clusters, &mut self.packages] {
+            groups.add_request(on, pending.request, pending.signal, &mut self.requests);
         }
         let cpu = self.cpus.entry(on).or_default();
         // Of another CPU, the period may be known already.
@@ -483,6 +502,11 @@ impl Collector {
     }
 
     fn end_idle_period(&mut self, on: u32, period: Period) {
+        if !self.polling.contains(&period.state) {
+            for groups in [&mut self.clusters, &mut self.packages] {
+                groups.end_idle_period(on, period, &mut self.requests);
+            }
+        }
         let cpu = self.cpus.entry(on).or_default();
         for (request, wake) in cpu.woken.drain(..) {
             let wake_up = self.requests.get_mut(request).and_then(|r| r.wake.as_mut());
@@ -494,8 +518,8 @@ impl Collector {
             if let Some(request) = self.requests.get_mut(request) {
                 let idle = period
                     .contains_time(signal)
-                    .then_some(Sibling::Idle(period.state));
-                request.merge_sibling_state(idle.unwrap_or(Sibling::Running));
+                    .then_some(NeighbourState::Idle(period.state));
+                request.merge_sibling_state(idle.unwrap_or(NeighbourState::Running));
             }
         }
         for pending in cpu.remotes.drain(..) {
@@ -523,6 +547,8 @@ impl Collector {
         self.devices.clear();
         self.queues.forget_all_bios();
         self.wake_ups.forget_tasks();
+        self.clusters.forget_requests();
+        self.packages.forget_requests();
         self.forget_cpu_but_frequency(cpu);
     }
 

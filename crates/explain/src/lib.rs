@@ -11,8 +11,10 @@ mod clock;
 mod collector;
 mod cpu;
 mod estimate;
+mod groups;
 mod help;
 mod lateness;
+mod least_squares;
 mod measured;
 mod order;
 mod period;
@@ -24,7 +26,9 @@ mod requests;
 mod residency;
 mod slowest;
 mod split;
+mod strata;
 mod traced;
+mod variation;
 mod wakeups;
 
 pub use begun::BegunExits;
@@ -42,8 +46,8 @@ pub use report::{
     explain_requests,
 };
 pub use requests::{
-    Collected, Coverage, Hop, MAX_REQUESTS, MetState, Notification, RemoteCompletion, Sibling,
-    TaskWake, TracedRequest,
+    Collected, Coverage, Hop, MAX_REQUESTS, MetState, NeighbourState, Notification,
+    RemoteCompletion, TaskWake, TracedRequest,
 };
 pub use residency::{ReachedShare, RequestedShare, ResidencyShares};
 pub use slowest::SlowestRequests;

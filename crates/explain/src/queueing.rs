@@ -334,6 +334,34 @@ mod tests {
         assert_eq!(origin.parts.total_ns(), 20);
     }
 
+    /// NVMe multipath sends a bio to one of several hidden drives, at its own sector, without a second entry into the block layer.
+    #[test]
+    fn bios_of_a_multipath_drive_are_followed_to_their_path() {
+        let mut queues = Queues::default();
+        let [drive, first_path, second_path] = [0, 1, 2].map(|minor| 259 << 20 | minor);
+        for (path, sector, time) in [(first_path, 8, 100), (second_path, 16, 105)] {
+            queues.follow_step(time, &queued(block(drive, sector, 4096)));
+            let below = block(path, sector, 4096);
+            queues.follow_step(time + 2, &remapped(below, drive, sector));
+            queues.follow_step(time + 10, &QueueStep::Tagged(below));
+        }
+        for (path, sector, time) in [(second_path, 16, 135), (first_path, 8, 140)] {
+            let request = block(path, sector, 4096);
+            let origin = queues.take_bios_of_request(time, &request).unwrap();
+            let tag_and_plug = (origin.parts.tag, origin.parts.plug);
+            assert_eq!(
+                tag_and_plug,
+                (10, time - if sector == 8 { 110 } else { 115 })
+            );
+            assert_eq!(origin.task, Some(7));
+        }
+        // After an error the kernel tries the other path, and no bio is queued anew.
+        let again = block(second_path, 8, 4096);
+        queues.follow_step(200, &remapped(again, drive, 8));
+        assert_eq!(queues.take_bios_of_request(210, &again), None);
+        assert_eq!(queues.bios, 0);
+    }
+
     #[test]
     fn a_path_of_nvme_multipath_keeps_the_sector() {
         let mut queues = Queues::default();

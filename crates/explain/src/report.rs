@@ -12,7 +12,7 @@ use crate::lateness::TimerLateness;
 use crate::probes::ProbeCost;
 use crate::queueing::QueuedParts;
 use crate::replayed::ReplayedHelp;
-use crate::requests::{Collected, Coverage, MetState, Notification, Sibling, TracedRequest};
+use crate::requests::{Collected, Coverage, MetState, NeighbourState, Notification, TracedRequest};
 use crate::residency::ResidencyShares;
 use crate::slowest::SlowestRequests;
 use crate::split::{Split, split_drive_from_exits};
@@ -529,7 +529,7 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
         awake: count_matching(group, |r| r.met == MetState::Awake),
         leaving: count_matching(group, |r| matches!(r.met, MetState::Leaving(_))),
         behind: count_matching(group, |r| matches!(r.met, MetState::Behind(_))),
-        sibling_ran: count_matching(group, |r| r.sibling == Sibling::Running),
+        sibling_ran: count_matching(group, |r| r.sibling == NeighbourState::Running),
         unknown: count_matching(group, |r| r.met == MetState::Unknown),
         chosen_anew: count_matching(group, |r| r.periods > 1),
         parts,

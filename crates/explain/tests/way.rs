@@ -7,7 +7,7 @@
 )]
 
 use wakepath_explain::{
-    Collected, Collector, Hop, MetState, Notification, Sibling, TimerLateness, TracedRequest,
+    Collected, Collector, Hop, MetState, NeighbourState, Notification, TimerLateness, TracedRequest,
 };
 use wakepath_hardware::IdleState;
 use wakepath_trace::recording::{
@@ -257,10 +257,13 @@ fn a_sibling_says_what_the_core_could_reach() {
         events.extend_from_slice(sibling);
         follow(&events).sibling
     };
-    assert_eq!(whole(&[idle(1_000, 200_000, 4, 1)]), Sibling::Idle(1));
-    assert_eq!(whole(&[idle(1_000, 80_000, 4, 1)]), Sibling::Unknown);
+    assert_eq!(
+        whole(&[idle(1_000, 200_000, 4, 1)]),
+        NeighbourState::Idle(1)
+    );
+    assert_eq!(whole(&[idle(1_000, 80_000, 4, 1)]), NeighbourState::Unknown);
     let later = [idle(1_000, 80_000, 4, 1), idle(95_000, 99_000, 4, 1)];
-    assert_eq!(whole(&later), Sibling::Running);
+    assert_eq!(whole(&later), NeighbourState::Running);
 }
 
 /// How late two timers were that ended idle periods of state 2, which this description knows.

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Scope;
 use wakepath_policies::idle::{IdleDecision, IdleQuery};
 use wakepath_sim::observer::{
     Activity, InterruptKind, Observer, RequestOrigin, RequestStep, WakeUpSeen,
@@ -36,11 +37,15 @@ const MOST_HELD: usize = 1 << 16;
 pub fn describe_machine(machine: &Machine) -> Result<Metadata, String> {
     let mut first = 0;
     let mut idle_states = Vec::new();
+    let mut clusters = Vec::new();
     for cluster in &machine.cluster {
-        let cpus = (first..first + cluster.cpus).map(|cpu| cpu as u32);
+        let cpus: Vec<u32> = (first..first + cluster.cpus)
+            .map(|cpu| cpu as u32)
+            .collect();
+        clusters.push(cpus.clone());
         let states = machine.declared_idle_states_on_cluster(cluster);
         idle_states.push(CpuIdleStates {
-            cpus: cpus.collect(),
+            cpus,
             states: states.map_err(|error| error.to_string())?.to_vec(),
         });
         first += cluster.cpus;
@@ -53,11 +58,20 @@ pub fn describe_machine(machine: &Machine) -> Result<Metadata, String> {
         }
         same
     });
+    // In the simulator hardware threads sleep each for itself, so that no CPU has siblings. A cluster matters only if a state
+    // is the whole cluster's.
+    let states = &machine.idle_state;
+    clusters.retain(|cluster| {
+        cluster.len() > 1 && states.iter().any(|state| state.scope == Scope::Cluster)
+    });
+    let all: Vec<u32> = (0..first as u32).collect();
     Ok(Metadata {
         source: "wakepath sim".to_owned(),
         kernel: machine.kernel.map(|kernel| kernel.to_string()),
         clock: Some("simulated".to_owned()),
         cpus: first as u32,
+        clusters,
+        packages: if all.len() > 1 { vec![all] } else { Vec::new() },
         idle_states,
         devices: vec![BlockDevice {
             device: DEVICE,

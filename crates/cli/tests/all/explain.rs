@@ -144,6 +144,74 @@ fn the_answer_comes_first_and_in_each_format() {
     );
 }
 
+/// Requests of CPU 0 that meet C1 or C6. CPU 1 sleeps during half of these, and then C6 takes 90 us more.
+fn write_recording_with_package(folder: &Path) -> String {
+    let path = folder.join("package.parquet");
+    let metadata = Metadata {
+        idle_states: vec![CpuIdleStates {
+            cpus: vec![0, 1],
+            states: ["POLL", "C1", "C6"].map(state).to_vec(),
+        }],
+        packages: vec![vec![0, 1]],
+        ..Metadata::default()
+    };
+    let mut writer = Writer::create(&path, Overwrite::No, metadata).unwrap();
+    let mut push = |time: u64, cpu: u32, kind: EventKind| {
+        let time = Nanoseconds(time);
+        writer.add_event(&Event { time, cpu, kind }).unwrap();
+    };
+    let idle = |state: u8, ns: u64| {
+        EventKind::Idle(IdlePeriod {
+            state,
+            duration: Nanoseconds(ns),
+            ..IdlePeriod::default()
+        })
+    };
+    let mut issued = 1_000_000;
+    for sector in 0..4_000_u64 {
+        let block = Block {
+            device: 259 << 20,
+            sector,
+            bytes: 4096,
+            write: false,
+        };
+        let sleeps = sector % 2 == 0;
+        let (state, exit) = match (sector * sector % 7 < 3, sleeps) {
+            (true, true) => (2, 190_000),
+            (true, false) => (2, 100_000),
+            (false, _) => (1, 4_000),
+        };
+        let woken = issued + 80_000 + sector * 37 % 1000 + exit;
+        if !sleeps {
+            push(issued - 1_000, 1, idle(2, 50_000));
+        }
+        push(issued, 0, EventKind::BlockIssue(block));
+        push(woken, 0, idle(state, woken - issued - 1_000));
+        push(woken + 2_000, 0, EventKind::BlockComplete(block));
+        if sleeps {
+            push(woken + 20_000, 1, idle(2, woken + 20_000 - issued));
+        }
+        issued = woken + 400_000;
+    }
+    writer.finish_and_count_events().unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_exit_that_depends_on_other_cpus_has_two_costs() {
+    let folder = TempDir::new().unwrap();
+    let answer = printed(&[&write_recording_with_package(folder.path())]);
+    let words = answer.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in [
+        "C6: not separated, it depends on other CPUs: their cluster or package sleeps with it (2857 requests met it).",
+        "C6 costs 96.0 us [96.0, 96.0] more than C1 while other CPUs ran.",
+        "C6 costs 186.0 us [186.0, 186.0] more than C1 while none ran.",
+    ] {
+        assert!(words.contains(said), "{said}: {answer}");
+    }
+    assert!(words.contains("varies with CPUs"), "{answer}");
+}
+
 #[test]
 fn exits_that_requests_do_not_tell_are_offered_to_measure() {
     let folder = TempDir::new().unwrap();

@@ -6,6 +6,7 @@ use wakepath_explain::{
 };
 
 use super::arguments::By;
+use super::exits::exit_cost_sentence;
 use super::wording::{
     count_in_words, count_kinds_with_sentences, direction_in_words, format_us, interval_in_words,
     name_of_kind, name_of_remaining_time, size_in_words, slowest_requests_in_words,
@@ -403,56 +404,6 @@ fn charged_time_in_words(kind: &RequestKind, state: &ExitCost) -> Option<String>
     ))
 }
 
-fn exit_cost_sentence(kind: &RequestKind, state: &ExitCost) -> Option<String> {
-    let name = kind.state_name(state.state);
-    if let (Some(cost), Some(reference)) = (state.cost, kind.split.reference) {
-        let verb = if cost.low_ns <= 0.0 && cost.high_ns >= 0.0 {
-            "shows no sure cost:"
-        } else {
-            "costs"
-        };
-        return Some(format!(
-            "  {name} {verb} {} us{} more than {}.",
-            format_us(cost.mean_ns),
-            interval_in_words([cost.low_ns, cost.high_ns]),
-            kind.state_name(reference),
-        ));
-    }
-    let why = explain_absence(state.reason?);
-    let together = state.together.map_or_else(String::new, |sum| {
-        format!(
-            " {name}, package, link and drive sleep together: {} us{} more than {}.",
-            format_us(sum.estimate.mean_ns),
-            interval_in_words([sum.estimate.low_ns, sum.estimate.high_ns]),
-            kind.state_name(sum.above)
-        )
-    });
-    Some(format!(
-        "  {name}: {why} ({} met it).{together}",
-        count_in_words(state.met, "request")
-    ))
-}
-
-const fn explain_absence(reason: Unseparated) -> &'static str {
-    match reason {
-        Unseparated::TooFew => "not known, too few requests compare",
-        Unseparated::GoesWithGap => {
-            "not separated, it goes with gap, depth or clock, and so with a drive that slept"
-        }
-        Unseparated::VariesWithGap => {
-            "not separated, it costs something else at short gaps than at long ones: package, link or drive sleep with it, or \
-             hardware demotes it"
-        }
-        Unseparated::GoesWithLoad => {
-            "not separated, deeper states come out cheaper than shallower ones: something else goes with the state, such as \
-             waiting in a busy drive"
-        }
-        Unseparated::ChosenAnew => {
-            "not separated, the governor chose again during too many requests"
-        }
-    }
-}
-
 const PARTS: [&str; 17] = [
     "requests",
     "woke a task",
@@ -650,6 +601,7 @@ fn exit_cost_cells(
         (_, _, Some(Unseparated::TooFew)) => "too few".to_owned(),
         (_, _, Some(Unseparated::GoesWithGap)) => "goes with gap".to_owned(),
         (_, _, Some(Unseparated::VariesWithGap)) => "varies with gap".to_owned(),
+        (_, _, Some(Unseparated::VariesWithOtherCpus)) => "varies with CPUs".to_owned(),
         (_, _, Some(Unseparated::GoesWithLoad)) => "goes with load".to_owned(),
         (_, _, Some(Unseparated::ChosenAnew)) => "chosen anew".to_owned(),
         _ => no_value_cell(),
@@ -695,7 +647,8 @@ fn mean_us_cell(requests: u64, ns: f64) -> String {
 #[cfg(test)]
 mod tests {
     use wakepath_explain::{
-        Collected, MetState, Notification, Sibling, TaskWake, TracedRequest, explain_requests,
+        Collected, MetState, NeighbourState, Notification, TaskWake, TracedRequest,
+        explain_requests,
     };
     use wakepath_trace::recording::Metadata;
 
@@ -726,7 +679,9 @@ mod tests {
             periods: 0,
             overtaken: false,
             met: MetState::Awake,
-            sibling: Sibling::None,
+            sibling: NeighbourState::None,
+            cluster: NeighbourState::None,
+            package: NeighbourState::None,
             wake: Some(TaskWake {
                 task: None,
                 hand_over: 1_000,

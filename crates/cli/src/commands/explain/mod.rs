@@ -16,6 +16,7 @@ use results::TracedResults;
 
 mod answer;
 mod arguments;
+mod exits;
 mod gaps;
 mod help;
 mod live;
