@@ -51,6 +51,21 @@ impl TasksFile {
             .flat_map(|task| &task.steps)
             .any(|step| matches!(step, WorkStep::Io { .. }))
     }
+
+    /// Whether any task flushes the drive's cache, or writes past it.
+    pub fn needs_flush_time(&self) -> bool {
+        let steps = self.tasks.iter().flat_map(|task| &task.steps);
+        steps.into_iter().any(|step| {
+            matches!(
+                step,
+                WorkStep::Flush
+                    | WorkStep::Io {
+                        is_forced: true,
+                        ..
+                    }
+            )
+        })
+    }
 }
 
 /// A task that repeats its steps.
@@ -98,7 +113,11 @@ pub enum WorkStep {
         bytes: u32,
         /// First byte on the drive.
         offset: u64,
+        /// Whether the request is a write that ends once the data are on the media (`REQ_FUA`).
+        is_forced: bool,
     },
+    /// A flush of the drive's cache, submitted without waiting for its end. Nothing on drives without a volatile cache.
+    Flush,
     /// Sleep until at most so many of the task's own requests are in flight.
     AwaitIo(u32),
     /// Sleep until a timer expires that is started now for this time, its slack included.

@@ -84,10 +84,13 @@ fn write_step(
             write,
             bytes,
             offset,
+            is_forced,
         } => {
             let operation = if *write { "write" } else { "read" };
-            writeln!(f, "{operation} {bytes} {offset}")
+            let forced = if *is_forced { " forced" } else { "" };
+            writeln!(f, "{operation} {bytes} {offset}{forced}")
         }
+        WorkStep::Flush => writeln!(f, "flush"),
         WorkStep::AwaitIo(most) => writeln!(f, "wait {most}"),
         WorkStep::Sleep(time) => writeln!(f, "sleep {}", print_time(*time)),
         WorkStep::SleepAfterLastTimer(time) => writeln!(f, "timer {}", print_time(*time)),

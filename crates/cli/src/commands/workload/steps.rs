@@ -102,8 +102,10 @@ fn convert_step(step: &ObservedStep) -> Option<WorkStep> {
                 write: io.write,
                 bytes: whole as u32,
                 offset: io.sector.saturating_mul(SECTOR).min(u64::MAX >> 1),
+                is_forced: io.is_forced,
             }
         }
+        ObservedStep::Flush => WorkStep::Flush,
         ObservedStep::AwaitIo(most) => WorkStep::AwaitIo(most),
         ObservedStep::Sleep(ns) => WorkStep::Sleep(cap_time(ns)),
         ObservedStep::SleepAfterLastTimer(ns) => WorkStep::SleepAfterLastTimer(cap_time(ns)),
@@ -179,6 +181,7 @@ mod tests {
             write: true,
             bytes: u32::MAX,
             sector: u64::MAX,
+            is_forced: false,
         }));
         let observed = ObservedTasks {
             tasks: vec![large],

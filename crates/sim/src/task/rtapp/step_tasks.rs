@@ -4,20 +4,22 @@
 //! work itself, so it is taken out here: from the runs after a request, and from those between two waits in general. A recorded run
 //! may be shorter than the work by the machine's figures; then nothing of it is left.
 
+use wakepath_hardware::machine::DriveModel;
 use wakepath_workloads::tasks::{StepTask, TasksFile, WorkStep};
 
 use crate::block::cost::IoCost;
 use crate::core::basics::{Cycles, Direction};
+use crate::error::SimError;
 use crate::frequency::setup::FrequencySetup;
 use crate::scheduler::state::Class;
 use crate::task::rtapp::program::{Op, Program, Programs, Stage, StepRules};
 
-/// Compiles a file for a machine with so many CPUs.
+/// Compiles a file for a machine with so many CPUs, whose drives have a volatile cache or none.
 pub(crate) fn compile_step_tasks(
     file: &TasksFile,
     io: &IoCost,
     frequency: &FrequencySetup,
-    cpus: usize,
+    (cpus, has_volatile_cache): (usize, bool),
 ) -> Programs {
     let mut cpu_sets: Vec<Vec<bool>> = Vec::new();
     let mut programs = Vec::with_capacity(file.tasks.len());
@@ -26,6 +28,7 @@ pub(crate) fn compile_step_tasks(
         let mut compiler = StepCompiler {
             io,
             frequency,
+            has_volatile_cache,
             semaphore: number,
             ops: Vec::with_capacity(task.steps.len()),
             runs: Vec::new(),
@@ -62,6 +65,22 @@ pub(crate) fn compile_step_tasks(
     Programs::for_step_tasks(programs, semaphores, cpu_sets, file.simulated_time().0)
 }
 
+/// Checks that a drive's flush time is known, if tasks flush or write past its cache.
+///
+/// # Errors
+/// The time is not known.
+pub(crate) fn check_flushes_of_tasks(file: &TasksFile, drive: &DriveModel) -> Result<(), SimError> {
+    if file.needs_flush_time() && !drive.flush_us.is_given() {
+        return Err(SimError::Workload {
+            job: file.name.clone(),
+            what: "`flush` or `forced` on a drive whose time of a flush is not known. Give drive.flush_us in the machine's file, 0 \
+                   for a drive without a volatile cache"
+                .to_owned(),
+        });
+    }
+    Ok(())
+}
+
 /// Index of the set of CPUs where a task may run; `None`: all, also where the machine has none of those that the file names.
 fn compile_cpu_set(task: &StepTask, cpus: usize, cpu_sets: &mut Vec<Vec<bool>>) -> Option<usize> {
     let named = task.cpus.as_ref()?;
@@ -80,6 +99,8 @@ fn compile_cpu_set(task: &StepTask, cpus: usize, cpu_sets: &mut Vec<Vec<bool>>) 
 struct StepCompiler<'a> {
     io: &'a IoCost,
     frequency: &'a FrequencySetup,
+    /// Whether flushes reach the drives.
+    has_volatile_cache: bool,
     /// Number of the semaphore that counts the task's wake-ups.
     semaphore: usize,
     ops: Vec<Op>,
@@ -105,6 +126,7 @@ impl StepCompiler<'_> {
                 write,
                 bytes,
                 offset,
+                is_forced,
             } => {
                 let bytes = u64::from(*bytes);
                 self.owed += self.io.submission_work(bytes);
@@ -117,7 +139,15 @@ impl StepCompiler<'_> {
                     },
                     bytes,
                     offset: *offset,
+                    is_forced: *is_forced,
                 }
+            }
+            WorkStep::Flush => {
+                if self.has_volatile_cache {
+                    self.owed += self.io.flush_submission_work();
+                    self.in_flight += 1;
+                }
+                Op::Flush
             }
             WorkStep::AwaitIo(most) => {
                 self.owed += self.io.work_to_leave_run_queue().unwrap_or(0);
