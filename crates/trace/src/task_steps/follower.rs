@@ -8,6 +8,7 @@ use super::loops::{FollowedTask, Item, TaskItems, Wait, make_loops};
 use super::observed::{
     MAX_OBSERVED_STEPS, MAX_OBSERVED_TASKS, ObservedIo, ObservedRun, ObservedTasks,
 };
+use super::submissions::Submissions;
 use crate::flushes_in_flight::FlushesInFlight;
 use crate::recording::{
     Block, Durability, Event, EventKind, Interrupt, Metadata, QueueStep, TaskStep,
@@ -81,12 +82,15 @@ pub(super) struct TaskFollower<'a> {
     /// Submitter of each request in flight, by device and sector.
     in_flight: BTreeMap<(u32, u64), u32>,
     flushes: FlushesInFlight,
+    submissions: Submissions,
     devices: BTreeSet<u32>,
     kept_ticks: KeptTicks,
     /// Whether number 0 is a task, as in simulated recordings, and no idle task.
     has_task_zero: bool,
     /// Exit latencies by CPU and state, in ns.
     exits: HashMap<u32, Vec<u64>>,
+    /// Number of CPUs in the machine; 0 if unknown.
+    machine_cpus: u32,
     steps: usize,
     /// End of the part that is used, in ns.
     end: u64,
@@ -108,6 +112,8 @@ impl<'a> TaskFollower<'a> {
             tasks: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             flushes: FlushesInFlight::default(),
+            submissions: Submissions::default(),
+            machine_cpus: metadata.cpus,
             devices: BTreeSet::new(),
             kept_ticks: KeptTicks::default(),
             has_task_zero: (metadata.tasks.get(&0))
@@ -164,7 +170,14 @@ impl<'a> TaskFollower<'a> {
                 task,
                 background,
                 durability,
-            }) => self.add_request((time, cpu), &block, task, background, durability),
+            }) => {
+                self.submissions.note_queued(time, cpu, &block);
+                self.add_request((time, cpu), &block, task, background, durability);
+            }
+            EventKind::BlockIssue(block) => {
+                let khz = self.cpus.get(&cpu).and_then(|state| state.khz);
+                self.submissions.note_issued(time, cpu, khz, &block);
+            }
             EventKind::Queueing(QueueStep::Remapped {
                 block,
                 from_device,
@@ -176,6 +189,7 @@ impl<'a> TaskFollower<'a> {
             }
             EventKind::BlockComplete(block) => self.complete_requests(time, cpu, &block),
             EventKind::Frequency(clock) => {
+                self.submissions.forget_submission_on(cpu);
                 self.stop_task_if_cpu_went_idle(cpu, time);
                 self.cut_burst(cpu, time);
                 self.cpus.entry(cpu).or_default().khz = Some(clock.0);
@@ -239,6 +253,7 @@ impl<'a> TaskFollower<'a> {
     }
 
     fn note_interruption(&mut self, time: u64, cpu: u32, what: Interruption) {
+        self.submissions.forget_submission_on(cpu);
         self.cpus.entry(cpu).or_default().interruption = Some((time, what));
     }
 
@@ -495,6 +510,8 @@ impl<'a> TaskFollower<'a> {
             recorded_ns,
             has_losses: self.idle.has_losses,
             devices: self.devices.len(),
+            cpus: self.machine_cpus,
+            submission: self.submissions.into_median(),
             ..self.observed
         }
     }

@@ -16,9 +16,11 @@ mod idle_spans;
 mod kept_ticks;
 mod loops;
 mod observed;
+mod submissions;
 
 pub use self::observed::{
-    MAX_OBSERVED_STEPS, ObservedIo, ObservedRun, ObservedStep, ObservedTask, ObservedTasks,
+    MAX_OBSERVED_STEPS, ObservedIo, ObservedRun, ObservedStep, ObservedSubmission, ObservedTask,
+    ObservedTasks,
 };
 
 use self::follower::TaskFollower;

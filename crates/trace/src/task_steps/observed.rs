@@ -23,6 +23,19 @@ pub struct ObservedTasks {
     pub without_task: u64,
     /// Devices with requests. The steps do not tell them apart.
     pub devices: usize,
+    /// Number of CPUs in the recorded machine; 0 if unknown.
+    pub cpus: u32,
+    /// What a submission took on the recorded machine; `None`: too few were seen, or no clock.
+    pub submission: Option<ObservedSubmission>,
+}
+
+/// The kernel's work to submit a request, from the bio to the issue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObservedSubmission {
+    /// Size of the request in bytes.
+    pub bytes: u32,
+    /// Cycles of the CPU, at least 1: a median.
+    pub cycles: u64,
 }
 
 /// A task's steps, which it repeats.

@@ -236,6 +236,7 @@ proptest! {
             delay: Nanoseconds(delay),
             first_cpu: flags[0].then_some(2),
             cpus: flags[1].then(|| vec![0, 2]),
+            is_bound: flags[2],
             depth: 3,
             io_wait: flags[2],
             is_counted: flags[0],
@@ -248,6 +249,11 @@ proptest! {
             duration: Nanoseconds(1_500_000_000),
             at_most: None,
             has_background: flags[1],
+            machine_cpus: flags[0].then_some(6),
+            submission: flags[2].then_some(SubmissionWork {
+                bytes: 4096,
+                cycles: 17_800,
+            }),
             tasks,
         };
         prop_assert_eq!(parse(&file.to_string(), "x.toml").unwrap(), file);

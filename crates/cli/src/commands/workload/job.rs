@@ -128,7 +128,7 @@ fn append_fio_job_section(text: &mut String, job: &Job<'_>) {
         lines.push(format!("rwmixread={percent:.0}"));
     }
     lines.push(block_size_options(io));
-    lines.extend(durability_options(io));
+    lines.extend(durability_option(io));
     lines.push(format!(
         "size={}m",
         accessed_area_in_whole_mebibytes(io) / MIB
@@ -216,11 +216,13 @@ fn whole_percentages_with_sum_100(counts: &[u64]) -> Vec<u64> {
     percentages
 }
 
-/// fio's options for flushes after a fixed number of writes, and for writes that end on the media; none for other patterns.
-fn durability_options(io: &TaskIo) -> Vec<String> {
-    let flushes = writes_between_flushes(io).map(|writes| format!("fdatasync={writes}"));
-    let forced = are_all_writes_forced(io).then(|| "sync=dsync".to_owned());
-    flushes.into_iter().chain(forced).collect()
+/// fio's option for writes that end on the media, or for flushes after a fixed number of writes; none for other patterns.
+fn durability_option(io: &TaskIo) -> Option<String> {
+    if are_all_writes_forced(io) {
+        // The kernel flushes after such a write where the file needs that.
+        return Some("sync=dsync".to_owned());
+    }
+    writes_between_flushes(io).map(|writes| format!("fdatasync={writes}"))
 }
 
 /// Number of writes between a task's flushes, if nearly all have as many between them.
@@ -333,16 +335,18 @@ mod tests {
             .into(),
             ..TaskIo::default()
         };
-        let options = |numbers: &[(u64, u64)], forced| durability_options(&task(numbers, forced));
-        assert_eq!(options(&[(1, 1), (4, 9)], 0), ["fdatasync=4"]);
-        assert_eq!(options(&[], 20), ["sync=dsync"]);
+        let option = |numbers: &[(u64, u64)], forced| durability_option(&task(numbers, forced));
+        assert_eq!(option(&[(1, 1), (4, 9)], 0).unwrap(), "fdatasync=4");
+        for numbers in [&[][..], &[(1, 20)]] {
+            assert_eq!(option(numbers, 20).unwrap(), "sync=dsync");
+        }
         for (numbers, forced) in [
             (&[(1, 2), (4, 8)][..], 0),
             (&[(0, 20)], 0),
             (&[], 0),
             (&[], 10),
         ] {
-            assert!(options(numbers, forced).is_empty(), "{numbers:?} {forced}");
+            assert_eq!(option(numbers, forced), None, "{numbers:?} {forced}");
         }
         let io = task(&[(1, 2), (4, 8)], 10);
         let job = Job {
