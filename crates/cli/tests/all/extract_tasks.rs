@@ -126,11 +126,7 @@ impl Runs {
         let found = self.simulate(workload, policy, &self.path("commits.parquet"));
         let result = &found["results"][0];
         let flushes = &result["runs"][0]["fsyncs"];
-        let figure = |key: &str| {
-            flushes[key]
-                .as_f64()
-                .unwrap_or_else(|| panic!("{key}: {result}"))
-        };
+        let figure = |key: &str| flushes[key].as_f64().unwrap();
         let iops = result["iops"].as_f64().unwrap();
         [
             figure("per_second") / iops,
