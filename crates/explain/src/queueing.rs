@@ -76,6 +76,7 @@ impl Queues {
                 block,
                 task,
                 background,
+                ..
             } => self.enter_bio(time, block, *task, *background),
             QueueStep::Tagged(block) => {
                 if let Some(bio) = self.bio_mut(block.device, block.sector) {
@@ -214,6 +215,8 @@ impl Queues {
 
 #[cfg(test)]
 mod tests {
+    use wakepath_trace::recording::Durability;
+
     use super::*;
 
     const DRIVE: u32 = 259 << 20;
@@ -232,6 +235,7 @@ mod tests {
             block,
             task: Some(7),
             background: false,
+            durability: Durability::default(),
         }
     }
 

@@ -142,7 +142,6 @@ fn note_what_steps_leave_out(observed: &ObservedTasks, too_large: u64) {
         );
     }
     let left_out = [
-        (observed.without_data, "requests without data, as flushes"),
         (
             observed.without_task,
             "requests without a followed submitter",
@@ -182,7 +181,6 @@ fn note_requests_without_job(profile: &TaskIoProfile, jobs: &[job::Job<'_>]) {
             "that nobody waits for, as write-back makes them",
         ),
         (profile.unknown_submitter, "without a recorded submitter"),
-        (profile.without_data, "without data, as flushes"),
         (
             profile.not_followed,
             "beyond the most tasks or requests in flight that are followed",
@@ -190,6 +188,15 @@ fn note_requests_without_job(profile: &TaskIoProfile, jobs: &[job::Job<'_>]) {
     ];
     for (count, what) in left_out.into_iter().filter(|(count, _)| *count > 0) {
         warning!("{count} requests {what} are in no job");
+    }
+    let in_jobs: u64 = jobs.iter().map(job::Job::flushes).sum();
+    let flushes: u64 = profile.tasks.values().map(|io| io.flushes).sum();
+    if flushes > in_jobs {
+        let others = flushes - in_jobs;
+        warning!("{others} flushes of tasks without a job are left out");
+    }
+    for missing in jobs.iter().flat_map(job::Job::missing_durability) {
+        warning!("{missing}");
     }
     if profile.shared_bursts > 0 {
         warning!(

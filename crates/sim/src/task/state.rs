@@ -10,7 +10,7 @@ use crate::scheduler::state::{Class, Entity};
 use crate::task::fio::helpers::FioHelper;
 use crate::task::fio::process::FioProcess;
 use crate::task::kernel_thread::KernelThread;
-use crate::task::rtapp::state::ThreadTask;
+use crate::task::rtapp::state::{ThreadIoKind, ThreadTask};
 use crate::task::server::state::ServerTask;
 
 /// A task's kind, with the state that only that kind has.
@@ -322,6 +322,9 @@ impl Task {
         match &mut self.kind {
             Kind::FioProcess(process) => process.count_submitted_request(direction, bytes),
             Kind::FioHelper(helper) => (helper.request_kind(), false),
+            Kind::Thread(thread) if thread.io.kind == ThreadIoKind::Forced => {
+                (RequestKind::Through, false)
+            }
             _ => (RequestKind::Plain, false),
         }
     }
@@ -393,6 +396,7 @@ impl Task {
     pub(crate) fn take_start_of_fsync(&mut self) -> Option<u64> {
         match &mut self.kind {
             Kind::FioProcess(process) => process.take_start_of_fsync(),
+            Kind::Thread(thread) => thread.flush_began.take(),
             _ => None,
         }
     }
