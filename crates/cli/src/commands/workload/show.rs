@@ -23,7 +23,7 @@ pub(super) struct Args {
     #[arg(long, requires = "output")]
     force: bool,
     /// What to print.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, conflicts_with = "output")]
     format: PageFormat,
 }
 
