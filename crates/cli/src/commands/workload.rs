@@ -1,6 +1,9 @@
-//! `wakepath workload`: workloads from what was recorded.
+//! `wakepath workload`: workloads from what was recorded, and those that are built in.
 
+mod builtin;
 mod job;
+mod list;
+mod show;
 mod steps;
 
 use std::io::Write;
@@ -27,6 +30,10 @@ pub(crate) struct Args {
 enum Action {
     /// Make a workload of what the tasks in a recording did, as closed loops.
     Extract(ExtractArgs),
+    /// The built-in workloads, and which of them were set beside a real program.
+    List(list::Args),
+    /// What a built-in workload is, where its figures come from, and how near it is to a real program.
+    Show(show::Args),
 }
 
 #[derive(clap::Args)]
@@ -48,6 +55,8 @@ struct ExtractArgs {
 
 pub(crate) fn run_workload_command(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     match &args.command {
+        Action::List(args) => list::print_builtin_workloads(args, out),
+        Action::Show(args) => show::show_builtin_workload(args, out),
         Action::Extract(args) => {
             new_file::check_output_may_be_written(&args.output, args.force)
                 .with_context(|| args.output.display().to_string())?;
