@@ -29,6 +29,7 @@ mod split;
 mod strata;
 mod traced;
 mod variation;
+mod waits;
 mod wakeups;
 
 pub use begun::BegunExits;
@@ -39,7 +40,10 @@ pub use lateness::TimerLateness;
 pub use measured::compare_estimates;
 pub use probes::ProbeCost;
 pub use queueing::QueuedParts;
-pub use replayed::{REPLAY_BLOCKS, ReplayedBlock, ReplayedHelp, ReplayedSaving};
+pub use replayed::{
+    REPLAY_BLOCKS, ReplayExits, ReplayedBlock, ReplayedHelp, ReplayedSaving,
+    most_that_exits_cost_ns,
+};
 pub use report::{
     ClockRange, Explanation, HopParts, InterruptParts, KindGroup, MeanParts, RequestKind,
     Submitter, SubmitterParts, WaitParts, assemble_explanation, explain_request_kinds,
@@ -53,3 +57,4 @@ pub use residency::{ReachedShare, RequestedShare, ResidencyShares};
 pub use slowest::SlowestRequests;
 pub use split::{ExitCost, Split, SumWithGap, Unseparated, split_drive_from_exits};
 pub use traced::{LatencyRange, MeanTimes, MetClass, RequestTimes, TracedLatencies};
+pub use waits::TaskWaits;

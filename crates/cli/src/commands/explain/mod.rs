@@ -26,6 +26,7 @@ mod outputs;
 mod page;
 mod residency;
 mod results;
+mod waits;
 mod wording;
 
 pub(crate) use arguments::Args;
