@@ -115,6 +115,7 @@ impl Queues {
                 block,
                 task,
                 background,
+                ..
             } => self.enter_bio(time, block, *task, *background),
             QueueStep::Tagged(block) => {
                 if let Some(bio) = self.bio_mut(block.device, block.sector) {
@@ -331,6 +332,8 @@ impl Queues {
 
 #[cfg(test)]
 mod tests {
+    use wakepath_trace::recording::Durability;
+
     use super::*;
 
     const DRIVE: u32 = 259 << 20;
@@ -349,6 +352,7 @@ mod tests {
             block,
             task: Some(7),
             background: false,
+            durability: Durability::default(),
         }
     }
 
@@ -477,6 +481,23 @@ mod tests {
         queues.follow_step(200, &remapped(again, drive, 8));
         assert_eq!(queues.take_bios_of_request(210, &again), None);
         assert_eq!(queues.bios, 0);
+    }
+
+    #[test]
+    fn a_path_of_nvme_multipath_keeps_the_sector() {
+        let mut queues = Queues::default();
+        // nvme0n1 chooses nvme0c0n1 for the first bio, and nvme0c1n1 for the second one of the same sector.
+        let head = 259 << 20;
+        for (at, path) in [(100, head | 2), (200, head | 3)] {
+            let below = block(path, 64, 4096);
+            queues.follow_step(at, &queued(block(head, 64, 4096)));
+            queues.follow_step(at + 2, &remapped(below, head, 64));
+            queues.follow_step(at + 3, &queued(below));
+            queues.follow_step(at + 10, &QueueStep::Tagged(below));
+            let origin = queues.take_bios_of_request(at + 30, &below).unwrap();
+            assert_eq!((origin.parts.tag, origin.parts.plug), (10, 20));
+            assert_eq!((origin.task, queues.bios), (Some(7), 0));
+        }
     }
 
     #[test]

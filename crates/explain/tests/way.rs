@@ -11,8 +11,8 @@ use wakepath_explain::{
 };
 use wakepath_hardware::IdleState;
 use wakepath_trace::recording::{
-    Block, ClockCycles, CpuIdleStates, DataQuality, Event, EventKind, IdleInputs, IdlePeriod,
-    Interrupt, Metadata, QueueStep, Recorded, TaskStep, TimerKind,
+    Block, ClockCycles, CpuIdleStates, DataQuality, Durability, Event, EventKind, IdleInputs,
+    IdlePeriod, Interrupt, Metadata, QueueStep, Recorded, TaskStep, TimerKind,
 };
 use wakepath_units::{Kilohertz, Nanoseconds};
 
@@ -54,6 +54,7 @@ fn submission() -> Vec<Event> {
         block: READ,
         task: Some(TASK),
         background: false,
+        durability: Durability::default(),
     };
     vec![
         at(1_000, 0, EventKind::Queueing(queued)),
@@ -517,6 +518,7 @@ fn events_of_passing_on(submitter: u32, between: &[Event]) -> Vec<Event> {
         block: READ,
         task: Some(submitter),
         background: false,
+        durability: Durability::default(),
     };
     let mut events = vec![
         at(1_000, 0, EventKind::Queueing(queued)),
@@ -574,6 +576,7 @@ fn a_thread_that_slept_or_did_other_io_meanwhile_passes_nothing_on() {
         block: Block { sector: 9, ..READ },
         task: Some(THREAD),
         background: false,
+        durability: Durability::default(),
     };
     for between in [
         idle(96_000, 105_000, 1, 1),

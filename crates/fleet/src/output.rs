@@ -44,12 +44,15 @@ impl FleetReport {
     }
 
     /// The files of an output folder: the page, the list of machines, then a settings file for each class with a policy set.
-    /// `folder` is the fleet's folder, as the page shows it.
+    /// `folder` is the fleet's folder, and `command` what makes the page again, as the page shows them.
     ///
     /// # Errors
     /// The page's template fails.
-    pub fn compose_files(&self, folder: &Path) -> Result<Vec<ReportFile>, FleetError> {
-        let command = format!("wakepath fleet {}", folder.display());
+    pub fn compose_files(
+        &self,
+        folder: &Path,
+        command: String,
+    ) -> Result<Vec<ReportFile>, FleetError> {
         let page = compose_page(self, folder, command);
         let mut files = vec![
             ReportFile {

@@ -12,8 +12,9 @@ use wakepath_sim::observer::{
     Activity, InterruptKind, Observer, RequestOrigin, RequestStep, WakeUpSeen,
 };
 use wakepath_trace::recording::{
-    Block, BlockDevice, CpuIdleStates, DataQuality, Event, EventKind, IdleInputs, IdlePairs,
-    Interrupt, Metadata, QueueStep, Recorded, RecordingError, TaskStep, TimerKind, Writer,
+    Block, BlockDevice, CpuIdleStates, DataQuality, Durability, Event, EventKind, IdleInputs,
+    IdlePairs, Interrupt, Metadata, QueueStep, Recorded, RecordingError, TaskStep, TimerKind,
+    Writer,
 };
 use wakepath_units::{Kilohertz, Nanoseconds};
 use wakepath_workloads::Workload;
@@ -311,6 +312,7 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
         request: usize,
         submitted: Submitted,
         background: bool,
+        durability: Durability,
     ) {
         let Submitted { block, task } = submitted;
         let submitter = self.last_cpu_of_task(task);
@@ -319,6 +321,7 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
                 block,
                 task: Some(task as u32),
                 background,
+                durability,
             };
             let kind = EventKind::Queueing(queued);
             self.held[index] = Place::Filled(Event { time, cpu, kind });
@@ -528,15 +531,22 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
                 bytes,
                 origin,
             } => {
+                let is_flush = origin == RequestOrigin::Flush;
                 let block = Block {
                     device: DEVICE,
-                    sector: self.sectors,
+                    // A flush has no place. Sector 0 would be a flush of the kernel's own, which no task waits for.
+                    sector: self.sectors + u64::from(is_flush),
                     bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
-                    write: !read && origin != RequestOrigin::Flush,
+                    write: !read && !is_flush,
                 };
                 self.sectors += STRIDE;
                 let background = block.write && origin == RequestOrigin::PageCache;
-                self.record_issue(now, request, Submitted { block, task }, background);
+                let durability = Durability {
+                    flushes_first: is_flush,
+                    is_forced: origin == RequestOrigin::ForcedWrite,
+                };
+                let submitted = Submitted { block, task };
+                self.record_issue(now, request, submitted, background, durability);
             }
             RequestStep::Delivered { request, cpu } => self.record_completion(now, cpu, request),
             RequestStep::Completed { request } => {

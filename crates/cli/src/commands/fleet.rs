@@ -196,7 +196,8 @@ fn make_search_request(args: &Args) -> anyhow::Result<SearchRequest> {
 
 /// Writes the page, the list of machines, and a settings file for each class with a set.
 fn write_output_folder(folder: &Path, args: &Args, report: &FleetReport) -> anyhow::Result<()> {
-    let files = report.compose_files(&args.folder)?;
+    let command = format!("wakepath fleet {}", args.folder.display());
+    let files = report.compose_files(&args.folder, command)?;
     for file in &files {
         write_text(&folder.join(&file.name), args.force, &file.content)?;
     }

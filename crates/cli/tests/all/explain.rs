@@ -16,8 +16,8 @@ use wakepath_hardware::machine::{CalibratedOn, Figure, Measurement};
 use wakepath_hardware::{IdleState, Machine};
 use wakepath_results::{AttributionRow, ResultReader, RunOrigin};
 use wakepath_trace::recording::{
-    Block, BlockDevice, CpuIdleStates, DataQuality, Event, EventKind, IdlePeriod, IdleResidency,
-    Metadata, Overwrite, QueueStep, ReachedState, Recorded, RequestedState, TaskStep, Writer,
+    Block, BlockDevice, CpuIdleStates, DataQuality, Durability, Event, EventKind, IdlePeriod,
+    IdleResidency, Metadata, Overwrite, QueueStep, ReachedState, Recorded, RequestedState, TaskStep, Writer,
 };
 use wakepath_units::Nanoseconds;
 
@@ -81,6 +81,7 @@ fn write_recording_by(folder: &Path, requests: u64, more: Metadata) -> PathBuf {
                 block,
                 task: Some(if sector % 3 == 0 { 8 } else { 7 }),
                 background: false,
+                durability: Durability::default(),
             };
             push(issued - 1_000, EventKind::Queueing(step));
         }

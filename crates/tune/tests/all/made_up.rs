@@ -131,6 +131,7 @@ pub(crate) fn space(dimensions: &[(&'static str, &[&str])]) -> Space {
         dimensions: dimensions.collect(),
         profiles: Vec::new(),
         left_out: Vec::new(),
+        first: Vec::new(),
     }
 }
 

@@ -120,7 +120,7 @@ fn change_since_calibration(then: &CalibratedOn, metadata: &Metadata) -> Option<
         .map(|(what, before, now)| format!("{what} {before} when calibrated, {now} when recorded"))
 }
 
-/// A state's exit, if it was measured and is the same on all CPUs.
+/// A state's exit, if it was measured and is the same on all CPUs and after all pauses.
 fn measured_exit(machine: &Machine, name: &str) -> Option<ExitEstimate> {
     let differs = machine.cluster.iter().any(|cluster| {
         let mut own = cluster.idle_state.iter();
@@ -130,7 +130,8 @@ fn measured_exit(machine: &Machine, name: &str) -> Option<ExitEstimate> {
     let Origin::Measured(measurement) = &state.true_exit_us.origin else {
         return None;
     };
-    (!differs).then_some(ExitEstimate {
+    let depends_on_pause = state.deeper_after_us.is_given();
+    (!differs && !depends_on_pause).then_some(ExitEstimate {
         mean_ns: state.true_exit_us.value * 1e3,
         low_ns: measurement.low * 1e3,
         high_ns: measurement.high * 1e3,
