@@ -17,7 +17,8 @@ use wakepath_hardware::{IdleState, Machine};
 use wakepath_results::{AttributionRow, ResultReader, RunOrigin};
 use wakepath_trace::recording::{
     Block, BlockDevice, CpuIdleStates, DataQuality, Durability, Event, EventKind, IdlePeriod,
-    IdleResidency, Metadata, Overwrite, QueueStep, ReachedState, Recorded, RequestedState, TaskStep, Writer,
+    IdleResidency, Metadata, Overwrite, QueueStep, ReachedState, Recorded, RequestedState,
+    TaskStep, Writer,
 };
 use wakepath_units::Nanoseconds;
 
@@ -1173,6 +1174,7 @@ fn flushes_have_their_bios_submitter_and_wait() {
             block: flush_bio,
             task: Some(7),
             background: false,
+            durability: Durability::default(),
         };
         push(begin, EventKind::Queueing(queued));
         push(
