@@ -406,6 +406,7 @@ fn events_of_two_flushes(end_of_flush: Block) -> Vec<Event> {
             block: FLUSH_BIO,
             task: Some(task),
             background: false,
+            durability: Durability::default(),
         };
         events.extend([
             at(time, cpu, EventKind::Queueing(queued)),
