@@ -541,6 +541,7 @@ mod tests {
                 block: above,
                 task: Some(task),
                 background: false,
+                durability: Durability::default(),
             };
             queues.follow_step(time, &bio);
             queues.follow_step(time + 2, &remapped(below, above.device, 0));
