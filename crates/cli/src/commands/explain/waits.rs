@@ -41,7 +41,7 @@ pub(super) fn long_wait_in_words(kind: &RequestKind) -> Option<String> {
     ))
 }
 
-const RUN_QUEUE: &str = "in the run queue of a busy CPU";
+const RUN_QUEUE: &str = "in the run queue";
 
 /// The largest part of a wait before the issue or after the completion, in words, with its mean in ns.
 fn largest_part_outside_latency(kind: &RequestKind, wait: &WaitParts) -> (&'static str, f64) {
