@@ -11,6 +11,7 @@ mod clock;
 mod collector;
 mod cpu;
 mod estimate;
+mod flushes;
 mod groups;
 mod help;
 mod lateness;

@@ -1194,11 +1194,11 @@ fn flushes_have_their_bios_submitter_and_wait() {
     let output = explained.get_output();
     let answer = String::from_utf8_lossy(&output.stdout);
     let words = answer.split_whitespace().collect::<Vec<_>>().join(" ");
-    let first = "flushes of 254:0, no data: fio\\u{1b}[31m waited 60.0 us (p99 60.0), 11.0 of them until the flush was issued; mean \
+    let first = "flushes of 254:0, no data: fio\\u{1b}[31m waited 60.0 us (p99 60.0), 11.0 of them in the flush machinery; mean \
                  40.0 us from issue to completion.";
     assert!(words.starts_with(first), "{answer}");
     assert!(
-        words.contains(" plugged, 0.0 in the scheduler, 10.0 until the flush was issued."),
+        words.contains(" plugged, 0.0 in the scheduler, 10.0 in the flush machinery."),
         "{answer}"
     );
     assert!(words.contains(" scheduler flush "), "{answer}");

@@ -48,7 +48,7 @@ fn largest_part_outside_latency(kind: &RequestKind, wait: &WaitParts) -> (&'stat
     let parts = &kind.parts;
     let before = parts.tag_ns.max(parts.plug_ns).max(parts.scheduler_ns);
     let queued = if parts.flush_ns > before {
-        "until the flush was issued"
+        "in the flush machinery"
     } else {
         "before the issue"
     };
@@ -71,7 +71,7 @@ fn largest_part_outside_latency(kind: &RequestKind, wait: &WaitParts) -> (&'stat
 pub(super) fn queue_sentence(kind: &RequestKind) -> Option<String> {
     let parts = &kind.parts;
     let flush = if parts.flush_ns > 0.0 {
-        format!(", {} until the flush was issued", format_us(parts.flush_ns))
+        format!(", {} in the flush machinery", format_us(parts.flush_ns))
     } else {
         String::new()
     };
