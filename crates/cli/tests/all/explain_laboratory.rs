@@ -578,8 +578,8 @@ fn exits_are_found_where_one_cpu_takes_all_interrupts() {
         jobs: &JOBS[2..6],
     };
     if let Some(out) = run(test, &cells) {
-        // Of six such cells four were as near in one run. Behind other completions, requests have bounds instead of a point.
-        check_cells(&out, 3);
+        // Of 12 cells 11 were as near, beside as many other programs.
+        check_cells(&out, 8);
     }
 }
 
