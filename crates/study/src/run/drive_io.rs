@@ -178,17 +178,24 @@ pub(super) fn metrics_of_drives(
 
 /// Metrics of the exact recorded waits; none where the drive never had to wake up.
 fn metrics_of_waits(run: &RecordedDriveRun) -> NamedMetrics {
-    let share = |share: f64| Some(run.wait_not_exceeded_by_share(share)?.0 as f64 / 1e3);
     let mean = (!run.waits.is_empty()).then_some(run.whole.mean_wake_us);
     [
         ("drive_wake_mean_us", mean),
-        ("drive_wake_p50_us", share(0.5)),
-        ("drive_wake_p99_us", share(0.99)),
-        ("drive_wake_max_us", share(1.0)),
+        ("drive_wake_p50_us", wait_us_not_exceeded_by_share(run, 0.5)),
+        (
+            "drive_wake_p99_us",
+            wait_us_not_exceeded_by_share(run, 0.99),
+        ),
+        ("drive_wake_max_us", wait_us_not_exceeded_by_share(run, 1.0)),
     ]
     .into_iter()
     .filter_map(|(name, value)| Some((name.to_owned(), value?)))
     .collect()
+}
+
+/// The wait that this share of the I/Os does not exceed, in us.
+fn wait_us_not_exceeded_by_share(run: &RecordedDriveRun, share: f64) -> Option<f64> {
+    Some(run.wait_not_exceeded_by_share(share)?.0 as f64 / 1e3)
 }
 
 #[cfg(test)]
