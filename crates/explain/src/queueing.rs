@@ -182,8 +182,9 @@ impl Queues {
     }
 
     /// Removes the oldest flush bio with the sector of this request, served by a flush that was issued at `issued_ns`; `None` if
-    /// none was queued by then. The kernel ends flushes in the order of their bios (`flush_end_io()`, `block/blk-flush.c`, Linux
-    /// 6.12). Ends of writes with data have another sector.
+    /// none was queued by then. The kernel ends a hardware queue's flushes in the order of their bios (`flush_end_io()`,
+    /// `block/blk-flush.c`, Linux 6.12). With several queues, another queue's bio may be older. Ends of writes with data have
+    /// another sector.
     pub(crate) fn take_flush_bio(&mut self, block: &Block, issued_ns: u64) -> Option<Origin> {
         let queued_at = self.find_device_with_flush_bio(block)?;
         let mut bios = self.flushes.get(&queued_at)?.iter();

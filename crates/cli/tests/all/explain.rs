@@ -1069,7 +1069,9 @@ fn results_of_a_recording_go_to_report_compare_and_perfetto() {
     let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
     // Requests with a state are part of the whole kind, and no second workload for a mean over workloads.
     let mut command = Command::cargo_bin("wakepath").unwrap();
-    common::files::copy_folder(&folder.path().join("results"), &folder.path().join("again"));
+    let again = folder.path().join("again");
+    std::fs::create_dir(&again).unwrap();
+    common::files::copy_folder(&folder.path().join("results"), &again);
     let same = ["compare", "results", "again", "--metric", "mean_us"];
     let compared = command.current_dir(folder.path()).args(same).assert();
     let text = String::from_utf8_lossy(&compared.success().get_output().stdout).into_owned();
