@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use rayon::ThreadPoolBuilder;
 use wakepath_fleet::{
     FleetError, FleetLoad, FleetPart, FleetParts, FleetSearch, LIST, LabelPattern, NamePattern,
-    PAGE, PartAnswer, SurveyRequest, survey_fleet,
+    PAGE, PartAnswer, SurveyOptions, SurveyRequest, survey_fleet,
 };
 use wakepath_units::Nanoseconds;
 
@@ -79,6 +79,8 @@ fn parse_patterns<T: std::str::FromStr<Err = String>>(
 #[pyclass(frozen, module = "wakepath._engine")]
 pub(crate) struct Fleet {
     folder: PathBuf,
+    /// The command that makes the same files.
+    command: String,
     parts: FleetParts,
     /// Lines of loads with another effect than a user may expect.
     notes: Vec<String>,
@@ -92,6 +94,12 @@ impl Fleet {
         let labels: Vec<LabelPattern> = parse_patterns("label", &asked.label)?;
         let only: Vec<NamePattern> = parse_patterns("only", &asked.only)?;
         let search = asked.make_search()?;
+        let options = SurveyOptions {
+            labels: labels.iter().map(ToString::to_string).collect(),
+            only: only.iter().map(ToString::to_string).collect(),
+            fewest: asked.fewest,
+            examined: asked.examine,
+        };
         let mut notes = Vec::new();
         if let Some(search) = &search {
             search.make_request().map_err(fleet_error)?;
@@ -113,6 +121,7 @@ impl Fleet {
             })
         })?;
         Ok(Self {
+            command: options.to_command(&asked.folder, search.as_ref()),
             parts: py.detach(|| FleetParts::divide(survey, search.as_ref(), asked.fewest)),
             folder: asked.folder,
             notes,
@@ -140,7 +149,9 @@ impl Fleet {
             .parts
             .make_report(parsed.map_err(fleet_error)?)
             .map_err(fleet_error)?;
-        let files = report.compose_files(&self.folder).map_err(fleet_error)?;
+        let files = report
+            .compose_files(&self.folder, &self.command)
+            .map_err(fleet_error)?;
         let json = serde_json::to_string(&report).map_err(errors::python_error)?;
         let named = files.into_iter().map(|file| (file.name, file.content));
         Ok((json, named.collect()))

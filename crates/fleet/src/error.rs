@@ -15,7 +15,7 @@ pub enum FleetError {
     },
     /// The folder has no capture.
     #[error(
-        "{}: no capture in it; `wakepath machine capture FOLDER/NAME` on each machine makes one",
+        "{}: no capture in it; `wakepath machine capture -o FOLDER/NAME` on each machine makes one",
         path.display()
     )]
     NoCaptures {

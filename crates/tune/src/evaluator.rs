@@ -1,6 +1,7 @@
 //! The runs that a search asks for.
 
 use wakepath_policies::PolicySet;
+use wakepath_results::{LatencyCount, LoadCondition};
 
 use crate::TuneError;
 use crate::answer::AnswerOrigin;
@@ -51,6 +52,21 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// The runs that a condition is about: those of the load, or of the job that it names. `None`: there is no such job.
+    pub(crate) fn runs_of_condition(
+        &self,
+        condition: &LoadCondition,
+        load_index: usize,
+        load_name: &str,
+    ) -> Option<&LoadRuns> {
+        let runs = self.loads.get(load_index)?;
+        let Some(wanted) = condition.job_of_load(load_name) else {
+            return Some(runs);
+        };
+        let found = runs.jobs.iter().find(|(name, _)| name == wanted);
+        found.map(|(_, runs)| runs)
+    }
+
     /// A metric of a load in every seed; `None` if a run lacks the metric.
     pub fn metric_in_each_seed(&self, load_index: usize, metric: &str) -> Option<Vec<f64>> {
         self.loads.get(load_index)?.metric_of_each_run(metric)
@@ -62,6 +78,10 @@ impl Trial {
 pub struct LoadRuns {
     /// Names and values of the metrics of each run.
     pub runs: Vec<Vec<(String, f64)>>,
+    /// Requests of each run by latency; empty where latencies are not known.
+    pub latency: Vec<Vec<LatencyCount>>,
+    /// Name and runs of each job by itself; empty for a single job, and where jobs are not told apart.
+    pub jobs: Vec<(String, LoadRuns)>,
 }
 
 impl LoadRuns {
