@@ -345,6 +345,7 @@ fn search_on_machine(
                 dimensions: Vec::new(),
                 profiles: vec![set.clone()],
                 left_out: Vec::new(),
+                first: Vec::new(),
             }
         }
         None => Space::new(machine, request.over, |set| {

@@ -81,9 +81,8 @@ impl LoadCondition {
             return 0.0;
         }
         let limit = self.limit_in_metric_unit(value_in_force);
-        let distance = (value - limit).abs();
         // A value exactly at a limit that excludes itself breaks the condition, too.
-        (distance / limit.abs().max(f64::MIN_POSITIVE)).max(1e-9)
+        share_of_limit((value - limit).abs(), limit).max(1e-9)
     }
 
     /// Distance of a metric's value within the limit in percent of the limit; negative where the condition is broken.
@@ -94,7 +93,7 @@ impl LoadCondition {
         } else {
             value - limit
         };
-        100.0 * distance / limit.abs().max(f64::MIN_POSITIVE)
+        100.0 * share_of_limit(distance, limit)
     }
 
     /// A note if the limit seems to be in another unit: a thousand times away from what is in force.
@@ -211,6 +210,17 @@ impl fmt::Display for LoadCondition {
         } else {
             write!(f, " {sign}{equal} {limit}")
         }
+    }
+}
+
+/// A distance as a share of a limit; of a limit of 0, which has no shares, any distance is the whole.
+fn share_of_limit(distance: f64, limit: f64) -> f64 {
+    if distance == 0.0 {
+        0.0
+    } else if limit == 0.0 {
+        distance.signum()
+    } else {
+        distance / limit.abs()
     }
 }
 

@@ -180,7 +180,7 @@ pub const METRICS: &[Metric] = &[
     define_smaller_is_better("drive_mw", "drive power", "mW", "mean power of the drive, where it has power states"),
     define_smaller_is_better("drive_wake_ups_per_s", "drive wake-ups", "1/s",
         "requests per second that found the drive asleep or falling asleep"),
-    define_smaller_is_better("drive_wake_mean_us", "mean drive wake-up", "us", "mean wait of such a request for the drive; 0 if there is none"),
+    define_smaller_is_better("drive_wake_mean_us", "mean drive wake-up", "us", "mean wait of such a request for the drive; no value without one"),
     define_smaller_is_better("drive_wake_p50_us", "median drive wake-up", "us", "half of such requests waited at most this long for the drive"),
     define_smaller_is_better("drive_wake_p99_us", "p99 drive wake-up", "us", "99 % of such requests waited at most this long for the drive"),
     define_smaller_is_better("drive_wake_max_us", "longest drive wake-up", "us", "the longest wait of such a request for the drive"),

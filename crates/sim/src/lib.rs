@@ -31,7 +31,7 @@ pub use crate::core::observer;
 #[doc(hidden)]
 pub use crate::core::queue::pattern;
 pub use drive::recorded::{RecordedDriveRun, run_drive_under_recorded_io};
-pub use drive::result::{DriveRun, DriveStateTime};
+pub use drive::result::{DriveRun, DriveStateTime, DriveWakeUpWaits};
 pub use error::{SimError, Stuck};
 pub use frequency::clocks::HwpBoostRun;
 pub use observe::attribution::Attribution;

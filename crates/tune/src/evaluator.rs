@@ -84,18 +84,46 @@ pub struct LoadRuns {
     pub jobs: Vec<(String, LoadRuns)>,
 }
 
+/// Waits of requests for a drive that wakes up. A run without a wake-up has no such metric.
+const WAITS_FOR_DRIVE: [&str; 4] = [
+    "drive_wake_mean_us",
+    "drive_wake_p50_us",
+    "drive_wake_p99_us",
+    "drive_wake_max_us",
+];
+
+/// Whether a metric is a wait for a drive that wakes up.
+pub(crate) fn is_wait_for_drive(metric: &str) -> bool {
+    WAITS_FOR_DRIVE.contains(&metric)
+}
+
 impl LoadRuns {
-    /// A metric's value in every run; `None` without runs, or if a run lacks the metric.
+    /// A metric's value in every run; `None` without runs, or if a run lacks the metric. Where no request woke the drive, none
+    /// waited for it: waits are 0 then, and keep every upper limit.
     pub fn metric_of_each_run(&self, metric: &str) -> Option<Vec<f64>> {
         if self.runs.is_empty() {
             return None;
         }
         let values = self.runs.iter().map(|run| {
-            let (_, value) = run.iter().find(|(name, _)| name == metric)?;
-            Some(*value)
+            let no_wait = is_wait_for_drive(metric) && has_no_wake_up_of_drive(run);
+            metric_of_run(run, metric).or(no_wait.then_some(0.0))
         });
         values.collect()
     }
+
+    /// Whether no run has a wake-up of the drive; false without drives that sleep.
+    pub(crate) fn have_no_wake_up_of_drive(&self) -> bool {
+        !self.runs.is_empty() && self.runs.iter().all(|run| has_no_wake_up_of_drive(run))
+    }
+}
+
+fn metric_of_run(run: &[(String, f64)], metric: &str) -> Option<f64> {
+    let (_, value) = run.iter().find(|(name, _)| name == metric)?;
+    Some(*value)
+}
+
+fn has_no_wake_up_of_drive(run: &[(String, f64)]) -> bool {
+    metric_of_run(run, "drive_wake_ups_per_s") == Some(0.0)
 }
 
 /// What makes runs of policy sets: the simulator, or a machine.
@@ -113,5 +141,38 @@ pub trait Evaluator: Sync {
     /// Where the runs come from.
     fn origin(&self) -> AnswerOrigin {
         AnswerOrigin::Simulation
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(metrics: &[(&str, f64)]) -> Vec<(String, f64)> {
+        let metrics = metrics.iter();
+        metrics
+            .map(|(name, value)| ((*name).to_owned(), *value))
+            .collect()
+    }
+
+    #[test]
+    fn a_drive_that_never_wakes_makes_nobody_wait() {
+        let awake = run(&[("drive_wake_ups_per_s", 0.0)]);
+        let slept = run(&[("drive_wake_ups_per_s", 2.0), ("drive_wake_p99_us", 900.0)]);
+        let mixed = LoadRuns {
+            runs: vec![awake.clone(), slept],
+        };
+        let p99 = mixed.metric_of_each_run("drive_wake_p99_us");
+        assert_eq!(p99, Some(vec![0.0, 900.0]));
+        assert!(!mixed.have_no_wake_up_of_drive());
+        let never = LoadRuns { runs: vec![awake] };
+        assert!(never.have_no_wake_up_of_drive());
+        assert_eq!(never.metric_of_each_run("p99_us"), None);
+        // Without a drive that can sleep, nothing is known about waits.
+        let none = LoadRuns {
+            runs: vec![run(&[("p99_us", 80.0)])],
+        };
+        assert_eq!(none.metric_of_each_run("drive_wake_p99_us"), None);
+        assert!(!none.have_no_wake_up_of_drive());
     }
 }

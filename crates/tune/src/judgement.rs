@@ -1,11 +1,11 @@
 //! Judging policy sets by their runs: gains, conditions with their intervals, and the smallest change that is as good as the best.
 
 use wakepath_compare::{Design, Gain, estimate_gain, interval_of_mean};
-use wakepath_results::{Mean, Metric};
+use wakepath_results::{LoadCondition, Mean, Metric};
 
 use crate::TuneError;
-use crate::answer::{Finalist, KeptCondition, LoadFigures, UNCHANGED};
-use crate::evaluator::Trial;
+use crate::answer::{Finalist, KeptCondition, LoadFigures, SearchAnswer, UNCHANGED};
+use crate::evaluator::{LoadRuns, Trial, is_wait_for_drive};
 use crate::figures::{Question, mean};
 use crate::objective::SearchObjective;
 
@@ -221,7 +221,12 @@ pub(crate) fn judge_set(
         });
     }
     let loads = question.loads.iter().enumerate().map(|(index, load)| {
+        let runs = trial.loads.get(index);
+        let has_no_wake_up = runs.is_some_and(LoadRuns::have_no_wake_up_of_drive);
         let shown = SHOWN.iter().filter_map(|metric| {
+            if has_no_wake_up && is_wait_for_drive(metric) {
+                return None;
+            }
             let value = trial.loads[index].metric_over_all_runs(metric)?;
             Some(((*metric).to_owned(), value))
         });
@@ -258,13 +263,49 @@ pub(crate) fn judge_set(
     })
 }
 
+/// Remarks on conditions that hold because a set never lets the drive sleep, or never wakes it, under a load.
+pub(crate) fn note_waits_for_drives_that_never_wake(
+    conditions: &[LoadCondition],
+    answer: &SearchAnswer,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    let changed = answer.best.iter().filter(|best| !best.changes_nothing());
+    for finalist in changed.chain([&answer.in_force]) {
+        for load in &finalist.loads {
+            let mut rates = load.metrics.iter();
+            let never_wakes =
+                rates.any(|(name, rate)| name == "drive_wake_ups_per_s" && *rate == 0.0);
+            let mut concerned = conditions.iter().filter(|condition| {
+                condition.concerns_load(&load.load)
+                    && is_wait_for_drive(&condition.condition.metric)
+            });
+            if never_wakes && let Some(condition) = concerned.next() {
+                notes.push(format!(
+                    "{}: no request of {} wakes the drive under {}, so that none waits for it (0 us)",
+                    condition.condition.metric,
+                    load.load,
+                    if finalist.changes_nothing() {
+                        "what is in force"
+                    } else {
+                        &finalist.set
+                    },
+                ));
+            }
+        }
+    }
+    notes
+}
+
 /// The confidence interval around a series' mean, from ratios to unchanged policies in the same seeds: common noise
-/// cancels out.
+/// cancels out. Where a figure of unchanged policies is 0 there are no ratios, and the series speaks for itself.
 fn interval_by_ratios_in_same_seeds(
     series: &[f64],
     in_force: &[f64],
     level: f64,
 ) -> Option<[f64; 2]> {
+    if in_force.contains(&0.0) {
+        return interval_of_mean(Mean::Arithmetic, series, level);
+    }
     let before = mean(in_force);
     let scaled: Vec<f64> = series
         .iter()

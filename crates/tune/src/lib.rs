@@ -25,6 +25,7 @@ mod measured;
 mod objective;
 mod percentile;
 mod prediction;
+mod rest;
 mod search;
 mod sensitivity;
 mod simulation;
@@ -46,6 +47,7 @@ pub use measured::{
     request_with_measured_metrics,
 };
 pub use objective::SearchObjective;
+pub use rest::add_power_at_rest_to_answer;
 pub use search::{SearchRequest, search_best_policy_set};
 pub use sensitivity::{AnswerAtRangeEnd, Sensitivity, VariedFigure, vary_assumed_figures};
 pub use simulation::Simulation;

@@ -18,6 +18,7 @@ use crate::budget::Budget;
 use crate::evaluator::{Effort, Evaluator, Trial, TrialOutcome};
 use crate::figures::{Question, Score};
 use crate::finalists::Decision;
+use crate::judgement::note_waits_for_drives_that_never_wake;
 use crate::load::{DailyLoad, check_hours_and_count_rest};
 use crate::objective::SearchObjective;
 use crate::percentile::{find_repeats_for_percentiles, note_objective_of_short_runs};
@@ -251,10 +252,12 @@ pub fn search_best_policy_set(
         finalists,
     };
     let answer = decision.run_finalists_and_decide(&mut search)?;
+    let mut notes = note_odd_units_and_implied_conditions(&search, &conditions, &in_force);
+    notes.extend(note_waits_for_drives_that_never_wake(&conditions, &answer));
     Ok(SearchAnswer {
         is_exhaustive: answer.tried == space.count_sets(),
         budget: request.budget.0,
-        notes: note_odd_units_and_implied_conditions(&search, &conditions, &in_force),
+        notes,
         ..answer
     })
 }
@@ -496,10 +499,9 @@ impl SearchState<'_> {
         predicted.into_iter().map(|(_, set)| set).collect()
     }
 
-    /// Draws the policy sets for the first rung: the set without changes, profiles, each single change, then random sets.
+    /// Draws the policy sets for the first rung: those to begin with, then random sets.
     fn draw_sets_for_first_rung(&self, count: usize) -> Vec<SetChoice> {
-        let mut drawn = vec![self.space.unchanged_choice()];
-        drawn.extend(self.space.profiles_and_single_changes());
+        let mut drawn = self.space.choices_to_begin_with();
         drawn.truncate(count);
         let mut known: BTreeSet<SetChoice> = drawn.iter().cloned().collect();
         let mut random = Pcg64Mcg::seed_from_u64(self.seed);

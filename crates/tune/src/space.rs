@@ -49,6 +49,8 @@ pub struct Space {
     pub profiles: Vec<PolicySet>,
     /// Mechanisms that were asked for and cannot be simulated here, with the reason.
     pub left_out: Vec<String>,
+    /// Choices that a search tries before all others, such as fixes that somebody recommends.
+    pub first: Vec<SetChoice>,
 }
 
 /// Names of the mechanisms that are searched unless `--over` names others.
@@ -85,8 +87,16 @@ const NAMES: [&str; 14] = [
 /// Longest timeout of a table that is searched, in ms.
 pub(crate) const LONGEST_TIMEOUT_MS: u64 = 8000;
 
-/// Timeouts of leases.
+/// Timeouts of leases, on a log scale.
 const LEASES: [&str; 3] = ["1ms", "3ms", "10ms"];
+
+/// What hardware-managed frequency can be told (EPP).
+const PREFERENCES: [&str; 4] = [
+    "performance",
+    "balance_performance",
+    "balance_power",
+    "power",
+];
 
 impl Space {
     /// Builds the sets over the named mechanisms on a machine. `resolve` returns the policies in force under a set, or
@@ -102,17 +112,25 @@ impl Space {
         let mut space = Self {
             dimensions: Vec::new(),
             profiles: Vec::new(),
+            first: Vec::new(),
             left_out: find_names_that_cannot_be_searched(over)?,
         };
         let mut known = BTreeSet::new();
         let in_force = resolve(&PolicySet::default()).map_err(TuneError::InForce)?;
         known.insert(in_force.to_string());
+        // A driver in force that takes a preference is told one by `epp`; others come with each preference.
+        let is_preference_taken =
+            PolicySet::from_names(["epp[value=power]"]).is_ok_and(|set| resolve(&set).is_ok());
         for name in NAMES {
-            let (texts, missing): (Vec<String>, Vec<String>) =
+            let (mut texts, missing): (Vec<String>, Vec<String>) =
                 named_policies_of_mechanism(machine, over, name)
                     .into_iter()
                     .partition(|text| kernel_offers_governor(machine, text));
             space.name_governors_that_kernel_lacks(machine, &missing, &resolve);
+            if is_preference_taken {
+                let others = driver_with_preference_texts();
+                texts.retain(|text| !others.contains(text));
+            }
             if name == "profiles" && is_mechanism_named_or_default(over, name) {
                 space.add_profiles_with_new_policies(&resolve, &mut known);
             } else if !texts.is_empty() {
@@ -153,6 +171,7 @@ impl Space {
         let mut space = Self {
             dimensions: Vec::new(),
             profiles: Vec::new(),
+            first: Vec::new(),
             left_out: Vec::new(),
         };
         let kernels_own = describe_apst_table(drive, &PolicySet::default());
@@ -271,15 +290,43 @@ impl Space {
         }
     }
 
-    /// The profiles, and every policy by itself, as the first choices to try.
-    pub fn profiles_and_single_changes(&self) -> Vec<SetChoice> {
+    /// Makes a search begin with those of the sets that the space has, in this order.
+    pub fn try_sets_first(&mut self, sets: &[PolicySet]) {
+        for set in sets {
+            let choice = self.choice_for_policy_set(set);
+            self.first
+                .extend(choice.filter(|choice| *choice != self.unchanged_choice()));
+        }
+    }
+
+    /// The choice that comes to a policy set; `None` where a policy of the set is no choice of the space.
+    fn choice_for_policy_set(&self, set: &PolicySet) -> Option<SetChoice> {
+        let mut found = self.unchanged_choice();
+        for policy in set.policies() {
+            let mut dimensions = self.dimensions.iter().enumerate();
+            let (dimension, choice) = dimensions.find_map(|(index, dimension)| {
+                let place = dimension.choices.iter().position(|one| one == policy)?;
+                Some((index, place + 1))
+            })?;
+            found.choices[dimension] = choice;
+        }
+        Some(found)
+    }
+
+    /// The choices to try first, each once: no change, recommended sets, the profiles, every policy by itself.
+    pub fn choices_to_begin_with(&self) -> Vec<SetChoice> {
+        let unchanged = self.unchanged_choice();
         let profiles = (0..self.profiles.len()).map(|profile| SetChoice {
             profile: Some(profile),
-            ..self.unchanged_choice()
+            ..unchanged.clone()
         });
-        profiles
-            .chain(self.neighbours_differing_in_one_dimension(&self.unchanged_choice()))
-            .collect()
+        let mut known = BTreeSet::new();
+        let all = [unchanged.clone()]
+            .into_iter()
+            .chain(self.first.iter().cloned())
+            .chain(profiles)
+            .chain(self.neighbours_differing_in_one_dimension(&unchanged));
+        all.filter(|choice| known.insert(choice.clone())).collect()
     }
 
     /// Choices that differ from a choice in one dimension. A profile has none.
@@ -423,23 +470,10 @@ fn list_offered_governors<'a>(machine: &'a Machine, policy: &str) -> &'a [String
 fn candidate_policies_of_mechanism(machine: &Machine, name: &str) -> Vec<String> {
     match name {
         "idle" => to_owned_strings(&["menu", "teo", "ladder", "haltpoll"]),
-        "frequency" => to_owned_strings(&[
-            "schedutil",
-            "schedutil[iowait_boost=off]",
-            "performance",
-            "powersave",
-            "ondemand",
-            "intel_pstate",
-            "intel_pstate-hwp",
-            "amd-pstate",
-            "amd-pstate[governor=powersave]",
-        ]),
-        "epp" => to_owned_strings(&[
-            "epp[value=performance]",
-            "epp[value=balance_performance]",
-            "epp[value=balance_power]",
-            "epp[value=power]",
-        ]),
+        "frequency" => frequency_policy_texts(),
+        "epp" => PREFERENCES
+            .map(|value| format!("epp[value={value}]"))
+            .to_vec(),
         "hwp-boost" => to_owned_strings(&["hwp-boost[value=on]", "hwp-boost[value=off]"]),
         "c1-demotion" => to_owned_strings(&["c1-demotion[value=on]", "c1-demotion[value=off]"]),
         "io_uring" => to_owned_strings(&["io_uring[iowait=on]", "io_uring[iowait=off]"]),
@@ -466,12 +500,43 @@ fn candidate_policies_of_mechanism(machine: &Machine, name: &str) -> Vec<String>
     }
 }
 
+/// Texts of governors and drivers.
+fn frequency_policy_texts() -> Vec<String> {
+    let mut texts = to_owned_strings(&[
+        "schedutil",
+        "schedutil[iowait_boost=off]",
+        "performance",
+        "powersave",
+        "ondemand",
+        "intel_pstate",
+        "intel_pstate-hwp",
+        "amd-pstate",
+        "amd-pstate[governor=powersave]",
+    ]);
+    texts.extend(driver_with_preference_texts());
+    texts
+}
+
+/// Texts of drivers that leave the frequency to the hardware, with each preference other than their own.
+fn driver_with_preference_texts() -> Vec<String> {
+    let others = PREFERENCES
+        .iter()
+        .filter(|value| **value != "balance_performance");
+    let pairs = others.flat_map(|value| {
+        [
+            format!("intel_pstate-hwp[epp={value}]"),
+            format!("amd-pstate[governor=powersave,epp={value}]"),
+        ]
+    });
+    pairs.collect()
+}
+
 fn to_owned_strings(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
 /// Texts of lease policies by length, under the daemon's own ceiling and under each state up to the last but one. The leases
-/// are the daemon's: no released kernel has those of the patch.
+/// are the daemon's: no released kernel has those of the patch. All begin with the I/O of a burst that the daemon begins with.
 fn psd_policy_texts(machine: &Machine) -> Vec<String> {
     let mut texts = Vec::new();
     for timeout in LEASES {
@@ -561,12 +626,19 @@ fn exit_latency_us_rounded_up(state: &IdleState) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_sim::policies_in_force;
+    use crate::rest_workload;
+    use wakepath_sim::{Model, policies_in_force};
 
     fn space(over: &[&str]) -> Result<Space, TuneError> {
-        let machine = Machine::find("rk3399").unwrap();
+        space_on("rk3399", over)
+    }
+
+    fn space_on(machine: &str, over: &[&str]) -> Result<Space, TuneError> {
+        let machine = Machine::find(machine).unwrap();
         let over: Vec<String> = over.iter().map(|name| (*name).to_owned()).collect();
+        let rest = rest_workload().unwrap();
         Space::new(&machine, &over, |set| {
+            Model::new(&machine, &rest, set).map_err(|e| e.to_string())?;
             policies_in_force(&machine, set).map_err(|e| e.to_string())
         })
     }
@@ -587,6 +659,69 @@ mod tests {
             !names.iter().any(|name| name.starts_with("menu")),
             "{names:?}"
         );
+    }
+
+    fn texts_of_dimension(space: &Space, name: &str) -> Vec<String> {
+        let mut dimensions = space.dimensions.iter();
+        let found = dimensions.find(|dimension| dimension.name == name);
+        let choices = found.map(|dimension| &dimension.choices);
+        choices
+            .into_iter()
+            .flatten()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    fn count_drivers_with_preference(texts: &[String]) -> usize {
+        let texts = texts.iter();
+        texts
+            .filter(|text| text.starts_with("intel_pstate-hwp[epp="))
+            .count()
+    }
+
+    #[test]
+    fn a_preference_comes_with_its_driver_where_the_driver_is_not_in_force() {
+        let other = space_on("laptop", &["frequency", "epp"]).unwrap();
+        let frequency = texts_of_dimension(&other, "frequency");
+        // `balance_performance` is what the driver has by itself.
+        assert_eq!(
+            count_drivers_with_preference(&frequency),
+            3,
+            "{frequency:?}"
+        );
+        assert!(texts_of_dimension(&other, "epp").is_empty());
+        let own = space_on("hybrid-i7-1260p", &["frequency", "epp"]).unwrap();
+        let frequency = texts_of_dimension(&own, "frequency");
+        assert_eq!(
+            count_drivers_with_preference(&frequency),
+            0,
+            "{frequency:?}"
+        );
+        assert!(texts_of_dimension(&own, "epp").contains(&"epp[value=power]".to_owned()));
+    }
+
+    #[test]
+    fn recommended_sets_come_before_profiles_and_single_changes() {
+        let mut space = space(&["idle", "cpu-latency", "profiles"]).unwrap();
+        let sets = [
+            "teo",
+            "teo + cpu-latency[limit=1us]",
+            "epp[value=power]",
+            "unchanged",
+        ];
+        space.try_sets_first(&sets.map(|set| set.parse().unwrap()));
+        let all = space.choices_to_begin_with();
+        let begin: Vec<String> = all[..3]
+            .iter()
+            .map(|choice| space.policy_set_of_choice(choice).unwrap().to_string())
+            .collect();
+        assert_eq!(
+            begin,
+            ["unchanged", "teo@6.12", "teo@6.12 + cpu-latency[limit=1us]"]
+        );
+        let once: BTreeSet<&SetChoice> = all.iter().collect();
+        assert_eq!(once.len(), all.len());
+        assert_eq!(space.first.len(), 2);
     }
 
     #[test]

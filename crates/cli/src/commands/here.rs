@@ -88,7 +88,7 @@ pub(super) fn find_calibration(
 }
 
 /// Whether a name (`here`, or none) stands for the calibrated machine.
-fn means_calibrated_machine(name: Option<&str>) -> bool {
+pub(super) fn means_calibrated_machine(name: Option<&str>) -> bool {
     name.is_none_or(|name| name == HERE)
 }
 

@@ -313,9 +313,18 @@ fn a_budget_that_is_too_small_names_the_least_one() {
 }
 
 #[test]
-fn a_price_needs_power() {
-    fails_with(
-        tune_limits(&["--minimise", "p99_us", "--price", "0.3"]),
-        &["--price and --battery-wh need power at rest: minimise mean_mw"],
-    );
+fn a_price_goes_with_any_objective_and_changes_no_answer() {
+    let search = ["--minimise", "p99_us", "--keep", "mean_mw <= +50%"];
+    let with = |more: &[&str]| tune_limits(&[&search[..], more].concat()).success();
+    let [plain, priced] = [&[][..], &["--price", "0.3"]]
+        .map(|price| json(&with(&[price, &["--format", "json"]].concat())));
+    assert!(plain["day"].is_null());
+    assert_eq!(plain["best"]["set"], priced["best"]["set"]);
+    assert_eq!(plain["best"]["objective"], priced["best"]["objective"]);
+    for day in [&priced["day"]["in_force"], &priced["day"]["best"]] {
+        let year = day["wh"].as_f64().unwrap() * 0.365 * 0.3;
+        let price = day["price_per_year"].as_f64().unwrap();
+        assert!((price / year - 1.0).abs() < 1e-9 && price > 0.0, "{day}");
+    }
+    with(&["--price", "0.3"]).stdout(predicate::str::contains(" kWh and "));
 }

@@ -1,6 +1,10 @@
 //! A drive's books: time and energy by place.
 
+use hdrhistogram::Histogram;
 use wakepath_units::{Microwatts, Nanoseconds};
+
+/// Significant digits that the histogram of waits keeps.
+const WAIT_DIGITS: u8 = 3;
 
 /// What a drive spends time and energy on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +26,7 @@ struct Planned {
 }
 
 /// A drive's summed times, energy and counts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct DriveTotals {
     /// In ns.
     pub(super) active: u64,
@@ -42,6 +46,8 @@ pub(crate) struct DriveTotals {
     pub(super) wake_ups: u64,
     /// Summed time that such requests waited for the drive, in ns.
     pub(super) waited: u64,
+    /// These waits in ns; `None` before the first one.
+    pub(super) waits: Option<Box<Histogram<u64>>>,
 }
 
 impl DriveTotals {
@@ -72,6 +78,9 @@ impl DriveTotals {
         self.energy -= before.energy;
         self.wake_ups -= before.wake_ups;
         self.waited -= before.waited;
+        if let (Some(waits), Some(before)) = (&mut self.waits, &before.waits) {
+            **waits -= &**before;
+        }
     }
 
     /// Sums of the totals of several equal drives.
@@ -87,9 +96,19 @@ impl DriveTotals {
             all.at_rest = Microwatts(all.at_rest.0 + drive.at_rest.0);
             all.wake_ups += drive.wake_ups;
             all.waited += drive.waited;
+            if let Some(waits) = &drive.waits {
+                let all_waits = &mut all.waits;
+                **all_waits.get_or_insert_with(|| empty_histogram_of_waits().into()) += &**waits;
+            }
         }
         all
     }
+}
+
+/// A histogram that grows with the longest wait; its size is bounded by the logarithm of the longest time.
+fn empty_histogram_of_waits() -> Histogram<u64> {
+    #[expect(clippy::expect_used, reason = "the number of digits is a constant")]
+    Histogram::new(WAIT_DIGITS).expect("a valid number of digits")
 }
 
 /// Adds another drive's figures to the sums, power state by power state.
@@ -170,6 +189,10 @@ impl Ledger {
     pub(crate) fn count_wake_up(&mut self, wait_ns: u64) {
         self.totals.wake_ups += 1;
         self.totals.waited += wait_ns;
+        let known = &mut self.totals.waits;
+        let waits = known.get_or_insert_with(|| empty_histogram_of_waits().into());
+        // A histogram that grows as needed cannot refuse a value.
+        let _ = waits.record(wait_ns);
     }
 
     /// The totals of what was entered so far.

@@ -1,5 +1,6 @@
 //! A run's figures about drives.
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::ledger::DriveTotals;
@@ -24,6 +25,20 @@ pub struct DriveRun {
     pub wake_ups: u64,
     /// Mean wait for the drive in such requests, in microseconds.
     pub mean_wake_us: f64,
+    /// Percentiles of these waits; `None` without a wake-up.
+    pub wake_us: Option<DriveWakeUpWaits>,
+}
+
+/// How long requests waited that found the drive asleep or falling asleep, in microseconds, each to three significant
+/// digits.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DriveWakeUpWaits {
+    /// Half of these requests waited at most this long.
+    pub p50: f64,
+    /// 99 % of these requests waited at most this long.
+    pub p99: f64,
+    /// The longest wait.
+    pub max: f64,
 }
 
 /// A drive's time in a power state.
@@ -65,6 +80,19 @@ impl DriveRun {
                 .collect(),
             wake_ups: totals.wake_ups,
             mean_wake_us: totals.waited as f64 / totals.wake_ups.max(1) as f64 / 1e3,
+            wake_us: (totals.waits.as_deref()).and_then(DriveWakeUpWaits::from_histogram),
         }
+    }
+}
+
+impl DriveWakeUpWaits {
+    /// The percentiles of a histogram of waits in ns; `None` for an empty one.
+    fn from_histogram(waits: &Histogram<u64>) -> Option<Self> {
+        let at = |quantile| waits.value_at_quantile(quantile) as f64 / 1e3;
+        (!waits.is_empty()).then(|| Self {
+            p50: at(0.5),
+            p99: at(0.99),
+            max: at(1.0),
+        })
     }
 }

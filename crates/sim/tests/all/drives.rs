@@ -72,7 +72,27 @@ proptest! {
         // A request that finds the drive asleep waits for it.
         prop_assert!(d.wake_ups == 0 || run.latency_us.max * 1.001 >= d.mean_wake_us);
         prop_assert!(d.background_seconds <= states);
+        prop_assert_eq!(d.wake_us.is_some(), d.wake_ups > 0);
+        if let Some(waits) = d.wake_us {
+            prop_assert!(0.0 < waits.p50 && waits.p50 <= waits.p99 && waits.p99 <= waits.max);
+            prop_assert!(d.mean_wake_us <= waits.max * 1.001);
+        }
     }
+}
+
+/// Reads after pauses of 150 ms find the drive in one state, so that all waits are equal; a warm-up's waits do not count.
+#[test]
+fn percentiles_of_waits_are_those_of_the_counted_wake_ups() {
+    let pause = "rw=randread\nthinktime=150ms\nruntime=5s\nramp_time=1s\n";
+    let slept = run("760p", pause, Some("apst")).drive.unwrap();
+    let waits = slept.wake_us.unwrap();
+    assert!(slept.wake_ups > 20, "{}", slept.wake_ups);
+    for wait in [waits.p50, waits.p99, waits.max] {
+        assert!((wait / slept.mean_wake_us - 1.0).abs() < 0.001, "{waits:?}");
+    }
+    let awake = run("760p", pause, Some("apst[max_latency_us=0]"));
+    let awake = awake.drive.unwrap();
+    assert_eq!((awake.wake_ups, awake.wake_us), (0, None));
 }
 
 #[test]

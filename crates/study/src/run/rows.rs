@@ -9,6 +9,8 @@ use wakepath_results::{
 use wakepath_sim::details::{ClusterDetails, FitDetails};
 use wakepath_sim::{LONGEST_UNTIMED, RateRun};
 
+use super::drive_io::metrics_of_drives;
+
 /// Fills a record with the results of a simulated run.
 pub fn fill_simulated_run(run: &mut RunRecord, machine: &Machine, simulated: &wakepath_sim::Run) {
     run.duration_ns = (simulated.seconds * 1e9).round() as u64;
@@ -102,7 +104,15 @@ fn list_run_metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
         all.extend(energy.per_io_uj.map(|uj| ("per_io_uj", uj)));
     }
     if let Some(drive) = &run.drive {
-        all.push(("drive_mw", drive.average_mw));
+        all.extend(metrics_of_drives(drive, run.seconds));
+        if let Some(waits) = &drive.wake_us {
+            all.extend([
+                ("drive_wake_mean_us", drive.mean_wake_us),
+                ("drive_wake_p50_us", waits.p50),
+                ("drive_wake_p99_us", waits.p99),
+                ("drive_wake_max_us", waits.max),
+            ]);
+        }
     }
     all.into_iter()
         .map(|(name, value)| (name.to_owned(), value))

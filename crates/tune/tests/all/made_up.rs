@@ -132,6 +132,7 @@ pub(crate) fn space(dimensions: &[(&'static str, &[&str])]) -> Space {
         dimensions: dimensions.collect(),
         profiles: Vec::new(),
         left_out: Vec::new(),
+        first: Vec::new(),
     }
 }
 

@@ -8,4 +8,5 @@
 mod conditions;
 mod made_up;
 mod search;
+mod search_quality;
 mod simulation;

@@ -6,8 +6,9 @@ use wakepath_hardware::Machine;
 use wakepath_results::Goal;
 use wakepath_results::LoadCondition;
 use wakepath_tune::{
-    Budget, DailyLoad, SearchAnswer, SearchObjective, SearchRequest, Sensitivity, Simulation,
-    Space, TuneError, VariedFigure, search_best_policy_set, vary_assumed_figures,
+    Budget, DailyLoad, Finalist, SearchAnswer, SearchObjective, SearchRequest, Sensitivity,
+    Simulation, Space, TuneError, VariedFigure, add_power_at_rest_to_answer,
+    search_best_policy_set, vary_assumed_figures,
 };
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::{Workload, fio, rtapp};
@@ -40,13 +41,33 @@ fn tune(request: &SearchRequest, cancelled: bool) -> Result<String, TuneError> {
 
 fn search(request: &SearchRequest, cancelled: bool) -> Result<SearchAnswer, TuneError> {
     let machine = Machine::find("rk3399").unwrap();
+    search_over(&machine, &["idle", "cpu-latency"], request, cancelled)
+}
+
+fn search_over(
+    machine: &Machine,
+    over: &[&str],
+    request: &SearchRequest,
+    cancelled: bool,
+) -> Result<SearchAnswer, TuneError> {
     let cancelled = AtomicBool::new(cancelled);
-    let simulation = Simulation::new(&machine, &request.loads, true, &cancelled, &|_| ())?;
-    let over = ["idle", "cpu-latency"].map(str::to_owned);
-    let space = Space::new(&machine, &over, |set| {
+    let has_rest = request.objective.counts_hours_of_rest();
+    let simulation = Simulation::new(machine, &request.loads, has_rest, &cancelled, &|_| ())?;
+    let over: Vec<String> = over.iter().map(|name| (*name).to_owned()).collect();
+    let space = Space::new(machine, &over, |set| {
         simulation.policies_in_force_under(set)
     })?;
     search_best_policy_set(&space, request, &simulation)
+}
+
+/// A metric of a set under a load; `None` without a value.
+fn metric(finalist: &Finalist, load: &str, metric: &str) -> Option<f64> {
+    let mut loads = finalist.loads.iter();
+    let figures = loads.find(|figures| figures.load == load)?;
+    let mut metrics = figures.metrics.iter();
+    metrics
+        .find(|(name, _)| name == metric)
+        .map(|found| found.1)
 }
 
 /// The answer with the machine's assumed figures varied by so many requests.
@@ -205,4 +226,53 @@ fn a_percentile_of_few_requests_decides_nothing() {
     // Some 90 requests of a run: twelve runs or more have enough together.
     let answer = ask(100).unwrap();
     assert!(answer.repeats >= 10, "{}", answer.repeats);
+}
+
+/// A read every 150 ms, longer than the timeout of the kernel's table.
+#[test]
+fn waits_for_a_sleeping_drive_are_figures_of_a_load() {
+    let mut machine = Machine::find("laptop").unwrap();
+    let drive = machine.find_own_or_known_drive("sn530").unwrap();
+    machine.replace_drive_keeping_count(drive);
+    let mut pauses = load("pauses", "thinktime=150ms\nrate_iops=1000\n");
+    if let Some(Workload::Fio(file)) = &mut pauses.workload {
+        file.jobs[0].at_most = Some(Nanoseconds::from_secs(3));
+        file.jobs[0].runtime = Some(Nanoseconds::from_secs(3));
+    }
+    let mut request = request(vec![pauses], 1_000_000);
+    request.conditions = vec!["drive_wake_max_us < 100".parse().unwrap()];
+    let answer = search_over(&machine, &["apst"], &request, false).unwrap();
+    let slept = &answer.in_force;
+    assert!(metric(slept, "pauses", "drive_wake_ups_per_s").unwrap() > 5.0);
+    let wait = metric(slept, "pauses", "drive_wake_p99_us").unwrap();
+    assert!((10_000.0..12_000.0).contains(&wait), "{wait}");
+    assert!(!slept.keeps_conditions_by_means());
+    let awake = answer.best.as_ref().unwrap();
+    assert_eq!(metric(awake, "pauses", "drive_wake_ups_per_s"), Some(0.0));
+    assert_eq!(metric(awake, "pauses", "drive_wake_p99_us"), None);
+    assert!(awake.conditions[0].value.abs() < 1e-9);
+    assert!(awake.keeps_conditions_by_whole_intervals());
+    let said = format!(
+        "drive_wake_max_us: no request of pauses wakes the drive under {}, so that none waits for it (0 us)",
+        awake.set
+    );
+    assert_eq!(answer.notes, [said]);
+}
+
+#[test]
+fn power_at_rest_is_added_to_a_search_for_latency() {
+    let machine = Machine::find("rk3399").unwrap();
+    let for_power = search(&request(vec![reads()], 700_000), false).unwrap();
+    let mut for_latency = request(vec![reads()], 700_000);
+    for_latency.objective = SearchObjective::new("mean_us", Goal::Minimise).unwrap();
+    let mut answer = search(&for_latency, false).unwrap();
+    assert_eq!(metric(&answer.in_force, "rest", "mean_mw"), None);
+    let simulated = answer.simulated;
+    let called_off = AtomicBool::new(false);
+    add_power_at_rest_to_answer(&machine, &mut answer, &called_off).unwrap();
+    assert!(answer.simulated > simulated);
+    let [ours, theirs] =
+        [&answer, &for_power].map(|answer| metric(&answer.in_force, "rest", "mean_mw").unwrap());
+    assert!((ours / theirs - 1.0).abs() < 0.02, "{ours} {theirs}");
+    assert!(metric(&answer.best.unwrap(), "rest", "mean_mw").unwrap() > 0.0);
 }

@@ -48,10 +48,11 @@ struct TableFigures {
 }
 
 impl TableFigures {
-    fn values(&self) -> impl Iterator<Item = f64> {
+    /// The columns' values; `None` for waits where no request woke the drive.
+    fn values(&self) -> impl Iterator<Item = Option<f64>> {
         COLUMNS.iter().map(|(metric, _)| {
-            let found = self.metrics.iter().find(|(name, _)| name == metric);
-            found.map_or(f64::NAN, |(_, value)| *value)
+            let (_, value) = self.metrics.iter().find(|(name, _)| name == metric)?;
+            Some(*value)
         })
     }
 }
@@ -111,7 +112,8 @@ fn write_tables_as_csv(out: &mut Screen, found: &DriveUnderTables<'_>) -> anyhow
     let header: Vec<&str> = ["table", "wake_ups"].into_iter().chain(names).collect();
     let rows = found.tables.iter().map(|figures| {
         let mut row = vec![figures.table.clone(), figures.wake_ups.to_string()];
-        row.extend(figures.values().map(|value| value.to_string()));
+        let values = figures.values();
+        row.extend(values.map(|value| value.map_or_else(String::new, |value| value.to_string())));
         row
     });
     output::write_csv(out, &header, rows)
@@ -131,7 +133,8 @@ fn write_tables_as_text(out: &mut Screen, found: &DriveUnderTables<'_>) -> anyho
     let header: Vec<&str> = ["table", "wake-ups"].into_iter().chain(titles).collect();
     let rows = found.tables.iter().map(|figures| {
         let mut row = vec![figures.table.clone(), figures.wake_ups.to_string()];
-        row.extend(figures.values().map(|value| format!("{value:.1}")));
+        let values = figures.values();
+        row.extend(values.map(|value| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.1}"))));
         row
     });
     output::write_table(out, &header, rows)?;

@@ -52,8 +52,13 @@ fn kwh_per_year(wh_per_day: f64) -> f64 {
 }
 
 impl CostArgs {
-    /// Energy and cost of a day with the best policy set and with the policies in force; `None` where the search was
-    /// not about power.
+    /// Whether the arguments ask for a cost, which takes power at rest.
+    pub(crate) fn is_cost_asked_for(&self) -> bool {
+        self.price.is_some() || self.battery_wh.is_some()
+    }
+
+    /// Energy and cost of a day with the best policy set and with the policies in force; `None` where power at rest is not
+    /// known.
     pub(crate) fn cost_with_best_and_in_force(
         &self,
         answer: &SearchAnswer,
@@ -74,8 +79,11 @@ impl CostArgs {
             AnswerOrigin::Measurement => "package_mw",
         };
         let Some(in_force) = self.daily_cost_if_power_known(metric, &answer.in_force, loads) else {
-            if self.price.is_some() || self.battery_wh.is_some() {
-                bail!("--price and --battery-wh need power at rest: minimise {metric}");
+            if self.is_cost_asked_for() {
+                bail!(
+                    "--price and --battery-wh need {metric} in every load and at rest, and a run has none; minimise {metric}, \
+                     or name a machine with figures of power"
+                );
             }
             return Ok(None);
         };

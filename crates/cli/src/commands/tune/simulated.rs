@@ -3,10 +3,14 @@
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use wakepath_doctor::examine_machine;
 use wakepath_hardware::Machine;
+use wakepath_policies::PolicySet;
+use wakepath_system::System;
 use wakepath_tune::{
     Budget, Effort, Evaluator, SearchAnswer, SearchRequest, Sensitivity, Simulation, Space,
-    TrialOutcome, search_best_policy_set, vary_assumed_figures,
+    TrialOutcome, add_power_at_rest_to_answer, leaves_hours_of_rest, search_best_policy_set,
+    vary_assumed_figures,
 };
 
 use super::arguments::{Args, BudgetArgument, DecidedOn};
@@ -37,6 +41,7 @@ pub(super) fn set_budget_and_search(
     let loads = request.loads.clone();
     // A measurement shows by itself how good the prediction is.
     let leaves_out_sensitivity = args.no_sensitivity || args.measure.on == DecidedOn::Live;
+    let fixes = list_fixes_by_doctor(args)?;
     let total = match args.budget {
         BudgetArgument::Requests(requests) => requests,
         BudgetArgument::Time(_) => 0,
@@ -51,9 +56,10 @@ pub(super) fn set_budget_and_search(
             cancelled,
             &count,
         )?;
-        let space = Space::new(machine, &args.over, |set| {
+        let mut space = Space::new(machine, &args.over, |set| {
             simulation.policies_in_force_under(set)
         })?;
+        space.try_sets_first(&fixes);
         request.budget = match args.budget {
             BudgetArgument::Requests(requests) => Budget(requests),
             BudgetArgument::Time(time) => {
@@ -67,7 +73,10 @@ pub(super) fn set_budget_and_search(
                 Budget((all / (searches as f64 + varied)).round().max(1.0) as u64)
             }
         };
-        let answer = search_best_policy_set(&space, request, &simulation)?;
+        let mut answer = search_best_policy_set(&space, request, &simulation)?;
+        if args.cost.is_cost_asked_for() && leaves_hours_of_rest(&loads) {
+            add_power_at_rest_to_answer(machine, &mut answer, cancelled)?;
+        }
         let further = args
             .page
             .requests_for_further_limits(request)
@@ -95,6 +104,19 @@ pub(super) fn set_budget_and_search(
     })
 }
 
+/// Policy sets that `wakepath doctor` recommends, the one of most weight first; none where the machine is not this one. What doctor
+/// cannot examine is no reason not to search.
+fn list_fixes_by_doctor(args: &Args) -> anyhow::Result<Vec<PolicySet>> {
+    if !here::means_calibrated_machine(args.machine.as_deref()) {
+        return Ok(Vec::new());
+    }
+    let calibration = here::find_calibration(args.machine.as_deref(), true)?;
+    let examined = examine_machine(&System::live(), "", calibration.as_ref());
+    let findings = examined.map_or_else(|_| Vec::new(), |report| report.findings);
+    let fixes = findings.into_iter().filter(|finding| !finding.note);
+    Ok(fixes.filter_map(|finding| finding.set).collect())
+}
+
 /// Number of requests that this computer simulates in a time, by the rate of two runs for each thread.
 fn estimate_requests_in_time(
     simulation: &Simulation<'_>,
@@ -107,8 +129,7 @@ fn estimate_requests_in_time(
         shortened: 1,
     };
     let started = Instant::now();
-    let outcomes =
-        simulation.run_sets_in_order(&[wakepath_policies::PolicySet::default()], effort)?;
+    let outcomes = simulation.run_sets_in_order(&[PolicySet::default()], effort)?;
     let took = started.elapsed().as_secs_f64();
     match outcomes.into_iter().next() {
         Some(TrialOutcome::Ran(trial)) => Ok(Budget::from_seconds_at_measured_rate(

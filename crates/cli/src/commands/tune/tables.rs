@@ -502,13 +502,17 @@ pub(super) fn best_next_and_in_force(answer: &SearchAnswer) -> impl Iterator<Ite
 /// Columns for finalists: each load with each metric that is the objective or is usually asked for.
 fn load_and_metric_columns(answer: &SearchAnswer) -> Vec<(String, String)> {
     let mut columns = Vec::new();
-    for figures in &answer.in_force.loads {
+    let finalists = [&answer.in_force]
+        .into_iter()
+        .chain(best_next_and_in_force(answer));
+    for figures in finalists.flat_map(|finalist| &finalist.loads) {
         for (metric, _) in &figures.metrics {
             let is_asked = *metric == answer.objective
                 || SHOWN_IN_EACH_LOAD.contains(&metric.as_str())
                 || (answer.origin == AnswerOrigin::Recording && metric != "drive_mw");
-            if is_asked {
-                columns.push((figures.load.clone(), metric.clone()));
+            let column = (figures.load.clone(), metric.clone());
+            if is_asked && !columns.contains(&column) {
+                columns.push(column);
             }
         }
     }
