@@ -31,6 +31,8 @@ fn fleet_error(failed: FleetError) -> PyErr {
 #[pyo3(from_item_all)]
 pub(crate) struct FleetArguments {
     folder: PathBuf,
+    /// The folder that the user named, if `folder` is a copy.
+    shown: Option<String>,
     label: Vec<String>,
     only: Vec<String>,
     load: Vec<String>,
@@ -81,6 +83,8 @@ pub(crate) struct Fleet {
     folder: PathBuf,
     /// The command that makes the same files.
     command: String,
+    /// The folder that the user named, if `folder` is a copy.
+    shown: Option<String>,
     parts: FleetParts,
     /// Lines of loads with another effect than a user may expect.
     notes: Vec<String>,
@@ -124,6 +128,7 @@ impl Fleet {
             command: options.to_command(&asked.folder, search.as_ref()),
             parts: py.detach(|| FleetParts::divide(survey, search.as_ref(), asked.fewest)),
             folder: asked.folder,
+            shown: asked.shown,
             notes,
         })
     }
@@ -145,12 +150,19 @@ impl Fleet {
     fn report(&self, answers: Vec<String>) -> PyResult<(String, Vec<(String, String)>)> {
         let parsed: Result<Vec<PartAnswer>, FleetError> =
             answers.iter().map(|text| PartAnswer::parse(text)).collect();
-        let report = self
+        let mut report = self
             .parts
             .make_report(parsed.map_err(fleet_error)?)
             .map_err(fleet_error)?;
+        let (folder, command) = match &self.shown {
+            None => (self.folder.clone(), self.command.clone()),
+            Some(shown) => {
+                report.show_folder_as(&self.folder.display().to_string(), shown);
+                (PathBuf::from(shown), format!("wakepath.fleet({shown:?})"))
+            }
+        };
         let files = report
-            .compose_files(&self.folder, &self.command)
+            .compose_files(&folder, &command)
             .map_err(fleet_error)?;
         let json = serde_json::to_string(&report).map_err(errors::python_error)?;
         let named = files.into_iter().map(|file| (file.name, file.content));
@@ -172,6 +184,14 @@ pub(crate) fn fleet_part_files(part: &str) -> PyResult<Vec<String>> {
         .files()
         .map(|file| file.to_string_lossy().into_owned());
     Ok(files.collect())
+}
+
+/// Text of a part that reads files below the folder `new` that lay below `old`.
+#[pyfunction]
+pub(crate) fn move_fleet_part_files(part: &str, old: PathBuf, new: PathBuf) -> PyResult<String> {
+    let mut parsed = FleetPart::parse(part).map_err(fleet_error)?;
+    parsed.move_files(&old, &new);
+    parsed.to_text().map_err(fleet_error)
 }
 
 /// Whether a text is the answer to a part.

@@ -27,7 +27,10 @@ mod _engine {
     #[pymodule_export]
     use super::errors::Error;
     #[pymodule_export]
-    use super::fleet::{Fleet, answer_fleet_part, fleet_files, fleet_part_files, is_fleet_answer};
+    use super::fleet::{
+        Fleet, answer_fleet_part, fleet_files, fleet_part_files, is_fleet_answer,
+        move_fleet_part_files,
+    };
     #[pymodule_export]
     use super::machine::{Drive, Machine, PolicySet};
     #[pymodule_export]

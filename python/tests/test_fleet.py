@@ -1,20 +1,22 @@
 """Fleets: whoever answers the parts, however often they die, the bytes are those of `wakepath fleet`."""
 
+import html
 import json
 import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import pytest
 
 import wakepath
 from conftest import contents
-from wakepath import _fleet, _pool, _program
+from wakepath import _captures, _fleet, _pool, _program, _remote
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 
@@ -102,6 +104,12 @@ def is_whole() -> bool:
 FILES = ["fleet.html", "machines.csv"]
 
 
+class Usage(NamedTuple):
+    """What a file system has left."""
+
+    free: int
+
+
 class Breaks(ThreadPoolExecutor):
     """Takes some parts, and then no more."""
 
@@ -179,6 +187,99 @@ def test_a_file_system_of_fsspec_does(place: Path) -> None:
     assert is_whole()
     with pytest.raises(wakepath.Error, match="nosuch"):
         wakepath.fleet("captures", into="nosuch://bucket/fleet", **ASKED)
+
+
+@pytest.fixture(params=["file", "memory"])
+def url(request: pytest.FixtureRequest, place: Path) -> str:
+    """Name the captures as fsspec does."""
+    fsspec: Any = pytest.importorskip("fsspec")
+    if request.param == "file":
+        return f"file://{place}/captures"
+    memory = fsspec.filesystem("memory")
+    if not memory.exists("/captures"):
+        memory.put(f"{place}/captures", "/captures", recursive=True)
+    return "memory://captures"
+
+
+def as_local(found: bytes, url: str) -> bytes:
+    """Name the captures as the command does."""
+    called, commanded = f'wakepath.fleet("{url}")', "wakepath fleet captures"
+    text = found.decode().replace(called, commanded).replace(escape(called), commanded)
+    return text.replace(escape(url), "captures").replace(url, "captures").encode()
+
+
+def escape(text: str) -> str:
+    """Escape a text as the page does."""
+    return html.escape(text).replace("/", "&#x2f;")
+
+
+def test_captures_that_only_fsspec_reaches_do(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    whole = {name: as_local(content, url) for name, content in contents(Path("whole")).items()}
+    report = wakepath.fleet(url, into="out", **ASKED)
+    assert as_local(json.dumps(report).encode(), url) == json.dumps(json.loads(Path("whole.json").read_text())).encode()
+    assert {name: as_local(content, url) for name, content in contents(Path("out")).items()} == whole
+    # Processes know no memory of others.
+    kind = ProcessPoolExecutor if url.startswith("file") else ThreadPoolExecutor
+    with kind(2) as executor:
+        assert wakepath.fleet(url, executor, **ASKED) == report
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_resume_knows_recordings_that_only_fsspec_reaches(place: Path) -> None:
+    fsspec: Any = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    memory.put(f"{place}/captures", "/others", recursive=True)
+    with Breaks(1) as breaks, pytest.raises(wakepath.Error, match="resume=True"):
+        wakepath.fleet("memory://others", breaks, "out", **ASKED)
+    with Counts(1) as executor:
+        wakepath.fleet("memory://others", executor, "out", resume=True, **ASKED)
+        assert executor.taken == PARTS - Breaks.takes
+    with Breaks(1) as breaks, pytest.raises(wakepath.Error, match="resume=True"):
+        breaks.takes = PARTS - 1
+        wakepath.fleet("memory://others", breaks, "out", force=True, **ASKED)
+    # Other files of the same names and sizes: the replay that is there is not theirs.
+    for name in ("b1", "c1"):
+        file = f"/others/{name}.parquet"
+        memory.pipe_file(file, bytes(len(memory.cat_file(file))))
+    with Counts(1) as executor:
+        wakepath.fleet("memory://others", executor, "out", resume=True, **ASKED)
+        assert executor.taken == 2
+
+
+def test_a_folder_that_fsspec_does_not_find_or_that_is_too_large_is_refused(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("fsspec")
+    for folder, says in (
+        ("memory://nowhere", "^memory://nowhere: no such folder"),
+        ("nosuch://bucket/captures", "nosuch"),
+        (f"file://{place}/captures/a1", "^file://.*captures/a1: is a capture itself"),
+    ):
+        with pytest.raises(wakepath.Error, match=says):
+            wakepath.fleet(folder, **ASKED)
+    url = f"file://{place}/captures"
+    for limit, says in (("MOST_FILES", "more than 3 files"), ("MOST_BYTES", "more than the 3 of any fleet")):
+        with monkeypatch.context() as limited:
+            limited.setattr(_captures, limit, 3)
+            with pytest.raises(wakepath.Error, match=says):
+                wakepath.fleet(url, **ASKED)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(free=1))
+    with pytest.raises(wakepath.Error, match=r"captures/[bc]1\.parquet: [0-9]+ bytes, and .* has 1 bytes left"):
+        wakepath.fleet(url, **ASKED)
+
+
+def test_names_that_lead_out_of_the_folder_are_refused() -> None:
+    class Hostile:
+        """A file system whose list of files leads elsewhere."""
+
+        def find(self, folder: str, **_: Any) -> dict[str, dict[str, Any]]:
+            return {f"{folder}/../../etc/passwd": {"size": 1}}
+
+    remote = _remote.Remote("memory://hostile")
+    remote.files = Hostile()
+    with pytest.raises(wakepath.Error, match=r"^memory://hostile: '\.\./etc/passwd' is no name of a file"):
+        _captures._listed(remote)
 
 
 def test_resume_answers_only_what_is_missing() -> None:

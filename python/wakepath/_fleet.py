@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import _arguments as check
-from . import _engine
+from . import _captures, _engine
 from ._arguments import ArgumentError, Names, StrPath
+from ._captures import Captures
 from ._engine import Error
 from ._pool import AHEAD, Client, Cluster, Pool, build, pool_of, refuse_other_build
 from ._program import WakepathWarning
@@ -56,7 +57,8 @@ def fleet(
     recordings by the path that they have here. Order, number and death of workers change nothing.
 
     Args:
-        folder: the folder of captures, as for `wakepath fleet`.
+        folder: the folder of captures, as for `wakepath fleet`, or one of fsspec, such as `"s3://bucket/captures"`. A
+            copy without recordings goes into a temporary folder; a worker copies each recording that it replays.
         client: a `distributed.Client`, a cluster object of Dask or dask-jobqueue, or any `concurrent.futures.Executor`;
             none: threads of this process, one for each core.
         into: a folder for the files of `wakepath fleet -o`, to the byte: on any file system, or of fsspec, such as
@@ -87,8 +89,9 @@ def fleet(
         What `wakepath fleet --format json` prints.
     """
     mode = mode_of(resume, force)
-    asked = {
-        "folder": check.path("folder", folder),
+    place = check.path("folder", folder)
+    asked: dict[str, Any] = {
+        "folder": place,
         "label": check.texts("label", label),
         "only": check.texts("only", only),
         "load": check.texts("load", load),
@@ -110,12 +113,13 @@ def fleet(
         _refuse_survey(store)
     with ExitStack() as stack:
         pool = None if client is None else stack.enter_context(pool_of(client))
-        survey = _engine.Fleet.survey(asked)
+        captures = stack.enter_context(_captures.copied(place)) if "://" in place else None
+        survey = _survey(asked, captures)
         for note in survey.notes:
             warnings.warn(note, WakepathWarning, stacklevel=2)
         if store is not None:
             _begin(store, mode)
-        answers = _answers(survey.parts(), pool, store, progress)
+        answers = _answers(survey.parts(), captures, pool, store, progress)
     text, files = survey.report(answers)
     if store is not None:
         for name, content in files:
@@ -123,6 +127,15 @@ def fleet(
         store.remove_folder(ANSWERS)
     report: dict[str, Any] = json.loads(text)
     return report
+
+
+def _survey(asked: dict[str, Any], captures: Captures | None) -> _engine.Fleet:
+    if captures is None:
+        return _engine.Fleet.survey({**asked, "shown": None})
+    try:
+        return _engine.Fleet.survey({**asked, "folder": captures.copy, "shown": captures.url})
+    except Error as error:
+        raise Error(captures.as_user_knows(str(error))) from error
 
 
 class _Local:
@@ -183,9 +196,15 @@ def _begin(store: _Local | Remote, mode: str) -> None:
     store.write(f"{ANSWERS}/build", build().encode())
 
 
-def _answers(parts: list[str], pool: Pool | None, store: _Local | Remote | None, progress: Progress) -> list[str]:
+def _answers(
+    parts: list[str],
+    captures: Captures | None,
+    pool: Pool | None,
+    store: _Local | Remote | None,
+    progress: Progress,
+) -> list[str]:
     """Take the answers that are there, have the others made, and keep each as soon as it is there."""
-    keys = [_key(part) for part in parts]
+    keys = [_key(part if captures is None else captures.identify(part)) for part in parts]
     answers: dict[str, str] = {}
     if store is not None:
         for key in keys:
@@ -194,7 +213,7 @@ def _answers(parts: list[str], pool: Pool | None, store: _Local | Remote | None,
                 answers[key] = kept
     missing = {key: part for key, part in zip(keys, parts, strict=True) if key not in answers}
     with shown(progress, len(parts), "parts") as tell:
-        for key, answer in _made(pool, missing):
+        for key, answer in _made(pool, captures, missing):
             if store is not None:
                 store.write(f"{ANSWERS}/{key}.toml", answer.encode())
             answers[key] = answer
@@ -208,16 +227,17 @@ def _key(part: str) -> str:
     return sha256(f"{build()}\n{part}".encode()).hexdigest()[:32]
 
 
-def _made(pool: Pool | None, missing: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _made(pool: Pool | None, captures: Captures | None, missing: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Have parts answered; give each answer with its name as soon as it is there."""
     if not missing:
         return
     if pool is None:
         for key, part in missing.items():
-            yield key, _engine.answer_fleet_part(part, threads=None)
+            yield key, _answer(part, captures, None)
         return
     # Where there are fewer parts than workers, each takes more cores; the answer does not depend on it.
-    pool.begin(answer_part, Job(build(), max(1, pool.workers() // len(missing))))
+    job = Job(build(), max(1, pool.workers() // len(missing)), captures and captures.for_workers())
+    pool.begin(answer_part, job)
     try:
         left = iter(missing.items())
         while True:
@@ -235,6 +255,7 @@ class Job(NamedTuple):
 
     build: str
     threads: int
+    captures: Captures | None = None
 
 
 def answer_part(job: Job, batch: tuple[str, str]) -> tuple[str, str]:
@@ -242,9 +263,18 @@ def answer_part(job: Job, batch: tuple[str, str]) -> tuple[str, str]:
     refuse_other_build(job.build)
     key, part = batch
     for file in _engine.fleet_part_files(part):
-        if not Path(file).is_file():
+        is_fetched = job.captures is not None and job.captures.name_of(file) is not None
+        if not is_fetched and not Path(file).is_file():
             raise Error(
                 f"worker on {socket.gethostname()}: there is no {file}; workers read loads and recordings, which have"
                 " to be on a file system that all of them share"
             )
-    return key, _engine.answer_fleet_part(part, threads=job.threads)
+    return key, _answer(part, job.captures, job.threads)
+
+
+def _answer(part: str, captures: Captures | None, threads: int | None) -> str:
+    """Answer a part: with its own copy of recordings that only fsspec reaches."""
+    if captures is None:
+        return _engine.answer_fleet_part(part, threads=threads)
+    with captures.fetched(part) as own:
+        return _engine.answer_fleet_part(own, threads=threads)

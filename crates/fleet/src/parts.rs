@@ -18,7 +18,7 @@ use crate::class_search::{ClassAnswer, ClassSearch, DecisionRequest};
 use crate::decision::{divide_by_size, merge_answers};
 use crate::question::FleetQuestion;
 use crate::replayed::{
-    RecordingReplay, ReplayedRecording, add_up_replays, list_recordings_to_replay,
+    RecordingReplay, ReplayedRecording, add_up_replays, list_recordings_to_replay, move_path,
 };
 use crate::report::FleetReport;
 use crate::search::FleetSearch;
@@ -208,6 +208,17 @@ impl FleetPart {
     /// Files that the part reads, by absolute path.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(|file| file.path.as_path())
+    }
+
+    /// Has the part read files below the folder `to` that lie below `from` where the fleet was divided. Both are absolute. The answer
+    /// names files as before.
+    pub fn move_files(&mut self, from: &Path, to: &Path) {
+        for file in &mut self.files {
+            move_path(&mut file.path, from, to);
+        }
+        if let PartWork::Replay(recording) = &mut self.work {
+            recording.move_file(from, to);
+        }
     }
 
     /// Answers the part, on all threads of the current rayon pool. The answer does not depend on their number.

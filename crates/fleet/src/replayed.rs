@@ -244,6 +244,11 @@ impl RecordingReplay {
         &self.path
     }
 
+    /// Reads the recording below another folder.
+    pub(crate) fn move_file(&mut self, from: &Path, to: &Path) {
+        move_path(&mut self.path, from, to);
+    }
+
     /// Replays the recording. An unusable recording is an outcome, too.
     ///
     /// # Errors
@@ -258,19 +263,24 @@ impl RecordingReplay {
                 .machine_id
                 .clone_from(&reader.metadata().machine_id),
             Err(error) => {
-                // Every process names the file as the user does, wherever the folder lies.
-                let why = with_causes(&error);
-                let shown = self.shown.display().to_string();
-                replayed.problem = Some(why.replace(&self.path.display().to_string(), &shown));
+                replayed.problem = Some(self.name_as_user_does(&with_causes(&error)));
                 return Ok(replayed);
             }
         }
         match self.count_choices(go_on) {
             Ok(counts) => replayed.counts = counts,
             Err(ReplayFailure::Interrupted) => return Err(FleetError::Interrupted),
-            Err(ReplayFailure::Unusable(why)) => replayed.problem = Some(why),
+            Err(ReplayFailure::Unusable(why)) => {
+                replayed.problem = Some(self.name_as_user_does(&why));
+            }
         }
         Ok(replayed)
+    }
+
+    /// Every process names the file as the user does, wherever the folder lies.
+    fn name_as_user_does(&self, why: &str) -> String {
+        let shown = self.shown.display().to_string();
+        why.replace(&self.path.display().to_string(), &shown)
     }
 
     /// Counts the governors' choices over the recording.
@@ -311,6 +321,13 @@ impl RecordingReplay {
                 }
             })
             .collect())
+    }
+}
+
+/// Moves a path below `from` to the same place below `to`; another path stays.
+pub(crate) fn move_path(path: &mut PathBuf, from: &Path, to: &Path) {
+    if let Ok(inside) = path.strip_prefix(from) {
+        *path = to.join(inside);
     }
 }
 

@@ -64,7 +64,9 @@ pub use kernel_command_line::{
     write_kernel_words,
 };
 pub use lend::{LockBorrower, LockOffer};
-pub use other_tools::{PowerTool, RivalTool, ToolEvidence, find_rival_tools};
+pub use other_tools::{
+    PowerTool, RivalTool, ToolEvidence, find_rival_tools, list_tools_that_write,
+};
 pub use persistent::{DriveModelSets, PersistentSettings};
 pub use persistent_state::{DriftEvidence, DriftState, PersistentState, read_persistent_state};
 pub use plan::{Change, SettingsPlan, WantedSetting};

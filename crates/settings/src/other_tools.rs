@@ -19,6 +19,17 @@ pub struct PowerTool {
     pub writes: &'static [&'static str],
 }
 
+/// What profiles of TuneD write.
+const TUNED: &[&str] = &[
+    "frequency-governor",
+    "frequency-boost",
+    "epp",
+    "cpu-latency",
+    "system-latency",
+    "no-turbo",
+    "read-ahead",
+];
+
 /// The known power tools and their settings, from their configuration manuals, as of the versions that docs/guides/apply.md
 /// names.
 #[rustfmt::skip]
@@ -27,13 +38,13 @@ static TOOLS: &[PowerTool] = &[
         title: "TuneD",
         unit: "tuned",
         process: Some("tuned"),
-        writes: &["frequency-governor", "frequency-boost", "epp", "cpu-latency", "system-latency"],
+        writes: TUNED,
     },
     PowerTool {
         title: "tuned-ppd",
         unit: "tuned-ppd",
         process: Some("tuned-ppd"),
-        writes: &["frequency-governor", "frequency-boost", "epp", "cpu-latency", "system-latency"],
+        writes: TUNED,
     },
     PowerTool {
         title: "power-profiles-daemon",
@@ -45,7 +56,7 @@ static TOOLS: &[PowerTool] = &[
         title: "TLP",
         unit: "tlp",
         process: None,
-        writes: &["frequency-governor", "frequency-boost", "frequency-min", "frequency-max", "epp", "hwp-dynamic-boost"],
+        writes: &["frequency-governor", "frequency-boost", "frequency-min", "frequency-max", "epp", "hwp-dynamic-boost", "no-turbo", "boost", "aspm"],
     },
     PowerTool {
         title: "thermald",
@@ -143,6 +154,15 @@ pub fn find_rival_tools(system: &System, plan: &SettingsPlan) -> Vec<RivalTool> 
         })
     });
     rivals.collect()
+}
+
+/// Names of the known tools that write a setting. tuned-ppd is left out: it has TuneD write.
+pub fn list_tools_that_write(setting: &str) -> Vec<&'static str> {
+    let tools = TOOLS.iter().filter(|tool| tool.unit != "tuned-ppd");
+    tools
+        .filter(|tool| tool.writes.contains(&setting))
+        .map(|tool| tool.title)
+        .collect()
 }
 
 /// Cuts the name of a process as the kernel does.

@@ -370,7 +370,10 @@ pub(crate) fn has_drive_policies(set: &PolicySet) -> bool {
 }
 
 fn is_drive_policy(policy: &PolicySpec) -> bool {
-    matches!(policy.kind(), Kind::Apst | Kind::DriveLatency)
+    matches!(
+        policy.kind(),
+        Kind::Apst | Kind::DriveLatency | Kind::ReadAhead | Kind::RqAffinity
+    )
 }
 
 /// Names and models of the machine's NVMe drives, without those whose model sysfs does not tell.
@@ -417,7 +420,7 @@ fn parse_drive_set(
     match policies.find(|policy| !is_drive_policy(policy)) {
         None => Ok(set),
         Some(other) => Err(format!(
-            "{place}: {toml_key}: {} is no policy of a drive; expected apst or drive-latency",
+            "{place}: {toml_key}: {} is no policy of a drive; expected apst, drive-latency, read-ahead or rq-affinity",
             format_policy_without_version(other)
         )),
     }

@@ -122,6 +122,7 @@ impl PersistentSettings {
                 set,
                 targets: Targets {
                     drives: Some(names),
+                    drives_may_lack_settings: true,
                     ..Targets::default()
                 },
             })

@@ -37,6 +37,9 @@ pub struct PersistentState {
     pub left_out: Vec<String>,
     /// Number of settings with the value of the set.
     pub in_force: usize,
+    /// These settings, if a boot applies nothing of the file: they have the value all the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub in_force_though_left_out: Vec<String>,
     /// Settings with another value than the set has.
     pub drifted: Vec<DriftState>,
 }
@@ -96,6 +99,7 @@ pub fn read_persistent_state(system: &System) -> Result<Option<PersistentState>,
         impossible_policies: Vec::new(),
         left_out: Vec::new(),
         in_force: 0,
+        in_force_though_left_out: Vec::new(),
         drifted: Vec::new(),
     };
     if let Err(error) = settings.check_processor(system) {
@@ -123,6 +127,10 @@ pub fn read_persistent_state(system: &System) -> Result<Option<PersistentState>,
         };
         if may_result_from_write(system, &change.key, expected, &change.old) {
             state.in_force += 1;
+            if state.not_possible.is_some() {
+                let setting = change.key.to_string();
+                state.in_force_though_left_out.push(setting);
+            }
             continue;
         }
         let name = change.key.setting.name;

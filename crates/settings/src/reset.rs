@@ -11,7 +11,7 @@ pub enum ResetEvent {
     Resume,
     /// This CPU was switched on.
     CpuOnline(usize),
-    /// This drive's controller is ready: after a reset, or since the drive is new.
+    /// This drive's controller is ready, or one of its disks is there: after a reset, or since the drive is new.
     DriveReady(String),
     /// Some time has passed. Nothing was reset, but a person or a tool may have changed settings.
     Interval,
@@ -21,19 +21,27 @@ impl FromStr for ResetEvent {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number_after = |prefix: &str| text.strip_prefix(prefix)?.parse::<usize>().ok();
         match text {
             "resume" => return Ok(Self::Resume),
             "interval" => return Ok(Self::Interval),
             _ => {}
         }
-        if let Some(cpu) = number_after("cpu") {
+        if let Some(Ok(cpu)) = text.strip_prefix("cpu").map(str::parse::<usize>) {
             return Ok(Self::CpuOnline(cpu));
         }
-        if number_after("nvme").is_some() {
-            return Ok(Self::DriveReady(text.to_owned()));
+        // A disk of the drive: the kernel finds disks only after the controller is ready.
+        let drive = match text.rsplit_once('n') {
+            Some((drive, namespace)) if namespace.parse::<usize>().is_ok() => drive,
+            _ => text,
+        };
+        let number = drive.strip_prefix("nvme").map(str::parse::<usize>);
+        if matches!(number, Some(Ok(_))) {
+            return Ok(Self::DriveReady(drive.to_owned()));
         }
-        Err("expected resume, interval, a CPU such as cpu1, or a drive such as nvme0".to_owned())
+        Err(
+            "expected resume, interval, a CPU such as cpu1, a drive such as nvme0, or its disk nvme0n1"
+                .to_owned(),
+        )
     }
 }
 
@@ -62,13 +70,51 @@ impl ResetEvent {
         let Some(survival) = find_survival(key.setting.name) else {
             return false;
         };
-        let effect = match self {
-            Self::Resume => survival.resume,
-            Self::CpuOnline(_) => survival.cpu_online,
-            Self::DriveReady(_) => survival.drive_reset,
-            Self::Interval => return false,
+        let happened: &[SurvivalEvent] = match self {
+            Self::Resume => &[SurvivalEvent::Sleep],
+            Self::CpuOnline(_) => &[SurvivalEvent::CpuOffAndOn, SurvivalEvent::HotPlug],
+            Self::DriveReady(_) => &[SurvivalEvent::DriveReset, SurvivalEvent::HotPlug],
+            Self::Interval => &[],
         };
-        effect == EventEffect::MayReset && self.concerns_place(root, &key.at)
+        let may_be_reset = |event: &SurvivalEvent| survival.effect(*event) == EventEffect::MayReset;
+        happened.iter().any(may_be_reset) && self.concerns_place(root, &key.at)
+    }
+}
+
+/// Something that settings survive or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SurvivalEvent {
+    /// Suspend and resume.
+    Sleep,
+    /// A CPU off and on.
+    CpuOffAndOn,
+    /// The plug of the power supply, pulled or put in.
+    SupplyChange,
+    /// A reset of the drive's controller.
+    DriveReset,
+    /// The drive or the CPU itself is taken out, and is there again as a new one.
+    HotPlug,
+}
+
+impl SurvivalEvent {
+    /// All events, in the order of the table.
+    pub const ALL: [Self; 5] = [
+        Self::Sleep,
+        Self::CpuOffAndOn,
+        Self::SupplyChange,
+        Self::DriveReset,
+        Self::HotPlug,
+    ];
+
+    /// A word or two for people.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Sleep => "sleep",
+            Self::CpuOffAndOn => "CPU off, on",
+            Self::SupplyChange => "plug",
+            Self::DriveReset => "drive reset",
+            Self::HotPlug => "hot-plug",
+        }
     }
 }
 
@@ -83,86 +129,104 @@ pub enum EventEffect {
     Elsewhere,
 }
 
-/// By what the effects of events on a setting are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EffectEvidence {
-    /// All of them were seen in a Debian guest, on a value that is not the boot's own.
-    Guest,
-    /// Files of the kernel's source, Linux 6.1 to 6.16.
-    KernelSource(&'static str),
-    /// A reset of the controller was seen in a Debian guest, on a value other than the boot's own; the effect of sleep is
-    /// from this file of the kernel's source.
-    GuestResetAndSource(&'static str),
-}
-
 /// Which events a setting survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettingSurvival {
     /// Name of the setting.
     pub setting: &'static str,
-    /// Suspend and resume.
-    pub resume: EventEffect,
-    /// A CPU off and on.
-    pub cpu_online: EventEffect,
-    /// A reset of the drive's controller.
-    pub drive_reset: EventEffect,
-    /// By what this is known.
-    pub evidence: EffectEvidence,
+    /// Effects of the events, as in [`SurvivalEvent::ALL`].
+    effects: [EventEffect; 5],
+    /// Events whose effect was seen in a Debian guest, on a value that is not the boot's own.
+    seen: &'static [SurvivalEvent],
+    /// Files of the kernel's source by which the other effects are known, Linux 6.1 to 6.16: all code that writes the setting.
+    /// Empty: each was seen.
+    pub source: &'static str,
 }
 
 impl SettingSurvival {
-    /// Whether any event may reset the setting.
+    /// What an event does to the setting.
+    pub fn effect(&self, event: SurvivalEvent) -> EventEffect {
+        self.effects[event as usize]
+    }
+
+    /// Whether the effect of an event was seen in a guest.
+    pub fn is_seen_in_guest(&self, event: SurvivalEvent) -> bool {
+        self.seen.contains(&event)
+    }
+
+    /// Whether any event of every day may reset the setting; CPUs are taken out of few machines.
     pub(crate) fn may_be_reset(&self) -> bool {
-        [self.resume, self.cpu_online, self.drive_reset].contains(&EventEffect::MayReset)
+        let is_drive = self.effect(SurvivalEvent::DriveReset) != EventEffect::Elsewhere;
+        let mut events = SurvivalEvent::ALL.into_iter();
+        events.any(|event| {
+            self.effect(event) == EventEffect::MayReset
+                && (is_drive || event != SurvivalEvent::HotPlug)
+        })
     }
 }
 
 const fn survival(
     setting: &'static str,
-    [resume, cpu_online, drive_reset]: [EventEffect; 3],
-    evidence: EffectEvidence,
+    effects: [EventEffect; 5],
+    seen: &'static [SurvivalEvent],
+    source: &'static str,
 ) -> SettingSurvival {
     SettingSurvival {
         setting,
-        resume,
-        cpu_online,
-        drive_reset,
-        evidence,
+        effects,
+        seen,
+        source,
     }
 }
 
-use EffectEvidence::{Guest, GuestResetAndSource, KernelSource};
 use EventEffect::{Elsewhere, Keeps, MayReset};
+use SurvivalEvent::{CpuOffAndOn, DriveReset, Sleep};
 
-const PARAMETER: EffectEvidence = KernelSource("kernel/params.c");
+const SYSTEM: [EventEffect; 5] = [Keeps, Keeps, Keeps, Elsewhere, Elsewhere];
+/// Kept by a CPU that is off for a while, and gone with the CPU.
+const KEPT_BY_CPU: [EventEffect; 5] = [Keeps, Keeps, Keeps, Elsewhere, MayReset];
+const LOST_BY_CPU: [EventEffect; 5] = [MayReset, MayReset, Keeps, Elsewhere, MayReset];
+/// Kept by the kernel's object of a drive.
+const KEPT_BY_DRIVE: [EventEffect; 5] = [Keeps, Elsewhere, Keeps, Keeps, MayReset];
+/// Kept by the drive's own controller.
+const IN_DRIVE: [EventEffect; 5] = [MayReset, Elsewhere, Keeps, MayReset, MayReset];
+const IN_DISK_QUEUE: [EventEffect; 5] = [Keeps, Elsewhere, Keeps, MayReset, MayReset];
+
+/// Seen by the tests of the package in a guest.
+const SEEN_ON_CPUS: &[SurvivalEvent] = &[Sleep, CpuOffAndOn];
+const SEEN_ON_DRIVES: &[SurvivalEvent] = &[DriveReset];
+const PARAMETER: &str = "kernel/params.c";
+const CPUFREQ: &str = "drivers/cpufreq/cpufreq.c";
+const INTEL_PSTATE: &str = "drivers/cpufreq/intel_pstate.c";
+const DISK: &str = "block/genhd.c, blk-settings.c";
 
 /// Which events each setting survives that can be persistent, in the order of [`wakepath_system::setting::SETTINGS`].
 #[rustfmt::skip]
 pub static SURVIVALS: &[SettingSurvival] = &[
-    survival("idle-governor", [Keeps, Keeps, Elsewhere], Guest),
-    survival("haltpoll-max", [Keeps, Keeps, Elsewhere], PARAMETER),
-    survival("haltpoll-shrink", [Keeps, Keeps, Elsewhere], PARAMETER),
-    survival("haltpoll-grow", [Keeps, Keeps, Elsewhere], PARAMETER),
-    survival("haltpoll-start", [Keeps, Keeps, Elsewhere], PARAMETER),
-    survival("haltpoll-may-shrink", [Keeps, Keeps, Elsewhere], PARAMETER),
-    survival("idle-state-off", [Keeps, Keeps, Elsewhere], Guest),
-    survival("c1-demotion", [MayReset, MayReset, Elsewhere], KernelSource("drivers/idle/intel_idle.c")),
-    survival("cpu-latency", [Keeps, Keeps, Elsewhere], Guest),
-    survival("psd-ceiling", [Keeps, Keeps, Elsewhere], PARAMETER),
-    survival("psd-timeout", [Keeps, Keeps, Elsewhere], PARAMETER),
-    survival("frequency-governor", [Keeps, Keeps, Elsewhere], KernelSource("drivers/cpufreq/cpufreq.c")),
-    survival("frequency-boost", [MayReset, MayReset, Elsewhere], KernelSource("drivers/cpufreq/cpufreq.c")),
-    survival("no-turbo", [Keeps, Keeps, Elsewhere], KernelSource("drivers/cpufreq/intel_pstate.c")),
-    survival("boost", [Keeps, Keeps, Elsewhere], KernelSource("drivers/cpufreq/cpufreq.c")),
-    survival("frequency-min", [Keeps, Keeps, Elsewhere], KernelSource("drivers/cpufreq/cpufreq.c")),
-    survival("frequency-max", [Keeps, Keeps, Elsewhere], Guest),
-    survival("epp", [MayReset, MayReset, Elsewhere], KernelSource("drivers/cpufreq/intel_pstate.c, amd-pstate.c")),
-    survival("hwp-dynamic-boost", [Keeps, Keeps, Elsewhere], KernelSource("drivers/cpufreq/intel_pstate.c")),
-    survival("drive-latency", [Keeps, Elsewhere, Keeps], GuestResetAndSource("drivers/nvme/host/core.c")),
-    survival("apst", [MayReset, Elsewhere, MayReset], GuestResetAndSource("drivers/nvme/host/pci.c")),
-    survival("aspm", [Keeps, Keeps, Elsewhere], KernelSource("drivers/pci/pcie/aspm.c")),
-    survival("read-ahead", [Keeps, Elsewhere, MayReset], KernelSource("block/genhd.c, blk-settings.c")),
-    survival("rq-affinity", [Keeps, Elsewhere, MayReset], KernelSource("block/genhd.c, blk-settings.c")),
+    survival("idle-governor", SYSTEM, SEEN_ON_CPUS, "drivers/cpuidle/cpuidle.c"),
+    survival("haltpoll-max", SYSTEM, &[], PARAMETER),
+    survival("haltpoll-shrink", SYSTEM, &[], PARAMETER),
+    survival("haltpoll-grow", SYSTEM, &[], PARAMETER),
+    survival("haltpoll-start", SYSTEM, &[], PARAMETER),
+    survival("haltpoll-may-shrink", SYSTEM, &[], PARAMETER),
+    survival("idle-state-off", KEPT_BY_CPU, SEEN_ON_CPUS, "drivers/cpuidle/cpuidle.c"),
+    survival("c1-demotion", LOST_BY_CPU, &[], "drivers/idle/intel_idle.c"),
+    survival("cpu-latency", KEPT_BY_CPU, SEEN_ON_CPUS, "drivers/base/power/qos.c"),
+    survival("psd-ceiling", SYSTEM, &[], PARAMETER),
+    survival("psd-timeout", SYSTEM, &[], PARAMETER),
+    survival("frequency-governor", KEPT_BY_CPU, &[], CPUFREQ),
+    survival("frequency-boost", LOST_BY_CPU, &[], CPUFREQ),
+    survival("no-turbo", SYSTEM, &[], INTEL_PSTATE),
+    survival("boost", SYSTEM, &[], CPUFREQ),
+    survival("frequency-min", KEPT_BY_CPU, &[], CPUFREQ),
+    survival("frequency-max", KEPT_BY_CPU, SEEN_ON_CPUS, CPUFREQ),
+    survival("epp", LOST_BY_CPU, &[], "drivers/cpufreq/intel_pstate.c, amd-pstate.c"),
+    survival("hwp-dynamic-boost", SYSTEM, &[], INTEL_PSTATE),
+    survival("drive-latency", KEPT_BY_DRIVE, SEEN_ON_DRIVES, "drivers/nvme/host/core.c"),
+    survival("apst", IN_DRIVE, SEEN_ON_DRIVES, "drivers/nvme/host/pci.c"),
+    survival("aspm", SYSTEM, &[], "drivers/pci/pcie/aspm.c"),
+    survival("read-ahead", IN_DISK_QUEUE, &[], DISK),
+    survival("rq-affinity", IN_DISK_QUEUE, &[], DISK),
 ];
 
 /// Which events a setting survives; `None` for one that ends with a process.
@@ -174,6 +238,7 @@ pub(crate) fn find_survival(setting: &str) -> Option<&'static SettingSurvival> {
 
 #[cfg(test)]
 mod tests {
+    use super::SurvivalEvent::HotPlug;
     use super::*;
     use wakepath_system::setting::{Access, SETTINGS, SettingScope};
 
@@ -189,14 +254,49 @@ mod tests {
     }
 
     #[test]
-    fn only_settings_of_drives_know_resets_of_drives() {
+    fn effects_fit_the_part_of_the_machine_that_a_setting_belongs_to() {
         for row in SURVIVALS {
-            let setting = wakepath_system::setting::find_setting(row.setting).unwrap();
-            let is_drive = matches!(setting.scope, SettingScope::Drive | SettingScope::Disk);
-            assert_eq!(row.drive_reset != Elsewhere, is_drive, "{}", row.setting);
-            assert_eq!(row.cpu_online == Elsewhere, is_drive, "{}", row.setting);
-            assert_ne!(row.resume, Elsewhere, "{}", row.setting);
+            let name = row.setting;
+            let scope = wakepath_system::setting::find_setting(name).unwrap().scope;
+            let is_drive = matches!(scope, SettingScope::Drive | SettingScope::Disk);
+            assert_eq!(row.effect(DriveReset) != Elsewhere, is_drive, "{name}");
+            assert_eq!(row.effect(CpuOffAndOn) == Elsewhere, is_drive, "{name}");
+            assert_ne!(row.effect(Sleep), Elsewhere, "{name}");
+            // Whatever belongs to a part of the machine goes with the part.
+            assert!(
+                scope == SettingScope::System || row.effect(HotPlug) == MayReset,
+                "{name}"
+            );
         }
+    }
+
+    #[test]
+    fn each_effect_was_seen_or_has_a_source() {
+        for row in SURVIVALS {
+            for event in SurvivalEvent::ALL {
+                let applies = row.effect(event) != Elsewhere;
+                let is_known = row.is_seen_in_guest(event) || !row.source.is_empty();
+                assert!(is_known || !applies, "{}: {}", row.setting, event.title());
+                assert!(applies || !row.is_seen_in_guest(event), "{}", row.setting);
+            }
+        }
+    }
+
+    #[test]
+    fn a_new_drive_or_cpu_has_lost_what_a_reset_keeps() {
+        let root = Root::at_directory("/nonexistent");
+        let may_reset = |event: &str, name: &str, at: At| {
+            let setting = wakepath_system::setting::find_setting(name).unwrap();
+            let event: ResetEvent = event.parse().unwrap();
+            event.may_reset(&root, &SettingKey { setting, at })
+        };
+        let drive = || At::Drive("nvme1".to_owned());
+        assert!(may_reset("nvme1", "drive-latency", drive()));
+        assert!(!may_reset("nvme0", "drive-latency", drive()));
+        assert!(!may_reset("resume", "drive-latency", drive()));
+        assert!(may_reset("cpu3", "cpu-latency", At::Cpu(3)));
+        assert!(!may_reset("cpu3", "idle-governor", At::System));
+        assert!(!may_reset("interval", "apst", drive()));
     }
 
     #[test]
@@ -206,10 +306,22 @@ mod tests {
             ("interval", ResetEvent::Interval),
             ("cpu12", ResetEvent::CpuOnline(12)),
             ("nvme0", ResetEvent::DriveReady("nvme0".to_owned())),
+            ("nvme12n3", ResetEvent::DriveReady("nvme12".to_owned())),
         ] {
             assert_eq!(text.parse(), Ok(event));
         }
-        for text in ["", "cpu", "cpu-1", "nvme", "nvme0n1", "nvme0/../x", "sda"] {
+        for text in [
+            "",
+            "cpu",
+            "cpu-1",
+            "nvme",
+            "nvme0n",
+            "nvmen1",
+            "nvme0c1n1",
+            "nvme0n1p1",
+            "nvme0/../x",
+            "sda",
+        ] {
             let error = text.parse::<ResetEvent>().unwrap_err();
             assert!(error.contains("cpu1"), "{error}");
         }

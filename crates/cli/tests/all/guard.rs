@@ -17,6 +17,9 @@ use crate::common::{fails_with, skip, wakepath};
 
 const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
 const SET: &str = "cpu-latency[limit=20us,cpus=all]";
+/// A trial of `--persist`, which ends with a file for every boot if the guard allows it.
+const TRIAL: &[&str] = &["--persist", "--yes"];
+const SETTINGS_FILE: &str = "etc/wakepath/settings.toml";
 
 /// An `apply --keep` that runs on a copy of the laptop, and watches this machine's drives.
 struct Guarded {
@@ -28,10 +31,11 @@ struct Guarded {
 }
 
 impl Guarded {
-    fn start(machine: &Path, condition: &str) -> Self {
+    fn start(machine: &Path, condition: &str, way: &[&str]) -> Self {
         let mut child = Command::new(WAKEPATH)
             .args(["apply", SET, "--keep", condition, "--root"])
             .arg(machine)
+            .args(way)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -67,6 +71,30 @@ impl Drop for Guarded {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Reads and writes while something else is done.
+fn with_load<T>(data: &Path, work: impl FnOnce() -> T) -> T {
+    /// Ends the load even if the work fails.
+    struct EndsLoad<'a>(&'a AtomicBool);
+
+    impl Drop for EndsLoad<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                burst(data);
+                sleep(Duration::from_millis(50));
+            }
+        });
+        let _end = EndsLoad(&over);
+        work()
+    })
 }
 
 #[test]
@@ -119,11 +147,16 @@ fn a_dry_run_says_what_it_would_watch() {
 #[test]
 fn the_set_is_undone_by_a_signal_and_after_a_kill() {
     let test = "the_set_is_undone_by_a_signal_and_after_a_kill";
-    for signal in [Signal::INT, Signal::KILL] {
+    for (signal, way, in_force) in [
+        (Signal::INT, &[][..], "in force and watched"),
+        (Signal::KILL, &[], "in force and watched"),
+        (Signal::INT, TRIAL, "in force for 600s on trial"),
+        (Signal::KILL, TRIAL, "in force for 600s on trial"),
+    ] {
         let machine = copy_of_laptop();
         let before = content(machine.path());
-        let mut guarded = Guarded::start(machine.path(), "p99_us < 60000000");
-        if !guarded.says("in force and watched") {
+        let mut guarded = Guarded::start(machine.path(), "p99_us < 60000000", way);
+        if !guarded.says(in_force) {
             return skip(test, &guarded.said.join("; "));
         }
         assert_eq!(different(&content(machine.path()), &before).len(), 2);
@@ -133,11 +166,60 @@ fn the_set_is_undone_by_a_signal_and_after_a_kill() {
             wakepath(&["restore", "--held", "--root", root]).success();
         } else {
             assert_eq!(status.code(), Some(130), "{:?}", guarded.said);
-            assert!(guarded.says("put 2 setting(s) back"), "{:?}", guarded.said);
+            let put_back = if way.is_empty() {
+                "put 2 setting(s) back"
+            } else {
+                "nothing is kept"
+            };
+            assert!(guarded.says(put_back), "{:?}", guarded.said);
         }
         let left = different(&content(machine.path()), &before);
-        assert!(left.is_empty(), "{signal:?}: {left:?}");
+        assert!(left.is_empty(), "{signal:?} {way:?}: {left:?}");
     }
+}
+
+/// Quiet time is no kept condition.
+#[test]
+fn a_trial_without_requests_keeps_nothing() {
+    let test = "a_trial_without_requests_keeps_nothing";
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let way = [TRIAL, &["--for", "50ms"]].concat();
+    let mut guarded = Guarded::start(machine.path(), "p99_us < 60000000", &way);
+    if !guarded.says("in force for 50ms on trial") {
+        return skip(test, &guarded.said.join("; "));
+    }
+    for part in [
+        "too few requests came to judge p99_us < 60000000: a window has 10 s",
+        "put everything back; nothing is kept",
+        "no condition was seen to be kept",
+    ] {
+        assert!(guarded.says(part), "'{part}': {:?}", guarded.said);
+    }
+    assert_eq!(guarded.child.wait().unwrap().code(), Some(1));
+    let left = different(&content(machine.path()), &before);
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// A window of ten seconds keeps the condition, so that the set stays for every boot.
+#[test]
+#[ignore = "nightly: takes more than ten seconds"]
+fn a_trial_that_keeps_its_condition_stays() {
+    let test = "a_trial_that_keeps_its_condition_stays";
+    let machine = copy_of_laptop();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let data = data(folder.path());
+    let way = [TRIAL, &["--for", "20s"]].concat();
+    let mut guarded = Guarded::start(machine.path(), "p99_us < 60000000", &way);
+    if !guarded.says("in force for 20s on trial") {
+        return skip(test, &guarded.said.join("; "));
+    }
+    let said = with_load(&data, || guarded.says("applied, and again at every boot"));
+    assert!(said, "{:?}", guarded.said);
+    assert!(guarded.says("the guard ends here"), "{:?}", guarded.said);
+    assert!(guarded.child.wait().unwrap().success());
+    let file = fs::read_to_string(machine.path().join(SETTINGS_FILE)).unwrap();
+    assert!(file.contains(SET), "{file}");
 }
 
 /// Programs are loaded, settings are written, requests are followed: whatever a kill meets.
@@ -149,7 +231,8 @@ fn a_kill_at_any_moment_leaves_nothing_behind() {
     let root = machine.path().to_str().unwrap();
     let mut met_changes = 0;
     for moment in 0..30 {
-        let mut guarded = Guarded::start(machine.path(), "p99_us < 60000000");
+        let way = if moment % 2 == 0 { TRIAL } else { &[] };
+        let mut guarded = Guarded::start(machine.path(), "p99_us < 60000000", way);
         sleep(Duration::from_millis(moment * 80));
         guarded.end_by(Signal::KILL);
         met_changes += different(&content(machine.path()), &before).len();
@@ -170,38 +253,36 @@ fn a_kill_at_any_moment_leaves_nothing_behind() {
 #[ignore = "nightly: takes more than a minute"]
 fn a_broken_condition_puts_the_set_back_and_names_the_cause() {
     let test = "a_broken_condition_puts_the_set_back_and_names_the_cause";
-    let machine = copy_of_laptop();
-    let before = content(machine.path());
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let data = data(folder.path());
-    let mut guarded = Guarded::start(machine.path(), "p50_us < 0.01");
-    if !guarded.says("in force and watched") {
-        return skip(test, &guarded.said.join("; "));
-    }
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
-                burst(&data);
-                sleep(Duration::from_millis(50));
-            }
-        });
-        assert!(guarded.says("put 2 setting(s) back"), "{:?}", guarded.said);
-        assert!(different(&content(machine.path()), &before).is_empty());
-        assert!(guarded.says("without the set it is"), "{:?}", guarded.said);
-        over.store(true, Ordering::Relaxed);
-    });
-    assert!(guarded.says("did not keep its condition and was put back"));
-    assert_eq!(guarded.child.wait().unwrap().code(), Some(1));
-    let told = guarded.said.join("\n");
-    for part in [
-        "limits are in us",
-        "broken, window 1 of 3",
-        "p50_us < 0.01 is broken in 3 windows in a row",
+    for (way, in_force) in [
+        (&[][..], "in force and watched"),
+        (TRIAL, "in force for 600s on trial"),
     ] {
-        assert!(told.contains(part), "'{part}': {told}");
+        let machine = copy_of_laptop();
+        let before = content(machine.path());
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let data = data(folder.path());
+        let mut guarded = Guarded::start(machine.path(), "p50_us < 0.01", way);
+        if !guarded.says(in_force) {
+            return skip(test, &guarded.said.join("; "));
+        }
+        with_load(&data, || {
+            assert!(guarded.says("put 2 setting(s) back"), "{:?}", guarded.said);
+            assert!(different(&content(machine.path()), &before).is_empty());
+            assert!(guarded.says("without the set it is"), "{:?}", guarded.said);
+        });
+        assert!(guarded.says("did not keep its condition and was put back"));
+        assert_eq!(guarded.child.wait().unwrap().code(), Some(1));
+        let told = guarded.said.join("\n");
+        for part in [
+            "limits are in us",
+            "broken, window 1 of 3",
+            "p50_us < 0.01 is broken in 3 windows in a row",
+        ] {
+            assert!(told.contains(part), "'{part}': {told}");
+        }
+        assert_eq!(told.contains("nothing is kept"), way == TRIAL, "{told}");
+        assert!(!fs::exists(machine.path().join("var/lib/wakepath/journal.json")).unwrap());
     }
-    assert!(!fs::exists(machine.path().join("var/lib/wakepath/journal.json")).unwrap());
 }
 
 /// A daemon whose guard has put its set back, since no request keeps its condition; `None`: this machine cannot be watched.
@@ -230,18 +311,8 @@ fn daemon_with_set_put_back(test: &str, machine: &Path, applied: bool) -> Option
         return None;
     }
     let data = data(folder.path());
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
-                burst(&data);
-                sleep(Duration::from_millis(50));
-            }
-        });
-        let said = daemon.says("the guard has put the set back");
-        over.store(true, Ordering::Relaxed);
-        assert!(said, "{:?}", daemon.said);
-    });
+    let said = with_load(&data, || daemon.says("the guard has put the set back"));
+    assert!(said, "{:?}", daemon.said);
     // A reload reads the configuration again.
     daemon.folder = Some(folder);
     Some(daemon)
@@ -265,7 +336,7 @@ fn the_daemon_puts_its_set_and_what_was_applied_back() {
     }
     let left = different(&content(machine.path()), &before);
     let left: Vec<&String> = left.iter().collect();
-    assert_eq!(left, ["etc/wakepath/settings.toml"]);
+    assert_eq!(left, [SETTINGS_FILE]);
     // A reload puts the set in force again.
     kill_process(Pid::from_child(&daemon.child), Signal::HUP).unwrap();
     assert!(daemon.says("reloaded"), "{:?}", daemon.said);

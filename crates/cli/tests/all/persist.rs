@@ -319,6 +319,32 @@ fn status_says_what_is_in_force_and_names_writers_only_on_evidence() {
 }
 
 #[test]
+fn a_set_that_is_left_out_names_the_reason_and_each_setting() {
+    let machine = copy_of_laptop();
+    let root = machine.path();
+    let cpus = "sys/devices/system/cpu";
+    put(root, &format!("{cpus}/cpuidle/current_governor"), "teo\n");
+    put(
+        root,
+        &format!("{cpus}/cpufreq/policy0/energy_performance_preference"),
+        "performance\n",
+    );
+    // The kernel is an older one, without such a setting.
+    let set = "policy = 'teo + epp[value=power] + c1-demotion[value=off]'\n";
+    put(root, "etc/wakepath/settings.toml", set);
+    let status = status_of(root);
+    for line in [
+        "not possible here, so that a boot applies none: ",
+        "settings.toml: policy: `c1-demotion[value=off]`",
+        "  in force: idle-governor, though the set is left out\n",
+        "  not in force: epp:policy0 is performance, not power; the set is left out\n",
+    ] {
+        assert!(status.contains(line), "'{line}': {status}");
+    }
+    assert!(!status.contains("drifted"), "{status}");
+}
+
+#[test]
 fn a_later_apply_is_named_and_a_file_edited_by_hand_is_kept() {
     let machine = copy_of_laptop();
     let root = machine.path();

@@ -139,6 +139,42 @@ fn a_part_names_its_files_and_changes_with_them() {
 }
 
 #[test]
+fn a_moved_recording_leaves_no_trace_in_the_report() {
+    let (folder, mut survey) = survey_with_recording();
+    let shown_before = folder.path().display().to_string();
+    survey.classes[0].machines[1]
+        .deviations
+        .push(wakepath_fleet::Deviation {
+            what: "doctor: stale".to_owned(),
+            value: format!("{shown_before}/web-1.toml is old"),
+            usual: "no such finding".to_owned(),
+        });
+    let parts = FleetParts::divide(survey, None, 3);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let moved_file = elsewhere.path().join("web-0.parquet");
+    fs::rename(folder.path().join("web-0.parquet"), &moved_file).unwrap();
+    let mut part = FleetPart::parse(&parts.parts()[0].to_text().unwrap()).unwrap();
+    part.move_files(Path::new("/another"), Path::new("/stays"));
+    part.move_files(folder.path(), elsewhere.path());
+    assert_eq!(part.files().collect::<Vec<&Path>>(), [moved_file.as_path()]);
+    let answer = PartAnswer::parse(&answer_elsewhere(&part.to_text().unwrap())).unwrap();
+    let mut report = parts.make_report(vec![answer]).unwrap();
+    report.show_folder_as(&shown_before, "s3://captures");
+    let text = serde_json::to_string(&report).unwrap();
+    assert!(!text.contains(&shown_before), "{text}");
+    assert!(
+        !text.contains(&elsewhere.path().display().to_string()),
+        "{text}"
+    );
+    for part in [
+        "s3://captures/web-1.toml is old",
+        "s3://captures/web-0.parquet: ",
+    ] {
+        assert!(text.contains(part), "'{part}': {text}");
+    }
+}
+
+#[test]
 fn answers_of_other_parts_and_strange_texts_are_refused() {
     let (folder, survey) = survey_with_recording();
     let search = search_for_job(folder.path());

@@ -17,6 +17,8 @@ pub struct Targets {
     pub drives: Option<Vec<String>>,
     /// Drives to leave alone. A policy that only they could follow changes nothing, and is no error.
     pub excluded_drives: Vec<String>,
+    /// Whether drives may lack what a policy sets, such as a namespace that comes later. Such a policy changes nothing.
+    pub drives_may_lack_settings: bool,
     /// Whether to use drives' power states that the kernel avoids because they are broken on this drive.
     pub force: bool,
 }
@@ -92,7 +94,7 @@ impl SettingsBuilder<'_> {
             })
             .collect();
         let may_be_none = matches!(info.scope, SettingScope::Drive | SettingScope::Disk)
-            && !self.targets.excluded_drives.is_empty();
+            && (self.targets.drives_may_lack_settings || !self.targets.excluded_drives.is_empty());
         if places.is_empty() && !may_be_none {
             return Err(self.policy_error(self.explain_missing_setting(info.name)));
         }

@@ -269,6 +269,8 @@ fn the_state_counts_what_is_possible_beside_what_is_not() {
         panic!("{:?}", some.impossible_policies);
     };
     assert!(refused.contains("c1-demotion"), "{refused}");
+    assert!(all.in_force_though_left_out.is_empty());
+    assert_eq!(some.in_force_though_left_out.len(), some.in_force);
     assert_eq!(
         (some.in_force, some.drifted),
         (all.in_force, all.drifted.clone())
@@ -334,6 +336,37 @@ fn each_model_of_drives_has_its_own_set() {
     assert_eq!(boot_with_drives(&on_battery).0, ["25000", "100000"]);
     let alone = "[[drive]]\nmodel = 'A'\nmains = 'drive-latency[tolerance=5ms]'\n";
     assert_eq!(boot_with_drives(alone).0, ["5000", "100000"]);
+}
+
+#[test]
+fn settings_of_disks_are_those_of_a_model_too() {
+    let (directory, system) = with_two_drives();
+    for drive in ["nvme0", "nvme1"] {
+        let queue = format!("sys/block/{drive}n1/queue/read_ahead_kb");
+        write(directory.path(), &queue, "128\n");
+    }
+    let read_ahead = || {
+        ["nvme0", "nvme1"].map(|drive| {
+            let queue = format!("sys/block/{drive}n1/queue/read_ahead_kb");
+            fs::read_to_string(directory.path().join(queue)).unwrap()
+        })
+    };
+    let set = "read-ahead[kb=512]".parse().unwrap();
+    let settings = PersistentSettings::for_any_supply(&system, set, None);
+    assert_eq!(settings.drives, Some(["A", "B"].map(str::to_owned).into()));
+    let text = "[[drive]]\nmodel = 'B'\npolicy = 'read-ahead[kb=512]'\n";
+    write(directory.path(), FILE, text);
+    let applied = apply_persistent_settings_at_boot(&system).unwrap();
+    assert!(matches!(applied, BootOutcome::Applied(_)), "{applied:?}");
+    assert_eq!(
+        read_ahead().map(|value| value.trim().to_owned()),
+        ["128", "512"]
+    );
+    // A drive without a disk yet is no reason to leave the rest out.
+    fs::remove_dir_all(directory.path().join("sys/block/nvme1n1")).unwrap();
+    write(directory.path(), FILE, &format!("policy = 'menu'\n{text}"));
+    let state = read_persistent_state(&system).unwrap().unwrap();
+    assert_eq!(state.not_possible, None);
 }
 
 #[test]

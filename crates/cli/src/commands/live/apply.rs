@@ -40,8 +40,9 @@ pub(crate) struct Args {
     #[arg(long = "for", value_name = "TIME", value_parser = until::parse_duration_or_seconds)]
     hold: Option<Duration>,
     /// Hold the set while block requests keep this condition, such as 'p99_us < 150', 'p99_us(nvme0n1) < 150' or 'p99_us <= +5%' of
-    /// what was measured before. A broken condition puts the set back. Give it again for each condition.
-    #[arg(long, value_name = "CONDITION", conflicts_with_all = ["persist", "check", "form"])]
+    /// what was measured before. A broken condition puts the set back. Give it again for each condition. With `--persist`: during
+    /// the trial, after which a set stays only if its conditions were kept.
+    #[arg(long, value_name = "CONDITION", conflicts_with_all = ["check", "form"])]
     keep: Vec<GuardCondition>,
     /// Print what would be written, and write nothing.
     #[arg(long)]
@@ -50,7 +51,7 @@ pub(crate) struct Args {
     /// told otherwise; then a question asks whether it is to stay.
     #[arg(long, conflicts_with_all = ["dry_run", "drives", "force"])]
     persist: bool,
-    /// With `--persist`: ask nothing, and hold the set first only for a given `--for`.
+    /// With `--persist`: ask nothing, and hold the set first only for a given `--for`, or 10 minutes with `--keep`.
     #[arg(long, requires = "persist")]
     yes: bool,
     /// With `--persist`: only while the machine has this power supply, `mains` or `battery`. The set for the other stays.
@@ -66,7 +67,7 @@ pub(crate) struct Args {
         reason = "the option, and its value, may be missing"
     )]
     check: Option<Option<PathBuf>>,
-    /// Print what each setting survives, and what resets it; change nothing.
+    /// Print what each setting survives, and what resets or changes it; change nothing.
     #[arg(long, conflicts_with_all = ["policies", "check", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
     resets: bool,
     /// A word for the kernel command line: prints the boot loader's file to edit, and the command to run afterwards. Changes
@@ -158,7 +159,7 @@ pub(crate) fn plan_apply_or_persist_policy_set(
     out: &mut Screen,
 ) -> anyhow::Result<()> {
     if args.resets {
-        return persist::print_what_resets_settings(args.format, out);
+        return super::survival::print_what_resets_settings(args.format, out);
     }
     let system = args.root.open_system()?;
     if !args.kernel_word.is_empty() {
@@ -215,8 +216,13 @@ pub(crate) fn plan_apply_or_persist_policy_set(
         for note in &notes {
             note!("{note}");
         }
-        let plan =
-            persist::try_ask_apply_and_persist(&system, &settings, args.on, args.hold, args.yes)?;
+        let request = persist::PersistRequest {
+            on: args.on,
+            hold: args.hold,
+            yes: args.yes,
+            keep: &args.keep,
+        };
+        let plan = persist::try_ask_apply_and_persist(&system, &settings, &request)?;
         return plan.map_or(Ok(()), |plan| print_planned_changes(args, &plan, out));
     }
     if !args.keep.is_empty() {
@@ -261,12 +267,7 @@ fn hold_while_conditions_are_kept(
     targets: &Targets,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
-    if let Some(directory) = args.root.directory() {
-        note!(
-            "the guard watches this machine, not {}",
-            directory.display()
-        );
-    }
+    super::guarded::note_if_other_machine(system);
     let mut guarded = super::guarded::GuardedSet::start(args.keep.clone())?;
     if !guarded.measure_before()? {
         return Ok(());
@@ -299,7 +300,7 @@ fn hold_while_conditions_are_kept(
     _: &Targets,
     _: &mut Screen,
 ) -> anyhow::Result<()> {
-    anyhow::bail!("--keep follows block requests, which only Linux shows")
+    super::trial::refuse_guard_without_linux()
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -25,6 +25,8 @@ const LONGEST_AFTER: Duration = Duration::from_secs(600);
 /// A guard with the measurement that it judges by.
 pub(super) struct GuardedSet {
     guard: Guard,
+    /// Its conditions, as they were written.
+    conditions: Vec<String>,
     feed: LatencyFeed,
     signals: EndSignals,
     /// The last verdict that was told, by condition.
@@ -33,7 +35,7 @@ pub(super) struct GuardedSet {
 }
 
 /// Why waiting for a guard ended.
-enum WaitEnd {
+pub(super) enum WaitEnd {
     /// A signal came, by number.
     Signal(i32),
     /// The time was over.
@@ -67,6 +69,16 @@ pub(super) fn describe_guard(conditions: &[GuardCondition]) -> anyhow::Result<()
     Ok(())
 }
 
+/// Notes that a guard watches this machine if the settings are those of a captured one.
+pub(super) fn note_if_other_machine(system: &System) {
+    if !system.root().is_live() {
+        note!(
+            "the guard watches this machine, not that of `{}`",
+            system.root().command_line_option().trim_start()
+        );
+    }
+}
+
 fn names_of_drives() -> Vec<String> {
     let metadata = facts::read_metadata(&System::live());
     metadata.devices.into_iter().map(|d| d.name).collect()
@@ -98,6 +110,7 @@ impl GuardedSet {
         let feed = LatencyFeed::start(false).context("--keep follows block requests")?;
         note!("{WHAT_IS_WATCHED}");
         Ok(Self {
+            conditions: conditions.iter().map(ToString::to_string).collect(),
             guard: Guard::new(conditions),
             feed,
             signals,
@@ -137,7 +150,7 @@ impl GuardedSet {
     ) -> anyhow::Result<()> {
         let hold = session.apply_while_held(plan)?;
         print_plan()?;
-        let ended = self.follow_until(longest, Guard::demands_put_back)?;
+        let ended = self.watch_set_in_force(longest)?;
         if let WaitEnd::Reached = ended {
             return self.put_back_and_find_cause(hold, plan);
         }
@@ -148,8 +161,48 @@ impl GuardedSet {
         Ok(())
     }
 
+    /// Watches a set that somebody else holds in force. [`WaitEnd::Reached`]: a condition is broken.
+    ///
+    /// # Errors
+    /// The measurement ended.
+    pub(super) fn watch_set_in_force(
+        &mut self,
+        longest: Option<Duration>,
+    ) -> anyhow::Result<WaitEnd> {
+        self.follow_until(longest, Guard::demands_put_back)
+    }
+
+    /// Names conditions that no window has judged yet, or that the last window broke; `None` without any.
+    pub(super) fn describe_open_conditions(&self) -> Option<String> {
+        let with_verdict = |wanted: Option<WindowVerdict>| -> Vec<&str> {
+            let all = self.conditions.iter().map(String::as_str);
+            all.filter(|condition| self.told.get(*condition).copied() == wanted)
+                .collect()
+        };
+        let mut why = Vec::new();
+        let unjudged = with_verdict(None);
+        if !unjudged.is_empty() {
+            why.push(format!(
+                "too few requests came to judge {}: a window has {WINDOW_SLICES} s with requests and {WINDOW_REQUESTS} requests or more",
+                unjudged.join(", ")
+            ));
+        }
+        let broken = with_verdict(Some(WindowVerdict::Broken));
+        if !broken.is_empty() {
+            why.push(format!("the last window broke {}", broken.join(", ")));
+        }
+        (!why.is_empty()).then(|| why.join("; "))
+    }
+
     /// Puts the set back, and watches whether latency is better without it.
-    fn put_back_and_find_cause(mut self, hold: Hold, plan: &SettingsPlan) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// Always, unless a signal came: the condition was broken.
+    pub(super) fn put_back_and_find_cause(
+        mut self,
+        hold: Hold,
+        plan: &SettingsPlan,
+    ) -> anyhow::Result<()> {
         super::restore::put_back_and_tell(hold, plan)?;
         self.guard.note_set_was_put_back();
         tell!("watching whether latency is better without the set; Ctrl-C ends that");

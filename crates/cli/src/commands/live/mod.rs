@@ -12,6 +12,8 @@ mod kernel_words;
 mod persist;
 pub(super) mod restore;
 pub(super) mod status;
+mod survival;
+mod trial;
 mod view;
 
 use std::fmt::Write as _;

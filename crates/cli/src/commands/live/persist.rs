@@ -2,50 +2,63 @@
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
-use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use serde::Serialize;
 use wakepath_settings::persistent::OFF_WORD;
-use wakepath_settings::reset::{
-    EffectEvidence, EventEffect, ResetEvent, SURVIVALS, SettingSurvival,
-};
+use wakepath_settings::reset::ResetEvent;
 use wakepath_settings::{
     BootOutcome, DriftedSetting, PersistentSettings, PowerSupply, ReapplyOutcome, Session,
     SettingsPlan, SupplyOutcome, SupplySwitch, apply_plan_and_record_supply, find_rival_tools,
     forget_boot_trial,
 };
 use wakepath_system::System;
+use wakepath_watch::guard::GuardCondition;
 
-use crate::messages::{self, note, tell};
-use crate::output::{self, Format, Screen};
-use crate::until::EndSignals;
+use super::trial::{TrialEnd, TrialWatch};
+use crate::messages::{note, tell};
+use crate::output::Screen;
 use crate::waiting;
 
 /// How long settings are held before they are kept, unless the user says otherwise.
 const TRIAL: Duration = Duration::from_secs(600);
 /// Link by which systemd starts the service at boot.
 const ENABLED_UNIT: &str = "etc/systemd/system/multi-user.target.wants/wakepath-settings.service";
-/// Interval at which signals are looked at while a person thinks.
-const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How the user wants a set to be kept.
+pub(super) struct PersistRequest<'a> {
+    /// Only for this power supply.
+    pub(super) on: Option<PowerSupply>,
+    /// How long the set is held first.
+    pub(super) hold: Option<Duration>,
+    /// Ask nothing.
+    pub(super) yes: bool,
+    /// What block requests have to keep meanwhile.
+    pub(super) keep: &'a [GuardCondition],
+}
 
 /// Holds the settings for a while, asks, applies them, and keeps them for every boot. `None`: the user did not keep
 /// them.
 pub(super) fn try_ask_apply_and_persist(
     system: &System,
     settings: &PersistentSettings,
-    on: Option<PowerSupply>,
-    hold: Option<Duration>,
-    yes: bool,
+    request: &PersistRequest<'_>,
 ) -> anyhow::Result<Option<SettingsPlan>> {
+    let &PersistRequest {
+        on,
+        hold,
+        yes,
+        keep,
+    } = request;
     ensure!(
         yes || io::stdin().is_terminal(),
         "--persist asks whether the settings are to stay, and there is no terminal; --yes asks nothing"
     );
     // Signals are caught before the lock is taken, so that a signal never ends the process between a write and the
     // wait.
-    let signals = EndSignals::new()?;
+    let Some(mut watch) = TrialWatch::start(system, keep)? else {
+        return Ok(None);
+    };
     let mut session = Session::open_and_recover(system)?;
     super::restore::tell_settings_recovered_from_killed(session.restored_at_opening());
     // The set that the user named is on trial, whatever the power supply.
@@ -54,16 +67,17 @@ pub(super) fn try_ask_apply_and_persist(
         None => settings.plan_for_present_supply(system)?,
     };
     note_tools_that_overwrite(system, &plan);
-    let trial = hold.or_else(|| (!yes).then_some(TRIAL));
-    if let Some(time) = trial {
+    // A condition without a trial would be kept by nobody.
+    let has_trial = !yes || !keep.is_empty();
+    if let Some(time) = hold.or_else(|| has_trial.then_some(TRIAL)) {
         let holding = session.apply_while_held(&plan)?;
-        tell!("in force for {time:?} on trial; Ctrl-C puts everything back");
-        messages::print_held_messages();
-        let end = match signals.wait_for_signal_up_to(Some(time)) {
-            Some(signal) => TrialEnd::Signal(signal),
-            None if yes => TrialEnd::Keep,
-            None => ask_to_keep_settings(&signals)?,
-        };
+        let end = watch.wait_and_ask(time, yes)?;
+        #[cfg(target_os = "linux")]
+        if let (TrialEnd::Broken, TrialWatch::Guard(guarded)) = (&end, watch) {
+            tell!("nothing is kept");
+            guarded.put_back_and_find_cause(holding, &plan)?;
+            return Ok(None);
+        }
         let Some((released, restored)) = holding.put_back_and_release()? else {
             return Ok(None);
         };
@@ -73,6 +87,9 @@ pub(super) fn try_ask_apply_and_persist(
         }
         if !matches!(end, TrialEnd::Keep) {
             tell!("put everything back; nothing is kept");
+            // Without a person only a condition can be the reason.
+            let is_by_condition = yes && matches!(end, TrialEnd::PutBack);
+            ensure!(!is_by_condition, "no condition was seen to be kept");
             return Ok(None);
         }
         session = released;
@@ -104,6 +121,11 @@ pub(super) fn try_ask_apply_and_persist(
             path.display()
         ),
     }
+    if !keep.is_empty() {
+        note!(
+            "the guard ends here; `[guard]` with `applied = true` in daemon.toml watches the set in every boot"
+        );
+    }
     if system.root().is_live() && !system.root().exists(ENABLED_UNIT) {
         note!(
             "the service that does so at boot is not enabled: \
@@ -117,46 +139,6 @@ pub(super) fn try_ask_apply_and_persist(
 fn note_tools_that_overwrite(system: &System, plan: &SettingsPlan) {
     for rival in find_rival_tools(system, plan) {
         note!("{rival}");
-    }
-}
-
-/// How a trial of settings ended.
-enum TrialEnd {
-    /// The settings are to stay.
-    Keep,
-    /// The user does not want the settings, or cannot answer.
-    PutBack,
-    /// A signal came, by number.
-    Signal(i32),
-}
-
-/// Asks whether the settings are to stay, and waits for an answer or a signal.
-fn ask_to_keep_settings(signals: &EndSignals) -> anyhow::Result<TrialEnd> {
-    tell!("Keep these settings, at every boot, too? [y/N]");
-    messages::print_held_messages();
-    let (send, answer) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut line = String::new();
-        let read = io::stdin().read_line(&mut line);
-        // The receiver is gone if a signal came first.
-        let _ = send.send(read.map(|_| line));
-    });
-    loop {
-        match answer.try_recv() {
-            Ok(line) => {
-                let is_yes = ["y", "yes"].contains(&line?.trim());
-                return Ok(if is_yes {
-                    TrialEnd::Keep
-                } else {
-                    TrialEnd::PutBack
-                });
-            }
-            Err(mpsc::TryRecvError::Disconnected) => return Ok(TrialEnd::PutBack),
-            Err(mpsc::TryRecvError::Empty) => {}
-        }
-        if let Some(signal) = signals.wait_for_signal_up_to(Some(SIGNAL_INTERVAL)) {
-            return Ok(TrialEnd::Signal(signal));
-        }
     }
 }
 
@@ -288,60 +270,4 @@ fn describe_drift(drifted: &DriftedSetting) -> String {
         "somebody else"
     };
     format!("{key} is '{found}', not '{expected}': {writer} has set it")
-}
-
-const RESETS_HEADER: [&str; 5] = ["setting", "sleep", "CPU off, on", "drive reset", "known by"];
-
-/// A row of the table about what each setting survives, for JSON output.
-#[derive(Serialize)]
-struct SurvivalRow {
-    setting: &'static str,
-    sleep: &'static str,
-    cpu_off_and_on: &'static str,
-    drive_reset: &'static str,
-    known_by: String,
-}
-
-/// Prints which events each setting survives, and by what that is known.
-pub(super) fn print_what_resets_settings(format: Format, out: &mut Screen) -> anyhow::Result<()> {
-    let rows: Vec<SurvivalRow> = SURVIVALS.iter().map(survival_row).collect();
-    let cells = rows.iter().map(|row| {
-        [
-            row.setting,
-            row.sleep,
-            row.cpu_off_and_on,
-            row.drive_reset,
-            row.known_by.as_str(),
-        ]
-        .map(str::to_owned)
-    });
-    match format {
-        Format::Json => output::write_json(out, &rows),
-        Format::Csv => output::write_csv(out, RESETS_HEADER, cells),
-        Format::Table => output::write_table(out, RESETS_HEADER, cells),
-    }
-}
-
-fn survival_row(survival: &SettingSurvival) -> SurvivalRow {
-    SurvivalRow {
-        setting: survival.setting,
-        sleep: effect_word(survival.resume),
-        cpu_off_and_on: effect_word(survival.cpu_online),
-        drive_reset: effect_word(survival.drive_reset),
-        known_by: match survival.evidence {
-            EffectEvidence::Guest => "seen in a guest".to_owned(),
-            EffectEvidence::KernelSource(file) => file.to_owned(),
-            EffectEvidence::GuestResetAndSource(file) => {
-                format!("reset: seen in a guest; sleep: {file}")
-            }
-        },
-    }
-}
-
-const fn effect_word(effect: EventEffect) -> &'static str {
-    match effect {
-        EventEffect::Keeps => "kept",
-        EventEffect::MayReset => "may reset",
-        EventEffect::Elsewhere => "-",
-    }
 }

@@ -150,11 +150,19 @@ fn write_persistent_state(state: &PersistentState, out: &mut Screen) -> anyhow::
         "persistent settings, on {supply}: {} of {all} in force ({sets}){applied}",
         state.in_force
     )?;
+    for setting in &state.in_force_though_left_out {
+        writeln!(out, "  in force: {setting}, though the set is left out")?;
+    }
+    let is_left_out = state.not_possible.is_some();
     for drift in &state.drifted {
-        let writer = describe_writer(drift);
+        let (word, reason) = if is_left_out {
+            ("not in force", "the set is left out".to_owned())
+        } else {
+            ("drifted", describe_writer(drift))
+        };
         writeln!(
             out,
-            "  drifted: {} is {}, not {}; {writer}",
+            "  {word}: {} is {}, not {}; {reason}",
             drift.setting,
             shorten_setting_value(&drift.found),
             shorten_setting_value(&drift.expected)
