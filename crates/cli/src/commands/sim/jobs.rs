@@ -8,8 +8,11 @@ use super::columns::header_with_policy;
 use super::figures::format_median_or_empty;
 use crate::output::{self, Screen};
 
+/// A figure of a job.
+type JobFigure = fn(&JobRun) -> f64;
+
 /// Columns of the table of jobs behind policy and job, each with its figure.
-const COLUMNS: [(&str, fn(&JobRun) -> f64); 6] = [
+const COLUMNS: [(&str, JobFigure); 6] = [
     ("IOPS", |job| job.iops),
     ("MB/s", |job| job.bandwidth_mbs),
     ("mean us", |job| job.latency_us.mean),
