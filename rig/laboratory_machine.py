@@ -13,6 +13,8 @@ from packages import RigError, wakepath
 
 # Quantiles of a service time that the drive is given: 128 intervals of the same probability.
 POINTS = 129
+# As many as the drive takes (MOST_POINTS of rig/drive), where one request in 500 is slow.
+POINTS_WITH_SLOW_REQUESTS = 257
 # The most CPUs that a guest may have besides that of the drives.
 MOST_CPUS = 15
 # The most requests that a drive of rig/drive serves at a time, the most drives, and the longest time in ns.
@@ -145,7 +147,9 @@ class Machine:
 
     def _service(self, key: str, default: float) -> str:
         mean = number(self.drive, key, default) * 1000
-        points = quantiles(mean, number(self.drive, "spread", 0))
+        slow = number(self.drive, key.replace("service", "p999"), 0) * 1000
+        spread = number(self.drive, "spread", 0)
+        points = quantiles_with_slow_requests(mean, spread, slow) if slow else quantiles(mean, spread)
         if points[-1] > LONGEST_NS:
             raise RigError(
                 f"machine {self.name}: drive.{key} and its spread give more than 4 s, a guest's longest time"
@@ -251,11 +255,25 @@ def number(table: dict[str, Any], key: str, default: float) -> float:
     return float(value)
 
 
-def quantiles(mean: float, spread: float) -> list[int]:
+def quantiles(mean: float, spread: float, count: int = POINTS) -> list[int]:
     """A service time as the drive takes it: log-normal of this mean and relative spread, as the simulator has it."""
     if spread == 0:
-        return [round(mean)]
+        return [round(mean)] if count == POINTS else [round(mean)] * count
     variance = math.log(1 + spread * spread)
     normal = statistics.NormalDist(math.log(mean) - variance / 2, math.sqrt(variance))
-    at = [min(max(point / (POINTS - 1), 0.0005), 0.9995) for point in range(POINTS)]
+    at = [min(max(point / (count - 1), 0.0005), 0.9995) for point in range(count)]
     return [round(math.exp(normal.inv_cdf(p))) for p in at]
+
+
+def quantiles_with_slow_requests(mean: float, spread: float, p999: float) -> list[int]:
+    """As quantiles, but the slowest 0.4 % reach from the others' longest times over the 99.9th percentile; the mean stays."""
+    points = quantiles(mean, spread, POINTS_WITH_SLOW_REQUESTS)
+    width = 1 / (POINTS_WITH_SLOW_REQUESTS - 1)
+    # Where the 99.9th percentile lies between the last two points.
+    along = 1 - 0.001 / width
+    before = points[-2]
+    # Times between two points grow evenly. All but the last point are scaled by one factor.
+    usual = (sum(points[:-1]) - points[0] / 2 + (before - before / along) / 2) * width
+    factor = (mean - p999 / along / 2 * width) / usual
+    scaled = [round(point * factor) for point in points[:-1]]
+    return [*scaled, round(scaled[-1] + (p999 - scaled[-1]) / along)]

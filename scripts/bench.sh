@@ -36,6 +36,12 @@ step() {
     "$@" | tee >(cat >&2) || missed=1
 }
 
+# As step; a program that says by exit code 3 that the machine lacks something misses nothing.
+step_if_possible() {
+    local codes
+    "$@" 2>&1 | tee >(cat >&2) || { codes=("${PIPESTATUS[@]}") && [ "${codes[0]}" = 3 ] || missed=1; }
+}
+
 {
     echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | sort -u), $(nproc) CPUs, $(uname -sr)"
     echo "$(rustc --version), $(version_of gcc --version), $(version_of trace-cmd -v)"
@@ -45,6 +51,9 @@ step() {
     step target/release/wakepath-conformance bench
     echo
     step scripts/study-figures.sh
+    echo
+    echo "explain beside other tracers, three rounds; scripts/explain-cost.sh has more:"
+    step_if_possible scripts/explain-cost.sh target 3 2
 } >"$folder/figures"
 
 awk -v figures="$folder/figures" '

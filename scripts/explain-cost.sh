@@ -1,12 +1,13 @@
 #!/bin/sh
-# What `wakepath explain` costs, beside biolatency's histogram and beside bpftrace with the same events attached.
+# What `wakepath explain` costs, beside biolatency's histogram, and beside bpftrace and `perf trace` with the same events.
 #
 # usage: scripts/explain-cost.sh [FOLDER [ROUNDS [SECONDS]]]
 #
 # Reads a file in FOLDER (target/) past the page cache, in turns: with nothing attached, with the block layer's histogram that
-# biolatency makes, with all events of explain counted by bpftrace, and with explain. Two loads: some 50,000 I/Os per second
-# by requests side by side, and some 5,000 by pauses between single ones. Prints IOPS and the loss against the same round with
-# nothing attached, medians over the rounds, and whether explain keeps its bounds: 8 % and 1.5 %.
+# biolatency makes, with all events of explain counted by bpftrace, with all of these written out by `perf trace`, and with
+# explain. Two loads: some 50,000 I/Os per second by requests side by side, and some 5,000 by pauses between single ones. Prints
+# IOPS and the loss against the same round with nothing attached, medians over the rounds, and whether explain keeps its bounds:
+# 8 % and 1.5 %. Where there is no `perf trace`, its rows are missing, and a line says so.
 # fio has the first CPU, and whoever watches the others, both before all other work of the machine (SCHED_FIFO).
 # Needs root, two CPUs, fio and bpftrace. Exit code 1: a bound is not kept; 3: something is missing.
 set -eu
@@ -43,14 +44,21 @@ tracepoint:block:block_rq_complete /@start[args->dev, args->sector]/ {
 }
 BT
 # The tracepoints of the list in crates/record/src/hooks.rs, as far as this kernel has them.
-attached=
+attached= traced=
 for event in power:cpu_idle power:cpu_frequency sched:sched_wakeup sched:sched_waking sched:sched_switch \
     sched:sched_wake_idle_without_ipi timer:hrtimer_expire_entry timer:timer_expire_entry block:block_bio_queue \
     block:block_getrq block:block_rq_insert block:block_rq_merge block:block_split block:block_bio_remap \
     irq:irq_handler_entry irq:softirq_entry irq_vectors:call_function_single_entry irq_vectors:reschedule_entry \
     ipi:ipi_send_cpu; do
-    [ -d "/sys/kernel/tracing/events/$(echo $event | tr : /)" ] && attached="$attached${attached:+, }tracepoint:$event"
+    [ -d "/sys/kernel/tracing/events/$(echo $event | tr : /)" ] || continue
+    attached="$attached${attached:+, }tracepoint:$event"
+    traced="$traced${traced:+,}$event"
 done
+tools='nothing biolatency same-events perf-trace explain'
+if ! perf trace -a -e "$traced" -o /dev/null true >"$scratch/said" 2>&1; then
+    echo "no \`perf trace\` beside the others: $(head -n 1 "$scratch/said")"
+    tools='nothing biolatency same-events explain'
+fi
 {
     cat "$scratch/biolatency.bt"
     echo "$attached { @events = count(); }"
@@ -73,8 +81,8 @@ watch() {
     for wait in $(seq 20); do
         sleep 0.5
         kill -0 $watcher 2>/dev/null || break
-        # bpftrace says when all is attached. explain takes no second to.
-        if grep -q ^ready "$scratch/said" || { [ "$1" = "$program" ] && [ $wait -ge 4 ]; }; then
+        # bpftrace says when all is attached. explain and perf take no second to.
+        if grep -q ^ready "$scratch/said" || { [ "$1" != bpftrace ] && [ $wait -ge 4 ]; }; then
             return
         fi
     done
@@ -99,6 +107,7 @@ measure() {
     case $2 in
     nothing) ;;
     explain) watch "$program" explain --duration 1h --format json ;;
+    perf-trace) watch perf trace -a -e "$traced" -o /dev/null ;;
     *) watch bpftrace "$scratch/$2.bt" ;;
     esac
     iops=$(load "$3")
@@ -114,7 +123,7 @@ measure() {
 
 # summarize LOAD BOUND: medians over the rounds of each tool; 1: explain lost more than the bound, in per cent.
 summarize() {
-    sort -k 2,2 -k 3,3n "$scratch/all.$1" | awk -v bound="$2" -v seconds="$seconds" '
+    sort -k 2,2 -k 3,3n "$scratch/all.$1" | awk -v bound="$2" -v seconds="$seconds" -v names="$tools" '
         function median(values, n) { return n % 2 ? values[(n + 1) / 2] : (values[n / 2] + values[n / 2 + 1]) / 2 }
         function sort_losses(tool, n,   i, j, held) {
             for (i = 2; i <= n; i++) {
@@ -125,8 +134,8 @@ summarize() {
         }
         { iops[$2, $1] = $3; ranked[$2, ++count[$2]] = $3 }
         END {
-            split("nothing biolatency same-events explain", tools, " ")
-            for (t = 1; t <= 4; t++) {
+            number = split(names, tools, " ")
+            for (t = 1; t <= number; t++) {
                 tool = tools[t]; n = count[tool]
                 for (i = 1; i <= n; i++) {
                     values[i] = ranked[tool, i]
@@ -154,7 +163,7 @@ for name in many few; do
     few) bound=1.5 what="reads of 4 KiB one at a time, pauses of 150 us" ;;
     esac
     for round in $(seq "$rounds"); do
-        for tool in nothing biolatency same-events explain; do
+        for tool in $tools; do
             measure "$round" $tool $name
         done
     done

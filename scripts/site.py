@@ -65,6 +65,7 @@ heading-split-level = 3
 "README.md" = { enable = false }
 "project" = { enable = false }
 "background/decisions" = { enable = false }
+"reference/recipes" = { enable = false }
 "reference/commands.md" = { enable = false }
 """
 
@@ -141,7 +142,7 @@ class Staging:
         return inner
 
     def summary(self) -> str:
-        """The list of chapters: shelves as parts, decisions below their list."""
+        """The list of chapters: shelves as parts, decisions and recipes below their lists."""
         lines = ["# Summary", "", "[All pages](README.md)", ""]
         shelf = ""
         for page, place in self.pages.items():
@@ -151,8 +152,8 @@ class Staging:
             if name != shelf:
                 shelf = name
                 lines += ["", f"# {name.capitalize()}", ""]
-            is_decision = place.parent.name == "decisions" and place.name != "README.md"
-            lines.append(f"{'  ' if is_decision else ''}- [{title(page)}]({place})")
+            is_below = place.parent.name in ("decisions", "recipes") and place.name != "README.md"
+            lines.append(f"{'  ' if is_below else ''}- [{title(page)}]({place})")
         return "\n".join(lines) + "\n"
 
 
@@ -174,8 +175,8 @@ def pages() -> list[Path]:
     """All pages of the site in order; a page of docs/ that the index does not name is an error."""
     index = DOCS / "README.md"
     by_shelf: dict[str, list[Path]] = {"": [index], "guides": [], "reference": [], "background": []}
-    decisions = DOCS / "background/decisions/README.md"
-    for page in [*linked_pages(index), *linked_pages(decisions)]:
+    lists = [DOCS / "background/decisions/README.md", DOCS / "reference/recipes/README.md"]
+    for page in [*linked_pages(index), *(page for below in lists for page in linked_pages(below))]:
         relative = page.relative_to(DOCS)
         shelf = by_shelf[relative.parts[0] if len(relative.parts) > 1 else ""]
         if page not in shelf:

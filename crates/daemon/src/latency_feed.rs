@@ -189,7 +189,7 @@ fn count_latencies(collected: &Collected, metadata: &Metadata) -> LatencySlice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_explain::{MetState, Sibling, TracedRequest};
+    use wakepath_explain::{MetState, NeighbourState, TracedRequest};
     use wakepath_trace::recording::BlockDevice;
 
     const REQUEST: TracedRequest = TracedRequest {
@@ -215,7 +215,9 @@ mod tests {
         periods: 0,
         overtaken: false,
         met: MetState::Awake,
-        sibling: Sibling::None,
+        sibling: NeighbourState::None,
+        cluster: NeighbourState::None,
+        package: NeighbourState::None,
         wake: None,
     };
 

@@ -7,7 +7,7 @@ use wakepath_study::file::StudyError;
 use wakepath_system::System;
 
 use crate::finding::Finding;
-use crate::model::{Difference, Model};
+use crate::model::{Difference, Model, QUIET, READS};
 
 /// What the examination of a machine needs.
 pub(crate) struct Case<'a> {
@@ -48,6 +48,23 @@ impl Case<'_> {
             .simulate_cost_compared_to(&machine, &policies, load, change);
         let difference = self.result_or_note_without_cost(name, simulated)?;
         Some(Priced { set, difference })
+    }
+
+    /// Simulates what applying a policy set gains: the latency of reads, and the power of a machine that mostly rests.
+    pub(crate) fn price_policy_set_at_work_and_rest(
+        &mut self,
+        name: &str,
+        set: PolicySet,
+        change: &str,
+    ) -> Option<Priced> {
+        let work = self.price_policy_set(name, set.clone(), READS, change)?;
+        let rest = self.price_policy_set(name, set, QUIET, change)?;
+        let difference = Difference {
+            mw: rest.difference.mw,
+            how: format!("{}; power: {QUIET}", work.difference.how),
+            ..work.difference
+        };
+        Some(Priced { difference, ..work })
     }
 
     /// Turns an error of a simulation into a note, in place of costs.

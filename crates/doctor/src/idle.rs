@@ -8,6 +8,7 @@ use wakepath_policies::mechanism::{Kind, Policy};
 use wakepath_policies::profile::{PROFILES, Profile};
 use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_system::counters::RefusedState;
+use wakepath_system::journal::{Journal, read_boot_id};
 use wakepath_units::Nanoseconds;
 
 use crate::calibration::describe_exit;
@@ -22,6 +23,8 @@ const ENOUGH: u64 = 1000;
 const WRONG_SHARE: f64 = 0.1;
 /// Share of latency that justifies a finding; other simulation seeds differ by less.
 const MATTERS: f64 = 0.02;
+/// A governor with this share of a limit's gain is the better fix.
+const GOVERNOR_SUFFICES: f64 = 0.5;
 /// Share of entries and of time below which an idle state counts as not reached.
 const NEVER: f64 = 0.001;
 
@@ -218,10 +221,9 @@ pub(crate) fn find_cost_of_deep_states(case: &mut Case<'_>) -> Option<Finding> {
     deeper.dedup();
     let deepest_us = deeper.last()?.0;
     let what = format!("no state above {ceiling} us");
-    let priced = case.price_policy_set(
+    let priced = case.price_policy_set_at_work_and_rest(
         "deep-states",
         policy_set_that_limits_every_cpu(ceiling)?,
-        READS,
         &what,
     )?;
     if priced.difference.weight < MATTERS || priced.difference.us_per_io <= 0.0 {
@@ -266,6 +268,13 @@ pub(crate) fn find_mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
         ));
         return Vec::new();
     }
+    if let Some(before) = find_replaced_governor(case) {
+        case.notes.push(format!(
+            "the counters are since the start of the machine, mostly under the idle governor {before}: they do not judge the \
+             governor that wakepath has set since"
+        ));
+        return Vec::new();
+    }
     let findings: Vec<Finding> = [
         find_too_deep_choices(case, &states, usage),
         find_too_shallow_choices(case, &states, usage),
@@ -277,6 +286,21 @@ pub(crate) fn find_mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
         case.notes.extend(explain_gain_from_missing_teo(case));
     }
     findings
+}
+
+/// The idle governor of before, if wakepath has set another one since the machine was started.
+fn find_replaced_governor(case: &Case<'_>) -> Option<String> {
+    let root = case.system.root();
+    let journal = Journal::read_without_lock(root)?;
+    if journal.boot != read_boot_id(root) {
+        return None;
+    }
+    let entries = journal.entries_with_oldest_values().into_iter();
+    let present = case.model.now.policy_of_kind(Kind::Idle)?.mechanism().name;
+    entries
+        .filter(|entry| entry.key.setting.name == "idle-governor" && entry.old != present)
+        .map(|entry| entry.old)
+        .next()
 }
 
 /// Finds a governor that often picks too deep a state.
@@ -314,13 +338,36 @@ fn find_too_deep_choices(case: &mut Case<'_>, states: &[Counted], usage: u64) ->
         }
     ));
     finding.weight = as_share_of_simulated_read_latency(case, lost_us / usage as f64);
-    let set = policy_set_with_clearly_fastest_governor(case).or_else(|| {
-        policy_set_that_limits_every_cpu(latency_limit_us_that_leaves_shallow_states(case)?)
-    });
-    Some(match set {
-        Some(set) => finding.fixed_by_set(case, set),
-        None => finding,
-    })
+    let Some(set) = choose_set_against_deep_choices(case) else {
+        return Some(finding);
+    };
+    let priced = case.price_policy_set_at_work_and_rest("too-deep", set.clone(), &set.to_string());
+    if let Some(mw) = priced.and_then(|priced| priced.difference.mw) {
+        finding.costs_mw = Some(mw);
+        let computed = finding.computed.take().unwrap_or_default();
+        finding.computed = Some(format!("{computed}; power: simulated, {QUIET}"));
+    }
+    Some(finding.fixed_by_set(case, set))
+}
+
+/// The fastest governor that this kernel offers, or a latency limit where governors gain less than half as much: a limit
+/// keeps CPUs out of deep states at rest, too.
+fn choose_set_against_deep_choices(case: &Case<'_>) -> Option<PolicySet> {
+    let limit = policy_set_that_leaves_shallow_states(case);
+    let Some((governor, latency)) = fastest_other_governor(case) else {
+        return limit;
+    };
+    let now = simulate_read_latency_us(case, &PolicySet::default())?;
+    let gain = now - latency;
+    let limited = limit
+        .as_ref()
+        .and_then(|set| simulate_read_latency_us(case, set));
+    let gain_of_limit = limited.map_or(0.0, |limited| now - limited);
+    if gain > 0.0 && gain >= gain_of_limit * GOVERNOR_SUFFICES {
+        Some(governor)
+    } else {
+        limit
+    }
 }
 
 /// Whether exit latencies of the machine were measured on it.
@@ -434,13 +481,19 @@ fn explain_gain_from_missing_teo(case: &Case<'_>) -> Option<String> {
     })
 }
 
-/// The policy set with the fastest governor that this kernel offers, by simulation, if it is not the present one.
+/// The policy set with the fastest governor that this kernel offers, by simulation, if it is clearly faster than the present one.
 fn policy_set_with_clearly_fastest_governor(case: &Case<'_>) -> Option<PolicySet> {
-    let offered = read_offered_governors(case)?;
     let now = simulate_read_latency_us(case, &PolicySet::default())?;
+    let (set, latency) = fastest_other_governor(case)?;
+    (latency < now * (1.0 - MATTERS)).then_some(set)
+}
+
+/// The fastest governor that this kernel offers besides the present one, with its simulated latency of single reads in us.
+fn fastest_other_governor(case: &Case<'_>) -> Option<(PolicySet, f64)> {
+    let offered = read_offered_governors(case)?;
     let running = case.model.now.policy_of_kind(Kind::Idle)?.mechanism().name;
     let version = case.system.nearest_kernel_version();
-    let (set, best) = offered
+    offered
         .split_whitespace()
         .filter(|name| *name != running)
         .filter_map(|name| {
@@ -448,8 +501,7 @@ fn policy_set_with_clearly_fastest_governor(case: &Case<'_>) -> Option<PolicySet
             let latency = simulate_read_latency_us(case, &set)?;
             Some((set, latency))
         })
-        .min_by(|a, b| a.1.total_cmp(&b.1))?;
-    (best < now * (1.0 - MATTERS)).then_some(set)
+        .min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// Finds states that the governor asks for and the firmware refuses.

@@ -43,12 +43,13 @@ pub(crate) fn find_wrong_declared_latency(case: &mut Case<'_>) -> Option<Finding
         .map_or(0.0, |package| package.exit_us.value);
     // The package goes down in the deepest state, so that its exit time is part of the measured one.
     let state = machine.idle_state.last()?;
-    let truth = (state.true_exit_us.value + package).ceil();
+    let exit = state.longest_exit_us().clone();
+    let truth = (exit.value + package).ceil();
     let (name, declared) = (state.name.clone(), state.exit_latency_us.value);
-    if !is_exit_time_measured(&state.true_exit_us) || declared <= FAR * truth {
+    if !is_exit_time_measured(&exit) || declared <= FAR * truth {
         return None;
     }
-    let whose = match &state.true_exit_us.origin {
+    let whose = match &exit.origin {
         Origin::Measured(measurement) => format!("here ({measurement})"),
         _ => "on processors of this kind".to_owned(),
     };

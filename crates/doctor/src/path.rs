@@ -42,8 +42,9 @@ pub(crate) fn find_wrong_polling_limit(case: &mut Case<'_>) -> Option<Finding> {
         case.model
             .simulate_cost_compared_to(&case.model.machine, &policies, READS, &what);
     let difference = case.result_or_note_without_cost("polling-limit", simulated)?;
-    let shallow =
-        super::idle::policy_set_that_leaves_shallow_states(case).map_or_else(String::new, |set| {
+    let shallow = super::idle::policy_set_that_leaves_shallow_states(case)
+        .filter(|_| difference.us_per_io > 0.0)
+        .map_or_else(String::new, |set| {
             let command = case.command_line_to_apply(&set);
             format!("; a latency limit keeps the sleep after it shallow: {command}")
         });

@@ -112,6 +112,8 @@ struct hrtimer {
 enum req_flag_bits {
 	__REQ_SYNC,
 	__REQ_RAHEAD,
+	__REQ_FUA,
+	__REQ_PREFLUSH,
 };
 
 struct cpuidle_driver;

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::requests::{MetState, TracedRequest};
-use crate::split::{Split, depth_class, find_reached_state};
+use crate::split::Split;
+use crate::strata::{depth_class, find_reached_state};
 
 /// Fewest known drive times in a class.
 const FEWEST: usize = 8;

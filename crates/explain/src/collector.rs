@@ -8,13 +8,16 @@ use wakepath_trace::recording::{
 };
 
 use crate::clock::ClockMeter;
-use crate::cpu::{Cpu, HANDLER_NS, MAX_PENDING, Pending, PendingRemote, Sender, resolve_met_state};
+use crate::cpu::{
+    Cpu, HANDLER_NS, Handler, MAX_PENDING, Pending, PendingRemote, Sender, resolve_met_state,
+};
+use crate::groups::CpuGroups;
 use crate::lateness::LatenessTotals;
 use crate::order::Sorter;
 use crate::period::{Period, find_late_timer_exit};
-use crate::queueing::{Origin, Queues};
+use crate::queueing::{Origin, Queues, is_flush_bio};
 use crate::requests::{
-    Collected, Coverage, Hop, MAX_REQUESTS, MetState, Notification, RequestLog, Sibling,
+    Collected, Coverage, Hop, MAX_REQUESTS, MetState, NeighbourState, Notification, RequestLog,
     TracedRequest,
 };
 use crate::wakeups::{WakeUps, start_way_to_task};
@@ -39,10 +42,52 @@ struct Issue {
     origin: Option<Origin>,
 }
 
+/// A completion whose issue is known.
+#[derive(Clone, Copy)]
+struct Completion {
+    issue: Issue,
+    block: Block,
+    time: u64,
+    cpu: u32,
+    /// The handler that completed the request, and the CPU that asked for the completion.
+    running: Option<Handler>,
+    sender: Option<Sender>,
+}
+
+/// A drive's last completed flush. Requests for flush bios are never issued themselves: they end right behind the flush that
+/// served them.
+#[derive(Clone, Copy)]
+struct CompletedFlush {
+    /// Index of the flush, which stands for the first bio's wait.
+    request: usize,
+    completion: Completion,
+    /// A bio was found that the flush served.
+    has_bio: bool,
+}
+
+impl CompletedFlush {
+    /// Whether a request that ends on this CPU may have waited for the flush.
+    const fn may_have_ended_at(&self, time: u64, on: u32) -> bool {
+        self.completion.cpu == on && time.saturating_sub(self.completion.time) <= HANDLER_NS
+    }
+}
+
 #[derive(Default)]
 struct Device {
     in_flight: u32,
     completed: Option<u64>,
+    flush: Option<CompletedFlush>,
+}
+
+/// What tells requests in flight apart: device, first sector, direction. A flush has no sector, and completes with another
+/// number there than it was issued with in traces (`blk_rq_trace_sector()`, Linux 6.12).
+fn key_in_flight(block: &Block) -> (u32, u64, bool) {
+    let is_flush = block.bytes == 0 && !block.write && block.sector == u64::MAX;
+    (
+        block.device,
+        if is_flush { 0 } else { block.sector },
+        block.write,
+    )
 }
 
 /// Follows requests through events, which come nearly in the order of time.
@@ -56,6 +101,10 @@ pub struct Collector {
     wake_ups: WakeUps,
     /// By CPU: the other CPUs of the same core (SMT siblings).
     siblings: HashMap<u32, Vec<u32>>,
+    clusters: CpuGroups,
+    packages: CpuGroups,
+    /// Indices of idle states in which the CPU spins, and so runs.
+    polling: BTreeSet<u8>,
     lateness: LatenessTotals,
     /// Indices of idle states in which the CPU's own timer stops: their lateness has another CPU's part.
     timer_stops: BTreeSet<u8>,
@@ -83,9 +132,13 @@ impl Collector {
         }
         let groups = metadata.idle_states.iter();
         let states = groups.flat_map(|group| (0..MAX_STATES).zip(&group.states));
+        let polling = states.clone().filter(|(_, state)| state.polling);
         let stops = states.filter(|(_, state)| metadata.timer_stops.contains(&state.name));
         let mut collector = Self {
             siblings,
+            clusters: CpuGroups::new(&metadata.clusters, |request| &mut request.cluster),
+            packages: CpuGroups::new(&metadata.packages, |request| &mut request.package),
+            polling: polling.map(|(index, _)| index).collect(),
             timer_stops: stops.map(|(index, _)| index).collect(),
             tasks_known: metadata.recorded.tasks != DataQuality::Missing,
             ..Self::default()
@@ -139,6 +192,9 @@ impl Collector {
     }
 
     fn take_requests_completed_until(&mut self, until_ns: u64) -> Collected {
+        for groups in [&mut self.clusters, &mut self.packages] {
+            groups.settle_requests_until(until_ns, &mut self.requests);
+        }
         let (first, requests) = self.requests.take_completed_until(until_ns);
         let beyond = first + requests.len();
         let (mut hops, later): (Vec<Hop>, Vec<Hop>) = std::mem::take(&mut self.wake_ups.hops)
@@ -167,6 +223,8 @@ impl Collector {
             return;
         }
         self.latest = self.latest.max(time);
+        self.clusters.note_event(event.cpu, time);
+        self.packages.note_event(event.cpu, time);
         match &event.kind {
             EventKind::Idle(idle) if idle.duration.0 > 0 && idle.state < MAX_STATES => {
                 let period = Period {
@@ -241,8 +299,11 @@ impl Collector {
             bytes: block.bytes,
             origin,
         };
-        let key = (block.device, block.sector, block.write);
-        if self.outstanding.insert(key, issue).is_some() {
+        if self
+            .outstanding
+            .insert(key_in_flight(block), issue)
+            .is_some()
+        {
             self.coverage.without_completion += 1;
         } else {
             device.in_flight = device.in_flight.saturating_add(1);
@@ -253,8 +314,11 @@ impl Collector {
         let cpu = self.cpus.entry(on).or_default();
         cpu.last_request = None;
         let (running, sender) = cpu.attribute_completion_to_handler(time);
-        let key = (block.device, block.sector, block.write);
-        let Some(issue) = self.outstanding.remove(&key) else {
+        let Some(issue) = self.outstanding.remove(&key_in_flight(block)) else {
+            if is_flush_bio(block) {
+                self.end_request_behind_flush(time, on, block);
+                return;
+            }
             cpu.completed = cpu.completed.max(Some(time));
             self.coverage.without_issue += 1;
             return;
@@ -262,19 +326,88 @@ impl Collector {
         let device = self.devices.entry(block.device).or_default();
         device.in_flight = device.in_flight.saturating_sub(1);
         device.completed = device.completed.max(Some(time));
-        let Some(latency) = time.checked_sub(issue.time) else {
+        if time < issue.time {
             cpu.completed = cpu.completed.max(Some(time));
             self.coverage.backwards += 1;
             return;
+        }
+        let completion = Completion {
+            issue,
+            block: *block,
+            time,
+            cpu: on,
+            running,
+            sender,
         };
+        let request = self.push_completed_request(&completion);
+        if block.bytes == 0
+            && !block.write
+            && let Some(request) = request
+            && let Some(device) = self.devices.get_mut(&block.device)
+        {
+            device.flush = Some(CompletedFlush {
+                request,
+                completion,
+                has_bio: false,
+            });
+        }
+    }
+
+    /// Ends a request without data that was never issued itself: the drive's flush, completed just before on the same CPU, was
+    /// issued for its bio. The first such bio makes the flush its own way; each further one is another request, behind that.
+    fn end_request_behind_flush(&mut self, time: u64, on: u32, block: &Block) {
+        let cpu = self.cpus.entry(on).or_default();
+        cpu.completed = cpu.completed.max(Some(time));
+        let devices = self.devices.get_mut(&block.device);
+        let last = devices.and_then(|device| device.flush.as_mut());
+        let ended = last.filter(|flush| flush.may_have_ended_at(time, on));
+        let served = ended.and_then(|flush| {
+            let issued = flush.completion.issue.time;
+            let origin = self.queues.take_flush_bio(block, issued)?;
+            Some((flush, origin))
+        });
+        let Some((flush, origin)) = served else {
+            self.coverage.flushes += 1;
+            return;
+        };
+        flush.completion.issue.origin = Some(origin);
+        let CompletedFlush {
+            request,
+            completion,
+            has_bio,
+        } = *flush;
+        flush.has_bio = true;
+        if has_bio {
+            self.push_completed_request(&completion);
+            return;
+        }
+        if let Some(request) = self.requests.get_mut(request) {
+            request.task = origin.task;
+            request.queued = Some(origin.parts);
+        }
+        self.cpus.entry(on).or_default().last_request = Some((request, completion.time));
+    }
+
+    /// Adds a completed request, and returns its index; `None` beyond the most requests that are kept.
+    fn push_completed_request(&mut self, completion: &Completion) -> Option<usize> {
+        let Completion {
+            issue,
+            block,
+            time,
+            cpu: on,
+            running,
+            sender,
+        } = *completion;
+        let cpu = self.cpus.entry(on).or_default();
         self.coverage.requests += 1;
         if self.requests.count() >= MAX_REQUESTS {
             cpu.completed = cpu.completed.max(Some(time));
             self.coverage.beyond_limit += 1;
-            return;
+            return None;
         }
         let request = self.requests.next_index();
         cpu.last_request = Some((request, time));
+        let latency = time.saturating_sub(issue.time);
 
         let remote_sender = sender.filter(|sender| {
             // The device's handler may serve a request that was issued meanwhile.
@@ -317,7 +450,9 @@ impl Collector {
             periods: 0,
             overtaken: false,
             met: MetState::Unknown,
-            sibling: Sibling::None,
+            sibling: NeighbourState::None,
+            cluster: NeighbourState::None,
+            package: NeighbourState::None,
             wake: None,
         });
         let handled = remote_sender.map_or(time, |sender| sender.sent);
@@ -332,6 +467,7 @@ impl Collector {
             previous: known.completed,
         };
         self.await_idle_period(interrupted, pending);
+        Some(request)
     }
 
     /// Holds a completed request until the interrupted CPU's idle period is known, which recordings write when it ends.
@@ -349,15 +485,18 @@ impl Collector {
                 .periods
                 .iter()
                 .find(|period| period.contains_time(pending.signal));
-            let known = slept.map(|period| Sibling::Idle(period.state));
+            let known = slept.map(|period| NeighbourState::Idle(period.state));
             if known.is_none() && other.sibling_requests.len() < MAX_PENDING {
                 other
                     .sibling_requests
                     .push((pending.request, pending.signal));
             }
             if let Some(request) = self.requests.get_mut(pending.request) {
-                request.merge_sibling_state(known.unwrap_or(Sibling::Unknown));
+                request.merge_sibling_state(known.unwrap_or(NeighbourState::Unknown));
             }
+        }
+        for groups in [&mut self.clusters, &mut self.packages] {
+            groups.add_request(on, pending.request, pending.signal, &mut self.requests);
         }
         let cpu = self.cpus.entry(on).or_default();
         // Of another CPU, the period may be known already.
@@ -483,6 +622,11 @@ impl Collector {
     }
 
     fn end_idle_period(&mut self, on: u32, period: Period) {
+        if !self.polling.contains(&period.state) {
+            for groups in [&mut self.clusters, &mut self.packages] {
+                groups.end_idle_period(on, period, &mut self.requests);
+            }
+        }
         let cpu = self.cpus.entry(on).or_default();
         for (request, wake) in cpu.woken.drain(..) {
             let wake_up = self.requests.get_mut(request).and_then(|r| r.wake.as_mut());
@@ -494,8 +638,8 @@ impl Collector {
             if let Some(request) = self.requests.get_mut(request) {
                 let idle = period
                     .contains_time(signal)
-                    .then_some(Sibling::Idle(period.state));
-                request.merge_sibling_state(idle.unwrap_or(Sibling::Running));
+                    .then_some(NeighbourState::Idle(period.state));
+                request.merge_sibling_state(idle.unwrap_or(NeighbourState::Running));
             }
         }
         for pending in cpu.remotes.drain(..) {
@@ -523,6 +667,8 @@ impl Collector {
         self.devices.clear();
         self.queues.forget_all_bios();
         self.wake_ups.forget_tasks();
+        self.clusters.forget_requests();
+        self.packages.forget_requests();
         self.forget_cpu_but_frequency(cpu);
     }
 

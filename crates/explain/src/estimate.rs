@@ -15,6 +15,12 @@ pub struct ExitEstimate {
     pub high_ns: f64,
 }
 
+impl ExitEstimate {
+    pub(crate) fn half_width(&self) -> f64 {
+        (self.high_ns - self.low_ns) / 2.0
+    }
+}
+
 /// A state whose exit comes out differently in different ways, by more than the intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Disagreement {

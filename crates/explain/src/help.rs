@@ -8,6 +8,8 @@ use crate::split::Split;
 
 /// How long a lease of PSD lasts by default.
 pub const LEASE_NS: u64 = 3_000_000;
+/// Run queues below this share of the wait are the switch to the task, rather than other tasks. Assumed.
+const LEAST_RUN_QUEUE: f64 = 0.1;
 /// Gains below this share of the mean latency are not worth a sentence.
 const LEAST_GAIN: f64 = 0.01;
 
@@ -25,6 +27,8 @@ pub enum Remedy {
     TasksWhereCompleted,
     /// CPUs run at their highest frequency.
     HighestFrequency,
+    /// Fewer other tasks run on the CPUs of waiting tasks.
+    FewerOtherTasks,
 }
 
 /// A remedy with the mean time saved per request, in ns.
@@ -68,6 +72,10 @@ pub(crate) fn find_helpful_remedies(
             [0.0, mean_ns(requests, task_exit_if_completed_elsewhere)],
         ),
         (Remedy::HighestFrequency, [0.0, slow / count]),
+        (
+            Remedy::FewerOtherTasks,
+            [0.0, mean_run_queue_of_busy_cpus(requests)],
+        ),
     ];
     let helps = all.into_iter().map(|(remedy, [low_ns, high_ns])| Help {
         remedy,
@@ -96,6 +104,20 @@ fn mean_exit_cost_saved(
 fn mean_ns(requests: &[&TracedRequest], time: fn(&TracedRequest) -> u64) -> f64 {
     let sum: u128 = requests.iter().map(|r| u128::from(time(r))).sum();
     sum as f64 / requests.len().max(1) as f64
+}
+
+/// Mean time in run queues, over all requests, in ns; 0 where that is little of the waits.
+fn mean_run_queue_of_busy_cpus(requests: &[&TracedRequest]) -> f64 {
+    let run_queue = mean_ns(requests, |request| {
+        let wake = request.wake.and_then(|wake| wake.run_queue);
+        wake.unwrap_or(0)
+    });
+    let wait = mean_ns(requests, |request| request.task_wait_ns().unwrap_or(0));
+    if run_queue >= LEAST_RUN_QUEUE * wait {
+        run_queue
+    } else {
+        0.0
+    }
 }
 
 /// Exit cost of the state that a request met, above the reference's, as an interval in ns; 0 unless surely positive.

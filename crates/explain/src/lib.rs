@@ -11,8 +11,10 @@ mod clock;
 mod collector;
 mod cpu;
 mod estimate;
+mod groups;
 mod help;
 mod lateness;
+mod least_squares;
 mod measured;
 mod order;
 mod period;
@@ -24,7 +26,10 @@ mod requests;
 mod residency;
 mod slowest;
 mod split;
+mod strata;
 mod traced;
+mod variation;
+mod waits;
 mod wakeups;
 
 pub use begun::BegunExits;
@@ -35,17 +40,21 @@ pub use lateness::TimerLateness;
 pub use measured::compare_estimates;
 pub use probes::ProbeCost;
 pub use queueing::QueuedParts;
-pub use replayed::{REPLAY_BLOCKS, ReplayedBlock, ReplayedHelp, ReplayedSaving};
+pub use replayed::{
+    REPLAY_BLOCKS, ReplayExits, ReplayedBlock, ReplayedHelp, ReplayedSaving,
+    most_that_exits_cost_ns,
+};
 pub use report::{
     ClockRange, Explanation, HopParts, InterruptParts, KindGroup, MeanParts, RequestKind,
     Submitter, SubmitterParts, WaitParts, assemble_explanation, explain_request_kinds,
     explain_requests,
 };
 pub use requests::{
-    Collected, Coverage, Hop, MAX_REQUESTS, MetState, Notification, RemoteCompletion, Sibling,
-    TaskWake, TracedRequest,
+    Collected, Coverage, Hop, MAX_REQUESTS, MetState, NeighbourState, Notification,
+    RemoteCompletion, TaskWake, TracedRequest,
 };
 pub use residency::{ReachedShare, RequestedShare, ResidencyShares};
 pub use slowest::SlowestRequests;
 pub use split::{ExitCost, Split, SumWithGap, Unseparated, split_drive_from_exits};
 pub use traced::{LatencyRange, MeanTimes, MetClass, RequestTimes, TracedLatencies};
+pub use waits::TaskWaits;

@@ -1,12 +1,14 @@
 //! Bios and requests before their issue.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use serde::Serialize;
 use wakepath_trace::recording::{Block, QueueStep};
 
 /// Bios that are remembered; a truncated recording may have any number without an issue.
 const MAX_BIOS: usize = 1 << 18;
+/// Flush bios that are remembered per device. Each blocks its task, and stacked devices may drop theirs without a request.
+const MAX_FLUSH_BIOS: usize = 1 << 10;
 /// Longest way from a remap to the entry into the device below; immediate unless submission nests. Assumed.
 const REMAP_NS: u64 = 100_000_000;
 /// Bytes of a sector.
@@ -21,12 +23,15 @@ pub struct QueuedParts {
     pub plug: u64,
     /// In the I/O scheduler (`block_rq_insert` to `block_rq_issue`).
     pub scheduler: u64,
+    /// In the block layer's flush machinery: from the tag until the flush is issued that serves this bio and maybe others.
+    /// 0 for requests that move data.
+    pub flush: u64,
 }
 
 impl QueuedParts {
-    /// Sum of the three parts: bio to issue.
+    /// Sum of all parts: bio to issue.
     pub const fn total_ns(&self) -> u64 {
-        self.tag + self.plug + self.scheduler
+        self.tag + self.plug + self.scheduler + self.flush
     }
 }
 
@@ -66,16 +71,51 @@ impl QueuedBio {
 pub(crate) struct Queues {
     devices: HashMap<u32, BTreeMap<u64, QueuedBio>>,
     bios: usize,
+    /// Flush bios by device, the oldest first.
+    flushes: HashMap<u32, VecDeque<FlushBio>>,
+}
+
+/// A bio without data on its way to a flush. Several may have the same sector: 0, or where a device above put them.
+#[derive(Clone, Copy)]
+struct FlushBio {
+    sector: u64,
+    bio: QueuedBio,
+}
+
+/// Whether a bio, or the request made for the bio alone, is an empty write, which asks for a flush (`REQ_PREFLUSH`).
+pub(crate) const fn is_flush_bio(block: &Block) -> bool {
+    block.write && block.bytes == 0
 }
 
 impl Queues {
     /// Follows a step of a bio or request towards the issue.
     pub(crate) fn follow_step(&mut self, time: u64, step: &QueueStep) {
         match step {
+            QueueStep::Queued { block, task, .. } if is_flush_bio(block) => {
+                self.enter_flush_bio(time, block, *task);
+            }
+            QueueStep::Tagged(block) if is_flush_bio(block) => {
+                let bios = self.flushes.get_mut(&block.device).into_iter().flatten();
+                let mut flushes = bios.filter(|flush| flush.sector == block.sector);
+                if let Some(flush) = flushes.find(|flush| flush.bio.tagged.is_none()) {
+                    flush.bio.tagged = Some(time);
+                }
+            }
+            QueueStep::Remapped {
+                block,
+                from_device,
+                from_sector,
+            } if is_flush_bio(block) => {
+                if let Some(bio) = self.take_oldest_flush_bio(*from_device, *from_sector) {
+                    let remapped = Some(time);
+                    self.insert_flush_bio(block, QueuedBio { remapped, ..bio });
+                }
+            }
             QueueStep::Queued {
                 block,
                 task,
                 background,
+                ..
             } => self.enter_bio(time, block, *task, *background),
             QueueStep::Tagged(block) => {
                 if let Some(bio) = self.bio_mut(block.device, block.sector) {
@@ -134,9 +174,33 @@ impl Queues {
                 tag: tagged - queued,
                 plug: inserted - tagged,
                 scheduler: time - inserted,
+                flush: 0,
             },
             task: owner.task,
             background: bios.iter().all(|bio| bio.background),
+        })
+    }
+
+    /// Removes the oldest flush bio with the sector of this request, served by a flush that was issued at `issued_ns`; `None` if
+    /// none was queued by then. The kernel ends flushes in the order of their bios (`flush_end_io()`, `block/blk-flush.c`, Linux
+    /// 6.12). Ends of writes with data have another sector.
+    pub(crate) fn take_flush_bio(&mut self, block: &Block, issued_ns: u64) -> Option<Origin> {
+        let queued_at = self.find_device_with_flush_bio(block)?;
+        let mut bios = self.flushes.get(&queued_at)?.iter();
+        let oldest = bios.find(|flush| flush.sector == block.sector)?;
+        if oldest.bio.queued > issued_ns {
+            return None;
+        }
+        let bio = self.take_oldest_flush_bio(queued_at, block.sector)?;
+        let tagged = bio.tagged.unwrap_or(bio.queued).min(issued_ns);
+        Some(Origin {
+            parts: QueuedParts {
+                tag: tagged - bio.queued,
+                flush: issued_ns - tagged,
+                ..QueuedParts::default()
+            },
+            task: bio.task,
+            background: false,
         })
     }
 
@@ -144,6 +208,60 @@ impl Queues {
     pub(crate) fn forget_all_bios(&mut self) {
         self.devices.clear();
         self.bios = 0;
+        self.flushes.clear();
+    }
+
+    fn enter_flush_bio(&mut self, time: u64, block: &Block, task: Option<u32>) {
+        let known = self.flushes.get_mut(&block.device).into_iter().flatten();
+        let mut from_above = known.filter(|flush| flush.bio.came_from_device_above(time));
+        if let Some(flush) = from_above.next() {
+            flush.bio.remapped = None;
+            // On a partition, the remap added the partition's first sector, which a bio without data never gets.
+            flush.sector = block.sector;
+            return;
+        }
+        let bio = QueuedBio {
+            queued: time,
+            tagged: None,
+            inserted: None,
+            task,
+            background: false,
+            write: true,
+            remapped: None,
+        };
+        self.insert_flush_bio(block, bio);
+    }
+
+    fn insert_flush_bio(&mut self, block: &Block, bio: QueuedBio) {
+        let bios = self.flushes.entry(block.device).or_default();
+        if bios.len() >= MAX_FLUSH_BIOS {
+            bios.pop_front();
+        }
+        let sector = block.sector;
+        bios.push_back(FlushBio { sector, bio });
+    }
+
+    fn take_oldest_flush_bio(&mut self, device: u32, sector: u64) -> Option<QueuedBio> {
+        let bios = self.flushes.get_mut(&device)?;
+        let place = bios.iter().position(|flush| flush.sector == sector)?;
+        bios.remove(place).map(|flush| flush.bio)
+    }
+
+    fn has_flush_bio(&self, device: u32, sector: u64) -> bool {
+        let mut bios = self.flushes.get(&device).into_iter().flatten();
+        bios.any(|flush| flush.sector == sector)
+    }
+
+    /// The device itself, or the only one of the same major number with such a flush bio: traces name bios by partition.
+    fn find_device_with_flush_bio(&self, block: &Block) -> Option<u32> {
+        if self.has_flush_bio(block.device, block.sector) {
+            return Some(block.device);
+        }
+        let devices = self.flushes.keys().copied();
+        let drives = devices.filter(|device| *device >> 20 == block.device >> 20);
+        let mut found = drives.filter(|device| self.has_flush_bio(*device, block.sector));
+        let only = found.next()?;
+        found.next().is_none().then_some(only)
     }
 
     fn enter_bio(&mut self, time: u64, block: &Block, task: Option<u32>, background: bool) {
@@ -214,6 +332,8 @@ impl Queues {
 
 #[cfg(test)]
 mod tests {
+    use wakepath_trace::recording::Durability;
+
     use super::*;
 
     const DRIVE: u32 = 259 << 20;
@@ -232,6 +352,7 @@ mod tests {
             block,
             task: Some(7),
             background: false,
+            durability: Durability::default(),
         }
     }
 
@@ -334,6 +455,51 @@ mod tests {
         assert_eq!(origin.parts.total_ns(), 20);
     }
 
+    /// NVMe multipath sends a bio to one of several hidden drives, at its own sector, without a second entry into the block layer.
+    #[test]
+    fn bios_of_a_multipath_drive_are_followed_to_their_path() {
+        let mut queues = Queues::default();
+        let [drive, first_path, second_path] = [0, 1, 2].map(|minor| 259 << 20 | minor);
+        for (path, sector, time) in [(first_path, 8, 100), (second_path, 16, 105)] {
+            queues.follow_step(time, &queued(block(drive, sector, 4096)));
+            let below = block(path, sector, 4096);
+            queues.follow_step(time + 2, &remapped(below, drive, sector));
+            queues.follow_step(time + 10, &QueueStep::Tagged(below));
+        }
+        for (path, sector, time) in [(second_path, 16, 135), (first_path, 8, 140)] {
+            let request = block(path, sector, 4096);
+            let origin = queues.take_bios_of_request(time, &request).unwrap();
+            let tag_and_plug = (origin.parts.tag, origin.parts.plug);
+            assert_eq!(
+                tag_and_plug,
+                (10, time - if sector == 8 { 110 } else { 115 })
+            );
+            assert_eq!(origin.task, Some(7));
+        }
+        // After an error the kernel tries the other path, and no bio is queued anew.
+        let again = block(second_path, 8, 4096);
+        queues.follow_step(200, &remapped(again, drive, 8));
+        assert_eq!(queues.take_bios_of_request(210, &again), None);
+        assert_eq!(queues.bios, 0);
+    }
+
+    #[test]
+    fn a_path_of_nvme_multipath_keeps_the_sector() {
+        let mut queues = Queues::default();
+        // nvme0n1 chooses nvme0c0n1 for the first bio, and nvme0c1n1 for the second one of the same sector.
+        let head = 259 << 20;
+        for (at, path) in [(100, head | 2), (200, head | 3)] {
+            let below = block(path, 64, 4096);
+            queues.follow_step(at, &queued(block(head, 64, 4096)));
+            queues.follow_step(at + 2, &remapped(below, head, 64));
+            queues.follow_step(at + 3, &queued(below));
+            queues.follow_step(at + 10, &QueueStep::Tagged(below));
+            let origin = queues.take_bios_of_request(at + 30, &below).unwrap();
+            assert_eq!((origin.parts.tag, origin.parts.plug), (10, 20));
+            assert_eq!((origin.task, queues.bios), (Some(7), 0));
+        }
+    }
+
     #[test]
     fn an_old_remap_is_no_part_of_a_new_bio() {
         let mut queues = Queues::default();
@@ -362,6 +528,47 @@ mod tests {
             queues.take_bios_of_request(130, &block(DRIVE, 8, 4096)),
             None
         );
+    }
+
+    /// Two tasks flush a drive through dm, and a flush that was issued between the two serves the first bio only.
+    #[test]
+    fn flush_bios_are_served_in_their_order_and_by_later_flushes_only() {
+        let above = block(253 << 20, 0, 0);
+        let below = block(DRIVE, 2048, 0);
+        let mut queues = Queues::default();
+        for (time, task) in [(100, 7), (300, 8)] {
+            let bio = QueueStep::Queued {
+                block: above,
+                task: Some(task),
+                background: false,
+            };
+            queues.follow_step(time, &bio);
+            queues.follow_step(time + 2, &remapped(below, above.device, 0));
+            queues.follow_step(time + 3, &queued(below));
+            queues.follow_step(time + 10, &QueueStep::Tagged(below));
+        }
+        let origin = queues.take_flush_bio(&below, 250).unwrap();
+        let parts = QueuedParts {
+            tag: 10,
+            flush: 140,
+            ..QueuedParts::default()
+        };
+        assert_eq!((origin.parts, origin.task), (parts, Some(7)));
+        assert_eq!(parts.total_ns(), 150);
+        assert_eq!(queues.take_flush_bio(&below, 250), None);
+        let second = queues.take_flush_bio(&below, 400).unwrap();
+        assert_eq!(second.task, Some(8));
+
+        // A trace names the partition. Neither data nor the end of another sector's write is this flush.
+        queues.follow_step(500, &queued(block(DRIVE | 1, 2048, 0)));
+        queues.follow_step(510, &queued(block(DRIVE, 2048, 4096)));
+        assert_eq!(queues.take_flush_bio(&block(DRIVE, 2056, 0), 600), None);
+        let origin = queues.take_flush_bio(&below, 600).unwrap();
+        assert_eq!(origin.parts.flush, 100);
+        for time in 1_000..1_000 + 2 * MAX_FLUSH_BIOS as u64 {
+            queues.follow_step(time, &queued(below));
+        }
+        assert_eq!(queues.flushes[&DRIVE].len(), MAX_FLUSH_BIOS);
     }
 
     #[test]

@@ -12,10 +12,11 @@ use crate::lateness::TimerLateness;
 use crate::probes::ProbeCost;
 use crate::queueing::QueuedParts;
 use crate::replayed::ReplayedHelp;
-use crate::requests::{Collected, Coverage, MetState, Notification, Sibling, TracedRequest};
+use crate::requests::{Collected, Coverage, MetState, NeighbourState, Notification, TracedRequest};
 use crate::residency::ResidencyShares;
 use crate::slowest::SlowestRequests;
 use crate::split::{Split, split_drive_from_exits};
+use crate::waits::TaskWaits;
 
 /// Means over a kind's requests, in ns. `out`, `interrupt`, `remote_exit` and `remote` add up to the latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -37,6 +38,8 @@ pub struct MeanParts {
     pub plug_ns: f64,
     /// Before the issue: in the I/O scheduler, over requests with a known bio.
     pub scheduler_ns: f64,
+    /// Before the issue: in the block layer's flush machinery, over requests with a known bio.
+    pub flush_ns: f64,
     /// From completion to the task's wake-up, over requests that woke a task.
     pub hand_over_ns: f64,
     /// From wake-up to the end of the idle period of the task's CPU, over requests that woke a task.
@@ -138,6 +141,8 @@ pub struct RequestKind {
     pub clock: Option<ClockRange>,
     /// Mean waits until tasks ran again; `None` if no task was seen to do so.
     pub wait: Option<WaitParts>,
+    /// Who waited, and how long at most; `None` where `wait` is.
+    pub waits: Option<TaskWaits>,
     /// Median latency from issue to completion, in ns.
     pub median_ns: u64,
     /// 99th percentile of the latency from issue to completion, in ns.
@@ -402,6 +407,7 @@ fn mean_parts(
         tag_ns: before(|queued| queued.tag),
         plug_ns: before(|queued| queued.plug),
         scheduler_ns: before(|queued| queued.scheduler),
+        flush_ns: before(|queued| queued.flush),
         hand_over_ns: mean_ns(woke, |r| r.wake.map_or(0, |wake| wake.hand_over)),
         task_exit_ns: mean_ns(woke, |r| r.wake.map_or(0, |wake| wake.exit)),
     }
@@ -474,7 +480,7 @@ fn explain_submitters(
     parts.collect()
 }
 
-fn task_name(task: u32, metadata: &Metadata) -> String {
+pub(crate) fn task_name(task: u32, metadata: &Metadata) -> String {
     let known = metadata.tasks.get(&task).cloned();
     known.unwrap_or_else(|| format!("thread {task}"))
 }
@@ -529,12 +535,13 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
         awake: count_matching(group, |r| r.met == MetState::Awake),
         leaving: count_matching(group, |r| matches!(r.met, MetState::Leaving(_))),
         behind: count_matching(group, |r| matches!(r.met, MetState::Behind(_))),
-        sibling_ran: count_matching(group, |r| r.sibling == Sibling::Running),
+        sibling_ran: count_matching(group, |r| r.sibling == NeighbourState::Running),
         unknown: count_matching(group, |r| r.met == MetState::Unknown),
         chosen_anew: count_matching(group, |r| r.periods > 1),
         parts,
         clock: ClockRange::from_requests(group),
         wait: mean_wait_parts(group),
+        waits: TaskWaits::from_requests(group, metadata),
         median_ns: latency_at_percent(&latencies, 50),
         p99_ns,
         slowest: SlowestRequests::from_requests(group, p99_ns),
@@ -558,7 +565,7 @@ fn count_matching(group: &[&TracedRequest], test: fn(&TracedRequest) -> bool) ->
 }
 
 /// The latency not exceeded by this share of all sorted latencies; 0 without any.
-fn latency_at_percent(latencies: &[u64], percent: usize) -> u64 {
+pub(crate) fn latency_at_percent(latencies: &[u64], percent: usize) -> u64 {
     let rank = (latencies.len() * percent).div_ceil(100).max(1) - 1;
     latencies.get(rank).copied().unwrap_or(0)
 }

@@ -27,17 +27,17 @@ pub enum MetState {
     Unknown,
 }
 
-/// State kept by the interrupted CPU's SMT siblings at the interrupt; the shallowest, if several.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sibling {
-    /// No sibling, or none named in the recording.
+/// State kept by other CPUs of the interrupted CPU's core, cluster or package at the interrupt; the shallowest, if several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NeighbourState {
+    /// No other CPU, or none named in the recording.
     #[default]
     None,
     /// Not known: events are missing.
     Unknown,
-    /// A running sibling kept the core awake.
+    /// Another CPU ran, and kept the core, cluster or package awake.
     Running,
-    /// All siblings were idle; the shallowest state, by index.
+    /// All other CPUs were idle; the shallowest state, by index. [`u8::MAX`]: none of them woke up again.
     Idle(u8),
 }
 
@@ -61,7 +61,7 @@ pub enum Notification {
 pub struct TaskWake {
     /// Thread number of the task, where known.
     pub task: Option<u32>,
-    /// From completion to the start of the first wake-up.
+    /// From completion to the start of the first wake-up. A flush's other end in the block layer, after the drive's, is in here.
     pub hand_over: u64,
     /// Number of threads that passed the request on before this task's wake-up.
     pub hops: u8,
@@ -136,19 +136,25 @@ pub struct TracedRequest {
     /// The idle state that the interrupt found the CPU in.
     pub met: MetState,
     /// Whether SMT siblings kept the core from the state that was met.
-    pub sibling: Sibling,
+    pub sibling: NeighbourState,
+    /// State of the other CPUs in the cluster.
+    pub cluster: NeighbourState,
+    /// State of the other CPUs in the package.
+    pub package: NeighbourState,
     /// The wake-up of a task that followed on the completing CPU, before another completion or a timer.
     pub wake: Option<TaskWake>,
 }
 
 impl TracedRequest {
     /// Takes a further SMT sibling into account: a running sibling counts first, then the shallowest idle state.
-    pub(crate) fn merge_sibling_state(&mut self, sibling: Sibling) {
+    pub(crate) fn merge_sibling_state(&mut self, sibling: NeighbourState) {
         self.sibling = match (self.sibling, sibling) {
-            (Sibling::Running, _) | (_, Sibling::Running) => Sibling::Running,
-            (Sibling::Idle(a), Sibling::Idle(b)) => Sibling::Idle(a.min(b)),
-            (Sibling::Idle(state), _) | (_, Sibling::Idle(state)) => Sibling::Idle(state),
-            _ => Sibling::Unknown,
+            (NeighbourState::Running, _) | (_, NeighbourState::Running) => NeighbourState::Running,
+            (NeighbourState::Idle(a), NeighbourState::Idle(b)) => NeighbourState::Idle(a.min(b)),
+            (NeighbourState::Idle(state), _) | (_, NeighbourState::Idle(state)) => {
+                NeighbourState::Idle(state)
+            }
+            _ => NeighbourState::Unknown,
         };
     }
 
@@ -180,6 +186,9 @@ pub struct Coverage {
     pub without_issue: u64,
     /// Number of issues without a completion, or issued again.
     pub without_completion: u64,
+    /// Number of flushes whose bio and issue, in the block layer's flush machinery, were not seen: requests for empty writes,
+    /// and ends of writes that a flush follows.
+    pub flushes: u64,
     /// Completions before the issue: CPU clocks differ.
     pub backwards: u64,
     /// Requests beyond [`MAX_REQUESTS`].

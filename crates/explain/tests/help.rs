@@ -8,8 +8,8 @@
 )]
 
 use wakepath_explain::{
-    Collected, Coverage, Help, LEASE_NS, MetState, Notification, Remedy, RemoteCompletion, Sibling,
-    TaskWake, TracedRequest, explain_request_kinds,
+    Collected, Coverage, Help, LEASE_NS, MetState, NeighbourState, Notification, Remedy,
+    RemoteCompletion, TaskWake, TracedRequest, explain_request_kinds,
 };
 use wakepath_trace::recording::{FrequencyDomain, Metadata};
 
@@ -49,7 +49,9 @@ fn read(number: u64) -> TracedRequest {
         periods: 1,
         overtaken: false,
         met: MetState::State(state),
-        sibling: Sibling::None,
+        sibling: NeighbourState::None,
+        cluster: NeighbourState::None,
+        package: NeighbourState::None,
         wake: None,
     }
 }

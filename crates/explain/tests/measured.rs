@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use wakepath_explain::{
-    Collected, ExitEstimate, Explanation, MetState, RequestKind, Sibling, TimerLateness,
+    Collected, ExitEstimate, Explanation, MetState, NeighbourState, RequestKind, TimerLateness,
     TracedRequest, assemble_explanation, compare_estimates, explain_request_kinds,
 };
 use wakepath_hardware::IdleState;
@@ -50,7 +50,9 @@ fn read(number: u64) -> TracedRequest {
         periods: 1,
         overtaken: false,
         met: MetState::State(state),
-        sibling: Sibling::None,
+        sibling: NeighbourState::None,
+        cluster: NeighbourState::None,
+        package: NeighbourState::None,
         wake: None,
     }
 }

@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, LogNormal};
 use rand_pcg::Pcg64Mcg;
 use wakepath_explain::{
-    Collector, ExitCost, ExitEstimate, MetState, Sibling, Split, TracedRequest, Unseparated,
+    Collector, ExitCost, ExitEstimate, MetState, NeighbourState, Split, TracedRequest, Unseparated,
     explain_requests, split_drive_from_exits,
 };
 use wakepath_trace::recording::{
@@ -295,7 +295,9 @@ fn a_sibling_that_runs_does_not_make_the_deep_state_cheap() {
     let requests = collect(&events);
     let plain = plain_difference(&requests);
     assert!((plain - TRUE_COST).abs() > 0.2 * TRUE_COST, "{plain}");
-    let held = requests.iter().filter(|r| r.sibling == Sibling::Running);
+    let held = requests
+        .iter()
+        .filter(|r| r.sibling == NeighbourState::Running);
     assert!(held.count() > 10_000);
     let cost = deep(&split_of_recording(&events)).cost.unwrap();
     assert!(

@@ -7,12 +7,12 @@
 )]
 
 use wakepath_explain::{
-    Collected, Collector, Hop, MetState, Notification, Sibling, TimerLateness, TracedRequest,
+    Collected, Collector, Hop, MetState, NeighbourState, Notification, TimerLateness, TracedRequest,
 };
 use wakepath_hardware::IdleState;
 use wakepath_trace::recording::{
-    Block, ClockCycles, CpuIdleStates, DataQuality, Event, EventKind, IdleInputs, IdlePeriod,
-    Interrupt, Metadata, QueueStep, Recorded, TaskStep, TimerKind,
+    Block, ClockCycles, CpuIdleStates, DataQuality, Durability, Event, EventKind, IdleInputs,
+    IdlePeriod, Interrupt, Metadata, QueueStep, Recorded, TaskStep, TimerKind,
 };
 use wakepath_units::{Kilohertz, Nanoseconds};
 
@@ -54,6 +54,7 @@ fn submission() -> Vec<Event> {
         block: READ,
         task: Some(TASK),
         background: false,
+        durability: Durability::default(),
     };
     vec![
         at(1_000, 0, EventKind::Queueing(queued)),
@@ -257,10 +258,13 @@ fn a_sibling_says_what_the_core_could_reach() {
         events.extend_from_slice(sibling);
         follow(&events).sibling
     };
-    assert_eq!(whole(&[idle(1_000, 200_000, 4, 1)]), Sibling::Idle(1));
-    assert_eq!(whole(&[idle(1_000, 80_000, 4, 1)]), Sibling::Unknown);
+    assert_eq!(
+        whole(&[idle(1_000, 200_000, 4, 1)]),
+        NeighbourState::Idle(1)
+    );
+    assert_eq!(whole(&[idle(1_000, 80_000, 4, 1)]), NeighbourState::Unknown);
     let later = [idle(1_000, 80_000, 4, 1), idle(95_000, 99_000, 4, 1)];
-    assert_eq!(whole(&later), Sibling::Running);
+    assert_eq!(whole(&later), NeighbourState::Running);
 }
 
 /// How late two timers were that ended idle periods of state 2, which this description knows.
@@ -381,6 +385,114 @@ fn a_thread_belongs_to_its_interrupt_however_long_it_waited() {
     }
 }
 
+/// A flush bio, or the request made for it; a flush that the block layer issues for such bios.
+const FLUSH_BIO: Block = Block {
+    sector: 0,
+    bytes: 0,
+    write: true,
+    ..READ
+};
+const FLUSH: Block = Block {
+    write: false,
+    ..FLUSH_BIO
+};
+
+/// Two tasks' flush bios, served by one flush that a kernel thread issues. Both requests end behind the flush, and wake their
+/// tasks, 2 and 5 us after the drive's completion.
+fn events_of_two_flushes(end_of_flush: Block) -> Vec<Event> {
+    let mut events = Vec::new();
+    for (time, cpu, task) in [(1_000, 0, TASK), (2_000, 2, THREAD)] {
+        let queued = QueueStep::Queued {
+            block: FLUSH_BIO,
+            task: Some(task),
+            background: false,
+        };
+        events.extend([
+            at(time, cpu, EventKind::Queueing(queued)),
+            at(
+                time + 500,
+                cpu,
+                EventKind::Queueing(QueueStep::Tagged(FLUSH_BIO)),
+            ),
+        ]);
+    }
+    events.extend([
+        at(9_000, 0, EventKind::BlockIssue(FLUSH)),
+        idle(4_000, 80_000, 1, 2),
+        interrupt(80_500, 1, DRIVE_IRQ),
+        at(83_000, 1, EventKind::BlockComplete(end_of_flush)),
+        at(84_500, 1, EventKind::BlockComplete(FLUSH_BIO)),
+        step(85_000, 1, TASK, TaskStep::Waking),
+        at(87_000, 1, EventKind::BlockComplete(FLUSH_BIO)),
+        step(88_000, 1, THREAD, TaskStep::Waking),
+        step(89_000, 0, TASK, TaskStep::Running),
+        step(93_000, 2, THREAD, TaskStep::Running),
+        idle(95_000, 190_000, 1, 2),
+    ]);
+    events
+}
+
+#[test]
+fn a_flush_is_followed_from_its_bios_to_the_tasks_that_wait() {
+    // The kernel's request ends at no sector; traces name sector 0 at the issue only.
+    for sector in [0, u64::MAX] {
+        let mut collector = collector_with_thread("postgres");
+        for event in &events_of_two_flushes(Block { sector, ..FLUSH }) {
+            collector.push_event(event);
+        }
+        let collected = collector.finish();
+        assert_eq!(collected.coverage.requests, 2);
+        assert_eq!(collected.coverage.flushes, 0);
+        let [first, second] = &collected.requests[..] else {
+            panic!("{collected:?}");
+        };
+        assert_eq!([first.task, second.task], [Some(TASK), Some(THREAD)]);
+        assert_eq!(
+            [first.met, second.met],
+            [MetState::State(2), MetState::Behind(2)]
+        );
+        for (request, tag, flush, after, run_queue) in [
+            (first, 500, 7_500, 2_000, 4_000),
+            (second, 500, 6_500, 5_000, 5_000),
+        ] {
+            assert!(!request.write && !request.background && request.bytes == 0);
+            assert_eq!((request.out, request.interrupt), (71_000, 3_000));
+            let queued = request.queued.unwrap();
+            assert_eq!(
+                (queued.tag, queued.flush, queued.total_ns()),
+                (tag, flush, tag + flush)
+            );
+            let wake = request.wake.unwrap();
+            assert_eq!(wake.task, request.task);
+            assert_eq!((wake.hand_over, wake.run_queue), (after, Some(run_queue)));
+            let wait = tag + flush + 74_000 + after + run_queue;
+            assert_eq!(request.task_wait_ns(), Some(wait));
+        }
+    }
+}
+
+#[test]
+fn flushes_without_a_bio_or_an_issue_are_counted() {
+    let all = events_of_two_flushes(FLUSH).into_iter();
+    let (_, without_bios): (Vec<Event>, Vec<Event>) = all
+        .clone()
+        .partition(|event| matches!(event.kind, EventKind::Queueing(_)));
+    let without_issue = all.filter(|event| !matches!(event.kind, EventKind::BlockIssue(_)));
+    let without_flush = without_issue
+        .filter(|event| event.kind != EventKind::BlockComplete(FLUSH))
+        .collect();
+    for (events, requests) in [(without_bios, 1), (without_flush, 0)] {
+        let mut collector = collector_with_thread("postgres");
+        for event in &events {
+            collector.push_event(event);
+        }
+        let collected = collector.finish();
+        assert_eq!(collected.coverage.flushes, 2);
+        assert_eq!(collected.coverage.without_issue, 0);
+        assert_eq!(collected.requests.len(), requests);
+    }
+}
+
 /// A kernel thread, and the task that waits for it.
 const THREAD: u32 = 90;
 
@@ -406,6 +518,7 @@ fn events_of_passing_on(submitter: u32, between: &[Event]) -> Vec<Event> {
         block: READ,
         task: Some(submitter),
         background: false,
+        durability: Durability::default(),
     };
     let mut events = vec![
         at(1_000, 0, EventKind::Queueing(queued)),
@@ -463,6 +576,7 @@ fn a_thread_that_slept_or_did_other_io_meanwhile_passes_nothing_on() {
         block: Block { sector: 9, ..READ },
         task: Some(THREAD),
         background: false,
+        durability: Durability::default(),
     };
     for between in [
         idle(96_000, 105_000, 1, 1),

@@ -128,6 +128,9 @@ pub fn measure(
 /// Counts by kind, name and CPU.
 type Counts = BTreeMap<(CauseKind, String), BTreeMap<usize, u64>>;
 
+/// Descriptions of inter-processor interrupts in `/proc/interrupts`, on x86 and arm64.
+const IPI_DESCRIPTIONS: [&str; 2] = ["Rescheduling interrupts", "Function call interrupts"];
+
 /// The kernel's counters at one moment.
 struct CounterSnapshot {
     counts: Counts,
@@ -265,6 +268,20 @@ pub(crate) fn parse_numbered_interrupts(text: &str) -> BTreeMap<String, BTreeMap
     named.map(|((_, name), by_cpu)| (name, by_cpu)).collect()
 }
 
+/// Counts the inter-processor interrupts (IPIs) that a CPU has taken by a text of `/proc/interrupts`: those that wake tasks
+/// or carry calls. `None` where the kernel names none.
+pub(crate) fn parse_ipi_count(text: &str, cpu: usize) -> Option<u64> {
+    let mut counts = Counts::new();
+    add_counter_table(&mut counts, CauseKind::Interrupt, text);
+    let ipis = counts.iter().filter(|((_, name), _)| {
+        IPI_DESCRIPTIONS
+            .iter()
+            .any(|description| name.ends_with(description))
+    });
+    let taken = ipis.filter_map(|(_, by_cpu)| by_cpu.get(&cpu).copied());
+    taken.reduce(u64::saturating_add)
+}
+
 /// Whether a line of `/proc/interrupts` is of a device.
 fn is_line_of_device(line: &str) -> bool {
     let label = line.split(':').next().unwrap_or_default().trim();
@@ -352,6 +369,16 @@ mod tests {
         let text = "CPU0\n 24: 1 IO-APIC 5-edge nvme0q1\nMCE: 3 CPU machine checks\n 25: 1 IO-APIC 6-edge eth0\n";
         let names: Vec<String> = parse_numbered_interrupts(text).into_keys().collect();
         assert_eq!(names, ["eth0 (interrupt 25)", "nvme0q1 (interrupt 24)"]);
+    }
+
+    #[test]
+    fn interrupts_between_processors_are_counted_on_x86_and_arm64() {
+        let x86 = "CPU0 CPU3\n 24: 9 9 IO-APIC 5-edge nvme0q1\nRES: 3 40 Rescheduling interrupts\nCAL: 1 2 Function call interrupts\n";
+        assert_eq!(parse_ipi_count(x86, 3), Some(42));
+        assert_eq!(parse_ipi_count(x86, 1), None);
+        let arm64 = "CPU0\nIPI0: 7 Rescheduling interrupts\nIPI1: 5 Function call interrupts\nIPI2: 1 CPU stop interrupts\n";
+        assert_eq!(parse_ipi_count(arm64, 0), Some(12));
+        assert_eq!(parse_ipi_count(AFTER, 0), None);
     }
 
     #[test]

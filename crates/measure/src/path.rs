@@ -1,11 +1,12 @@
 //! What the CPU does for an I/O: work of the waiting task by depth, where completions arrive, and what a system call, a
-//! context switch and a tick take.
+//! context switch, an interrupt of another CPU and a tick take.
 //!
 //! Times are from the scheduler's account of each thread (`/proc/thread-self/schedstat`), and from the clock. CPUs are
 //! held in their first idle state meanwhile, where the user may do that.
 
 mod cycles;
 mod engines;
+mod ipi;
 mod speed;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use wakepath_units::median;
 
 use self::cycles::CycleCounter;
 use self::engines::{ENGINES, SHORTEST_RUN, run_engine};
+use self::ipi::time_ipis;
 use self::speed::{measure_ramp, measure_speeds};
 use crate::background::cpus_in_both;
 use crate::conditions::StolenTime;
@@ -35,8 +37,8 @@ pub use self::speed::{ClockRamp, SpeedByActive};
 
 /// Requests in flight, each in a thread.
 const DEPTHS: [usize; 4] = [1, 2, 4, 8];
-/// Steps besides loads and engines: interrupts without reads, system call, context switch, ticks, speeds, ramps.
-const OTHER_STEPS: usize = 6;
+/// Steps besides loads and engines: interrupts without reads, system call, context switch, IPI, ticks, speeds, ramps.
+const OTHER_STEPS: usize = 7;
 /// Interruptions of a spinning thread from this length on, in ns, are somebody else's work.
 const LEAST_INTERRUPTION: u64 = 700;
 /// An interrupt line has completions if it came at least this often for each request.
@@ -107,6 +109,8 @@ pub struct PathMeasurement {
     pub system_call: Option<Estimate>,
     /// A hand-over from one thread to another on one CPU: wake-up and context switch.
     pub context_switch: Option<Estimate>,
+    /// An inter-processor interrupt between two running CPUs, from its sending to the answer.
+    pub ipi: Option<Estimate>,
     /// What interrupts a thread that spins.
     pub interruptions: Option<Interruptions>,
     /// The same reads by I/O engine, as fio makes them; empty without fio.
@@ -169,7 +173,7 @@ impl PathPlan {
             "holds /dev/cpu_dma_latency at 0 meanwhile, so that CPUs stay in their first idle state (needs root)".to_owned(),
             "counts interrupts during a step without reads first, which are no completions".to_owned(),
             "has fio read it with psync, libaio, io_uring, and polled where the disk has queues for that".to_owned(),
-            "times system calls, context switches and the interruptions of a spinning thread".to_owned(),
+            "times system calls, context switches, interrupts of another CPU and the interruptions of a spinning thread".to_owned(),
             "spins on one to all CPUs, and on one after pauses, for the speed of their clocks".to_owned(),
         ]
     }
@@ -194,6 +198,7 @@ pub fn measure(
         loads: Vec::new(),
         system_call: None,
         context_switch: None,
+        ipi: None,
         interruptions: None,
         engines: Vec::new(),
         speeds: Vec::new(),
@@ -246,6 +251,8 @@ fn run_steps(
     let cpu = system.cpus().last().copied().unwrap_or(0);
     result.context_switch = time_context_switches(cpu, plan.step, control)?;
     control.finish_step();
+    measure_ipi(&system.cpus(), plan, result, control);
+    control.finish_step();
     result.interruptions = watch_interruptions(cpu, plan.step, control)?;
     control.finish_step();
     result.speeds = measure_speeds(&system.cpus(), plan.step, control);
@@ -254,6 +261,22 @@ fn run_steps(
     control.finish_step();
     compare_engines(system.root(), plan, file, result, control);
     Ok(())
+}
+
+/// Times interrupts from the last CPU to the first; a refusal becomes a note.
+fn measure_ipi(
+    cpus: &[usize],
+    plan: &PathPlan,
+    result: &mut PathMeasurement,
+    control: ExperimentControl<'_>,
+) {
+    let [first, .., last] = *cpus else { return };
+    match time_ipis([last, first], plan.step, control) {
+        Ok(ipi) => result.ipi = ipi,
+        Err(why) => result
+            .notes
+            .push(format!("interrupts of another CPU: not measured: {why}")),
+    }
 }
 
 /// Reads the file by each I/O engine of fio; an engine that fails becomes a note.

@@ -63,10 +63,16 @@ impl Estimate {
     /// The estimate with everything below 0 raised to 0, for a time that cannot be negative.
     #[must_use]
     pub const fn at_least_zero(self) -> Self {
+        self.at_least(0.0)
+    }
+
+    /// The estimate with everything below a least value raised to it.
+    #[must_use]
+    pub(crate) const fn at_least(self, least: f64) -> Self {
         Self {
-            ns: self.ns.max(0.0),
-            low: self.low.max(0.0),
-            high: self.high.max(0.0),
+            ns: self.ns.max(least),
+            low: self.low.max(least),
+            high: self.high.max(least),
         }
     }
 

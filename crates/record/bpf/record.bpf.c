@@ -570,12 +570,15 @@ static __always_inline struct wp_block describe_bio(__u16 kind, struct bio *bio)
 	__u32 write = flags & OPERATION_MASK & 1;
 	__u32 ahead = flags >> bpf_core_enum_value(enum req_flag_bits, __REQ_RAHEAD) & 1;
 	__u32 sync = flags >> bpf_core_enum_value(enum req_flag_bits, __REQ_SYNC) & 1;
+	__u32 forced = flags >> bpf_core_enum_value(enum req_flag_bits, __REQ_FUA) & 1;
+	__u32 flush = flags >> bpf_core_enum_value(enum req_flag_bits, __REQ_PREFLUSH) & 1;
 
 	return (struct wp_block) {
 		.header = header(kind, bpf_get_smp_processor_id(), (__u32)disk->major << 20 | disk->first_minor),
 		.sector = bio->bi_iter.bi_sector,
 		.bytes = bio->bi_iter.bi_size,
-		.flags = (write ? WP_WRITE : 0) | (ahead || (write && !sync) ? WP_BACKGROUND : 0),
+		.flags = (write ? WP_WRITE : 0) | (ahead || (write && !sync) ? WP_BACKGROUND : 0) |
+			 (flush ? WP_FLUSHES_FIRST : 0) | (forced ? WP_FORCED : 0),
 	};
 }
 

@@ -90,6 +90,10 @@ struct wp_block {
 
 /* Besides WP_WRITE: readahead, or a write that nobody waits for. */
 #define WP_BACKGROUND		(1 << 1)
+/* The drive empties its cache first. */
+#define WP_FLUSHES_FIRST	(1 << 2)
+/* A write that ends once its data are on the media. */
+#define WP_FORCED		(1 << 3)
 
 struct wp_bio {
 	struct wp_block block;

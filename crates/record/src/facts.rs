@@ -1,6 +1,6 @@
 //! Reads facts about the machine that is recorded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 use wakepath_hardware::IdleState;
@@ -17,6 +17,7 @@ const CPUS: &str = "sys/devices/system/cpu";
 pub fn read_metadata(system: &System) -> Metadata {
     let root = system.root();
     let kernel = root.read_text_if_readable("proc/sys/kernel/osrelease");
+    let siblings = read_cpu_groups(system, &["thread_siblings_list"]);
     Metadata {
         source: "wakepath record".to_owned(),
         hz: kernel
@@ -35,7 +36,9 @@ pub fn read_metadata(system: &System) -> Metadata {
             }),
         idle_states: read_idle_state_groups(system),
         timer_stops: read_states_that_stop_timers(root),
-        siblings: read_cores_with_several_cpus(system),
+        clusters: read_clusters_of_several_cores(system, &siblings),
+        packages: read_cpu_groups(system, &["package_cpus_list", "core_siblings_list"]),
+        siblings,
         frequency_driver: read_file_unless_none(
             root,
             &format!("{CPUS}/cpufreq/policy0/scaling_driver"),
@@ -220,22 +223,34 @@ fn read_nonempty_block_devices(root: &Root) -> Vec<BlockDevice> {
         .collect()
 }
 
-/// Groups of CPUs that share a core; cores with one CPU are left out.
-fn read_cores_with_several_cpus(system: &System) -> Vec<Vec<u32>> {
-    let mut cores: Vec<Vec<u32>> = Vec::new();
+/// Groups of CPUs that share a cluster; those of a single core are left out.
+fn read_clusters_of_several_cores(system: &System, cores: &[Vec<u32>]) -> Vec<Vec<u32>> {
+    let mut clusters = read_cpu_groups(system, &["cluster_cpus_list"]);
+    clusters.retain(|cluster| !cores.contains(cluster));
+    clusters
+}
+
+/// Groups of CPUs by the first of these files of each CPU's topology that there is; groups of one CPU are left out.
+fn read_cpu_groups(system: &System, files: &[&str]) -> Vec<Vec<u32>> {
+    let mut groups: Vec<Vec<u32>> = Vec::new();
+    let mut grouped: BTreeSet<u32> = BTreeSet::new();
     for cpu in system.cpus() {
-        let file = format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list");
-        let list = system
-            .root()
-            .read_text_if_readable(&file)
-            .unwrap_or_default();
-        let threads = cpus::parse_cpu_list(&list).unwrap_or_default().into_iter();
-        let core: Vec<u32> = threads.filter_map(|cpu| u32::try_from(cpu).ok()).collect();
-        if core.len() > 1 && !cores.contains(&core) {
-            cores.push(core);
+        if u32::try_from(cpu).is_ok_and(|cpu| grouped.contains(&cpu)) {
+            continue;
+        }
+        let mut lists = files.iter().filter_map(|file| {
+            let path = format!("{CPUS}/cpu{cpu}/topology/{file}");
+            system.root().read_text_if_readable(&path)
+        });
+        let list = lists.next().unwrap_or_default();
+        let listed = cpus::parse_cpu_list(&list).unwrap_or_default().into_iter();
+        let group: Vec<u32> = listed.filter_map(|cpu| u32::try_from(cpu).ok()).collect();
+        if group.len() > 1 {
+            grouped.extend(&group);
+            groups.push(group);
         }
     }
-    cores
+    groups
 }
 
 /// Reads the interrupts' names, as the handlers give them.
@@ -329,6 +344,37 @@ mod tests {
 
     const fn clock(ticks: u64, ns: u64) -> TickClock {
         TickClock { ticks, ns }
+    }
+
+    /// A cluster of one core says no more than the core, and is left out.
+    #[test]
+    fn cpus_that_share_cores_clusters_and_packages_are_read() {
+        let lists = |cpu: u32| match cpu {
+            0 | 1 => ["0-1", "0-1", "0-3"],
+            2 => ["2", "2-3", "0-3"],
+            3 => ["3", "2-3", "0-3"],
+            _ => ["4", "4", "4"],
+        };
+        let names = [
+            "thread_siblings_list",
+            "cluster_cpus_list",
+            "package_cpus_list",
+        ];
+        let mut files = vec![("sys/devices/system/cpu/online".to_owned(), "0-4\n")];
+        for cpu in 0..5 {
+            for (name, list) in names.iter().zip(lists(cpu)) {
+                files.push((format!("{CPUS}/cpu{cpu}/topology/{name}"), list));
+            }
+        }
+        let files: Vec<(&str, &str)> = files
+            .iter()
+            .map(|(file, text)| (file.as_str(), *text))
+            .collect();
+        let (_directory, system) = machine(&files);
+        let read = read_metadata(&system);
+        assert_eq!(read.siblings, [[0, 1]]);
+        assert_eq!(read.clusters, [[2, 3]]);
+        assert_eq!(read.packages, [[0, 1, 2, 3]]);
     }
 
     #[test]

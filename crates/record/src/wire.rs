@@ -1,7 +1,7 @@
 //! Decodes records from the eBPF programs, in the layout of `bpf/wire.h`.
 
 use thiserror::Error;
-use wakepath_trace::recording::{Block, ClockCycles, Interrupt, QueueStep, TaskStep};
+use wakepath_trace::recording::{Block, ClockCycles, Durability, Interrupt, QueueStep, TaskStep};
 use wakepath_units::Nanoseconds;
 
 /// An event on a CPU.
@@ -431,6 +431,10 @@ impl Fields<'_> {
             block,
             task: Some(task),
             background: flags & 2 != 0,
+            durability: Durability {
+                flushes_first: flags & 4 != 0,
+                is_forced: flags & 8 != 0,
+            },
         })
     }
 
@@ -625,7 +629,7 @@ mod tests {
     fn steps_of_requests_and_tasks_have_their_numbers() {
         let mut bytes = header(12, 6);
         bytes.extend(80_u64.to_ne_bytes());
-        bytes.extend([4096_u32, 3, 812, 0].map(u32::to_ne_bytes).concat());
+        bytes.extend([4096_u32, 3 | 4, 812, 0].map(u32::to_ne_bytes).concat());
         let block = Block {
             device: 6,
             sector: 80,
@@ -636,6 +640,10 @@ mod tests {
             block,
             task: Some(812),
             background: true,
+            durability: Durability {
+                flushes_first: true,
+                is_forced: false,
+            },
         };
         assert_eq!(kind_of(&bytes), RecordKind::Queueing(step));
         assert!(decode_records(&bytes[..39]).all(|record| record.is_err()));

@@ -285,8 +285,19 @@ fn unsafe_directory_error(path: &Path, why: String) -> SettingsError {
 fn cannot_keep_journal_error(path: &Path, error: &io::Error) -> SettingsError {
     unsafe_directory_error(
         path,
-        format!("cannot keep a journal of old values here: {error}"),
+        format!(
+            "cannot keep a journal of old values here: {error}{}",
+            advice_on_missing_right(error)
+        ),
     )
+}
+
+/// What to do where the user may not write: mostly, root is needed.
+fn advice_on_missing_right(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "; changing settings needs root: run it with sudo",
+        _ => "",
+    }
 }
 
 /// Takes the lock on a machine's settings.

@@ -17,15 +17,15 @@ const STUDIES: Files = files!["../data/studies/", ".toml":
 const WORKLOADS: Files = files!["../data/workloads/", "":
     "apst-1.fio", "apst-2.fio", "apst-3.fio", "apst-4.fio", "apst-5.fio", "apst-6.fio",
     "apst-7.fio", "async-random.fio", "async-sequential.fio", "browser-like.json", "build-assumed.toml", "build-like.json",
-    "ceph-osd-assumed.toml", "dbench-like.json",
+    "ceph-osd-assumed.toml", "dbench-assumed.toml", "dbench-like.json",
     "desktop-at-rest.json", "etcd-disk.fio", "etcd-put.toml",
     "fileio-like.fio", "hackbench-like.json", "idle.json", "iowait-rk3399.fio",
     "iowait-thinkcycles.fio", "mariadb-commit.toml", "netpipe-like.json", "nginx-static.toml",
-    "office-day-assumed.json", "pgbench-like-read.json", "pgbench-like-write.json", "ping-pong-20.json",
+    "office-day-assumed.json", "pgbench-assumed.toml", "pgbench-read-assumed.json", "ping-pong-20.json",
     "ping-pong-80.json", "ping-pong.json", "postgres-checkpoint.toml", "postgres-commit.toml",
     "psd-mixed.fio", "psd-randread.fio", "redis-everysec.toml", "redis-server.toml", "rk3399-depth.fio", "rocksdb-compaction.toml", "rocksdb-fillsync.toml", "schbench-like.json",
-    "sqlite-insert.toml", "sqlite-like.json",
-    "tbench-like.json", "tiobench-like.fio", "vdbench-like.fio", "web-like.json", "web-server.toml", "worker-pool.json", "x264-like.json",
+    "sqlite-assumed.toml", "sqlite-insert.toml", "sqlite-like.json",
+    "tbench-assumed.json", "tiobench-like.fio", "vdbench-like.fio", "web-like.json", "web-server.toml", "worker-pool.json", "x264-like.json",
 ];
 
 /// Text of the commented example that `study new` writes.
@@ -60,11 +60,11 @@ pub fn study_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Text of the built-in workload with a name; `None` if there is no such workload.
-pub(crate) fn workload_text(name: &str) -> Option<&'static str> {
+pub fn workload_text(name: &str) -> Option<&'static str> {
     text_of_builtin_file(WORKLOADS, name)
 }
 
 /// Names of the built-in workloads.
-pub(crate) fn workload_names() -> impl Iterator<Item = &'static str> {
+pub fn workload_names() -> impl Iterator<Item = &'static str> {
     WORKLOADS.iter().map(|(name, _)| *name)
 }

@@ -6,13 +6,15 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Scope;
 use wakepath_policies::idle::{IdleDecision, IdleQuery};
 use wakepath_sim::observer::{
     Activity, InterruptKind, Observer, RequestOrigin, RequestStep, WakeUpSeen,
 };
 use wakepath_trace::recording::{
-    Block, BlockDevice, CpuIdleStates, DataQuality, Event, EventKind, IdleInputs, IdlePairs,
-    Interrupt, Metadata, QueueStep, Recorded, RecordingError, TaskStep, TimerKind, Writer,
+    Block, BlockDevice, CpuIdleStates, DataQuality, Durability, Event, EventKind, IdleInputs,
+    IdlePairs, Interrupt, Metadata, QueueStep, Recorded, RecordingError, TaskStep, TimerKind,
+    Writer,
 };
 use wakepath_units::{Kilohertz, Nanoseconds};
 use wakepath_workloads::Workload;
@@ -36,11 +38,15 @@ const MOST_HELD: usize = 1 << 16;
 pub fn describe_machine(machine: &Machine) -> Result<Metadata, String> {
     let mut first = 0;
     let mut idle_states = Vec::new();
+    let mut clusters = Vec::new();
     for cluster in &machine.cluster {
-        let cpus = (first..first + cluster.cpus).map(|cpu| cpu as u32);
+        let cpus: Vec<u32> = (first..first + cluster.cpus)
+            .map(|cpu| cpu as u32)
+            .collect();
+        clusters.push(cpus.clone());
         let states = machine.declared_idle_states_on_cluster(cluster);
         idle_states.push(CpuIdleStates {
-            cpus: cpus.collect(),
+            cpus,
             states: states.map_err(|error| error.to_string())?.to_vec(),
         });
         first += cluster.cpus;
@@ -53,11 +59,20 @@ pub fn describe_machine(machine: &Machine) -> Result<Metadata, String> {
         }
         same
     });
+    // In the simulator hardware threads sleep each for itself, so that no CPU has siblings. A cluster matters only if a state
+    // is the whole cluster's.
+    let states = &machine.idle_state;
+    clusters.retain(|cluster| {
+        cluster.len() > 1 && states.iter().any(|state| state.scope == Scope::Cluster)
+    });
+    let all: Vec<u32> = (0..first as u32).collect();
     Ok(Metadata {
         source: "wakepath sim".to_owned(),
         kernel: machine.kernel.map(|kernel| kernel.to_string()),
         clock: Some("simulated".to_owned()),
         cpus: first as u32,
+        clusters,
+        packages: if all.len() > 1 { vec![all] } else { Vec::new() },
         idle_states,
         devices: vec![BlockDevice {
             device: DEVICE,
@@ -297,6 +312,7 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
         request: usize,
         submitted: Submitted,
         background: bool,
+        durability: Durability,
     ) {
         let Submitted { block, task } = submitted;
         let submitter = self.last_cpu_of_task(task);
@@ -305,6 +321,7 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
                 block,
                 task: Some(task as u32),
                 background,
+                durability,
             };
             let kind = EventKind::Queueing(queued);
             self.held[index] = Place::Filled(Event { time, cpu, kind });
@@ -514,15 +531,22 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
                 bytes,
                 origin,
             } => {
+                let is_flush = origin == RequestOrigin::Flush;
                 let block = Block {
                     device: DEVICE,
-                    sector: self.sectors,
+                    // A flush has no place. Sector 0 would be a flush of the kernel's own, which no task waits for.
+                    sector: self.sectors + u64::from(is_flush),
                     bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
-                    write: !read && origin != RequestOrigin::Flush,
+                    write: !read && !is_flush,
                 };
                 self.sectors += STRIDE;
                 let background = block.write && origin == RequestOrigin::PageCache;
-                self.record_issue(now, request, Submitted { block, task }, background);
+                let durability = Durability {
+                    flushes_first: is_flush,
+                    is_forced: origin == RequestOrigin::ForcedWrite,
+                };
+                let submitted = Submitted { block, task };
+                self.record_issue(now, request, submitted, background, durability);
             }
             RequestStep::Delivered { request, cpu } => self.record_completion(now, cpu, request),
             RequestStep::Completed { request } => {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use wakepath_files::{Links, Tree};
+use wakepath_units::printable::quote_shell_word;
 
 use crate::SystemError;
 
@@ -39,7 +40,7 @@ impl Root {
         if self.is_live() {
             return String::new();
         }
-        format!(" --root {}", self.0.display())
+        format!(" --root {}", quote_shell_word(&self.0.to_string_lossy()))
     }
 
     /// The full path of a machine's file, given without leading slash.

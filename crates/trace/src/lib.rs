@@ -6,6 +6,7 @@
 //! - [`task_steps`]: what all tasks in a recording did, step by step.
 
 mod file_kind;
+mod flushes_in_flight;
 pub mod import;
 pub mod recording;
 pub mod task_io;

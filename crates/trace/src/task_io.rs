@@ -9,13 +9,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use wakepath_units::Nanoseconds;
 
+use crate::flushes_in_flight::FlushesInFlight;
 use crate::recording::{
-    Block, Event, EventKind, IdlePeriod, Metadata, QueueStep, Reader, RecordingError, TaskStep,
+    Block, Durability, Event, EventKind, IdlePeriod, Metadata, QueueStep, Reader, RecordingError,
+    TaskStep,
 };
 
 /// Limits on the tasks, and on the requests in flight, that are followed: a damaged recording may have any number.
 const MAX_FOLLOWED: usize = 1 << 16;
-/// Limit on the request sizes that are counted apart for a task.
+/// Limit on the request sizes, and on the numbers of writes between flushes, that are counted apart for a task.
 const MAX_SIZES: usize = 256;
 
 /// The I/O in a recording, by task.
@@ -29,8 +31,6 @@ pub struct TaskIoProfile {
     pub background: u64,
     /// Number of requests whose submitting task is not recorded.
     pub unknown_submitter: u64,
-    /// Number of requests without data, such as flushes.
-    pub without_data: u64,
     /// Number of requests left out because too many tasks, or too many requests in flight, were being followed.
     pub not_followed: u64,
     /// CPU bursts left out, because another task with I/O ran on the CPU meanwhile.
@@ -52,6 +52,12 @@ pub struct TaskIo {
     pub end_sector: u64,
     /// Largest number of the task's requests in flight at a time.
     pub most_in_flight: u32,
+    /// Number of flushes of the drive's cache, those before a write (`REQ_PREFLUSH`) included.
+    pub flushes: u64,
+    /// How often so many writes came before a flush, since the flush before.
+    pub writes_before_flushes: BTreeMap<u64, u64>,
+    /// Number of writes that end only once their data are on the media (`REQ_FUA`).
+    pub forced_writes: u64,
     /// Number of pauses in which the task's CPU slept.
     pub pauses: u64,
     /// Total time that the task slept in pauses, in ns, without exit latencies.
@@ -107,6 +113,8 @@ struct TaskState {
     in_flight: u32,
     /// Sector behind the task's last request by direction: reads, writes.
     next_sector: [Option<u64>; 2],
+    /// Number of writes since the task's last flush.
+    writes_since_flush: u64,
     /// The task's pause since its last completion, if it is in one.
     pause: Option<TaskPause>,
 }
@@ -148,6 +156,7 @@ struct TaskIoCollector {
     states: HashMap<u32, TaskState>,
     /// Submitter of each request in flight.
     in_flight: BTreeMap<DeviceSector, u32>,
+    flushes: FlushesInFlight,
     idle: HashMap<u32, CpuIdleTime>,
     /// The last task seen to run on each CPU, and since when, in ns.
     last_runs: HashMap<u32, (u32, u64)>,
@@ -168,6 +177,7 @@ impl TaskIoCollector {
             profile: TaskIoProfile::default(),
             states: HashMap::new(),
             in_flight: BTreeMap::new(),
+            flushes: FlushesInFlight::default(),
             idle: HashMap::new(),
             last_runs: HashMap::new(),
             exit_latencies,
@@ -183,12 +193,13 @@ impl TaskIoCollector {
                 block,
                 task,
                 background,
+                durability,
             }) => self.count_submitted_bio_and_end_pause(
-                event.time,
-                event.cpu,
+                (event.time, event.cpu),
                 block,
                 *task,
                 *background,
+                *durability,
             ),
             EventKind::Queueing(QueueStep::Remapped {
                 block,
@@ -212,6 +223,7 @@ impl TaskIoCollector {
             } => self.restart_pause_stretch_when_task_runs(event.time, event.cpu, *task),
             EventKind::Lost { .. } => {
                 self.in_flight.clear();
+                self.flushes.clear();
                 self.states.clear();
             }
             _ => {}
@@ -228,20 +240,17 @@ impl TaskIoCollector {
         idle.last_exit = exit.copied().unwrap_or(0);
     }
 
-    /// Notes a bio that a task submits, which ends the task's pause.
+    /// Notes a bio that a task submits at a time on a CPU, which ends the task's pause. One without data is a flush.
     fn count_submitted_bio_and_end_pause(
         &mut self,
-        time: Nanoseconds,
-        cpu: u32,
+        (time, cpu): (Nanoseconds, u32),
         block: &Block,
         task: Option<u32>,
         background: bool,
+        durability: Durability,
     ) {
-        if block.bytes == 0 {
-            self.profile.without_data += 1;
-            return;
-        }
-        if background {
+        let has_data = block.bytes > 0;
+        if background && has_data {
             self.profile.background += 1;
             return;
         }
@@ -258,40 +267,62 @@ impl TaskIoCollector {
             return;
         }
         // A bio on a stacked device, such as LVM, is submitted a second time to the device below.
-        if self.in_flight.insert(place, task).is_some() {
+        let is_known = if has_data {
+            self.in_flight.insert(place, task).is_some()
+        } else {
+            !self.flushes.begin_flush(block, task)
+        };
+        if is_known {
             return;
         }
         let state = self.states.entry(task).or_default();
         let io = self.profile.tasks.entry(task).or_default();
         state.in_flight += 1;
-        io.most_in_flight = io.most_in_flight.max(state.in_flight);
-        io.count_request_and_sequence(block, &mut state.next_sector);
+        if !has_data || (block.write && durability.flushes_first) {
+            io.count_flush(std::mem::take(&mut state.writes_since_flush));
+        }
+        if has_data {
+            io.most_in_flight = io.most_in_flight.max(state.in_flight);
+            io.count_request_and_sequence(block, &mut state.next_sector);
+            state.writes_since_flush += u64::from(block.write);
+            io.forced_writes += u64::from(block.write && durability.is_forced);
+        }
         if let Some(mut pause) = state.pause.take() {
             let idle = self.idle.get(&cpu).copied().unwrap_or_default();
             let last_run = self.last_runs.get(&pause.cpu).copied();
             pause.split_stretch_into_sleep_and_burst(task, time.0, cpu, idle, last_run);
-            io.add_ended_pause(&pause);
+            io.add_ended_pause(&pause, has_data);
             self.profile.shared_bursts += u64::from(pause.shared);
         }
     }
 
     /// Notes the completion of a request, perhaps with several bios inside; its task's pause may begin.
     fn complete_bios_and_begin_pause(&mut self, time: Nanoseconds, cpu: u32, block: &Block) {
+        if block.bytes == 0
+            && let Some(task) = self.flushes.end_flush(block)
+        {
+            self.count_ended_request(task, time, cpu);
+            return;
+        }
         let sectors = u64::from(block.bytes.div_ceil(512)).max(1);
         let first = (block.device, block.sector);
         let end = (block.device, block.sector.saturating_add(sectors));
         while let Some((&place, &task)) = self.in_flight.range(first..end).next() {
             self.in_flight.remove(&place);
-            let Some(state) = self.states.get_mut(&task) else {
-                continue;
-            };
-            state.in_flight = state.in_flight.saturating_sub(1);
-            if state.in_flight == 0 {
-                // A polling task never sleeps, so its pause counts from the completion until the task is seen to run
-                // again.
-                let idle_ns = self.idle.get(&cpu).map_or(0, |idle| idle.total);
-                state.pause = Some(TaskPause::begin(time.0, cpu, idle_ns));
-            }
+            self.count_ended_request(task, time, cpu);
+        }
+    }
+
+    /// Counts a task's request that completed on a CPU. The last one in flight begins the task's pause.
+    fn count_ended_request(&mut self, task: u32, time: Nanoseconds, cpu: u32) {
+        let Some(state) = self.states.get_mut(&task) else {
+            return;
+        };
+        state.in_flight = state.in_flight.saturating_sub(1);
+        if state.in_flight == 0 {
+            // A polling task never sleeps, so its pause counts from the completion until the task is seen to run again.
+            let idle_ns = self.idle.get(&cpu).map_or(0, |idle| idle.total);
+            state.pause = Some(TaskPause::begin(time.0, cpu, idle_ns));
         }
     }
 
@@ -392,13 +423,23 @@ impl TaskIo {
         self.end_sector = self.end_sector.max(end);
     }
 
+    /// Counts a flush that comes after so many writes since the one before.
+    fn count_flush(&mut self, writes: u64) {
+        self.flushes += 1;
+        let numbers = &mut self.writes_before_flushes;
+        if numbers.len() < MAX_SIZES || numbers.contains_key(&writes) {
+            *numbers.entry(writes).or_default() += 1;
+        }
+    }
+
     /// Adds a pause that is over to the task's totals. A CPU burst in which another task ran there counts as unknown.
-    fn add_ended_pause(&mut self, pause: &TaskPause) {
+    /// `before_data`: a request with data ended the pause, and no flush, whose burst belongs to that before the next request.
+    fn add_ended_pause(&mut self, pause: &TaskPause, before_data: bool) {
         self.pauses += u64::from(pause.asleep_ns > 0);
         self.asleep_ns = self.asleep_ns.saturating_add(pause.asleep_ns);
         if !pause.shared {
             self.burst_ns = self.burst_ns.saturating_add(pause.burst_ns);
-            self.bursts += 1;
+            self.bursts += u64::from(before_data);
         }
     }
 }
@@ -426,6 +467,7 @@ mod tests {
             block,
             task,
             background,
+            durability: Durability::default(),
         })
     }
 
@@ -572,14 +614,65 @@ mod tests {
         let profile = collect(&[
             (0, queued(read(0, 4096), Some(1), true)),
             (1, queued(read(8, 4096), None, false)),
-            (2, queued(read(16, 0), Some(1), false)),
         ]);
         assert!(profile.tasks.is_empty());
-        let counts = [
-            profile.background,
-            profile.unknown_submitter,
-            profile.without_data,
-        ];
-        assert_eq!(counts, [1, 1, 1]);
+        let counts = [profile.background, profile.unknown_submitter];
+        assert_eq!(counts, [1, 1]);
+    }
+
+    #[test]
+    fn flushes_are_requests_and_no_pauses() {
+        let write = |sector| Block {
+            write: true,
+            ..read(sector, 4096)
+        };
+        let flush = Block {
+            write: true,
+            ..read(0, 0)
+        };
+        let mut events = Vec::new();
+        for round in 0..3 {
+            let (at, sector) = (round * 1000, round * 8);
+            events.extend([
+                (at, queued(write(sector), Some(7), false)),
+                (at + 80, idle(70)),
+                (at + 82, EventKind::BlockComplete(write(sector))),
+                (at + 85, step(7, TaskStep::Running)),
+                (at + 90, queued(flush, Some(7), false)),
+                (at + 700, idle(600)),
+                (at + 702, EventKind::BlockComplete(flush)),
+                (at + 705, step(7, TaskStep::Running)),
+            ]);
+        }
+        let profile = collect(&events);
+        let io = &profile.tasks[&7];
+        assert_eq!((io.flushes, io.forced_writes, io.pauses), (3, 0, 0));
+        assert_eq!(io.writes_before_flushes, BTreeMap::from([(1, 3)]));
+        // 5 us before each flush, and 295 before each write but the first.
+        assert_eq!((io.bursts, io.burst_ns), (2, (3 * 5 + 2 * 295) * US));
+    }
+
+    #[test]
+    fn a_write_may_flush_first_and_be_forced() {
+        let commit = QueueStep::Queued {
+            block: Block {
+                write: true,
+                ..read(8, 4096)
+            },
+            task: Some(7),
+            background: false,
+            durability: Durability {
+                flushes_first: true,
+                is_forced: true,
+            },
+        };
+        let profile = collect(&[(0, EventKind::Queueing(commit))]);
+        let io = &profile.tasks[&7];
+        let counts = (
+            io.flushes,
+            io.forced_writes,
+            io.count_requests_in_direction(true),
+        );
+        assert_eq!(counts, (1, 1, 1));
     }
 }

@@ -65,9 +65,9 @@ struct PlanArgs {
     /// The harm to find, such as 5%.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent_to_share)]
     harm: f64,
-    /// Machines of the fleet [default: those of the history].
-    #[arg(long, value_name = "COUNT")]
-    machines: Option<usize>,
+    /// Machines of the fleet, 10000 at most: more do not change the plan [default: those of the history].
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(..=10_000))]
+    machines: Option<u32>,
     /// Trials behind each share.
     #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     trials: u32,
@@ -170,7 +170,9 @@ fn plan_and_print(args: &PlanArgs, out: &mut Screen) -> anyhow::Result<()> {
     let (series, metric) = args.input.read_series(None)?;
     let request = PlanRequest {
         harm: args.harm,
-        machines: args.machines.unwrap_or(series.machines.len()),
+        machines: args
+            .machines
+            .map_or(series.machines.len(), |machines| machines as usize),
         power: POWER,
         alpha: ALPHA,
         trials: args.trials,

@@ -66,7 +66,7 @@ pub(crate) enum Command {
     Import(import::Args),
     /// Run recorded wake-ups through other idle governors.
     Replay(replay::Args),
-    /// Make a workload of a recording.
+    /// Make a workload of a recording; show those that are built in.
     Workload(workload::Args),
     /// Where the time of recorded block requests went.
     Explain(explain::Args),

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -51,7 +52,7 @@ pub(crate) struct Args {
     /// How to print what was recorded.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// A command to run meanwhile; recording ends with it.
+    /// A command to run meanwhile; recording ends with it. With --format json or csv, its output goes to standard error.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -75,7 +76,7 @@ pub(crate) fn record_live_machine(args: &Args, out: &mut Screen) -> anyhow::Resu
     }
     let signals = EndSignals::new()?;
     // The file is opened only when everything else runs: a recording that it replaces must not be lost for nothing.
-    let mut command = start_command_if_given(&args.command)?;
+    let mut command = start_command_if_given(&args.command, args.format)?;
     let mut session =
         match RecordSession::start_into_file(recording, System::live(), &args.output, overwrite) {
             Ok(session) => session,
@@ -156,7 +157,12 @@ fn join_errors_unless_equal(first: anyhow::Error, second: &SessionError) -> anyh
     anyhow::anyhow!("{earlier}; the recording could not be ended either: {later}")
 }
 
-pub(super) fn start_command_if_given(words: &[OsString]) -> anyhow::Result<Option<Child>> {
+/// Starts the command of a live run. Where programs read the results (`format`), the command prints to standard error, as with
+/// `perf stat`.
+pub(super) fn start_command_if_given(
+    words: &[OsString],
+    format: Format,
+) -> anyhow::Result<Option<Child>> {
     let Some((program, arguments)) = words.split_first() else {
         return Ok(None);
     };
@@ -165,6 +171,10 @@ pub(super) fn start_command_if_given(words: &[OsString]) -> anyhow::Result<Optio
         // Starts the command in its own process group: its descendants can be ended, too, but it cannot read from a
         // terminal.
         command.process_group(0);
+    }
+    if format != Format::Table {
+        let stderr = std::io::stderr().as_fd().try_clone_to_owned();
+        command.stdout(stderr.context("standard error for the command")?);
     }
     let child = command
         .args(arguments)

@@ -264,7 +264,8 @@ fn hold_notes_on_job_drive_and_runs(
 ) {
     let path = args.workload_path();
     arguments::hold_workload_warnings(path, workload);
-    notes::note_warm_up_and_mostly_paused_jobs(workload, args.format);
+    let is_recorded = args.timeline.is_recording_asked_for();
+    notes::note_warm_up_and_mostly_paused_jobs(workload, args.format, is_recorded);
     notes::warn_of_late_replays(path, comparison);
     notes::warn_of_requests_beyond_assumed_size(workload, &machine.drive);
     notes::note_drifting_latencies(path, comparison);

@@ -38,6 +38,11 @@ pub(crate) struct TimelineArgs {
 }
 
 impl TimelineArgs {
+    /// Whether the first run is to be written as a recording.
+    pub(crate) const fn is_recording_asked_for(&self) -> bool {
+        self.record.is_some()
+    }
+
     /// Writes the first run's recording and timeline, if requested. Both paths are checked before anything is
     /// simulated.
     pub(crate) fn write_requested_recording_and_trace(

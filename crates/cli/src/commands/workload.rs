@@ -1,6 +1,9 @@
-//! `wakepath workload`: workloads from what was recorded.
+//! `wakepath workload`: workloads from what was recorded, and those that are built in.
 
+mod builtin;
 mod job;
+mod list;
+mod show;
 mod steps;
 
 use std::io::Write;
@@ -27,6 +30,10 @@ pub(crate) struct Args {
 enum Action {
     /// Make a workload of what the tasks in a recording did, as closed loops.
     Extract(ExtractArgs),
+    /// The built-in workloads, and which of them were set beside a real program.
+    List(list::Args),
+    /// What a built-in workload is, where its figures come from, and how near it is to a real program.
+    Show(show::Args),
 }
 
 #[derive(clap::Args)]
@@ -48,6 +55,8 @@ struct ExtractArgs {
 
 pub(crate) fn run_workload_command(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     match &args.command {
+        Action::List(args) => list::print_builtin_workloads(args, out),
+        Action::Show(args) => show::show_builtin_workload(args, out),
         Action::Extract(args) => {
             new_file::check_output_may_be_written(&args.output, args.force)
                 .with_context(|| args.output.display().to_string())?;
@@ -142,7 +151,6 @@ fn note_what_steps_leave_out(observed: &ObservedTasks, too_large: u64) {
         );
     }
     let left_out = [
-        (observed.without_data, "requests without data, as flushes"),
         (
             observed.without_task,
             "requests without a followed submitter",
@@ -182,7 +190,6 @@ fn note_requests_without_job(profile: &TaskIoProfile, jobs: &[job::Job<'_>]) {
             "that nobody waits for, as write-back makes them",
         ),
         (profile.unknown_submitter, "without a recorded submitter"),
-        (profile.without_data, "without data, as flushes"),
         (
             profile.not_followed,
             "beyond the most tasks or requests in flight that are followed",
@@ -190,6 +197,15 @@ fn note_requests_without_job(profile: &TaskIoProfile, jobs: &[job::Job<'_>]) {
     ];
     for (count, what) in left_out.into_iter().filter(|(count, _)| *count > 0) {
         warning!("{count} requests {what} are in no job");
+    }
+    let in_jobs: u64 = jobs.iter().map(job::Job::flushes).sum();
+    let flushes: u64 = profile.tasks.values().map(|io| io.flushes).sum();
+    if flushes > in_jobs {
+        let others = flushes - in_jobs;
+        warning!("{others} flushes of tasks without a job are left out");
+    }
+    for missing in jobs.iter().flat_map(job::Job::missing_durability) {
+        warning!("{missing}");
     }
     if profile.shared_bursts > 0 {
         warning!(

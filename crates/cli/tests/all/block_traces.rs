@@ -4,8 +4,101 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use wakepath_trace::recording::{Block, Event, EventKind, Metadata, Overwrite, Writer};
+use wakepath_units::Nanoseconds;
 
 use crate::common::{json, wakepath};
+
+/// Requests of a trace that has as many as are held for their place in time, and some more.
+const FEW_REQUESTS: u64 = 70_000;
+
+/// How many times longer the long trace is, and how much more memory it may take.
+const LONGER: u64 = 8;
+const MOST_GROWTH: f64 = 1.5;
+
+/// Writes an MSR trace of so many requests, 50 us apart.
+fn write_long_text(path: &Path, requests: u64) {
+    let mut text = String::new();
+    for number in 0..requests {
+        let time = 128_166_372_003_061_629 + number * 500;
+        let _ = writeln!(text, "{time},host,0,Read,{},4096,300", number * 4096);
+    }
+    fs::write(path, text).unwrap();
+}
+
+/// Writes a recording of so many requests, 50 us apart. The first one never ends.
+fn write_long_recording(path: &Path, requests: u64) {
+    let mut writer = Writer::create(path, Overwrite::No, Metadata::default()).unwrap();
+    for number in 0..requests {
+        let block = Block {
+            device: 1,
+            sector: number * 8,
+            bytes: 4096,
+            write: false,
+        };
+        let steps = [
+            (0, EventKind::BlockIssue(block)),
+            (30, EventKind::BlockComplete(block)),
+        ];
+        for (after_us, kind) in steps.into_iter().take(if number == 0 { 1 } else { 2 }) {
+            let time = Nanoseconds::from_micros(number * 50 + after_us);
+            writer.add_event(&Event { time, cpu: 0, kind }).unwrap();
+        }
+    }
+    writer.finish_and_count_events().unwrap();
+}
+
+/// Most memory in KiB that a simulation of a trace's first 20 ms has had (`VmHWM`, `Documentation/filesystems/proc.rst`).
+fn peak_memory_kib(path: &Path, more: &[&str]) -> u64 {
+    let arguments = ["--machine", "laptop", "--runs", "1", "--seconds", "20ms"];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_wakepath"))
+        .arg("sim")
+        .arg(path)
+        .args(arguments)
+        .args(["--policy", "menu"])
+        .args(more)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    let done = loop {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.split_whitespace().next());
+        peak = kib.map_or(peak, |kib| kib.parse::<u64>().unwrap().max(peak));
+        if let Some(done) = child.try_wait().unwrap() {
+            break done;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert!(done.success(), "{}", path.display());
+    assert!(peak > 0, "no VmHWM in {status}");
+    peak
+}
+
+#[test]
+fn a_longer_trace_takes_no_more_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, more) in [("csv", &[][..]), ("parquet", &["--dependent"])] {
+        let [short, long] = [FEW_REQUESTS, FEW_REQUESTS * LONGER].map(|requests| {
+            let path = folder.path().join(format!("{requests}.{kind}"));
+            if kind == "csv" {
+                write_long_text(&path, requests);
+            } else {
+                write_long_recording(&path, requests);
+            }
+            peak_memory_kib(&path, more)
+        });
+        eprintln!("{kind}: {short} and {long} KiB");
+        let growth = long as f64 / short as f64;
+        assert!(growth < MOST_GROWTH, "{kind}: {short} and {long} KiB");
+    }
+}
 
 /// A trace of two disks: the first has 40 requests, with gaps of 20 ms, and the second has 10.
 fn write_trace(folder: &Path) -> PathBuf {

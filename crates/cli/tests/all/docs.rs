@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 mod questions;
+mod recipes;
 mod size;
 mod tutorial;
 
@@ -273,6 +274,7 @@ fn each_page_stands_in_an_index() {
     let indexes = [
         docs.join("README.md"),
         docs.join("background/decisions/README.md"),
+        docs.join("reference/recipes/README.md"),
     ];
     let mut named = Vec::new();
     for index in &indexes {

@@ -16,8 +16,9 @@ use wakepath_hardware::machine::{CalibratedOn, Figure, Measurement};
 use wakepath_hardware::{IdleState, Machine};
 use wakepath_results::{AttributionRow, ResultReader, RunOrigin};
 use wakepath_trace::recording::{
-    Block, BlockDevice, CpuIdleStates, DataQuality, Event, EventKind, IdlePeriod, IdleResidency,
-    Metadata, Overwrite, QueueStep, ReachedState, Recorded, RequestedState, Writer,
+    Block, BlockDevice, CpuIdleStates, DataQuality, Durability, Event, EventKind, IdlePeriod,
+    IdleResidency, Metadata, Overwrite, QueueStep, ReachedState, Recorded, RequestedState,
+    TaskStep, Writer,
 };
 use wakepath_units::Nanoseconds;
 
@@ -81,6 +82,7 @@ fn write_recording_by(folder: &Path, requests: u64, more: Metadata) -> PathBuf {
                 block,
                 task: Some(if sector % 3 == 0 { 8 } else { 7 }),
                 background: false,
+                durability: Durability::default(),
             };
             push(issued - 1_000, EventKind::Queueing(step));
         }
@@ -142,6 +144,74 @@ fn the_answer_comes_first_and_in_each_format() {
         table,
         "the same input gives the same bytes"
     );
+}
+
+/// Requests of CPU 0 that meet C1 or C6. CPU 1 sleeps during half of these, and then C6 takes 90 us more.
+fn write_recording_with_package(folder: &Path) -> String {
+    let path = folder.join("package.parquet");
+    let metadata = Metadata {
+        idle_states: vec![CpuIdleStates {
+            cpus: vec![0, 1],
+            states: ["POLL", "C1", "C6"].map(state).to_vec(),
+        }],
+        packages: vec![vec![0, 1]],
+        ..Metadata::default()
+    };
+    let mut writer = Writer::create(&path, Overwrite::No, metadata).unwrap();
+    let mut push = |time: u64, cpu: u32, kind: EventKind| {
+        let time = Nanoseconds(time);
+        writer.add_event(&Event { time, cpu, kind }).unwrap();
+    };
+    let idle = |state: u8, ns: u64| {
+        EventKind::Idle(IdlePeriod {
+            state,
+            duration: Nanoseconds(ns),
+            ..IdlePeriod::default()
+        })
+    };
+    let mut issued = 1_000_000;
+    for sector in 0..4_000_u64 {
+        let block = Block {
+            device: 259 << 20,
+            sector,
+            bytes: 4096,
+            write: false,
+        };
+        let sleeps = sector % 2 == 0;
+        let (state, exit) = match (sector * sector % 7 < 3, sleeps) {
+            (true, true) => (2, 190_000),
+            (true, false) => (2, 100_000),
+            (false, _) => (1, 4_000),
+        };
+        let woken = issued + 80_000 + sector * 37 % 1000 + exit;
+        if !sleeps {
+            push(issued - 1_000, 1, idle(2, 50_000));
+        }
+        push(issued, 0, EventKind::BlockIssue(block));
+        push(woken, 0, idle(state, woken - issued - 1_000));
+        push(woken + 2_000, 0, EventKind::BlockComplete(block));
+        if sleeps {
+            push(woken + 20_000, 1, idle(2, woken + 20_000 - issued));
+        }
+        issued = woken + 400_000;
+    }
+    writer.finish_and_count_events().unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_exit_that_depends_on_other_cpus_has_two_costs() {
+    let folder = TempDir::new().unwrap();
+    let answer = printed(&[&write_recording_with_package(folder.path())]);
+    let words = answer.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in [
+        "C6: not separated, it depends on other CPUs: their cluster or package sleeps with it (2857 requests met it).",
+        "C6 costs 96.0 us [96.0, 96.0] more than C1 while other CPUs ran.",
+        "C6 costs 186.0 us [186.0, 186.0] more than C1 while none ran.",
+    ] {
+        assert!(words.contains(said), "{said}: {answer}");
+    }
+    assert!(words.contains("varies with CPUs"), "{answer}");
 }
 
 #[test]
@@ -533,7 +603,8 @@ fn states_reached_are_set_beside_those_asked_for() {
 fn explain_fio(folder: &Path, arguments: &[&str]) -> Option<std::process::Output> {
     let job = "[job]\nfilename=data\nsize=8m\nrw=randread\ndirect=1\nioengine=psync\nthinktime=1ms\nnumber_ios=300\n";
     std::fs::write(folder.join("job.fio"), job).unwrap();
-    let load = ["--", "fio", "--output=fio.txt", "job.fio"];
+    // Output of fio goes to standard error: JSON and CSV stand alone.
+    let load = ["--", "fio", "job.fio"];
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_wakepath"))
         .current_dir(folder)
         .args(["explain", "--format", "json"])
@@ -996,6 +1067,19 @@ fn results_of_a_recording_go_to_report_compare_and_perfetto() {
         command.assert().success();
     }
     let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+    // Requests with a state are part of the whole kind, and no second workload for a mean over workloads.
+    let mut command = Command::cargo_bin("wakepath").unwrap();
+    let same = ["compare", "results", "results", "--metric", "mean_us"];
+    let compared = command.current_dir(folder.path()).args(same).assert();
+    let text = String::from_utf8_lossy(&compared.success().get_output().stdout).into_owned();
+    assert!(
+        text.contains("C6 met") && !text.contains("Gmean ("),
+        "{text}"
+    );
+    assert!(
+        !text.lines().any(|line| line.starts_with("Gmean")),
+        "{text}"
+    );
     assert!(page.contains("as recorded, C6 met"));
     assert!(page.contains("request slot 0") || page.contains("requests 1"));
 }
@@ -1032,9 +1116,89 @@ fn a_replay_says_what_other_policies_would_save_and_cost() {
     });
     let limited = limited.unwrap();
     // No exit deeper than the reference's is left, and CPUs that sleep less deeply draw more.
-    assert!(
-        limited["saved_ns"].as_f64().unwrap() > 20_000.0,
-        "{limited}"
-    );
+    let saved = limited["saved_ns"].as_f64().unwrap();
+    assert!(saved > 20_000.0, "{limited}");
     assert!(limited["added_mw"].as_f64().unwrap() > 0.0, "{limited}");
+    // By requests and by replay, the same change saves the same: declared exits are longer than the exits seen by requests.
+    let help = answer["kinds"][0]["help"].as_array().unwrap();
+    let shallow = help.iter().find(|help| help["remedy"] == "shallow-states");
+    let most = shallow.unwrap()["high_ns"].as_f64().unwrap();
+    assert!(saved < 1.02 * most, "{limited} against {most}");
+}
+
+#[test]
+fn a_recording_of_another_machine_is_refused() {
+    let recording = common::repository().join("docs/examples/recorded-guest/reads.parquet");
+    let other = ["--machine", "xeon-e3-1240v5"];
+    explain(&[&[recording.to_str().unwrap()], &other[..]].concat())
+        .failure()
+        .stderr(predicates::str::contains(
+            "the recording is of another machine than xeon-e3-1240v5: 3 CPUs against 8. Explain it without --machine, or name \
+             its own",
+        ));
+}
+
+/// Flush bios by one task, each served by a flush 10 us later, with 40 us in the drive.
+#[test]
+fn flushes_have_their_bios_submitter_and_wait() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("load.parquet");
+    let metadata = Metadata {
+        recorded: Recorded {
+            queueing: DataQuality::Exact,
+            tasks: DataQuality::Exact,
+            ..Recorded::default()
+        },
+        tasks: [(7, "fio\u{1b}[31m".to_owned())].into(),
+        ..Metadata::default()
+    };
+    let mut writer = Writer::create(&path, Overwrite::No, metadata).unwrap();
+    let mut push = |time: u64, kind: EventKind| {
+        let time = Nanoseconds(time);
+        writer.add_event(&Event { time, cpu: 0, kind }).unwrap();
+    };
+    let flush = Block {
+        device: 254 << 20,
+        sector: u64::MAX,
+        bytes: 0,
+        write: false,
+    };
+    let flush_bio = Block {
+        sector: 0,
+        write: true,
+        ..flush
+    };
+    for number in 0..200 {
+        let begin = (number + 1) * 1_000_000;
+        let queued = QueueStep::Queued {
+            block: flush_bio,
+            task: Some(7),
+            background: false,
+        };
+        push(begin, EventKind::Queueing(queued));
+        push(
+            begin + 1_000,
+            EventKind::Queueing(QueueStep::Tagged(flush_bio)),
+        );
+        push(begin + 11_000, EventKind::BlockIssue(flush));
+        push(begin + 51_000, EventKind::BlockComplete(flush));
+        push(begin + 53_000, EventKind::BlockComplete(flush_bio));
+        for (after, step) in [(54_000, TaskStep::Waking), (60_000, TaskStep::Running)] {
+            push(begin + after, EventKind::Task { task: 7, step });
+        }
+    }
+    writer.finish_and_count_events().unwrap();
+    let explained = explain(&[path.to_str().unwrap()]).success();
+    let output = explained.get_output();
+    let answer = String::from_utf8_lossy(&output.stdout);
+    let words = answer.split_whitespace().collect::<Vec<_>>().join(" ");
+    let first = "flushes of 254:0, no data: fio\\u{1b}[31m waited 60.0 us (p99 60.0), 11.0 of them until the flush was issued; mean \
+                 40.0 us from issue to completion.";
+    assert!(words.starts_with(first), "{answer}");
+    assert!(
+        words.contains(" plugged, 0.0 in the scheduler, 10.0 until the flush was issued."),
+        "{answer}"
+    );
+    assert!(words.contains("flush us"), "{answer}");
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("left out"));
 }

@@ -104,6 +104,7 @@ fn figures(recording: &Path) -> [f64; 5] {
                     task: Some(task),
                     background: false,
                     block,
+                    ..
                 }) if block.bytes > 0 => {
                     // A request on the drive's partition is submitted a second time to the drive.
                     submitted.entry(task).or_insert(event.time.0);

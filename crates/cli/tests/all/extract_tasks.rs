@@ -36,6 +36,15 @@ const THREADS: &str = r#"{
 /// A job with four requests in flight.
 const DEPTH_4: &str = "[deep]\nioengine=io_uring\niodepth=4\ndirect=1\nrw=randread\nbs=16k\nsize=1g\ntime_based=1\nruntime=1s\n";
 
+/// A database's log beside a reader: two writes and a flush, then a pause.
+const COMMITS: &str = "[global]\nioengine=psync\ndirect=1\nsize=1g\ntime_based=1\nruntime=1s\n\
+    [log]\nrw=write\nbs=8k\nfdatasync=2\nthinktime=900us\nthinktime_blocks=2\n\
+    [reader]\nrw=randread\nbs=4k\nthinktime=700us\n";
+
+/// Writes that end on the media.
+const FORCED_WRITES: &str = "[log]\nfilename=/dev/nvme0n1\nioengine=psync\ndirect=1\nrw=randwrite\nbs=4k\nsync=dsync\nsize=1g\n\
+    time_based=1\nruntime=1s\nthinktime=300us\n";
+
 /// A reader beside a main process that leaves RCU callbacks, in the guest of the laboratory.
 const BESIDE_CALLBACKS: &str = "[reader]\nioengine=psync\ndirect=1\nrw=randread\nbs=4k\nsize=1g\ntime_based=1\nruntime=1s\n\
     thinktime=1200us\nthinktime_blocks=3\n";
@@ -46,6 +55,9 @@ const OTHERS: [&str; 2] = ["menu + cpu-latency[limit=50us]", "menu + psd"];
 
 /// How far each figure may be off: mean latency, 99th percentile, and idle periods at three percentiles.
 const BOUNDS: [f64; 5] = [0.1, 0.2, 0.15, 0.15, 0.15];
+
+/// How far flushes may be off: calls for each I/O, mean and 99th percentile of their time.
+const COMMIT_BOUNDS: [f64; 3] = [0.02, 0.1, 0.2];
 
 /// Mean and 99th percentile of latency in us, and the 10th, 50th and 90th percentile of idle periods in ns.
 type Figures = [f64; 5];
@@ -87,10 +99,9 @@ impl Runs {
         self.folder.path().join(name)
     }
 
-    /// Simulates and records a workload.
-    fn record(&self, workload: &str, policy: &str, recording: &str) -> Figures {
-        let [workload, recording] = [workload, recording].map(|name| self.path(name));
-        let recording_path = recording.to_str().unwrap();
+    /// What a simulated run of a workload prints, which is recorded to a file.
+    fn simulate(&self, workload: &str, policy: &str, recording: &Path) -> serde_json::Value {
+        let workload = self.path(workload);
         let run = wakepath(&[
             "sim",
             workload.to_str().unwrap(),
@@ -101,13 +112,33 @@ impl Runs {
             "--runs",
             "1",
             "--record",
-            recording_path,
+            recording.to_str().unwrap(),
             "--all-tasks",
             "--force",
             "--format",
             "json",
         ]);
-        let found = json(&run.success());
+        json(&run.success())
+    }
+
+    /// Flushes of a workload: calls for each I/O, mean and 99th percentile of their time in us.
+    fn measure_commits(&self, workload: &str, policy: &str) -> [f64; 3] {
+        let found = self.simulate(workload, policy, &self.path("commits.parquet"));
+        let result = &found["results"][0];
+        let flushes = &result["runs"][0]["fsyncs"];
+        let figure = |key: &str| flushes[key].as_f64().unwrap();
+        let iops = result["iops"].as_f64().unwrap();
+        [
+            figure("per_second") / iops,
+            figure("mean_us"),
+            figure("p99_us"),
+        ]
+    }
+
+    /// Simulates and records a workload.
+    fn record(&self, workload: &str, policy: &str, recording: &str) -> Figures {
+        let recording = self.path(recording);
+        let found = self.simulate(workload, policy, &recording);
         let latency = ["mean_us", "p99_us"].map(|key| found["results"][0][key].as_f64().unwrap());
         let idle = idle_percentiles(&recording);
         [latency[0], latency[1], idle[0], idle[1], idle[2]]
@@ -181,6 +212,71 @@ fn ticks_that_rcu_callbacks_keep_answer_to_policies_that_were_not_recorded() {
         let leaves_callbacks = section.lines().any(|line| line == "callback");
         let is_main_process = section.starts_with("\nname = \"kworker_u0\"\n");
         assert_eq!(leaves_callbacks, is_main_process, "{section:.300}");
+    }
+}
+
+/// Extracts tasks and jobs from a recording under menu, and compares their flushes with the workload's under other policies.
+fn judge_commits(machine: &str, text: &str) {
+    let runs = Runs::on(machine);
+    fs::write(runs.path("original.fio"), text).unwrap();
+    runs.record("original.fio", RECORDED, "recorded.parquet");
+    for extracted in ["tasks.toml", "jobs.fio"] {
+        runs.extract("recorded.parquet", extracted);
+        for policy in OTHERS {
+            let truth = runs.measure_commits("original.fio", policy);
+            let found = runs.measure_commits(extracted, policy);
+            for ((truth, found), bound) in truth.iter().zip(&found).zip(COMMIT_BOUNDS) {
+                let off = (found / truth - 1.0).abs();
+                assert!(off <= bound, "{extracted} under {policy}: {truth}, {found}");
+            }
+        }
+    }
+}
+
+#[test]
+fn commits_answer_to_policies_that_were_not_recorded() {
+    judge("laptop", "commits.fio", COMMITS);
+    judge_commits("laptop", COMMITS);
+}
+
+#[test]
+fn forced_writes_answer_to_policies_that_were_not_recorded() {
+    let tasks = judge("laptop", "forced.fio", FORCED_WRITES);
+    assert!(tasks.lines().any(|line| line.ends_with(" forced")));
+}
+
+#[test]
+fn tasks_answer_on_machines_that_were_not_recorded() {
+    let recorded = Runs::on("rk3399");
+    for (name, text) in [("deep", DEPTH_4), ("readers", THINKING_READERS)] {
+        let [job, recording, tasks] = ["fio", "parquet", "toml"].map(|end| format!("{name}.{end}"));
+        fs::write(recorded.path(&job), text).unwrap();
+        recorded.record(&job, RECORDED, &recording);
+        recorded.extract(&recording, &tasks);
+        for machine in ["laptop", "hybrid-i7-1260p"] {
+            let runs = Runs {
+                folder: tempfile::tempdir().unwrap(),
+                machine: machine.to_owned(),
+            };
+            for file in [&job, &tasks] {
+                fs::copy(recorded.path(file), runs.path(file)).unwrap();
+            }
+            for policy in OTHERS {
+                let truth = runs.record(&job, policy, "truth.parquet");
+                let found = runs.record(&tasks, policy, "found.parquet");
+                eprintln!(
+                    "{name} on {machine} under {policy}\n  true {truth:.1?}\n  tasks {found:.1?}"
+                );
+                // Idle periods are those of the background work that was recorded, and not of these machines'.
+                for index in 0..2 {
+                    let off = (found[index] / truth[index] - 1.0).abs();
+                    assert!(
+                        off <= BOUNDS[index],
+                        "{name} on {machine} under {policy}: true {truth:?}, found {found:?}"
+                    );
+                }
+            }
+        }
     }
 }
 

@@ -452,6 +452,35 @@ fn a_machine_file_becomes_parameters_of_the_modules() {
          []\n"
     );
 }
+
+/// The drive of a guest draws evenly between quantiles of the service time, and evenly between two of these.
+#[test]
+fn slow_requests_of_a_guests_drive_keep_mean_and_99_9th_percentile() {
+    let ask = "import sys; sys.path.insert(0, 'rig')\n\
+        from laboratory_machine import quantiles_with_slow_requests\n\
+        print(*quantiles_with_slow_requests(80_000, 0.5, 2_000_000))";
+    let done = Command::new("python3")
+        .current_dir(repository())
+        .args(["-c", ask])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{said}");
+    let text = String::from_utf8(done.stdout).unwrap();
+    let points: Vec<f64> = text
+        .split_whitespace()
+        .map(|ns| ns.parse().unwrap())
+        .collect();
+    assert!(points.is_sorted(), "{points:?}");
+    let parts = (points.len() - 1) as f64;
+    let mean = points.windows(2).map(|ends| ends[0] + ends[1]).sum::<f64>() / 2.0 / parts;
+    assert!((mean - 80_000.0).abs() < 1.0, "{mean}");
+    let at = 0.999 * parts;
+    let [below, above] = [at.floor(), at.ceil()].map(|point| points[point as usize]);
+    let percentile = below + (above - below) * at.fract();
+    assert!((percentile - 2e6).abs() < 1.0, "{percentile}");
+}
+
 /// Four CPUs under Debian's 6.1, whose CPUs rig/guest/init starts; one of them takes all interrupts, and the drive sleeps.
 #[test]
 #[ignore = "nightly: a guest of Linux 6.1"]

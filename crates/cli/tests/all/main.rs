@@ -5,6 +5,7 @@ mod apst;
 mod apst_drive;
 mod architecture;
 mod block_traces;
+mod builtin_workloads;
 mod canary;
 mod captured_clocks;
 mod class;

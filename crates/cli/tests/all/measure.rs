@@ -323,6 +323,9 @@ fn the_path_of_reads_is_measured_and_nothing_is_written() {
         result["context_switch"]["ns"].as_f64().unwrap()
             > result["system_call"]["ns"].as_f64().unwrap()
     );
+    if std::thread::available_parallelism().unwrap().get() > 1 {
+        assert!(result["ipi"]["ns"].as_f64().unwrap() > 50.0, "{result}");
+    }
     assert!(fs::read(&file).unwrap() == bytes);
 }
 

@@ -203,7 +203,11 @@ fn summaries_without_mixed_power(
     policies: &[String],
     rows: &[Row],
 ) -> Vec<Summary> {
-    let mut summaries = summarise_over_workloads(metrics, policies, rows);
+    let whole: Vec<&Row> = rows
+        .iter()
+        .filter(|row| !is_subset_of_requests(sources, &row.load.workload))
+        .collect();
+    let mut summaries = summarise_over_workloads(metrics, policies, &whole);
     summaries.retain(|summary| {
         let summarised = rows
             .iter()
@@ -215,11 +219,25 @@ fn summaries_without_mixed_power(
     summaries
 }
 
+/// Whether a workload is a subset of another workload's requests, and adds nothing to a mean over workloads.
+fn is_subset_of_requests(sources: &[Source], workload: &str) -> bool {
+    let mut known = sources.iter().flat_map(|source| &source.document.workloads);
+    known.any(|known| known.name == workload && known.subset.is_some())
+}
+
 /// Gain of each policy in each metric as the geometric mean over workloads.
-fn summarise_over_workloads(metrics: &[Metric], policies: &[String], rows: &[Row]) -> Vec<Summary> {
+fn summarise_over_workloads(
+    metrics: &[Metric],
+    policies: &[String],
+    rows: &[&Row],
+) -> Vec<Summary> {
     let mut summaries = Vec::new();
     for metric in metrics {
-        let metric_rows: Vec<&Row> = rows.iter().filter(|r| r.metric == metric.name).collect();
+        let metric_rows: Vec<&Row> = rows
+            .iter()
+            .copied()
+            .filter(|r| r.metric == metric.name)
+            .collect();
         for policy in policies {
             let policy_rows = metric_rows.iter().filter(|r| r.policy == *policy);
             let ratios: Vec<f64> = policy_rows

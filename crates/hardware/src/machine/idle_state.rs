@@ -53,6 +53,15 @@ pub struct MachineIdleState {
     #[schemars(extend("maximum" = 10.0))]
     #[serde(default)]
     pub exit_spread: Figure,
+    /// Time in the state after which it is deeper than asked for: a virtual machine's host sleeps by itself, and some
+    /// hardware promotes. Absent: never.
+    #[schemars(extend("unit" = "us"))]
+    #[serde(default)]
+    pub deeper_after_us: Figure,
+    /// Mean time that leaving the state takes after `deeper_after_us`, at least `true_exit_us`. Absent: as before.
+    #[schemars(extend("unit" = "us"))]
+    #[serde(default)]
+    pub deeper_exit_us: Figure,
     /// Extra work after a wake-up with cold caches and predictors, on the biggest core. Absent: 0.
     #[schemars(extend("unit" = "1000 cycles"))]
     #[serde(default)]
@@ -116,6 +125,17 @@ pub struct ClusterIdleState {
     pub transition_mw: Figure,
     /// Source of the table's plain figures.
     pub source: String,
+}
+
+impl MachineIdleState {
+    /// Mean exit time after the longest pauses, in us.
+    pub fn longest_exit_us(&self) -> &Figure {
+        if self.deeper_exit_us.is_given() {
+            &self.deeper_exit_us
+        } else {
+            &self.true_exit_us
+        }
+    }
 }
 
 impl ClusterIdleState {

@@ -371,6 +371,16 @@ mod tests {
                 "idle_state.WFI.exit_spread",
             ),
             (
+                "true_exit_us = 1\n",
+                "true_exit_us = 1\ndeeper_after_us = 300\n",
+                "idle_state.WFI",
+            ),
+            (
+                "true_exit_us = 1\n",
+                "true_exit_us = 1\ndeeper_after_us = 300\ndeeper_exit_us = 0.5\n",
+                "idle_state.WFI.deeper_exit_us",
+            ),
+            (
                 "cpus = 4",
                 "cpus = 4\nthreads_per_core = 3",
                 "cluster.little.threads_per_core",

@@ -10,8 +10,8 @@ const BANDS: usize = 4;
 /// Fewest samples in a band.
 const FEWEST: usize = 10;
 /// The last band is slower than the first by this factor and by so much, where a note tells so.
-const GROWS: f64 = 1.3;
-const LEAST_GROWTH_NS: f64 = 2_000.0;
+pub(super) const GROWS: f64 = 1.3;
+pub(super) const LEAST_GROWTH_NS: f64 = 2_000.0;
 
 /// A wake-up that counts.
 #[derive(Clone, Copy, Debug)]
@@ -61,8 +61,7 @@ pub(super) fn describe_growth(who: &str, bands: &[GapBand]) -> Option<String> {
     let grows = long.ns > (short.ns * GROWS).max(short.ns + LEAST_GROWTH_NS);
     (grows && long.low > short.high).then(|| {
         format!(
-            "{who}: {:.1} us after pauses of up to {}, {:.1} us after pauses from {} on, so something sleeps deeper in long ones; a \
-             machine file has one figure for both",
+            "{who}: {:.1} us after pauses of up to {}, {:.1} us after pauses from {} on, so something sleeps deeper in long ones",
             short.ns / 1e3,
             first.longest,
             long.ns / 1e3,

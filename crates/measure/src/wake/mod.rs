@@ -16,12 +16,13 @@ mod bands;
 mod beside;
 mod clocks;
 mod counters;
+mod deeper;
 mod entry;
+mod figures;
 mod plan;
 mod sampler;
 mod tally;
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -30,7 +31,6 @@ use std::time::Instant;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
-use wakepath_hardware::machine::{Figure, Machine};
 use wakepath_settings::{Hold, Session, SettingsPlan, WantedSetting};
 use wakepath_system::capture::runs_under_hypervisor;
 use wakepath_system::setting::find_setting;
@@ -42,8 +42,10 @@ use self::bands::{WakeSample, describe_growth, split_by_gap};
 use self::beside::{find_entry_costs, find_package_wakes};
 use self::clocks::{ExitAtClock, describe_differences};
 use self::counters::{CpuCounters, SampleVerdict};
+use self::deeper::find_deeper_sleep;
 use self::plan::{ROUNDS, WakeMoment, WakeStep};
 use self::tally::{FEWEST_COUNTED, Tally};
+use crate::background::parse_ipi_count;
 use crate::conditions::{StolenTime, read_stolen_ticks};
 use crate::summary::{Estimate, LatencySummary};
 use crate::test_file::{TestFile, TestTarget};
@@ -52,6 +54,7 @@ use crate::{Conditions, ExperimentControl, MeasureError};
 pub use self::at_rest::{PackageWake, ReachedDepth};
 pub use self::bands::GapBand;
 pub use self::beside::EntryCost;
+pub use self::deeper::DeeperSleep;
 pub use self::entry::{EntryTime, WokenWithinEntry};
 pub use self::plan::{CpuGroup, HeldClock, WakePlan, WakeSource};
 pub(crate) use self::plan::{choose_governor, state_key};
@@ -66,6 +69,11 @@ const MUCH_WORK: f64 = 50.0;
 const FEWEST_TRIES: usize = 12;
 /// The same of early wake-ups, of which few come within the entry; each takes some 2 ms.
 const FEWEST_EARLY_TRIES: usize = 50;
+
+/// A task's wake-ups with fewer inter-processor interrupts each came by stores, and with more by interrupts. Other work on the
+/// machine brings some of its own.
+const MOSTLY_STORES: f64 = 0.25;
+const MOSTLY_IPIS: f64 = 0.75;
 
 /// Wake-ups from an idle state by a source.
 #[derive(Clone, Debug, Serialize)]
@@ -86,6 +94,8 @@ pub struct WakeLatency {
     pub by_gap: Vec<GapBand>,
     /// Exit latency: the median less the median from `relative_to` after equal pauses; absent for the reference state.
     pub exit: Option<Estimate>,
+    /// How the exit grows in long pauses; absent: it does not, or the state is the reference.
+    pub deeper: Option<DeeperSleep>,
     /// The state that the exit latency is relative to.
     pub relative_to: Option<String>,
     /// States that the CPU's core reached meanwhile, deepest first; absent: the hardware shows none.
@@ -96,6 +106,9 @@ pub struct WakeLatency {
     pub rejected: u64,
     /// Counted samples during which a virtual machine's host kept the CPU waiting (stolen time).
     pub disturbed_by_host: u64,
+    /// Inter-processor interrupts of the CPU for each wake-up by a task: near 0 where a store to memory that the state
+    /// monitors wakes it, and 1 where an interrupt does. Absent: other sources, or the kernel shows no counts.
+    pub ipis_per_wake_up: Option<f64>,
     /// Reason for a missing or weak figure.
     pub problem: Option<String>,
 }
@@ -326,13 +339,27 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
     fn run_step(&mut self, index: usize, step: &WakeStep) -> Result<(), MeasureError> {
         let cpu = self.plan.kinds[step.kind].cpu;
         let before = self.sampler.read_reached(cpu);
-        self.take_samples(index, step)?;
+        let ipis_before = self.read_ipi_count(cpu);
+        let tried = self.take_samples(index, step)?;
+        let ipis_after = self.read_ipi_count(cpu);
         let after = self.sampler.read_reached(cpu);
-        self.tallies[index].reached.add(&before, &after);
+        let tally = &mut self.tallies[index];
+        tally.reached.add(&before, &after);
+        tally.ipis.add(ipis_before, ipis_after, tried);
         Ok(())
     }
 
-    fn take_samples(&mut self, index: usize, step: &WakeStep) -> Result<(), MeasureError> {
+    /// Inter-processor interrupts that a CPU has taken so far.
+    fn read_ipi_count(&self, cpu: usize) -> Option<u64> {
+        let text = self
+            .system
+            .root()
+            .read_text_if_readable("proc/interrupts")?;
+        parse_ipi_count(&text, cpu)
+    }
+
+    /// Takes samples of a step; returns the number of wake-ups.
+    fn take_samples(&mut self, index: usize, step: &WakeStep) -> Result<u64, MeasureError> {
         let kind = &self.plan.kinds[step.kind];
         let gaps = self.plan.gaps(step);
         let end = Instant::now() + self.plan.step_time;
@@ -384,7 +411,7 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
             before = after;
             stolen_before = stolen_after;
         }
-        Ok(())
+        Ok(tried as u64)
     }
 
     /// Stolen time of a CPU so far; `None` outside virtual machines.
@@ -434,21 +461,25 @@ impl WakeMeasurement {
                 declared_exit: state.map(wakepath_system::StateInfo::exit_latency),
                 source: step.source,
                 exit: None,
+                deeper: None,
                 relative_to: None,
                 reached: tally.reached.shares(false),
                 missed: tally.missed,
                 rejected: tally.rejected,
                 disturbed_by_host: tally.disturbed_by_host,
+                ipis_per_wake_up: match step.source {
+                    WakeSource::Task => tally.ipis.per_wake_up(),
+                    WakeSource::Timer | WakeSource::Drive => None,
+                },
                 problem: describe_problem(tally, conditions.busy_percent),
                 by_gap: split_by_gap(&tally.samples),
                 latency,
             };
             if let Some(position) = wakes.iter().position(|other| other.is_reference_of(&wake)) {
                 let shortest = plan.gaps(step)[0];
-                wake.set_exit(
-                    &wakes[position],
-                    settled[position].1.latencies_after(shortest),
-                );
+                let reference = settled[position].1;
+                wake.set_exit(&wakes[position], reference.latencies_after(shortest));
+                wake.deeper = find_deeper_sleep(&tally.samples, &reference.samples);
             }
             wakes.push(wake);
         }
@@ -489,117 +520,18 @@ impl WakeMeasurement {
             })
         })
     }
-
-    /// Exit latencies as figures, by CPU and state: of wake-ups by the drive where these were measured, because an I/O
-    /// pays for these, else by a task. States with a problem have no figure.
-    pub fn figures(&self) -> Vec<(usize, &str, Figure)> {
-        let mut figures: Vec<(usize, &str, Figure)> = Vec::new();
-        for source in [WakeSource::Drive, WakeSource::Task] {
-            let measured = self.wakes.iter().filter(|wake| wake.source == source);
-            for (wake, state) in measured.filter_map(|wake| Some((wake, wake.state.as_deref()?))) {
-                let is_known = figures
-                    .iter()
-                    .any(|(cpu, name, _)| (*cpu, *name) == (wake.cpu, state));
-                if let Some(figure) = self.exit_figure(wake).filter(|_| !is_known) {
-                    figures.push((wake.cpu, state, figure));
-                }
-            }
-        }
-        figures.sort_by_key(|(cpu, state, _)| {
-            let is_same =
-                |wake: &WakeLatency| wake.cpu == *cpu && wake.state.as_deref() == Some(*state);
-            self.wakes.iter().position(is_same)
-        });
-        figures
-    }
-
-    /// The exit latency of a state as a figure; `None` for the reference, and for a state with a problem.
-    fn exit_figure(&self, wake: &WakeLatency) -> Option<Figure> {
-        let exit = wake.exit.filter(|_| wake.problem.is_none())?;
-        let n = wake.latency.as_ref().map_or(0, |latency| latency.n);
-        let reference = wake.relative_to.as_deref().unwrap_or_default();
-        let held = self.held_khz.first();
-        let clock = held.map_or_else(String::new, |khz| format!(" at {} MHz", khz / 1000));
-        let what = match wake.source {
-            WakeSource::Drive => "median read from the drive",
-            WakeSource::Task => "median wake-up by a task",
-            WakeSource::Timer => "median wake-up by a timer",
-        };
-        let what = format!(
-            "{what} less that from {reference}, CPU {}{clock}, {}",
-            wake.cpu,
-            wake.describe_verification()
-        );
-        Some(
-            exit.at_least_zero()
-                .figure_us(n.max(1), &what, &self.conditions),
-        )
-    }
-
-    /// Replaces exit latencies in a machine by measured ones, by state name. CPUs with different idle states share names,
-    /// so several kinds of CPUs leave the machine as before.
-    pub fn apply_to(&self, machine: &mut Machine) {
-        let mut cpus = self.wakes.iter().map(|wake| wake.cpu);
-        let first = cpus.next();
-        if cpus.any(|cpu| Some(cpu) != first) {
-            return;
-        }
-        for (_, name, figure) in self.figures() {
-            let mut states = machine.idle_state.iter_mut();
-            if let Some(state) = states.find(|state| state.name == name) {
-                state.true_exit_us = figure;
-            }
-        }
-        for (_, name, figure) in self.entry_figures() {
-            let mut states = machine.idle_state.iter_mut();
-            if let Some(state) = states.find(|state| state.name == name) {
-                state.true_entry_us = figure;
-            }
-        }
-    }
-
-    /// Costs of entries as figures, by CPU and state.
-    pub fn entry_figures(&self) -> Vec<(usize, &str, Figure)> {
-        let known = self.entries.iter();
-        known
-            .filter_map(|cost| {
-                let entry = cost.entry?;
-                let what = format!(
-                    "end of the entry less its begin, by wake-ups within it, CPU {}; a CPU so woken {}",
-                    cost.cpu,
-                    entry.woken_within.describe()
-                );
-                let figure = entry.cost.figure_us(entry.n, &what, &self.conditions);
-                Some((cost.cpu, cost.state.as_str(), figure))
-            })
-            .collect()
-    }
-
-    /// An `[[idle_state]]` table per measured state for a machine file.
-    pub fn to_toml(&self) -> String {
-        let entries = self.entry_figures();
-        let mut text = String::new();
-        for (cpu, name, figure) in self.figures() {
-            let value = figure.to_toml_text().unwrap_or_default();
-            let quoted = toml::Value::String(name.to_owned());
-            let _ = writeln!(
-                text,
-                "# CPU {cpu}\n[[idle_state]]\nname = {quoted}\ntrue_exit_us = {value}"
-            );
-            let entry = entries
-                .iter()
-                .find(|entry| (entry.0, entry.1) == (cpu, name));
-            if let Some((_, _, figure)) = entry {
-                let value = figure.to_toml_text().unwrap_or_default();
-                let _ = writeln!(text, "true_entry_us = {value}");
-            }
-            text.push('\n');
-        }
-        text
-    }
 }
 
 impl WakeLatency {
+    /// How a task's wake-up reached the CPU, by the counts of interrupts; `None` where these do not tell.
+    pub fn describe_way_of_task(&self) -> Option<&'static str> {
+        match self.ipis_per_wake_up? {
+            few if few < MOSTLY_STORES => Some("by a store"),
+            many if many > MOSTLY_IPIS => Some("by an IPI"),
+            _ => None,
+        }
+    }
+
     /// What the hardware says about the state, for the origin of a figure.
     fn describe_verification(&self) -> String {
         match &self.reached {

@@ -22,6 +22,29 @@ pub(super) struct Tally {
     /// Pauses before wake-ups that met no state.
     pub(super) missed_after: Vec<Nanoseconds>,
     pub(super) reached: ReachedTally,
+    pub(super) ipis: IpiTally,
+}
+
+/// Inter-processor interrupts of the sleeping CPU beside the wake-ups that were tried meanwhile.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct IpiTally {
+    taken: u64,
+    wake_ups: u64,
+}
+
+impl IpiTally {
+    /// Adds a round: the CPU's counts before and after, and the wake-ups between. Without counts nothing is known of it.
+    pub(super) fn add(&mut self, before: Option<u64>, after: Option<u64>, wake_ups: u64) {
+        if let Some((before, after)) = before.zip(after) {
+            self.taken += after.saturating_sub(before);
+            self.wake_ups += wake_ups;
+        }
+    }
+
+    /// Interrupts for each wake-up; `None` without counts.
+    pub(super) fn per_wake_up(self) -> Option<f64> {
+        (self.wake_ups > 0).then(|| self.taken as f64 / self.wake_ups as f64)
+    }
 }
 
 impl Tally {

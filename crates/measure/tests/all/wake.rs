@@ -31,6 +31,10 @@ const ENTRY_BY_DEPTH: u64 = 10_000;
 /// What a wake-up takes longer while the package sleeps, in ns.
 const PACKAGE_EXIT: u64 = 70_000;
 
+/// A pause after which a host sleeps deeper, and what that adds to a wake-up in ns.
+const HOST_SLEEPS_AFTER: Nanoseconds = Nanoseconds::from_millis(2);
+const HOST_EXIT: u64 = 120_000;
+
 /// What the machine does at a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behaviour {
@@ -52,12 +56,18 @@ enum Behaviour {
     Robbed,
     /// The hardware counts what it reached: the core C6, and at rest the package C6, too.
     Counting,
+    /// A host sleeps deeper once a pause has lasted for 2 ms.
+    HostSleeping,
+    /// The kernel counts inter-processor interrupts: POLL is left by a store, all other states by an interrupt.
+    CountingIpis,
 }
 
 struct FakeSampler<'a> {
     machine: PathBuf,
     behaviour: Behaviour,
     samples: usize,
+    /// Inter-processor interrupts of CPU 1 so far.
+    ipis: u64,
     /// Ticks in C6 so far, of core and package, and all ticks.
     reached: [u64; 3],
     cancelled: &'a AtomicBool,
@@ -124,12 +134,18 @@ impl WakeSampler for FakeSampler<'_> {
             (Behaviour::Interrupted, 10) => self.cancelled.store(true, Ordering::Relaxed),
             _ => {}
         }
+        if self.behaviour == Behaviour::CountingIpis && source == WakeSource::Task {
+            self.ipis += u64::from(state > 0);
+            let line = format!("CPU0 CPU1\nRES: 7 {} Rescheduling interrupts\n", self.ipis);
+            fs::write(self.machine.join("proc/interrupts"), line).unwrap();
+        }
         self.add(state, "usage", 1);
         self.add(state, "time", gap.as_micros().max(1));
         let timer = u64::from(source == WakeSource::Timer) * 500;
         let drive = u64::from(source == WakeSource::Drive) * (50_000 + state as u64 * 1_000);
         let cold = match self.behaviour {
             Behaviour::CoolingDown => gap.0 / 100,
+            Behaviour::HostSleeping if state > 0 && gap >= HOST_SLEEPS_AFTER => HOST_EXIT,
             _ => 0,
         };
         self.count_core(gap);
@@ -211,6 +227,10 @@ fn run_with(
         fs::write(kind.join("type"), "xen\n").unwrap();
         fs::write(machine.path().join("proc/stat"), "").unwrap();
     }
+    if behaviour == Behaviour::CountingIpis {
+        let none = "CPU0 CPU1\nRES: 7 0 Rescheduling interrupts\n";
+        fs::write(machine.path().join("proc/interrupts"), none).unwrap();
+    }
     let before = settings(machine.path());
     let system = System::new(Root::at_directory(machine.path()));
     // Enough for the most samples of a step; what goes by single pauses takes many.
@@ -229,6 +249,7 @@ fn run_with(
         machine: machine.path().to_owned(),
         behaviour,
         samples: 0,
+        ipis: 0,
         reached: [0; 3],
         cancelled: &cancelled,
     };
@@ -247,7 +268,7 @@ fn settings(machine: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = content(machine);
     all.retain(|path, _| {
         let name = path.rsplit('/').next().unwrap_or_default();
-        !["usage", "time", "rejected", "stat"].contains(&name)
+        !["usage", "time", "rejected", "stat", "interrupts"].contains(&name)
     });
     all
 }
@@ -277,6 +298,22 @@ fn exit_latencies_are_differences_to_polling_and_everything_is_put_back() {
         ("C10", Some(298)),
     ];
     assert_eq!(exits, expected.map(|(name, exit)| (name.to_owned(), exit)));
+}
+
+#[test]
+fn counts_of_interrupts_tell_how_a_task_wakes_a_cpu() {
+    let (_machine, result, _) = run(Behaviour::CountingIpis);
+    for wake in &result.unwrap().wakes {
+        let expected = match (wake.source, wake.state.as_deref()) {
+            (WakeSource::Task, Some("POLL")) => Some("by a store"),
+            (WakeSource::Task, _) => Some("by an IPI"),
+            _ => None,
+        };
+        assert_eq!(wake.describe_way_of_task(), expected, "{wake:?}");
+    }
+    let (_machine, without_counts, _) = run(Behaviour::Obedient);
+    let wakes = without_counts.unwrap().wakes;
+    assert!(wakes.iter().all(|wake| wake.ipis_per_wake_up.is_none()));
 }
 
 #[test]
@@ -380,15 +417,16 @@ fn what_an_io_pays_for_becomes_the_figure() {
         &[WakeSource::Task, WakeSource::Timer, WakeSource::Drive],
     );
     let result = result.unwrap();
-    let figures = result.figures();
-    let [(_, "C1E", first), _, _, (_, "C10", last)] = &figures[..] else {
-        panic!("{figures:?}");
+    let mut machine = Machine::find("laptop").unwrap();
+    result.apply_to(&mut machine);
+    let exit_us = |name: &str| {
+        let mut states = machine.idle_state.iter();
+        let state = states.find(|state| state.name == name).unwrap();
+        state.true_exit_us.value
     };
     // A read from C1E takes 1 us more than a wake-up by a task.
-    assert!(
-        (first.value - 5.0).abs() < 0.1 && (last.value - 302.0).abs() < 0.1,
-        "{figures:?}"
-    );
+    assert!((exit_us("C1E") - 5.0).abs() < 0.1, "{}", exit_us("C1E"));
+    assert!((exit_us("C10") - 302.0).abs() < 0.1, "{}", exit_us("C10"));
     assert!(
         result
             .to_toml()
@@ -416,6 +454,43 @@ fn measured_exits_become_figures_of_a_machine() {
     for state in states {
         assert!(state["true_exit_us"]["measured"]["n"].as_integer().unwrap() > 20);
     }
+}
+
+#[test]
+fn a_host_that_sleeps_deeper_in_long_pauses_becomes_figures() {
+    let (_machine, result, _) = run(Behaviour::HostSleeping);
+    let mut machine = Machine::find("laptop").unwrap();
+    result.unwrap().apply_to(&mut machine);
+    for (name, before_us) in [("C1E", 4.0), ("C6", 78.0)] {
+        let mut states = machine.idle_state.iter();
+        let state = states.find(|state| state.name == name).unwrap();
+        let figures = [
+            &state.true_exit_us,
+            &state.deeper_after_us,
+            &state.deeper_exit_us,
+        ];
+        let [before, after, deeper] = figures.map(|figure| figure.value);
+        assert!((before - before_us).abs() < 0.1, "{name}: {before}");
+        assert!((1_900.0..2_300.0).contains(&after), "{name}: {after}");
+        assert!((deeper - before_us - 120.0).abs() < 0.1, "{name}: {deeper}");
+        assert!(
+            figures
+                .iter()
+                .all(|figure| matches!(figure.origin, Origin::Measured(_)))
+        );
+    }
+    let text = machine.to_toml().unwrap();
+    assert_eq!(
+        Machine::parse(&text, "measured")
+            .unwrap()
+            .to_toml()
+            .unwrap(),
+        text
+    );
+    // A later measurement without the host's sleep takes the figures away.
+    let (_machine, without, _) = run(Behaviour::Obedient);
+    without.unwrap().apply_to(&mut machine);
+    assert!(!machine.to_toml().unwrap().contains("deeper"));
 }
 
 #[test]
@@ -469,7 +544,7 @@ fn a_signal_ends_the_experiment_with_what_there_is() {
     assert!(!result.complete);
     assert!(result.wakes[0].latency.is_some() && result.wakes[2].latency.is_none());
     // Nine samples are too few for a figure.
-    assert!(result.wakes[0].problem.is_some() && result.figures().is_empty());
+    assert!(result.wakes[0].problem.is_some() && result.to_toml().is_empty());
 }
 
 #[test]
@@ -501,6 +576,7 @@ fn a_clock_is_held_and_put_back() {
             machine: machine.path().to_owned(),
             behaviour: Behaviour::Obedient,
             samples: 0,
+            ipis: 0,
             reached: [0; 3],
             cancelled: &cancelled,
         };
@@ -543,6 +619,7 @@ fn wake_ups_are_measured_at_each_clock_in_turn() {
         machine: machine.path().to_owned(),
         behaviour: Behaviour::SlowAtLowClock,
         samples: 0,
+        ipis: 0,
         reached: [0; 3],
         cancelled: &cancelled,
     };
@@ -584,6 +661,7 @@ fn a_second_experiment_is_refused() {
         machine: machine.path().to_owned(),
         behaviour: Behaviour::Obedient,
         samples: 0,
+        ipis: 0,
         reached: [0; 3],
         cancelled: &cancelled,
     };

@@ -94,11 +94,12 @@ impl IoCost {
         (self.deactivation > 0).then_some(self.deactivation)
     }
 
-    /// Work for a task to go on after the page cache's request has woken it; the way back to user space is the call's `first` wait's.
+    /// Work for a task to go on after a wait for the page cache's request, which may have woken it from a sleep (`slept`); the way
+    /// back to user space is the call's `first` wait's.
     #[inline]
-    pub(crate) fn work_after_page_cache_wait(&self, first: bool) -> Cycles {
-        let resumed = usize::from(first);
-        self.reactivation + self.resumption_work(resumed, true)
+    pub(crate) fn work_after_page_cache_wait(&self, first: bool, slept: bool) -> Cycles {
+        let reactivation = if slept { self.reactivation } else { 0 };
+        reactivation + self.resumption_work(usize::from(first), slept)
     }
 
     /// Work for an asynchronous engine's submitting system call.

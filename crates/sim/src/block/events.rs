@@ -80,7 +80,10 @@ impl<O: Observer> Engine<'_, O> {
             request: id,
             read: direction == Direction::Read,
             bytes,
-            origin: RequestOrigin::Task,
+            origin: match kind {
+                RequestKind::Through | RequestKind::Synchronous => RequestOrigin::ForcedWrite,
+                _ => RequestOrigin::Task,
+            },
         });
         (id, gathers)
     }

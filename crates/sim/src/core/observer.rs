@@ -61,6 +61,8 @@ pub enum InterruptKind {
 pub enum RequestOrigin {
     /// A task's read or write, past the page cache.
     Task,
+    /// A task's write, past the page cache, that ends once the data are on the media (`REQ_FUA`).
+    ForcedWrite,
     /// A flush of the drive.
     Flush,
     /// The page cache, which reads or writes back.

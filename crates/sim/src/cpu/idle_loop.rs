@@ -152,9 +152,9 @@ impl<O: Observer> Engine<'_, O> {
             (entered_at - self.context.now()).max(of_package)
         } else {
             c.phase.cold += really_in.cold_start;
-            let own = match &really_in.exit_spread {
-                None => really_in.exit,
-                Some(times) => self
+            let own = match really_in.exit_after(self.context.now() - begun) {
+                (exit, None) => exit,
+                (_, Some(times)) => self
                     .context
                     .random_streams()
                     .draw_idle_exit_time(cpu, times),

@@ -2,7 +2,7 @@
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::idle::IdleStates;
-use wakepath_hardware::machine::{Cluster, MachineIdleState, Scope};
+use wakepath_hardware::machine::{Cluster, Figure, MachineIdleState, Scope};
 use wakepath_policies::idle::fit::FitBounds;
 use wakepath_policies::poll::{self, PollPolicy};
 use wakepath_units::Nanoseconds;
@@ -23,6 +23,8 @@ pub(crate) struct TrueState {
     pub(super) exit: u64,
     /// Distribution of exit times, if they vary.
     pub(super) exit_spread: Option<ServiceTime>,
+    /// What the state becomes by itself after a time.
+    deeper: Option<DeeperSleep>,
     pub(super) cold_start: Cycles,
     pub(super) whole_cluster: bool,
     pub(super) polling: bool,
@@ -35,14 +37,36 @@ pub(crate) struct TrueState {
     pub(super) fit: FitBounds,
 }
 
+/// What a state becomes by itself: a virtual machine's host sleeps on, or the hardware promotes.
+#[derive(Clone, Debug)]
+struct DeeperSleep {
+    /// Time in the state from which on the CPU is deeper, in ns.
+    after: u64,
+    /// Mean exit time from then on, in ns.
+    exit: u64,
+    exit_spread: Option<ServiceTime>,
+}
+
 impl TrueState {
+    /// Mean exit time in ns after `stay` ns in the state, and its distribution if exit times vary.
+    pub(super) fn exit_after(&self, stay: u64) -> (u64, Option<&ServiceTime>) {
+        match &self.deeper {
+            Some(deeper) if stay >= deeper.after => (deeper.exit, deeper.exit_spread.as_ref()),
+            _ => (self.exit, self.exit_spread.as_ref()),
+        }
+    }
+
     fn new(index: usize, s: &MachineIdleState, declared: &IdleStates) -> Self {
         Self {
             index,
             entry: s.true_entry_us.micros_to_time().0,
             exit: s.true_exit_us.micros_to_time().0,
-            exit_spread: (s.exit_spread.value > 0.0)
-                .then(|| ServiceTime::new(s.true_exit_us.value * 1e3, s.exit_spread.value)),
+            exit_spread: exit_distribution(&s.true_exit_us, s),
+            deeper: s.deeper_after_us.is_given().then(|| DeeperSleep {
+                after: s.deeper_after_us.micros_to_time().0,
+                exit: s.deeper_exit_us.micros_to_time().0,
+                exit_spread: exit_distribution(&s.deeper_exit_us, s),
+            }),
             cold_start: s.cold_start_kcycles.kilocycles_to_cycles(),
             whole_cluster: s.scope == Scope::Cluster,
             polling: s.polling,
@@ -52,6 +76,12 @@ impl TrueState {
             fit: FitBounds::for_state(declared, index),
         }
     }
+}
+
+/// Distribution of a state's exit times about a mean, if they vary.
+fn exit_distribution(mean_us: &Figure, state: &MachineIdleState) -> Option<ServiceTime> {
+    let spread = state.exit_spread.value;
+    (spread > 0.0).then(|| ServiceTime::new(mean_us.value * 1e3, spread))
 }
 
 /// Idle states for one kind of CPU.

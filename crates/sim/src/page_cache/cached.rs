@@ -1,7 +1,9 @@
 //! Pages that a read finds: cached, marked, on the way from the drives, or missing.
 
 use crate::page_cache::caller::Reading;
-use crate::page_cache::pages::{Pages, REQUEST, WORD, Words, count_page_bits, set_page_bits};
+use crate::page_cache::pages::{
+    Pages, REQUEST, WORD, Words, count_page_bits, run_of_bits, set_page_bits,
+};
 use crate::page_cache::read_ahead::{CachedPages, Mark, Stretch};
 use crate::page_cache::state::PageCache;
 
@@ -38,11 +40,7 @@ impl PageCache {
         left: &mut Pages,
     ) -> ReadStep {
         let most = reading.rule.generation.pages_per_batch();
-        let pages = FilePages {
-            cache: self,
-            file,
-            last_page: reading.last_page,
-        };
+        let pages = FilePages::new(self, file, reading.last_page);
         let stretches = match self.find_next_pages(*left, most) {
             NextPages::Missing => {
                 let window = &mut reading.window;
@@ -64,16 +62,33 @@ impl PageCache {
                 read
             }
             NextPages::Cached {
+                count,
                 arriving: Some(number),
                 ..
-            } => return ReadStep::Wait(number),
+            } => {
+                // Who must not wait first copies what is there.
+                return if reading.defers && count > 1 {
+                    ReadStep::Copy(left.take_first_pages(count - 1))
+                } else {
+                    ReadStep::Wait(number)
+                };
+            }
             NextPages::Cached { count, .. } => return ReadStep::Copy(left.take_first_pages(count)),
         };
+        ReadStep::Submit(self.begin_arrivals(file, stretches))
+    }
+
+    /// Makes the missing pages of stretches arrive. Returns the requests for them, by number.
+    pub(super) fn begin_arrivals(
+        &mut self,
+        file: usize,
+        stretches: Vec<Stretch>,
+    ) -> Vec<(u64, Pages)> {
         let mut requests = Vec::new();
         for stretch in stretches {
             requests.extend(self.begin_arrival(file, stretch, REQUEST));
         }
-        ReadStep::Submit(requests)
+        requests
     }
 
     /// The next pages for a read, up to `most`.
@@ -165,13 +180,14 @@ impl PageCache {
         self.remember_cached_pages(pages);
     }
 
-    /// Drops a file's cached pages as `invalidate` does, except dirty pages and arriving pages.
+    /// Drops a file's cached pages as `invalidate` does, except dirty, arriving and mapped pages.
     pub(crate) fn drop_clean_pages_of_file(&mut self, file: usize) {
         let words = self.cached.range((file, 0)..=(file, u64::MAX));
         let places: Vec<(usize, u64)> = words.map(|(place, _)| *place).collect();
         for place in places {
             let dirty = self.dirty_words.get(&place).copied().unwrap_or(0);
-            let kept = dirty | self.arrivals.drop_marks_and_return_arriving(place);
+            let busy = dirty | self.mappings.pages_in_use(place);
+            let kept = busy | self.arrivals.drop_marks_and_return_arriving(place);
             let Some(cached) = self.cached.get_mut(&place) else {
                 continue;
             };
@@ -195,31 +211,47 @@ impl PageCache {
 
     /// Number of adjacent pages from a page on, all cached or all missing, up to `most`.
     fn run_from(&self, file: usize, page: u64, most: u64, cached: bool) -> u64 {
-        let mut count = 0;
-        while count < most {
-            let (word, bit) = ((page + count) / WORD, (page + count) % WORD);
-            let bits = self.cached.get(&(file, word)).copied().unwrap_or(0);
-            let wanted = if cached { bits } else { !bits };
-            let run = u64::from((!(wanted >> bit)).trailing_zeros()).min(WORD - bit);
-            count += run;
-            if run < WORD - bit {
-                break;
-            }
-        }
-        count.min(most)
+        run_of_bits(&self.cached, (file, page), most, cached)
     }
 }
 
 /// A file's cached pages.
-struct FilePages<'a> {
+pub(super) struct FilePages<'a> {
     cache: &'a PageCache,
     file: usize,
     last_page: u64,
 }
 
-impl FilePages<'_> {
+impl<'a> FilePages<'a> {
+    pub(super) fn new(cache: &'a PageCache, file: usize, last_page: u64) -> Self {
+        Self {
+            cache,
+            file,
+            last_page,
+        }
+    }
+
+    /// The page after the folio that has a page.
+    pub(super) fn page_after_folio(&self, page: u64) -> u64 {
+        let mut end = page + 1;
+        while self.is_set(&self.cache.arrivals.tails, end) {
+            end += 1;
+        }
+        end
+    }
+
+    /// All pages of the folio that has a page.
+    pub(super) fn folio_with_page(&self, page: u64) -> Pages {
+        let first = self.first_page_of_folio(page);
+        Pages {
+            file: self.file,
+            first,
+            count: self.page_after_folio(page) - first,
+        }
+    }
+
     /// The first page of the folio that has a page.
-    fn first_page_of_folio(&self, mut page: u64) -> u64 {
+    pub(super) fn first_page_of_folio(&self, mut page: u64) -> u64 {
         while page > 0 && self.is_set(&self.cache.arrivals.tails, page) {
             page -= 1;
         }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::block::request::Request;
 use crate::core::basics::Cycles;
+use crate::page_cache::mappings::MappedReads;
 use crate::page_cache::pages::Pages;
 use crate::page_cache::read_ahead::{ReadAheadRule, Window};
 use crate::page_cache::state::{PageCache, Writer};
@@ -52,6 +53,24 @@ pub(crate) struct Caller {
     pub(super) ended: Option<Request>,
     /// How the task's file is read ahead; `None` if its reads do not look at single pages.
     pub(super) reading: Option<Reading>,
+    /// Reads that wait for a page while the task goes on, oldest first.
+    pub(super) deferred: Vec<DeferredRead>,
+}
+
+/// A read that waits for a page beside its task, as io_uring's do.
+#[derive(Clone, Debug)]
+pub(crate) struct DeferredRead {
+    /// Number of the awaited request, and the request itself, once it has ended.
+    pub(super) awaits: u64,
+    pub(super) ended: Option<Request>,
+    /// The read with its latency so far, its pages, and those still to be copied.
+    pub(super) request: Request,
+    pub(super) pages: Pages,
+    pub(super) left: Pages,
+    /// The byte behind the read.
+    pub(super) end: u64,
+    /// Whether the read has waited for a page before this one.
+    pub(super) waited: bool,
 }
 
 /// How a task reads a file.
@@ -71,6 +90,10 @@ pub(crate) struct Reading {
     pub(super) end: u64,
     /// Whether the present call has waited for a page.
     pub(super) waited: bool,
+    /// Whether reads that have to wait for a page leave the task to go on.
+    pub(super) defers: bool,
+    /// How the task has the file mapped; `None` if it reads by system calls.
+    pub(super) mapping: Option<MappedReads>,
 }
 
 impl Reading {
@@ -85,7 +108,16 @@ impl Reading {
             to_submit: VecDeque::new(),
             end: 0,
             waited: false,
+            defers: false,
+            mapping: None,
         }
+    }
+}
+
+impl Reading {
+    /// Whether the task has the file mapped.
+    pub(super) fn is_mapped(&self) -> bool {
+        self.mapping.is_some()
     }
 }
 
@@ -108,8 +140,10 @@ pub(crate) enum Stage {
     Fetch,
     /// Submit the request with this number to read these pages ahead.
     Ahead(u64, Pages),
-    /// Copy these cached pages to the reader.
+    /// Copy these cached pages to the reader, or the writer's data to these mapped pages.
     CopyOut(Pages),
+    /// Let the writer write to these pages of its mapping, which are dirty from then on.
+    Dirty(Pages),
     /// Look whether the awaited request has ended.
     Settle,
     /// Sleep until the awaited request has ended.
@@ -149,6 +183,7 @@ impl Caller {
             deactivated: false,
             ended: None,
             reading: None,
+            deferred: Vec::new(),
         }
     }
 
@@ -157,6 +192,15 @@ impl Caller {
         self.stage = stage;
         self.flushes = false;
         (self.pages, self.left) = (pages, pages);
+    }
+
+    /// Where the call goes on after a piece is written, or after the pause that follows.
+    pub(super) fn stage_after_piece(&self) -> Stage {
+        if self.reading.as_ref().is_some_and(Reading::is_mapped) {
+            Stage::Fetch
+        } else {
+            Stage::Next
+        }
     }
 
     /// Has the call wait for a request or a lock, and go on at a stage after that.

@@ -12,7 +12,7 @@ use crate::cpu::phase::Mode;
 use crate::drive::Piece;
 use crate::engine::Engine;
 use crate::page_cache::busy_pages::Obstacle;
-use crate::page_cache::caller::Stage;
+use crate::page_cache::caller::{Reading, Stage};
 use crate::page_cache::pages::{PAGE, Pages};
 use crate::page_cache::state::{LOOK_EVERY, PageCache, Round};
 use crate::page_cache::write_back::WriteBack;
@@ -36,6 +36,8 @@ pub(super) enum Turn {
     Send(Pages),
     /// Submit the request with this number to read these pages into the cache.
     Read(u64, Pages),
+    /// Leave the read to wait beside the task.
+    Defer,
     /// Return.
     End,
 }
@@ -67,6 +69,7 @@ impl<O: Observer> Engine<'_, O> {
             timer: false,
             requests: BTreeMap::new(),
             others: Vec::new(),
+            deferred: Vec::new(),
             waiters: Vec::new(),
             queue: VecDeque::new(),
         }));
@@ -99,7 +102,9 @@ impl<O: Observer> Engine<'_, O> {
         let t = &mut self.tasks[task];
         let caller = t.caller.as_ref()?;
         let cache = self.cache.as_mut()?;
-        let looks_at_pages = direction == Direction::Read && caller.reading.is_some();
+        let is_mapped = (caller.reading.as_ref()).is_some_and(Reading::is_mapped);
+        let looks_at_pages =
+            is_mapped || (direction == Direction::Read && caller.reading.is_some());
         if direction == Direction::Read && !looks_at_pages && !cache.pages.has_all_cached(pages) {
             cache.pages.remember_cached_pages(pages);
             return None;
@@ -108,7 +113,12 @@ impl<O: Observer> Engine<'_, O> {
         let now = self.context.now();
         let submits_alone =
             t.take_next_request_as_cached(jobs, now, self.context.random_streams(), writes);
-        let mut work = self.setup.page_cache?.call + self.setup.cpu.extra_syscall_work(cpu);
+        let setup = self.setup.page_cache?;
+        let mut work = if is_mapped {
+            setup.mapped_io_work()
+        } else {
+            setup.call + self.setup.cpu.extra_syscall_work(cpu)
+        };
         if submits_alone {
             work += self.setup.io.async_submit_syscall_work();
         }
@@ -201,6 +211,10 @@ impl<O: Observer> Engine<'_, O> {
                     self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
                     self.submit_read_into_cache(cpu, task, number, pages);
                 }
+                Turn::Defer => {
+                    self.tasks[task].count_deferred_read();
+                    return CallTurn::Over;
+                }
                 Turn::End => {
                     self.end_page_cache_call(cpu, task);
                     return CallTurn::Over;
@@ -222,9 +236,12 @@ impl<O: Observer> Engine<'_, O> {
         };
         let request = &mut caller.request;
         let part = match caller.stage {
-            Stage::Look | Stage::Copy(_) | Stage::Fetch | Stage::Ahead(..) | Stage::CopyOut(_) => {
-                Part::Submission
-            }
+            Stage::Look
+            | Stage::Copy(_)
+            | Stage::Dirty(_)
+            | Stage::Fetch
+            | Stage::Ahead(..)
+            | Stage::CopyOut(_) => Part::Submission,
             Stage::Resume => Part::Completion,
             Stage::Pause(until) => {
                 request.attribute_time_until(Part::Queueing, until);
@@ -283,8 +300,8 @@ impl<O: Observer> Engine<'_, O> {
                     caller.stage = Stage::WriteBack;
                 }
                 Stage::Next => return None,
-                Stage::Copy(piece) => {
-                    caller.stage = Stage::Next;
+                Stage::Copy(piece) | Stage::Dirty(piece) => {
+                    caller.stage = caller.stage_after_piece();
                     if caller.request.direction == Direction::Write {
                         let dirtied = cache.pages.mark_pages_dirty(now, piece);
                         let writer = &mut caller.writer;
@@ -295,7 +312,7 @@ impl<O: Observer> Engine<'_, O> {
                         }
                     }
                 }
-                Stage::Pause(_) => caller.stage = Stage::Next,
+                Stage::Pause(_) => caller.stage = caller.stage_after_piece(),
                 Stage::WriteBack => return self.next_turn_of_write_back(cpu, task),
                 Stage::Issue(pages) => {
                     caller.stage = match caller.awaits {
@@ -340,7 +357,7 @@ impl<O: Observer> Engine<'_, O> {
                     caller.stage = Stage::Resume;
                     let first = !(caller.reading.as_mut())
                         .is_some_and(|reading| std::mem::replace(&mut reading.waited, true));
-                    return Some(Turn::Work(io.work_after_page_cache_wait(first)));
+                    return Some(Turn::Work(io.work_after_page_cache_wait(first, true)));
                 }
                 Stage::Resume => caller.stage = Stage::Settle,
                 Stage::Fetch | Stage::Ahead(..) | Stage::CopyOut(_) => {
@@ -575,6 +592,7 @@ impl<O: Observer> Engine<'_, O> {
             let to = self.choose_cpu_for_woken_task(task, None);
             self.wake_task(Some(cpu), task, to);
         }
+        self.wake_for_deferred_reads(cpu, number, &request);
     }
 
     /// Starts the kernel's write-back timer after pages became dirty, and wakes the flusher if there are many.

@@ -1,8 +1,9 @@
 //! How one job uses the page cache.
 
-use wakepath_workloads::fio::FioJob;
+use wakepath_workloads::fio::{FioJob, ReadHint, Walk};
 
 use crate::page_cache::caller::{Caller, Reading};
+use crate::page_cache::mappings::MappedReads;
 use crate::page_cache::pages::PAGE;
 use crate::page_cache::read_ahead::ReadAheadRule;
 
@@ -23,8 +24,13 @@ pub(crate) struct CacheJob {
     reads: Option<ReadAheadRule>,
     /// Whether what is cached of a file is dropped before each pass.
     invalidates: bool,
-    /// Whether a sequential process opens its files anew for each pass: fio does, unless the job is time-based.
+    /// Whether a sequential process opens its files anew where its reads come back to the begin: fio does for each pass, unless the
+    /// job is time-based. A walk knows of its passes without that.
     reopens: bool,
+    /// Whether reads that have to wait for a page leave their process to go on.
+    defers: bool,
+    /// What the kernel is told about the processes' mappings of the file; `None`: they read by system calls.
+    maps: Option<ReadHint>,
     /// Bytes of the device; `None` for plain files.
     device: Option<u64>,
     /// Bytes of each process's area.
@@ -44,7 +50,10 @@ impl CacheJob {
             syncs: job.sync,
             reads: None,
             invalidates: job.invalidate.0,
-            reopens: !(job.time_based || job.rw.is_random() || job.rw.writes()),
+            reopens: !(job.time_based || job.rw.is_random() || job.rw.writes())
+                && Walk::for_job_if_positions_matter(job, capacity).is_none(),
+            defers: job.cached_reads_wait_beside_process(),
+            maps: job.mapping_advice(),
             device: job.goes_to_devices().then_some(capacity),
             span: job.process_limits(capacity).span,
         })
@@ -71,6 +80,8 @@ impl CacheJob {
         let last_page = bytes.div_ceil(PAGE).saturating_sub(1);
         (self.reads).map(|rule| Reading {
             reopens: self.reopens,
+            defers: self.defers,
+            mapping: self.maps.map(MappedReads::new),
             ..Reading::new(rule, last_page, self.invalidates)
         })
     }

@@ -34,6 +34,27 @@ pub(super) fn set_page_bits(words: &mut Words, pages: Pages) -> u64 {
     count
 }
 
+/// Number of adjacent pages from a file's page on, all in a set or all outside of it, up to `most`.
+pub(super) fn run_of_bits(
+    words: &Words,
+    (file, page): (usize, u64),
+    most: u64,
+    in_set: bool,
+) -> u64 {
+    let mut count = 0;
+    while count < most {
+        let (word, bit) = ((page + count) / WORD, (page + count) % WORD);
+        let bits = words.get(&(file, word)).copied().unwrap_or(0);
+        let wanted = if in_set { bits } else { !bits };
+        let run = u64::from((!(wanted >> bit)).trailing_zeros()).min(WORD - bit);
+        count += run;
+        if run < WORD - bit {
+            break;
+        }
+    }
+    count.min(most)
+}
+
 /// Counts the pages whose bits are in a set.
 pub(super) fn count_page_bits(words: &Words, pages: Pages) -> u64 {
     if words.is_empty() {
@@ -79,6 +100,11 @@ impl Pages {
     /// Number of the page after the range's last page.
     pub(crate) fn page_after_last(self) -> u64 {
         self.first.saturating_add(self.count)
+    }
+
+    /// The byte of the file where the range begins.
+    pub(super) fn start_byte(self) -> u64 {
+        self.first * PAGE
     }
 
     /// The pages that hold a part of a file, given in bytes.

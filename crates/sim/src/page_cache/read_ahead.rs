@@ -45,7 +45,7 @@ impl Generation {
     }
 
     /// Whether the pages of a window lie in folios that grow.
-    fn has_growing_folios(self) -> bool {
+    pub(super) fn has_growing_folios(self) -> bool {
         matches!(self, Self::Linux6_18 | Self::Linux7_3)
     }
 
@@ -211,6 +211,25 @@ impl Window {
         self.ahead = 1;
         self.order = 0;
         self.stretch_of_window(rule, cached, index, most)
+    }
+
+    /// The kernel's reads for a fault on a missing page of a mapping without advice: a window around the page
+    /// (`do_sync_mmap_readahead()`, `mm/filemap.c`).
+    pub(super) fn read_around(
+        &mut self,
+        rule: &ReadAheadRule,
+        cached: &impl CachedPages,
+        index: u64,
+    ) -> Vec<Stretch> {
+        self.start = index.saturating_sub(rule.most / 2);
+        self.size = rule.most;
+        self.ahead = rule.most / 4;
+        self.order = 0;
+        if rule.generation.has_growing_folios() {
+            self.stretch_of_folios(cached)
+        } else {
+            plain_stretch(cached, self.start, self.size, self.ahead)
+        }
     }
 
     /// The kernel's reads when a read with `wanted` pages left comes to a marked folio.

@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::page_cache::cached::ReadStep;
 use crate::page_cache::caller::Stage;
 use crate::page_cache::events::Turn;
+use crate::page_cache::mapped::MappedStep;
 use crate::page_cache::pages::{PAGE, Pages};
 use crate::page_cache::read_ahead::Generation;
 
@@ -17,15 +18,29 @@ impl<O: Observer> Engine<'_, O> {
     /// Begins a pass of a task through its file: what is cached of the file is dropped, if the job says so.
     pub(crate) fn begin_pass_through_cached_file(&mut self, task: TaskId) {
         let caller = self.tasks[task].caller.as_ref();
-        let reading = caller.and_then(|caller| caller.reading.as_ref());
-        if reading.is_some_and(|reading| reading.invalidates) {
+        let Some(reading) = caller.and_then(|caller| caller.reading.as_ref()) else {
+            return;
+        };
+        let (invalidates, maps) = (reading.invalidates, reading.is_mapped());
+        if invalidates {
             self.drop_cached_pages_of_task(task);
+        }
+        if maps && let Some(cache) = &mut self.cache {
+            cache.pages.mappings.map_anew(task);
+        }
+    }
+
+    /// Ends a task's mappings of its file, if it has any.
+    pub(crate) fn end_mappings_of_task(&mut self, task: TaskId) {
+        if let Some(cache) = &mut self.cache {
+            cache.pages.mappings.end_mappings(task);
         }
     }
 
     /// Takes a read from one of its stages up to the next action of the task. `None`: the read is over.
     pub(super) fn next_turn_of_read(&mut self, task: TaskId) -> Option<Turn> {
         let io = &self.setup.io;
+        let extra_work = self.setup.cpu.extra_syscall_work(self.tasks[task].cpu);
         loop {
             let caller = self.tasks[task].caller.as_mut()?;
             let reading = caller.reading.as_mut()?;
@@ -36,8 +51,10 @@ impl<O: Observer> Engine<'_, O> {
                     return Some(Turn::Read(number, pages));
                 }
                 Stage::CopyOut(pages) => {
-                    cache.pages.totals.copied += pages.count;
-                    if reading.rule.generation == Generation::Linux6_1 {
+                    if caller.request.direction == Direction::Read {
+                        cache.pages.totals.copied += pages.count;
+                    }
+                    if reading.rule.generation == Generation::Linux6_1 && !reading.is_mapped() {
                         let end = pages.page_after_last() * PAGE;
                         reading.window.note_end_of_read(end.min(reading.end), PAGE);
                     }
@@ -53,8 +70,36 @@ impl<O: Observer> Engine<'_, O> {
                 ));
             }
             if caller.left.count == 0 {
-                reading.window.note_end_of_read(reading.end, PAGE);
+                if !reading.is_mapped() {
+                    reading.window.note_end_of_read(reading.end, PAGE);
+                }
                 return None;
+            }
+            if let Some(mapping) = reading.mapping {
+                let setup = cache.pages.setup;
+                let left = &mut caller.left;
+                let writes = caller.request.direction == Direction::Write;
+                match (cache.pages).next_step_of_mapped(task, reading, mapping, (left, writes)) {
+                    MappedStep::Fault => return Some(Turn::Work(setup.fault_work() + extra_work)),
+                    MappedStep::Submit(requests) => {
+                        (cache.others).extend(requests.iter().map(|(number, _)| *number));
+                        reading.to_submit.extend(requests);
+                    }
+                    MappedStep::Wait(number) => {
+                        caller.wait_for(number, Stage::Fetch);
+                        return Some(Turn::Work(0));
+                    }
+                    MappedStep::Map(pages) => return Some(Turn::Work(setup.map_work(pages))),
+                    MappedStep::Dirty(pages) => {
+                        caller.stage = Stage::Dirty(pages);
+                        return Some(Turn::Work(setup.dirtying_work()));
+                    }
+                    MappedStep::Copy(pages) => {
+                        caller.stage = Stage::CopyOut(pages);
+                        return Some(Turn::Work(setup.mapped_copy_work(pages.count)));
+                    }
+                }
+                continue;
             }
             match cache
                 .pages
@@ -65,6 +110,11 @@ impl<O: Observer> Engine<'_, O> {
                         .others
                         .extend(requests.iter().map(|(number, _)| *number));
                     reading.to_submit.extend(requests);
+                }
+                ReadStep::Wait(number) if reading.defers => {
+                    caller.defer_read(number);
+                    cache.deferred.push((number, task));
+                    return Some(Turn::Defer);
                 }
                 ReadStep::Wait(number) => {
                     caller.wait_for(number, Stage::Fetch);

@@ -7,6 +7,7 @@ use wakepath_hardware::Machine;
 use crate::core::basics::{Cycles, TaskId};
 use crate::page_cache::arrivals::Arrivals;
 use crate::page_cache::busy_pages::{BusyPages, Obstacle};
+use crate::page_cache::mappings::Mappings;
 use crate::page_cache::pages::{Pages, REQUEST, WORD, Words, count_page_bits, set_page_bits};
 
 /// Shares of memory in percent: the kernel writes back in the background from the first on, and writers cannot exceed
@@ -151,6 +152,8 @@ pub(crate) struct PageCache {
     pub(super) in_memory: u64,
     /// Pages that are being read ahead.
     pub(super) arrivals: Arrivals,
+    /// Pages that processes have mapped.
+    pub(super) mappings: Mappings,
     /// Pages being written back, and locked pages.
     pub(super) busy: BusyPages,
     /// Dirty pages that no request writes back yet, and their count.
@@ -222,6 +225,7 @@ impl PageCache {
             cached: Words::new(),
             in_memory: 0,
             arrivals: Arrivals::default(),
+            mappings: Mappings::default(),
             busy: BusyPages::default(),
             dirty_words: Words::new(),
             dirty: 0,
@@ -312,6 +316,7 @@ impl PageCache {
             let place = *place;
             let dirty = self.dirty_words.get(&place).copied().unwrap_or(0);
             let kept = dirty | self.arrivals.drop_marks_and_return_arriving(place);
+            self.mappings.unmap(place, !kept);
             self.in_memory -= u64::from((*cached & !kept).count_ones());
             *cached &= kept;
             if *cached == 0 {

@@ -20,6 +20,8 @@ pub(crate) struct WriteBack {
     pub(super) requests: BTreeMap<RequestId, (u64, Pages)>,
     /// Page cache numbers of requests in flight that read or flush.
     pub(super) others: Vec<u64>,
+    /// Page cache numbers of requests that reads beside their task wait for, each with the task.
+    pub(super) deferred: Vec<(u64, TaskId)>,
     /// Page cache numbers of awaited requests and locks, each with the waiting task.
     pub(super) waiters: Vec<(u64, TaskId)>,
     /// Tasks that wait until fewer write-back requests are in flight.

@@ -29,7 +29,7 @@ use crate::task::fio::setup::{JobSetup, LONGEST_UNTIMED, compile_jobs};
 use crate::task::kernel_thread::{BackgroundSetup, compile_background_sources};
 use crate::task::rtapp::calibration::calibration_khz;
 use crate::task::rtapp::program::Programs;
-use crate::task::rtapp::step_tasks::compile_step_tasks;
+use crate::task::rtapp::step_tasks::{check_flushes_of_tasks, compile_step_tasks};
 use crate::task::server::setup::ServerSetup;
 
 /// Longest time that an rt-app file with a duration is simulated for, if nobody asks for another one.
@@ -111,7 +111,9 @@ impl Setup {
             }
             Workload::Fio(file) => Programs::for_jobs(file, &mut jobs, machine.cpus()),
             Workload::Tasks(file) => {
-                compile_step_tasks(file, &io, &frequency, topology.cpu_count())
+                check_flushes_of_tasks(file, &machine.drive)?;
+                let volatile = VolumeSetup::new(&machine.drive).has_volatile_cache();
+                compile_step_tasks(file, &io, &frequency, (topology.cpu_count(), volatile))
             }
             Workload::RtApp(file) => {
                 let khz = calibration_khz(file, &topology, &frequency)?;

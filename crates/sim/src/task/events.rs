@@ -8,7 +8,7 @@ use crate::cpu::phase::Mode;
 use crate::engine::Engine;
 use crate::page_cache::events::CallTurn;
 use crate::task::kernel_thread::KernelThread;
-use crate::task::rtapp::state::{ThreadId, ThreadIo, ThreadTask};
+use crate::task::rtapp::state::{ThreadId, ThreadIo, ThreadIoKind, ThreadTask};
 use crate::task::server::state::ServerTask;
 use crate::task::state::{Kind, Step};
 
@@ -112,7 +112,11 @@ impl<O: Observer> Engine<'_, O> {
         match self.tasks[task].step {
             Step::Submit => {
                 self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
-                let _ = self.submit_request(cpu, task, io.direction, io.bytes);
+                if io.kind == ThreadIoKind::Flush {
+                    self.send_flush_to_all_drives(cpu, task);
+                } else {
+                    self.submit_request(cpu, task, io.direction, io.bytes);
+                }
                 if io.waits {
                     return self.wait_for_own_requests(cpu, task);
                 }

@@ -12,7 +12,7 @@ use crate::observe::recorder::NO_JOB;
 use crate::setup::Setup;
 use crate::task::fio::helpers::HAND_OVER_CYCLES;
 use crate::task::fio::setup::JobSetup;
-use crate::task::rtapp::state::ThreadIo;
+use crate::task::rtapp::state::{ThreadIo, ThreadIoKind};
 use crate::task::state::{Kind, Step, Task};
 
 impl<O: Observer> Engine<'_, O> {
@@ -36,8 +36,12 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Starts a thread's work to submit a request.
     pub(super) fn begin_request_of_thread(&mut self, cpu: CpuId, task: TaskId, io: ThreadIo) {
+        let now = self.context.now();
         if let Kind::Thread(thread) = &mut self.tasks[task].kind {
             thread.io = io;
+            if io.kind == ThreadIoKind::Flush {
+                thread.flush_began = Some(now);
+            }
         }
         let work = self.begin_submission(task, io.bytes);
         self.start_work(cpu, Mode::Task, work);
@@ -83,6 +87,9 @@ impl<O: Observer> Engine<'_, O> {
                         self.setup.cpu.extra_syscall_work(t.cpu) + io.async_submit_syscall_work();
                 }
                 work
+            }
+            Kind::Thread(thread) if thread.io.kind == ThreadIoKind::Flush => {
+                io.flush_submission_work()
             }
             Kind::Thread(_) | Kind::Server(_) | Kind::KernelThread(_) => io.submission_work(bytes),
         };
@@ -191,9 +198,9 @@ impl<O: Observer> Engine<'_, O> {
             self.context.tell_observer_of_request(step);
         }
         t.requests.in_flight -= t.requests.taking as u32;
-        // The flushes of several drives are one call.
+        // A fio process has nothing in flight beside its flush; a thread of given steps may have.
         if took_flush
-            && t.requests.in_flight == 0
+            && (t.requests.in_flight == 0 || matches!(t.kind, Kind::Thread(_)))
             && let Some(began) = t.take_start_of_fsync()
         {
             self.recorder.record_fsync_call(began, now, counts_from);

@@ -10,7 +10,7 @@ use crate::scheduler::state::{Class, Entity};
 use crate::task::fio::helpers::FioHelper;
 use crate::task::fio::process::FioProcess;
 use crate::task::kernel_thread::KernelThread;
-use crate::task::rtapp::state::ThreadTask;
+use crate::task::rtapp::state::{ThreadIoKind, ThreadTask};
 use crate::task::server::state::ServerTask;
 
 /// A task's kind, with the state that only that kind has.
@@ -322,6 +322,9 @@ impl Task {
         match &mut self.kind {
             Kind::FioProcess(process) => process.count_submitted_request(direction, bytes),
             Kind::FioHelper(helper) => (helper.request_kind(), false),
+            Kind::Thread(thread) if thread.io.kind == ThreadIoKind::Forced => {
+                (RequestKind::Through, false)
+            }
             _ => (RequestKind::Plain, false),
         }
     }
@@ -353,6 +356,25 @@ impl Task {
         self.add_completed_request(request);
     }
 
+    /// Counts a read as in flight that waits for a page beside the task.
+    pub(crate) fn count_deferred_read(&mut self) {
+        self.requests.in_flight += 1;
+    }
+
+    /// Begins to go on with a read that has waited beside the task, which is no longer in flight until it is done. Returns whether
+    /// the task has slept since it last went on with one or took requests back.
+    pub(crate) fn begin_deferred_read(&mut self) -> bool {
+        let own = &mut self.requests;
+        own.in_flight -= 1;
+        own.deactivated = false;
+        std::mem::replace(&mut own.slept, false)
+    }
+
+    /// Whether the task sleeps until its requests complete.
+    pub(crate) fn sleeps_for_requests(&self) -> bool {
+        !self.runnable && self.step == Step::Wait && self.requests.in_flight > 0
+    }
+
     /// Whether the next completion will wake the sleeping task.
     pub(crate) fn next_completion_wakes_task(&self) -> bool {
         let requests = &self.requests;
@@ -374,6 +396,7 @@ impl Task {
     pub(crate) fn take_start_of_fsync(&mut self) -> Option<u64> {
         match &mut self.kind {
             Kind::FioProcess(process) => process.take_start_of_fsync(),
+            Kind::Thread(thread) => thread.flush_began.take(),
             _ => None,
         }
     }

@@ -220,6 +220,28 @@ const FAMILIES: &[(&str, Nearness, &[&str])] = &[
         ],
     ),
     (
+        "mapped files",
+        Same,
+        &[
+            "size=200k,ioengine=mmap,direct=0",
+            "size=512k,ioengine=mmap,rw=randread,bs=16k,loops=2,direct=0",
+            "size=400k,ioengine=mmap,rw=randread,norandommap,fadvise_hint=0,iodepth=8,direct=0",
+            "size=256k,ioengine=mmap,rw=read:8k,number_ios=20,direct=0",
+            "size=256k,ioengine=mmap,rw=randwrite,fsync=8,direct=0",
+            "size=200k,ioengine=mmap,rw=write,verify=crc32c,direct=0",
+        ],
+    ),
+    (
+        "buffered rings",
+        Same,
+        &[
+            "size=400k,ioengine=io_uring,iodepth=8,direct=0",
+            "size=1m,ioengine=io_uring,iodepth=16,rw=randread,norandommap,direct=0",
+            "size=512k,ioengine=io_uring,iodepth=4,bs=64k,loops=3,invalidate=0,direct=0",
+            "size=400k,ioengine=io_uring,iodepth=8,rw=write,verify=crc32c,direct=0",
+        ],
+    ),
+    (
         "verify without a map",
         Within(8.0),
         &[

@@ -69,6 +69,38 @@ fn many_clients_need_two_flushes_for_all_of_them() {
 }
 
 #[test]
+fn without_group_commit_each_request_has_a_sync_of_its_own() {
+    for clients in [1, 2, 8] {
+        let run = run_clients(clients, 10, &format!("{EACH}group_commit = false\n"));
+        let calls = run.server.as_ref().unwrap().disk_per_reply;
+        assert_close(calls.flushes, 1.0, 0.005);
+        assert_close(calls.writes, 1.0, 0.005);
+        // One client works between two syncs; of several, others sync meanwhile.
+        let idle_us = if clients == 1 { 10.0 } else { 0.0 };
+        assert_close(run.iops, 1e6 / (WRITE_US + FLUSH_US + idle_us), 0.005);
+        assert!((sum_of_parts(&run) - run.latency_us.mean).abs() < 0.01);
+    }
+}
+
+#[test]
+fn work_of_a_sync_is_done_once_for_all_that_share_it() {
+    let log = format!("{EACH}work_us = 400\n");
+    let one = run_clients(1, 50, &log);
+    assert_close(
+        one.latency_us.mean,
+        50.0 + 400.0 + WRITE_US + FLUSH_US,
+        0.01,
+    );
+    let many = run_clients(16, 10, &log);
+    let calls = many.server.as_ref().unwrap().disk_per_reply;
+    let syncs_per_second = many.iops * calls.flushes;
+    assert_close(syncs_per_second, 1e6 / (400.0 + WRITE_US + FLUSH_US), 0.12);
+    for run in [one, many] {
+        assert!((sum_of_parts(&run) - run.latency_us.mean).abs() < 0.01);
+    }
+}
+
+#[test]
 fn work_that_takes_longer_than_a_sync_shares_none() {
     // Both clients begin at once. After the first sync one of them is behind by a sync, and stays so.
     let run = run_clients(2, 40_000, EACH);

@@ -334,6 +334,38 @@ fn a_cluster_that_stays_up_leaves_its_cpus_in_the_cluster_state_if_they_have_non
 }
 
 #[test]
+fn a_state_that_becomes_deeper_by_itself_is_left_later_after_long_pauses() {
+    let mut machine = Machine::find("rk3399").unwrap();
+    machine.background.clear();
+    let states = machine.idle_state.iter_mut();
+    for state in states.filter(|state| !state.polling) {
+        state.exit_spread = Figure::default();
+        state.deeper_after_us = Figure::covered_by_table_source(2_000.0);
+        state.deeper_exit_us = Figure::covered_by_table_source(900.0);
+    }
+    let idle_exit_us = |sleep_us: u32, machine: &Machine| {
+        let text = format!(
+            r#"{{ "global": {{ "duration": 1 }}, "tasks": {{ "waker": {{ "cpus": [0], "run": 100, "sleep": {sleep_us} }} }} }}"#
+        );
+        let workload: Workload = rtapp::parse(&text, "test.json").unwrap().into();
+        let run = simulate(machine, &workload, &combination("menu", None), 1).unwrap();
+        let tasks = run.threads.unwrap().tasks;
+        tasks[0].wake_parts.idle_exit
+    };
+    let mut shallow = machine.clone();
+    for state in &mut shallow.idle_state {
+        state.deeper_after_us = Figure::default();
+        state.deeper_exit_us = Figure::default();
+    }
+    assert!((idle_exit_us(1_000, &machine) - idle_exit_us(1_000, &shallow)).abs() < 1e-9);
+    let [deeper, as_before] = [&machine, &shallow].map(|machine| idle_exit_us(20_000, machine));
+    assert!(
+        as_before < 500.0 && (deeper - 900.0).abs() < 30.0,
+        "{deeper} {as_before}"
+    );
+}
+
+#[test]
 fn leaving_a_state_draws_the_same_at_any_clock() {
     let mut machine = quiet_server();
     machine.io_path.kcycles_per_io = Figure::covered_by_table_source(0.0);

@@ -12,6 +12,7 @@ mod hardware;
 mod isolation;
 mod jobs;
 mod log_replay;
+mod mapped_and_deep_reads;
 mod page_cache;
 mod policies;
 mod polling;

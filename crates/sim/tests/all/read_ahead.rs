@@ -257,7 +257,9 @@ proptest! {
     #[test]
     fn buffered_readers_come_to_their_end(
         pattern in prop::sample::select(vec!["read", "rw", "randread\nnorandommap", "randread\nfadvise_hint=sequential", "randrw\ninvalidate=0"]),
-        engine in prop::sample::select(vec!["psync", "libaio\niodepth=4", "io_uring", "posixaio"]),
+        engine in prop::sample::select(vec![
+            "psync", "libaio\niodepth=4", "io_uring", "io_uring\niodepth=7", "io_uring\niodepth=16\niodepth_batch=5", "posixaio", "mmap",
+        ]),
         kernel in prop::sample::select(vec!["6.1", "6.12", "6.18", "7.3"]),
         more in prop::sample::select(vec!["", "fadvise_hint=0", "loops=2", "rate_iops=2000", "fsync=5", "thinktime=100", "invalidate=0"]),
         block in prop::sample::select(vec!["512", "4k", "12k", "100k", "1m"]),

@@ -1,4 +1,6 @@
 //! Built-in recipes beside the programs that they stand for: what an operation asks of the disk, as `scripts/recipes.py` counted it.
+//!
+//! With `WAKEPATH_UPDATE_DOCS=1` the table of simulated calls is written anew.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
@@ -8,7 +10,7 @@ use std::process::Command;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Figure;
 use wakepath_sim::DiskPerReply;
-use wakepath_workloads::server::{self, ServerFile};
+use wakepath_workloads::server::{self, Arrivals, ServerFile};
 
 use crate::server::{ideal_machine, run_file_on};
 
@@ -23,6 +25,15 @@ const RECIPES: [&str; 9] = [
     "rocksdb-compaction",
     "nginx-static",
     "redis-everysec",
+];
+
+/// Recipes without a real program beside them whose calls are in the table of simulated ones, too.
+const ASSUMED_SERVERS: [&str; 5] = [
+    "ceph-osd-assumed",
+    "build-assumed",
+    "dbench-assumed",
+    "sqlite-assumed",
+    "pgbench-assumed",
 ];
 
 /// How far a simulated figure may be from the measured one.
@@ -129,6 +140,57 @@ fn operations_ask_of_the_disk_what_real_programs_asked() {
     let mut names: Vec<&str> = rows.iter().map(|row| row.recipe.as_str()).collect();
     names.dedup();
     assert_eq!(names, RECIPES);
+}
+
+/// A line of the table of simulated calls.
+fn table_line(recipe: &str, clients: Option<u32>, calls: &DiskPerReply) -> String {
+    let clients = clients.map_or_else(String::new, |clients| clients.to_string());
+    let figures = [
+        calls.reads,
+        calls.read_bytes,
+        calls.writes,
+        calls.written_bytes,
+        calls.flushes,
+    ];
+    let cells = figures.map(|value| format!("{:?}", (value * 1e5).round() / 1e5));
+    format!("{recipe},{clients},{}\n", cells.join(","))
+}
+
+/// Calls of a server on two CPUs and a drive that nobody measured.
+fn simulate_assumed_server(name: &str) -> (Option<u32>, DiskPerReply) {
+    let path = file_in_repository(&format!("workloads/{name}.toml"));
+    let file = server::parse(&fs::read_to_string(path).unwrap(), name, None).unwrap();
+    let clients = match file.arrivals {
+        Arrivals::Clients { clients, .. } => Some(clients),
+        _ => None,
+    };
+    let mut machine = ideal_machine();
+    machine.cluster[0].cpus = 2;
+    let run = run_file_on(&machine, file);
+    (clients, run.server.unwrap().disk_per_reply)
+}
+
+/// The table that `wakepath workload show` prints beside the counted one.
+#[test]
+fn the_table_of_simulated_calls_is_what_the_recipes_ask_for() {
+    let mut table = "recipe,clients,reads,read_bytes,writes,written_bytes,flushes\n".to_owned();
+    for row in measured_rows() {
+        let file = recipe_for_clients(&row.recipe, row.clients);
+        let run = run_file_on(&machine_of_measurement(&row), file);
+        let calls = run.server.unwrap().disk_per_reply;
+        table.push_str(&table_line(&row.recipe, Some(row.clients), &calls));
+    }
+    for name in ASSUMED_SERVERS {
+        let (clients, calls) = simulate_assumed_server(name);
+        table.push_str(&table_line(name, clients, &calls));
+    }
+    let path = file_in_repository("docs/background/data/recipes-simulated.csv");
+    if std::env::var_os("WAKEPATH_UPDATE_DOCS").is_some() {
+        fs::write(path, table).unwrap();
+        return;
+    }
+    let stored = fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(stored, table, "WAKEPATH_UPDATE_DOCS=1 writes it anew");
 }
 
 /// What `scripts/recipes.py` counts now; an error is why it could not.

@@ -135,6 +135,29 @@ fn clients_that_do_not_think_keep_all_workers_busy() {
     assert!((run.iops - 1000.0).abs() < 2.0, "{}", run.iops);
 }
 
+/// A client that is a thread of the server goes on where it was answered: no CPU is interrupted, and none wakes up.
+#[test]
+fn clients_in_the_server_s_process_ask_without_an_interrupt() {
+    let mut machine = ideal_machine();
+    machine.io_path.kcycles_per_io = Figure::assumed(120.0, "100 us of the board's CPUs");
+    let requests_per_second = |clients: u32, key: &str| {
+        let arrivals = format!("pattern = 'clients'\nclients = {clients}\n{key}");
+        let text = server_text(clients, 1.0, &arrivals, SERVICE);
+        let text = if key.is_empty() {
+            text
+        } else {
+            text.replace(&format!("workers = {clients}\n"), "")
+        };
+        run_on(&machine, &text).iops
+    };
+    for clients in [1, 4] {
+        let alone = requests_per_second(clients, "in_process = true");
+        let most = f64::from(clients) * 10_000.0;
+        assert!((alone / most - 1.0).abs() < 0.01, "{clients}: {alone}");
+        assert!(requests_per_second(clients, "") < 0.8 * most);
+    }
+}
+
 #[test]
 fn a_server_that_cannot_keep_up_says_what_rate_it_can_do() {
     let machine = ideal_machine();

@@ -139,6 +139,7 @@ impl WorkloadEntry {
     fn check(&self, source: StudyText<'_>) -> Result<(), StudyError> {
         self.check_one_kind_is_given(source)?;
         self.refuse_rt_app_keys_without_rt_app(source)?;
+        self.refuse_clients_without_server(source)?;
         self.check_warm_up_fits_kind_and_range(source)?;
         self.check_keys_of_trace(source)?;
         self.refuse_recording_keys_without_recording(source)?;
@@ -189,6 +190,17 @@ impl WorkloadEntry {
             return Err(source.error_at_value(version, "`rt_app_version` is for rt-app files"));
         }
         Ok(())
+    }
+
+    fn refuse_clients_without_server(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+        match (&self.clients, &self.server) {
+            (Some(clients), None) => {
+                let message =
+                    "`clients` is for servers; a fio job has numjobs, an rt-app file `instances`";
+                Err(source.error_at_value(clients, message))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_warm_up_fits_kind_and_range(&self, source: StudyText<'_>) -> Result<(), StudyError> {

@@ -83,6 +83,8 @@ pub struct WorkloadEntry {
     pub rt_app: Option<Spanned<String>>,
     /// A server file: a path from the study file, or the name of a built-in workload.
     pub server: Option<Spanned<String>>,
+    /// Number of clients of the server, in place of the file's.
+    pub clients: Option<Spanned<u32>>,
     /// A file with tasks of given steps: a path from the study file.
     pub tasks: Option<Spanned<String>>,
     /// The rt-app that the file was written for: `1.0` or `2025`.
@@ -231,6 +233,7 @@ impl WorkloadEntry {
             tasks: None,
             rt_app_version: None,
             copies: None,
+            clients: None,
             instances: None,
             warm_up_s: None,
             trace: None,

@@ -1,24 +1,20 @@
 //! Block traces as workloads, and recordings as block traces.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use toml::Spanned;
-use wakepath_trace::recording::{Block, EventKind, Reader, RecordingError, is_recording_file};
+use wakepath_trace::recording::{EventKind, Reader, RecordingError, is_recording_file};
 use wakepath_units::Nanoseconds;
 use wakepath_units::causes::with_causes;
 use wakepath_workloads::Workload;
-use wakepath_workloads::block_trace::{
-    BlockTrace, BlockTraceOptions, BlockTraceRequest, TraceIo, TracedDisk, choose_disk,
-};
+use wakepath_workloads::block_trace::{BlockTrace, BlockTraceOptions, TracedDisk, choose_disk};
 use wakepath_workloads::fio::FioJobFile;
 
 use super::names::path_in_folder;
+use super::recorded_requests::RecordedDrive;
 use super::seconds::seconds_to_nanoseconds;
 use crate::file::{StudyError, StudyText, WorkloadEntry};
-
-/// Bytes of a sector in recordings.
-const SECTOR: u64 = 512;
 
 /// Reads the block trace at `path`, or the block requests of a recording; `None` if the file is neither.
 ///
@@ -73,7 +69,7 @@ pub(super) fn plan_block_trace(
     ))
 }
 
-/// Reads the block requests of one drive in a recording. Requests are held in memory, as much as 48 bytes each.
+/// Finds the drives of a recording, and reads the block requests of one of them.
 fn read_requests_of_recording(
     path: &Path,
     options: &BlockTraceOptions,
@@ -94,10 +90,11 @@ fn read_requests_of_recording(
     }
     let disk = choose_disk(&disks, options.disk.as_deref())
         .map_err(|message| StudyError::Settings(format!("{origin}: {message}")))?;
-    reader.rewind_to_first_event();
-    let requests = read_requests_of_device(&mut reader, devices[disk].0)
-        .map_err(|e| describe_reading_error(&e))?;
-    BlockTrace::from_recorded_requests(&origin, disks, disk, requests, options)
+    let recording = RecordedDrive {
+        path: path.to_owned(),
+        device: devices[disk].0,
+    };
+    BlockTrace::from_recording(&origin, disks, disk, Arc::new(recording), options)
         .map_err(|e| StudyError::Settings(e.to_string()))
 }
 
@@ -123,65 +120,12 @@ fn count_requests_by_device(reader: &mut Reader) -> Result<Vec<(u32, u64)>, Reco
     Ok(devices)
 }
 
-/// The requests of a device, each with its end where the recording has it.
-fn read_requests_of_device(
-    reader: &mut Reader,
-    device: u32,
-) -> Result<Vec<BlockTraceRequest>, RecordingError> {
-    let mut requests: Vec<BlockTraceRequest> = Vec::new();
-    let mut in_flight: HashMap<u64, usize> = HashMap::new();
-    reader.for_each_event(|event| {
-        match &event.kind {
-            EventKind::BlockIssue(block) if block.device == device => {
-                if let Some(request) = begun_request(event.time, block) {
-                    in_flight.insert(block.sector, requests.len());
-                    requests.push(request);
-                }
-            }
-            EventKind::BlockComplete(block) if block.device == device => {
-                if let Some(request) =
-                    (in_flight.remove(&block.sector)).and_then(|number| requests.get_mut(number))
-                {
-                    request.end = Some(event.time.max(request.begin));
-                }
-            }
-            // Ends may be among the lost events, so that later ones belong to other requests.
-            EventKind::Lost { .. } => in_flight.clear(),
-            _ => {}
-        }
-        Ok::<(), RecordingError>(())
-    })?;
-    requests.sort_by_key(|request| request.begin);
-    Ok(requests)
-}
-
-/// A request at its begin; `None` for one that neither moves data nor flushes.
-fn begun_request(begin: Nanoseconds, block: &Block) -> Option<BlockTraceRequest> {
-    let bytes = u64::from(block.bytes);
-    let io = match (block.write, bytes) {
-        (true, 0) => TraceIo::Flush,
-        (false, 0) => return None,
-        (true, _) => TraceIo::Write,
-        (false, _) => TraceIo::Read,
-    };
-    let offset = block.sector.checked_mul(SECTOR).filter(|_| bytes > 0);
-    Some(BlockTraceRequest {
-        begin,
-        io,
-        offset: offset
-            .filter(|offset| offset.checked_add(bytes).is_some())
-            .unwrap_or(0),
-        bytes,
-        end: None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use wakepath_results::RunOrigin;
-    use wakepath_trace::recording::{Event, Metadata, Overwrite, Writer};
+    use wakepath_trace::recording::{Block, Event, Metadata, Overwrite, Writer};
 
     use super::super::Plan;
     use super::*;

@@ -13,6 +13,7 @@ mod provenance;
 pub mod published;
 mod question;
 mod reading;
+mod recorded_requests;
 mod recording;
 mod replay;
 mod requested_rates;

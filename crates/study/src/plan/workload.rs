@@ -615,6 +615,12 @@ fn plan_server(
     let path = path_in_folder(folder, name.get_ref());
     let mut file = server::parse(&text, &origin, path.parent())
         .map_err(|e| source.error_at_value(name, e.to_string()))?;
+    if let Some(clients) = &entry.clients {
+        let variables = [("clients".to_owned(), clients.get_ref().to_string())].into();
+        file = file
+            .with_variables(&variables, &origin)
+            .map_err(|e| source.error_at_value(clients, e.to_string()))?;
+    }
     let duration = duration_up_to(entry, "a server runs", server::MAX_SECONDS, source)?;
     file.duration = duration.unwrap_or(file.duration);
     file.warm_up = warm_up.unwrap_or(file.warm_up);
@@ -697,6 +703,39 @@ mod tests {
             "name = 'x'\nmachine = 'rk3399'\n[[workload]]\nname = 'a'\nfio_job = \"{job}\"\n[[policy]]\nname = 'p'\n"
         );
         super::super::Plan::from_text(&study, "x", Path::new("."), RunOrigin::Sim)
+    }
+
+    #[test]
+    fn a_study_sets_the_clients_of_a_server() {
+        let plan = |workload: &str| {
+            let study = format!(
+                "name = 'x'\nmachine = 'rk3399'\n[[workload]]\nname = 'a'\n{workload}\n[[policy]]\nname = 'p'\n"
+            );
+            super::super::Plan::from_text(&study, "x", Path::new("."), RunOrigin::Sim)
+        };
+        let planned = plan("server = 'dbench-assumed.toml'\nclients = 7").unwrap();
+        let Task::Server { text, .. } = &planned.workloads[0].task else {
+            panic!("no server");
+        };
+        let file = server::parse(text, "x", None).unwrap();
+        assert_eq!(file.workers, 7);
+        for (workload, wanted) in [
+            (
+                "server = 'dbench-assumed.toml'\nclients = 0",
+                "x:6: dbench-assumed.toml: clients=0 is set",
+            ),
+            (
+                "server = 'etcd-put.toml'\nclients = 4",
+                "x:6: etcd-put.toml: clients is set, and requests arrive",
+            ),
+            (
+                "rt_app = 'idle.json'\nclients = 4",
+                "x:6: `clients` is for servers; a fio job has numjobs",
+            ),
+        ] {
+            let message = plan(workload).unwrap_err().to_string();
+            assert!(message.starts_with(wanted), "{message}");
+        }
     }
 
     #[test]

@@ -53,10 +53,37 @@ pub(super) fn list_fitted_figures(plan: &Plan) -> Vec<FittedFigure> {
             figure.model = None;
         }
     }
+    for planned in &plan.workloads {
+        for figure in list_fitted_server_figures(plan, planned) {
+            if !all
+                .iter()
+                .any(|known| known.key == figure.key && known.model == figure.model)
+            {
+                all.push(figure);
+            }
+        }
+    }
     for entry in &plan.file.fitted {
         all.extend(list_fitted_work(plan, entry));
     }
     all
+}
+
+/// Figures of a server whose origin is a fit.
+fn list_fitted_server_figures(plan: &Plan, planned: &PlannedWorkload) -> Vec<FittedFigure> {
+    let Some(Workload::Server(file)) = planned.simulated_workload() else {
+        return Vec::new();
+    };
+    let file_name = plan.file.workload[planned.entry].server.as_ref();
+    let figures = file.figures().into_iter().filter_map(|(key, figure)| {
+        Some(FittedFigure {
+            model: file_name.map(|name| name.get_ref().clone()),
+            key: key.to_owned(),
+            value: figure.value,
+            fitted: figure.fitted_to()?.to_owned(),
+        })
+    });
+    figures.collect()
 }
 
 /// The fitted work in an rt-app file, with the names that an entry gives.

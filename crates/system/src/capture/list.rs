@@ -13,7 +13,7 @@ pub(super) const FILES: &[&str] = &[
     "sys/devices/system/cpu/cpu*/cpuidle/state*/*",
     "sys/devices/system/cpu/cpu*/cpu_capacity",
     "sys/devices/system/cpu/cpu*/power/{pm_qos_resume_latency_us,energy_perf_bias}",
-    "sys/devices/system/cpu/cpu*/topology/{physical_package_id,core_id,cluster_id,core_cpus_list,thread_siblings_list,package_cpus_list}",
+    "sys/devices/system/cpu/cpu*/topology/{physical_package_id,core_id,cluster_id,core_cpus_list,thread_siblings_list,cluster_cpus_list,package_cpus_list}",
     "sys/devices/system/cpu/cpu*/cache/index*/{level,type,size,shared_cpu_list}",
     "sys/devices/system/cpu/cpu*/acpi_cppc/*",
     "sys/devices/cpu_*/cpus",

@@ -424,7 +424,10 @@ impl<'a> RecordingBuilder<'a> {
         step: QueueStep,
         background: bool,
     ) -> QueueStep {
-        let QueueStep::Queued { block, .. } = step else {
+        let QueueStep::Queued {
+            block, durability, ..
+        } = step
+        else {
             return step;
         };
         let running = self.running.get(&cpu).copied();
@@ -439,6 +442,7 @@ impl<'a> RecordingBuilder<'a> {
             block,
             task: submitter.map(|(task, _)| task),
             background,
+            durability,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The kernel's trace events needed for recordings, with their fields (`include/trace/events`, Linux 4.4 to 6.12).
 
 use super::wheel;
-use crate::recording::{Block, Interrupt, QueueStep, TimerKind};
+use crate::recording::{Block, Durability, Interrupt, QueueStep, TimerKind};
 
 /// A trace event in the terms of the kernel, whatever the trace's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,6 +313,7 @@ fn decode_block_and_background(
 /// Decodes a step before the issue, from fields in the order of [`KNOWN_EVENTS`].
 fn decode_queueing_step(event: KernelEvent, fields: &impl EventFields) -> Option<TraceEvent> {
     let (block, background) = decode_block_and_background(fields, 3)?;
+    let durability = durability_from_letters(fields.field_text(3)?);
     let step = match event {
         KernelEvent::BioRemap => QueueStep::Remapped {
             block,
@@ -325,13 +326,17 @@ fn decode_queueing_step(event: KernelEvent, fields: &impl EventFields) -> Option
             fields.field_number(2)?,
             block.write,
         ),
-        _ => queueing_step_for_block(event, block),
+        _ => queueing_step_for_block(event, block, durability),
     };
     Some(TraceEvent::Queueing { step, background })
 }
 
-/// The queueing step of an event that has nothing but a block.
-pub(super) fn queueing_step_for_block(event: KernelEvent, block: Block) -> QueueStep {
+/// The queueing step of an event that has nothing but a block and, for a bio, what it asks of the drive's cache.
+pub(super) fn queueing_step_for_block(
+    event: KernelEvent,
+    block: Block,
+    durability: Durability,
+) -> QueueStep {
     match event {
         KernelEvent::GetRequest => QueueStep::Tagged(block),
         KernelEvent::RequestInsert => QueueStep::Inserted(block),
@@ -341,6 +346,7 @@ pub(super) fn queueing_step_for_block(event: KernelEvent, block: Block) -> Queue
             block,
             task: None,
             background: false,
+            durability,
         },
     }
 }
@@ -510,8 +516,42 @@ pub(super) fn letters_mean_background(letters: &[u8]) -> bool {
     letters.contains(&b'A') || (letters_mean_write(letters) && !letters.contains(&b'S'))
 }
 
+/// What the block layer's letters ask of the drive's cache: an F before the operation's letter is a flush, an F behind it a
+/// forced write (`blk_fill_rwbs()`, `block/blk-core.c` and `kernel/trace/blktrace.c`, Linux 6.12).
+pub(super) fn durability_from_letters(letters: &[u8]) -> Durability {
+    let flushes_first = letters.first() == Some(&b'F');
+    let behind_operation = letters.get(usize::from(flushes_first) + 1..);
+    Durability {
+        flushes_first,
+        is_forced: behind_operation.is_some_and(|rest| rest.contains(&b'F')),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn letters_tell_flushes_from_forced_writes() {
+        for (letters, flushes_first, is_forced) in [
+            ("WS", false, false),
+            ("FWS", true, false),
+            ("WFS", false, true),
+            ("FWFS", true, true),
+            ("FWFSM", true, true),
+            ("F", true, false),
+            ("", false, false),
+        ] {
+            let wanted = Durability {
+                flushes_first,
+                is_forced,
+            };
+            assert_eq!(
+                durability_from_letters(letters.as_bytes()),
+                wanted,
+                "{letters}"
+            );
+        }
+    }
+
     use super::*;
 
     /// Fields in a `timer_start`.

@@ -438,7 +438,9 @@ fn decode_event_without_field_names(event: KernelEvent, details: &str) -> Option
         | KernelEvent::RequestInsert
         | KernelEvent::RequestMerge => {
             let (block, background) = parse_block_and_background(details)?;
-            let step = decode::queueing_step_for_block(event, block);
+            let (_, letters) = parse_device_and_letters(details)?;
+            let durability = decode::durability_from_letters(letters);
+            let step = decode::queueing_step_for_block(event, block, durability);
             Some(TraceEvent::Queueing { step, background })
         }
         KernelEvent::BioRemap => parse_bio_remap(details),
@@ -633,7 +635,7 @@ impl EventFields for NamedFields<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::Interrupt;
+    use crate::recording::{Durability, Interrupt};
 
     #[test]
     fn lines_of_each_tool_are_taken_to_pieces() {
@@ -825,6 +827,7 @@ mod tests {
             block,
             task: None,
             background: false,
+            durability: Durability::default(),
         };
         let remapped = QueueStep::Remapped {
             block,

@@ -114,6 +114,15 @@ pub struct Block {
     pub write: bool,
 }
 
+/// What a bio asks of the drive's volatile cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Durability {
+    /// The drive empties its cache first (`REQ_PREFLUSH`). A bio without data is a flush, and nothing else.
+    pub flushes_first: bool,
+    /// The write ends only once its data are on the media (`REQ_FUA`).
+    pub is_forced: bool,
+}
+
 /// A bio's or request's step towards the issue (`include/trace/events/block.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueStep {
@@ -125,6 +134,8 @@ pub enum QueueStep {
         task: Option<u32>,
         /// Whether no task waits for the bio: readahead, or a write without `REQ_SYNC`, as write-back makes them.
         background: bool,
+        /// What the bio asks of the drive's cache; nothing, where the recording does not say.
+        durability: Durability,
     },
     /// A bio got a request, and with it a tag (`block_getrq`).
     Tagged(Block),

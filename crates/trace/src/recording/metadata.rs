@@ -51,6 +51,10 @@ pub struct Metadata {
     pub timer_stops: Vec<String>,
     /// CPUs sharing a core, by core; cores with a single CPU are left out.
     pub siblings: Vec<Vec<u32>>,
+    /// CPUs by cluster within a package, as the kernel's topology has it; clusters of a single core are left out.
+    pub clusters: Vec<Vec<u32>>,
+    /// CPUs by package; packages with a single CPU are left out.
+    pub packages: Vec<Vec<u32>>,
     /// The cpufreq driver.
     pub frequency_driver: Option<String>,
     /// Frequencies, by groups of CPUs sharing a policy.
@@ -130,6 +134,8 @@ impl Default for Metadata {
             idle_states: Vec::new(),
             timer_stops: Vec::new(),
             siblings: Vec::new(),
+            clusters: Vec::new(),
+            packages: Vec::new(),
             frequency_driver: None,
             frequency_domains: Vec::new(),
             devices: Vec::new(),
@@ -276,6 +282,12 @@ impl Metadata {
         }
         if self.siblings.is_empty() {
             self.siblings = next.siblings;
+        }
+        if self.clusters.is_empty() {
+            self.clusters = next.clusters;
+        }
+        if self.packages.is_empty() {
+            self.packages = next.packages;
         }
         if self.settings.is_empty() {
             self.settings = next.settings;

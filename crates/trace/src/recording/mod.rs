@@ -19,8 +19,8 @@ mod writer;
 
 pub use error::{RecordingError, unfinished_tail_path};
 pub use event::{
-    Before, Block, ClockCycles, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, QueueStep,
-    TaskStep, TimerKind,
+    Before, Block, ClockCycles, Durability, Event, EventKind, IdleInputs, IdlePeriod, Interrupt,
+    QueueStep, TaskStep, TimerKind,
 };
 pub use headers::is_recording_file;
 pub use idle_tracker::IdleTracker;

@@ -6,8 +6,8 @@
 use wakepath_units::{Kilohertz, Nanoseconds};
 
 use super::event::{
-    Before, Block, ClockCycles, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, QueueStep,
-    TaskStep, TimerKind,
+    Before, Block, ClockCycles, Durability, Event, EventKind, IdleInputs, IdlePeriod, Interrupt,
+    QueueStep, TaskStep, TimerKind,
 };
 
 /// Names of the 64-bit columns of a recording, in file order.
@@ -107,6 +107,8 @@ const FLAG_BITS: u32 = 16;
 const WRITE: i32 = 1;
 const BACKGROUND: i32 = 1 << 1;
 const SUBMITTER_KNOWN: i32 = 1 << 2;
+const FLUSHES_FIRST: i32 = 1 << 3;
+const FORCED: i32 = 1 << 4;
 const IOWAIT: u32 = 0;
 const ONLINE: i32 = 1;
 
@@ -164,11 +166,18 @@ impl EventRow {
                 block,
                 task,
                 background,
+                durability,
             } => {
                 self.set_block_event(QUEUED, block);
                 self.short[TASK] = task.unwrap_or(0) as i32;
                 self.short[FLAGS] |= if *background { BACKGROUND } else { 0 };
                 self.short[FLAGS] |= task.map_or(0, |_| SUBMITTER_KNOWN);
+                for (is_set, flag) in [
+                    (durability.flushes_first, FLUSHES_FIRST),
+                    (durability.is_forced, FORCED),
+                ] {
+                    self.short[FLAGS] |= if is_set { flag } else { 0 };
+                }
             }
             QueueStep::Tagged(block) => self.set_block_event(TAGGED, block),
             QueueStep::Inserted(block) => self.set_block_event(INSERTED, block),
@@ -367,6 +376,10 @@ impl Columns {
                 block,
                 task: (flags & SUBMITTER_KNOWN != 0).then_some(self.short[TASK][i] as u32),
                 background: flags & BACKGROUND != 0,
+                durability: Durability {
+                    flushes_first: flags & FLUSHES_FIRST != 0,
+                    is_forced: flags & FORCED != 0,
+                },
             },
             TAGGED => QueueStep::Tagged(block),
             INSERTED => QueueStep::Inserted(block),

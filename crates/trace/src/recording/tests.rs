@@ -119,13 +119,22 @@ fn events() -> impl Strategy<Value = Event> {
         TimerKind::Wheel,
     ]);
     let queueing = prop_oneof![
-        (block.clone(), prop::option::of(any::<u32>()), any::<bool>()).prop_map(
-            |(block, task, background)| QueueStep::Queued {
-                block,
-                task,
-                background
-            }
-        ),
+        (
+            block.clone(),
+            prop::option::of(any::<u32>()),
+            any::<[bool; 3]>()
+        )
+            .prop_map(|(block, task, [background, flushes_first, is_forced])| {
+                QueueStep::Queued {
+                    block,
+                    task,
+                    background,
+                    durability: Durability {
+                        flushes_first,
+                        is_forced,
+                    },
+                }
+            }),
         block.clone().prop_map(QueueStep::Tagged),
         block.clone().prop_map(QueueStep::Inserted),
         block.clone().prop_map(QueueStep::Merged),

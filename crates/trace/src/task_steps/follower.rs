@@ -8,7 +8,11 @@ use super::loops::{FollowedTask, Item, TaskItems, Wait, make_loops};
 use super::observed::{
     MAX_OBSERVED_STEPS, MAX_OBSERVED_TASKS, ObservedIo, ObservedRun, ObservedTasks,
 };
-use crate::recording::{Block, Event, EventKind, Interrupt, Metadata, QueueStep, TaskStep};
+use super::submissions::Submissions;
+use crate::flushes_in_flight::FlushesInFlight;
+use crate::recording::{
+    Block, Durability, Event, EventKind, Interrupt, Metadata, QueueStep, TaskStep,
+};
 
 /// Longest time in ns from an interrupt to a wake-up that counts as the interrupt's on a busy CPU.
 const INTERRUPT_NS: u64 = 10_000;
@@ -77,12 +81,16 @@ pub(super) struct TaskFollower<'a> {
     tasks: BTreeMap<u32, TaskState>,
     /// Submitter of each request in flight, by device and sector.
     in_flight: BTreeMap<(u32, u64), u32>,
+    flushes: FlushesInFlight,
+    submissions: Submissions,
     devices: BTreeSet<u32>,
     kept_ticks: KeptTicks,
     /// Whether number 0 is a task, as in simulated recordings, and no idle task.
     has_task_zero: bool,
     /// Exit latencies by CPU and state, in ns.
     exits: HashMap<u32, Vec<u64>>,
+    /// Number of CPUs in the machine; 0 if unknown.
+    machine_cpus: u32,
     steps: usize,
     /// End of the part that is used, in ns.
     end: u64,
@@ -103,6 +111,9 @@ impl<'a> TaskFollower<'a> {
             cpus: BTreeMap::new(),
             tasks: BTreeMap::new(),
             in_flight: BTreeMap::new(),
+            flushes: FlushesInFlight::default(),
+            submissions: Submissions::default(),
+            machine_cpus: metadata.cpus,
             devices: BTreeSet::new(),
             kept_ticks: KeptTicks::default(),
             has_task_zero: (metadata.tasks.get(&0))
@@ -158,7 +169,15 @@ impl<'a> TaskFollower<'a> {
                 block,
                 task,
                 background,
-            }) => self.add_request(time, cpu, &block, task, background),
+                durability,
+            }) => {
+                self.submissions.note_queued(time, cpu, &block);
+                self.add_request((time, cpu), &block, task, background, durability);
+            }
+            EventKind::BlockIssue(block) => {
+                let khz = self.cpus.get(&cpu).and_then(|state| state.khz);
+                self.submissions.note_issued(time, cpu, khz, &block);
+            }
             EventKind::Queueing(QueueStep::Remapped {
                 block,
                 from_device,
@@ -170,6 +189,7 @@ impl<'a> TaskFollower<'a> {
             }
             EventKind::BlockComplete(block) => self.complete_requests(time, cpu, &block),
             EventKind::Frequency(clock) => {
+                self.submissions.forget_submission_on(cpu);
                 self.stop_task_if_cpu_went_idle(cpu, time);
                 self.cut_burst(cpu, time);
                 self.cpus.entry(cpu).or_default().khz = Some(clock.0);
@@ -233,6 +253,7 @@ impl<'a> TaskFollower<'a> {
     }
 
     fn note_interruption(&mut self, time: u64, cpu: u32, what: Interruption) {
+        self.submissions.forget_submission_on(cpu);
         self.cpus.entry(cpu).or_default().interruption = Some((time, what));
     }
 
@@ -377,23 +398,19 @@ impl<'a> TaskFollower<'a> {
         cpu_state.interruption = None;
     }
 
-    /// Notes a request that a task submits.
+    /// Notes a request that a task submits at a time on a CPU; one without data is a flush.
     fn add_request(
         &mut self,
-        time: u64,
-        cpu: u32,
+        (time, cpu): (u64, u32),
         block: &Block,
         task: Option<u32>,
         background: bool,
+        durability: Durability,
     ) {
-        if block.bytes == 0 {
-            self.observed.without_data += 1;
-            return;
-        }
         let place = (block.device, block.sector);
-        let is_known = self.in_flight.contains_key(&place);
+        let has_data = block.bytes > 0;
         // A bio on a stacked device, such as LVM, is submitted a second time to the device below.
-        if is_known {
+        if has_data && self.in_flight.contains_key(&place) {
             return;
         }
         self.stop_task_if_cpu_went_idle(cpu, time);
@@ -401,6 +418,9 @@ impl<'a> TaskFollower<'a> {
             self.observed.without_task += 1;
             return;
         };
+        if !has_data && !self.flushes.begin_flush(block, task) {
+            return;
+        }
         let is_running = self
             .tasks
             .get(&task)
@@ -414,15 +434,14 @@ impl<'a> TaskFollower<'a> {
             self.observed.without_task += 1;
             return;
         };
-        state.items.add(Item::Io(ObservedIo {
-            write: block.write,
-            bytes: block.bytes,
-            sector: block.sector,
-        }));
+        self.steps += state.add_request_items(block, durability);
         state.in_flight += 1;
-        state.items.note_request(state.in_flight, background);
-        self.steps += 1;
-        self.in_flight.insert(place, task);
+        state
+            .items
+            .note_request(state.in_flight, has_data && background);
+        if has_data {
+            self.in_flight.insert(place, task);
+        }
         self.devices.insert(block.device);
         self.cpus.entry(cpu).or_default().interruption = None;
     }
@@ -439,15 +458,25 @@ impl<'a> TaskFollower<'a> {
         {
             *interrupts += 1;
         }
+        if block.bytes == 0
+            && let Some(task) = self.flushes.end_flush(block)
+        {
+            self.count_ended_request(task, time);
+            return;
+        }
         let sectors = u64::from(block.bytes.div_ceil(512)).max(1);
         let first = (block.device, block.sector);
         let end = (block.device, block.sector.saturating_add(sectors));
         while let Some((&place, &task)) = self.in_flight.range(first..end).next() {
             self.in_flight.remove(&place);
-            if let Some(state) = self.tasks.get_mut(&task) {
-                state.in_flight = state.in_flight.saturating_sub(1);
-                state.completed = Some(time);
-            }
+            self.count_ended_request(task, time);
+        }
+    }
+
+    fn count_ended_request(&mut self, task: u32, time: u64) {
+        if let Some(state) = self.tasks.get_mut(&task) {
+            state.in_flight = state.in_flight.saturating_sub(1);
+            state.completed = Some(time);
         }
     }
 
@@ -481,12 +510,35 @@ impl<'a> TaskFollower<'a> {
             recorded_ns,
             has_losses: self.idle.has_losses,
             devices: self.devices.len(),
+            cpus: self.machine_cpus,
+            submission: self.submissions.into_median(),
             ..self.observed
         }
     }
 }
 
 impl TaskState {
+    /// Adds a request to what the task did: a flush if it has no data, and a flush before it if the drive empties its cache first.
+    /// Returns the number of items added.
+    fn add_request_items(&mut self, block: &Block, durability: Durability) -> usize {
+        if block.bytes == 0 {
+            self.items.add(Item::Flush);
+            return 1;
+        }
+        let is_after_flush = block.write && durability.flushes_first;
+        if is_after_flush {
+            self.items.add(Item::Flush);
+            self.items.add(Item::Wait(Wait::Io(self.in_flight)));
+        }
+        self.items.add(Item::Io(ObservedIo {
+            write: block.write,
+            bytes: block.bytes,
+            sector: block.sector,
+            is_forced: block.write && durability.is_forced,
+        }));
+        if is_after_flush { 3 } else { 1 }
+    }
+
     /// Ends the task's wait, if it was woken, as it runs at `time`. Returns the number of waits that keep their recorded length.
     fn end_wait(&mut self, time: u64, start: u64) -> u64 {
         let wake = self.wake.take();

@@ -25,6 +25,7 @@ const FEWEST_SLEEPS: usize = 4;
 pub(super) enum Item {
     Run(ObservedRun),
     Io(ObservedIo),
+    Flush,
     /// The task woke the task with this number.
     Wake(u32),
     Wait(Wait),
@@ -137,12 +138,12 @@ impl TaskItems {
         let mut all = Vec::with_capacity(self.items.len());
         for (index, item) in self.items.iter().enumerate() {
             all.push(*item);
-            if !matches!(item, Item::Io(_)) {
+            if !matches!(item, Item::Io(_) | Item::Flush) {
                 continue;
             }
             let next = self.items[index + 1..]
                 .iter()
-                .find(|item| matches!(item, Item::Io(_) | Item::Wait(_)));
+                .find(|item| matches!(item, Item::Io(_) | Item::Flush | Item::Wait(_)));
             if !matches!(next, Some(Item::Wait(Wait::Io(_)))) {
                 all.push(Item::Wait(Wait::Io(0)));
             }
@@ -179,6 +180,7 @@ impl TaskItems {
             let step = match *item {
                 Item::Run(run) => ObservedStep::Run(run),
                 Item::Io(io) => ObservedStep::Io(io),
+                Item::Flush => ObservedStep::Flush,
                 Item::Wake(task) => match indices.get(&task) {
                     Some(index) => ObservedStep::Wake(*index),
                     None => continue,

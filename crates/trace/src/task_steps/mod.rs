@@ -6,7 +6,8 @@
 //! Causes are inferred. A wake-up on an idle CPU comes from the last interrupt there. On a busy CPU it comes from an interrupt within
 //! 10 us before, else from the task that runs. The end of a sleep is the time that the governor was told for the next timer,
 //! so that the idle state's exit is not part of the sleep. A task whose timers expire more evenly than its sleeps last has a periodic
-//! timer. A task after which CPUs never stop their tick leaves RCU callbacks.
+//! timer. A task after which CPUs never stop their tick leaves RCU callbacks. A write that flushes the drive's cache first becomes a
+//! flush, a wait for it, and the write.
 
 use crate::recording::{DataQuality, Metadata, Reader, RecordingError};
 
@@ -15,9 +16,11 @@ mod idle_spans;
 mod kept_ticks;
 mod loops;
 mod observed;
+mod submissions;
 
 pub use self::observed::{
-    MAX_OBSERVED_STEPS, ObservedIo, ObservedRun, ObservedStep, ObservedTask, ObservedTasks,
+    MAX_OBSERVED_STEPS, ObservedIo, ObservedRun, ObservedStep, ObservedSubmission, ObservedTask,
+    ObservedTasks,
 };
 
 use self::follower::TaskFollower;

@@ -19,12 +19,23 @@ pub struct ObservedTasks {
     pub has_losses: bool,
     /// Wake-ups by a device other than the drive, or of unknown cause. Their sleeps keep the recorded length.
     pub outside_wake_ups: u64,
-    /// Requests without data, such as flushes, which are left out.
-    pub without_data: u64,
     /// Requests whose submitting task is not recorded, or of tasks beyond the most that are followed.
     pub without_task: u64,
     /// Devices with requests. The steps do not tell them apart.
     pub devices: usize,
+    /// Number of CPUs in the recorded machine; 0 if unknown.
+    pub cpus: u32,
+    /// What a submission took on the recorded machine; `None`: too few were seen, or no clock.
+    pub submission: Option<ObservedSubmission>,
+}
+
+/// The kernel's work to submit a request, from the bio to the issue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObservedSubmission {
+    /// Size of the request in bytes.
+    pub bytes: u32,
+    /// Cycles of the CPU, at least 1: a median.
+    pub cycles: u64,
 }
 
 /// A task's steps, which it repeats.
@@ -61,6 +72,8 @@ pub enum ObservedStep {
     Run(ObservedRun),
     /// The task submitted a request.
     Io(ObservedIo),
+    /// The task submitted a flush of the drive's cache.
+    Flush,
     /// The task slept until at most so many of its requests were in flight.
     AwaitIo(u32),
     /// The task slept until a timer that was set for so many ns.
@@ -97,4 +110,6 @@ pub struct ObservedIo {
     pub bytes: u32,
     /// First sector, in units of 512 bytes.
     pub sector: u64,
+    /// Whether the write ends only once its data are on the media.
+    pub is_forced: bool,
 }

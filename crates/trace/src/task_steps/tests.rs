@@ -3,8 +3,8 @@ use wakepath_units::{Kilohertz, Nanoseconds};
 
 use super::*;
 use crate::recording::{
-    Block, CpuIdleStates, Event, EventKind, IdleInputs, IdlePeriod, Overwrite, QueueStep, Recorded,
-    TaskStep, TimerKind, Writer,
+    Block, CpuIdleStates, Durability, Event, EventKind, IdleInputs, IdlePeriod, Overwrite,
+    QueueStep, Recorded, TaskStep, TimerKind, Writer,
 };
 
 const US: u64 = 1_000;
@@ -101,6 +101,7 @@ fn queued(sector: u64, task: u32) -> EventKind {
         block: read(sector),
         task: Some(task),
         background: false,
+        durability: Durability::default(),
     })
 }
 
@@ -124,6 +125,7 @@ fn io(sector: u64) -> ObservedStep {
         write: false,
         bytes: 4096,
         sector,
+        is_forced: false,
     })
 }
 
@@ -462,4 +464,100 @@ fn any_events_are_followed() {
             Ok(())
         })
         .unwrap();
+}
+
+/// A write that a task queues, which asks this of the drive's cache.
+fn queued_write(sector: u64, bytes: u32, durability: Durability) -> EventKind {
+    let block = Block {
+        write: true,
+        bytes,
+        ..read(sector)
+    };
+    EventKind::Queueing(QueueStep::Queued {
+        block,
+        task: Some(7),
+        background: false,
+        durability,
+    })
+}
+
+/// The end of a flush as the kernel tells it: first of its own command, then of the task's.
+fn flush_completed(us: u64) -> [TimedEvent; 2] {
+    let own = Block {
+        bytes: 0,
+        ..read(u64::MAX)
+    };
+    let of_task = Block {
+        bytes: 0,
+        write: true,
+        ..read(0)
+    };
+    [own, of_task].map(|block| (us, 0, EventKind::BlockComplete(block)))
+}
+
+#[test]
+fn a_flush_is_a_step_of_the_task_that_waits_for_it() {
+    let flush = Durability {
+        flushes_first: true,
+        is_forced: false,
+    };
+    let mut events = vec![(0, 0, running(7))];
+    for round in 0..3 {
+        let (at, sector) = (round * 1000, (round + 1) * 8);
+        events.extend([
+            (
+                at + 10,
+                0,
+                queued_write(sector, 4096, Durability::default()),
+            ),
+            (at + 100, 0, idle(80, 10_000)),
+            (at + 101, 0, complete(sector)),
+            (at + 101, 0, waking(7)),
+            (at + 105, 0, running(7)),
+            (at + 110, 0, queued_write(0, 0, flush)),
+            (at + 700, 0, idle(580, 10_000)),
+        ]);
+        events.extend(flush_completed(at + 702));
+        events.extend([(at + 702, 0, waking(7)), (at + 705, 0, running(7))]);
+    }
+    let observed = collect(&events);
+    let task = &observed.tasks[0];
+    assert_eq!((task.depth, task.requests), (1, 6));
+    let kinds: Vec<&str> = (task.steps.iter())
+        .filter_map(|step| match step {
+            ObservedStep::Io(io) if io.write && !io.is_forced => Some("write"),
+            ObservedStep::Flush => Some("flush"),
+            ObservedStep::AwaitIo(0) => Some("wait"),
+            ObservedStep::Run(_) => None,
+            _ => Some("other"),
+        })
+        .collect();
+    assert_eq!(kinds, ["write", "wait", "flush", "wait"].repeat(3));
+}
+
+#[test]
+fn a_write_that_flushes_first_is_a_flush_and_a_write() {
+    let commit = Durability {
+        flushes_first: true,
+        is_forced: true,
+    };
+    let observed = collect(&[
+        (0, 0, running(7)),
+        (10, 0, queued_write(8, 4096, commit)),
+        (700, 0, idle(680, 10_000)),
+        (701, 0, complete(8)),
+        (701, 0, waking(7)),
+        (705, 0, running(7)),
+    ]);
+    let steps: Vec<&ObservedStep> = (observed.tasks[0].steps.iter())
+        .filter(|step| !matches!(step, ObservedStep::Run(_)))
+        .collect();
+    let write = ObservedStep::Io(ObservedIo {
+        write: true,
+        bytes: 4096,
+        sector: 8,
+        is_forced: true,
+    });
+    let wait = ObservedStep::AwaitIo(0);
+    assert_eq!(steps, [&ObservedStep::Flush, &wait, &write, &wait]);
 }

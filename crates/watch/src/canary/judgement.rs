@@ -337,7 +337,15 @@ fn analyse_changes(
         };
         group.push(sign * change.log_ratio);
     }
-    let decision = decide_by_harm(&changed, &left_alone, roll_out.tolerated, analysis);
+    let mut decision = decide_by_harm(&changed, &left_alone, roll_out.tolerated, analysis);
+    let has_unbounded_change = measured
+        .uncounted
+        .iter()
+        .any(|(name, why)| *why == Uncounted::BeyondBuckets && roll_out.changed.contains(name));
+    if has_unbounded_change && decision.verdict == Some(CanaryVerdict::GoOn) {
+        // The others cannot speak for a machine whose latency may be any.
+        decision.verdict = None;
+    }
     let harm = decision.difference;
     let least_harm = harm.and_then(|harm| harm.lower_bound(analysis.harm_alpha));
     let most_harm = harm.and_then(|harm| harm.upper_bound(analysis.safety_alpha));
@@ -385,13 +393,21 @@ pub(crate) fn decide_by_harm(
             verdict: None,
         };
     };
+    let limit = tolerated.ln_1p();
     let is_harm_excluded = analysis.safety_alpha > 0.0
         && harm
             .upper_bound(analysis.safety_alpha)
-            .is_some_and(|high| high < tolerated.ln_1p());
+            .is_some_and(|high| high < limit);
+    // Hours within the first day cannot exclude harm beyond the tolerated, so they have to show it.
+    let is_harm_shown = if analysis.safety_alpha > 0.0 {
+        harm.p_value_of_increase() <= analysis.harm_alpha
+    } else {
+        harm.lower_bound(analysis.harm_alpha)
+            .is_some_and(|low| low > limit)
+    };
     let verdict = if is_harm_excluded {
         Some(CanaryVerdict::GoOn)
-    } else if harm.p_value_of_increase() <= analysis.harm_alpha {
+    } else if is_harm_shown {
         Some(CanaryVerdict::TakeBack)
     } else {
         None

@@ -15,6 +15,9 @@ const DAY_HOURS: i64 = 24;
 /// Fewest requests on each side of the change for a machine's latency to count.
 pub const FEWEST_REQUESTS: f64 = 1000.0;
 
+/// Share of the requests that must lie in buckets with an upper end for a mean: the few others count with the bound.
+const KNOWN_SHARE_OF_MEAN: f64 = 0.999;
+
 /// An hour, counted since 1970 in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixHour(pub i64);
@@ -92,6 +95,8 @@ pub enum Uncounted {
     FewRequests,
     /// The metric is 0 or negative, so there is no ratio.
     NotPositive,
+    /// The metric lies above the last bucket's bound, before or after, so that its value is not known.
+    BeyondBuckets,
     /// Fewer than half of other machines' hours.
     Gaps,
 }
@@ -104,7 +109,11 @@ impl Uncounted {
             Self::NothingAfter => "nothing measured after the change",
             Self::OtherHours => "measured at other hours of the day than before the change",
             Self::FewRequests => "fewer than 1000 requests before or after the change",
-            Self::NotPositive => "the metric is 0 or negative",
+            Self::NotPositive => "the metric is 0, negative or no finite number",
+            Self::BeyondBuckets => {
+                "the metric lies above the bound of the last bucket, so that nothing is known of its change: ask for a lower \
+                 percentile, or give the histogram more buckets"
+            }
             Self::Gaps => "fewer than half of the hours that other machines have",
         }
     }
@@ -239,6 +248,13 @@ impl MachineSeries {
         } else if requests.total() < FEWEST_REQUESTS {
             return Err(Uncounted::FewRequests);
         } else {
+            let known_share = match metric.kind() {
+                MetricKind::Percentile(share) => share,
+                MetricKind::MeanLatency | MetricKind::Gauge => KNOWN_SHARE_OF_MEAN,
+            };
+            if requests.reaches_unbounded_bucket(known_share) {
+                return Err(Uncounted::BeyondBuckets);
+            }
             let ns = match metric.kind() {
                 MetricKind::Percentile(share) => requests.quantile_ns(share),
                 MetricKind::MeanLatency | MetricKind::Gauge => requests.mean_ns(),
@@ -287,6 +303,7 @@ impl FleetSeries {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::canary::NO_UPPER_END_NS;
 
     fn power() -> CanaryMetric {
         CanaryMetric::from_name("mean_mw", None).unwrap()
@@ -348,6 +365,25 @@ mod tests {
             zero.measure_change(&power(), before, after),
             Err(Uncounted::NotPositive)
         );
+    }
+
+    #[test]
+    fn a_percentile_beyond_the_last_bound_is_not_known() {
+        let mut series = MachineSeries::default();
+        for hour in [1, 25] {
+            series.add_requests(UnixHour(hour), 0, 1_000, 98_000.0);
+            series.add_requests(UnixHour(hour), 1_000, NO_UPPER_END_NS, 2_000.0);
+        }
+        for (name, expected) in [
+            ("p99_us", Err(Uncounted::BeyondBuckets)),
+            ("mean_us", Err(Uncounted::BeyondBuckets)),
+            ("p95_us", Ok(())),
+        ] {
+            let metric = CanaryMetric::from_name(name, None).unwrap();
+            let (before, after) = (UnixHour(0)..UnixHour(24), UnixHour(24)..UnixHour(48));
+            let change = series.measure_change(&metric, before, after);
+            assert_eq!(change.map(|_| ()), expected, "{name}");
+        }
     }
 
     #[test]

@@ -17,6 +17,9 @@ use super::samples::{
     BucketUnit, SampleKey, SampleStore, content_error, parse_time_to_ms, refuse_percentile_series,
 };
 
+/// Most characters of a header in a message.
+const MOST_QUOTED: usize = 200;
+
 /// What the columns behind time and machine hold.
 enum ValueColumns {
     Sample(usize),
@@ -75,12 +78,23 @@ impl From<String> for RowError {
     }
 }
 
+/// The begin of a header, for a message.
+fn shorten_header(header: &str) -> String {
+    let begin: String = header.chars().take(MOST_QUOTED).collect();
+    let rest = if begin.len() < header.len() {
+        " ..."
+    } else {
+        ""
+    };
+    format!("{}{rest}", escape_for_one_line(&begin))
+}
+
 fn find_columns(header: &[String], collector: &SampleStore) -> Result<Columns, String> {
     let metric = collector.metric();
     let expected = format!(
         "expected a header with time, machine, and {}, or low_us, high_us and count, or file; found: {}",
         metric.name(),
-        escape_for_one_line(&header.join(", "))
+        shorten_header(&header.join(", "))
     );
     let (Some(time), Some(machine)) = (find_column(header, "time"), find_column(header, "machine"))
     else {

@@ -4,8 +4,8 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use rayon::prelude::*;
 use wakepath_watch::canary::{
-    CanaryMetric, CanaryVerdict, FleetSeries, Judgement, PlanRequest, RollOut, UnixHour,
-    judge_roll_out, plan_roll_out,
+    CanaryMetric, CanaryVerdict, FleetSeries, Judgement, NO_UPPER_END_NS, PlanRequest, RollOut,
+    UnixHour, judge_roll_out, plan_roll_out,
 };
 
 use crate::simulated_fleet::{FleetModel, Reported, name_of_machine, simulate_fleet};
@@ -337,4 +337,81 @@ fn error_rates_over_ten_thousand_roll_outs() {
     let [_, _, percentile] = count_verdicts(1000, 0.0, 0.05, Reported::Latencies);
     assert_at_most_5_percent(percentile, 1000, "false alarms of p99_us");
     plan_and_confirm(10_000, 3000);
+}
+
+/// A fleet of 60 machines, each with values near 100 for 14 days. From the tenth day on 20 of them have `factor` times as much.
+fn fleet_with_small_noise(factor: f64) -> FleetSeries {
+    let mut series = FleetSeries::default();
+    let mut random = Pcg64Mcg::seed_from_u64(4);
+    for machine in 0..60 {
+        let samples = series.machines.entry(format!("h{machine:02}")).or_default();
+        for hour in 0..336 {
+            let noise = 1.0 + 0.01 * (random.random::<f64>() - 0.5);
+            let change = if machine < 20 && hour >= 240 {
+                factor
+            } else {
+                1.0
+            };
+            samples.add_sample(UnixHour(hour), 100.0 * noise * change);
+        }
+    }
+    series
+}
+
+#[test]
+fn tolerated_harm_is_not_taken_back_in_the_first_hours() {
+    let metric = metric(Reported::Power);
+    for (factor, tolerated, verdict, by_hours) in [
+        (1.02, 0.05, CanaryVerdict::GoOn, 24),
+        (1.10, 0.50, CanaryVerdict::GoOn, 24),
+        (1.10, 0.05, CanaryVerdict::TakeBack, 1),
+    ] {
+        let series = fleet_with_small_noise(factor);
+        let roll_out = RollOut {
+            changed: (0..20).map(|machine| format!("h{machine:02}")).collect(),
+            since_s: UnixHour(240).begin_s(),
+            days: 4,
+            tolerated,
+            alpha: 0.05,
+        };
+        let judgement = judge_roll_out(&series, &roll_out, &metric).unwrap();
+        let decided = (judgement.verdict, judgement.decided_at_hours);
+        assert_eq!(decided, (verdict, Some(by_hours)), "{factor} {tolerated}");
+    }
+}
+
+#[test]
+fn a_tail_beyond_the_last_bucket_is_never_harmless() {
+    let mut series = FleetSeries::default();
+    for machine in 0..8_u64 {
+        let samples = series.machines.entry(format!("h{machine}")).or_default();
+        for hour in 0..288_u64 {
+            let more = if machine < 2 && hour >= 240 { 5.0 } else { 1.0 };
+            let at = UnixHour(hour as i64);
+            samples.add_requests(at, 0, 100_000, 1000.0);
+            samples.add_requests(
+                at,
+                100_000,
+                200_000,
+                (80 + (hour * 7 + machine * 3) % 9) as f64,
+            );
+            let slow = (30 + (hour * 5 + machine) % 5) as f64;
+            samples.add_requests(at, 200_000, NO_UPPER_END_NS, slow * more);
+        }
+    }
+    let roll_out = RollOut {
+        changed: ["h0", "h1"].map(str::to_owned).into(),
+        since_s: UnixHour(240).begin_s(),
+        days: 2,
+        tolerated: 0.05,
+        alpha: 0.05,
+    };
+    let p99 = CanaryMetric::from_name("p99_us", None).unwrap();
+    let judgement = judge_roll_out(&series, &roll_out, &p99).unwrap();
+    assert_eq!(judgement.verdict, CanaryVerdict::Stop);
+    assert_eq!(judgement.uncounted.len(), 8);
+    // A percentile that both sides have below the bound is judged as ever.
+    let p50 = CanaryMetric::from_name("p50_us", None).unwrap();
+    let judgement = judge_roll_out(&series, &roll_out, &p50).unwrap();
+    assert!(judgement.uncounted.is_empty());
 }

@@ -26,6 +26,7 @@ mod lines;
 mod msr;
 mod ordered;
 mod parsed;
+mod recorded;
 mod request;
 mod requests;
 mod totals;
@@ -46,6 +47,7 @@ pub use error::BlockTraceError;
 pub use fio_log::FioLogVersion;
 pub use format::BlockTraceFormat;
 pub use job_log::{JobLog, JobLogOptions, JobLogRequest, JobLogRequests, JobLogStart};
+pub use recorded::{RecordedRequests, RequestRecording};
 pub use request::{BlockTraceRequest, TraceIo};
 pub use requests::BlockTraceRequests;
 pub use totals::{BlockTraceTotals, TracedDisk};
@@ -82,12 +84,25 @@ impl BlockTraceOptions {
 }
 
 /// Where a trace lies.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Source {
     File(PathBuf),
     Text(Arc<[u8]>),
-    Recorded(Arc<[BlockTraceRequest]>),
+    Recording(Arc<dyn RequestRecording>),
 }
+
+impl PartialEq for Source {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::File(path), Self::File(other)) => path == other,
+            (Self::Text(text), Self::Text(other)) => text == other,
+            (Self::Recording(recording), Self::Recording(other)) => Arc::ptr_eq(recording, other),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Source {}
 
 /// A block trace, checked from end to end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -162,19 +177,19 @@ impl BlockTrace {
         Self::new(origin, format, Source::Text(text.into()), scan, options)
     }
 
-    /// The requests of a recording's disk, in the order of time. `disks`: all disks of the recording; `disk`: the one.
+    /// The requests of a recording's disk, which are read once here. `disks`: all disks of the recording; `disk`: the one.
     ///
     /// # Errors
-    /// There is no request, or none in the window.
-    pub fn from_recorded_requests(
+    /// The recording cannot be read, or there is no request, or none in the window.
+    pub fn from_recording(
         origin: &str,
         disks: Vec<TracedDisk>,
         disk: usize,
-        requests: Vec<BlockTraceRequest>,
+        recording: Arc<dyn RequestRecording>,
         options: &BlockTraceOptions,
     ) -> Result<Self, BlockTraceError> {
-        let totals = BlockTraceTotals::for_recorded_requests(&requests);
-        if requests.is_empty() {
+        let totals = BlockTraceTotals::for_recorded_requests(recording.read_requests()?)?;
+        if totals.requests() == 0 {
             let message = "no request of a drive: record with block events";
             return Err(BlockTraceError::for_whole_trace(origin, message));
         }
@@ -188,7 +203,7 @@ impl BlockTrace {
             from: options.from,
             is_dependent: options.is_dependent,
             unended_line: None,
-            source: Source::Recorded(requests.into()),
+            source: Source::Recording(recording),
             disk_number: None,
         };
         trace.check_window_and_ends()?;
@@ -268,10 +283,7 @@ impl BlockTrace {
             Source::Text(text) => {
                 RequestStream::Text(Box::new(self.order_requests(Cursor::new(Arc::clone(text)))))
             }
-            Source::Recorded(requests) => RequestStream::Recorded {
-                requests: Arc::clone(requests),
-                next: 0,
-            },
+            Source::Recording(recording) => RequestStream::Recorded(recording.read_requests()?),
         };
         Ok(BlockTraceRequests::new(stream, &self.origin, from))
     }
@@ -285,7 +297,7 @@ impl BlockTrace {
     pub fn path(&self) -> Option<&Path> {
         match &self.source {
             Source::File(path) => Some(path),
-            Source::Text(_) | Source::Recorded(_) => None,
+            Source::Text(_) | Source::Recording(_) => None,
         }
     }
 

@@ -1,38 +1,45 @@
 //! Requests as a workload gets them: a disk's, from a time on, in order.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, Cursor};
 use std::sync::Arc;
 
 use wakepath_units::Nanoseconds;
 
-use super::error::{BlockTraceError, LineProblem};
+use super::error::BlockTraceError;
 use super::ordered::OrderedRequests;
 use super::parsed::PlacedRequest;
+use super::recorded::RecordedRequests;
 use super::request::BlockTraceRequest;
 
 /// Source of requests.
-#[derive(Debug)]
 pub(super) enum RequestStream {
     File(Box<OrderedRequests<BufReader<File>>>),
     Text(Box<OrderedRequests<Cursor<Arc<[u8]>>>>),
-    Recorded {
-        requests: Arc<[BlockTraceRequest]>,
-        next: usize,
-    },
+    Recorded(RecordedRequests),
+}
+
+impl fmt::Debug for RequestStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::File(_) => "File",
+            Self::Text(_) => "Text",
+            Self::Recorded(_) => "Recorded",
+        })
+    }
 }
 
 impl RequestStream {
-    fn next_request(&mut self) -> Result<Option<BlockTraceRequest>, LineProblem> {
-        match self {
-            Self::File(ordered) => Ok(ordered.next_request()?.map(BlockTraceRequest::from)),
-            Self::Text(ordered) => Ok(ordered.next_request()?.map(BlockTraceRequest::from)),
-            Self::Recorded { requests, next } => {
-                let request = requests.get(*next).copied();
-                *next += 1;
-                Ok(request)
-            }
-        }
+    /// The next request; `origin` names the trace in errors.
+    fn next_request(&mut self, origin: &str) -> Result<Option<BlockTraceRequest>, BlockTraceError> {
+        let placed = match self {
+            Self::File(ordered) => ordered.next_request(),
+            Self::Text(ordered) => ordered.next_request(),
+            Self::Recorded(requests) => return requests.next().transpose(),
+        };
+        let request = placed.map_err(|problem| problem.in_trace(origin))?;
+        Ok(request.map(BlockTraceRequest::from))
     }
 }
 
@@ -74,13 +81,13 @@ impl Iterator for BlockTraceRequests {
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.is_over {
-            match self.stream.next_request() {
+            match self.stream.next_request(&self.origin) {
                 Ok(Some(request)) if request.begin.0 < self.from => {}
                 Ok(Some(request)) => return Some(Ok(request.with_times_from(self.from))),
                 Ok(None) => self.is_over = true,
-                Err(problem) => {
+                Err(error) => {
                     self.is_over = true;
-                    return Some(Err(problem.in_trace(&self.origin)));
+                    return Some(Err(error));
                 }
             }
         }

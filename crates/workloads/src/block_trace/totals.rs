@@ -9,7 +9,8 @@ use super::error::BlockTraceError;
 use super::format::BlockTraceFormat;
 use super::ordered::OrderedRequests;
 use super::parsed::{ParsedRequests, PlacedRequest};
-use super::request::{BlockTraceRequest, TraceIo};
+use super::recorded::RecordedRequests;
+use super::request::TraceIo;
 
 /// Totals for a disk, or for all disks together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -58,9 +59,15 @@ impl BlockTraceTotals {
     }
 
     /// Totals for recorded requests, which are ordered by time.
-    pub(super) fn for_recorded_requests(requests: &[BlockTraceRequest]) -> Self {
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    pub(super) fn for_recorded_requests(
+        requests: RecordedRequests,
+    ) -> Result<Self, BlockTraceError> {
         let mut totals = Self::default();
-        for (number, request) in (1..).zip(requests) {
+        for (number, read) in (1..).zip(requests) {
+            let request = read?;
             totals.add(&PlacedRequest {
                 time: request.begin.0,
                 line: number,
@@ -71,7 +78,7 @@ impl BlockTraceTotals {
                 ended: request.end.map(|end| end.0),
             });
         }
-        totals
+        Ok(totals)
     }
 
     pub(super) fn add(&mut self, request: &PlacedRequest) {

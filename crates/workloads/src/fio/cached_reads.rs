@@ -24,11 +24,14 @@ impl FioJob {
         }
     }
 
-    /// Whether the job has buffered reads for which it matters which pages are cached, those of `verify` included. Other buffered
-    /// reads of jobs beside which nobody writes miss: each block is read once, and nothing is read ahead.
+    /// Whether the job has buffered reads for which it matters which pages are cached: those of `verify` included, and those that page
+    /// faults bring about, also for a write. Other buffered reads of jobs beside which nobody writes miss: each block is read once, and nothing is read ahead.
     pub fn reads_depend_on_cached_pages(&self) -> bool {
         if self.is_direct() {
             return false;
+        }
+        if self.ioengine == IoEngine::Mmap {
+            return true;
         }
         if !self.rw.reads() {
             return self.reads_back() && self.reads_back_in_order();
@@ -49,14 +52,41 @@ impl FioJob {
         }
     }
 
-    /// The way in which the job's cached reads have no model; `None` if they have one.
-    pub(super) fn cached_reads_without_model(&self) -> Option<&'static str> {
-        if !self.reads_depend_on_cached_pages() {
-            None
-        } else if self.ioengine == IoEngine::IoUring && self.effective_iodepth() > 1 {
-            Some(
-                "several reads of io_uring that wait for the same pages: set iodepth=1, or ioengine=libaio",
-            )
+    /// What fio tells the kernel about its mapping of the job's file (`madvise(2)`; `fio_madvise_file()` in `engines/mmap.c`, fio 3.33:
+    /// any hint stands for the order of the job). `None`: the job maps no file.
+    pub fn mapping_advice(&self) -> Option<ReadHint> {
+        (self.ioengine == IoEngine::Mmap).then(|| match self.fadvise {
+            FadviseHint::Off => ReadHint::None,
+            _ if self.rw.is_random() => ReadHint::Random,
+            _ => ReadHint::Sequential,
+        })
+    }
+
+    /// Whether a cached read that has to wait for a page leaves its process to submit others: io_uring asks again when the page is
+    /// there (`io_read()`, `io_uring/rw.c`, Linux 6.12).
+    pub fn cached_reads_wait_beside_process(&self) -> bool {
+        self.ioengine == IoEngine::IoUring
+            && self.effective_iodepth() > 1
+            && self.reads_depend_on_cached_pages()
+    }
+
+    /// What the job does with its mapped file beyond the model, and what to do instead; `None` if it does nothing such.
+    pub(super) fn mapped_use_without_model(&self) -> Option<&'static str> {
+        if self.ioengine != IoEngine::Mmap {
+            return None;
+        }
+        if self.rw.trims() {
+            Some("trims: set ioengine=psync")
+        } else if self.sync {
+            Some("sync, which does not hold for a mapping: set fdatasync=1")
+        } else if self.direct {
+            Some("direct=1, with which fio syncs the mapping after each I/O: set direct=0")
+        } else if self.byte_offset_of_process(1, u64::MAX) > 0 {
+            Some("an offset, with which fio 3.33 maps the file anew for each I/O: leave it out")
+        } else if self.io_log.is_given() {
+            Some("read_iolog: set ioengine=psync and direct=1")
+        } else if self.places.distribution.is_some() {
+            Some("random_distribution: set ioengine=psync and direct=1")
         } else {
             None
         }
@@ -110,12 +140,60 @@ mod tests {
     }
 
     #[test]
-    fn deep_rings_are_refused() {
-        let error = job("ioengine=io_uring\niodepth=8").unwrap_err();
-        assert!(
-            error.contains("t.fio:1: job `j`: buffered I/O is modelled without"),
-            "{error}"
-        );
-        assert!(job("ioengine=io_uring").is_ok() && job("ioengine=libaio\niodepth=8").is_ok());
+    fn a_mapping_is_advised_as_the_job_is_ordered() {
+        for (lines, advice) in [
+            ("rw=read", ReadHint::Sequential),
+            ("rw=randread", ReadHint::Random),
+            ("rw=randread\nfadvise_hint=sequential", ReadHint::Random),
+            ("rw=read\nfadvise_hint=random", ReadHint::Sequential),
+            ("rw=randread\nfadvise_hint=0", ReadHint::None),
+        ] {
+            let mapped = job(&format!("ioengine=mmap\n{lines}")).unwrap();
+            assert_eq!(mapped.mapping_advice(), Some(advice), "{lines}");
+            assert!(mapped.reads_depend_on_cached_pages(), "{lines}");
+            assert_eq!(mapped.effective_iodepth(), 1);
+        }
+        assert_eq!(job("rw=read").unwrap().mapping_advice(), None);
+    }
+
+    #[test]
+    fn what_is_not_modelled_of_a_mapping_is_refused_with_the_remedy() {
+        for (lines, word) in [
+            ("rw=trimwrite", "trims"),
+            ("rw=randwrite\nsync=1", "fdatasync=1"),
+            ("direct=1", "direct=0"),
+            ("offset=4k", "an offset"),
+            ("offset_increment=1m", "an offset"),
+        ] {
+            let error = job(&format!("ioengine=mmap\n{lines}")).unwrap_err();
+            assert!(
+                error.contains("t.fio:3: job `j`: ioengine=mmap is modelled without")
+                    && error.contains(word),
+                "{error}"
+            );
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+        for lines in ["offset=0", "rw=randwrite\nfsync=4", "rw=rw\nverify=md5"] {
+            let modelled = job(&format!("ioengine=mmap\n{lines}"));
+            assert!(modelled.is_ok_and(|job| job.reads_depend_on_cached_pages()));
+        }
+    }
+
+    #[test]
+    fn deep_rings_wait_beside_their_process() {
+        for (lines, waits) in [
+            ("ioengine=io_uring\niodepth=8", true),
+            ("ioengine=io_uring\niodepth=8\nrw=randread", false),
+            (
+                "ioengine=io_uring\niodepth=8\nrw=randread\nnorandommap",
+                true,
+            ),
+            ("ioengine=io_uring\niodepth=8\ndirect=1", false),
+            ("ioengine=io_uring", false),
+            ("ioengine=libaio\niodepth=8", false),
+        ] {
+            let job = job(lines).unwrap();
+            assert_eq!(job.cached_reads_wait_beside_process(), waits, "{lines}");
+        }
     }
 }

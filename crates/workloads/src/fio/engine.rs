@@ -29,11 +29,13 @@ pub enum IoEngine {
     IoUringCmd,
     /// Engine `sg`: SCSI commands by `ioctl(2)`.
     Sg,
+    /// `mmap(2)`: the process copies from and to its mapping of the file, and page faults read what is missing.
+    Mmap,
 }
 
 impl IoEngine {
     /// All supported engines with fio's names for them.
-    pub(crate) const NAMES: [(&'static str, Self); 10] = [
+    pub(crate) const NAMES: [(&'static str, Self); 11] = [
         ("sync", Self::Sync),
         ("psync", Self::Psync),
         ("pvsync", Self::Pvsync),
@@ -44,10 +46,11 @@ impl IoEngine {
         ("vsync", Self::Vsync),
         ("io_uring_cmd", Self::IoUringCmd),
         ("sg", Self::Sg),
+        ("mmap", Self::Mmap),
     ];
 
-    /// Whether the engine's system call returns only when the I/O is done, so that a process has at most one I/O in
-    /// flight.
+    /// Whether the engine's system call, or its page faults, return only when the I/O is done, so that a process has at most one
+    /// I/O in flight.
     pub const fn is_synchronous(self) -> bool {
         !matches!(
             self,

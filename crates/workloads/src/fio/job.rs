@@ -294,7 +294,7 @@ impl FioJob {
         if self.places.distribution.is_some() {
             return Some("random_distribution, which decides what is cached");
         }
-        self.cached_reads_without_model()
+        None
     }
 
     /// Whether the job writes into the page cache, from which the kernel writes back to the drive later.

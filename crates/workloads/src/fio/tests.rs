@@ -195,9 +195,9 @@ fn errors_name_the_line_and_the_likely_intention() {
              randwrite, rw, readwrite, randrw, trim, randtrim, trimwrite, randtrimwrite; did you mean `randread`?",
         ),
         (
-            "[j]\nioengine=mmap\nsize=1m\n",
-            "t.fio:2: ioengine: the engine `mmap` reaches the page cache by page faults or pipes, which are not modelled; use one of \
-             sync, psync, pvsync, pvsync2, libaio, io_uring, posixaio, vsync, io_uring_cmd, sg",
+            "[j]\nioengine=splice\nsize=1m\n",
+            "t.fio:2: ioengine: the engine `splice` reaches the page cache or persistent memory in a way that is not modelled; use one \
+             of sync, psync, pvsync, pvsync2, libaio, io_uring, posixaio, vsync, io_uring_cmd, sg, mmap",
         ),
         ("[j]\nbs=0\nsize=1m\n", "t.fio:2: bs: must be at least 1"),
         (
@@ -304,6 +304,9 @@ fn buffered_reads_and_writes_are_modelled() {
         "rw=randread\nnorandommap",
         "rw=randread\ninvalidate=0",
         "rw=randread\nfadvise_hint=sequential",
+        "rw=read\nioengine=io_uring",
+        "rw=randread\nnorandommap\nioengine=io_uring",
+        "rw=randread\nioengine=mmap",
     ] {
         assert!(modelled(lines), "{lines}");
     }
@@ -311,7 +314,6 @@ fn buffered_reads_and_writes_are_modelled() {
         "rw=randread\nioengine=io_uring\ninvalidate=1\nfadvise_hint=1"
     ));
     for lines in [
-        "rw=read\nioengine=io_uring",
         "rw=randwrite\nrandom_distribution=zipf:1.2",
         "rw=write\nsync_file_range=write:8",
         "rw=randread\nrandom_distribution=zipf:1.2",

@@ -57,9 +57,10 @@ pub(super) fn check_server_file(
     let warm_up = check_warm_up(raw, &arrivals, place)?;
     let duration = check_duration(raw, &arrivals, warm_up, place)?;
     let (work, reply, calls) = check_request(&raw.request, place)?;
+    let workers = check_workers(raw, &arrivals, place)?;
     Ok(ServerFile {
         name: name.clone(),
-        workers: number_in_range(raw.workers.as_ref(), "workers", 1, (1, MAX_WORKERS), place)?,
+        workers,
         duration,
         warm_up,
         at_most: None,
@@ -75,6 +76,42 @@ pub(super) fn check_server_file(
             .transpose()?,
         background: check_background_writers(&raw.background, place)?,
     })
+}
+
+/// The number of workers: what the file says, or as many as there are clients that are workers themselves.
+fn check_workers(
+    raw: &RawFile,
+    arrivals: &Arrivals,
+    place: TextPlace<'_>,
+) -> Result<u32, ServerError> {
+    let Arrivals::Clients {
+        clients,
+        think_us,
+        in_process: true,
+        ..
+    } = arrivals
+    else {
+        return number_in_range(raw.workers.as_ref(), "workers", 1, (1, MAX_WORKERS), place);
+    };
+    let given = raw.arrivals.get_ref();
+    if let Some(workers) = &raw.workers {
+        let message = "with `in_process = true` each client is a worker: give `clients` only";
+        return Err(place.error_at_value(workers, message));
+    }
+    if let Some(think) = given.think_us.as_ref().filter(|_| think_us.value > 0.0) {
+        let message =
+            "with `in_process = true` clients do not think: put their CPU work into `work_us`";
+        return Err(place.error_at_value(think, message));
+    }
+    if let Some(cpus) = &given.interrupt_cpus {
+        let message = "with `in_process = true` no network interrupts a CPU";
+        return Err(place.error_at_value(cpus, message));
+    }
+    if let Some(too_many) = given.clients.as_ref().filter(|_| *clients > MAX_WORKERS) {
+        let message = format!("with `in_process = true` there may be {MAX_WORKERS} clients");
+        return Err(place.error_at_value(too_many, message));
+    }
+    Ok(*clients)
 }
 
 fn check_warm_up(
@@ -151,6 +188,8 @@ fn check_arrivals(
                     .think
                     .as_ref()
                     .map_or(Spacing::Fixed, |think| *think.get_ref()),
+                in_process: (arrivals.in_process.as_ref())
+                    .is_some_and(|in_process| *in_process.get_ref()),
             }
         }
         Pattern::Recorded => Arrivals::Recorded {
@@ -182,6 +221,11 @@ fn refuse_keys_of_other_patterns(
             "clients",
         ),
         (span_if_given(arrivals.think.as_ref()), "think", "clients"),
+        (
+            span_if_given(arrivals.in_process.as_ref()),
+            "in_process",
+            "clients",
+        ),
         (span_if_given(arrivals.times.as_ref()), "times", "recorded"),
         (
             span_if_given(arrivals.column.as_ref()),

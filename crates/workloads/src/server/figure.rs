@@ -17,6 +17,8 @@ pub enum FigureOrigin {
     Measured(String),
     /// Neither published nor measured; the text says why this value.
     Assumed(String),
+    /// Chosen so that simulations agree with published results, which the text names.
+    Fitted(String),
 }
 
 /// A number with its origin, in the unit that its key names. Always finite.
@@ -44,6 +46,14 @@ impl ServerFigure {
             _ => None,
         }
     }
+
+    /// The published results that the figure was fitted to; `None` if it was not.
+    pub fn fitted_to(&self) -> Option<&str> {
+        match &self.origin {
+            FigureOrigin::Fitted(target) => Some(target),
+            _ => None,
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for ServerFigure {
@@ -58,7 +68,7 @@ impl<'de> Visitor<'de> for FigureVisitor {
     type Value = ServerFigure;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number, or { value = NUMBER, source|measured|assumed = \"...\" }")
+        f.write_str("a number, or { value = NUMBER, source|measured|assumed|fitted = \"...\" }")
     }
 
     fn visit_i64<E: de::Error>(self, value: i64) -> Result<ServerFigure, E> {
@@ -74,7 +84,7 @@ impl<'de> Visitor<'de> for FigureVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ServerFigure, A::Error> {
-        const KEYS: &[&str] = &["value", "source", "measured", "assumed"];
+        const KEYS: &[&str] = &["value", "source", "measured", "assumed", "fitted"];
         let (mut value, mut origin) = (None, None);
         while let Some(key) = map.next_key::<String>()? {
             let read = match key.as_str() {
@@ -85,6 +95,7 @@ impl<'de> Visitor<'de> for FigureVisitor {
                 "source" => FigureOrigin::Source(map.next_value()?),
                 "measured" => FigureOrigin::Measured(map.next_value()?),
                 "assumed" => FigureOrigin::Assumed(map.next_value()?),
+                "fitted" => FigureOrigin::Fitted(map.next_value()?),
                 other => return Err(de::Error::unknown_field(other, KEYS)),
             };
             if origin.replace(read).is_some() {
@@ -97,7 +108,7 @@ impl<'de> Visitor<'de> for FigureVisitor {
             (Some(value), Some(origin)) => Ok(ServerFigure { value, origin }),
             (None, _) => Err(de::Error::missing_field("value")),
             (Some(_), None) => Err(de::Error::custom(
-                "a figure in a table says where it is from: source, measured or assumed = \"...\"",
+                "a figure in a table says where it is from: source, measured, assumed or fitted = \"...\"",
             )),
         }
     }

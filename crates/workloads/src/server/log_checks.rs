@@ -31,6 +31,8 @@ pub(super) struct RawLog {
     sync_every_s: Option<Spanned<f64>>,
     block_bytes: Option<Spanned<ServerFigure>>,
     largest_write_bytes: Option<Spanned<ServerFigure>>,
+    work_us: Option<Spanned<ServerFigure>>,
+    group_commit: Option<Spanned<bool>>,
     journal: Option<RawJournal>,
 }
 
@@ -94,8 +96,30 @@ pub(super) fn check_log(raw: &RawLog, place: TextPlace<'_>) -> Result<AppendLog,
         sync,
         block_bytes: block_or_page(raw.block_bytes.as_ref(), "block_bytes", place)?,
         largest_write_bytes: check_largest_write(raw.largest_write_bytes.as_ref(), place)?,
+        work_us: match &raw.work_us {
+            Some(work) => figure_in_range(work, "work_us", (0.0, 1e7), place)?,
+            None => ServerFigure::declared(0.0),
+        },
+        group_commit: check_group_commit(raw.group_commit.as_ref(), sync, place)?,
         journal: journal.transpose()?,
     })
+}
+
+/// Whether requests share a sync; they do, if the file does not say.
+fn check_group_commit(
+    given: Option<&Spanned<bool>>,
+    sync: LogSync,
+    place: TextPlace<'_>,
+) -> Result<bool, ServerError> {
+    match (given, sync) {
+        (Some(group_commit), LogSync::Every(_)) => {
+            let message =
+                "`group_commit` is for `sync = \"each\"`, and no request waits for this log";
+            Err(place.error_at_value(group_commit, message))
+        }
+        (Some(group_commit), LogSync::Each) => Ok(*group_commit.get_ref()),
+        (None, _) => Ok(true),
+    }
 }
 
 /// Size of a block in bytes; a page, if the file gives none.

@@ -71,6 +71,9 @@ pub enum Arrivals {
         think_us: ServerFigure,
         /// Whether that time is always the same, or exponential with this mean.
         spacing: Spacing,
+        /// Whether clients are the server's own threads, as with SQLite: each worker is a client and goes on at once after its reply,
+        /// without an interrupt. There are as many workers as clients then, and `think_us` is 0.
+        in_process: bool,
     },
 }
 
@@ -117,6 +120,14 @@ impl CpuAmount {
         }
     }
 
+    /// The key that fits the amount's unit.
+    const fn key(&self, time: &'static str, kilocycles: &'static str) -> &'static str {
+        match self {
+            Self::Kilocycles(_) => kilocycles,
+            Self::Time { .. } => time,
+        }
+    }
+
     /// Cycles of the amount, on a machine whose highest frequency is `highest_khz`.
     pub fn cycles(&self, highest_khz: u32) -> f64 {
         match self {
@@ -156,14 +167,31 @@ pub struct DiskCall {
 impl ServerFile {
     /// Figures that were assumed: key and reason, in the file's order.
     pub fn assumed_figures(&self) -> Vec<(&'static str, &str)> {
+        (self.figures().into_iter())
+            .filter_map(|(key, figure)| Some((key, figure.assumed_because()?)))
+            .collect()
+    }
+
+    /// All figures that have an origin: key and figure, in the file's order. A key comes once for each of several tables.
+    pub fn figures(&self) -> Vec<(&'static str, &ServerFigure)> {
         let arrivals = match &self.arrivals {
             Arrivals::Open { rate, .. } => Some(("arrivals.rate", rate)),
             Arrivals::Clients { think_us, .. } => Some(("arrivals.think_us", think_us)),
             Arrivals::Recorded { .. } => None,
         };
         let request = [
-            ("request.work", self.work.mean.figure()),
-            ("request.reply", self.reply.mean.figure()),
+            (
+                self.work
+                    .mean
+                    .key("request.work_us", "request.work_kcycles"),
+                self.work.mean.figure(),
+            ),
+            (
+                self.reply
+                    .mean
+                    .key("request.reply_us", "request.reply_kcycles"),
+                self.reply.mean.figure(),
+            ),
         ];
         let calls = self
             .calls
@@ -180,6 +208,7 @@ impl ServerFile {
                 ("log.bytes", &log.bytes),
                 ("log.block_bytes", &log.block_bytes),
                 ("log.largest_write_bytes", &log.largest_write_bytes),
+                ("log.work_us", &log.work_us),
             ];
             file.into_iter().chain(journal)
         });
@@ -202,11 +231,21 @@ impl ServerFile {
             let work = [("background.work_us", &writer.work_us)];
             writes.into_iter().chain(reads).chain(work)
         });
-        let all = (arrivals.into_iter().chain(request).chain(calls))
+        (arrivals.into_iter().chain(request).chain(calls))
             .chain(log)
-            .chain(background);
-        all.filter_map(|(key, figure)| Some((key, figure.assumed_because()?)))
+            .chain(background)
             .collect()
+    }
+
+    /// Whether the server's clients are its own threads.
+    pub const fn has_clients_in_process(&self) -> bool {
+        matches!(
+            self.arrivals,
+            Arrivals::Clients {
+                in_process: true,
+                ..
+            }
+        )
     }
 
     /// Requests per second that arrive whatever the server does; `None` with clients, who wait.

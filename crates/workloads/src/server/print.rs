@@ -9,7 +9,9 @@ use super::model::{Arrivals, CallDirection, CpuAmount, ServerFile, Spacing};
 /// Writes a server file as TOML that reads as the same file. A caller's time limit is left out.
 pub(super) fn write_server_file(file: &ServerFile, f: &mut Formatter<'_>) -> fmt::Result {
     writeln!(f, "kind = \"server\"\nname = {}", quote(&file.name))?;
-    writeln!(f, "workers = {}", file.workers)?;
+    if !file.has_clients_in_process() {
+        writeln!(f, "workers = {}", file.workers)?;
+    }
     writeln!(f, "seconds = {:?}", file.duration.as_secs_f64())?;
     writeln!(
         f,
@@ -83,6 +85,13 @@ fn write_log(log: &AppendLog, f: &mut Formatter<'_>) -> fmt::Result {
     writeln!(f, "block_bytes = {}", print_figure(&log.block_bytes))?;
     let largest = print_figure(&log.largest_write_bytes);
     writeln!(f, "largest_write_bytes = {largest}")?;
+    // Newer keys are left out at their defaults, so that older result directories keep their bytes.
+    if log.work_us != ServerFigure::declared(0.0) {
+        writeln!(f, "work_us = {}", print_figure(&log.work_us))?;
+    }
+    if !log.group_commit {
+        writeln!(f, "group_commit = false")?;
+    }
     let Some(journal) = &log.journal else {
         return Ok(());
     };
@@ -117,10 +126,15 @@ fn write_arrivals(file: &ServerFile, f: &mut Formatter<'_>) -> fmt::Result {
             clients,
             think_us,
             spacing,
+            in_process,
         } => {
             writeln!(f, "pattern = \"clients\"\nclients = {clients}")?;
             writeln!(f, "think_us = {}", print_figure(think_us))?;
             writeln!(f, "think = \"{}\"", spacing_name(*spacing))?;
+            // Left out if false, so that older result directories keep their bytes.
+            if *in_process {
+                writeln!(f, "in_process = true")?;
+            }
         }
     }
     if !file.interrupt_cpus.is_empty() {
@@ -153,6 +167,7 @@ fn print_figure(figure: &ServerFigure) -> String {
             format!("{{ value = {value:?}, measured = {} }}", quote(why))
         }
         FigureOrigin::Assumed(why) => format!("{{ value = {value:?}, assumed = {} }}", quote(why)),
+        FigureOrigin::Fitted(to) => format!("{{ value = {value:?}, fitted = {} }}", quote(to)),
     }
 }
 

@@ -42,6 +42,7 @@ pub(super) struct RawArrivals {
     pub(super) clients: Option<Spanned<u32>>,
     pub(super) think_us: Option<Spanned<ServerFigure>>,
     pub(super) think: Option<Spanned<Spacing>>,
+    pub(super) in_process: Option<Spanned<bool>>,
     /// A CSV file, its column, and the column's unit.
     pub(super) times: Option<Spanned<String>>,
     pub(super) column: Option<Spanned<String>>,

@@ -24,7 +24,7 @@ fn a_file_means_what_its_keys_say() {
     assert_eq!(file.warm_up, Nanoseconds::from_secs(1));
     assert_eq!(file.open_rate(), Some(1000.0));
     assert!((file.work.mean.cycles(1_000_000) - 600_000.0).abs() < 1e-6);
-    assert_eq!(file.assumed_figures(), [("request.work", "a guess")]);
+    assert_eq!(file.assumed_figures(), [("request.work_us", "a guess")]);
     let call = &file.calls[0];
     assert!(call.direct && !call.together && call.calls == 1 && call.bytes == 4096);
     let without_clock = parsed(&OPEN.replace("at_mhz = 2000\n", ""));
@@ -188,6 +188,76 @@ fn a_caller_sets_the_load() {
     );
 }
 
+const IN_PROCESS: &str = "kind = 'server'\nname = 'db'\n[arrivals]\npattern = 'clients'\nclients = 3\nin_process = true\n\n\
+                          [request]\nwork_us = { value = 40, fitted = \"a paper\" }\n[log]\nbytes = 100\nsync = 'each'\ngroup_commit = false\nwork_us = 7\n";
+
+#[test]
+fn clients_in_the_server_s_process_are_its_workers() {
+    let file = parsed(IN_PROCESS);
+    assert_eq!((file.workers, file.has_clients_in_process()), (3, true));
+    assert_eq!(parsed(&file.to_string()), file);
+    let figures = file.figures();
+    let fitted: Vec<_> = (figures.iter())
+        .filter_map(|(key, figure)| Some((*key, figure.fitted_to()?)))
+        .collect();
+    assert_eq!(fitted, [("request.work_us", "a paper")]);
+    assert!(file.assumed_figures().is_empty());
+    let log = file.log.as_ref().unwrap();
+    assert_eq!((log.group_commit, log.work_us.value), (false, 7.0));
+    let with = |name: &str, value: &str| {
+        let variables = [(name.to_owned(), value.to_owned())].into();
+        file.clone().with_variables(&variables, "s.toml")
+    };
+    assert_eq!(with("clients", "9").unwrap().workers, 9);
+    for (name, value, wanted) in [
+        ("clients", "1025", "it may be 1 to 1024"),
+        (
+            "workers",
+            "2",
+            "s.toml: workers is set, and each client is a worker here; set clients=N",
+        ),
+    ] {
+        let said = with(name, value).unwrap_err().to_string();
+        assert!(said.contains(wanted), "{said}");
+    }
+    for (line, other, wanted) in [
+        (
+            "name = 'db'",
+            "name = 'db'\nworkers = 3",
+            "s.toml:3: with `in_process = true` each client is a worker: give `clients` only",
+        ),
+        (
+            "clients = 3",
+            "clients = 3\nthink_us = 5",
+            "s.toml:6: with `in_process = true` clients do not think: put their CPU work into `work_us`",
+        ),
+        (
+            "clients = 3",
+            "clients = 3\ninterrupt_cpus = [0]",
+            "s.toml:6: with `in_process = true` no network interrupts a CPU",
+        ),
+        (
+            "clients = 3",
+            "clients = 2000",
+            "s.toml:5: with `in_process = true` there may be 1024 clients",
+        ),
+        (
+            "pattern = 'clients'\nclients = 3",
+            "pattern = 'poisson'\nrate = 3",
+            "s.toml:6: `in_process` is for the arrival patterns clients",
+        ),
+        (
+            "sync = 'each'",
+            "sync_every_s = 1",
+            "s.toml:13: `group_commit` is for `sync = \"each\"`, and no request waits for this log",
+        ),
+    ] {
+        assert!(IN_PROCESS.contains(line), "{line}");
+        let said = refusal(&IN_PROCESS.replacen(line, other, 1));
+        assert_eq!(said, wanted);
+    }
+}
+
 #[test]
 fn arrivals_come_from_a_column_of_a_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -311,7 +381,7 @@ fn a_log_and_background_writers_mean_what_their_keys_say() {
         ("writes_per_request", 0)
     );
     let assumed = [
-        ("request.work", "a guess"),
+        ("request.work_us", "a guess"),
         ("background.every_s", "a test"),
     ];
     assert_eq!(file.assumed_figures(), assumed);
@@ -332,7 +402,7 @@ fn a_background_writer_that_merges_means_what_its_keys_say() {
     assert_eq!((reads.reads.value, reads.bytes.value), (1.5, 2_097_152.0));
     assert_eq!((merging.depth, merging.work_us.value), (1, 900.0));
     let assumed = [
-        ("request.work", "a guess"),
+        ("request.work_us", "a guess"),
         ("background.every_requests", "a buffer"),
         ("background.reads", "a merge"),
         ("background.work_us", "merging"),

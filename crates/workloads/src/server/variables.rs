@@ -36,8 +36,29 @@ impl ServerFile {
             ("rate", Arrivals::Open { rate, .. }) => {
                 *rate = ServerFigure::declared(parse_rate(text)?);
             }
+            (
+                "clients",
+                Arrivals::Clients {
+                    clients,
+                    in_process: true,
+                    ..
+                },
+            ) => {
+                *clients = parse_count(name, text, MAX_WORKERS)?;
+                self.workers = *clients;
+            }
             ("clients", Arrivals::Clients { clients, .. }) => {
                 *clients = parse_count(name, text, MAX_CLIENTS)?;
+            }
+            (
+                "workers",
+                Arrivals::Clients {
+                    in_process: true, ..
+                },
+            ) => {
+                return Err(
+                    "workers is set, and each client is a worker here; set clients=N".to_owned(),
+                );
             }
             ("workers", _) => self.workers = parse_count(name, text, MAX_WORKERS)?,
             ("rate", Arrivals::Clients { .. }) => {

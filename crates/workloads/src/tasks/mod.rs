@@ -33,7 +33,8 @@ mod tests;
 
 pub use error::TasksError;
 pub use model::{
-    MAX_DEPTH, MAX_IO_BYTES, MAX_SECONDS, MAX_STEPS, MAX_TASKS, StepTask, TasksFile, WorkStep,
+    MAX_DEPTH, MAX_IO_BYTES, MAX_SECONDS, MAX_STEPS, MAX_SUBMISSION_CYCLES, MAX_TASKS, StepTask,
+    SubmissionWork, TasksFile, WorkStep,
 };
 
 use self::error::FilePlace;
@@ -56,8 +57,18 @@ struct RawFile {
     seconds: Spanned<f64>,
     #[serde(default)]
     has_background: bool,
+    machine_cpus: Option<Spanned<usize>>,
+    submission: Option<Spanned<RawSubmission>>,
     #[serde(default)]
     task: Vec<RawTask>,
+}
+
+/// `submission` as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSubmission {
+    bytes: u64,
+    cycles: u64,
 }
 
 /// A `[[task]]` as it is written.
@@ -68,6 +79,8 @@ struct RawTask {
     starts_us: Option<Spanned<f64>>,
     first_cpu: Option<Spanned<usize>>,
     cpus: Option<Spanned<Vec<usize>>>,
+    #[serde(default)]
+    bound: bool,
     depth: Option<Spanned<u32>>,
     #[serde(default = "default_io_wait")]
     io_wait: bool,
@@ -122,6 +135,19 @@ fn check_tasks_file(raw: &RawFile, place: FilePlace<'_>) -> Result<TasksFile, Ta
         return Err(place.error_at_value(&raw.kind, message));
     }
     check_name(&raw.name, place)?;
+    let submission = (raw.submission.as_ref())
+        .map(|submission| check_submission(submission, place))
+        .transpose()?;
+    if let Some(cpus) = &raw.machine_cpus
+        && !(1..=MAX_CPU + 1).contains(cpus.get_ref())
+    {
+        let message = format!(
+            "`machine_cpus` is {}, and may be 1 to {}",
+            cpus.get_ref(),
+            MAX_CPU + 1
+        );
+        return Err(place.error_at_value(cpus, message));
+    }
     let seconds = *raw.seconds.get_ref();
     if !(0.001..=MAX_SECONDS).contains(&seconds) {
         let message = format!("`seconds` is {seconds}, and may be 0.001 to {MAX_SECONDS}");
@@ -158,7 +184,28 @@ fn check_tasks_file(raw: &RawFile, place: FilePlace<'_>) -> Result<TasksFile, Ta
         duration: Nanoseconds((seconds * 1e9).round() as u64),
         at_most: None,
         has_background: raw.has_background,
+        machine_cpus: raw.machine_cpus.as_ref().map(|cpus| *cpus.get_ref()),
+        submission,
         tasks,
+    })
+}
+
+fn check_submission(
+    raw: &Spanned<RawSubmission>,
+    place: FilePlace<'_>,
+) -> Result<SubmissionWork, TasksError> {
+    let RawSubmission { bytes, cycles } = *raw.get_ref();
+    let is_possible =
+        (1..=MAX_IO_BYTES).contains(&bytes) && (1..=MAX_SUBMISSION_CYCLES).contains(&cycles);
+    if !is_possible {
+        let message = format!(
+            "`submission` has `bytes` of 1 to {MAX_IO_BYTES}, and `cycles` of 1 to {MAX_SUBMISSION_CYCLES}"
+        );
+        return Err(place.error_at_value(raw, message));
+    }
+    Ok(SubmissionWork {
+        bytes: bytes as u32,
+        cycles,
     })
 }
 
@@ -217,6 +264,7 @@ fn check_task(
         delay: Nanoseconds((delay_us * 1e3).round() as u64),
         first_cpu: raw.first_cpu.as_ref().map(|cpu| *cpu.get_ref()),
         cpus: raw.cpus.as_ref().map(|cpus| cpus.get_ref().clone()),
+        is_bound: raw.bound,
         depth: raw.depth.as_ref().map_or(1, |depth| *depth.get_ref()),
         io_wait: raw.io_wait,
         is_counted: raw.counted,

@@ -18,6 +18,9 @@ pub const MAX_DEPTH: u32 = 65_536;
 /// Largest request in bytes.
 pub const MAX_IO_BYTES: u64 = 1 << 30;
 
+/// Most cycles of a submission.
+pub const MAX_SUBMISSION_CYCLES: u64 = 1 << 40;
+
 /// Highest number of a CPU.
 pub(super) const MAX_CPU: usize = 65_535;
 
@@ -33,6 +36,12 @@ pub struct TasksFile {
     /// Whether the machine's own background tasks are among the tasks, as in a recording of all tasks. The machine's
     /// figures of such work do not count then.
     pub has_background: bool,
+    /// Number of CPUs in the machine that the tasks were recorded on. On a machine with another number, only bound tasks keep their
+    /// CPUs, and runs have no CPU but their clock. `None`: tasks keep their CPUs wherever there are such.
+    pub machine_cpus: Option<usize>,
+    /// What submitting a request took where the times of `run` are from. The kernel's work inside them is taken to be larger than
+    /// that of a simulated machine by as much as this is. `None`, or less: as large.
+    pub submission: Option<SubmissionWork>,
     /// The tasks, 1 to [`MAX_TASKS`], with different names.
     pub tasks: Vec<StepTask>,
 }
@@ -51,6 +60,30 @@ impl TasksFile {
             .flat_map(|task| &task.steps)
             .any(|step| matches!(step, WorkStep::Io { .. }))
     }
+
+    /// Whether any task flushes the drive's cache, or writes past it.
+    pub fn needs_flush_time(&self) -> bool {
+        let steps = self.tasks.iter().flat_map(|task| &task.steps);
+        steps.into_iter().any(|step| {
+            matches!(
+                step,
+                WorkStep::Flush
+                    | WorkStep::Io {
+                        is_forced: true,
+                        ..
+                    }
+            )
+        })
+    }
+}
+
+/// The kernel's work to submit a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SubmissionWork {
+    /// Size of the request in bytes, 1 to [`MAX_IO_BYTES`].
+    pub bytes: u32,
+    /// Cycles of the CPU, 1 to [`MAX_SUBMISSION_CYCLES`].
+    pub cycles: u64,
 }
 
 /// A task that repeats its steps.
@@ -64,6 +97,8 @@ pub struct StepTask {
     pub first_cpu: Option<usize>,
     /// CPUs where the task may run; `None`: all.
     pub cpus: Option<Vec<usize>>,
+    /// Whether the task belongs to its CPUs on any machine, as a kernel thread of a CPU does.
+    pub is_bound: bool,
     /// Largest number of the task's requests in flight, 1 to [`MAX_DEPTH`]. A further request waits for the end of an earlier one.
     pub depth: u32,
     /// Whether the kernel counts the task's waits for its requests as iowait.
@@ -98,7 +133,11 @@ pub enum WorkStep {
         bytes: u32,
         /// First byte on the drive.
         offset: u64,
+        /// Whether the request is a write that ends once the data are on the media (`REQ_FUA`).
+        is_forced: bool,
     },
+    /// A flush of the drive's cache, submitted without waiting for its end. Nothing on drives without a volatile cache.
+    Flush,
     /// Sleep until at most so many of the task's own requests are in flight.
     AwaitIo(u32),
     /// Sleep until a timer expires that is started now for this time, its slack included.

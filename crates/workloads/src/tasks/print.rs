@@ -4,7 +4,7 @@ use std::fmt::{self, Formatter};
 
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-use super::model::{StepTask, TasksFile, WorkStep};
+use super::model::{StepTask, SubmissionWork, TasksFile, WorkStep};
 
 /// Writes a file with tasks as TOML that reads as the same file. A caller's time limit is left out.
 pub(super) fn write_tasks_file(file: &TasksFile, f: &mut Formatter<'_>) -> fmt::Result {
@@ -12,6 +12,12 @@ pub(super) fn write_tasks_file(file: &TasksFile, f: &mut Formatter<'_>) -> fmt::
     writeln!(f, "seconds = {:?}", file.duration.as_secs_f64())?;
     if file.has_background {
         writeln!(f, "has_background = true")?;
+    }
+    if let Some(cpus) = file.machine_cpus {
+        writeln!(f, "machine_cpus = {cpus}")?;
+    }
+    if let Some(SubmissionWork { bytes, cycles }) = file.submission {
+        writeln!(f, "submission = {{ bytes = {bytes}, cycles = {cycles} }}")?;
     }
     for task in &file.tasks {
         write_task(task, &file.tasks, f)?;
@@ -29,6 +35,9 @@ fn write_task(task: &StepTask, all: &[StepTask], f: &mut Formatter<'_>) -> fmt::
     }
     if let Some(cpus) = &task.cpus {
         writeln!(f, "cpus = {cpus:?}")?;
+    }
+    if task.is_bound {
+        writeln!(f, "bound = true")?;
     }
     if task.depth != 1 {
         writeln!(f, "depth = {}", task.depth)?;
@@ -84,10 +93,13 @@ fn write_step(
             write,
             bytes,
             offset,
+            is_forced,
         } => {
             let operation = if *write { "write" } else { "read" };
-            writeln!(f, "{operation} {bytes} {offset}")
+            let forced = if *is_forced { " forced" } else { "" };
+            writeln!(f, "{operation} {bytes} {offset}{forced}")
         }
+        WorkStep::Flush => writeln!(f, "flush"),
         WorkStep::AwaitIo(most) => writeln!(f, "wait {most}"),
         WorkStep::Sleep(time) => writeln!(f, "sleep {}", print_time(*time)),
         WorkStep::SleepAfterLastTimer(time) => writeln!(f, "timer {}", print_time(*time)),

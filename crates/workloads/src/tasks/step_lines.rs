@@ -12,8 +12,8 @@ use super::model::{MAX_CPU, MAX_DEPTH, MAX_IO_BYTES, MAX_SECONDS, MAX_STEPS, Wor
 use crate::text::escape_and_shorten;
 
 /// The steps' words.
-const WORDS: [&str; 10] = [
-    "run", "on", "read", "write", "wait", "sleep", "timer", "wake", "await", "callback",
+const WORDS: [&str; 11] = [
+    "run", "on", "read", "write", "flush", "wait", "sleep", "timer", "wake", "await", "callback",
 ];
 
 /// Size of a sector in bytes.
@@ -102,20 +102,9 @@ impl<'a> StepLines<'a> {
                 let count = parse_number_up_to(count, "a count of interrupts", 1_000_000)?;
                 place.run_step(parse_step_time(time)?, count as u32)
             }
-            ("read" | "write", [bytes, offset]) => {
-                let bytes = parse_number_up_to(bytes, "a size in bytes", MAX_IO_BYTES)?;
-                if bytes == 0 || bytes % SECTOR != 0 {
-                    return Err(format!(
-                        "{bytes} bytes; a request has a multiple of {SECTOR}"
-                    ));
-                }
-                let limit = u64::MAX >> 1;
-                WorkStep::Io {
-                    write: word == "write",
-                    bytes: bytes as u32,
-                    offset: parse_number_up_to(offset, "an offset in bytes", limit)?,
-                }
-            }
+            ("read" | "write", [bytes, offset]) => parse_request(word, bytes, offset, false)?,
+            ("write", [bytes, offset, "forced"]) => parse_request(word, bytes, offset, true)?,
+            ("flush", []) => WorkStep::Flush,
             ("wait", [most]) => {
                 let limit = u64::from(MAX_DEPTH) - 1;
                 WorkStep::AwaitIo(parse_number_up_to(most, "requests in flight", limit)? as u32)
@@ -175,6 +164,27 @@ fn parse_run_place(arguments: &[&str]) -> Result<RunPlace, String> {
     Ok(place)
 }
 
+/// Parses a read or write of so many bytes at an offset.
+fn parse_request(
+    word: &str,
+    bytes: &str,
+    offset: &str,
+    is_forced: bool,
+) -> Result<WorkStep, String> {
+    let bytes = parse_number_up_to(bytes, "a size in bytes", MAX_IO_BYTES)?;
+    if bytes == 0 || bytes % SECTOR != 0 {
+        return Err(format!(
+            "{bytes} bytes; a request has a multiple of {SECTOR}"
+        ));
+    }
+    Ok(WorkStep::Io {
+        write: word == "write",
+        bytes: bytes as u32,
+        offset: parse_number_up_to(offset, "an offset in bytes", u64::MAX >> 1)?,
+        is_forced,
+    })
+}
+
 fn parse_step_time(text: &str) -> Result<Nanoseconds, String> {
     let longest = (MAX_SECONDS * 1e9) as u64;
     let time = parse_time(text).filter(|time| time.0 <= longest);
@@ -200,6 +210,7 @@ fn describe_wrong_step(word: &str, arguments: usize) -> String {
         "wait" => "wait 0",
         "sleep" | "timer" => "sleep 300us",
         "wake" => "wake NAME",
+        "flush" => "flush",
         "await" => "await",
         "callback" => "callback",
         _ => {

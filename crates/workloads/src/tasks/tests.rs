@@ -19,7 +19,7 @@ fn message_for_steps(a: &str) -> String {
 #[test]
 fn steps_are_read_with_their_place() {
     let text = file_with_steps(
-        "run 1us\non cpu 3 clock 1.8GHz\nrun 12.345us interrupts 2\nwrite 4096 8192\nwait 0\nwake b\n",
+        "run 1us\non cpu 3 clock 1.8GHz\nrun 12.345us interrupts 2\nwrite 4096 8192\nwait 0\nflush\nwrite 512 0 forced\nwake b\n",
         "await\nsleep 1ms\ncallback\ntimer 2ms",
     );
     let file = parse(&text, "x.toml").unwrap();
@@ -38,9 +38,17 @@ fn steps_are_read_with_their_place() {
             WorkStep::Io {
                 write: true,
                 bytes: 4096,
-                offset: 8192
+                offset: 8192,
+                is_forced: false,
             },
             WorkStep::AwaitIo(0),
+            WorkStep::Flush,
+            WorkStep::Io {
+                write: true,
+                bytes: 512,
+                offset: 0,
+                is_forced: true,
+            },
             WorkStep::Wake(1),
         ]
     );
@@ -73,6 +81,14 @@ fn a_wrong_step_is_named_with_its_line() {
             "x.toml:7: `5` is no time; expected one such as 12.5us, of at most 600 s",
         ),
         ("run 601s", "x.toml:7: `601s` is no time"),
+        (
+            "read 4096 0 forced",
+            "x.toml:7: `read` has 3 arguments; expected `read 4096 0`",
+        ),
+        (
+            "flush 1",
+            "x.toml:7: `flush` has 1 arguments; expected `flush`",
+        ),
         (
             "read 100 0",
             "x.toml:7: 100 bytes; a request has a multiple of 512",
@@ -191,13 +207,15 @@ fn any_step(tasks: u32) -> impl Strategy<Value = WorkStep> {
                 interrupts
             }
         ),
-        (any::<bool>(), 1_u32..2048, 0_u64..1 << 40).prop_map(|(write, sectors, offset)| {
-            WorkStep::Io {
+        (any::<[bool; 2]>(), 1_u32..2048, 0_u64..1 << 40).prop_map(
+            |([write, is_forced], sectors, offset)| WorkStep::Io {
                 write,
                 bytes: sectors * 512,
                 offset,
+                is_forced: write && is_forced,
             }
-        }),
+        ),
+        Just(WorkStep::Flush),
         (0_u32..MAX_DEPTH).prop_map(WorkStep::AwaitIo),
         time.clone().prop_map(WorkStep::Sleep),
         time.prop_map(WorkStep::SleepAfterLastTimer),
@@ -218,6 +236,7 @@ proptest! {
             delay: Nanoseconds(delay),
             first_cpu: flags[0].then_some(2),
             cpus: flags[1].then(|| vec![0, 2]),
+            is_bound: flags[2],
             depth: 3,
             io_wait: flags[2],
             is_counted: flags[0],
@@ -230,6 +249,11 @@ proptest! {
             duration: Nanoseconds(1_500_000_000),
             at_most: None,
             has_background: flags[1],
+            machine_cpus: flags[0].then_some(6),
+            submission: flags[2].then_some(SubmissionWork {
+                bytes: 4096,
+                cycles: 17_800,
+            }),
             tasks,
         };
         prop_assert_eq!(parse(&file.to_string(), "x.toml").unwrap(), file);

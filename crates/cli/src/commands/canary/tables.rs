@@ -119,6 +119,14 @@ pub(super) fn print_judgement(
 
 fn print_judgement_for_people(out: &mut Screen, judgement: &Judgement) -> anyhow::Result<()> {
     out.write_folded(&verdict_in_words(judgement), 2)?;
+    if !judgement.silent.is_empty() {
+        let silent = count_with_noun(judgement.silent.len() as u64, "changed machine");
+        let text = format!(
+            "Look first at {silent} without values since the change or soon after: {}.",
+            judgement.silent.join(", ")
+        );
+        out.write_folded(&text, 2)?;
+    }
     writeln!(out)?;
     if judgement.analyses.is_empty() {
         writeln!(out, "No analysis is due yet.")?;
@@ -138,9 +146,6 @@ fn print_judgement_for_people(out: &mut Screen, judgement: &Judgement) -> anyhow
         output::write_table(out, header, rows)?;
     }
     write_machines(out, judgement)?;
-    for machine in &judgement.silent {
-        note!("{machine} was changed and sends nothing any more: look at it, it does not count");
-    }
     for uncounted in &judgement.uncounted {
         note!("{} does not count: {}", uncounted.machine, uncounted.why);
     }

@@ -6,6 +6,8 @@ use wakepath_explain::{
 };
 
 use super::arguments::By;
+use super::exits::exit_cost_sentence;
+use super::waits::{long_wait_in_words, queue_sentence, wake_up_sentence};
 use super::wording::{
     count_in_words, count_kinds_with_sentences, direction_in_words, format_us, interval_in_words,
     name_of_kind, name_of_remaining_time, size_in_words, slowest_requests_in_words,
@@ -62,8 +64,10 @@ fn print_answer(explanation: &Explanation, by: Option<By>, out: &mut Screen) -> 
         out.write_folded(&probe_cost_sentence(probes), 2)?;
     }
     writeln!(out)?;
-    let parts = explanation.kinds.iter().map(parts_row);
-    output::write_table(out, [&names[..], &PARTS].concat(), parts)?;
+    let parts = explanation.kinds.iter().map(parts_row).collect();
+    let header = [&names[..], &PARTS].concat();
+    let (header, rows) = drop_columns_without_values(header, parts, &[FLUSH]);
+    output::write_table(out, header, rows)?;
     let waited = explanation.kinds.iter().filter(|kind| kind.wait.is_some());
     let waits: Vec<Vec<String>> = waited.map(task_wait_row).collect();
     if !waits.is_empty() {
@@ -74,7 +78,7 @@ fn print_answer(explanation: &Explanation, by: Option<By>, out: &mut Screen) -> 
     if !rows.is_empty() {
         writeln!(out)?;
         let header = [&names[..], &EXITS].concat();
-        let (header, rows) = drop_columns_without_values(header, rows, [TIMERS_LATE, MEASURED]);
+        let (header, rows) = drop_columns_without_values(header, rows, &[TIMERS_LATE, MEASURED]);
         output::write_table(out, header, rows)?;
     }
     writeln!(out)?;
@@ -117,7 +121,7 @@ fn print_answer(explanation: &Explanation, by: Option<By>, out: &mut Screen) -> 
 fn drop_columns_without_values(
     header: Vec<&'static str>,
     rows: Vec<Vec<String>>,
-    optional: [&str; 2],
+    optional: &[&str],
 ) -> (Vec<&'static str>, Vec<Vec<String>>) {
     let kept: Vec<bool> = header
         .iter()
@@ -284,15 +288,25 @@ pub(super) fn kind_sentences(kind: &RequestKind) -> Vec<String> {
             terms.push(format!("{name} {}", format_us(time)));
         }
     }
-    let mut all = vec![format!(
-        "{}: mean {} us = {}; median {}, p99 {}: {}.",
-        name_of_kind(kind),
-        format_us(parts.latency_ns),
+    let name = name_of_kind(kind);
+    let mean = format_us(parts.latency_ns);
+    let mut all = Vec::new();
+    let begin = match long_wait_in_words(kind) {
+        Some(wait) => {
+            all.push(format!(
+                "{name}: {wait}; mean {mean} us from issue to completion."
+            ));
+            "  From issue to completion".to_owned()
+        }
+        None => name,
+    };
+    all.push(format!(
+        "{begin}: mean {mean} us = {}; median {}, p99 {}: {}.",
         terms.join(" + "),
         format_us(kind.median_ns as f64),
         format_us(kind.p99_ns as f64),
         slowest_requests_in_words(kind),
-    )];
+    ));
     for state in &kind.split.states {
         all.extend(exit_cost_sentence(kind, state));
     }
@@ -341,56 +355,6 @@ fn clock_sentence(clock: &ClockRange) -> String {
     )
 }
 
-fn queue_sentence(kind: &RequestKind) -> Option<String> {
-    let parts = &kind.parts;
-    (kind.queued > 0).then(|| {
-        format!(
-            "  Before the issue: {} us for a tag, {} plugged, {} in the scheduler.",
-            format_us(parts.tag_ns),
-            format_us(parts.plug_ns),
-            format_us(parts.scheduler_ns)
-        )
-    })
-}
-
-/// A sentence on the time between completion and the task's running.
-fn wake_up_sentence(kind: &RequestKind) -> Option<String> {
-    let parts = &kind.parts;
-    if kind.woke == 0 {
-        return None;
-    }
-    let Some(wait) = &kind.wait else {
-        return Some(format!(
-            "  {} of {} woke a task: hand-over {} us, idle exit of the task's CPU {} us, after completion.",
-            kind.woke,
-            count_in_words(kind.requests, "request"),
-            format_us(parts.hand_over_ns),
-            format_us(parts.task_exit_ns)
-        ));
-    };
-    let through = if wait.through_ns > 0.0 {
-        format!(" + through other threads {}", format_us(wait.through_ns))
-    } else {
-        String::new()
-    };
-    // Nobody waits for readahead and write-back when they begin.
-    let verb = if kind.background {
-        "came to wait for these, since their bios"
-    } else {
-        "waited"
-    };
-    Some(format!(
-        "  {} {verb} {} us = queued {} + latency {} + hand-over {}{through} + idle exit of the task's CPU {} + run queue {}.",
-        count_in_words(wait.requests, "task"),
-        format_us(wait.wait_ns),
-        format_us(wait.queued_ns),
-        format_us(wait.latency_ns),
-        format_us(wait.hand_over_ns),
-        format_us(wait.task_exit_ns),
-        format_us(wait.run_queue_ns)
-    ))
-}
-
 fn charged_time_in_words(kind: &RequestKind, state: &ExitCost) -> Option<String> {
     let (cost, share) = (state.cost?, kind.share_of_requests(state.met));
     Some(format!(
@@ -403,57 +367,10 @@ fn charged_time_in_words(kind: &RequestKind, state: &ExitCost) -> Option<String>
     ))
 }
 
-fn exit_cost_sentence(kind: &RequestKind, state: &ExitCost) -> Option<String> {
-    let name = kind.state_name(state.state);
-    if let (Some(cost), Some(reference)) = (state.cost, kind.split.reference) {
-        let verb = if cost.low_ns <= 0.0 && cost.high_ns >= 0.0 {
-            "shows no sure cost:"
-        } else {
-            "costs"
-        };
-        return Some(format!(
-            "  {name} {verb} {} us{} more than {}.",
-            format_us(cost.mean_ns),
-            interval_in_words([cost.low_ns, cost.high_ns]),
-            kind.state_name(reference),
-        ));
-    }
-    let why = explain_absence(state.reason?);
-    let together = state.together.map_or_else(String::new, |sum| {
-        format!(
-            " {name}, package, link and drive sleep together: {} us{} more than {}.",
-            format_us(sum.estimate.mean_ns),
-            interval_in_words([sum.estimate.low_ns, sum.estimate.high_ns]),
-            kind.state_name(sum.above)
-        )
-    });
-    Some(format!(
-        "  {name}: {why} ({} met it).{together}",
-        count_in_words(state.met, "request")
-    ))
-}
+/// Title of the column with time in the flush machinery.
+const FLUSH: &str = "flush us";
 
-const fn explain_absence(reason: Unseparated) -> &'static str {
-    match reason {
-        Unseparated::TooFew => "not known, too few requests compare",
-        Unseparated::GoesWithGap => {
-            "not separated, it goes with gap, depth or clock, and so with a drive that slept"
-        }
-        Unseparated::VariesWithGap => {
-            "not separated, it costs something else at short gaps than at long ones: package, link or drive sleep with it, or \
-             hardware demotes it"
-        }
-        Unseparated::GoesWithLoad => {
-            "not separated, deeper states come out cheaper than shallower ones: something else goes with the state, such as \
-             waiting in a busy drive"
-        }
-        Unseparated::ChosenAnew => {
-            "not separated, the governor chose again during too many requests"
-        }
-    }
-}
-
-const PARTS: [&str; 17] = [
+const PARTS: [&str; 18] = [
     "requests",
     "woke a task",
     "mean us",
@@ -461,6 +378,7 @@ const PARTS: [&str; 17] = [
     "tag us",
     "plug us",
     "scheduler us",
+    FLUSH,
     "out us",
     "interrupt us",
     "other CPU exit us",
@@ -567,6 +485,7 @@ fn request_part_cells(kind: &RequestKind) -> [String; PARTS.len()] {
         mean_us_cell(kind.queued, parts.tag_ns),
         mean_us_cell(kind.queued, parts.plug_ns),
         mean_us_cell(kind.queued, parts.scheduler_ns),
+        mean_us_cell(u64::from(parts.flush_ns > 0.0), parts.flush_ns),
         format_us(parts.out_ns),
         format_us(parts.interrupt_ns),
         mean_us_cell(kind.remote, parts.remote_exit_ns),
@@ -650,6 +569,7 @@ fn exit_cost_cells(
         (_, _, Some(Unseparated::TooFew)) => "too few".to_owned(),
         (_, _, Some(Unseparated::GoesWithGap)) => "goes with gap".to_owned(),
         (_, _, Some(Unseparated::VariesWithGap)) => "varies with gap".to_owned(),
+        (_, _, Some(Unseparated::VariesWithOtherCpus)) => "varies with CPUs".to_owned(),
         (_, _, Some(Unseparated::GoesWithLoad)) => "goes with load".to_owned(),
         (_, _, Some(Unseparated::ChosenAnew)) => "chosen anew".to_owned(),
         _ => no_value_cell(),
@@ -695,7 +615,8 @@ fn mean_us_cell(requests: u64, ns: f64) -> String {
 #[cfg(test)]
 mod tests {
     use wakepath_explain::{
-        Collected, MetState, Notification, Sibling, TaskWake, TracedRequest, explain_requests,
+        Collected, MetState, NeighbourState, Notification, TaskWake, TracedRequest,
+        explain_requests,
     };
     use wakepath_trace::recording::Metadata;
 
@@ -726,7 +647,9 @@ mod tests {
             periods: 0,
             overtaken: false,
             met: MetState::Awake,
-            sibling: Sibling::None,
+            sibling: NeighbourState::None,
+            cluster: NeighbourState::None,
+            package: NeighbourState::None,
             wake: Some(TaskWake {
                 task: None,
                 hand_over: 1_000,
@@ -765,12 +688,49 @@ mod tests {
         assert!(readahead.starts_with(start), "{readahead}");
     }
 
+    /// A read of 80 us whose task waited 1.2 ms for a busy CPU.
+    #[test]
+    fn a_wait_much_longer_than_the_request_comes_first() {
+        let mut request = read(false);
+        request.task = Some(7);
+        request.wake = request.wake.map(|wake| TaskWake {
+            task: Some(7),
+            run_queue: Some(1_119_000),
+            ..wake
+        });
+        let collected = Collected {
+            requests: vec![request],
+            ..Collected::default()
+        };
+        let metadata = Metadata {
+            tasks: [(7, "fio".to_owned())].into(),
+            ..Metadata::default()
+        };
+        let kinds = explain_requests(&collected, &metadata).kinds;
+        let [first, second, ..] = &kind_sentences(&kinds[0])[..] else {
+            panic!("two sentences");
+        };
+        assert_eq!(
+            first,
+            "reads of 259:0, 4 KiB: fio waited 1200.0 us (p99 1200.0), 1119.0 of them in the run queue of a busy CPU (p99 1119.0); \
+             mean 80.0 us from issue to completion."
+        );
+        let start = "  From issue to completion: mean 80.0 us = ";
+        assert!(second.starts_with(start), "{second}");
+        let helps = help::help_sentences(&kinds[0], &explain_requests(&collected, &metadata));
+        let text = helps.join(" ");
+        assert!(
+            text.contains("at most 1119.0 us of the wait by fewer other tasks"),
+            "{text}"
+        );
+    }
+
     #[test]
     fn columns_of_estimates_that_nobody_has_are_left_out() {
         let header = vec!["state", TIMERS_LATE, MEASURED];
         let rows = [["C1", "3.0", NO_VALUE], ["C6", NO_VALUE, NO_VALUE]];
         let rows = rows.map(|row| row.map(str::to_owned).to_vec()).to_vec();
-        let (header, rows) = drop_columns_without_values(header, rows, [TIMERS_LATE, MEASURED]);
+        let (header, rows) = drop_columns_without_values(header, rows, &[TIMERS_LATE, MEASURED]);
         assert_eq!(header, ["state", TIMERS_LATE]);
         assert_eq!(rows, [["C1", "3.0"], ["C6", NO_VALUE]]);
     }

@@ -60,7 +60,7 @@ pub(crate) struct Args {
     /// How to print it.
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: Format,
-    /// A command to run meanwhile; watching ends with it.
+    /// A command to run meanwhile; watching ends with it. With --format json or csv, its output goes to standard error.
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "recording")]
     pub(super) command: Vec<OsString>,
 }

@@ -21,6 +21,13 @@ pub(super) fn warn_of_gaps(coverage: &Coverage, lost: u64) {
     if unpaired > 0 {
         warning!("{unpaired} requests have only an issue or only a completion, and are left out");
     }
+    if coverage.flushes > 0 {
+        warning!(
+            "{} flushes are left out: the bio, or the flush that the block layer issued for it, was not seen, or a write with data \
+             ended with a flush",
+            coverage.flushes
+        );
+    }
     if coverage.backwards > 0 {
         warning!(
             "{} requests completed before they were issued: the trace's clock differs from CPU to CPU",

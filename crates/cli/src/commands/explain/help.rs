@@ -4,17 +4,18 @@ use std::path::Path;
 
 use anyhow::Context;
 use wakepath_explain::{
-    Explanation, Help, REPLAY_BLOCKS, Remedy, ReplayedBlock, ReplayedHelp, ReplayedSaving,
-    RequestKind,
+    Explanation, Help, REPLAY_BLOCKS, Remedy, ReplayExits, ReplayedBlock, ReplayedHelp,
+    ReplayedSaving, RequestKind, most_that_exits_cost_ns,
 };
-use wakepath_hardware::Machine;
 use wakepath_policies::spec::PolicySet;
-use wakepath_replay::Report;
+use wakepath_replay::{Report, TimeBlockPolicy};
 use wakepath_study::plan::{Plan, RECORDED, ReplayRequest};
 use wakepath_study::run::replay::Replay;
 use wakepath_trace::recording::Metadata;
+use wakepath_units::Nanoseconds;
 
 use super::wording::{format_us, name_of_kind};
+use crate::messages::note;
 use crate::output::Screen;
 
 /// Prints what would help each kind of requests: sentences with commands.
@@ -36,7 +37,7 @@ pub(super) fn print_help_per_kind(
             out.write_folded(&format!("  {}", help_sentence(kind, *help)), 4)?;
         }
     }
-    if helped.count() == 0 {
+    if !helped.clone().any(has_help_that_costs_power) {
         return Ok(());
     }
     for policy in explanation.replayed.iter().flatten() {
@@ -46,6 +47,12 @@ pub(super) fn print_help_per_kind(
         out.write_folded(text, 2)?;
     }
     Ok(())
+}
+
+/// Whether a change with a cost in power would help.
+fn has_help_that_costs_power(kind: &RequestKind) -> bool {
+    let mut helps = kind.help.iter();
+    helps.any(|help| help.remedy != Remedy::FewerOtherTasks)
 }
 
 /// What would help a kind of requests, and other policies by replay, as sentences.
@@ -98,6 +105,10 @@ fn help_sentence(kind: &RequestKind, help: Help) -> String {
         Remedy::HighestFrequency => {
             format!("{gain} by the highest clock: `wakepath apply performance --for 10m`.")
         }
+        Remedy::FewerOtherTasks => format!(
+            "{gain} of the wait by fewer other tasks on these busy CPUs: others with `nice -n 19`, or on other CPUs (`taskset`, \
+             cpuset.cpus). `top` names them."
+        ),
     }
 }
 
@@ -171,32 +182,35 @@ fn replayed_help_sentence(policy: &ReplayedHelp) -> String {
         let verb = if mw >= 0.0 { "adds" } else { "saves" };
         format!(", and {verb} {:.0} mW", mw.abs())
     });
+    let declared = match &policy.declared_exits[..] {
+        [] => String::new(),
+        names => format!(", and declared ones from {}", names.join(", ")),
+    };
     format!(
-        "{} {effect} per completion of any drive{power}, by replay with {} exit latencies.",
-        policy.policy,
-        if policy.exits_of_machine {
-            "the machine's"
-        } else {
-            "declared"
-        }
+        "{} {effect} per completion of any drive{power}, by replay with these exits{declared}.",
+        policy.policy
     )
 }
 
 /// Replays the recording under what the events propose, and under other governors.
 ///
-/// Exit latencies and power are those of `machine`; without one, latencies are those that the recording declares.
+/// Exits come from requests, so that no saving exceeds the measured times; power comes from `machine`.
 pub(super) fn replay_proposals(
     path: &Path,
     metadata: &Metadata,
     explanation: &Explanation,
     machine: Option<&str>,
 ) -> anyhow::Result<Vec<ReplayedHelp>> {
-    if let Some(machine) = machine {
-        Machine::find(machine)?;
-    }
     let mut kinds = explanation.kinds.iter();
     let Some(kind) = kinds.find(|kind| has_costly_exits(kind)) else {
         return Ok(Vec::new());
+    };
+    let exits = match ReplayExits::from_kind(kind, metadata) {
+        Ok(exits) => exits,
+        Err(reason) => {
+            note!("what other governors would do is not known: {reason}");
+            return Ok(Vec::new());
+        }
     };
     let whole = std::fs::canonicalize(path).with_context(|| path.display().to_string())?;
     let recording = whole
@@ -212,7 +226,12 @@ pub(super) fn replay_proposals(
         )
     };
     let plan = Plan::for_replay(&request, false)?;
-    let backend = Replay::new(&plan)?;
+    let exits_by_state = exits.by_state_ns.iter();
+    let backend = Replay::new(&plan)?.with_exits(
+        &exits_by_state
+            .map(|(state, ns)| (*state, Nanoseconds(*ns)))
+            .collect(),
+    );
     let recording = backend.find_recording(0, 0).context("no recording")?;
     let replayed = recording.replay_in_blocks(REPLAY_BLOCKS, None, &mut |_| true)?;
     let places = replayed.policies.iter().map(|(place, _)| *place);
@@ -222,11 +241,38 @@ pub(super) fn replay_proposals(
         Some(ReplayedHelp {
             policy: policy.name.clone(),
             saving: saving_against_recorded(&replayed.report, place)?,
-            exits_of_machine: machine.is_some(),
+            declared_exits: exits.declared.clone(),
             added_mw: added_power_mw(&replayed.report, place),
         })
     });
-    Ok(compared.collect())
+    let most_ns = most_that_exits_cost_ns(&explanation.kinds);
+    let possible = compared.filter(|policy| is_saving_possible(policy, most_ns));
+    Ok(possible
+        .map(|policy| limit_interval_of_saving(policy, most_ns))
+        .collect())
+}
+
+/// Ends the interval of a saving where all exits of requests would be saved.
+fn limit_interval_of_saving(mut policy: ReplayedHelp, most_ns: f64) -> ReplayedHelp {
+    if let Some([_, high_ns]) = &mut policy.saving.saved_interval_ns {
+        *high_ns = high_ns.min(most_ns);
+    }
+    policy
+}
+
+/// Whether a replayed policy saves at most the cost of all requests' exits; an impossible saving is noted.
+fn is_saving_possible(policy: &ReplayedHelp, most_ns: f64) -> bool {
+    let saved_ns = policy.saving.saved_ns;
+    let is_possible = saved_ns <= most_ns;
+    if !is_possible {
+        note!(
+            "{} is left out: by replay it saves {} us per completion, but all exits of requests cost at most {} us",
+            policy.policy,
+            format_us(saved_ns),
+            format_us(most_ns)
+        );
+    }
+    is_possible
 }
 
 fn has_costly_exits(kind: &RequestKind) -> bool {
@@ -262,11 +308,17 @@ fn saving_against_recorded(report: &Report, place: usize) -> Option<ReplayedSavi
         Some(ReplayedBlock {
             // I/O without any idle CPU tells nothing about idle states.
             completions: block.io_completions * u64::from(block.spans > 0),
-            recorded_exit_ns: block.policies.get(RECORDED_PLACE)?.total_sums().io_exit_ns,
-            policy_exit_ns: block.policies.get(place)?.total_sums().io_exit_ns,
+            recorded_exit_ns: sum_exits_of_states(block.policies.get(RECORDED_PLACE)?),
+            policy_exit_ns: sum_exits_of_states(block.policies.get(place)?),
         })
     });
     ReplayedSaving::from_blocks(&blocks.collect::<Option<Vec<ReplayedBlock>>>()?)
+}
+
+/// Exit latencies of idle states before completions, in ns. Estimated exits have the package's part already.
+fn sum_exits_of_states(policy: &TimeBlockPolicy) -> u64 {
+    let states = policy.groups.iter().flatten();
+    states.map(|state| state.io_exit_ns).sum()
 }
 
 /// Mean power that a policy adds to the recorded choices', in mW; `None` without figures of power.

@@ -61,7 +61,7 @@ pub(super) fn run(
         note_virtual_machine();
     }
     let signals = EndSignals::new()?;
-    let mut command = start_command_if_given(&args.command)?;
+    let mut command = start_command_if_given(&args.command, args.format)?;
     let measured = find_measured_exits(None, stream.metadata())?;
     let mut watch = Watch {
         args,

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::bail;
 use wakepath_explain::ExitEstimate;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{CalibratedOn, MachineError, Origin, find_calibration_file};
 use wakepath_record::facts::read_metadata;
-use wakepath_study::run::replay::evidence_for_other_machine;
+use wakepath_study::run::replay::{doubt_by_few_recorded_cpus, evidence_for_other_machine};
 use wakepath_system::System;
 use wakepath_trace::recording::Metadata;
 
 use crate::commands::here::warn_of_stale_figures_in_use;
-use crate::messages::note;
+use crate::messages::{note, warning};
 
 /// Measured exits by index of the idle state: of the named machine, or else of the machine `here` if that is the recorded one.
 /// Stale figures are told, and are left out.
@@ -30,6 +31,9 @@ pub(super) fn find_measured_exits(
             }
         },
     };
+    if let Some(name) = name {
+        check_recording_is_of_machine(name, metadata, &machine)?;
+    }
     // Where kinds of CPUs differ in their states, an index means several states.
     let [group] = &metadata.idle_states[..] else {
         return Ok(BTreeMap::new());
@@ -44,14 +48,6 @@ pub(super) fn find_measured_exits(
             ))
         });
     let exits: Vec<(u8, &str, ExitEstimate)> = exits.collect();
-    let other = name.and_then(|_| evidence_for_other_machine(metadata, &machine));
-    if let Some(what) = other.filter(|_| !exits.is_empty()) {
-        note!(
-            "measured exits of {} are left out: the recording is of another machine: {what}",
-            machine.name
-        );
-        return Ok(BTreeMap::new());
-    }
     let stale = warn_of_stale_figures_in_use(name, &machine, |key| {
         exits.iter().any(|(_, state, _)| exit_key(state) == key)
     });
@@ -59,6 +55,23 @@ pub(super) fn find_measured_exits(
         .into_iter()
         .filter(|(_, state, _)| !stale.contains(&exit_key(state)));
     Ok(fresh.map(|(index, _, exit)| (index, exit)).collect())
+}
+
+/// Refuses figures from another machine than the recorded machine, and warns of doubts.
+fn check_recording_is_of_machine(
+    name: &str,
+    metadata: &Metadata,
+    machine: &Machine,
+) -> anyhow::Result<()> {
+    if let Some(what) = evidence_for_other_machine(metadata, machine) {
+        bail!(
+            "the recording is of another machine than {name}: {what}. Explain it without --machine, or name its own"
+        );
+    }
+    if let Some(doubt) = doubt_by_few_recorded_cpus(metadata, machine) {
+        warning!("about the recording: {doubt}");
+    }
+    Ok(())
 }
 
 /// Key of a state's exit in [`Machine::figures`].
@@ -107,7 +120,7 @@ fn change_since_calibration(then: &CalibratedOn, metadata: &Metadata) -> Option<
         .map(|(what, before, now)| format!("{what} {before} when calibrated, {now} when recorded"))
 }
 
-/// A state's exit, if it was measured and is the same on all CPUs.
+/// A state's exit, if it was measured and is the same on all CPUs and after all pauses.
 fn measured_exit(machine: &Machine, name: &str) -> Option<ExitEstimate> {
     let differs = machine.cluster.iter().any(|cluster| {
         let mut own = cluster.idle_state.iter();
@@ -117,7 +130,8 @@ fn measured_exit(machine: &Machine, name: &str) -> Option<ExitEstimate> {
     let Origin::Measured(measurement) = &state.true_exit_us.origin else {
         return None;
     };
-    (!differs).then_some(ExitEstimate {
+    let depends_on_pause = state.deeper_after_us.is_given();
+    (!differs && !depends_on_pause).then_some(ExitEstimate {
         mean_ns: state.true_exit_us.value * 1e3,
         low_ns: measurement.low * 1e3,
         high_ns: measurement.high * 1e3,

@@ -16,6 +16,7 @@ use results::TracedResults;
 
 mod answer;
 mod arguments;
+mod exits;
 mod gaps;
 mod help;
 mod live;
@@ -25,6 +26,7 @@ mod outputs;
 mod page;
 mod residency;
 mod results;
+mod waits;
 mod wording;
 
 pub(crate) use arguments::Args;

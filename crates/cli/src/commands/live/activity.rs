@@ -37,6 +37,11 @@ impl<'a> StatusSpans<'a> {
         (self.last, self.at) = (sample, at);
         status
     }
+
+    /// ` --root DIR` of the machine for commands in messages; empty for the running machine.
+    pub(super) fn root_option(&self) -> String {
+        self.system.root().command_line_option()
+    }
 }
 
 pub(super) const CPU_HEADER: [&str; 9] = [
@@ -63,8 +68,8 @@ pub(super) const DRIVE_HEADER: [&str; 9] = [
     "state",
 ];
 
-/// A line about the machine as a whole.
-pub(super) fn describe_machine_in_line(status: &Status) -> String {
+/// A line about the machine as a whole. `option` is the machine's ` --root DIR` for commands.
+pub(super) fn describe_machine_in_line(status: &Status, option: &str) -> String {
     use wakepath_system::setting::NO_SYSTEM_LATENCY_LIMIT_US;
     let latency = match status.system_latency_us {
         None => "not readable".to_owned(),
@@ -74,7 +79,9 @@ pub(super) fn describe_machine_in_line(status: &Status) -> String {
     let applied = match (status.holder, status.applied) {
         (Some(0), _) => "; a running wakepath may have changed settings".to_owned(),
         (Some(process), _) => format!("; process {process}, a wakepath, may have changed settings"),
-        (None, Some(true)) => "; changed by wakepath, `wakepath restore` puts it back".to_owned(),
+        (None, Some(true)) => {
+            format!("; changed by wakepath, `wakepath restore{option}` puts it back")
+        }
         (None, Some(false)) => String::new(),
         (None, None) => "; what wakepath has changed only root can see".to_owned(),
     };

@@ -56,9 +56,9 @@ impl RootArgs {
 
     /// The option ` --root DIR` for a command that the user may type; empty without a captured machine.
     pub(crate) fn root_option_or_empty(&self) -> String {
-        self.root
-            .as_ref()
-            .map_or_else(String::new, |d| format!(" --root {}", d.display()))
+        self.root.as_ref().map_or_else(String::new, |directory| {
+            Root::at_directory(directory).command_line_option()
+        })
     }
 }
 

@@ -68,10 +68,12 @@ pub(crate) fn print_or_watch_status(args: &Args, out: &mut Screen) -> anyhow::Re
     let signals = EndSignals::new()?;
     let mut spans = StatusSpans::new(&system, args.ask_drives);
     while signals.wait_for_signal_up_to(Some(args.interval)).is_none() {
-        match args.format {
-            // One JSON document per line lets a reader follow.
-            Format::Json => output::write_json_line(out, &spans.status_since_last_call())?,
-            _ => print_status_in_format(args, &spans.status_since_last_call(), out)?,
+        let status = spans.status_since_last_call();
+        // One JSON document per line lets a reader follow.
+        if args.format == Format::Json {
+            output::write_json_line(out, &status)?;
+        } else {
+            print_status_in_format(args, &status, &spans.root_option(), out)?;
         }
         // Each record is printed at once: the end may never come. A closed pipe is the end.
         match out.print() {
@@ -105,7 +107,7 @@ fn print_status_and_persistent_state(
     if args.format == Format::Json {
         return output::write_json(out, &StatusReport { status, persistent });
     }
-    print_status_in_format(args, status, out)?;
+    print_status_in_format(args, status, &system.root().command_line_option(), out)?;
     match persistent {
         Some(state) if args.format == Format::Table => write_persistent_state(&state, out),
         _ => Ok(()),
@@ -190,14 +192,19 @@ fn describe_writer(drift: &DriftState) -> String {
     }
 }
 
-fn print_status_in_format(args: &Args, status: &Status, out: &mut Screen) -> anyhow::Result<()> {
+fn print_status_in_format(
+    args: &Args,
+    status: &Status,
+    option: &str,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let cpus = status.cpus.iter().flat_map(rows_per_idle_state);
     match args.format {
         Format::Json => output::write_json(out, status),
         // CSV has only the longer table, about CPUs.
         Format::Csv => output::write_csv(out, CPU_HEADER, cpus),
         Format::Table => {
-            writeln!(out, "{}\n", describe_machine_in_line(status))?;
+            writeln!(out, "{}\n", describe_machine_in_line(status, option))?;
             output::write_table(out, CPU_HEADER, cpus)?;
             if status.drives.is_empty() {
                 return Ok(());

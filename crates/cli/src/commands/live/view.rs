@@ -53,10 +53,11 @@ fn redraw_until_quit(
     interval: Duration,
     signals: &EndSignals,
 ) -> anyhow::Result<()> {
-    terminal.draw(|frame| draw_status(frame, first))?;
+    let option = spans.root_option();
+    terminal.draw(|frame| draw_status(frame, first, &option))?;
     while !wait_and_tell_if_quit(interval, signals)? {
         let status = spans.status_since_last_call();
-        terminal.draw(|frame| draw_status(frame, &status))?;
+        terminal.draw(|frame| draw_status(frame, &status, &option))?;
     }
     Ok(())
 }
@@ -89,7 +90,7 @@ fn wait_and_tell_if_quit(interval: Duration, signals: &EndSignals) -> anyhow::Re
     }
 }
 
-fn draw_status(frame: &mut Frame<'_>, status: &Status) {
+fn draw_status(frame: &mut Frame<'_>, status: &Status, option: &str) {
     // Number of lines for the drives' rows, their frame and header.
     let drives = status.drives.len() as u16 + 3;
     let areas = Layout::vertical([
@@ -100,7 +101,9 @@ fn draw_status(frame: &mut Frame<'_>, status: &Status) {
     ])
     .split(frame.area());
     let head = vec![
-        Line::from(escape_terminal_controls(&describe_machine_in_line(status))),
+        Line::from(escape_terminal_controls(&describe_machine_in_line(
+            status, option,
+        ))),
         idle_state_colour_legend(status),
     ];
     frame.render_widget(ratatui::widgets::Paragraph::new(head), areas[0]);
@@ -198,7 +201,9 @@ mod tests {
         let system = System::new(Root::at_directory(captured));
         let status = Status::activity_since_boot(&system, true);
         let mut terminal = Terminal::new(TestBackend::new(120, 16)).unwrap();
-        terminal.draw(|frame| draw_status(frame, &status)).unwrap();
+        terminal
+            .draw(|frame| draw_status(frame, &status, ""))
+            .unwrap();
         let buffer = terminal.backend().buffer();
         let text: String = (0..16)
             .map(|y| {

@@ -1,4 +1,4 @@
-//! `wakepath measure path`: what the CPU does for a read, and what system calls, context switches and ticks take.
+//! `wakepath measure path`: what the CPU does for a read, and what system calls, context switches, IPIs and ticks take.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     )
 }
 
-/// The CPU's work for reads by depth, and what a system call and a context switch take.
+/// The CPU's work for reads by depth, and what a system call, a context switch and an IPI take.
 pub(in crate::commands) fn sections(result: &PathMeasurement) -> Vec<MeasuredSection> {
     let curve = |name: &str, value: fn(&PathLoad) -> Option<f64>| MeasuredCurve {
         name: name.to_owned(),
@@ -81,6 +81,7 @@ pub(in crate::commands) fn sections(result: &PathMeasurement) -> Vec<MeasuredSec
     let times = [
         ("system call", result.system_call),
         ("context switch", result.context_switch),
+        ("interrupt of another CPU", result.ipi),
     ];
     let time_lines = times
         .into_iter()
@@ -101,7 +102,7 @@ pub(in crate::commands) fn sections(result: &PathMeasurement) -> Vec<MeasuredSec
             rows: page_rows(result.loads.iter().map(row_for_load)),
         },
         MeasuredSection {
-            title: "System call and context switch, us".to_owned(),
+            title: "System call, context switch and interrupt of another CPU, us".to_owned(),
             picture: Some(MeasuredPicture::Intervals(time_lines.collect())),
             ..MeasuredSection::default()
         },
@@ -194,6 +195,10 @@ fn figures_in_sentences(result: &PathMeasurement) -> Vec<String> {
     lines.extend(time(
         "context switch, with the wake-up before it",
         result.context_switch,
+    ));
+    lines.extend(time(
+        "interrupt of another, running CPU (IPI), from sending to answer",
+        result.ipi,
     ));
     lines.extend(result.interruptions.map(|found| {
         format!(

@@ -341,7 +341,20 @@ fn remark_on_row(wake: &WakeLatency) -> String {
     let not_counted = (lost > 0 && wake.problem.is_none()).then(|| format!("{lost} do not count"));
     let host = wake.disturbed_by_host;
     let disturbed = (host > 0).then(|| format!("{host} with stolen time"));
-    let parts = [reference, wake.problem.clone(), not_counted, disturbed];
+    let way = wake.describe_way_of_task().map(str::to_owned);
+    let deeper = wake.deeper.map(|deeper| {
+        let [before, exit] = [deeper.exit_before, deeper.exit].map(|exit| exit.ns / 1e3);
+        let after = deeper.after;
+        format!("{before:.1} us after pauses below {after}, then {exit:.1} us")
+    });
+    let parts = [
+        reference,
+        way,
+        deeper,
+        wake.problem.clone(),
+        not_counted,
+        disturbed,
+    ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.join("; ")
 }

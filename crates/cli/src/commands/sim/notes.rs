@@ -17,16 +17,25 @@ use wakepath_workloads::fio::FioJob;
 use crate::messages::{self, MessageKind, note};
 use crate::output::{Format, count_with_noun};
 
-/// Notes how much of each run's beginning was left out, beside a table.
-pub(super) fn note_warm_up_and_mostly_paused_jobs(workload: &Workload, format: Format) {
+/// Notes how much of each run's beginning was left out, beside a table or a recording.
+pub(super) fn note_warm_up_and_mostly_paused_jobs(
+    workload: &Workload,
+    format: Format,
+    is_recorded: bool,
+) {
     let warm_up = match workload {
         Workload::Fio(file) => file.earliest_counting_start_after_ramp(),
         Workload::Server(file) => Some(file.warm_up).filter(|time| time.0 > 0),
         Workload::RtApp(_) | Workload::Tasks(_) => None,
     };
-    if let (Some(time), Format::Table) = (warm_up, format) {
+    if let Some(time) = warm_up.filter(|_| format == Format::Table || is_recorded) {
+        let recorded = if is_recorded {
+            "; the recording has them, and `explain` counts them"
+        } else {
+            ""
+        };
         note!(
-            "the first {} s are a warm-up and do not count (--warm-up)",
+            "the first {} s are a warm-up and do not count (--warm-up){recorded}",
             time.as_secs_f64()
         );
     }

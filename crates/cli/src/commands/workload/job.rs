@@ -128,6 +128,7 @@ fn append_fio_job_section(text: &mut String, job: &Job<'_>) {
         lines.push(format!("rwmixread={percent:.0}"));
     }
     lines.push(block_size_options(io));
+    lines.extend(durability_option(io));
     lines.push(format!(
         "size={}m",
         accessed_area_in_whole_mebibytes(io) / MIB
@@ -215,6 +216,54 @@ fn whole_percentages_with_sum_100(counts: &[u64]) -> Vec<u64> {
     percentages
 }
 
+/// fio's option for writes that end on the media, or for flushes after a fixed number of writes; none for other patterns.
+fn durability_option(io: &TaskIo) -> Option<String> {
+    if are_all_writes_forced(io) {
+        // The kernel flushes after such a write where the file needs that.
+        return Some("sync=dsync".to_owned());
+    }
+    writes_between_flushes(io).map(|writes| format!("fdatasync={writes}"))
+}
+
+/// Number of writes between a task's flushes, if nearly all have as many between them.
+fn writes_between_flushes(io: &TaskIo) -> Option<u64> {
+    let numbers = io.writes_before_flushes.iter();
+    let (writes, times) = numbers.max_by_key(|(_, times)| **times)?;
+    let is_fixed = *writes > 0 && 10 * u128::from(*times) >= 9 * u128::from(io.flushes);
+    is_fixed.then_some(*writes)
+}
+
+/// Whether nearly all writes of a task end on the media.
+fn are_all_writes_forced(io: &TaskIo) -> bool {
+    let writes = io.count_requests_in_direction(true);
+    io.forced_writes > 0 && 10 * u128::from(io.forced_writes) >= 9 * u128::from(writes)
+}
+
+impl Job<'_> {
+    /// What the job does not have of the task's flushes and forced writes, in words.
+    pub(super) fn missing_durability(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        if self.io.flushes > 0 && writes_between_flushes(self.io).is_none() {
+            missing.push(format!(
+                "{}: {} flushes are left out, since the number of writes between them varies",
+                self.name, self.io.flushes
+            ));
+        }
+        if self.io.forced_writes > 0 && !are_all_writes_forced(self.io) {
+            missing.push(format!(
+                "{}: {} writes that ended on the media are plain writes, since the others did not",
+                self.name, self.io.forced_writes
+            ));
+        }
+        missing
+    }
+
+    /// Number of the task's flushes.
+    pub(super) fn flushes(&self) -> u64 {
+        self.io.flushes
+    }
+}
+
 fn format_bytes_in_k_if_whole(bytes: u32) -> String {
     if bytes.is_multiple_of(1024) {
         format!("{}k", bytes / 1024)
@@ -268,6 +317,50 @@ mod tests {
             [40, 30, 20, 10, 0]
         );
         assert_eq!(whole_percentages_with_sum_100(&[1, 1, 1]), [34, 33, 33]);
+    }
+
+    #[test]
+    fn a_fixed_number_of_writes_between_flushes_is_an_option() {
+        let task = |numbers: &[(u64, u64)], forced_writes| TaskIo {
+            flushes: numbers.iter().map(|(_, times)| times).sum(),
+            writes_before_flushes: numbers.iter().copied().collect(),
+            forced_writes,
+            sizes: [(
+                RequestSize {
+                    write: true,
+                    bytes: 4096,
+                },
+                20,
+            )]
+            .into(),
+            ..TaskIo::default()
+        };
+        let option = |numbers: &[(u64, u64)], forced| durability_option(&task(numbers, forced));
+        assert_eq!(option(&[(1, 1), (4, 9)], 0).unwrap(), "fdatasync=4");
+        for numbers in [&[][..], &[(1, 20)]] {
+            assert_eq!(option(numbers, 20).unwrap(), "sync=dsync");
+        }
+        for (numbers, forced) in [
+            (&[(1, 2), (4, 8)][..], 0),
+            (&[(0, 20)], 0),
+            (&[], 0),
+            (&[], 10),
+        ] {
+            assert_eq!(option(numbers, forced), None, "{numbers:?} {forced}");
+        }
+        let io = task(&[(1, 2), (4, 8)], 10);
+        let job = Job {
+            name: "db".to_owned(),
+            task: 7,
+            io: &io,
+        };
+        assert_eq!(
+            job.missing_durability(),
+            [
+                "db: 10 flushes are left out, since the number of writes between them varies",
+                "db: 10 writes that ended on the media are plain writes, since the others did not"
+            ]
+        );
     }
 
     #[test]

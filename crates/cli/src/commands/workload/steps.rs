@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use wakepath_trace::task_steps::{ObservedStep, ObservedTask, ObservedTasks};
 use wakepath_units::printable::escape_for_one_line;
 use wakepath_units::{Kilohertz, Nanoseconds};
-use wakepath_workloads::tasks::{MAX_IO_BYTES, MAX_SECONDS, StepTask, TasksFile, WorkStep};
+use wakepath_workloads::tasks::{
+    MAX_IO_BYTES, MAX_SECONDS, MAX_SUBMISSION_CYCLES, StepTask, SubmissionWork, TasksFile, WorkStep,
+};
 
 use super::job::{make_unique_and_insert_name, plain_name_for_task};
 
@@ -34,6 +36,7 @@ pub(super) fn make_tasks_file(observed: &ObservedTasks) -> (TasksFile, u64) {
             delay: Nanoseconds(task.delay_ns),
             first_cpu: Some(task.first_cpu as usize),
             cpus: cpus_of_task(task),
+            is_bound: bound_cpu(task).is_some(),
             depth: task.depth.max(1),
             io_wait: task.io_wait,
             is_counted: task.is_waited_for || task.requests == 0,
@@ -46,6 +49,13 @@ pub(super) fn make_tasks_file(observed: &ObservedTasks) -> (TasksFile, u64) {
         duration: cap_time(observed.used_ns.max(SHORTEST_NS)),
         at_most: None,
         has_background: true,
+        machine_cpus: Some(observed.cpus as usize).filter(|cpus| (1..=65_536).contains(cpus)),
+        submission: (observed.submission)
+            .filter(|submission| u64::from(submission.bytes) <= MAX_IO_BYTES)
+            .map(|submission| SubmissionWork {
+                bytes: submission.bytes,
+                cycles: submission.cycles.min(MAX_SUBMISSION_CYCLES),
+            }),
         tasks,
     };
     (file, too_large)
@@ -102,8 +112,10 @@ fn convert_step(step: &ObservedStep) -> Option<WorkStep> {
                 write: io.write,
                 bytes: whole as u32,
                 offset: io.sector.saturating_mul(SECTOR).min(u64::MAX >> 1),
+                is_forced: io.is_forced,
             }
         }
+        ObservedStep::Flush => WorkStep::Flush,
         ObservedStep::AwaitIo(most) => WorkStep::AwaitIo(most),
         ObservedStep::Sleep(ns) => WorkStep::Sleep(cap_time(ns)),
         ObservedStep::SleepAfterLastTimer(ns) => WorkStep::SleepAfterLastTimer(cap_time(ns)),
@@ -179,6 +191,7 @@ mod tests {
             write: true,
             bytes: u32::MAX,
             sector: u64::MAX,
+            is_forced: false,
         }));
         let observed = ObservedTasks {
             tasks: vec![large],

@@ -4,8 +4,9 @@ use std::fs;
 
 use super::{pages, root};
 
-/// Pages that a program writes as a whole.
+/// Pages that a program writes as a whole, and the folder of such pages.
 const GENERATED: [&str; 2] = ["background/validation.md", "background/fidelity.md"];
+const GENERATED_FOLDER: &str = "reference/recipes/";
 
 /// The most bytes that hand-written pages have together: of the shelf `reference`, where readers look things up, and of all else.
 const MOST_BYTES_OF_REFERENCE: usize = 75_000;
@@ -43,7 +44,7 @@ fn page_sizes() -> Vec<(usize, String)> {
             continue;
         };
         let name = shown.display().to_string();
-        if !GENERATED.contains(&name.as_str()) {
+        if !GENERATED.contains(&name.as_str()) && !name.starts_with(GENERATED_FOLDER) {
             let page = fs::read_to_string(&path).unwrap();
             sizes.push((hand_written_bytes(&page), name));
         }

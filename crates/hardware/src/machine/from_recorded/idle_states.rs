@@ -67,6 +67,8 @@ fn make_machine_idle_state(
         true_entry_us: Figure::assumed(0.0, "inside the exit time"),
         true_exit_us,
         exit_spread,
+        deeper_after_us: Figure::default(),
+        deeper_exit_us: Figure::default(),
         cold_start_kcycles: like.cold_start_kcycles.clone(),
         power_mw: figure_if_applicable(like.polling == state.polling, &like.power_mw),
         transition_mw: figure_if_applicable(like.polling == state.polling, &like.transition_mw),

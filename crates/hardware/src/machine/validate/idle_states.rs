@@ -49,6 +49,33 @@ pub(super) fn check_idle_states_form_table(
             );
         }
     }
+    for state in states {
+        check_deeper_sleep(&format!("{key}.{}", state.name), state)?;
+    }
+    Ok(())
+}
+
+/// Checks what a state becomes by itself: moment and exit belong together, and a deeper exit is no shorter.
+fn check_deeper_sleep(key: &str, state: &MachineIdleState) -> Result<(), Fault> {
+    let (after, exit) = (&state.deeper_after_us, &state.deeper_exit_us);
+    if after.is_given() != exit.is_given() {
+        return fail_check(
+            key,
+            "`deeper_after_us` and `deeper_exit_us` go together: give both or none",
+        );
+    }
+    if state.polling && after.is_given() {
+        return fail_check(
+            &format!("{key}.deeper_after_us"),
+            "a polling CPU does not sleep deeper",
+        );
+    }
+    if exit.is_given() && exit.value < state.true_exit_us.value {
+        return fail_check(
+            &format!("{key}.deeper_exit_us"),
+            "less than `true_exit_us`, the exit before",
+        );
+    }
     Ok(())
 }
 

@@ -76,6 +76,8 @@ pub(crate) fn compile_page_cache(
                 || !cache.all_processes_begin_on_pages();
         }
     }
-    let reads = jobs.iter().any(|job| job.rw.reads() || job.reads_back());
+    let reads_by =
+        |job: &FioJob| job.rw.reads() || job.reads_back() || job.mapping_advice().is_some();
+    let reads = jobs.iter().any(reads_by);
     Some(PageCacheSetup::new(machine, files, reads, remembers))
 }

@@ -207,6 +207,9 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Decides what a fio process does next, and begins to do so.
     pub(in crate::task) fn begin_next_step(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
+        if self.begin_due_deferred_read(cpu, task) {
+            return TaskTurn::Busy;
+        }
         match self.decide_next_step(cpu, task) {
             Plan::Work(work) => {
                 self.start_work(cpu, Mode::Task, work);
@@ -236,6 +239,7 @@ impl<O: Observer> Engine<'_, O> {
                 self.note_lateness_of_replay(task);
                 self.end_submitter_of_process(task);
                 self.add_rate_sums_of_process(task);
+                self.end_mappings_of_task(task);
                 self.put_current_task_to_sleep(cpu, task, false);
                 (self.tasks[task].index_of_job_or_program()).map_or(TaskTurn::Free, TaskTurn::Ended)
             }

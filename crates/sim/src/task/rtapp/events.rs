@@ -8,7 +8,8 @@ use crate::error::SimError;
 use crate::task::events::TaskTurn;
 use crate::task::rtapp::program::{Op, Stage, TimerId};
 use crate::task::rtapp::state::{
-    Blocked, Halt, NextStep, Signalled, Thread, ThreadId, ThreadIo, ThreadTask, WakeParts, WakeUp,
+    Blocked, Halt, NextStep, Signalled, Thread, ThreadId, ThreadIo, ThreadIoKind, ThreadTask,
+    WakeParts, WakeUp,
 };
 use crate::task::state::{Kind, Step, Task};
 
@@ -205,6 +206,7 @@ impl<O: Observer> Engine<'_, O> {
                 direction,
                 bytes,
                 offset,
+                is_forced,
             } => {
                 let depth = program.step_rules.map_or(1, |rules| rules.depth);
                 if self.plan_wait_for_requests_of_thread(task, depth - 1) {
@@ -216,7 +218,25 @@ impl<O: Observer> Engine<'_, O> {
                     bytes,
                     offset: Some(offset),
                     waits: false,
+                    kind: if is_forced {
+                        ThreadIoKind::Forced
+                    } else {
+                        ThreadIoKind::Plain
+                    },
                 })
+            }
+            // The kernel sends no flush to a drive without a volatile cache.
+            Op::Flush if !self.setup.volume.has_volatile_cache() => {
+                thread.done = true;
+                Turn::On
+            }
+            Op::Flush => {
+                let depth = program.step_rules.map_or(1, |rules| rules.depth);
+                if self.plan_wait_for_requests_of_thread(task, depth - 1) {
+                    return Turn::AwaitIo;
+                }
+                self.workload.threads.all[id].done = true;
+                Turn::Submit(ThreadIo::for_flush())
             }
             _ => {
                 let sleeps_next = thread.next_step_blocks(program);
@@ -370,6 +390,7 @@ impl<O: Observer> Engine<'_, O> {
             | Op::Yield
             | Op::Write(_)
             | Op::Submit { .. }
+            | Op::Flush
             | Op::AwaitIo(_)
             | Op::Pause(_)
             | Op::PauseAfterLast(_)

@@ -55,7 +55,11 @@ pub(crate) enum Op {
         direction: Direction,
         bytes: u64,
         offset: u64,
+        /// Whether the request ends once the data are on the media.
+        is_forced: bool,
     },
+    /// Submit a flush of the drives' caches, and go on.
+    Flush,
     /// Sleep until at most so many own requests are in flight.
     AwaitIo(u32),
     /// Sleep until a timer for so many ns, which has no slack beyond.

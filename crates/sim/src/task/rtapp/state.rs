@@ -19,6 +19,8 @@ pub(crate) struct ThreadTask {
     pub(in crate::task) io: ThreadIo,
     /// Whether the thread's waits for requests count as I/O wait.
     pub(in crate::task) io_wait: bool,
+    /// When the flush in progress began, in ns; `None`: none is.
+    pub(in crate::task) flush_began: Option<u64>,
     /// Number of the next block to write: a thread writes block after block, for ever.
     next_block: u64,
 }
@@ -32,6 +34,18 @@ pub(crate) struct ThreadIo {
     pub(in crate::task) offset: Option<u64>,
     /// Whether the thread waits for the request at once.
     pub(in crate::task) waits: bool,
+    pub(in crate::task) kind: ThreadIoKind,
+}
+
+/// Kind of a thread's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ThreadIoKind {
+    /// A read or write.
+    Plain,
+    /// A write that ends once the data are on the media.
+    Forced,
+    /// A flush of the drives' caches.
+    Flush,
 }
 
 impl ThreadIo {
@@ -42,6 +56,16 @@ impl ThreadIo {
             bytes,
             offset: None,
             waits: true,
+            kind: ThreadIoKind::Plain,
+        }
+    }
+
+    /// A flush, for which the thread does not wait at once.
+    pub(super) fn for_flush() -> Self {
+        Self {
+            kind: ThreadIoKind::Flush,
+            waits: false,
+            ..Self::for_rtapp_write(0)
         }
     }
 }
@@ -53,6 +77,7 @@ impl ThreadTask {
             program,
             io: ThreadIo::for_rtapp_write(0),
             io_wait: rules.is_none_or(|rules| rules.io_wait),
+            flush_began: None,
             next_block: 0,
         }
     }

@@ -4,28 +4,37 @@
 //! work itself, so it is taken out here: from the runs after a request, and from those between two waits in general. A recorded run
 //! may be shorter than the work by the machine's figures; then nothing of it is left.
 
-use wakepath_workloads::tasks::{StepTask, TasksFile, WorkStep};
+use wakepath_hardware::machine::DriveModel;
+use wakepath_workloads::tasks::{TasksFile, WorkStep};
 
 use crate::block::cost::IoCost;
 use crate::core::basics::{Cycles, Direction};
+use crate::error::SimError;
 use crate::frequency::setup::FrequencySetup;
 use crate::scheduler::state::Class;
 use crate::task::rtapp::program::{Op, Program, Programs, Stage, StepRules};
 
-/// Compiles a file for a machine with so many CPUs.
+/// Compiles a file for a machine with so many CPUs, whose drives have a volatile cache or none.
 pub(crate) fn compile_step_tasks(
     file: &TasksFile,
     io: &IoCost,
     frequency: &FrequencySetup,
-    cpus: usize,
+    (cpus, has_volatile_cache): (usize, bool),
 ) -> Programs {
     let mut cpu_sets: Vec<Vec<bool>> = Vec::new();
+    let is_known_machine = file.machine_cpus.is_none_or(|recorded| recorded == cpus);
+    let kernel_work = RecordedKernelWork::new(file, io);
     let mut programs = Vec::with_capacity(file.tasks.len());
     for (number, task) in file.tasks.iter().enumerate() {
-        let allowed = compile_cpu_set(task, cpus, &mut cpu_sets);
+        let keeps_cpus = is_known_machine || task.is_bound;
+        let named = task.cpus.as_ref().filter(|_| keeps_cpus);
+        let allowed = compile_cpu_set(named, cpus, &mut cpu_sets);
         let mut compiler = StepCompiler {
             io,
             frequency,
+            has_volatile_cache,
+            is_known_machine,
+            kernel_work,
             semaphore: number,
             ops: Vec::with_capacity(task.steps.len()),
             runs: Vec::new(),
@@ -49,7 +58,7 @@ pub(crate) fn compile_step_tasks(
             }],
             own_timers: 0,
             step_rules: Some(StepRules {
-                first_cpu: task.first_cpu.filter(|cpu| *cpu < cpus),
+                first_cpu: (task.first_cpu).filter(|cpu| *cpu < cpus && keeps_cpus),
                 depth: task.depth,
                 io_wait: task.io_wait,
                 counts_from: if task.is_counted { 0 } else { u64::MAX },
@@ -62,9 +71,29 @@ pub(crate) fn compile_step_tasks(
     Programs::for_step_tasks(programs, semaphores, cpu_sets, file.simulated_time().0)
 }
 
+/// Checks that a drive's flush time is known, if tasks flush or write past its cache.
+///
+/// # Errors
+/// The time is not known.
+pub(crate) fn check_flushes_of_tasks(file: &TasksFile, drive: &DriveModel) -> Result<(), SimError> {
+    if file.needs_flush_time() && !drive.flush_us.is_given() {
+        return Err(SimError::Workload {
+            job: file.name.clone(),
+            what: "`flush` or `forced` on a drive whose time of a flush is not known. Give drive.flush_us in the machine's file, 0 \
+                   for a drive without a volatile cache"
+                .to_owned(),
+        });
+    }
+    Ok(())
+}
+
 /// Index of the set of CPUs where a task may run; `None`: all, also where the machine has none of those that the file names.
-fn compile_cpu_set(task: &StepTask, cpus: usize, cpu_sets: &mut Vec<Vec<bool>>) -> Option<usize> {
-    let named = task.cpus.as_ref()?;
+fn compile_cpu_set(
+    named: Option<&Vec<usize>>,
+    cpus: usize,
+    cpu_sets: &mut Vec<Vec<bool>>,
+) -> Option<usize> {
+    let named = named?;
     let set: Vec<bool> = (0..cpus).map(|cpu| named.contains(&cpu)).collect();
     if !set.contains(&true) {
         return None;
@@ -76,10 +105,41 @@ fn compile_cpu_set(task: &StepTask, cpus: usize, cpu_sets: &mut Vec<Vec<bool>>) 
     }))
 }
 
+/// By how much the kernel's work in recorded runs is larger than this machine's.
+///
+/// A recorded submission that took fewer cycles says nothing: of a real kernel's, it is a part.
+#[derive(Clone, Copy, Debug)]
+struct RecordedKernelWork {
+    recorded: Cycles,
+    own: Cycles,
+}
+
+impl RecordedKernelWork {
+    fn new(file: &TasksFile, io: &IoCost) -> Self {
+        let own = (file.submission).map_or(1, |work| io.submission_work(work.bytes.into()));
+        let recorded = file.submission.map_or(1, |work| work.cycles);
+        Self {
+            recorded: recorded.max(own),
+            own: own.max(1),
+        }
+    }
+
+    /// The recorded machine's cycles for what takes this machine so many.
+    fn scale(self, cycles: Cycles) -> Cycles {
+        let scaled = u128::from(cycles) * u128::from(self.recorded) / u128::from(self.own);
+        Cycles::try_from(scaled).unwrap_or(Cycles::MAX)
+    }
+}
+
 /// Compiles the steps of a task.
 struct StepCompiler<'a> {
     io: &'a IoCost,
     frequency: &'a FrequencySetup,
+    /// Whether flushes reach the drives.
+    has_volatile_cache: bool,
+    /// Whether the CPUs of runs are those of this machine.
+    is_known_machine: bool,
+    kernel_work: RecordedKernelWork,
     /// Number of the semaphore that counts the task's wake-ups.
     semaphore: usize,
     ops: Vec<Op>,
@@ -105,9 +165,10 @@ impl StepCompiler<'_> {
                 write,
                 bytes,
                 offset,
+                is_forced,
             } => {
                 let bytes = u64::from(*bytes);
-                self.owed += self.io.submission_work(bytes);
+                self.owe(self.io.submission_work(bytes));
                 self.in_flight += 1;
                 Op::Submit {
                     direction: if *write {
@@ -117,14 +178,23 @@ impl StepCompiler<'_> {
                     },
                     bytes,
                     offset: *offset,
+                    is_forced: *is_forced,
                 }
             }
+            WorkStep::Flush => {
+                if self.has_volatile_cache {
+                    self.owe(self.io.flush_submission_work());
+                    self.in_flight += 1;
+                }
+                Op::Flush
+            }
             WorkStep::AwaitIo(most) => {
-                self.owed += self.io.work_to_leave_run_queue().unwrap_or(0);
+                self.owe(self.io.work_to_leave_run_queue().unwrap_or(0));
                 self.take_owed_work_out_of_earlier_runs();
                 let taken = self.in_flight.saturating_sub(*most).max(1);
                 self.in_flight = self.in_flight.min(*most);
-                self.owed = self.io.resumption_work(taken as usize, true);
+                let resumption = self.io.resumption_work(taken as usize, true);
+                self.owed = self.kernel_work.scale(resumption);
                 Op::AwaitIo(*most)
             }
             WorkStep::Sleep(time) => Op::Pause(time.0),
@@ -134,6 +204,11 @@ impl StepCompiler<'_> {
             WorkStep::LeaveCallback => Op::LeaveCallback,
         };
         self.ops.push(op);
+    }
+
+    /// Adds kernel's work of this machine's, as it was on the recorded machine.
+    fn owe(&mut self, cycles: Cycles) {
+        self.owed = self.owed.saturating_add(self.kernel_work.scale(cycles));
     }
 
     /// Work in cycles of a run as it was recorded, without the drive's interrupts.
@@ -147,10 +222,17 @@ impl StepCompiler<'_> {
         else {
             return 0;
         };
-        let known = cpu.and_then(|cpu| self.frequency.speed_khz_at_clock(cpu as usize, *clock));
+        let known = if self.is_known_machine {
+            cpu.and_then(|cpu| self.frequency.speed_khz_at_clock(cpu as usize, *clock))
+        } else {
+            clock.map(|clock| u64::from(clock.0))
+        };
         let khz = known.unwrap_or_else(|| self.frequency.fastest_cpu_khz().into());
         let cycles = u128::from(time.0) * u128::from(khz) / 1_000_000;
-        let served = self.io.completion_interrupt_work(false) * Cycles::from(*interrupts);
+        let interrupt = self
+            .kernel_work
+            .scale(self.io.completion_interrupt_work(false));
+        let served = interrupt.saturating_mul(Cycles::from(*interrupts));
         u64::try_from(cycles)
             .unwrap_or(u64::MAX)
             .saturating_sub(served)

@@ -35,6 +35,9 @@ impl DiskSteps {
         has_volatile_cache: bool,
     ) -> Self {
         let mut steps = Self::default();
+        steps
+            .ahead
+            .extend((log.work > 0).then_some(DiskStep::Work(log.work)));
         let begin = synced / log.block * log.block;
         let end_of_blocks = length.next_multiple_of(log.block);
         let Some(journal) = log.journal else {
@@ -172,6 +175,8 @@ mod tests {
     use crate::task::server::setup::{JournalSetup, RoundPause};
 
     const LOG: LogSetup = LogSetup {
+        work: 0,
+        group_commit: true,
         bytes: 100,
         interval: None,
         block: 512,

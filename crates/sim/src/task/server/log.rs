@@ -2,8 +2,9 @@
 //! `appendfsync everysec`.
 //!
 //! With `sync = "each"` the worker whose request comes first syncs all that was appended, and others sleep meanwhile. At the sync's end
-//! it wakes those whose requests are on the media, and of the others the one that has waited longest, which syncs next. PostgreSQL does so
-//! with its `WALWriteLock`, RocksDB with the leader of a write group, MariaDB with its `group_commit_lock`.
+//! it wakes those whose requests are on the media, and of the others the one that has waited longest, which syncs next. With
+//! `group_commit = false` each worker syncs its own request alone. Of real programs, PostgreSQL shares a sync by its `WALWriteLock`, RocksDB
+//! by the leader of a write group, MariaDB by its `group_commit_lock`.
 
 use crate::core::basics::{CpuId, TaskId};
 use crate::core::observer::Observer;
@@ -27,6 +28,7 @@ impl<O: Observer> Engine<'_, O> {
         let log = &mut server.log;
         let length = log.append_bytes(setup.bytes);
         if !log.has_syncing_worker {
+            log.length_with_syncing_request = length;
             return self.begin_sync_by_worker(worker, request);
         }
         log.add_waiting_worker(worker.number, length);
@@ -46,6 +48,8 @@ impl<O: Observer> Engine<'_, O> {
             thread.copied = false;
         }
         request.commit = Commit::Syncing;
+        let setup = self.setup.server().and_then(|server| server.log);
+        request.step_work = setup.map_or(0, |log| log.work);
         if let Some(server) = self.workload.server.as_mut() {
             server.log.has_syncing_worker = true;
             server.log.parts_at_begin = *request.way.attributed_parts();
@@ -56,7 +60,7 @@ impl<O: Observer> Engine<'_, O> {
             .unwrap_or(TaskTurn::Free)
     }
 
-    /// Begins a sync of all that was appended so far.
+    /// Begins a sync of all that was appended so far, or of one request's part, as the log has it.
     fn begin_sync_of_log(&mut self) {
         let has_volatile_cache = self.setup.volume.has_volatile_cache();
         let (now, setup) = (self.context.now(), self.setup.server());

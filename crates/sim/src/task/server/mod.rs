@@ -3,6 +3,7 @@
 //! A request's way begins when it arrives at the network card. The card interrupts a CPU, at the cost of the machine's completion
 //! interrupt; an interrupt takes everything that has arrived by its begin, as the kernel's NAPI does. It wakes the worker that fell
 //! asleep last, as `epoll` does. Without a sleeping worker, the request waits in the order of arrival.
+//! Clients in the server's process are workers themselves: they ask again where they were answered, without an interrupt.
 //!
 //! - Setup: `setup` compiles a server file into cycles and nanoseconds.
 //! - State: `state` has requests on their way, the queue, workers, and when each client asks next.

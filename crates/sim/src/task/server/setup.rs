@@ -45,6 +45,8 @@ pub(super) enum ArrivalSetup {
         clients: u32,
         think: f64,
         spacing: Spacing,
+        /// Whether clients are workers that go on at once, without an interrupt.
+        in_process: bool,
     },
 }
 
@@ -69,6 +71,12 @@ impl WorkSetup {
         let work = draw_around_mean(self.mean, self.spacing, random);
         work.min(MOST_WORK).round() as Cycles
     }
+}
+
+/// Cycles of so many us at the highest frequency.
+fn cycles_of_time(us: f64, highest_khz: u32) -> Cycles {
+    let cycles = us * f64::from(highest_khz) / 1e3;
+    cycles.min(MOST_WORK).round() as Cycles
 }
 
 /// Draws an amount with a mean; a fixed amount, or none, draws nothing.
@@ -110,11 +118,15 @@ pub(super) struct LogSetup {
     pub(super) block: u64,
     /// Most bytes of a write.
     pub(super) largest_write: u64,
+    /// CPU work before the writes of a sync.
+    pub(super) work: Cycles,
+    /// Whether requests that wait at the same time share a sync.
+    pub(super) group_commit: bool,
     pub(super) journal: Option<JournalSetup>,
 }
 
 impl LogSetup {
-    fn new(log: &AppendLog) -> Self {
+    fn new(log: &AppendLog, highest_khz: u32) -> Self {
         Self {
             bytes: log.bytes.value.round() as u64,
             interval: match log.sync {
@@ -123,6 +135,8 @@ impl LogSetup {
             },
             block: log.block_bytes.value as u64,
             largest_write: log.largest_write_bytes.value as u64,
+            work: cycles_of_time(log.work_us.value, highest_khz),
+            group_commit: log.group_commit,
             journal: log.journal.as_ref().map(|journal| JournalSetup {
                 only_new_blocks: journal.when == JournaledSyncs::NewBlock,
                 metadata: journal.bytes.value as u64,
@@ -189,7 +203,6 @@ impl BackgroundSetup {
             Some(reads) => (reads.reads.value, reads.bytes.value as u64),
             None => (0.0, 0),
         };
-        let work = writer.work_us.value * f64::from(highest_khz) / 1e3;
         Self {
             pause: match &writer.rounds {
                 RoundStart::AfterSeconds(seconds) => {
@@ -205,7 +218,7 @@ impl BackgroundSetup {
             reads_per_round,
             read_bytes,
             depth: writer.depth,
-            work: work.min(MOST_WORK).round() as Cycles,
+            work: cycles_of_time(writer.work_us.value, highest_khz),
             flushes: writer.flushes,
         }
     }
@@ -255,7 +268,7 @@ impl ServerSetup {
             work: WorkSetup::new(&file.work, highest_khz),
             reply: WorkSetup::new(&file.reply, highest_khz),
             calls: calls.collect(),
-            log: file.log.as_ref().map(LogSetup::new),
+            log: (file.log.as_ref()).map(|log| LogSetup::new(log, highest_khz)),
             background: (file.background.iter())
                 .map(|writer| BackgroundSetup::new(writer, highest_khz))
                 .collect(),
@@ -265,6 +278,17 @@ impl ServerSetup {
     /// Whether each request waits until its part of the log is on the media.
     pub(super) fn requests_wait_for_log(&self) -> bool {
         self.log.is_some_and(|log| log.interval.is_none())
+    }
+
+    /// Whether clients are workers that go on at once after a reply.
+    pub(super) fn has_clients_in_process(&self) -> bool {
+        matches!(
+            self.arrivals,
+            ArrivalSetup::Clients {
+                in_process: true,
+                ..
+            }
+        )
     }
 
     /// Begin and end in ns of the time in which requests count.
@@ -354,10 +378,12 @@ impl ArrivalSetup {
                 clients,
                 think_us,
                 spacing,
+                in_process,
             } => Self::Clients {
                 clients: *clients,
                 think: think_us.value * 1e3,
                 spacing: *spacing,
+                in_process: *in_process,
             },
         }
     }

@@ -177,6 +177,8 @@ pub(super) struct LogState {
     pub(super) parts_at_begin: Parts,
     /// Whether a worker syncs the file, or was woken to do so.
     pub(super) has_syncing_worker: bool,
+    /// Length of the file with that worker's request.
+    pub(super) length_with_syncing_request: u64,
     /// Workers that wait for a sync, each with the length of the file with its request, in the order of these lengths.
     waiting: VecDeque<(usize, u64)>,
 }
@@ -198,11 +200,15 @@ impl LogState {
         self.appended > self.synced
     }
 
-    /// Begins a sync of all that was appended.
+    /// Begins a sync of all that was appended, or of the syncing worker's request alone.
     pub(super) fn begin_sync(&mut self, setup: &LogSetup, now: u64, has_volatile_cache: bool) {
-        let lengths = (self.synced, self.appended);
+        self.syncing_to = if setup.group_commit {
+            self.appended
+        } else {
+            self.length_with_syncing_request
+        };
+        let lengths = (self.synced, self.syncing_to);
         self.steps = DiskSteps::for_sync(setup, lengths, has_volatile_cache);
-        self.syncing_to = self.appended;
         self.began = Some(now);
     }
 
@@ -220,7 +226,9 @@ impl LogState {
     pub(super) fn choose_next_syncing_worker(&mut self) -> Option<usize> {
         let next = self.waiting.pop_front();
         self.has_syncing_worker = next.is_some();
-        next.map(|(worker, _)| worker)
+        let (worker, length) = next?;
+        self.length_with_syncing_request = length;
+        Some(worker)
     }
 }
 
@@ -340,6 +348,22 @@ impl ServerState {
         self.due.extend(next.map(|at| Reverse((at, 0))));
     }
 
+    /// Draws the next request of a client that is a worker itself, on the CPU where it runs. `None`: other clients ask by the network.
+    pub(super) fn draw_next_request_in_process(
+        &mut self,
+        setup: &ServerSetup,
+        client: u32,
+        (cpu, now): (CpuId, u64),
+        random: &mut Streams,
+    ) -> Option<ServerRequest> {
+        if !setup.has_clients_in_process() {
+            return None;
+        }
+        self.arrivals += 1;
+        self.totals.arrived += u64::from(now >= setup.warm_up);
+        Some(ServerRequest::draw(setup, client, (cpu, now), random))
+    }
+
     /// Lets a client think after its reply at `now`. Returns whether there is anything new to wait for.
     pub(super) fn let_client_think(
         &mut self,
@@ -348,7 +372,13 @@ impl ServerState {
         now: u64,
         random: &mut Streams,
     ) -> bool {
-        let ArrivalSetup::Clients { think, spacing, .. } = setup.arrivals else {
+        let ArrivalSetup::Clients {
+            think,
+            spacing,
+            in_process: false,
+            ..
+        } = setup.arrivals
+        else {
             return false;
         };
         let pause = draw_around_mean(think, spacing, random).round() as u64;

@@ -114,12 +114,14 @@ impl<O: Observer> Engine<'_, O> {
         mut request: TakenRequest,
     ) -> TaskTurn {
         let RunningWorker { cpu, task, number } = worker;
-        if self.tasks[task].present_step() == Step::Submit {
-            let sent = self.send_disk_step(cpu, task, ServerRole::Worker(number));
-            request = self.attribute_submission(cpu, task, request, sent);
-        } else {
-            request = self.take_back_calls_of_request(cpu, task, request);
-        }
+        request = match self.tasks[task].present_step() {
+            Step::Submit => {
+                let sent = self.send_disk_step(cpu, task, ServerRole::Worker(number));
+                self.attribute_submission(cpu, task, request, sent)
+            }
+            Step::Thread => self.attribute_server_work(cpu, task, request),
+            _ => self.take_back_calls_of_request(cpu, task, request),
+        };
         if let Some(turn) = self.take_next_disk_step(cpu, task) {
             self.put_request_back(number, request);
             return turn;
@@ -187,6 +189,9 @@ impl<O: Observer> Engine<'_, O> {
         }
         self.finish_server_request(&request);
         self.wake_background_writers_with_due_rounds(worker.cpu);
+        if let Some(next) = self.draw_next_request_in_process(worker.cpu, request.client) {
+            return self.begin_work_of_request(worker, next);
+        }
         self.begin_next_request_or_sleep(worker)
     }
 
@@ -295,6 +300,15 @@ impl<O: Observer> Engine<'_, O> {
         if server.let_client_think(setup, request.client, now, random) {
             self.schedule_next_arrival();
         }
+    }
+
+    /// The next request of a client that is a worker itself; `None`: other clients ask by the network.
+    fn draw_next_request_in_process(&mut self, cpu: CpuId, client: u32) -> Option<TakenRequest> {
+        let now = self.context.now();
+        let (server, setup) = (self.workload.server.as_mut()?, self.setup.server()?);
+        let random = self.context.random_streams();
+        let next = server.draw_next_request_in_process(setup, client, (cpu, now), random)?;
+        Some(Box::new(next))
     }
 
     /// Gives a worker that is free the request that has waited longest; without any, the worker sleeps.

@@ -16,6 +16,7 @@ use std::time::Duration;
 use wakepath_policies::PolicySet;
 use wakepath_results::{MachineInfo, RunRecord};
 use wakepath_trace::recording::Metadata;
+use wakepath_units::Nanoseconds;
 
 use super::backend::{Backend, Order};
 use crate::file::StudyError;
@@ -108,6 +109,15 @@ impl<'a> Replay<'a> {
             with_sparse: true,
             ..self
         }
+    }
+
+    /// Replaces the exits of idle states, by index, for wake-ups on all machines. Governors still know the declared latencies.
+    #[must_use]
+    pub fn with_exits(mut self, exits: &BTreeMap<u8, Nanoseconds>) -> Self {
+        for on_machine in self.recordings.values_mut() {
+            on_machine.replaying.replace_exits(exits);
+        }
+        self
     }
 
     /// Finds the recording of a workload with the figures of a machine; both are indices in the plan.

@@ -17,7 +17,7 @@ use wakepath_results::document::CpuKind;
 use wakepath_system::HaltpollAsSet;
 use wakepath_trace::recording::{Metadata, Reader};
 use wakepath_units::causes::with_causes;
-use wakepath_units::{KernelVersion, TickRate};
+use wakepath_units::{KernelVersion, Nanoseconds, TickRate};
 
 use crate::file::StudyError;
 use crate::plan::{PlannedRecording, reason_against_replay};
@@ -114,6 +114,17 @@ impl<'a> Replaying<'a> {
             kinds,
             policies: sets.len(),
         })
+    }
+
+    /// Replaces the exits of idle states, by index, for wake-ups. Governors still know the declared latencies.
+    pub(super) fn replace_exits(&mut self, exits: &BTreeMap<u8, Nanoseconds>) {
+        for group in &mut self.setup.states {
+            for (index, exit) in (0..=u8::MAX).zip(&mut group.exit) {
+                if let Some(known) = exits.get(&index) {
+                    *exit = *known;
+                }
+            }
+        }
     }
 
     /// Metadata about the recording and the recorded machine.

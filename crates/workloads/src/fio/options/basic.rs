@@ -217,8 +217,8 @@ fn parse_rw_value(value: &str) -> Result<ReadWrite, LineProblem> {
 /// fio's engines that bypass block devices or the kernel's block layer, each with the reason for refusal.
 const OTHER_ENGINES: &[(&str, &[&str])] = &[
     (
-        "reaches the page cache by page faults or pipes, which are not modelled",
-        &["mmap", "splice", "libpmem", "dev-dax", "pmemblk"],
+        "reaches the page cache or persistent memory in a way that is not modelled",
+        &["splice", "libpmem", "dev-dax", "pmemblk"],
     ),
     (
         "has no I/O to a drive",

@@ -277,7 +277,13 @@ impl JobDraft {
                 LineProblem::new(message),
             );
         }
-        if let Some(what) = job.page_cache_use_without_model() {
+        if let Some(what) = job.mapped_use_without_model() {
+            let message = format!("job `{name}`: ioengine=mmap is modelled without {what}");
+            findings.add_problem(
+                self.place_of_option_or_header("ioengine"),
+                LineProblem::unmodelled(message),
+            );
+        } else if let Some(what) = job.page_cache_use_without_model() {
             let message =
                 format!("job `{name}`: buffered I/O is modelled without {what}; set direct=1");
             let option = if self.given.contains_key("buffered") {

@@ -1,0 +1,81 @@
+//! What requests tell of exits from idle states, in sentences.
+
+use wakepath_explain::{ExitCost, ExitEstimate, RequestKind, Unseparated};
+
+use super::wording::{count_in_words, format_us, interval_in_words};
+
+/// What the requests tell of an exit, or why they tell nothing.
+pub(super) fn exit_cost_sentence(kind: &RequestKind, state: &ExitCost) -> Option<String> {
+    let name = kind.state_name(state.state);
+    if let (Some(cost), Some(reference)) = (state.cost, kind.split.reference) {
+        let verb = if cost.low_ns <= 0.0 && cost.high_ns >= 0.0 {
+            "shows no sure cost:"
+        } else {
+            "costs"
+        };
+        return Some(format!(
+            "  {name} {verb} {} us{} more than {}.",
+            format_us(cost.mean_ns),
+            interval_in_words([cost.low_ns, cost.high_ns]),
+            kind.state_name(reference),
+        ));
+    }
+    let why = explain_absence(state.reason?);
+    let together = state.together.map_or_else(String::new, |sum| {
+        format!(
+            " {name}, package, link and drive sleep together: {} us{} more than {}.",
+            format_us(sum.estimate.mean_ns),
+            interval_in_words([sum.estimate.low_ns, sum.estimate.high_ns]),
+            kind.state_name(sum.above)
+        )
+    });
+    let beside: String = [
+        (state.while_others_ran, "while other CPUs ran"),
+        (state.while_others_slept, "while none ran"),
+    ]
+    .into_iter()
+    .filter_map(|(estimate, when)| cost_beside_cpus_sentence(kind, state.state, estimate?, when))
+    .collect();
+    Some(format!(
+        "  {name}: {why} ({} met it).{together}{beside}",
+        count_in_words(state.met, "request")
+    ))
+}
+
+fn cost_beside_cpus_sentence(
+    kind: &RequestKind,
+    state: u8,
+    cost: ExitEstimate,
+    when: &str,
+) -> Option<String> {
+    Some(format!(
+        " {} costs {} us{} more than {} {when}.",
+        kind.state_name(state),
+        format_us(cost.mean_ns),
+        interval_in_words([cost.low_ns, cost.high_ns]),
+        kind.state_name(kind.split.reference?)
+    ))
+}
+
+const fn explain_absence(reason: Unseparated) -> &'static str {
+    match reason {
+        Unseparated::TooFew => "not known, too few requests compare",
+        Unseparated::GoesWithGap => {
+            "not separated, it goes with gap, depth, clock or other CPUs, and so with a drive that slept"
+        }
+        Unseparated::VariesWithGap => {
+            "not separated, it costs something else at short gaps than at long ones: package, link or drive sleep with it, or \
+             hardware demotes it"
+        }
+        Unseparated::VariesWithOtherCpus => {
+            "not separated, it depends on other CPUs: their cluster or package sleeps with it"
+        }
+        Unseparated::GoesWithLoad => {
+            "not separated, deeper states come out cheaper than shallower ones: something else goes with the state, such as \
+             waiting in a busy drive"
+        }
+        Unseparated::ChosenAnew => {
+            "not separated, the governor chose again during too many requests"
+        }
+    }
+}

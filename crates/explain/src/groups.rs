@@ -1,0 +1,242 @@
+//! What the other CPUs of a cluster or package did when a drive interrupted one of its CPUs.
+//!
+//! Recordings write an idle period when it ends. So a request waits until each other CPU has ended a period that began
+//! later, or until so much time has passed that the CPU must be asleep.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::period::Period;
+use crate::requests::{NeighbourState, RequestLog, TracedRequest};
+
+/// Most CPUs in groups; a damaged description may name any number.
+const MAX_MEMBERS: usize = 1 << 16;
+/// Most requests of a group that wait for its CPUs: about a second of a fast drive.
+const MAX_WAITING: usize = 1 << 16;
+
+/// CPUs of one machine by cluster, or by package.
+#[derive(Default)]
+pub(crate) struct CpuGroups {
+    groups: Vec<CpuGroup>,
+    members: HashMap<u32, Member>,
+    /// Where a request keeps what is found.
+    place: Option<fn(&mut TracedRequest) -> &mut NeighbourState>,
+}
+
+/// The CPUs of a cluster or package.
+#[derive(Default)]
+struct CpuGroup {
+    cpus: Vec<u32>,
+    /// Requests in the order of `time`.
+    waiting: VecDeque<WaitingRequest>,
+    /// Number of requests that were in front of `waiting` before.
+    gone: u64,
+}
+
+/// A CPU of a group.
+#[derive(Default)]
+struct Member {
+    group: usize,
+    /// The last idle period.
+    last: Option<Period>,
+    /// Time of the latest event on this CPU.
+    active: u64,
+    /// Number of requests of the group, counted from the start, for which this CPU's state is known.
+    seen: u64,
+}
+
+/// A request for which the states of some CPUs are not known yet.
+struct WaitingRequest {
+    request: usize,
+    /// The interrupted CPU.
+    cpu: u32,
+    /// Time of the interrupt.
+    time: u64,
+    /// CPUs whose state is not known.
+    open: usize,
+    /// The shallowest state so far.
+    shallowest: NeighbourState,
+}
+
+impl CpuGroups {
+    /// Groups of several CPUs each; a CPU belongs to the first group that names it. `place` is where a request keeps the
+    /// state of the other CPUs.
+    pub(crate) fn new(
+        groups: &[Vec<u32>],
+        place: fn(&mut TracedRequest) -> &mut NeighbourState,
+    ) -> Self {
+        let mut all = Self {
+            place: Some(place),
+            ..Self::default()
+        };
+        for named in groups {
+            let group = all.groups.len();
+            let mut cpus = Vec::new();
+            for cpu in named {
+                if all.members.len() < MAX_MEMBERS && !all.members.contains_key(cpu) {
+                    let member = Member {
+                        group,
+                        ..Member::default()
+                    };
+                    all.members.insert(*cpu, member);
+                    cpus.push(*cpu);
+                }
+            }
+            all.groups.push(CpuGroup {
+                cpus,
+                ..CpuGroup::default()
+            });
+        }
+        all
+    }
+
+    /// Notes that a CPU had some event.
+    pub(crate) fn note_event(&mut self, on: u32, time: u64) {
+        if let Some(member) = self.members.get_mut(&on) {
+            member.active = member.active.max(time);
+        }
+    }
+
+    /// Adds a request that interrupted `on` at `time`, in ns.
+    pub(crate) fn add_request(
+        &mut self,
+        on: u32,
+        request: usize,
+        time: u64,
+        requests: &mut RequestLog,
+    ) {
+        let Some(member) = self.members.get(&on) else {
+            return;
+        };
+        let Some(group) = self.groups.get_mut(member.group) else {
+            return;
+        };
+        let Some(open) = group.cpus.len().checked_sub(1).filter(|open| *open > 0) else {
+            return;
+        };
+        if let Some(state) = requests
+            .get_mut(request)
+            .zip(self.place)
+            .map(|(request, place)| place(request))
+        {
+            *state = NeighbourState::Unknown;
+        }
+        // Requests complete nearly in the order of their interrupts.
+        let latest = group.waiting.back().map_or(0, |latest| latest.time);
+        group.waiting.push_back(WaitingRequest {
+            request,
+            cpu: on,
+            time: time.max(latest),
+            open,
+            shallowest: NeighbourState::None,
+        });
+        if group.waiting.len() > MAX_WAITING {
+            self.settle_oldest_request(member_group(&self.members, on), requests);
+        }
+    }
+
+    /// A CPU has ended an idle period: its state at the interrupts until then is known.
+    pub(crate) fn end_idle_period(&mut self, on: u32, period: Period, requests: &mut RequestLog) {
+        let Some(member) = self.members.get_mut(&on) else {
+            return;
+        };
+        let Some(group) = self.groups.get_mut(member.group) else {
+            return;
+        };
+        let before = member.last.replace(period);
+        member.seen = member.seen.max(group.gone);
+        let first = usize::try_from(member.seen - group.gone).unwrap_or(usize::MAX);
+        for waiting in group.waiting.iter_mut().skip(first) {
+            if waiting.time > period.exit {
+                break;
+            }
+            member.seen += 1;
+            if waiting.cpu == on {
+                continue;
+            }
+            let around = [Some(period), before].into_iter().flatten();
+            let mut around = around.filter(|period| period.contains_time(waiting.time));
+            waiting.note_state(around.next().map(|period| period.state));
+        }
+        while group.waiting.front().is_some_and(|oldest| oldest.open == 0)
+            && let Some(oldest) = group.waiting.pop_front()
+        {
+            group.gone += 1;
+            oldest.write_state(self.place, requests);
+        }
+    }
+
+    /// Ends the wait of requests with interrupts up to `until_ns`: CPUs without a later event sleep on.
+    pub(crate) fn settle_requests_until(&mut self, until_ns: u64, requests: &mut RequestLog) {
+        for group in 0..self.groups.len() {
+            while self
+                .groups
+                .get(group)
+                .and_then(|group| group.waiting.front())
+                .is_some_and(|oldest| oldest.time <= until_ns)
+            {
+                self.settle_oldest_request(Some(group), requests);
+            }
+        }
+    }
+
+    /// Forgets the requests that wait: events are missing.
+    pub(crate) fn forget_requests(&mut self) {
+        for group in &mut self.groups {
+            group.gone += group.waiting.len() as u64;
+            group.waiting.clear();
+        }
+    }
+
+    fn settle_oldest_request(&mut self, group: Option<usize>, requests: &mut RequestLog) {
+        let Some(group) = group.and_then(|group| self.groups.get_mut(group)) else {
+            return;
+        };
+        let Some(mut oldest) = group.waiting.pop_front() else {
+            return;
+        };
+        let number = group.gone;
+        group.gone += 1;
+        let interrupted = oldest.cpu;
+        for cpu in group.cpus.iter().filter(|cpu| **cpu != interrupted) {
+            let Some(member) = self.members.get(cpu) else {
+                continue;
+            };
+            if member.seen > number {
+                continue;
+            }
+            let slept = member.last.filter(|last| last.contains_time(oldest.time));
+            oldest.note_state(match slept {
+                Some(period) => Some(period.state),
+                None => (member.active <= oldest.time).then_some(u8::MAX),
+            });
+        }
+        oldest.write_state(self.place, requests);
+    }
+}
+
+fn member_group(members: &HashMap<u32, Member>, cpu: u32) -> Option<usize> {
+    members.get(&cpu).map(|member| member.group)
+}
+
+impl WaitingRequest {
+    /// Notes the idle state of a further CPU; `None` if the CPU ran.
+    fn note_state(&mut self, idle: Option<u8>) {
+        self.open = self.open.saturating_sub(1);
+        self.shallowest = match (self.shallowest, idle) {
+            (NeighbourState::Running, _) | (_, None) => NeighbourState::Running,
+            (NeighbourState::Idle(known), Some(state)) => NeighbourState::Idle(known.min(state)),
+            (_, Some(state)) => NeighbourState::Idle(state),
+        };
+    }
+
+    /// Writes what was found into the request, if the request is still here.
+    fn write_state(
+        &self,
+        place: Option<fn(&mut TracedRequest) -> &mut NeighbourState>,
+        requests: &mut RequestLog,
+    ) {
+        if let Some((request, place)) = requests.get_mut(self.request).zip(place) {
+            *place(request) = self.shallowest;
+        }
+    }
+}
