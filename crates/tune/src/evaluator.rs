@@ -161,16 +161,21 @@ mod tests {
         let slept = run(&[("drive_wake_ups_per_s", 2.0), ("drive_wake_p99_us", 900.0)]);
         let mixed = LoadRuns {
             runs: vec![awake.clone(), slept],
+            ..LoadRuns::default()
         };
         let p99 = mixed.metric_of_each_run("drive_wake_p99_us");
         assert_eq!(p99, Some(vec![0.0, 900.0]));
         assert!(!mixed.have_no_wake_up_of_drive());
-        let never = LoadRuns { runs: vec![awake] };
+        let never = LoadRuns {
+            runs: vec![awake],
+            ..LoadRuns::default()
+        };
         assert!(never.have_no_wake_up_of_drive());
         assert_eq!(never.metric_of_each_run("p99_us"), None);
         // Without a drive that can sleep, nothing is known about waits.
         let none = LoadRuns {
             runs: vec![run(&[("p99_us", 80.0)])],
+            ..LoadRuns::default()
         };
         assert_eq!(none.metric_of_each_run("drive_wake_p99_us"), None);
         assert!(!none.have_no_wake_up_of_drive());
