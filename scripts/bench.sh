@@ -1,11 +1,24 @@
 #!/bin/bash
 # Runs all benchmarks and writes their output into docs/background/performance.md, between "figures" and "end of figures". Nothing else
-# should run meanwhile. It takes about half an hour, most of it for four release builds.
+# should run meanwhile. It takes about half an hour, most of it for five release builds.
 #
-#   scripts/bench.sh            builds with a profile, runs all, writes the page
-#   scripts/bench.sh --dry-run  the same, and prints the page's figures instead of writing them
+#   scripts/bench.sh                 builds with a profile, runs all, writes the page
+#   scripts/bench.sh --dry-run       the same, and prints the page's figures instead of writing them
+#   scripts/bench.sh --all-searches  with 100 searches of tune in each of the five spaces, not 20 in two of them
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+dry_run= searches=(20 board-power board-writes)
+for option in "$@"; do
+    case $option in
+        --dry-run) dry_run=1 ;;
+        --all-searches) searches=(100) ;;
+        *)
+            echo "bench: unknown option $option; there are --dry-run and --all-searches" >&2
+            exit 2
+            ;;
+    esac
+done
 
 page=docs/background/performance.md
 for marker in '<!-- figures -->' '<!-- end of figures -->'; do
@@ -19,6 +32,7 @@ scripts/setup-python.sh || echo "bench: no SimPy to compare with" >&2
 scripts/setup-llvm-tools.sh
 scripts/profiled-build.sh bench/Cargo.toml wakepath-bench sh -c '"$PROGRAM" --train'
 cargo build --quiet --release --locked -p wakepath-conformance -p wakepath-cli
+cargo build --quiet --release --locked -p wakepath-tune --example search_quality
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -54,6 +68,8 @@ step_if_possible() {
     echo
     echo "explain beside other tracers, three rounds; scripts/explain-cost.sh has more:"
     step_if_possible scripts/explain-cost.sh target 3 2
+    echo
+    step target/release/examples/search_quality "$folder/searches" "${searches[@]}"
 } >"$folder/figures"
 
 awk -v figures="$folder/figures" '
@@ -65,7 +81,7 @@ awk -v figures="$folder/figures" '
         print "```\n"
         skipping = 1
     }' "$page" >"$folder/page"
-if [ "${1:-}" = --dry-run ]; then
+if [ -n "$dry_run" ]; then
     diff "$page" "$folder/page" || true
 else
     cat "$folder/page" >"$page"

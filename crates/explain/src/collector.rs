@@ -11,6 +11,7 @@ use crate::clock::ClockMeter;
 use crate::cpu::{
     Cpu, HANDLER_NS, Handler, MAX_PENDING, Pending, PendingRemote, Sender, resolve_met_state,
 };
+use crate::flushes::{RecentWrites, key_in_flight};
 use crate::groups::CpuGroups;
 use crate::lateness::LatenessTotals;
 use crate::order::Sorter;
@@ -77,17 +78,7 @@ struct Device {
     in_flight: u32,
     completed: Option<u64>,
     flush: Option<CompletedFlush>,
-}
-
-/// What tells requests in flight apart: device, first sector, direction. A flush has no sector, and completes with another
-/// number there than it was issued with in traces (`blk_rq_trace_sector()`, Linux 6.12).
-fn key_in_flight(block: &Block) -> (u32, u64, bool) {
-    let is_flush = block.bytes == 0 && !block.write && block.sector == u64::MAX;
-    (
-        block.device,
-        if is_flush { 0 } else { block.sector },
-        block.write,
-    )
+    writes: RecentWrites,
 }
 
 /// Follows requests through events, which come nearly in the order of time.
@@ -340,16 +331,17 @@ impl Collector {
             sender,
         };
         let request = self.push_completed_request(&completion);
-        if block.bytes == 0
-            && !block.write
-            && let Some(request) = request
-            && let Some(device) = self.devices.get_mut(&block.device)
-        {
-            device.flush = Some(CompletedFlush {
-                request,
-                completion,
-                has_bio: false,
-            });
+        let device = self.devices.entry(block.device).or_default();
+        match request {
+            Some(request) if block.write => device.writes.remember_write(block, request),
+            Some(request) if block.bytes == 0 => {
+                device.flush = Some(CompletedFlush {
+                    request,
+                    completion,
+                    has_bio: false,
+                });
+            }
+            _ => {}
         }
     }
 
@@ -367,7 +359,7 @@ impl Collector {
             Some((flush, origin))
         });
         let Some((flush, origin)) = served else {
-            self.coverage.flushes += 1;
+            self.end_write_behind_flush(time, on, block);
             return;
         };
         flush.completion.issue.origin = Some(origin);
@@ -385,7 +377,26 @@ impl Collector {
             request.task = origin.task;
             request.queued = Some(origin.parts);
         }
-        self.cpus.entry(on).or_default().last_request = Some((request, completion.time));
+        self.cpus.entry(on).or_default().last_request = Some((request, time));
+    }
+
+    /// Ends a write whose data completed before, and that a flush may have followed: the way to its task begins only now. What
+    /// seemed plugged was the flush before the data.
+    fn end_write_behind_flush(&mut self, time: u64, on: u32, block: &Block) {
+        let device = self.devices.get_mut(&block.device);
+        let write = device.and_then(|device| device.writes.take_write(block.sector));
+        let Some(request) = write else {
+            self.coverage.flushes += 1;
+            return;
+        };
+        if let Some(queued) = self
+            .requests
+            .get_mut(request)
+            .and_then(|r| r.queued.as_mut())
+        {
+            queued.flush += std::mem::take(&mut queued.plug);
+        }
+        self.cpus.entry(on).or_default().last_request = Some((request, time));
     }
 
     /// Adds a completed request, and returns its index; `None` beyond the most requests that are kept.
@@ -611,11 +622,10 @@ impl Collector {
         let Some((request, completed)) = last_request else {
             return;
         };
-        let hand_over = time.checked_sub(completed);
-        let Some(hand_over) = hand_over.filter(|time| *time <= HANDLER_NS) else {
+        if time.checked_sub(completed).is_none_or(|ns| ns > HANDLER_NS) {
             return;
-        };
-        start_way_to_task(&mut self.requests, request, None, hand_over);
+        }
+        start_way_to_task(&mut self.requests, request, None, time);
         if woken.woken.len() < MAX_PENDING {
             woken.woken.push((request, time));
         }

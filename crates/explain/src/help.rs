@@ -8,8 +8,10 @@ use crate::split::Split;
 
 /// How long a lease of PSD lasts by default.
 pub const LEASE_NS: u64 = 3_000_000;
-/// Run queues below this share of the wait are the switch to the task, rather than other tasks. Assumed.
+/// Run queues below this share of the wait are not worth a sentence.
 const LEAST_RUN_QUEUE: f64 = 0.1;
+/// Shorter mean times in run queues may be the switch to the task alone, without other tasks. Assumed: a switch takes some us.
+const SWITCH_NS: f64 = 10_000.0;
 /// Gains below this share of the mean latency are not worth a sentence.
 const LEAST_GAIN: f64 = 0.01;
 
@@ -113,7 +115,7 @@ fn mean_run_queue_of_busy_cpus(requests: &[&TracedRequest]) -> f64 {
         wake.unwrap_or(0)
     });
     let wait = mean_ns(requests, |request| request.task_wait_ns().unwrap_or(0));
-    if run_queue >= LEAST_RUN_QUEUE * wait {
+    if run_queue >= SWITCH_NS && run_queue >= LEAST_RUN_QUEUE * wait {
         run_queue
     } else {
         0.0

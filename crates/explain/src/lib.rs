@@ -11,6 +11,7 @@ mod clock;
 mod collector;
 mod cpu;
 mod estimate;
+mod flushes;
 mod groups;
 mod help;
 mod lateness;
@@ -20,6 +21,7 @@ mod order;
 mod period;
 mod probes;
 mod queueing;
+mod replay_exits;
 mod replayed;
 mod report;
 mod requests;
@@ -40,10 +42,8 @@ pub use lateness::TimerLateness;
 pub use measured::compare_estimates;
 pub use probes::ProbeCost;
 pub use queueing::QueuedParts;
-pub use replayed::{
-    REPLAY_BLOCKS, ReplayExits, ReplayedBlock, ReplayedHelp, ReplayedSaving,
-    most_that_exits_cost_ns,
-};
+pub use replay_exits::{ReplayExits, most_that_exits_cost_ns};
+pub use replayed::{REPLAY_BLOCKS, ReplayedBlock, ReplayedHelp, ReplayedSaving};
 pub use report::{
     ClockRange, Explanation, HopParts, InterruptParts, KindGroup, MeanParts, RequestKind,
     Submitter, SubmitterParts, WaitParts, assemble_explanation, explain_request_kinds,

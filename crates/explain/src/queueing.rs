@@ -23,8 +23,8 @@ pub struct QueuedParts {
     pub plug: u64,
     /// In the I/O scheduler (`block_rq_insert` to `block_rq_issue`).
     pub scheduler: u64,
-    /// In the block layer's flush machinery: from the tag until the flush is issued that serves this bio and maybe others.
-    /// 0 for requests that move data.
+    /// In the block layer's flush machinery. Of a flush: from the tag until the flush is issued that serves this bio and maybe
+    /// others. Of a write: from the tag until the scheduler or the issue, behind a flush. 0 for other requests.
     pub flush: u64,
 }
 
@@ -541,6 +541,7 @@ mod tests {
                 block: above,
                 task: Some(task),
                 background: false,
+                durability: Durability::default(),
             };
             queues.follow_step(time, &bio);
             queues.follow_step(time + 2, &remapped(below, above.device, 0));

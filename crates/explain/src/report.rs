@@ -16,7 +16,7 @@ use crate::requests::{Collected, Coverage, MetState, NeighbourState, Notificatio
 use crate::residency::ResidencyShares;
 use crate::slowest::SlowestRequests;
 use crate::split::{Split, split_drive_from_exits};
-use crate::waits::TaskWaits;
+use crate::waits::{TaskWaits, latency_at_percent, task_name};
 
 /// Means over a kind's requests, in ns. `out`, `interrupt`, `remote_exit` and `remote` add up to the latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -480,11 +480,6 @@ fn explain_submitters(
     parts.collect()
 }
 
-pub(crate) fn task_name(task: u32, metadata: &Metadata) -> String {
-    let known = metadata.tasks.get(&task).cloned();
-    known.unwrap_or_else(|| format!("thread {task}"))
-}
-
 fn explain_interrupts(requests: &[TracedRequest], metadata: &Metadata) -> Vec<InterruptParts> {
     let groups = group_by_falling_size(requests, |request| Some((request.irq, request.cpu)));
     let parts = groups
@@ -562,12 +557,6 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
 
 fn count_matching(group: &[&TracedRequest], test: fn(&TracedRequest) -> bool) -> u64 {
     group.iter().filter(|request| test(request)).count() as u64
-}
-
-/// The latency not exceeded by this share of all sorted latencies; 0 without any.
-pub(crate) fn latency_at_percent(latencies: &[u64], percent: usize) -> u64 {
-    let rank = (latencies.len() * percent).div_ceil(100).max(1) - 1;
-    latencies.get(rank).copied().unwrap_or(0)
 }
 
 /// The lowest declared exit latency of a state in us, rounded up; `None` if it is unknown or 0.

@@ -61,7 +61,7 @@ pub enum Notification {
 pub struct TaskWake {
     /// Thread number of the task, where known.
     pub task: Option<u32>,
-    /// From completion to the start of the first wake-up. A flush's other end in the block layer, after the drive's, is in here.
+    /// From the drive's completion to the start of the first wake-up, with the flush of the block layer behind a write, if any.
     pub hand_over: u64,
     /// Number of threads that passed the request on before this task's wake-up.
     pub hops: u8,
@@ -186,8 +186,7 @@ pub struct Coverage {
     pub without_issue: u64,
     /// Number of issues without a completion, or issued again.
     pub without_completion: u64,
-    /// Number of flushes whose bio and issue, in the block layer's flush machinery, were not seen: requests for empty writes,
-    /// and ends of writes that a flush follows.
+    /// Number of requests that ended behind a flush of the block layer, and whose flush and bio, or data, were not seen.
     pub flushes: u64,
     /// Completions before the issue: CPU clocks differ.
     pub backwards: u64,

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use wakepath_trace::recording::Metadata;
 
-use crate::report::{latency_at_percent, task_name};
 use crate::requests::TracedRequest;
 
 /// Share of the waits that a name must have to stand for all.
@@ -58,4 +57,16 @@ impl TaskWaits {
             run_queue_p99_ns: latency_at_percent(&run_queue, 99),
         })
     }
+}
+
+/// Name of a task, or else `thread NUMBER`.
+pub(crate) fn task_name(task: u32, metadata: &Metadata) -> String {
+    let known = metadata.tasks.get(&task).cloned();
+    known.unwrap_or_else(|| format!("thread {task}"))
+}
+
+/// The latency not exceeded by this share of all sorted latencies; 0 without any.
+pub(crate) fn latency_at_percent(latencies: &[u64], percent: usize) -> u64 {
+    let rank = (latencies.len() * percent).div_ceil(100).max(1) - 1;
+    latencies.get(rank).copied().unwrap_or(0)
 }

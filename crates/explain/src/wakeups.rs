@@ -109,11 +109,10 @@ impl WakeUps {
         self.waking.remove(&task);
         let request = match last_request {
             Some((request, completed)) => {
-                let hand_over = time.checked_sub(completed);
-                let Some(hand_over) = hand_over.filter(|ns| *ns <= HANDLER_NS) else {
+                if time.checked_sub(completed).is_none_or(|ns| ns > HANDLER_NS) {
                     return;
-                };
-                start_way_to_task(requests, request, Some(task), hand_over);
+                }
+                start_way_to_task(requests, request, Some(task), time);
                 request
             }
             None => match self.pass_request_to_next_thread(time, waker, task, requests) {
@@ -216,14 +215,15 @@ impl WakeUps {
     }
 }
 
-/// Begins a completed request's way to a task that was woken `hand_over` ns later.
+/// Begins a completed request's way to a task that is woken at this time.
 pub(crate) fn start_way_to_task(
     requests: &mut RequestLog,
     request: usize,
     task: Option<u32>,
-    hand_over: u64,
+    time: u64,
 ) {
     if let Some(request) = requests.get_mut(request) {
+        let hand_over = time.saturating_sub(request.completed);
         request.wake = Some(TaskWake {
             task,
             hand_over,

@@ -9,9 +9,12 @@
 
 use wakepath_explain::{
     Collected, Coverage, Help, LEASE_NS, MetState, NeighbourState, Notification, Remedy,
-    RemoteCompletion, TaskWake, TracedRequest, explain_request_kinds,
+    RemoteCompletion, ReplayExits, RequestKind, TaskWake, TracedRequest, explain_request_kinds,
+    most_that_exits_cost_ns,
 };
-use wakepath_trace::recording::{FrequencyDomain, Metadata};
+use wakepath_hardware::IdleState;
+use wakepath_trace::recording::{CpuIdleStates, FrequencyDomain, Metadata};
+use wakepath_units::Nanoseconds;
 
 const SHALLOW: u8 = 1;
 const DEEP: u8 = 2;
@@ -56,8 +59,8 @@ fn read(number: u64) -> TracedRequest {
     }
 }
 
-/// What would help 4,000 reads, each changed in the same way.
-fn find_helpful_remedies(change: impl Fn(u64, &mut TracedRequest)) -> Vec<Help> {
+/// 4,000 reads, each changed in the same way, of a machine with four idle states.
+fn explain_reads(change: impl Fn(u64, &mut TracedRequest)) -> (RequestKind, Metadata) {
     let requests = (0..4_000).map(|number| {
         let mut request = read(number);
         change(number, &mut request);
@@ -68,18 +71,39 @@ fn find_helpful_remedies(change: impl Fn(u64, &mut TracedRequest)) -> Vec<Help> 
         coverage: Coverage::default(),
         ..Collected::default()
     };
+    let state = |name: &str, exit_us: u64| IdleState {
+        name: name.to_owned(),
+        exit_latency: Nanoseconds(exit_us * 1_000),
+        target_residency: Nanoseconds(exit_us * 3_000),
+        polling: name == "POLL",
+        disabled: false,
+    };
     let metadata = Metadata {
         frequency_domains: vec![FrequencyDomain {
             cpus: vec![0],
             khz: vec![800_000, 3_200_000],
             governor: None,
         }],
+        idle_states: vec![CpuIdleStates {
+            cpus: vec![0],
+            states: vec![
+                state("POLL", 0),
+                state("C1", 2),
+                state("C6", 133),
+                state("C8", 300),
+            ],
+        }],
         ..Metadata::default()
     };
-    explain_request_kinds(&collected, None, &metadata)[0]
+    let kind = explain_request_kinds(&collected, None, &metadata)[0]
         .kind
-        .help
-        .clone()
+        .clone();
+    (kind, metadata)
+}
+
+/// What would help 4,000 reads, each changed in the same way.
+fn find_helpful_remedies(change: impl Fn(u64, &mut TracedRequest)) -> Vec<Help> {
+    explain_reads(change).0.help
 }
 
 fn remedy(all: &[Help], remedy: Remedy) -> Option<Help> {
@@ -154,4 +178,52 @@ fn a_low_clock_costs_at_most_what_it_makes_of_the_work() {
     assert_eq!((help.low_ns, help.high_ns), (0.0, 1_500.0));
     let at_full_speed = find_helpful_remedies(|_, request| request.khz = 3_200_000);
     assert_eq!(remedy(&at_full_speed, Remedy::HighestFrequency), None);
+}
+
+/// A switch to the task takes some us: only longer run queues mean busy CPUs.
+#[test]
+fn run_queues_of_busy_cpus_are_said() {
+    let waited = |run_queue| {
+        let wake = TaskWake {
+            task: Some(7),
+            hand_over: 500,
+            hops: 0,
+            through: 0,
+            exit: 0,
+            run_queue: Some(run_queue),
+            notification: Notification::SameCpu,
+        };
+        let all = find_helpful_remedies(|_, request| request.wake = Some(wake));
+        remedy(&all, Remedy::FewerOtherTasks)
+    };
+    assert_eq!(waited(1_000_000).unwrap().high_ns, 1_000_000.0);
+    assert_eq!(waited(9_000), None);
+}
+
+/// C6 costs 60 us, and 133 are declared; no request met C8.
+#[test]
+fn replays_have_the_exits_that_requests_tell() {
+    let (kind, metadata) = explain_reads(|_, _| ());
+    let exits = ReplayExits::from_kind(&kind, &metadata).unwrap();
+    let ns: Vec<u64> = exits.by_state_ns.values().copied().collect();
+    assert_eq!((ns[0], ns[1], ns[3]), (0, 0, 298_000));
+    assert!(ns[2].abs_diff(DEEP_COST) < 600, "{ns:?}");
+    assert_eq!(exits.declared, ["C8"]);
+    let most = most_that_exits_cost_ns(std::slice::from_ref(&kind));
+    let shallow = remedy(&kind.help, Remedy::ShallowStates).unwrap();
+    assert!(
+        (most - shallow.high_ns).abs() < 0.02 * most,
+        "{most} {shallow:?}"
+    );
+
+    // Where the deep state goes with the gap, requests do not tell its exit.
+    let (unknown, metadata) = explain_reads(|_, request| {
+        request.gap = Some(if request.met == MetState::State(DEEP) {
+            50_000_000
+        } else {
+            500_000
+        });
+    });
+    let reason = ReplayExits::from_kind(&unknown, &metadata).unwrap_err();
+    assert_eq!(reason, "requests tell no exits");
 }

@@ -406,6 +406,7 @@ fn events_of_two_flushes(end_of_flush: Block) -> Vec<Event> {
             block: FLUSH_BIO,
             task: Some(task),
             background: false,
+            durability: Durability::default(),
         };
         events.extend([
             at(time, cpu, EventKind::Queueing(queued)),
@@ -468,6 +469,58 @@ fn a_flush_is_followed_from_its_bios_to_the_tasks_that_wait() {
             let wait = tag + flush + 74_000 + after + run_queue;
             assert_eq!(request.task_wait_ns(), Some(wait));
         }
+    }
+}
+
+/// A journal's commit: a flush before the data, and a flush behind, with which the write ends a second time. Kernels name the
+/// write's first sector there, or the sector behind the last.
+#[test]
+fn a_write_between_flushes_ends_with_the_second() {
+    let write = Block {
+        write: true,
+        ..READ
+    };
+    for sector in [write.sector, write.sector + 8] {
+        let end = Block {
+            sector,
+            bytes: 0,
+            ..write
+        };
+        let queued = QueueStep::Queued {
+            block: write,
+            task: Some(TASK),
+            background: false,
+            durability: Durability::default(),
+        };
+        let events = [
+            at(1_000, 0, EventKind::Queueing(queued)),
+            at(2_000, 0, EventKind::Queueing(QueueStep::Tagged(write))),
+            at(5_000, 0, EventKind::BlockIssue(FLUSH)),
+            at(405_000, 1, EventKind::BlockComplete(FLUSH)),
+            at(410_000, 0, EventKind::BlockIssue(write)),
+            at(460_000, 1, EventKind::BlockComplete(write)),
+            at(465_000, 0, EventKind::BlockIssue(FLUSH)),
+            at(865_000, 1, EventKind::BlockComplete(FLUSH)),
+            at(867_000, 1, EventKind::BlockComplete(end)),
+            task(868_000, 1, TaskStep::Waking),
+            task(875_000, 0, TaskStep::Running),
+        ];
+        let mut collector = collector_with_thread("postgres");
+        for event in &events {
+            collector.push_event(event);
+        }
+        let collected = collector.finish();
+        let coverage = collected.coverage;
+        assert_eq!((coverage.flushes, coverage.without_issue), (0, 0));
+        let mut waited = collected.requests.iter().filter(|r| r.wake.is_some());
+        let request = waited.next().unwrap();
+        assert_eq!(waited.next(), None);
+        assert_eq!((request.latency, request.task), (50_000, Some(TASK)));
+        let queued = request.queued.unwrap();
+        assert_eq!((queued.tag, queued.flush, queued.plug), (1_000, 408_000, 0));
+        let wake = request.wake.unwrap();
+        assert_eq!((wake.hand_over, wake.run_queue), (408_000, Some(7_000)));
+        assert_eq!(request.task_wait_ns(), Some(874_000));
     }
 }
 

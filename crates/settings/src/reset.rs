@@ -180,7 +180,7 @@ const fn survival(
 }
 
 use EventEffect::{Elsewhere, Keeps, MayReset};
-use SurvivalEvent::{CpuOffAndOn, DriveReset, Sleep};
+use SurvivalEvent::{CpuOffAndOn, DriveReset, Sleep, SupplyChange};
 
 const SYSTEM: [EventEffect; 5] = [Keeps, Keeps, Keeps, Elsewhere, Elsewhere];
 /// Kept by a CPU that is off for a while, and gone with the CPU.
@@ -192,8 +192,9 @@ const KEPT_BY_DRIVE: [EventEffect; 5] = [Keeps, Elsewhere, Keeps, Keeps, MayRese
 const IN_DRIVE: [EventEffect; 5] = [MayReset, Elsewhere, Keeps, MayReset, MayReset];
 const IN_DISK_QUEUE: [EventEffect; 5] = [Keeps, Elsewhere, Keeps, MayReset, MayReset];
 
-/// Seen by the tests of the package in a guest.
-const SEEN_ON_CPUS: &[SurvivalEvent] = &[Sleep, CpuOffAndOn];
+/// Seen by the test of the package about sleep, CPUs and the power supply.
+const SEEN_ON_CPUS: &[SurvivalEvent] = &[Sleep, CpuOffAndOn, SupplyChange];
+/// Seen by the test of the package about resets of a drive with APST.
 const SEEN_ON_DRIVES: &[SurvivalEvent] = &[DriveReset];
 const PARAMETER: &str = "kernel/params.c";
 const CPUFREQ: &str = "drivers/cpufreq/cpufreq.c";
@@ -203,7 +204,7 @@ const DISK: &str = "block/genhd.c, blk-settings.c";
 /// Which events each setting survives that can be persistent, in the order of [`wakepath_system::setting::SETTINGS`].
 #[rustfmt::skip]
 pub static SURVIVALS: &[SettingSurvival] = &[
-    survival("idle-governor", SYSTEM, SEEN_ON_CPUS, "drivers/cpuidle/cpuidle.c"),
+    survival("idle-governor", SYSTEM, SEEN_ON_CPUS, ""),
     survival("haltpoll-max", SYSTEM, &[], PARAMETER),
     survival("haltpoll-shrink", SYSTEM, &[], PARAMETER),
     survival("haltpoll-grow", SYSTEM, &[], PARAMETER),

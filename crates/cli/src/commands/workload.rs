@@ -1,4 +1,4 @@
-//! `wakepath workload`: workloads from what was recorded, and those that are built in.
+//! `wakepath workload`: workloads extracted from recordings, or built in.
 
 mod builtin;
 mod job;

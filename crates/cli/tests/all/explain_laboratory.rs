@@ -561,8 +561,8 @@ fn exits_are_found_where_each_cpu_is_interrupted() {
         jobs: &JOBS,
     };
     if let Some(out) = run(test, &cells) {
-        // Of 9 with a cost 9 and 6 were as near in two runs: a busy host stalls the guest, which widens intervals.
-        check_cells(&out, 5);
+        // Of 24 cells 19 had a cost, and 16 were as near, beside 15 to 29 programs on a host of two CPUs.
+        check_cells(&out, 12);
     }
 }
 
@@ -578,7 +578,8 @@ fn exits_are_found_where_one_cpu_takes_all_interrupts() {
         jobs: &JOBS[2..6],
     };
     if let Some(out) = run(test, &cells) {
-        check_cells(&out, 2);
+        // Of 12 cells 11 were as near, beside as many other programs.
+        check_cells(&out, 8);
     }
 }
 
@@ -595,6 +596,7 @@ fn exits_are_found_on_a_drive_with_slow_requests() {
         jobs: &JOBS[1..3],
     };
     if let Some(out) = run(test, &cells) {
+        // Of 4 cells 2 were as near, and none beyond its interval: a few slow requests decide a mean.
         check_cells(&out, 1);
     }
 }

@@ -202,6 +202,14 @@ fn sleep_cpus_and_the_power_supply_keep_or_switch_the_set() {
         return;
     };
     persist(&mut guest, SET);
+    let plug = "/sys/module/wakepath_battery/parameters/plugged";
+    for (plugged, supply) in [(0, "battery"), (1, "mains")] {
+        guest.must(&format!("echo {plugged} >{plug}"));
+        guest.wait_for(&format!("journalctl --boot | grep 'on {supply}'"));
+        assert_eq!(guest.must(VALUES), IN_FORCE);
+    }
+    let said = guest.said("wakepath-settings-supply");
+    assert!(!said.contains("wrote 1"), "{said}");
     guest.must("wakepath apply 'menu' --persist --yes --on battery");
     guest.reboot("");
     assert_eq!(guest.must(VALUES), IN_FORCE);
@@ -220,7 +228,6 @@ fn sleep_cpus_and_the_power_supply_keep_or_switch_the_set() {
     let said = guest.said("wakepath-settings*");
     assert!(!said.contains("wrote again"), "{said}");
 
-    let plug = "/sys/module/wakepath_battery/parameters/plugged";
     guest.must(&format!("echo 0 >{plug}"));
     guest.wait_for("journalctl --boot | grep 'on battery: wrote'");
     assert_eq!(guest.must(VALUES), OWN);
@@ -234,14 +241,18 @@ const DRIVE_SET: &str = "drive-latency[tolerance=20ms] + apst[primary_timeout_ms
 /// The tolerance of the drive of rig/guest/apst_drive.py.
 const TOLERANCE: &str = "/sys/class/nvme/nvme1/power/pm_qos_latency_tolerance_us";
 
-/// Starts the drive of rig/guest/apst_drive.py in the guest, and has the kernel connect to it: `nvme1`, beside a drive without
-/// APST.
+/// Starts the drive of rig/guest/apst_drive.py in the guest, and has the kernel connect to it.
 fn connect_drive_with_apst(guest: &mut SystemdGuest) {
     guest.must(
         "modprobe nvme-tcp && \
          systemd-run --quiet --unit apst-drive python3 /rig/apst_drive.py --loopback",
     );
     guest.wait_for("journalctl --boot --unit apst-drive --output cat | grep '^ready'");
+    connect_running_drive(guest);
+}
+
+/// Has the kernel connect to the drive, which is then `nvme1`, beside a drive without APST.
+fn connect_running_drive(guest: &mut SystemdGuest) {
     // The emulated CPU may keep the drive waiting for longer than the 5 s after which it counts as lost by default.
     guest.must(
         "printf 'transport=tcp,traddr=127.0.0.1,trsvcid=4420,nqn=nqn.2026-11.wakepath:apst,nr_io_queues=1,keep_alive_tmo=600' \

@@ -421,29 +421,27 @@ impl<'a> RecordingBuilder<'a> {
     fn add_running_task_to_queued_bio(
         &mut self,
         cpu: u32,
-        step: QueueStep,
+        mut step: QueueStep,
         background: bool,
     ) -> QueueStep {
-        let QueueStep::Queued {
-            block, durability, ..
-        } = step
-        else {
-            return step;
-        };
-        let running = self.running.get(&cpu).copied();
-        let submitter = running.filter(|(task, _)| *task != 0);
-        if let Some((task, name)) = submitter {
-            self.follow_wake_ups_of_task(task);
-            if let Some(name) = name.text_if_any() {
-                self.metadata.keep_latest_task_name(task, &name);
+        if let QueueStep::Queued {
+            task: submitter,
+            background: is_background,
+            ..
+        } = &mut step
+        {
+            let running = self.running.get(&cpu).copied();
+            let running_task = running.filter(|(task, _)| *task != 0);
+            if let Some((task, name)) = running_task {
+                self.follow_wake_ups_of_task(task);
+                if let Some(name) = name.text_if_any() {
+                    self.metadata.keep_latest_task_name(task, &name);
+                }
             }
+            *submitter = running_task.map(|(task, _)| task);
+            *is_background = background;
         }
-        QueueStep::Queued {
-            block,
-            task: submitter.map(|(task, _)| task),
-            background,
-            durability,
-        }
+        step
     }
 
     /// Writes steps in the wake-up of a task known to wait for I/O. `target`: run queue's CPU, from `sched_wakeup`

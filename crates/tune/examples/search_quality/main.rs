@@ -2,8 +2,8 @@
 //!
 //! Every set of a space is simulated once per seed into a table. Searches look runs up in the table, so many searches cost no
 //! more than a single search. Decisions have seeds of their own, simulated when first asked for. The reference has other
-//! seeds than the searches. Usage: `search_quality FOLDER [SPACE]`; tables are kept in the folder, with figures for
-//! `bench/search_optuna.py`. After a change of a condition only the reference is made anew.
+//! seeds than the searches. Usage: `search_quality FOLDER [SEARCHES [SPACE...]]`, or 100 searches in every space; tables are kept in
+//! the folder, with figures for `bench/search_optuna.py`. After a change of a condition only the reference is made anew.
 
 mod evaluator;
 mod problem;
@@ -26,8 +26,11 @@ use crate::evaluator::{DecisionRun, TableEvaluator};
 use crate::problem::{PROBLEMS, Problem};
 use crate::table::{REFERENCE_SEEDS, Reference, SEARCH_SEEDS, Table, TabledRun};
 
-/// Number of searches for each space.
+/// Number of searches for each space, unless the arguments say otherwise.
 const SEARCHES: u64 = 100;
+
+/// How the program is called.
+const USAGE: &str = "usage: search_quality FOLDER [SEARCHES [SPACE...]]";
 
 /// Distance between the seeds of two searches, so that they share few seeds of decisions.
 const SEARCH_STEP: u64 = 7;
@@ -40,21 +43,36 @@ const RANDOM_REPEATS: usize = 3;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let folder = arguments
-        .next()
-        .ok_or("usage: search_quality FOLDER [SPACE]")?;
-    let wanted = arguments.next();
+    let folder = arguments.next().ok_or(USAGE)?;
+    let searches = match arguments.next() {
+        Some(number) => number.parse::<u64>().map_err(|_| USAGE)?,
+        None => SEARCHES,
+    };
+    let wanted: Vec<String> = arguments.collect();
+    if let Some(unknown) = wanted
+        .iter()
+        .find(|name| PROBLEMS.iter().all(|problem| problem.name != **name))
+    {
+        return Err(format!("no space is called {unknown}; {USAGE}").into());
+    }
     fs::create_dir_all(&folder)?;
     println!(
-        "space            sets  good  sure %  budget %  tune of {SEARCHES}  random of {SEARCHES}"
+        "{:<16} {:>4}  {:>4}  {:>6}  {:>8}  {:>11}  {:>13}",
+        "space",
+        "sets",
+        "good",
+        "sure %",
+        "budget %",
+        format!("tune of {searches}"),
+        format!("random of {searches}")
     );
     let problems = PROBLEMS
         .iter()
-        .filter(|problem| wanted.as_ref().is_none_or(|name| problem.name == name));
+        .filter(|problem| wanted.is_empty() || wanted.iter().any(|name| problem.name == name));
     for problem in problems {
         let mut failed = Ok(());
         problem.space_with_simulation(|space, simulation| {
-            failed = judge_searches(problem, Path::new(&folder), space, simulation);
+            failed = judge_searches(problem, searches, Path::new(&folder), space, simulation);
             Ok(())
         })?;
         failed?;
@@ -64,10 +82,14 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn judge_searches(
     problem: &Problem,
+    searches: u64,
     folder: &Path,
     space: &Space,
     simulation: &Simulation<'_>,
 ) -> Result<(), Box<dyn Error>> {
+    if std::env::var_os("SQ_TIME").is_some() {
+        eprintln!("{} sets {}", problem.name, space.count_sets());
+    }
     let table: Table = read_or_make(
         &problem.path_in(folder, ""),
         |_| true,
@@ -103,10 +125,10 @@ fn judge_searches(
     let good: Vec<usize> = (0..table.sets.len())
         .filter(|number| good_kinds.contains(&alike[*number]))
         .collect();
-    write_table_for_other_searches(problem, folder, &table, &good, budget)?;
+    write_table_for_other_searches(problem, folder, searches, &table, &good, budget)?;
     let (mut found, mut random, mut spent) = (0, 0, 0);
     let mut answers: BTreeMap<String, u64> = BTreeMap::new();
-    for seed in 0..SEARCHES {
+    for seed in 0..searches {
         let request = problem.request(seed * SEARCH_STEP, budget);
         let answer = search_best_policy_set(space, &request, &evaluator)?;
         spent += answer.simulated;
@@ -133,7 +155,7 @@ fn judge_searches(
         table.sets.len(),
         good.len(),
         100.0 * problem.sureness(&reference, &good_kinds),
-        100.0 * spent as f64 / SEARCHES as f64 / exhaustive as f64,
+        100.0 * spent as f64 / searches.max(1) as f64 / exhaustive as f64,
         found,
         random
     );
@@ -222,6 +244,7 @@ struct SearchTable<'a> {
 fn write_table_for_other_searches(
     problem: &Problem,
     folder: &Path,
+    searches: u64,
     table: &Table,
     good: &[usize],
     budget: u64,
@@ -235,7 +258,7 @@ fn write_table_for_other_searches(
     let content = SearchTable {
         dimensions: &table.dimensions,
         budget,
-        searches: SEARCHES,
+        searches,
         good,
         figures: figures.collect(),
     };

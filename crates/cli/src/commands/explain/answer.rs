@@ -712,7 +712,7 @@ mod tests {
         };
         assert_eq!(
             first,
-            "reads of 259:0, 4 KiB: fio waited 1200.0 us (p99 1200.0), 1119.0 of them in the run queue of a busy CPU (p99 1119.0); \
+            "reads of 259:0, 4 KiB: fio waited 1200.0 us (p99 1200.0), 1119.0 of them in the run queue (p99 1119.0); \
              mean 80.0 us from issue to completion."
         );
         let start = "  From issue to completion: mean 80.0 us = ";

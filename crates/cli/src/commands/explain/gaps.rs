@@ -23,8 +23,7 @@ pub(super) fn warn_of_gaps(coverage: &Coverage, lost: u64) {
     }
     if coverage.flushes > 0 {
         warning!(
-            "{} flushes are left out: the bio, or the flush that the block layer issued for it, was not seen, or a write with data \
-             ended with a flush",
+            "{} flushes are left out: the bio, or the flush that the block layer issued for it, was not seen",
             coverage.flushes
         );
     }

@@ -41,14 +41,14 @@ pub(super) fn long_wait_in_words(kind: &RequestKind) -> Option<String> {
     ))
 }
 
-const RUN_QUEUE: &str = "in the run queue of a busy CPU";
+const RUN_QUEUE: &str = "in the run queue";
 
 /// The largest part of a wait before the issue or after the completion, in words, with its mean in ns.
 fn largest_part_outside_latency(kind: &RequestKind, wait: &WaitParts) -> (&'static str, f64) {
     let parts = &kind.parts;
     let before = parts.tag_ns.max(parts.plug_ns).max(parts.scheduler_ns);
     let queued = if parts.flush_ns > before {
-        "until the flush was issued"
+        "in the flush machinery"
     } else {
         "before the issue"
     };
@@ -71,7 +71,7 @@ fn largest_part_outside_latency(kind: &RequestKind, wait: &WaitParts) -> (&'stat
 pub(super) fn queue_sentence(kind: &RequestKind) -> Option<String> {
     let parts = &kind.parts;
     let flush = if parts.flush_ns > 0.0 {
-        format!(", {} until the flush was issued", format_us(parts.flush_ns))
+        format!(", {} in the flush machinery", format_us(parts.flush_ns))
     } else {
         String::new()
     };

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     hold: Option<Duration>,
     /// Hold the set while block requests keep this condition, such as 'p99_us < 150', 'p99_us(nvme0n1) < 150' or 'p99_us <= +5%' of
     /// what was measured before. A broken condition puts the set back. Give it again for each condition. With `--persist`: during
-    /// the trial, after which a set stays only if its conditions were kept.
+    /// the trial, and a broken condition keeps nothing.
     #[arg(long, value_name = "CONDITION", conflicts_with_all = ["check", "form"])]
     keep: Vec<GuardCondition>,
     /// Print what would be written, and write nothing.

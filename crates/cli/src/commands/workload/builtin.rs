@@ -10,19 +10,19 @@ use wakepath_study::recipes::{
 use wakepath_units::spelling::similar_name;
 use wakepath_workloads::server::{self, FigureOrigin, ServerFile};
 
-/// A built-in workload with all that is known of it.
+/// A built-in workload, described.
 #[derive(Serialize)]
 pub(super) struct BuiltinWorkload {
     pub(super) name: &'static str,
     pub(super) kind: &'static str,
-    /// Title of a recipe, or the first sentence of the description.
+    /// Recipe title, or the description's first sentence.
     pub(super) title: String,
     pub(super) description: String,
-    /// The program that was counted beside the recipe; `None`: no program was.
+    /// Program counted beside the recipe; `None`: no program.
     pub(super) program: Option<String>,
     #[serde(skip)]
     pub(super) recipe: Option<&'static Recipe>,
-    /// Figures of a server that have an origin.
+    /// Server figures with an origin.
     pub(super) figures: Vec<OriginatedFigure>,
     /// Calls to the disk for a request, counted and simulated.
     pub(super) calls: Vec<CallsPerRequest>,
@@ -32,14 +32,14 @@ pub(super) struct BuiltinWorkload {
     pub(super) text: &'static str,
 }
 
-/// A figure of a server, and where it comes from.
+/// A server figure with an origin.
 #[derive(Serialize)]
 pub(super) struct OriginatedFigure {
     pub(super) key: &'static str,
     pub(super) value: f64,
     /// `published`, `measured`, `fitted` or `assumed`.
     pub(super) origin: &'static str,
-    /// The source, what was measured on, what it was fitted to, or the reason.
+    /// Source, measurement, fitting target or reason, as text.
     pub(super) reason: String,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct OriginatedFigure {
 pub(super) struct CallsPerRequest {
     /// How the calls are known: counted beside a program, or simulated.
     pub(super) from: CallsFrom,
-    /// Number of clients; `None`: requests arrive at a rate.
+    /// Client count; `None`: requests arrive at a rate.
     pub(super) clients: Option<u32>,
     /// Reads, bytes read, writes, bytes written, flushes.
     #[serde(flatten)]
@@ -85,7 +85,7 @@ impl CallFigures {
     }
 }
 
-/// A row of the tables of counted and of simulated calls.
+/// A row in the tables with counted or simulated calls.
 #[derive(serde::Deserialize)]
 struct CallsRow {
     recipe: String,
@@ -103,7 +103,7 @@ pub(super) fn load_all() -> anyhow::Result<Vec<BuiltinWorkload>> {
     builtin::workload_names().map(load).collect()
 }
 
-/// The built-in workload that somebody means, with or without the ending of its name.
+/// Loads a built-in workload by name, with or without ending.
 pub(super) fn load_by_name(name: &str) -> anyhow::Result<BuiltinWorkload> {
     let Some(found) = resolve_workload_name(name) else {
         let meant = similar_name(name, builtin::workload_names());
@@ -152,7 +152,7 @@ fn load(name: &'static str) -> anyhow::Result<BuiltinWorkload> {
     })
 }
 
-/// What kind of file a built-in workload is, by the ending of its name.
+/// Names a built-in workload's kind by the file ending.
 fn name_of_kind(name: &str) -> &'static str {
     match name.rsplit_once('.') {
         Some((_, "toml")) => "server",
@@ -161,7 +161,7 @@ fn name_of_kind(name: &str) -> &'static str {
     }
 }
 
-/// A text up to the end of its first sentence.
+/// Cuts a text after the first sentence.
 fn first_sentence(text: &str) -> &str {
     text.split_once(". ")
         .map_or(text, |(sentence, _)| sentence)
@@ -187,7 +187,7 @@ fn list_figures(file: &ServerFile) -> Vec<OriginatedFigure> {
     figures.collect()
 }
 
-/// Rows of a table of calls that belong to a recipe.
+/// Reads a recipe's rows from a table with calls.
 fn rows_of_recipe(table: &str, recipe: Option<&Recipe>) -> anyhow::Result<Vec<CallsRow>> {
     let Some(recipe) = recipe else {
         return Ok(Vec::new());
@@ -204,7 +204,7 @@ fn rows_of_recipe(table: &str, recipe: Option<&Recipe>) -> anyhow::Result<Vec<Ca
 
 impl CallsRow {
     fn calls(&self, from: CallsFrom, server: Option<&ServerFile>) -> CallsPerRequest {
-        // The clients of an open load are those of the program that asked.
+        // With an open load, the table counts the asking program's clients.
         let has_rate = server.is_some_and(|file| file.open_rate().is_some());
         CallsPerRequest {
             from,

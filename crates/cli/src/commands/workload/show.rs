@@ -1,4 +1,4 @@
-//! `wakepath workload show`: what a built-in workload is, where its figures come from, how near it is to a real program, and what to do with it.
+//! `wakepath workload show`: a built-in workload's description, figures with origins, distance from a real program, and commands.
 
 use std::path::PathBuf;
 
@@ -94,7 +94,7 @@ fn write_for_people(workload: &BuiltinWorkload, out: &mut Screen) -> anyhow::Res
     Ok(())
 }
 
-/// A page of the documentation, with links from `docs/reference/recipes`.
+/// Writes a documentation page, with links from `docs/reference/recipes`.
 fn write_page(workload: &BuiltinWorkload, out: &mut Screen) -> anyhow::Result<()> {
     write_heading("#", &workload.title, out)?;
     writeln!(out, "{}", workload.description)?;
@@ -169,7 +169,7 @@ fn figure_rows(workload: &BuiltinWorkload) -> Vec<[String; 4]> {
     rows.collect()
 }
 
-/// Says what the table of calls compares, and how.
+/// Explains the table with calls.
 fn title_of_calls(workload: &BuiltinWorkload) -> String {
     match &workload.program {
         Some(program) => format!(
@@ -181,7 +181,7 @@ fn title_of_calls(workload: &BuiltinWorkload) -> String {
     }
 }
 
-/// Rows of counted and simulated calls by clients, and how far they are apart.
+/// Rows with counted calls, simulated calls and differences, by clients.
 fn call_rows(workload: &BuiltinWorkload) -> Vec<[String; 7]> {
     let mut rows = Vec::new();
     let simulated = workload
@@ -235,7 +235,7 @@ fn clients_or_empty(calls: &CallsPerRequest) -> String {
     calls.clients.map_or_else(String::new, |n| n.to_string())
 }
 
-/// Calls for a request with three digits that say something.
+/// Calls for a request, with three significant digits.
 fn format_count(count: f64) -> String {
     if count >= 0.1 || count == 0.0 {
         format!("{count:.3}")
@@ -244,7 +244,7 @@ fn format_count(count: f64) -> String {
     }
 }
 
-/// How far a simulated figure is from a counted one, in percent; empty where both are next to nothing.
+/// Difference between a simulated and a counted figure in percent; empty without any calls.
 fn format_difference(counted: f64, simulated: f64) -> String {
     if counted <= 0.0 || simulated <= 0.0 {
         return String::new();

@@ -1,4 +1,4 @@
-//! The pages of recipes, which `wakepath workload` writes as a whole.
+//! Recipe pages, written as a whole by `wakepath workload`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ fn folder() -> PathBuf {
     root().join("docs/reference/recipes")
 }
 
-/// Names of the recipes, without endings.
+/// Recipe names, without endings.
 fn recipe_names() -> Vec<String> {
     let listed = printed(shell("wakepath workload list --recipes --format csv"));
     let files = listed

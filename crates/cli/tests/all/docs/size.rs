@@ -4,7 +4,7 @@ use std::fs;
 
 use super::{pages, root};
 
-/// Pages that a program writes as a whole, and the folder of such pages.
+/// Pages written by a program as a whole, and a folder with such pages.
 const GENERATED: [&str; 2] = ["background/validation.md", "background/fidelity.md"];
 const GENERATED_FOLDER: &str = "reference/recipes/";
 
