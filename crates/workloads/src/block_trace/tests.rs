@@ -185,6 +185,6 @@ fn a_gap_of_more_than_a_day_is_named_with_its_line() {
     let usual = "128166372003061629,a,0,Read,0,512,9\n128166372013061629,a,0,Read,0,512,9\n";
     let trace =
         BlockTrace::from_text(usual.as_bytes(), "t", &BlockTraceOptions::default()).unwrap();
-    assert_eq!(trace.notes(), [String::new(); 0]);
+    assert!(trace.notes().is_empty(), "{:?}", trace.notes());
     assert_eq!(trace.totals.longest_gap, Nanoseconds::from_secs(1));
 }
