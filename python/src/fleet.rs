@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use rayon::ThreadPoolBuilder;
 use wakepath_fleet::{
     FleetError, FleetLoad, FleetPart, FleetParts, FleetSearch, LIST, LabelPattern, NamePattern,
-    PAGE, PartAnswer, SurveyRequest, survey_fleet,
+    PAGE, PartAnswer, SurveyOptions, SurveyRequest, survey_fleet,
 };
 use wakepath_units::Nanoseconds;
 
@@ -81,6 +81,8 @@ fn parse_patterns<T: std::str::FromStr<Err = String>>(
 #[pyclass(frozen, module = "wakepath._engine")]
 pub(crate) struct Fleet {
     folder: PathBuf,
+    /// The command that makes the same files.
+    command: String,
     /// The folder that the user named, if `folder` is a copy.
     shown: Option<String>,
     parts: FleetParts,
@@ -96,6 +98,12 @@ impl Fleet {
         let labels: Vec<LabelPattern> = parse_patterns("label", &asked.label)?;
         let only: Vec<NamePattern> = parse_patterns("only", &asked.only)?;
         let search = asked.make_search()?;
+        let options = SurveyOptions {
+            labels: labels.iter().map(ToString::to_string).collect(),
+            only: only.iter().map(ToString::to_string).collect(),
+            fewest: asked.fewest,
+            examined: asked.examine,
+        };
         let mut notes = Vec::new();
         if let Some(search) = &search {
             search.make_request().map_err(fleet_error)?;
@@ -117,6 +125,7 @@ impl Fleet {
             })
         })?;
         Ok(Self {
+            command: options.to_command(&asked.folder, search.as_ref()),
             parts: py.detach(|| FleetParts::divide(survey, search.as_ref(), asked.fewest)),
             folder: asked.folder,
             shown: asked.shown,
@@ -146,17 +155,14 @@ impl Fleet {
             .make_report(parsed.map_err(fleet_error)?)
             .map_err(fleet_error)?;
         let (folder, command) = match &self.shown {
-            None => {
-                let command = format!("wakepath fleet {}", self.folder.display());
-                (self.folder.clone(), command)
-            }
+            None => (self.folder.clone(), self.command.clone()),
             Some(shown) => {
                 report.show_folder_as(&self.folder.display().to_string(), shown);
                 (PathBuf::from(shown), format!("wakepath.fleet({shown:?})"))
             }
         };
         let files = report
-            .compose_files(&folder, command)
+            .compose_files(&folder, &command)
             .map_err(fleet_error)?;
         let json = serde_json::to_string(&report).map_err(errors::python_error)?;
         let named = files.into_iter().map(|file| (file.name, file.content));

@@ -9,9 +9,6 @@ use wakepath_system::capture::drives::set_completion_queues_from_disk;
 
 use crate::prediction::JobFigures;
 
-/// A drive of the library that stands in for drives without a description.
-const TYPICAL: &str = "sn530";
-
 /// Makes the measured disk's drive the first of a captured machine, with the disk's queues; returns a note if none was captured for the disk.
 pub(crate) fn choose_measured_drive(
     machine: &mut Machine,
@@ -37,10 +34,13 @@ fn make_drive_first_or_stand_in(machine: &mut Machine, controller: Option<&str>)
     }
     // Without a controller's name the captured drive is a stand-in already.
     if machine.drive.device.is_some() {
-        let typical = DriveModel::find(TYPICAL).unwrap_or_else(|_| machine.drive.clone());
+        let typical = DriveModel {
+            name: "typical drive".to_owned(),
+            source: "assumed, since nothing describes the drive".to_owned(),
+            ..DriveModel::typical_client_drive_without_power_states()
+        };
         let before = std::mem::replace(&mut machine.drive, typical);
         machine.other_drives.insert(0, before);
-        "typical drive".clone_into(&mut machine.drive.name);
     }
     machine.drive.device = None;
     machine.drive.power = None;

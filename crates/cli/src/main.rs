@@ -3,7 +3,7 @@
 //! Exit codes: 0 done; 1 the input or the machine is at fault; 2 the call itself is; 128 and the number of a signal
 //! that ended it. The daemon also exits with 78: its configuration is wrong, or asks for nothing that can be done
 //! here. `doctor --exit-code` exits with 3 if it has findings. `canary judge --exit-code` exits with 3 to take a change
-//! back, and with 4 to stop. `reproduce --exit-code` exits with 3 if something expected is not met.
+//! back, and with 4 to stop. `fleet` exits with 1 if it was given loads and no class has a decision. `reproduce --exit-code` exits with 3 if something expected is not met.
 
 mod bars;
 mod commands;

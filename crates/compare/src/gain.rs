@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use wakepath_results::{Design, Mean, Metric};
 
 /// Number of bootstrap resamples behind every interval of a gain.
@@ -161,9 +161,8 @@ pub fn interval_of_mean(kind: Mean, values: &[f64], level: f64) -> Option<[f64; 
     let scaled = scale.convert_values(values);
     let (runs, middle) = (scaled.len() as f64, arithmetic_mean(&scaled));
     let squares: f64 = scaled.iter().map(|v| (v - middle).powi(2)).sum();
-    let quantile = StudentsT::new(0.0, 1.0, runs - 1.0).ok()?;
-    let half =
-        quantile.inverse_cdf(f64::midpoint(1.0, level)) * (squares / (runs * (runs - 1.0))).sqrt();
+    let half = standard_errors_of_interval(Some(scaled.len()), level)?
+        * (squares / (runs * (runs - 1.0))).sqrt();
     let (low, high) = (middle - half, middle + half);
     Some(match scale.0 {
         // The lower end is at least 0, because amounts have no mean below 0.
@@ -174,6 +173,19 @@ pub fn interval_of_mean(kind: Mean, values: &[f64], level: f64) -> Option<[f64; 
         Mean::Harmonic if low <= 0.0 => [1.0 / high, f64::INFINITY],
         Mean::Harmonic => [1.0 / high, 1.0 / low],
     })
+}
+
+/// Half the width of a two-sided confidence interval in standard errors, where the error was estimated from so many runs
+/// (Student's t); `None`: the error is known. Returns `None` for fewer than two runs.
+pub fn standard_errors_of_interval(runs: Option<usize>, level: f64) -> Option<f64> {
+    let upper = f64::midpoint(1.0, level);
+    match runs {
+        None => Some(Normal::standard().inverse_cdf(upper)),
+        Some(runs) => {
+            let distribution = StudentsT::new(0.0, 1.0, runs as f64 - 1.0).ok()?;
+            Some(distribution.inverse_cdf(upper))
+        }
+    }
 }
 
 /// Standard deviation of some runs; `None` for fewer than two.

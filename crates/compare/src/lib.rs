@@ -41,7 +41,10 @@ mod warnings;
 pub use assumed_power::{assumes_power, count_assumed_figures};
 pub use correction::correct_by_benjamini_hochberg;
 pub use differences::describe_differences;
-pub use gain::{Gain, GainError, RESAMPLES, estimate_gain, interval_of_mean, standard_deviation};
+pub use gain::{
+    Gain, GainError, RESAMPLES, estimate_gain, interval_of_mean, standard_deviation,
+    standard_errors_of_interval,
+};
 pub use power_scope::describe_mixed_scopes_of_machines;
 pub use shortfalls::{
     describe_drift, describe_missed_rate, describe_shortfalls, mean_change_if_significant,

@@ -56,8 +56,52 @@ pub struct ClassOutcome {
     pub spread_percent: [f64; 2],
     /// Number of machines behind the spread.
     pub tried: usize,
+    /// Each condition with each load that it concerns, on the searched machine.
+    #[serde(default)]
+    pub conditions: Vec<OutcomeOfCondition>,
     /// Conditions broken on further machines.
     pub broken: Vec<String>,
+}
+
+/// A condition's metric before and after a change of settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OutcomeOfCondition {
+    /// The condition, as the user wrote it.
+    pub condition: String,
+    /// Name of the load.
+    pub load: String,
+    /// The metric with what is in force, in its own unit.
+    pub in_force: f64,
+    /// The metric with the set.
+    pub value: f64,
+    /// The limit.
+    pub limit: f64,
+    /// Whether the mean with the set keeps the condition.
+    pub is_kept: bool,
+    /// Whether the whole confidence interval with the set keeps the condition.
+    pub is_sure: bool,
+}
+
+impl OutcomeOfCondition {
+    /// The conditions of a chosen set, each beside its value with what is in force.
+    fn list_with_values_in_force(chosen: &Finalist, in_force: &Finalist) -> Vec<Self> {
+        let with_before = chosen.conditions.iter().filter_map(|kept| {
+            let before = in_force
+                .conditions
+                .iter()
+                .find(|before| before.condition == kept.condition && before.load == kept.load)?;
+            Some(Self {
+                condition: kept.condition.clone(),
+                load: kept.load.clone(),
+                in_force: before.value,
+                value: kept.value,
+                limit: kept.limit,
+                is_kept: kept.is_kept,
+                is_sure: kept.is_sure,
+            })
+        });
+        with_before.collect()
+    }
 }
 
 /// The answer of a class's search.
@@ -114,6 +158,7 @@ impl From<TuneError> for ClassError {
             TuneError::InForce(_)
             | TuneError::Space(_)
             | TuneError::NoMetric { .. }
+            | TuneError::FewRequests { .. }
             | TuneError::Budget { .. } => Self::Machine(with_causes(&error)),
             other => Self::Called(other.into()),
         }
@@ -203,6 +248,10 @@ impl ClassSearch {
             gain_interval: gain.map_or([0.0, 0.0], |gain| gain.interval),
             spread_percent: [percent, percent],
             tried: 1,
+            conditions: OutcomeOfCondition::list_with_values_in_force(
+                chosen.unwrap_or(&answer.in_force),
+                &answer.in_force,
+            ),
             broken: Vec::new(),
         }
     }

@@ -6,6 +6,7 @@ use wakepath_settings::PersistentSettings;
 
 use crate::FleetError;
 use crate::class_search::{ClassAnswer, ClassOutcome, ClassSearch, DecisionRequest};
+use crate::question::FleetQuestion;
 use crate::survey::{FleetClass, FleetSurvey};
 
 /// Least likeness of a near class: equal drives.
@@ -32,6 +33,8 @@ pub struct FleetDecision {
 /// Decisions for all classes.
 #[derive(Clone, Debug, Serialize)]
 pub struct FleetDecisions {
+    /// What the classes were searched for.
+    pub question: FleetQuestion,
     /// The decisions, for most machines first.
     pub decisions: Vec<FleetDecision>,
     /// Small classes, each with the joined class.
@@ -66,7 +69,13 @@ pub fn decide_for_classes(
         };
         answers.push(answer);
     }
-    Ok(merge_answers(survey, request.fewest_machines, answers))
+    let question = FleetQuestion::from_request(request.search);
+    Ok(merge_answers(
+        survey,
+        question,
+        request.fewest_machines,
+        answers,
+    ))
 }
 
 /// Divides classes into those with a search of their own, and small classes.
@@ -83,6 +92,7 @@ pub(crate) fn divide_by_size(
 /// Makes decisions of the answers, one for each class with a search of its own, in the survey's order.
 pub(crate) fn merge_answers(
     survey: &FleetSurvey,
+    question: FleetQuestion,
     fewest_machines: usize,
     answers: Vec<ClassAnswer>,
 ) -> FleetDecisions {
@@ -123,6 +133,7 @@ pub(crate) fn merge_answers(
         }
     }
     FleetDecisions {
+        question,
         decisions: merge_equal_sets(decided),
         joined,
         notes,

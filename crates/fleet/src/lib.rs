@@ -17,13 +17,14 @@ mod outlier;
 mod output;
 mod page;
 mod parts;
+mod question;
 mod replayed;
 mod report;
 pub mod rows;
 mod search;
 mod survey;
 
-pub use class_search::{ClassOutcome, DecisionRequest};
+pub use class_search::{ClassOutcome, DecisionRequest, OutcomeOfCondition};
 pub use decision::{FleetDecision, FleetDecisions, decide_for_classes};
 pub use error::FleetError;
 pub use facts::{ClassKey, MachineFacts};
@@ -32,9 +33,10 @@ pub use name_pattern::{LabelPattern, NamePattern};
 pub use outlier::{Deviation, DividedFact};
 pub use output::{LIST, PAGE, ReportFile};
 pub use parts::{FleetPart, FleetParts, PartAnswer};
+pub use question::FleetQuestion;
 pub use replayed::{ClassReplay, GovernorChoices, replay_classes};
 pub use report::FleetReport;
-pub use search::{FleetLoad, FleetSearch};
+pub use search::{FleetLoad, FleetSearch, SurveyOptions};
 pub use survey::{
     ClassFinding, FleetClass, FleetMachine, FleetSurvey, SurveyRequest, survey_fleet,
 };

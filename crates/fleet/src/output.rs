@@ -6,7 +6,9 @@ use wakepath_report::html::measurements::render_measurements;
 use wakepath_units::printable;
 
 use crate::FleetError;
+use crate::decision::FleetDecision;
 use crate::page::compose_page;
+use crate::question::FleetQuestion;
 use crate::report::FleetReport;
 use crate::rows;
 
@@ -44,16 +46,16 @@ impl FleetReport {
     }
 
     /// The files of an output folder: the page, the list of machines, then a settings file for each class with a policy set.
-    /// `folder` is the fleet's folder, and `command` what makes the page again, as the page shows them.
+    /// `folder` is the fleet's folder, as the page shows it, and `command` makes the same files again.
     ///
     /// # Errors
     /// The page's template fails.
     pub fn compose_files(
         &self,
         folder: &Path,
-        command: String,
+        command: &str,
     ) -> Result<Vec<ReportFile>, FleetError> {
-        let page = compose_page(self, folder, command);
+        let page = compose_page(self, folder, command.to_owned());
         let mut files = vec![
             ReportFile {
                 name: PAGE.to_owned(),
@@ -64,14 +66,64 @@ impl FleetReport {
                 content: self.list_machines()?,
             },
         ];
-        for decision in self.decisions.iter().flat_map(|all| &all.decisions) {
-            if let Some(content) = &decision.settings_file {
-                files.extend(decision.classes.iter().map(|class| ReportFile {
-                    name: rows::settings_file_name(class),
-                    content: content.clone(),
-                }));
+        if let Some(decisions) = &self.decisions {
+            for decision in &decisions.decisions {
+                files.extend(compose_settings_files(
+                    &decisions.question,
+                    decision,
+                    command,
+                ));
             }
         }
         Ok(files)
     }
+}
+
+/// A settings file for each class of a decision; none without a policy set. Comments at the start say what the set is for, what
+/// was predicted, and how to get the same file again.
+fn compose_settings_files(
+    question: &FleetQuestion,
+    decision: &FleetDecision,
+    command: &str,
+) -> Vec<ReportFile> {
+    let Some(settings) = &decision.settings_file else {
+        return Vec::new();
+    };
+    let mut lines = vec![question.describe()];
+    for outcome in &decision.outcomes {
+        lines.push(format!(
+            "{}: {} {:.1} {unit} in force, {:.1} {unit} with the set.",
+            outcome.class,
+            question.minimised,
+            outcome.in_force,
+            outcome.objective,
+            unit = outcome.unit
+        ));
+        lines.extend(outcome.conditions.iter().map(|kept| {
+            format!(
+                "{}: {} under {}: {:.1} in force, {:.1} with the set, {}.",
+                outcome.class,
+                kept.condition,
+                kept.load,
+                kept.in_force,
+                kept.value,
+                rows::describe_keeping(kept)
+            )
+        }));
+    }
+    lines.push(format!("The same again: {command}"));
+    let mut content = String::new();
+    for line in lines {
+        content.push_str("# ");
+        content.push_str(&printable::escape_for_one_line(&line));
+        content.push('\n');
+    }
+    content.push_str(settings);
+    let classes = decision.classes.iter();
+    classes
+        .map(|class| ReportFile {
+            name: rows::settings_file_name(class),
+            content: content.clone(),
+        })
+        .collect()
 }

@@ -48,6 +48,7 @@ pub(crate) fn compose_page(
     sections.extend(findings_section(report));
     sections.extend(replay_section(report));
     sections.extend(decision_section(report));
+    sections.extend(condition_section(report));
     MeasurementPage {
         subject: "fleet".to_owned(),
         is_prediction: true,
@@ -111,6 +112,18 @@ fn replay_section(report: &FleetReport) -> Option<MeasuredSection> {
     })
 }
 
+/// What the conditions limit, before and after.
+fn condition_section(report: &FleetReport) -> Option<MeasuredSection> {
+    let found = rows::condition_rows(report.decisions.as_ref()?);
+    (!found.is_empty()).then(|| MeasuredSection {
+        title: "Conditions, simulated".to_owned(),
+        note: "Values in the metric's own unit, on the machine that was searched.".to_owned(),
+        head: own_texts(rows::CONDITION_HEADER),
+        rows: found.into_iter().map(Vec::from).collect(),
+        ..MeasuredSection::default()
+    })
+}
+
 /// The decisions, with the gain of each class as a picture.
 fn decision_section(report: &FleetReport) -> Option<MeasuredSection> {
     let decisions = report.decisions.as_ref()?;
@@ -121,17 +134,19 @@ fn decision_section(report: &FleetReport) -> Option<MeasuredSection> {
     let lines = outcomes
         .map(|outcome| MeasuredInterval {
             name: outcome.class.clone(),
-            value: outcome.gain_percent,
-            low: outcome.spread_percent[0].min(outcome.gain_interval[0]),
-            high: outcome.spread_percent[1].max(outcome.gain_interval[1]),
+            value: rows::round_to_tenth(outcome.gain_percent),
+            low: rows::round_to_tenth(outcome.spread_percent[0].min(outcome.gain_interval[0])),
+            high: rows::round_to_tenth(outcome.spread_percent[1].max(outcome.gain_interval[1])),
             reference: Some(0.0),
         })
         .collect();
     Some(MeasuredSection {
         title: "Settings: gain in per cent, simulated".to_owned(),
-        note: "The bar has the confidence interval and the spread between machines of the class with other settings in force. The \
-               upright line is what is in force."
-            .to_owned(),
+        note: format!(
+            "{} The bar has the confidence interval and the spread between machines of the class with other settings in force. \
+             The upright line is what is in force.",
+            decisions.question.describe()
+        ),
         picture: Some(MeasuredPicture::Intervals(lines)),
         head: own_texts(rows::DECISION_HEADER),
         rows: rows::decision_rows(decisions)

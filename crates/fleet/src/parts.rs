@@ -16,6 +16,7 @@ use wakepath_units::printable;
 use crate::FleetError;
 use crate::class_search::{ClassAnswer, ClassSearch, DecisionRequest};
 use crate::decision::{divide_by_size, merge_answers};
+use crate::question::FleetQuestion;
 use crate::replayed::{
     RecordingReplay, ReplayedRecording, add_up_replays, list_recordings_to_replay, move_path,
 };
@@ -28,8 +29,8 @@ use crate::survey::FleetSurvey;
 pub struct FleetParts {
     survey: FleetSurvey,
     fewest_machines: usize,
-    /// Whether classes are searched.
-    is_searched: bool,
+    /// What classes are searched for; `None`: they are not.
+    question: Option<FleetQuestion>,
     parts: Vec<FleetPart>,
 }
 
@@ -118,7 +119,7 @@ impl FleetParts {
         Self {
             survey,
             fewest_machines,
-            is_searched: search.is_some(),
+            question: search.map(FleetQuestion::from_search),
             parts,
         }
     }
@@ -160,9 +161,9 @@ impl FleetParts {
             let own: Vec<ReplayedRecording> = left.by_ref().take(recordings.len()).collect();
             replays.extend(add_up_replays(class, &recordings, own));
         }
-        let decisions = self
-            .is_searched
-            .then(|| merge_answers(&self.survey, self.fewest_machines, class_answers));
+        let decisions = self.question.clone().map(|question| {
+            merge_answers(&self.survey, question, self.fewest_machines, class_answers)
+        });
         Ok(FleetReport {
             survey: self.survey.clone(),
             replays,

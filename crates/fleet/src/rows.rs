@@ -1,7 +1,7 @@
 //! Rows of tables about a fleet, for the terminal, pages and CSV: cells are text from strangers, and whoever shows them
 //! escapes them.
 
-use crate::class_search::ClassOutcome;
+use crate::class_search::{ClassOutcome, OutcomeOfCondition};
 use crate::decision::{FleetDecision, FleetDecisions};
 use crate::outlier::Deviation;
 use crate::replayed::ClassReplay;
@@ -149,15 +149,64 @@ pub fn decision_rows(decisions: &FleetDecisions) -> Vec<[String; 7]> {
     rows
 }
 
+/// Columns of the table of conditions.
+pub const CONDITION_HEADER: [&str; 7] = [
+    "class",
+    "condition",
+    "load",
+    "in force",
+    "with the set",
+    "limit",
+    "",
+];
+
+/// Rows of conditions: a row per searched class, condition and load.
+pub fn condition_rows(decisions: &FleetDecisions) -> Vec<[String; 7]> {
+    let outcomes = decisions
+        .decisions
+        .iter()
+        .flat_map(|decision| &decision.outcomes);
+    let mut rows = Vec::new();
+    for outcome in outcomes {
+        for kept in &outcome.conditions {
+            rows.push([
+                outcome.class.clone(),
+                kept.condition.clone(),
+                kept.load.clone(),
+                format!("{:.1}", kept.in_force),
+                format!("{:.1}", kept.value),
+                format!("{:.1}", kept.limit),
+                describe_keeping(kept).to_owned(),
+            ]);
+        }
+    }
+    rows
+}
+
+/// How sure it is that a condition is kept.
+pub(crate) fn describe_keeping(kept: &OutcomeOfCondition) -> &'static str {
+    match (kept.is_kept, kept.is_sure) {
+        (true, true) => "kept",
+        (true, false) => "perhaps kept",
+        _ => "broken",
+    }
+}
+
+/// A value to a tenth, without the sign of a zero.
+pub(crate) fn round_to_tenth(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0 + 0.0
+}
+
 fn outcome_cells(outcome: &ClassOutcome, set: &str) -> [String; 7] {
-    let [low, high] = outcome.gain_interval;
-    let [least, most] = outcome.spread_percent;
+    let [low, high] = outcome.gain_interval.map(round_to_tenth);
+    let [least, most] = outcome.spread_percent.map(round_to_tenth);
+    let gain = round_to_tenth(outcome.gain_percent);
     [
         outcome.class.clone(),
         set.to_owned(),
         format!("{:.1} {}", outcome.in_force, outcome.unit),
         format!("{:.1} {}", outcome.objective, outcome.unit),
-        format!("{:+.1} ({low:.1} to {high:.1})", outcome.gain_percent),
+        format!("{gain:+.1} ({low:.1} to {high:.1})"),
         format!("{least:.1} to {most:.1}"),
         outcome.tried.to_string(),
     ]

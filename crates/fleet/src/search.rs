@@ -1,11 +1,11 @@
 //! What a fleet's classes are searched for, as values that another process can read.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use wakepath_results::{Goal, LoadCondition};
 use wakepath_tune::{Budget, DailyLoad, LoadArgument, SearchObjective, SearchRequest};
-use wakepath_units::Nanoseconds;
+use wakepath_units::{Nanoseconds, printable};
 use wakepath_workloads::Workload;
 
 use crate::FleetError;
@@ -30,6 +30,64 @@ pub struct FleetSearch {
     pub seed: u64,
     /// The loads.
     pub loads: Vec<FleetLoad>,
+}
+
+/// The options of a survey as people give them, for the command that makes it again.
+#[derive(Clone, Debug)]
+pub struct SurveyOptions {
+    /// Labels, each with its pattern, as in `rack1/*=web`.
+    pub labels: Vec<String>,
+    /// Patterns of the surveyed machines' names; empty: all machines.
+    pub only: Vec<String>,
+    /// A class with fewer machines joins the nearest class.
+    pub fewest: usize,
+    /// Machines of a class that are examined as doctor does.
+    pub examined: usize,
+}
+
+impl SurveyOptions {
+    /// [`Self::fewest`] unless somebody gives another number.
+    pub const DEFAULT_FEWEST: u16 = 3;
+    /// [`Self::examined`] unless somebody gives another number.
+    pub const DEFAULT_EXAMINED: u16 = 5;
+
+    /// The command that surveys and searches the fleet in a folder again, quoted for a shell.
+    pub fn to_command(&self, folder: &Path, search: Option<&FleetSearch>) -> String {
+        let mut words = vec!["wakepath".to_owned(), "fleet".to_owned()];
+        words.push(folder.display().to_string());
+        let mut push_option = |name: &str, value: String| words.extend([name.to_owned(), value]);
+        for label in &self.labels {
+            push_option("--label", label.clone());
+        }
+        for pattern in &self.only {
+            push_option("--only", pattern.clone());
+        }
+        if self.fewest != usize::from(Self::DEFAULT_FEWEST) {
+            push_option("--fewest", self.fewest.to_string());
+        }
+        if self.examined != usize::from(Self::DEFAULT_EXAMINED) {
+            push_option("--examine", self.examined.to_string());
+        }
+        if let Some(search) = search {
+            for load in &search.loads {
+                push_option("--load", format!("{}={}h", load.path.display(), load.hours));
+            }
+            push_option("--minimise", search.minimise.clone());
+            for condition in search.conditions_in_usual_form() {
+                push_option("--keep", condition);
+            }
+            if !search.over.is_empty() {
+                push_option("--over", search.over.join(","));
+            }
+            if let Some(time) = search.at_most {
+                push_option("--seconds", format!("{}us", time.0 as f64 / 1e3));
+            }
+            push_option("--budget", search.budget.to_string());
+            push_option("--seed", search.seed.to_string());
+        }
+        let quoted = words.iter().map(|word| printable::quote_shell_word(word));
+        quoted.collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// A load of a fleet's search.
@@ -83,6 +141,15 @@ impl FleetLoad {
 }
 
 impl FleetSearch {
+    /// The conditions as results write them. An unreadable condition stays as it is.
+    pub(crate) fn conditions_in_usual_form(&self) -> Vec<String> {
+        let texts = self.conditions.iter().map(|text| {
+            text.parse::<LoadCondition>()
+                .map_or_else(|_| text.clone(), |condition| condition.to_string())
+        });
+        texts.collect()
+    }
+
     /// Reads the loads, and makes the request for a search.
     ///
     /// # Errors
@@ -100,5 +167,47 @@ impl FleetSearch {
             budget: Budget(self.budget),
             seed: self.seed,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_has_every_option_quoted_for_a_shell() {
+        let search = FleetSearch {
+            at_most: Some(Nanoseconds::from_millis(50)),
+            minimise: "mean_mw".to_owned(),
+            conditions: vec!["p99_us < 150".to_owned()],
+            over: vec!["idle".to_owned(), "psd".to_owned()],
+            budget: 300_000,
+            seed: 7,
+            loads: vec![FleetLoad {
+                path: PathBuf::from("/l/it's.fio"),
+                name: "it's".to_owned(),
+                hours: 7.5,
+            }],
+        };
+        let options = SurveyOptions {
+            labels: vec!["rack1/*=web".to_owned()],
+            only: vec!["rack*".to_owned()],
+            fewest: 2,
+            examined: 5,
+        };
+        assert_eq!(
+            options.to_command(Path::new("my captures"), Some(&search)),
+            r"wakepath fleet 'my captures' --label 'rack1/*=web' --only 'rack*' --fewest 2 --load '/l/it'\''s.fio=7.5h' --minimise mean_mw --keep 'p99_us < 150' --over 'idle,psd' --seconds 50000us --budget 300000 --seed 7"
+        );
+        assert_eq!(
+            SurveyOptions {
+                labels: Vec::new(),
+                only: Vec::new(),
+                fewest: 3,
+                ..options
+            }
+            .to_command(Path::new("captures"), None),
+            "wakepath fleet captures"
+        );
     }
 }

@@ -20,7 +20,7 @@ pub struct ConditionError {
 pub struct LoadCondition {
     /// The metric, the direction and the limit. The limit is in the metric's unit, or in percent.
     pub condition: Condition,
-    /// Name of the load; `None`: every load.
+    /// Name of the load, perhaps with a job of it (`db:reader`); `None`: every load.
     pub load: Option<String>,
     /// Whether the limit is a change in percent against unchanged policies.
     pub is_relative: bool,
@@ -45,9 +45,16 @@ impl LoadCondition {
         }
     }
 
-    /// Whether the condition is about the load.
+    /// Whether the condition is about the load, or about one of its jobs.
     pub fn concerns_load(&self, load: &str) -> bool {
-        self.load.as_deref().is_none_or(|named| named == load)
+        self.load.as_deref().is_none_or(|named| named == load) || self.job_of_load(load).is_some()
+    }
+
+    /// The job of the load that the condition is about, as in `p99_us(db:reader) < 150`; `None`: all jobs together, or another
+    /// load.
+    pub fn job_of_load(&self, load: &str) -> Option<&str> {
+        let named = self.load.as_deref()?;
+        named.strip_prefix(load)?.strip_prefix(':')
     }
 
     /// The limit in the metric's unit, where `value_in_force` is the metric's value under what is in force.
@@ -230,6 +237,7 @@ mod tests {
         for text in [
             "p99_us < 150",
             "p99_us(db) <= 150.5",
+            "p99_us(db:reader) < 150",
             "p99_us <= +5%",
             "iops(a) >= -2%",
         ] {

@@ -40,6 +40,7 @@ pub use observe::latency::{FsyncCalls, Latency, LatencyParts};
 pub use page_cache::result::PageCacheRun;
 pub use power::energy::Energy;
 pub use result::details;
+pub use result::job::JobRun;
 pub use result::summary::{PolicyComparison, PolicyResult};
 pub use result::{ClockTime, CpuTime, FrequencyTime, Run, StateTime};
 pub use run::{Model, simulate, simulate_observed};

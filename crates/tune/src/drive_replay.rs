@@ -7,12 +7,23 @@ use std::sync::{Mutex, PoisonError};
 use wakepath_hardware::machine::DriveModel;
 use wakepath_policies::PolicySet;
 use wakepath_study::run::drive_io::{DriveIo, TIME_BLOCKS, metrics_of_time_blocks};
+use wakepath_units::Nanoseconds;
 
 use crate::TuneError;
 use crate::answer::AnswerOrigin;
 use crate::budget::Budget;
 use crate::evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
-use crate::space::Space;
+use crate::search::SearchRequest;
+use crate::space::{LONGEST_TIMEOUT_MS, Space};
+
+/// Fewest wake-ups by which tables are compared.
+const FEWEST_WAKE_UPS: u64 = 20;
+
+/// Fewest wake-ups of which a 99th percentile is judged: ten lie beyond it.
+const FEWEST_WAKE_UPS_OF_P99: u64 = 1000;
+
+/// A recording that has few wake-ups is too short below so many times the longest timeout of a table.
+const LEAST_TIMEOUTS: u64 = 10;
 
 /// A modelled drive under recorded I/O as an evaluator.
 ///
@@ -25,6 +36,8 @@ pub struct DriveReplay<'a> {
     cancelled: &'a AtomicBool,
     /// Trials by the text of the set: the search asks for each set several times.
     made: Mutex<BTreeMap<String, TrialOutcome>>,
+    /// Most wake-ups of the drive under any table so far, of each recording.
+    most_wake_ups: Mutex<Vec<u64>>,
 }
 
 impl<'a> DriveReplay<'a> {
@@ -41,6 +54,7 @@ impl<'a> DriveReplay<'a> {
             has_rest,
             cancelled,
             made: Mutex::default(),
+            most_wake_ups: Mutex::new(vec![0; recordings.len()]),
         }
     }
 
@@ -51,6 +65,45 @@ impl<'a> DriveReplay<'a> {
         Budget(self.requests_per_trial().saturating_mul(trials))
     }
 
+    /// Remarks about figures of few wake-ups, after the search for a request.
+    ///
+    /// # Errors
+    /// A recording is too short: the drive hardly wakes under any table, and longer timeouts would need a longer recording.
+    pub fn check_wake_ups_after_search(
+        &self,
+        request: &SearchRequest,
+    ) -> Result<Vec<String>, TuneError> {
+        let least = Nanoseconds::from_millis(LEAST_TIMEOUTS * LONGEST_TIMEOUT_MS);
+        let most = (self.most_wake_ups.lock()).unwrap_or_else(PoisonError::into_inner);
+        let conditions = request
+            .conditions
+            .iter()
+            .map(|c| c.condition.metric.as_str());
+        let mut metrics = conditions.chain([&*request.objective.metric.name]);
+        let wants_p99 = metrics.any(|metric| metric == "drive_wake_p99_us");
+        let mut notes = Vec::new();
+        for ((load, recording), wake_ups) in request.loads.iter().zip(self.recordings).zip(&*most) {
+            if *wake_ups < FEWEST_WAKE_UPS && recording.duration < least {
+                return Err(TuneError::ShortRecording {
+                    load: load.name.clone(),
+                    seconds: recording.duration.as_secs_f64(),
+                    wake_ups: *wake_ups,
+                    longest: LONGEST_TIMEOUT_MS / 1000,
+                    least: LEAST_TIMEOUTS * LONGEST_TIMEOUT_MS / 1000,
+                    fewest: FEWEST_WAKE_UPS,
+                });
+            }
+            if wants_p99 && *wake_ups < FEWEST_WAKE_UPS_OF_P99 {
+                notes.push(format!(
+                    "{}: at most {wake_ups} wake-ups under any table, and a 99th percentile takes {FEWEST_WAKE_UPS_OF_P99}: \
+                     drive_wake_p99_us is nearly the longest wait",
+                    load.name
+                ));
+            }
+        }
+        Ok(notes)
+    }
+
     fn requests_per_trial(&self) -> u64 {
         let requests = self.recordings.iter().map(|recording| recording.requests);
         requests.sum::<u64>().max(1)
@@ -59,14 +112,18 @@ impl<'a> DriveReplay<'a> {
     fn run_set(&self, set: &PolicySet) -> TrialOutcome {
         let mut loads = Vec::new();
         let mut power_at_rest_mw = 0.0;
-        for recording in self.recordings {
+        for (index, recording) in self.recordings.iter().enumerate() {
             let run = match recording.run_under_set(self.drive, set) {
                 Ok(run) => run,
                 Err(error) => return TrialOutcome::Refused(error.to_string()),
             };
+            let mut most = (self.most_wake_ups.lock()).unwrap_or_else(PoisonError::into_inner);
+            most[index] = most[index].max(run.whole.wake_ups);
+            drop(most);
             power_at_rest_mw = run.power_at_rest_mw;
             loads.push(LoadRuns {
                 runs: metrics_of_time_blocks(&run),
+                ..LoadRuns::default()
             });
         }
         let rest = vec![("drive_mw".to_owned(), power_at_rest_mw)];
@@ -78,6 +135,7 @@ impl<'a> DriveReplay<'a> {
                 } else {
                     Vec::new()
                 },
+                ..LoadRuns::default()
             },
             requests: self.requests_per_trial(),
         })

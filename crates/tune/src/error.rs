@@ -37,7 +37,8 @@ pub enum TuneError {
     InForce(String),
     /// The budget is too small for its finalists.
     #[error(
-        "a budget of {budget} simulated requests is too small: the finalists alone take {needed}; give at least {least}"
+        "a budget of {budget} simulated requests is too small: the finalists alone take {}{needed}; give at least {least}",
+        if *is_estimate { "about " } else { "" }
     )]
     Budget {
         /// Given budget.
@@ -46,6 +47,46 @@ pub enum TuneError {
         needed: u64,
         /// The least budget.
         least: u64,
+        /// Whether both numbers follow from shortened runs, since the budget is far too small for whole ones.
+        is_estimate: bool,
+    },
+    /// The runs have too few requests for a percentile.
+    #[error(
+        "{metric} of {load}: a run has {of_run} requests, and {runs} runs have too few for a percentile that takes {needed}; it is \
+         not judged: simulate {times_as_long} times as long (--seconds, or the job's runtime)"
+    )]
+    FewRequests {
+        /// The percentile's name.
+        metric: String,
+        /// The load's name.
+        load: String,
+        /// Mean number of requests of a run.
+        of_run: u64,
+        /// Most runs of a decision.
+        runs: u32,
+        /// Number of requests that the percentile takes.
+        needed: u64,
+        /// How many times as long a run has to be.
+        times_as_long: u64,
+    },
+    /// A recording is too short to compare tables of power states.
+    #[error(
+        "{load}: the recording is too short for an answer: in {seconds:.1} s no table wakes the drive more than {wake_ups} times, and \
+         tables wait for up to {longest} s; record {least} s or more, with {fewest} pauses in which the drive can sleep"
+    )]
+    ShortRecording {
+        /// The load's name.
+        load: String,
+        /// Length of the recording.
+        seconds: f64,
+        /// Most wake-ups under any table.
+        wake_ups: u64,
+        /// Longest timeout of a table in seconds.
+        longest: u64,
+        /// Least length of a recording with few wake-ups, in seconds.
+        least: u64,
+        /// Fewest wake-ups by which tables are compared.
+        fewest: u64,
     },
     /// The user called the search off.
     #[error("interrupted: nothing was decided")]

@@ -1,6 +1,7 @@
 //! The runs that a search asks for.
 
 use wakepath_policies::PolicySet;
+use wakepath_results::{LatencyCount, LoadCondition};
 
 use crate::TuneError;
 use crate::answer::AnswerOrigin;
@@ -51,6 +52,21 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// The runs that a condition is about: those of the load, or of the job that it names. `None`: there is no such job.
+    pub(crate) fn runs_of_condition(
+        &self,
+        condition: &LoadCondition,
+        load_index: usize,
+        load_name: &str,
+    ) -> Option<&LoadRuns> {
+        let runs = self.loads.get(load_index)?;
+        let Some(wanted) = condition.job_of_load(load_name) else {
+            return Some(runs);
+        };
+        let found = runs.jobs.iter().find(|(name, _)| name == wanted);
+        found.map(|(_, runs)| runs)
+    }
+
     /// A metric of a load in every seed; `None` if a run lacks the metric.
     pub fn metric_in_each_seed(&self, load_index: usize, metric: &str) -> Option<Vec<f64>> {
         self.loads.get(load_index)?.metric_of_each_run(metric)
@@ -62,6 +78,10 @@ impl Trial {
 pub struct LoadRuns {
     /// Names and values of the metrics of each run.
     pub runs: Vec<Vec<(String, f64)>>,
+    /// Requests of each run by latency; empty where latencies are not known.
+    pub latency: Vec<Vec<LatencyCount>>,
+    /// Name and runs of each job by itself; empty for a single job, and where jobs are not told apart.
+    pub jobs: Vec<(String, LoadRuns)>,
 }
 
 /// Waits of requests for a drive that wakes up. A run without a wake-up has no such metric.
@@ -141,16 +161,21 @@ mod tests {
         let slept = run(&[("drive_wake_ups_per_s", 2.0), ("drive_wake_p99_us", 900.0)]);
         let mixed = LoadRuns {
             runs: vec![awake.clone(), slept],
+            ..LoadRuns::default()
         };
         let p99 = mixed.metric_of_each_run("drive_wake_p99_us");
         assert_eq!(p99, Some(vec![0.0, 900.0]));
         assert!(!mixed.have_no_wake_up_of_drive());
-        let never = LoadRuns { runs: vec![awake] };
+        let never = LoadRuns {
+            runs: vec![awake],
+            ..LoadRuns::default()
+        };
         assert!(never.have_no_wake_up_of_drive());
         assert_eq!(never.metric_of_each_run("p99_us"), None);
         // Without a drive that can sleep, nothing is known about waits.
         let none = LoadRuns {
             runs: vec![run(&[("p99_us", 80.0)])],
+            ..LoadRuns::default()
         };
         assert_eq!(none.metric_of_each_run("drive_wake_p99_us"), None);
         assert!(!none.have_no_wake_up_of_drive());

@@ -3,7 +3,7 @@
 use wakepath_results::LoadCondition;
 
 use crate::TuneError;
-use crate::evaluator::Trial;
+use crate::evaluator::{LoadRuns, Trial};
 use crate::load::DailyLoad;
 use crate::objective::SearchObjective;
 
@@ -78,6 +78,43 @@ impl Question<'_> {
             .collect())
     }
 
+    /// The metric of each condition and of the objective, with the name and the runs of each load or job that it concerns.
+    pub(crate) fn metrics_with_runs<'t>(
+        &'t self,
+        trial: &'t Trial,
+    ) -> impl Iterator<Item = (&'t str, String, &'t LoadRuns)> {
+        let conditions = self.conditions_with_load_indices();
+        conditions
+            .filter_map(|(condition, load)| {
+                let name = &self.loads[load].name;
+                let runs = trial.runs_of_condition(condition, load, name)?;
+                let shown = condition.load.as_ref().unwrap_or(name);
+                Some((condition.condition.metric.as_str(), shown.clone(), runs))
+            })
+            .chain(self.objective_with_runs(trial))
+    }
+
+    /// The metric of the objective, with the name and the runs of each load.
+    pub(crate) fn objective_with_runs<'t>(
+        &'t self,
+        trial: &'t Trial,
+    ) -> impl Iterator<Item = (&'t str, String, &'t LoadRuns)> {
+        self.loads.iter().zip(&trial.loads).map(|(load, runs)| {
+            let metric: &str = &self.objective.metric.name;
+            (metric, load.name.clone(), runs)
+        })
+    }
+
+    /// The runs that a condition on a load is about.
+    pub(crate) fn runs_of_condition<'t>(
+        &self,
+        trial: &'t Trial,
+        condition: &LoadCondition,
+        load: usize,
+    ) -> Option<&'t LoadRuns> {
+        trial.runs_of_condition(condition, load, &self.loads[load].name)
+    }
+
     /// Each condition with the index of each load that it concerns.
     pub(crate) fn conditions_with_load_indices(
         &self,
@@ -95,7 +132,9 @@ impl Question<'_> {
         let concerned = self.conditions_with_load_indices();
         concerned
             .map(|(condition, load)| {
-                let values = in_force.metric_in_each_seed(load, &condition.condition.metric);
+                let runs = self.runs_of_condition(in_force, condition, load);
+                let values =
+                    runs.and_then(|runs| runs.metric_of_each_run(&condition.condition.metric));
                 values.map_or(0.0, |values| relative_deviation_or_0(&values))
             })
             .collect()
@@ -117,9 +156,8 @@ impl Question<'_> {
         for (index, (condition, load)) in self.conditions_with_load_indices().enumerate() {
             let metric = &condition.condition.metric;
             let [value, before] = [trial, in_force].map(|trial| {
-                trial
-                    .metric_in_each_seed(load, metric)
-                    .map(|values| mean(&values))
+                self.runs_of_condition(trial, condition, load)?
+                    .metric_over_all_runs(metric)
             });
             let (Some(value), Some(before)) = (value, before) else {
                 return Err(TuneError::NoMetric {

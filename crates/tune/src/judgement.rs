@@ -13,7 +13,7 @@ use crate::objective::SearchObjective;
 const NO_DIFFERENCE: f64 = 0.5;
 
 /// Confidence level of all intervals together.
-const LEVEL: f64 = 0.95;
+pub(crate) const LEVEL: f64 = 0.95;
 
 /// Metrics shown for each load, where the load has them.
 const SHOWN: [&str; 15] = [
@@ -184,18 +184,29 @@ pub(crate) fn judge_set(
     let mut conditions = Vec::new();
     for (condition, load) in question.conditions_with_load_indices() {
         let metric = &condition.condition.metric;
-        let series = trial.metric_in_each_seed(load, metric);
-        let before = baseline.trial.metric_in_each_seed(load, metric);
-        let (Some(series), Some(before)) = (series, before) else {
+        let (Some(runs), Some(runs_before)) = (
+            question.runs_of_condition(trial, condition, load),
+            question.runs_of_condition(&baseline.trial, condition, load),
+        ) else {
+            continue;
+        };
+        let (Some(series), Some(series_before), Some(before)) = (
+            runs.metric_of_each_run(metric),
+            runs_before.metric_of_each_run(metric),
+            runs_before.metric_over_all_runs(metric),
+        ) else {
             continue;
         };
         let kind = Metric::find(metric).map_or(Mean::Arithmetic, |metric| metric.mean);
-        let interval = if condition.is_relative {
-            interval_by_ratios_in_same_seeds(&series, &before, baseline.level)
-        } else {
-            interval_of_mean(kind, &series, baseline.level)
+        let pooled = runs.pooled_percentile_if_runs_are_short(metric, baseline.level);
+        let interval = match &pooled {
+            Some(pooled) => pooled.interval_us,
+            None if condition.is_relative => {
+                interval_by_ratios_in_same_seeds(&series, &series_before, baseline.level)
+            }
+            None => interval_of_mean(kind, &series, baseline.level),
         };
-        let (value, before) = (mean(&series), mean(&before));
+        let value = pooled.map_or_else(|| mean(&series), |pooled| pooled.value_us);
         let worst = interval.map(|[low, high]| if condition.condition.below { high } else { low });
         conditions.push(KeptCondition {
             condition: condition.to_string(),
@@ -216,8 +227,8 @@ pub(crate) fn judge_set(
             if has_no_wake_up && is_wait_for_drive(metric) {
                 return None;
             }
-            let series = trial.metric_in_each_seed(index, metric)?;
-            Some(((*metric).to_owned(), mean(&series)))
+            let value = trial.loads[index].metric_over_all_runs(metric)?;
+            Some(((*metric).to_owned(), value))
         });
         LoadFigures {
             load: load.name.clone(),

@@ -23,6 +23,7 @@ mod load;
 mod load_argument;
 mod measured;
 mod objective;
+mod percentile;
 mod prediction;
 mod rest;
 mod search;

@@ -51,6 +51,16 @@ impl DailyLoad {
         workload
     }
 
+    /// Names of the load's fio jobs, whose figures are told apart; empty for a single job and for other workloads.
+    pub fn names_of_several_jobs(&self) -> Vec<&str> {
+        match &self.workload {
+            Some(Workload::Fio(file)) if file.jobs.len() > 1 => {
+                file.jobs.iter().map(|job| job.name.as_str()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether the load has no own rate, so that a slower machine does less in equal time.
     pub fn is_closed_loop(&self) -> bool {
         match &self.workload {
@@ -62,6 +72,27 @@ impl DailyLoad {
             Some(Workload::Tasks(_)) => true,
             Some(Workload::RtApp(_)) | None => false,
         }
+    }
+
+    /// Requests of a whole run over those of a run whose measured time is divided by `divisor`; 1 where nothing is shortened.
+    pub(crate) fn whole_run_over_shortened_run(&self, divisor: u32) -> f64 {
+        let file = match &self.workload {
+            Some(Workload::Fio(file)) => file,
+            Some(Workload::Server(_) | Workload::Tasks(_) | Workload::RtApp(_)) | None => {
+                return 1.0;
+            }
+        };
+        let ratios = file.jobs.iter().map(|job| {
+            let warm_up = job.ramp_time.filter(|_| job.ends_only_by_time());
+            let warm_up = warm_up.map_or(0.0, |time| time.0 as f64);
+            let measured = job.at_most.into_iter().chain(job.runtime).min();
+            measured.map_or(1.0, |whole| {
+                let whole = whole.0 as f64;
+                let short = whole / f64::from(divisor.max(1));
+                (whole + warm_up) / (short + warm_up).max(1.0)
+            })
+        });
+        ratios.reduce(f64::min).unwrap_or(1.0)
     }
 
     /// Requests simulated per request measured: the warm-up is simulated, too.

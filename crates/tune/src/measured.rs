@@ -43,6 +43,15 @@ pub fn request_with_measured_metrics(
 ) -> Result<SearchRequest, TuneError> {
     let objective = &request.objective.metric.name;
     let measured = measured_metric(objective, measures_power)?;
+    for condition in &request.conditions {
+        let mut loads = request.loads.iter();
+        if loads.any(|load| condition.job_of_load(&load.name).is_some()) {
+            return not_measured_error(
+                &condition.to_string(),
+                "--on live measures all jobs of a file together; leave the job out, or give files of one job each",
+            );
+        }
+    }
     let conditions = request.conditions.iter().map(|condition| {
         let mut measured = condition.clone();
         let metric = measured_metric(&condition.condition.metric, measures_power)?;
@@ -213,6 +222,7 @@ mod tests {
         Trial {
             loads: vec![LoadRuns {
                 runs: runs.collect(),
+                ..LoadRuns::default()
             }],
             rest: LoadRuns::default(),
             requests: 1,

@@ -21,6 +21,7 @@ use crate::finalists::Decision;
 use crate::judgement::note_waits_for_drives_that_never_wake;
 use crate::load::{DailyLoad, check_hours_and_count_rest};
 use crate::objective::SearchObjective;
+use crate::percentile::{find_repeats_for_percentiles, note_objective_of_short_runs};
 use crate::prediction::ScorePredictor;
 use crate::space::{SetChoice, Space};
 use crate::state::SearchState;
@@ -70,6 +71,9 @@ const LAST_RUNG: Rung = RUNGS[RUNGS.len() - 1];
 /// Most requests of a useful shortened run, as a share of a whole run: the warm-up is never cut.
 const MOST_OF_SHORTENED_RUN: f64 = 0.6;
 
+/// A budget that many times below the least one is refused by an estimate, before any whole run.
+const FAR_TOO_SMALL: u64 = 4;
+
 /// Runs of what is in force that show how noisy the metrics of conditions are.
 const NOISE_REPEATS: u32 = 4;
 
@@ -106,7 +110,7 @@ impl SearchRequest {
         let mut concerned = self
             .conditions
             .iter()
-            .filter(|c| c.concerns_load(&load.name));
+            .filter(|c| c.concerns_load(&load.name) && c.job_of_load(&load.name).is_none());
         concerned.any(|c| matches!(c.condition.metric.as_str(), "iops" | "bandwidth_mbs"))
     }
 
@@ -122,6 +126,27 @@ impl SearchRequest {
                     condition: condition.to_string(),
                     problem: format!("no load of this name; there are {}", names.join(", ")),
                 });
+            }
+            for load in &self.loads {
+                let Some(job) = condition.job_of_load(&load.name) else {
+                    continue;
+                };
+                let jobs = load.names_of_several_jobs();
+                if !jobs.contains(&job) {
+                    let problem = if jobs.is_empty() {
+                        format!("{} has a single job; leave `:{job}` out", load.name)
+                    } else {
+                        format!(
+                            "{} has no job of this name; there are {}",
+                            load.name,
+                            jobs.join(", ")
+                        )
+                    };
+                    return Err(TuneError::Condition {
+                        condition: condition.to_string(),
+                        problem,
+                    });
+                }
             }
         }
         Ok(())
@@ -174,6 +199,7 @@ pub fn search_best_policy_set(
             noise: Vec::new(),
         },
         seed: request.seed,
+        fewest_repeats: FINAL_REPEATS.0,
         simulated: 0,
         costliest_run: 0,
         tried: BTreeSet::new(),
@@ -181,12 +207,28 @@ pub fn search_best_policy_set(
         in_force: BTreeMap::new(),
         run_costs: BTreeMap::new(),
     };
+    let shortened = search.run_policies_in_force(search.effort_of_rung(RUNGS[0]))?;
+    // A budget that is far too small is refused before the whole runs, which may take minutes.
+    let least_cost =
+        shortened.requests as f64 * smallest_cost_of_whole_runs(&request.loads, RUNGS[0].shortened);
+    let far_larger = Budget(request.budget.0.saturating_mul(FAR_TOO_SMALL));
+    if let Err(TuneError::Budget { needed, least, .. }) =
+        StageEnds::new(far_larger, least_cost as u64, &search)
+    {
+        return Err(TuneError::Budget {
+            budget: request.budget.0,
+            needed,
+            least,
+            is_estimate: true,
+        });
+    }
     let in_force =
         search.run_policies_in_force(search.effort_with_stage_seeds(2, NOISE_REPEATS, 1))?;
     let cost = (in_force.requests / u64::from(NOISE_REPEATS)).max(1);
-    let stage_ends = StageEnds::new(request.budget, cost, search.most_sets_in_decision())?;
+    search.fewest_repeats =
+        find_repeats_for_percentiles(&search.question, &in_force, FINAL_REPEATS)?;
+    let stage_ends = StageEnds::new(request.budget, cost, &search)?;
     search.question.noise = search.question.measure_noise(&in_force);
-    let shortened = search.run_policies_in_force(search.effort_of_rung(RUNGS[0]))?;
     let costs = RunCosts {
         whole: cost,
         shortened: shortened.requests.max(1),
@@ -220,6 +262,14 @@ pub fn search_best_policy_set(
     })
 }
 
+/// Number of requests of a whole run of all loads over those of a shortened one, or less: of the loads the smallest number.
+fn smallest_cost_of_whole_runs(loads: &[DailyLoad], shortened: u32) -> f64 {
+    let costs = loads
+        .iter()
+        .map(|load| load.whole_run_over_shortened_run(shortened));
+    costs.reduce(f64::min).unwrap_or(1.0)
+}
+
 /// How the budget is divided: the number of requests simulated when each stage ends.
 struct StageEnds {
     halving_end: u64,
@@ -230,16 +280,17 @@ impl StageEnds {
     fn new(
         budget: Budget,
         requests_per_run: u64,
-        sets_in_decision: u64,
+        search: &SearchState<'_>,
     ) -> Result<Self, TuneError> {
-        let (fewest, _) = FINAL_REPEATS;
-        let needed = requests_per_run.saturating_mul(sets_in_decision * u64::from(fewest));
+        let runs = search.most_sets_in_decision() * u64::from(search.fewest_repeats);
+        let needed = requests_per_run.saturating_mul(runs);
         let least = (needed as f64 / (1.0 - STEPS_END)).ceil() as u64;
         if budget.0 < least {
             return Err(TuneError::Budget {
                 budget: budget.0,
                 needed,
                 least,
+                is_estimate: false,
             });
         }
         Ok(Self {
@@ -313,12 +364,12 @@ impl SearchState<'_> {
 
     /// Number of fresh runs per finalist that the remaining budget allows.
     fn affordable_repeats(&self, finalists: &[SetChoice], budget: Budget) -> u32 {
-        let (fewest, most) = FINAL_REPEATS;
+        let (_, most) = FINAL_REPEATS;
         let each = self.requests_of_decision_per_repeat(finalists).max(1);
         let affordable = budget.0.saturating_sub(self.simulated) / each;
         u32::try_from(affordable)
             .unwrap_or(most)
-            .clamp(fewest, most)
+            .clamp(self.fewest_repeats, most)
     }
 
     /// Runs sets with an effort until `requests_end` requests are simulated, and ranks the sets.
@@ -589,10 +640,11 @@ fn note_odd_units_and_implied_conditions(
 ) -> Vec<String> {
     let mut notes = Vec::new();
     for (condition, load) in search.question.conditions_with_load_indices() {
-        let values = in_force.metric_in_each_seed(load, &condition.condition.metric);
-        let value = values.map(|values| crate::figures::mean(&values));
+        let runs = search.question.runs_of_condition(in_force, condition, load);
+        let value = runs.and_then(|runs| runs.metric_over_all_runs(&condition.condition.metric));
         notes.extend(value.and_then(|value| condition.note_if_unit_looks_wrong(value)));
     }
+    notes.extend(note_objective_of_short_runs(&search.question, in_force));
     for implied in conditions.iter().filter(|condition| condition.is_implied) {
         notes.push(format!(
             "{} asks for no rate: a slower set would save power by doing less, so its iops stay at 98 % of what is in force",

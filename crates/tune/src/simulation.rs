@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
-use wakepath_results::{RunKey, RunRecord};
-use wakepath_sim::{Model, policies_in_force};
+use wakepath_results::{LatencyCount, RunKey, RunRecord};
+use wakepath_sim::{JobRun, Model, policies_in_force};
 use wakepath_study::run::rows;
 use wakepath_workloads::Workload;
 
@@ -41,9 +41,12 @@ struct RunJob {
     seed: u64,
 }
 
-/// Metrics and requests per run, warm-up included. For an rt-app file, loops by the first task count as requests.
+/// Metrics, latencies and requests per run, warm-up included. For an rt-app file, loops by the first task count as requests.
 struct MadeRun {
     metrics: Vec<(String, f64)>,
+    latency: Vec<LatencyCount>,
+    /// Each job of several by itself.
+    jobs: Vec<JobRun>,
     requests: u64,
 }
 
@@ -119,8 +122,39 @@ impl<'a> Simulation<'a> {
         (self.report_requests)(requests);
         Ok(MadeRun {
             metrics: record.metrics,
+            latency: record.latency,
+            jobs: run.jobs,
             requests,
         })
+    }
+}
+
+/// Adds each job's part of a run to the job's runs.
+fn add_runs_of_jobs(jobs: &mut Vec<(String, LoadRuns)>, run: Vec<JobRun>) {
+    for (number, job) in run.into_iter().enumerate() {
+        if jobs.len() <= number {
+            jobs.push((job.name.clone(), LoadRuns::default()));
+        }
+        let latency = &job.latency_us;
+        let metrics = [
+            ("iops", job.iops),
+            ("bandwidth_mbs", job.bandwidth_mbs),
+            ("mean_us", latency.mean),
+            ("p50_us", latency.p50),
+            ("p90_us", latency.p90),
+            ("p99_us", latency.p99),
+            ("p999_us", latency.p999),
+            ("max_us", latency.max),
+        ];
+        let runs = &mut jobs[number].1;
+        runs.runs
+            .push(metrics.map(|(name, value)| (name.to_owned(), value)).into());
+        let counts = job.latency.iter().map(|bucket| LatencyCount {
+            low_ns: bucket.low,
+            high_ns: bucket.high,
+            count: bucket.requests,
+        });
+        runs.latency.push(counts.collect());
     }
 }
 
@@ -193,6 +227,8 @@ impl Evaluator for Simulation<'_> {
                         None => &mut trial.rest,
                     };
                     runs.runs.push(run.metrics);
+                    runs.latency.push(run.latency);
+                    add_runs_of_jobs(&mut runs.jobs, run.jobs);
                 }
                 (Some(_), TrialOutcome::Refused(_)) => {}
             }

@@ -84,6 +84,9 @@ const NAMES: [&str; 14] = [
     "profiles",
 ];
 
+/// Longest timeout of a table that is searched, in ms.
+pub(crate) const LONGEST_TIMEOUT_MS: u64 = 8000;
+
 /// Timeouts of leases, on a log scale.
 const LEASES: [&str; 3] = ["1ms", "3ms", "10ms"];
 
@@ -119,7 +122,11 @@ impl Space {
         let is_preference_taken =
             PolicySet::from_names(["epp[value=power]"]).is_ok_and(|set| resolve(&set).is_ok());
         for name in NAMES {
-            let mut texts = named_policies_of_mechanism(machine, over, name);
+            let (mut texts, missing): (Vec<String>, Vec<String>) =
+                named_policies_of_mechanism(machine, over, name)
+                    .into_iter()
+                    .partition(|text| kernel_offers_governor(machine, text));
+            space.name_governors_that_kernel_lacks(machine, &missing, &resolve);
             if is_preference_taken {
                 let others = driver_with_preference_texts();
                 texts.retain(|text| !others.contains(text));
@@ -183,6 +190,34 @@ impl Space {
             )));
         }
         Ok(space)
+    }
+
+    /// Names the governors among `missing` that the machine could run, if its kernel offered them.
+    fn name_governors_that_kernel_lacks(
+        &mut self,
+        machine: &Machine,
+        missing: &[String],
+        resolve: &impl Fn(&PolicySet) -> Result<PolicySet, String>,
+    ) {
+        let could_run = |text: &&String| {
+            let set = text.parse::<PolicySet>();
+            set.is_ok_and(|set| resolve(&set).is_ok())
+        };
+        let names: Vec<&str> = missing
+            .iter()
+            .filter(could_run)
+            .map(String::as_str)
+            .collect();
+        if let Some(offered) = names
+            .first()
+            .map(|text| list_offered_governors(machine, text))
+        {
+            self.left_out.push(format!(
+                "{}: this kernel offers {} only",
+                names.join(", "),
+                offered.join(", ")
+            ));
+        }
     }
 
     /// Adds a mechanism's policies that come to something new, as `describe` tells what a set comes to.
@@ -414,6 +449,23 @@ fn named_policies_of_mechanism(machine: &Machine, over: &[String], name: &str) -
     policies.into_iter().filter(is_named).collect()
 }
 
+/// Whether the machine's kernel offers the governor that a policy needs; a machine that does not tell has every governor.
+fn kernel_offers_governor(machine: &Machine, policy: &str) -> bool {
+    let offered = list_offered_governors(machine, policy);
+    let name = policy.split('[').next().unwrap_or(policy);
+    offered.is_empty() || offered.iter().any(|governor| governor == name)
+}
+
+/// Governors that the machine's kernel offers in place of a policy; empty for a policy that is no governor, or if the machine does
+/// not tell.
+fn list_offered_governors<'a>(machine: &'a Machine, policy: &str) -> &'a [String] {
+    match policy.split('[').next().unwrap_or(policy) {
+        "menu" | "teo" | "ladder" | "haltpoll" => &machine.idle_governors,
+        "schedutil" | "performance" | "powersave" | "ondemand" => &machine.frequency_governors,
+        _ => &[],
+    }
+}
+
 /// Policies for a mechanism as text; the machine refuses some later.
 fn candidate_policies_of_mechanism(machine: &Machine, name: &str) -> Vec<String> {
     match name {
@@ -542,7 +594,7 @@ fn apst_policy_texts() -> Vec<String> {
         "apst[max_latency_us=0]".to_owned(),
     ];
     for primary in [10, 30, 100, 300, 1000] {
-        for secondary in [500, 2000, 8000] {
+        for secondary in [500, 2000, LONGEST_TIMEOUT_MS] {
             texts.push(format!(
                 "apst[primary_timeout_ms={primary},secondary_timeout_ms={secondary}]"
             ));
@@ -680,6 +732,22 @@ mod tests {
             .collect();
         assert_eq!(all.len(), space.count_sets());
         assert!(all.contains(&space.unchanged_choice()));
+    }
+
+    #[test]
+    fn governors_that_the_kernel_lacks_are_left_out_and_named() {
+        let mut machine = Machine::find("laptop").unwrap();
+        machine.idle_governors = vec!["menu".to_owned(), "teo".to_owned()];
+        let resolve = |set: &PolicySet| Ok(set.completed_from(&"menu".parse().unwrap()));
+        let over = ["idle".to_owned()];
+        let space = Space::new(&machine, &over, resolve).unwrap();
+        let choices = &space.dimensions[0].choices;
+        assert_eq!(choices.len(), 1, "{choices:?}");
+        assert_eq!(choices[0].mechanism().name, "teo");
+        assert_eq!(
+            space.left_out,
+            ["ladder, haltpoll: this kernel offers menu, teo only"]
+        );
     }
 
     #[test]

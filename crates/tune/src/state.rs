@@ -15,6 +15,8 @@ pub(crate) struct SearchState<'a> {
     pub(crate) evaluator: &'a dyn Evaluator,
     pub(crate) question: Question<'a>,
     pub(crate) seed: u64,
+    /// Fewest fresh runs of each finalist.
+    pub(crate) fewest_repeats: u32,
     /// Number of requests simulated so far.
     pub(crate) simulated: u64,
     /// Number of requests in the costliest run so far, all loads together.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, ensure};
 use wakepath_fleet::{
-    DecisionRequest, FleetReport, LIST, LabelPattern, NamePattern, PAGE, SurveyRequest,
-    decide_for_classes, replay_classes, survey_fleet,
+    DecisionRequest, FleetLoad, FleetReport, FleetSearch, LIST, LabelPattern, NamePattern, PAGE,
+    SurveyOptions, SurveyRequest, decide_for_classes, replay_classes, survey_fleet,
 };
 use wakepath_results::{Goal, LoadCondition};
 use wakepath_tune::{Budget, SearchObjective, SearchRequest};
@@ -65,10 +65,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = until::parse_simulated_time_or_seconds)]
     seconds: Option<Nanoseconds>,
     /// A class with fewer machines joins the nearest class.
-    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "COUNT", default_value_t = SurveyOptions::DEFAULT_FEWEST, value_parser = clap::value_parser!(u16).range(1..))]
     fewest: u16,
     /// Machines of a class that are examined as `wakepath doctor` does: one for all, then those that stand out.
-    #[arg(long, value_name = "COUNT", default_value_t = 5)]
+    #[arg(long, value_name = "COUNT", default_value_t = SurveyOptions::DEFAULT_EXAMINED)]
     examine: u16,
     /// Write a page, a list of the machines, and a settings file for each class into this folder.
     #[arg(short, long, value_name = "FOLDER")]
@@ -83,7 +83,8 @@ pub(crate) struct Args {
     format: Format,
 }
 
-pub(crate) fn survey_and_print_fleet(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+/// Surveys a fleet and prints it. Returns the exit code: 1 if loads were given and no class has a decision.
+pub(crate) fn survey_and_print_fleet(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
     check_output_folder(args)?;
     let search = (!args.load.is_empty())
         .then(|| make_search_request(args))
@@ -99,7 +100,9 @@ pub(crate) fn survey_and_print_fleet(args: &Args, out: &mut Screen) -> anyhow::R
     if let Some(folder) = &args.output {
         write_output_folder(folder, args, &report)?;
     }
-    Ok(())
+    let has_no_decision =
+        (report.decisions.as_ref()).is_some_and(|decisions| decisions.decisions.is_empty());
+    Ok(u8::from(has_no_decision))
 }
 
 /// Surveys the fleet, replays recordings, and decides for each class if there is something to search for.
@@ -194,10 +197,30 @@ fn make_search_request(args: &Args) -> anyhow::Result<SearchRequest> {
     })
 }
 
+/// The command that makes the same survey and decisions again.
+fn compose_command(args: &Args) -> anyhow::Result<String> {
+    let options = SurveyOptions {
+        labels: args.label.iter().map(ToString::to_string).collect(),
+        only: args.only.iter().map(ToString::to_string).collect(),
+        fewest: usize::from(args.fewest),
+        examined: usize::from(args.examine),
+    };
+    let search = FleetSearch {
+        at_most: args.seconds,
+        minimise: args.minimise.clone(),
+        conditions: args.keep.iter().map(ToString::to_string).collect(),
+        over: args.over.clone(),
+        budget: args.budget,
+        seed: args.seed,
+        loads: FleetLoad::parse_all(&args.load)?,
+    };
+    let asked = Some(&search).filter(|search| !search.loads.is_empty());
+    Ok(options.to_command(&args.folder, asked))
+}
+
 /// Writes the page, the list of machines, and a settings file for each class with a set.
 fn write_output_folder(folder: &Path, args: &Args, report: &FleetReport) -> anyhow::Result<()> {
-    let command = format!("wakepath fleet {}", args.folder.display());
-    let files = report.compose_files(&args.folder, command)?;
+    let files = report.compose_files(&args.folder, &compose_command(args)?)?;
     for file in &files {
         write_text(&folder.join(&file.name), args.force, &file.content)?;
     }

@@ -107,7 +107,7 @@ impl Command {
             Self::Sim(args) => sim::simulate_and_print_policies(&args, cli, out),
             Self::Study(args) => study::run_study_command(args, out),
             Self::Tune(args) => tune::search_and_print_best_policy_set(&args, out),
-            Self::Fleet(args) => fleet::survey_and_print_fleet(&args, out),
+            Self::Fleet(args) => return fleet::survey_and_print_fleet(&args, out),
             Self::Canary(args) => return canary::run_canary_command(args, out),
             Self::Results(args) => results::run_results_command(&args, out),
             Self::Compare(args) => compare::compare_and_print_results(&args, out),

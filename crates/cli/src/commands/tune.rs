@@ -21,6 +21,7 @@ mod cost;
 mod finalist_study;
 mod measured;
 mod page;
+mod question;
 mod recorded;
 mod simulated;
 mod steps;
@@ -150,7 +151,9 @@ fn print_answer(
         sensitivity: sensitivity.as_ref(),
         prediction,
     };
-    args.page.write(request, &report, further, args.force)?;
+    let command = question::compose_command(args, request, answer.origin);
+    args.page
+        .write(request, &report, further, &command, args.force)?;
     match args.format {
         Format::Json => output::write_json(out, &report),
         Format::Csv => tables::write_finalists_as_csv(out, answer),

@@ -45,6 +45,16 @@ fn a_page_a_list_and_settings_files_are_written() {
         settings.contains("policy = \"cpu-latency[limit="),
         "{settings}"
     );
+    // Whoever gets the file sees what the set is for, that it is a prediction, and how to get the file again.
+    for part in [
+        "# Predicted by simulation: the least p99_us for tutorial 8 h a day, with no condition;",
+        "# class-1: p99_us ",
+        "# The same again: wakepath fleet ",
+        "--budget 250000 --seed 1\n",
+    ] {
+        assert!(settings.contains(part), "{part}: {settings}");
+    }
+    assert!(page.contains("--budget 250000 --seed 1"), "{page}");
     fails_with(
         survey(&["-o", output.to_str().unwrap()]),
         &["a survey is there already; --force replaces it"],
@@ -157,5 +167,22 @@ fn recordings_and_reports_belong_to_their_captures() {
     assert!(
         text.contains("Recordings under other idle governors:"),
         "{text}"
+    );
+}
+
+#[test]
+fn a_fleet_without_any_decision_ends_with_an_exit_code_that_scripts_see() {
+    let job = repository().join("docs/examples/tutorial.fio");
+    let load = format!("{}=8h", job.to_str().unwrap());
+    let search = ["--load", &load, "--seconds", "50ms", "--budget", "10"];
+    let space = ["--over", "cpu-latency", "--fewest", "1", "--examine", "0"];
+    let ended = survey(&[&search[..], &space].concat()).code(1);
+    let output = ended.get_output();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(printed.contains("No class has a decision."), "{printed}");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        told.contains("a budget of 10 simulated requests is too small"),
+        "{told}"
     );
 }

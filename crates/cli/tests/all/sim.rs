@@ -866,3 +866,38 @@ fn a_kernel_gives_bare_names_its_version() {
     assert!(text.contains("menu@6.12.48"), "{text}");
     fails_with(machine("6.20"), &["nearest: 6.19, 7.0"]);
 }
+
+#[test]
+fn each_job_of_a_file_has_rows_of_its_own() {
+    let job = "[global]\nfilename=/dev/nvme0n1\ndirect=1\nruntime=100ms\ntime_based\n[oltp]\nrw=randread\nbs=4k\n\
+               rate_iops=500\n[backup]\nioengine=libaio\niodepth=4\nrw=read\nbs=1m\n";
+    let machine = ["--machine", "laptop", "--runs", "2"];
+    let printed = |more: &[&str]| {
+        let done = sim(job, &[&machine[..], more].concat()).success();
+        let text = String::from_utf8_lossy(&done.get_output().stdout).into_owned();
+        (
+            text,
+            String::from_utf8_lossy(&done.get_output().stderr).into_owned(),
+        )
+    };
+    let (table, told) = printed(&[]);
+    let by_itself = table.split("Each job by itself: medians").nth(1).unwrap();
+    assert!(
+        by_itself.contains(" oltp ") && by_itself.contains(" backup "),
+        "{table}"
+    );
+    assert!(told.contains("a 99th percentile takes 1000"), "{told}");
+    let (csv, _) = printed(&["--format", "csv"]);
+    let mut lines = csv.lines();
+    assert!(lines.next().unwrap().ends_with(",job"), "{csv}");
+    let jobs: Vec<&str> = lines.map(|line| line.rsplit(',').next().unwrap()).collect();
+    assert_eq!(
+        jobs,
+        ["(all)", "oltp", "backup", "(all)", "oltp", "backup"],
+        "{csv}"
+    );
+    let found = json(&sim(job, &[&machine[..], &["--format", "json"]].concat()).success());
+    let own = &found["results"][0]["runs"][0]["jobs"];
+    let mean = |index: usize| own[index]["latency_us"]["mean"].as_f64().unwrap();
+    assert!(2.0 * mean(0) < mean(1), "{own}");
+}

@@ -145,6 +145,14 @@ fn a_page_has_the_answer_and_a_slider_of_limits_that_were_searched() {
         html.contains("default-src 'none'") && !html.contains("<script"),
         "{html}"
     );
+    // Whoever gets the page sees what was asked, and can ask it again.
+    for part in [
+        "least mean_mw",
+        "--over cpu-latency",
+        "--budget 1000000 --seed 1",
+    ] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
     assert_eq!(html.matches("type=\"radio\"").count(), 3, "{html}");
     assert!(html.matches("<circle").count() >= 3, "{html}");
     fails_with(

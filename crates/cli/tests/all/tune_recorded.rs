@@ -140,6 +140,24 @@ fn tune_finds_the_table_that_keeps_the_wake_up_short() {
 }
 
 #[test]
+fn a_recording_with_hardly_a_wake_up_gives_no_answer() {
+    let reads = repository().join("docs/examples/recorded-guest/reads.parquet");
+    let reads = reads.to_str().unwrap();
+    let load = format!("{reads}=10h");
+    let keep = ["--over", "apst", "--keep", "drive_wake_p99_us < 5000"];
+    fails_with(
+        wakepath(&[&["tune", &load, "--drive", "sn530"], &keep[..]].concat()),
+        &[
+            "reads: the recording is too short for an answer: in 0.7 s no table wakes the drive more than ",
+            "record 80 s or more, with 20 pauses in which the drive can sleep",
+        ],
+    );
+    let replayed = wakepath(&["replay", reads, "--drive", "sn530"]).success();
+    let told = String::from_utf8_lossy(&replayed.get_output().stderr).into_owned();
+    assert!(told.contains("too few for a percentile"), "{told}");
+}
+
+#[test]
 fn what_a_recording_cannot_answer_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = recording(folder.path());

@@ -62,7 +62,7 @@ fn decide(survey: &FleetSurvey, budget: u64) -> FleetDecisions {
             workload: Some(workload),
             hours: 8.0,
         }],
-        objective: SearchObjective::new("p99_us", Goal::Minimise).unwrap(),
+        objective: SearchObjective::new("mean_us", Goal::Minimise).unwrap(),
         conditions: Vec::new(),
         budget: Budget(budget),
         seed: 1,

@@ -32,6 +32,13 @@ pub struct Machine {
     /// or the recorded policies of a system with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<String>,
+    /// Idle governors that the kernel offers (`available_governors`), such as `["menu"]`: `tune` and `fleet` propose no
+    /// others. Absent: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub idle_governors: Vec<String>,
+    /// Frequency governors that the kernel offers (`scaling_available_governors`), likewise. Absent: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frequency_governors: Vec<String>,
     /// Why nothing tells what the machine draws, if nothing does: a captured guest, or a class without published
     /// powers.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -430,7 +430,7 @@ impl DriveModel {
     }
 
     /// The model of a drive of which only declared states are known: as fast as a typical client drive.
-    pub(super) fn as_typical_client_drive(drive: &Drive) -> Self {
+    fn as_typical_client_drive(drive: &Drive) -> Self {
         Self {
             name: drive.model.clone(),
             capacity_gb: match drive.capacity_bytes {
@@ -446,7 +446,7 @@ impl DriveModel {
     }
 
     /// A typical client drive that never sleeps: nothing is known about its power states.
-    pub(super) fn typical_client_drive_without_power_states() -> Self {
+    pub fn typical_client_drive_without_power_states() -> Self {
         Self {
             name: String::new(),
             device: None,

@@ -292,7 +292,8 @@ impl ModelFile {
         Ok(model)
     }
 
-    /// The drive with the power states of the library or of a dump, before the file's own figures.
+    /// The drive with the power states of the library or of a dump and the speeds of that model, before the file's own
+    /// figures.
     fn model_with_power_states(
         &self,
         origin: &str,
@@ -302,7 +303,7 @@ impl ModelFile {
             (Some(library), None) => {
                 let found = DriveLibrary::builtin().find_one_model(library)?;
                 let table = found.most_frequent_table();
-                Ok(DriveModel::as_typical_client_drive(&table.drive))
+                Ok(DriveModel::from_declared_drive(&table.drive))
             }
             (None, Some(dump)) => {
                 let output = read_dump_beside_model(dump, folder)
@@ -438,6 +439,30 @@ mod tests {
                 model.name
             );
         }
+    }
+
+    #[test]
+    fn a_built_in_model_is_as_fast_as_its_drive_of_the_library() {
+        let mut media_us = Vec::new();
+        for (name, _) in BUILTIN {
+            let mut model = DriveModel::find(name).unwrap();
+            let library = DriveModel::full_library_name_for_short_name(name).unwrap();
+            let table = DriveLibrary::builtin().find_one_model(library).unwrap();
+            let mut expected = DriveModel::from_declared_drive(&table.most_frequent_table().drive);
+            let speeds = expected.speed_figures_mut();
+            // The last two are the waits of a resting drive, which models fit.
+            for ((key, figure), (_, expected)) in
+                model.speed_figures_mut().into_iter().zip(speeds).take(11)
+            {
+                assert_eq!(figure, expected, "{name}: {key}");
+            }
+            let [media, expected_media] =
+                [&model, &expected].map(|drive| drive.buffer.as_ref().map(|b| b.media_us.clone()));
+            assert_eq!(media, expected_media, "{name}");
+            media_us.extend(media.map(|media| media.value));
+        }
+        // 950 MB/s declared for the SN530, 1,600 MB/s for the 760p.
+        assert_eq!(media_us[..2], [4.312, 2.56]);
     }
 
     #[test]

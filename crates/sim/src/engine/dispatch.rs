@@ -33,10 +33,11 @@ impl<O: Observer> Engine<'_, O> {
                 Some(server.span_with_counted_requests()),
             ),
             None => (
-                jobs.end_of_warm_up(&self.setup.jobs),
+                jobs.end_of_warm_up(),
                 jobs.span_with_counted_requests(&self.setup.jobs),
             ),
         };
+        self.recorder.prepare_counts_of_jobs(self.setup.jobs.len());
         let mut warm_up_ends = warm_up_end.unwrap_or(NEVER);
         let replays = self.setup.jobs.iter().any(JobSetup::replays_trace);
         // The load of a trace changes by itself, so that a changing latency says nothing.

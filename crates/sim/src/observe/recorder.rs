@@ -18,21 +18,35 @@ const LONGEST: u64 = 3_600_000_000_000;
 /// The histogram's buckets per doubling, as a power of two.
 const BITS: u32 = 10;
 
-/// Counts, latencies and latency parts of a run's requests. Arrays have reads before writes.
-#[derive(Debug, Default)]
-pub(crate) struct Recorder {
+/// Stands for a request of no job.
+pub(crate) const NO_JOB: usize = usize::MAX;
+
+/// Most jobs that are counted by themselves: the counts of each take some 100 KiB.
+const MOST_JOBS: usize = 256;
+
+/// Counts and latencies of requests. Arrays have reads before writes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RequestCounts {
     requests: [u64; 2],
     bytes: [u64; 2],
     /// In ns.
     latency_sums: [u128; 2],
-    warm_up: WarmUpCounts,
     /// Number of finished requests by latency bucket, up to the longest latency seen.
     latencies: Vec<u64>,
+}
+
+/// Counts, latencies and latency parts of a run's requests.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    all: RequestCounts,
+    warm_up: WarmUpCounts,
     parts: Collector,
     /// Durations of counted fsync calls, in ns; `None` without any.
     fsyncs: Option<Box<Histogram<u64>>>,
     /// Mean latency through the run, in batches of time.
     batches: Batches,
+    /// Counts and latencies of each job; empty unless the workload has several.
+    jobs: Vec<RequestCounts>,
 }
 
 /// Counts that begin before the warm-up's end, so that the warm-up's part is subtracted later.
@@ -47,6 +61,13 @@ pub(crate) struct WarmUpCounts {
 }
 
 impl Recorder {
+    /// Prepares counts of each job by itself, if there are several.
+    pub(crate) fn prepare_counts_of_jobs(&mut self, jobs: usize) {
+        if (2..=MOST_JOBS).contains(&jobs) {
+            self.jobs = vec![RequestCounts::default(); jobs];
+        }
+    }
+
     /// Prepares batches of time for drift, if all counted requests end between two times.
     pub(crate) fn prepare_batches_between(&mut self, begin: u64, end: u64) {
         self.batches = Batches::between(begin, end);
@@ -58,13 +79,15 @@ impl Recorder {
         self.warm_up.same_cpu += u64::from(on_same_cpu);
     }
 
-    /// Records a request that is back in user space now; before `counts_from`, the request is left out of all figures.
+    /// Records a request that is back in user space now; before `counts_from`, the request is left out of all figures. `job` is
+    /// the number of its job in the file, [`NO_JOB`] without one.
     #[inline(always)]
     pub(crate) fn record_finished_request(
         &mut self,
         request: &Request,
         now: u64,
         counts_from: u64,
+        job: usize,
     ) {
         let latency = request.latency_if_ended_at(now);
         if now < counts_from {
@@ -72,15 +95,10 @@ impl Recorder {
             return;
         }
         self.batches.add_request(now, latency);
-        let direction = request.direction as usize;
-        self.requests[direction] += 1;
-        self.bytes[direction] += request.bytes;
-        self.latency_sums[direction] += u128::from(latency);
-        let bucket = bucket_index::<BITS>(latency);
-        if bucket >= self.latencies.len() {
-            self.latencies.resize(bucket + 1, 0);
+        self.all.add_request(request, latency);
+        if let Some(own) = self.jobs.get_mut(job) {
+            own.add_request(request, latency);
         }
-        self.latencies[bucket] += 1;
         self.parts.add_request(request.attributed_parts(), latency);
     }
 
@@ -122,17 +140,22 @@ impl Recorder {
 
     /// Number of counted reads, and of counted writes.
     pub(crate) fn counted_requests(&self) -> [u64; 2] {
-        self.requests
+        self.all.requests
     }
 
     /// Bytes of the counted reads, and of the counted writes.
     pub(crate) fn counted_bytes(&self) -> [u64; 2] {
-        self.bytes
+        self.all.bytes
+    }
+
+    /// Counts and latencies of each job, in the order of the file; empty for a single job.
+    pub(crate) fn jobs(&self) -> &[RequestCounts] {
+        &self.jobs
     }
 
     /// Number of finished requests, those in a `ramp_time` included.
     pub(crate) fn finished_request_count(&self) -> u64 {
-        self.requests.iter().sum::<u64>() + self.warm_up.ramped
+        self.all.requests.iter().sum::<u64>() + self.warm_up.ramped
     }
 
     /// Share of completion interrupts, 0 to 1, that came to the submitting CPU.
@@ -152,6 +175,58 @@ impl Recorder {
 
     /// Mean, percentiles and maximum of the counted requests' latency.
     pub(crate) fn latency_summary(&self) -> Latency {
+        self.all.latency_summary()
+    }
+
+    /// Mean latency parts of all counted requests, and of the requests at each percentile.
+    pub(crate) fn latency_parts(&self) -> LatencyParts {
+        LatencyParts {
+            mean: self.parts.mean_attribution(),
+            p50: self.parts.attribution_at_quantile(0.5),
+            p90: self.parts.attribution_at_quantile(0.9),
+            p99: self.parts.attribution_at_quantile(0.99),
+            p999: self.parts.attribution_at_quantile(0.999),
+        }
+    }
+}
+
+impl RequestCounts {
+    #[inline(always)]
+    fn add_request(&mut self, request: &Request, latency: u64) {
+        let direction = request.direction as usize;
+        self.requests[direction] += 1;
+        self.bytes[direction] += request.bytes;
+        self.latency_sums[direction] += u128::from(latency);
+        let bucket = bucket_index::<BITS>(latency);
+        if bucket >= self.latencies.len() {
+            self.latencies.resize(bucket + 1, 0);
+        }
+        self.latencies[bucket] += 1;
+    }
+
+    /// Number of requests by latency, shortest first.
+    pub(crate) fn latency_buckets(&self) -> impl Iterator<Item = LatencyBucket> {
+        let used = self.latencies.iter().enumerate();
+        used.filter(|(_, requests)| **requests > 0)
+            .map(|(bucket, requests)| LatencyBucket {
+                low: lowest_latency_in_bucket::<BITS>(bucket),
+                high: lowest_latency_in_bucket::<BITS>(bucket + 1) - 1,
+                requests: *requests,
+            })
+    }
+
+    /// Number of reads, and of writes.
+    pub(crate) fn requests(&self) -> [u64; 2] {
+        self.requests
+    }
+
+    /// Bytes of the reads, and of the writes.
+    pub(crate) fn bytes(&self) -> [u64; 2] {
+        self.bytes
+    }
+
+    /// Mean, percentiles and maximum of the counted requests' latency.
+    pub(crate) fn latency_summary(&self) -> Latency {
         let histogram = self.latency_histogram();
         let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
         let requests = histogram.len().max(1) as f64;
@@ -164,17 +239,6 @@ impl Recorder {
             p99: at(0.99),
             p999: at(0.999),
             max: histogram.max() as f64 / 1e3,
-        }
-    }
-
-    /// Mean latency parts of all counted requests, and of the requests at each percentile.
-    pub(crate) fn latency_parts(&self) -> LatencyParts {
-        LatencyParts {
-            mean: self.parts.mean_attribution(),
-            p50: self.parts.attribution_at_quantile(0.5),
-            p90: self.parts.attribution_at_quantile(0.9),
-            p99: self.parts.attribution_at_quantile(0.99),
-            p999: self.parts.attribution_at_quantile(0.999),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The result of a simulated run.
 
 pub mod details;
+pub(crate) mod job;
 pub(crate) mod summary;
 
 use serde::Serialize;
@@ -17,6 +18,7 @@ use crate::observe::latency::{FsyncCalls, Latency, LatencyParts};
 use crate::page_cache::result::PageCacheRun;
 use crate::power::energy::Energy;
 use crate::result::details::Details;
+use crate::result::job::JobRun;
 use crate::task::fio::rates::{FoundDepth, RateRun};
 use crate::task::fio::replay::ReplayRun;
 use crate::task::rtapp::program::Programs;
@@ -45,7 +47,8 @@ pub struct Run {
     pub written_bytes: u64,
     /// Simulated time in seconds, without the warm-up.
     pub seconds: f64,
-    /// Time before any figure counts, in seconds: until the first counted request, where jobs have a `ramp_time`.
+    /// Time before any figure counts, in seconds: until the first counted request, where jobs have a `ramp_time` or a
+    /// `startdelay`.
     /// Requested rates and the page cache cover the whole run.
     pub warm_up_seconds: f64,
     /// How mean latency changed within the run, where its requests are enough to tell.
@@ -55,6 +58,9 @@ pub struct Run {
     pub same_cpu_share: f64,
     /// Latency from the system call's start to its return; of a server's request, from its arrival to its reply.
     pub latency_us: Latency,
+    /// Figures of each job by itself; absent for a single job.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobRun>,
     /// Latency by part.
     pub attribution: LatencyParts,
     /// Calls of fsync and fdatasync; absent if jobs made none.
@@ -179,6 +185,7 @@ impl Run {
                     .map_or(recorder.finished_request_count(), |t| t.operations),
             ),
             threads,
+            jobs: JobRun::list(workload, recorder.jobs(), counted_seconds),
             attribution: recorder.latency_parts(),
             mean_mhz: khz_time as f64 / busy.max(1) as f64 / 1e3,
             too_deep: idle_states.iter().map(|s| s.too_deep).sum(),

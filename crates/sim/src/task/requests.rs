@@ -8,6 +8,7 @@ use crate::core::parts::Part;
 use crate::core::random::Streams;
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
+use crate::observe::recorder::NO_JOB;
 use crate::setup::Setup;
 use crate::task::fio::helpers::HAND_OVER_CYCLES;
 use crate::task::fio::setup::JobSetup;
@@ -170,6 +171,7 @@ impl<O: Observer> Engine<'_, O> {
         let t = &mut self.tasks[task];
         let (executed, work) = t.executed_time_and_work(t.requests.resumption, full_speed);
         let counts_from = t.requests.counts_from;
+        let job = t.fio_job_number().unwrap_or(NO_JOB);
         let mut took_flush = false;
         for _ in 0..t.requests.taking {
             let Some(request) = t.requests.completed.pop_front() else {
@@ -181,10 +183,11 @@ impl<O: Observer> Engine<'_, O> {
                 took_flush |= r.kind == RequestKind::Flush;
                 if let Some(write) = t.end_flush_or_write_before_flush(r) {
                     self.recorder
-                        .record_finished_request(&write, now, counts_from);
+                        .record_finished_request(&write, now, counts_from, job);
                 }
             } else {
-                self.recorder.record_finished_request(r, now, counts_from);
+                self.recorder
+                    .record_finished_request(r, now, counts_from, job);
             }
             if t.requests.reports_ends {
                 let (ended, latency) = ((request, r.direction, r.bytes), r.latency_so_far(now));
@@ -209,6 +212,15 @@ impl<O: Observer> Engine<'_, O> {
 }
 
 impl Task {
+    /// Number of the fio job that the task works for, in the order of the file; `None` for other tasks.
+    fn fio_job_number(&self) -> Option<usize> {
+        match &self.kind {
+            Kind::FioProcess(process) => Some(process.job),
+            Kind::FioHelper(helper) => Some(helper.job),
+            _ => None,
+        }
+    }
+
     /// Settles the place of the task's next request, of settled direction and size. Returns direction and offset in bytes.
     pub(crate) fn settle_place_of_next_request(
         &mut self,

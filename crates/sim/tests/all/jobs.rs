@@ -646,10 +646,40 @@ fn a_poisson_rate_above_that_of_the_drive_is_missed() {
 #[test]
 fn a_delayed_process_runs_as_long_as_any() {
     let run = run_jobs("[a]\nstartdelay=3s\n");
-    assert!((run.seconds - 4.0).abs() < 0.01, "{}", run.seconds);
+    assert!((run.seconds - 1.0).abs() < 0.01, "{}", run.seconds);
+    assert!(
+        (run.warm_up_seconds - 3.0).abs() < 1e-6,
+        "{}",
+        run.warm_up_seconds
+    );
     assert!((990..=1010).contains(&run.requests), "{}", run.requests);
+    // Rate, power and energy per request cover the same time.
+    assert!((run.iops * run.seconds / run.requests as f64 - 1.0).abs() < 1e-9);
     let range = run_jobs("[a]\nstartdelay=1s-3s\nnumjobs=8\n");
-    assert!((2.0..=4.01).contains(&range.seconds), "{}", range.seconds);
+    let whole = range.seconds + range.warm_up_seconds;
+    assert!((2.0..=4.01).contains(&whole), "{whole}");
+}
+
+#[test]
+fn several_jobs_have_figures_of_their_own_that_add_up() {
+    let run = run_jobs("[small]\n[large]\nbs=1m\nrw=read\nrate_iops=100\n");
+    let [small, large] = &run.jobs[..] else {
+        panic!("{:?}", run.jobs)
+    };
+    assert_eq!((&*small.name, &*large.name), ("small", "large"));
+    assert_eq!(small.reads + large.reads, run.reads);
+    assert_eq!(small.read_bytes + large.read_bytes, run.read_bytes);
+    assert_eq!(large.read_bytes, large.reads << 20);
+    assert!((small.iops + large.iops - run.iops).abs() < 1e-6);
+    assert!(
+        small.latency_us.p50 < large.latency_us.p50,
+        "{:?}",
+        run.jobs
+    );
+    let weighted =
+        small.latency_us.mean * small.reads as f64 + large.latency_us.mean * large.reads as f64;
+    assert!((weighted / run.reads as f64 / run.latency_us.mean - 1.0).abs() < 1e-9);
+    assert!(run_jobs("[a]\nnumjobs=2\n").jobs.is_empty());
 }
 
 #[test]

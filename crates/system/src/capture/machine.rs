@@ -89,6 +89,13 @@ pub fn describe_machine(
     notes.extend(clocks::remove_boost_clocks_if_off(system, &mut machine));
     notes.extend(clocks::remove_clocks_above_limits(system, &mut machine));
     set_drives_and_queues(system, &mut machine, &mut notes);
+    machine.idle_governors =
+        read_offered_governors(root, &format!("{CPUS}/cpuidle/available_governors"));
+    machine.frequency_governors =
+        (system.active_cpufreq_policies().first()).map_or_else(Vec::new, |policy| {
+            let path = format!("{CPUS}/cpufreq/policy{policy}/scaling_available_governors");
+            read_offered_governors(root, &path)
+        });
     match RunningPolicies::read(system, &machine) {
         Ok(running) => {
             machine.runs = Some(running.to_machine_file_text());
@@ -97,6 +104,19 @@ pub fn describe_machine(
         Err(why) => notes.push(format!("{why}; menu and schedutil stand in for what runs")),
     }
     Ok((machine, notes))
+}
+
+/// Governors that a file of the kernel lists, apart from words that cannot be a governor's name. Empty: the file does not tell.
+fn read_offered_governors(root: &Root, path: &str) -> Vec<String> {
+    /// Most governors in a file, and most letters of a governor's name: the kernel has about ten, with up to 15 letters.
+    const MOST: usize = 32;
+    let text = root.read_text_if_readable(path).unwrap_or_default();
+    let is_name_letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    text.split_whitespace()
+        .filter(|name| name.len() <= MOST && name.chars().all(is_name_letter))
+        .take(MOST)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The captured machine in the form of a recorded system.

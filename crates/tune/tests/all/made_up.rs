@@ -97,6 +97,7 @@ impl Evaluator for MadeUp {
             TrialOutcome::Ran(Trial {
                 loads: vec![LoadRuns {
                     runs: seeds.map(|seed| self.run(&set.to_string(), seed)).collect(),
+                    ..LoadRuns::default()
                 }],
                 rest: LoadRuns::default(),
                 requests,

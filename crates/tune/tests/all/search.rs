@@ -204,11 +204,25 @@ fn of_sets_that_cannot_be_told_apart_the_smallest_change_is_taken() {
 #[test]
 fn a_budget_that_is_too_small_names_the_least_one() {
     let (space, machine) = large();
-    let refused = search_best_policy_set(&space, &request(&[], 1000), &machine).unwrap_err();
-    let TuneError::Budget { budget, least, .. } = refused else {
+    let refused = search_best_policy_set(&space, &request(&[], 10_000), &machine).unwrap_err();
+    let TuneError::Budget {
+        budget,
+        least,
+        is_estimate,
+        ..
+    } = refused
+    else {
         panic!("{refused}");
     };
-    assert_eq!(budget, 1000);
+    assert_eq!((budget, is_estimate), (10_000, false));
+    // A far smaller one is refused by shortened runs alone.
+    let refused = search_best_policy_set(&space, &request(&[], 10), &machine).unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("the finalists alone take about "),
+        "{refused}"
+    );
     let answer = search_best_policy_set(&space, &request(&[], least), &machine).unwrap();
     assert_eq!(answer.repeats, 5);
     assert!(matches!(

@@ -11,7 +11,7 @@ use wakepath_tune::{
     search_best_policy_set, vary_assumed_figures,
 };
 use wakepath_units::Nanoseconds;
-use wakepath_workloads::{Workload, rtapp};
+use wakepath_workloads::{Workload, fio, rtapp};
 
 use crate::made_up::load;
 
@@ -152,6 +152,80 @@ fn figures_beyond_the_requests_allowed_are_named() {
     assert_eq!(little.figures.len(), 1);
     assert!(little.not_reached.len() > 5, "{:?}", little.not_reached);
     assert_eq!(format!("{little:?}"), format!("{again:?}"));
+}
+
+/// Slow random reads beside a sequential reader of large requests, 200 ms.
+fn two_jobs(at_most: Nanoseconds) -> DailyLoad {
+    let text = "[global]\nfilename=/dev/nvme0n1\ndirect=1\ntime_based\nruntime=1\n[oltp]\nrw=randread\nbs=4k\nthinktime=500\n\
+                [backup]\nioengine=libaio\niodepth=4\nrw=read\nbs=1m\n";
+    let file = fio::parse(text, "two.fio").unwrap();
+    DailyLoad {
+        name: "two".to_owned(),
+        workload: Some(Workload::from(file).with_time_limit_and_fio_warm_up(Some(at_most), None)),
+        hours: 8.0,
+    }
+}
+
+#[test]
+fn a_condition_on_one_job_is_judged_by_that_job() {
+    let mut request = request(vec![two_jobs(Nanoseconds::from_millis(200))], 700_000);
+    request.conditions = ["mean_us(two:oltp) < 1000000", "mean_us(two) < 1000000"]
+        .map(|text| text.parse::<LoadCondition>().unwrap())
+        .into();
+    let answer = search(&request, false).unwrap();
+    let value = |index: usize| answer.in_force.conditions[index].value;
+    // Requests of 1 MiB take longer.
+    assert!(value(0) < 0.8 * value(1), "{} {}", value(0), value(1));
+    for (condition, problem) in [
+        (
+            "mean_us(two:x) < 1",
+            "two has no job of this name; there are oltp, backup",
+        ),
+        (
+            "mean_us(other:oltp) < 1",
+            "no load of this name; there are two",
+        ),
+    ] {
+        request.conditions = vec![condition.parse().unwrap()];
+        let refused = tune(&request, false).unwrap_err().to_string();
+        assert_eq!(refused, format!("{condition}: {problem}"));
+    }
+    let mut single = self::request(vec![reads()], 700_000);
+    single.conditions = vec!["mean_us(reads:a) < 1".parse().unwrap()];
+    let refused = tune(&single, false).unwrap_err().to_string();
+    assert!(
+        refused.ends_with("reads has a single job; leave `:a` out"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_percentile_of_few_requests_decides_nothing() {
+    let job = "[a]\nfilename=/dev/nvme0n1\ndirect=1\nrw=randread\nbs=4k\nthinktime=1000\ntime_based\nruntime=2\n";
+    let load = |at_most_ms: u64| DailyLoad {
+        name: "rated".to_owned(),
+        workload: Some(
+            Workload::from(fio::parse(job, "rated.fio").unwrap())
+                .with_time_limit_and_fio_warm_up(Some(Nanoseconds::from_millis(at_most_ms)), None),
+        ),
+        hours: 8.0,
+    };
+    let ask = |at_most_ms: u64| {
+        let mut asked = request(vec![load(at_most_ms)], 3_000_000);
+        asked.conditions = vec!["p99_us < 450".parse().unwrap()];
+        search(&asked, false)
+    };
+    let refused = ask(10).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("p99_us of rated: a run has ")
+            && refused.contains(
+                "20 runs have too few for a percentile that takes 1000; it is not judged"
+            ),
+        "{refused}"
+    );
+    // Some 90 requests of a run: twelve runs or more have enough together.
+    let answer = ask(100).unwrap();
+    assert!(answer.repeats >= 10, "{}", answer.repeats);
 }
 
 /// A read every 150 ms, longer than the timeout of the kernel's table.

@@ -59,6 +59,12 @@ use requests::RequestStream;
 use totals::{Scan, scan_trace};
 use trace_file::{READ_BYTES, open_file};
 
+/// Seconds of a day.
+const SECONDS_OF_DAY: u64 = 86_400;
+
+/// A longer time without any request is taken for a damaged time.
+const LONGEST_LIKELY_GAP: Nanoseconds = Nanoseconds::from_secs(SECONDS_OF_DAY);
+
 /// What is taken of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockTraceOptions {
@@ -314,6 +320,14 @@ impl BlockTrace {
                 "{} of {} requests have no recorded end: no other request waits for them",
                 self.totals.without_end,
                 self.totals.requests()
+            ));
+        }
+        if self.totals.longest_gap > LONGEST_LIKELY_GAP {
+            let [before, behind] = self.totals.lines_at_gap;
+            notes.push(format!(
+                "lines {before} and {behind}: {:.1} days without a request lie between them: a time in the trace may be damaged; what \
+                 is behind the gap is taken with --from",
+                self.totals.longest_gap.as_secs_f64() / SECONDS_OF_DAY as f64
             ));
         }
         if let Some(line) = self.unended_line {

@@ -169,3 +169,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_gap_of_more_than_a_day_is_named_with_its_line() {
+    // MSR times count 100 ns since 1601; the first one is damaged.
+    let text = "1,a,0,Read,0,512,9\n128166372003061629,a,0,Read,512,512,9\n128166372013061629,a,0,Read,0,512,9\n";
+    let trace = BlockTrace::from_text(text.as_bytes(), "t", &BlockTraceOptions::default()).unwrap();
+    assert_eq!(
+        trace.notes(),
+        [
+            "lines 1 and 2: 148340.7 days without a request lie between them: a time in the trace may be damaged; what is behind the \
+             gap is taken with --from"
+        ]
+    );
+    let usual = "128166372003061629,a,0,Read,0,512,9\n128166372013061629,a,0,Read,0,512,9\n";
+    let trace =
+        BlockTrace::from_text(usual.as_bytes(), "t", &BlockTraceOptions::default()).unwrap();
+    assert!(trace.notes().is_empty(), "{:?}", trace.notes());
+    assert_eq!(trace.totals.longest_gap, Nanoseconds::from_secs(1));
+}

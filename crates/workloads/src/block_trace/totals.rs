@@ -39,7 +39,12 @@ pub struct BlockTraceTotals {
     pub without_end: u64,
     /// Time from the first request to the last.
     pub duration: Nanoseconds,
+    /// Longest time between two requests.
+    pub longest_gap: Nanoseconds,
+    /// Lines with the requests before and behind the longest gap, counted from 1; 0 without a gap.
+    pub lines_at_gap: [u64; 2],
     first: u64,
+    last_line: u64,
 }
 
 impl BlockTraceTotals {
@@ -80,6 +85,13 @@ impl BlockTraceTotals {
         if self.requests() == 0 {
             self.first = request.time;
         }
+        let before = self.first.saturating_add(self.duration.0);
+        let gap = Nanoseconds(request.time.saturating_sub(before));
+        if gap > self.longest_gap {
+            self.longest_gap = gap;
+            self.lines_at_gap = [self.last_line, request.line];
+        }
+        self.last_line = request.line;
         self.duration = Nanoseconds(request.time - self.first);
         let (count, bytes, largest) = match request.io {
             TraceIo::Read => (

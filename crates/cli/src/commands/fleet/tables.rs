@@ -1,8 +1,8 @@
 //! A fleet's survey and decisions as tables, CSV and JSON.
 
 use wakepath_fleet::rows::{
-    CLASS_HEADER, DECISION_HEADER, OUTLIER_HEADER, REPLAY_HEADER, class_cells, decision_rows,
-    outlier_rows, replay_rows, sentences_about_decisions,
+    CLASS_HEADER, CONDITION_HEADER, DECISION_HEADER, OUTLIER_HEADER, REPLAY_HEADER, class_cells,
+    condition_rows, decision_rows, outlier_rows, replay_rows, sentences_about_decisions,
 };
 use wakepath_fleet::{ClassReplay, FleetClass, FleetDecisions, FleetReport};
 
@@ -108,8 +108,14 @@ fn write_decisions(out: &mut Screen, decisions: &FleetDecisions) -> anyhow::Resu
     if rows.is_empty() {
         writeln!(out, "No class has a decision.")?;
     } else {
-        writeln!(out, "Settings, by simulation:")?;
+        out.write_folded(&decisions.question.describe(), 2)?;
         output::write_table(out, DECISION_HEADER, rows)?;
+    }
+    let conditions = condition_rows(decisions);
+    if !conditions.is_empty() {
+        writeln!(out)?;
+        writeln!(out, "Conditions, by simulation:")?;
+        output::write_table(out, CONDITION_HEADER, conditions)?;
     }
     for line in sentences_about_decisions(decisions) {
         out.write_folded(&line, 2)?;

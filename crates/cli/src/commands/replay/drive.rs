@@ -13,6 +13,9 @@ use crate::output::{self, Format, Screen, count_with_noun};
 /// Tables to compare unless others are given: the kernel's, the kernel's older rule, and none.
 const DEFAULT_TABLES: [&str; 3] = ["apst", "apst[rule=legacy]", "apst[max_latency_us=0]"];
 
+/// Fewest wake-ups under some table by which tables are compared.
+const FEWEST_WAKE_UPS: u64 = 20;
+
 /// Columns: the metric and its title.
 const COLUMNS: [(&str, &str); 7] = [
     ("drive_mw", "drive mW"),
@@ -80,6 +83,15 @@ pub(super) fn print_drive_under_tables(
             wake_ups: run.whole.wake_ups,
             metrics: metrics_of_whole_recording(&run),
         });
+    }
+    let most = tables.iter().map(|figures| figures.wake_ups).max();
+    if let Some(most) = most.filter(|most| *most < FEWEST_WAKE_UPS) {
+        warning!(
+            "{}: {} in {:.1} s under any table: too few for a percentile, or to compare tables; record for longer",
+            args.trace.display(),
+            count_with_noun(most, "wake-up"),
+            io.duration.as_secs_f64()
+        );
     }
     let found = DriveUnderTables {
         drive: &drive.name,

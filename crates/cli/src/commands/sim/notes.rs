@@ -15,7 +15,7 @@ use wakepath_workloads::Workload;
 use wakepath_workloads::fio::FioJob;
 
 use crate::messages::{self, MessageKind, note};
-use crate::output::Format;
+use crate::output::{Format, count_with_noun};
 
 /// Notes how much of each run's beginning was left out, beside a table or a recording.
 pub(super) fn note_warm_up_and_mostly_paused_jobs(
@@ -115,6 +115,25 @@ const KEEPS_UP: f64 = 99.0;
 /// Whether a server answers as fast as requests arrive, if they do not wait for replies.
 fn keeps_up(result: &SimulatedPolicy) -> bool {
     median_worst_reached_percent(result).is_none_or(|percent| percent >= KEEPS_UP)
+}
+
+/// Requests that a 99th percentile takes: ten lie beyond it. A 99.9th takes ten times as many.
+const REQUESTS_OF_P99: u64 = 1000;
+
+/// Notes that percentiles are of few requests, where a run has too few for its 99th.
+pub(super) fn note_percentiles_of_few_requests(comparison: &SimComparison) {
+    let runs = comparison.results.iter().flat_map(|result| &result.runs);
+    let fewest = runs
+        .map(|run| run.requests)
+        .filter(|count| *count > 0)
+        .min();
+    if let Some(fewest) = fewest.filter(|fewest| *fewest < REQUESTS_OF_P99) {
+        note!(
+            "a run has {}: a 99th percentile takes {REQUESTS_OF_P99}, and a 99.9th ten times as many; of fewer it is nearly the \
+             longest (--seconds)",
+            count_with_noun(fewest, "request")
+        );
+    }
 }
 
 /// Notes policies under which the latency drifts: it had not settled.

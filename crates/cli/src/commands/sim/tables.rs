@@ -12,7 +12,7 @@ use super::columns::{
     write_heading_with_run_count,
 };
 use super::states::write_idle_state_shares_and_power;
-use super::{drawing, figures};
+use super::{drawing, figures, jobs};
 use crate::output::{self, Screen};
 
 /// Workloads whose requests the tables are about.
@@ -51,6 +51,7 @@ pub(super) fn write_runs_as_csv(
         "wake_ups_per_s",
     ]);
     let mut runs = comparison.results.iter().flat_map(|result| &result.runs);
+    let has_jobs = runs.clone().any(|run| !run.jobs.is_empty());
     let has_syncs = runs.clone().any(|run| run.fsyncs.is_some());
     if runs.any(|run| run.drive.is_some()) {
         header.extend(["drive_mw", "drive_wake_ups", "drive_mean_wake_us"]);
@@ -58,9 +59,13 @@ pub(super) fn write_runs_as_csv(
     if has_syncs {
         header.extend(SYNC_METRICS);
     }
+    if has_jobs {
+        header.push(jobs::CSV_COLUMN);
+    }
+    let columns = header.len();
     let rows = comparison.results.iter().flat_map(|result| {
         let runs = result.rows.iter().zip(&result.runs);
-        runs.map(|(record, run)| {
+        runs.flat_map(move |(record, run)| {
             let counts: [fn(&Idle) -> u64; 4] = [
                 |idle| idle.too_deep,
                 |idle| idle.too_shallow,
@@ -84,7 +89,20 @@ pub(super) fn write_runs_as_csv(
             if has_syncs {
                 row.extend(SYNC_METRICS.map(|name| metric_digits_or_empty(record, name)));
             }
-            row
+            if has_jobs {
+                row.push(jobs::ALL_JOBS.to_owned());
+            }
+            let of_jobs = jobs::list_csv_figures(run).map(|(job, figures)| {
+                let mut row = vec![result.policy.to_string(), run.seed.to_string()];
+                row.extend(figures.map(|figure| figure.to_string()));
+                // What belongs to the machine stands in the row of all jobs.
+                row.resize(columns - 1, String::new());
+                row.push(job.to_owned());
+                row
+            });
+            let mut rows = vec![row];
+            rows.extend(of_jobs);
+            rows
         })
     });
     output::write_csv(out, header, rows)
@@ -102,6 +120,7 @@ pub(super) fn write_request_tables_and_drawing(
     };
     write_heading_with_run_count(out, &format!("{}{drive}", machine.title), comparison)?;
     write_figures_per_policy(out, machine, comparison, tables)?;
+    jobs::write_figures_per_job(out, comparison)?;
     write_sync_calls(out, comparison)?;
     write_drive_power_and_states(out, machine, comparison)?;
     write_first_run_latency_parts(out, comparison, tables)?;

@@ -211,7 +211,9 @@ fn runs_of_cell(runs: &[RunRecord], policy: &str, load: &str) -> LoadRuns {
         .collect();
     found.sort_by_key(|run| run.key.repeat);
     LoadRuns {
+        latency: found.iter().map(|run| run.latency.clone()).collect(),
         runs: found.into_iter().map(|run| run.metrics.clone()).collect(),
+        ..LoadRuns::default()
     }
 }
 

@@ -10,6 +10,7 @@ use wakepath_report::html::measurements::{
 use wakepath_results::{Goal, LoadCondition, Metric};
 use wakepath_tune::{AnswerOrigin, Finalist, SearchAnswer, SearchRequest};
 
+use super::question::list_facts;
 use super::tables::{
     TitledTable, TuneReport, answer_sentence, best_next_and_in_force, condition_table,
     contribution_table, effort_sentence, finalist_table, format_three_digits, load_table,
@@ -84,16 +85,21 @@ impl PageArgs {
         self.slider.is_empty()
     }
 
-    /// Writes the page, if one was asked for.
+    /// Writes the page, if one was asked for. `command` gives the same answer again.
     pub(super) fn write(
         &self,
         request: &SearchRequest,
         report: &TuneReport<'_>,
         further: &[AnswerForLimit],
+        command: &str,
         force: bool,
     ) -> anyhow::Result<()> {
         match &self.output {
-            Some(path) => write_page(path, force, &compose_page(request, report, further)),
+            Some(path) => write_page(
+                path,
+                force,
+                &compose_page(request, report, further, command),
+            ),
             None => Ok(()),
         }
     }
@@ -103,6 +109,7 @@ fn compose_page(
     request: &SearchRequest,
     report: &TuneReport<'_>,
     further: &[AnswerForLimit],
+    command: &str,
 ) -> MeasurementPage {
     let answer = report.answer;
     let trade_off = draw_trade_off(request, answer, further);
@@ -142,13 +149,11 @@ fn compose_page(
                 .map(|line| format!("# {line}").trim_end().to_owned()),
         );
     }
+    commands.push("# The same question again:".to_owned());
+    commands.push(command.to_owned());
     MeasurementPage {
         title: format!("Best settings on {}", report.machine),
-        facts: request
-            .loads
-            .iter()
-            .map(|load| format!("{} {} h a day", load.name, format_three_digits(load.hours)))
-            .collect(),
+        facts: list_facts(request),
         cautions: vec![
             match answer.origin {
                 AnswerOrigin::Simulation => {

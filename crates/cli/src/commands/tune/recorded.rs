@@ -102,8 +102,11 @@ pub(super) fn search_tables(
     waiting::run_with_progress(args.jobs, 0, "tables", |_, cancelled| {
         let replay = DriveReplay::new(drive, recordings, has_rest, cancelled);
         request.budget = replay.budget_for_every_set(&space);
+        let mut answer = search_best_policy_set(&space, request, &replay)?;
+        let notes = replay.check_wake_ups_after_search(request)?;
+        answer.notes.extend(notes);
         Ok(Searched {
-            answer: search_best_policy_set(&space, request, &replay)?,
+            answer,
             sensitivity: None,
             further: Vec::new(),
         })

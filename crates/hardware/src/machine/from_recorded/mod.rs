@@ -161,6 +161,8 @@ fn assemble_machine(record: &RecordAndLender<'_>, policy: &RecordedPolicy) -> Ma
         kernel_from: Some(format!("the record: Linux {}", system.kernel)),
         runs: None,
         no_power: None,
+        idle_governors: Vec::new(),
+        frequency_governors: Vec::new(),
         prediction: None,
         calibrated_on: None,
         hz: assume_tick_rate_by_distribution(&system.kernel),

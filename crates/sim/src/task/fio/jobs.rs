@@ -74,10 +74,10 @@ impl Jobs {
         all_started.then(|| (self.counts_from.unwrap_or(0), self.end))
     }
 
-    /// Time in ns when the warm-up ends and the first request counts. `None` if no job has a `ramp_time`.
-    pub(crate) fn end_of_warm_up(&self, setups: &[JobSetup]) -> Option<u64> {
-        let has_warm_up = setups.iter().any(|job| job.ramp > 0);
-        self.counts_from.filter(|from| has_warm_up && *from > 0)
+    /// Time in ns when the first request may count, from which on all other totals count, too: the end of `ramp_time` and
+    /// `startdelay`. `None` if that is at the start.
+    pub(crate) fn end_of_warm_up(&self) -> Option<u64> {
+        self.counts_from.filter(|from| *from > 0)
     }
 
     /// Time in ns from which on the first request counts; 0 without jobs.

@@ -7,6 +7,7 @@ use crate::core::observer::Observer;
 use crate::core::parts::Part;
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
+use crate::observe::recorder::NO_JOB;
 use crate::task::events::TaskTurn;
 use crate::task::server::state::{Commit, RunningWorker, ServerRequest, ServerRole};
 use crate::task::state::{Kind, Step};
@@ -290,7 +291,7 @@ impl<O: Observer> Engine<'_, O> {
             return;
         };
         let now = self.context.now();
-        (self.recorder).record_finished_request(&request.way, now, setup.warm_up);
+        (self.recorder).record_finished_request(&request.way, now, setup.warm_up, NO_JOB);
         server.replies += 1;
         if let Some(log) = setup.log.filter(|_| !setup.requests_wait_for_log()) {
             server.log.append_bytes(log.bytes);

@@ -1,0 +1,296 @@
+//! Percentiles of latency over all requests of a load's runs.
+//!
+//! A run's 99th percentile of few requests is nearly its maximum, which lies below the true percentile on average, and a mean
+//! of such figures is no better. Where a run has too few requests, the requests of all runs are therefore counted together.
+
+use std::collections::BTreeMap;
+
+use wakepath_compare::standard_errors_of_interval;
+use wakepath_results::LatencyCount;
+
+use crate::TuneError;
+use crate::evaluator::{LoadRuns, Trial};
+use crate::figures::{Question, mean};
+use crate::judgement::LEVEL;
+
+/// Fewest requests beyond a percentile by which it is judged.
+const FEWEST_BEYOND: f64 = 10.0;
+
+/// A percentile of all requests of several runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PooledPercentile {
+    /// The percentile in us.
+    pub(crate) value_us: f64,
+    /// The confidence interval in us; `None` where the requests are too few for an upper end.
+    pub(crate) interval_us: Option<[f64; 2]>,
+}
+
+/// Share of requests at or below a percentile of latency, such as 0.99 for `p99_us`; `None` for other metrics.
+fn share_of_percentile(metric: &str) -> Option<f64> {
+    match metric {
+        "p50_us" => Some(0.5),
+        "p90_us" => Some(0.9),
+        "p99_us" => Some(0.99),
+        "p999_us" => Some(0.999),
+        _ => None,
+    }
+}
+
+/// Number of requests that a percentile takes: 1,000 for a share of 0.99.
+fn fewest_requests_for_share(share: f64) -> u64 {
+    (FEWEST_BEYOND / (1.0 - share)).round() as u64
+}
+
+/// Number of requests that a metric takes, if it is a percentile of latency.
+pub(crate) fn fewest_requests_for_metric(metric: &str) -> Option<u64> {
+    share_of_percentile(metric).map(fewest_requests_for_share)
+}
+
+impl LoadRuns {
+    /// A metric over all runs: the mean, or for a percentile of short runs that of all requests together; `None` if a run lacks the
+    /// metric.
+    pub(crate) fn metric_over_all_runs(&self, metric: &str) -> Option<f64> {
+        let values = self.metric_of_each_run(metric)?;
+        let pooled = self.pooled_percentile_if_runs_are_short(metric, LEVEL);
+        Some(pooled.map_or_else(|| mean(&values), |pooled| pooled.value_us))
+    }
+
+    /// Mean number of requests of a run; `None` if latencies are not known.
+    pub(crate) fn mean_requests_of_run(&self) -> Option<f64> {
+        if self.latency.is_empty() || self.latency.len() != self.runs.len() {
+            return None;
+        }
+        let counts = self.latency.iter().flatten().map(|bucket| bucket.count);
+        let requests = counts.sum::<u64>();
+        (requests > 0).then(|| requests as f64 / self.latency.len() as f64)
+    }
+
+    /// The percentile of all requests together, if the metric is a percentile and a single run has too few requests for it.
+    pub(crate) fn pooled_percentile_if_runs_are_short(
+        &self,
+        metric: &str,
+        level: f64,
+    ) -> Option<PooledPercentile> {
+        let share = share_of_percentile(metric)?;
+        let of_run = self.mean_requests_of_run()?;
+        if of_run >= fewest_requests_for_share(share) as f64 {
+            return None;
+        }
+        pool_percentile(&self.latency, share, level)
+    }
+}
+
+/// Number of fresh runs in a decision that give each percentile, of the conditions and of the objective, enough requests; at
+/// least `fewest`. `in_force` has whole runs.
+///
+/// # Errors
+/// Even `most` runs have too few requests for a percentile.
+pub(crate) fn find_repeats_for_percentiles(
+    question: &Question<'_>,
+    in_force: &Trial,
+    (fewest, most): (u32, u32),
+) -> Result<u32, TuneError> {
+    let mut repeats = fewest;
+    for (metric, load, runs) in question.metrics_with_runs(in_force) {
+        let (Some(needed), Some(of_run)) = (
+            fewest_requests_for_metric(metric),
+            runs.mean_requests_of_run(),
+        ) else {
+            continue;
+        };
+        let wanted = (needed as f64 / of_run).ceil();
+        if wanted > f64::from(most) {
+            return Err(TuneError::FewRequests {
+                metric: metric.to_owned(),
+                load,
+                of_run: of_run.round() as u64,
+                runs: most,
+                needed,
+                times_as_long: (wanted / f64::from(most)).ceil() as u64,
+            });
+        }
+        repeats = repeats.max(wanted as u32);
+    }
+    Ok(repeats)
+}
+
+/// Remarks about an objective that is a percentile of runs with too few requests. Conditions count all runs' requests together.
+pub(crate) fn note_objective_of_short_runs(
+    question: &Question<'_>,
+    in_force: &Trial,
+) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for (metric, load, runs) in question.objective_with_runs(in_force) {
+        let (Some(needed), Some(of_run)) = (
+            fewest_requests_for_metric(metric),
+            runs.mean_requests_of_run(),
+        ) else {
+            continue;
+        };
+        if of_run < needed as f64 {
+            notes.push(format!(
+                "{metric} of {load}: a run has {of_run:.0} requests, and a percentile takes {needed}: the mean over runs is lower \
+                 than the percentile of all; --seconds makes runs longer"
+            ));
+        }
+    }
+    notes
+}
+
+/// The percentile of all runs' requests together. Its interval is that of the share of requests at or below it (Woodruff), by
+/// the runs' spread or by chance alone, whichever is wider: requests of a run may be alike. `None` without requests.
+fn pool_percentile(runs: &[Vec<LatencyCount>], share: f64, level: f64) -> Option<PooledPercentile> {
+    let pooled = Pool::new(runs);
+    let value_ns = pooled.latency_ns_at_share(share)?;
+    let requests = pooled.requests as f64;
+    let of_runs: Vec<(f64, f64)> = runs
+        .iter()
+        .map(|run| {
+            let own = Pool::new(std::slice::from_ref(run));
+            (own.requests_up_to(value_ns), own.requests as f64)
+        })
+        .collect();
+    let below = of_runs.iter().map(|(below, _)| below).sum::<f64>() / requests;
+    let squares = of_runs
+        .iter()
+        .map(|(up_to, all)| (up_to - below * all).powi(2));
+    let count = runs.len() as f64;
+    let error_of_runs = (squares.sum::<f64>() * count / (count - 1.0).max(1.0)).sqrt() / requests;
+    let error_of_chance = (share * (1.0 - share) / requests).sqrt();
+    let half = standard_errors_of_interval(Some(runs.len()), level)
+        .zip(standard_errors_of_interval(None, level))
+        .map(|(by_runs, by_chance)| (by_runs * error_of_runs).max(by_chance * error_of_chance));
+    let interval_us = half.and_then(|half| {
+        let highest = share + half;
+        // Beyond the last request nothing is known.
+        if highest > 1.0 - 1.0 / requests {
+            return None;
+        }
+        let low = pooled.latency_ns_at_share((share - half).max(0.0))?;
+        let high = pooled.latency_ns_at_share(highest)?;
+        Some([low / 1e3, high / 1e3])
+    });
+    Some(PooledPercentile {
+        value_us: value_ns / 1e3,
+        interval_us,
+    })
+}
+
+/// Requests of several runs by latency.
+struct Pool {
+    /// The upper end of each range of latencies in ns, and its requests, by the lower end.
+    ranges: BTreeMap<u64, (u64, u64)>,
+    requests: u64,
+}
+
+impl Pool {
+    fn new(runs: &[Vec<LatencyCount>]) -> Self {
+        let mut ranges: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for bucket in runs.iter().flatten() {
+            let range = ranges.entry(bucket.low_ns).or_insert((bucket.high_ns, 0));
+            range.0 = range.0.max(bucket.high_ns);
+            range.1 += bucket.count;
+        }
+        Self {
+            requests: ranges.values().map(|(_, count)| count).sum(),
+            ranges,
+        }
+    }
+
+    /// The latency in ns that a share of the requests does not exceed; requests lie evenly within a range.
+    fn latency_ns_at_share(&self, share: f64) -> Option<f64> {
+        let wanted = share * self.requests as f64;
+        let mut below = 0.0;
+        let mut last = None;
+        for (low, (high, count)) in &self.ranges {
+            let (low, high, count) = (*low as f64, *high as f64, *count as f64);
+            if count > 0.0 && below + count >= wanted {
+                return Some(low + (high - low) * ((wanted - below) / count).clamp(0.0, 1.0));
+            }
+            below += count;
+            last = Some(high);
+        }
+        last
+    }
+
+    /// Number of requests that take at most a time in ns.
+    fn requests_up_to(&self, time_ns: f64) -> f64 {
+        let parts = self.ranges.iter().map(|(low, (high, count))| {
+            let (low, high) = (*low as f64, *high as f64);
+            let part = if high > low {
+                ((time_ns - low) / (high - low)).clamp(0.0, 1.0)
+            } else {
+                f64::from(u8::from(time_ns >= low))
+            };
+            part * *count as f64
+        });
+        parts.sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64Mcg;
+
+    use super::*;
+
+    /// Runs of exponential latencies with a mean of 100 us, in ranges of 1 us.
+    fn exponential_runs(runs: usize, requests: usize, seed: u64) -> Vec<Vec<LatencyCount>> {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let mut run = || {
+            let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+            for _ in 0..requests {
+                let us = -100.0 * random.random::<f64>().max(1e-12).ln();
+                *counts.entry(us as u64).or_default() += 1;
+            }
+            let buckets = counts.into_iter().map(|(us, count)| LatencyCount {
+                low_ns: us * 1000,
+                high_ns: us * 1000 + 1000,
+                count,
+            });
+            buckets.collect()
+        };
+        (0..runs).map(|_| run()).collect()
+    }
+
+    /// 99th percentile of exponential latencies with a mean of 100 us.
+    const TRUE_P99_US: f64 = 460.517;
+
+    #[test]
+    fn a_pooled_percentile_is_unbiased_where_a_mean_of_percentiles_is_not() {
+        let (mut pooled, mut averaged, mut covered) = (0.0, 0.0, 0);
+        for seed in 0..200 {
+            let runs = exponential_runs(20, 100, seed);
+            let found = pool_percentile(&runs, 0.99, 0.95).unwrap();
+            pooled += found.value_us / 200.0;
+            let singles = runs
+                .iter()
+                .map(|run| pool_percentile(std::slice::from_ref(run), 0.99, 0.95));
+            averaged += singles.flatten().map(|one| one.value_us).sum::<f64>() / 20.0 / 200.0;
+            covered += usize::from(
+                found
+                    .interval_us
+                    .is_none_or(|[low, high]| (low..=high).contains(&TRUE_P99_US)),
+            );
+        }
+        assert!((pooled / TRUE_P99_US - 1.0).abs() < 0.02, "{pooled}");
+        assert!(averaged < 0.97 * TRUE_P99_US, "{averaged}");
+        assert!(covered >= 184, "{covered} of 200");
+    }
+
+    #[test]
+    fn too_few_requests_have_no_upper_end() {
+        let few = pool_percentile(&exponential_runs(5, 20, 1), 0.99, 0.95).unwrap();
+        assert_eq!(few.interval_us, None);
+        let many = pool_percentile(&exponential_runs(5, 2000, 1), 0.99, 0.95).unwrap();
+        assert!(many.interval_us.is_some());
+        assert_eq!(pool_percentile(&[], 0.99, 0.95), None);
+    }
+
+    #[test]
+    fn percentiles_take_ten_requests_beyond() {
+        let fewest = ["p50_us", "p99_us", "p999_us", "mean_us"].map(fewest_requests_for_metric);
+        assert_eq!(fewest, [Some(20), Some(1000), Some(10_000), None]);
+    }
+}
