@@ -16,13 +16,13 @@ use crate::evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
 use crate::search::SearchRequest;
 use crate::space::{LONGEST_TIMEOUT_MS, Space};
 
-/// Fewest wake-ups by which tables are compared.
+/// Fewest wake-ups for comparing tables.
 const FEWEST_WAKE_UPS: u64 = 20;
 
-/// Fewest wake-ups of which a 99th percentile is judged: ten lie beyond it.
+/// Fewest wake-ups for a 99th percentile: ten lie beyond.
 const FEWEST_WAKE_UPS_OF_P99: u64 = 1000;
 
-/// A recording that has few wake-ups is too short below so many times the longest timeout of a table.
+/// A recording with few wake-ups must last so many longest timeouts.
 const LEAST_TIMEOUTS: u64 = 10;
 
 /// A modelled drive under recorded I/O as an evaluator.
@@ -36,7 +36,7 @@ pub struct DriveReplay<'a> {
     cancelled: &'a AtomicBool,
     /// Trials by the text of the set: the search asks for each set several times.
     made: Mutex<BTreeMap<String, TrialOutcome>>,
-    /// Most wake-ups of the drive under any table so far, of each recording.
+    /// Most wake-ups under any table so far, by recording.
     most_wake_ups: Mutex<Vec<u64>>,
 }
 
@@ -65,10 +65,10 @@ impl<'a> DriveReplay<'a> {
         Budget(self.requests_per_trial().saturating_mul(trials))
     }
 
-    /// Remarks about figures of few wake-ups, after the search for a request.
+    /// Remarks about figures with few wake-ups, after a search.
     ///
     /// # Errors
-    /// A recording is too short: the drive hardly wakes under any table, and longer timeouts would need a longer recording.
+    /// A recording is too short: the drive hardly wakes under any table.
     pub fn check_wake_ups_after_search(
         &self,
         request: &SearchRequest,

@@ -47,10 +47,10 @@ pub enum TuneError {
         needed: u64,
         /// The least budget.
         least: u64,
-        /// Whether both numbers follow from shortened runs, since the budget is far too small for whole ones.
+        /// Whether both numbers are estimates from shortened runs.
         is_estimate: bool,
     },
-    /// The runs have too few requests for a percentile.
+    /// Runs have too few requests for a percentile.
     #[error(
         "{metric} of {load}: a run has {of_run} requests, and {runs} runs have too few for a percentile that takes {needed}; it is \
          not judged: simulate {times_as_long} times as long (--seconds, or the job's runtime)"
@@ -60,32 +60,32 @@ pub enum TuneError {
         metric: String,
         /// The load's name.
         load: String,
-        /// Mean number of requests of a run.
+        /// Mean request count per run.
         of_run: u64,
-        /// Most runs of a decision.
+        /// Most runs in a decision.
         runs: u32,
-        /// Number of requests that the percentile takes.
+        /// Request count needed by the percentile.
         needed: u64,
-        /// How many times as long a run has to be.
+        /// Factor for the runs' length.
         times_as_long: u64,
     },
-    /// A recording is too short to compare tables of power states.
+    /// A recording is too short for comparing power state tables.
     #[error(
-        "{load}: the recording is too short for an answer: in {seconds:.1} s no table wakes the drive more than {wake_ups} times, and \
-         tables wait for up to {longest} s; record {least} s or more, with {fewest} pauses in which the drive can sleep"
+        "{load}: the recording is too short for an answer: in {seconds:.1} s tables wake the drive {wake_ups} times at \
+         most, and wait for up to {longest} s; record {least} s or more, with {fewest} pauses in which the drive can sleep"
     )]
     ShortRecording {
         /// The load's name.
         load: String,
-        /// Length of the recording.
+        /// The recording's length.
         seconds: f64,
         /// Most wake-ups under any table.
         wake_ups: u64,
-        /// Longest timeout of a table in seconds.
+        /// Longest timeout in seconds.
         longest: u64,
-        /// Least length of a recording with few wake-ups, in seconds.
+        /// Least length in seconds for a recording with few wake-ups.
         least: u64,
-        /// Fewest wake-ups by which tables are compared.
+        /// Fewest wake-ups for a comparison.
         fewest: u64,
     },
     /// The user called the search off.

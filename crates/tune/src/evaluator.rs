@@ -52,7 +52,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// The runs that a condition is about: those of the load, or of the job that it names. `None`: there is no such job.
+    /// The condition's runs: the load's, or the named job's. `None`: no such job.
     pub(crate) fn runs_of_condition(
         &self,
         condition: &LoadCondition,
@@ -78,9 +78,9 @@ impl Trial {
 pub struct LoadRuns {
     /// Names and values of the metrics of each run.
     pub runs: Vec<Vec<(String, f64)>>,
-    /// Requests of each run by latency; empty where latencies are not known.
+    /// Requests by latency in each run; empty: latencies are not known.
     pub latency: Vec<Vec<LatencyCount>>,
-    /// Name and runs of each job by itself; empty for a single job, and where jobs are not told apart.
+    /// Each job's name and runs; empty for a single job, or if jobs are not told apart.
     pub jobs: Vec<(String, LoadRuns)>,
 }
 

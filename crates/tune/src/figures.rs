@@ -78,7 +78,7 @@ impl Question<'_> {
             .collect())
     }
 
-    /// The metric of each condition and of the objective, with the name and the runs of each load or job that it concerns.
+    /// Metrics in conditions and objective, with name and runs for each concerned load or job.
     pub(crate) fn metrics_with_runs<'t>(
         &'t self,
         trial: &'t Trial,
@@ -94,7 +94,7 @@ impl Question<'_> {
             .chain(self.objective_with_runs(trial))
     }
 
-    /// The metric of the objective, with the name and the runs of each load.
+    /// The objective's metric, with name and runs for each load.
     pub(crate) fn objective_with_runs<'t>(
         &'t self,
         trial: &'t Trial,
@@ -105,7 +105,7 @@ impl Question<'_> {
         })
     }
 
-    /// The runs that a condition on a load is about.
+    /// A condition's runs on a load.
     pub(crate) fn runs_of_condition<'t>(
         &self,
         trial: &'t Trial,

@@ -51,7 +51,7 @@ impl DailyLoad {
         workload
     }
 
-    /// Names of the load's fio jobs, whose figures are told apart; empty for a single job and for other workloads.
+    /// Names of several fio jobs with separate figures; empty for a single job and other workloads.
     pub fn names_of_several_jobs(&self) -> Vec<&str> {
         match &self.workload {
             Some(Workload::Fio(file)) if file.jobs.len() > 1 => {
@@ -74,7 +74,7 @@ impl DailyLoad {
         }
     }
 
-    /// Requests of a whole run over those of a run whose measured time is divided by `divisor`; 1 where nothing is shortened.
+    /// Requests in a whole run per request in a run with the measured time divided by `divisor`; 1 if nothing is shortened.
     pub(crate) fn whole_run_over_shortened_run(&self, divisor: u32) -> f64 {
         let file = match &self.workload {
             Some(Workload::Fio(file)) => file,

@@ -1,7 +1,7 @@
-//! Percentiles of latency over all requests of a load's runs.
+//! Latency percentiles over all runs together.
 //!
-//! A run's 99th percentile of few requests is nearly its maximum, which lies below the true percentile on average, and a mean
-//! of such figures is no better. Where a run has too few requests, the requests of all runs are therefore counted together.
+//! With few requests, a run's 99th percentile is nearly the maximum, and on average lies below the true percentile. Averaging
+//! runs does not help. Short runs therefore pool all requests.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ use crate::evaluator::{LoadRuns, Trial};
 use crate::figures::{Question, mean};
 use crate::judgement::LEVEL;
 
-/// Fewest requests beyond a percentile by which it is judged.
+/// Fewest requests beyond a judged percentile.
 const FEWEST_BEYOND: f64 = 10.0;
 
-/// A percentile of all requests of several runs.
+/// A percentile over several runs together.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PooledPercentile {
     /// The percentile in us.
     pub(crate) value_us: f64,
-    /// The confidence interval in us; `None` where the requests are too few for an upper end.
+    /// The confidence interval in us; `None`: too few requests for an upper end.
     pub(crate) interval_us: Option<[f64; 2]>,
 }
 
-/// Share of requests at or below a percentile of latency, such as 0.99 for `p99_us`; `None` for other metrics.
+/// Request share up to a latency percentile, such as 0.99 for `p99_us`; `None` for other metrics.
 fn share_of_percentile(metric: &str) -> Option<f64> {
     match metric {
         "p50_us" => Some(0.5),
@@ -36,18 +36,18 @@ fn share_of_percentile(metric: &str) -> Option<f64> {
     }
 }
 
-/// Number of requests that a percentile takes: 1,000 for a share of 0.99.
+/// Request count for a percentile: 1,000 for the share 0.99.
 fn fewest_requests_for_share(share: f64) -> u64 {
     (FEWEST_BEYOND / (1.0 - share)).round() as u64
 }
 
-/// Number of requests that a metric takes, if it is a percentile of latency.
+/// Request count for a metric, if the metric is a latency percentile.
 pub(crate) fn fewest_requests_for_metric(metric: &str) -> Option<u64> {
     share_of_percentile(metric).map(fewest_requests_for_share)
 }
 
 impl LoadRuns {
-    /// A metric over all runs: the mean, or for a percentile of short runs that of all requests together; `None` if a run lacks the
+    /// A metric over all runs: the mean, or for percentiles with short runs the pooled percentile; `None` if a run lacks the
     /// metric.
     pub(crate) fn metric_over_all_runs(&self, metric: &str) -> Option<f64> {
         let values = self.metric_of_each_run(metric)?;
@@ -55,7 +55,7 @@ impl LoadRuns {
         Some(pooled.map_or_else(|| mean(&values), |pooled| pooled.value_us))
     }
 
-    /// Mean number of requests of a run; `None` if latencies are not known.
+    /// Mean request count per run; `None` if latencies are not known.
     pub(crate) fn mean_requests_of_run(&self) -> Option<f64> {
         if self.latency.is_empty() || self.latency.len() != self.runs.len() {
             return None;
@@ -65,7 +65,7 @@ impl LoadRuns {
         (requests > 0).then(|| requests as f64 / self.latency.len() as f64)
     }
 
-    /// The percentile of all requests together, if the metric is a percentile and a single run has too few requests for it.
+    /// The pooled percentile, if the metric is a percentile and single runs have too few requests.
     pub(crate) fn pooled_percentile_if_runs_are_short(
         &self,
         metric: &str,
@@ -80,8 +80,8 @@ impl LoadRuns {
     }
 }
 
-/// Number of fresh runs in a decision that give each percentile, of the conditions and of the objective, enough requests; at
-/// least `fewest`. `in_force` has whole runs.
+/// Fresh runs needed by a decision, so each percentile in conditions and objective has enough requests; at least `fewest`.
+/// `in_force` has whole runs.
 ///
 /// # Errors
 /// Even `most` runs have too few requests for a percentile.
@@ -114,7 +114,7 @@ pub(crate) fn find_repeats_for_percentiles(
     Ok(repeats)
 }
 
-/// Remarks about an objective that is a percentile of runs with too few requests. Conditions count all runs' requests together.
+/// Remarks about a percentile objective with short runs. Conditions pool all requests.
 pub(crate) fn note_objective_of_short_runs(
     question: &Question<'_>,
     in_force: &Trial,
@@ -137,8 +137,8 @@ pub(crate) fn note_objective_of_short_runs(
     notes
 }
 
-/// The percentile of all runs' requests together. Its interval is that of the share of requests at or below it (Woodruff), by
-/// the runs' spread or by chance alone, whichever is wider: requests of a run may be alike. `None` without requests.
+/// The pooled percentile. The interval follows Woodruff: an interval around the share, by the runs' spread or by chance alone,
+/// whichever is wider, since requests within a run may be alike. `None` without requests.
 fn pool_percentile(runs: &[Vec<LatencyCount>], share: f64, level: f64) -> Option<PooledPercentile> {
     let pooled = Pool::new(runs);
     let value_ns = pooled.latency_ns_at_share(share)?;
@@ -176,9 +176,9 @@ fn pool_percentile(runs: &[Vec<LatencyCount>], share: f64, level: f64) -> Option
     })
 }
 
-/// Requests of several runs by latency.
+/// Pooled requests by latency.
 struct Pool {
-    /// The upper end of each range of latencies in ns, and its requests, by the lower end.
+    /// Upper end in ns and request count by the range's lower end.
     ranges: BTreeMap<u64, (u64, u64)>,
     requests: u64,
 }
@@ -197,7 +197,7 @@ impl Pool {
         }
     }
 
-    /// The latency in ns that a share of the requests does not exceed; requests lie evenly within a range.
+    /// Latency in ns not exceeded by a share; requests lie evenly within a range.
     fn latency_ns_at_share(&self, share: f64) -> Option<f64> {
         let wanted = share * self.requests as f64;
         let mut below = 0.0;
@@ -213,7 +213,7 @@ impl Pool {
         last
     }
 
-    /// Number of requests that take at most a time in ns.
+    /// Request count up to a time in ns.
     fn requests_up_to(&self, time_ns: f64) -> f64 {
         let parts = self.ranges.iter().map(|(low, (high, count))| {
             let (low, high) = (*low as f64, *high as f64);
@@ -235,7 +235,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs of exponential latencies with a mean of 100 us, in ranges of 1 us.
+    /// Runs with exponential latencies, mean 100 us, in 1 us ranges.
     fn exponential_runs(runs: usize, requests: usize, seed: u64) -> Vec<Vec<LatencyCount>> {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let mut run = || {
@@ -254,7 +254,7 @@ mod tests {
         (0..runs).map(|_| run()).collect()
     }
 
-    /// 99th percentile of exponential latencies with a mean of 100 us.
+    /// 99th percentile for an exponential mean 100 us.
     const TRUE_P99_US: f64 = 460.517;
 
     #[test]

@@ -35,6 +35,9 @@ const FINALISTS: usize = 6;
 /// Fewest and most fresh runs of a finalist.
 const FINAL_REPEATS: (u32, u32) = (5, 20);
 
+/// Most fresh runs of a finalist for a percentile with many requests.
+const MOST_REPEATS_FOR_PERCENTILES: u32 = 40;
+
 /// Share of the budget that is spent when halving ends.
 const HALVING_END: f64 = 0.4;
 
@@ -71,7 +74,7 @@ const LAST_RUNG: Rung = RUNGS[RUNGS.len() - 1];
 /// Most requests of a useful shortened run, as a share of a whole run: the warm-up is never cut.
 const MOST_OF_SHORTENED_RUN: f64 = 0.6;
 
-/// A budget that many times below the least one is refused by an estimate, before any whole run.
+/// A budget so many times too small is refused by an estimate, before any whole run.
 const FAR_TOO_SMALL: u64 = 4;
 
 /// Runs of what is in force that show how noisy the metrics of conditions are.
@@ -208,7 +211,7 @@ pub fn search_best_policy_set(
         run_costs: BTreeMap::new(),
     };
     let shortened = search.run_policies_in_force(search.effort_of_rung(RUNGS[0]))?;
-    // A budget that is far too small is refused before the whole runs, which may take minutes.
+    // Whole runs may take minutes, so shortened runs already show a budget to be far too small.
     let least_cost =
         shortened.requests as f64 * smallest_cost_of_whole_runs(&request.loads, RUNGS[0].shortened);
     let far_larger = Budget(request.budget.0.saturating_mul(FAR_TOO_SMALL));
@@ -225,8 +228,11 @@ pub fn search_best_policy_set(
     let in_force =
         search.run_policies_in_force(search.effort_with_stage_seeds(2, NOISE_REPEATS, 1))?;
     let cost = (in_force.requests / u64::from(NOISE_REPEATS)).max(1);
-    search.fewest_repeats =
-        find_repeats_for_percentiles(&search.question, &in_force, FINAL_REPEATS)?;
+    search.fewest_repeats = find_repeats_for_percentiles(
+        &search.question,
+        &in_force,
+        (FINAL_REPEATS.0, MOST_REPEATS_FOR_PERCENTILES),
+    )?;
     let stage_ends = StageEnds::new(request.budget, cost, &search)?;
     search.question.noise = search.question.measure_noise(&in_force);
     let costs = RunCosts {
@@ -262,7 +268,7 @@ pub fn search_best_policy_set(
     })
 }
 
-/// Number of requests of a whole run of all loads over those of a shortened one, or less: of the loads the smallest number.
+/// Requests in a whole run per request in a shortened run, for the load where shortening saves least.
 fn smallest_cost_of_whole_runs(loads: &[DailyLoad], shortened: u32) -> f64 {
     let costs = loads
         .iter()
@@ -369,7 +375,7 @@ impl SearchState<'_> {
         let affordable = budget.0.saturating_sub(self.simulated) / each;
         u32::try_from(affordable)
             .unwrap_or(most)
-            .clamp(self.fewest_repeats, most)
+            .clamp(self.fewest_repeats, most.max(self.fewest_repeats))
     }
 
     /// Runs sets with an effort until `requests_end` requests are simulated, and ranks the sets.

@@ -45,7 +45,7 @@ struct RunJob {
 struct MadeRun {
     metrics: Vec<(String, f64)>,
     latency: Vec<LatencyCount>,
-    /// Each job of several by itself.
+    /// Separate figures for several jobs.
     jobs: Vec<JobRun>,
     requests: u64,
 }
@@ -129,7 +129,7 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// Adds each job's part of a run to the job's runs.
+/// Adds a run to each job's runs.
 fn add_runs_of_jobs(jobs: &mut Vec<(String, LoadRuns)>, run: Vec<JobRun>) {
     for (number, job) in run.into_iter().enumerate() {
         if jobs.len() <= number {

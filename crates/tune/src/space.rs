@@ -84,7 +84,7 @@ const NAMES: [&str; 14] = [
     "profiles",
 ];
 
-/// Longest timeout of a table that is searched, in ms.
+/// Longest searched timeout in ms.
 pub(crate) const LONGEST_TIMEOUT_MS: u64 = 8000;
 
 /// Timeouts of leases, on a log scale.
@@ -192,7 +192,7 @@ impl Space {
         Ok(space)
     }
 
-    /// Names the governors among `missing` that the machine could run, if its kernel offered them.
+    /// Names missing governors, if the machine could run them under another kernel.
     fn name_governors_that_kernel_lacks(
         &mut self,
         machine: &Machine,
@@ -449,15 +449,14 @@ fn named_policies_of_mechanism(machine: &Machine, over: &[String], name: &str) -
     policies.into_iter().filter(is_named).collect()
 }
 
-/// Whether the machine's kernel offers the governor that a policy needs; a machine that does not tell has every governor.
+/// Whether the machine's kernel offers a policy's governor; a silent machine has every governor.
 fn kernel_offers_governor(machine: &Machine, policy: &str) -> bool {
     let offered = list_offered_governors(machine, policy);
     let name = policy.split('[').next().unwrap_or(policy);
     offered.is_empty() || offered.iter().any(|governor| governor == name)
 }
 
-/// Governors that the machine's kernel offers in place of a policy; empty for a policy that is no governor, or if the machine does
-/// not tell.
+/// Governors offered by the machine's kernel in place of a policy; empty for other policies and silent machines.
 fn list_offered_governors<'a>(machine: &'a Machine, policy: &str) -> &'a [String] {
     match policy.split('[').next().unwrap_or(policy) {
         "menu" | "teo" | "ladder" | "haltpoll" => &machine.idle_governors,

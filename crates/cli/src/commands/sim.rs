@@ -269,7 +269,7 @@ fn hold_notes_on_job_drive_and_runs(
     notes::warn_of_late_replays(path, comparison);
     notes::warn_of_requests_beyond_assumed_size(workload, &machine.drive);
     notes::note_drifting_latencies(path, comparison);
-    notes::note_percentiles_of_few_requests(comparison);
+    notes::note_percentiles_of_few_requests(comparison, args.format);
     notes::note_jobs_ended_by_time(workload, comparison);
     notes::note_assumed_figures_of_server(workload);
     notes::note_found_depths(workload, comparison);

@@ -660,6 +660,9 @@ fn every_frequency_policy_gives_a_result_or_one_error_on_every_machine() {
                     "1",
                     "--warm-up",
                     "0",
+                    // Beside a table a note says how few requests 5 ms have.
+                    "--format",
+                    "csv",
                 ],
             );
             let output = assert.get_output();

@@ -148,7 +148,7 @@ fn a_recording_with_hardly_a_wake_up_gives_no_answer() {
     fails_with(
         wakepath(&[&["tune", &load, "--drive", "sn530"], &keep[..]].concat()),
         &[
-            "reads: the recording is too short for an answer: in 0.7 s no table wakes the drive more than ",
+            "reads: the recording is too short for an answer: in 0.7 s tables wake the drive ",
             "record 80 s or more, with 20 pauses in which the drive can sleep",
         ],
     );

@@ -219,7 +219,7 @@ fn a_percentile_of_few_requests_decides_nothing() {
     assert!(
         refused.starts_with("p99_us of rated: a run has ")
             && refused.contains(
-                "20 runs have too few for a percentile that takes 1000; it is not judged"
+                "40 runs have too few for a percentile that takes 1000; it is not judged"
             ),
         "{refused}"
     );

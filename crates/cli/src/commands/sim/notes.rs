@@ -120,18 +120,22 @@ fn keeps_up(result: &SimulatedPolicy) -> bool {
 /// Requests that a 99th percentile takes: ten lie beyond it. A 99.9th takes ten times as many.
 const REQUESTS_OF_P99: u64 = 1000;
 
-/// Notes that percentiles are of few requests, where a run has too few for its 99th.
-pub(super) fn note_percentiles_of_few_requests(comparison: &SimComparison) {
+/// Notes beside a table that percentiles are of few requests, where a run, or a job in a run, has too few for its 99th.
+pub(super) fn note_percentiles_of_few_requests(comparison: &SimComparison, format: Format) {
     let runs = comparison.results.iter().flat_map(|result| &result.runs);
-    let fewest = runs
-        .map(|run| run.requests)
-        .filter(|count| *count > 0)
-        .min();
-    if let Some(fewest) = fewest.filter(|fewest| *fewest < REQUESTS_OF_P99) {
+    let has_jobs = runs.clone().any(|run| !run.jobs.is_empty());
+    let counts = runs.flat_map(|run| {
+        let jobs = run.jobs.iter().map(|job| job.reads + job.writes);
+        jobs.chain([run.requests])
+    });
+    let fewest = counts.filter(|count| *count > 0).min();
+    let few = fewest.filter(|fewest| *fewest < REQUESTS_OF_P99);
+    if let (Some(few), Format::Table) = (few, format) {
         note!(
-            "a run has {}: a 99th percentile takes {REQUESTS_OF_P99}, and a 99.9th ten times as many; of fewer it is nearly the \
+            "a {} has {}: a 99th percentile takes {REQUESTS_OF_P99}, and a 99.9th ten times as many; of fewer it is nearly the \
              longest (--seconds)",
-            count_with_noun(fewest, "request")
+            if has_jobs { "job" } else { "run" },
+            count_with_noun(few, "request")
         );
     }
 }

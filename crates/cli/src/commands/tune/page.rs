@@ -10,7 +10,6 @@ use wakepath_report::html::measurements::{
 use wakepath_results::{Goal, LoadCondition, Metric};
 use wakepath_tune::{AnswerOrigin, Finalist, SearchAnswer, SearchRequest};
 
-use super::question::list_facts;
 use super::tables::{
     TitledTable, TuneReport, answer_sentence, best_next_and_in_force, condition_table,
     contribution_table, effort_sentence, finalist_table, format_three_digits, load_table,
@@ -193,6 +192,22 @@ fn compose_page(
         commands,
         made_by: MADE_BY.to_owned(),
     }
+}
+
+/// The question of a search in words: loads with their hours, then what is wanted, then each condition.
+fn list_facts(request: &SearchRequest) -> Vec<String> {
+    let loads = request
+        .loads
+        .iter()
+        .map(|load| format!("{} {} h a day", load.name, format_three_digits(load.hours)));
+    let wanted = match request.objective.goal {
+        Goal::Minimise => "least",
+        Goal::Maximise => "most",
+    };
+    loads
+        .chain([format!("{wanted} {}", request.objective.metric.name)])
+        .chain(request.conditions.iter().map(ToString::to_string))
+        .collect()
 }
 
 fn section_with_table(table: TitledTable) -> MeasuredSection {

@@ -1,27 +1,9 @@
-//! What `wakepath tune` was asked, in words and as a command, for a page that others read.
+//! The command of a search, for a page.
 
-use wakepath_results::Goal;
 use wakepath_tune::{AnswerOrigin, SearchRequest};
 use wakepath_units::printable;
 
 use super::arguments::{Args, DecidedOn};
-use super::tables::format_three_digits;
-
-/// The question of a search in words: loads with their hours, then what is wanted, then each condition.
-pub(super) fn list_facts(request: &SearchRequest) -> Vec<String> {
-    let loads = request
-        .loads
-        .iter()
-        .map(|load| format!("{} {} h a day", load.name, format_three_digits(load.hours)));
-    let wanted = match request.objective.goal {
-        Goal::Minimise => "least",
-        Goal::Maximise => "most",
-    };
-    loads
-        .chain([format!("{wanted} {}", request.objective.metric.name)])
-        .chain(request.conditions.iter().map(ToString::to_string))
-        .collect()
-}
 
 /// The command that gives the same answer on any computer, quoted for a shell; measured answers differ from run to run.
 pub(super) fn compose_command(
