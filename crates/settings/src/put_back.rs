@@ -6,6 +6,7 @@ use wakepath_system::{SettingKey, System};
 
 use crate::entries::drive_model_and_serial;
 use crate::plan::sort_in_writing_order;
+use crate::text_file::end_interrupted_overwrite;
 use crate::write::{verify_by_reading_back, write_setting};
 use crate::{Change, SettingsError};
 
@@ -126,6 +127,10 @@ fn put_back_one_setting(
     // The value is read once more: writing one setting can have changed another.
     let present = system.read_setting(key).unwrap_or_default();
     if have_same_meaning(key.setting, &present, &old) {
+        if key.setting.mechanism == Access::Text {
+            // The value counts, whether or not a file of a captured machine can be made as short as it was.
+            let _ = end_interrupted_overwrite(system.root(), &key.relative_path());
+        }
         restored.unchanged += 1;
         return Ok(());
     }

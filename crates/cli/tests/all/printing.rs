@@ -28,8 +28,8 @@ const ALLOWED: [&str; 4] = [
     "daemon/src/log.rs",
 ];
 
-/// Asking how wide a terminal is, or whether there is one, prints nothing.
-const ASKS: [&str; 2] = ["is_terminal()", "size()"];
+/// Asking how wide a terminal is, or whether there is one, prints nothing, nor does handing it to a command that a user runs.
+const ASKS: [&str; 3] = ["is_terminal()", "size()", "as_fd()"];
 
 /// Programs for developers only.
 const TOOLS: [&str; 2] = ["conformance", "ebpf"];
