@@ -176,7 +176,10 @@ fn jobs_start_at_any_time_between_two_ticks() {
     let job = fio::parse(text, "test.fio").unwrap();
     // With nothing else to do, the run ends with the only read.
     let ends = |machine: &Machine| {
-        let ends = (1..=20).map(|seed| in_state(machine, &job, "disable=C8", seed).seconds * 1e3);
+        let ends = (1..=20).map(|seed| {
+            let run = in_state(machine, &job, "disable=C8", seed);
+            (run.warm_up_seconds + run.seconds) * 1e3
+        });
         ends.collect::<Vec<f64>>()
     };
     let all = ends(&laboratory());
