@@ -266,7 +266,7 @@ def quantiles(mean: float, spread: float, count: int = POINTS) -> list[int]:
 
 
 def quantiles_with_slow_requests(mean: float, spread: float, p999: float) -> list[int]:
-    """As quantiles, but the slowest 0.4 % reach from the others' longest times over the 99.9th percentile; the mean stays."""
+    """As quantiles, but the slowest 0.4 % reach from the others' longest over the 99.9th percentile; the mean stays."""
     points = quantiles(mean, spread, POINTS_WITH_SLOW_REQUESTS)
     width = 1 / (POINTS_WITH_SLOW_REQUESTS - 1)
     # Where the 99.9th percentile lies between the last two points.

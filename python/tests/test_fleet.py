@@ -3,6 +3,7 @@
 import html
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -202,9 +203,10 @@ def url(request: pytest.FixtureRequest, place: Path) -> str:
 
 
 def as_local(found: bytes, url: str) -> bytes:
-    """Name the captures as the command does."""
+    """Name the captures as the command does, without its options, which Python's call does not show."""
     called, commanded = f'wakepath.fleet("{url}")', "wakepath fleet captures"
     text = found.decode().replace(called, commanded).replace(escape(called), commanded)
+    text = re.sub(rf"{commanded}[^\n<]*", commanded, text)
     return text.replace(escape(url), "captures").replace(url, "captures").encode()
 
 

@@ -628,7 +628,9 @@ fn jobs_of_each_family_do_what_they_do_in_fio() {
             std::iter::repeat_with(|| outcome_in_fio(jobs, &run_fio(&write_job_file(jobs))));
         let mut tried = std::iter::once(first).chain(again.take(FURTHER_RUNS));
         if !tried.any(|fio| is_as_simulated(*nearness, case, fio, ours)) {
-            apart.push(format!("{family}: {case}:\n  fio {first:?}\n  we  {ours:?}"));
+            apart.push(format!(
+                "{family}: {case}:\n  fio {first:?}\n  we  {ours:?}"
+            ));
         }
     }
     let count = cases.len();
