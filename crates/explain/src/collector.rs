@@ -12,7 +12,7 @@ use crate::cpu::{
     Cpu, HANDLER_NS, Handler, MAX_PENDING, Pending, PendingRemote, Sender, resolve_met_state,
 };
 use crate::flushes::{RecentWrites, key_in_flight};
-use crate::groups::CpuGroups;
+use crate::groups::{CpuGroups, GroupKind};
 use crate::lateness::LatenessTotals;
 use crate::order::Sorter;
 use crate::period::{Period, find_late_timer_exit};
@@ -127,8 +127,8 @@ impl Collector {
         let stops = states.filter(|(_, state)| metadata.timer_stops.contains(&state.name));
         let mut collector = Self {
             siblings,
-            clusters: CpuGroups::new(&metadata.clusters, |request| &mut request.cluster),
-            packages: CpuGroups::new(&metadata.packages, |request| &mut request.package),
+            clusters: CpuGroups::new(GroupKind::Cluster, &metadata.clusters),
+            packages: CpuGroups::new(GroupKind::Package, &metadata.packages),
             polling: polling.map(|(index, _)| index).collect(),
             timer_stops: stops.map(|(index, _)| index).collect(),
             tasks_known: metadata.recorded.tasks != DataQuality::Missing,

@@ -13,13 +13,29 @@ const MAX_MEMBERS: usize = 1 << 16;
 /// Most requests of a group that wait for its CPUs: about a second of a fast drive.
 const MAX_WAITING: usize = 1 << 16;
 
+/// What CPUs are grouped by, and so where a request keeps the state of the other CPUs.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum GroupKind {
+    #[default]
+    Cluster,
+    Package,
+}
+
+impl GroupKind {
+    fn state_in(self, request: &mut TracedRequest) -> &mut NeighbourState {
+        match self {
+            Self::Cluster => &mut request.cluster,
+            Self::Package => &mut request.package,
+        }
+    }
+}
+
 /// CPUs of one machine by cluster, or by package.
 #[derive(Default)]
 pub(crate) struct CpuGroups {
     groups: Vec<CpuGroup>,
     members: HashMap<u32, Member>,
-    /// Where a request keeps what is found.
-    place: Option<fn(&mut TracedRequest) -> &mut NeighbourState>,
+    kind: GroupKind,
 }
 
 /// The CPUs of a cluster or package.
@@ -58,14 +74,10 @@ struct WaitingRequest {
 }
 
 impl CpuGroups {
-    /// Groups of several CPUs each; a CPU belongs to the first group that names it. `place` is where a request keeps the
-    /// state of the other CPUs.
-    pub(crate) fn new(
-        groups: &[Vec<u32>],
-        place: fn(&mut TracedRequest) -> &mut NeighbourState,
-    ) -> Self {
+    /// Groups of several CPUs each; a CPU belongs to the first group that names it.
+    pub(crate) fn new(kind: GroupKind, groups: &[Vec<u32>]) -> Self {
         let mut all = Self {
-            place: Some(place),
+            kind,
             ..Self::default()
         };
         for named in groups {
@@ -107,18 +119,15 @@ impl CpuGroups {
         let Some(member) = self.members.get(&on) else {
             return;
         };
-        let Some(group) = self.groups.get_mut(member.group) else {
+        let index = member.group;
+        let Some(group) = self.groups.get_mut(index) else {
             return;
         };
         let Some(open) = group.cpus.len().checked_sub(1).filter(|open| *open > 0) else {
             return;
         };
-        if let Some(state) = requests
-            .get_mut(request)
-            .zip(self.place)
-            .map(|(request, place)| place(request))
-        {
-            *state = NeighbourState::Unknown;
+        if let Some(request) = requests.get_mut(request) {
+            *self.kind.state_in(request) = NeighbourState::Unknown;
         }
         // Requests complete nearly in the order of their interrupts.
         let latest = group.waiting.back().map_or(0, |latest| latest.time);
@@ -130,7 +139,7 @@ impl CpuGroups {
             shallowest: NeighbourState::None,
         });
         if group.waiting.len() > MAX_WAITING {
-            self.settle_oldest_request(member_group(&self.members, on), requests);
+            self.settle_oldest_request(index, requests);
         }
     }
 
@@ -161,7 +170,7 @@ impl CpuGroups {
             && let Some(oldest) = group.waiting.pop_front()
         {
             group.gone += 1;
-            oldest.write_state(self.place, requests);
+            oldest.write_state(self.kind, requests);
         }
     }
 
@@ -174,7 +183,7 @@ impl CpuGroups {
                 .and_then(|group| group.waiting.front())
                 .is_some_and(|oldest| oldest.time <= until_ns)
             {
-                self.settle_oldest_request(Some(group), requests);
+                self.settle_oldest_request(group, requests);
             }
         }
     }
@@ -187,8 +196,8 @@ impl CpuGroups {
         }
     }
 
-    fn settle_oldest_request(&mut self, group: Option<usize>, requests: &mut RequestLog) {
-        let Some(group) = group.and_then(|group| self.groups.get_mut(group)) else {
+    fn settle_oldest_request(&mut self, group: usize, requests: &mut RequestLog) {
+        let Some(group) = self.groups.get_mut(group) else {
             return;
         };
         let Some(mut oldest) = group.waiting.pop_front() else {
@@ -210,12 +219,8 @@ impl CpuGroups {
                 None => (member.active <= oldest.time).then_some(u8::MAX),
             });
         }
-        oldest.write_state(self.place, requests);
+        oldest.write_state(self.kind, requests);
     }
-}
-
-fn member_group(members: &HashMap<u32, Member>, cpu: u32) -> Option<usize> {
-    members.get(&cpu).map(|member| member.group)
 }
 
 impl WaitingRequest {
@@ -230,13 +235,9 @@ impl WaitingRequest {
     }
 
     /// Writes what was found into the request, if the request is still here.
-    fn write_state(
-        &self,
-        place: Option<fn(&mut TracedRequest) -> &mut NeighbourState>,
-        requests: &mut RequestLog,
-    ) {
-        if let Some((request, place)) = requests.get_mut(self.request).zip(place) {
-            *place(request) = self.shallowest;
+    fn write_state(&self, kind: GroupKind, requests: &mut RequestLog) {
+        if let Some(request) = requests.get_mut(self.request) {
+            *kind.state_in(request) = self.shallowest;
         }
     }
 }
