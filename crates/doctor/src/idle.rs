@@ -341,7 +341,7 @@ fn find_too_deep_choices(case: &mut Case<'_>, states: &[Counted], usage: u64) ->
     let Some(set) = choose_set_against_deep_choices(case) else {
         return Some(finding);
     };
-    let priced = case.price_policy_set_at_work_and_rest("too-deep", set.clone(), &set.to_string());
+    let priced = case.price_policy_set("too-deep", set.clone(), QUIET, &set.to_string());
     if let Some(mw) = priced.and_then(|priced| priced.difference.mw) {
         finding.costs_mw = Some(mw);
         let computed = finding.computed.take().unwrap_or_default();

@@ -339,9 +339,9 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
     fn run_step(&mut self, index: usize, step: &WakeStep) -> Result<(), MeasureError> {
         let cpu = self.plan.kinds[step.kind].cpu;
         let before = self.sampler.read_reached(cpu);
-        let ipis_before = self.read_ipi_count(cpu);
+        let ipis_before = self.read_ipi_count(step, cpu);
         let tried = self.take_samples(index, step)?;
-        let ipis_after = self.read_ipi_count(cpu);
+        let ipis_after = self.read_ipi_count(step, cpu);
         let after = self.sampler.read_reached(cpu);
         let tally = &mut self.tallies[index];
         tally.reached.add(&before, &after);
@@ -349,8 +349,11 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
         Ok(())
     }
 
-    /// Inter-processor interrupts that a CPU has taken so far.
-    fn read_ipi_count(&self, cpu: usize) -> Option<u64> {
+    /// Inter-processor interrupts that a CPU has taken so far; `None` where tasks do not wake it.
+    fn read_ipi_count(&self, step: &WakeStep, cpu: usize) -> Option<u64> {
+        if step.source != WakeSource::Task {
+            return None;
+        }
         let text = self
             .system
             .root()
@@ -467,10 +470,7 @@ impl WakeMeasurement {
                 missed: tally.missed,
                 rejected: tally.rejected,
                 disturbed_by_host: tally.disturbed_by_host,
-                ipis_per_wake_up: match step.source {
-                    WakeSource::Task => tally.ipis.per_wake_up(),
-                    WakeSource::Timer | WakeSource::Drive => None,
-                },
+                ipis_per_wake_up: tally.ipis.per_wake_up(),
                 problem: describe_problem(tally, conditions.busy_percent),
                 by_gap: split_by_gap(&tally.samples),
                 latency,
