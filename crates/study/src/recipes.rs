@@ -34,9 +34,7 @@ pub struct Recipe {
 impl Recipe {
     /// The name without its ending.
     pub fn name(&self) -> &'static str {
-        self.file
-            .rsplit_once('.')
-            .map_or(self.file, |(stem, _)| stem)
+        name_without_ending(self.file)
     }
 
     /// Whether no real program was set beside the recipe.
@@ -215,9 +213,16 @@ pub const RECIPES: &[Recipe] = &[
 
 /// The recipe of a built-in workload by its name, with or without ending; `None` if the workload is no recipe.
 pub fn find_recipe(name: &str) -> Option<&'static Recipe> {
-    RECIPES
-        .iter()
-        .find(|recipe| recipe.file == name || recipe.name() == name)
+    RECIPES.iter().find(|recipe| is_named(recipe.file, name))
+}
+
+/// Whether a name, with or without ending, names a file.
+fn is_named(file: &str, name: &str) -> bool {
+    file == name || name_without_ending(file) == name
+}
+
+fn name_without_ending(file: &str) -> &str {
+    file.rsplit_once('.').map_or(file, |(stem, _)| stem)
 }
 
 /// What a built-in workload stands for: the comment at the beginning of its file, without marks and line breaks. Empty without one.
@@ -237,9 +242,7 @@ pub fn join_words(text: &str) -> String {
 
 /// The name of a built-in workload that somebody means: with its ending, or without if that is enough. `None` if there is no such workload.
 pub fn resolve_workload_name(name: &str) -> Option<&'static str> {
-    let mut fitting = builtin::workload_names().filter(|known| {
-        *known == name || known.rsplit_once('.').is_some_and(|(stem, _)| stem == name)
-    });
+    let mut fitting = builtin::workload_names().filter(|known| is_named(known, name));
     let found = fitting.next();
     found.filter(|found| *found == name || fitting.next().is_none())
 }
