@@ -6,6 +6,7 @@ mod block_trace;
 mod depth;
 mod drives;
 mod durability;
+mod figures;
 mod frequency;
 mod group_commit;
 mod hardware;

@@ -9,8 +9,10 @@ use serde_json::Value;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Figure;
 use wakepath_policies::PolicySet;
-use wakepath_sim::{PageCacheRun, Run, simulate};
+use wakepath_sim::{Run, simulate};
 use wakepath_workloads::fio;
+
+use crate::figures::{cache, parts_add_up};
 
 /// A quiet machine with a drive that reads 1000 MB/s, and memory of so many GiB.
 fn machine(kernel: &str, memory_gib: f64) -> Machine {
@@ -37,17 +39,6 @@ fn run_on(machine: &Machine, lines: &str) -> Run {
 
 fn run(kernel: &str, lines: &str) -> Run {
     run_on(&machine(kernel, 16.0), lines)
-}
-
-fn cache(run: &Run) -> PageCacheRun {
-    run.page_cache.unwrap()
-}
-
-fn parts_add_up(run: &Run) -> bool {
-    let mean = serde_json::to_value(run.attribution.mean).unwrap();
-    let parts = mean.as_object().unwrap().values();
-    let sum: f64 = parts.map(|part| part.as_f64().unwrap()).sum();
-    (sum - run.latency_us.mean).abs() < 1e-6 * run.latency_us.mean.max(1.0)
 }
 
 /// Options, then I/Os of the job, requests to the drive and KiB that Linux 6.18.44 read, and by how many percent the model may
@@ -195,25 +186,33 @@ const COUNTED: &[(&str, u64, u64, u64, f64)] = &[
     ),
 ];
 
+/// Whether a count differs from Linux's by more than so many percent of Linux's.
+fn differs_from_linux(own: &[u64], counted: &[u64], percent: f64) -> bool {
+    own.iter().zip(counted).any(|(own, theirs)| {
+        (*own as f64 - *theirs as f64).abs() > percent / 100.0 * *theirs as f64
+    })
+}
+
 #[test]
 fn as_much_is_read_from_the_drive_as_by_linux() {
     let mut apart = Vec::new();
     for (lines, ios, requests, kib, percent) in COUNTED {
         let run = run("6.18", lines);
-        let of = cache(&run);
-        let differs = |own: u64, theirs: u64| {
-            (own as f64 - theirs as f64).abs() > percent / 100.0 * theirs as f64
-        };
-        let own = (run.reads, of.read_requests, of.read_bytes >> 10);
-        println!("{lines}: {own:?}, Linux {:?}", (ios, requests, kib));
-        if own.0 != *ios || differs(own.1, *requests) || differs(own.2, *kib) {
-            apart.push(format!("{lines}: {own:?} for {:?}", (ios, requests, kib)));
+        let cached = cache(&run);
+        let own = [cached.read_requests, cached.read_bytes >> 10];
+        let counted = [*requests, *kib];
+        println!("{lines}: {} {own:?}, Linux {ios} {counted:?}", run.reads);
+        if run.reads != *ios || differs_from_linux(&own, &counted, *percent) {
+            apart.push(format!(
+                "{lines}: {} {own:?} for {ios} {counted:?}",
+                run.reads
+            ));
         }
     }
     assert!(apart.is_empty(), "{}", apart.join("\n"));
 }
 
-/// Options of writers, then writes, requests and KiB that Linux 6.18.44 read, and and KiB that it wrote, counted likewise; and
+/// Options of writers, then writes, requests and KiB that Linux 6.18.44 read, and KiB that it wrote, counted likewise; and
 /// by how many percent the model may differ.
 const COUNTED_WRITES: &[(&str, u64, [u64; 3], f64)] = &[
     ("size=8m,rw=write,end_fsync=1", 2048, [32, 8192, 8192], 0.0),
@@ -256,20 +255,18 @@ fn as_much_is_written_from_a_mapping_as_by_linux() {
     let mut apart = Vec::new();
     for (lines, writes, counted, percent) in COUNTED_WRITES {
         let run = run("6.18", &format!("ioengine=mmap,{lines}"));
-        let of = cache(&run);
+        let cached = cache(&run);
         let own = [
-            of.read_requests,
-            of.read_bytes >> 10,
-            of.written_back_bytes >> 10,
+            cached.read_requests,
+            cached.read_bytes >> 10,
+            cached.written_back_bytes >> 10,
         ];
         println!("{lines}: {own:?}, Linux {counted:?}");
-        let differs = own.iter().zip(counted).any(|(own, theirs)| {
-            (*own as f64 - *theirs as f64).abs() > percent / 100.0 * *theirs as f64
-        });
-        if run.writes != *writes || differs {
+        if run.writes != *writes || differs_from_linux(&own, counted, *percent) {
             apart.push(format!("{lines}: {} {own:?} for {counted:?}", run.writes));
         }
-        assert_eq!(of.dirtied_bytes, of.written_back_bytes + of.left_bytes);
+        let accounted = cached.written_back_bytes + cached.left_bytes;
+        assert_eq!(cached.dirtied_bytes, accounted);
     }
     assert!(apart.is_empty(), "{}", apart.join("\n"));
 }
@@ -434,14 +431,14 @@ fn fio_reads_as_much_from_its_drive() {
     let mut apart = Vec::new();
     for (lines, percent, faults) in BESIDE_FIO {
         let (kib, waits) = fio_reads(folder.path(), lines).unwrap();
-        let of = cache(&run("6.18", lines));
+        let cached = cache(&run("6.18", lines));
         // A page of fio's own may be read, too.
         let differs = |own: u64, theirs: u64| {
             let difference = own as f64 - theirs as f64;
             difference > percent / 100.0 * theirs as f64
                 || -difference > percent / 100.0 * theirs as f64 + 128.0
         };
-        let own = (of.read_bytes >> 10, of.read_requests);
+        let own = (cached.read_bytes >> 10, cached.read_requests);
         if differs(own.0, kib) || (*faults && differs(own.1, waits)) {
             apart.push(format!("{lines}: {own:?} for fio's {:?}", (kib, waits)));
         }

@@ -5,8 +5,10 @@ use proptest::prelude::*;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Figure;
 use wakepath_policies::PolicySet;
-use wakepath_sim::{PageCacheRun, Run, SimError, simulate};
+use wakepath_sim::{Run, SimError, simulate};
 use wakepath_workloads::fio;
+
+use crate::figures::cache;
 
 const FLUSH_US: f64 = 500.0;
 const MIB: u64 = 1 << 20;
@@ -35,10 +37,6 @@ fn try_on(machine: &Machine, lines: &str) -> Result<Run, SimError> {
 
 fn on(machine: &Machine, lines: &str) -> Run {
     try_on(machine, lines).unwrap()
-}
-
-fn cache(run: &Run) -> PageCacheRun {
-    run.page_cache.unwrap()
 }
 
 fn parts(run: &Run) -> f64 {

@@ -8,6 +8,8 @@ use wakepath_policies::PolicySet;
 use wakepath_sim::{Run, SimError, simulate};
 use wakepath_workloads::fio;
 
+use crate::figures::parts_add_up;
+
 /// A machine with polled queues or none, drives of constant service times, and no other work.
 fn machine(poll_queues: usize, drives: usize) -> Machine {
     let mut machine = Machine::find("xeon-e3-1240v5").unwrap();
@@ -42,13 +44,6 @@ fn on(machine: &Machine, lines: &str) -> Run {
 /// Mean number of busy CPUs.
 fn busy_cpus(run: &Run) -> f64 {
     run.cpus.iter().map(|cpu| cpu.busy_seconds).sum::<f64>() / run.seconds
-}
-
-fn parts_add_up(run: &Run) -> bool {
-    let mean = serde_json::to_value(run.attribution.mean).unwrap();
-    let parts = mean.as_object().unwrap().values();
-    let sum: f64 = parts.map(|part| part.as_f64().unwrap()).sum();
-    (sum - run.latency_us.mean).abs() < 1e-6 * run.latency_us.mean.max(1.0)
 }
 
 #[test]

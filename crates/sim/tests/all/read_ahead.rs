@@ -5,8 +5,10 @@ use proptest::prelude::*;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Figure;
 use wakepath_policies::PolicySet;
-use wakepath_sim::{PageCacheRun, Run, SimError, simulate};
+use wakepath_sim::{Run, SimError, simulate};
 use wakepath_workloads::fio;
+
+use crate::figures::{cache, parts_add_up};
 
 const MIB: u64 = 1 << 20;
 
@@ -38,17 +40,6 @@ fn simulate_text(machine: &Machine, text: &str) -> Result<Run, SimError> {
 
 fn on(machine: &Machine, lines: &str) -> Run {
     simulate_text(machine, &format!("[j]\nfilename=/dev/nvme0n1\n{lines}")).unwrap()
-}
-
-fn cache(run: &Run) -> PageCacheRun {
-    run.page_cache.unwrap()
-}
-
-fn parts_add_up(run: &Run) -> bool {
-    let mean = serde_json::to_value(run.attribution.mean).unwrap();
-    let parts = mean.as_object().unwrap().values();
-    let sum: f64 = parts.map(|part| part.as_f64().unwrap()).sum();
-    (sum - run.latency_us.mean).abs() < 1e-6 * run.latency_us.mean.max(1.0)
 }
 
 /// Mean KiB of a request that reads into the page cache.
