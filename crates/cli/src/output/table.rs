@@ -70,6 +70,12 @@ impl TableColumn {
     }
 }
 
+/// Whether a cell begins with a digit, perhaps after a sign, or is empty or a dash.
+fn begins_like_number_or_lacks_one(cell: &str) -> bool {
+    let unsigned = cell.strip_prefix(['+', '-']).unwrap_or(cell);
+    unsigned.is_empty() || unsigned.starts_with(|c: char| c.is_ascii_digit())
+}
+
 /// Lays out a table as lines. If folding is not enough, splits into several tables, each beginning with the columns
 /// that identify rows.
 pub(super) fn fold_table_into_lines(
@@ -87,10 +93,8 @@ pub(super) fn fold_table_into_lines(
                 .collect();
             TableColumn {
                 header: header.clone(),
-                numeric: cells.iter().all(|cell| {
-                    cell.is_empty()
-                        || cell.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c))
-                }) && cells.iter().any(|cell| !cell.is_empty()),
+                numeric: cells.iter().all(|cell| begins_like_number_or_lacks_one(cell))
+                    && cells.iter().any(|cell| !cell.is_empty()),
                 cells,
             }
         })
@@ -334,6 +338,15 @@ mod tests {
                 "menu    client      4000      8",
             ]
         );
+    }
+
+    #[test]
+    fn a_sign_alone_makes_no_number() {
+        let header = texts(&["policy", "a"]);
+        let rows = [texts(&["00000000", "+=]] =[+a]a+=]a=[ =] +a]a=+a[+ +"])];
+        for line in fold_table_into_lines(&header, &rows, 40) {
+            assert!(width_in_terminal_columns(&line) <= 40, "{line}");
+        }
     }
 
     proptest! {
