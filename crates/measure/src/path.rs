@@ -8,6 +8,7 @@ mod cycles;
 mod engines;
 mod ipi;
 mod speed;
+mod transitions;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,6 +26,7 @@ use self::cycles::CycleCounter;
 use self::engines::{ENGINES, SHORTEST_RUN, run_engine};
 use self::ipi::time_ipis;
 use self::speed::{measure_ramp, measure_speeds};
+use self::transitions::time_transitions;
 use crate::background::cpus_in_both;
 use crate::conditions::StolenTime;
 use crate::drive::random_block;
@@ -34,11 +36,13 @@ use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold, pin};
 
 pub use self::engines::EngineCost;
 pub use self::speed::{ClockRamp, SpeedByActive};
+pub use self::transitions::ClockTransitions;
 
 /// Requests in flight, each in a thread.
 const DEPTHS: [usize; 4] = [1, 2, 4, 8];
-/// Steps besides loads and engines: interrupts without reads, system call, context switch, IPI, ticks, speeds, ramps.
-const OTHER_STEPS: usize = 7;
+/// Steps besides loads and engines: interrupts without reads, system call, context switch, IPI, ticks, speeds, ramps,
+/// changes of the clock.
+const OTHER_STEPS: usize = 8;
 /// Interruptions of a spinning thread from this length on, in ns, are somebody else's work.
 const LEAST_INTERRUPTION: u64 = 700;
 /// An interrupt line has completions if it came at least this often for each request.
@@ -119,6 +123,8 @@ pub struct PathMeasurement {
     pub speeds: Vec<SpeedByActive>,
     /// How the clock comes up after a pause.
     pub ramp: Option<ClockRamp>,
+    /// How long the clock takes to follow its limits.
+    pub transitions: Option<ClockTransitions>,
     /// Whether all steps of the experiment were done; a signal ends it early.
     pub complete: bool,
     /// Notes on the results for their reader: doubts, refusals, other work.
@@ -175,6 +181,7 @@ impl PathPlan {
             "has fio read it with psync, libaio, io_uring, and polled where the disk has queues for that".to_owned(),
             "times system calls, context switches, interrupts of another CPU and the interruptions of a spinning thread".to_owned(),
             "spins on one to all CPUs, and on one after pauses, for the speed of their clocks".to_owned(),
+            "moves one CPU between its lowest and highest clock, by both frequency limits (needs root and a cpufreq driver)".to_owned(),
         ]
     }
 }
@@ -203,6 +210,7 @@ pub fn measure(
         engines: Vec::new(),
         speeds: Vec::new(),
         ramp: None,
+        transitions: None,
         complete: false,
         notes: conditions.note_on_load().into_iter().collect(),
         conditions,
@@ -219,6 +227,8 @@ pub fn measure(
     if let Err(unrestored) = MeasureError::combine_with_release(outcome, hold.release())? {
         result.notes.push(unrestored.to_string());
     }
+    // The limits are held by themselves: one hold at a time has the lock.
+    measure_transitions(system, plan.step, &mut result, control);
     let note = stolen.finish(system, &mut result.conditions);
     result.notes.extend(note);
     result.complete = !control.is_cancelled();
@@ -277,6 +287,25 @@ fn measure_ipi(
             .notes
             .push(format!("interrupts of another CPU: not measured: {why}")),
     }
+}
+
+/// Times changes of the last CPU's clock; a refusal becomes a note.
+fn measure_transitions(
+    system: &System,
+    time: Duration,
+    result: &mut PathMeasurement,
+    control: ExperimentControl<'_>,
+) {
+    if control.is_cancelled() {
+        return;
+    }
+    match time_transitions(system, &system.cpus(), time, control) {
+        Ok(found) => result.transitions = Some(found),
+        Err(why) => result
+            .notes
+            .push(format!("changes of the clock: not measured: {why}")),
+    }
+    control.finish_step();
 }
 
 /// Reads the file by each I/O engine of fio; an engine that fails becomes a note.

@@ -93,7 +93,9 @@ pub(super) fn fold_table_into_lines(
                 .collect();
             TableColumn {
                 header: header.clone(),
-                numeric: cells.iter().all(|cell| begins_like_number_or_lacks_one(cell))
+                numeric: cells
+                    .iter()
+                    .all(|cell| begins_like_number_or_lacks_one(cell))
                     && cells.iter().any(|cell| !cell.is_empty()),
                 cells,
             }

@@ -111,7 +111,7 @@ fn spin_together(cpus: &[usize], time: Duration) -> Option<f64> {
 }
 
 /// Turns of the loop per ns, from one round.
-fn time_loop() -> f64 {
+pub(super) fn time_loop() -> f64 {
     let began = Instant::now();
     let mut sum = 0_u64;
     for turn in 0..TURNS {

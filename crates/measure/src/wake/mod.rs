@@ -56,8 +56,8 @@ pub use self::bands::GapBand;
 pub use self::beside::EntryCost;
 pub use self::deeper::DeeperSleep;
 pub use self::entry::{EntryTime, WokenWithinEntry};
+pub(crate) use self::plan::{ClockLimits, choose_governor, find_limits, state_key};
 pub use self::plan::{CpuGroup, HeldClock, WakePlan, WakeSource};
-pub(crate) use self::plan::{choose_governor, state_key};
 pub(crate) use self::sampler::LiveSampler;
 pub use self::sampler::WakeSampler;
 

@@ -404,7 +404,7 @@ pub(crate) fn state_key(cpu: usize, state: usize) -> Option<SettingKey> {
 }
 
 /// Frequency limits of a CPU's policy; `None` without a policy.
-fn find_limits(system: &System, cpu: usize, clock: HeldClock) -> Option<ClockLimits> {
+pub(crate) fn find_limits(system: &System, cpu: usize, clock: HeldClock) -> Option<ClockLimits> {
     let policies = system.active_cpufreq_policies();
     let mut owners = policies.into_iter();
     let policy =

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wakepath_measure::ExperimentControl;
 use wakepath_measure::path::{
-    CompletionLine, EngineCost, PathLoad, PathMeasurement, PathPlan, measure,
+    ClockTransitions, CompletionLine, EngineCost, PathLoad, PathMeasurement, PathPlan, measure,
 };
 use wakepath_measure::summary::Estimate;
 use wakepath_report::html::measurements::{
@@ -223,7 +223,29 @@ fn figures_in_sentences(result: &PathMeasurement) -> Vec<String> {
             ramp.rises_us
         )
     }));
+    lines.extend(result.transitions.as_ref().map(describe_transitions));
     lines
+}
+
+/// How long a clock takes to follow its limits, in a sentence.
+fn describe_transitions(found: &ClockTransitions) -> String {
+    let [low, high] = found.khz.map(|khz| khz / 1000);
+    let time = |direction: &str, estimate: Option<Estimate>| match estimate {
+        Some(estimate) => {
+            let [value, low, high] = [estimate.ns, estimate.low, estimate.high].map(|ns| ns / 1e3);
+            format!("{direction} {value:.1} us ({low:.1} to {high:.1})")
+        }
+        None => format!("{direction} no change seen"),
+    };
+    let stall = found.stall_ns.map_or_else(String::new, |ns| {
+        format!(", standing still for {:.1} us", ns / 1e3)
+    });
+    format!(
+        "clock of CPU {} after a new limit, {low} to {high} MHz: {}, {}{stall}",
+        found.cpu,
+        time("up", found.up),
+        time("down", found.down)
+    )
 }
 
 /// An engine's costs in a sentence.
