@@ -110,6 +110,8 @@ impl PersistentSettings {
                 targets: Targets {
                     cpus: self.cpus.clone(),
                     excluded_drives,
+                    // Whoever gives a command means drives that are there; a boot may come before its drives.
+                    drives_may_come_later: self.origin.is_some(),
                     ..Targets::default()
                 },
             }
@@ -122,7 +124,7 @@ impl PersistentSettings {
                 set,
                 targets: Targets {
                     drives: Some(names),
-                    drives_may_lack_settings: true,
+                    drives_may_come_later: true,
                     ..Targets::default()
                 },
             })

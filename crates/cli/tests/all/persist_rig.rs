@@ -353,6 +353,40 @@ fn a_reset_of_a_drive_with_apst_keeps_its_tolerance_and_loses_its_table() {
     assert_eq!(changes(&mut guest), [for_tolerance, by_kernel]);
 }
 
+/// What a drive's own driver and the block layer give a drive that comes after the boot gives way to the set.
+#[test]
+#[ignore = "nightly: boots a guest"]
+fn a_drive_that_comes_after_the_boot_gets_the_set() {
+    let test = "a_drive_that_comes_after_the_boot_gets_the_set";
+    let Some(mut guest) = installed_guest(test) else {
+        return;
+    };
+    let read_ahead = "cat /sys/block/nvme1n1/queue/read_ahead_kb";
+    connect_drive_with_apst(&mut guest);
+    let own_kib = guest.must(read_ahead);
+    assert_ne!(own_kib, "512\n");
+    persist(&mut guest, &format!("{DRIVE_SET} + read-ahead[kb=512]"));
+    assert_eq!(guest.must(read_ahead), "512\n");
+
+    // The guest's kernel knows nothing of the drive until it is connected.
+    guest.reboot("");
+    guest.must("test ! -e /sys/class/nvme/nvme1");
+    connect_drive_with_apst(&mut guest);
+    guest.wait_for("journalctl --boot | grep 'Finished wakepath-settings-reset@nvme1n1'");
+    let said = guest.said("wakepath-settings*");
+    assert_eq!(guest.must(read_ahead), "512\n", "{said}");
+    assert_eq!(guest.must(&format!("cat {TOLERANCE}")), "20000\n", "{said}");
+    let changes = changes_of_table(&mut guest, &mut 0);
+    assert_eq!(changes.last(), Some(&table_line(20_000, 50)), "{said}");
+    let status = guest.must("wakepath status");
+    assert!(!status.contains("drifted"), "{status}");
+
+    // The journal has the values that the drive had before the set.
+    guest.must("wakepath restore");
+    assert_eq!(guest.must(read_ahead), own_kib);
+    assert_eq!(guest.must(&format!("cat {TOLERANCE}")), "100000\n");
+}
+
 /// A tool that starts later: drift, which stays or is written again.
 #[test]
 #[ignore = "nightly: boots a guest"]

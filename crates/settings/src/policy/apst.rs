@@ -22,6 +22,10 @@ impl SettingsBuilder<'_> {
     pub(super) fn add_wanted_apst_tables(&mut self) -> Result<(), SettingsError> {
         let drives = self.selected_nvme_drives();
         if drives.is_empty() {
+            if self.targets.drives_may_come_later {
+                self.note_that_drives_may_come();
+                return Ok(());
+            }
             if !self.targets.excluded_drives.is_empty() {
                 return Ok(());
             }
@@ -39,8 +43,9 @@ impl SettingsBuilder<'_> {
             }
         }
         let are_named = self.targets.drives.is_some();
-        let is_none_left =
-            unsupported.len() == drive_count && self.targets.excluded_drives.is_empty();
+        let is_none_left = unsupported.len() == drive_count
+            && self.targets.excluded_drives.is_empty()
+            && !self.targets.drives_may_come_later;
         if !unsupported.is_empty() && (are_named || is_none_left) {
             let why = format!("{}: {}", unsupported.join(", "), NoApstTable::Unsupported);
             return Err(self.policy_error(why));

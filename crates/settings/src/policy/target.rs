@@ -17,8 +17,9 @@ pub struct Targets {
     pub drives: Option<Vec<String>>,
     /// Drives to leave alone. A policy that only they could follow changes nothing, and is no error.
     pub excluded_drives: Vec<String>,
-    /// Whether drives may lack what a policy sets, such as a namespace that comes later. Such a policy changes nothing.
-    pub drives_may_lack_settings: bool,
+    /// Whether the drives that a policy is for, or their namespaces, may come later. Until then such a policy changes nothing, and a
+    /// note says so.
+    pub drives_may_come_later: bool,
     /// Whether to use drives' power states that the kernel avoids because they are broken on this drive.
     pub force: bool,
 }
@@ -70,10 +71,22 @@ impl SettingsBuilder<'_> {
         setting_name: &str,
         value: &str,
     ) -> Result<(), SettingsError> {
-        for at in self.selected_existing_places(setting_name, |_| true)? {
+        let places = self.selected_existing_places(setting_name, |_| true)?;
+        if places.is_empty() && self.targets.drives_may_come_later {
+            self.note_that_drives_may_come();
+        }
+        for at in places {
             self.add_wanted_value(setting_name, at, value);
         }
         Ok(())
+    }
+
+    pub(super) fn note_that_drives_may_come(&mut self) {
+        let note = format!(
+            "{}: no drive has this setting now; a drive that comes later gets it",
+            self.spec
+        );
+        self.add_note_once(note);
     }
 
     /// The places where a setting exists, is selected, and passes a test; none is an error.
@@ -94,7 +107,7 @@ impl SettingsBuilder<'_> {
             })
             .collect();
         let may_be_none = matches!(info.scope, SettingScope::Drive | SettingScope::Disk)
-            && (self.targets.drives_may_lack_settings || !self.targets.excluded_drives.is_empty());
+            && (self.targets.drives_may_come_later || !self.targets.excluded_drives.is_empty());
         if places.is_empty() && !may_be_none {
             return Err(self.policy_error(self.explain_missing_setting(info.name)));
         }

@@ -405,6 +405,32 @@ fn a_drive_that_comes_later_and_is_left_out_is_named_then() {
 }
 
 #[test]
+fn a_drive_that_comes_after_the_boot_gets_the_set() {
+    let (directory, system) = with_two_drives();
+    let machine = directory.path();
+    let drives = machine.join("sys/class/nvme");
+    let away = machine.join("away");
+    fs::rename(&drives, &away).unwrap();
+    let set = "teo + drive-latency[tolerance=25ms]";
+    // A command is for drives that are there.
+    let command = PersistentSettings::for_any_supply(&system, set.parse().unwrap(), None);
+    let refused = command.plan_for_present_supply(&system).unwrap_err();
+    assert!(refused.to_string().contains("no NVMe drive"), "{refused}");
+
+    write(machine, FILE, &format!("policy = '{set}'\n"));
+    let BootOutcome::Applied(plan) = apply_persistent_settings_at_boot(&system).unwrap() else {
+        panic!("not applied");
+    };
+    assert_eq!(governor(machine), "teo");
+    assert!(plan.notes.join("\n").contains("comes later"), "{plan:?}");
+    fs::rename(&away, &drives).unwrap();
+    for drive in ["nvme0", "nvme1"] {
+        reapply_after_event(&system, &ResetEvent::DriveReady(drive.to_owned())).unwrap();
+    }
+    assert_eq!(latencies(machine), ["25000", "25000"]);
+}
+
+#[test]
 fn the_drives_of_a_set_are_noted_with_it() {
     let (directory, system) = with_two_drives();
     let models = |set: &str| {
