@@ -94,6 +94,22 @@ fn polled_reads_take_as_long_as_those_of_a_real_kernel() {
 }
 
 #[test]
+fn mapped_files_are_read_and_written_as_by_a_real_kernel() {
+    // Two cells are fitted. Farthest off is the smallest: a read of 4 KiB that is cached and mapped, of 1.2 us.
+    check_stored_cells("mapped-6.12", "mean_us", 9, 4.0);
+}
+
+#[test]
+fn buffered_reads_of_deep_rings_take_as_long_as_those_of_a_real_kernel() {
+    check_stored_cells("ring-6.12", "mean_us", 6, 8.0);
+}
+
+#[test]
+fn reads_submitted_by_a_polling_thread_take_as_long_as_those_of_a_real_kernel() {
+    check_stored_cells("polling-thread-6.12", "mean_us", 4, 8.0);
+}
+
+#[test]
 fn clients_commit_as_often_as_those_of_a_real_kernel() {
     check_stored_cells("commits-6.12", "iops", 8, 8.0);
 }

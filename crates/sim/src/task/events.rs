@@ -153,7 +153,18 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Makes the current task poll until `time` at most, or until there is something to do for it.
     pub(in crate::task) fn poll_until(&mut self, cpu: CpuId, task: TaskId, time: u64) {
-        self.tasks[task].begin_spin_step(Step::Poll, time);
+        let t = &mut self.tasks[task];
+        let goes_on = t.step == Step::Poll;
+        t.begin_spin_step(Step::Poll, time);
+        let now = self.context.now();
+        if !t.spins_with_pauses()
+            && let Some(turn) = self.emulator.time_until_spin_turn_ends(now)
+        {
+            t.begin_spin_step(Step::Poll, time.min(now + turn));
+            if goes_on {
+                self.emulator.pause_turn();
+            }
+        }
         self.continue_spinning(cpu, task);
     }
 
