@@ -78,6 +78,11 @@ impl Emulator {
         (turn > 0).then(|| turn - now % turn)
     }
 
+    /// Whether any CPU but this one, or the player, waits for the turn.
+    pub(crate) fn others_want_turn(&self, cpu: CpuId, now: u64) -> bool {
+        (self.turns.as_ref()).is_some_and(|turns| turns.others_wait(cpu, now))
+    }
+
     /// Lets others have the turn before its holder goes on.
     pub(crate) fn pause_turn(&mut self) {
         if let Some(turns) = &mut self.turns {

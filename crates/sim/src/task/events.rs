@@ -160,10 +160,13 @@ impl<O: Observer> Engine<'_, O> {
         if !t.spins_with_pauses()
             && let Some(turn) = self.emulator.time_until_spin_turn_ends(now)
         {
-            t.begin_spin_step(Step::Poll, time.min(now + turn));
-            if goes_on {
+            let mut until = time.min(now + turn);
+            if goes_on && self.emulator.others_want_turn(cpu, now) {
+                // The interval is over, so that the task looks at its ring as soon as it has the turn again.
+                until = now;
                 self.emulator.pause_turn();
             }
+            t.begin_spin_step(Step::Poll, until);
         }
         self.continue_spinning(cpu, task);
     }
