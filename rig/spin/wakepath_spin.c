@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pauses for programs and kernel threads that spin without: QEMU with one thread for all CPUs lets another one run only at a
- * `pause`, or when a timer fires, and then not always.
+ * Pauses for programs and kernel threads that spin without: QEMU with one thread for all CPUs lets another one run only
+ * at a `pause`, or when a timer fires, and then not always.
  *
  * io_uring's thread for submissions (`io_sq_thread()`) looks for completed work in each round of its loop, by
- * tctx_task_work_run(): a probe there pauses. A program that looks at its ring makes no calls. So a timer of its CPU pauses at
- * equal intervals.
+ * tctx_task_work_run(): a probe there pauses. A program that looks at its ring makes no calls. So a timer of its CPU
+ * pauses at equal intervals.
  */
 #include <linux/hrtimer.h>
 #include <linux/kprobes.h>
@@ -68,7 +68,10 @@ static int __init spin_init(void)
 	hrtimer_init(&timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
 	timer.function = pause_program;
 #endif
-	return smp_call_function_single(cpu, start_timer, NULL, 1);
+	error = smp_call_function_single(cpu, start_timer, NULL, 1);
+	if (error)
+		unregister_kprobe(&probe);
+	return error;
 }
 
 static void __exit spin_exit(void)

@@ -95,13 +95,18 @@ fn polled_reads_take_as_long_as_those_of_a_real_kernel() {
 
 #[test]
 fn mapped_files_are_read_and_written_as_by_a_real_kernel() {
-    // Two cells are fitted. Farthest off is the smallest: a read of 4 KiB that is cached and mapped, of 1.2 us.
+    // Two cells of 6.12 are fitted. Farthest off are sequential writes of 7.3, whose large folios are mapped as a whole, by 5.6 %.
     check_stored_cells("mapped-6.12", "mean_us", 9, 4.0);
+    check_stored_cells("mapped-6.1", "mean_us", 9, 5.0);
+    check_stored_cells("mapped-7.3", "mean_us", 9, 7.0);
 }
 
 #[test]
 fn buffered_reads_of_deep_rings_take_as_long_as_those_of_a_real_kernel() {
-    check_stored_cells("ring-6.12", "mean_us", 6, 8.0);
+    // Nothing is fitted. Farthest off are two processes, by 6.2 %.
+    for kernel in ["6.1", "6.12", "7.3"] {
+        check_stored_cells(&format!("ring-{kernel}"), "mean_us", 6, 8.0);
+    }
 }
 
 #[test]

@@ -94,9 +94,7 @@ impl<O: Observer> Engine<'_, O> {
                     MappedStep::Map(pages) => return Some(Turn::Work(setup.map_work(pages))),
                     MappedStep::Dirty { pages, entered } => {
                         caller.stage = Stage::Dirty(pages);
-                        return Some(Turn::Work(
-                            setup.dirtying_work() + setup.map_work(entered),
-                        ));
+                        return Some(Turn::Work(setup.dirtying_work() + setup.map_work(entered)));
                     }
                     MappedStep::Copy(pages) => {
                         caller.stage = Stage::CopyOut(pages);
