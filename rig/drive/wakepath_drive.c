@@ -683,12 +683,10 @@ static int poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *batch)
 
 	/*
 	 * Most polls find nothing. Without a pause QEMU would let no other CPU run before a timer fires, and the block layer comes
-	 * to its own pause only for a task that is about to sleep. rig/spin pauses for the thread that polls for
-	 * submissions.
+	 * to its own pause only for a task that is about to sleep.
 	 */
 	if (llist_empty(&queue->told)) {
-		if (strncmp(current->comm, "iou-sqp-", 8))
-			cpu_relax();
+		cpu_relax();
 		return 0;
 	}
 	node = llist_reverse_order(llist_del_all(&queue->told));
