@@ -85,6 +85,8 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
         add_hardware(tree, kernel, machine, run.seed, ["device_interrupts=1"] if run.device_interrupts else [])
         if any(by_module(policy) for cell in run.cells for policy in cell.policies):
             tree.add(built_module(REPOSITORY / "module", kernel), "rig/psd.ko")
+        if any(spins(cell) for cell in run.cells):
+            tree.add(built_module(REPOSITORY / "rig/spin", kernel), "rig/spin.ko")
         in_turn = starts_cpus_in_turn(kernel.release)
         if in_turn:
             tree.add(pause_program(scratch), "rig/pause")
@@ -227,6 +229,8 @@ def script(cell: Cell) -> str:
             continue
         else:
             lines.append(setting(policy))
+    if spins(cell):
+        lines.append(f"spins {spin_turn_ns(cell)}")
     if cell.power_states is not None:
         lines.append(power_states(cell.power_states))
     number = f"{cell.number:06}"
@@ -236,11 +240,35 @@ def script(cell: Cell) -> str:
         program = f"timeout -s KILL {cell.rt_app.seconds + RT_APP_GRACE_S} rt-app /rig/jobs/{number}"
     else:
         seconds = runtime_s(cell.job.read_text())
-        program = f"fio --output-format=json+ --output=/out/runs/{number}.fio /rig/jobs/{number}"
+        program = f"{copies_by_vectors(cell.job.read_text())}fio --output-format=json+ --output=/out/runs/{number}.fio /rig/jobs/{number}"
     watched = round(0.8e6 * seconds)
     # What fails is then below the name of its run.
     named = f"echo {shlex.quote(f'run {number}: {cell.key.workload}, {cell.key.policy}')}"
     return "\n".join([named, f"fresh {governor} {frequency}", *lines, f"measure {number} {watched} {program}"])
+
+
+def copies_by_vectors(job: str) -> str:
+    """For a job that maps its file: has the C library copy any size by vectors. Each byte of `rep movsb` is an instruction in QEMU."""
+    if not re.search(r"^ioengine\s*=\s*mmap$", job, re.MULTILINE):
+        return ""
+    return "env GLIBC_TUNABLES=glibc.cpu.x86_rep_movsb_threshold=0x40000000 "
+
+
+def spins(cell: Cell) -> bool:
+    """A program and a kernel thread that spin without pauses."""
+    return cell.rt_app is None and bool(re.search(r"^sqthread_poll\b", cell.job.read_text(), re.MULTILINE))
+
+
+def spin_turn_ns(cell: Cell) -> int:
+    """After how long the program of a cell that spins lets others run."""
+    text = cell.job.read_text()
+    for line in ("cpus_allowed=0", "sqthread_poll_cpu=1"):
+        if line not in text.splitlines():
+            raise RigError(f"workload {cell.key.workload}: a job of the laboratory with sqthread_poll needs `{line}`")
+    turn = Machine(cell.machine).spin_turn_ns
+    if turn == 0:
+        raise RigError(f"machine {cell.key.machine}: sqthread_poll needs `emulator.spin_turn_us`, such as 5")
+    return turn
 
 
 def by_module(policy: Mechanism) -> bool:

@@ -65,6 +65,7 @@ class Machine:
         self.irq_time = bool(number(self.toml, "irq_time_accounting", 0))
         self.cpus = sum(int(number(cluster, "cpus", 1)) for cluster in self.toml["cluster"])
         cluster = self.toml["cluster"][0]
+        self.spin_turn_ns = round(number(self.toml.get("emulator", {}), "spin_turn_us", 0) * 1000)
         self.clock_cpus = int(number(cluster, "clock_cpus", self.cpus))
         self.slowest_khz = int(cluster["opps"][0]["khz"])
         self.states: list[dict[str, Any]] = self.toml["idle_state"]

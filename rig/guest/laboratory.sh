@@ -38,6 +38,7 @@ fresh() {
         daemon=
     fi
     ! grep -q ^wakepath_psd /proc/modules || rmmod wakepath_psd
+    ! grep -q ^wakepath_spin /proc/modules || rmmod wakepath_spin
     echo "$1" >$cpus/cpuidle/current_governor
     [ "$(cat $cpus/cpuidle/current_governor)" = "$1" ]
     for cpu in $workers; do
@@ -58,6 +59,11 @@ fresh() {
 # Leases by the module of docs/guides/psd.md: ms after the last completion, and the longest exit latency in us.
 leases() {
     insmod /rig/psd.ko timeout_ms=$1 ceiling_us=$2
+}
+
+# Has the first CPU, on which a program spins without pauses, let others run: every so many ns.
+spins() {
+    insmod /rig/spin.ko interval_ns=$1
 }
 
 # Switches idle states off by name.

@@ -5,11 +5,12 @@ use std::process::Command;
 
 use wakepath_conformance::source::{KernelSource, source_cache_folder};
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     "module/wakepath_psd.c",
     "rig/cpufreq/wakepath_cpufreq.c",
     "rig/drive/wakepath_drive.c",
     "rig/module/wakepath_idle.c",
+    "rig/spin/wakepath_spin.c",
 ];
 
 fn skip(reason: &str) {

@@ -28,6 +28,10 @@ pub struct Emulator {
     #[schemars(extend("unit" = "us"))]
     #[serde(default)]
     pub exit_hold_us: Figure,
+    /// Interval of the timer that makes the CPU of a program that spins without pauses let others run. Absent: such programs are refused.
+    #[schemars(extend("unit" = "us"))]
+    #[serde(default)]
+    pub spin_turn_us: Figure,
     /// Source of the table's plain figures.
     pub source: String,
 }

@@ -41,6 +41,12 @@ pub struct PageCache {
     /// is allocated and inserted alone. Absent: as for a page by itself.
     #[schemars(extend("unit" = "1000 cycles"))]
     pub folio_page_kcycles: Figure,
+    /// Work of a program for a read or write of a mapped file of any size, without page faults. Absent: half of `write_kcycles`.
+    #[schemars(extend("unit" = "1000 cycles"))]
+    pub mapped_io_kcycles: Figure,
+    /// Work per 4 KiB that a program copies from or into a mapped file. Absent: half of `read_page_kcycles`.
+    #[schemars(extend("unit" = "1000 cycles"))]
+    pub mapped_page_kcycles: Figure,
     /// Extra work per page written back, besides the request's: marking the page clean, and finishing writeback.
     /// Absent: 1, assumed.
     #[schemars(extend("unit" = "1000 cycles"))]
@@ -57,6 +63,8 @@ impl Default for PageCache {
             page_kcycles: Figure::assumed(PAGE_KCYCLES, PAGE_WHY),
             read_page_kcycles: Figure::default(),
             folio_page_kcycles: Figure::default(),
+            mapped_io_kcycles: Figure::default(),
+            mapped_page_kcycles: Figure::default(),
             write_back_kcycles: Figure::assumed(WRITE_BACK_KCYCLES, WRITE_BACK_WHY),
             source: String::new(),
         }
@@ -80,6 +88,8 @@ impl PageCache {
             &self.page_kcycles,
             &self.read_page_kcycles,
             &self.folio_page_kcycles,
+            &self.mapped_io_kcycles,
+            &self.mapped_page_kcycles,
             &self.write_back_kcycles,
         ]
         .iter()

@@ -1,6 +1,6 @@
 //! CPU work for one I/O, by place.
 
-use wakepath_hardware::machine::{Figure, IoPath};
+use wakepath_hardware::machine::{Figure, IoPath, PageCache};
 
 use crate::core::basics::Cycles;
 
@@ -21,6 +21,8 @@ pub(crate) struct IoCost {
     switch: Cycles,
     /// Page cache work for each [`BLOCK`] of a buffered read.
     page_cache: Cycles,
+    /// Work of a call that reads from the page cache, without copying.
+    page_cache_call: Cycles,
     /// The program's own work between two I/Os.
     program: Cycles,
     /// Submission work for a flush beyond another request's.
@@ -30,7 +32,7 @@ pub(crate) struct IoCost {
 }
 
 impl IoCost {
-    pub(crate) fn new(path: &IoPath) -> Self {
+    pub(crate) fn new(path: &IoPath, page_cache: &PageCache) -> Self {
         let per_io = path.kcycles_per_io.value * 1e3;
         let part = |share: &Figure| (per_io * share.value).round() as Cycles;
         let (submission, interrupt, resume) = (
@@ -48,6 +50,7 @@ impl IoCost {
             reactivation: part(&path.reactivation_share).min(interrupt),
             switch: part(&path.switch_share).min(resume),
             page_cache: path.page_cache_kcycles.kilocycles_to_cycles(),
+            page_cache_call: page_cache.write_kcycles.kilocycles_to_cycles(),
             program: path.program_kcycles.kilocycles_to_cycles(),
             flush: path.flush_kcycles.kilocycles_to_cycles(),
             asynchronous: {
@@ -123,6 +126,12 @@ impl IoCost {
     #[inline]
     pub(crate) fn buffered_read_page_work(&self, bytes: u64) -> Cycles {
         self.page_cache * bytes.div_ceil(BLOCK)
+    }
+
+    /// Work to look up the pages of a read again, for which the engine has asked before they were there.
+    #[inline]
+    pub(crate) fn repeated_page_cache_read_work(&self) -> Cycles {
+        self.page_cache_call
     }
 
     /// Whether submission work grows with a request's bytes.

@@ -20,6 +20,8 @@ pub(crate) struct EmulatorSetup {
     pub(super) look: u64,
     /// Last part of an exit latency in ns for which a CPU keeps the turn.
     pub(super) exit_hold: u64,
+    /// Interval in ns at which a CPU lets others run while its program spins without pauses; 0: never.
+    pub(super) spin_turn: u64,
 }
 
 impl EmulatorSetup {
@@ -34,6 +36,7 @@ impl EmulatorSetup {
             lead: figures.drive_lead_us.micros_to_time().0,
             look: figures.drive_look_us.micros_to_time().0,
             exit_hold: figures.exit_hold_us.micros_to_time().0,
+            spin_turn: figures.spin_turn_us.micros_to_time().0,
         }
     }
 }
@@ -110,6 +113,8 @@ pub(crate) struct Turns {
     pub(super) player: Player,
     /// Whether a timer has expired, which ends the turn.
     pub(super) deadline: bool,
+    /// Whether the holder, which still works, lets others go first.
+    pub(super) pauses: bool,
 }
 
 impl Turns {
@@ -121,6 +126,7 @@ impl Turns {
             exits: vec![Exit::None; cpus],
             player: Player::new(setup),
             deadline: false,
+            pauses: false,
         }
     }
 
@@ -349,6 +355,7 @@ mod tests {
             lead: 0,
             look: 0,
             exit_hold: 2_000,
+            spin_turn: 0,
         };
         Turns::new(setup, 1)
     }

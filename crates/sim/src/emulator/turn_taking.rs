@@ -72,6 +72,24 @@ impl Emulator {
         }
     }
 
+    /// Time in ns until a CPU whose program spins without pauses lets others run; `None` on a real machine.
+    pub(crate) fn time_until_spin_turn_ends(&self, now: u64) -> Option<u64> {
+        let turn = self.turns.as_ref()?.player.setup.spin_turn;
+        (turn > 0).then(|| turn - now % turn)
+    }
+
+    /// Whether any CPU but this one, or the player, waits for the turn.
+    pub(crate) fn others_want_turn(&self, cpu: CpuId, now: u64) -> bool {
+        (self.turns.as_ref()).is_some_and(|turns| turns.others_wait(cpu, now))
+    }
+
+    /// Lets others have the turn before its holder goes on.
+    pub(crate) fn pause_turn(&mut self) {
+        if let Some(turns) = &mut self.turns {
+            turns.pauses = true;
+        }
+    }
+
     /// Lets a request end at `end`: by an event on a real machine, by the player on an emulated machine.
     #[inline(always)]
     pub(crate) fn hand_request_to_player_or_schedule_end<O: Observer>(

@@ -339,6 +339,8 @@ mod tests {
             write_back: 1,
             new_page: 3,
             folio_page: 2,
+            mapped_io: 1,
+            mapped_page: 1,
             files: 1,
             reads: true,
             remembers: true,

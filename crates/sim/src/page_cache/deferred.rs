@@ -100,9 +100,9 @@ impl<O: Observer> Engine<'_, O> {
         caller.request.attribute_wait_for_request(&ended);
         caller.request.attribute_task_wake_up(now, awake_since);
         let slept = t.begin_deferred_read();
-        let work = (self.setup.io)
-            .work_after_page_cache_wait(!waited, slept)
-            .max(1);
+        let io = &self.setup.io;
+        let again = io.repeated_page_cache_read_work();
+        let work = (again + io.work_after_page_cache_wait(!waited, slept)).max(1);
         if let Some(caller) = &mut t.caller {
             caller.work = work;
         }

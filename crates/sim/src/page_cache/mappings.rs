@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use wakepath_workloads::fio::ReadHint;
 
 use crate::core::basics::TaskId;
-use crate::page_cache::pages::{Pages, Words, run_of_bits, set_page_bits};
+use crate::page_cache::pages::{Pages, Words, count_page_bits, run_of_bits, set_page_bits};
 
 /// How a task reads a file that it has mapped.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,8 @@ pub(crate) struct MappedReads {
     /// Whether a page fault is in progress, and whether it has begun to read.
     pub(super) faulting: bool,
     pub(super) tried: bool,
+    /// Whether the fault has waited for a page, and is taken again.
+    pub(super) repeats: bool,
 }
 
 /// Pages that tasks have mapped.
@@ -42,6 +44,7 @@ impl MappedReads {
             misses: 0,
             faulting: false,
             tried: false,
+            repeats: false,
         }
     }
 
@@ -84,6 +87,12 @@ impl Mappings {
                 }
             }
         }
+    }
+
+    /// Whether a task's page table has any of these pages.
+    pub(super) fn has_any_mapped(&self, task: TaskId, pages: Pages) -> bool {
+        let mapping = self.by_task.get(&task);
+        mapping.is_some_and(|mapping| count_page_bits(&mapping.present, pages) > 0)
     }
 
     /// Number of adjacent pages from the first on that a task's page table has.

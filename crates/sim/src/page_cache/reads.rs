@@ -80,7 +80,9 @@ impl<O: Observer> Engine<'_, O> {
                 let left = &mut caller.left;
                 let writes = caller.request.direction == Direction::Write;
                 match (cache.pages).next_step_of_mapped(task, reading, mapping, (left, writes)) {
-                    MappedStep::Fault => return Some(Turn::Work(setup.fault_work() + extra_work)),
+                    MappedStep::Fault { new_table } => {
+                        return Some(Turn::Work(setup.fault_work(new_table) + extra_work));
+                    }
                     MappedStep::Submit(requests) => {
                         (cache.others).extend(requests.iter().map(|(number, _)| *number));
                         reading.to_submit.extend(requests);
@@ -90,9 +92,9 @@ impl<O: Observer> Engine<'_, O> {
                         return Some(Turn::Work(0));
                     }
                     MappedStep::Map(pages) => return Some(Turn::Work(setup.map_work(pages))),
-                    MappedStep::Dirty(pages) => {
+                    MappedStep::Dirty { pages, entered } => {
                         caller.stage = Stage::Dirty(pages);
-                        return Some(Turn::Work(setup.dirtying_work()));
+                        return Some(Turn::Work(setup.dirtying_work() + setup.map_work(entered)));
                     }
                     MappedStep::Copy(pages) => {
                         caller.stage = Stage::CopyOut(pages);

@@ -3,6 +3,7 @@
 //! Rules and constants follow Linux 6.12 (`mm/page-writeback.c`, `fs/fs-writeback.c`), unless said otherwise.
 
 use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Figure;
 
 use crate::core::basics::{Cycles, TaskId};
 use crate::page_cache::arrivals::Arrivals;
@@ -57,6 +58,9 @@ pub(crate) struct PageCacheSetup {
     pub(super) new_page: Cycles,
     /// The same for pages of a large folio, except the first.
     pub(super) folio_page: Cycles,
+    /// Work in cycles of a read or write of a mapped file, and for each page that it copies.
+    pub(super) mapped_io: Cycles,
+    pub(super) mapped_page: Cycles,
     /// Number of files, over all jobs and processes.
     pub(super) files: usize,
     /// Whether some job also reads from the drives.
@@ -75,32 +79,29 @@ impl PageCacheSetup {
             reading if reading.is_given() && figures.is_default() => reading,
             _ => &figures.page_kcycles,
         };
-        let read_page = if figures.read_page_kcycles.is_given() {
-            &figures.read_page_kcycles
-        } else {
-            page
-        };
+        let read_page = cycles_or(&figures.read_page_kcycles, page.kilocycles_to_cycles());
+        let call = figures.write_kcycles.kilocycles_to_cycles();
         let new_page = machine
             .io_path
             .page_cache_kcycles
             .kilocycles_to_cycles()
-            .saturating_sub(read_page.kilocycles_to_cycles());
+            .saturating_sub(read_page);
         let page = page.kilocycles_to_cycles();
         // A page is allocated and inserted alike for a read and for a write (`__filemap_get_folio()`, `mm/filemap.c`).
         let cached_page = page.saturating_sub(new_page);
         Self {
             pages: machine.page_cache_pages(),
-            call: figures.write_kcycles.kilocycles_to_cycles(),
+            call,
             page,
             cached_page,
-            read_page: read_page.kilocycles_to_cycles(),
+            read_page,
             write_back: figures.write_back_kcycles.kilocycles_to_cycles(),
             new_page,
-            folio_page: if figures.folio_page_kcycles.is_given() {
-                figures.folio_page_kcycles.kilocycles_to_cycles()
-            } else {
-                new_page
-            },
+            folio_page: cycles_or(&figures.folio_page_kcycles, new_page),
+            // Measured with fio 3.33 beside psync, on files in memory, an AMD EPYC guest with Linux 6.18: an I/O takes 0.4 µs where psync
+            // takes 0.8, each page 0.25 µs where it takes 0.5.
+            mapped_io: cycles_or(&figures.mapped_io_kcycles, call / 2),
+            mapped_page: cycles_or(&figures.mapped_page_kcycles, read_page / 2),
             files,
             reads,
             remembers: remembers || cached_page != page,
@@ -129,6 +130,15 @@ impl PageCacheSetup {
         } else {
             DEPTH
         }
+    }
+}
+
+/// A figure in cycles, or what holds where a machine has no such figure.
+fn cycles_or(figure: &Figure, otherwise: Cycles) -> Cycles {
+    if figure.is_given() {
+        figure.kilocycles_to_cycles()
+    } else {
+        otherwise
     }
 }
 
@@ -580,6 +590,8 @@ mod tests {
             write_back: 1,
             new_page: 1,
             folio_page: 1,
+            mapped_io: 1,
+            mapped_page: 1,
             files: 2,
             reads: false,
             remembers: true,

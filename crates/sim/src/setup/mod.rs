@@ -76,7 +76,7 @@ impl Setup {
         workload: &Workload,
         policies: Policies,
     ) -> Result<Self, SimError> {
-        let io = IoCost::new(&machine.io_path);
+        let io = IoCost::new(&machine.io_path, &machine.page_cache);
         let mut jobs = match workload {
             Workload::Fio(file) => compile_jobs(
                 file,

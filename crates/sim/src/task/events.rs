@@ -153,7 +153,21 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Makes the current task poll until `time` at most, or until there is something to do for it.
     pub(in crate::task) fn poll_until(&mut self, cpu: CpuId, task: TaskId, time: u64) {
-        self.tasks[task].begin_spin_step(Step::Poll, time);
+        let t = &mut self.tasks[task];
+        let goes_on = t.step == Step::Poll;
+        t.begin_spin_step(Step::Poll, time);
+        let now = self.context.now();
+        if !t.spins_with_pauses()
+            && let Some(turn) = self.emulator.time_until_spin_turn_ends(now)
+        {
+            let mut until = time.min(now + turn);
+            if goes_on && self.emulator.others_want_turn(cpu, now) {
+                // The interval is over, so that the task looks at its ring as soon as it has the turn again.
+                until = now;
+                self.emulator.pause_turn();
+            }
+            t.begin_spin_step(Step::Poll, until);
+        }
         self.continue_spinning(cpu, task);
     }
 

@@ -294,7 +294,7 @@ impl Task {
             }
         };
         let mut work = if job.buffered {
-            self.buffered_resumption_work(setup, requests, taken)
+            self.buffered_resumption_work(setup, requests, taken, job.reads_again)
         } else {
             setup.io.resumption_work(taken, self.requests.slept)
                 + setup.cpu.extra_syscall_work(self.cpu)
@@ -311,7 +311,13 @@ impl Task {
 
     /// Work in cycles of the resumption of a process that reads through the page cache, pages included.
     #[inline(never)]
-    fn buffered_resumption_work(&self, setup: &Setup, requests: &Requests, taken: usize) -> Cycles {
+    fn buffered_resumption_work(
+        &self,
+        setup: &Setup,
+        requests: &Requests,
+        taken: usize,
+        reads_again: bool,
+    ) -> Cycles {
         let (mut from_drive, mut pages) = (0, 0);
         for id in self.requests.completed.iter().take(taken) {
             let request = &requests[*id];
@@ -319,6 +325,9 @@ impl Task {
             if request.kind != RequestKind::Cached {
                 from_drive += 1;
                 pages += setup.io.buffered_read_page_work(request.bytes);
+                if reads_again && request.direction == Direction::Read {
+                    pages += setup.io.repeated_page_cache_read_work();
+                }
             }
         }
         let slept = self.requests.slept && from_drive > 0;

@@ -413,10 +413,13 @@ impl Task {
     }
 
     /// Whether the task spins in a loop with `pause`: a fio process in its pause (`usec_spin()` of fio 3.33), or in the kernel for
-    /// requests in a polled queue (`poll()` of rig/drive). A process whose requests a kernel thread submits looks at its ring without.
+    /// requests in a polled queue (`poll()` of rig/drive), or a kernel thread for submissions (rig/spin). A process whose requests such
+    /// a thread submits looks at its ring without.
     pub(crate) fn spins_with_pauses(&self) -> bool {
-        let Kind::FioProcess(process) = &self.kind else {
-            return false;
+        let process = match &self.kind {
+            Kind::FioProcess(process) => process,
+            Kind::KernelThread(KernelThread::Submitter(_)) => return self.step == Step::Poll,
+            _ => return false,
         };
         match self.step {
             Step::Spin => true,

@@ -122,8 +122,22 @@ fn a_program_that_looks_at_its_ring_without_pauses_is_refused() {
     assert!(
         error
             .to_string()
-            .ends_with("a program that polls without pauses on emulated CPUs, which take turns")
+            .ends_with("a program that polls without pauses on emulated CPUs, which take turns; the machine's file says by emulator.spin_turn_us when they do")
     );
+}
+
+#[test]
+fn a_program_that_looks_at_its_ring_lets_others_run_at_intervals() {
+    let mean = |turn_us: f64| {
+        let mut machine = laboratory();
+        machine.emulator.as_mut().unwrap().spin_turn_us = given(turn_us);
+        let lines = "ioengine=io_uring\nsqthread_poll\nsqthread_poll_cpu=1\ncpus_allowed=0";
+        run(&machine, lines).latency_us.mean
+    };
+    let (short, long) = (mean(2.0), mean(40.0));
+    // The thread takes a request, and the program its completion, at the end of an interval.
+    assert!(short > 80.0 && short < 100.0, "{short}");
+    assert!((40.0..100.0).contains(&(long - short)), "{long} {short}");
 }
 
 #[test]

@@ -48,9 +48,14 @@ impl PollingSetup {
                 job.ioengine
             ));
         }
-        if machine.emulator.is_some() && (submissions || queues == 0) {
+        if let Some(emulator) = &machine.emulator
+            && (!submissions || !emulator.spin_turn_us.is_given())
+            && (submissions || queues == 0)
+        {
             return Err(
-                "a program that polls without pauses on emulated CPUs, which take turns".to_owned(),
+                "a program that polls without pauses on emulated CPUs, which take turns; the machine's file says by \
+                 emulator.spin_turn_us when they do"
+                    .to_owned(),
             );
         }
         let cpu = job.polling.thread_cpu.map(|cpu| cpu as CpuId);

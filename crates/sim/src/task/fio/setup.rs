@@ -188,6 +188,8 @@ pub(crate) struct JobSetup {
     pub(super) iowait: bool,
     /// Whether reads go through the page cache, which holds nothing of the file before the run.
     pub(in crate::task) buffered: bool,
+    /// Whether a read that goes to the drive is called twice: before its page is there, and after.
+    pub(in crate::task) reads_again: bool,
     /// How the job uses the page cache, if it does and any job writes into the cache.
     pub(super) cache: Option<CacheJob>,
     /// Whether processes pause between requests, or their rate is limited.
@@ -473,6 +475,8 @@ fn compile_job(
         polling: PollingSetup::default(),
         iowait: job.waits_as_iowait(io_uring_iowait),
         buffered: !job.is_direct(),
+        // `io_read()` (`io_uring/rw.c`, Linux 6.12).
+        reads_again: !job.is_direct() && job.ioengine == IoEngine::IoUring,
         cache,
         end: Some(ramp.0 + end),
         cut: match &replay {
