@@ -82,6 +82,10 @@ pub(crate) fn run_workload_command(args: &Args, out: &mut Screen) -> anyhow::Res
 fn extract_fio_jobs_from_recording(args: &ExtractArgs, out: &mut Screen) -> anyhow::Result<()> {
     let name = args.recording.display().to_string();
     let profile = collect_task_io(&mut Reader::open(&args.recording)?)?;
+    ensure!(
+        profile.has_requests(),
+        "{name}: the recording has no block requests; record a machine with drives, or import with block:* events"
+    );
     let jobs = job::choose_tasks_with_most_requests(&profile);
     ensure!(
         !jobs.is_empty(),
