@@ -80,10 +80,34 @@ pub enum SimError {
     Stuck(#[from] Stuck),
     /// No request finished before the jobs ended.
     #[error(
-        "no request was finished in {seconds} s of simulated time: the jobs are too short, or pause for longer than what follows their warm-up (--warm-up 0 counts from the first request)"
+        "no request was finished in {seconds} s of simulated time: the jobs are too short, or pause for longer than what follows their warm-up or ramp_time (--warm-up 0 counts from the first request)"
     )]
     NoRequest {
         /// Simulated seconds for which the jobs ran.
+        seconds: f64,
+    },
+    /// No request arrived at a server before the run ended.
+    #[error(
+        "no request arrived at server '{name}' in {seconds} s of simulated time: raise its rate, or simulate longer (--seconds)"
+    )]
+    NoArrival {
+        /// Server name.
+        name: String,
+        /// Simulated seconds, without the warm-up.
+        seconds: f64,
+    },
+    /// Requests arrived at a server, and none got its reply before the run ended.
+    #[error(
+        "server '{name}' cannot keep up: none of the {arrived} requests that arrived in {seconds} s got its reply, so that \
+         it can do less than {:.3} per second; give it less work, or simulate longer (--seconds)",
+        1.0 / seconds
+    )]
+    NoReply {
+        /// Server name.
+        name: String,
+        /// Requests that arrived.
+        arrived: u64,
+        /// Simulated seconds, without the warm-up.
         seconds: f64,
     },
     /// A machine's cluster has no operating point; holds the cluster's name.

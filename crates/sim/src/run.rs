@@ -120,10 +120,25 @@ impl<'a> Model<'a> {
         );
         let makes_requests = !setup.jobs.is_empty() || setup.server().is_some();
         if run.requests == 0 && makes_requests && !observer.lets_run_stop() {
-            return Err(SimError::NoRequest {
-                seconds: run.seconds,
-            });
+            return Err(explain_run_without_request(&run));
         }
         Ok(run)
+    }
+}
+
+/// Why a run of jobs or of a server has no request.
+fn explain_run_without_request(run: &Run) -> SimError {
+    let seconds = run.seconds;
+    let Some(server) = &run.server else {
+        return SimError::NoRequest { seconds };
+    };
+    let name = server.name.clone();
+    match server.arrived {
+        0 => SimError::NoArrival { name, seconds },
+        arrived => SimError::NoReply {
+            name,
+            arrived,
+            seconds,
+        },
     }
 }

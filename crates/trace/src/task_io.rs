@@ -37,6 +37,13 @@ pub struct TaskIoProfile {
     pub shared_bursts: u64,
 }
 
+impl TaskIoProfile {
+    /// Whether the recording has any block request.
+    pub fn has_requests(&self) -> bool {
+        !self.tasks.is_empty() || self.background + self.unknown_submitter + self.not_followed > 0
+    }
+}
+
 /// One task's I/O.
 #[derive(Clone, Debug, Default)]
 pub struct TaskIo {

@@ -101,6 +101,13 @@ impl Finalist {
         self.changes == 0
     }
 
+    /// Mean of a metric under a load; `None` if the load has no such metric.
+    pub fn metric_of_load(&self, load: &str, metric: &str) -> Option<f64> {
+        let figures = self.loads.iter().find(|figures| figures.load == load)?;
+        let found = figures.metrics.iter().find(|(name, _)| name == metric)?;
+        Some(found.1)
+    }
+
     /// Whether the means of the set's metrics keep every condition.
     pub fn keeps_conditions_by_means(&self) -> bool {
         self.conditions.iter().all(|kept| kept.is_kept)

@@ -16,7 +16,7 @@ const NO_DIFFERENCE: f64 = 0.5;
 pub(crate) const LEVEL: f64 = 0.95;
 
 /// Metrics shown for each load, where the load has them.
-const SHOWN: [&str; 15] = [
+const SHOWN: [&str; 16] = [
     "mean_mw",
     "package_mw",
     "drive_mw",
@@ -27,6 +27,7 @@ const SHOWN: [&str; 15] = [
     "mean_us",
     "p99_us",
     "iops",
+    "rate_reached",
     "wake_mean_us",
     "wake_p99_us",
     "ops_per_s",

@@ -22,6 +22,7 @@ mod judgement;
 mod load;
 mod load_argument;
 mod measured;
+mod missed_rates;
 mod objective;
 mod percentile;
 mod prediction;

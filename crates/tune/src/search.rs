@@ -20,6 +20,7 @@ use crate::figures::{Question, Score};
 use crate::finalists::Decision;
 use crate::judgement::note_waits_for_drives_that_never_wake;
 use crate::load::{DailyLoad, check_hours_and_count_rest};
+use crate::missed_rates::note_missed_rates;
 use crate::objective::SearchObjective;
 use crate::percentile::{find_repeats_for_percentiles, note_objective_of_short_runs};
 use crate::prediction::ScorePredictor;
@@ -260,6 +261,7 @@ pub fn search_best_policy_set(
     let answer = decision.run_finalists_and_decide(&mut search)?;
     let mut notes = note_odd_units_and_implied_conditions(&search, &conditions, &in_force);
     notes.extend(note_waits_for_drives_that_never_wake(&conditions, &answer));
+    notes.extend(note_missed_rates(search.question.loads, &answer));
     Ok(SearchAnswer {
         is_exhaustive: answer.tried == space.count_sets(),
         budget: request.budget.0,

@@ -80,6 +80,13 @@ impl Workload {
         let origin = path.display().to_string();
         if has_extension(path, "toml") {
             return match file::read_bounded_text(path, tasks::MAX_FILE_BYTES) {
+                Ok(text) if text.trim().is_empty() => Err(ServerError {
+                    origin,
+                    line: None,
+                    message: "is empty; expected a server (`kind = \"server\"`) or tasks (`kind = \"tasks\"`)"
+                        .to_owned(),
+                }
+                .into()),
                 Ok(text) if tasks::is_tasks_file(&text) => Ok(tasks::parse(&text, &origin)?.into()),
                 Ok(text) => {
                     let file = server::parse(&text, &origin, path.parent())?;
@@ -99,6 +106,10 @@ impl Workload {
             return Ok(trace);
         }
         match file::read_bounded_text(path, fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES)) {
+            Ok(text) if text.trim().is_empty() => {
+                let message = "is empty; expected fio jobs, an rt-app file or a block trace";
+                Err(FioError::for_one_problem(&origin, None, message.to_owned()).into())
+            }
             Ok(text) if has_extension(path, "json") || begins_as_json_object_or_comment(&text) => {
                 Ok(rtapp::parse_overriding_version(&text, &origin, version)?.into())
             }
@@ -181,7 +192,10 @@ impl Workload {
         if let Some(trace) = self.block_trace() {
             let notes = trace.notes().into_iter();
             return notes
-                .map(|message| WorkloadWarning { line: 1, message })
+                .map(|note| WorkloadWarning {
+                    line: usize::try_from(note.line).unwrap_or(usize::MAX),
+                    message: note.sentence,
+                })
                 .collect();
         }
         match self {

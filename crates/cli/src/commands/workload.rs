@@ -1,8 +1,9 @@
-//! `wakepath workload`: workloads extracted from recordings, or built in.
+//! `wakepath workload`: workloads extracted from recordings, or built in, and options of fio.
 
 mod builtin;
 mod job;
 mod list;
+mod options;
 mod show;
 mod steps;
 
@@ -34,6 +35,8 @@ enum Action {
     List(list::Args),
     /// What a built-in workload is, where its figures come from, and how near it is to a real program.
     Show(show::Args),
+    /// fio's options: what they may be and do in the simulator, and which are ignored or refused.
+    Options(options::Args),
 }
 
 #[derive(clap::Args)]
@@ -57,6 +60,7 @@ pub(crate) fn run_workload_command(args: &Args, out: &mut Screen) -> anyhow::Res
     match &args.command {
         Action::List(args) => list::print_builtin_workloads(args, out),
         Action::Show(args) => show::show_builtin_workload(args, out),
+        Action::Options(args) => options::print_fio_options(args, out),
         Action::Extract(args) => {
             new_file::check_output_may_be_written(&args.output, args.force)
                 .with_context(|| args.output.display().to_string())?;
@@ -78,6 +82,10 @@ pub(crate) fn run_workload_command(args: &Args, out: &mut Screen) -> anyhow::Res
 fn extract_fio_jobs_from_recording(args: &ExtractArgs, out: &mut Screen) -> anyhow::Result<()> {
     let name = args.recording.display().to_string();
     let profile = collect_task_io(&mut Reader::open(&args.recording)?)?;
+    ensure!(
+        profile.has_requests(),
+        "{name}: the recording has no block requests; record a machine with drives, or import with block:* events"
+    );
     let jobs = job::choose_tasks_with_most_requests(&profile);
     ensure!(
         !jobs.is_empty(),

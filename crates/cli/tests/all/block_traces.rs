@@ -206,6 +206,22 @@ fn a_request_beyond_the_drive_is_refused_or_told() {
 }
 
 #[test]
+fn a_trace_that_may_be_cut_off_is_told_with_its_last_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cut.log");
+    fs::write(
+        &path,
+        "fio version 3 iolog\n0 f read 0 4096\n500 f read 8192 40",
+    )
+    .unwrap();
+    let said = stderr(&sim(&path, &[]).success());
+    assert!(
+        said.contains("cut.log:3: the last line has no end: the trace may be cut off"),
+        "{said}"
+    );
+}
+
+#[test]
 fn traces_that_cannot_be_simulated_say_why() {
     let folder = tempfile::tempdir().unwrap();
     let path = write_trace(folder.path());
@@ -228,7 +244,7 @@ fn traces_that_cannot_be_simulated_say_why() {
     for (content, wanted) in [
         (
             &cut.as_bytes()[..cut.len() - 20],
-            "columns instead of 7: the trace is cut off or damaged",
+            "columns instead of 7: the trace is cut off or damaged; this last line has no end: remove it to take what stands before",
         ),
         (b"\x1f\x8b\x08\0", "is compressed; unpack it first"),
         (
@@ -236,6 +252,14 @@ fn traces_that_cannot_be_simulated_say_why() {
             "is blktrace's binary; make text of it: blkparse",
         ),
         (b"PAR1 but no recording", "trace.csv"),
+        (
+            b" \n",
+            "trace.csv: is empty; expected fio jobs, an rt-app file or a block trace",
+        ),
+        (
+            b"fio version 9 iolog\n",
+            "begins with a version of fio's log that is not read",
+        ),
     ] {
         fs::write(&path, content).unwrap();
         let said = stderr(&sim(&path, &[]).failure());

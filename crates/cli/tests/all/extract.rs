@@ -75,7 +75,7 @@ fn sizes_depth_and_direction_are_those_of_the_task() {
 }
 
 #[test]
-fn a_recording_without_submitters_is_refused() {
+fn a_recording_without_block_requests_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("empty.parquet");
     let writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
@@ -83,6 +83,6 @@ fn a_recording_without_submitters_is_refused() {
     let output = folder.path().join("mine.fio");
     let [path, output] = [&path, &output].map(|path| path.to_str().unwrap());
     let refused = wakepath(&["workload", "extract", path, "-o", output]);
-    fails_with(refused, &["no task with at least 10 requests", "schema 2"]);
+    fails_with(refused, &["the recording has no block requests"]);
     assert!(!Path::new(output).exists());
 }

@@ -332,6 +332,16 @@ fn a_run_that_goes_nowhere_says_so() {
         sim(&with("size=1m\nthinktime=100d\n"), &machine),
         &["given up", "no request", "think time"],
     );
+    // Less than a block, and a place that the drive does not have.
+    fails_with(
+        sim(&with("size=100\n"), &machine),
+        &["a size of less than a block; raise `size`, or lower `bs`"],
+    );
+    let far = [&machine[..], &["--drive", "sn530"]].concat();
+    fails_with(
+        sim(&with("size=1m\noffset=1t\n"), &far),
+        &["an offset beyond the end of the drive, which has 256060514304 bytes"],
+    );
     // One is enough, though the job then thinks for longer than it runs.
     let pauses = with("runtime=1s\ntime_based\nthinktime=10s\n");
     sim(&pauses, &machine)

@@ -74,6 +74,28 @@ fn a_server_that_cannot_keep_up_is_named_with_the_rate_that_it_can() {
     let warning = "server `redis-like` cannot keep up with 1000000 requests per second";
     assert!(notes.contains(warning), "{notes}");
     assert!(!notes.contains("still drifts"), "{notes}");
+    // Not one reply in 0.2 s: each request has 1 s of work.
+    let endless = folder.path().join("endless.toml");
+    let text = "kind = 'server'\nname = 's'\n[arrivals]\npattern = 'fixed'\nrate = 100\n[request]\nwork_us = 1e6\n";
+    fs::write(&endless, text).unwrap();
+    let endless = endless.display().to_string();
+    for (rate, wanted) in [
+        (
+            "rate=100",
+            "server 's' cannot keep up: none of the 20 requests that arrived in 0.2 s got its reply, so that it can do less than 5.000 per second",
+        ),
+        (
+            "rate=0.01",
+            "no request arrived at server 's' in 0.2 s of simulated time: raise its rate",
+        ),
+    ] {
+        let arguments = [&["sim", &endless, "--set", rate], &more[..]].concat();
+        let (tables, refusal) = wakepath(folder.path(), &arguments);
+        assert!(
+            tables.is_empty() && refusal.contains(wanted),
+            "{rate}: {refusal}"
+        );
+    }
     let (tables, refusal) = run("rate=-1");
     assert!(
         tables.is_empty() && refusal.contains("rate=-1 is set"),

@@ -6,12 +6,12 @@ use wakepath_hardware::Machine;
 use wakepath_results::Goal;
 use wakepath_results::LoadCondition;
 use wakepath_tune::{
-    Budget, DailyLoad, Finalist, SearchAnswer, SearchObjective, SearchRequest, Sensitivity,
-    Simulation, Space, TuneError, VariedFigure, add_power_at_rest_to_answer,
-    search_best_policy_set, vary_assumed_figures,
+    Budget, DailyLoad, SearchAnswer, SearchObjective, SearchRequest, Sensitivity, Simulation,
+    Space, TuneError, VariedFigure, add_power_at_rest_to_answer, search_best_policy_set,
+    vary_assumed_figures,
 };
 use wakepath_units::Nanoseconds;
-use wakepath_workloads::{Workload, fio, rtapp};
+use wakepath_workloads::{Workload, fio, rtapp, server};
 
 use crate::made_up::load;
 
@@ -58,16 +58,6 @@ fn search_over(
         simulation.policies_in_force_under(set)
     })?;
     search_best_policy_set(&space, request, &simulation)
-}
-
-/// A metric of a set under a load; `None` without a value.
-fn metric(finalist: &Finalist, load: &str, metric: &str) -> Option<f64> {
-    let mut loads = finalist.loads.iter();
-    let figures = loads.find(|figures| figures.load == load)?;
-    let mut metrics = figures.metrics.iter();
-    metrics
-        .find(|(name, _)| name == metric)
-        .map(|found| found.1)
 }
 
 /// The answer with the machine's assumed figures varied by so many requests.
@@ -243,20 +233,28 @@ fn waits_for_a_sleeping_drive_are_figures_of_a_load() {
     request.conditions = vec!["drive_wake_max_us < 100".parse().unwrap()];
     let answer = search_over(&machine, &["apst"], &request, false).unwrap();
     let slept = &answer.in_force;
-    assert!(metric(slept, "pauses", "drive_wake_ups_per_s").unwrap() > 5.0);
-    let wait = metric(slept, "pauses", "drive_wake_p99_us").unwrap();
+    assert!(
+        slept
+            .metric_of_load("pauses", "drive_wake_ups_per_s")
+            .unwrap()
+            > 5.0
+    );
+    let wait = slept.metric_of_load("pauses", "drive_wake_p99_us").unwrap();
     assert!((10_000.0..12_000.0).contains(&wait), "{wait}");
     assert!(!slept.keeps_conditions_by_means());
     let awake = answer.best.as_ref().unwrap();
-    assert_eq!(metric(awake, "pauses", "drive_wake_ups_per_s"), Some(0.0));
-    assert_eq!(metric(awake, "pauses", "drive_wake_p99_us"), None);
+    assert_eq!(
+        awake.metric_of_load("pauses", "drive_wake_ups_per_s"),
+        Some(0.0)
+    );
+    assert_eq!(awake.metric_of_load("pauses", "drive_wake_p99_us"), None);
     assert!(awake.conditions[0].value.abs() < 1e-9);
     assert!(awake.keeps_conditions_by_whole_intervals());
     let said = format!(
         "drive_wake_max_us: no request of pauses wakes the drive under {}, so that none waits for it (0 us)",
         awake.set
     );
-    assert_eq!(answer.notes, [said]);
+    assert_eq!(answer.notes[0], said);
 }
 
 #[test]
@@ -266,13 +264,50 @@ fn power_at_rest_is_added_to_a_search_for_latency() {
     let mut for_latency = request(vec![reads()], 700_000);
     for_latency.objective = SearchObjective::new("mean_us", Goal::Minimise).unwrap();
     let mut answer = search(&for_latency, false).unwrap();
-    assert_eq!(metric(&answer.in_force, "rest", "mean_mw"), None);
+    assert_eq!(answer.in_force.metric_of_load("rest", "mean_mw"), None);
     let simulated = answer.simulated;
     let called_off = AtomicBool::new(false);
     add_power_at_rest_to_answer(&machine, &mut answer, &called_off).unwrap();
     assert!(answer.simulated > simulated);
-    let [ours, theirs] =
-        [&answer, &for_power].map(|answer| metric(&answer.in_force, "rest", "mean_mw").unwrap());
+    let [ours, theirs] = [&answer, &for_power]
+        .map(|answer| answer.in_force.metric_of_load("rest", "mean_mw").unwrap());
     assert!((ours / theirs - 1.0).abs() < 0.02, "{ours} {theirs}");
-    assert!(metric(&answer.best.unwrap(), "rest", "mean_mw").unwrap() > 0.0);
+    assert!(
+        answer
+            .best
+            .unwrap()
+            .metric_of_load("rest", "mean_mw")
+            .unwrap()
+            > 0.0
+    );
+}
+
+#[test]
+fn a_server_that_cannot_keep_up_is_said_with_its_rate() {
+    let text = "kind = 'server'\nname = 's'\nseconds = 0.2\nwarm_up_s = 0\n[arrivals]\npattern = 'fixed'\n\
+                rate = RATE\n[request]\nwork_us = 1000\n";
+    for (rate, is_kept) in [("100", true), ("2000", false)] {
+        let file = server::parse(&text.replace("RATE", rate), "s.toml", None).unwrap();
+        let busy = DailyLoad {
+            name: "busy".to_owned(),
+            workload: Some(Workload::from(file)),
+            hours: 24.0,
+        };
+        let asked = request(vec![busy], 2_000_000);
+        let answer = search(&asked, false).unwrap();
+        let told = answer.notes.iter().find(|note| {
+            note.starts_with(
+                "load `busy` does not reach the 2000 requests per second that it asks for: ",
+            )
+        });
+        assert_eq!(told.is_none(), is_kept, "{:?}", answer.notes);
+        if let Some(told) = told {
+            let (_, rest) = told.rsplit_once(": ").unwrap();
+            let words = rest.split(' ').collect::<Vec<_>>();
+            let done: f64 = words[0].parse().unwrap();
+            let replies = answer.in_force.metric_of_load("busy", "iops").unwrap();
+            assert!((done - replies).abs() < 1.0 + 0.02 * replies, "{told}");
+            assert!(told.contains("under what is in force"), "{told}");
+        }
+    }
 }

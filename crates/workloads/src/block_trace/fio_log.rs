@@ -90,8 +90,12 @@ pub(super) fn parse_log_line(version: FioLogVersion, line: &str) -> Result<FioLo
             }
         }
         _ => {
+            let first = match version {
+                FioLogVersion::Two => "a file",
+                FioLogVersion::Three => "a time, a file",
+            };
             return Err(format!(
-                "`{}` is no line of fio's log: expected a file, an action, an offset and a length",
+                "`{}` is no line of fio's log: expected {first}, an action, an offset and a length",
                 escape_and_shorten(line)
             ));
         }

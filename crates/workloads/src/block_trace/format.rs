@@ -113,7 +113,9 @@ pub(super) fn tell_file_kind(begin: &[u8]) -> FileKind {
         return match rest.split_ascii_whitespace().next() {
             Some("2") => FileKind::Trace(BlockTraceFormat::FioLog2),
             Some("3") => FileKind::Trace(BlockTraceFormat::FioLog3),
-            _ => FileKind::Unreadable("is no version of fio's log that is read: expected 2 or 3"),
+            _ => FileKind::Unreadable(
+                "begins with a version of fio's log that is not read: expected `fio version 2 iolog` or `fio version 3 iolog`",
+            ),
         };
     }
     if msr::looks_like_line(first) {
@@ -247,7 +249,7 @@ mod tests {
             (&b"\x07tae\0\0"[..], "blkparse -i"),
             (b"\x1f\x8b\x08", "gunzip"),
             (b"\x28\xb5\x2f\xfd", "zstd"),
-            (b"fio version 1 iolog\n", "expected 2 or 3"),
+            (b"fio version 1 iolog\n", "expected `fio version 2 iolog`"),
             (b"8,0 0 1 0.0 5 C R 8 + 8 [0]\n", "neither dispatched"),
         ] {
             let FileKind::Unreadable(hint) = tell_file_kind(begin) else {

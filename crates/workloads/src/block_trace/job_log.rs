@@ -126,7 +126,7 @@ impl JobLog {
         }
         let lines = reader.lines.last_line_number();
         if totals.reads + totals.writes == 0 {
-            let message = format!("no read or write in {lines} lines");
+            let message = format!("no read or write in {lines} line(s)");
             return Err(BlockTraceError::for_whole_trace(&origin, message));
         }
         Ok(Self {
@@ -279,6 +279,11 @@ impl<R: BufRead> JobLogReader<R> {
 
     /// The next request; `None` after the last.
     fn next_request(&mut self) -> Result<Option<StartedRequest>, LineProblem> {
+        let read = self.read_request();
+        read.map_err(|problem| self.lines.explain_problem_in_cut_line(problem))
+    }
+
+    fn read_request(&mut self) -> Result<Option<StartedRequest>, LineProblem> {
         loop {
             let line = self.lines.last_line_number() + 1;
             let Some(text) = self.lines.next_line()? else {
@@ -550,7 +555,7 @@ mod tests {
             ),
             (
                 "fio version 1 iolog\n",
-                ": is no version of fio's log that is read: expected 2 or 3",
+                ": begins with a version of fio's log that is not read: expected `fio version 2 iolog` or `fio version 3 iolog`",
             ),
             (
                 "[a]\nrw=read\n",
@@ -566,11 +571,11 @@ mod tests {
             ),
             (
                 "fio version 3 iolog\n0 f add\n0 f sync 0 0\n",
-                ": no read or write in 3 lines",
+                ": no read or write in 3 line(s)",
             ),
             (
                 "fio version 3 iolog\n0 f read 0 0\n",
-                ":2: a read of 0 bytes",
+                ":2: a read of 0 bytes: the trace is damaged",
             ),
             (
                 "fio version 3 iolog\n0 f read 0 4096\n5 f sync 0 512\n",
@@ -578,11 +583,12 @@ mod tests {
             ),
             (
                 "fio version 3 iolog\n0 f read 0 4096\n5 f re",
-                ":3: `5 f re` is no line of fio's log: expected a file, an action, an offset and a length",
+                ":3: `5 f re` is no line of fio's log: expected a time, a file, an action, an offset and a length; this last line has \
+                 no end: remove it to take what stands before",
             ),
             (
                 "fio version 3 iolog\n0 f read 18446744073709551615 4096\n",
-                ":2: a read of 4096 bytes at byte 18446744073709551615: its end is beyond all addresses",
+                ":2: a read of 4096 bytes at byte 18446744073709551615: its end is beyond all addresses: the trace is damaged",
             ),
             (
                 "fio version 2 iolog\nf wait 300\nf read 0 4096\n",

@@ -53,17 +53,17 @@ impl LineRequest<'_> {
         let moves_data = matches!(self.io, TraceIo::Read | TraceIo::Write);
         let name = self.io.name();
         if self.bytes == 0 && self.io != TraceIo::Flush {
-            return Err(format!("a {name} of 0 bytes"));
+            return Err(format!("a {name} of 0 bytes: the trace is damaged"));
         }
         if moves_data && self.bytes > MAX_REQUEST_BYTES {
             return Err(format!(
-                "a {name} of {} bytes, and nothing issues more than {MAX_REQUEST_BYTES} at once",
+                "a {name} of {} bytes, and nothing issues more than {MAX_REQUEST_BYTES} at once: the trace is damaged",
                 self.bytes
             ));
         }
         if self.offset.checked_add(self.bytes).is_none() {
             return Err(format!(
-                "a {name} of {} bytes at byte {}: its end is beyond all addresses",
+                "a {name} of {} bytes at byte {}: its end is beyond all addresses: the trace is damaged",
                 self.bytes, self.offset
             ));
         }

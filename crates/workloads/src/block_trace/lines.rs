@@ -37,6 +37,18 @@ impl<R: BufRead> Lines<R> {
         self.is_last_line_ended
     }
 
+    /// Adds what to do to a problem of the last line read, where the trace was cut off in the line.
+    pub(super) fn explain_problem_in_cut_line(&self, problem: LineProblem) -> LineProblem {
+        if self.is_last_line_ended {
+            return problem;
+        }
+        let message = format!(
+            "{}; this last line has no end: remove it to take what stands before",
+            problem.message
+        );
+        LineProblem { message, ..problem }
+    }
+
     /// The next line without its end; `None` after the last.
     ///
     /// # Errors

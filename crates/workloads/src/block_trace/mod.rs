@@ -301,41 +301,61 @@ impl BlockTrace {
         }
     }
 
-    /// What a reader of results should know of the trace, in sentences.
-    pub fn notes(&self) -> Vec<String> {
+    /// What a reader of results should know of the trace.
+    pub fn notes(&self) -> Vec<TraceNote> {
         let mut notes = Vec::new();
         if let (true, Some(disk)) = (self.is_busiest_of_several, &self.disk) {
-            notes.push(format!(
+            notes.push(TraceNote::for_whole_trace(format!(
                 "{} disks, and {disk} has the most requests: {} of {}; another is taken with --disk",
                 self.disks.len(),
                 self.totals.requests(),
                 self.disks.iter().map(|disk| disk.requests).sum::<u64>()
-            ));
+            )));
         }
         if self.format == BlockTraceFormat::BlkparseQueue {
-            notes.push("no dispatched requests (D), so that the queued ones (Q) count".to_owned());
+            let sentence = "no dispatched requests (D), so that the queued ones (Q) count";
+            notes.push(TraceNote::for_whole_trace(sentence.to_owned()));
         }
         if self.is_dependent && self.totals.without_end > 0 {
-            notes.push(format!(
+            notes.push(TraceNote::for_whole_trace(format!(
                 "{} of {} requests have no recorded end: no other request waits for them",
                 self.totals.without_end,
                 self.totals.requests()
-            ));
+            )));
         }
         if self.totals.longest_gap > LONGEST_LIKELY_GAP {
             let [before, behind] = self.totals.lines_at_gap;
-            notes.push(format!(
-                "lines {before} and {behind}: {:.1} days without a request lie between them: a time in the trace may be damaged; what \
-                 is behind the gap is taken with --from",
-                self.totals.longest_gap.as_secs_f64() / SECONDS_OF_DAY as f64
-            ));
+            notes.push(TraceNote {
+                line: behind,
+                sentence: format!(
+                    "{:.1} days without a request lie behind line {before}: a time in the trace may be damaged; what is behind the \
+                     gap is taken with --from",
+                    self.totals.longest_gap.as_secs_f64() / SECONDS_OF_DAY as f64
+                ),
+            });
         }
         if let Some(line) = self.unended_line {
-            notes.push(format!(
-                "line {line}, the last, has no end: the trace may be cut off"
-            ));
+            notes.push(TraceNote {
+                line,
+                sentence: "the last line has no end: the trace may be cut off".to_owned(),
+            });
         }
         notes
+    }
+}
+
+/// A remark on a trace for users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceNote {
+    /// Line that the remark is about, counted from 1; 1 for the whole trace.
+    pub line: u64,
+    /// The remark in words.
+    pub sentence: String,
+}
+
+impl TraceNote {
+    fn for_whole_trace(sentence: String) -> Self {
+        Self { line: 1, sentence }
     }
 }
 

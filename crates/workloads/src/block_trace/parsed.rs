@@ -144,8 +144,11 @@ impl<R: BufRead> ParsedRequests<R> {
             if self.is_at_end {
                 return Ok(None);
             }
-            if let Some(request) = self.read_line()? {
-                return Ok(Some(request));
+            let read = self.read_line();
+            let request =
+                read.map_err(|problem| self.lines.explain_problem_in_cut_line(problem))?;
+            if request.is_some() {
+                return Ok(request);
             }
         }
     }
@@ -245,6 +248,9 @@ mod tests {
         let mut parsed = ParsedRequests::new(text.as_bytes(), BlockTraceFormat::MsrCambridge, true);
         assert!(parsed.next_request().unwrap().is_some());
         let problem = parsed.next_request().unwrap_err();
-        assert_eq!((problem.line, &*problem.message), (2, "a read of 0 bytes"));
+        assert_eq!(
+            (problem.line, &*problem.message),
+            (2, "a read of 0 bytes: the trace is damaged")
+        );
     }
 }

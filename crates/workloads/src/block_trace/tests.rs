@@ -32,7 +32,11 @@ fn requests(trace: &BlockTrace) -> Vec<BlockTraceRequest> {
 fn the_busiest_disk_is_read_and_said() {
     let trace = read(MSR, &BlockTraceOptions::default()).unwrap();
     assert_eq!(trace.disk.as_deref(), Some("usr,1"));
-    assert!(trace.notes()[0].contains("2 of 3"), "{:?}", trace.notes());
+    assert!(
+        trace.notes()[0].sentence.contains("2 of 3"),
+        "{:?}",
+        trace.notes()
+    );
     let read_requests = requests(&trace);
     let begins: Vec<u64> = read_requests.iter().map(|r| r.begin.0).collect();
     assert_eq!(begins, [0, 1_000_009_000]);
@@ -78,27 +82,28 @@ fn bad_traces_are_refused_with_one_clear_line() {
         (
             "1,a,0,Read,0,512,1\n2,a,0,Write,0,0,1\n",
             &plain,
-            "t:2: a write of 0 bytes",
+            "t:2: a write of 0 bytes: the trace is damaged",
         ),
         (
             "1,a,0,Read,0,512,1\n2,a,0,Read,0",
             &plain,
-            "t:2: 5 columns instead of 7: the trace is cut off or damaged",
+            "t:2: 5 columns instead of 7: the trace is cut off or damaged; this last line has no end: remove it to take what \
+             stands before",
         ),
         (
             "1,a,0,Read,18446744073709551615,512,1\n",
             &plain,
-            "t:1: a read of 512 bytes at byte 18446744073709551615: its end is beyond all addresses",
+            "t:1: a read of 512 bytes at byte 18446744073709551615: its end is beyond all addresses: the trace is damaged",
         ),
         (
             "1,a,0,Read,0,2147483648,1\n",
             &plain,
-            "t:1: a read of 2147483648 bytes, and nothing issues more than 1073741824 at once",
+            "t:1: a read of 2147483648 bytes, and nothing issues more than 1073741824 at once: the trace is damaged",
         ),
         (
             "fio version 3 iolog\n0 f add\n",
             &plain,
-            "t: no request in 2 lines",
+            "t: no request in 2 line(s)",
         ),
         (
             "1,a,0,Read,0,512,1\n\0\n",
@@ -133,7 +138,12 @@ fn bad_traces_are_refused_with_one_clear_line() {
 fn a_last_line_without_an_end_is_said() {
     let trace = read(MSR.trim_end(), &BlockTraceOptions::default()).unwrap();
     assert_eq!(trace.unended_line, Some(3));
-    assert!(trace.notes().iter().any(|note| note.contains("cut off")));
+    let note = trace.notes().pop().unwrap();
+    assert_eq!(note.line, 3);
+    assert_eq!(
+        note.sentence,
+        "the last line has no end: the trace may be cut off"
+    );
 }
 
 proptest! {
@@ -175,13 +185,13 @@ fn a_gap_of_more_than_a_day_is_named_with_its_line() {
     // MSR times count 100 ns since 1601; the first one is damaged.
     let text = "1,a,0,Read,0,512,9\n128166372003061629,a,0,Read,512,512,9\n128166372013061629,a,0,Read,0,512,9\n";
     let trace = BlockTrace::from_text(text.as_bytes(), "t", &BlockTraceOptions::default()).unwrap();
-    assert_eq!(
-        trace.notes(),
-        [
-            "lines 1 and 2: 148340.7 days without a request lie between them: a time in the trace may be damaged; what is behind the \
-             gap is taken with --from"
-        ]
-    );
+    let wanted = TraceNote {
+        line: 2,
+        sentence: "148340.7 days without a request lie behind line 1: a time in the trace may be damaged; what is behind the \
+                   gap is taken with --from"
+            .to_owned(),
+    };
+    assert_eq!(trace.notes(), [wanted]);
     let usual = "128166372003061629,a,0,Read,0,512,9\n128166372013061629,a,0,Read,0,512,9\n";
     let trace =
         BlockTrace::from_text(usual.as_bytes(), "t", &BlockTraceOptions::default()).unwrap();

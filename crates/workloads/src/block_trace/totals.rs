@@ -164,7 +164,7 @@ pub(super) fn scan_trace<R: BufRead>(
     }
     let parsed = ordered.parsed();
     if scan.all.requests() == 0 {
-        let message = format!("no request in {} lines", parsed.line_count());
+        let message = format!("no request in {} line(s)", parsed.line_count());
         return Err(BlockTraceError::for_whole_trace(origin, message));
     }
     scan.unended_line = (!parsed.is_last_line_ended()).then(|| parsed.line_count());

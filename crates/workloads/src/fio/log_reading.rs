@@ -220,7 +220,10 @@ mod tests {
             folder_with_log("fio version 3 iolog\n10 f read 0 8192\n20 f read 0 0\n");
         let name = path.display().to_string();
         for (value, wanted) in [
-            (name.clone(), format!("{name}:3: a read of 0 bytes")),
+            (
+                name.clone(),
+                format!("{name}:3: a read of 0 bytes: the trace is damaged"),
+            ),
             (
                 "-".to_owned(),
                 "a log from standard input is not read; name a file".to_owned(),

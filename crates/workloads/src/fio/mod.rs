@@ -69,7 +69,10 @@ pub use io_log::IoLogReplay;
 pub use job::{CpusPolicy, ExitWhat, FioJob, FioJobFile, MAX_IODEPTH, MAX_JOBS, Rate, ThinkBlocks};
 pub use limits::ProcessLimits;
 pub use lines::MAX_FILE_BYTES;
-pub use options::{OptionSupport, known_options, line_sets_option_or_opposite};
+pub use options::{
+    FioTimeUnit, OptionDescription, OptionSupport, OptionValues, describe_options, known_options,
+    line_sets_option_or_opposite,
+};
 pub use paths::{JobPaths, list_job_paths};
 pub use per_direction::PerDirection;
 pub use places::{Places, ZoneMode, Zones};

@@ -183,7 +183,7 @@ fn errors_name_the_line_and_the_likely_intention() {
         ),
         (
             "[j]\nopendir=x\nsize=1m\n",
-            "t.fio:2: opendir: it could change timing, and is not modelled",
+            "t.fio:2: opendir: jobs and files that fio finds by itself are not modelled",
         ),
         (
             "[j]\nminimal\nsize=1m\n",
@@ -231,7 +231,7 @@ fn errors_name_the_line_and_the_likely_intention() {
         ),
         (
             "[j]\nkb_base=512\nsize=1m\n",
-            "t.fio:2: kb_base: `512` is not 1000 or 1024",
+            "t.fio:2: kb_base: `512`: expected one of 1000, 1024; did you mean `1024`?",
         ),
         (
             "[j]\nrate=1m\nrate_iops=5\nsize=1m\n",
@@ -793,8 +793,11 @@ fn jobs_say_when_they_begin_and_where_they_run() {
         ("cpus_allowed=all\n", "0-3,5"),
         ("cpus_allowed=0-4000000000\n", "0-3,5"),
         ("cpumask=0\n", "out of range"),
-        ("cpus_allowed_policy=mine\n", "shared or split"),
-        ("exit_what=al\n", "group, stonewall or all"),
+        (
+            "cpus_allowed_policy=mine\n",
+            "expected one of shared, split",
+        ),
+        ("exit_what=al\n", "expected one of group, stonewall, all"),
         ("wait_for=k\n", "no job above"),
     ] {
         let error = parse(&format!("[j]\nsize=1m\n{lines}"), "t.fio").unwrap_err();

@@ -276,7 +276,7 @@ fn arrivals_come_from_a_column_of_a_file() {
     assert_eq!(times[..], [0, 500_000, 5_000_000].map(Nanoseconds));
     assert_eq!((file.warm_up.0, file.duration.0), (0, 5_000_000));
     for (csv, wanted) in [
-        ("", "a.csv:1: no column is called `at`"),
+        ("", "a.csv: is empty; expected the name of a column"),
         ("who,at\n", "a.csv: there is no arrival time"),
         ("who,at\nx,5\ny,soon\n", "a.csv:3: `soon` is no time"),
         ("who,at\nx,5\ny\n", "a.csv:3: the line has 1 cells"),

@@ -107,6 +107,10 @@ fn read_column(text: &str, column: Option<&str>) -> Result<TimesAndLines, (Optio
         .headers()
         .map_err(|e| describe_csv_error(&e))?
         .clone();
+    if header.is_empty() {
+        let message = "is empty; expected the name of a column, and a time in each line below";
+        return Err((None, message.to_owned()));
+    }
     let index = match column {
         Some(column) => header.iter().position(|name| name == column),
         None => (header.len() == 1).then_some(0),

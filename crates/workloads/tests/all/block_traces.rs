@@ -137,7 +137,7 @@ fn requests_are_those_that_blkparse_was_given() {
             String::from_utf8_lossy(&done.stdout)
         );
         assert_eq!(trace.disk.as_deref(), Some("259,3"));
-        assert_eq!(trace.notes(), Vec::<String>::new());
+        assert_eq!(trace.notes(), []);
     }
     let refused = BlockTrace::load(
         &folder.path().join("t.blktrace.0"),
@@ -239,7 +239,22 @@ fn a_trace_is_a_workload_and_other_files_stay_what_they_are() {
     );
     fs::write(&path, "1,h,0,Read,0,0,9\n").unwrap();
     let message = Workload::load(&path).unwrap_err().to_string();
-    assert_eq!(message, format!("{}:1: a read of 0 bytes", path.display()));
+    assert_eq!(
+        message,
+        format!(
+            "{}:1: a read of 0 bytes: the trace is damaged",
+            path.display()
+        )
+    );
     fs::write(&path, "[a]\nrw=read\nsize=1m\n").unwrap();
     assert!(Workload::load(&path).unwrap().block_trace().is_none());
+    for (name, wanted) in [
+        ("empty.fio", "is empty; expected fio jobs, an rt-app file"),
+        ("empty.toml", "is empty; expected a server"),
+    ] {
+        let empty = folder.path().join(name);
+        fs::write(&empty, " \n").unwrap();
+        let said = Workload::load(&empty).unwrap_err().to_string();
+        assert!(said.contains(wanted), "{said}");
+    }
 }

@@ -4,6 +4,6 @@ mod against_fio;
 mod block_traces;
 mod command_line;
 mod extent;
-mod options_page;
+mod options;
 mod read_back;
 mod real_jobs;

@@ -591,10 +591,25 @@ fn check_job(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
     }
     check_flush_time_is_known(job, drive)?;
     check_drive_rate_is_known(job, drive)?;
-    if transferred_bytes(job, drive) == Some(0) {
-        return Err("a size of less than a block".to_owned());
-    }
+    check_job_covers_a_block(job, drive)?;
     check_job_times(job)
+}
+
+/// Checks that a job's offset and size leave a block on the drive.
+fn check_job_covers_a_block(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
+    let has_no_block = transferred_bytes(job, drive) == Some(0);
+    let capacity = drive.capacity_in_bytes();
+    let begins_beyond =
+        job.goes_to_devices() && job.byte_offset_of_process(0, capacity) >= capacity;
+    if begins_beyond && (has_no_block || drive.capacity_gb.is_given()) {
+        return Err(format!(
+            "an offset beyond the end of the drive, which has {capacity} bytes"
+        ));
+    }
+    if has_no_block {
+        return Err("a size of less than a block; raise `size`, or lower `bs`".to_owned());
+    }
+    Ok(())
 }
 
 /// Checks that a drive's flush time is known, if a job flushes.

@@ -11,6 +11,8 @@ use crate::task::server::state::ServerTotals;
 pub struct ServerRun {
     /// Name of the server.
     pub name: String,
+    /// Requests that arrived after the warm-up.
+    pub arrived: u64,
     /// Requests that arrived per second, after the warm-up.
     pub arrived_per_second: f64,
     /// Replies per second, after the warm-up.
@@ -69,6 +71,7 @@ impl ServerRun {
         let seconds = end.saturating_sub(begin) as f64 / 1e9;
         Self {
             name: setup.name.clone(),
+            arrived: totals.arrived,
             arrived_per_second: totals.arrived as f64 / seconds.max(1e-9),
             replied_per_second: replies as f64 / seconds.max(1e-9),
             refused: totals.refused,

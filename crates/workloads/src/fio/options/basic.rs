@@ -7,21 +7,15 @@ use super::super::values::KbBase;
 use super::super::values::{parse_bytes, parse_count};
 use super::super::{FioJob, IoEngine, MAX_IODEPTH, MAX_JOBS, ReadWrite};
 use super::pattern::ignore_without_queue;
-use super::row::OptionRow;
-use super::value::{print_flag_as_digit, print_microseconds, print_per_direction};
+use super::row::{FioTimeUnit, OptionRow};
+use super::value::{list_names, print_flag_as_digit, print_microseconds, print_per_direction};
 
 pub(super) const ROWS: &[OptionRow] = &[
-    OptionRow::for_job_field(&["name"], |job, value| {
-        job.name = value.nonempty_text()?;
-        Ok(())
-    })
-    .with_free_text_value(),
-    OptionRow::for_job_field(&["description"], |job, value| {
-        job.description = Some(value.nonempty_text()?);
-        Ok(())
-    })
-    .with_free_text_value()
-    .with_printer(|job| job.description.clone()),
+    OptionRow::for_text(&["name"], |job, text| job.name = text)
+        .with_note("kept for reports, and for fio"),
+    OptionRow::for_text(&["description"], |job, text| job.description = Some(text))
+        .with_printer(|job| job.description.clone())
+        .with_note("kept for reports, and for fio"),
     OptionRow::for_job_field(&["filename"], |job, value| {
         job.filename = Some(value.nonempty_text()?);
         if value.text.starts_with(['"', '\'']) {
@@ -41,34 +35,41 @@ pub(super) const ROWS: &[OptionRow] = &[
             OptionVerdict::Fine
         }
     })
-    .with_printer(|job| job.filename.clone()),
-    OptionRow::for_job_field(&["rw", "readwrite"], |job, value| {
-        let (name, number) = match value.text.split_once(':') {
-            Some((name, number)) => (name, Some(number)),
-            None => (value.text, None),
-        };
-        job.rw = parse_rw_value(name)?;
-        job.step = match number {
-            Some(number) => parse_rw_number(number, job.rw.is_random(), value.kb_base)?,
-            None => 0,
-        };
-        Ok(())
-    })
+    .with_printer(|job| job.filename.clone())
+    .with_values("text")
+    .with_note("decides [where the size comes from](#where-the-size-comes-from)"),
+    OptionRow::for_choice(
+        &["rw", "readwrite"],
+        || list_names(&ReadWrite::NAMES),
+        |job, value| {
+            let (name, number) = match value.text.split_once(':') {
+                Some((name, number)) => (name, Some(number)),
+                None => (value.text, None),
+            };
+            job.rw = parse_rw_value(name)?;
+            job.step = match number {
+                Some(number) => parse_rw_number(number, job.rw.is_random(), value.kb_base)?,
+                None => 0,
+            };
+            Ok(())
+        },
+    )
     .with_printer(|job| {
         Some(match job.step {
             0 => job.rw.to_string(),
             step => format!("{}:{step}", job.rw),
         })
-    }),
-    OptionRow::for_job_field(&["rwmixread"], |job, value| {
-        job.rwmixread = value.parse_percent()?;
-        Ok(())
     })
-    .with_printer(|job| Some(job.rwmixread.to_string())),
-    OptionRow::for_job_field(&["rwmixwrite"], |job, value| {
-        job.rwmixread = 100 - value.parse_percent()?;
-        Ok(())
-    }),
+    .with_note(
+        "`read:N` skips N bytes after each I/O, `randread:N` goes on for N I/Os from each place; \
+         see [trims](#trims)",
+    ),
+    OptionRow::for_percent(&["rwmixread"], |job, percent| job.rwmixread = percent)
+        .with_printer(|job| Some(job.rwmixread.to_string())),
+    OptionRow::for_percent(&["rwmixwrite"], |job, percent| {
+        job.rwmixread = 100 - percent;
+    })
+    .with_note("100 less `rwmixread`; the later one of the two counts"),
     OptionRow::for_job_field(&["bs", "blocksize"], |job, value| {
         let sizes = value.parse_bytes_per_direction(1)?;
         // An empty part leaves the direction as it was, by default or by a [global] section.
@@ -83,10 +84,11 @@ pub(super) const ROWS: &[OptionRow] = &[
         Ok(())
     })
     .with_judge(|draft, _| warn_of_block_below_sector(&draft.job))
-    .with_printer(|job| print_per_direction(&job.block_size.map(Some))),
-    OptionRow::for_job_field(&["iodepth"], |job, value| {
-        job.iodepth = value.parse_count(1, MAX_IODEPTH)?;
-        Ok(())
+    .with_printer(|job| print_per_direction(&job.block_size.map(Some)))
+    .with_values("size, or `read,write,trim`")
+    .with_note("below 512 bytes with a warning"),
+    OptionRow::for_count(&["iodepth"], 1, MAX_IODEPTH, |job, count| {
+        job.iodepth = count;
     })
     .with_judge(|draft, value| {
         if draft.job.iodepth > 1 {
@@ -95,73 +97,70 @@ pub(super) const ROWS: &[OptionRow] = &[
             OptionVerdict::Fine
         }
     })
-    .with_printer(|job| Some(job.iodepth.to_string())),
-    OptionRow::for_job_field(&["numjobs"], |job, value| {
-        job.numjobs = value.parse_count(1, MAX_JOBS)?;
-        Ok(())
-    })
-    .with_printer(|job| Some(job.numjobs.to_string())),
-    OptionRow::for_job_field(&["ioengine"], |job, value| {
-        job.ioengine = parse_ioengine(value.text)?;
-        Ok(())
-    })
+    .with_printer(|job| Some(job.iodepth.to_string()))
+    .with_note("1 with a synchronous engine, and with libaio and buffered I/O, with a warning"),
+    OptionRow::for_count(&["numjobs"], 1, MAX_JOBS, |job, count| job.numjobs = count)
+        .with_printer(|job| Some(job.numjobs.to_string()))
+        .with_note("processes of the job; the limit holds for all jobs of a file together"),
+    OptionRow::for_choice(
+        &["ioengine"],
+        || list_names(&IoEngine::NAMES),
+        |job, value| {
+            job.ioengine = parse_ioengine(value.text)?;
+            Ok(())
+        },
+    )
     .with_judge(
         |draft, _| match draft.job.ioengine.simulated_as_other_engine_clause() {
             Some(why) => OptionVerdict::Ignored(why.to_owned()),
             None => OptionVerdict::Fine,
         },
     )
-    .with_printer(|job| Some(job.ioengine.to_string())),
-    OptionRow::for_job_field(&["direct"], |job, value| {
-        job.direct = value.parse_zero_or_one()?;
-        Ok(())
+    .with_printer(|job| Some(job.ioengine.to_string()))
+    .with_note(
+        "`linuxaio` and `aio` are libaio; decides what [counts as I/O \
+         wait](../background/frequency.md#who-waits-for-io-what-counts-as-iowait); see \
+         [engines](#engines)",
+    ),
+    OptionRow::for_switch(&["direct"], |job, on| job.direct = on)
+        .with_printer(|job| Some(print_flag_as_digit(job.direct)))
+        .with_note("see [buffered I/O](#buffered-io-reads-and-writes-through-the-page-cache)"),
+    OptionRow::for_switch(&["buffered"], |job, on| job.direct = !on)
+        .with_note("the opposite of `direct`; the later one of the two counts"),
+    OptionRow::for_time(
+        &["runtime", "timeout"],
+        FioTimeUnit::Second,
+        |job, limit| {
+            // fio takes 0 as "no limit".
+            job.runtime = (limit > Nanoseconds::ZERO).then_some(limit);
+        },
+    )
+    .with_printer(|job| job.runtime.map(print_microseconds))
+    .with_note("0: no limit"),
+    OptionRow::for_flag(&["time_based"], |job, on| job.time_based = on)
+        .with_judge(|draft, _| {
+            let job = &draft.job;
+            if job.time_based && job.runtime.is_none() {
+                OptionVerdict::Ignored(
+                    "has no effect without runtime: the job ends by its size".to_owned(),
+                )
+            } else {
+                OptionVerdict::Fine
+            }
+        })
+        .with_printer(|job| Some(print_flag_as_digit(job.time_based)))
+        .with_note("needs a `runtime`"),
+    OptionRow::for_flag(&["norandommap"], |job, on| job.norandommap = on)
+        .with_printer(|job| Some(print_flag_as_digit(job.norandommap)))
+        .with_note("see [random maps](#random-maps)"),
+    OptionRow::for_flag(&["group_reporting"], |job, on| job.group_reporting = on)
+        .with_printer(|job| Some(print_flag_as_digit(job.group_reporting)))
+        .with_note("`sim` prints each job, and all together"),
+    OptionRow::for_flag(&["stonewall", "wait_for_previous"], |job, on| {
+        job.stonewall = on;
     })
-    .with_printer(|job| Some(print_flag_as_digit(job.direct))),
-    OptionRow::for_job_field(&["buffered"], |job, value| {
-        job.direct = !value.parse_zero_or_one()?;
-        Ok(())
-    }),
-    OptionRow::for_job_field(&["runtime", "timeout"], |job, value| {
-        let limit = value.parse_time_with_default_unit(1_000_000)?;
-        // fio takes 0 as "no limit".
-        job.runtime = (limit > Nanoseconds::ZERO).then_some(limit);
-        Ok(())
-    })
-    .with_printer(|job| job.runtime.map(print_microseconds)),
-    OptionRow::for_job_field(&["time_based"], |job, value| {
-        job.time_based = value.parse_zero_or_one()?;
-        Ok(())
-    })
-    .with_flag_value()
-    .with_judge(|draft, _| {
-        let job = &draft.job;
-        if job.time_based && job.runtime.is_none() {
-            OptionVerdict::Ignored(
-                "has no effect without runtime: the job ends by its size".to_owned(),
-            )
-        } else {
-            OptionVerdict::Fine
-        }
-    })
-    .with_printer(|job| Some(print_flag_as_digit(job.time_based))),
-    OptionRow::for_job_field(&["norandommap"], |job, value| {
-        job.norandommap = value.parse_zero_or_one()?;
-        Ok(())
-    })
-    .with_flag_value()
-    .with_printer(|job| Some(print_flag_as_digit(job.norandommap))),
-    OptionRow::for_job_field(&["group_reporting"], |job, value| {
-        job.group_reporting = value.parse_zero_or_one()?;
-        Ok(())
-    })
-    .with_flag_value()
-    .with_printer(|job| Some(print_flag_as_digit(job.group_reporting))),
-    OptionRow::for_job_field(&["stonewall", "wait_for_previous"], |job, value| {
-        job.stonewall = value.parse_zero_or_one()?;
-        Ok(())
-    })
-    .with_flag_value()
-    .with_printer(|job| Some(print_flag_as_digit(job.stonewall))),
+    .with_printer(|job| Some(print_flag_as_digit(job.stonewall)))
+    .with_note("starts when all jobs above have ended"),
 ];
 
 /// Smallest sector of any drive, in bytes.

@@ -15,6 +15,9 @@ const COST: &str = "is ignored: the CPU work of an I/O is the machine's, however
 const MEMORY: &str = "is ignored: where the memory of a process is does not matter to the model";
 const ONE_FILE: &str = "is ignored: when files are opened does not matter to the model";
 
+/// When a job may have an option that is accepted only if switched off.
+pub(super) const IF_OFF: &str = "if off";
+
 pub(super) const ROWS: &[OptionRow] = &[
     OptionRow::for_judged_option(&["sync_file_range"], |draft, value| {
         if draft.job.rw.writes() && draft.job.direct {
@@ -27,49 +30,58 @@ pub(super) const ROWS: &[OptionRow] = &[
                 other => other,
             }
         }
-    }),
+    })
+    .with_note("with `direct=1`"),
     OptionRow::for_judged_option(&["overwrite"], |draft, value| {
         let job = &draft.job;
         let why = if value == "0" || !job.rw.writes() || job.rw.reads() || job.goes_to_devices() {
             "has no effect: the model writes to blocks that are there, as on a device"
         } else {
-            "says what the model does anyway: it writes to blocks that the file system need not allocate"
+            "says what the model does anyway: it writes to blocks that the file system need not \
+             allocate"
         };
         OptionVerdict::Ignored(why.to_owned())
-    }),
+    })
+    .with_note("always: no block has to be allocated"),
     OptionRow::for_judged_option(&["create_only"], |_, value| {
         refuse_unless_off(
             value,
             "a job that only lays out its files has no I/O; remove it",
         )
-    }),
+    })
+    .with_note(IF_OFF),
     OptionRow::for_judged_option(&["uncached"], |draft, value| {
         if draft.job.direct {
             OptionVerdict::Ignored(CACHE.to_owned())
         } else {
             refuse_unless_off(value, "the page cache is not modelled")
         }
-    }),
+    })
+    .with_note("with `direct=1`"),
     OptionRow::for_judged_option(&["thp"], |_, value| {
         refuse_unless_off(value, "the page cache is not modelled")
-    }),
+    })
+    .with_note(IF_OFF),
     OptionRow::for_judged_option(&["pre_read"], |draft, value| {
         if draft.job.direct && !is_switched_off(value) {
             OptionVerdict::Ignored("is ignored: it reads the file before the job begins".to_owned())
         } else {
             refuse_unless_off(value, "reading the file before the run is not modelled")
         }
-    }),
+    })
+    .with_note("with `direct=1`"),
     OptionRow::for_judged_option(&["atomic"], |_, value| {
         refuse_unless_off(value, "atomic writes are not modelled")
-    }),
+    })
+    .with_note(IF_OFF),
     OptionRow::for_judged_option(&["lockfile"], |_, value| {
         if value == "none" {
             OptionVerdict::Fine
         } else {
             refuse_unless_off(value, "locks on files are not modelled")
         }
-    }),
+    })
+    .with_note("`none`"),
     OptionRow::for_ignored_option(&["cmd_type"], COST).with_check(|value| match value.text {
         "nvme" => Ok(()),
         other => Err(not_one_of_problem(other, &["nvme"])),

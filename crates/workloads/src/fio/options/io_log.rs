@@ -26,45 +26,44 @@ const LEFT_TO_LOG: [&str; 16] = [
 ];
 
 pub(super) const ROWS: &[OptionRow] = &[
-    OptionRow::for_job_field(&["read_iolog"], |job, value| {
-        job.io_log.file = Some(value.nonempty_text()?);
-        Ok(())
-    })
-    .with_free_text_value()
-    .with_judge(
-        |draft, _| match draft.job.option_without_model_beside_log() {
-            Some(option) => {
-                OptionVerdict::Unmodelled(format!("is not modelled together with {option}"))
-            }
-            None => OptionVerdict::Fine,
-        },
-    )
-    .with_printer(|job| job.io_log.file.clone()),
-    OptionRow::for_job_field(&["replay_no_stall"], |job, value| {
-        job.io_log.options.keeps_times = !value.parse_zero_or_one()?;
-        Ok(())
+    OptionRow::for_text(&["read_iolog"], |job, text| job.io_log.file = Some(text))
+        .with_judge(
+            |draft, _| match draft.job.option_without_model_beside_log() {
+                Some(option) => {
+                    OptionVerdict::Unmodelled(format!("is not modelled together with {option}"))
+                }
+                None => OptionVerdict::Fine,
+            },
+        )
+        .with_printer(|job| job.io_log.file.clone())
+        .with_values("file")
+        .with_note("see [logs](#logs-of-io)"),
+    OptionRow::for_switch(&["replay_no_stall"], |job, on| {
+        job.io_log.options.keeps_times = !on;
     })
     .with_judge(ignore_without_log)
-    .with_printer(|job| (!job.io_log.options.keeps_times).then(|| print_flag_as_digit(true))),
-    OptionRow::for_job_field(&["replay_time_scale"], |job, value| {
-        job.io_log.options.time_scale = value.parse_count(1, u32::MAX)?;
-        Ok(())
+    .with_printer_unless_default(|job| print_flag_as_digit(!job.io_log.options.keeps_times))
+    .with_note("requests of the log follow each other at once"),
+    OptionRow::for_count(&["replay_time_scale"], 1, u32::MAX, |job, count| {
+        job.io_log.options.time_scale = count;
     })
     .with_judge(ignore_without_log)
-    .with_printer(|job| print_unless(job.io_log.options.time_scale, 100)),
-    OptionRow::for_job_field(&["replay_redirect"], |job, value| {
-        job.io_log.redirect = Some(value.nonempty_text()?);
-        Ok(())
-    })
-    .with_free_text_value()
-    .with_judge(ignore_without_log)
-    .with_printer(|job| job.io_log.redirect.clone()),
-    OptionRow::for_job_field(&["replay_scale"], |job, value| {
-        job.io_log.options.offset_divisor = value.parse_count(0, u32::MAX)?;
-        Ok(())
+    .with_printer_unless_default(|job| job.io_log.options.time_scale.to_string())
+    .with_values("percent")
+    .with_note("speed of version 3: 200 halves its times"),
+    OptionRow::for_text(&["replay_redirect"], |job, text| {
+        job.io_log.redirect = Some(text);
     })
     .with_judge(ignore_without_log)
-    .with_printer(|job| print_unless(job.io_log.options.offset_divisor, 1)),
+    .with_printer(|job| job.io_log.redirect.clone())
+    .with_note("kept for reports, and for fio"),
+    OptionRow::for_count(&["replay_scale"], 0, u32::MAX, |job, count| {
+        job.io_log.options.offset_divisor = count;
+    })
+    .with_judge(ignore_without_log)
+    .with_printer_unless_default(|job| job.io_log.options.offset_divisor.to_string())
+    .with_values("count")
+    .with_note("divides offsets"),
     OptionRow::for_job_field(&["replay_align"], |job, value| {
         let align = value.parse_count(0, u32::MAX)?;
         if !align.is_power_of_two() {
@@ -78,7 +77,10 @@ pub(super) const ROWS: &[OptionRow] = &[
         Ok(())
     })
     .with_judge(ignore_without_log)
-    .with_printer(|job| print_unless(job.io_log.options.align, 0)),
+    .with_printer_unless_default(|job| job.io_log.options.align.to_string())
+    .with_values("power of 2")
+    .with_default("none")
+    .with_note("rounds offsets down"),
     OptionRow::for_ignored_option(
         &["read_iolog_chunked"],
         "is ignored: the model reads a log in parts in any case",
@@ -98,10 +100,6 @@ pub(super) const ROWS: &[OptionRow] = &[
         Ok(())
     }),
 ];
-
-fn print_unless(number: u32, default: u32) -> Option<String> {
-    (number != default).then(|| number.to_string())
-}
 
 fn ignore_without_log(draft: &JobDraft, _: &str) -> OptionVerdict {
     if draft.job.io_log.is_given() {

@@ -3,15 +3,25 @@
 use super::super::error::{LineProblem, OptionVerdict, escape_and_shorten};
 use super::super::values::parse_time_with_default_unit;
 use super::super::{CpusPolicy, ExitWhat, FioJob};
-use super::row::OptionRow;
-use super::value::{print_flag_as_digit, print_microseconds};
+use super::row::{FioTimeUnit, OptionRow};
+use super::value::{list_names, print_flag_as_digit, print_microseconds};
+
+const EXIT_WHAT: [(&str, ExitWhat); 3] = [
+    ("group", ExitWhat::Group),
+    ("stonewall", ExitWhat::Stonewall),
+    ("all", ExitWhat::All),
+];
+const CPUS_POLICIES: [(&str, CpusPolicy); 2] =
+    [("shared", CpusPolicy::Shared), ("split", CpusPolicy::Split)];
+const CPUS: &str = "without CPUs that the machine lacks; where none is left, all";
 
 pub(super) const ROWS: &[OptionRow] = &[
-    OptionRow::for_job_field(&["ramp_time"], |job, value| {
-        job.ramp_time = Some(value.parse_time_with_default_unit(1_000_000)?);
-        Ok(())
+    OptionRow::for_time(&["ramp_time"], FioTimeUnit::Second, |job, time| {
+        job.ramp_time = Some(time);
     })
-    .with_printer(|job| job.ramp_time.map(print_microseconds)),
+    .with_printer(|job| job.ramp_time.map(print_microseconds))
+    .with_default("of time-based jobs a [warm-up](../background/model.md#warm-up), else 0")
+    .with_note("nothing counts before its end; `runtime` begins after it, `size` does not"),
     OptionRow::for_job_field(&["startdelay"], |job, value| {
         let (least, most) = value.text.split_once('-').unwrap_or((value.text, ""));
         let from = parse_time_with_default_unit(least, 1_000_000)?;
@@ -33,30 +43,21 @@ pub(super) const ROWS: &[OptionRow] = &[
             print_microseconds(from),
             print_microseconds(to)
         ))
-    }),
-    OptionRow::for_job_field(&["exitall"], |job, value| {
-        job.exitall = value.parse_zero_or_one()?;
-        Ok(())
     })
-    .with_flag_value()
-    // fio 3.33 takes the option as on even with the value 0.
-    .with_printer(|job| job.exitall.then(|| print_flag_as_digit(true))),
-    OptionRow::for_job_field(&["exit_what"], |job, value| {
-        job.exit_what = match value.text {
-            "group" => ExitWhat::Group,
-            "stonewall" => ExitWhat::Stonewall,
-            "all" => ExitWhat::All,
-            other => {
-                let names = ["group", "stonewall", "all"];
-                let message = format!(
-                    "`{}`: expected group, stonewall or all",
-                    escape_and_shorten(other)
-                );
-                return Err(LineProblem::new(message).with_nearest_name_as_suggestion(other, names));
-            }
-        };
-        Ok(())
-    })
+    .with_values("time or range, seconds without a unit")
+    .with_note("of each process, drawn from the range"),
+    OptionRow::for_flag(&["exitall"], |job, on| job.exitall = on)
+        // fio 3.33 takes the option as on even with the value 0.
+        .with_printer_unless_default(|job| print_flag_as_digit(job.exitall))
+        .with_note("its first process that ends also ends what `exit_what` says"),
+    OptionRow::for_choice(
+        &["exit_what"],
+        || list_names(&EXIT_WHAT),
+        |job, value| {
+            job.exit_what = value.parse_name(&EXIT_WHAT)?;
+            Ok(())
+        },
+    )
     .with_judge(|draft, _| {
         if draft.job.exitall {
             OptionVerdict::Fine
@@ -71,13 +72,13 @@ pub(super) const ROWS: &[OptionRow] = &[
             ExitWhat::All => "all",
         };
         job.exitall.then(|| name.to_owned())
-    }),
-    OptionRow::for_job_field(&["wait_for"], |job, value| {
-        job.wait_for = Some(value.nonempty_text()?);
-        Ok(())
     })
-    .with_free_text_value()
-    .with_printer(|job| job.wait_for.clone()),
+    .with_note("`all`: later groups do not start")
+    .with_default("`group`"),
+    OptionRow::for_text(&["wait_for"], |job, text| job.wait_for = Some(text))
+        .with_printer(|job| job.wait_for.clone())
+        .with_values("name of a job above")
+        .with_note("starts when that job's processes have ended"),
     OptionRow::for_job_field(&["cpus_allowed"], |job, value| {
         job.cpus_allowed = Some(parse_cpu_list(value.text)?);
         Ok(())
@@ -87,13 +88,19 @@ pub(super) const ROWS: &[OptionRow] = &[
         let cpus = job.cpus_allowed.as_ref()?;
         let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
         Some(list.join(","))
-    }),
+    })
+    .with_values("list such as `0-3,5`")
+    .with_default("all")
+    .with_note(CPUS),
     OptionRow::for_job_field(&["cpumask"], |job, value| {
         let mask = u64::from(value.parse_count(1, u32::MAX)?);
         job.cpus_allowed = Some((0..32).filter(|cpu| mask >> cpu & 1 == 1).collect());
         Ok(())
     })
-    .with_judge(|draft, _| warn_that_cpus_may_be_missing(&draft.job)),
+    .with_judge(|draft, _| warn_that_cpus_may_be_missing(&draft.job))
+    .with_values("bit mask")
+    .with_default("all")
+    .with_note(CPUS),
     OptionRow::for_job_field(&["nice"], |job, value| {
         let nice: Option<i8> = value.text.parse().ok();
         job.nice = nice.filter(|n| (-20..=19).contains(n)).ok_or_else(|| {
@@ -102,19 +109,24 @@ pub(super) const ROWS: &[OptionRow] = &[
         })?;
         Ok(())
     })
-    .with_printer(|job| (job.nice != 0).then(|| job.nice.to_string())),
-    OptionRow::for_job_field(&["cpus_allowed_policy"], |job, value| {
-        job.cpus_policy = match value.text {
-            "shared" => CpusPolicy::Shared,
-            "split" => CpusPolicy::Split,
-            other => {
-                let message = format!("`{}`: expected shared or split", escape_and_shorten(other));
-                return Err(LineProblem::new(message));
-            }
-        };
-        Ok(())
+    .with_printer_unless_default(|job| job.nice.to_string())
+    .with_values("-20 to 19"),
+    OptionRow::for_choice(
+        &["cpus_allowed_policy"],
+        || list_names(&CPUS_POLICIES),
+        |job, value| {
+            job.cpus_policy = value.parse_name(&CPUS_POLICIES)?;
+            Ok(())
+        },
+    )
+    .with_printer_unless_default(|job| {
+        match job.cpus_policy {
+            CpusPolicy::Shared => "shared",
+            CpusPolicy::Split => "split",
+        }
+        .to_owned()
     })
-    .with_printer(|job| (job.cpus_policy == CpusPolicy::Split).then(|| "split".to_owned())),
+    .with_note("`split`: a CPU for each process, in turn"),
 ];
 
 fn warn_that_cpus_may_be_missing(job: &FioJob) -> OptionVerdict {

@@ -5,6 +5,7 @@ mod basic;
 mod cached_reads;
 mod conditional;
 mod content;
+mod description;
 mod draft;
 mod extent;
 mod ignored;
@@ -21,9 +22,10 @@ mod threads;
 mod value;
 mod verify;
 
+pub use self::description::{OptionDescription, OptionValues};
 use self::draft::GivenValue;
 pub(super) use self::draft::JobDraft;
-pub use self::row::OptionSupport;
+pub use self::row::{FioTimeUnit, OptionSupport};
 use self::row::{OptionRow, ValueKind};
 use self::value::OptionValue;
 use super::error::{
@@ -67,6 +69,11 @@ fn find_option_row(name: &str) -> Option<&'static OptionRow> {
 /// Every fio option that is known, aliases included, with how far it is supported.
 pub fn known_options() -> impl Iterator<Item = (&'static str, OptionSupport)> {
     all_option_rows().flat_map(|row| row.names.iter().map(|name| (*name, row.support)))
+}
+
+/// Every fio option that is known, described for users.
+pub fn describe_options() -> impl Iterator<Item = OptionDescription> {
+    all_option_rows().map(OptionRow::describe)
 }
 
 /// fio's options that stand alone, without a value in a word behind them on the command line: those that fio 3.33 marks as
@@ -185,8 +192,8 @@ impl JobDraft {
         if let OptionSupport::Ignored(why) = row.support {
             findings.add_warning(place, key, why.to_owned());
         }
-        if let Some(set) = row.set
-            && let Err(problem) = set(&mut self.job, &mut value)
+        if let Some(setter) = row.setter
+            && let Err(problem) = setter.parse_into_job(&mut self.job, &mut value)
         {
             if problem.unmodelled {
                 self.record_given_option(row, text, place);
@@ -303,7 +310,7 @@ impl JobDraft {
 pub(super) fn print_options_in_table_order(
     job: &FioJob,
 ) -> impl Iterator<Item = (&'static str, String)> {
-    all_option_rows().filter_map(move |row| Some((row.names[0], row.print?(job)?)))
+    all_option_rows().filter_map(move |row| Some((row.names[0], row.print_value(job)?)))
 }
 
 fn split_key_and_value(content: &str) -> (&str, Option<&str>) {

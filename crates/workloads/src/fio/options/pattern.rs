@@ -10,37 +10,39 @@ use super::row::OptionRow;
 use super::value::{check_at_least, print_flag_as_digit, print_per_direction};
 
 pub(super) const ROWS: &[OptionRow] = &[
-    OptionRow::for_job_field(&["iodepth_batch", "iodepth_batch_submit"], |job, value| {
-        job.batches.submit = value.parse_count(0, MAX_IODEPTH)?;
-        Ok(())
-    })
-    .with_judge(ignore_without_queue)
-    .with_printer(|job| (job.batches.submit != 1).then(|| job.batches.submit.to_string())),
-    OptionRow::for_job_field(
-        &["iodepth_batch_complete_min", "iodepth_batch_complete"],
-        |job, value| {
-            job.batches.complete_min = value.parse_count(0, MAX_IODEPTH)?;
-            Ok(())
-        },
+    OptionRow::for_count(
+        &["iodepth_batch", "iodepth_batch_submit"],
+        0,
+        MAX_IODEPTH,
+        |job, count| job.batches.submit = count,
     )
     .with_judge(ignore_without_queue)
-    .with_printer(|job| {
-        (job.batches.complete_min != 1).then(|| job.batches.complete_min.to_string())
-    }),
-    OptionRow::for_job_field(&["iodepth_batch_complete_max"], |job, value| {
-        job.batches.complete_max = value.parse_count(0, MAX_IODEPTH)?;
-        Ok(())
+    .with_printer_unless_default(|job| job.batches.submit.to_string())
+    .with_note("I/Os submitted together; 0: `iodepth`. See [batches](#batches)"),
+    OptionRow::for_count(
+        &["iodepth_batch_complete_min", "iodepth_batch_complete"],
+        0,
+        MAX_IODEPTH,
+        |job, count| job.batches.complete_min = count,
+    )
+    .with_judge(ignore_without_queue)
+    .with_printer_unless_default(|job| job.batches.complete_min.to_string())
+    .with_note("I/Os waited for together"),
+    OptionRow::for_count(
+        &["iodepth_batch_complete_max"],
+        0,
+        MAX_IODEPTH,
+        |job, count| job.batches.complete_max = count,
+    )
+    .with_judge(ignore_without_queue)
+    .with_printer_unless_default(|job| job.batches.complete_max.to_string())
+    .with_note("no less than the minimum"),
+    OptionRow::for_count(&["iodepth_low"], 0, MAX_IODEPTH, |job, count| {
+        job.batches.low = count;
     })
     .with_judge(ignore_without_queue)
-    .with_printer(|job| {
-        (job.batches.complete_max != 0).then(|| job.batches.complete_max.to_string())
-    }),
-    OptionRow::for_job_field(&["iodepth_low"], |job, value| {
-        job.batches.low = value.parse_count(0, MAX_IODEPTH)?;
-        Ok(())
-    })
-    .with_judge(ignore_without_queue)
-    .with_printer(|job| (job.batches.low != 0).then(|| job.batches.low.to_string())),
+    .with_printer_unless_default(|job| job.batches.low.to_string())
+    .with_note("I/Os left in flight before more are submitted; 0: `iodepth`"),
     OptionRow::for_job_field(&["bsrange", "blocksize_range"], |job, value| {
         let given = parse_per_direction(value.text, |part| {
             parse_size_range_in_any_order(part, value.kb_base)
@@ -57,7 +59,9 @@ pub(super) const ROWS: &[OptionRow] = &[
         print_per_direction(
             &ranges.map(|given| given.map(|(least, most)| format!("{least}-{most}"))),
         )
-    }),
+    })
+    .with_values("`least-most`, or three of them")
+    .with_note("even in multiples of the least"),
     OptionRow::for_job_field(&["bssplit"], |job, value| {
         let given = parse_per_direction(value.text, Ok)?;
         let splits = &mut job.block_sizes.split;
@@ -72,19 +76,17 @@ pub(super) const ROWS: &[OptionRow] = &[
     .with_printer(|job| {
         let splits = job.block_sizes.split.clone();
         print_per_direction(&splits.map(|given| given.map(|parts| print_bssplit(&parts))))
-    }),
-    OptionRow::for_job_field(&["bs_unaligned", "blocksize_unaligned"], |job, value| {
-        job.block_sizes.unaligned = value.parse_zero_or_one()?;
-        Ok(())
     })
-    .with_flag_value()
-    .with_printer(|job| job.block_sizes.unaligned.then(|| print_flag_as_digit(true))),
-    OptionRow::for_job_field(&["bs_is_seq_rand"], |job, value| {
-        job.block_sizes.by_order = value.parse_zero_or_one()?;
-        Ok(())
+    .with_values("`size/share:size/share`, or three lists")
+    .with_note("see [block sizes that vary](#block-sizes-that-vary)"),
+    OptionRow::for_flag(&["bs_unaligned", "blocksize_unaligned"], |job, on| {
+        job.block_sizes.unaligned = on;
     })
-    .with_flag_value()
-    .with_printer(|job| job.block_sizes.by_order.then(|| print_flag_as_digit(true))),
+    .with_printer_unless_default(|job| print_flag_as_digit(job.block_sizes.unaligned))
+    .with_note("sizes of a `bsrange` are not rounded"),
+    OptionRow::for_flag(&["bs_is_seq_rand"], |job, on| job.block_sizes.by_order = on)
+        .with_printer_unless_default(|job| print_flag_as_digit(job.block_sizes.by_order))
+        .with_note("the read size is that of sequential I/Os, the write size that of random ones"),
 ];
 
 /// A `bssplit` in fio's notation: `size/share` with colons in between.

@@ -3,16 +3,24 @@
 use super::super::error::{LineProblem, OptionVerdict, escape_and_shorten};
 use super::super::values::parse_per_direction;
 use super::super::values::parse_percent;
-use super::super::{Places, Size, ZoneMode};
+use super::super::{Size, ZoneMode};
 use super::draft::JobDraft;
 use super::extent::parse_percent_or_bytes_unless_zero;
 use super::row::OptionRow;
-use super::value::{not_one_of_problem, print_per_direction};
+use super::value::{list_names, not_one_of_problem, print_per_direction};
 
 const PLACES: &str =
     "is ignored: where an I/O lies decides nothing but which drive of a RAID0 has it";
+const LESS_OF_DEVICE: &str = "leaves less of the device for each further process; \
+    the model gives all as much as the first";
 const ZONES: &str =
     "zones of a zoned drive are not modelled; remove it to simulate a drive without zones";
+
+const ZONE_MODES: [(&str, ZoneMode); 2] =
+    [("none", ZoneMode::None), ("strided", ZoneMode::Strided)];
+const OWN_MAP: &str = "another value does without a random map";
+const STRIDED: &str = "with `zonemode=strided` only; decide where the job ends";
+const WITHOUT_ZBD: &str = "without `zonemode=zbd`";
 
 pub(super) const ROWS: &[OptionRow] = &[
     OptionRow::for_job_field(&["offset", "fileoffset"], |job, value| {
@@ -29,7 +37,10 @@ pub(super) const ROWS: &[OptionRow] = &[
             OptionVerdict::Ignored(PLACES.to_owned())
         }
     })
-    .with_printer(|job| job.places.offset.map(|offset| offset.to_string())),
+    .with_printer(|job| job.places.offset.map(|offset| offset.to_string()))
+    .with_values("size, or `N%`")
+    .with_default("0")
+    .with_note("leaves less of a device; else it decides the place only"),
     OptionRow::for_job_field(&["offset_increment"], |job, value| {
         refuse_zone_count(value.text)?;
         job.places.increment = parse_percent_or_bytes_unless_zero(value)?;
@@ -38,20 +49,23 @@ pub(super) const ROWS: &[OptionRow] = &[
     .with_judge(|draft, _| {
         let job = &draft.job;
         if job.numjobs > 1 && job.goes_to_devices() && !matches!(job.size, Some(Size::Bytes(_))) {
-            OptionVerdict::Ignored(
-                "leaves less of the device for each further process; the model gives all as much as the first"
-                    .to_owned(),
-            )
+            OptionVerdict::Ignored(LESS_OF_DEVICE.to_owned())
         } else {
             OptionVerdict::Ignored(PLACES.to_owned())
         }
     })
-    .with_printer(|job| job.places.increment.map(|increment| increment.to_string())),
+    .with_printer(|job| job.places.increment.map(|increment| increment.to_string()))
+    .with_values("size, or `N%`")
+    .with_default("0")
+    .with_note("all processes have as much of a device as the first"),
     OptionRow::for_job_field(&["offset_align"], |job, value| {
         job.places.align = Some(value.parse_bytes(0)?).filter(|align| *align > 0);
         Ok(())
     })
-    .with_printer(|job| job.places.align.map(|align| align.to_string())),
+    .with_printer(|job| job.places.align.map(|align| align.to_string()))
+    .with_values("size")
+    .with_default("block size")
+    .with_note("an `offset` in percent is rounded up to it"),
     OptionRow::for_job_field(&["ba", "blockalign"], |job, value| {
         let given = value.parse_bytes_per_direction(0)?;
         let align = &mut job.places.block_align;
@@ -63,7 +77,10 @@ pub(super) const ROWS: &[OptionRow] = &[
         Ok(())
     })
     .with_judge(|_, _| OptionVerdict::Ignored(PLACES.to_owned()))
-    .with_printer(|job| print_per_direction(&job.places.block_align)),
+    .with_printer(|job| print_per_direction(&job.places.block_align))
+    .with_values("size")
+    .with_default("block size")
+    .with_note(OWN_MAP),
     OptionRow::for_job_field(&["random_distribution"], |job, value| {
         check_random_distribution(value.text)?;
         let uneven = value.text.split(':').next() != Some("random");
@@ -74,7 +91,10 @@ pub(super) const ROWS: &[OptionRow] = &[
         Some(_) => OptionVerdict::Ignored(PLACES.to_owned()),
         None => OptionVerdict::Fine,
     })
-    .with_printer(|job| job.places.distribution.clone()),
+    .with_printer(|job| job.places.distribution.clone())
+    .with_values("`random` `zipf:T` `pareto:H` `normal:D` `zoned:...` `zoned_abs:...`")
+    .with_default("`random`")
+    .with_note("all others do without a random map"),
     OptionRow::for_job_field(&["percentage_random"], |job, value| {
         let given = parse_per_direction(value.text, parse_percent)?;
         let percentages = &mut job.places.percentage_random;
@@ -84,11 +104,12 @@ pub(super) const ROWS: &[OptionRow] = &[
         Ok(())
     })
     .with_judge(|_, _| OptionVerdict::Ignored(PLACES.to_owned()))
-    .with_printer(|job| {
-        let percentages = job.places.percentage_random;
-        (percentages != Places::default().percentage_random)
-            .then(|| print_per_direction(&percentages.map(Some)).unwrap_or_default())
-    }),
+    .with_printer_unless_default(|job| {
+        let percentages = job.places.percentage_random.map(Some);
+        print_per_direction(&percentages).unwrap_or_default()
+    })
+    .with_values("0 to 100 %, or `read,write,trim`")
+    .with_note("decides where the job ends"),
     OptionRow::for_ignored_option(&["softrandommap"], PLACES),
     OptionRow::for_ignored_option(&["rw_sequencer"], PLACES).with_check(|value| match value.text {
         "sequential" | "identical" => Ok(()),
@@ -105,52 +126,68 @@ pub(super) const ROWS: &[OptionRow] = &[
             "is ignored: two I/Os in flight hardly ever overlap"
         };
         OptionVerdict::Ignored(why.to_owned())
-    }),
-    OptionRow::for_job_field(&["zonemode"], |job, value| {
-        job.places.zones.mode = match value.text {
-            "none" => ZoneMode::None,
-            "strided" => ZoneMode::Strided,
-            "zbd" => return Err(LineProblem::unmodelled(ZONES)),
-            other => return Err(not_one_of_problem(other, &["none", "strided", "zbd"])),
-        };
-        Ok(())
     })
+    .with_note("always: I/Os in flight hardly ever overlap"),
+    OptionRow::for_choice(
+        &["zonemode"],
+        || list_names(&ZONE_MODES),
+        |job, value| {
+            if value.text == "zbd" {
+                return Err(LineProblem::unmodelled(ZONES));
+            }
+            job.places.zones.mode = value.parse_name(&ZONE_MODES)?;
+            Ok(())
+        },
+    )
     .with_judge(|draft, _| ignore_strided_zone_option(draft))
-    .with_printer(|job| match job.places.zones.mode {
-        ZoneMode::None => None,
-        ZoneMode::Strided => Some("strided".to_owned()),
-    }),
+    .with_printer_unless_default(|job| {
+        match job.places.zones.mode {
+            ZoneMode::None => "none",
+            ZoneMode::Strided => "strided",
+        }
+        .to_owned()
+    })
+    .with_note("`strided` needs a `zonesize`"),
     OptionRow::for_job_field(&["zonesize"], |job, value| {
         job.places.zones.size = value.parse_bytes(0)?;
         Ok(())
     })
     .with_judge(|draft, _| ignore_strided_zone_option(draft))
-    .with_printer(|job| print_unless_zero(job.places.zones.size)),
+    .with_printer_unless_default(|job| job.places.zones.size.to_string())
+    .with_values("size")
+    .with_note(STRIDED),
     OptionRow::for_job_field(&["zonerange"], |job, value| {
         job.places.zones.range = value.parse_bytes(0)?;
         Ok(())
     })
     .with_judge(|draft, _| ignore_strided_zone_option(draft))
-    .with_printer(|job| print_unless_zero(job.places.zones.range)),
+    .with_printer_unless_default(|job| job.places.zones.range.to_string())
+    .with_values("size")
+    .with_note(STRIDED),
     OptionRow::for_job_field(&["zoneskip"], |job, value| {
         refuse_zone_count(value.text)?;
         job.places.zones.skip = value.parse_bytes(0)?;
         Ok(())
     })
     .with_judge(|draft, _| ignore_strided_zone_option(draft))
-    .with_printer(|job| print_unless_zero(job.places.zones.skip)),
-    OptionRow::for_judged_option(&["zonecapacity"], ignore_unless_zonemode_zbd),
-    OptionRow::for_judged_option(&["read_beyond_wp"], ignore_unless_zonemode_zbd),
-    OptionRow::for_judged_option(&["max_open_zones"], ignore_unless_zonemode_zbd),
-    OptionRow::for_judged_option(&["job_max_open_zones"], ignore_unless_zonemode_zbd),
-    OptionRow::for_judged_option(&["ignore_zone_limits"], ignore_unless_zonemode_zbd),
-    OptionRow::for_judged_option(&["zone_reset_threshold"], ignore_unless_zonemode_zbd),
-    OptionRow::for_judged_option(&["zone_reset_frequency"], ignore_unless_zonemode_zbd),
+    .with_printer_unless_default(|job| job.places.zones.skip.to_string())
+    .with_values("size")
+    .with_note(STRIDED),
+    OptionRow::for_judged_option(&["zonecapacity"], ignore_unless_zonemode_zbd)
+        .with_note(WITHOUT_ZBD),
+    OptionRow::for_judged_option(&["read_beyond_wp"], ignore_unless_zonemode_zbd)
+        .with_note(WITHOUT_ZBD),
+    OptionRow::for_judged_option(&["max_open_zones"], ignore_unless_zonemode_zbd)
+        .with_note(WITHOUT_ZBD),
+    OptionRow::for_judged_option(&["job_max_open_zones"], ignore_unless_zonemode_zbd)
+        .with_note(WITHOUT_ZBD),
+    OptionRow::for_judged_option(&["ignore_zone_limits"], ignore_unless_zonemode_zbd)
+        .with_note(WITHOUT_ZBD),
+    OptionRow::for_judged_option(&["zone_reset_threshold"], ignore_unless_zonemode_zbd)
+        .with_note(WITHOUT_ZBD),
+    OptionRow::for_judged_option(&["zone_reset_frequency"], ignore_unless_zonemode_zbd)
+        .with_note(WITHOUT_ZBD),
 ];
-
-fn print_unless_zero(bytes: u64) -> Option<String> {
-    (bytes > 0).then(|| bytes.to_string())
-}
 
 /// Refuses a number of zones on a zoned drive, such as `5z`: it has no model.
 fn refuse_zone_count(text: &str) -> Result<(), LineProblem> {

@@ -8,25 +8,19 @@ use super::value::print_flag_as_digit;
 const PVSYNC2: &str = "has no effect: since Linux 5.19 an I/O of pvsync2 waits for its interrupt, polled queues or not";
 
 pub(super) const ROWS: &[OptionRow] = &[
-    OptionRow::for_job_field(&["hipri"], |job, value| {
-        job.polling.completions = value.parse_zero_or_one()?;
-        Ok(())
-    })
-    .with_flag_value()
-    .with_judge(|draft, _| {
-        let job = &draft.job;
-        match job.polled_completions_without_model() {
-            Some(why) => OptionVerdict::Unmodelled(why.to_owned()),
-            None if job.polling.completions && job.ioengine == IoEngine::Pvsync2 => {
-                OptionVerdict::Ignored(PVSYNC2.to_owned())
+    OptionRow::for_flag(&["hipri"], |job, on| job.polling.completions = on)
+        .with_judge(|draft, _| {
+            let job = &draft.job;
+            match job.polled_completions_without_model() {
+                Some(why) => OptionVerdict::Unmodelled(why.to_owned()),
+                None if job.polling.completions && job.ioengine == IoEngine::Pvsync2 => {
+                    OptionVerdict::Ignored(PVSYNC2.to_owned())
+                }
+                None => OptionVerdict::Fine,
             }
-            None => OptionVerdict::Fine,
-        }
-    })
-    .with_printer(|job| {
-        let on = job.polling.completions;
-        on.then(|| print_flag_as_digit(true))
-    }),
+        })
+        .with_printer_unless_default(|job| print_flag_as_digit(job.polling.completions))
+        .with_note("spins until I/Os complete; see [polling](#polling)"),
     OptionRow::for_judged_option(&["hipri_percentage"], |draft, value| {
         let polling = &draft.job.polling;
         OptionVerdict::Ignored(match draft.job.ioengine {
@@ -35,25 +29,19 @@ pub(super) const ROWS: &[OptionRow] = &[
             _ if value == "100" => "is the default".to_owned(),
             _ => "has no effect: fio has it for pvsync2 only".to_owned(),
         })
-    }),
-    OptionRow::for_job_field(&["sqthread_poll"], |job, value| {
-        job.polling.submissions = value.parse_zero_or_one()?;
-        Ok(())
     })
-    .with_flag_value()
-    .with_judge(|draft, _| {
-        let why = draft.job.polled_submissions_without_model();
-        why.map_or(OptionVerdict::Fine, |why| {
-            OptionVerdict::Unmodelled(why.to_owned())
+    .with_note("always: it does nothing without `hipri`"),
+    OptionRow::for_flag(&["sqthread_poll"], |job, on| job.polling.submissions = on)
+        .with_judge(|draft, _| {
+            let why = draft.job.polled_submissions_without_model();
+            why.map_or(OptionVerdict::Fine, |why| {
+                OptionVerdict::Unmodelled(why.to_owned())
+            })
         })
-    })
-    .with_printer(|job| {
-        let on = job.polling.submissions;
-        on.then(|| print_flag_as_digit(true))
-    }),
-    OptionRow::for_job_field(&["sqthread_poll_cpu"], |job, value| {
-        job.polling.thread_cpu = Some(value.parse_count(0, u32::MAX)?);
-        Ok(())
+        .with_printer_unless_default(|job| print_flag_as_digit(job.polling.submissions))
+        .with_note("a kernel thread spins for submissions"),
+    OptionRow::for_count(&["sqthread_poll_cpu"], 0, u32::MAX, |job, cpu| {
+        job.polling.thread_cpu = Some(cpu);
     })
     .with_judge(|draft, _| {
         if draft.job.polling.submissions {
@@ -62,5 +50,8 @@ pub(super) const ROWS: &[OptionRow] = &[
             OptionVerdict::Ignored("has no effect without sqthread_poll".to_owned())
         }
     })
-    .with_printer(|job| job.polling.thread_cpu.map(|cpu| cpu.to_string())),
+    .with_printer(|job| job.polling.thread_cpu.map(|cpu| cpu.to_string()))
+    .with_values("CPU")
+    .with_default("any")
+    .with_note("of that thread; a CPU that the machine lacks is left out"),
 ];

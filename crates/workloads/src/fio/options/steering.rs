@@ -5,22 +5,22 @@ use wakepath_units::Nanoseconds;
 use super::super::SteadyFigure;
 use super::super::error::{LineProblem, OptionVerdict, escape_and_shorten};
 use super::draft::JobDraft;
-use super::row::OptionRow;
+use super::row::{FioTimeUnit, OptionRow};
 use super::value::{not_one_of_problem, print_flag_as_digit, print_microseconds};
 
 pub(super) const ROWS: &[OptionRow] = &[
-    OptionRow::for_job_field(&["latency_target"], |job, value| {
-        job.latency_target.target = value.parse_time_with_default_unit(1)?;
-        Ok(())
+    OptionRow::for_time(&["latency_target"], FioTimeUnit::Microsecond, |job, time| {
+        job.latency_target.target = time;
     })
     .with_judge(judge_latency_target)
-    .with_printer(|job| print_time_unless_zero(job.latency_target.target)),
-    OptionRow::for_job_field(&["latency_window"], |job, value| {
-        job.latency_target.window = value.parse_time_with_default_unit(1)?;
-        Ok(())
+    .with_printer_unless_default(|job| print_microseconds(job.latency_target.target))
+    .with_note("latency that I/Os have to keep to; see [below](#the-queue-depth-for-a-latency_target-steady-states-flows)"),
+    OptionRow::for_time(&["latency_window"], FioTimeUnit::Microsecond, |job, time| {
+        job.latency_target.window = time;
     })
     .with_judge(ignore_without_latency_target)
-    .with_printer(|job| print_time_unless_zero(job.latency_target.window)),
+    .with_printer_unless_default(|job| print_microseconds(job.latency_target.window))
+    .with_note("time that a depth is tried for"),
     OptionRow::for_job_field(&["latency_percentile"], |job, value| {
         let millionths = parse_millionths(value.text)?;
         if millionths > 100_000_000 {
@@ -30,20 +30,13 @@ pub(super) const ROWS: &[OptionRow] = &[
         Ok(())
     })
     .with_judge(ignore_without_latency_target)
-    .with_printer(|job| {
-        let millionths = job.latency_target.millionths_of_percent;
-        (millionths != 100_000_000).then(|| print_millionths(millionths))
-    }),
-    OptionRow::for_job_field(&["latency_run"], |job, value| {
-        job.latency_target.goes_on = value.parse_zero_or_one()?;
-        Ok(())
-    })
-    .with_judge(ignore_without_latency_target)
-    .with_printer(|job| {
-        job.latency_target
-            .goes_on
-            .then(|| print_flag_as_digit(true))
-    }),
+    .with_printer_unless_default(|job| print_millionths(job.latency_target.millionths_of_percent))
+    .with_values("0 to 100")
+    .with_note("share of I/Os that keep to the target, in %"),
+    OptionRow::for_switch(&["latency_run"], |job, on| job.latency_target.goes_on = on)
+        .with_judge(ignore_without_latency_target)
+        .with_printer_unless_default(|job| print_flag_as_digit(job.latency_target.goes_on))
+        .with_note("goes on after a depth was found"),
     OptionRow::for_job_field(&["steadystate", "ss"], |job, value| {
         let (name, limit) = value
             .text
@@ -70,49 +63,47 @@ pub(super) const ROWS: &[OptionRow] = &[
         let percent = if steady.in_percent { "%" } else { "" };
         let limit = print_millionths(steady.limit_millionths);
         (steady.seconds > 0).then(|| format!("{}:{limit}{percent}", steady.figure.name()))
-    }),
+    })
+    .with_values("`iops:N` `iops_slope:N` `bw:N` `bw_slope:N`, each also with `%`")
+    .with_default("`iops_slope:0.01%`")
+    .with_note("the job ends when this figure holds still; see [below](#the-queue-depth-for-a-latency_target-steady-states-flows)"),
     OptionRow::for_job_field(&["steadystate_duration", "ss_dur"], |job, value| {
         let duration = value.parse_time_with_default_unit(1_000_000)?;
         job.steady_state.seconds = u32::try_from(duration.0 / 1_000_000_000)
             .map_err(|_| LineProblem::new("expected at most 4294967295 seconds"))?;
         Ok(())
     })
-    .with_printer(|job| {
+    .with_printer_unless_default(|job| {
         let seconds = u64::from(job.steady_state.seconds);
-        print_time_unless_zero(Nanoseconds::from_secs(seconds))
-    }),
-    OptionRow::for_job_field(&["steadystate_ramp_time", "ss_ramp"], |job, value| {
-        job.steady_state.ramp = value.parse_time_with_default_unit(1_000_000)?;
-        Ok(())
+        print_microseconds(Nanoseconds::from_secs(seconds))
     })
-    .with_printer(|job| print_time_unless_zero(job.steady_state.ramp)),
-    OptionRow::for_job_field(&["flow"], |job, value| {
-        job.flow.weight = value.parse_count(0, 1000)?;
-        Ok(())
-    })
-    .with_judge(|draft, _| refuse_with_second_pass(draft, draft.job.flow.weight > 0))
-    .with_printer(|job| (job.flow.weight > 0).then(|| job.flow.weight.to_string())),
-    OptionRow::for_job_field(&["flow_id"], |job, value| {
-        job.flow.id = value.parse_count(0, u32::MAX)?;
-        Ok(())
-    })
-    .with_judge(ignore_without_flow)
-    .with_printer(|job| (job.flow.id > 0).then(|| job.flow.id.to_string())),
-    OptionRow::for_job_field(&["flow_sleep"], |job, value| {
+    .with_values("time, seconds without a unit")
+    .with_note("time that it holds still for"),
+    OptionRow::for_time(
+        &["steadystate_ramp_time", "ss_ramp"],
+        FioTimeUnit::Second,
+        |job, time| job.steady_state.ramp = time,
+    )
+    .with_printer_unless_default(|job| print_microseconds(job.steady_state.ramp))
+    .with_note("time before it counts"),
+    OptionRow::for_count(&["flow"], 0, 1000, |job, count| job.flow.weight = count)
+        .with_judge(|draft, _| refuse_with_second_pass(draft, draft.job.flow.weight > 0))
+        .with_printer_unless_default(|job| job.flow.weight.to_string())
+        .with_note("weight of the job; see [below](#the-queue-depth-for-a-latency_target-steady-states-flows)"),
+    OptionRow::for_count(&["flow_id"], 0, u32::MAX, |job, count| job.flow.id = count)
+        .with_judge(ignore_without_flow)
+        .with_printer_unless_default(|job| job.flow.id.to_string())
+        .with_values("number")
+        .with_note("jobs of a number keep the ratio of their weights"),
+    OptionRow::for_count(&["flow_sleep"], 0, u32::MAX, |job, microseconds| {
         // fio reads a number of microseconds without a unit.
-        job.flow.sleep = Nanoseconds::from_micros(u64::from(value.parse_count(0, u32::MAX)?));
-        Ok(())
+        job.flow.sleep = Nanoseconds::from_micros(u64::from(microseconds));
     })
     .with_judge(ignore_without_flow)
-    .with_printer(|job| {
-        let sleep = job.flow.sleep.as_micros();
-        (sleep > 0).then(|| sleep.to_string())
-    }),
+    .with_printer_unless_default(|job| job.flow.sleep.as_micros().to_string())
+    .with_values("microseconds")
+    .with_note("pause of a job that is ahead; 0: it spins"),
 ];
-
-fn print_time_unless_zero(time: Nanoseconds) -> Option<String> {
-    (time > Nanoseconds::ZERO).then(|| print_microseconds(time))
-}
 
 /// Parses a decimal number such as `99.9` into millionths.
 fn parse_millionths(text: &str) -> Result<u64, LineProblem> {

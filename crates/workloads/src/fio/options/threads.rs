@@ -5,25 +5,35 @@ use wakepath_units::Nanoseconds;
 use super::super::error::OptionVerdict;
 use super::draft::JobDraft;
 use super::row::OptionRow;
-use super::value::not_one_of_problem;
+use super::value::list_names;
+
+const SUBMIT_MODES: [(&str, bool); 2] = [("inline", false), ("offload", true)];
 
 pub(super) const ROWS: &[OptionRow] = &[
-    OptionRow::for_job_field(&["io_submit_mode"], |job, value| {
-        job.submits_by_threads = match value.text {
-            "inline" => false,
-            "offload" => true,
-            other => return Err(not_one_of_problem(other, &["inline", "offload"])),
-        };
-        Ok(())
-    })
+    OptionRow::for_choice(
+        &["io_submit_mode"],
+        || list_names(&SUBMIT_MODES),
+        |job, value| {
+            job.submits_by_threads = value.parse_name(&SUBMIT_MODES)?;
+            Ok(())
+        },
+    )
     .with_judge(judge_offload)
-    .with_printer(|job| job.submits_by_threads.then(|| "offload".to_owned())),
-    OptionRow::for_job_field(&["force_async"], |job, value| {
-        job.force_async = value.parse_count(0, u32::MAX)?;
-        Ok(())
+    .with_printer_unless_default(|job| {
+        if job.submits_by_threads {
+            "offload"
+        } else {
+            "inline"
+        }
+        .to_owned()
+    })
+    .with_note("`offload`: see [threads](#threads)"),
+    OptionRow::for_count(&["force_async"], 0, u32::MAX, |job, count| {
+        job.force_async = count;
     })
     .with_judge(judge_kernel_workers)
-    .with_printer(|job| (job.force_async > 0).then(|| job.force_async.to_string())),
+    .with_printer_unless_default(|job| job.force_async.to_string())
+    .with_note("with io_uring; see [threads](#threads)"),
 ];
 
 /// Judges `io_submit_mode=offload`: what threads do that wait for one I/O each.

@@ -86,6 +86,17 @@ impl OptionValue<'_> {
         parse_percent(self.text)
     }
 
+    /// Finds the value among names.
+    pub(super) fn parse_name<T: Copy>(
+        &self,
+        names: &[(&'static str, T)],
+    ) -> Result<T, LineProblem> {
+        let found = names.iter().find(|(name, _)| *name == self.text);
+        found
+            .map(|(_, meaning)| *meaning)
+            .ok_or_else(|| not_one_of_problem(self.text, &list_names(names)))
+    }
+
     pub(super) fn parse_zero_or_one(&self) -> Result<bool, LineProblem> {
         parse_zero_or_one(self.text)
     }
@@ -114,6 +125,11 @@ pub(super) fn check_within(least: u32, most: u32, value: u64) -> Result<u32, Lin
         // The limits here are not fio's own, so the value counts as not modelled.
         _ => Err(LineProblem::unmodelled(message)),
     }
+}
+
+/// The names of values, for [`OptionRow::for_choice`](super::row::OptionRow::for_choice).
+pub(super) fn list_names<T>(names: &[(&'static str, T)]) -> Vec<&'static str> {
+    names.iter().map(|(name, _)| *name).collect()
 }
 
 /// The problem that a value is none of the option's `names`.
