@@ -9,6 +9,7 @@ use wakepath_trace::recording::{
 
 use crate::clock::ClockMeter;
 use crate::cpu::{Cpu, HANDLER_NS, MAX_PENDING, Pending, PendingRemote, Sender, resolve_met_state};
+use crate::cpu_interrupts::CpuInterrupts;
 use crate::flushes::key_in_flight;
 use crate::groups::{CpuGroups, GroupKind};
 use crate::in_flight::{CompletedFlush, Completion, Device, Issue};
@@ -50,6 +51,8 @@ pub struct Collector {
     packages: CpuGroups,
     /// Indices of idle states in which the CPU spins, and so runs.
     polling: BTreeSet<u8>,
+    /// Interrupts that no device raises.
+    cpu_interrupts: CpuInterrupts,
     lateness: LatenessTotals,
     /// Indices of idle states in which the CPU's own timer stops: their lateness has another CPU's part.
     timer_stops: BTreeSet<u8>,
@@ -84,6 +87,7 @@ impl Collector {
             clusters: CpuGroups::new(GroupKind::Cluster, &metadata.clusters),
             packages: CpuGroups::new(GroupKind::Package, &metadata.packages),
             polling: polling.map(|(index, _)| index).collect(),
+            cpu_interrupts: CpuInterrupts::from_names(&metadata.interrupts),
             timer_stops: stops.map(|(index, _)| index).collect(),
             tasks_known: metadata.recorded.tasks != DataQuality::Missing,
             ..Self::default()
@@ -509,7 +513,11 @@ impl Collector {
 
     fn note_interrupt(&mut self, time: u64, on: u32, interrupt: Interrupt) {
         let cpu = self.cpus.entry(on).or_default();
-        match interrupt {
+        let Some(told) = self.cpu_interrupts.tell_from_devices(interrupt) else {
+            cpu.note_disturbance(time);
+            return;
+        };
+        match told {
             Interrupt::Device { irq } => cpu.enter_interrupt_handler(time, Some(irq)),
             Interrupt::CallFunction => cpu.enter_interrupt_handler(time, None),
             Interrupt::Reschedule => cpu.note_disturbance(time),

@@ -11,6 +11,7 @@ mod bootstrap;
 mod clock;
 mod collector;
 mod cpu;
+mod cpu_interrupts;
 mod estimate;
 mod flushes;
 mod groups;
