@@ -20,28 +20,32 @@ X86_BOARD = ["-machine", "q35", "-cpu", "max", "-smp", str(CPUS), "-m", str(MEMO
 
 
 def x86_command(scratch: Path, parameters: str = "", *, shared_vector: bool = False) -> list[str]:
-    """QEMU with an emulated NVMe drive, which has a queue for each CPU, and with more parameters of the kernel.
-
-    `shared_vector`: beside it another drive, with a single queue whose interrupt is also that of its own commands.
-    """
-    drive = sparse(scratch / "nvme.img", NVME_BYTES)
-    if shared_vector:
-        shared = [
-            *("-drive", f"file={sparse(scratch / 'shared.img', NVME_BYTES)},if=none,id=shared,format=raw,cache=unsafe"),
-            *("-device", "nvme,serial=shared,drive=shared,max_ioqpairs=1,msix_qsize=1"),
-        ]
-    else:
-        shared = []
+    """QEMU with `nvme_drives`, and with more parameters of the kernel."""
     return [
         "qemu-system-x86_64",
         *X86_BOARD,
-        *("-drive", f"file={drive},if=none,id=nvme,format=raw,cache=unsafe"),
-        *("-device", "nvme,serial=rig,drive=nvme"),
-        *shared,
+        *nvme_drives(scratch, shared_vector=shared_vector),
         # Without idle=halt, the ACPI driver takes the place of ours. On a busy machine the kernel may find the timer
         # too slow at its start, and hang.
         *("-append", f"console=ttyS0 quiet panic=-1 no_timer_check idle=halt intel_idle.max_cstate=0 {parameters}"),
     ]
+
+
+def nvme_drives(scratch: Path, *, shared_vector: bool) -> list[str]:
+    """An emulated NVMe drive, which has a queue for each CPU.
+
+    `shared_vector`: beside it another drive, with a single queue whose interrupt is also that of its own commands.
+    """
+    drives = [
+        *("-drive", f"file={sparse(scratch / 'nvme.img', NVME_BYTES)},if=none,id=nvme,format=raw,cache=unsafe"),
+        *("-device", "nvme,serial=rig,drive=nvme"),
+    ]
+    if shared_vector:
+        drives += [
+            *("-drive", f"file={sparse(scratch / 'shared.img', NVME_BYTES)},if=none,id=shared,format=raw,cache=unsafe"),
+            *("-device", "nvme,serial=shared,drive=shared,max_ioqpairs=1,msix_qsize=1"),
+        ]
+    return drives
 
 
 def laboratory_command(cpus: int, shift: int, in_turn_at_hz: int | None) -> list[str]:
@@ -66,15 +70,20 @@ def laboratory_command(cpus: int, shift: int, in_turn_at_hz: int | None) -> list
     ]
 
 
-def arm64_command(scratch: Path) -> list[str]:
-    """QEMU whose device tree has idle states."""
+def arm64_command(scratch: Path, *, shared_vector: bool = False) -> list[str]:
+    """QEMU whose device tree has idle states, with `nvme_drives`."""
     tree = scratch / "virt.dtb"
     source = scratch / "virt.dts"
     run(["qemu-system-aarch64", *ARM64_BOARD, "-machine", f"dumpdtb={tree}", "-nographic"])
     states = (REPOSITORY / "rig/arm64/idle-states.dtsi").read_text()
     source.write_text(run(["dtc", "-q", "-I", "dtb", "-O", "dts", str(tree)]) + states)
     run(["dtc", "-q", "-I", "dts", "-O", "dtb", "-o", str(tree), str(source)])
-    return ["qemu-system-aarch64", *ARM64_BOARD, "-dtb", str(tree), "-append", "console=ttyAMA0 quiet panic=-1"]
+    return [
+        "qemu-system-aarch64",
+        *ARM64_BOARD,
+        *("-dtb", str(tree), "-append", "console=ttyAMA0 quiet panic=-1"),
+        *nvme_drives(scratch, shared_vector=shared_vector),
+    ]
 
 
 def sparse(path: Path, size: int) -> Path:

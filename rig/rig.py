@@ -47,14 +47,14 @@ def x86_guest(tree: Initramfs, kernel: Kernel, options: argparse.Namespace) -> N
 
 
 def arm64_guest(tree: Initramfs, kernel: Kernel) -> None:
-    """Debian's own programs for the architecture; idle states come with the device tree."""
+    """Debian's own programs for the architecture, and NVMe drives; idle states come with the device tree."""
     packages = Packages("arm64")
     for name in ARM64_PACKAGES:
         for part in ("bin", "lib", "usr/bin", "usr/lib"):
             folder = packages.unpacked(name) / part
             if folder.is_dir():
                 tree.add(folder, part)
-    tree.add_modules(kernel, COMMON_MODULES)
+    tree.add_modules(kernel, [*COMMON_MODULES, "nvme"])
 
 
 def idle_states(program: Path, machine: str) -> str:
@@ -80,8 +80,8 @@ def run_guest(options: argparse.Namespace) -> int:
     """Puts the guest together, runs it; the exit status of its script."""
     if options.machine and options.guest != "x86":
         raise RigError("--machine is for x86: the idle states of arm64 are in its device tree")
-    if (options.shared_vector or options.append or options.idle_driver != "states") and options.guest != "x86":
-        raise RigError("--shared-vector, --append and --idle-driver are for x86")
+    if (options.append or options.idle_driver != "states") and options.guest != "x86":
+        raise RigError("--append and --idle-driver are for x86")
     if options.machine and options.idle_driver != "states":
         raise RigError(f"--machine has idle states of its own, and --idle-driver {options.idle_driver} others or none")
     missing = [str(path) for path in options.script if not path.is_file()]
@@ -100,7 +100,7 @@ def run_guest(options: argparse.Namespace) -> int:
             command = x86_command(scratch, options.append, shared_vector=options.shared_vector)
         else:
             arm64_guest(tree, kernel)
-            command = arm64_command(scratch)
+            command = arm64_command(scratch, shared_vector=options.shared_vector)
         tree.pack(scratch / "initramfs")
         console = boot(command, kernel.image, scratch / "initramfs", scratch, options.timeout)
         return unpack_results(scratch, options.out, console)
@@ -147,7 +147,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--shared-vector",
         action="store_true",
-        help="x86: a second NVMe drive, with one queue that shares its interrupt with the controller's own commands",
+        help="a second NVMe drive, with one queue that shares its interrupt with the controller's own commands",
     )
     parser.add_argument("--timeout", type=float, default=110, help="seconds after which the guest is given up (110)")
     return parser.parse_args(arguments)

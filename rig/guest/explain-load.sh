@@ -17,7 +17,8 @@ drive() {
 load_cpu=$(sed -n 's/^\([0-9]\+\).*/\1/p' /sys/devices/system/cpu/nohz_full 2>/dev/null || true)
 load_cpu=${load_cpu:-0}
 
-# cell NAME DRIVE MORE: reads on that CPU with pauses of two lengths, explained; MORE are lines of the job.
+# cell NAME DRIVE MORE: reads on that CPU with pauses of two lengths, explained; MORE are lines of the job. Their number is given,
+# not a time: a busy host may run the guest fifty times more slowly.
 cell() {
     name=$1
     cat >/tmp/job.fio <<JOB
@@ -28,8 +29,8 @@ bs=4k
 rw=randread
 cpus_allowed=$load_cpu
 norandommap
-time_based
-runtime=3
+number_ios=500
+runtime=120
 $3
 
 [short]

@@ -34,14 +34,14 @@ done
 # A vector moves when it next interrupts.
 cat "/proc/irq/$irq/effective_affinity_list" >/out/interrupted-cpu.txt
 
-# The other CPU goes while the load runs, and comes back.
+# The other CPU goes while the load runs, and comes back. The load takes at least five seconds.
 (
     sleep 1
     echo 0 >/sys/devices/system/cpu/cpu1/online
     sleep 2
     echo 1 >/sys/devices/system/cpu/cpu1/online
 ) &
-cell cpu-offline "$own" runtime=4
+cell cpu-offline "$own" number_ios=2000
 wait
 
 # Queues without interrupts. Older kernels have none for psync.

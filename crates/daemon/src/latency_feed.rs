@@ -151,6 +151,8 @@ impl Follower {
             self.collector
                 .learn_task_names(&self.stream.metadata().tasks);
         }
+        self.collector
+            .note_open_idle_periods(&self.stream.open_idle_periods());
         let collected = self.collector.take_settled_requests();
         let tasks: HashSet<u32> = collected.requests.iter().filter_map(|r| r.task).collect();
         self.stream.forget_unused_task_names_if_half_full(&tasks);

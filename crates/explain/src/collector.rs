@@ -3,20 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use wakepath_trace::recording::{
-    Block, ClockCycles, DataQuality, Event, EventKind, Interrupt, Metadata, QueueStep, Reader,
-    RecordingError, TaskStep,
+    Block, ClockCycles, DataQuality, Event, EventKind, Interrupt, Metadata, OpenIdlePeriod,
+    QueueStep, Reader, RecordingError, TaskStep,
 };
 
 use crate::clock::ClockMeter;
-use crate::cpu::{
-    Cpu, HANDLER_NS, Handler, MAX_PENDING, Pending, PendingRemote, Sender, resolve_met_state,
-};
-use crate::flushes::{RecentWrites, key_in_flight};
+use crate::cpu::{Cpu, HANDLER_NS, MAX_PENDING, Pending, PendingRemote, Sender, resolve_met_state};
+use crate::cpu_interrupts::CpuInterrupts;
+use crate::flushes::key_in_flight;
 use crate::groups::{CpuGroups, GroupKind};
+use crate::in_flight::{CompletedFlush, Completion, Device, Issue};
 use crate::lateness::LatenessTotals;
 use crate::order::Sorter;
 use crate::period::{Period, find_late_timer_exit};
-use crate::queueing::{Origin, Queues, is_flush_bio};
+use crate::queueing::{Queues, is_flush_bio};
 use crate::requests::{
     Collected, Coverage, Hop, MAX_REQUESTS, MetState, NeighbourState, Notification, RequestLog,
     TracedRequest,
@@ -34,53 +34,6 @@ const SETTLE_NS: u64 = 500_000_000;
 /// Other CPUs of a core at most: Power has eight in all.
 const MAX_SIBLINGS: usize = 7;
 
-#[derive(Clone, Copy)]
-struct Issue {
-    time: u64,
-    gap: Option<u64>,
-    in_flight: u32,
-    bytes: u32,
-    origin: Option<Origin>,
-}
-
-/// A completion whose issue is known.
-#[derive(Clone, Copy)]
-struct Completion {
-    issue: Issue,
-    block: Block,
-    time: u64,
-    cpu: u32,
-    /// The handler that completed the request, and the CPU that asked for the completion.
-    running: Option<Handler>,
-    sender: Option<Sender>,
-}
-
-/// A drive's last completed flush. Requests for flush bios are never issued themselves: they end right behind the flush that
-/// served them.
-#[derive(Clone, Copy)]
-struct CompletedFlush {
-    /// Index of the flush, which stands for the first bio's wait.
-    request: usize,
-    completion: Completion,
-    /// A bio was found that the flush served.
-    has_bio: bool,
-}
-
-impl CompletedFlush {
-    /// Whether a request that ends on this CPU may have waited for the flush.
-    const fn may_have_ended_at(&self, time: u64, on: u32) -> bool {
-        self.completion.cpu == on && time.saturating_sub(self.completion.time) <= HANDLER_NS
-    }
-}
-
-#[derive(Default)]
-struct Device {
-    in_flight: u32,
-    completed: Option<u64>,
-    flush: Option<CompletedFlush>,
-    writes: RecentWrites,
-}
-
 /// Follows requests through events, which come nearly in the order of time.
 #[derive(Default)]
 pub struct Collector {
@@ -92,10 +45,14 @@ pub struct Collector {
     wake_ups: WakeUps,
     /// By CPU: the other CPUs of the same core (SMT siblings).
     siblings: HashMap<u32, Vec<u32>>,
+    /// The idle periods in which CPUs are, or were at the end; entries into states are noted for all CPUs.
+    entries_are_known: bool,
     clusters: CpuGroups,
     packages: CpuGroups,
     /// Indices of idle states in which the CPU spins, and so runs.
     polling: BTreeSet<u8>,
+    /// Interrupts that no device raises.
+    cpu_interrupts: CpuInterrupts,
     lateness: LatenessTotals,
     /// Indices of idle states in which the CPU's own timer stops: their lateness has another CPU's part.
     timer_stops: BTreeSet<u8>,
@@ -130,12 +87,38 @@ impl Collector {
             clusters: CpuGroups::new(GroupKind::Cluster, &metadata.clusters),
             packages: CpuGroups::new(GroupKind::Package, &metadata.packages),
             polling: polling.map(|(index, _)| index).collect(),
+            cpu_interrupts: CpuInterrupts::from_names(&metadata.interrupts),
             timer_stops: stops.map(|(index, _)| index).collect(),
             tasks_known: metadata.recorded.tasks != DataQuality::Missing,
             ..Self::default()
         };
         collector.learn_task_names(&metadata.tasks);
+        if let Some(open) = &metadata.idle_at_end {
+            collector.note_open_idle_periods(open);
+        }
         collector
+    }
+
+    /// Notes all idle periods that CPUs have entered and not left. A recording has those at its end; live they come before
+    /// requests are taken. Without them, CPUs without events are not known to sleep.
+    pub fn note_open_idle_periods(&mut self, open: &[OpenIdlePeriod]) {
+        let asleep = open.iter().filter(|period| {
+            let damaged = period.cpu >= MAX_NUMBER || period.state >= MAX_STATES;
+            !damaged && !self.polling.contains(&period.state)
+        });
+        let open: HashMap<u32, OpenIdlePeriod> =
+            asleep.map(|period| (period.cpu, *period)).collect();
+        self.entries_are_known = true;
+        for groups in [&mut self.clusters, &mut self.packages] {
+            groups.note_open_idle_periods(&open);
+        }
+        for (cpu, known) in &mut self.cpus {
+            known.activity.set_open_period(open.get(cpu));
+        }
+        for (cpu, period) in &open {
+            let cpu = self.cpus.entry(*cpu).or_default();
+            cpu.activity.set_open_period(Some(period));
+        }
     }
 
     /// Learns names of tasks by thread number: kernel threads do I/O for others. Live, names come with events.
@@ -186,6 +169,10 @@ impl Collector {
         for groups in [&mut self.clusters, &mut self.packages] {
             groups.settle_requests_until(until_ns, &mut self.requests);
         }
+        for cpu in self.cpus.values_mut() {
+            let known = self.entries_are_known;
+            cpu.settle_requests_of_siblings(until_ns, known, &mut self.requests);
+        }
         let (first, requests) = self.requests.take_completed_until(until_ns);
         let beyond = first + requests.len();
         let (mut hops, later): (Vec<Hop>, Vec<Hop>) = std::mem::take(&mut self.wake_ups.hops)
@@ -214,8 +201,14 @@ impl Collector {
             return;
         }
         self.latest = self.latest.max(time);
-        self.clusters.note_event(event.cpu, time);
-        self.packages.note_event(event.cpu, time);
+        let from = match &event.kind {
+            EventKind::Idle(idle) => time.saturating_sub(idle.duration.0),
+            _ => time,
+        };
+        let cpu = self.cpus.entry(event.cpu).or_default();
+        cpu.activity.note_event(from, time);
+        self.clusters.note_event(event.cpu, from, time);
+        self.packages.note_event(event.cpu, from, time);
         match &event.kind {
             EventKind::Idle(idle) if idle.duration.0 > 0 && idle.state < MAX_STATES => {
                 let period = Period {
@@ -266,7 +259,9 @@ impl Collector {
                 cpu.last_request = None;
             }
             EventKind::Lost { .. } => self.drop_state_after_lost_events(event.cpu),
-            EventKind::Hotplug { .. } => self.forget_cpu_but_frequency(event.cpu),
+            EventKind::Hotplug { online } => {
+                self.forget_cpu_but_frequency(event.cpu, (!online).then_some(time));
+            }
         }
     }
 
@@ -492,19 +487,8 @@ impl Collector {
         cpu.completed = cpu.completed.max(Some(pending.handled));
         for sibling in self.siblings.get(&on).into_iter().flatten() {
             let other = self.cpus.entry(*sibling).or_default();
-            let slept = other
-                .periods
-                .iter()
-                .find(|period| period.contains_time(pending.signal));
-            let known = slept.map(|period| NeighbourState::Idle(period.state));
-            if known.is_none() && other.sibling_requests.len() < MAX_PENDING {
-                other
-                    .sibling_requests
-                    .push((pending.request, pending.signal));
-            }
-            if let Some(request) = self.requests.get_mut(pending.request) {
-                request.merge_sibling_state(known.unwrap_or(NeighbourState::Unknown));
-            }
+            let requests = &mut self.requests;
+            other.add_request_of_sibling(pending.request, pending.signal, requests);
         }
         for groups in [&mut self.clusters, &mut self.packages] {
             groups.add_request(on, pending.request, pending.signal, &mut self.requests);
@@ -529,7 +513,11 @@ impl Collector {
 
     fn note_interrupt(&mut self, time: u64, on: u32, interrupt: Interrupt) {
         let cpu = self.cpus.entry(on).or_default();
-        match interrupt {
+        let Some(told) = self.cpu_interrupts.tell_from_devices(interrupt) else {
+            cpu.note_disturbance(time);
+            return;
+        };
+        match told {
             Interrupt::Device { irq } => cpu.enter_interrupt_handler(time, Some(irq)),
             Interrupt::CallFunction => cpu.enter_interrupt_handler(time, None),
             Interrupt::Reschedule => cpu.note_disturbance(time),
@@ -644,14 +632,7 @@ impl Collector {
                 wake_up.exit = period.exit - wake;
             }
         }
-        for (request, signal) in cpu.sibling_requests.drain(..) {
-            if let Some(request) = self.requests.get_mut(request) {
-                let idle = period
-                    .contains_time(signal)
-                    .then_some(NeighbourState::Idle(period.state));
-                request.merge_sibling_state(idle.unwrap_or(NeighbourState::Running));
-            }
-        }
+        cpu.resolve_requests_of_siblings(period, &mut self.requests);
         for pending in cpu.remotes.drain(..) {
             if period.contains_time(pending.sent)
                 && let Some(request) = self.requests.get_mut(pending.request)
@@ -679,17 +660,21 @@ impl Collector {
         self.wake_ups.forget_tasks();
         self.clusters.forget_requests();
         self.packages.forget_requests();
-        self.forget_cpu_but_frequency(cpu);
+        self.forget_cpu_but_frequency(cpu, None);
     }
 
     /// Forgets a CPU's past, which says nothing about the present.
-    fn forget_cpu_but_frequency(&mut self, cpu: u32) {
-        let known = self.cpus.get(&cpu);
-        let fresh = Cpu {
-            khz: known.map_or(0, |cpu| cpu.khz),
-            clock_measured: known.is_some_and(|cpu| cpu.clock_measured),
+    fn forget_cpu_but_frequency(&mut self, cpu: u32, offline_since: Option<u64>) {
+        for groups in [&mut self.clusters, &mut self.packages] {
+            groups.forget_cpu(cpu, offline_since);
+        }
+        let known = self.cpus.entry(cpu).or_default();
+        known.activity.restart(offline_since);
+        *known = Cpu {
+            activity: known.activity,
+            khz: known.khz,
+            clock_measured: known.clock_measured,
             ..Cpu::default()
         };
-        self.cpus.insert(cpu, fresh);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::activity::CpuActivity;
 use crate::period::{LateExit, Period};
 use crate::requests::{MetState, Notification, RemoteCompletion, RequestLog};
 
@@ -62,11 +63,12 @@ pub(crate) struct PendingRemote {
 
 #[derive(Default)]
 pub(crate) struct Cpu {
+    pub(crate) activity: CpuActivity,
     pub(crate) periods: VecDeque<Period>,
     pub(crate) pending: VecDeque<Pending>,
     pub(crate) remotes: Vec<PendingRemote>,
     /// Requests with interrupt times whose SMT sibling is this CPU, until its idle period is known.
-    pub(crate) sibling_requests: Vec<(usize, u64)>,
+    pub(crate) sibling_requests: VecDeque<(usize, u64)>,
     /// The last idle period, if ended after a timer was due; until a timer expires.
     pub(crate) late: Option<LateExit>,
     /// Requests with wake-up times, for wake-ups to this CPU; only where no event shows running tasks.

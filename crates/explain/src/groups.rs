@@ -1,10 +1,13 @@
 //! What the other CPUs of a cluster or package did when a drive interrupted one of its CPUs.
 //!
 //! Recordings write an idle period when it ends. So a request waits until each other CPU has ended a period that began
-//! later, or until so much time has passed that the CPU must be asleep.
+//! later, or for half a second. Then a CPU sleeps if it is known to be in an idle period.
 
 use std::collections::{HashMap, VecDeque};
 
+use wakepath_trace::recording::OpenIdlePeriod;
+
+use crate::activity::CpuActivity;
 use crate::period::Period;
 use crate::requests::{NeighbourState, RequestLog, TracedRequest};
 
@@ -36,6 +39,8 @@ pub(crate) struct CpuGroups {
     groups: Vec<CpuGroup>,
     members: HashMap<u32, Member>,
     kind: GroupKind,
+    /// The open idle periods of all CPUs are noted.
+    entries_are_known: bool,
 }
 
 /// The CPUs of a cluster or package.
@@ -54,8 +59,7 @@ struct Member {
     group: usize,
     /// The last idle period.
     last: Option<Period>,
-    /// Time of the latest event on this CPU.
-    active: u64,
+    activity: CpuActivity,
     /// Number of requests of the group, counted from the start, for which this CPU's state is known.
     seen: u64,
 }
@@ -101,10 +105,25 @@ impl CpuGroups {
         all
     }
 
-    /// Notes that a CPU had some event.
-    pub(crate) fn note_event(&mut self, on: u32, time: u64) {
+    /// Notes that a CPU had some event at `time`, which tells what the CPU did since `from`.
+    pub(crate) fn note_event(&mut self, on: u32, from: u64, time: u64) {
         if let Some(member) = self.members.get_mut(&on) {
-            member.active = member.active.max(time);
+            member.activity.note_event(from, time);
+        }
+    }
+
+    /// Notes which CPUs are in an idle period that has not ended; all others are in none.
+    pub(crate) fn note_open_idle_periods(&mut self, open: &HashMap<u32, OpenIdlePeriod>) {
+        self.entries_are_known = true;
+        for (cpu, member) in &mut self.members {
+            member.activity.set_open_period(open.get(cpu));
+        }
+    }
+
+    /// Forgets what a CPU did: its events are missing, or it went on- or offline.
+    pub(crate) fn forget_cpu(&mut self, cpu: u32, offline_since: Option<u64>) {
+        if let Some(member) = self.members.get_mut(&cpu) {
+            member.activity.restart(offline_since);
         }
     }
 
@@ -139,7 +158,8 @@ impl CpuGroups {
             shallowest: NeighbourState::None,
         });
         if group.waiting.len() > MAX_WAITING {
-            self.settle_oldest_request(index, requests);
+            // CPUs may have entered states since the open idle periods were noted.
+            self.settle_oldest_request(index, false, requests);
         }
     }
 
@@ -164,7 +184,11 @@ impl CpuGroups {
             }
             let around = [Some(period), before].into_iter().flatten();
             let mut around = around.filter(|period| period.contains_time(waiting.time));
-            waiting.note_state(around.next().map(|period| period.state));
+            waiting.note_state(match around.next() {
+                Some(period) => NeighbourState::Idle(period.state),
+                None if member.activity.is_known_at(waiting.time) => NeighbourState::Running,
+                None => NeighbourState::Unknown,
+            });
         }
         while group.waiting.front().is_some_and(|oldest| oldest.open == 0)
             && let Some(oldest) = group.waiting.pop_front()
@@ -174,7 +198,7 @@ impl CpuGroups {
         }
     }
 
-    /// Ends the wait of requests with interrupts up to `until_ns`: CPUs without a later event sleep on.
+    /// Ends the wait of requests with interrupts up to `until_ns`.
     pub(crate) fn settle_requests_until(&mut self, until_ns: u64, requests: &mut RequestLog) {
         for group in 0..self.groups.len() {
             while self
@@ -183,7 +207,7 @@ impl CpuGroups {
                 .and_then(|group| group.waiting.front())
                 .is_some_and(|oldest| oldest.time <= until_ns)
             {
-                self.settle_oldest_request(group, requests);
+                self.settle_oldest_request(group, self.entries_are_known, requests);
             }
         }
     }
@@ -196,7 +220,12 @@ impl CpuGroups {
         }
     }
 
-    fn settle_oldest_request(&mut self, group: usize, requests: &mut RequestLog) {
+    fn settle_oldest_request(
+        &mut self,
+        group: usize,
+        entries_are_known: bool,
+        requests: &mut RequestLog,
+    ) {
         let Some(group) = self.groups.get_mut(group) else {
             return;
         };
@@ -215,8 +244,10 @@ impl CpuGroups {
             }
             let slept = member.last.filter(|last| last.contains_time(oldest.time));
             oldest.note_state(match slept {
-                Some(period) => Some(period.state),
-                None => (member.active <= oldest.time).then_some(u8::MAX),
+                Some(period) => NeighbourState::Idle(period.state),
+                None => member
+                    .activity
+                    .state_outside_ended_periods(oldest.time, entries_are_known),
             });
         }
         oldest.write_state(self.kind, requests);
@@ -224,13 +255,14 @@ impl CpuGroups {
 }
 
 impl WaitingRequest {
-    /// Notes the idle state of a further CPU; `None` if the CPU ran.
-    fn note_state(&mut self, idle: Option<u8>) {
+    /// Notes the state of a further CPU: any that runs counts first, then any that is not known.
+    fn note_state(&mut self, state: NeighbourState) {
         self.open = self.open.saturating_sub(1);
-        self.shallowest = match (self.shallowest, idle) {
-            (NeighbourState::Running, _) | (_, None) => NeighbourState::Running,
-            (NeighbourState::Idle(known), Some(state)) => NeighbourState::Idle(known.min(state)),
-            (_, Some(state)) => NeighbourState::Idle(state),
+        self.shallowest = match (self.shallowest, state) {
+            (NeighbourState::Running, _) | (_, NeighbourState::Running) => NeighbourState::Running,
+            (NeighbourState::Unknown, _) | (_, NeighbourState::Unknown) => NeighbourState::Unknown,
+            (known @ NeighbourState::Idle(_), next @ NeighbourState::Idle(_)) => known.min(next),
+            (NeighbourState::None, only) | (only, NeighbourState::None) => only,
         };
     }
 

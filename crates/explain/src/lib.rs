@@ -5,15 +5,18 @@
 //! [`split_drive_from_exits`] estimates its cost from requests that are alike but for the state. [`explain_requests`] does both
 //! for each kind of request.
 
+mod activity;
 mod begun;
 mod bootstrap;
 mod clock;
 mod collector;
 mod cpu;
+mod cpu_interrupts;
 mod estimate;
 mod flushes;
 mod groups;
 mod help;
+mod in_flight;
 mod lateness;
 mod least_squares;
 mod measured;
@@ -26,6 +29,7 @@ mod replayed;
 mod report;
 mod requests;
 mod residency;
+mod siblings;
 mod slowest;
 mod split;
 mod strata;

@@ -37,7 +37,7 @@ pub enum NeighbourState {
     Unknown,
     /// Another CPU ran, and kept the core, cluster or package awake.
     Running,
-    /// All other CPUs were idle; the shallowest state, by index. [`u8::MAX`]: none of them woke up again.
+    /// All other CPUs were idle; the shallowest state, by index. [`u8::MAX`]: all of them were offline.
     Idle(u8),
 }
 

@@ -21,12 +21,12 @@ pub(crate) fn find_reached_state(request: &TracedRequest) -> Option<u8> {
     Some(requested.min(deepest_allowed_state(request)?))
 }
 
-/// Deepest state allowed by SMT siblings; `None` if a sibling ran.
+/// Deepest state allowed by SMT siblings; `None` if a sibling ran, or may have run.
 fn deepest_allowed_state(request: &TracedRequest) -> Option<u8> {
     match request.sibling {
-        NeighbourState::None | NeighbourState::Unknown => Some(u8::MAX),
+        NeighbourState::None => Some(u8::MAX),
         NeighbourState::Idle(state) => Some(state),
-        NeighbourState::Running => None,
+        NeighbourState::Running | NeighbourState::Unknown => None,
     }
 }
 

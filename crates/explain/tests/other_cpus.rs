@@ -13,7 +13,9 @@ use wakepath_explain::{
     split_drive_from_exits,
 };
 use wakepath_hardware::IdleState;
-use wakepath_trace::recording::{Block, CpuIdleStates, Event, EventKind, IdlePeriod, Metadata};
+use wakepath_trace::recording::{
+    Block, CpuIdleStates, Event, EventKind, IdlePeriod, Metadata, OpenIdlePeriod, TimerKind,
+};
 use wakepath_units::Nanoseconds;
 
 const POLL: u8 = 0;
@@ -193,11 +195,12 @@ fn a_package_that_sleeps_with_the_state_alone_gives_two_costs() {
 }
 
 #[test]
-fn the_shallowest_of_the_other_cpus_counts_and_cpus_without_events_sleep() {
+fn the_shallowest_of_the_other_cpus_counts_and_cpus_that_never_wake_sleep() {
     let number = 200;
     let events = record(4, number, Trap::PackageSleepsWithState, Some(SHALLOW));
     let known = Metadata {
-        // CPU 7 is not in the recording, as if it slept or were offline.
+        // CPU 7 slept before the first request, and has not left its state at the end.
+        idle_at_end: Some(vec![open(7, 400_000)]),
         clusters: vec![vec![0, 1, 2, 7]],
         packages: vec![vec![0, 7]],
         ..metadata()
@@ -208,7 +211,7 @@ fn the_shallowest_of_the_other_cpus_counts_and_cpus_without_events_sleep() {
     let [shallow, deep] = [SHALLOW, DEEP].map(|state| counted(NeighbourState::Idle(state)));
     assert!(shallow > 50 && deep > 50, "{shallow} and {deep}");
     assert_eq!(shallow + deep, requests.len());
-    let asleep = NeighbourState::Idle(u8::MAX);
+    let asleep = NeighbourState::Idle(DEEP);
     assert!(requests.iter().all(|r| r.package == asleep));
     // Where a recording names no groups, nothing is known of other CPUs.
     let unnamed = collect(&events, &metadata());
@@ -225,10 +228,8 @@ fn the_shallowest_of_the_other_cpus_counts_and_cpus_without_events_sleep() {
 fn a_cpu_that_never_sleeps_runs() {
     let mut events = record(5, 200, Trap::PackageSleepsWithState, Some(DEEP));
     let last = events.last().unwrap().time.0;
-    let tick = wakepath_trace::recording::TimerKind::Tick;
-    events.extend(
-        (0..=last / 4_000_000 + 1).map(|n| event(n * 4_000_000, 3, EventKind::Timer(tick))),
-    );
+    let ticks = 0..=last / 4_000_000 + 1;
+    events.extend(ticks.map(|n| tick(n * 4_000_000)));
     events.sort_by_key(|event| event.time);
     let known = Metadata {
         packages: vec![vec![0, 3]],
@@ -242,7 +243,93 @@ fn a_cpu_that_never_sleeps_runs() {
     );
 }
 
-/// Taking requests while a recording goes on finds the same, but for CPUs whose idle period is still open after half a second.
+/// CPU 3's tick.
+fn tick(time: u64) -> Event {
+    event(time, 3, EventKind::Timer(TimerKind::Tick))
+}
+
+/// The deep state, entered and not left.
+fn open(cpu: u32, since_ns: u64) -> OpenIdlePeriod {
+    OpenIdlePeriod {
+        cpu,
+        state: DEEP,
+        since_ns,
+    }
+}
+
+/// A recording of CPU 3 as sibling and package of CPU 0, with the open idle periods at the end.
+fn with_neighbour(idle_at_end: Option<Vec<OpenIdlePeriod>>) -> Metadata {
+    Metadata {
+        siblings: vec![vec![0, 3]],
+        packages: vec![vec![0, 3]],
+        idle_at_end,
+        ..metadata()
+    }
+}
+
+/// A CPU of `nohz_full` that runs one task has no tick, and no other event.
+#[test]
+fn a_cpu_without_events_sleeps_only_if_it_entered_a_state() {
+    let requests = record(8, 200, Trap::PackageSleepsWithState, None);
+    let before = [idle(3, [300_000, 400_000], DEEP), tick(410_000)];
+    let offline = event(420_000, 3, EventKind::Hotplug { online: false });
+    let last = requests.last().unwrap().time.0;
+    let after = [tick(last + 1)];
+    let deep = NeighbourState::Idle(DEEP);
+    let cases: [(&[Event], _, &[Event], _); 8] = [
+        (&before, Some(vec![]), &[], NeighbourState::Running),
+        (&before, None, &[], NeighbourState::Unknown),
+        (&before, None, &after, NeighbourState::Running),
+        (&before, Some(vec![open(3, 450_000)]), &[], deep),
+        (&[], Some(vec![open(3, 450_000)]), &[], deep),
+        (
+            &[before[0], before[1], offline],
+            None,
+            &[],
+            NeighbourState::Idle(u8::MAX),
+        ),
+        (&[], Some(vec![]), &[], NeighbourState::Unknown),
+        // The CPU was idle, or ran, before its first event.
+        (&[], Some(vec![]), &after, NeighbourState::Unknown),
+    ];
+    for (first, end, then, state) in cases {
+        let events = [first, &requests, then].concat();
+        let label = format!("{first:?}, {end:?}, {then:?}");
+        let found = collect(&events, &with_neighbour(end));
+        assert_eq!(found.len(), 200, "{label}");
+        for request in &found {
+            assert_eq!([request.sibling, request.package], [state; 2], "{label}");
+        }
+        // Where a sibling may have run, the core may not have slept.
+        let split = split_drive_from_exits(&found.iter().collect::<Vec<_>>());
+        let slept = matches!(state, NeighbourState::Idle(_));
+        let cost = split.states.iter().find(|cost| cost.state == DEEP);
+        let is_known = cost.is_some_and(|cost| cost.cost.is_some());
+        assert_eq!(is_known, slept, "{label}");
+    }
+}
+
+/// Live, requests are taken while CPUs sleep on, and others run on.
+#[test]
+fn requests_taken_meanwhile_know_who_sleeps() {
+    let requests = record(9, 8_000, Trap::PackageSleepsWithState, None);
+    let seen = [idle(3, [300_000, 400_000], DEEP), tick(410_000)];
+    for (asleep, state) in [
+        (vec![open(3, 450_000)], NeighbourState::Idle(DEEP)),
+        (vec![], NeighbourState::Running),
+    ] {
+        let mut collector = Collector::new(&with_neighbour(None));
+        for event in seen.iter().chain(&requests) {
+            collector.push_event(event);
+        }
+        collector.note_open_idle_periods(&asleep);
+        let taken = collector.take_settled_requests().requests;
+        assert!(taken.len() > 1_000, "{}", taken.len());
+        assert!(taken.iter().all(|r| r.package == state), "{state:?}");
+    }
+}
+
+/// Taking requests while a recording goes on finds the same, if no idle period lasts for half a second.
 #[test]
 fn requests_taken_meanwhile_have_the_states_of_the_end() {
     let events = record(6, 20_000, Trap::StateGoesWithPackage, None);

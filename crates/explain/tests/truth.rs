@@ -13,7 +13,8 @@ use wakepath_explain::{
     explain_requests, split_drive_from_exits,
 };
 use wakepath_trace::recording::{
-    Block, ClockCycles, Event, EventKind, IdlePeriod, Interrupt, Metadata, TimerKind,
+    Block, ClockCycles, Event, EventKind, IdlePeriod, Interrupt, Metadata, OpenIdlePeriod,
+    TimerKind,
 };
 use wakepath_units::Nanoseconds;
 
@@ -195,8 +196,15 @@ fn record(seed: u64, number: u64, trap: Trap, order: Order) -> Vec<Event> {
 }
 
 fn collect(events: &[Event]) -> Vec<TracedRequest> {
+    // Unless the sibling has events, it sleeps from before the start until after the end.
+    let asleep = OpenIdlePeriod {
+        cpu: 1,
+        state: DEEP,
+        since_ns: 0,
+    };
     let mut collector = Collector::new(&Metadata {
         siblings: vec![vec![0, 1]],
+        idle_at_end: Some(vec![asleep]),
         ..Metadata::default()
     });
     for event in events {

@@ -5,7 +5,9 @@
 
 use std::collections::HashMap;
 
-use wakepath_trace::recording::{self, Event, IdleInputs, IdlePeriod, IdleTracker, TimerKind};
+use wakepath_trace::recording::{
+    self, Event, IdleInputs, IdlePeriod, IdleTracker, OpenIdlePeriod, TimerKind,
+};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
 use crate::wire::{Record, RecordKind, Reflect, Select};
@@ -126,6 +128,17 @@ impl EventAssembler {
             cpu: cpu.into(),
             kind: recording::EventKind::Lost { count },
         });
+    }
+
+    /// The idle periods that CPUs have entered and not left, by CPU.
+    pub fn open_idle_periods(&self) -> Vec<OpenIdlePeriod> {
+        let open = self
+            .cpus
+            .iter()
+            .filter_map(|(number, cpu)| cpu.tracker.open_period(u32::from(*number)));
+        let mut periods: Vec<OpenIdlePeriod> = open.collect();
+        periods.sort_unstable_by_key(|period| period.cpu);
+        periods
     }
 
     /// Appends all events that wait for records which will never come.
@@ -263,6 +276,23 @@ mod tests {
         }
         assembler.release_waiting_events(&mut out);
         out
+    }
+
+    #[test]
+    fn an_entry_without_an_exit_is_an_open_period() {
+        let mut assembler = EventAssembler::new(false);
+        for (time_ns, cpu, kind) in [
+            (90, 3, enter(2, true)),
+            (100, 1, enter(1, true)),
+            (110, 0, enter(1, true)),
+            (120, 0, RecordKind::IdleExit),
+        ] {
+            let record = Record { time_ns, cpu, kind };
+            assembler.take_record(&record, &mut Vec::new());
+        }
+        let open = assembler.open_idle_periods();
+        let found: Vec<_> = open.iter().map(|p| (p.cpu, p.state, p.since_ns)).collect();
+        assert_eq!(found, [(1, 1, 100), (3, 2, 90)]);
     }
 
     fn enter(state: u32, left: bool) -> RecordKind {

@@ -166,6 +166,7 @@ impl RecordSession {
         let metadata = sink.writer.metadata_mut();
         metadata.hz = metadata.hz.or(measured);
         metadata.residency = residency;
+        metadata.idle_at_end = Some(sink.assembler.open_idle_periods());
         if sees_iowaiters && !sink.iowaiters_seen {
             // A governor's input counts as recorded only if this governor asks for it, though the hook exists.
             metadata.recorded.iowaiters = DataQuality::Missing;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use wakepath_system::{CgroupPaths, System};
-use wakepath_trace::recording::{Event, EventKind, MAX_NAMES, Metadata};
+use wakepath_trace::recording::{Event, EventKind, MAX_NAMES, Metadata, OpenIdlePeriod};
 
 use crate::Overhead;
 use crate::events::EventAssembler;
@@ -65,6 +65,11 @@ impl EventStream {
             self.metadata.tasks.retain(|task, _| used.contains(task));
             self.metadata.cgroups.retain(|task, _| used.contains(task));
         }
+    }
+
+    /// The idle periods in which CPUs are, after the events handed out so far.
+    pub fn open_idle_periods(&self) -> Vec<OpenIdlePeriod> {
+        self.assembler.open_idle_periods()
     }
 
     /// Hands the events since the last call to `visit`; to be called a few times a second.

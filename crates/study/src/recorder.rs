@@ -223,6 +223,7 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
+        self.writer.metadata_mut().idle_at_end = Some(self.pairs.open_idle_periods());
         if matches!(self.workload, Workload::Server(_)) {
             let interrupts = &mut self.writer.metadata_mut().interrupts;
             interrupts.insert(NETWORK_IRQ, "eth0-rx-0".to_owned());

@@ -1,8 +1,20 @@
 //! A CPU's idle periods, put together from the events around them.
 
+use serde::{Deserialize, Serialize};
 use wakepath_units::Nanoseconds;
 
 use super::{Before, IdleInputs, IdlePeriod};
+
+/// An idle period that a CPU has entered and not left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenIdlePeriod {
+    /// The CPU.
+    pub cpu: u32,
+    /// Index of the idle state, 0 the shallowest.
+    pub state: u8,
+    /// When the CPU entered the state, in ns on the recording's clock.
+    pub since_ns: u64,
+}
 
 /// Puts a CPU's idle periods together: governor's call, entry, exit, and tasks in between, in order of time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,6 +72,16 @@ impl IdleTracker {
     /// Whether the CPU is in an idle state.
     pub(super) fn is_idle(&self) -> bool {
         self.entered.is_some()
+    }
+
+    /// The idle period in which the CPU, of this number, is now; `None` if the CPU runs or its entry was not seen.
+    pub fn open_period(&self, cpu: u32) -> Option<OpenIdlePeriod> {
+        let (since_ns, state) = self.entered?;
+        Some(OpenIdlePeriod {
+            cpu,
+            state,
+            since_ns,
+        })
     }
 
     /// Notes that the CPU enters an idle state.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use wakepath_hardware::IdleState;
 use wakepath_units::Nanoseconds;
 
+use super::idle_tracker::OpenIdlePeriod;
 use super::residency::IdleResidency;
 
 /// Version of the format in new files. Version 1 lacks queueing, interrupts and task steps, version 2 readings of clocks.
@@ -76,6 +77,8 @@ pub struct Metadata {
     pub settings: Vec<RecordedSetting>,
     /// Counters of idle states from the start of the recording to its end; `None` where nobody read them.
     pub residency: Option<IdleResidency>,
+    /// CPUs that were idle when the recording ended; rows tell of ended idle periods only. `None`: nobody noted which.
+    pub idle_at_end: Option<Vec<OpenIdlePeriod>>,
     /// Which kinds of facts are recorded, and how well each is known.
     pub recorded: Recorded,
     /// Number of events lost while recording.
@@ -144,6 +147,7 @@ impl Default for Metadata {
             cgroups: BTreeMap::new(),
             settings: Vec::new(),
             residency: None,
+            idle_at_end: None,
             recorded: Recorded::default(),
             lost_events: 0,
             other_events: 0,
@@ -315,6 +319,8 @@ impl Metadata {
                 all.add_counts(part);
                 all
             });
+        // The later part ends as the whole does.
+        self.idle_at_end = next.idle_at_end;
         self.cpus = self.cpus.max(next.cpus);
         self.span_ns = match (self.span_ns, next.span_ns) {
             (Some([first, last]), Some([begins, ends])) => {

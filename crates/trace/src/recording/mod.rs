@@ -23,7 +23,7 @@ pub use event::{
     QueueStep, TaskStep, TimerKind,
 };
 pub use headers::is_recording_file;
-pub use idle_tracker::IdleTracker;
+pub use idle_tracker::{IdleTracker, OpenIdlePeriod};
 pub use metadata::{
     BlockDevice, CpuIdleStates, DataQuality, FrequencyDomain, MAX_NAMES, Metadata, Recorded,
     RecordedSetting, SCHEMA, Warning,

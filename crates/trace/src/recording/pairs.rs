@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use wakepath_units::Nanoseconds;
 
-use super::idle_tracker::{IdleTracker, UnpairedExit};
+use super::idle_tracker::{IdleTracker, OpenIdlePeriod, UnpairedExit};
 use super::{Before, Event, EventKind, IdleInputs};
 
 /// Makes idle periods from the events in a kernel trace, and counts events that make none.
@@ -103,6 +103,17 @@ impl IdlePairs {
                 None
             }
         }
+    }
+
+    /// The idle periods that CPUs have entered and not left, by CPU.
+    pub fn open_idle_periods(&self) -> Vec<OpenIdlePeriod> {
+        let open = self
+            .cpus
+            .iter()
+            .filter_map(|(cpu, known)| known.tracker.open_period(*cpu));
+        let mut periods: Vec<OpenIdlePeriod> = open.collect();
+        periods.sort_unstable_by_key(|period| period.cpu);
+        periods
     }
 
     /// Forgets the state of a CPU with missing events, or one that went offline.

@@ -204,6 +204,7 @@ impl Watch<'_> {
         std::thread::sleep(SETTLE);
         self.stream
             .visit_new_events(|event| collector.push_event(event))?;
+        collector.note_open_idle_periods(&self.stream.open_idle_periods());
         let mut collected = collector.finish();
         let submitters = collected.requests.iter().filter_map(|r| r.task);
         let passed_on = collected.hops.iter().map(|hop| hop.task);
