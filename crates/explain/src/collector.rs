@@ -8,15 +8,17 @@ use wakepath_trace::recording::{
 };
 
 use crate::clock::ClockMeter;
+use crate::completions::{CompletedFlush, Completion, Issue};
 use crate::cpu::{
-    Cpu, HANDLER_NS, Handler, MAX_PENDING, Pending, PendingRemote, Sender, resolve_met_state,
+    CompletingInterrupts, Cpu, HANDLER_NS, MAX_PENDING, Pending, PendingRemote, Sender,
+    resolve_met_state,
 };
 use crate::flushes::{RecentWrites, key_in_flight};
 use crate::groups::{CpuGroups, GroupKind};
 use crate::lateness::LatenessTotals;
 use crate::order::Sorter;
 use crate::period::{Period, find_late_timer_exit};
-use crate::queueing::{Origin, Queues, is_flush_bio};
+use crate::queueing::{Queues, is_flush_bio};
 use crate::requests::{
     Collected, Coverage, Hop, MAX_REQUESTS, MetState, NeighbourState, Notification, RequestLog,
     TracedRequest,
@@ -34,45 +36,6 @@ const SETTLE_NS: u64 = 500_000_000;
 /// Other CPUs of a core at most: Power has eight in all.
 const MAX_SIBLINGS: usize = 7;
 
-#[derive(Clone, Copy)]
-struct Issue {
-    time: u64,
-    gap: Option<u64>,
-    in_flight: u32,
-    bytes: u32,
-    origin: Option<Origin>,
-}
-
-/// A completion whose issue is known.
-#[derive(Clone, Copy)]
-struct Completion {
-    issue: Issue,
-    block: Block,
-    time: u64,
-    cpu: u32,
-    /// The handler that completed the request, and the CPU that asked for the completion.
-    running: Option<Handler>,
-    sender: Option<Sender>,
-}
-
-/// A drive's last completed flush. Requests for flush bios are never issued themselves: they end right behind the flush that
-/// served them.
-#[derive(Clone, Copy)]
-struct CompletedFlush {
-    /// Index of the flush, which stands for the first bio's wait.
-    request: usize,
-    completion: Completion,
-    /// A bio was found that the flush served.
-    has_bio: bool,
-}
-
-impl CompletedFlush {
-    /// Whether a request that ends on this CPU may have waited for the flush.
-    const fn may_have_ended_at(&self, time: u64, on: u32) -> bool {
-        self.completion.cpu == on && time.saturating_sub(self.completion.time) <= HANDLER_NS
-    }
-}
-
 #[derive(Default)]
 struct Device {
     in_flight: u32,
@@ -86,6 +49,7 @@ struct Device {
 pub struct Collector {
     sorter: Sorter,
     cpus: HashMap<u32, Cpu>,
+    interrupts: CompletingInterrupts,
     devices: HashMap<u32, Device>,
     outstanding: HashMap<(u32, u64, bool), Issue>,
     queues: Queues,
@@ -132,6 +96,7 @@ impl Collector {
             polling: polling.map(|(index, _)| index).collect(),
             timer_stops: stops.map(|(index, _)| index).collect(),
             tasks_known: metadata.recorded.tasks != DataQuality::Missing,
+            interrupts: CompletingInterrupts::new(metadata.recorded.wakes == DataQuality::Exact),
             ..Self::default()
         };
         collector.learn_task_names(&metadata.tasks);
@@ -175,7 +140,13 @@ impl Collector {
         }
         for cpu in self.cpus.values_mut() {
             while let Some(pending) = cpu.pending.pop_front() {
-                resolve_met_state(&mut self.requests, &cpu.periods, pending, None);
+                resolve_met_state(
+                    &mut self.requests,
+                    &mut self.interrupts,
+                    &cpu.periods,
+                    pending,
+                    None,
+                );
             }
         }
         self.coverage.without_completion += self.outstanding.len() as u64;
@@ -238,7 +209,13 @@ impl Collector {
                 }
                 self.queues.follow_step(time, step);
             }
-            EventKind::BlockIssue(block) => self.begin_request(time, block),
+            EventKind::BlockIssue(block) => {
+                self.cpus
+                    .entry(event.cpu)
+                    .or_default()
+                    .note_task_that_ran(time);
+                self.begin_request(time, block);
+            }
             EventKind::BlockComplete(block) => self.complete_request(time, event.cpu, block),
             EventKind::Interrupt(interrupt) => self.note_interrupt(time, event.cpu, *interrupt),
             EventKind::Task { task, step } => self.note_task_step(time, event.cpu, *task, *step),
@@ -467,6 +444,9 @@ impl Collector {
             wake: None,
         });
         let handled = remote_sender.map_or(time, |sender| sender.sent);
+        let is_long = handler.is_some_and(|handler| !handler.may_still_run_at(handled));
+        // A handler from before the issue serves a request only if it works without a long pause.
+        let handler = handler.filter(|handler| !is_long || handler.began >= issue.time);
         let began = handler.map_or(handled, |handler| handler.began);
         let known = self.cpus.entry(interrupted).or_default();
         let pending = Pending {
@@ -475,6 +455,9 @@ impl Collector {
             signal: began.clamp(issue.time, handled),
             handled,
             disturbed: handler.map_or(known.disturbed, |handler| handler.disturbed),
+            task_before: handler.map_or(known.last_sign_of_task(), |handler| handler.task_before),
+            irq: handler.and_then(|handler| handler.irq),
+            is_long,
             previous: known.completed,
         };
         self.await_idle_period(interrupted, pending);
@@ -516,14 +499,26 @@ impl Collector {
             .iter()
             .any(|period| period.contains_time(pending.signal))
         {
-            resolve_met_state(&mut self.requests, &cpu.periods, pending, None);
+            resolve_met_state(
+                &mut self.requests,
+                &mut self.interrupts,
+                &cpu.periods,
+                pending,
+                None,
+            );
             return;
         }
         cpu.pending.push_back(pending);
         if cpu.pending.len() > MAX_PENDING
             && let Some(oldest) = cpu.pending.pop_front()
         {
-            resolve_met_state(&mut self.requests, &cpu.periods, oldest, None);
+            resolve_met_state(
+                &mut self.requests,
+                &mut self.interrupts,
+                &cpu.periods,
+                oldest,
+                None,
+            );
         }
     }
 
@@ -602,6 +597,7 @@ impl Collector {
             TaskStep::Woken { .. } => {}
             TaskStep::Running => {
                 let cpu = self.cpus.entry(on).or_default();
+                cpu.note_task_that_ran(time);
                 self.wake_ups
                     .note_running_task(time, on, task, cpu, &mut self.requests);
             }
@@ -619,6 +615,7 @@ impl Collector {
         waker.note_disturbance(time);
         let woken = self.cpus.entry(target).or_default();
         woken.note_disturbance(time);
+        woken.task_woken = woken.task_woken.max(Some(time));
         let Some((request, completed)) = last_request else {
             return;
         };
@@ -664,7 +661,13 @@ impl Collector {
         }
         while let Some(pending) = cpu.pending.pop_front() {
             let around = period.contains_time(pending.signal).then_some(period);
-            resolve_met_state(&mut self.requests, &cpu.periods, pending, around);
+            resolve_met_state(
+                &mut self.requests,
+                &mut self.interrupts,
+                &cpu.periods,
+                pending,
+                around,
+            );
         }
         cpu.remember_idle_period(period);
     }

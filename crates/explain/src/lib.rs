@@ -9,6 +9,7 @@ mod begun;
 mod bootstrap;
 mod clock;
 mod collector;
+mod completions;
 mod cpu;
 mod estimate;
 mod flushes;
