@@ -163,16 +163,16 @@ impl SampleStore {
             self.not_numbers += 1;
             return;
         }
-        let (machine, time_ms) = (key.machine.clone(), key.time_ms);
-        let before = self.gauges.insert(key, value);
-        self.note_repetition(&machine, time_ms, before.as_ref(), &value);
+        let before = self.gauges.get(&key).copied();
+        self.note_repetition(&key.machine, key.time_ms, before.as_ref(), &value);
+        self.gauges.insert(key, value);
     }
 
     /// Adds requests by latency: each with lower bound, upper bound in ns and count.
     pub(crate) fn add_requests(&mut self, key: SampleKey, buckets: Vec<(u64, u64, f64)>) {
-        let (machine, time_ms) = (key.machine.clone(), key.time_ms);
-        let before = self.requests.insert(key, buckets.clone());
-        self.note_repetition(&machine, time_ms, before.as_ref(), &buckets);
+        let before = self.requests.get(&key).cloned();
+        self.note_repetition(&key.machine, key.time_ms, before.as_ref(), &buckets);
+        self.requests.insert(key, buckets);
     }
 
     /// Notes a value that follows another one of the same machine and time.
