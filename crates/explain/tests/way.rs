@@ -476,7 +476,7 @@ fn a_completion_behind_a_task_is_not_that_of_an_old_handler() {
         at(150_000, 1, wake(0)),
         idle(92_000, 150_000, 0, 1),
     ] {
-        let requests = completed_in_long_handler(&[slept.clone(), between.clone()]);
+        let requests = completed_in_long_handler(&[slept, between]);
         assert_eq!(requests[0].irq, None, "{between:?}");
     }
 }
