@@ -8,7 +8,10 @@ use wakepath_trace::recording::{
 };
 
 use crate::clock::ClockMeter;
-use crate::cpu::{Cpu, HANDLER_NS, MAX_PENDING, Pending, PendingRemote, Sender, resolve_met_state};
+use crate::cpu::{
+    CompletingInterrupts, Cpu, HANDLER_NS, MAX_PENDING, Pending, PendingRemote, Sender,
+    resolve_met_state,
+};
 use crate::cpu_interrupts::CpuInterrupts;
 use crate::flushes::key_in_flight;
 use crate::groups::{CpuGroups, GroupKind};
@@ -39,6 +42,7 @@ const MAX_SIBLINGS: usize = 7;
 pub struct Collector {
     sorter: Sorter,
     cpus: HashMap<u32, Cpu>,
+    interrupts: CompletingInterrupts,
     devices: HashMap<u32, Device>,
     outstanding: HashMap<(u32, u64, bool), Issue>,
     queues: Queues,
@@ -90,6 +94,7 @@ impl Collector {
             cpu_interrupts: CpuInterrupts::from_names(&metadata.interrupts),
             timer_stops: stops.map(|(index, _)| index).collect(),
             tasks_known: metadata.recorded.tasks != DataQuality::Missing,
+            interrupts: CompletingInterrupts::new(metadata.recorded.wakes == DataQuality::Exact),
             ..Self::default()
         };
         collector.learn_task_names(&metadata.tasks);
@@ -158,7 +163,13 @@ impl Collector {
         }
         for cpu in self.cpus.values_mut() {
             while let Some(pending) = cpu.pending.pop_front() {
-                resolve_met_state(&mut self.requests, &cpu.periods, pending, None);
+                resolve_met_state(
+                    &mut self.requests,
+                    &mut self.interrupts,
+                    &cpu.periods,
+                    pending,
+                    None,
+                );
             }
         }
         self.coverage.without_completion += self.outstanding.len() as u64;
@@ -231,7 +242,13 @@ impl Collector {
                 }
                 self.queues.follow_step(time, step);
             }
-            EventKind::BlockIssue(block) => self.begin_request(time, block),
+            EventKind::BlockIssue(block) => {
+                self.cpus
+                    .entry(event.cpu)
+                    .or_default()
+                    .note_task_that_ran(time);
+                self.begin_request(time, block);
+            }
             EventKind::BlockComplete(block) => self.complete_request(time, event.cpu, block),
             EventKind::Interrupt(interrupt) => self.note_interrupt(time, event.cpu, *interrupt),
             EventKind::Task { task, step } => self.note_task_step(time, event.cpu, *task, *step),
@@ -462,6 +479,9 @@ impl Collector {
             wake: None,
         });
         let handled = remote_sender.map_or(time, |sender| sender.sent);
+        let is_long = handler.is_some_and(|handler| !handler.may_still_run_at(handled));
+        // A handler from before the issue serves a request only if it works without a long pause.
+        let handler = handler.filter(|handler| !is_long || handler.began >= issue.time);
         let began = handler.map_or(handled, |handler| handler.began);
         let known = self.cpus.entry(interrupted).or_default();
         let pending = Pending {
@@ -470,6 +490,9 @@ impl Collector {
             signal: began.clamp(issue.time, handled),
             handled,
             disturbed: handler.map_or(known.disturbed, |handler| handler.disturbed),
+            task_before: handler.map_or(known.last_sign_of_task(), |handler| handler.task_before),
+            irq: handler.and_then(|handler| handler.irq),
+            is_long,
             previous: known.completed,
         };
         self.await_idle_period(interrupted, pending);
@@ -500,14 +523,26 @@ impl Collector {
             .iter()
             .any(|period| period.contains_time(pending.signal))
         {
-            resolve_met_state(&mut self.requests, &cpu.periods, pending, None);
+            resolve_met_state(
+                &mut self.requests,
+                &mut self.interrupts,
+                &cpu.periods,
+                pending,
+                None,
+            );
             return;
         }
         cpu.pending.push_back(pending);
         if cpu.pending.len() > MAX_PENDING
             && let Some(oldest) = cpu.pending.pop_front()
         {
-            resolve_met_state(&mut self.requests, &cpu.periods, oldest, None);
+            resolve_met_state(
+                &mut self.requests,
+                &mut self.interrupts,
+                &cpu.periods,
+                oldest,
+                None,
+            );
         }
     }
 
@@ -590,6 +625,7 @@ impl Collector {
             TaskStep::Woken { .. } => {}
             TaskStep::Running => {
                 let cpu = self.cpus.entry(on).or_default();
+                cpu.note_task_that_ran(time);
                 self.wake_ups
                     .note_running_task(time, on, task, cpu, &mut self.requests);
             }
@@ -607,6 +643,7 @@ impl Collector {
         waker.note_disturbance(time);
         let woken = self.cpus.entry(target).or_default();
         woken.note_disturbance(time);
+        woken.task_woken = woken.task_woken.max(Some(time));
         let Some((request, completed)) = last_request else {
             return;
         };
@@ -645,7 +682,13 @@ impl Collector {
         }
         while let Some(pending) = cpu.pending.pop_front() {
             let around = period.contains_time(pending.signal).then_some(period);
-            resolve_met_state(&mut self.requests, &cpu.periods, pending, around);
+            resolve_met_state(
+                &mut self.requests,
+                &mut self.interrupts,
+                &cpu.periods,
+                pending,
+                around,
+            );
         }
         cpu.remember_idle_period(period);
     }

@@ -1,6 +1,6 @@
 //! A CPU's interrupts, notifications and idle periods, as needed for requests.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use crate::activity::CpuActivity;
 use crate::period::{LateExit, Period};
@@ -11,8 +11,11 @@ const PERIODS: usize = 64;
 /// Requests per CPU that wait for the idle period around their interrupt.
 pub(crate) const MAX_PENDING: usize = 1024;
 /// Longest way from the end of an idle period to the completion behind it, from an interrupt to its first completion or the
-/// next, and from a completion to its wake-up. Assumed: handlers of NVMe drives take 1 to 10 us.
+/// next, and from a completion to its wake-up, where a task may have run meanwhile. Assumed: handlers of NVMe drives take 1 to
+/// 10 us. At low clocks they take longer, which counts where only handlers ran.
 pub(crate) const HANDLER_NS: u64 = 50_000;
+/// Numbers of interrupts that are known to complete requests; more are damage.
+const MAX_COMPLETING_IRQS: usize = 1 << 12;
 /// Longest way from the notification of another CPU to its answer: the CPU may leave a deep state, or have interrupts off.
 const NOTIFICATION_NS: u64 = 10_000_000;
 
@@ -25,6 +28,10 @@ pub(crate) struct Handler {
     pub(crate) irq: Option<u32>,
     /// Last event before the handler that may have woken the CPU: a timer, a wake-up, another interrupt.
     pub(crate) disturbed: Option<u64>,
+    /// Last event before the handler that showed a task on the CPU, or gave the CPU one.
+    pub(crate) task_before: Option<u64>,
+    /// Tasks woken since on this CPU are the handler's own: its thread, or those that its completions wake.
+    pub(crate) wakes_tasks: bool,
 }
 
 /// A CPU that told another one to complete requests.
@@ -48,8 +55,42 @@ pub(crate) struct Pending {
     pub(crate) handled: u64,
     /// The interrupted CPU's last event that may have woken it instead of the drive: a timer, a wake-up, another interrupt.
     pub(crate) disturbed: Option<u64>,
+    /// The interrupted CPU's last event before `signal` that showed a task there, or gave the CPU one.
+    pub(crate) task_before: Option<u64>,
+    /// Number of the interrupt whose handler is the signal, if any.
+    pub(crate) irq: Option<u32>,
+    /// The handler began more than [`HANDLER_NS`] before: whether the completion is the handler's depends on the idle period.
+    pub(crate) is_long: bool,
     /// When the interrupted CPU completed the request before.
     pub(crate) previous: Option<u64>,
+}
+
+/// Interrupts that are known to complete requests: their handlers did so on CPUs that ran nothing else.
+#[derive(Default)]
+pub(crate) struct CompletingInterrupts {
+    /// The recording has all wake-ups of tasks, so that a CPU without one runs no task.
+    wakes_known: bool,
+    irqs: HashSet<u32>,
+}
+
+impl CompletingInterrupts {
+    pub(crate) fn new(wakes_known: bool) -> Self {
+        Self {
+            wakes_known,
+            irqs: HashSet::new(),
+        }
+    }
+
+    /// Whether only handlers ran on a CPU from an idle period to a signal, with this last sign of a task before the signal.
+    fn only_handlers_ran_since(&self, period: &Period, task_before: Option<u64>) -> bool {
+        self.wakes_known && task_before <= Some(period.entry)
+    }
+
+    fn learn_irq(&mut self, irq: u32) {
+        if self.irqs.len() < MAX_COMPLETING_IRQS {
+            self.irqs.insert(irq);
+        }
+    }
 }
 
 /// A completion on another CPU than the interrupted CPU, before the idle period there is known.
@@ -76,6 +117,10 @@ pub(crate) struct Cpu {
     /// The request that this CPU completed last, with the time, until its next wake-up of a task.
     pub(crate) last_request: Option<(usize, u64)>,
     pub(crate) disturbed: Option<u64>,
+    /// When a task was last seen on this CPU: it began to run, or issued a request.
+    pub(crate) task_ran: Option<u64>,
+    /// When a task was last woken to run on this CPU.
+    pub(crate) task_woken: Option<u64>,
     pub(crate) completed: Option<u64>,
     /// The last device's handler, or IPI, that may complete requests.
     pub(crate) handler: Option<Handler>,
@@ -97,6 +142,14 @@ impl Pending {
         period.exit > self.issued
             && (period.exit <= self.signal || period.contains_time(self.signal))
     }
+
+    /// Whether the signal belongs to what ended this idle period: soon after it, or, where no handler is known, with nothing but
+    /// handlers between.
+    fn follows_exit(&self, period: &Period, interrupts: &CompletingInterrupts) -> bool {
+        let is_soon = period.exit.saturating_add(HANDLER_NS) >= self.signal;
+        is_soon
+            || (self.irq.is_none() && interrupts.only_handlers_ran_since(period, self.task_before))
+    }
 }
 
 impl Handler {
@@ -115,6 +168,26 @@ impl Cpu {
     /// Notes that something else than the drive's interrupt may have woken the CPU.
     pub(crate) fn note_disturbance(&mut self, time: u64) {
         self.disturbed = self.disturbed.max(Some(time));
+    }
+
+    /// Notes that a task ran on this CPU, so that no handler from before runs any more.
+    pub(crate) fn note_task_that_ran(&mut self, time: u64) {
+        self.task_ran = self.task_ran.max(Some(time));
+    }
+
+    /// The last event that showed a task on this CPU, or gave the CPU one.
+    pub(crate) fn last_sign_of_task(&self) -> Option<u64> {
+        self.task_ran.max(self.task_woken)
+    }
+
+    /// Whether nothing shows that the device's handler ended: neither a task nor an idle period of this CPU.
+    fn shows_no_end_of_handler(&self, handler: &Handler) -> bool {
+        let began = Some(handler.began);
+        let slept = self.periods.back().map(|period| period.entry);
+        handler.irq.is_some()
+            && self.task_ran <= began
+            && slept <= began
+            && (handler.wakes_tasks || self.task_woken <= began)
     }
 
     /// Keeps an idle period, and drops the oldest of more than 64.
@@ -150,11 +223,12 @@ impl Cpu {
             && handler.irq == Some(irq)
         {
             handler.active = time;
+            handler.wakes_tasks = true;
         }
     }
 
     /// Finds the handler that completes a request at this time, and the CPU that asked for it; the handler counts as
-    /// active from now.
+    /// active from now. A handler that began long ago is only a guess, see [`Pending::is_long`].
     pub(crate) fn attribute_completion_to_handler(
         &mut self,
         time: u64,
@@ -169,15 +243,23 @@ impl Cpu {
         if stored.is_some() {
             return (Some(self.new_handler(time, None)), stored);
         }
-        let running = self
-            .handler
-            .as_mut()
-            .filter(|handler| handler.may_still_run_at(time));
+        let running = self.handler.filter(|handler| {
+            handler.may_still_run_at(time) || self.shows_no_end_of_handler(handler)
+        });
         let Some(handler) = running else {
             return (None, None);
         };
-        handler.active = time;
-        (Some(*handler), self.sender)
+        self.handler = Some(Handler {
+            // A guess makes no later completion more likely.
+            active: if handler.may_still_run_at(time) {
+                time
+            } else {
+                handler.active
+            },
+            wakes_tasks: true,
+            ..handler
+        });
+        (Some(handler), self.sender)
     }
 
     fn new_handler(&self, began: u64, irq: Option<u32>) -> Handler {
@@ -186,6 +268,8 @@ impl Cpu {
             active: began,
             irq,
             disturbed: self.disturbed,
+            task_before: self.last_sign_of_task(),
+            wakes_tasks: false,
         }
     }
 
@@ -215,6 +299,7 @@ impl Cpu {
 /// Finds the state met by a request, once the idle period around the interrupt is known or known to be missing.
 pub(crate) fn resolve_met_state(
     requests: &mut RequestLog,
+    interrupts: &mut CompletingInterrupts,
     periods: &VecDeque<Period>,
     pending: Pending,
     around: Option<Period>,
@@ -222,6 +307,9 @@ pub(crate) fn resolve_met_state(
     let Some(request) = requests.get_mut(pending.request) else {
         return;
     };
+    let pending = decide_long_handler(interrupts, periods, pending, around);
+    let around = around.filter(|period| period.contains_time(pending.signal));
+    request.irq = pending.irq;
     request.out = pending.signal - pending.issued;
     request.interrupt = pending.handled - pending.signal;
     let full = periods.len() >= PERIODS;
@@ -237,7 +325,7 @@ pub(crate) fn resolve_met_state(
     request.overtaken = first.is_some_and(|first| pending.previous > Some(first.entry));
     request.periods = u32::from(request.first.is_some()) + seen.count() as u32;
     let last = around.or_else(|| since_issue.next_back().copied());
-    let Some(period) = last.filter(|p| p.exit.saturating_add(HANDLER_NS) >= pending.signal) else {
+    let Some(period) = last.filter(|period| pending.follows_exit(period, interrupts)) else {
         request.met = MetState::Awake;
         return;
     };
@@ -255,4 +343,32 @@ pub(crate) fn resolve_met_state(
     } else {
         MetState::State(period.state)
     };
+}
+
+/// Decides whether a handler that began long before a completion is that completion's: it is if the handler interrupted an idle
+/// CPU that got no task since, or if the interrupt is known to complete requests. Elsewhere the driver may have polled.
+fn decide_long_handler(
+    interrupts: &mut CompletingInterrupts,
+    periods: &VecDeque<Period>,
+    pending: Pending,
+    around: Option<Period>,
+) -> Pending {
+    let Some(irq) = pending.irq else {
+        return pending;
+    };
+    let mut before = periods.iter();
+    let last = around.or_else(|| before.rfind(|p| p.entry < pending.signal).copied());
+    let interrupted_idle_cpu =
+        last.is_some_and(|period| interrupts.only_handlers_ran_since(&period, pending.task_before));
+    if interrupted_idle_cpu {
+        interrupts.learn_irq(irq);
+    }
+    if !pending.is_long || interrupted_idle_cpu || interrupts.irqs.contains(&irq) {
+        return pending;
+    }
+    Pending {
+        signal: pending.handled,
+        irq: None,
+        ..pending
+    }
 }

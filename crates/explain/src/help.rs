@@ -1,5 +1,7 @@
 //! Changes that would help a kind, and by how much.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use wakepath_trace::recording::Metadata;
 
@@ -8,6 +10,8 @@ use crate::split::Split;
 
 /// How long a lease of PSD lasts by default.
 pub const LEASE_NS: u64 = 3_000_000;
+/// The completion of a burst from which the daemon gives leases by default.
+const FIRST_GRANTING_COMPLETION: u32 = 2;
 /// Run queues below this share of the wait are not worth a sentence.
 const LEAST_RUN_QUEUE: f64 = 0.1;
 /// Shorter mean times in run queues may be the switch to the task alone, without other tasks. Assumed: a switch takes some us.
@@ -21,7 +25,7 @@ const LEAST_GAIN: f64 = 0.01;
 pub enum Remedy {
     /// CPUs stay out of states deeper than the reference: a latency request, or disabled states.
     ShallowStates,
-    /// CPUs stay out of these states for 3 ms after a completion: PSD.
+    /// CPUs stay out of these states for 3 ms after a completion, from the second of a burst on: PSD, by the daemon.
     Leases,
     /// The interrupted CPU completes requests itself: `rq_affinity`, queues.
     CompleteWhereInterrupted,
@@ -59,11 +63,11 @@ pub(crate) fn find_helpful_remedies(
     let all = [
         (
             Remedy::ShallowStates,
-            mean_exit_cost_saved(requests, split, |_| true),
+            mean_exit_cost_saved(requests, requests, split),
         ),
         (
             Remedy::Leases,
-            mean_exit_cost_saved(requests, split, is_in_lease),
+            mean_exit_cost_saved(&find_requests_in_leases(requests), requests, split),
         ),
         (
             Remedy::CompleteWhereInterrupted,
@@ -89,15 +93,14 @@ pub(crate) fn find_helpful_remedies(
         .collect()
 }
 
-/// Mean exit cost that requests with `is_saved` would not pay, over all requests, as a 95 % interval in ns.
+/// Mean exit cost that some requests would not pay, over all requests, as a 95 % interval in ns.
 fn mean_exit_cost_saved(
+    saved: &[&TracedRequest],
     requests: &[&TracedRequest],
     split: &Split,
-    is_saved: fn(&TracedRequest) -> bool,
 ) -> [f64; 2] {
     let count = requests.len().max(1) as f64;
-    let saved = requests.iter().filter(|request| is_saved(request));
-    saved.fold([0.0, 0.0], |sum, request| {
+    saved.iter().fold([0.0, 0.0], |sum, request| {
         let [low, high] = sure_cost_interval(split, request);
         [sum[0] + low / count, sum[1] + high / count]
     })
@@ -133,9 +136,36 @@ fn sure_cost_interval(split: &Split, request: &TracedRequest) -> [f64; 2] {
         .map_or([0.0; 2], |cost| [cost.low_ns, cost.high_ns])
 }
 
-/// Whether a lease from the interrupted CPU's last completion would have lasted until this request's issue.
-fn is_in_lease(request: &TracedRequest) -> bool {
-    request.cpu_gap.is_some_and(|gap| gap <= LEASE_NS)
+/// Requests issued while the interrupted CPU would have had the daemon's lease. Requests are in completion order.
+fn find_requests_in_leases<'a>(requests: &[&'a TracedRequest]) -> Vec<&'a TracedRequest> {
+    let mut bursts: HashMap<u32, Burst> = HashMap::new();
+    let mut found = Vec::new();
+    for request in requests {
+        let burst = bursts.entry(request.cpu).or_default();
+        let is_soon = request.cpu_gap.is_some_and(|gap| gap <= LEASE_NS);
+        if is_soon && burst.completions >= FIRST_GRANTING_COMPLETION {
+            found.push(*request);
+        }
+        burst.add_completion(request.completed);
+    }
+    found
+}
+
+/// A CPU's completions, none later than a lease's time after the one before.
+#[derive(Default)]
+struct Burst {
+    completions: u32,
+    last: u64,
+}
+
+impl Burst {
+    fn add_completion(&mut self, time: u64) {
+        if time.saturating_sub(self.last) > LEASE_NS {
+            self.completions = 0;
+        }
+        self.completions = self.completions.saturating_add(1);
+        self.last = time;
+    }
 }
 
 /// The idle exit of the task's CPU, if another CPU completed the request.

@@ -138,6 +138,30 @@ fn leases_save_exits_soon_after_a_completion_only() {
     assert!((0.4..0.6).contains(&share), "{share}");
 }
 
+/// The daemon gives leases from the second completion of a burst on.
+#[test]
+fn leases_save_nothing_in_bursts_of_two() {
+    let in_bursts = |length: u64| {
+        find_helpful_remedies(|number, request| {
+            let burst = number / length;
+            request.cpu_gap = Some(if number % length == 0 {
+                20 * LEASE_NS
+            } else {
+                LEASE_NS / 2
+            });
+            request.completed += burst * 20 * LEASE_NS;
+        })
+    };
+    let share = |all: &[Help]| {
+        let leases = remedy(all, Remedy::Leases);
+        let shallow = remedy(all, Remedy::ShallowStates).unwrap();
+        leases.map_or(0.0, |help| help.high_ns) / shallow.high_ns
+    };
+    assert_eq!(share(&in_bursts(2)), 0.0);
+    let of_four = share(&in_bursts(4));
+    assert!((0.4..0.6).contains(&of_four), "{of_four}");
+}
+
 #[test]
 fn completion_on_another_cpu_costs_at_most_its_way() {
     let all = find_helpful_remedies(|_, request| {

@@ -385,6 +385,102 @@ fn a_thread_belongs_to_its_interrupt_however_long_it_waited() {
     }
 }
 
+/// A read whose completion follows 180 us behind its interrupt, with more events; the recording has all wake-ups.
+fn completed_in_long_handler(more: &[Event]) -> Vec<TracedRequest> {
+    let mut collector = Collector::new(&Metadata {
+        recorded: Recorded {
+            tasks: DataQuality::Exact,
+            wakes: DataQuality::Exact,
+            ..Recorded::default()
+        },
+        ..Metadata::default()
+    });
+    let mut events = submission();
+    events.extend([
+        interrupt(90_500, 0, DRIVE_IRQ),
+        at(270_500, 0, EventKind::BlockComplete(READ)),
+        task(270_500, 0, TaskStep::Waking),
+        at(270_500, 0, wake(0)),
+        task(273_000, 0, TaskStep::Running),
+    ]);
+    events.extend_from_slice(more);
+    events.sort_by_key(|event| event.time);
+    for event in &events {
+        collector.push_event(event);
+    }
+    collector.finish().requests
+}
+
+fn wake(target: u32) -> EventKind {
+    let iowait = Some(true);
+    EventKind::Wake { target, iowait }
+}
+
+#[test]
+fn a_handler_takes_as_long_as_it_likes_on_a_cpu_that_slept() {
+    let slept = idle(8_000, 90_000, 0, 2);
+    let halted = idle(8_000, 272_000, 0, 2);
+    for (period, out) in [(slept, 83_000), (halted, 83_500)] {
+        let requests = completed_in_long_handler(&[period]);
+        let [request] = requests[..] else {
+            panic!("{} requests", requests.len())
+        };
+        assert_eq!((request.irq, request.met), (Some(36), MetState::State(2)));
+        assert_eq!(request.out, out);
+        assert_eq!(request.out + request.interrupt, request.latency);
+    }
+}
+
+#[test]
+fn a_long_handler_completes_several_requests() {
+    let other = Block {
+        sector: 128,
+        ..READ
+    };
+    let requests = completed_in_long_handler(&[
+        at(7_500, 0, EventKind::BlockIssue(other)),
+        idle(8_000, 90_000, 0, 2),
+        at(272_000, 0, EventKind::BlockComplete(other)),
+    ]);
+    assert_eq!(requests.len(), 2);
+    for (request, interrupt) in requests.iter().zip([180_500, 182_000]) {
+        assert_eq!((request.irq, request.interrupt), (Some(36), interrupt));
+    }
+    assert_eq!(requests[0].met, MetState::State(2));
+    assert_eq!(requests[1].met, MetState::Behind(2));
+}
+
+#[test]
+fn a_long_handler_of_a_busy_cpu_counts_once_its_interrupt_is_known() {
+    let awake = completed_in_long_handler(&[]);
+    assert_eq!((awake[0].irq, awake[0].interrupt), (None, 0));
+    let other = Block {
+        sector: 128,
+        ..READ
+    };
+    let after = completed_in_long_handler(&[
+        idle(8_000, 90_000, 0, 2),
+        at(300_000, 0, EventKind::BlockIssue(other)),
+        interrupt(400_000, 0, DRIVE_IRQ),
+        at(580_000, 0, EventKind::BlockComplete(other)),
+    ]);
+    assert_eq!((after[1].irq, after[1].interrupt), (Some(36), 180_000));
+    assert_eq!(after[1].met, MetState::Awake);
+}
+
+#[test]
+fn a_completion_behind_a_task_is_not_that_of_an_old_handler() {
+    let slept = idle(8_000, 90_000, 0, 2);
+    for between in [
+        task(150_000, 0, TaskStep::Running),
+        at(150_000, 1, wake(0)),
+        idle(92_000, 150_000, 0, 1),
+    ] {
+        let requests = completed_in_long_handler(&[slept, between]);
+        assert_eq!(requests[0].irq, None, "{between:?}");
+    }
+}
+
 /// A flush bio, or the request made for it; a flush that the block layer issues for such bios.
 const FLUSH_BIO: Block = Block {
     sector: 0,

@@ -19,6 +19,14 @@ pub struct StateCount {
     pub rejected: u64,
 }
 
+/// Entries that may lie between the reading of two files of a state. Assumed: these are read within a second.
+const ENTRIES_BETWEEN_READS: u64 = 100_000;
+
+/// Whether so many entries with a property are more than all entries, beyond what reading files one after the other makes of it.
+pub(crate) fn is_more_than_entries(some: u64, all: u64) -> bool {
+    some > all.saturating_add(ENTRIES_BETWEEN_READS)
+}
+
 /// Number of attempts below which an idle state is not judged.
 const ENOUGH_ATTEMPTS: u64 = 100;
 

@@ -5,7 +5,7 @@
 use serde::{Serialize, Serializer};
 
 use crate::CPUS;
-use crate::counters::StateCount;
+use crate::counters::{StateCount, is_more_than_entries};
 use crate::nvme::{self, ApstFeature};
 use crate::setting::parse_resume_limit_us;
 use crate::{SettingKey, System, journal};
@@ -277,8 +277,12 @@ impl Interval<'_> {
             disabled: now.state.disabled,
             share,
             entries_per_s: self.rate_per_second(counters.usage, then.usage),
-            too_deep_per_s: self.rate_per_second(counters.above, then.above),
-            too_shallow_per_s: self.rate_per_second(counters.below, then.below),
+            too_deep_per_s: self
+                .rate_per_second(counters.above, then.above)
+                .filter(|_| !is_more_than_entries(counters.above, counters.usage)),
+            too_shallow_per_s: self
+                .rate_per_second(counters.below, then.below)
+                .filter(|_| !is_more_than_entries(counters.below, counters.usage)),
         }
     }
 

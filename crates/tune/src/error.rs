@@ -37,8 +37,10 @@ pub enum TuneError {
     InForce(String),
     /// The budget is too small for its finalists.
     #[error(
-        "a budget of {budget} simulated requests is too small: the finalists alone take {}{needed}; give at least {least}",
-        if *is_estimate { "about " } else { "" }
+        "a budget of {budget} simulated requests is too small: the finalists alone take {}{needed}, and may take {:.0} % of a budget; \
+         give at least {least}",
+        if *is_estimate { "about " } else { "" },
+        100.0 * *needed as f64 / (*least).max(1) as f64
     )]
     Budget {
         /// Given budget.

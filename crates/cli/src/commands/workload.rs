@@ -87,6 +87,14 @@ fn extract_fio_jobs_from_recording(args: &ExtractArgs, out: &mut Screen) -> anyh
         "{name}: the recording has no block requests; record a machine with drives, or import with block:* events"
     );
     let jobs = job::choose_tasks_with_most_requests(&profile);
+    let flushes: u64 = profile.tasks.values().map(|io| io.flushes).sum();
+    ensure!(
+        !jobs.is_empty() || profile.background == 0,
+        "{name}: no task with at least {} requests that it waited for. {} requests are write-back, with {flushes} flushes: a fio job \
+         with direct I/O cannot make them; a name in .toml gets the steps of all tasks (`--all-tasks`)",
+        job::FEWEST_REQUESTS,
+        profile.background
+    );
     ensure!(
         !jobs.is_empty(),
         "{name}: no task with at least {} requests that it waited for. A workload needs block requests with their \

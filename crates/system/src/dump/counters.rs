@@ -5,6 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use wakepath_units::printable::escape_for_one_line;
+
+use crate::counters::is_more_than_entries;
 
 /// Tolerance for idle times longer than the time between two dumps: reading a dump takes its time, too.
 const LONGER_THAN_SPAN: f64 = 1.05;
@@ -305,8 +308,9 @@ impl Counted {
 }
 
 impl Counted {
-    /// The same counts, with the time in seconds that they cover, and notes.
-    fn with_duration_and_notes(self, seconds: Option<f64>, mut notes: Vec<String>) -> Self {
+    /// The same counts, with the time in seconds that they cover, and notes. Impossible counts become unknown.
+    fn with_duration_and_notes(mut self, seconds: Option<f64>, mut notes: Vec<String>) -> Self {
+        notes.extend(self.forget_impossible_counts());
         let times = self.states.iter().filter_map(|s| s.time_us);
         let idle_s: f64 = times.map(|us| us as f64 / 1e6).sum();
         let cpus = self.cpus;
@@ -321,6 +325,45 @@ impl Counted {
             notes,
             ..self
         }
+    }
+}
+
+impl Counted {
+    /// Makes counts of too deep and too shallow entries unknown where they are more than the entries; returns a note for each
+    /// state.
+    fn forget_impossible_counts(&mut self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for sum in &mut self.states {
+            let each = self.by_cpu.iter_mut().flat_map(|(cpu, states)| {
+                let same = states.iter_mut().filter(|state| state.state == sum.state);
+                same.map(|state| (*cpu, state))
+            });
+            let mut noted = false;
+            for (cpu, state) in each {
+                let usage = state.usage;
+                for (name, count, total) in [
+                    ("above", &mut state.above, &mut sum.above),
+                    ("below", &mut state.below, &mut sum.below),
+                ] {
+                    let Some((found, entries)) = count
+                        .zip(usage)
+                        .filter(|(found, entries)| is_more_than_entries(*found, *entries))
+                    else {
+                        continue;
+                    };
+                    (*count, *total) = (None, None);
+                    if !noted {
+                        notes.push(format!(
+                            "{name} of {} on cpu{cpu} is {found}, of {entries} entries: no kernel counts so, and such counts are left \
+                             out. Is the dump damaged?",
+                            escape_for_one_line(&sum.state)
+                        ));
+                    }
+                    noted = true;
+                }
+            }
+        }
+        notes
     }
 }
 

@@ -186,6 +186,25 @@ fn rows(counted: &Counted) -> Vec<Row<'_>> {
 }
 
 #[test]
+fn more_entries_too_deep_than_entries_are_left_out() {
+    let state = |cpu: u32, above: u64| {
+        let path = format!("cpu{cpu}/cpuidle/state2");
+        format!(
+            "{path}/name:C6\n{path}/usage:500\n{path}/time:9\n{path}/above:{above}\n{path}/below:3\n"
+        )
+    };
+    let found = counted(&(state(0, 20) + &state(1, 1 << 50)));
+    let [c6] = &found.states[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!((c6.usage, c6.above, c6.below), (Some(1000), None, Some(6)));
+    let above = found.by_cpu.iter().map(|(_, states)| states[0].above);
+    assert_eq!(above.collect::<Vec<_>>(), [Some(20), None]);
+    let note = "above of C6 on cpu1 is 1125899906842624, of 500 entries: no kernel counts so";
+    assert!(found.notes.iter().any(|n| n.contains(note)), "{found:?}");
+}
+
+#[test]
 fn text_is_read_however_it_was_made() {
     let files = files(1);
     let lines = |line: &dyn Fn(&str, &str) -> String| -> String {

@@ -223,6 +223,12 @@ fn a_budget_that_is_too_small_names_the_least_one() {
             .contains("the finalists alone take about "),
         "{refused}"
     );
+    assert!(
+        refused
+            .to_string()
+            .contains(", and may take 40 % of a budget; give at least "),
+        "{refused}"
+    );
     let answer = search_best_policy_set(&space, &request(&[], least), &machine).unwrap();
     assert_eq!(answer.repeats, 5);
     assert!(matches!(

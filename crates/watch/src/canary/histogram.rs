@@ -35,24 +35,52 @@ impl LatencyHistogram {
         self.counts.values().sum()
     }
 
-    /// The latency in ns below which a share of the requests lies, interpolated within the bucket. `None` without
+    /// The latency in ns below which a share of the requests lies, with these spread evenly within the bucket. `None` without
     /// requests. A bucket without an upper end counts with its lower end.
     pub fn quantile_ns(&self, share: f64) -> Option<f64> {
-        let wanted = self.total() * share;
-        let mut below = 0.0;
-        let mut last = None;
-        for ((high_ns, low_ns), count) in &self.counts {
+        Some(self.find_quantile(share)?.evenly_spread_ns())
+    }
+
+    /// The bucket with a quantile, and the latencies that the quantile may be. `None` without requests.
+    pub(crate) fn find_quantile(&self, share: f64) -> Option<BucketedQuantile> {
+        let total = self.total();
+        let wanted = total * share;
+        let (mut below, mut last) = (0.0, None);
+        for (index, ((high_ns, low_ns), count)) in self.counts.iter().enumerate() {
             let (low, high) = (*low_ns as f64, *high_ns as f64);
             if *high_ns == NO_UPPER_END_NS {
-                last = Some(low);
+                last = Some(BucketedQuantile::at_point(low));
             } else if below + count >= wanted {
-                return Some(low + (high - low) * ((wanted - below) / count).clamp(0.0, 1.0));
+                // Half a request stands for a share of none, which has no logarithm.
+                let above = [below, below + count].map(|n| f64::max(total - n, 0.5));
+                return Some(BucketedQuantile {
+                    bucket_ns: [low, high],
+                    by_shape_ns: latencies_by_shape(
+                        [low, high],
+                        ((wanted - below) / count).clamp(0.0, 1.0),
+                        above,
+                        total - wanted,
+                    ),
+                    is_in_falling_tail: self.is_in_falling_tail(index),
+                });
             } else {
-                last = Some(high);
+                last = Some(BucketedQuantile::at_point(high));
             }
             below += count;
         }
         last
+    }
+
+    /// Whether requests per ns fall from the bucket before to this bucket, and to the next.
+    fn is_in_falling_tail(&self, index: usize) -> bool {
+        let mut around = self.counts.iter().skip(index.saturating_sub(1)).peekable();
+        let Some((before, here)) = around.next().zip(around.next()).filter(|_| index > 0) else {
+            return false;
+        };
+        let next = around.next().map_or(0.0, density_per_ns);
+        // An empty bucket is not among the counts, so that the bucket before may be farther away.
+        let touches = before.0.0 >= here.0.1;
+        touches && density_per_ns(before) >= density_per_ns(here) && density_per_ns(here) >= next
     }
 
     /// Mean latency in ns by the middles of the buckets; `None` without requests.
@@ -85,9 +113,111 @@ impl LatencyHistogram {
     }
 }
 
+/// A quantile of a histogram, which says how many requests a bucket has, and not where in the bucket.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct BucketedQuantile {
+    /// Ends of the bucket in ns.
+    pub(crate) bucket_ns: [f64; 2],
+    /// The quantile in ns if the bucket's requests are spread evenly, thin out exponentially, or by a power law.
+    pub(crate) by_shape_ns: [f64; 3],
+    /// Requests thin out over this bucket and its neighbours, so that one of the shapes may hold.
+    pub(crate) is_in_falling_tail: bool,
+}
+
+impl BucketedQuantile {
+    const fn at_point(ns: f64) -> Self {
+        Self {
+            bucket_ns: [ns; 2],
+            by_shape_ns: [ns; 3],
+            is_in_falling_tail: true,
+        }
+    }
+
+    /// The quantile in ns if the bucket's requests are spread evenly.
+    pub(crate) const fn evenly_spread_ns(&self) -> f64 {
+        self.by_shape_ns[0]
+    }
+}
+
+/// Latencies that `above_quantile` requests are above, by the shape of the bucket between two ends; `above` are the requests above
+/// either end, and `share` is the quantile's place among the bucket's requests.
+fn latencies_by_shape(
+    [low, high]: [f64; 2],
+    share: f64,
+    above: [f64; 2],
+    above_quantile: f64,
+) -> [f64; 3] {
+    let even = low + (high - low) * share;
+    let decay = (above[0] / above[1]).ln();
+    let way = if decay > 0.0 {
+        ((above[0] / above_quantile.max(0.5)).ln() / decay).clamp(0.0, 1.0)
+    } else {
+        share
+    };
+    let exponential = low + (high - low) * way;
+    // A power law has no place at 0.
+    let power = if low > 0.0 {
+        low * (high / low).powf(way)
+    } else {
+        exponential
+    };
+    [even, exponential, power]
+}
+
+/// Requests per ns of a bucket; none for a bucket without an upper end.
+fn density_per_ns(((high_ns, low_ns), count): (&(u64, u64), &f64)) -> f64 {
+    if *high_ns == NO_UPPER_END_NS {
+        return 0.0;
+    }
+    count / high_ns.saturating_sub(*low_ns).max(1) as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Counts of 100,000 requests whose latency is log-normal with this median in us and a spread of 0.4.
+    fn log_normal(median_us: f64) -> LatencyHistogram {
+        use statrs::distribution::{ContinuousCDF, LogNormal};
+        let latency = LogNormal::new(median_us.ln(), 0.4).unwrap();
+        let mut histogram = LatencyHistogram::default();
+        let ends = [0, 50, 100, 150, 200, 300, 500, 1000, 5000];
+        for pair in ends.windows(2) {
+            let share = latency.cdf(f64::from(pair[1])) - latency.cdf(f64::from(pair[0]));
+            let [low, high] = [pair[0], pair[1]].map(|us| us as u64 * 1000);
+            histogram.add_requests(low, high, share * 1e5);
+        }
+        histogram
+    }
+
+    #[test]
+    fn the_shapes_of_a_wide_bucket_hold_a_change_between_them_to_a_tenth_of_a_percent() {
+        for median_us in [120.0, 150.0, 180.0, 190.0, 240.0] {
+            let [before, after] = [median_us, median_us * 1.08].map(|median| {
+                let quantile = log_normal(median).find_quantile(0.99).unwrap();
+                assert!(quantile.is_in_falling_tail, "{median}");
+                quantile.by_shape_ns
+            });
+            let ratios = [0, 1, 2].map(|shape| after[shape] / before[shape]);
+            let [low, high] = [f64::min, f64::max].map(|f| ratios.into_iter().reduce(f).unwrap());
+            assert!(low <= 1.081 && high >= 1.079, "{median_us}: {ratios:?}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_with_more_than_its_neighbours_has_no_known_shape() {
+        let mut histogram = LatencyHistogram::default();
+        histogram.add_requests(100_000, 200_000, 900.0);
+        histogram.add_requests(200_000, 300_000, 10.0);
+        histogram.add_requests(300_000, 400_000, 90.0);
+        for (share, falls) in [(0.5, false), (0.905, false), (0.99, false)] {
+            let quantile = histogram.find_quantile(share).unwrap();
+            assert_eq!(quantile.is_in_falling_tail, falls, "{share}");
+        }
+        // A bucket apart from the others begins anew.
+        histogram.add_requests(600_000, 700_000, 10.0);
+        assert!(!histogram.find_quantile(0.995).unwrap().is_in_falling_tail);
+    }
 
     #[test]
     fn a_percentile_comes_from_all_requests_and_is_no_mean_of_percentiles() {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::CanaryError;
-use super::difference::MeanDifference;
+use super::harm::{CanaryVerdict, GroupHarm, decide_by_harm};
 use super::metric::CanaryMetric;
 use super::schedule::{InterimAnalysis, plan_analyses};
 use super::series::{FleetSeries, MachineSeries, MetricChange, Uncounted, UnixHour};
@@ -33,18 +33,6 @@ pub struct RollOut {
     pub tolerated: f64,
     /// Probability of taking back a harmless change, and of going on with harm beyond the tolerated.
     pub alpha: f64,
-}
-
-/// What to do with a roll-out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CanaryVerdict {
-    /// Harm beyond the tolerated is excluded: change the next machines.
-    GoOn,
-    /// Neither harm nor harmlessness is shown: change no further machine.
-    Stop,
-    /// Harm is shown, and harm beyond the tolerated is not excluded.
-    TakeBack,
 }
 
 /// A machine's change over the last analysis.
@@ -174,6 +162,7 @@ pub fn judge_roll_out(
         changes: Vec::new(),
         uncounted: Vec::new(),
     });
+    let wide_buckets = note_wide_buckets(&measured.changes, metric, roll_out.tolerated);
     Ok(Judgement {
         metric: metric.name().to_owned(),
         unit: metric.unit().to_owned(),
@@ -211,6 +200,7 @@ pub fn judge_roll_out(
         notes: [
             series.notes.clone(),
             note_times_beside_the_present(series, since, last),
+            wide_buckets.into_iter().collect(),
         ]
         .concat(),
     })
@@ -328,14 +318,14 @@ fn analyse_changes(
     analysis: &InterimAnalysis,
 ) -> AnalysisOutcome {
     let sign = metric.harm_sign();
-    let (mut changed, mut left_alone) = (Vec::new(), Vec::new());
+    let (mut changed, mut left_alone) = (GroupHarm::default(), GroupHarm::default());
     for (name, change) in &measured.changes {
         let group = if roll_out.changed.contains(name) {
             &mut changed
         } else {
             &mut left_alone
         };
-        group.push(sign * change.log_ratio);
+        group.add_machine(sign, change);
     }
     let mut decision = decide_by_harm(&changed, &left_alone, roll_out.tolerated, analysis);
     let has_unbounded_change = measured
@@ -347,8 +337,7 @@ fn analyse_changes(
         decision.verdict = None;
     }
     let harm = decision.difference;
-    let least_harm = harm.and_then(|harm| harm.lower_bound(analysis.harm_alpha));
-    let most_harm = harm.and_then(|harm| harm.upper_bound(analysis.safety_alpha));
+    let [least_harm, most_harm] = decision.bounds;
     let (low, high) = if sign > 0.0 {
         (least_harm, most_harm)
     } else {
@@ -356,8 +345,8 @@ fn analyse_changes(
     };
     AnalysisOutcome {
         hours: analysis.hours,
-        changed: changed.len(),
-        left_alone: left_alone.len(),
+        changed: changed.machines(),
+        left_alone: left_alone.machines(),
         change_percent: harm.map(|harm| change_in_percent(sign, harm.value())),
         low_percent: low.map(|low| change_in_percent(sign, low)),
         high_percent: high.map(|high| change_in_percent(sign, high)),
@@ -372,50 +361,28 @@ fn change_in_percent(sign: f64, log_harm: f64) -> f64 {
     ((sign * log_harm).exp() - 1.0) * 100.0
 }
 
-/// A decision by the harm to two groups.
-pub(crate) struct HarmDecision {
-    /// The harm to changed machines beyond machines left alone; `None` with too few machines.
-    pub(crate) difference: Option<MeanDifference>,
-    /// What is decided; `None`: nothing yet.
-    pub(crate) verdict: Option<CanaryVerdict>,
-}
-
-/// Decides by each machine's harm: the logarithm of the metric after over before, positive where it got worse.
-pub(crate) fn decide_by_harm(
-    changed: &[f64],
-    left_alone: &[f64],
+/// Notes that a percentile lies in buckets wider than the tolerated harm, so that little may be known of its change.
+fn note_wide_buckets(
+    changes: &[(String, MetricChange)],
+    metric: &CanaryMetric,
     tolerated: f64,
-    analysis: &InterimAnalysis,
-) -> HarmDecision {
-    let Some(harm) = MeanDifference::between(changed, left_alone) else {
-        return HarmDecision {
-            difference: None,
-            verdict: None,
-        };
-    };
-    let limit = tolerated.ln_1p();
-    let is_harm_excluded = analysis.safety_alpha > 0.0
-        && harm
-            .upper_bound(analysis.safety_alpha)
-            .is_some_and(|high| high < limit);
-    // Hours within the first day cannot exclude harm beyond the tolerated, so they have to show it.
-    let is_harm_shown = if analysis.safety_alpha > 0.0 {
-        harm.p_value_of_increase() <= analysis.harm_alpha
-    } else {
-        harm.lower_bound(analysis.harm_alpha)
-            .is_some_and(|low| low > limit)
-    };
-    let verdict = if is_harm_excluded {
-        Some(CanaryVerdict::GoOn)
-    } else if is_harm_shown {
-        Some(CanaryVerdict::TakeBack)
-    } else {
-        None
-    };
-    HarmDecision {
-        difference: Some(harm),
-        verdict,
-    }
+) -> Option<String> {
+    let wide: Vec<[f64; 2]> = changes
+        .iter()
+        .filter_map(|(_, change)| change.bucket)
+        .filter(|[low, high]| *high > low * (1.0 + tolerated))
+        .collect();
+    let [low, high] = wide
+        .iter()
+        .copied()
+        .max_by(|a, b| (a[1] - a[0]).total_cmp(&(b[1] - b[0])))?;
+    Some(format!(
+        "{} of {} machines lies in buckets wider than the tolerated {} %, such as {low} to {high} us. The change is \
+         right only if requests thin out steadily there; more bounds of buckets would tell",
+        metric.name(),
+        wide.len(),
+        tolerated * 100.0
+    ))
 }
 
 /// Changed machines without values since some hours, while others have values.

@@ -10,6 +10,7 @@
 mod collector;
 mod difference;
 mod error;
+mod harm;
 mod histogram;
 mod judgement;
 mod metric;
@@ -22,10 +23,11 @@ mod table;
 
 pub use collector::SeriesCollector;
 pub use error::CanaryError;
+pub use harm::CanaryVerdict;
 pub use histogram::{LatencyHistogram, NO_UPPER_END_NS};
 pub use judgement::{
-    AnalysisOutcome, CanaryVerdict, FEWEST_MACHINES, Judgement, MachineChange, RollOut,
-    UncountedMachine, judge_roll_out,
+    AnalysisOutcome, FEWEST_MACHINES, Judgement, MachineChange, RollOut, UncountedMachine,
+    judge_roll_out,
 };
 pub use metric::{CanaryMetric, MetricKind, WorseDirection};
 pub use plan::{PlanRequest, PlannedRollOut, RollOutPlan, plan_roll_out};

@@ -12,7 +12,8 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::CanaryError;
-use super::judgement::{CanaryVerdict, FEWEST_MACHINES, decide_by_harm};
+use super::harm::{CanaryVerdict, GroupHarm, decide_by_harm};
+use super::judgement::FEWEST_MACHINES;
 use super::metric::CanaryMetric;
 use super::schedule::{InterimAnalysis, plan_analyses};
 use super::series::{FleetSeries, UnixHour};
@@ -287,16 +288,16 @@ impl Trials {
         drawn: &[usize],
         analysis: usize,
         shift: f64,
-    ) -> Vec<f64> {
+    ) -> GroupHarm {
         // Drawing with replacement shrinks the spread between a few machines by this factor.
         let count = machines.len() as f64;
         let widening = (count / (count - 1.0)).sqrt();
-        drawn
+        let values = drawn
             .iter()
             .map(|machine| machines[*machine][analysis])
             .filter(|noise| !noise.is_nan())
-            .map(|noise| self.sign * noise * widening + shift)
-            .collect()
+            .map(|noise| self.sign * noise * widening + shift);
+        GroupHarm::from_exact_values(values.collect())
     }
 
     /// Standard deviation of machines' changes at the last analysis, over all moments.

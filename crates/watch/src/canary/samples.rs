@@ -5,6 +5,7 @@ use std::path::Path;
 
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use wakepath_units::printable::escape_for_one_line;
 
 use super::CanaryError;
 use super::histogram::NO_UPPER_END_NS;
@@ -83,6 +84,8 @@ pub(crate) struct SampleStore {
     gauges: BTreeMap<SampleKey, f64>,
     requests: BTreeMap<SampleKey, Vec<(u64, u64, f64)>>,
     repeated: u64,
+    /// The first place with two values.
+    contradiction: Option<String>,
     not_numbers: u64,
     notes: Vec<String>,
 }
@@ -105,6 +108,7 @@ impl SampleStore {
             gauges: BTreeMap::new(),
             requests: BTreeMap::new(),
             repeated: 0,
+            contradiction: None,
             not_numbers: 0,
             notes: Vec::new(),
         }
@@ -149,7 +153,8 @@ impl SampleStore {
             Some(samples) => samples,
             None => counters.entry(key.clone()).or_default(),
         };
-        self.repeated += u64::from(samples.insert(time_ms, value).is_some());
+        let before = samples.insert(time_ms, value);
+        self.note_repetition(&key.machine, time_ms, before.as_ref(), &value);
     }
 
     /// Adds a sample of a quantity.
@@ -158,22 +163,52 @@ impl SampleStore {
             self.not_numbers += 1;
             return;
         }
-        self.repeated += u64::from(self.gauges.insert(key, value).is_some());
+        let before = self.gauges.get(&key).copied();
+        self.note_repetition(&key.machine, key.time_ms, before.as_ref(), &value);
+        self.gauges.insert(key, value);
     }
 
     /// Adds requests by latency: each with lower bound, upper bound in ns and count.
     pub(crate) fn add_requests(&mut self, key: SampleKey, buckets: Vec<(u64, u64, f64)>) {
-        self.repeated += u64::from(self.requests.insert(key, buckets).is_some());
+        let before = self.requests.get(&key).cloned();
+        self.note_repetition(&key.machine, key.time_ms, before.as_ref(), &buckets);
+        self.requests.insert(key, buckets);
+    }
+
+    /// Notes a value that follows another one of the same machine and time.
+    fn note_repetition<T: PartialEq>(
+        &mut self,
+        machine: &str,
+        time_ms: i64,
+        before: Option<&T>,
+        value: &T,
+    ) {
+        let Some(before) = before else {
+            return;
+        };
+        self.repeated += 1;
+        if before != value && self.contradiction.is_none() {
+            let machine = escape_for_one_line(machine);
+            let time = OffsetDateTime::from_unix_timestamp(time_ms.div_euclid(1000)).ok();
+            let text = time.and_then(|time| time.format(&Rfc3339).ok());
+            let when = text.unwrap_or_else(|| format!("{time_ms} ms"));
+            self.contradiction = Some(format!(
+                "{machine} has two different values at {when}, and nobody knows which is right: leave one file or line out"
+            ));
+        }
     }
 
     /// Puts the series of all machines together.
     ///
     /// # Errors
-    /// Percentiles were asked for and no histogram was found; impossible times; too many machines.
+    /// Percentiles were asked for and no histogram was found; two values of one time; impossible times; too many machines.
     pub(crate) fn finish(self) -> Result<FleetSeries, CanaryError> {
         let mut machines: BTreeMap<String, MachineSeries> = BTreeMap::new();
         let has_requests =
             !(self.counters.is_empty() && self.rates.is_empty() && self.requests.is_empty());
+        if let Some(contradiction) = self.contradiction {
+            return Err(CanaryError::Machines(contradiction));
+        }
         let mut notes = self.notes;
         match self.metric.kind() {
             MetricKind::Percentile(_) if !self.gauges.is_empty() => {
@@ -230,7 +265,7 @@ impl SampleStore {
         }
         if self.repeated > 0 {
             notes.push(format!(
-                "{} samples were given more than once; each counts once, the last one",
+                "{} samples were given more than once; each counts once",
                 self.repeated
             ));
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::histogram::LatencyHistogram;
+use super::histogram::{BucketedQuantile, LatencyHistogram};
 use super::metric::{CanaryMetric, MetricKind};
 
 /// Seconds of an hour.
@@ -78,6 +78,10 @@ pub struct MetricChange {
     pub after: f64,
     /// Natural logarithm of after over before.
     pub log_ratio: f64,
+    /// The least and the most that `log_ratio` may be, because buckets do not say where their requests lie.
+    pub log_ratio_range: [f64; 2],
+    /// Ends of the widest bucket with the metric, before or after, in its unit; `None` without buckets.
+    pub bucket: Option<[f64; 2]>,
     /// Number of counted hours after the change.
     pub hours: usize,
 }
@@ -200,14 +204,23 @@ impl MachineSeries {
         }
         let value_before = self.metric_of_weighted_hours(metric, before, &weights_before)?;
         let value_after = self.metric_of_weighted_hours(metric, after, &weights_after)?;
-        let log_ratio = (value_after / value_before).ln();
+        let log_ratio = (value_after.likely / value_before.likely).ln();
         if !log_ratio.is_finite() {
             return Err(Uncounted::NotPositive);
         }
+        let quantiles = [value_before.quantile, value_after.quantile];
+        let buckets = quantiles.into_iter().flatten();
         Ok(MetricChange {
-            before: value_before,
-            after: value_after,
+            before: value_before.likely,
+            after: value_after.likely,
             log_ratio,
+            log_ratio_range: match quantiles {
+                [Some(before), Some(after)] => range_of_log_ratio(&before, &after),
+                _ => [log_ratio; 2],
+            },
+            bucket: buckets
+                .map(|quantile| quantile.bucket_ns.map(|ns| ns / 1e3))
+                .max_by(|a, b| (a[1] / a[0]).total_cmp(&(b[1] / b[0]))),
             hours,
         })
     }
@@ -226,7 +239,7 @@ impl MachineSeries {
         metric: &CanaryMetric,
         range: Range<UnixHour>,
         weights: &[f64; DAY_HOURS as usize],
-    ) -> Result<f64, Uncounted> {
+    ) -> Result<MeasuredValue, Uncounted> {
         let mut requests = LatencyHistogram::default();
         let (mut sum, mut weight_sum) = (0.0, 0.0);
         for (hour, value) in self.hours.range(range) {
@@ -243,8 +256,8 @@ impl MachineSeries {
                 HourlyValue::Samples { .. } => {}
             }
         }
-        let value = if weight_sum > 0.0 {
-            Some(sum / weight_sum)
+        let (value, quantile) = if weight_sum > 0.0 {
+            (Some(sum / weight_sum), None)
         } else if requests.total() < FEWEST_REQUESTS {
             return Err(Uncounted::FewRequests);
         } else {
@@ -255,16 +268,44 @@ impl MachineSeries {
             if requests.reaches_unbounded_bucket(known_share) {
                 return Err(Uncounted::BeyondBuckets);
             }
-            let ns = match metric.kind() {
-                MetricKind::Percentile(share) => requests.quantile_ns(share),
-                MetricKind::MeanLatency | MetricKind::Gauge => requests.mean_ns(),
+            let quantile = match metric.kind() {
+                MetricKind::Percentile(share) => requests.find_quantile(share),
+                MetricKind::MeanLatency | MetricKind::Gauge => None,
             };
-            ns.map(|ns| ns / 1e3)
+            let evenly_spread = quantile.map(|found| found.evenly_spread_ns());
+            let ns = evenly_spread.or_else(|| requests.mean_ns());
+            (ns.map(|ns| ns / 1e3), quantile)
         };
-        value
+        let likely = value
             .filter(|value| *value > 0.0)
-            .ok_or(Uncounted::NotPositive)
+            .ok_or(Uncounted::NotPositive)?;
+        Ok(MeasuredValue { likely, quantile })
     }
+}
+
+/// A metric over some hours.
+struct MeasuredValue {
+    likely: f64,
+    /// Where the metric lies in a histogram; `None` where samples say the value, and for means.
+    quantile: Option<BucketedQuantile>,
+}
+
+/// The least and the most that the logarithm of a quantile after over before may be. In a falling tail both sides have the same
+/// shape, whichever that is. Elsewhere either side may lie anywhere in its bucket.
+fn range_of_log_ratio(before: &BucketedQuantile, after: &BucketedQuantile) -> [f64; 2] {
+    let pairs = after.by_shape_ns.into_iter().zip(before.by_shape_ns);
+    let mut range = [f64::INFINITY, f64::NEG_INFINITY];
+    for ratio in pairs.map(|(after_ns, before_ns)| (after_ns / before_ns).ln()) {
+        range = [range[0].min(ratio), range[1].max(ratio)];
+    }
+    if before.is_in_falling_tail && after.is_in_falling_tail {
+        return range;
+    }
+    let [least, most] = [
+        after.bucket_ns[0] / before.bucket_ns[1],
+        after.bucket_ns[1] / before.bucket_ns[0],
+    ];
+    [range[0].min(least.ln()), range[1].max(most.ln())]
 }
 
 /// What all machines measured.

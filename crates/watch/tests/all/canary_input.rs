@@ -97,7 +97,7 @@ fn tables_have_samples_or_requests() {
     let series = collect("p50_us", &[("a.csv", text)]).unwrap();
     assert_eq!(
         series.notes,
-        ["1 samples were given more than once; each counts once, the last one"]
+        ["1 samples were given more than once; each counts once"]
     );
 }
 
@@ -203,6 +203,19 @@ fn bad_input_is_told_with_its_place() {
     ] {
         let message = collect("mean_mw", &[(name, content)]).unwrap_err();
         assert!(message.contains(expected), "{content}: {message}");
+    }
+}
+
+#[test]
+fn two_values_of_one_time_are_refused() {
+    let bucket = r#""__name__":"latency_seconds_bucket","instance":"a","le":"0.1""#;
+    let json = answer(&[(bucket, r#"[60,"5"],[60,"6"]"#)]);
+    let gauge = "time,machine,mean_mw\n60,a,5\n60,a,6\n";
+    for (metric, name, text) in [("p99_us", "a.json", &*json), ("mean_mw", "a.csv", gauge)] {
+        assert_eq!(
+            collect(metric, &[(name, text)]).unwrap_err(),
+            "a has two different values at 1970-01-01T00:01:00Z, and nobody knows which is right: leave one file or line out"
+        );
     }
 }
 

@@ -3,6 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use rayon::prelude::*;
+use statrs::distribution::{ContinuousCDF, LogNormal};
 use wakepath_watch::canary::{
     CanaryMetric, CanaryVerdict, FleetSeries, Judgement, NO_UPPER_END_NS, PlanRequest, RollOut,
     UnixHour, judge_roll_out, plan_roll_out,
@@ -414,4 +415,66 @@ fn a_tail_beyond_the_last_bucket_is_never_harmless() {
     let p50 = CanaryMetric::from_name("p50_us", None).unwrap();
     let judgement = judge_roll_out(&series, &roll_out, &p50).unwrap();
     assert!(judgement.uncounted.is_empty());
+}
+
+/// A fleet of 12 machines with buckets as services have them, and latencies of median `scale` us: requests are log-normal with a
+/// spread of 0.4, and those of four machines take `factor` times as long from the tenth day on.
+fn fleet_with_wide_buckets(scale: f64, factor: f64) -> FleetSeries {
+    let mut series = FleetSeries::default();
+    let mut random = Pcg64Mcg::seed_from_u64(7);
+    let ends_us = [0.0, 50.0, 100.0, 150.0, 200.0, 300.0, 500.0, 1e3, 5e3];
+    for machine in 0..12 {
+        let samples = series.machines.entry(format!("h{machine:02}")).or_default();
+        let own = 1.0 + 0.04 * (random.random::<f64>() - 0.5);
+        for hour in 0..288 {
+            let harmed = if machine < 4 && hour >= 240 {
+                factor
+            } else {
+                1.0
+            };
+            let noise = 1.0 + 0.02 * (random.random::<f64>() - 0.5);
+            let latency = LogNormal::new((scale * own * noise * harmed).ln(), 0.4).unwrap();
+            for ends in ends_us.windows(2) {
+                let [low, high] = [ends[0], ends[1]].map(|us| latency.cdf(us));
+                let [low_ns, high_ns] = [ends[0], ends[1]].map(|us| (us * 1e3) as u64);
+                samples.add_requests(UnixHour(hour), low_ns, high_ns, 1e4 * (high - low));
+            }
+        }
+    }
+    series
+}
+
+fn judge_wide_buckets(series: &FleetSeries) -> Judgement {
+    let roll_out = RollOut {
+        changed: (0..4).map(|machine| format!("h{machine:02}")).collect(),
+        since_s: UnixHour(240).begin_s(),
+        days: 2,
+        tolerated: 0.05,
+        alpha: 0.05,
+    };
+    let p99 = CanaryMetric::from_name("p99_us", None).unwrap();
+    judge_roll_out(series, &roll_out, &p99).unwrap()
+}
+
+#[test]
+fn harm_within_a_wide_bucket_never_goes_on() {
+    for scale in [110.0, 130.0, 150.0, 170.0, 180.0, 190.0, 200.0, 240.0] {
+        for factor in [1.08, 1.1] {
+            let judgement = judge_wide_buckets(&fleet_with_wide_buckets(scale, factor));
+            assert_ne!(judgement.verdict, CanaryVerdict::GoOn, "{scale} {factor}");
+            let last = judgement.analyses.last().unwrap();
+            let percent = (factor - 1.0) * 100.0;
+            assert!(last.low_percent.is_none_or(|low| low < percent), "{last:?}");
+            assert!(
+                last.high_percent.is_none_or(|high| high > percent),
+                "{last:?}"
+            );
+        }
+        let harmless = judge_wide_buckets(&fleet_with_wide_buckets(scale, 1.0));
+        assert_ne!(harmless.verdict, CanaryVerdict::TakeBack, "{scale}");
+        let wide = |note: &String| note.contains("buckets wider than the tolerated 5 %");
+        assert!(harmless.notes.iter().any(wide), "{:?}", harmless.notes);
+    }
+    let harmless = judge_wide_buckets(&fleet_with_wide_buckets(180.0, 1.0));
+    assert_eq!(harmless.verdict, CanaryVerdict::GoOn);
 }

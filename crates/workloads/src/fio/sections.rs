@@ -33,6 +33,8 @@ struct JobFileReading<'a> {
     skipped: Vec<String>,
     defaults: JobDraft,
     scope: Scope,
+    /// A section began, of whatever name.
+    has_section: bool,
     /// Option lines of the section being read.
     lines: Vec<(String, LinePlace)>,
     findings: JobFileFindings,
@@ -54,6 +56,7 @@ pub(super) fn read_job_file_sections(
         skipped: Vec::new(),
         defaults: JobDraft::default(),
         scope: Scope::Outside,
+        has_section: false,
         lines: Vec::new(),
         findings: JobFileFindings::new(origin),
         jobs: Vec::new(),
@@ -77,7 +80,11 @@ pub(super) fn read_job_file_sections(
         mut unmodelled,
         ..
     } = reading.findings;
-    if problems.is_empty() && reading.jobs.is_empty() {
+    let has_section = reading.has_section || text.lines().any(is_section_header);
+    if !has_section {
+        // A problem for each line would tell the reader of another kind of file nothing.
+        problems = vec![problem_of_file_without_section(origin)];
+    } else if problems.is_empty() && reading.jobs.is_empty() {
         problems.push(problem_of_file_without_job(origin, chosen, &skipped));
     }
     if !problems.is_empty() {
@@ -92,6 +99,22 @@ pub(super) fn read_job_file_sections(
         warnings,
         unmodelled,
     })
+}
+
+fn is_section_header(line: &str) -> bool {
+    line.trim_start().starts_with('[')
+}
+
+/// The problem of a file that is no job file, and that nothing tells as another kind of workload either.
+fn problem_of_file_without_section(origin: &str) -> FioProblem {
+    FioProblem {
+        origin: origin.to_owned(),
+        line: None,
+        message: "has no job section, as fio's job files have, with a line like [reader]. If it is a block trace, its beginning is \
+                  damaged: text of blkparse, fio's iolog, MSR Cambridge and recordings are known by their first line"
+            .to_owned(),
+        suggestion: None,
+    }
 }
 
 /// The problem of a file with no job, or with none of those that were chosen; `skipped`: names of its other jobs.
@@ -128,6 +151,7 @@ impl JobFileReading<'_> {
             return Ok(());
         }
         if content.starts_with('[') {
+            self.has_section = true;
             self.finish_section();
             // Options below a header that is not understood are checked, but belong to no job.
             self.scope = Scope::Global;

@@ -163,7 +163,13 @@ fn errors_name_the_line_and_the_likely_intention() {
     for (text, expected) in [
         (
             "",
-            "t.fio: has no job section; a job starts with a line like [reader]",
+            "t.fio: has no job section, as fio's job files have, with a line like [reader]. If it is a block trace, its beginning is \
+             damaged: text of blkparse, fio's iolog, MSR Cambridge and recordings are known by their first line",
+        ),
+        (
+            "hello world\nand more\n",
+            "t.fio: has no job section, as fio's job files have, with a line like [reader]. If it is a block trace, its beginning is \
+             damaged: text of blkparse, fio's iolog, MSR Cambridge and recordings are known by their first line",
         ),
         (
             "[global]\nbs=4k\n",
@@ -281,7 +287,8 @@ fn a_refusal_names_everything_at_once() {
     assert_eq!(file.unmodelled.len(), 2);
     let refused = file.refuse_unmodelled_options().unwrap_err().to_string();
     assert_eq!(refused.lines().count(), 2, "{refused}");
-    let many = parse(&"x\n".repeat(5000), "t.fio").unwrap_err().to_string();
+    let text = format!("{}[a]\n", "x\n".repeat(5000));
+    let many = parse(&text, "t.fio").unwrap_err().to_string();
     assert_eq!(many.lines().count(), 41, "{many}");
 }
 

@@ -290,7 +290,8 @@ fn propose_sets(kind: &RequestKind, metadata: &Metadata) -> anyhow::Result<Vec<P
     let mut texts = Vec::new();
     if let Some(ceiling) = reference_name_for_shell(kind) {
         texts.push(format!("{ran} + cpu-latency[state={ceiling}]"));
-        texts.push(format!("{ran} + psd[ceiling={ceiling}]"));
+        // The daemon is what the sentence on leases advises.
+        texts.push(format!("{ran} + psd[rule=daemon,ceiling={ceiling}]"));
     }
     let others = ["menu", "teo"].into_iter().filter(|other| *other != ran);
     texts.extend(others.map(str::to_owned));

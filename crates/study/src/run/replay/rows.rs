@@ -27,7 +27,8 @@ pub(super) fn fill_replayed_run(
         return;
     };
     run.duration_ns = block.duration_ns;
-    run.metrics = list_replay_metrics(block, of_policy, *place == 0)
+    let whole = MeanBlock::from_blocks(&replayed.report.blocks);
+    run.metrics = list_replay_metrics(block, whole, of_policy, *place == 0)
         .map(|(name, value)| (name.to_owned(), value))
         .collect();
     for (kind, states) in replayed.kinds.iter().zip(&of_policy.groups) {
@@ -93,20 +94,45 @@ fn make_busy_row(kind: &str, time_ns: u64, has_power: bool) -> Idle {
     }
 }
 
+/// What a block of a recording has in the mean.
+///
+/// Times per I/O and per wake-up are a block's sum over these numbers. Their mean over all blocks is then that of all I/Os: a block
+/// with few of them weighs as little as it should.
+#[derive(Clone, Copy)]
+struct MeanBlock {
+    ios: f64,
+    spans: f64,
+}
+
+impl MeanBlock {
+    fn from_blocks(blocks: &[TimeBlockReport]) -> Self {
+        // I/O without any idle CPU tells nothing about idle states.
+        let with_idle_cpus = blocks.iter().filter(|block| block.spans > 0);
+        let (ios, spans) = with_idle_cpus.fold((0, 0), |(ios, spans), block| {
+            (ios + block.io_completions, spans + block.spans)
+        });
+        let count = blocks.len().max(1) as f64;
+        Self {
+            ios: ios as f64 / count,
+            spans: spans as f64 / count,
+        }
+    }
+}
+
 /// A block's metrics.
 fn list_replay_metrics(
     block: &TimeBlockReport,
+    mean: MeanBlock,
     policy: &TimeBlockPolicy,
     recorded: bool,
 ) -> impl Iterator<Item = (&'static str, f64)> {
     let sums = policy.total_sums();
     let seconds = block.duration_ns as f64 / 1e9;
-    let (spans, ios) = (block.spans as f64, block.io_completions as f64);
     let agreement = &block.agreement;
     let as_recorded = agreement.same_state_share().filter(|_| recorded);
     let leased = policy
         .leased_spans
-        .and_then(|count| share_of_time(count as f64, spans));
+        .and_then(|count| share_of_time(count as f64, block.spans as f64));
     let all = [
         (
             "mean_mw",
@@ -115,16 +141,15 @@ fn list_replay_metrics(
         ),
         (
             "added_us_per_io",
-            // I/O without any idle CPU tells nothing about idle states.
-            share_of_time(sums.added_io_latency_ns as f64 / 1e3, ios).filter(|_| block.spans > 0),
+            share_of_time(sums.added_io_latency_ns as f64 / 1e3, mean.ios),
         ),
         (
             "exit_us_per_io",
-            share_of_time(sums.io_exit_ns as f64 / 1e3, ios).filter(|_| block.spans > 0),
+            share_of_time(sums.io_exit_ns as f64 / 1e3, mean.ios),
         ),
         (
             "added_us_per_wake",
-            share_of_time(sums.added_latency_ns as f64 / 1e3, spans),
+            share_of_time(sums.added_latency_ns as f64 / 1e3, mean.spans),
         ),
         (
             "too_deep_per_s",
