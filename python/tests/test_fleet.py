@@ -349,7 +349,7 @@ def test_without_loads_there_are_no_decisions() -> None:
     ("folder", "asked", "says"),
     [
         ("nowhere", {}, "^nowhere: No such file"),
-        (".", {"only": "x*"}, "no capture can be used"),
+        (".", {"only": "x*"}, "no name among those of"),
         ("captures/a1", {}, "is a capture itself"),
         ("captures", {"label": "first"}, "label: 'first': expected a pattern and a label"),
         ("captures", {"only": "a["}, r"only: 'a\[': "),

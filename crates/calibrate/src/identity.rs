@@ -35,6 +35,9 @@ pub fn describe_calibrated(
     }
 }
 
+/// Ending of a disk's description that is its size.
+const BYTES: &str = " bytes";
+
 /// Model, serial number and firmware of a disk, or its size where it names no model; `None` if it has gone.
 fn describe_drive(system: &System, disk: &str) -> Option<String> {
     let device = format!("sys/block/{disk}/device");
@@ -47,7 +50,7 @@ fn describe_drive(system: &System, disk: &str) -> Option<String> {
         let sectors = system
             .root()
             .read_number_if_readable(&format!("sys/block/{disk}/size"))?;
-        return Some(format!("{} bytes", sectors.saturating_mul(512)));
+        return Some(format!("{}{BYTES}", sectors.saturating_mul(512)));
     }
     Some(named.join(" "))
 }
@@ -149,7 +152,10 @@ impl Changes {
         let drive = then.disk.as_ref().and_then(|disk| {
             let now =
                 describe_drive(system, disk).unwrap_or_else(|| format!("{disk} is not there"));
-            describe_change("drive", then.drive.clone(), Some(now))
+            // A captured machine has the disk's size only, and no model.
+            let is_known =
+                !now.ends_with(BYTES) || then.drive.as_ref().is_some_and(|d| d.ends_with(BYTES));
+            describe_change("drive", then.drive.clone(), is_known.then_some(now))
         });
         Self {
             kernel: describe_change("kernel", Some(then.kernel.clone()), kernel),
@@ -262,6 +268,14 @@ mod tests {
                 .1
                 .contains("nvme0n1 is not there")
         );
+    }
+
+    #[test]
+    fn a_disk_without_model_in_a_capture_is_not_compared() {
+        let (directory, machine) = calibrated();
+        fs::remove_dir_all(directory.path().join("sys/block")).unwrap();
+        write(directory.path(), "sys/block/nvme0n1/size", "2048\n");
+        assert_eq!(stale(directory.path(), &machine), []);
     }
 
     #[test]

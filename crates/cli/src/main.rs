@@ -19,7 +19,7 @@ use std::io;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{CommandFactory, Parser};
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser};
 use output::Screen;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wakepath_units::causes::with_causes;
@@ -40,7 +40,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parse_command_line() {
         Ok(cli) => cli,
         Err(error) => return print_help_or_usage_error(&error),
     };
@@ -68,6 +68,26 @@ fn main() -> ExitCode {
             })
         }
     }
+}
+
+/// Parses the command line. A negative number behind an option is the option's value, which the option's own parser refuses
+/// with what it expects; clap alone takes the number for an unknown option.
+fn parse_command_line() -> Result<Cli, clap::Error> {
+    let mut command = take_negative_numbers_as_values(Cli::command());
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+fn take_negative_numbers_as_values(command: clap::Command) -> clap::Command {
+    let with_own_options = command.mut_args(|arg: Arg| {
+        let takes_value = matches!(arg.get_action(), ArgAction::Set | ArgAction::Append);
+        if takes_value && !arg.is_positional() {
+            arg.allow_negative_numbers(true)
+        } else {
+            arg
+        }
+    });
+    with_own_options.mut_subcommands(take_negative_numbers_as_values)
 }
 
 /// Raises the limit on open files: governor programs and recordings need more than the usual soft limit, meant for programs

@@ -379,7 +379,7 @@ pub(crate) fn run_with_progress<T: Send>(
     bar.finish_and_clear();
     if is_cancelled() {
         let done = done.load(Ordering::Relaxed);
-        let interrupted = format!("interrupted; {done} of {total} {parts_name} are finished");
+        let interrupted = format_interruption(done, total, parts_name);
         if result.is_err() {
             return result.context(interrupted);
         }
@@ -392,9 +392,30 @@ pub(crate) fn run_with_progress<T: Send>(
     result
 }
 
+/// What was finished when a signal came. A total of 0 is not known; work may go beyond a planned total.
+fn format_interruption(done: usize, total: usize, parts_name: &str) -> String {
+    if done > total {
+        format!("interrupted; {done} {parts_name} are finished")
+    } else {
+        format!("interrupted; {done} of {total} {parts_name} are finished")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interruption_names_only_a_total_that_is_known() {
+        assert_eq!(
+            format_interruption(309, 0, "requests"),
+            "interrupted; 309 requests are finished"
+        );
+        assert_eq!(
+            format_interruption(3, 20, "runs"),
+            "interrupted; 3 of 20 runs are finished"
+        );
+    }
 
     #[test]
     fn progress_never_goes_back() {

@@ -33,8 +33,12 @@ impl EarlierCalibration {
         let date = self.machine.calibrated_on.as_ref();
         let date = date.map_or_else(String::new, |on| format!(" of {}", on.date));
         let mut notes = vec![format!(
-            "{} figures are measured, by the calibration{date} ({}): {}",
-            taken.len(),
+            "{} measured, by the calibration{date} ({}): {}",
+            if taken.len() == 1 {
+                "1 figure is".to_owned()
+            } else {
+                format!("{} figures are", taken.len())
+            },
             self.file,
             taken.join(", ")
         )];

@@ -198,6 +198,10 @@ fn report_empty_apst_table(
             case,
             drive,
             finding,
+            &ApstFeature {
+                enabled: possible.enabled,
+                table: possible.table,
+            },
             settings.quirks.no_deepest,
         ));
     }
@@ -265,6 +269,29 @@ fn idle_time_in_words(ms: u64) -> String {
     }
 }
 
+/// A slow wake-up's remedy.
+struct WakeUpRemedy {
+    /// The longest latency tolerance, ms, beyond the other states' exit latencies and below the slow states'.
+    tolerance_ms: u64,
+    /// Whether the tolerance leaves no state.
+    keeps_awake: bool,
+}
+
+/// Finds the remedy of a slow wake-up among these states; `None` without slow states, or without a tolerance between.
+fn find_remedy_of_slow_wake_up(way: &[Asleep]) -> Option<WakeUpRemedy> {
+    let slow = way.iter().filter(|asleep| asleep.exit_us > SEEN_US);
+    let first = slow.min_by_key(|asleep| asleep.exit_us)?;
+    let others = way.iter().filter(|asleep| asleep.exit_us <= SEEN_US);
+    let kept_us = others.map(|asleep| asleep.exit_us).max().unwrap_or(0);
+    let tolerance_ms = TOLERANCES_MS
+        .into_iter()
+        .find(|ms| ms * 1000 < first.exit_us && ms * 1000 >= kept_us)?;
+    Some(WakeUpRemedy {
+        tolerance_ms,
+        keeps_awake: kept_us == 0,
+    })
+}
+
 /// Finds a drive that sleeps when used, with a wake-up that users notice.
 fn find_slow_wake_up(
     case: &mut Case<'_>,
@@ -276,8 +303,10 @@ fn find_slow_wake_up(
         return None;
     }
     let way = list_sleep_steps(drive, now);
-    let slow = way.iter().filter(|asleep| asleep.exit_us > SEEN_US);
-    let first = slow.min_by_key(|asleep| asleep.exit_us)?;
+    let WakeUpRemedy {
+        tolerance_ms: tolerance,
+        keeps_awake,
+    } = find_remedy_of_slow_wake_up(&way)?;
     let last = way.last()?;
     let states: Vec<String> = way
         .iter()
@@ -289,13 +318,7 @@ fn find_slow_wake_up(
             format!("PS{} after {after}, left in {exit}", asleep.state)
         })
         .collect();
-    // The longest latency tolerance that excludes the slow states and keeps the others.
-    let others = way.iter().filter(|asleep| asleep.exit_us <= SEEN_US);
-    let kept_us = others.map(|asleep| asleep.exit_us).max().unwrap_or(0);
-    let tolerance = TOLERANCES_MS
-        .into_iter()
-        .find(|ms| ms * 1000 < first.exit_us && ms * 1000 >= kept_us)?;
-    let ends = if kept_us == 0 {
+    let ends = if keeps_awake {
         "keeps it awake"
     } else {
         "ends that"
@@ -355,17 +378,42 @@ fn policy_set_that_writes_apst_table(no_deepest: bool) -> Option<PolicySet> {
     set.parse().ok()
 }
 
-/// Adds to a finding what sleep of this drive saves and costs on this machine, as simulated.
+/// The set with a latency tolerance of drives.
+fn set_within_tolerance(set: &PolicySet, ms: u64) -> Option<PolicySet> {
+    format!("{set} + drive-latency[tolerance={ms}ms]")
+        .parse()
+        .ok()
+}
+
+/// Adds to a finding the savings and costs of this drive's sleep on this machine, as simulated. The fix leaves out states of the
+/// kernel's default table with slow wake-ups: each would be the next finding.
 fn add_fix_and_simulated_sleep_costs(
     case: &mut Case<'_>,
     drive: &Drive,
-    finding: Finding,
+    mut finding: Finding,
+    default: &ApstFeature,
     no_deepest: bool,
 ) -> Finding {
     let machine = case.model.machine_with_drive(drive);
-    let Some(set) = policy_set_that_writes_apst_table(no_deepest) else {
+    let Some(mut set) = policy_set_that_writes_apst_table(no_deepest) else {
         return finding;
     };
+    let mut table = "the kernel's default table".to_owned();
+    let way = list_sleep_steps(drive, default);
+    let slow = find_remedy_of_slow_wake_up(&way).filter(|slow| !slow.keeps_awake);
+    if let (Some(slow), Some(last)) = (slow, way.last())
+        && let Some(within) = set_within_tolerance(&set, slow.tolerance_ms)
+    {
+        let ms = slow.tolerance_ms;
+        finding = finding.with_evidence(format!(
+            "{table} alone would let it sleep in PS{}, left in {}; a tolerance of {ms} ms excludes PS{}",
+            last.state,
+            exit_latency_in_words(last.exit_us),
+            last.state
+        ));
+        table = format!("{table} within {ms} ms");
+        set = within;
+    }
     let never: Option<PolicySet> = "apst[max_latency_us=0]".parse().ok();
     let Some(never) = never.map(|never| never.completed_from(&case.model.now)) else {
         return finding;
@@ -373,7 +421,7 @@ fn add_fix_and_simulated_sleep_costs(
     let (_, asleep) = case.model.machine_and_policies_after_applying(&set);
     let simulated = simulate_load(&machine, &never, SELDOM).and_then(|off| {
         let on = simulate_load(&machine, &asleep, SELDOM)?;
-        let how = format!("simulated, {SELDOM}: never asleep against the kernel's default table");
+        let how = format!("simulated, {SELDOM}: never asleep against {table}");
         Ok(subtract_latency_and_power(&off, &on, how))
     });
     match case.result_or_note_without_cost("apst-off", simulated) {

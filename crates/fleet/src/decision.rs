@@ -127,8 +127,13 @@ pub(crate) fn merge_answers(
                 other.joined.push(class);
             }
             None => notes.push(format!(
-                "{}: no decision: {count} machines are too few, and no class has its processor or its drives",
-                class.name
+                "{}: no decision: {} too few, and no class has its processor or its drives",
+                class.name,
+                if count == 1 {
+                    "1 machine is".to_owned()
+                } else {
+                    format!("{count} machines are")
+                }
             )),
         }
     }

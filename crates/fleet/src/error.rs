@@ -28,7 +28,21 @@ pub enum FleetError {
         /// The folder.
         path: PathBuf,
     },
-    /// No capture of the folder can be used, or none was asked for.
+    /// The folder has captures, and none of them was asked for.
+    #[error(
+        "{}: no name among those of {all} captures matches what is asked for (--only); a name is the path below the folder, such \
+         as {example}, and `*` stands for `/`, too",
+        path.display()
+    )]
+    NoneIncluded {
+        /// The folder.
+        path: PathBuf,
+        /// Number of captures in the folder.
+        all: usize,
+        /// Name of a capture in the folder.
+        example: String,
+    },
+    /// No capture of the folder can be used.
     #[error("{}: no capture can be used", path.display())]
     NothingUsable {
         /// The folder.
@@ -66,6 +80,6 @@ pub enum FleetError {
         problem: String,
     },
     /// The user called the survey off.
-    #[error("interrupted: the survey is not complete")]
+    #[error("the survey was called off, and is not complete")]
     Interrupted,
 }

@@ -52,8 +52,16 @@ struct Walk {
     links: usize,
     too_deep: usize,
     unreadable: Vec<String>,
+    /// Folders with a part of a capture.
+    incomplete: Vec<IncompleteCapture>,
     inventory: FleetInventory,
     captures: BTreeSet<String>,
+}
+
+/// A folder with one of the two parts that make a capture.
+struct IncompleteCapture {
+    name: String,
+    missing: &'static str,
 }
 
 impl FleetInventory {
@@ -88,9 +96,27 @@ impl FleetInventory {
     }
 }
 
+/// The file that a captured machine has.
+const CPU_INFO: &str = "proc/cpuinfo";
+
+/// The folder that a captured machine has.
+const CPU_FOLDER: &str = "sys/devices/system/cpu";
+
 /// Whether a folder is a captured machine.
 fn is_capture(folder: &Path) -> bool {
-    folder.join("proc/cpuinfo").is_file() && folder.join("sys/devices/system/cpu").is_dir()
+    folder.join(CPU_INFO).is_file() && folder.join(CPU_FOLDER).is_dir()
+}
+
+/// The part that a folder lacks of a capture; `None` for a capture, and for a folder with neither part.
+fn find_missing_part(folder: &Path) -> Option<&'static str> {
+    match (
+        folder.join(CPU_INFO).is_file(),
+        folder.join(CPU_FOLDER).is_dir(),
+    ) {
+        (true, false) => Some(CPU_FOLDER),
+        (false, true) => Some(CPU_INFO),
+        _ => None,
+    }
 }
 
 impl Walk {
@@ -109,6 +135,13 @@ impl Walk {
             self.captures.insert(name.to_owned());
             self.inventory.captures.push(material(name, path));
         }
+        let missing = find_missing_part(path).filter(|_| depth > 0);
+        self.incomplete
+            .extend(missing.map(|missing| IncompleteCapture {
+                name: name.to_owned(),
+                missing,
+            }));
+        let has_machine = captured || missing.is_some();
         let mut entries: Vec<fs::DirEntry> = fs::read_dir(path)?.collect::<Result<_, _>>()?;
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
@@ -116,12 +149,12 @@ impl Walk {
             if self.entries > MOST_ENTRIES {
                 return Ok(());
             }
-            self.visit_entry(&entry, name, captured, depth);
+            self.visit_entry(&entry, name, has_machine, depth);
         }
         Ok(())
     }
 
-    fn visit_entry(&mut self, entry: &fs::DirEntry, folder: &str, captured: bool, depth: usize) {
+    fn visit_entry(&mut self, entry: &fs::DirEntry, folder: &str, has_machine: bool, depth: usize) {
         let Ok(kind) = entry.file_type() else {
             return;
         };
@@ -135,7 +168,7 @@ impl Walk {
             self.links += 1;
         } else if kind.is_dir() {
             let belongs_to_capture =
-                captured && ["boot", "dev", "proc", "sys", "var"].contains(&&*own_name);
+                has_machine && ["boot", "dev", "proc", "sys", "var"].contains(&&*own_name);
             if !belongs_to_capture && self.visit_folder(&entry.path(), &name, depth + 1).is_err() {
                 self.unreadable.push(name);
             }
@@ -173,21 +206,36 @@ impl Walk {
         let counts = [
             (
                 without_capture,
+                "file belongs to no capture and was not used: it lies in a capture's folder, or is named after it",
                 "files belong to no capture and were not used: they lie in a capture's folder, or are named after it",
             ),
-            (self.links, "links were not followed"),
-            (self.too_deep, "folders lie too deep and were not looked at"),
+            (
+                self.links,
+                "link was not followed",
+                "links were not followed",
+            ),
+            (
+                self.too_deep,
+                "folder lies too deep and was not looked at",
+                "folders lie too deep and were not looked at",
+            ),
         ];
         let mut notes: Vec<String> = counts
             .iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, text)| format!("{count} {text}"))
+            .filter(|(count, ..)| *count > 0)
+            .map(|(count, one, several)| {
+                format!("{count} {}", if *count == 1 { one } else { several })
+            })
             .collect();
         notes.extend(
             self.unreadable
                 .iter()
                 .map(|name| format!("{name}: cannot be read")),
         );
+        notes.extend(self.incomplete.iter().map(|found| {
+            let IncompleteCapture { name, missing } = found;
+            format!("{name}: left out: no capture, for it has no {missing}")
+        }));
         self.inventory.notes = notes;
         self.inventory
     }

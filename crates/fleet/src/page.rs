@@ -52,11 +52,14 @@ pub(crate) fn compose_page(
     MeasurementPage {
         subject: "fleet".to_owned(),
         is_prediction: true,
-        title: format!("A fleet of {machines} machines"),
+        title: format!(
+            "A fleet of {}",
+            count_in_words(machines, "machine", "machines")
+        ),
         facts: vec![
             folder.display().to_string(),
-            format!("{} classes", classes.len()),
-            format!("{outliers} machines stand out"),
+            count_in_words(classes.len(), "class", "classes"),
+            count_in_words(outliers, "machine stands out", "machines stand out"),
         ],
         cautions: report.notes(),
         answers: report
@@ -71,25 +74,30 @@ pub(crate) fn compose_page(
     }
 }
 
+/// A count with its words, for one or for several.
+fn count_in_words(number: usize, one: &str, several: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { several })
+}
+
 fn own_texts<const N: usize>(texts: [&str; N]) -> Vec<String> {
     texts.map(str::to_owned).to_vec()
 }
 
-/// Findings of doctor that classes have.
+/// Findings of doctor on the machines that stand for the classes.
 fn findings_section(report: &FleetReport) -> Option<MeasuredSection> {
     let mut rows = Vec::new();
     for class in &report.survey.classes {
         for finding in &class.findings {
             rows.push(vec![
-                class.name.clone(),
+                rows::class_with_representative(class),
                 finding.name.clone(),
                 finding.title.clone(),
             ]);
         }
     }
     (!rows.is_empty()).then(|| MeasuredSection {
-        title: "Findings of doctor for whole classes".to_owned(),
-        note: "Examined on the machine that stands for the class.".to_owned(),
+        title: "Findings of doctor on the machine that stands for each class".to_owned(),
+        note: "The other machines of a class may have other settings.".to_owned(),
         head: own_texts(["class", "finding", "what"]),
         rows,
         ..MeasuredSection::default()

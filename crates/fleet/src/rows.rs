@@ -76,6 +76,18 @@ pub fn class_cells(class: &FleetClass) -> [String; 4] {
     ]
 }
 
+/// A class with the machine that stands for it, where the class has others.
+pub fn class_with_representative(class: &FleetClass) -> String {
+    match class.machines.len() {
+        1 => class.name.clone(),
+        all => format!(
+            "{}, by {} of {all}",
+            class.name,
+            class.representative().name
+        ),
+    }
+}
+
 /// Columns of the table of machines that stand out.
 pub const OUTLIER_HEADER: [&str; 5] = ["machine", "class", "what", "value", "usual"];
 

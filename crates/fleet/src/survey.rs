@@ -57,7 +57,7 @@ pub struct FleetMachine {
     pub(crate) settings: BTreeMap<String, String>,
 }
 
-/// A finding for a whole class.
+/// A finding on the machine that stands for a class.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct ClassFinding {
     /// Name of the finding, such as `apst-off`.
@@ -136,9 +136,21 @@ struct DoctorFileFinding {
 pub fn survey_fleet(request: &SurveyRequest<'_>) -> Result<FleetSurvey, FleetError> {
     let mut inventory = FleetInventory::find(request.folder)?;
     let mut notes = std::mem::take(&mut inventory.notes);
+    let example = inventory
+        .captures
+        .first()
+        .map(|capture| capture.machine.clone());
+    let all = inventory.captures.len();
     inventory
         .captures
         .retain(|capture| (request.includes)(&capture.machine));
+    if let (true, Some(example)) = (inventory.captures.is_empty(), example) {
+        return Err(FleetError::NoneIncluded {
+            path: request.folder.to_owned(),
+            all,
+            example,
+        });
+    }
     let captures = read_captures(request, &inventory.captures, &mut notes)?;
     let mut kept = drop_copies(captures, &mut notes);
     let material = Material::sort_by_machine(&inventory, &mut kept, &mut notes);
@@ -201,14 +213,18 @@ fn drop_copies(captures: Vec<ReadCapture>, notes: &mut Vec<String>) -> Vec<ReadC
     let mut by_digest: BTreeMap<[u8; 32], String> = BTreeMap::new();
     let mut originals: Vec<ReadCapture> = Vec::new();
     for capture in captures {
-        if let Some(original) = by_digest.get(&capture.facts.digest) {
-            notes.push(format!(
+        let name = name_without_dates(&capture.name);
+        let copied = by_digest.get(&capture.facts.digest);
+        // A capture of the same machine on another day is no copy: the last date counts, below.
+        match copied.filter(|original| name_without_dates(original) != name) {
+            Some(original) => notes.push(format!(
                 "{}: left out: a copy of {original}, to the last counter",
                 capture.name
-            ));
-        } else {
-            by_digest.insert(capture.facts.digest, capture.name.clone());
-            originals.push(capture);
+            )),
+            None => {
+                by_digest.insert(capture.facts.digest, capture.name.clone());
+                originals.push(capture);
+            }
         }
     }
     let mut last_by_name: BTreeMap<String, String> = BTreeMap::new();

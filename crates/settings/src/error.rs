@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use wakepath_system::SystemError;
 
+use crate::PowerSupply;
+
 /// Why a setting could not be changed or put back.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
@@ -35,6 +37,16 @@ pub enum SettingsError {
         path: PathBuf,
         /// What is wrong with the file of persistent settings, and what to do.
         message: String,
+    },
+    /// A set for one power supply was asked for in a form that has none.
+    #[error(
+        "--on {supply}: {file} holds for every power supply; leave --on out, or take --as tlp or --as ansible"
+    )]
+    FormForEverySupply {
+        /// The power supply that was asked for.
+        supply: PowerSupply,
+        /// The other tool's file, in words.
+        file: &'static str,
     },
     /// The file of a boot loader cannot be used.
     #[error("{}: {message}", path.display())]

@@ -5,7 +5,7 @@ use wakepath_system::setting::{Access, SettingScope};
 use wakepath_system::{At, SettingKey, System};
 
 use crate::persistent::PersistentSettings;
-use crate::{SettingsError, SettingsPlan};
+use crate::{PowerSupply, SettingsError, SettingsPlan};
 
 /// A tool whose files can hold settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +83,25 @@ impl FormLines {
     }
 }
 
-/// Writes a plan as configuration of another tool.
-pub fn format_plan_for_tool(system: &System, form: ToolForm, plan: &SettingsPlan) -> FormText {
+/// Writes a plan as configuration of another tool, for all power supplies or a single one.
+///
+/// # Errors
+/// The tool's configuration holds for every power supply, and `supply` names one.
+pub fn format_plan_for_tool(
+    system: &System,
+    form: ToolForm,
+    plan: &SettingsPlan,
+    supply: Option<PowerSupply>,
+) -> Result<FormText, SettingsError> {
+    let file_for_every_supply = match form {
+        ToolForm::Tlp => None,
+        ToolForm::Tuned => Some("a profile of TuneD"),
+        ToolForm::Udev => Some("a rule of udev"),
+        ToolForm::Tmpfiles => Some("a file of tmpfiles.d"),
+    };
+    if let (Some(supply), Some(file)) = (supply, file_for_every_supply) {
+        return Err(SettingsError::FormForEverySupply { supply, file });
+    }
     let changes = plan.changes.iter();
     let new_values: Vec<NewValue<'_>> = changes
         .filter_map(|change| {
@@ -96,12 +113,12 @@ pub fn format_plan_for_tool(system: &System, form: ToolForm, plan: &SettingsPlan
         .collect();
     let mut lines = FormLines::default();
     match form {
-        ToolForm::Tlp => add_tlp_lines(system, &new_values, &mut lines),
+        ToolForm::Tlp => add_tlp_lines(system, &new_values, supply, &mut lines),
         ToolForm::Tuned => lines.add_line_for_each(&new_values, tuned_line),
         ToolForm::Udev => lines.add_line_for_each(&new_values, |new| udev_rule(system, new)),
         ToolForm::Tmpfiles => lines.add_line_for_each(&new_values, tmpfiles_line),
     }
-    lines.into_text_with_left_out_settings(usage_comment_and_file_head(form))
+    Ok(lines.into_text_with_left_out_settings(usage_comment_and_file_head(form)))
 }
 
 /// Writes persistent settings as an Ansible playbook.
@@ -285,7 +302,22 @@ const TLP_OPTIONS: &[(&str, &str)] = &[
     ("hwp-dynamic-boost", "CPU_HWP_DYN_BOOST"),
 ];
 
-fn add_tlp_lines(system: &System, new_values: &[NewValue<'_>], lines: &mut FormLines) {
+/// The part of a TLP option's name for a power supply.
+const fn tlp_supply_name(supply: PowerSupply) -> &'static str {
+    match supply {
+        PowerSupply::Mains => "AC",
+        PowerSupply::Battery => "BAT",
+    }
+}
+
+fn add_tlp_lines(
+    system: &System,
+    new_values: &[NewValue<'_>],
+    only: Option<PowerSupply>,
+    lines: &mut FormLines,
+) {
+    let mut supplies = PowerSupply::ALL.to_vec();
+    supplies.retain(|supply| only.is_none_or(|only| only == *supply));
     for new in new_values {
         let setting = new.key.setting;
         let Some((_, option)) = TLP_OPTIONS.iter().find(|(name, _)| *name == setting.name) else {
@@ -302,7 +334,7 @@ fn add_tlp_lines(system: &System, new_values: &[NewValue<'_>], lines: &mut FormL
         } else if setting.name == "epp" && new.value.parse::<u32>().is_ok() {
             lines.leave_out(*new, "TLP takes preferences by name only");
         } else {
-            for supply in ["AC", "BAT"] {
+            for supply in supplies.iter().copied().map(tlp_supply_name) {
                 lines.add_or_leave_out(*new, Ok(format!("{option}_ON_{supply}={}", new.value)));
             }
         }

@@ -91,17 +91,20 @@ const HEAD: &str = "\
 ";
 
 impl PersistentSettings {
-    /// Persistent settings with one set, for the processor and the drives of this machine, whatever its power supply.
-    pub fn for_any_supply(system: &System, set: PolicySet, cpus: Option<Vec<usize>>) -> Self {
+    /// Persistent settings with one set, for the processor and the drives of this machine: for one power supply, or with
+    /// `None` for each.
+    pub fn for_this_machine(
+        system: &System,
+        supply: Option<PowerSupply>,
+        set: PolicySet,
+        cpus: Option<Vec<usize>>,
+    ) -> Self {
         let mut settings = Self {
-            sets: SupplySets {
-                any_supply: Some(set),
-                ..SupplySets::default()
-            },
             cpus,
             processor: read_processor_name(system),
             ..Self::default()
         };
+        *settings.sets.own_or_any_set_mut(supply) = Some(set);
         settings.note_machine_drives(system);
         settings
     }

@@ -91,6 +91,6 @@ pub enum TuneError {
         fewest: u64,
     },
     /// The user called the search off.
-    #[error("interrupted: nothing was decided")]
+    #[error("the search was called off, and decided nothing")]
     Interrupted,
 }

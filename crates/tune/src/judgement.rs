@@ -246,12 +246,13 @@ pub(crate) fn judge_set(
             break;
         }
     }
+    let (objective, interval) = objective_with_interval(question, trial, &values, baseline.level);
     Ok(JudgedSet {
         finalist: Finalist {
             set: set.to_owned(),
             changes,
-            objective: mean(&values),
-            interval: interval_of_mean(question.objective.metric.mean, &values, baseline.level),
+            objective,
+            interval,
             gain: (changes > 0)
                 .then(|| {
                     gain_towards_goal(question.objective, baseline.seed, &baseline.values, &values)
@@ -262,6 +263,23 @@ pub(crate) fn judge_set(
         },
         values,
     })
+}
+
+/// The objective over all runs, with its interval: the figure of the load, where the objective is that of a single load, or else
+/// the mean over runs.
+fn objective_with_interval(
+    question: &Question<'_>,
+    trial: &Trial,
+    values: &[f64],
+    level: f64,
+) -> (f64, Option<[f64; 2]>) {
+    let metric = &question.objective.metric;
+    if let ([_], [runs]) = (question.loads, &trial.loads[..])
+        && let Some(pooled) = runs.pooled_percentile_if_runs_are_short(&metric.name, level)
+    {
+        return (pooled.value_us, pooled.interval_us);
+    }
+    (mean(values), interval_of_mean(metric.mean, values, level))
 }
 
 /// Remarks on conditions that hold because a set never lets the drive sleep, or never wakes it, under a load.

@@ -1,7 +1,8 @@
 //! Which assumed figures of the machine would change the answer.
 //!
 //! Each assumed figure goes to the low and the high end of a range, one figure at a time. The answer and its runners-up run
-//! again on the deciding seeds: once each, and several times where a runner-up then looks better.
+//! again on the deciding seeds: once each, and several times where a runner-up then looks better. A figure changes the answer
+//! only where so few runs decide otherwise than with the assumed figures: the search itself had more runs.
 
 use std::sync::atomic::AtomicBool;
 
@@ -69,7 +70,8 @@ pub struct AnswerAtRangeEnd {
     pub value: f64,
     /// Gain over the present settings in percent; `None` where nothing was to be changed.
     pub gain_percent: Option<f64>,
-    /// The set that replaces the answer; `None` where the answer stays.
+    /// The set that replaces the answer; `None` where the answer stays, or the same runs with the assumed figures replace it
+    /// by that set, too.
     pub other_answer: Option<String>,
     /// Whether the answer breaks a condition.
     pub breaks_condition: bool,
@@ -133,6 +135,7 @@ pub fn vary_assumed_figures(
         cancelled,
         report_requests,
     };
+    let mut as_assumed: Option<DecidedAsAssumed> = None;
     let mut sensitivity = Sensitivity {
         figures: Vec::new(),
         not_reached: Vec::new(),
@@ -146,10 +149,25 @@ pub fn vary_assumed_figures(
         let mut ends = Vec::new();
         for variation in &assumption.ends {
             let found = study.find_answer_under(&assumption.name, variation)?;
-            ends.extend(found.map(|(end, requests)| {
-                sensitivity.simulated += requests;
-                end
-            }));
+            let Some((mut end, requests)) = found else {
+                continue;
+            };
+            sensitivity.simulated += requests;
+            if end.other_answer.is_some() {
+                let decided = match as_assumed.take() {
+                    Some(known) => known,
+                    None => {
+                        let decided = study.decide_with_assumed_figures()?;
+                        sensitivity.simulated += decided.requests;
+                        decided
+                    }
+                };
+                end.other_answer = end
+                    .other_answer
+                    .filter(|other| decided.other_answer.as_ref() != Some(other));
+                as_assumed = Some(decided);
+            }
+            ends.push(end);
         }
         sensitivity.figures.push(VariedFigure {
             figure: assumption.name,
@@ -178,6 +196,14 @@ impl Contenders {
             sets,
         })
     }
+}
+
+/// The decision by few runs with all figures as assumed: what chance alone says.
+struct DecidedAsAssumed {
+    /// The set that replaces the answer, if any.
+    other_answer: Option<String>,
+    /// Number of simulated requests.
+    requests: u64,
 }
 
 /// The assumptions behind runs of the sets on the machine, in the order in which they are varied.
@@ -251,13 +277,7 @@ impl RangeStudy<'_> {
                 (*factor, self.machine.clone(), scaled.collect())
             }
         };
-        let simulation = Simulation::new(
-            &machine,
-            &self.request.loads,
-            self.request.objective.counts_hours_of_rest(),
-            self.cancelled,
-            self.report_requests,
-        )?;
+        let simulation = self.simulate_on(&machine)?;
         let (trials, mut requests) = self.run_sets(&simulation, &sets, 1)?;
         let Some(scores) = self.score_trials(&trials)? else {
             return Ok(None);
@@ -271,6 +291,27 @@ impl RangeStudy<'_> {
         };
         let end = self.decide_between_trials(value, &trials)?;
         Ok(end.map(|end| (end, requests)))
+    }
+
+    /// Decides with all figures as assumed, by as many runs as a changed answer takes.
+    fn decide_with_assumed_figures(&self) -> Result<DecidedAsAssumed, TuneError> {
+        let simulation = self.simulate_on(self.machine)?;
+        let (trials, requests) = self.run_sets(&simulation, &self.contenders.sets, REPEATS)?;
+        let decided = self.decide_between_trials(0.0, &trials)?;
+        Ok(DecidedAsAssumed {
+            other_answer: decided.and_then(|end| end.other_answer),
+            requests,
+        })
+    }
+
+    fn simulate_on<'m>(&'m self, machine: &'m Machine) -> Result<Simulation<'m>, TuneError> {
+        Simulation::new(
+            machine,
+            &self.request.loads,
+            self.request.objective.counts_hours_of_rest(),
+            self.cancelled,
+            self.report_requests,
+        )
     }
 
     /// Runs of each set on the first deciding seeds, `None` for a refused set; and the simulated requests.

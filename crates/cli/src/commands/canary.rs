@@ -66,7 +66,7 @@ struct PlanArgs {
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent_to_share)]
     harm: f64,
     /// Machines of the fleet, 10000 at most: more do not change the plan [default: those of the history].
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(..=10_000))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     machines: Option<u32>,
     /// Trials behind each share.
     #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]

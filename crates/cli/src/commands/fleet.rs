@@ -16,7 +16,7 @@ use wakepath_units::Nanoseconds;
 
 use crate::messages::{note, tell};
 use crate::new_file;
-use crate::output::{Format, Screen};
+use crate::output::{Format, Screen, count_with_noun};
 use crate::until;
 use crate::waiting::{self, ThreadCount};
 
@@ -228,9 +228,9 @@ fn write_output_folder(folder: &Path, args: &Args, report: &FleetReport) -> anyh
         .iter()
         .filter(|file| ![PAGE, LIST].contains(&&*file.name));
     tell!(
-        "{}: {PAGE}, {LIST} and {} settings files, for /etc/wakepath/settings.toml on the machines of their class",
+        "{}: {PAGE}, {LIST} and {}, for /etc/wakepath/settings.toml on the machines of their class",
         folder.display(),
-        settings.count()
+        count_with_noun(settings.count() as u64, "settings file")
     );
     Ok(())
 }

@@ -57,12 +57,13 @@ pub(super) fn find_machine_to_simulate_and_notice(
     Ok((machine, chosen))
 }
 
-/// The calibration for `doctor`: of a machine file, or else the machine `here`, if the examined machine is this one. Stale figures
-/// are told, and are not used.
+/// The calibration for `doctor`: of a machine file, or else the machine `here`, if the examined machine is this one. Figures
+/// that are stale on the examined machine are told, and are not used.
 pub(super) fn find_calibration(
     name: Option<&str>,
-    is_live: bool,
+    system: &System,
 ) -> anyhow::Result<Option<EarlierCalibration>> {
+    let is_live = system.root().is_live();
     let file = match name {
         Some(name) if name != HERE => name.to_owned(),
         None if !is_live => return Ok(None),
@@ -73,13 +74,14 @@ pub(super) fn find_calibration(
         },
     };
     let machine = Machine::find(&file)?;
-    let stale = if is_live {
-        let figures = find_stale_figures(&machine, &System::live());
-        hold_warning_per_change(&figures);
-        figures
-    } else {
-        Vec::new()
-    };
+    // A modelled machine has fitted figures, too, and they belong to no machine that is examined.
+    anyhow::ensure!(
+        machine.calibrated_on.is_some(),
+        "{file}: nothing in it was measured by `wakepath calibrate`; give the file that calibrate wrote on this machine, or leave \
+         --machine out"
+    );
+    let stale = find_stale_figures(&machine, system);
+    hold_warning_per_change(&stale);
     Ok(Some(EarlierCalibration {
         machine,
         file,

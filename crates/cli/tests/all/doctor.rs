@@ -89,8 +89,8 @@ fn findings_come_worst_first_and_their_commands_exist() {
         let set = set.split(" --root").next().unwrap().trim_matches('\'');
         let parsed: wakepath_policies::PolicySet = set.parse().unwrap();
         assert_eq!(finding["set"], parsed.to_string(), "{fix}");
-        let mut words: Vec<&str> = command.split(' ').map(|w| w.trim_matches('\'')).collect();
-        words.push("--dry-run");
+        let (_, root) = command.split_once(" --root ").unwrap();
+        let words = ["apply", set, "--root", root, "--dry-run"];
         // The root is relative to where the documentation is read.
         wakepath(&words).success();
     }
@@ -116,6 +116,7 @@ fn measured_figures_of_a_calibration_stand_in_place_of_declared_ones() {
     };
     deepest.true_exit_us = wakepath_hardware::machine::Figure::measured_here(911.0, measurement);
     let key = format!("idle_state.{}.true_exit_us", deepest.name);
+    machine.calibrated_on = Some(calibrated_on("6.12.48+deb13-amd64"));
     fs::write(&file, machine.to_toml().unwrap()).unwrap();
     let with = [
         "doctor",
@@ -132,7 +133,7 @@ fn measured_figures_of_a_calibration_stand_in_place_of_declared_ones() {
         let notes = report["notes"].as_array().unwrap().clone();
         notes
             .into_iter()
-            .find(|note| note.as_str().unwrap().contains("figures are measured"))
+            .find(|note| note.as_str().unwrap().contains("1 figure is measured"))
     };
     let note_text = note(&measured).unwrap();
     assert!(note_text.as_str().unwrap().contains(&key), "{note_text}");
@@ -154,9 +155,59 @@ fn measured_figures_of_a_calibration_stand_in_place_of_declared_ones() {
         after["costs_us_per_io"].as_f64().unwrap() > before["costs_us_per_io"].as_f64().unwrap(),
         "{before} {after}"
     );
+    // Figures of another kernel's days are told, and are not used.
+    machine.calibrated_on = Some(calibrated_on("6.18.1"));
+    fs::write(&file, machine.to_toml().unwrap()).unwrap();
+    let stale = wakepath(&with).success();
+    let told = String::from_utf8_lossy(&stale.get_output().stderr).into_owned();
+    assert!(
+        told.contains("kernel 6.18.1, now 6.12.48+deb13-amd64"),
+        "{told}"
+    );
+    assert_eq!(note(&json(&stale)), None);
     // A file that is no machine is an error.
     fs::write(&file, "name = 1\n").unwrap();
     wakepath(&with).code(1);
+}
+
+/// A calibration of the captured laptop's two CPUs under a kernel.
+fn calibrated_on(kernel: &str) -> wakepath_hardware::machine::CalibratedOn {
+    wakepath_hardware::machine::CalibratedOn {
+        date: "2026-11-27".to_owned(),
+        kernel: kernel.to_owned(),
+        cpus: 2,
+        processor: Some("12th Gen Intel(R) Core(TM) i7-1260P".to_owned()),
+        microcode: None,
+        firmware: None,
+        disk: None,
+        drive: None,
+    }
+}
+
+#[test]
+fn a_machine_that_was_never_calibrated_is_no_calibration() {
+    let root = laptop();
+    let root = root.to_str().unwrap();
+    // A built-in board, one of whose figures was fitted.
+    for machine in ["rk3399", "rk3399-depth"] {
+        let run = wakepath(&["doctor", "--root", root, "--machine", machine]).code(1);
+        let told = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
+        let expected =
+            format!("{machine}: nothing in it was measured by `wakepath calibrate`; give the file");
+        assert!(told.contains(&expected), "{told}");
+    }
+}
+
+#[test]
+fn a_drive_that_is_to_sleep_again_gets_no_slow_wake_up_with_it() {
+    let machine = copy_of_laptop();
+    let off = finding(machine.path(), "apst-off").unwrap();
+    assert_eq!(text(&off, "set"), "apst + drive-latency[tolerance=25ms]");
+    let root = machine.path().to_str().unwrap();
+    wakepath(&["apply", text(&off, "set"), "--root", root]).success();
+    for name in ["apst-off", "apst-changed", "drive-slow-to-wake"] {
+        assert!(finding(machine.path(), name).is_none(), "{name}");
+    }
 }
 
 #[test]

@@ -76,7 +76,10 @@ fn labels_divide_classes_and_patterns_choose_machines() {
     assert_eq!(classes.len(), 1);
     assert_eq!(classes[0]["labels"][0], "mobile");
     assert_eq!(classes[0]["findings"][0]["name"], "apst-off");
-    fails_with(survey(&["--only", "x*"]), &["no capture can be used"]);
+    fails_with(
+        survey(&["--only", "x*"]),
+        &["no name among those of 2 captures matches"],
+    );
 }
 
 #[test]

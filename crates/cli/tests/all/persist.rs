@@ -238,6 +238,47 @@ fn forms_of_other_tools_hold_the_set_and_name_the_rest() {
     assert!(different(&content(machine.path()), &before).is_empty());
 }
 
+#[test]
+fn a_form_is_for_one_power_supply_or_refuses() {
+    let machine = copy_of_laptop();
+    let root = machine.path().to_str().unwrap();
+    let set = "epp[value=power]";
+    let form_on_battery = |tool: &str| {
+        wakepath(&[
+            "apply", set, "--as", tool, "--on", "battery", "--root", root,
+        ])
+    };
+    let printed = |tool: &str| {
+        let run = form_on_battery(tool).success();
+        String::from_utf8(run.get_output().stdout.clone()).unwrap()
+    };
+    let options = printed("tlp");
+    assert!(
+        options.ends_with("\nCPU_ENERGY_PERF_POLICY_ON_BAT=power\n") && !options.contains("_ON_AC"),
+        "{options}"
+    );
+    let playbook = printed("ansible");
+    assert!(
+        playbook.contains("\n          battery = \"epp[value=power]\"\n")
+            && !playbook.contains("\n          policy ="),
+        "{playbook}"
+    );
+    for (tool, file) in [
+        ("tuned", "a profile of TuneD"),
+        ("udev", "a rule of udev"),
+        ("tmpfiles", "a file of tmpfiles.d"),
+    ] {
+        let refused = form_on_battery(tool).code(1);
+        let told = String::from_utf8_lossy(&refused.get_output().stderr);
+        let expected = format!(
+            "--on battery: {file} holds for every power supply; leave --on out, or take --as tlp or --as ansible"
+        );
+        assert!(told.contains(&expected), "{told}");
+    }
+    // Without a form and without --persist there is nothing that a supply could be for.
+    wakepath(&["apply", set, "--on", "battery", "--root", root]).code(2);
+}
+
 /// What `status` says about persistent settings.
 fn status_of(machine: &Path) -> String {
     let run = wakepath(&["status", "--root", machine.to_str().unwrap()]).success();

@@ -111,6 +111,25 @@ fn leases_come_with_the_daemons_configuration() {
 }
 
 #[test]
+fn a_number_that_no_price_can_be_is_refused_before_the_search() {
+    for (option, value) in [
+        ("--price", "nan"),
+        ("--price", "-1"),
+        ("--battery-wh", "inf"),
+        ("--platform-mw", "-200"),
+    ] {
+        // The load is not there: the option is looked at first.
+        let run = wakepath(&["tune", "no-such.fio", option, value]).code(2);
+        let told = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
+        let refused = format!("invalid value '{value}' for '{option} <");
+        assert!(
+            told.contains(&refused) && told.contains("expected a number of 0 or more, such as 0.3"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
 fn assumed_figures_are_varied_unless_told_otherwise() {
     let varied = json(&tune_limits(&["--format", "json"]).success());
     let figures = varied["sensitivity"]["figures"].as_array().unwrap();

@@ -148,7 +148,7 @@ fn classes_without_a_decision_are_told() {
         "{notes}"
     );
     assert!(
-        notes.contains("class-2: no decision: 1 machines are too few, and no class has its processor or its drives"),
+        notes.contains("class-2: no decision: 1 machine is too few, and no class has its processor or its drives"),
         "{notes}"
     );
 }

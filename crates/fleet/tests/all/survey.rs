@@ -133,6 +133,59 @@ fn copies_and_captures_of_the_same_machine_count_once() {
 }
 
 #[test]
+fn of_equal_dated_captures_the_last_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = Pcg64Mcg::seed_from_u64(7);
+    let files = generate_capture(&KINDS[0], &mut random);
+    for name in ["2026-10/a", "2026-11/a", "2026-11/b"] {
+        write_capture(&folder.path().join(name), &files);
+    }
+    let survey = survey(folder.path(), 0).unwrap();
+    assert_eq!(names(&survey), ["2026-11/a"]);
+    assert_eq!(
+        survey.notes,
+        [
+            "2026-11/b: left out: a copy of 2026-11/a, to the last counter",
+            "2026-10/a: left out: the same machine as 2026-11/a, by its name; the last date counts",
+        ]
+    );
+}
+
+#[test]
+fn a_folder_with_half_a_capture_is_named() {
+    let folder = fleet_of(&["a"]);
+    let half = |path: &str| fs::create_dir_all(folder.path().join(path)).unwrap();
+    half("r/no-processor/sys/devices/system/cpu");
+    half("r/no-folder/proc");
+    fs::write(folder.path().join("r/no-folder/proc/cpuinfo"), "x").unwrap();
+    let survey = survey(folder.path(), 0).unwrap();
+    assert_eq!(
+        survey.notes,
+        [
+            "r/no-folder: left out: no capture, for it has no sys/devices/system/cpu",
+            "r/no-processor: left out: no capture, for it has no proc/cpuinfo",
+        ]
+    );
+}
+
+#[test]
+fn names_that_match_no_capture_are_told() {
+    let folder = fleet_of(&["2026-11/a", "2026-11/b"]);
+    let refused = survey_fleet(&SurveyRequest {
+        folder: folder.path(),
+        labels_for: &|_| Vec::new(),
+        includes: &|name| name == "a",
+        examined_per_class: 0,
+        cancelled: &AtomicBool::new(false),
+        report_read: &|_| {},
+    });
+    let message = refused.unwrap_err().to_string();
+    let expected = "no name among those of 2 captures matches what is asked for (--only); a name is the path below the folder, \
+                    such as 2026-11/a,";
+    assert!(message.contains(expected), "{message}");
+}
+
+#[test]
 fn hostile_and_broken_captures_end_no_survey() {
     let folder = fleet_of(&["r/a", "r/b"]);
     let broken = |name: &str, path: &str, content: &[u8]| {
@@ -165,8 +218,8 @@ fn hostile_and_broken_captures_end_no_survey() {
         "r/empty: left out: proc/cpuinfo names no processor",
         "r/old: its machine.toml is not of this version of wakepath",
         "doctor.json was not used: no output of `wakepath doctor --format json`",
-        "1 files belong to no capture and were not used",
-        "1 links were not followed",
+        "1 file belongs to no capture and was not used",
+        "1 link was not followed",
     ] {
         assert!(notes.contains(expected), "{expected}: {notes}");
     }

@@ -1,4 +1,4 @@
-//! Policy and workload names with characters that would turn the text around them.
+//! Policy and workload names with characters that steer a terminal, or would turn the text around them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -20,16 +20,21 @@ fn is_right_to_left(c: char) -> bool {
 const FIRST_STRONG_ISOLATE: char = '\u{2068}';
 const POP_ISOLATE: char = '\u{2069}';
 
-/// A text for the page: characters that set a direction become code points, and words from right to left are isolated, so
-/// the sentence around a name keeps its order. `<bdi>` does not work in titles, attributes and pictures.
-pub(super) fn neutralise_text_direction(text: &str) -> Cow<'_, str> {
-    if !text.contains(|c| sets_direction(c) || is_right_to_left(c)) {
+/// Whether a character steers the terminal of somebody who looks at a page's source. Line ends and tabs do not.
+fn steers_terminal(c: char) -> bool {
+    c.is_control() && !matches!(c, '\n' | '\t')
+}
+
+/// A text for the page: controls and characters that set a direction become code points, and words from right to left are
+/// isolated, so the sentence around a name keeps its order. `<bdi>` does not work in titles, attributes and pictures.
+pub(super) fn neutralise_controls_and_direction(text: &str) -> Cow<'_, str> {
+    if !text.contains(|c| sets_direction(c) || is_right_to_left(c) || steers_terminal(c)) {
         return text.into();
     }
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        if sets_direction(c) {
+        if sets_direction(c) || steers_terminal(c) {
             _ = write!(shown, "[U+{:04X}]", u32::from(c));
         } else if is_right_to_left(c) {
             let words = leading_right_to_left_words(rest);
@@ -65,7 +70,7 @@ pub(super) fn write_value_escaped_unless_safe(
     match value
         .as_str()
         .filter(|_| !value.is_safe())
-        .map(neutralise_text_direction)
+        .map(neutralise_controls_and_direction)
     {
         Some(Cow::Owned(shown)) => escape_formatter(out, state, &Value::from(shown)),
         _ => escape_formatter(out, state, value),
@@ -79,21 +84,30 @@ mod tests {
     #[test]
     fn a_name_from_right_to_left_keeps_the_order_of_its_sentence() {
         assert_eq!(
-            neutralise_text_direction("teo: better than menu"),
+            neutralise_controls_and_direction("teo: better than menu"),
             "teo: better than menu"
         );
         assert_eq!(
-            neutralise_text_direction("\u{5d0}\u{5d1} \u{5d2}: better than \u{627}, 3 %"),
+            neutralise_controls_and_direction("\u{5d0}\u{5d1} \u{5d2}: better than \u{627}, 3 %"),
             "\u{2068}\u{5d0}\u{5d1} \u{5d2}\u{2069}: better than \u{2068}\u{627}\u{2069}, 3 %"
         );
         // What a name brings along itself is shown, never followed.
         assert_eq!(
-            neutralise_text_direction("a\u{202e}b\u{2069}"),
+            neutralise_controls_and_direction("a\u{202e}b\u{2069}"),
             "a[U+202E]b[U+2069]"
         );
         assert_eq!(
-            neutralise_text_direction("\u{5d0}\u{61c}"),
+            neutralise_controls_and_direction("\u{5d0}\u{61c}"),
             "\u{2068}\u{5d0}\u{2069}[U+061C]"
         );
+    }
+
+    #[test]
+    fn control_characters_are_shown_as_code_points() {
+        assert_eq!(
+            neutralise_controls_and_direction("\u{1b}[31mred\u{7f}\u{9b}1m\r"),
+            "[U+001B][31mred[U+007F][U+009B]1m[U+000D]"
+        );
+        assert_eq!(neutralise_controls_and_direction("a\tb\n"), "a\tb\n");
     }
 }

@@ -234,5 +234,5 @@ fn encode_data_for_scripts<'a>(
         .collect();
     let things = figures::list_names_to_colour(view);
     let text = json!({"policies": policies, "things": things, "figures": figures}).to_string();
-    bidi::neutralise_text_direction(&text).replace('<', "\\u003c")
+    bidi::neutralise_controls_and_direction(&text).replace('<', "\\u003c")
 }

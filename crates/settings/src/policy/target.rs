@@ -158,19 +158,20 @@ impl SettingsBuilder<'_> {
 
     /// Explains why no selected place has the setting.
     fn explain_missing_setting(&self, setting_name: &str) -> String {
-        let what = match setting::setting_known_to_exist(setting_name).scope {
+        let info = setting::setting_known_to_exist(setting_name);
+        let what = match info.scope {
             SettingScope::CpufreqPolicy => "this machine offers no cpufreq setting of that kind",
             SettingScope::Drive => "this machine shows no NVMe drive with that setting",
             SettingScope::Disk => "this machine shows no selected disk with that setting",
             _ => "this machine has no such setting",
         };
-        let path = setting::setting_known_to_exist(setting_name).path;
+        let path = info.path_pattern();
         let hypervisor = if runs_under_hypervisor(self.system.root()) {
             "; it is a virtual machine, whose host keeps it"
         } else {
             ""
         };
-        format!("{what} (/{path}){hypervisor}")
+        format!("{what} ({path}){hypervisor}")
     }
 }
 

@@ -36,7 +36,8 @@ fn governor(machine: &Path) -> String {
 fn persistent() -> (tempfile::TempDir, System) {
     let (directory, system) = laptop();
     restart(directory.path(), "first");
-    let settings = PersistentSettings::for_any_supply(&system, "teo".parse().unwrap(), None);
+    let settings =
+        PersistentSettings::for_this_machine(&system, None, "teo".parse().unwrap(), None);
     settings.save_file(&system).unwrap();
     let loaded = PersistentSettings::load(&system).unwrap().unwrap();
     assert_eq!(loaded.to_commented_text(), settings.to_commented_text());
@@ -352,7 +353,7 @@ fn settings_of_disks_are_those_of_a_model_too() {
         })
     };
     let set = "read-ahead[kb=512]".parse().unwrap();
-    let settings = PersistentSettings::for_any_supply(&system, set, None);
+    let settings = PersistentSettings::for_this_machine(&system, None, set, None);
     assert_eq!(settings.drives, Some(["A", "B"].map(str::to_owned).into()));
     let text = "[[drive]]\nmodel = 'B'\npolicy = 'read-ahead[kb=512]'\n";
     write(directory.path(), FILE, text);

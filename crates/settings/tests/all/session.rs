@@ -788,7 +788,8 @@ fn disks_of_other_drives_keep_their_settings() {
         ..Targets::default()
     };
     let error = policy::resolve_to_settings(&system, &set, &none).unwrap_err();
-    assert!(error.to_string().contains("no selected disk"), "{error}");
+    let expected = "no selected disk with that setting (/sys/block/*/queue/rq_affinity)";
+    assert!(error.to_string().contains(expected), "{error}");
 }
 
 #[test]

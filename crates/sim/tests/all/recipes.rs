@@ -142,6 +142,31 @@ fn operations_ask_of_the_disk_what_real_programs_asked() {
     assert_eq!(names, RECIPES);
 }
 
+/// Flushes for a commit of eight clients, on so many CPUs and a drive with these times of a write and of a flush.
+fn count_flushes_of_eight_clients(row: &Row, cpus: usize, [write_us, flush_us]: [f64; 2]) -> f64 {
+    let mut machine = machine_of_measurement(row);
+    machine.cluster[0].cpus = cpus;
+    machine.drive.write_service_us = Figure::assumed(write_us, "a test");
+    machine.drive.flush_us = Figure::assumed(flush_us, "a test");
+    let run = run_file_on(&machine, recipe_for_clients(&row.recipe, 8));
+    run.server.unwrap().disk_per_reply.flushes
+}
+
+#[test]
+fn all_clients_share_two_syncs_unless_a_sync_is_shorter_than_a_transaction() {
+    let rows = measured_rows();
+    let row = rows.iter().find(|row| row.recipe == "postgres-commit");
+    let row = row.unwrap();
+    let counted = count_flushes_of_eight_clients(row, 2, [row.write_us, row.flush_us]);
+    let long = count_flushes_of_eight_clients(row, 2, [4000.0, 4000.0]);
+    // On fewer CPUs than clients, the wait for a CPU makes each sync long.
+    let short = count_flushes_of_eight_clients(row, 16, [10.0, 10.0]);
+    // docs/guides/recipes.md has these figures.
+    assert!((counted - 0.24).abs() < 0.01, "{counted}");
+    assert!((long - 0.25).abs() < 0.01, "{long}");
+    assert!(short > 2.0 * counted, "{short} {counted}");
+}
+
 /// A line of the table of simulated calls.
 fn table_line(recipe: &str, clients: Option<u32>, calls: &DiskPerReply) -> String {
     let clients = clients.map_or_else(String::new, |clients| clients.to_string());

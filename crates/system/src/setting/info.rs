@@ -89,6 +89,13 @@ pub struct SettingInfo {
     pub changes: &'static [&'static str],
 }
 
+impl SettingInfo {
+    /// Absolute path of the setting at whatever place, with `*` for what differs between places.
+    pub fn path_pattern(&self) -> String {
+        format!("/{}", self.path.replace("{n}", "*").replace("{state}", "*"))
+    }
+}
+
 impl PartialEq for SettingInfo {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name

@@ -134,6 +134,23 @@ fn an_assumed_figure_that_would_break_a_condition_is_named() {
     assert!(ticks.range_source.contains("CONFIG_HZ"), "{ticks:?}");
 }
 
+/// An answer that a runner-up beats with the figures as they are, as a condition kept by chance alone makes it.
+#[test]
+fn a_figure_without_effect_never_changes_the_answer() {
+    let request = request(vec![reads()], 700_000);
+    let mut answer = search(&request, false).unwrap();
+    let (best, worst) = (answer.best.take().unwrap(), answer.next.pop().unwrap());
+    assert!(worst.objective > 1.05 * best.objective);
+    answer.next = vec![best];
+    answer.best = Some(worst);
+    let varied = vary(&request, &answer, 10_000_000);
+    // The load writes nothing.
+    let write = "drive.write_service_us";
+    assert!(varied.figures.iter().any(|figure| figure.figure == write));
+    let mut changing = varied.figures_that_change_answer();
+    assert!(changing.all(|figure| figure.figure != write));
+}
+
 #[test]
 fn figures_beyond_the_requests_allowed_are_named() {
     let request = request(vec![reads()], 700_000);
@@ -216,6 +233,16 @@ fn a_percentile_of_few_requests_decides_nothing() {
     // Some 90 requests of a run: twelve runs or more have enough together.
     let answer = ask(100).unwrap();
     assert!(answer.repeats >= 10, "{}", answer.repeats);
+    // As an objective, the percentile of a single load is the same figure in each table.
+    let mut wanted = request(vec![load(100)], 3_000_000);
+    wanted.objective = SearchObjective::new("p99_us", Goal::Minimise).unwrap();
+    let answer = search(&wanted, false).unwrap();
+    for finalist in answer.next.iter().chain([&answer.in_force]) {
+        assert_eq!(
+            metric(finalist, "rated", "p99_us"),
+            Some(finalist.objective)
+        );
+    }
 }
 
 /// A read every 150 ms, longer than the timeout of the kernel's table.

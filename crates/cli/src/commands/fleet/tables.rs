@@ -2,7 +2,8 @@
 
 use wakepath_fleet::rows::{
     CLASS_HEADER, CONDITION_HEADER, DECISION_HEADER, OUTLIER_HEADER, REPLAY_HEADER, class_cells,
-    condition_rows, decision_rows, outlier_rows, replay_rows, sentences_about_decisions,
+    class_with_representative, condition_rows, decision_rows, outlier_rows, replay_rows,
+    sentences_about_decisions,
 };
 use wakepath_fleet::{ClassReplay, FleetClass, FleetDecisions, FleetReport};
 
@@ -76,16 +77,20 @@ fn write_outliers(out: &mut Screen, classes: &[FleetClass]) -> anyhow::Result<()
     Ok(())
 }
 
-/// Writes doctor's findings for whole classes.
+/// Writes doctor's findings on the machines that stand for the classes.
 fn write_findings(out: &mut Screen, classes: &[FleetClass]) -> anyhow::Result<()> {
     if classes.iter().all(|class| class.findings.is_empty()) {
         return Ok(());
     }
     writeln!(out)?;
-    writeln!(out, "Findings of doctor for whole classes:")?;
+    writeln!(
+        out,
+        "Findings of doctor on the machine that stands for each class:"
+    )?;
     for class in classes {
         for finding in &class.findings {
-            let text = format!("{}: {}: {}", class.name, finding.name, finding.title);
+            let place = class_with_representative(class);
+            let text = format!("{place}: {}: {}", finding.name, finding.title);
             out.write_folded(&text, 2)?;
         }
     }

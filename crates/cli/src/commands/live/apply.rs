@@ -31,7 +31,11 @@ Examples:
   wakepath restore";
 
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", policies_and_settings_for_help()))]
+#[command(
+    after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}\n\n{}", policies_and_settings_for_help()),
+    group(clap::ArgGroup::new("kept").args(["persist", "form"]))
+)]
 pub(crate) struct Args {
     /// Policies, such as 'menu + epp[value=power]'; several arguments make one set. `--help` lists them.
     #[arg(required_unless_present_any = ["kernel_word", "check", "at_boot", "boot_ended", "supply_changed", "after_event", "resets"], value_name = "SET", value_parser = PolicySetTextParser(Place::Machine), hide_possible_values = true)]
@@ -52,10 +56,11 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["dry_run", "drives", "force"])]
     persist: bool,
     /// With `--persist`: ask nothing, and hold the set first only for a given `--for`, or 10 minutes with `--keep`.
-    #[arg(long, requires = "persist")]
+    #[arg(long, requires = "persist", conflicts_with = "form")]
     yes: bool,
-    /// With `--persist`: only while the machine has this power supply, `mains` or `battery`. The set for the other stays.
-    #[arg(long, requires = "persist", value_name = "SUPPLY", value_parser = parse_power_supply)]
+    /// With `--persist`: only while the machine has this power supply, `mains` or `battery`. The set for the other stays. With
+    /// `--as`: for this power supply only, in the forms of TLP and Ansible.
+    #[arg(long, requires = "kept", value_name = "SUPPLY", value_parser = parse_power_supply)]
     on: Option<PowerSupply>,
     /// Print the set in the form of another tool, and write nothing. A note names what the form cannot hold.
     #[arg(long = "as", value_name = "TOOL", value_enum, conflicts_with_all = ["persist", "dry_run", "hold", "check"])]
@@ -199,7 +204,7 @@ pub(crate) fn plan_apply_or_persist_policy_set(
         "{set} changes nothing; name a policy, such as menu"
     );
     if let Some(form) = args.form {
-        return print_as_other_tools_config(&system, form, set, targets, out);
+        return print_as_other_tools_config(&system, form, args.on, set, targets, out);
     }
     if args.dry_run {
         let plan = plan_settings_for_set(&system, &set, &targets)?;
@@ -312,6 +317,7 @@ fn describe_guard(_: &[GuardCondition]) -> anyhow::Result<()> {
 fn print_as_other_tools_config(
     system: &System,
     name: FormName,
+    supply: Option<PowerSupply>,
     set: PolicySet,
     targets: Targets,
     out: &mut Screen,
@@ -326,15 +332,15 @@ fn print_as_other_tools_config(
                 targets.drives.is_none() && !targets.force,
                 "--as ansible writes the file of --persist, which has neither --drives nor --force; leave them out"
             );
-            let settings = PersistentSettings::for_any_supply(system, set, targets.cpus);
+            let settings = PersistentSettings::for_this_machine(system, supply, set, targets.cpus);
             return print_text_line_by_line(&format_ansible_playbook(system, &settings)?, out);
         }
     };
     let plan = plan_settings_for_set(system, &set, &targets)?;
+    let form = format_plan_for_tool(system, tool, &plan, supply)?;
     for note in &plan.notes {
         note!("{note}");
     }
-    let form = format_plan_for_tool(system, tool, &plan);
     for left in &form.left_out {
         note!("left out: {left}");
     }

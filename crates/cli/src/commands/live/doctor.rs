@@ -38,8 +38,7 @@ const FOUND: u8 = 3;
 /// Prints the findings; returns the exit code.
 pub(crate) fn examine_and_print_findings(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
     let system = args.root.open_system()?;
-    let is_live = args.root.directory().is_none();
-    let calibration = here::find_calibration(args.machine.as_deref(), is_live)?;
+    let calibration = here::find_calibration(args.machine.as_deref(), &system)?;
     let mut report = examine_machine(
         &system,
         &args.root.root_option_or_empty(),

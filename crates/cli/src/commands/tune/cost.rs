@@ -10,13 +10,13 @@ const DAYS_PER_YEAR: f64 = 365.0;
 #[derive(clap::Args)]
 pub(crate) struct CostArgs {
     /// Price of a kWh, in any currency.
-    #[arg(long, value_name = "PRICE")]
+    #[arg(long, value_name = "PRICE", value_parser = parse_number_from_0)]
     price: Option<f64>,
     /// Energy of the battery in Wh; needs --platform-mw.
-    #[arg(long, value_name = "WH", requires = "platform_mw")]
+    #[arg(long, value_name = "WH", requires = "platform_mw", value_parser = parse_number_from_0)]
     battery_wh: Option<f64>,
     /// Power of what is not modelled, such as the display, in mW.
-    #[arg(long, value_name = "MW", requires = "battery_wh")]
+    #[arg(long, value_name = "MW", requires = "battery_wh", value_parser = parse_number_from_0)]
     platform_mw: Option<f64>,
 }
 
@@ -47,6 +47,13 @@ impl DayCost {
     }
 }
 
+fn parse_number_from_0(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok();
+    number
+        .filter(|number: &f64| number.is_finite() && *number >= 0.0)
+        .ok_or_else(|| "expected a number of 0 or more, such as 0.3".to_owned())
+}
+
 fn kwh_per_year(wh_per_day: f64) -> f64 {
     wh_per_day * DAYS_PER_YEAR / 1000.0
 }
@@ -64,15 +71,6 @@ impl CostArgs {
         answer: &SearchAnswer,
         loads: &[DailyLoad],
     ) -> anyhow::Result<Option<DayCosts>> {
-        for (name, value) in [
-            ("--price", self.price),
-            ("--battery-wh", self.battery_wh),
-            ("--platform-mw", self.platform_mw),
-        ] {
-            if value.is_some_and(|value| !value.is_finite() || value < 0.0) {
-                bail!("{name}: give a number of 0 or more");
-            }
-        }
         let metric = match answer.origin {
             AnswerOrigin::Simulation => "mean_mw",
             AnswerOrigin::Recording => "drive_mw",

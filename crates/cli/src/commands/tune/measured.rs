@@ -257,7 +257,7 @@ fn plan_sets(
 fn without_hint_to_resume(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<StudyError>() {
         Some(StudyError::Interrupted) => {
-            anyhow::anyhow!("interrupted: nothing was decided, and settings are as before")
+            anyhow::anyhow!("nothing was decided, and settings are as before")
         }
         _ => error,
     }

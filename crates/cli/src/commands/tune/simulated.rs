@@ -110,7 +110,7 @@ fn list_fixes_by_doctor(args: &Args) -> anyhow::Result<Vec<PolicySet>> {
     if !here::means_calibrated_machine(args.machine.as_deref()) {
         return Ok(Vec::new());
     }
-    let calibration = here::find_calibration(args.machine.as_deref(), true)?;
+    let calibration = here::find_calibration(args.machine.as_deref(), &System::live())?;
     let examined = examine_machine(&System::live(), "", calibration.as_ref());
     let findings = examined.map_or_else(|_| Vec::new(), |report| report.findings);
     let fixes = findings.into_iter().filter(|finding| !finding.note);
