@@ -1,10 +1,11 @@
 //! What a calibration was measured on, and which of its figures are stale elsewhere.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{CalibratedOn, Origin};
+use wakepath_hardware::machine::{CalibratedOn, DriveModel, Origin};
 use wakepath_measure::Conditions;
 use wakepath_measure::drive::BackingDevice;
 use wakepath_system::System;
+use wakepath_system::capture::drives::read_apst_and_tolerance_in_force;
 use wakepath_system::capture::running::RunningPolicies;
 use wakepath_units::printable;
 
@@ -104,6 +105,7 @@ pub fn take_policies_in_force_now(machine: &mut Machine, system: &System) -> Opt
     if then.processor != cpuinfo_value(system, "model name") {
         return None;
     }
+    take_drive_settings_in_force_now(&mut machine.drive, system);
     let now = RunningPolicies::read(system, machine)
         .ok()?
         .to_machine_file_text();
@@ -112,6 +114,16 @@ pub fn take_policies_in_force_now(machine: &mut Machine, system: &System) -> Opt
     Some(format!(
         "{now} is in force, {changed} was at the calibration"
     ))
+}
+
+/// Gives a drive the power-management settings that its controller has now, where they can be read.
+fn take_drive_settings_in_force_now(drive: &mut DriveModel, system: &System) {
+    if let (Some(device), Some(_)) = (&drive.device, &drive.in_force) {
+        let now = read_apst_and_tolerance_in_force(system.root(), device);
+        if now.apst.is_some() {
+            drive.in_force = Some(now);
+        }
+    }
 }
 
 /// Differences between the calibrated and the running machine.

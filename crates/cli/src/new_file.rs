@@ -13,6 +13,13 @@ pub(crate) fn check_output_may_be_written(path: &Path, force: bool) -> anyhow::R
         // In other arguments `-` means a pipe; this file is written whole, beside the command's output.
         bail!("standard output cannot be written to; name a file, or ./- for one of this name");
     }
+    let folder = parent_folder(path);
+    if !folder.is_dir() {
+        bail!(
+            "there is no folder {}; make it, or name another",
+            folder.display()
+        );
+    }
     match fs::metadata(path) {
         Ok(there) if !there.is_file() => bail!("it is there and not a regular file"),
         Ok(_) if !force => bail!("the file exists; --force replaces it"),

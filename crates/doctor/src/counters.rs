@@ -26,11 +26,11 @@ pub(crate) fn sum_idle_counters_by_state(system: &System) -> Vec<Counted> {
                     off_everywhere,
                 }) => {
                     *off_everywhere &= count.state.disabled;
-                    sum.usage += count.usage;
-                    sum.time_us += count.time_us;
-                    sum.above += count.above;
-                    sum.below += count.below;
-                    sum.rejected += count.rejected;
+                    sum.usage = sum.usage.saturating_add(count.usage);
+                    sum.time_us = sum.time_us.saturating_add(count.time_us);
+                    sum.above = sum.above.saturating_add(count.above);
+                    sum.below = sum.below.saturating_add(count.below);
+                    sum.rejected = sum.rejected.saturating_add(count.rejected);
                 }
                 None if place == 0 => counted.push(Counted {
                     off_everywhere: count.state.disabled,

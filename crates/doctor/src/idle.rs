@@ -249,6 +249,11 @@ pub(crate) fn find_cost_of_deep_states(case: &mut Case<'_>) -> Option<Finding> {
     )
 }
 
+/// Adds up a counter of all states; a damaged capture may have impossible counts.
+fn add_up(states: &[Counted], count: impl Fn(&Counted) -> u64) -> u64 {
+    states.iter().map(count).fold(0, u64::saturating_add)
+}
+
 /// Lists states with a count, each beside the number of entries.
 fn list_states_with_nonzero_count(states: &[Counted], count: fn(&Counted) -> u64) -> String {
     let counted = states.iter().filter(|state| count(state) > 0);
@@ -261,10 +266,18 @@ fn list_states_with_nonzero_count(states: &[Counted], count: fn(&Counted) -> u64
 /// Finds a governor that often picks the wrong state, by the kernel's own counters.
 pub(crate) fn find_mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
     let states = counters::sum_idle_counters_by_state(case.system);
-    let usage: u64 = states.iter().map(|c| c.sum.usage).sum();
+    let usage = add_up(&states, |c| c.sum.usage);
     if usage < ENOUGH {
         case.notes.push(format!(
             "only {usage} idle entries were counted; the governor is not judged by them"
+        ));
+        return Vec::new();
+    }
+    let wrong = add_up(&states, |c| c.sum.above.saturating_add(c.sum.below));
+    if wrong > usage {
+        case.notes.push(format!(
+            "`above` and `below` of the idle states count {wrong} wrong choices of {usage}, which is impossible: they do not judge \
+             the governor"
         ));
         return Vec::new();
     }
@@ -305,7 +318,7 @@ fn find_replaced_governor(case: &Case<'_>) -> Option<String> {
 
 /// Finds a governor that often picks too deep a state.
 fn find_too_deep_choices(case: &mut Case<'_>, states: &[Counted], usage: u64) -> Option<Finding> {
-    let above: u64 = states.iter().map(|c| c.sum.above).sum();
+    let above = add_up(states, |c| c.sum.above);
     let share = above as f64 / usage as f64;
     if share < WRONG_SHARE {
         return None;
@@ -382,7 +395,7 @@ fn find_too_shallow_choices(
     states: &[Counted],
     usage: u64,
 ) -> Option<Finding> {
-    let below: u64 = states.iter().map(|c| c.sum.below).sum();
+    let below = add_up(states, |c| c.sum.below);
     let share = below as f64 / usage as f64;
     // The counters blame the governor even where the deeper states are refused.
     if share < WRONG_SHARE || !case.system.find_mostly_refused_states().is_empty() {
@@ -578,8 +591,8 @@ fn deepest_accepted_state(case: &Case<'_>, refused: &[&str]) -> Option<String> {
 /// Finds deep states that no load reaches.
 pub(crate) fn find_unreached_states(case: &Case<'_>) -> Option<Finding> {
     let states = counters::sum_idle_counters_by_state(case.system);
-    let usage: u64 = states.iter().map(|c| c.sum.usage).sum();
-    let time: u64 = states.iter().map(|c| c.sum.time_us).sum();
+    let usage = add_up(&states, |c| c.sum.usage);
+    let time = add_up(&states, |c| c.sum.time_us);
     if usage < ENOUGH {
         return None;
     }

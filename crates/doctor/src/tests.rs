@@ -11,6 +11,7 @@ use wakepath_policies::PolicySet;
 use wakepath_settings::{Session, SettingsPlan, Targets, policy};
 use wakepath_system::{Root, System};
 
+use crate::examine_machine;
 use crate::model::{Model, READS, simulate_load};
 
 fn apply(system: &System, set: &PolicySet) {
@@ -49,4 +50,28 @@ fn a_set_is_priced_as_it_is_applied() {
         let without = simulate_load(&model.machine, &model.now, READS).unwrap();
         assert_ne!(without.mean_us.to_bits(), found.mean_us.to_bits(), "{set}");
     }
+}
+
+/// A damaged capture may hold any numbers.
+#[test]
+fn impossible_counters_are_named_and_judge_no_governor() {
+    let directory = captured::copy_of_laptop();
+    let cpus = directory.path().join("sys/devices/system/cpu");
+    for cpu in ["cpu0", "cpu1"] {
+        let file = cpus.join(cpu).join("cpuidle/state3/above");
+        std::fs::write(file, format!("{}\n", u64::MAX)).unwrap();
+    }
+    let system = System::new(Root::at_directory(directory.path()));
+    let report = examine_machine(&system, "", None).unwrap();
+    let named = report
+        .notes
+        .iter()
+        .any(|note| note.contains("which is impossible"));
+    assert!(named, "{:?}", report.notes);
+    assert!(
+        report
+            .findings
+            .iter()
+            .all(|finding| finding.name != "too-deep")
+    );
 }

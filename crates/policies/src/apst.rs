@@ -10,6 +10,7 @@
 //! in milliseconds, latencies in microseconds.
 
 pub mod gaps;
+pub mod in_force;
 pub mod printed;
 
 use std::fmt;

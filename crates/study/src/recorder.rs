@@ -3,6 +3,8 @@
 //! The simulated kernel has no I/O scheduler, so that a bio's way to its request is one step. An interrupt of a drive
 //! is taken by the CPU that completes.
 
+mod places;
+
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use wakepath_hardware::Machine;
@@ -19,14 +21,14 @@ use wakepath_trace::recording::{
 use wakepath_units::{Kilohertz, Nanoseconds};
 use wakepath_workloads::Workload;
 
+use self::places::{Places, Unplaced};
+
 /// Major number of NVMe drives' partitions and drives (`BLOCK_EXT_MAJOR`).
 const DEVICE: u32 = 259 << 20;
 /// The drive's interrupt.
 const IRQ: u32 = 1;
 /// The network card's interrupt.
 const NETWORK_IRQ: u32 = 2;
-/// Distance between the first sectors of successive requests.
-const STRIDE: u64 = 1 << 20;
 /// Most events that wait for a submission's request. Tasks that submit without a request, as into the page cache, hold
 /// back no more.
 const MOST_HELD: usize = 1 << 16;
@@ -150,13 +152,15 @@ pub struct Recorder<'a, F> {
     requests: HashMap<usize, Submitted>,
     /// Each task's job and the CPU that it ran on last.
     tasks: BTreeMap<usize, (Option<usize>, u32)>,
-    /// Tasks that a completion woke, and that have not run since.
+    /// Tasks with requests that completed while the task did not run, and that was not woken since.
+    completed: HashSet<usize>,
+    /// Followed tasks that were woken, and that have not run since.
     woken: HashSet<usize>,
     held: VecDeque<Place>,
     /// Number of places that were written or dropped so far.
     released: usize,
     open: HashMap<usize, usize>,
-    sectors: u64,
+    places: Places,
     cancelled: F,
     failure: Option<RecordingError>,
 }
@@ -199,11 +203,12 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
             pairs: IdlePairs::new(true),
             requests: HashMap::new(),
             tasks: BTreeMap::new(),
+            completed: HashSet::new(),
             woken: HashSet::new(),
             held: VecDeque::new(),
             released: 0,
             open: HashMap::new(),
-            sectors: 0,
+            places: Places::new(machine, workload),
             cancelled,
             failure: None,
         }
@@ -344,25 +349,10 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
         };
         self.hold_event(now, cpu, EventKind::BlockComplete(submitted.block));
         let task = submitted.task;
-        if self.followed == FollowedTasks::All {
-            // The scheduler tells of the wake-up, if there is one.
-            return;
-        }
         let runs = self.cpus.iter().any(|state| state.task == Some(task));
-        if !runs && self.woken.insert(task) {
-            let number = task as u32;
-            let waking = TaskStep::Waking;
-            self.hold_event(
-                now,
-                cpu,
-                EventKind::Task {
-                    task: number,
-                    step: waking,
-                },
-            );
-            let target = self.last_cpu_of_task(task);
-            let iowait = Some(true);
-            self.hold_event(now, cpu, EventKind::Wake { target, iowait });
+        if !runs {
+            // The scheduler tells of the wake-up, if there is one.
+            self.completed.insert(task);
         }
     }
 
@@ -383,6 +373,7 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
         self.pairs.note_task_ran(cpu as u32);
         self.tasks.insert(task, (job, cpu as u32));
         let is_woken = self.woken.remove(&task);
+        self.completed.remove(&task);
         let switches = self.current[cpu] != Some(task);
         if is_woken || (switches && self.followed == FollowedTasks::All) {
             self.record_running_step(now, cpu, task);
@@ -478,7 +469,9 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
             target,
             iowait,
         } = wake_up;
-        if self.followed == FollowedTasks::WithIo || !self.woken.insert(task) {
+        let is_by_completion = self.completed.remove(&task);
+        let is_followed = is_by_completion || self.followed == FollowedTasks::All;
+        if !is_followed || !self.woken.insert(task) {
             return;
         }
         self.tasks.entry(task).or_insert((None, 0)).1 = target as u32;
@@ -516,42 +509,59 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
 
     fn request_step_reached(&mut self, now: Nanoseconds, step: RequestStep) {
         match step {
-            RequestStep::Begun { task } => self.open_place_for_submission(now, task),
+            RequestStep::Begun { submitter, .. } => {
+                self.open_place_for_submission(now, submitter);
+            }
             RequestStep::Issued {
-                task,
+                submitter,
                 origin: RequestOrigin::Cached,
                 ..
             } => {
-                self.mark_place_of_task_unused(task);
+                self.mark_place_of_task_unused(submitter);
                 self.write_events_before_open_place();
             }
             RequestStep::Issued {
                 task,
+                submitter,
                 request,
                 read,
                 bytes,
                 origin,
+                place,
             } => {
                 let is_flush = origin == RequestOrigin::Flush;
+                let write = !read && !is_flush;
+                let sector = self.places.take_place(&Unplaced {
+                    task: submitter,
+                    job: self.tasks.get(&submitter).and_then(|(job, _)| *job),
+                    write,
+                    bytes,
+                    place,
+                });
                 let block = Block {
                     device: DEVICE,
-                    // A flush has no place. Sector 0 would be a flush of the kernel's own, which no task waits for.
-                    sector: self.sectors + u64::from(is_flush),
+                    sector,
                     bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
-                    write: !read && !is_flush,
+                    write,
                 };
-                self.sectors += STRIDE;
-                let background = block.write && origin == RequestOrigin::PageCache;
+                // A call that writes back waits for its requests. The flusher thread, to which they belong, waits for none.
+                let is_flushers = origin == RequestOrigin::PageCache && submitter == task;
+                let background = block.write && is_flushers;
                 let durability = Durability {
                     flushes_first: is_flush,
                     is_forced: origin == RequestOrigin::ForcedWrite,
                 };
-                let submitted = Submitted { block, task };
+                let submitted = Submitted {
+                    block,
+                    task: submitter,
+                };
                 self.record_issue(now, request, submitted, background, durability);
             }
             RequestStep::Delivered { request, cpu } => self.record_completion(now, cpu, request),
             RequestStep::Completed { request } => {
-                self.requests.remove(&request);
+                if let Some(submitted) = self.requests.remove(&request) {
+                    self.places.free_place(submitted.block.sector);
+                }
             }
             RequestStep::Served { .. } => {}
         }

@@ -1,9 +1,9 @@
 //! I/O of tasks in a recording: sizes, order, requests in flight, pauses and CPU bursts between requests.
 //!
 //! A pause starts when a task runs again after its last completion, so that neither the drive nor the wake-up is part of
-//! the pause. Within a pause, idle time on the task's CPU is sleep, less the exit latency at the end. The rest is a CPU
-//! burst. A wake-up of the task's own ends a stretch of the pause; what follows until the task runs is in neither. A burst in
-//! which another task with I/O was seen on the CPU is not counted. Sleep and burst stay the same under other policies, as far as the task is a closed loop.
+//! the pause. Within a pause, the task sleeps while its CPU is idle, and until the timer that the governor was told of expires. How
+//! late the next request then comes is kept apart: the idle state's exit is in there. CPU time is told apart by whether the task had
+//! slept, and is not counted if another task with I/O was seen on the CPU.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,14 +11,16 @@ use wakepath_units::Nanoseconds;
 
 use crate::flushes_in_flight::FlushesInFlight;
 use crate::recording::{
-    Block, Durability, Event, EventKind, IdlePeriod, Metadata, QueueStep, Reader, RecordingError,
-    TaskStep,
+    Block, Durability, Event, EventKind, IdlePeriod, QueueStep, Reader, RecordingError, TaskStep,
 };
 
 /// Limits on the tasks, and on the requests in flight, that are followed: a damaged recording may have any number.
 const MAX_FOLLOWED: usize = 1 << 16;
 /// Limit on the request sizes, and on the numbers of writes between flushes, that are counted apart for a task.
 const MAX_SIZES: usize = 256;
+
+/// Limit on the pauses of a task whose lateness is kept.
+pub const MAX_LATENESSES: usize = 4096;
 
 /// The I/O in a recording, by task.
 #[derive(Clone, Debug, Default)]
@@ -67,12 +69,47 @@ pub struct TaskIo {
     pub forced_writes: u64,
     /// Number of pauses in which the task's CPU slept.
     pub pauses: u64,
-    /// Total time that the task slept in pauses, in ns, without exit latencies.
+    /// Total time in ns that the task slept in pauses, up to the timers that woke it.
     pub asleep_ns: u64,
-    /// Total CPU time between running again and the next request, in ns.
+    /// Times in ns from these timers to the next request, of the first [`MAX_LATENESSES`] pauses.
+    pub lateness_ns: Vec<u64>,
+    /// Total CPU time between running again and the next request, in ns, without that after a sleep.
     pub burst_ns: u64,
+    /// Total CPU time between a sleep in a pause and the next request, in ns.
+    pub after_sleep_ns: u64,
     /// Number of requests preceded by a CPU burst of known length.
     pub bursts: u64,
+    /// Number of wake-ups by a completion in which the task had not waited for I/O by the kernel's count, and in which it had.
+    pub io_waits: [u64; 2],
+    /// Times between the beginnings of successive requests.
+    pub intervals: Moments,
+    /// Times from running again after a completion to the next request.
+    pub pause_lengths: Moments,
+}
+
+/// Number, mean and variance of times in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Moments {
+    /// Number of times.
+    pub count: u64,
+    /// Mean in ns.
+    pub mean: f64,
+    /// Sum of the squared deviations from the mean.
+    squares: f64,
+}
+
+impl Moments {
+    fn add(&mut self, ns: u64) {
+        self.count += 1;
+        let before = ns as f64 - self.mean;
+        self.mean += before / self.count as f64;
+        self.squares += before * (ns as f64 - self.mean);
+    }
+
+    /// Variance; 0 of a single time.
+    pub fn variance(&self) -> f64 {
+        self.squares / self.count.saturating_sub(1).max(1) as f64
+    }
 }
 
 /// Direction and size of a request.
@@ -90,6 +127,21 @@ impl TaskIo {
         let sizes = self.sizes.iter().filter(|(size, _)| size.write == writes);
         sizes.map(|(_, count)| count).sum()
     }
+
+    /// Time in ns by which the next request comes after a timer at least, but for a fiftieth of the pauses: what the task itself does
+    /// after a wake-up from a shallow state.
+    pub fn least_usual_lateness_ns(&self) -> u64 {
+        let mut sorted = self.lateness_ns.clone();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 50).copied().unwrap_or(0)
+    }
+
+    /// Whether the task keeps a rate: its pauses make up for what requests take, so that requests begin evenly.
+    pub fn keeps_rate(&self) -> bool {
+        const FEWEST: u64 = 32;
+        self.pause_lengths.count >= FEWEST
+            && 10.0 * self.intervals.variance() < self.pause_lengths.variance()
+    }
 }
 
 /// Reads a recording to its end, and collects the I/O of its tasks.
@@ -98,7 +150,7 @@ impl TaskIo {
 /// The recording cannot be read.
 pub fn collect_task_io(reader: &mut Reader) -> Result<TaskIoProfile, RecordingError> {
     let extent = reader.time_range_and_rewind()?;
-    let mut collector = TaskIoCollector::new(reader.metadata());
+    let mut collector = TaskIoCollector::default();
     reader.for_each_event(|event| {
         collector.collect_event(&event);
         Ok::<(), RecordingError>(())
@@ -122,6 +174,8 @@ struct TaskState {
     next_sector: [Option<u64>; 2],
     /// Number of writes since the task's last flush.
     writes_since_flush: u64,
+    /// When the task's last request began, in ns.
+    last_request: Option<u64>,
     /// The task's pause since its last completion, if it is in one.
     pause: Option<TaskPause>,
 }
@@ -129,7 +183,9 @@ struct TaskState {
 /// A task's pause up to now, and the stretch of it that still lasts.
 #[derive(Clone, Copy, Debug)]
 struct TaskPause {
-    /// When the task ran again, and the present stretch of its pause began.
+    /// When the task ran again, and the pause began, in ns.
+    begun: u64,
+    /// When the present stretch of the pause began, in ns.
     time: u64,
     /// The CPU on which the present stretch of the pause began.
     cpu: u32,
@@ -139,10 +195,14 @@ struct TaskPause {
     ran: bool,
     /// When a wake-up of the task began, if the task has not run since.
     waking: Option<u64>,
-    /// Sleep in earlier stretches of the pause, in ns.
+    /// Sleep in earlier stretches of the pause, with the wake-ups that ended them, in ns.
     asleep_ns: u64,
-    /// CPU time in earlier stretches of the pause, in ns.
+    /// CPU time in earlier stretches of the pause up to the first sleep, in ns.
     burst_ns: u64,
+    /// CPU time in earlier stretches of the pause after the first sleep, in ns.
+    after_sleep_ns: u64,
+    /// When the timer expired that ended the last sleep, in ns.
+    timer: u64,
     /// Whether another task with I/O ran on the CPU in some stretch of the pause.
     shared: bool,
 }
@@ -153,11 +213,12 @@ struct CpuIdleTime {
     total: u64,
     /// Start and end of the last idle period.
     last: (u64, u64),
-    /// Exit latency at the end of the last idle period.
-    last_exit: u64,
+    /// When the timer expired that ended the last idle period, as far as is known, else the period's end.
+    timer: u64,
 }
 
 /// Collects the I/O of tasks from a recording's events in order of time.
+#[derive(Default)]
 struct TaskIoCollector {
     profile: TaskIoProfile,
     states: HashMap<u32, TaskState>,
@@ -167,30 +228,11 @@ struct TaskIoCollector {
     idle: HashMap<u32, CpuIdleTime>,
     /// The last task seen to run on each CPU, and since when, in ns.
     last_runs: HashMap<u32, (u32, u64)>,
-    /// Exit latencies by CPU and state, in ns.
-    exit_latencies: HashMap<u32, Vec<u64>>,
+    /// By CPU, the task whose wake-up by a completion was seen last.
+    woken: HashMap<u32, u32>,
 }
 
 impl TaskIoCollector {
-    fn new(metadata: &Metadata) -> Self {
-        let mut exit_latencies = HashMap::new();
-        for group in &metadata.idle_states {
-            let exits: Vec<u64> = group.states.iter().map(|s| s.exit_latency.0).collect();
-            for cpu in &group.cpus {
-                exit_latencies.insert(*cpu, exits.clone());
-            }
-        }
-        Self {
-            profile: TaskIoProfile::default(),
-            states: HashMap::new(),
-            in_flight: BTreeMap::new(),
-            flushes: FlushesInFlight::default(),
-            idle: HashMap::new(),
-            last_runs: HashMap::new(),
-            exit_latencies,
-        }
-    }
-
     fn collect_event(&mut self, event: &Event) {
         match &event.kind {
             EventKind::Idle(period) => {
@@ -223,7 +265,14 @@ impl TaskIoCollector {
             EventKind::Task {
                 task,
                 step: TaskStep::Waking,
-            } => self.note_wake_up_of_pausing_task(event.time, *task),
+            } => {
+                self.woken.insert(event.cpu, *task);
+                self.note_wake_up_of_pausing_task(event.time, *task);
+            }
+            EventKind::Wake {
+                iowait: Some(iowait),
+                ..
+            } => self.count_io_wait_of_last_wake_up(event.cpu, *iowait),
             EventKind::Task {
                 task,
                 step: TaskStep::Running,
@@ -239,12 +288,18 @@ impl TaskIoCollector {
 
     /// Adds an idle period that ends at `time`.
     fn add_idle_period_ending_at(&mut self, time: u64, cpu: u32, period: &IdlePeriod) {
-        let exits = self.exit_latencies.get(&cpu);
-        let exit = exits.and_then(|exits| exits.get(usize::from(period.state)));
         let idle = self.idle.entry(cpu).or_default();
         idle.total = idle.total.saturating_add(period.duration.0);
-        idle.last = (time.saturating_sub(period.duration.0), time);
-        idle.last_exit = exit.copied().unwrap_or(0);
+        let start = time.saturating_sub(period.duration.0);
+        idle.last = (start, time);
+        let asked = start.saturating_sub(period.inputs.select_lead.unwrap_or(0).into());
+        let told = period.inputs.sleep_length.and_then(|length| {
+            let length = u64::try_from(length).ok()?;
+            Some(asked.saturating_add(length))
+        });
+        idle.timer = told
+            .filter(|told| (start..=time).contains(told))
+            .unwrap_or(time);
     }
 
     /// Notes a bio that a task submits at a time on a CPU, which ends the task's pause. One without data is a flush.
@@ -289,6 +344,9 @@ impl TaskIoCollector {
             io.count_flush(std::mem::take(&mut state.writes_since_flush));
         }
         if has_data {
+            if let Some(last) = state.last_request.replace(time.0) {
+                io.intervals.add(time.0.saturating_sub(last));
+            }
             io.most_in_flight = io.most_in_flight.max(state.in_flight);
             io.count_request_and_sequence(block, &mut state.next_sector);
             state.writes_since_flush += u64::from(block.write);
@@ -298,7 +356,7 @@ impl TaskIoCollector {
             let idle = self.idle.get(&cpu).copied().unwrap_or_default();
             let last_run = self.last_runs.get(&pause.cpu).copied();
             pause.split_stretch_into_sleep_and_burst(task, time.0, cpu, idle, last_run);
-            io.add_ended_pause(&pause, has_data);
+            io.add_ended_pause(&pause, time.0, has_data);
             self.profile.shared_bursts += u64::from(pause.shared);
         }
     }
@@ -333,6 +391,19 @@ impl TaskIoCollector {
         }
     }
 
+    /// Counts a wake-up of the task woken last on a CPU, if the task has not run since a completion.
+    fn count_io_wait_of_last_wake_up(&mut self, cpu: u32, iowait: bool) {
+        let Some(task) = self.woken.remove(&cpu) else {
+            return;
+        };
+        let pause = self.states.get(&task).and_then(|state| state.pause);
+        if let Some(io) = self.profile.tasks.get_mut(&task)
+            && pause.is_some_and(|pause| !pause.ran)
+        {
+            io.io_waits[usize::from(iowait)] += 1;
+        }
+    }
+
     /// Notes that a wake-up of a task begins.
     fn note_wake_up_of_pausing_task(&mut self, time: Nanoseconds, task: u32) {
         let state = self.states.get_mut(&task);
@@ -351,8 +422,12 @@ impl TaskIoCollector {
                 let last_run = self.last_runs.get(&pause.cpu).copied();
                 let until = pause.waking.unwrap_or(time.0);
                 pause.split_stretch_into_sleep_and_burst(task, until, cpu, idle, last_run);
-                next.asleep_ns = pause.asleep_ns;
+                let woken_up_ns = time.0.saturating_sub(until);
+                next.asleep_ns = pause.asleep_ns.saturating_add(woken_up_ns);
                 next.burst_ns = pause.burst_ns;
+                next.after_sleep_ns = pause.after_sleep_ns;
+                next.begun = pause.begun;
+                next.timer = pause.timer;
                 next.shared = pause.shared;
             }
             next.ran = true;
@@ -365,6 +440,7 @@ impl TaskIoCollector {
 impl TaskPause {
     fn begin(time: u64, cpu: u32, cpu_idle_ns_so_far: u64) -> Self {
         Self {
+            begun: time,
             time,
             cpu,
             idle_ns: cpu_idle_ns_so_far,
@@ -372,11 +448,13 @@ impl TaskPause {
             waking: None,
             asleep_ns: 0,
             burst_ns: 0,
+            after_sleep_ns: 0,
+            timer: 0,
             shared: false,
         }
     }
 
-    /// Divides the stretch of a pause up to `until` into sleep and CPU burst.
+    /// Divides the stretch of a pause up to `until` into sleep and CPU time.
     ///
     /// The task is on `cpu` now, whose idle time is `idle`. `last_run`: the last task seen on the CPU where the stretch
     /// began, and since when.
@@ -399,11 +477,22 @@ impl TaskPause {
             overlap
         };
         let idle_in_stretch = idle_ns.min(stretch);
-        // A wake-up by another CPU comes before the sleeping CPU's exit from idle.
-        let exit = if end <= until { idle.last_exit } else { 0 };
-        let asleep_ns = idle_in_stretch.saturating_sub(exit);
-        self.asleep_ns = self.asleep_ns.saturating_add(asleep_ns);
-        self.burst_ns = self.burst_ns.saturating_add(stretch - idle_in_stretch);
+        let cpu_ns = stretch - idle_in_stretch;
+        if overlap > 0 {
+            self.timer = idle.timer.clamp(self.time, until);
+        }
+        let after_idle_ns = if overlap > 0 {
+            until.saturating_sub(end).min(cpu_ns)
+        } else {
+            0
+        };
+        if self.asleep_ns > 0 {
+            self.after_sleep_ns = self.after_sleep_ns.saturating_add(cpu_ns);
+        } else {
+            self.after_sleep_ns = self.after_sleep_ns.saturating_add(after_idle_ns);
+            self.burst_ns = self.burst_ns.saturating_add(cpu_ns - after_idle_ns);
+        }
+        self.asleep_ns = self.asleep_ns.saturating_add(idle_in_stretch);
         self.shared |= last_run
             .is_some_and(|(other, since)| other != task && (self.time..until).contains(&since));
     }
@@ -439,13 +528,22 @@ impl TaskIo {
         }
     }
 
-    /// Adds a pause that is over to the task's totals. A CPU burst in which another task ran there counts as unknown.
+    /// Adds a pause that is over at `now` to the task's totals. A CPU burst in which another task ran there counts as unknown.
     /// `before_data`: a request with data ended the pause, and no flush, whose burst belongs to that before the next request.
-    fn add_ended_pause(&mut self, pause: &TaskPause, before_data: bool) {
-        self.pauses += u64::from(pause.asleep_ns > 0);
-        self.asleep_ns = self.asleep_ns.saturating_add(pause.asleep_ns);
+    fn add_ended_pause(&mut self, pause: &TaskPause, now: u64, before_data: bool) {
+        self.pause_lengths.add(now.saturating_sub(pause.begun));
+        if pause.asleep_ns > 0 {
+            let since_asleep = pause.asleep_ns.saturating_add(pause.after_sleep_ns);
+            let late = now.saturating_sub(pause.timer).min(since_asleep);
+            self.pauses += 1;
+            self.asleep_ns = self.asleep_ns.saturating_add(since_asleep - late);
+            if self.lateness_ns.len() < MAX_LATENESSES {
+                self.lateness_ns.push(late);
+            }
+        }
         if !pause.shared {
             self.burst_ns = self.burst_ns.saturating_add(pause.burst_ns);
+            self.after_sleep_ns = self.after_sleep_ns.saturating_add(pause.after_sleep_ns);
             self.bursts += u64::from(before_data);
         }
     }
@@ -453,10 +551,8 @@ impl TaskIo {
 
 #[cfg(test)]
 mod tests {
-    use wakepath_hardware::IdleState;
-
     use super::*;
-    use crate::recording::CpuIdleStates;
+    use crate::recording::IdleInputs;
 
     const US: u64 = 1_000;
 
@@ -485,7 +581,7 @@ mod tests {
         })
     }
 
-    /// Collects events on CPU 0, given with their times in us, on a machine whose state leaves in 10 us.
+    /// Collects events on CPU 0, given with their times in us.
     fn collect(events: &[(u64, EventKind)]) -> TaskIoProfile {
         let on_cpu_0: Vec<_> = events
             .iter()
@@ -496,21 +592,7 @@ mod tests {
 
     /// Collects events with their times in us and their CPUs.
     fn collect_on_cpus(events: &[(u64, u32, EventKind)]) -> TaskIoProfile {
-        let state = IdleState {
-            name: "C1".to_owned(),
-            exit_latency: Nanoseconds(10 * US),
-            target_residency: Nanoseconds(10 * US),
-            polling: false,
-            disabled: false,
-        };
-        let metadata = Metadata {
-            idle_states: vec![CpuIdleStates {
-                cpus: vec![0, 1],
-                states: vec![state],
-            }],
-            ..Metadata::default()
-        };
-        let mut collector = TaskIoCollector::new(&metadata);
+        let mut collector = TaskIoCollector::default();
         for (time, cpu, kind) in events {
             collector.collect_event(&Event {
                 time: Nanoseconds(time * US),
@@ -522,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_sleep_without_the_exit_and_a_burst() {
+    fn a_pause_is_sleep_and_cpu_time_before_and_after() {
         let task = 7;
         let step = TaskStep::Running;
         let profile = collect(&[
@@ -534,8 +616,9 @@ mod tests {
             (420, queued(read(8, 4096), Some(task), false)),
         ]);
         let io = &profile.tasks[&task];
-        assert_eq!((io.pauses, io.asleep_ns), (1, 300 * US));
-        assert_eq!((io.bursts, io.burst_ns), (1, 25 * US));
+        assert_eq!((io.pauses, io.asleep_ns), (1, 310 * US));
+        let cpu_time = (io.bursts, io.burst_ns, io.after_sleep_ns);
+        assert_eq!(cpu_time, (1, 5 * US, 20 * US));
         assert_eq!(
             (io.count_requests_in_direction(false), io.sequential),
             (2, 1)
@@ -559,8 +642,11 @@ mod tests {
             (460, queued(read(8, 4096), Some(7), false)),
         ]);
         let io = &profile.tasks[&7];
+        // The wake-up itself is no CPU time of the task.
         assert_eq!((io.pauses, io.asleep_ns), (1, 300 * US));
-        assert_eq!((io.bursts, io.burst_ns), (1, 35 * US));
+        assert_eq!(io.lateness_ns, [60 * US]);
+        let cpu_time = (io.bursts, io.burst_ns, io.after_sleep_ns);
+        assert_eq!(cpu_time, (1, 15 * US, 20 * US));
     }
 
     #[test]
@@ -574,8 +660,75 @@ mod tests {
             (150, 1, queued(read(8, 4096), Some(7), false)),
         ]);
         let io = &profile.tasks[&7];
-        assert_eq!((io.pauses, io.asleep_ns), (1, 40 * US));
-        assert_eq!((io.bursts, io.burst_ns), (1, 15 * US));
+        assert_eq!((io.pauses, io.asleep_ns), (1, 50 * US));
+        assert_eq!((io.burst_ns, io.after_sleep_ns), (0, 15 * US));
+    }
+
+    #[test]
+    fn a_sleep_ends_with_the_timer_and_not_with_the_exit() {
+        let slept = EventKind::Idle(IdlePeriod {
+            duration: Nanoseconds(310 * US),
+            inputs: IdleInputs {
+                sleep_length: Some(250 * US as i64),
+                ..IdleInputs::default()
+            },
+            ..IdlePeriod::default()
+        });
+        let profile = collect(&[
+            (0, queued(read(0, 4096), Some(7), false)),
+            (82, EventKind::BlockComplete(read(0, 4096))),
+            (85, step(7, TaskStep::Running)),
+            (400, slept),
+            (420, queued(read(8, 4096), Some(7), false)),
+        ]);
+        let io = &profile.tasks[&7];
+        assert_eq!(
+            (io.asleep_ns, &io.lateness_ns[..]),
+            (250 * US, &[80 * US][..])
+        );
+        assert_eq!(io.least_usual_lateness_ns(), 80 * US);
+    }
+
+    #[test]
+    fn a_task_whose_pauses_make_up_for_its_requests_keeps_a_rate() {
+        let keeps = |next: fn(u64, u64) -> u64| {
+            let (mut events, mut at) = (Vec::new(), 0);
+            for number in 0..100 {
+                let block = read(number * 8, 4096);
+                let latency = 50 + number * 37 % 90;
+                events.extend([
+                    (at, queued(block, Some(7), false)),
+                    (at + latency, EventKind::BlockComplete(block)),
+                    (at + latency, step(7, TaskStep::Running)),
+                ]);
+                at = next(at, latency);
+            }
+            collect(&events).tasks[&7].keeps_rate()
+        };
+        assert!(keeps(|begun, _| begun + 1000));
+        assert!(!keeps(|begun, latency| begun + latency + 500));
+        assert!(!keeps(|begun, latency| begun + 2 * latency));
+    }
+
+    #[test]
+    fn wake_ups_by_completions_tell_whether_the_task_waited_for_io() {
+        let woken = |iowait| EventKind::Wake {
+            target: 0,
+            iowait: Some(iowait),
+        };
+        let profile = collect(&[
+            (0, queued(read(0, 4096), Some(7), false)),
+            (82, EventKind::BlockComplete(read(0, 4096))),
+            (83, step(7, TaskStep::Waking)),
+            (84, woken(false)),
+            (85, step(7, TaskStep::Running)),
+            // A timer's wake-up is none.
+            (400, step(7, TaskStep::Waking)),
+            (401, woken(true)),
+            (402, step(7, TaskStep::Running)),
+            (420, queued(read(8, 4096), Some(7), false)),
+        ]);
+        assert_eq!(profile.tasks[&7].io_waits, [1, 0]);
     }
 
     #[test]

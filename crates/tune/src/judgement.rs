@@ -201,6 +201,12 @@ pub(crate) fn judge_set(
         let kind = Metric::find(metric).map_or(Mean::Arithmetic, |metric| metric.mean);
         let pooled = runs.pooled_percentile_if_runs_are_short(metric, baseline.level);
         let interval = match &pooled {
+            Some(pooled) if condition.is_relative => {
+                let drawing = (baseline.level, baseline.seed);
+                // Where the pooled percentile has no upper end, its ratio has none either.
+                (pooled.interval_us)
+                    .and_then(|_| runs.interval_by_pooled_ratios(runs_before, metric, drawing))
+            }
             Some(pooled) => pooled.interval_us,
             None if condition.is_relative => {
                 interval_by_ratios_in_same_seeds(&series, &series_before, baseline.level)

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use wakepath_compare::standard_errors_of_interval;
 use wakepath_results::LatencyCount;
 
@@ -12,6 +14,9 @@ use crate::TuneError;
 use crate::evaluator::{LoadRuns, Trial};
 use crate::figures::{Question, mean};
 use crate::judgement::LEVEL;
+
+/// Number of resamples for the interval of a ratio.
+const RESAMPLES: usize = 1000;
 
 /// Fewest requests beyond a judged percentile.
 const FEWEST_BEYOND: f64 = 10.0;
@@ -77,6 +82,40 @@ impl LoadRuns {
             return None;
         }
         pool_percentile(&self.latency, share, level)
+    }
+
+    /// The interval around a pooled percentile that is judged beside that of other runs in the same seeds: noise that both have in
+    /// common cancels out. Seeds are drawn anew, each with its runs of both, and ratios of the percentiles are taken.
+    ///
+    /// `None`: not the same seeds, or no percentile.
+    pub(crate) fn interval_by_pooled_ratios(
+        &self,
+        before: &Self,
+        metric: &str,
+        (level, seed): (f64, u64),
+    ) -> Option<[f64; 2]> {
+        let share = share_of_percentile(metric)?;
+        let count = self.latency.len();
+        if count < 2 || before.latency.len() != count {
+            return None;
+        }
+        let before_us = Pool::new(&before.latency).latency_ns_at_share(share)? / 1e3;
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let mut ratios = Vec::with_capacity(RESAMPLES);
+        for _ in 0..RESAMPLES {
+            let drawn: Vec<usize> = (0..count).map(|_| random.random_range(0..count)).collect();
+            let own = Pool::from_runs(&self.latency, &drawn).latency_ns_at_share(share)?;
+            let other = Pool::from_runs(&before.latency, &drawn).latency_ns_at_share(share)?;
+            if other <= 0.0 {
+                return None;
+            }
+            ratios.push(own / other);
+        }
+        ratios.sort_by(f64::total_cmp);
+        let outside = (1.0 - level) / 2.0 * RESAMPLES as f64;
+        let low = (outside.floor() as usize).min(RESAMPLES - 1);
+        let ends = [ratios[low], ratios[RESAMPLES - 1 - low]];
+        Some(ends.map(|ratio| ratio * before_us))
     }
 }
 
@@ -185,8 +224,17 @@ struct Pool {
 
 impl Pool {
     fn new(runs: &[Vec<LatencyCount>]) -> Self {
+        Self::from_counts(runs.iter().flatten())
+    }
+
+    /// Pools the runs with these indices, which may come several times.
+    fn from_runs(runs: &[Vec<LatencyCount>], indices: &[usize]) -> Self {
+        Self::from_counts(indices.iter().flat_map(|index| &runs[*index]))
+    }
+
+    fn from_counts<'a>(counts: impl Iterator<Item = &'a LatencyCount>) -> Self {
         let mut ranges: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
-        for bucket in runs.iter().flatten() {
+        for bucket in counts {
             let range = ranges.entry(bucket.low_ns).or_insert((bucket.high_ns, 0));
             range.0 = range.0.max(bucket.high_ns);
             range.1 += bucket.count;
@@ -230,9 +278,6 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use rand::{RngExt, SeedableRng};
-    use rand_pcg::Pcg64Mcg;
-
     use super::*;
 
     /// Runs with exponential latencies, mean 100 us, in 1 us ranges.
@@ -277,6 +322,43 @@ mod tests {
         assert!((pooled / TRUE_P99_US - 1.0).abs() < 0.02, "{pooled}");
         assert!(averaged < 0.97 * TRUE_P99_US, "{averaged}");
         assert!(covered >= 184, "{covered} of 200");
+    }
+
+    fn load_runs(latency: Vec<Vec<LatencyCount>>) -> LoadRuns {
+        LoadRuns {
+            runs: vec![Vec::new(); latency.len()],
+            latency,
+            ..LoadRuns::default()
+        }
+    }
+
+    #[test]
+    fn runs_beside_themselves_have_no_spread_and_beside_others_the_true_ratio() {
+        let before = load_runs(exponential_runs(20, 100, 1));
+        let value = Pool::new(&before.latency)
+            .latency_ns_at_share(0.99)
+            .unwrap()
+            / 1e3;
+        let itself = before.interval_by_pooled_ratios(&before, "p99_us", (0.95, 7));
+        assert_eq!(itself, Some([value; 2]));
+        let mut covered = 0;
+        for seed in 0..100 {
+            let before = load_runs(exponential_runs(20, 100, 2 * seed));
+            let others = load_runs(exponential_runs(20, 100, 2 * seed + 1));
+            let found = others.interval_by_pooled_ratios(&before, "p99_us", (0.95, seed));
+            let [low, high] = found.unwrap();
+            let base = Pool::new(&before.latency)
+                .latency_ns_at_share(0.99)
+                .unwrap()
+                / 1e3;
+            covered += usize::from((low / base..=high / base).contains(&1.0));
+        }
+        assert!(covered >= 90, "{covered} of 100");
+        let fewer = load_runs(exponential_runs(19, 100, 3));
+        assert_eq!(
+            fewer.interval_by_pooled_ratios(&before, "p99_us", (0.95, 7)),
+            None
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use wakepath_hardware::Machine;
 use wakepath_hardware::idle::IdleState;
 use wakepath_hardware::machine::{Cluster, DriveModel};
+use wakepath_policies::apst::in_force::apst_settings_under_set;
 use wakepath_policies::apst::plan_apst_table;
 use wakepath_policies::mechanism::{Kind, MECHANISMS, Place};
 use wakepath_policies::profile::PROFILES;
@@ -109,6 +110,7 @@ impl Space {
         over: &[String],
         resolve: impl Fn(&PolicySet) -> Result<PolicySet, String>,
     ) -> Result<Self, TuneError> {
+        let over = &join_policies_split_at_commas(over);
         let mut space = Self {
             dimensions: Vec::new(),
             profiles: Vec::new(),
@@ -379,7 +381,7 @@ impl Space {
     }
 }
 
-/// The table that the kernel programs into a drive under a set, as text to compare.
+/// The table of a drive under a set, as text to compare.
 fn describe_apst_table(drive: &DriveModel, set: &PolicySet) -> Result<String, String> {
     let power = drive.power.as_ref().ok_or_else(|| {
         format!(
@@ -393,7 +395,7 @@ fn describe_apst_table(drive: &DriveModel, set: &PolicySet) -> Result<String, St
         declared.npss,
         declared.apsta.unwrap_or(true),
         &declared.states,
-        &set.apst_settings_with_drive_latency(),
+        &apst_settings_under_set(drive, set),
     )
     .map_err(|e| e.to_string())?;
     Ok(format!("{} {}", plan.enabled, plan.table))
@@ -416,15 +418,23 @@ fn is_mechanism_named_or_default(over: &[String], name: &str) -> bool {
 fn find_names_that_cannot_be_searched(over: &[String]) -> Result<Vec<String>, TuneError> {
     let mut left_out = Vec::new();
     for name in over.iter().filter(|name| !NAMES.contains(&name.as_str())) {
-        let Some(mechanism) = MECHANISMS.iter().find(|mechanism| mechanism.name == name) else {
-            return Err(TuneError::Space(format!(
-                "--over {name}: no such part{}",
-                suggestion_with_known_names(name, &NAMES)
-            )));
+        let (mechanism, is_searched) = if name.contains('[') {
+            let policy = (name.parse::<PolicySpec>())
+                .map_err(|error| TuneError::Space(format!("--over {name}: {error}")))?;
+            (policy.mechanism(), dimension_of_policy(&policy).is_some())
+        } else {
+            let Some(mechanism) = MECHANISMS.iter().find(|mechanism| mechanism.name == name) else {
+                return Err(TuneError::Space(format!(
+                    "--over {name}: no such part{}",
+                    suggestion_with_known_names(name, &NAMES)
+                )));
+            };
+            let is_governor = matches!(mechanism.kind, Kind::Idle | Kind::Frequency);
+            (*mechanism, is_governor)
         };
         if !mechanism.on.contains(&Place::Sim) {
             left_out.push(format!("{name}: cannot be simulated"));
-        } else if !matches!(mechanism.kind, Kind::Idle | Kind::Frequency) {
+        } else if !is_searched {
             left_out.push(format!(
                 "{name}: is not searched; choose from {}",
                 NAMES.join(", ")
@@ -434,11 +444,46 @@ fn find_names_that_cannot_be_searched(over: &[String]) -> Result<Vec<String>, Tu
     Ok(left_out)
 }
 
-/// Policies of a mechanism that `over` names: all of them, or single ones.
+/// Names whose keys hold together: `apst[a=1`, `b=2]` is one name that was split at its comma.
+fn join_policies_split_at_commas(over: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for part in over {
+        match names.last_mut() {
+            Some(open) if open.contains('[') && !open.contains(']') => {
+                open.push(',');
+                open.push_str(part);
+            }
+            _ => names.push(part.clone()),
+        }
+    }
+    names
+}
+
+/// The name of the dimension to which a policy belongs; `None`: the policy is not searched.
+fn dimension_of_policy(policy: &PolicySpec) -> Option<&'static str> {
+    let own = policy.mechanism().name;
+    match policy.kind() {
+        Kind::Idle => Some("idle"),
+        Kind::Frequency => Some("frequency"),
+        Kind::FrequencyLimits => Some("frequency-limits"),
+        _ => NAMES.into_iter().find(|name| *name == own),
+    }
+}
+
+fn is_policy_with_keys_in_dimension(text: &str, name: &str) -> bool {
+    let policy = text.contains('[').then(|| text.parse::<PolicySpec>());
+    matches!(policy, Some(Ok(policy)) if dimension_of_policy(&policy) == Some(name))
+}
+
+/// Policies of a mechanism that `over` names: all of them, single ones, and those that are given with keys.
 fn named_policies_of_mechanism(machine: &Machine, over: &[String], name: &str) -> Vec<String> {
     let policies = candidate_policies_of_mechanism(machine, name);
+    let with_keys = over
+        .iter()
+        .filter(|text| is_policy_with_keys_in_dimension(text, name))
+        .cloned();
     if is_mechanism_named_or_default(over, name) {
-        return policies;
+        return policies.into_iter().chain(with_keys).collect();
     }
     let is_named = |text: &String| {
         text.parse::<PolicySpec>().is_ok_and(|policy| {
@@ -446,7 +491,8 @@ fn named_policies_of_mechanism(machine: &Machine, over: &[String], name: &str) -
             !NAMES.contains(&policy_name) && over.iter().any(|wanted| wanted == policy_name)
         })
     };
-    policies.into_iter().filter(is_named).collect()
+    let single = policies.into_iter().filter(is_named);
+    single.chain(with_keys).collect()
 }
 
 /// Whether the machine's kernel offers a policy's governor; a silent machine has every governor.
@@ -589,6 +635,7 @@ fn megahertz(frequency: Kilohertz) -> String {
 /// Texts of APST policies: timeouts on a log scale, both rules, and none.
 fn apst_policy_texts() -> Vec<String> {
     let mut texts = vec![
+        "apst".to_owned(),
         "apst[rule=legacy]".to_owned(),
         "apst[max_latency_us=0]".to_owned(),
     ];
@@ -676,6 +723,38 @@ mod tests {
         texts
             .filter(|text| text.starts_with("intel_pstate-hwp[epp="))
             .count()
+    }
+
+    fn space_with_drive(over: &[String]) -> Result<Space, TuneError> {
+        let mut machine = Machine::find("laptop").unwrap();
+        machine.drive = DriveModel::find("sn530").unwrap();
+        Space::new(&machine, over, |set| {
+            policies_in_force(&machine, set).map_err(|e| e.to_string())
+        })
+    }
+
+    #[test]
+    fn a_single_policy_may_have_keys() {
+        let names = ["apst[max_latency_us=0]", "teo"];
+        let over = names.map(str::to_owned);
+        let space = space_with_drive(&over).unwrap();
+        assert_eq!(
+            texts_of_dimension(&space, "apst"),
+            ["apst[max_latency_us=0]"]
+        );
+        assert_eq!(space.dimensions.len(), 2);
+        let split = ["apst[primary_timeout_ms=7", "secondary_timeout_ms=70]"];
+        let space = space_with_drive(&split.map(str::to_owned)).unwrap();
+        assert_eq!(
+            texts_of_dimension(&space, "apst"),
+            ["apst[primary_timeout_ms=7,secondary_timeout_ms=70]"]
+        );
+        let wrong = ["apst[max_latency=0]".to_owned()];
+        let refused = space_with_drive(&wrong).unwrap_err().to_string();
+        assert!(refused.contains("max_latency_us"), "{refused}");
+        let unsearched = ["drive-latency[tolerance=5ms]".to_owned()];
+        let refused = space_with_drive(&unsearched).unwrap_err();
+        assert!(refused.to_string().contains("is not searched"), "{refused}");
     }
 
     #[test]

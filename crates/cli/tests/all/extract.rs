@@ -50,6 +50,72 @@ fn an_extracted_job_answers_to_policies_that_were_not_recorded() {
     assert!(rates[1] > 1.1 * rates[0], "{rates:?}");
 }
 
+/// Value of a job's option.
+fn option(job: &str, key: &str) -> Option<String> {
+    let text = fs::read_to_string(job).unwrap();
+    let mut lines = text.lines();
+    lines.find_map(|line| Some(line.strip_prefix(key)?.strip_prefix('=')?.to_owned()))
+}
+
+#[test]
+fn a_pause_is_that_of_the_job_and_not_what_the_wake_up_added() {
+    let folder = tempfile::tempdir().unwrap();
+    let [_, extracted] = original_and_extracted(folder.path(), THINKING_READER);
+    let pause = option(&extracted, "thinktime").unwrap();
+    let us: f64 = pause.trim_end_matches("us").parse().unwrap();
+    assert!((us / 300.0 - 1.0).abs() < 0.05, "{pause}");
+}
+
+#[test]
+fn a_task_that_keeps_a_rate_without_io_wait_becomes_such_a_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = "[writer]\nioengine=libaio\ndirect=1\nrw=randwrite\nbs=4k\nsize=1g\nrate_iops=1000\n\
+        time_based=1\nruntime=1s\n";
+    let [original, extracted] = original_and_extracted(folder.path(), job);
+    assert_eq!(option(&extracted, "ioengine").as_deref(), Some("libaio"));
+    let rate: f64 = option(&extracted, "rate_iops").unwrap().parse().unwrap();
+    assert!((rate / 1000.0 - 1.0).abs() < 0.01, "{rate}");
+    let [[true_mean, _], [mean, _]] = [original, extracted].map(|job| simulate(&job, "menu"));
+    assert!((mean / true_mean - 1.0).abs() < 0.2, "{true_mean}, {mean}");
+}
+
+/// Places of recorded requests lie in the job's file, and so within the drive.
+#[test]
+fn a_recording_is_a_trace_for_the_machine_that_it_is_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let [job, recording] =
+        ["job.fio", "r.parquet"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    fs::write(&job, THINKING_READER).unwrap();
+    let machine = [
+        "--machine",
+        "laptop",
+        "--drive",
+        "sn530",
+        "--policy",
+        "menu",
+    ];
+    let record = ["sim", &job, "--record", &recording, "--runs", "1"];
+    wakepath(&[&record[..], &machine].concat()).success();
+    wakepath(&[&["sim", &recording, "--runs", "1"][..], &machine].concat()).success();
+}
+
+#[test]
+fn a_missing_folder_is_named_before_any_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("none/mine.fio");
+    let refused = wakepath(&[
+        "workload",
+        "extract",
+        "no-recording.parquet",
+        "-o",
+        output.to_str().unwrap(),
+    ]);
+    fails_with(
+        refused,
+        &["there is no folder ", "/none; make it, or name another"],
+    );
+}
+
 #[test]
 fn sizes_depth_and_direction_are_those_of_the_task() {
     let folder = tempfile::tempdir().unwrap();

@@ -41,6 +41,10 @@ const COMMITS: &str = "[global]\nioengine=psync\ndirect=1\nsize=1g\ntime_based=1
     [log]\nrw=write\nbs=8k\nfdatasync=2\nthinktime=900us\nthinktime_blocks=2\n\
     [reader]\nrw=randread\nbs=4k\nthinktime=700us\n";
 
+/// Writes into the page cache, each with a commit.
+const CACHED_COMMITS: &str =
+    "[log]\nioengine=psync\nrw=write\nbs=4k\nfdatasync=1\nsize=64m\ntime_based=1\nruntime=1s\n";
+
 /// Writes that end on the media.
 const FORCED_WRITES: &str = "[log]\nfilename=/dev/nvme0n1\nioengine=psync\ndirect=1\nrw=randwrite\nbs=4k\nsync=dsync\nsize=1g\n\
     time_based=1\nruntime=1s\nthinktime=300us\n";
@@ -237,6 +241,33 @@ fn judge_commits(machine: &str, text: &str) {
 fn commits_answer_to_policies_that_were_not_recorded() {
     judge("laptop", "commits.fio", COMMITS);
     judge_commits("laptop", COMMITS);
+}
+
+/// The task waits for its own requests, though the page cache makes them.
+#[test]
+fn commits_through_the_page_cache_answer_on_other_machines() {
+    let recorded = Runs::on("laptop");
+    fs::write(recorded.path("job.fio"), CACHED_COMMITS).unwrap();
+    recorded.record("job.fio", RECORDED, "recorded.parquet");
+    let other = Runs::on("skylake-2s-server");
+    fs::write(other.path("job.fio"), CACHED_COMMITS).unwrap();
+    let rate = |runs: &Runs, workload: &str| {
+        let found = runs.simulate(workload, RECORDED, &runs.path("again.parquet"));
+        found["results"][0]["iops"].as_f64().unwrap()
+    };
+    let truth = [&recorded, &other].map(|runs| rate(runs, "job.fio"));
+    assert!(truth[1] > 2.0 * truth[0], "{truth:?}");
+    for extracted in ["tasks.toml", "jobs.fio"] {
+        recorded.extract("recorded.parquet", extracted);
+        fs::copy(recorded.path(extracted), other.path(extracted)).unwrap();
+        let found = [&recorded, &other].map(|runs| rate(runs, extracted));
+        for (truth, found) in truth.iter().zip(&found) {
+            assert!(
+                (found / truth - 1.0).abs() < 0.1,
+                "{extracted}: {truth}, {found}"
+            );
+        }
+    }
 }
 
 #[test]

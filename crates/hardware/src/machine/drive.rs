@@ -118,7 +118,7 @@ pub struct DriveModel {
         skip_serializing_if = "Option::is_none"
     )]
     pub power: Option<DrivePower>,
-    /// Settings in force during the capture; a simulation sets its own policies.
+    /// Settings in force during the capture, which a simulation has unless a policy says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_force: Option<DriveInForce>,
     /// Note for users about the choice by [`DriveModel::find`]: the drive meant by a partial name, or facts missing

@@ -6,7 +6,7 @@ use crate::block::completion::Coalescing;
 use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{CpuId, Direction, HeldByBatch, PageCacheRequestId, RequestId, TaskId};
 use crate::core::calendar::Slot;
-use crate::core::observer::{Observer, RequestOrigin, RequestStep};
+use crate::core::observer::{Observer, RequestOrigin, RequestPlace, RequestStep};
 use crate::core::parts::Part;
 use crate::drive::Piece;
 use crate::engine::Engine;
@@ -40,10 +40,12 @@ impl<O: Observer> Engine<'_, O> {
         self.requests[id].attribute_time_until(Part::Submission, now);
         self.context.tell_observer_of_request(RequestStep::Issued {
             task,
+            submitter: task,
             request: id,
             read: false,
             bytes: 0,
             origin: RequestOrigin::Flush,
+            place: RequestPlace::Unsettled,
         });
         let drives = self.drives.len();
         if drives == 1 {
@@ -70,6 +72,7 @@ impl<O: Observer> Engine<'_, O> {
         let (kind, gathers) = t.count_submitted_request(direction, bytes);
         let (begun, executed, work) = t.submission_begin_time_and_work(full_speed);
         let polled = t.is_polled();
+        let place = t.place_of_submitted_request();
         let id = self.requests.allocate_request_id();
         let request = &mut self.requests[id];
         *request = Request::new_with_submission_begun((cpu, task), direction, kind, bytes, begun);
@@ -77,6 +80,7 @@ impl<O: Observer> Engine<'_, O> {
         request.attribute_work_until(Part::Submission, now, executed, work);
         self.context.tell_observer_of_request(RequestStep::Issued {
             task,
+            submitter: task,
             request: id,
             read: direction == Direction::Read,
             bytes,
@@ -84,6 +88,7 @@ impl<O: Observer> Engine<'_, O> {
                 RequestKind::Through | RequestKind::Synchronous => RequestOrigin::ForcedWrite,
                 _ => RequestOrigin::Task,
             },
+            place,
         });
         (id, gathers)
     }

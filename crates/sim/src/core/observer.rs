@@ -71,19 +71,39 @@ pub enum RequestOrigin {
     Cached,
 }
 
+/// Where a request lies. A simulation settles places only where they matter, as for pages, walks through files and traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestPlace {
+    /// Anywhere in the task's area.
+    Unsettled,
+    /// At a byte of the task's file or device.
+    InOwnFile(u64),
+    /// At a byte of a file of the page cache.
+    InCachedFile {
+        /// Number of the file.
+        file: usize,
+        /// The request's first byte.
+        byte: u64,
+    },
+}
+
 /// A point on a request's way. Requests have numbers between submission and completion; numbers are used again
 /// afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestStep {
     /// A task begins to submit a request, at most one at a time.
     Begun {
-        /// Task number.
+        /// Number of the task that the request belongs to.
         task: usize,
+        /// Number of the task that submits. Requests of the page cache belong to the flusher thread, whoever submits.
+        submitter: usize,
     },
     /// The request has been submitted to the drive.
     Issued {
-        /// Task number.
+        /// Number of the task that the request belongs to.
         task: usize,
+        /// Number of the task that has submitted, as in [`RequestStep::Begun`].
+        submitter: usize,
         /// The request's number until it is completed.
         request: usize,
         /// Whether the request is a read; otherwise a write.
@@ -92,6 +112,8 @@ pub enum RequestStep {
         bytes: u64,
         /// Origin.
         origin: RequestOrigin,
+        /// Place on the drive.
+        place: RequestPlace,
     },
     /// The drive has finished the request.
     Served {

@@ -6,7 +6,7 @@ use wakepath_policies::psd::LeaseTrigger;
 
 use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{CpuId, Cycles, Direction, RequestId, TaskId, Timer};
-use crate::core::observer::{Observer, RequestOrigin, RequestStep};
+use crate::core::observer::{Observer, RequestOrigin, RequestPlace, RequestStep};
 use crate::core::parts::Part;
 use crate::cpu::phase::Mode;
 use crate::drive::Piece;
@@ -147,8 +147,10 @@ impl<O: Observer> Engine<'_, O> {
         );
         caller.work = work;
         t.begin_step(Step::Call, work);
-        self.context
-            .tell_observer_of_request(RequestStep::Begun { task });
+        self.context.tell_observer_of_request(RequestStep::Begun {
+            task,
+            submitter: task,
+        });
         Some(work)
     }
 
@@ -489,7 +491,8 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             Direction::Write
         };
-        let Some(id) = self.create_page_request(cpu, (number, pages), direction, begun) else {
+        let Some(id) = self.create_page_request((cpu, task), (number, pages), direction, begun)
+        else {
             return;
         };
         if flush {
@@ -504,7 +507,7 @@ impl<O: Observer> Engine<'_, O> {
     /// The flusher thread counts as the requests' task, whoever submits.
     pub(super) fn create_page_request(
         &mut self,
-        cpu: CpuId,
+        (cpu, submitter): (CpuId, TaskId),
         (number, pages): (u64, Pages),
         direction: Direction,
         begun: u64,
@@ -519,10 +522,13 @@ impl<O: Observer> Engine<'_, O> {
             Request::new_with_submission_begun((cpu, flusher), direction, kind, bytes, begun);
         whole.attribute_time_until(Part::Submission, self.context.now());
         self.requests[id] = whole;
-        self.context
-            .tell_observer_of_request(RequestStep::Begun { task: flusher });
+        self.context.tell_observer_of_request(RequestStep::Begun {
+            task: flusher,
+            submitter,
+        });
         self.context.tell_observer_of_request(RequestStep::Issued {
             task: flusher,
+            submitter,
             request: id,
             read: direction == Direction::Read,
             bytes,
@@ -530,6 +536,10 @@ impl<O: Observer> Engine<'_, O> {
                 RequestOrigin::Flush
             } else {
                 RequestOrigin::PageCache
+            },
+            place: RequestPlace::InCachedFile {
+                file: pages.file,
+                byte: pages.start_byte(),
             },
         });
         Some(id)
@@ -664,10 +674,12 @@ impl<O: Observer> Engine<'_, O> {
         self.requests[id] = request;
         self.context.tell_observer_of_request(RequestStep::Issued {
             task,
+            submitter: task,
             request: id,
             read: request.direction == Direction::Read,
             bytes: request.bytes,
             origin: RequestOrigin::Cached,
+            place: RequestPlace::Unsettled,
         });
         self.context
             .tell_observer_of_request(RequestStep::Served { request: id });

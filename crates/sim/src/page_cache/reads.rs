@@ -141,7 +141,9 @@ impl<O: Observer> Engine<'_, O> {
         let now = self.context.now();
         let begun = (self.tasks[task].caller.as_ref())
             .map_or(now, |caller| caller.request.attributed_until());
-        if let Some(id) = self.create_page_request(cpu, (number, pages), Direction::Read, begun) {
+        let created =
+            self.create_page_request((cpu, task), (number, pages), Direction::Read, begun);
+        if let Some(id) = created {
             self.give_page_request_to_drives(id, pages);
         }
     }

@@ -9,6 +9,7 @@ use wakepath_hardware::machine::{
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_hardware::{IdleStates, Machine};
 use wakepath_policies::apst::ApstSettings;
+use wakepath_policies::apst::in_force::find_apst_in_force;
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::freq::amd_pstate::{AmdGovernor, AmdMode};
 use wakepath_policies::freq::epp::{Epp, explain_preference_refusal_under_performance};
@@ -44,7 +45,7 @@ pub(crate) struct Policies {
 }
 
 /// The set with what it does not name: what a recorded system's kernel ran, on other machines `menu`
-/// and `schedutil`; and `apst` for a drive with power states. In the order of [`Kind`].
+/// and `schedutil`; and for a drive with power states the `apst` that was captured, or else the kernel's. In the order of [`Kind`].
 ///
 /// ```
 /// use wakepath_hardware::Machine;
@@ -105,8 +106,8 @@ fn policies_of_kernel(machine: &Machine) -> Result<PolicySet, SimError> {
         (None, Some(ran)) => PolicySet::from_names([ran.idle.as_str(), ran.freq.as_str()])?,
         (None, None) => PolicySet::from_names(["menu", "schedutil"])?,
     };
-    Ok(match machine.drive.power {
-        Some(_) => kernel.completed_from(&"apst".parse()?),
+    Ok(match find_apst_in_force(&machine.drive) {
+        Some(apst) => kernel.completed_from(&PolicySet::new([apst.policy])?),
         None => kernel,
     })
 }
@@ -178,6 +179,9 @@ pub fn notes_on_machine_and_policies(
 pub fn notes_on_policies(machine: &Machine, set: &PolicySet) -> Result<Vec<String>, SimError> {
     let mut notes = expand_profile_for_machine(machine, set)?.notes;
     notes.extend(note_assumed_epp_effect(&policies_in_force(machine, set)?));
+    if set.apst().is_none() {
+        notes.extend(note_stand_in_for_captured_apst(machine));
+    }
     Ok(notes)
 }
 
@@ -199,6 +203,17 @@ fn describe_unknown_facts(machine: &Machine) -> Vec<String> {
     let power =
         (machine.no_power.as_ref()).map(|why| format!("no watts for {}: {why}", machine.name));
     exits.into_iter().chain(power).collect()
+}
+
+/// Says that the kernel's own table stands in for a captured one of no known rule.
+fn note_stand_in_for_captured_apst(machine: &Machine) -> Option<String> {
+    let apst = find_apst_in_force(&machine.drive)?;
+    apst.is_stand_in.then(|| {
+        format!(
+            "the captured APST table of {} follows from no keys of `apst`: the kernel's default table stands in for it",
+            machine.drive.name
+        )
+    })
 }
 
 /// What is assumed of the energy-performance preference that is in force. The constants belong to the default, and 0 is

@@ -3,7 +3,7 @@
 use crate::block::request::{Request, RequestKind};
 use crate::block::requests::Requests;
 use crate::core::basics::{CpuId, Cycles, Direction, RequestId, TaskId};
-use crate::core::observer::{Observer, RequestStep};
+use crate::core::observer::{Observer, RequestPlace, RequestStep};
 use crate::core::parts::Part;
 use crate::core::random::Streams;
 use crate::cpu::phase::Mode;
@@ -97,8 +97,10 @@ impl<O: Observer> Engine<'_, O> {
         t.requests.submission = work;
         t.requests.begun = self.context.now();
         if !is_handed_over {
-            self.context
-                .tell_observer_of_request(RequestStep::Begun { task });
+            self.context.tell_observer_of_request(RequestStep::Begun {
+                task,
+                submitter: task,
+            });
         }
         work
     }
@@ -252,6 +254,16 @@ impl Task {
             process.note_cached_request(direction, bytes);
         }
         job.submits_alone
+    }
+
+    /// The place of the request that the task has just submitted, as far as the place is settled.
+    pub(crate) fn place_of_submitted_request(&self) -> RequestPlace {
+        let byte = match &self.kind {
+            Kind::FioProcess(process) => process.settled_offset(),
+            Kind::Thread(thread) => thread.io.offset,
+            Kind::FioHelper(_) | Kind::Server(_) | Kind::KernelThread(_) => None,
+        };
+        byte.map_or(RequestPlace::Unsettled, RequestPlace::InOwnFile)
     }
 
     /// Byte on the volume where the task's next request begins.

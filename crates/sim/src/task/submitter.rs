@@ -9,7 +9,7 @@ use wakepath_policies::psd::LeaseTrigger;
 
 use crate::block::request::Request;
 use crate::core::basics::{CpuId, Direction, TaskId};
-use crate::core::observer::{Observer, RequestOrigin, RequestStep};
+use crate::core::observer::{Observer, RequestOrigin, RequestPlace, RequestStep};
 use crate::core::parts::Part;
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
@@ -153,10 +153,12 @@ impl<O: Observer> Engine<'_, O> {
         request.set_issuing_cpu(cpu);
         let step = RequestStep::Issued {
             task: request.task,
+            submitter: request.task,
             request: entry.request,
             read: request.direction == Direction::Read,
             bytes: request.bytes,
             origin: RequestOrigin::Task,
+            place: RequestPlace::Unsettled,
         };
         self.context.tell_observer_of_request(step);
         if self.drives.len() == 1 {

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{DriveModel, LatencyRequest, builtin_machine_names};
+use wakepath_hardware::machine::{DriveInForce, DriveModel, LatencyRequest, builtin_machine_names};
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::{MECHANISMS, Place};
 use wakepath_sim::{
@@ -46,6 +46,30 @@ fn what_a_set_does_not_name_is_as_the_kernel_has_it() {
     laptop.drive = DriveModel::find("sn530").unwrap();
     let in_force = policies_in_force(&laptop, &set("teo@6.1")).unwrap();
     assert_eq!(in_force, set("teo@6.1 + schedutil + apst"));
+}
+
+#[test]
+fn a_captured_drive_without_apst_never_sleeps_unless_a_set_says_so() {
+    let mut laptop = Machine::find("laptop").unwrap();
+    laptop.drive = DriveModel::find("sn530").unwrap();
+    laptop.drive.in_force = Some(DriveInForce {
+        latency_tolerance_us: Some("auto".to_owned()),
+        apst: Some(false),
+        table: Vec::new(),
+    });
+    let in_force = |text| policies_in_force(&laptop, &set(text)).unwrap();
+    let off = set("menu + schedutil + apst[max_latency_us=0]");
+    assert_eq!(in_force("unchanged"), off);
+    assert_eq!(in_force("apst"), set("menu + schedutil + apst"));
+    // The kernel programs its table anew whenever the latency tolerance changes.
+    assert_eq!(
+        in_force("drive-latency[tolerance=25ms]"),
+        set("menu + schedutil + apst + drive-latency[tolerance=25ms]")
+    );
+    assert_eq!(
+        all(&laptop, "unchanged"),
+        all(&laptop, "apst[max_latency_us=0]")
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use wakepath_hardware::machine::DriveModel;
 use wakepath_policies::PolicySet;
+use wakepath_policies::apst::in_force::apst_settings_under_set;
 use wakepath_policies::mechanism::Kind;
 use wakepath_replay::busy_periods::{RecordedDrive, read_busy_periods};
 use wakepath_sim::{DriveRun, RecordedDriveRun, run_drive_under_recorded_io};
@@ -93,7 +94,7 @@ impl DriveIo {
         })
     }
 
-    /// Puts a drive through the recorded I/O under the set's APST settings.
+    /// Puts a drive through the recorded I/O under the set's APST settings, or the captured ones where the set has none.
     ///
     /// # Errors
     /// The drive has no power states, or the set has policies that concern no drive.
@@ -105,7 +106,7 @@ impl DriveIo {
         check_set_concerns_drives_only(set)?;
         run_drive_under_recorded_io(
             drive,
-            &set.apst_settings_with_drive_latency(),
+            &apst_settings_under_set(drive, set),
             &self.recorded.busy,
             self.extent,
             TIME_BLOCKS,
@@ -202,6 +203,8 @@ fn wait_us_not_exceeded_by_share(run: &RecordedDriveRun, share: f64) -> Option<f
 mod tests {
     use wakepath_trace::recording::{Block, Event, EventKind, Metadata, Overwrite, Writer};
 
+    use wakepath_hardware::machine::DriveInForce;
+
     use super::*;
 
     /// A request of 1 ms every `gap_ms`, 40 times, on each of the devices.
@@ -256,6 +259,25 @@ mod tests {
         assert!((metric(&short, "drive_wake_ups_per_s") - 39.0 / 3.511).abs() < 0.3);
         assert!(metric(&short, "drive_wake_p50_us") > 100.0);
         assert!(metric(&short, "drive_mw") < metric(&kernel, "drive_mw"));
+        let captured = DriveModel {
+            in_force: Some(DriveInForce {
+                latency_tolerance_us: None,
+                apst: Some(false),
+                table: Vec::new(),
+            }),
+            ..drive.clone()
+        };
+        let sets = [
+            "unchanged",
+            "apst[max_latency_us=0]",
+            "apst[primary_timeout_ms=10]",
+        ];
+        let [unchanged, off, short] = sets.map(|set| {
+            let run = io.run_under_set(&captured, &set.parse().unwrap());
+            metric(&metrics_of_whole_recording(&run.unwrap()), "drive_mw")
+        });
+        assert_eq!(unchanged.to_bits(), off.to_bits());
+        assert!(unchanged > short);
     }
 
     #[test]

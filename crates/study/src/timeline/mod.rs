@@ -414,7 +414,7 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
         }
         let now = now.0;
         match step {
-            RequestStep::Begun { task } => {
+            RequestStep::Begun { task, .. } => {
                 let free = self.find_or_add_free_slot();
                 let slot = &mut self.drive.slots[free];
                 (slot.task, slot.submitting, slot.begun) = (Some(task), true, now);

@@ -104,7 +104,7 @@ fn set_read_ahead_and_polled_queues(root: &Root, disk: &str, machine: &mut Machi
 }
 
 /// Reads the power-management settings that a drive has now.
-fn read_apst_and_tolerance_in_force(root: &Root, drive_name: &str) -> DriveInForce {
+pub fn read_apst_and_tolerance_in_force(root: &Root, drive_name: &str) -> DriveInForce {
     let feature =
         ApstFeature::read_from_drive(&*nvme::open_drive_or_capture(root, drive_name)).ok();
     let transitions = feature.iter().flat_map(|feature| feature.table.entries());

@@ -34,6 +34,7 @@ pub fn describe_machine(
     let root = system.root();
     let class = MachineClass::read(root);
     let mut notes = vec![class.lender.to_string()];
+    refuse_unreadable_residencies(system)?;
     let idle = read_or_assume_first_cpu_states(system, &mut notes);
     let frequency = read_or_assume_frequency_policies(system, &mut notes);
     let record = build_recorded_system(
@@ -271,6 +272,33 @@ fn mark_halt_states_of_guest_as_assumed(system: &System, machine: &mut Machine) 
         names.push(state.name.clone());
     }
     (!names.is_empty()).then(|| format!("{}: {EXIT_NOT_KNOWN}", names.join(", ")))
+}
+
+/// Refuses a file of a target residency that has no number; one that is missing, as in old kernels, is assumed.
+fn refuse_unreadable_residencies(system: &System) -> Result<(), MachineError> {
+    let Some(cpu) = system.cpus().first().copied() else {
+        return Ok(());
+    };
+    for state in system.read_idle_states(cpu) {
+        let path = format!("{CPUS}/cpu{cpu}/cpuidle/state{}/residency", state.index);
+        if let Some(text) = system.root().read_text_if_readable(&path)
+            && text.parse::<u64>().is_err()
+        {
+            return Err(MachineError::Invalid {
+                origin: path,
+                key: format!(
+                    "target residency of {}",
+                    printable::escape_for_one_line(&state.name)
+                ),
+                message: format!(
+                    "`{}` is no number of us that a kernel prints; correct the file, or remove it: then twice the exit latency is \
+                     assumed",
+                    printable::escape_for_one_line(text.trim())
+                ),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Whether the processor enters a state by MWAIT, by the driver's description.
@@ -662,5 +690,29 @@ mod tests {
                 "{cpuinfo}{words}"
             );
         }
+    }
+
+    #[test]
+    fn a_residency_that_is_no_number_is_refused_with_its_file() {
+        let tree = tempfile::tempdir().unwrap();
+        let folder = tree
+            .path()
+            .join("sys/devices/system/cpu/cpu0/cpuidle/state0");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(tree.path().join("sys/devices/system/cpu/online"), "0\n").unwrap();
+        for (file, text) in [("name", "C6\n"), ("latency", "170\n")] {
+            fs::write(folder.join(file), text).unwrap();
+        }
+        let system = System::new(Root::at_directory(tree.path()));
+        let check = || refuse_unreadable_residencies(&system).map_err(|error| error.to_string());
+        assert_eq!(check(), Ok(()));
+        fs::write(folder.join("residency"), "600\n").unwrap();
+        assert_eq!(check(), Ok(()));
+        fs::write(folder.join("residency"), "99999999999999999999\n").unwrap();
+        assert_eq!(
+            check().unwrap_err(),
+            "sys/devices/system/cpu/cpu0/cpuidle/state0/residency: target residency of C6: `99999999999999999999` is no number \
+             of us that a kernel prints; correct the file, or remove it: then twice the exit latency is assumed"
+        );
     }
 }

@@ -165,11 +165,11 @@ fn verdict_in_words(judgement: &Judgement) -> String {
         .find(|analysis| analysis.verdict.is_some());
     let figures = decisive.map(change_in_words).unwrap_or_default();
     match (judgement.verdict, judgement.next_analysis_hours) {
-        (CanaryVerdict::GoOn, _) => format!(
-            "Go on: {metric} changed by {figures}; harm of {tolerated} % or more is excluded."
-        ),
+        (CanaryVerdict::GoOn, _) => {
+            format!("Go on: {metric} changed {figures}; harm of {tolerated} % or more is excluded.")
+        }
         (CanaryVerdict::TakeBack, _) => {
-            format!("Take back: {metric} changed by {figures}, which is harm and no chance.")
+            format!("Take back: {metric} changed {figures}, which is harm and no chance.")
         }
         (CanaryVerdict::Stop, Some(next)) => format!(
             "Stop here for now: neither harm nor its absence is shown. The next analysis is due {} after the change.",
@@ -183,13 +183,23 @@ fn verdict_in_words(judgement: &Judgement) -> String {
 }
 
 fn change_in_words(analysis: &AnalysisOutcome) -> String {
-    format!(
-        "{} % ({} to {} %) after {}",
-        signed_percent(analysis.change_percent, "?"),
-        signed_percent(analysis.low_percent, "?"),
-        signed_percent(analysis.high_percent, "?"),
-        format_hours(analysis.hours)
-    )
+    let change = (analysis.change_percent).map_or_else(
+        || "by an unknown amount".to_owned(),
+        |percent| format!("by {} %", signed_percent(Some(percent), "")),
+    );
+    let interval = interval_in_words(analysis.low_percent, analysis.high_percent);
+    format!("{change}{interval} after {}", format_hours(analysis.hours))
+}
+
+/// An interval in percent behind a change; empty if both ends are unknown.
+fn interval_in_words(low: Option<f64>, high: Option<f64>) -> String {
+    let [low, high] = [low, high].map(|end| end.map(|percent| signed_percent(Some(percent), "")));
+    match (low, high) {
+        (Some(low), Some(high)) => format!(" ({low} to {high} %)"),
+        (Some(low), None) => format!(" (at least {low} %; there is no upper end)"),
+        (None, Some(high)) => format!(" (at most {high} %; there is no lower end)"),
+        (None, None) => String::new(),
+    }
 }
 
 fn analysis_cells(analysis: &AnalysisOutcome) -> [String; 9] {
@@ -299,4 +309,27 @@ fn format_hours(hours: u32) -> String {
 fn format_percent(percent: f64) -> String {
     let text = format!("{percent:.1}");
     text.strip_suffix(".0").unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::interval_in_words;
+
+    #[test]
+    fn an_interval_without_an_end_says_so() {
+        assert_eq!(
+            interval_in_words(Some(17.3), Some(21.0)),
+            " (+17.3 to +21.0 %)"
+        );
+        let [low, high] = [Some(17.3), Some(-2.0)];
+        assert_eq!(
+            interval_in_words(low, None),
+            " (at least +17.3 %; there is no upper end)"
+        );
+        assert_eq!(
+            interval_in_words(None, high),
+            " (at most -2.0 %; there is no lower end)"
+        );
+        assert_eq!(interval_in_words(None, None), "");
+    }
 }

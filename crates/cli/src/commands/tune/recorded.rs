@@ -98,7 +98,11 @@ pub(super) fn search_tables(
 ) -> anyhow::Result<Searched> {
     let space = Space::for_drive(drive, &args.over)?;
     let has_rest = leaves_hours_of_rest(&request.loads);
-    note!("(in force) stands for the table that the kernel programs by itself");
+    let in_force = match drive.in_force {
+        Some(_) => "that was captured",
+        None => "that the kernel programs by itself",
+    };
+    note!("(in force) stands for the table {in_force}");
     waiting::run_with_progress(args.jobs, 0, "tables", |_, cancelled| {
         let replay = DriveReplay::new(drive, recordings, has_rest, cancelled);
         request.budget = replay.budget_for_every_set(&space);

@@ -116,11 +116,9 @@ fn append_fio_job_section(text: &mut String, job: &Job<'_>) {
         "; task {}: {reads} reads, {writes} writes",
         job.task
     )];
+    lines.push(format!("ioengine={}", engine(io)));
     if io.most_in_flight > 1 {
-        lines.push("ioengine=io_uring".to_owned());
         lines.push(format!("iodepth={}", io.most_in_flight));
-    } else {
-        lines.push("ioengine=psync".to_owned());
     }
     lines.push(format!("rw={}", rw_option_value(io)));
     if reads > 0 && writes > 0 {
@@ -136,6 +134,18 @@ fn append_fio_job_section(text: &mut String, job: &Job<'_>) {
     lines.extend(think_time_options(io));
     // Writing to a string cannot fail.
     let _ = writeln!(text, "\n[{}]\n{}", job.name, lines.join("\n"));
+}
+
+/// fio's engine that waits as the task did: only a task that waits for I/O by the kernel's count raises the clock.
+fn engine(io: &TaskIo) -> &'static str {
+    let [without, with] = io.io_waits;
+    if without > with {
+        "libaio"
+    } else if io.most_in_flight > 1 {
+        "io_uring"
+    } else {
+        "psync"
+    }
 }
 
 /// Value of fio's `rw`: sequential if most requests follow the last.
@@ -280,19 +290,41 @@ fn accessed_area_in_whole_mebibytes(io: &TaskIo) -> u64 {
     bytes.max(u64::from(largest)).div_ceil(MIB).max(1) * MIB
 }
 
+/// fio's option for a task that keeps a rate in one direction; none for others.
+fn rate_option(io: &TaskIo) -> Option<String> {
+    let directions = [false, true].map(|writes| io.count_requests_in_direction(writes));
+    let is_mixed = directions.iter().all(|count| *count > 0);
+    let rate = (1e9 / io.intervals.mean).round();
+    (io.keeps_rate() && !is_mixed && rate >= 1.0).then(|| format!("rate_iops={rate}"))
+}
+
 /// fio's options for pauses: the mean pause, after as many requests as came between pauses.
 fn think_time_options(io: &TaskIo) -> Vec<String> {
-    let burst = io.burst_ns / io.bursts.max(1);
-    let spin = if burst < SHORTEST_BURST { 0 } else { burst };
     let per_pause = count_reads_and_writes(io) as f64 / io.pauses.max(1) as f64;
     let blocks = if io.pauses == 0 {
         1
     } else {
         (per_pause.round() as u64).max(1)
     };
-    let asleep = io.asleep_ns / io.pauses.max(1);
-    let [pause_us, spin_us] = [asleep + spin * blocks, spin * blocks].map(|ns| (ns + 500) / 1000);
+    let burst = io.burst_ns / io.bursts.max(1);
+    let work = if burst < SHORTEST_BURST { 0 } else { burst } * blocks;
     let mut lines = Vec::new();
+    let rate = rate_option(io);
+    let (pause, spin) = if rate.is_some() {
+        (work, work)
+    } else {
+        // A short time after a sleep is fio's own: it looks at the clock until the pause is over.
+        let after_sleep = io.after_sleep_ns / io.pauses.max(1);
+        let worked = if after_sleep < SHORTEST_BURST {
+            0
+        } else {
+            after_sleep
+        };
+        let asleep = io.asleep_ns / io.pauses.max(1);
+        (asleep + io.least_usual_lateness_ns() + work, worked + work)
+    };
+    let [pause_us, spin_us] = [pause, spin.min(pause)].map(|ns| (ns + 500) / 1000);
+    lines.extend(rate);
     if pause_us > 0 {
         lines.push(format!("thinktime={pause_us}us"));
     }

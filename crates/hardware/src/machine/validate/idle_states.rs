@@ -22,13 +22,16 @@ pub(super) fn check_idle_states_form_table(
             "the shallowest state cannot be one of the whole cluster",
         );
     }
-    if states
-        .windows(2)
-        .any(|w| w[0].target_residency_us.value > w[1].target_residency_us.value)
-    {
+    let falls = |pair: &&[MachineIdleState]| {
+        pair[0].target_residency_us.value > pair[1].target_residency_us.value
+    };
+    if let Some([shallow, deep]) = states.windows(2).find(falls) {
         return fail_check(
-            key,
-            "states go from shallow to deep: target residency must not fall",
+            &format!("{key}.{}.target_residency_us", deep.name),
+            &format!(
+                "states go from shallow to deep, and {} us is less than the {} us of {} before it; correct one of them",
+                deep.target_residency_us.value, shallow.target_residency_us.value, shallow.name
+            ),
         );
     }
     let mut shallower: Option<&MachineIdleState> = None;
@@ -151,5 +154,24 @@ fn find_non_polling_state(machine: &Machine, key: &str, name: &str) -> Result<us
     match states.position(|s| s.name == *name && !s.polling) {
         Some(index) => Ok(index),
         None => fail_check(key, &format!("no sleep state '{name}'")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_falling_residency_is_named_with_both_states() {
+        let mut machine = Machine::find("laptop").unwrap();
+        let last = machine.idle_state.len() - 1;
+        machine.idle_state[last].target_residency_us.value = 5.0;
+        let fault = machine.check().unwrap_err().to_string();
+        let [shallow, deep] = [last - 1, last].map(|index| machine.idle_state[index].clone());
+        let told = format!(
+            "idle_state.{}.target_residency_us: states go from shallow to deep, and 5 us is less than the {} us of {} before it",
+            deep.name, shallow.target_residency_us.value, shallow.name
+        );
+        assert!(fault.contains(&told), "{fault}");
     }
 }

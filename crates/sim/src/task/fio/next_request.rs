@@ -72,6 +72,11 @@ impl FioProcess {
         Some((direction, self.next?.offset))
     }
 
+    /// Byte at which the request taken last begins, if that is settled.
+    pub(in crate::task) fn settled_offset(&self) -> Option<u64> {
+        self.offset
+    }
+
     /// Byte on the volume where the process's next request begins; sequential jobs advance to the next block.
     pub(in crate::task) fn offset_of_next_request(
         &mut self,
