@@ -105,15 +105,16 @@ fn median_error_as_emulator(guest: &Path, out: &Path, calibration: &Value) -> f6
     let machine = out.join("as-emulator.toml");
     fs::write(&machine, format!("{two_cpus}{emulated}")).unwrap();
     let mut study = format!(
-        "name = \"emulator\"\ntitle = \"Jobs of a calibration\"\nrepeats = 5\nwarm_up_s = 0.0\nsettle_s = 0.2\nmachine = {machine:?}\n"
+        "name = \"emulator\"\ntitle = \"Jobs of a calibration\"\nrepeats = 5\nwarm_up_s = 0.0\nsettle_s = 0.2\nmachine = \"{}\"\n",
+        machine.display()
     );
-    for (number, options) in JOBS.iter().enumerate() {
+    let workloads = JOBS.iter().enumerate().map(|(number, options)| {
         let job = format!(
             "[job]\nfilename=data\nsize=32m\nrw=randread\nbs=4k\ndirect=1\nstartdelay=1000ms\n{options}\n"
         );
-        study +=
-            &format!("[[workload]]\nname = \"job-{number}\"\nseconds = 0.5\nfio_job = {job:?}\n");
-    }
+        format!("[[workload]]\nname = \"job-{number}\"\nseconds = 0.5\nfio_job = {job:?}\n")
+    });
+    study.extend(workloads);
     study += "[[policy]]\nname = \"unchanged\"\nset = \"unchanged\"\n";
     let file = out.join("as-emulator-study.toml");
     fs::write(&file, study).unwrap();
