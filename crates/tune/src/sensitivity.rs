@@ -154,13 +154,12 @@ pub fn vary_assumed_figures(
             };
             sensitivity.simulated += requests;
             if end.other_answer.is_some() {
-                let decided = match as_assumed.take() {
-                    Some(known) => known,
-                    None => {
-                        let decided = study.decide_with_assumed_figures()?;
-                        sensitivity.simulated += decided.requests;
-                        decided
-                    }
+                let decided = if let Some(known) = as_assumed.take() {
+                    known
+                } else {
+                    let decided = study.decide_with_assumed_figures()?;
+                    sensitivity.simulated += decided.requests;
+                    decided
                 };
                 end.other_answer = end
                     .other_answer
