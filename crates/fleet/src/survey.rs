@@ -216,15 +216,14 @@ fn drop_copies(captures: Vec<ReadCapture>, notes: &mut Vec<String>) -> Vec<ReadC
         let name = name_without_dates(&capture.name);
         let copied = by_digest.get(&capture.facts.digest);
         // A capture of the same machine on another day is no copy: the last date counts, below.
-        match copied.filter(|original| name_without_dates(original) != name) {
-            Some(original) => notes.push(format!(
+        if let Some(original) = copied.filter(|original| name_without_dates(original) != name) {
+            notes.push(format!(
                 "{}: left out: a copy of {original}, to the last counter",
                 capture.name
-            )),
-            None => {
-                by_digest.insert(capture.facts.digest, capture.name.clone());
-                originals.push(capture);
-            }
+            ));
+        } else {
+            by_digest.insert(capture.facts.digest, capture.name.clone());
+            originals.push(capture);
         }
     }
     let mut last_by_name: BTreeMap<String, String> = BTreeMap::new();
