@@ -414,7 +414,7 @@ fn a_drive_that_comes_after_the_boot_gets_the_set() {
     fs::rename(&drives, &away).unwrap();
     let set = "teo + drive-latency[tolerance=25ms]";
     // A command is for drives that are there.
-    let command = PersistentSettings::for_any_supply(&system, set.parse().unwrap(), None);
+    let command = PersistentSettings::for_this_machine(&system, None, set.parse().unwrap(), None);
     let refused = command.plan_for_present_supply(&system).unwrap_err();
     assert!(refused.to_string().contains("no NVMe drive"), "{refused}");
 

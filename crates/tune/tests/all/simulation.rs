@@ -239,7 +239,7 @@ fn a_percentile_of_few_requests_decides_nothing() {
     let answer = search(&wanted, false).unwrap();
     for finalist in answer.next.iter().chain([&answer.in_force]) {
         assert_eq!(
-            metric(finalist, "rated", "p99_us"),
+            finalist.metric_of_load("rated", "p99_us"),
             Some(finalist.objective)
         );
     }
