@@ -239,16 +239,21 @@ def script(cell: Cell) -> str:
         lines.append(f"calibrated {number}")
         program = f"timeout -s KILL {cell.rt_app.seconds + RT_APP_GRACE_S} rt-app /rig/jobs/{number}"
     else:
-        seconds = runtime_s(cell.job.read_text())
-        program = f"{copies_by_vectors(cell.job.read_text())}fio --output-format=json+ --output=/out/runs/{number}.fio /rig/jobs/{number}"
+        job = cell.job.read_text()
+        seconds = runtime_s(job)
+        fio = f"fio --output-format=json+ --output=/out/runs/{number}.fio /rig/jobs/{number}"
+        program = f"{environment_that_copies_by_vectors(job)}{fio}"
     watched = round(0.8e6 * seconds)
     # What fails is then below the name of its run.
     named = f"echo {shlex.quote(f'run {number}: {cell.key.workload}, {cell.key.policy}')}"
     return "\n".join([named, f"fresh {governor} {frequency}", *lines, f"measure {number} {watched} {program}"])
 
 
-def copies_by_vectors(job: str) -> str:
-    """For a job that maps its file: has the C library copy any size by vectors. Each byte of `rep movsb` is an instruction in QEMU."""
+def environment_that_copies_by_vectors(job: str) -> str:
+    """For a job that maps its file: has the C library copy any size by vectors.
+
+    Each byte of `rep movsb` is an instruction in QEMU.
+    """
     if not re.search(r"^ioengine\s*=\s*mmap$", job, re.MULTILINE):
         return ""
     return "env GLIBC_TUNABLES=glibc.cpu.x86_rep_movsb_threshold=0x40000000 "
