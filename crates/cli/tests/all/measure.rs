@@ -74,7 +74,7 @@ fn bad_input_is_refused_in_one_line() {
     ]);
     fails_with(taken, &["small", "--force replaces it"]);
     let lost = drive(&["--write-to", &at("new"), "--size", "16m", "-o", &at("x/y")]);
-    fails_with(lost, &["x: nothing can be written there"]);
+    fails_with(lost, &["there is no folder"]);
     for wrong in [
         &["--size", "12"][..],
         &["--time", "0"],
@@ -131,7 +131,7 @@ fn a_calibration_says_before_what_it_will_do() {
     let endless = [&arguments[..], &["--job", "/dev/zero"]].concat();
     fails_with(wakepath(&endless), &["/dev/zero", "reading the job"]);
     for (job, why) in [
-        ("root:x:0:0\n", "before any section"),
+        ("root:x:0:0\n", "has no job section"),
         ("[j]\nrw=randread\nioengine=nosuch\n", "nosuch"),
         ("[j]\nrw=randwrite\nfilename=/dev/nosuch\n", "/dev/nosuch"),
     ] {

@@ -113,6 +113,9 @@ impl LatencyHistogram {
     }
 }
 
+/// Width of a narrow bucket as a share of its lower end. Buckets of wakepath's own results are narrower: 1/32.
+const NARROW_BUCKET: f64 = 0.05;
+
 /// A quantile of a histogram, which says how many requests a bucket has, and not where in the bucket.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct BucketedQuantile {
@@ -125,6 +128,13 @@ pub(crate) struct BucketedQuantile {
 }
 
 impl BucketedQuantile {
+    /// Whether the bucket is so narrow that the place in the bucket matters little. Each machine's error is another, so that means
+    /// over machines lose most of these errors.
+    pub(crate) fn is_in_narrow_bucket(&self) -> bool {
+        let [low, high] = self.bucket_ns;
+        high <= low * (1.0 + NARROW_BUCKET)
+    }
+
     const fn at_point(ns: f64) -> Self {
         Self {
             bucket_ns: [ns; 2],

@@ -298,7 +298,9 @@ fn range_of_log_ratio(before: &BucketedQuantile, after: &BucketedQuantile) -> [f
     for ratio in pairs.map(|(after_ns, before_ns)| (after_ns / before_ns).ln()) {
         range = [range[0].min(ratio), range[1].max(ratio)];
     }
-    if before.is_in_falling_tail && after.is_in_falling_tail {
+    let is_settled =
+        |quantile: &BucketedQuantile| quantile.is_in_falling_tail || quantile.is_in_narrow_bucket();
+    if is_settled(before) && is_settled(after) {
         return range;
     }
     let [least, most] = [
