@@ -180,7 +180,7 @@ const fn survival(
 }
 
 use EventEffect::{Elsewhere, Keeps, MayReset};
-use SurvivalEvent::{CpuOffAndOn, DriveReset, Sleep, SupplyChange};
+use SurvivalEvent::{CpuOffAndOn, DriveReset, HotPlug, Sleep, SupplyChange};
 
 const SYSTEM: [EventEffect; 5] = [Keeps, Keeps, Keeps, Elsewhere, Elsewhere];
 /// Kept by a CPU that is off for a while, and gone with the CPU.
@@ -194,8 +194,8 @@ const IN_DISK_QUEUE: [EventEffect; 5] = [Keeps, Elsewhere, Keeps, MayReset, MayR
 
 /// Seen by the test of the package about sleep, CPUs and the power supply.
 const SEEN_ON_CPUS: &[SurvivalEvent] = &[Sleep, CpuOffAndOn, SupplyChange];
-/// Seen by the test of the package about resets of a drive with APST.
-const SEEN_ON_DRIVES: &[SurvivalEvent] = &[DriveReset];
+/// Seen by the tests of the package about a drive with APST that is reset, or comes after the boot.
+const SEEN_ON_DRIVES: &[SurvivalEvent] = &[DriveReset, HotPlug];
 const PARAMETER: &str = "kernel/params.c";
 const CPUFREQ: &str = "drivers/cpufreq/cpufreq.c";
 const INTEL_PSTATE: &str = "drivers/cpufreq/intel_pstate.c";
@@ -226,7 +226,7 @@ pub static SURVIVALS: &[SettingSurvival] = &[
     survival("drive-latency", KEPT_BY_DRIVE, SEEN_ON_DRIVES, "drivers/nvme/host/core.c"),
     survival("apst", IN_DRIVE, SEEN_ON_DRIVES, "drivers/nvme/host/pci.c"),
     survival("aspm", SYSTEM, &[], "drivers/pci/pcie/aspm.c"),
-    survival("read-ahead", IN_DISK_QUEUE, &[], DISK),
+    survival("read-ahead", IN_DISK_QUEUE, &[HotPlug], DISK),
     survival("rq-affinity", IN_DISK_QUEUE, &[], DISK),
 ];
 
@@ -239,7 +239,6 @@ pub(crate) fn find_survival(setting: &str) -> Option<&'static SettingSurvival> {
 
 #[cfg(test)]
 mod tests {
-    use super::SurvivalEvent::HotPlug;
     use super::*;
     use wakepath_system::setting::{Access, SETTINGS, SettingScope};
 
