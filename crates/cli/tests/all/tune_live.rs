@@ -382,7 +382,7 @@ fn check_results_of_finalists(folder: &Path, job: &str) {
     let results = folder.join("finalists");
     let arguments = [
         "--minimise",
-        "p99_us",
+        "mean_us",
         "--results",
         results.to_str().unwrap(),
         "--format",
@@ -391,19 +391,19 @@ fn check_results_of_finalists(folder: &Path, job: &str) {
     let answer = json(&tune(job, &arguments).success());
     let runs = ResultReader::open(&results).unwrap().read_runs().unwrap();
     let best = answer["best"]["set"].as_str().unwrap();
-    let p99_us: Vec<f64> = runs
+    let means_us: Vec<f64> = runs
         .iter()
         .filter(|run| run.key.policy == best)
         .map(|run| {
             run.metrics
                 .iter()
-                .find(|(name, _)| name == "p99_us")
+                .find(|(name, _)| name == "mean_us")
                 .unwrap()
                 .1
         })
         .collect();
-    assert_eq!(p99_us.len() as u64, answer["repeats"].as_u64().unwrap());
-    let mean = p99_us.iter().sum::<f64>() / p99_us.len() as f64;
+    assert_eq!(means_us.len() as u64, answer["repeats"].as_u64().unwrap());
+    let mean = means_us.iter().sum::<f64>() / means_us.len() as f64;
     let decided = answer["best"]["objective"].as_f64().unwrap();
     assert!((mean / decided - 1.0).abs() < 1e-9, "{mean} {decided}");
     wakepath(&["compare", results.to_str().unwrap()])
