@@ -215,7 +215,7 @@ mod tests {
         let message = fault(&with(|own| {
             own.target_residency_us = Figure::covered_by_table_source(1e6);
         }));
-        assert!(message.contains("target residency"), "{message}");
+        assert!(message.contains("target_residency_us"), "{message}");
         let mut twice = with(|_| {});
         let again = twice.cluster[1].idle_state[0].clone();
         twice.cluster[1].idle_state.push(again);
