@@ -50,6 +50,10 @@ impl<O: Observer> Engine<'_, O> {
         if source.timer.roams {
             // The first CPU's worker, on whatever CPU. The timer runs again after the worker has gone back to sleep.
             let task = index;
+            if self.tasks[task].runnable {
+                // Something else has woken the worker since the timer expired, as RCU's soft interrupt does.
+                return;
+            }
             self.tasks[task].set_work_of_step(source.work_per_timer());
             self.wake_task(Some(cpu), task, self.choose_cpu_for_woken_task(task, None));
             return;

@@ -178,6 +178,34 @@ fn a_cpu_with_rcu_callbacks_keeps_its_tick() {
     assert!(never < 8_000, "{never}");
 }
 
+/// A soft interrupt may wake RCU's thread while the thread's expired timer waits to be served.
+#[test]
+fn a_thread_that_is_awake_when_its_timer_is_served_is_not_woken_again() {
+    let mut machine = board();
+    machine.kernel = Some("6.12".parse().unwrap());
+    machine.cluster.truncate(1);
+    machine.cluster[0].cpus = 2;
+    machine
+        .scheduler
+        .home
+        .cluster
+        .clone_from(&machine.cluster[0].name);
+    machine.rcu = Some(Rcu {
+        thread_kcycles: figure(5.0),
+        softirq_kcycles: figure(1.0),
+        source: "a test".to_owned(),
+    });
+    machine.background = vec![Background {
+        every_ms: figure(10.055),
+        callbacks: true,
+        instances: Instances::PerMachine,
+        timer: Some(BackgroundTimer::Sleep),
+        ..Background::stock_kernel_work().swap_remove(0)
+    }];
+    let run = try_run(&machine, "schedutil", "rate_iops=6\ntime_based").unwrap();
+    assert!(run.iops > 4.0, "{}", run.iops);
+}
+
 /// The median of the sleep lengths that the CPU sees which waits for the most I/Os, in ns.
 fn sleep_length(machine: &mut Machine, kernel: &str) -> i64 {
     machine.kernel = Some(kernel.parse().unwrap());
