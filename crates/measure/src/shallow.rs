@@ -103,6 +103,24 @@ impl ShallowHold {
     }
 }
 
+/// Takes wakepath's lock and journals the present values of settings, each with a possible new value, for changes to and fro.
+///
+/// # Errors
+/// Another wakepath is changing settings, or a setting cannot be read.
+pub(crate) fn reserve_for_repeated_changes(
+    system: &System,
+    values: Vec<(SettingKey, String)>,
+) -> Result<Hold, MeasureError> {
+    // The lock first: an earlier plan could be out of date.
+    let session = Session::open_and_recover(system)?;
+    let wanted = WantedSetting {
+        values,
+        notes: Vec::new(),
+    };
+    let plan = SettingsPlan::from_wanted(system, wanted)?;
+    Ok(session.reserve_for_repeated_changes(&plan)?)
+}
+
 fn hold_system_latency(system: &System, limit_us: u64) -> Result<Hold, SettingsError> {
     // The lock first: an earlier plan could be out of date.
     let session = Session::open_and_recover(system)?;

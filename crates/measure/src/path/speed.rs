@@ -12,7 +12,7 @@ use wakepath_units::median;
 use crate::{ExperimentControl, pin};
 
 /// Turns of the loop between two looks at the clock.
-const TURNS: u64 = 2_000;
+pub(super) const TURNS: u64 = 2_000;
 /// Pause before a ramp: a clock has fallen by then.
 const PAUSE: Duration = Duration::from_millis(120);
 /// How long a ramp is watched.

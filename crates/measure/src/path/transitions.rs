@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::geteuid;
 use serde::Serialize;
-use wakepath_settings::{Hold, Session, SettingsPlan, WantedSetting};
+use wakepath_settings::Hold;
 use wakepath_system::System;
 use wakepath_units::median;
 
-use super::speed::time_loop;
+use super::speed::{TURNS, time_loop};
 use crate::clock::monotonic_ns;
+use crate::shallow::reserve_for_repeated_changes;
 use crate::summary::{Estimate, LatencySummary};
 use crate::wake::{ClockLimits, HeldClock, find_limits};
 use crate::{ExperimentControl, MeasureError, pin};
@@ -48,8 +49,6 @@ struct Round {
     began_ns: u64,
     /// Turns of the loop per ns.
     speed: f64,
-    /// Length of the round.
-    ns: u64,
 }
 
 /// A change of the clock.
@@ -85,7 +84,9 @@ pub(super) fn time_transitions(
     if lowest.khz >= highest.khz {
         return Err(format!("CPU {cpu} has a single clock"));
     }
-    let hold = reserve_limits(system, &lowest).map_err(|error| error.to_string())?;
+    let keys = lowest.keys.iter().cloned();
+    let values = keys.map(|key| (key, lowest.khz.to_string())).collect();
+    let hold = reserve_for_repeated_changes(system, values).map_err(|error| error.to_string())?;
     let outcome = change_clock_repeatedly(&hold, cpu, [&lowest, &highest], time, control);
     let released = hold.put_back_and_release();
     released.map_err(|error| error.to_string())?;
@@ -102,22 +103,6 @@ pub(super) fn time_transitions(
         down: summarise(&down),
         stall_ns: median(stalls),
     })
-}
-
-/// Journals the present limits.
-fn reserve_limits(system: &System, limits: &ClockLimits) -> Result<Hold, MeasureError> {
-    let session = Session::open_and_recover(system)?;
-    let value = limits.khz.to_string();
-    let wanted = WantedSetting {
-        values: limits
-            .keys
-            .iter()
-            .map(|key| (key.clone(), value.clone()))
-            .collect(),
-        notes: Vec::new(),
-    };
-    let plan = SettingsPlan::from_wanted(system, wanted)?;
-    Ok(session.reserve_for_repeated_changes(&plan)?)
 }
 
 /// The changes that were seen, up and down.
@@ -182,12 +167,9 @@ fn spin_until(end: &AtomicBool, cpu: usize) -> Result<Vec<Round>, MeasureError> 
     pin::pin_to(cpu)?;
     let mut rounds = Vec::new();
     while !end.load(Ordering::Acquire) {
-        let began_ns = monotonic_ns();
-        let speed = time_loop();
         rounds.push(Round {
-            began_ns,
-            speed,
-            ns: monotonic_ns() - began_ns,
+            began_ns: monotonic_ns(),
+            speed: time_loop(),
         });
     }
     Ok(rounds)
@@ -211,12 +193,12 @@ fn find_change(rounds: &[Round], [first, second]: [u64; 2]) -> Option<ClockChang
     })?;
     let at = after[changed].began_ns;
     let began = if at >= second { second } else { first };
-    let usual = median(settled.iter().map(|round| round.ns as f64))?;
-    let around = &after[..=changed];
-    let longest = around.iter().map(|round| round.ns).max()?;
+    let around = after[..=changed].iter();
+    let slowest = around.map(|round| round.speed).fold(new, f64::min);
+    let stall = TURNS as f64 / slowest - TURNS as f64 / new;
     Some(ClockChange {
         after_ns: at - began,
-        stall_ns: longest.saturating_sub(usual as u64),
+        stall_ns: stall as u64,
     })
 }
 
@@ -231,11 +213,7 @@ mod tests {
         while began_ns < 25_000_000 {
             let speed = speed(began_ns / 1000);
             let ns = (2_000.0 / speed) as u64;
-            rounds.push(Round {
-                began_ns,
-                speed,
-                ns,
-            });
+            rounds.push(Round { began_ns, speed });
             began_ns += ns;
         }
         rounds

@@ -14,13 +14,14 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use serde::Serialize;
-use wakepath_settings::{Hold, Session, SettingsPlan, WantedSetting};
+use wakepath_settings::Hold;
 use wakepath_system::setting::find_setting;
 use wakepath_system::{At, Root, SettingKey, StateInfo, System};
 
 use self::clocks::MachineClocks;
 use self::source::PowerReading;
 use crate::drive::ApstSwitch;
+use crate::shallow::reserve_for_repeated_changes;
 use crate::summary::mean_with_reach;
 use crate::test_file::{ALIGNMENT, AlignedBuffer};
 use crate::wake::{choose_governor, state_key};
@@ -310,13 +311,7 @@ pub fn measure(
     let hold = if values.is_empty() {
         None
     } else {
-        let wanted = WantedSetting {
-            values,
-            notes: Vec::new(),
-        };
-        // The lock first: an earlier plan could be out of date.
-        let session = Session::open_and_recover(system)?;
-        Some(session.reserve_for_repeated_changes(&SettingsPlan::from_wanted(system, wanted)?)?)
+        Some(reserve_for_repeated_changes(system, values)?)
     };
     let conditions = Conditions::observe(system, control);
     let mut result = PowerMeasurement {

@@ -31,7 +31,7 @@ use std::time::Instant;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
-use wakepath_settings::{Hold, Session, SettingsPlan, WantedSetting};
+use wakepath_settings::Hold;
 use wakepath_system::capture::runs_under_hypervisor;
 use wakepath_system::setting::find_setting;
 use wakepath_system::{At, CPUS, SettingKey, System};
@@ -47,6 +47,7 @@ use self::plan::{ROUNDS, WakeMoment, WakeStep};
 use self::tally::{FEWEST_COUNTED, Tally};
 use crate::background::parse_ipi_count;
 use crate::conditions::{StolenTime, read_stolen_ticks};
+use crate::shallow::reserve_for_repeated_changes;
 use crate::summary::{Estimate, LatencySummary};
 use crate::test_file::{TestFile, TestTarget};
 use crate::{Conditions, ExperimentControl, MeasureError};
@@ -267,12 +268,7 @@ fn describe_guest(forced: bool) -> String {
 
 /// Journals old values before any setting changes.
 fn reserve_settings(system: &System, plan: &WakePlan) -> Result<Hold, MeasureError> {
-    let session = Session::open_and_recover(system)?;
-    let wanted = WantedSetting {
-        values: plan.settings(),
-        notes: Vec::new(),
-    };
-    let hold = session.reserve_for_repeated_changes(&SettingsPlan::from_wanted(system, wanted)?)?;
+    let hold = reserve_for_repeated_changes(system, plan.settings())?;
     let governor = find_setting("idle-governor")
         .and_then(|setting| SettingKey::for_matching_scope(setting, At::System));
     if let Some((key, name)) = governor.zip(plan.governor) {
