@@ -258,6 +258,14 @@ fn a_sync_keeps_a_mutex_that_its_task_has() {
     }
 }
 
+/// The files of videos that come with rt-app do this.
+#[test]
+fn a_sync_wakes_a_task_that_suspends_on_its_condition() {
+    let asked = [&LAPTOP[..], &["--rt-app", "1.0"]].concat();
+    let (run, _) = run(&file("sync-resumes-suspended"), &asked);
+    assert_eq!((loops(&run, "A"), loops(&run, "B")), (5, 5));
+}
+
 #[test]
 fn a_run_lasts_its_duration_after_the_main_task_has_ended() {
     let (run, said) = run(&file("main-ends"), &LAPTOP);
@@ -456,6 +464,7 @@ fn loops_are_those_of_the_real_rt_app() {
         "suspend-without-value",
         "suspend-string",
         "lock-sync-unlock",
+        "sync-resumes-suspended",
         "main-ends",
     ] {
         let Some(other) = last_of_three_differences(|| find_tasks_with_other_loops(name)) else {

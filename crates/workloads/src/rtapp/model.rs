@@ -140,8 +140,8 @@ impl Scheduling {
     }
 }
 
-/// An event: something that a thread does. Resources (mutexes, conditions, barriers, timers, and what threads suspend
-/// on) are known by their names, each kind for itself.
+/// An event: something that a thread does. Resources (mutexes, conditions, barriers, timers) are known by their names, each kind
+/// for itself. A thread suspends on the condition with the given name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RtAppEvent {
@@ -184,9 +184,9 @@ pub enum RtAppEvent {
     },
     /// `barrier`: sleep until all threads that use the barrier arrive.
     Barrier(String),
-    /// `suspend`: sleep until another thread resumes the name. [`RtAppVersion`] decides whose name.
+    /// `suspend`: sleep until another thread resumes or signals the condition. [`RtAppVersion`] decides whose name the condition has.
     Suspend(String),
-    /// `resume`: wake up all threads that are suspended on this name, if any is.
+    /// `resume`: wake up all threads that wait for this condition, as `broad`.
     Resume(String),
     /// `sem_post`: increment the semaphore, or wake the first waiting thread.
     SemPost(String),

@@ -548,14 +548,20 @@ fn join_refusals(mut reasons: Vec<RtAppError>) -> Option<RtAppError> {
     })
 }
 
-/// Most names in a warning about resumes without a suspended thread.
+/// Most names in a warning about resumes without a waiting thread.
 const MOST_LOST: usize = 20;
 
-/// Warnings about names that are resumed although no thread suspends on them, each name once.
+/// Warnings about names that are resumed although no thread waits for them, each name once.
 fn warn_of_lost_resumes(tasks: &[RtTask]) -> Vec<RtAppWarning> {
-    let suspended: BTreeSet<&str> = (tasks.iter().flat_map(RtTask::events))
+    let awaited: BTreeSet<&str> = (tasks.iter().flat_map(RtTask::events))
         .filter_map(|e| match e {
-            RtAppEvent::Suspend(name) => Some(name.as_str()),
+            RtAppEvent::Suspend(name)
+            | RtAppEvent::Wait {
+                condition: name, ..
+            }
+            | RtAppEvent::Sync {
+                condition: name, ..
+            } => Some(name.as_str()),
             _ => None,
         })
         .collect();
@@ -564,7 +570,7 @@ fn warn_of_lost_resumes(tasks: &[RtTask]) -> Vec<RtAppWarning> {
     for task in tasks {
         for event in task.events() {
             if let RtAppEvent::Resume(name) = event
-                && !suspended.contains(name.as_str())
+                && !awaited.contains(name.as_str())
             {
                 lost.entry(name).or_insert((task.line, 0)).1 += 1;
             }
@@ -573,7 +579,7 @@ fn warn_of_lost_resumes(tasks: &[RtTask]) -> Vec<RtAppWarning> {
     let listed = lost.iter().take(MOST_LOST);
     listed
         .map(|(name, (line, count))| {
-            let near = match similar_name(name, suspended.iter().copied()) {
+            let near = match similar_name(name, awaited.iter().copied()) {
                 Some(near) => format!("; did you mean `{}`?", escape_and_shorten(near)),
                 None => String::new(),
             };

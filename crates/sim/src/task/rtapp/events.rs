@@ -596,7 +596,14 @@ impl<O: Observer> Engine<'_, O> {
                 "for the mutex \"{}\"",
                 programs.mutexes[m % programs.mutexes.len()]
             ),
-            Blocked::Condition(c) => programs.conditions[c % programs.conditions.len()].clone(),
+            Blocked::Condition(c) => format!(
+                "for the condition \"{}\"",
+                programs.conditions[c % programs.conditions.len()]
+            ),
+            Blocked::Suspended(c) => format!(
+                "to be resumed (\"suspend\": \"{}\")",
+                programs.conditions[c % programs.conditions.len()]
+            ),
             Blocked::Barrier(b) => format!(
                 "at the barrier \"{}\"",
                 programs.barriers[b % programs.barriers.len()].0

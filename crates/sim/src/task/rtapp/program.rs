@@ -320,16 +320,6 @@ impl Programs {
     }
 }
 
-/// Describes, for a message, what a thread waits for that has suspended itself.
-fn describe_suspension(name: &str) -> String {
-    format!("to be resumed (\"suspend\": \"{name}\")")
-}
-
-/// Describes, for a message, what a thread waits for at a condition.
-fn describe_condition(name: &str) -> String {
-    format!("for the condition \"{name}\"")
-}
-
 impl Compiler<'_> {
     fn add_refusal(&mut self, what: String) {
         self.refused.insert((self.task.line, &self.task.name, what));
@@ -412,18 +402,18 @@ impl Compiler<'_> {
             RtAppEvent::Lock(mutex) => Op::Lock(self.mutexes.number_for(mutex.clone())),
             RtAppEvent::Unlock(mutex) => Op::Unlock(self.mutexes.number_for(mutex.clone())),
             RtAppEvent::Wait { condition, mutex } => Op::Wait {
-                condition: self.conditions.number_for(describe_condition(condition)),
+                condition: self.conditions.number_for(condition.clone()),
                 mutex: Some(self.mutexes.number_for(mutex.clone())),
             },
             RtAppEvent::Signal(condition) => {
-                Op::Signal(self.conditions.number_for(describe_condition(condition)))
+                Op::Signal(self.conditions.number_for(condition.clone()))
             }
             RtAppEvent::Broadcast(condition) => {
-                Op::Broadcast(self.conditions.number_for(describe_condition(condition)))
+                Op::Broadcast(self.conditions.number_for(condition.clone()))
             }
             RtAppEvent::Sync { condition, mutex } => {
                 let mutex = self.mutexes.number_for(mutex.clone());
-                let condition = self.conditions.number_for(describe_condition(condition));
+                let condition = self.conditions.number_for(condition.clone());
                 ops.extend([Op::BeginSync(mutex), Op::Signal(condition)]);
                 ops.push(Op::Wait {
                     condition,
@@ -439,13 +429,12 @@ impl Compiler<'_> {
                 self.barrier_users[barrier] += self.task.instances;
                 Op::Barrier(barrier)
             }
+            // `rtapp_suspend` and `rtapp_resume` use the condition that `wait`, `sync` and `signal` have by this name.
             RtAppEvent::Suspend(name) => Op::Wait {
-                condition: self.conditions.number_for(describe_suspension(name)),
+                condition: self.conditions.number_for(name.clone()),
                 mutex: None,
             },
-            RtAppEvent::Resume(name) => {
-                Op::Broadcast(self.conditions.number_for(describe_suspension(name)))
-            }
+            RtAppEvent::Resume(name) => Op::Broadcast(self.conditions.number_for(name.clone())),
             RtAppEvent::SemPost(name) => Op::Post(self.semaphores.number_for(name.clone())),
             RtAppEvent::SemWait(name) => Op::Pend(self.semaphores.number_for(name.clone())),
             RtAppEvent::Yield => Op::Yield,

@@ -106,6 +106,8 @@ pub(crate) enum Blocked {
     No,
     Mutex(usize),
     Condition(usize),
+    /// As a condition, whose thread has no mutex.
+    Suspended(usize),
     Barrier(usize),
     Semaphore(usize),
 }
@@ -475,7 +477,11 @@ impl Threads {
         mutex: Option<usize>,
     ) -> Option<ThreadId> {
         self.conditions[condition].push_back(Waiter { thread, mutex });
-        self.mark_blocked(thread, Blocked::Condition(condition));
+        let blocked = match mutex {
+            Some(_) => Blocked::Condition(condition),
+            None => Blocked::Suspended(condition),
+        };
+        self.mark_blocked(thread, blocked);
         mutex.and_then(|mutex| self.unlock_mutex(thread, mutex))
     }
 
