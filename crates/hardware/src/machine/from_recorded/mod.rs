@@ -19,7 +19,7 @@ use self::powers::{
 pub use self::record::Captured;
 use self::record::{RecordAndLender, SystemKind, missing_record_error, require_recorded_idle};
 use super::builtin::load_builtin_machine;
-use super::{Cluster, Figure, Machine, MachineError};
+use super::{Background, Cluster, Figure, Machine, MachineError, Rcu, Runs};
 use crate::nearest::Lender;
 use crate::recorded::{RecordedPolicy, RecordedSystem};
 
@@ -170,6 +170,8 @@ fn assemble_machine(record: &RecordAndLender<'_>, policy: &RecordedPolicy) -> Ma
         cluster,
         idle_state: make_machine_idle_states(record, package_us),
         scheduler,
+        rcu: Some(Rcu::assumed_work()),
+        background: usual_work_and_timers_of_programs(template),
         ..template.clone()
     };
     drop_demotion_of_unknown_states(&mut machine);
@@ -179,6 +181,15 @@ fn assemble_machine(record: &RecordAndLender<'_>, policy: &RecordedPolicy) -> Ma
         package.exit_us = exit;
     }
     machine
+}
+
+/// The kernel's and fio's usual work, and timers of programs as on the lender. RCU's own rules replace the lender's deferred
+/// kernel work, a single estimate.
+fn usual_work_and_timers_of_programs(lender: &Machine) -> Vec<Background> {
+    let lent = lender.background.iter();
+    let timers = lent.filter(|source| source.runs == Runs::Interrupt);
+    let usual = [Background::stock_kernel_work(), Background::work_of_fio()];
+    usual.into_iter().flatten().chain(timers.cloned()).collect()
 }
 
 /// Removes the lender's C1 demotion if it names states that the machine does not have.
