@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use wakepath_system::nvme::ApstFeature;
@@ -11,6 +13,14 @@ use wakepath_system::{Root, SettingKey, System, SystemError};
 use crate::SettingsError;
 use crate::nvme::set_apst_until_drive_reset;
 use crate::text_file::overwrite_existing_file;
+
+/// Settings that the kernel takes up in a work item after the write has returned (`cpufreq_notifier_max()`,
+/// `drivers/cpufreq/cpufreq.c`).
+const TAKEN_UP_LATER: [&str; 2] = ["frequency-min", "frequency-max"];
+/// Longest time until the work item has run on a busy machine.
+const LONGEST_DELAY: Duration = Duration::from_secs(1);
+/// Time between two looks at a setting that is taken up later.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 /// Writes a value to a setting. For a latency request, returns the open file: the request ends when the file is closed.
 ///
@@ -23,9 +33,16 @@ pub(crate) fn write_setting(
 ) -> Result<Option<File>, SystemError> {
     match key.setting.mechanism {
         Access::Text => {
+            let before = TAKEN_UP_LATER
+                .contains(&key.setting.name)
+                .then(|| system.read_setting(key).ok())
+                .flatten();
             let line = format!("{value}\n");
             overwrite_existing_file(system.root(), &key.relative_path(), line.as_bytes())
                 .map_err(|source| write_error(system, key, value, source))?;
+            if let Some(before) = before.filter(|before| before != value) {
+                wait_until_setting_changes(system, key, &before);
+            }
             Ok(None)
         }
         Access::Held => {
@@ -48,6 +65,14 @@ pub(crate) fn write_setting(
                 .map_err(|source| system.nvme_command_error(key, "Set Features", source))?;
             Ok(None)
         }
+    }
+}
+
+/// Waits until a setting has another value than before, for at most [`LONGEST_DELAY`].
+fn wait_until_setting_changes(system: &System, key: &SettingKey, before: &str) {
+    let end = Instant::now() + LONGEST_DELAY;
+    while Instant::now() < end && system.read_setting(key).is_ok_and(|now| now == before) {
+        sleep(BETWEEN_LOOKS);
     }
 }
 
@@ -116,5 +141,39 @@ fn shows_expected_value_in_force(setting: &SettingInfo, expected: &str, found: &
             _ => false,
         },
         Access::Text | Access::NvmeFeature(_) => have_same_meaning(setting, expected, found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_limit_is_awaited_that_the_kernel_takes_up_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let system = System::new(Root::at_directory(folder.path()));
+        let key: SettingKey = "frequency-max:policy0".parse().unwrap();
+        let path = folder.path().join(key.relative_path());
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "2400000\n").unwrap();
+        let kernel = thread::spawn({
+            let (path, new) = (path.clone(), folder.path().join("new"));
+            move || {
+                sleep(Duration::from_millis(40));
+                fs::write(&new, "3200000\n").unwrap();
+                fs::rename(new, path).unwrap();
+            }
+        });
+        wait_until_setting_changes(&system, &key, "2400000");
+        assert_eq!(system.read_setting(&key).unwrap(), "3200000");
+        kernel.join().unwrap();
+
+        // A limit that stays as it was is given up.
+        let began = Instant::now();
+        wait_until_setting_changes(&system, &key, "3200000");
+        assert!(began.elapsed() >= LONGEST_DELAY);
     }
 }
