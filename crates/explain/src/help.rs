@@ -125,15 +125,23 @@ fn mean_run_queue_of_busy_cpus(requests: &[&TracedRequest]) -> f64 {
     }
 }
 
-/// Exit cost of the state that a request met, above the reference's, as an interval in ns; 0 unless surely positive.
+/// Exit cost of the state that a request met, above the reference's, with what the handler took longer after it, as an interval
+/// in ns; 0 unless the exit's cost is surely positive.
 fn sure_cost_interval(split: &Split, request: &TracedRequest) -> [f64; 2] {
     let MetState::State(met) = request.met else {
         return [0.0; 2];
     };
     let mut states = split.states.iter();
-    let cost = states.find(|state| state.state == met).and_then(|s| s.cost);
-    cost.filter(|cost| cost.low_ns > 0.0)
-        .map_or([0.0; 2], |cost| [cost.low_ns, cost.high_ns])
+    let found = states.find(|state| state.state == met);
+    let Some((exit, cost)) = found.and_then(|exit| Some((exit, exit.cost?))) else {
+        return [0.0; 2];
+    };
+    let handler_ns = exit.handler_ns.map_or(0.0, |ns| ns.max(0.0));
+    if cost.low_ns > 0.0 {
+        [cost.low_ns, cost.high_ns].map(|end| end + handler_ns)
+    } else {
+        [0.0; 2]
+    }
 }
 
 /// Requests issued while the interrupted CPU would have had the daemon's lease. Requests are in completion order.

@@ -40,16 +40,16 @@ impl Sums {
         }
     }
 
-    fn add_sample(&mut self, latency: f64, first: Option<usize>, met: Option<usize>) {
+    fn add_sample(&mut self, time: f64, first: Option<usize>, met: Option<usize>) {
         self.n += 1.0;
-        self.y += latency;
+        self.y += time;
         for (place, x) in self.x.iter_mut().enumerate() {
             *x += f64::from(u8::from(met == Some(place)));
         }
         let rows = self.z.iter_mut().zip(&mut self.zy).zip(&mut self.zx);
         for (_, ((z, zy), row)) in rows.enumerate().filter(|(row, _)| first == Some(*row)) {
             *z += 1.0;
-            *zy += latency;
+            *zy += time;
             for (place, zx) in row.iter_mut().enumerate() {
                 *zx += f64::from(u8::from(met == Some(place)));
             }
@@ -135,7 +135,7 @@ fn sum_by_block_and_stratum(samples: &[Sample], others: &[u8], blocks: usize) ->
         let cell = block
             .entry(sample.stratum)
             .or_insert_with(|| Sums::zeros(others.len()));
-        cell.add_sample(sample.latency, place(sample.first), place(sample.met));
+        cell.add_sample(sample.time, place(sample.first), place(sample.met));
     }
     sums
 }
@@ -151,7 +151,7 @@ fn solve_costs(blocks: &Blocks, times: &[u32], states: usize) -> Option<Vec<f64>
             total.add_multiple(f64::from(*times), sums);
         }
     }
-    // Each row: states met and latency, as explained by the first state.
+    // Each row: states met and time, as explained by the first state.
     let mut rows = vec![vec![0.0; states + 1]; states];
     for sums in strata.values() {
         let parts = rows

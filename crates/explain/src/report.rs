@@ -160,8 +160,8 @@ pub struct RequestKind {
     pub polling: Vec<u8>,
     /// Changes to the machine that would save time for this kind.
     pub help: Vec<Help>,
-    /// Mean latency in ns without charged exits, exits begun by something else, interrupt and another CPU's part: the drive, and
-    /// the exit of the reference state unless that is measured.
+    /// Mean time from issue to the interrupted CPU's first sign of life in ns, without charged exits and exits begun by something
+    /// else: the drive, and the exit of the reference state unless that is measured.
     pub rest_ns: Option<f64>,
     /// Exits by experiment for states that requests met, by index; empty where nothing is measured.
     pub measured: BTreeMap<u8, ExitEstimate>,
@@ -512,10 +512,9 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
         .iter()
         .filter_map(|state| Some(state.cost?.mean_ns * state.met as f64))
         .sum();
-    let others = parts.interrupt_ns + parts.remote_exit_ns + parts.remote_ns;
     let begun_exits = split.reference.map(|_| estimate_begun_exits(group, &split));
     let begun = begun_exits.map_or(0.0, |begun| begun.mean_ns);
-    let rest = parts.latency_ns - others - charged / requests.max(1) as f64 - begun;
+    let rest = parts.out_ns - charged / requests.max(1) as f64 - begun;
     let (state_names, polling) = state_names_and_polling_states(metadata);
     RequestKind {
         device: metadata.device_name_or_numbers(key.device),

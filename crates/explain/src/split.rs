@@ -1,5 +1,8 @@
 //! Cost of exits from idle states, by requests alike but for the state.
 //!
+//! Compared are the times from issue to the interrupted CPU's first sign of life. The interrupt's handler comes behind it, and may
+//! take longer after a deep state, whose caches went cold. That time is measured, and belongs to no exit.
+//!
 //! A request counts by the state chosen *first* after issue, because long requests let the governor choose again, and
 //! deeper. The state met follows from the first choice by chance alone, so the first state serves as an instrument:
 //! two-stage least squares within strata by gap, depth, clock and other CPUs. Without second choices the estimate is the
@@ -10,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::estimate::ExitEstimate;
-use crate::least_squares::{CostEstimates, estimate_costs};
+use crate::least_squares::{CostEstimates, estimate_costs, estimate_mean_costs};
 use crate::requests::{MetState, TracedRequest};
 use crate::strata::{
     FEWEST, Sample, Stratum, keep_comparable_samples, largest_connected_states, make_sample,
@@ -48,13 +51,17 @@ pub struct ExitCost {
     pub met: u64,
     /// Mean cost above the reference's, where known.
     pub cost: Option<ExitEstimate>,
-    /// Differences between latency quantiles at 50, 90 and 99 %, in ns, where the cost is known and hardly any request saw
-    /// the governor choose again. Requests with the reference are weighted by the strata with the state.
+    /// Differences between quantiles of the time to the first sign of life at 50, 90 and 99 %, in ns, where the cost is known
+    /// and hardly any request saw the governor choose again. Requests with the reference are weighted by the strata with the
+    /// state.
     pub quantiles_ns: Option<[f64; 3]>,
+    /// How much longer the interrupt's handler takes after this state than after the reference, in the mean in ns, such as by cold
+    /// caches. Part of the measured interrupt, not of the cost. `None` where no cost is known.
+    pub handler_ns: Option<f64>,
     /// Why no cost is known; `None` where one is.
     pub reason: Option<Unseparated>,
-    /// The exit and what goes with the gap, such as the drive's sleep, where these cannot be parted: mean latency of requests
-    /// that met the state above that of requests that met the shallowest state.
+    /// The exit and what goes with the gap, such as the drive's sleep, where these cannot be parted: mean time to the first sign
+    /// of life of requests that met the state above that of requests that met the shallowest state.
     pub together: Option<SumWithGap>,
     /// The cost while another CPU of the cluster ran, or of the package, if no cluster is known. `None` unless the cost varies with
     /// other CPUs and is one cost then.
@@ -104,7 +111,7 @@ impl Split {
     }
 }
 
-/// Splits latencies of requests from one kind, given in completion order.
+/// Splits times from issue to interrupt of requests from one kind, given in completion order.
 pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
     let mut met_counts: BTreeMap<u8, u64> = BTreeMap::new();
     for request in requests {
@@ -120,6 +127,8 @@ pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
     let estimates = comparison.estimates.as_ref();
     let shallowest = comparison.states.first().copied();
     let reference = shallowest.filter(|_| estimates.is_some());
+    let handler_costs =
+        compare_handlers(&comparison.samples, &others).filter(|_| estimates.is_some());
     // No deeper exit is cheaper, so such a comparison found something else.
     let cheaper = estimates.is_some_and(|all| all.by_state.iter().any(is_surely_below_zero));
     let mut costs = Vec::new();
@@ -170,6 +179,9 @@ pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
             state,
             met,
             cost,
+            handler_ns: place
+                .filter(|_| cost.is_some())
+                .and_then(|place| handler_costs.as_ref()?.get(place).copied()),
             quantiles_ns: cost
                 .and_then(|_| exit_cost_at_quantiles(&comparison.samples, reference?, state)),
             reason,
@@ -183,7 +195,19 @@ pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
     }
 }
 
-/// Mean latency with a state above that with the shallowest state met, with its interval; `None` with too few samples, or where
+/// How much longer handlers take after the states in `others` than after the reference, in the mean in ns.
+fn compare_handlers(samples: &[Sample], others: &[u8]) -> Option<Vec<f64>> {
+    let handlers: Vec<Sample> = samples
+        .iter()
+        .map(|sample| Sample {
+            time: sample.handler,
+            ..*sample
+        })
+        .collect();
+    estimate_mean_costs(&handlers, others)
+}
+
+/// Mean time with a state above that with the shallowest state met, with its interval; `None` with too few samples, or where
 /// the state is the shallowest.
 fn sum_with_gap(samples: &[Sample], state: u8) -> Option<SumWithGap> {
     let above = samples.iter().map(|sample| sample.met).min()?;
@@ -257,7 +281,7 @@ fn is_surely_below_zero(estimate: &ExitEstimate) -> bool {
 fn is_possible(estimate: &ExitEstimate, samples: &[Sample], state: u8) -> bool {
     let met = samples.iter().filter(|sample| sample.met == state);
     let (sum, count) = met.fold((0.0, 0.0), |(sum, count), sample| {
-        (sum + sample.latency, count + 1.0)
+        (sum + sample.time, count + 1.0)
     });
     estimate.mean_ns * count <= sum
 }
@@ -284,9 +308,9 @@ fn exit_cost_at_quantiles(samples: &[Sample], reference: u8, state: u8) -> Optio
         match counts.get(&sample.stratum) {
             Some((deep, shallow)) if *deep > 0.0 && *shallow > 0.0 => {
                 if sample.met == state {
-                    met.push((sample.latency, 1.0));
+                    met.push((sample.time, 1.0));
                 } else if sample.met == reference {
-                    others.push((sample.latency, deep / shallow));
+                    others.push((sample.time, deep / shallow));
                 }
             }
             _ => {}
@@ -334,10 +358,10 @@ mod tests {
 
     #[test]
     fn an_exit_takes_no_longer_than_the_requests_that_met_it() {
-        let sample = |met: u8, latency: f64| Sample {
+        let sample = |met: u8, time: f64| Sample {
             first: met,
             met,
-            latency,
+            time,
             ..Sample::default()
         };
         // Requests without the state are short, and do not count.

@@ -79,7 +79,10 @@ pub(crate) struct Sample {
     pub(crate) gap: u64,
     pub(crate) first: u8,
     pub(crate) met: u8,
-    pub(crate) latency: f64,
+    /// Time that is compared, in ns: from issue to the interrupted CPU's first sign of life.
+    pub(crate) time: f64,
+    /// Time from there on, in ns: the interrupt's handler. It takes longer where the state let caches go cold.
+    pub(crate) handler: f64,
 }
 
 pub(crate) fn make_sample(request: &TracedRequest) -> Option<Sample> {
@@ -99,7 +102,8 @@ pub(crate) fn make_sample(request: &TracedRequest) -> Option<Sample> {
         gap,
         first: request.first?.min(deepest_allowed_state(request)?),
         met,
-        latency: (request.latency - request.remote_completion_ns()) as f64,
+        time: request.out as f64,
+        handler: request.interrupt as f64,
     })
 }
 

@@ -9,8 +9,8 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, LogNormal};
 use rand_pcg::Pcg64Mcg;
 use wakepath_explain::{
-    Collector, ExitCost, ExitEstimate, MetState, NeighbourState, Split, TracedRequest, Unseparated,
-    explain_requests, split_drive_from_exits,
+    Collector, ExitCost, ExitEstimate, MetState, NeighbourState, Remedy, Split, TracedRequest,
+    Unseparated, explain_requests, split_drive_from_exits,
 };
 use wakepath_trace::recording::{
     Block, ClockCycles, Event, EventKind, IdlePeriod, Interrupt, Metadata, OpenIdlePeriod,
@@ -51,6 +51,8 @@ enum Trap {
     SlowClock,
     /// Every other time an SMT sibling runs, so that the core stays shallow.
     SiblingRuns,
+    /// The deep state lets caches go cold, so that the handler behind it takes 40 us longer.
+    ColdCaches,
 }
 
 /// Whether the CPU leaves its state before or after it handles the interrupt.
@@ -144,7 +146,8 @@ fn record(seed: u64, number: u64, trap: Trap, order: Order) -> Vec<Event> {
             Some(timer) => arrives.max(timer + exit_time),
             None => arrives + exit_time,
         };
-        let completed = woken + if slow { 42_000 } else { 2_000 };
+        let cold = trap == Trap::ColdCaches && state == DEEP;
+        let completed = woken + if slow || cold { 42_000 } else { 2_000 };
         if trap == Trap::SlowClock {
             let elapsed = completed - woken;
             let clock = ClockCycles {
@@ -295,6 +298,52 @@ fn what_misleads_a_plain_difference_does_not_mislead_the_split() {
             "{trap:?}: {cost:?}"
         );
     }
+}
+
+#[test]
+fn cold_caches_behind_the_deep_state_belong_to_the_handler() {
+    let mut collector = Collector::default();
+    let events = record(13, 20_000, Trap::ColdCaches, Order::ExitFirst);
+    for event in &events {
+        collector.push_event(event);
+    }
+    let collected = collector.finish();
+    let explanation = explain_requests(&collected, &Metadata::default());
+    let kind = &explanation.kinds[0];
+    let deep = deep(&kind.split);
+    let cost = deep.cost.unwrap();
+    assert!(
+        (cost.mean_ns - TRUE_COST).abs() < 0.02 * TRUE_COST,
+        "{cost:?}"
+    );
+    let handler_ns = deep.handler_ns.unwrap();
+    assert!((handler_ns - 40_000.0).abs() < 1.0, "{handler_ns}");
+    // Without exits, `out` is the drive's.
+    let drive = collected.requests.iter().map(|request| {
+        let exit = match request.met {
+            MetState::State(DEEP) => TRUE_COST,
+            _ => 0.0,
+        };
+        request.out as f64 - exit
+    });
+    let drive = drive.sum::<f64>() / collected.requests.len() as f64;
+    let found = kind.rest_ns.unwrap();
+    assert!(
+        (found - drive).abs() < 0.02 * drive,
+        "{found} of {drive} ns"
+    );
+    let charged = kind.split.charged.unwrap().mean_ns;
+    let sum = found + charged + kind.parts.interrupt_ns;
+    assert!((sum - kind.parts.latency_ns).abs() < 1.0, "{sum} ns");
+    // A CPU that stays shallow saves what its caches cost, too.
+    let saved = kind.help.iter();
+    let saved = saved.filter(|help| help.remedy == Remedy::ShallowStates);
+    let most = saved.map(|help| help.high_ns).sum::<f64>();
+    let share = kind.share_of_requests(deep.met);
+    assert!(
+        (most - share * (cost.high_ns + handler_ns)).abs() < 1.0,
+        "{most}"
+    );
 }
 
 #[test]

@@ -257,3 +257,27 @@ fn the_exit_of_the_tasks_cpu_is_not_charged_to_the_cpu_that_takes_all_interrupts
     run.assert_plain_difference_misleads(|request| request.task_wait_ns().unwrap_or(0));
     run.assert_exit_is_found();
 }
+
+/// The handler behind the deep state takes 40 us longer. The exit is not charged with that, and the drive is not shortened by it.
+#[test]
+fn cold_caches_behind_the_deep_state_are_no_part_of_exit_or_drive() {
+    const COLD_NS: f64 = 40_000.0;
+    let mut machine = quiet_machine(&[]);
+    machine.idle_state[DEEP].cold_start_kcycles = Figure::covered_by_table_source(40.0);
+    let run = ExplainedRun::new(&machine, READS, "menu + performance");
+    run.assert_plain_difference_misleads(|request| request.latency);
+    let deep = run.deep();
+    assert_within_tenth("exit", deep.cost.unwrap().mean_ns, TRUE_COST_NS);
+    assert_within_tenth("cold caches", deep.handler_ns.unwrap(), COLD_NS);
+    let drive_and_exit = run.attribution.drive_service * 1e3 + SHALLOW_EXIT_NS;
+    let found = run.kind.rest_ns.unwrap();
+    assert!(
+        (found - drive_and_exit).abs() < 0.02 * drive_and_exit,
+        "drive and C1E: {found} ns of {drive_and_exit}"
+    );
+    let charged = run.kind.split.charged.unwrap().mean_ns;
+    let begun = run.kind.begun_exits.unwrap().mean_ns;
+    let sum = found + charged + begun + run.kind.parts.interrupt_ns;
+    let latency = run.kind.parts.latency_ns;
+    assert!((sum - latency).abs() < 1.0, "{sum} ns of {latency}");
+}

@@ -14,10 +14,11 @@ pub(super) fn exit_cost_sentence(kind: &RequestKind, state: &ExitCost) -> Option
             "costs"
         };
         return Some(format!(
-            "  {name} {verb} {} us{} more than {}.",
+            "  {name} {verb} {} us{} more than {}.{}",
             format_us(cost.mean_ns),
             interval_in_words([cost.low_ns, cost.high_ns]),
             kind.state_name(reference),
+            slower_handler_sentence(state),
         ));
     }
     let why = explain_absence(state.reason?);
@@ -40,6 +41,20 @@ pub(super) fn exit_cost_sentence(kind: &RequestKind, state: &ExitCost) -> Option
         "  {name}: {why} ({} met it).{together}{beside}",
         count_in_words(state.met, "request")
     ))
+}
+
+/// Differences between handlers below this are not worth a sentence.
+const LEAST_HANDLER_NS: f64 = 1_000.0;
+
+/// A sentence on the interrupt's handler, where it takes longer after the state; empty elsewhere.
+fn slower_handler_sentence(state: &ExitCost) -> String {
+    let longer_ns = state.handler_ns.filter(|ns| *ns >= LEAST_HANDLER_NS);
+    longer_ns.map_or_else(String::new, |ns| {
+        format!(
+            " The interrupt takes {} us longer after it, as with cold caches.",
+            format_us(ns)
+        )
+    })
 }
 
 fn cost_beside_cpus_sentence(
