@@ -13,6 +13,7 @@ mod collector;
 mod cpu;
 mod cpu_interrupts;
 mod estimate;
+mod exits_met;
 mod flushes;
 mod groups;
 mod help;

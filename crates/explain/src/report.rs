@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use wakepath_trace::recording::Metadata;
+use wakepath_trace::recording::{DataQuality, Metadata};
 
 use crate::begun::{BegunExits, estimate_begun_exits};
 use crate::estimate::{Disagreement, ExitEstimate};
+use crate::exits_met::ExitsMet;
 use crate::help::{Help, find_helpful_remedies};
 use crate::lateness::TimerLateness;
 use crate::probes::ProbeCost;
@@ -161,7 +162,8 @@ pub struct RequestKind {
     /// Changes to the machine that would save time for this kind.
     pub help: Vec<Help>,
     /// Mean time from issue to the interrupted CPU's first sign of life in ns, without charged exits and exits begun by something
-    /// else: the drive, and the exit of the reference state unless that is measured.
+    /// else: the drive, and the exit of the reference state unless that is measured. Without a reference: the drive, where CPUs ran
+    /// or spun; `None` elsewhere.
     pub rest_ns: Option<f64>,
     /// Exits by experiment for states that requests met, by index; empty where nothing is measured.
     pub measured: BTreeMap<u8, ExitEstimate>,
@@ -506,7 +508,15 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
     let mut latencies: Vec<u64> = group.iter().map(|r| r.latency).collect();
     latencies.sort_unstable();
     let p99_ns = latency_at_percent(&latencies, 99);
-    let split = split_drive_from_exits(group);
+    let (state_names, polling) = state_names_and_polling_states(metadata);
+    let mut split = split_drive_from_exits(group);
+    // Without idle periods in the recording, every CPU seems to run.
+    let exits_met = (split.reference.is_none() && metadata.recorded.idle != DataQuality::Missing)
+        .then(|| ExitsMet::find(group, &polling));
+    if let Some(ExitsMet::OnlyFrom(only)) = exits_met {
+        split.set_only_state(only);
+    }
+    let drive_is_known = split.reference.is_some() || exits_met == Some(ExitsMet::Nothing);
     let charged: f64 = split
         .states
         .iter()
@@ -515,7 +525,6 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
     let begun_exits = split.reference.map(|_| estimate_begun_exits(group, &split));
     let begun = begun_exits.map_or(0.0, |begun| begun.mean_ns);
     let rest = parts.out_ns - charged / requests.max(1) as f64 - begun;
-    let (state_names, polling) = state_names_and_polling_states(metadata);
     RequestKind {
         device: metadata.device_name_or_numbers(key.device),
         write: key.write,
@@ -540,7 +549,7 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
         p99_ns,
         slowest: SlowestRequests::from_requests(group, p99_ns),
         help: find_helpful_remedies(group, &split, parts.latency_ns, metadata),
-        rest_ns: split.reference.map(|_| rest),
+        rest_ns: drive_is_known.then_some(rest),
         measured: BTreeMap::new(),
         reference_exit: None,
         disagreements: Vec::new(),
@@ -592,17 +601,18 @@ impl RequestKind {
     }
 
     /// 95 % interval of [`RequestKind::rest_ns`] in ns: that of the exits charged and of the measured reference, for this mean
-    /// latency.
+    /// latency. `None` where neither is known.
     pub fn rest_interval_ns(&self) -> Option<[f64; 2]> {
-        let (rest, charged) = (self.rest_ns?, self.split.charged?);
-        let [mut less, mut more] = [
-            charged.high_ns - charged.mean_ns,
-            charged.mean_ns - charged.low_ns,
-        ];
-        if let Some(exit) = self.reference_exit {
-            less = less.hypot(exit.high_ns - exit.mean_ns);
-            more = more.hypot(exit.mean_ns - exit.low_ns);
-        }
+        let rest = self.rest_ns?;
+        let taken_off = [self.split.charged, self.reference_exit];
+        let known = taken_off.iter().flatten();
+        known.clone().next()?;
+        let [less, more] = known.fold([0.0_f64; 2], |[less, more], exit| {
+            [
+                less.hypot(exit.high_ns - exit.mean_ns),
+                more.hypot(exit.mean_ns - exit.low_ns),
+            ]
+        });
         Some([rest - less, rest + more])
     }
 
@@ -620,9 +630,13 @@ impl RequestKind {
         (above_reference + reference_ns).min(request.out)
     }
 
-    /// Whether a state that requests met has no cost.
+    /// Whether a state that requests met has an exit without a cost. Beside a reference that nothing was compared with, the exits of
+    /// other states are next to nothing.
     pub fn has_unknown_exits(&self) -> bool {
-        self.split.states.iter().any(|state| state.cost.is_none())
+        let states = self.split.states.iter();
+        let mut without_cost = states.filter(|state| state.cost.is_none());
+        self.split.charged.is_some()
+            && without_cost.any(|state| !self.polling.contains(&state.state))
     }
 
     /// Name of an idle state, or else `state INDEX`.

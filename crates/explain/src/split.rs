@@ -83,7 +83,8 @@ pub struct SumWithGap {
 /// Drive and idle exits apart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Split {
-    /// The shallowest compared state, the reference for the others.
+    /// The shallowest compared state, the reference for the others. Without a comparison: the state that all exits were from, if
+    /// there is one.
     pub reference: Option<u8>,
     /// Requests in strata with more than one state.
     pub compared: u64,
@@ -94,6 +95,12 @@ pub struct Split {
 }
 
 impl Split {
+    /// Makes a state the reference that nothing could be compared with, as all exits were from it.
+    pub(crate) fn set_only_state(&mut self, only: u8) {
+        self.reference = Some(only);
+        self.states.retain(|exit| exit.state != only);
+    }
+
     /// Mean exit from a state above the reference's, in ns; 0 for the reference and for states without a cost.
     pub(crate) fn mean_exit(&self, state: u8) -> u64 {
         let mut states = self.states.iter();

@@ -58,6 +58,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn record_live_machine(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+    refuse_dashes_without_command(&args.command)?;
     let overwrite = if args.force {
         Overwrite::Yes
     } else {
@@ -181,6 +182,16 @@ pub(super) fn start_command_if_given(
         .spawn()
         .with_context(|| format!("cannot run {}", program.display()))?;
     Ok(Some(child))
+}
+
+/// Refuses a command line that ends with `--`: without a command behind it, nothing would end the watching that the user meant.
+pub(super) fn refuse_dashes_without_command(command: &[OsString]) -> anyhow::Result<()> {
+    let last = std::env::args_os().next_back();
+    anyhow::ensure!(
+        !command.is_empty() || last.is_none_or(|word| word != "--"),
+        "no command follows `--`; give one to run meanwhile, such as `-- fio job.fio`, or leave `--` out"
+    );
+    Ok(())
 }
 
 /// Text in place of a figure that was not measured.

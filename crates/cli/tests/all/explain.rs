@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::common;
 use assert_cmd::Command;
@@ -695,6 +696,31 @@ fn intervals_as_csv_have_one_header() {
 }
 
 #[test]
+fn dashes_without_a_command_are_refused_before_anything_is_watched() {
+    let folder = TempDir::new().unwrap();
+    let recording = folder.path().join("never.parquet");
+    let recording = recording.to_str().unwrap();
+    for arguments in [
+        &["explain", "--"][..],
+        &["explain", "--watch", "--"],
+        &["record", "-o", recording, "--"],
+    ] {
+        let mut command = Command::cargo_bin("wakepath").unwrap();
+        let refused = command.args(arguments).timeout(Duration::from_secs(10));
+        let refused = refused.assert().code(1);
+        let text = String::from_utf8(refused.get_output().stderr.clone()).unwrap();
+        assert!(
+            text.contains(
+                "no command follows `--`; give one to run meanwhile, such as `-- fio job.fio`"
+            ),
+            "{arguments:?}: {text}"
+        );
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+    assert!(!Path::new(recording).exists());
+}
+
+#[test]
 fn a_command_that_fails_without_requests_is_named_first() {
     let failed = explain(&["--", "sh", "-c", "exit 7"]).failure();
     let text = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
@@ -787,6 +813,56 @@ fn a_simulated_recording_gives_back_the_simulators_attribution() {
         std::fs::read(folder.path().join("again.parquet")).unwrap(),
         bytes
     );
+}
+
+/// The first sentence on a simulated job with these options on a machine under policies.
+fn sentence_on_simulation(machine: &str, policies: &str, options: &str) -> String {
+    let folder = TempDir::new().unwrap();
+    let job = format!(
+        "[reads]\nfilename=/dev/nvme0n1\nrw=randread\ndirect=1\nbs=4k\ntime_based\nruntime=1\n{options}\n"
+    );
+    std::fs::write(folder.path().join("job.fio"), job).unwrap();
+    let mut command = Command::cargo_bin("wakepath").unwrap();
+    command
+        .current_dir(folder.path())
+        .args(["sim", "job.fio", "--machine", machine, "--policy", policies])
+        .args(["--runs", "1", "--warm-up", "0", "--record", "s.parquet"])
+        .assert()
+        .success();
+    let path = folder.path().join("s.parquet");
+    let answer = printed(&[path.to_str().unwrap()]);
+    let words = answer.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        !words.contains("not separated") && !words.contains("C1E: not known"),
+        "{answer}"
+    );
+    words
+}
+
+#[test]
+fn the_drive_is_named_with_the_only_state_that_requests_met() {
+    let folder = TempDir::new().unwrap();
+    let machine = write_quiet_machine(folder.path(), "");
+    let quiet = machine.to_str().unwrap();
+    let pauses = "thinktime=300us";
+    for (machine, policies, options, name) in [
+        ("rk3399", "menu", "ioengine=libaio\niodepth=32", "= drive "),
+        (quiet, "menu + cpu-latency[limit=0us]", pauses, "= drive "),
+        (
+            quiet,
+            "menu + idle-states[ceiling=C1E]",
+            pauses,
+            "= drive and C1E ",
+        ),
+    ] {
+        let sentence = sentence_on_simulation(machine, policies, options);
+        let (_, parts) = sentence.split_once(" us ").unwrap();
+        let (_, figure) = parts
+            .split_once(name)
+            .unwrap_or_else(|| panic!("{name}: {sentence}"));
+        let time = figure.split(' ').next().unwrap();
+        assert!(time.parse::<f64>().is_ok_and(|us| us > 0.0), "{sentence}");
+    }
 }
 
 /// The laboratory's machine without what may come between the events of a request: ticks, RCU, other tasks, CPUs that take

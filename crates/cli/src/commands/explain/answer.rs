@@ -143,10 +143,16 @@ fn keep_columns<T>(cells: Vec<T>, kept: &[bool]) -> Vec<T> {
         .collect()
 }
 
-/// Whether a state that requests met has neither a cost nor a measured exit.
+/// Whether a state that requests met has an exit with neither a cost nor a measurement.
 fn has_exits_that_nobody_measured(kind: &RequestKind) -> bool {
-    let mut states = kind.split.states.iter();
-    states.any(|state| state.cost.is_none() && !kind.measured.contains_key(&state.state))
+    let states = kind.split.states.iter();
+    let without_cost = states.filter(|state| state.cost.is_none());
+    let only = kind
+        .split
+        .reference
+        .filter(|_| kind.split.charged.is_none());
+    let mut unknown = without_cost.map(|state| state.state).chain(only);
+    unknown.any(|state| !kind.polling.contains(&state) && !kind.measured.contains_key(&state))
 }
 
 fn print_kind_sentences(kinds: &[RequestKind], out: &mut Screen) -> anyhow::Result<()> {
@@ -247,34 +253,30 @@ fn probe_cost_sentence(probes: &ProbeCost) -> String {
 /// Sentences on a kind of requests: the answer first, then its parts.
 pub(super) fn kind_sentences(kind: &RequestKind) -> Vec<String> {
     let parts = &kind.parts;
-    let mut terms = Vec::new();
-    if let (Some(rest), Some(reference)) = (kind.rest_ns, kind.split.reference) {
+    let interval = kind.rest_interval_ns();
+    let mut terms = vec![format!(
+        "{} {}{}",
+        name_of_remaining_time(kind),
+        format_us(kind.rest_ns.unwrap_or(parts.out_ns)),
+        interval.map_or_else(String::new, interval_in_words)
+    )];
+    let measured_reference = kind.reference_exit.zip(kind.split.reference);
+    terms.extend(measured_reference.map(|(exit, reference)| {
+        format!(
+            "{} {}{} as measured",
+            kind.state_name(reference),
+            format_us(exit.mean_ns),
+            interval_in_words([exit.low_ns, exit.high_ns])
+        )
+    }));
+    let states = kind.split.states.iter();
+    terms.extend(states.filter_map(|state| charged_time_in_words(kind, state)));
+    let begun = kind.begun_exits.map_or(0.0, |begun| begun.mean_ns);
+    if begun >= LEAST_PRINTED_NS {
         terms.push(format!(
-            "{} {}{}",
-            name_of_remaining_time(kind, reference),
-            format_us(rest),
-            kind.rest_interval_ns()
-                .map_or_else(String::new, interval_in_words)
+            "exits that something else began {}",
+            format_us(begun)
         ));
-        terms.extend(kind.reference_exit.map(|exit| {
-            format!(
-                "{} {}{} as measured",
-                kind.state_name(reference),
-                format_us(exit.mean_ns),
-                interval_in_words([exit.low_ns, exit.high_ns])
-            )
-        }));
-        let states = kind.split.states.iter();
-        terms.extend(states.filter_map(|state| charged_time_in_words(kind, state)));
-        let begun = kind.begun_exits.map_or(0.0, |begun| begun.mean_ns);
-        if begun >= LEAST_PRINTED_NS {
-            terms.push(format!(
-                "exits that something else began {}",
-                format_us(begun)
-            ));
-        }
-    } else {
-        terms.push(format!("drive and idle exits {}", format_us(parts.out_ns)));
     }
     for (name, time) in [
         ("interrupt", parts.interrupt_ns),
@@ -329,7 +331,7 @@ fn begun_exit_sentence(kind: &RequestKind) -> Option<String> {
     let rare = if without > 0 {
         format!(
             " {without} have too few requests like them: their exits stay in {}.",
-            name_of_remaining_time(kind, kind.split.reference?)
+            name_of_remaining_time(kind)
         )
     } else {
         String::new()
@@ -566,6 +568,7 @@ fn exit_cost_cells(
     let reference = kind.split.reference.map(|state| kind.state_name(state));
     let verdict = match (state.cost, reference, state.reason) {
         (Some(_), Some(reference), _) => format!("more than {reference}"),
+        _ if kind.polling.contains(&state.state) => "no exit".to_owned(),
         (_, _, Some(Unseparated::TooFew)) => "too few".to_owned(),
         (_, _, Some(Unseparated::GoesWithGap)) => "goes with gap".to_owned(),
         (_, _, Some(Unseparated::VariesWithGap)) => "varies with gap".to_owned(),
@@ -618,7 +621,9 @@ mod tests {
         Collected, MetState, NeighbourState, Notification, TaskWake, TracedRequest,
         explain_requests,
     };
-    use wakepath_trace::recording::Metadata;
+    use wakepath_hardware::IdleState;
+    use wakepath_trace::recording::{CpuIdleStates, DataQuality, Metadata, Recorded};
+    use wakepath_units::Nanoseconds;
 
     use super::*;
 
@@ -686,6 +691,70 @@ mod tests {
         let readahead = &sentences(true)[1];
         let start = "  1 task came to wait for these, since their bios 84.0 us = queued";
         assert!(readahead.starts_with(start), "{readahead}");
+    }
+
+    /// The first sentence on reads that met these states of a machine with POLL, C1 and C6.
+    fn first_sentence(met: &[MetState], idle: DataQuality) -> String {
+        let states = ["POLL", "C1", "C6"].map(|name| IdleState {
+            name: name.to_owned(),
+            exit_latency: Nanoseconds(0),
+            target_residency: Nanoseconds(0),
+            polling: name == "POLL",
+            disabled: false,
+        });
+        let metadata = Metadata {
+            idle_states: vec![CpuIdleStates {
+                cpus: vec![0],
+                states: states.to_vec(),
+            }],
+            recorded: Recorded {
+                idle,
+                ..Recorded::default()
+            },
+            ..Metadata::default()
+        };
+        let requests = met.iter().map(|met| TracedRequest {
+            met: *met,
+            slept: if *met == MetState::Awake { 0 } else { 70_000 },
+            ..read(false)
+        });
+        let collected = Collected {
+            requests: requests.collect(),
+            ..Collected::default()
+        };
+        kind_sentences(&explain_requests(&collected, &metadata).kinds[0]).swap_remove(0)
+    }
+
+    #[test]
+    fn the_drive_stands_alone_only_where_no_request_had_an_exit() {
+        let (awake, poll, c1, c6) = (
+            MetState::Awake,
+            MetState::State(0),
+            MetState::State(1),
+            MetState::State(2),
+        );
+        let seen = DataQuality::Exact;
+        for (met, idle, name) in [
+            (&[awake; 3][..], seen, "drive"),
+            (&[poll; 3], seen, "drive"),
+            (&[awake, poll, MetState::Behind(0)], seen, "drive"),
+            (&[c1; 3], seen, "drive and C1"),
+            (&[awake, c1, MetState::Leaving(1)], seen, "drive and C1"),
+            (&[awake, poll, MetState::Behind(2)], seen, "drive and C6"),
+            (&[c1, c6], seen, "drive and idle exits"),
+            (&[c1, MetState::Leaving(2)], seen, "drive and idle exits"),
+            (&[c1, MetState::Unknown], seen, "drive and idle exits"),
+            // Without idle periods in the recording, every CPU seems awake.
+            (&[awake; 3], DataQuality::Missing, "drive and idle exits"),
+            // A request in 201 has next to no time.
+            (&[&[awake; 200][..], &[c6]].concat(), seen, "drive"),
+            (&[&[c1; 200][..], &[c6]].concat(), seen, "drive and C1"),
+        ] {
+            let sentence = first_sentence(met, idle);
+            let start =
+                format!("reads of 259:0, 4 KiB: mean 80.0 us = {name} 78.0 + interrupt 2.0;");
+            assert!(sentence.starts_with(&start), "{met:?}: {sentence}");
+        }
     }
 
     /// A read of 80 us whose task waited 1.2 ms for a busy CPU.

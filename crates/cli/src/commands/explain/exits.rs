@@ -21,6 +21,12 @@ pub(super) fn exit_cost_sentence(kind: &RequestKind, state: &ExitCost) -> Option
             slower_handler_sentence(state),
         ));
     }
+    if kind.polling.contains(&state.state) {
+        let met = count_in_words(state.met, "request");
+        return Some(format!(
+            "  {name} spins, and so has no exit ({met} met it)."
+        ));
+    }
     let why = explain_absence(state.reason?);
     let together = state.together.map_or_else(String::new, |sum| {
         format!(
@@ -51,7 +57,7 @@ fn slower_handler_sentence(state: &ExitCost) -> String {
     let longer_ns = state.handler_ns.filter(|ns| *ns >= LEAST_HANDLER_NS);
     longer_ns.map_or_else(String::new, |ns| {
         format!(
-            " The interrupt takes {} us longer after it, as with cold caches.",
+            " The interrupt's handler takes {} us longer after it, as with cold caches.",
             format_us(ns)
         )
     })

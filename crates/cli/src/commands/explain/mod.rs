@@ -6,6 +6,7 @@ use anyhow::ensure;
 use wakepath_explain::{Collector, KindGroup};
 use wakepath_trace::recording::{Reader, RecordingError};
 
+use crate::commands::record::refuse_dashes_without_command;
 use crate::messages::note;
 use crate::output::{Format, Screen};
 use arguments::find_drive_number;
@@ -32,6 +33,7 @@ mod wording;
 pub(crate) use arguments::Args;
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+    refuse_dashes_without_command(&args.command)?;
     let targets = OutputTargets::check(args)?;
     let Some(path) = &args.recording else {
         return live::run(args, &targets, out);

@@ -246,10 +246,7 @@ fn describe_parts(groups: &[KindGroup<'_>]) -> Vec<String> {
     ];
     notes.extend(groups.iter().map(|group| {
         let kind = &group.kind;
-        let name = match kind.split.reference {
-            Some(reference) => name_of_remaining_time(kind, reference),
-            None => "drive and idle exits".to_owned(),
-        };
+        let name = name_of_remaining_time(kind);
         let begun = kind.begun_exits.filter(|begun| begun.mean_ns > 0.0);
         let others = begun.map_or("", |_| ", and exits that something else began");
         printable(&format!(

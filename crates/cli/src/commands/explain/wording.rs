@@ -16,7 +16,15 @@ pub(super) fn count_kinds_with_sentences(kinds: &[RequestKind]) -> usize {
 }
 
 /// Name for the time that is left after the known exits are charged.
-pub(super) fn name_of_remaining_time(kind: &RequestKind, reference: u8) -> String {
+pub(super) fn name_of_remaining_time(kind: &RequestKind) -> String {
+    let Some(reference) = kind.split.reference else {
+        // A CPU that runs or spins has no exit.
+        let name = match kind.rest_ns {
+            Some(_) => "drive",
+            None => "drive and idle exits",
+        };
+        return name.to_owned();
+    };
     let unknown = kind.has_unknown_exits();
     let has_no_exit = kind.polling.contains(&reference) || kind.measured.contains_key(&reference);
     match (has_no_exit, kind.state_name(reference), unknown) {
