@@ -200,6 +200,7 @@ impl Collector {
             }
             None => false,
         });
+        self.coverage.flushes_without_end += self.queues.take_flushes_without_end();
         Collected {
             requests,
             coverage: std::mem::take(&mut self.coverage),
@@ -285,6 +286,9 @@ impl Collector {
     }
 
     fn begin_request(&mut self, time: u64, block: &Block) {
+        if block.bytes == 0 && !block.write {
+            self.queues.note_flush_issue(time);
+        }
         let origin = self.queues.take_bios_of_request(time, block);
         let known = self.devices.contains_key(&block.device);
         let too_many_devices = !known && self.devices.len() >= MAX_NUMBER as usize;
@@ -349,9 +353,12 @@ impl Collector {
         match request {
             Some(request) if block.write => device.writes.remember_write(block, request),
             Some(request) if block.bytes == 0 => {
+                let before = device.flush;
                 device.flush = Some(CompletedFlush {
                     request,
                     completion,
+                    ended_two_before: before.and_then(|flush| flush.ended_before),
+                    ended_before: before.map(|flush| flush.completion.time),
                     has_bio: false,
                 });
             }

@@ -35,6 +35,9 @@ pub(crate) struct CompletedFlush {
     /// Index of the flush, which stands for the first bio's wait.
     pub(crate) request: usize,
     pub(crate) completion: Completion,
+    /// When the drive's flush before this one ended, and the flush before that, in ns.
+    pub(crate) ended_before: Option<u64>,
+    pub(crate) ended_two_before: Option<u64>,
     /// A bio was found that the flush served.
     pub(crate) has_bio: bool,
 }

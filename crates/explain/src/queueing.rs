@@ -73,6 +73,10 @@ pub(crate) struct Queues {
     bios: usize,
     /// Flush bios by device, the oldest first.
     flushes: HashMap<u32, VecDeque<FlushBio>>,
+    /// When any drive's last flush was issued, in ns.
+    last_flush_issue_ns: Option<u64>,
+    /// Number of forgotten flush bios with a request whose end was not seen, since the last call for this number.
+    flushes_without_end: u64,
 }
 
 /// A bio without data on its way to a flush. Several may have the same sector: 0, or where a device above put them.
@@ -181,6 +185,34 @@ impl Queues {
         })
     }
 
+    /// Notes that a drive's flush was issued.
+    pub(crate) fn note_flush_issue(&mut self, time: u64) {
+        self.last_flush_issue_ns = Some(time);
+    }
+
+    /// Takes the number of flush bios that were forgotten since the last call because the end of their request is missing.
+    pub(crate) fn take_flushes_without_end(&mut self) -> u64 {
+        std::mem::take(&mut self.flushes_without_end)
+    }
+
+    /// Forgets the flush bios of the request's device that had a tag at `ended_ns`, when a flush ended that two more followed. The
+    /// kernel gathers a queue's flush bios anew when a flush ends, so that the first of the two has served these bios
+    /// (`blk_kick_flush()`, `block/blk-flush.c`, Linux 6.12).
+    pub(crate) fn forget_flush_bios_tagged_until(&mut self, block: &Block, ended_ns: u64) {
+        if let Some(device) = self.find_device_with_flush_bio(block) {
+            self.forget_flush_bios_that(device, |flush| {
+                flush.bio.tagged.is_some_and(|tagged| tagged <= ended_ns)
+            });
+        }
+    }
+
+    /// Forgets the oldest flush bio with the sector of a request that ended behind a flush that nobody saw.
+    pub(crate) fn forget_flush_bio_of_ended_request(&mut self, block: &Block) {
+        if let Some(device) = self.find_device_with_flush_bio(block) {
+            self.take_oldest_flush_bio(device, block.sector);
+        }
+    }
+
     /// Removes the oldest flush bio with the sector of this request, served by a flush that was issued at `issued_ns`; `None` if
     /// none was queued by then. The kernel ends a hardware queue's flushes in the order of their bios (`flush_end_io()`,
     /// `block/blk-flush.c`, Linux 6.12). With several queues, another queue's bio may be older. Ends of writes with data have
@@ -219,6 +251,8 @@ impl Queues {
             flush.bio.remapped = None;
             // On a partition, the remap added the partition's first sector, which a bio without data never gets.
             flush.sector = block.sector;
+            let bio = flush.bio;
+            self.forget_older_flush_bios_of_task(block, &bio);
             return;
         }
         let bio = QueuedBio {
@@ -230,7 +264,34 @@ impl Queues {
             write: true,
             remapped: None,
         };
+        self.forget_older_flush_bios_of_task(block, &bio);
         self.insert_flush_bio(block, bio);
+    }
+
+    /// Forgets a task's older flush bios with this sector. A task waits for its flush, so that the older ones have ended. Bios
+    /// without a flush behind them stay: one flush of a stacked device may have several parts on a drive.
+    fn forget_older_flush_bios_of_task(&mut self, block: &Block, newest: &QueuedBio) {
+        let (Some(task), Some(issued_ns)) = (newest.task, self.last_flush_issue_ns) else {
+            return;
+        };
+        let (sector, until_ns) = (block.sector, issued_ns.min(newest.queued));
+        self.forget_flush_bios_that(block.device, |flush| {
+            flush.sector == sector && flush.bio.task == Some(task) && flush.bio.queued < until_ns
+        });
+    }
+
+    /// Forgets flush bios, and counts those with a tag: stacked devices make no requests, and so end theirs unseen.
+    fn forget_flush_bios_that(&mut self, device: u32, have_ended: impl Fn(&FlushBio) -> bool) {
+        let Some(bios) = self.flushes.get_mut(&device) else {
+            return;
+        };
+        let mut with_request = 0;
+        bios.retain(|flush| {
+            let has_ended = have_ended(flush);
+            with_request += u64::from(has_ended && flush.bio.tagged.is_some());
+            !has_ended
+        });
+        self.flushes_without_end += with_request;
     }
 
     fn insert_flush_bio(&mut self, block: &Block, bio: QueuedBio) {
@@ -571,6 +632,63 @@ mod tests {
             queues.follow_step(time, &queued(below));
         }
         assert_eq!(queues.flushes[&DRIVE].len(), MAX_FLUSH_BIOS);
+    }
+
+    /// A task's flush, through the device above if `above` names one.
+    fn queue_flush_of_task(queues: &mut Queues, time: u64, task: u32, above: Option<u32>) {
+        let below = block(DRIVE, 0, 0);
+        let bio = QueueStep::Queued {
+            block: block(above.unwrap_or(DRIVE), 0, 0),
+            task: Some(task),
+            background: false,
+            durability: Durability::default(),
+        };
+        queues.follow_step(time, &bio);
+        if let Some(above) = above {
+            queues.follow_step(time + 1, &remapped(below, above, 0));
+            queues.follow_step(time + 2, &queued(below));
+        }
+        queues.follow_step(time + 3, &QueueStep::Tagged(below));
+    }
+
+    /// A task that queues a flush has seen the end of the one before, though the recording lacks this end.
+    #[test]
+    fn the_next_flush_of_a_task_ends_the_one_before() {
+        for above in [None, Some(253 << 20)] {
+            let mut queues = Queues::default();
+            queue_flush_of_task(&mut queues, 100, 7, above);
+            queue_flush_of_task(&mut queues, 110, 8, above);
+            queues.note_flush_issue(120);
+            queue_flush_of_task(&mut queues, 1_000, 7, above);
+            let end = block(DRIVE, 0, 0);
+            let ended = [(); 3].map(|()| queues.take_flush_bio(&end, 1_100));
+            let tasks_and_waits = ended.map(|origin| {
+                let origin = origin?;
+                Some((origin.task?, origin.parts.total_ns()))
+            });
+            assert_eq!(tasks_and_waits, [Some((8, 990)), Some((7, 100)), None]);
+            assert_eq!(queues.take_flushes_without_end(), 1);
+            assert_eq!(queues.take_flushes_without_end(), 0);
+        }
+    }
+
+    #[test]
+    fn parts_of_one_flush_of_a_stacked_device_stay() {
+        let mut queues = Queues::default();
+        queues.note_flush_issue(50);
+        for time in [100, 105] {
+            queue_flush_of_task(&mut queues, time, 7, None);
+        }
+        let end = block(DRIVE, 0, 0);
+        assert!(queues.take_flush_bio(&end, 200).is_some());
+        assert!(queues.take_flush_bio(&end, 200).is_some());
+        // Without a tag, no request was made whose end could be missing.
+        let bio = queued(block(9 << 20, 0, 0));
+        queues.follow_step(300, &bio);
+        queues.note_flush_issue(310);
+        queues.follow_step(400, &bio);
+        assert_eq!(queues.flushes[&(9 << 20)].len(), 1);
+        assert_eq!(queues.take_flushes_without_end(), 0);
     }
 
     #[test]

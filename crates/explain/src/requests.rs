@@ -188,6 +188,8 @@ pub struct Coverage {
     pub without_completion: u64,
     /// Number of requests that ended behind a flush of the block layer, and whose flush and bio, or data, were not seen.
     pub flushes: u64,
+    /// Number of flushes whose end was not seen, though the task queued another, or later flushes ended.
+    pub flushes_without_end: u64,
     /// Completions before the issue: CPU clocks differ.
     pub backwards: u64,
     /// Requests beyond [`MAX_REQUESTS`].

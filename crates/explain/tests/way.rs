@@ -642,6 +642,80 @@ fn flushes_without_a_bio_or_an_issue_are_counted() {
     }
 }
 
+/// A task's flush at this time in us: queued, and issued 100 us later; after 400 us it and its flush end, and wake the task.
+fn events_of_flush(start: u64, task: u32) -> [Event; 7] {
+    let queued = QueueStep::Queued {
+        block: FLUSH_BIO,
+        task: Some(task),
+        background: false,
+        durability: Durability::default(),
+    };
+    let us = |after: u64| (start + after) * 1_000;
+    [
+        at(us(0), 0, EventKind::Queueing(queued)),
+        at(us(2), 0, EventKind::Queueing(QueueStep::Tagged(FLUSH_BIO))),
+        at(us(100), 0, EventKind::BlockIssue(FLUSH)),
+        at(us(400), 1, EventKind::BlockComplete(FLUSH)),
+        at(us(403), 1, EventKind::BlockComplete(FLUSH_BIO)),
+        step(us(405), 1, task, TaskStep::Waking),
+        step(us(410), 0, task, TaskStep::Running),
+    ]
+}
+
+/// Follows flushes every 10 ms, of these tasks one after the other, of which some ends are missing.
+fn follow_flushes_without(tasks: &[u32], missing: impl Fn(usize, &EventKind) -> bool) -> Collected {
+    let mut collector = collector_with_thread("postgres");
+    for (index, task) in tasks.iter().enumerate() {
+        let events = events_of_flush(index as u64 * 10_000, *task).into_iter();
+        for event in events.filter(|event| !missing(index, &event.kind)) {
+            collector.push_event(&event);
+        }
+    }
+    collector.finish()
+}
+
+/// Waits until the task ran, in us, of the tasks that did.
+fn waits_us(collected: &Collected) -> Vec<(u32, u64)> {
+    let requests = collected.requests.iter();
+    let waits = requests.filter_map(|request| Some((request.task?, request.task_wait_ns()?)));
+    waits.map(|(task, ns)| (task, ns / 1_000)).collect()
+}
+
+/// Whichever end of a flush is missing, the waits of the flushes behind are their own.
+#[test]
+fn a_missing_end_of_a_flush_is_no_wait_of_later_flushes() {
+    let ends_of_flush = EventKind::BlockComplete(FLUSH);
+    let end_of_bio = EventKind::BlockComplete(FLUSH_BIO);
+    for (missing, counts) in [
+        (vec![ends_of_flush], (1, 0)),
+        (vec![end_of_bio], (0, 1)),
+        (vec![ends_of_flush, end_of_bio], (0, 1)),
+    ] {
+        let collected = follow_flushes_without(&[TASK; 5], |index, kind| {
+            index == 1 && missing.contains(kind)
+        });
+        assert_eq!(waits_us(&collected), [(TASK, 410); 4], "{missing:?}");
+        let coverage = collected.coverage;
+        let found = (coverage.flushes, coverage.flushes_without_end);
+        assert_eq!(found, counts, "{missing:?}");
+    }
+}
+
+/// A task whose flush has no end, and that never flushes again, takes few flushes of others.
+#[test]
+fn a_missing_end_of_a_task_that_is_gone_is_forgotten() {
+    let mut tasks = [TASK; 8];
+    tasks[1] = THREAD;
+    let collected = follow_flushes_without(&tasks, |index, kind| {
+        index == 1 && matches!(kind, EventKind::BlockComplete(_))
+    });
+    let waits = waits_us(&collected);
+    let own = waits.iter().filter(|wait| **wait == (TASK, 410));
+    assert!(own.count() >= 5, "{waits:?}");
+    assert_eq!(waits[waits.len() - 4..], [(TASK, 410); 4], "{waits:?}");
+    assert_eq!(collected.coverage.flushes_without_end, 1);
+}
+
 /// A kernel thread, and the task that waits for it.
 const THREAD: u32 = 90;
 

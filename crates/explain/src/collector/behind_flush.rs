@@ -14,13 +14,17 @@ impl Collector {
         let devices = self.devices.get_mut(&block.device);
         let last = devices.and_then(|device| device.flush.as_mut());
         let ended = last.filter(|flush| flush.may_have_ended_at(time, on));
+        let has_flush = ended.is_some();
         let served = ended.and_then(|flush| {
             let issued = flush.completion.issue.time;
+            if let Some(ended_ns) = flush.ended_two_before {
+                self.queues.forget_flush_bios_tagged_until(block, ended_ns);
+            }
             let origin = self.queues.take_flush_bio(block, issued)?;
             Some((flush, origin))
         });
         let Some((flush, origin)) = served else {
-            self.end_write_behind_flush(time, on, block);
+            self.end_write_behind_flush(time, on, block, has_flush);
             return;
         };
         flush.completion.issue.origin = Some(origin);
@@ -28,6 +32,7 @@ impl Collector {
             request,
             completion,
             has_bio,
+            ..
         } = *flush;
         flush.has_bio = true;
         if has_bio {
@@ -42,12 +47,15 @@ impl Collector {
     }
 
     /// Ends a write whose data completed before, and that a flush may have followed: the way to its task begins only now. What
-    /// seemed plugged was the flush before the data.
-    fn end_write_behind_flush(&mut self, time: u64, on: u32, block: &Block) {
+    /// seemed plugged was the flush before the data. Where neither data nor a flush (`has_flush`) was seen, a flush bio has ended.
+    fn end_write_behind_flush(&mut self, time: u64, on: u32, block: &Block, has_flush: bool) {
         let device = self.devices.get_mut(&block.device);
         let write = device.and_then(|device| device.writes.take_write(block.sector));
         let Some(request) = write else {
             self.coverage.flushes += 1;
+            if !has_flush {
+                self.queues.forget_flush_bio_of_ended_request(block);
+            }
             return;
         };
         if let Some(queued) = self

@@ -27,6 +27,12 @@ pub(super) fn warn_of_gaps(coverage: &Coverage, lost: u64) {
             coverage.flushes
         );
     }
+    if coverage.flushes_without_end > 0 {
+        warning!(
+            "{} flushes are left out: their end was not seen, though their tasks or later flushes went on",
+            coverage.flushes_without_end
+        );
+    }
     if coverage.backwards > 0 {
         warning!(
             "{} requests completed before they were issued: the trace's clock differs from CPU to CPU",
