@@ -5,7 +5,7 @@ use crate::answer::{Contribution, Finalist, SearchAnswer};
 use crate::evaluator::{Effort, TrialOutcome};
 use crate::judgement::{
     Baseline, JudgedSet, choose_smallest_change_as_good_as_best, is_better_beyond_chance,
-    judge_set, keeps_conditions_by_mean_or_interval, sort_judged_best_first,
+    is_worth_changing, judge_set, keeps_conditions_by_mean_or_interval, sort_judged_best_first,
 };
 use crate::space::SetChoice;
 use crate::state::SearchState;
@@ -45,7 +45,9 @@ impl Decision {
             Some(index) => {
                 let best = &ran[index];
                 let candidate = self.candidate_with_text(search, &best.finalist.set);
-                drop_useless_parts_and_rate_others(search, &baseline, effort, best, candidate)?
+                drop_useless_parts_and_rate_others(
+                    search, &baseline, &in_force, effort, best, candidate,
+                )?
             }
             None => (None, Vec::new()),
         };
@@ -118,10 +120,12 @@ fn run_candidate_on_fresh_seeds(
     .map(Some)
 }
 
-/// Removes useless policies from the best set `kept`, and returns what each remaining one contributes.
+/// Removes useless policies from the best set `kept`, as long as the rest beats what is in force, and returns what each remaining
+/// policy contributes.
 fn drop_useless_parts_and_rate_others(
     search: &mut SearchState<'_>,
     baseline: &Baseline,
+    in_force: &JudgedSet,
     effort: Effort,
     best: &JudgedSet,
     mut kept: SetChoice,
@@ -148,13 +152,9 @@ fn drop_useless_parts_and_rate_others(
         };
         let surely = kept_finalist.keeps_conditions_by_whole_intervals();
         let keeps = keeps_conditions_by_mean_or_interval(&ran.finalist, surely);
-        let is_worse = is_better_beyond_chance(
-            search.question.objective,
-            search.seed,
-            &best.values,
-            &ran.values,
-        );
-        if keeps && !is_worse {
+        let (objective, seed) = (search.question.objective, search.seed);
+        let is_worse = is_better_beyond_chance(objective, seed, &best.values, &ran.values);
+        if keeps && !is_worse && is_worth_changing(objective, seed, &ran, in_force) {
             kept = without;
             kept_finalist = ran.finalist;
             continue;

@@ -80,9 +80,9 @@ impl Baseline {
     }
 }
 
-/// Chooses one of the judged sets, the best of which come first: the smallest change among sets that keep every condition and
-/// equal the best within chance. Returns its index; `None` where unchanged policies are as good, or no set keeps every
-/// condition.
+/// Chooses one of the judged sets, the best of which come first: the smallest change among sets that keep every condition,
+/// equal the best within chance, and beat unchanged policies. Returns its index; `None` where unchanged policies are as good, or
+/// no set keeps every condition.
 pub(crate) fn choose_smallest_change_as_good_as_best(
     objective: &SearchObjective,
     seed: u64,
@@ -104,7 +104,19 @@ pub(crate) fn choose_smallest_change_as_good_as_best(
     keeping
         .into_iter()
         .filter(|index| is_as_good(&ran[*index]))
+        .filter(|index| is_worth_changing(objective, seed, &ran[*index], in_force))
         .min_by_key(|index| ran[*index].finalist.changes)
+}
+
+/// Whether a set beats unchanged policies beyond chance; any set does where these break a condition.
+pub(crate) fn is_worth_changing(
+    objective: &SearchObjective,
+    seed: u64,
+    set: &JudgedSet,
+    in_force: &JudgedSet,
+) -> bool {
+    !in_force.finalist.keeps_conditions_by_means()
+        || is_better_beyond_chance(objective, seed, &set.values, &in_force.values)
 }
 
 /// Whether a finalist keeps every condition; `surely`: by its whole interval.

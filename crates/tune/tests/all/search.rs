@@ -201,6 +201,21 @@ fn of_sets_that_cannot_be_told_apart_the_smallest_change_is_taken() {
     assert_eq!(answer.best.unwrap().changes, 1);
 }
 
+/// The best set saves 0.7 %, and a smaller change 0.35 %: as good as the best within the least difference, and no better than what is
+/// in force.
+#[test]
+fn a_gain_below_the_least_difference_is_no_answer() {
+    let space = space(&[("idle", &["teo"]), ("hwp-boost", &["hwp-boost[value=on]"])]);
+    let effects = [
+        ("teo", saves(3.5, 0.0)),
+        ("hwp-boost[value=on]", saves(3.5, 0.0)),
+    ];
+    let answer = tune(&effects, &space, &[]);
+    assert_eq!(best_set(&answer), in_full("teo + hwp-boost[value=on]"));
+    let gain = answer.best.unwrap().gain.unwrap().percent;
+    assert!(gain > 0.5, "{gain}");
+}
+
 #[test]
 fn a_budget_that_is_too_small_names_the_least_one() {
     let (space, machine) = large();
