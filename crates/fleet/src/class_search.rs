@@ -338,7 +338,7 @@ fn search_on_machine(
             let with_set = simulation
                 .policies_in_force_under(set)
                 .map_err(TuneError::InForce)?;
-            if in_force == with_set {
+            if in_force.describe_decisions() == with_set.describe_decisions() {
                 return Err(TuneError::Space("nothing changes".to_owned()));
             }
             Space {

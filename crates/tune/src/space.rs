@@ -119,7 +119,7 @@ impl Space {
         };
         let mut known = BTreeSet::new();
         let in_force = resolve(&PolicySet::default()).map_err(TuneError::InForce)?;
-        known.insert(in_force.to_string());
+        known.insert(in_force.describe_decisions());
         // A driver in force that takes a preference is told one by `epp`; others come with each preference.
         let is_preference_taken =
             PolicySet::from_names(["epp[value=power]"]).is_ok_and(|set| resolve(&set).is_ok());
@@ -141,7 +141,7 @@ impl Space {
                     name,
                     texts,
                     is_explicit,
-                    &|set| resolve(set).map(|resolved| resolved.to_string()),
+                    &|set| resolve(set).map(|resolved| resolved.describe_decisions()),
                     &mut known,
                 );
             }
@@ -271,7 +271,8 @@ impl Space {
             let Ok(set) = profile.text.parse::<PolicySet>() else {
                 continue;
             };
-            if resolve(&set).is_ok_and(|resolved| known_sets.insert(resolved.to_string())) {
+            if resolve(&set).is_ok_and(|resolved| known_sets.insert(resolved.describe_decisions()))
+            {
                 self.profiles.push(set);
             }
         }
@@ -776,6 +777,38 @@ mod tests {
             "{frequency:?}"
         );
         assert!(texts_of_dimension(&own, "epp").contains(&"epp[value=power]".to_owned()));
+    }
+
+    /// A capture writes every key of what runs, also those at their defaults.
+    #[test]
+    fn what_a_capture_says_is_in_force_is_no_choice() {
+        let mut machine = Machine::find("hybrid-i7-1260p").unwrap();
+        let runs = "menu + intel_pstate-hwp[hwp_dynamic_boost=off,epp=balance_performance]";
+        machine.runs = Some(runs.to_owned());
+        let over = ["frequency", "epp", "hwp-boost"].map(str::to_owned);
+        let space = Space::new(&machine, &over, |set| {
+            policies_in_force(&machine, set).map_err(|e| e.to_string())
+        });
+        let space = space.unwrap();
+        let frequency = texts_of_dimension(&space, "frequency");
+        assert!(
+            !frequency
+                .iter()
+                .any(|text| text.starts_with("intel_pstate-hwp")),
+            "{frequency:?}"
+        );
+        assert_eq!(
+            texts_of_dimension(&space, "epp"),
+            [
+                "epp[value=performance]",
+                "epp[value=balance_power]",
+                "epp[value=power]"
+            ]
+        );
+        assert_eq!(
+            texts_of_dimension(&space, "hwp-boost"),
+            ["hwp-boost[value=on]"]
+        );
     }
 
     #[test]

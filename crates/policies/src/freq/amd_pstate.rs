@@ -79,6 +79,11 @@ impl AmdPstateSettings {
         (self.mode, self.governor) == (AmdMode::Active, AmdGovernor::Performance)
     }
 
+    /// Whether amd-pstate runs in active mode under `powersave`, where a preference can be given.
+    pub fn takes_preference(&self) -> bool {
+        (self.mode, self.governor) == (AmdMode::Active, AmdGovernor::Powersave)
+    }
+
     /// Whether the kernel has the older amd-pstate driver, before its rewrite in 6.15.
     fn is_before_linux_6_15(&self) -> bool {
         self.kernel.release() < (6, 15, 0)

@@ -15,6 +15,7 @@ use crate::idle::program::{Program, ProgramForm};
 use crate::idle::{IdlePolicy, KernelVersion};
 use crate::kernel_config::KernelConfig;
 use crate::latency::{CpuLatency, DriveLatency};
+use crate::mechanism::amd_pstate::amd_epp_number_by_name;
 use crate::mechanism::{Kind, Policy};
 use crate::poll::PollPolicy;
 use crate::profile::{Profile, find_profile_if_tool_named};
@@ -254,6 +255,69 @@ impl PolicySet {
     pub fn sorted_by_kind(mut self) -> Self {
         self.policies.sort_by_key(PolicySpec::kind);
         self
+    }
+
+    /// Text that is equal for sets that decide the same: keys at their defaults count as given, and a preference or boost of the
+    /// hardware's belongs to the frequency policy that takes it.
+    ///
+    /// ```
+    /// use wakepath_policies::spec::PolicySet;
+    ///
+    /// let short: PolicySet = "menu + intel_pstate-hwp + epp[value=power]".parse()?;
+    /// let long: PolicySet = "menu + intel_pstate-hwp[epp=255,hwp_dynamic_boost=off]".parse()?;
+    /// assert_eq!(short.describe_decisions(), long.describe_decisions());
+    /// # Ok::<(), wakepath_policies::spec::SpecError>(())
+    /// ```
+    pub fn describe_decisions(&self) -> String {
+        let (frequency, taken) = self.frequency_with_hints_that_it_takes();
+        let all = self.clone().sorted_by_kind();
+        let policies = all
+            .policies
+            .iter()
+            .filter(|spec| !taken.contains(&spec.kind()));
+        let texts = policies.map(|spec| {
+            let (name, version) = (spec.mechanism().name, spec.version());
+            match (spec.kind(), frequency) {
+                (Kind::Frequency, Some(frequency)) => format!("{name} {version:?} {frequency:?}"),
+                _ => format!("{name} {version:?} {:?}", spec.typed_policy()),
+            }
+        });
+        let profile = self.profile.map(ToString::to_string);
+        profile
+            .into_iter()
+            .chain(texts)
+            .collect::<Vec<_>>()
+            .join(" + ")
+    }
+
+    /// The frequency policy with the set's preference and boost where it takes them, and the kinds that it took.
+    fn frequency_with_hints_that_it_takes(&self) -> (Option<FreqPolicy>, Vec<Kind>) {
+        let mut taken = Vec::new();
+        let mut frequency = self.frequency();
+        match &mut frequency {
+            Some(FreqPolicy::IntelPstateHwp { dynamic_boost, epp }) => {
+                if let Some(number) = self.epp().and_then(Epp::number) {
+                    *epp = number;
+                    taken.push(Kind::Epp);
+                }
+                if let Some(on) = self.hwp_boost() {
+                    *dynamic_boost = on;
+                    taken.push(Kind::HwpBoost);
+                }
+            }
+            Some(FreqPolicy::AmdPstate(settings)) if settings.takes_preference() => {
+                let number = self.epp().and_then(|epp| match epp {
+                    Epp::Named(name, number) => amd_epp_number_by_name(name).or(Some(number)),
+                    other => other.number(),
+                });
+                if let Some(number) = number {
+                    settings.epp = number;
+                    taken.push(Kind::Epp);
+                }
+            }
+            _ => {}
+        }
+        (frequency, taken)
     }
 
     /// The idle governor.

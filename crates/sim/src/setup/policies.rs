@@ -520,8 +520,7 @@ fn frequency_policy_with_epp_and_boost(set: &PolicySet) -> Result<FreqPolicy, Si
         ));
     };
     if let FreqPolicy::AmdPstate(mut settings) = policy
-        && settings.mode == AmdMode::Active
-        && settings.governor == AmdGovernor::Powersave
+        && settings.takes_preference()
         && let Some(epp) = set.epp()
         && set.hwp_boost().is_none()
     {
