@@ -24,6 +24,7 @@ mod load_argument;
 mod measured;
 mod missed_rates;
 mod objective;
+mod offered;
 mod percentile;
 mod prediction;
 mod rest;

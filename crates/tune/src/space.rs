@@ -14,6 +14,9 @@ use wakepath_units::Kilohertz;
 use wakepath_units::spelling::suggestion_with_known_names;
 
 use crate::TuneError;
+use crate::offered::{
+    explain_policy_of_other_driver, kernel_offers_governor, list_offered_governors,
+};
 
 /// A mechanism with the policies to choose from, other than the one in force.
 #[derive(Clone, Debug)]
@@ -129,6 +132,12 @@ impl Space {
                     .into_iter()
                     .partition(|text| kernel_offers_governor(machine, text));
             space.name_governors_that_kernel_lacks(machine, &missing, &resolve);
+            texts.retain(|text| {
+                let refusal = explain_policy_of_other_driver(machine, &in_force, text);
+                let named = refusal.iter().filter(|_| !over.is_empty());
+                (space.left_out).extend(named.map(|why| format!("{text}: {why}")));
+                refusal.is_none()
+            });
             if is_preference_taken {
                 let others = driver_with_preference_texts();
                 texts.retain(|text| !others.contains(text));
@@ -496,22 +505,6 @@ fn named_policies_of_mechanism(machine: &Machine, over: &[String], name: &str) -
     single.chain(with_keys).collect()
 }
 
-/// Whether the machine's kernel offers a policy's governor; a silent machine has every governor.
-fn kernel_offers_governor(machine: &Machine, policy: &str) -> bool {
-    let offered = list_offered_governors(machine, policy);
-    let name = policy.split('[').next().unwrap_or(policy);
-    offered.is_empty() || offered.iter().any(|governor| governor == name)
-}
-
-/// Governors offered by the machine's kernel in place of a policy; empty for other policies and silent machines.
-fn list_offered_governors<'a>(machine: &'a Machine, policy: &str) -> &'a [String] {
-    match policy.split('[').next().unwrap_or(policy) {
-        "menu" | "teo" | "ladder" | "haltpoll" => &machine.idle_governors,
-        "schedutil" | "performance" | "powersave" | "ondemand" => &machine.frequency_governors,
-        _ => &[],
-    }
-}
-
 /// Policies for a mechanism as text; the machine refuses some later.
 fn candidate_policies_of_mechanism(machine: &Machine, name: &str) -> Vec<String> {
     match name {
@@ -786,10 +779,10 @@ mod tests {
         let runs = "menu + intel_pstate-hwp[hwp_dynamic_boost=off,epp=balance_performance]";
         machine.runs = Some(runs.to_owned());
         let over = ["frequency", "epp", "hwp-boost"].map(str::to_owned);
-        let space = Space::new(&machine, &over, |set| {
+        let found = Space::new(&machine, &over, |set| {
             policies_in_force(&machine, set).map_err(|e| e.to_string())
         });
-        let space = space.unwrap();
+        let space = found.unwrap();
         let frequency = texts_of_dimension(&space, "frequency");
         assert!(
             !frequency
@@ -859,6 +852,45 @@ mod tests {
             space.left_out,
             ["ladder, haltpoll: this kernel offers menu, teo only"]
         );
+    }
+
+    #[test]
+    fn what_takes_another_kernel_word_is_left_out_of_captured_machines_and_named() {
+        let mut machine = Machine::find("hybrid-i7-1260p").unwrap();
+        machine.frequency_governors = vec!["performance".to_owned(), "powersave".to_owned()];
+        let over = ["frequency".to_owned()];
+        for (runs, left_out, word) in [
+            (
+                "menu + intel_pstate-hwp",
+                "intel_pstate",
+                "intel_pstate=no_hwp",
+            ),
+            (
+                "menu + intel_pstate",
+                "intel_pstate-hwp",
+                "intel_pstate=no_hwp",
+            ),
+            (
+                "menu + intel_pstate-hwp",
+                "powersave",
+                "scales with the load",
+            ),
+        ] {
+            machine.runs = Some(runs.to_owned());
+            let found = Space::new(&machine, &over, |set| {
+                policies_in_force(&machine, set).map_err(|error| error.to_string())
+            });
+            let space = found.unwrap();
+            let offered = texts_of_dimension(&space, "frequency");
+            assert!(!offered.contains(&left_out.to_owned()), "{offered:?}");
+            let prefix = format!("{left_out}: ");
+            let mut reasons = space.left_out.iter();
+            assert!(
+                reasons.any(|why| why.starts_with(&prefix) && why.contains(word)),
+                "{:?}",
+                space.left_out
+            );
+        }
     }
 
     #[test]

@@ -69,6 +69,18 @@ impl SettingsBuilder<'_> {
                 "needs the cpufreq driver intel_pstate in active mode; this machine's driver is {other}"
             )));
         }
+        let wants_hwp = self.spec.mechanism().name == "intel_pstate-hwp";
+        if wants_hwp != runs_intel_hwp(self.system) {
+            return Err(self.policy_error(if wants_hwp {
+                "needs intel_pstate with hardware-managed clocks (HWP); this machine shows neither energy_performance_preference nor \
+                 hwp_dynamic_boost. HWP is off by intel_pstate=no_hwp on the kernel command line, or the processor has none; \
+                 without that word the next boot has it, if the processor does"
+            } else {
+                "needs intel_pstate without hardware-managed clocks (HWP); this machine's has them, and intel_pstate-hwp is its policy. \
+                 That is chosen at boot: intel_pstate=no_hwp on the kernel command line; \
+                 `wakepath apply --kernel-word intel_pstate=no_hwp` says how"
+            }));
+        }
         self.add_wanted_value_at_selected_places("frequency-governor", "powersave")?;
         for (key, value) in self.spec.given_keys() {
             match key {
@@ -192,6 +204,15 @@ impl SettingsBuilder<'_> {
     pub(super) fn add_wanted_hwp_boost(&mut self, on: bool) -> Result<(), SettingsError> {
         self.add_wanted_value_at_selected_places("hwp-dynamic-boost", switch_as_digit(on))
     }
+}
+
+/// Whether intel_pstate in active mode leaves the clocks to the hardware. Only then the kernel makes either file
+/// (`hwp_cpufreq_attrs` and `intel_pstate_sysfs_expose_hwp_dynamic_boost()`, `drivers/cpufreq/intel_pstate.c`, Linux 6.12).
+pub(super) fn runs_intel_hwp(system: &System) -> bool {
+    read_file_of_first_frequency_policy(system, "energy_performance_preference").is_some()
+        || system
+            .root()
+            .exists(setting_known_to_exist("hwp-dynamic-boost").path)
 }
 
 /// Reads a file of the first frequency policy.

@@ -7,7 +7,7 @@ use wakepath_policies::profile::Expanded;
 use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_system::System;
 
-use super::frequency::{ACTIVE_AMD_DRIVER, read_file_of_first_frequency_policy};
+use super::frequency::{ACTIVE_AMD_DRIVER, read_file_of_first_frequency_policy, runs_intel_hwp};
 use crate::SettingsError;
 
 /// Replaces the profile in a set by policies that this machine has.
@@ -32,6 +32,8 @@ struct OfferedPolicies {
     governors: Vec<String>,
     /// Whether the machine has energy-performance preferences.
     epp: bool,
+    /// Whether intel_pstate leaves the clocks to the hardware.
+    hwp: bool,
 }
 
 impl OfferedPolicies {
@@ -43,6 +45,7 @@ impl OfferedPolicies {
             governors: governors.split_whitespace().map(str::to_owned).collect(),
             epp: read_file_of_first_frequency_policy(system, "energy_performance_preference")
                 .is_some(),
+            hwp: runs_intel_hwp(system),
         }
     }
 
@@ -56,8 +59,8 @@ impl OfferedPolicies {
         let intel = self.driver.as_deref() == Some("intel_pstate");
         let amd = self.driver.as_deref() == Some(ACTIVE_AMD_DRIVER);
         match policy.typed_policy() {
-            Policy::Frequency(FreqPolicy::IntelPstateHwp { .. }) => intel && self.epp,
-            Policy::Frequency(FreqPolicy::IntelPstate { .. }) => intel && !self.epp,
+            Policy::Frequency(FreqPolicy::IntelPstateHwp { .. }) => intel && self.hwp,
+            Policy::Frequency(FreqPolicy::IntelPstate { .. }) => intel && !self.hwp,
             Policy::Frequency(FreqPolicy::AmdPstate(settings)) => {
                 amd && settings.mode == AmdMode::Active
             }

@@ -42,6 +42,33 @@ fn what_somebody_changes_after_apply_has_drifted() {
     assert_eq!(AppliedSettings::read(&system), Some(expected(1)));
 }
 
+/// With or without HWP is decided at boot, so neither policy stands for the other.
+#[test]
+fn policies_of_intel_pstate_that_take_another_boot_are_refused() {
+    let (directory, system) = laptop();
+    let refusal = |name: &str| {
+        policy::resolve_to_settings(&system, &name.parse().unwrap(), &Targets::default())
+            .map(|wanted| wanted.values)
+            .map_err(|error| error.to_string())
+    };
+    let with_hwp = refusal("intel_pstate").unwrap_err();
+    assert!(
+        with_hwp.contains("--kernel-word intel_pstate=no_hwp"),
+        "{with_hwp}"
+    );
+    assert!(refusal("intel_pstate-hwp").is_ok());
+    let cpus = directory.path().join("sys/devices/system/cpu");
+    fs::remove_file(cpus.join("intel_pstate/hwp_dynamic_boost")).unwrap();
+    for entry in fs::read_dir(cpus.join("cpufreq")).unwrap() {
+        let preference = entry.unwrap().path().join("energy_performance_preference");
+        fs::remove_file(preference).unwrap();
+    }
+    let without = refusal("intel_pstate-hwp").unwrap_err();
+    assert!(without.contains("intel_pstate=no_hwp"), "{without}");
+    assert!(refusal("intel_pstate").is_ok());
+    assert!(refusal("tuned[balanced]").is_ok());
+}
+
 #[test]
 fn what_is_applied_is_in_force_and_is_put_back_to_the_byte() {
     let (directory, system) = laptop();
