@@ -8,6 +8,7 @@
 //! Everything but [`SeriesCollector`] is pure: no clock, no file.
 
 mod collector;
+mod counters;
 mod difference;
 mod error;
 mod harm;

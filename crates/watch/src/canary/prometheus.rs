@@ -10,9 +10,10 @@ use serde::de::{Deserializer, Visitor};
 use wakepath_units::printable::escape_for_one_line;
 
 use super::CanaryError;
+use super::counters::CounterKey;
 use super::metric::MetricKind;
 use super::samples::{
-    CounterKey, SampleKey, SampleStore, content_error, refuse_percentile_series, seconds_to_ms,
+    SampleKey, SampleStore, content_error, refuse_percentile_series, seconds_to_ms,
 };
 
 #[derive(Deserialize)]

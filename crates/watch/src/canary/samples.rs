@@ -8,6 +8,7 @@ use time::format_description::well_known::Rfc3339;
 use wakepath_units::printable::escape_for_one_line;
 
 use super::CanaryError;
+use super::counters::{CounterKey, CounterSamples, add_requests_by_counters};
 use super::histogram::NO_UPPER_END_NS;
 use super::metric::{CanaryMetric, MetricKind};
 use super::series::{FleetSeries, MachineSeries, UnixHour};
@@ -17,9 +18,6 @@ const MOST_MACHINES: usize = 20_000;
 
 /// Longest accepted span from the first to the last hour: two years.
 const LONGEST_HOURS: i64 = 2 * 366 * 24;
-
-/// A gap between two samples of a counter is longer than the usual distance by more than this factor.
-const GAP_FACTOR: i64 = 3;
 
 /// The unit of a histogram's bucket bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,17 +49,6 @@ impl BucketUnit {
         }
         (bound >= 0.0).then(|| (bound * self.nanoseconds()).round() as u64)
     }
-}
-
-/// Samples of a cumulative counter by time in ms since 1970.
-pub(crate) type CounterSamples = BTreeMap<i64, f64>;
-
-/// A cumulative counter of a histogram: machine, remaining labels, upper bound in ns.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct CounterKey {
-    pub(crate) machine: String,
-    pub(crate) labels: String,
-    pub(crate) high_ns: u64,
 }
 
 /// A sample that a file names more than once counts once.
@@ -140,10 +127,8 @@ impl SampleStore {
         time_ms: i64,
         value: f64,
     ) {
-        if !value.is_finite() || value < 0.0 {
-            self.not_numbers += 1;
-            return;
-        }
+        let has_value = value.is_finite() && value >= 0.0;
+        self.not_numbers += u64::from(!has_value);
         let counters = if is_rate {
             &mut self.rates
         } else {
@@ -153,7 +138,13 @@ impl SampleStore {
             Some(samples) => samples,
             None => counters.entry(key.clone()).or_default(),
         };
-        let before = samples.insert(time_ms, value);
+        if !has_value {
+            samples.entry(time_ms).or_insert(f64::NAN);
+            return;
+        }
+        let before = samples
+            .insert(time_ms, value)
+            .filter(|earlier| !earlier.is_nan());
         self.note_repetition(&key.machine, time_ms, before.as_ref(), &value);
     }
 
@@ -238,31 +229,20 @@ impl SampleStore {
             machines
                 .entry(key.machine)
                 .or_default()
-                .add_sample(hour_of_ms(key.time_ms), value);
+                .add_sample(UnixHour::containing_ms(key.time_ms), value);
         }
         for (key, buckets) in self.requests {
             let machine = machines.entry(key.machine).or_default();
             for (low_ns, high_ns, count) in buckets {
-                machine.add_requests(hour_of_ms(key.time_ms), low_ns, high_ns, count);
+                machine.add_requests(UnixHour::containing_ms(key.time_ms), low_ns, high_ns, count);
             }
         }
-        let mut resets = 0;
-        let counters = self
-            .counters
-            .iter()
-            .map(|(key, samples)| (key, hourly_increases(samples, self.change_s, &mut resets)));
-        let mut increases: Vec<(&CounterKey, BTreeMap<UnixHour, f64>)> = counters.collect();
-        increases.extend(
-            self.rates
-                .iter()
-                .map(|(key, samples)| (key, hourly_sums(samples))),
-        );
-        add_bucket_differences(&mut machines, increases);
-        if resets > 0 {
-            notes.push(format!(
-                "{resets} times a counter began again, as after a reboot; counting goes on from there"
-            ));
-        }
+        notes.extend(add_requests_by_counters(
+            &mut machines,
+            self.counters,
+            self.rates,
+            self.change_s,
+        ));
         if self.repeated > 0 {
             notes.push(format!(
                 "{} samples were given more than once; each counts once",
@@ -298,19 +278,12 @@ fn check_size(series: &FleetSeries) -> Result<(), CanaryError> {
             Err(CanaryError::Machines(format!(
                 "the samples span {} hours, from {} to {}; are all times in seconds since 1970?",
                 last.0 - first.0,
-                format_hour(first),
-                format_hour(last)
+                first.format_begin(),
+                last.format_begin()
             )))
         }
         Some(_) => Ok(()),
     }
-}
-
-/// An hour as text, in UTC.
-fn format_hour(hour: UnixHour) -> String {
-    let time = OffsetDateTime::from_unix_timestamp(hour.begin_s()).ok();
-    let text = time.and_then(|time| time.format(&Rfc3339).ok());
-    text.unwrap_or_else(|| format!("hour {} since 1970", hour.0))
 }
 
 /// Message against a series with percentiles.
@@ -325,84 +298,6 @@ pub(crate) fn content_error(path: &Path, message: impl Into<String>) -> CanaryEr
     CanaryError::Content {
         path: path.to_owned(),
         message: message.into(),
-    }
-}
-
-fn hour_of_ms(time_ms: i64) -> UnixHour {
-    UnixHour::containing_second(time_ms.div_euclid(1000))
-}
-
-/// Increases of a counter by hour. A step belongs to the hour of its middle. A counter that falls has begun again. Steps
-/// over a gap, and the step over the change, are left out.
-fn hourly_increases(
-    samples: &CounterSamples,
-    change_s: Option<i64>,
-    resets: &mut u64,
-) -> BTreeMap<UnixHour, f64> {
-    let times: Vec<i64> = samples.keys().copied().collect();
-    let mut steps: Vec<i64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    steps.sort_unstable();
-    let usual = steps.get(steps.len() / 2).copied().unwrap_or(0);
-    let longest = usual.saturating_mul(GAP_FACTOR);
-    let mut increases = BTreeMap::new();
-    let later = samples.iter().skip(1);
-    for ((from, earlier), (to, value)) in samples.iter().zip(later) {
-        let is_over_change = change_s.is_some_and(|change| {
-            let change_ms = change.saturating_mul(1000);
-            *from < change_ms && change_ms < *to
-        });
-        if to - from > longest || is_over_change {
-            continue;
-        }
-        let increase = if value < earlier {
-            *resets += 1;
-            *value
-        } else {
-            value - earlier
-        };
-        *increases
-            .entry(hour_of_ms(from + (to - from) / 2))
-            .or_default() += increase;
-    }
-    increases
-}
-
-/// Sums of rates by hour.
-fn hourly_sums(samples: &CounterSamples) -> BTreeMap<UnixHour, f64> {
-    let mut sums = BTreeMap::new();
-    for (time_ms, value) in samples {
-        *sums.entry(hour_of_ms(*time_ms)).or_default() += value;
-    }
-    sums
-}
-
-/// Cumulative increases of an hour by upper bound in ns.
-type CumulativeBuckets = BTreeMap<u64, f64>;
-
-/// Turns cumulative buckets into requests between bounds, and adds them to the machines. Counters that differ in other
-/// labels than the bound, such as the device, are added up.
-fn add_bucket_differences(
-    machines: &mut BTreeMap<String, MachineSeries>,
-    increases: Vec<(&CounterKey, BTreeMap<UnixHour, f64>)>,
-) {
-    let mut cumulative: BTreeMap<(&str, &str, UnixHour), CumulativeBuckets> = BTreeMap::new();
-    for (key, hours) in increases {
-        for (hour, increase) in hours {
-            let place = (key.machine.as_str(), key.labels.as_str(), hour);
-            *cumulative
-                .entry(place)
-                .or_default()
-                .entry(key.high_ns)
-                .or_default() += increase;
-        }
-    }
-    for ((machine, _, hour), buckets) in cumulative {
-        let series = machines.entry(machine.to_owned()).or_default();
-        let (mut low_ns, mut below) = (0, 0.0);
-        for (high_ns, count) in buckets {
-            series.add_requests(hour, low_ns, high_ns, count - below);
-            (low_ns, below) = (high_ns, f64::max(count, below));
-        }
     }
 }
 
@@ -452,51 +347,5 @@ mod tests {
         for text in ["", "yesterday", "2023-11-14", "NaN", "1e300"] {
             assert!(parse_time_to_seconds(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn a_counter_that_begins_again_and_gaps_lose_no_requests_and_invent_none() {
-        let minute = 60_000;
-        let samples: CounterSamples = [
-            (0, 100.0),
-            (minute, 110.0),
-            // A reboot.
-            (2 * minute, 5.0),
-            (3 * minute, 10.0),
-            // A gap of two hours.
-            (120 * minute, 5000.0),
-            (121 * minute, 5001.0),
-        ]
-        .into();
-        let mut resets = 0;
-        let increases = hourly_increases(&samples, None, &mut resets);
-        assert_eq!(resets, 1);
-        let expected = BTreeMap::from([(UnixHour(0), 20.0), (UnixHour(2), 1.0)]);
-        assert_eq!(increases, expected);
-        let over_change = hourly_increases(&samples, Some(30), &mut resets);
-        let expected_with_change = BTreeMap::from([(UnixHour(0), 10.0), (UnixHour(2), 1.0)]);
-        assert_eq!(over_change, expected_with_change);
-    }
-
-    #[test]
-    fn cumulative_buckets_become_requests_between_bounds() {
-        let keys = [1000, 2000, NO_UPPER_END_NS].map(|high_ns| CounterKey {
-            machine: "a".to_owned(),
-            labels: String::new(),
-            high_ns,
-        });
-        let counts = [10.0, 30.0, 31.0];
-        let increases = keys
-            .iter()
-            .zip(counts)
-            .map(|(key, count)| (key, BTreeMap::from([(UnixHour(3), count)])))
-            .collect();
-        let mut machines = BTreeMap::new();
-        add_bucket_differences(&mut machines, increases);
-        let mut expected = MachineSeries::default();
-        expected.add_requests(UnixHour(3), 0, 1000, 10.0);
-        expected.add_requests(UnixHour(3), 1000, 2000, 20.0);
-        expected.add_requests(UnixHour(3), 2000, NO_UPPER_END_NS, 1.0);
-        assert_eq!(machines["a"], expected);
     }
 }

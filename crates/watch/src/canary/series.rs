@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
 use super::histogram::{BucketedQuantile, LatencyHistogram};
 use super::metric::{CanaryMetric, MetricKind};
 
@@ -26,6 +29,18 @@ impl UnixHour {
     /// The hour that has begun last at a time in seconds since 1970.
     pub const fn containing_second(seconds: i64) -> Self {
         Self(seconds.div_euclid(HOUR_S))
+    }
+
+    /// The hour that has begun last at a time in ms since 1970.
+    pub(crate) const fn containing_ms(time_ms: i64) -> Self {
+        Self::containing_second(time_ms.div_euclid(1000))
+    }
+
+    /// Begin of the hour as text, in UTC.
+    pub(crate) fn format_begin(self) -> String {
+        let time = OffsetDateTime::from_unix_timestamp(self.begin_s()).ok();
+        let text = time.and_then(|time| time.format(&Rfc3339).ok());
+        text.unwrap_or_else(|| format!("hour {} since 1970", self.0))
     }
 
     /// The first hour that begins at or after a time in seconds since 1970.

@@ -66,6 +66,69 @@ fn buckets_of_prometheus_become_a_percentile() {
     assert!((change.after - 199.0).abs() < 1e-6, "{change:?}");
 }
 
+/// The 99th percentile in us of a machine's first two days. Its counters have a sample each hour; `without_value` names the bucket
+/// and the hours of samples without one.
+fn p99_of_hourly_counters(without_value: &str, hours: &[u64]) -> (f64, Vec<String>) {
+    let bounds = [
+        ("0.0001", 900),
+        ("0.0003", 985),
+        ("0.0005", 995),
+        ("0.001", 999),
+        ("+Inf", 1000),
+    ];
+    let series: Vec<(String, String)> = bounds
+        .iter()
+        .map(|(le, requests)| {
+            let labels = format!(r#""__name__":"latency_bucket","instance":"m4","le":"{le}""#);
+            let samples: Vec<String> = (0..72)
+                .map(|hour| {
+                    // Each third hour is twice as busy.
+                    let value = (requests * (hour + hour / 3)).to_string();
+                    let is_lost = *le == without_value && hours.contains(&hour);
+                    let shown = if is_lost { "NaN" } else { &*value };
+                    format!(r#"[{},"{shown}"]"#, 3600 * hour)
+                })
+                .collect();
+            (labels, samples.join(","))
+        })
+        .collect();
+    let borrowed: Vec<(&str, &str)> = series
+        .iter()
+        .map(|(labels, samples)| (&**labels, &**samples))
+        .collect();
+    let fleet = collect("p99_us", &[("a.json", &answer(&borrowed))]).unwrap();
+    let change = fleet.machines["m4"].measure_change(
+        &CanaryMetric::from_name("p99_us", None).unwrap(),
+        UnixHour(0)..UnixHour(48),
+        UnixHour(48)..UnixHour(72),
+    );
+    (change.unwrap().before, fleet.notes)
+}
+
+#[test]
+fn a_bucket_without_a_value_shifts_no_percentile() {
+    let (whole, no_notes) = p99_of_hourly_counters("", &[]);
+    assert!(no_notes.is_empty(), "{no_notes:?}");
+    for bucket in ["0.0001", "0.0003", "0.0005", "0.001", "+Inf"] {
+        for hours in [&[30][..], &[0], &[30, 31, 32, 33]] {
+            let (p99, notes) = p99_of_hourly_counters(bucket, hours);
+            assert!(
+                (p99 / whole - 1.0).abs() < 1e-9,
+                "le={bucket}: {p99} us instead of {whole} us"
+            );
+            let left_out = format!(
+                "left out: times in {} hour{} of 1 machine, such as m4 in the hour of 1970-01-",
+                hours.len(),
+                if hours.len() == 1 { "" } else { "s" }
+            );
+            assert!(
+                notes.iter().any(|note| note.starts_with(&left_out)),
+                "{notes:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn percentiles_are_never_averaged() {
     let way_out = "percentiles of different hours cannot be averaged. Give the histogram instead";

@@ -169,7 +169,12 @@ fn verdict_in_words(judgement: &Judgement) -> String {
             format!("Go on: {metric} changed {figures}; harm of {tolerated} % or more is excluded.")
         }
         (CanaryVerdict::TakeBack, _) => {
-            format!("Take back: {metric} changed {figures}, which is harm and no chance.")
+            let doubt = decisive
+                .filter(|analysis| holds_no_change(analysis))
+                .map_or("", |_| {
+                    " by the likely values. The interval holds 0, because it also counts that buckets do not say where their requests lie"
+                });
+            format!("Take back: {metric} changed {figures}, which is harm and no chance{doubt}.")
         }
         (CanaryVerdict::Stop, Some(next)) => format!(
             "Stop here for now: neither harm nor its absence is shown. The next analysis is due {} after the change.",
@@ -180,6 +185,12 @@ fn verdict_in_words(judgement: &Judgement) -> String {
              machines would show {tolerated} %."
         ),
     }
+}
+
+/// Whether the interval of an analysis holds 0 %. An end that is not known is far off.
+fn holds_no_change(analysis: &AnalysisOutcome) -> bool {
+    analysis.low_percent.is_none_or(|low| low <= 0.0)
+        && analysis.high_percent.is_none_or(|high| high >= 0.0)
 }
 
 fn change_in_words(analysis: &AnalysisOutcome) -> String {
@@ -313,7 +324,49 @@ fn format_percent(percent: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::interval_in_words;
+    use super::*;
+
+    /// A judgement after a day with this interval, to take the change back.
+    fn harm_with_interval(low_percent: f64, high_percent: f64) -> Judgement {
+        Judgement {
+            metric: "p99_us".to_owned(),
+            unit: "us".to_owned(),
+            verdict: CanaryVerdict::TakeBack,
+            decided_at_hours: Some(24),
+            hours: 24,
+            next_analysis_hours: None,
+            analyses: vec![AnalysisOutcome {
+                hours: 24,
+                changed: 4,
+                left_alone: 4,
+                change_percent: Some(2.7),
+                low_percent: Some(low_percent),
+                high_percent: Some(high_percent),
+                p_value: Some(0.0001),
+                harm_alpha: 0.02,
+                verdict: Some(CanaryVerdict::TakeBack),
+            }],
+            machines: Vec::new(),
+            uncounted: Vec::new(),
+            silent: Vec::new(),
+            tolerated_percent: 5.0,
+            alpha: 0.05,
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn harm_whose_interval_holds_0_says_why() {
+        assert_eq!(
+            verdict_in_words(&harm_with_interval(-3.5, 11.8)),
+            "Take back: p99_us changed by +2.7 % (-3.5 to +11.8 %) after 1 day, which is harm and no chance by the likely values. The \
+             interval holds 0, because it also counts that buckets do not say where their requests lie."
+        );
+        assert_eq!(
+            verdict_in_words(&harm_with_interval(1.5, 3.8)),
+            "Take back: p99_us changed by +2.7 % (+1.5 to +3.8 %) after 1 day, which is harm and no chance."
+        );
+    }
 
     #[test]
     fn an_interval_without_an_end_says_so() {
