@@ -292,15 +292,51 @@ fn is_udev_literal(text: &str) -> bool {
     !text.is_empty() && text.chars().all(plain)
 }
 
-/// Options of TLP, each with one value for all CPUs.
-const TLP_OPTIONS: &[(&str, &str)] = &[
-    ("frequency-governor", "CPU_SCALING_GOVERNOR"),
-    ("frequency-min", "CPU_SCALING_MIN_FREQ"),
-    ("frequency-max", "CPU_SCALING_MAX_FREQ"),
-    ("frequency-boost", "CPU_BOOST"),
-    ("epp", "CPU_ENERGY_PERF_POLICY"),
-    ("hwp-dynamic-boost", "CPU_HWP_DYN_BOOST"),
+/// An option of TLP, which has one value for all CPUs and devices.
+struct TlpOption {
+    /// Name of the setting that the option writes.
+    setting: &'static str,
+    /// Name of the option without its power supply.
+    name: &'static str,
+    /// The option's 1 is the setting's 0.
+    is_inverted: bool,
+}
+
+const fn tlp_option(setting: &'static str, name: &'static str) -> TlpOption {
+    TlpOption {
+        setting,
+        name,
+        is_inverted: false,
+    }
+}
+
+/// The options of TLP 1.5 and later for settings of wakepath, from TLP's manual. `CPU_BOOST` becomes the opposite in `no_turbo` of
+/// intel_pstate; other drivers get it in the boost file of all policies.
+static TLP_OPTIONS: [TlpOption; 9] = [
+    tlp_option("frequency-governor", "CPU_SCALING_GOVERNOR"),
+    tlp_option("frequency-min", "CPU_SCALING_MIN_FREQ"),
+    tlp_option("frequency-max", "CPU_SCALING_MAX_FREQ"),
+    tlp_option("frequency-boost", "CPU_BOOST"),
+    tlp_option("boost", "CPU_BOOST"),
+    TlpOption {
+        is_inverted: true,
+        ..tlp_option("no-turbo", "CPU_BOOST")
+    },
+    tlp_option("epp", "CPU_ENERGY_PERF_POLICY"),
+    tlp_option("hwp-dynamic-boost", "CPU_HWP_DYN_BOOST"),
+    tlp_option("aspm", "PCIE_ASPM"),
 ];
+
+impl TlpOption {
+    /// The option's value for a value of its setting.
+    fn value_for_setting<'a>(&self, value: &'a str) -> &'a str {
+        match value {
+            "0" if self.is_inverted => "1",
+            "1" if self.is_inverted => "0",
+            same => same,
+        }
+    }
+}
 
 /// The part of a TLP option's name for a power supply.
 const fn tlp_supply_name(supply: PowerSupply) -> &'static str {
@@ -320,7 +356,8 @@ fn add_tlp_lines(
     supplies.retain(|supply| only.is_none_or(|only| only == *supply));
     for new in new_values {
         let setting = new.key.setting;
-        let Some((_, option)) = TLP_OPTIONS.iter().find(|(name, _)| *name == setting.name) else {
+        let mut options = TLP_OPTIONS.iter();
+        let Some(option) = options.find(|option| option.setting == setting.name) else {
             lines.leave_out(*new, "TLP has no option for it");
             continue;
         };
@@ -334,8 +371,10 @@ fn add_tlp_lines(
         } else if setting.name == "epp" && new.value.parse::<u32>().is_ok() {
             lines.leave_out(*new, "TLP takes preferences by name only");
         } else {
+            let value = option.value_for_setting(new.value);
             for supply in supplies.iter().copied().map(tlp_supply_name) {
-                lines.add_or_leave_out(*new, Ok(format!("{option}_ON_{supply}={}", new.value)));
+                let line = format!("{}_ON_{supply}={value}", option.name);
+                lines.add_or_leave_out(*new, Ok(line));
             }
         }
     }

@@ -239,6 +239,42 @@ fn forms_of_other_tools_hold_the_set_and_name_the_rest() {
 }
 
 #[test]
+fn tlp_has_options_for_turbo_and_link_power() {
+    let set = "turbo[value=off] + aspm[policy=powersave]";
+    for (file, on) in [
+        ("sys/devices/system/cpu/intel_pstate/no_turbo", "0\n"),
+        ("sys/devices/system/cpu/cpufreq/boost", "1\n"),
+    ] {
+        let machine = copy_of_laptop();
+        let root = machine.path();
+        // Whatever the captured laptop has: turbo by this file alone.
+        let by_driver = root.join("sys/devices/system/cpu/intel_pstate");
+        if by_driver.exists() {
+            fs::remove_dir_all(by_driver).unwrap();
+        }
+        put(root, file, on);
+        put(
+            root,
+            "sys/module/pcie_aspm/parameters/policy",
+            "[default] performance powersave powersupersave \n",
+        );
+        let (text, told) = printed_form(root, set, "tlp");
+        for option in [
+            "CPU_BOOST_ON_AC=0",
+            "CPU_BOOST_ON_BAT=0",
+            "PCIE_ASPM_ON_AC=powersave",
+            "PCIE_ASPM_ON_BAT=powersave",
+        ] {
+            assert!(text.lines().any(|line| line == option), "{file}: {text}");
+        }
+        assert!(
+            !text.contains("left out") && !told.contains("left out"),
+            "{text}{told}"
+        );
+    }
+}
+
+#[test]
 fn a_form_is_for_one_power_supply_or_refuses() {
     let machine = copy_of_laptop();
     let root = machine.path().to_str().unwrap();
