@@ -53,13 +53,20 @@ const NO_TERMINAL: &str = "script(1) of util-linux gives a pseudo terminal, and 
 
 #[test]
 fn yes_on_a_terminal_keeps_the_set() {
-    let machine = copy_of_laptop();
-    let Some(run) = persist_with_keys(machine.path(), "50ms", QUESTION, "y\n") else {
-        return skip("yes_on_a_terminal_keeps_the_set", NO_TERMINAL);
-    };
-    assert_eq!(run.code, Some(0), "{}", run.shown);
-    let file = fs::read_to_string(machine.path().join("etc/wakepath/settings.toml")).unwrap();
-    assert!(file.contains("policy = \"teo\""), "{file}");
+    for answer in ["y\n", "Y\n", "Yes\n", " YES \n"] {
+        let machine = copy_of_laptop();
+        let Some(run) = persist_with_keys(machine.path(), "50ms", QUESTION, answer) else {
+            return skip("yes_on_a_terminal_keeps_the_set", NO_TERMINAL);
+        };
+        assert_eq!(run.code, Some(0), "{answer:?}: {}", run.shown);
+        let file = fs::read_to_string(machine.path().join("etc/wakepath/settings.toml"));
+        let kept = file.unwrap_or_default();
+        assert!(
+            kept.contains("policy = \"teo\""),
+            "{answer:?}: {}",
+            run.shown
+        );
+    }
 }
 
 #[test]

@@ -137,8 +137,7 @@ impl TrialWatch {
         loop {
             match answer.try_recv() {
                 Ok(line) => {
-                    let is_yes = ["y", "yes"].contains(&line?.trim());
-                    return Ok(if is_yes {
+                    return Ok(if is_yes(&line?) {
                         TrialEnd::Keep
                     } else {
                         TrialEnd::PutBack
@@ -152,4 +151,11 @@ impl TrialWatch {
             }
         }
     }
+}
+
+/// Whether an answer to a question is yes, in capitals or not.
+fn is_yes(answer: &str) -> bool {
+    ["y", "yes"]
+        .iter()
+        .any(|yes| answer.trim().eq_ignore_ascii_case(yes))
 }
