@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::estimate::ExitEstimate;
+use crate::goes_with::GoesWith;
 use crate::least_squares::{CostEstimates, estimate_costs, estimate_mean_costs};
 use crate::requests::{MetState, TracedRequest};
 use crate::strata::{
@@ -60,6 +61,8 @@ pub struct ExitCost {
     pub handler_ns: Option<f64>,
     /// Why no cost is known; `None` where one is.
     pub reason: Option<Unseparated>,
+    /// What the state goes with, if that is the reason; `None` also where too few requests met another state.
+    pub goes_with: Option<GoesWith>,
     /// The exit and what goes with the gap, such as the drive's sleep, where these cannot be parted: mean time to the first sign
     /// of life of requests that met the state above that of requests that met the shallowest state.
     pub together: Option<SumWithGap>,
@@ -178,6 +181,9 @@ pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
                 .and_then(|shallow| cost_beside_cpus(&comparison.samples, shallow, state, ran))
         };
         costs.push(ExitCost {
+            goes_with: (reason == Some(Unseparated::GoesWithGap))
+                .then(|| GoesWith::find(&samples, state))
+                .flatten(),
             together: goes_with_gap
                 .then(|| sum_with_gap(&samples, state))
                 .flatten(),

@@ -41,6 +41,37 @@ pub(crate) struct Stratum {
     pub(crate) others: CpusAround,
 }
 
+impl Stratum {
+    /// A stratum by gap alone, and those below by one other property.
+    pub(crate) fn gap_alone(self) -> Self {
+        Self {
+            gap: self.gap,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn depth_alone(self) -> Self {
+        Self {
+            depth: self.depth,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn clock_alone(self) -> Self {
+        Self {
+            khz: self.khz,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn others_alone(self) -> Self {
+        Self {
+            others: self.others,
+            ..Self::default()
+        }
+    }
+}
+
 /// What other CPUs were doing, as far as the interrupted CPU's exit may depend on these CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CpusAround {

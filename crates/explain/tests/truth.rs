@@ -9,8 +9,8 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, LogNormal};
 use rand_pcg::Pcg64Mcg;
 use wakepath_explain::{
-    Collector, ExitCost, ExitEstimate, MetState, NeighbourState, Remedy, Split, TracedRequest,
-    Unseparated, explain_requests, split_drive_from_exits,
+    Collector, ExitCost, ExitEstimate, GoesWith, MetState, NeighbourState, Remedy, Split,
+    TracedRequest, Unseparated, explain_requests, split_drive_from_exits,
 };
 use wakepath_trace::recording::{
     Block, ClockCycles, Event, EventKind, IdlePeriod, Interrupt, Metadata, OpenIdlePeriod,
@@ -499,6 +499,34 @@ fn a_state_that_the_gap_decides_is_not_separated() {
         (deep.cost, deep.reason),
         (None, Some(Unseparated::GoesWithGap))
     );
+    let gap_alone = GoesWith {
+        gap: true,
+        depth: false,
+        clock: false,
+        other_cpus: false,
+    };
+    assert_eq!(deep.goes_with, Some(gap_alone));
+}
+
+#[test]
+fn what_goes_with_a_state_is_named() {
+    let mut requests = collect(&record(14, 4_000, Trap::None, Order::ExitFirst));
+    for request in &mut requests {
+        let is_deep = request.first == Some(DEEP);
+        request.in_flight = u32::from(is_deep);
+        request.khz = if is_deep { 1_000_000 } else { 2_000_000 };
+    }
+    let split = split_drive_from_exits(&requests.iter().collect::<Vec<_>>());
+    let depth_and_clock = GoesWith {
+        gap: false,
+        depth: true,
+        clock: true,
+        other_cpus: false,
+    };
+    assert_eq!(deep(&split).goes_with, Some(depth_and_clock));
+    // With a known cost, nothing goes with the state.
+    let split = split_of_recording(&record(14, 4_000, Trap::None, Order::ExitFirst));
+    assert_eq!((deep(&split).reason, deep(&split).goes_with), (None, None));
 }
 
 #[test]

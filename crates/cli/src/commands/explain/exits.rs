@@ -1,6 +1,6 @@
 //! What requests tell of exits from idle states, in sentences.
 
-use wakepath_explain::{ExitCost, ExitEstimate, RequestKind, Unseparated};
+use wakepath_explain::{ExitCost, ExitEstimate, GoesWith, RequestKind, Unseparated};
 
 use super::wording::{count_in_words, format_us, interval_in_words};
 
@@ -27,7 +27,7 @@ pub(super) fn exit_cost_sentence(kind: &RequestKind, state: &ExitCost) -> Option
             "  {name} spins, and so has no exit ({met} met it)."
         ));
     }
-    let why = explain_absence(state.reason?);
+    let why = explain_absence(state.reason?, state.goes_with);
     let together = state.together.map_or_else(String::new, |sum| {
         format!(
             " {name}, package, link and drive sleep together: {} us{} more than {}.",
@@ -78,15 +78,37 @@ fn cost_beside_cpus_sentence(
     ))
 }
 
-const fn explain_absence(reason: Unseparated) -> &'static str {
-    match reason {
+/// Why no request without the state is like those with it.
+fn confounders_in_words(goes_with: Option<GoesWith>) -> String {
+    let Some(found) = goes_with else {
+        return "not separated, too few requests met another state".to_owned();
+    };
+    let properties = [
+        (found.gap, "gap"),
+        (found.depth, "depth"),
+        (found.clock, "clock"),
+        (found.other_cpus, "other CPUs"),
+    ];
+    let named = properties.into_iter().filter(|(is_one, _)| *is_one);
+    let names: Vec<&str> = named.map(|(_, name)| name).collect();
+    if names.is_empty() {
+        return "not separated, it goes with gap, depth, clock and other CPUs together".to_owned();
+    }
+    let slept = if found.gap {
+        ", and so with a drive that slept"
+    } else {
+        ""
+    };
+    format!("not separated, it goes with {}{slept}", names.join(" and "))
+}
+
+fn explain_absence(reason: Unseparated, goes_with: Option<GoesWith>) -> String {
+    let why = match reason {
+        Unseparated::GoesWithGap => return confounders_in_words(goes_with),
         Unseparated::TooFew => "not known, too few requests compare",
-        Unseparated::GoesWithGap => {
-            "not separated, it goes with gap, depth, clock or other CPUs, and so with a drive that slept"
-        }
         Unseparated::VariesWithGap => {
-            "not separated, it costs something else at short gaps than at long ones: package, link or drive sleep with it, or \
-             hardware demotes it"
+            "not separated, it costs something else at short gaps than at long ones: package, link or drive sleep with it, \
+             caches go cold, or hardware demotes it"
         }
         Unseparated::VariesWithOtherCpus => {
             "not separated, it depends on other CPUs: their cluster or package sleeps with it"
@@ -97,6 +119,39 @@ const fn explain_absence(reason: Unseparated) -> &'static str {
         }
         Unseparated::ChosenAnew => {
             "not separated, the governor chose again during too many requests"
+        }
+    };
+    why.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_with_a_state_is_named_where_it_is_known() {
+        let goes_with = |gap, depth, clock, other_cpus| GoesWith {
+            gap,
+            depth,
+            clock,
+            other_cpus,
+        };
+        for (found, words) in [
+            (
+                Some(goes_with(true, false, false, false)),
+                "not separated, it goes with gap, and so with a drive that slept",
+            ),
+            (
+                Some(goes_with(false, true, true, false)),
+                "not separated, it goes with depth and clock",
+            ),
+            (
+                Some(goes_with(false, false, false, false)),
+                "not separated, it goes with gap, depth, clock and other CPUs together",
+            ),
+            (None, "not separated, too few requests met another state"),
+        ] {
+            assert_eq!(confounders_in_words(found), words);
         }
     }
 }
