@@ -101,7 +101,7 @@ pub(crate) struct Args {
     rt_app: Option<RtAppVersion>,
     /// Time at the start of time-based fio jobs and servers that does not count, such as 500ms; a plain number counts seconds, and
     /// 0 counts from the first request. A job that has a ramp_time keeps it [default: ten times what is measured, 2 s at most;
-    /// none of a job that pauses for as long as it runs; a server's own].
+    /// none of a job with a steady state, or that pauses for as long as it runs; a server's own].
     #[arg(long, value_name = "TIME", value_parser = until::parse_warm_up_or_zero)]
     warm_up: Option<Nanoseconds>,
     /// The kernel whose policies bare names mean, and what no set names, such as 6.12.48 or 7.3; `wakepath policy kernels` has

@@ -53,19 +53,21 @@ impl FioJob {
         Nanoseconds(apart.min().unwrap_or(0).max(self.thinktime.0))
     }
 
-    /// The job's default warm-up; `None` if work ends the job, or with a `ramp_time`. A job that pauses for as long as
-    /// it runs, or longer, has a warm-up of 0: otherwise all its requests may lie inside.
+    /// The job's default warm-up; `None` if work ends the job, or with a `ramp_time` or a steady state. A job that pauses for
+    /// as long as it runs, or longer, has a warm-up of 0: otherwise all its requests may lie inside.
     fn default_warm_up_if_ended_by_time(&self) -> Option<Nanoseconds> {
+        // A steady state is looked for from the first request, or after `ss_ramp`, and ends the job: the default warm-up could
+        // leave nothing to count.
         let counted = self
             .counted_runtime_if_only_end()
-            .filter(|_| self.can_have_default_warm_up())?;
+            .filter(|_| self.can_have_warm_up() && self.steady_state.seconds == 0)?;
         if self.longest_time_between_requests() >= counted {
             return Some(Nanoseconds::ZERO);
         }
         Some(default_warm_up_for_counted_time(counted))
     }
 
-    fn can_have_default_warm_up(&self) -> bool {
+    fn can_have_warm_up(&self) -> bool {
         self.ends_only_by_time() && self.ramp_time.is_none()
     }
 }
@@ -90,11 +92,11 @@ fn ns_between_requests(rate: Rate, block: u64) -> u64 {
 
 impl FioJobFile {
     /// A copy with a warm-up, given or default, as `ramp_time` for each job that only time ends. An existing
-    /// `ramp_time` stays.
+    /// `ramp_time` stays. Jobs that a steady state may end have no default warm-up: `ss_ramp` is fio's own.
     #[must_use]
     pub fn with_given_or_default_warm_up(mut self, warm_up: Option<Nanoseconds>) -> Self {
         for job in &mut self.jobs {
-            if job.can_have_default_warm_up() {
+            if job.can_have_warm_up() {
                 job.ramp_time = warm_up.or_else(|| job.default_warm_up_if_ended_by_time());
             }
         }
@@ -281,6 +283,25 @@ mod tests {
             .unwrap()
             .with_given_or_default_warm_up(asked);
         assert_eq!(file.earliest_counting_start_after_ramp(), asked);
+    }
+
+    #[test]
+    fn a_job_with_a_steady_state_counts_from_its_first_request() {
+        let counts_from = |options: &str, warm_up: Option<Nanoseconds>| {
+            let text = format!("[a]\nrw=randread\nsize=1m\ntime_based\nruntime=30\n{options}\n");
+            let file = parse(&text, "x").unwrap();
+            let file = file.with_given_or_default_warm_up(warm_up);
+            file.earliest_counting_start_after_ramp()
+        };
+        let second = Nanoseconds::from_secs(1);
+        let steady = "ss=iops:10%\nss_dur=2";
+        assert_eq!(counts_from("", None), Some(LONGEST_WARM_UP));
+        assert_eq!(counts_from(steady, None), None);
+        assert_eq!(counts_from(&format!("{steady}\nss_ramp=1"), None), None);
+        // What a person asks for is kept.
+        assert_eq!(counts_from(steady, Some(second)), Some(second));
+        let with_ramp = format!("{steady}\nramp_time=1");
+        assert_eq!(counts_from(&with_ramp, None), Some(second));
     }
 
     #[test]
