@@ -187,6 +187,29 @@ fn a_server_that_cannot_keep_up_says_what_rate_it_can_do() {
 }
 
 #[test]
+fn a_request_in_hand_at_the_end_does_not_make_a_server_late() {
+    let machine = ideal_machine();
+    let share = |workers: u32, work_us: u32| {
+        let text = server_text(
+            workers,
+            3.0,
+            "pattern = 'fixed'\nrate = 10",
+            &format!("work_us = {work_us}"),
+        );
+        let run = run_on(&machine, &text.replace("warm_up_s = 0.1", "warm_up_s = 1"));
+        assert_eq!(run.server.as_ref().unwrap().arrived, 31);
+        run.rates[0].achieved_share()
+    };
+    // The last request arrives as the run ends, and is one of 31.
+    assert!((share(1, 100) - 1.0).abs() < 1e-9);
+    // Two workers of 190 ms each do 10.5 requests per second.
+    assert!((share(2, 190_000) - 1.0).abs() < 1e-9);
+    // 150 ms for each request are 6.7 requests per second.
+    let late = share(1, 150_000);
+    assert!((0.6..0.8).contains(&late), "{late}");
+}
+
+#[test]
 fn recorded_arrivals_come_when_they_came() {
     let machine = ideal_machine();
     let arrivals = "pattern = 'recorded'\ntimes_ns = [0, 10000000, 10010000, 50000000, 60000000]";

@@ -140,7 +140,7 @@ impl RateRun {
             direction: "request",
             unit: "1/s",
             asked: server.arrived_per_second,
-            done: server.arrived_per_second * server.replied_share(),
+            done: server.arrived_per_second * server.kept_up_share(),
         })
     }
 

@@ -17,12 +17,16 @@ pub struct ServerRun {
     pub arrived_per_second: f64,
     /// Replies per second, after the warm-up.
     pub replied_per_second: f64,
+    /// Requests that got their reply by the end of the counted time.
+    pub replied_in_time: u64,
     /// Requests for which the full queue had no room: of a server that cannot keep up for long.
     pub refused: u64,
     /// Most requests that waited for a worker at once.
     pub most_waiting: u64,
     /// Requests that waited for a worker when the run ended.
     pub waiting_at_end: u64,
+    /// Requests without a reply at the end of the counted time that workers may have had in hand: at most one for each worker.
+    pub in_hand_at_end: u64,
     /// Calls to the disk for each reply, after the warm-up; those of logs and background writers are among them.
     pub disk_per_reply: DiskPerReply,
     /// Whether requests arrive whatever the server does, so that it may be unable to keep up.
@@ -74,20 +78,21 @@ impl ServerRun {
             arrived: totals.arrived,
             arrived_per_second: totals.arrived as f64 / seconds.max(1e-9),
             replied_per_second: replies as f64 / seconds.max(1e-9),
+            replied_in_time: replies,
             refused: totals.refused,
             most_waiting: totals.most_waiting as u64,
             waiting_at_end: totals.waiting as u64,
+            in_hand_at_end: totals.arrived.saturating_sub(replies).min(setup.workers.into()),
             disk_per_reply: DiskPerReply::new(&totals.disk, replies),
             is_open: !matches!(setup.arrivals, ArrivalSetup::Clients { .. }),
         }
     }
 
-    /// Share of the arrivals that got their reply, 0 to 1: below 1 if the server cannot keep up.
-    pub fn replied_share(&self) -> f64 {
-        if self.arrived_per_second > 0.0 {
-            (self.replied_per_second / self.arrived_per_second).min(1.0)
-        } else {
-            1.0
-        }
+    /// Share of the arrivals that got their reply, or that workers had in hand at the end, 0 to 1: below 1 if the server cannot
+    /// keep up.
+    pub fn kept_up_share(&self) -> f64 {
+        let without_reply = self.arrived.saturating_sub(self.replied_in_time);
+        let left = without_reply - self.in_hand_at_end.min(without_reply);
+        1.0 - left as f64 / self.arrived.max(1) as f64
     }
 }
