@@ -289,7 +289,15 @@ impl Collector {
         if block.bytes == 0 && !block.write {
             self.queues.note_flush_issue(time);
         }
+        let key = key_in_flight(block);
         let origin = self.queues.take_bios_of_request(time, block);
+        if origin.is_none()
+            && let Some(issue) = self.outstanding.get_mut(&key)
+            && issue.was_put_back(block)
+        {
+            issue.note_issue_after_put_back(time);
+            return;
+        }
         let known = self.devices.contains_key(&block.device);
         let too_many_devices = !known && self.devices.len() >= MAX_NUMBER as usize;
         if self.outstanding.len() >= MAX_OUTSTANDING || too_many_devices {
@@ -308,11 +316,7 @@ impl Collector {
             bytes: block.bytes,
             origin,
         };
-        if self
-            .outstanding
-            .insert(key_in_flight(block), issue)
-            .is_some()
-        {
+        if self.outstanding.insert(key, issue).is_some() {
             self.coverage.without_completion += 1;
         } else {
             device.in_flight = device.in_flight.saturating_add(1);

@@ -16,6 +16,22 @@ pub(crate) struct Issue {
     pub(crate) origin: Option<Origin>,
 }
 
+impl Issue {
+    /// Whether an issue of this block, without new bios, is the same request again: a driver without room put the request back
+    /// (`BLK_STS_RESOURCE`). Bios tell requests apart only where bios are recorded.
+    pub(crate) const fn was_put_back(&self, block: &Block) -> bool {
+        self.origin.is_some() && self.bytes == block.bytes
+    }
+
+    /// Moves the issue to a later time; the time between counts as the I/O scheduler's, which held the request.
+    pub(crate) fn note_issue_after_put_back(&mut self, time: u64) {
+        if let Some(origin) = &mut self.origin {
+            origin.parts.scheduler += time.saturating_sub(self.time);
+        }
+        self.time = self.time.max(time);
+    }
+}
+
 /// A completion whose issue is known.
 #[derive(Clone, Copy)]
 pub(crate) struct Completion {

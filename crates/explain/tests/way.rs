@@ -642,6 +642,44 @@ fn flushes_without_a_bio_or_an_issue_are_counted() {
     }
 }
 
+/// A driver without room puts a request back, which is then issued again: no other request, and no completion is missing.
+#[test]
+fn a_request_that_a_driver_put_back_keeps_its_way() {
+    let mut events = submission();
+    events.extend([
+        at(57_000, 0, EventKind::BlockIssue(READ)),
+        at(107_000, 0, EventKind::BlockIssue(READ)),
+        at(150_000, 1, EventKind::BlockComplete(READ)),
+    ]);
+    let mut collector = collector_with_thread("postgres");
+    for event in &events {
+        collector.push_event(event);
+    }
+    let collected = collector.finish();
+    assert_eq!(collected.coverage.without_completion, 0);
+    let [request] = &collected.requests[..] else {
+        panic!("{collected:?}");
+    };
+    assert_eq!((request.latency, request.task), (43_000, Some(TASK)));
+    let queued = request.queued.unwrap();
+    assert_eq!((queued.scheduler, queued.total_ns()), (100_000, 106_000));
+
+    // The same sector after a lost completion is another request, with bios of its own.
+    let mut collector = collector_with_thread("postgres");
+    let later = submission().into_iter().map(|event| Event {
+        time: Nanoseconds(event.time.0 + 500_000),
+        ..event
+    });
+    for event in submission().into_iter().chain(later) {
+        collector.push_event(&event);
+    }
+    collector.push_event(&at(550_000, 1, EventKind::BlockComplete(READ)));
+    let collected = collector.finish();
+    assert_eq!(collected.coverage.without_completion, 1);
+    let latencies: Vec<_> = collected.requests.iter().map(|r| r.latency).collect();
+    assert_eq!(latencies, [43_000]);
+}
+
 /// A task's flush at this time in us: queued, and issued 100 us later; after 400 us it and its flush end, and wake the task.
 fn events_of_flush(start: u64, task: u32) -> [Event; 7] {
     let queued = QueueStep::Queued {

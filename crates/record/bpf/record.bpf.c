@@ -413,12 +413,44 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	return plain(WP_WAKE, bpf_get_smp_processor_id(), target);
 }
 
+/* The task that this CPU switched to last; task 0: none was seen. */
+struct running {
+	__u64 task;
+	__u32 number;
+	__u32 unused;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct running);
+} running_tasks SEC(".maps");
+
+/*
+ * A kernel may run no programs while certain tasks run, and counts no missed runs then: whatever interrupts such a task is not
+ * recorded. A switch away from a task that this CPU did not switch to tells.
+ */
+static __always_inline void check_for_unseen_switch(struct task_struct *previous, struct task_struct *next)
+{
+	__u32 zero = 0;
+	struct running *running = bpf_map_lookup_elem(&running_tasks, &zero);
+
+	if (!running)
+		return;
+	if (running->task && running->task != (__u64)previous)
+		plain(WP_UNSEEN_SWITCH, bpf_get_smp_processor_id(), running->number);
+	running->task = (__u64)next;
+	running->number = next->pid;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *previous, struct task_struct *next)
 {
 	__u32 number = next->pid;
 	struct io_task *known;
 
+	check_for_unseen_switch(previous, next);
 	/* The idle task waits for nothing. */
 	if (!number)
 		return 0;

@@ -38,6 +38,7 @@ enum wp_kind {
 	WP_TASK_NAME,		/* word: thread number; struct wp_name */
 	WP_TASK_CGROUP,		/* word: thread number; struct wp_cgroup; again after the thread moved to another cgroup */
 	WP_CLOCK,		/* word: 0; struct wp_clock */
+	WP_UNSEEN_SWITCH,	/* word: thread number of a task that ran until a switch without a program run */
 };
 
 struct wp_header {

@@ -172,9 +172,10 @@ fn convert_independent_record(kind: RecordKind) -> Option<recording::EventKind> 
         RecordKind::Task { task, step } => recording::EventKind::Task { task, step },
         RecordKind::Clock(clock) => recording::EventKind::Clock(clock),
         RecordKind::Timer => recording::EventKind::Timer(TimerKind::Wheel),
-        // Names and cgroups of tasks belong to the recording's metadata.
+        // Names and cgroups of tasks, and where events are missing, belong to the recording's metadata.
         RecordKind::TaskName { .. }
         | RecordKind::TaskCgroup { .. }
+        | RecordKind::UnseenSwitch { .. }
         | RecordKind::Select(_)
         | RecordKind::IdleEnter { .. }
         | RecordKind::IdleExit

@@ -34,6 +34,6 @@ pub use recording::{BUFFER_BYTES, LiveRecording, RecordBatch, RecordedTasks};
 #[cfg(target_os = "linux")]
 pub use session::{RecordSession, RecordSummary, SessionError};
 #[cfg(target_os = "linux")]
-pub use stream::EventStream;
+pub use stream::{EventStream, UNSEEN_SWITCHES};
 #[cfg(target_os = "linux")]
 pub use wakepath_ebpf::{LoadError as StartError, Overhead};

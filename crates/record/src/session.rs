@@ -12,8 +12,8 @@ use crate::events::EventAssembler;
 use crate::facts::{self, TickClock};
 use crate::recording::{LiveRecording, RecordBatch};
 use crate::residency::ResidencyMeter;
-use crate::stream::keep_task_name_or_cgroup;
-use crate::wire::WireError;
+use crate::stream::keep_fact_for_metadata;
+use crate::wire::{RecordKind, WireError};
 
 /// How often the file is flushed, so that it is readable if nothing follows.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -79,6 +79,8 @@ pub struct RecordSummary {
     pub records: u64,
     /// Number of records lost because a buffer was full.
     pub lost: u64,
+    /// Number of times that a task ran for which the kernel runs no eBPF programs: each lacks one event or more.
+    pub unseen_switches: u64,
     /// Run time of the eBPF programs; `None` where the kernel does not count it.
     pub overhead: Option<Overhead>,
 }
@@ -180,7 +182,9 @@ impl Sink {
     fn write_events_of_batch(&mut self, batch: &RecordBatch) -> Result<(), SessionError> {
         self.summary.records += batch.records.len() as u64;
         for record in &batch.records {
-            keep_task_name_or_cgroup(self.writer.metadata_mut(), &mut self.cgroups, record);
+            keep_fact_for_metadata(self.writer.metadata_mut(), &mut self.cgroups, record);
+            let is_unseen = matches!(record.kind, RecordKind::UnseenSwitch { .. });
+            self.summary.unseen_switches += u64::from(is_unseen);
             self.assembler.take_record(record, &mut self.events);
         }
         for (cpu, count) in &batch.lost {

@@ -12,6 +12,9 @@ use crate::recording::LiveRecording;
 use crate::residency::ResidencyMeter;
 use crate::wire::{Record, RecordKind, WireError};
 
+/// Name of the warning in a recording's metadata about tasks that the kernel runs no programs for.
+pub const UNSEEN_SWITCHES: &str = "unseen-tasks";
+
 /// Hands out events while they are recorded. Writing a file would be I/O itself.
 pub struct EventStream {
     recording: LiveRecording,
@@ -79,7 +82,7 @@ impl EventStream {
     pub fn visit_new_events(&mut self, visit: impl FnMut(&Event)) -> Result<(), WireError> {
         let batch = self.recording.take_batch()?;
         for record in &batch.records {
-            keep_task_name_or_cgroup(&mut self.metadata, &mut self.cgroups, record);
+            keep_fact_for_metadata(&mut self.metadata, &mut self.cgroups, record);
             self.assembler.take_record(record, &mut self.events);
         }
         for (cpu, count) in &batch.lost {
@@ -101,8 +104,8 @@ impl EventStream {
     }
 }
 
-/// Keeps the name or the cgroup of a task that a record tells.
-pub(crate) fn keep_task_name_or_cgroup(
+/// Keeps the name or the cgroup of a task that a record tells, or counts a switch that the programs did not see.
+pub(crate) fn keep_fact_for_metadata(
     metadata: &mut Metadata,
     cgroups: &mut CgroupPaths,
     record: &Record,
@@ -119,6 +122,17 @@ pub(crate) fn keep_task_name_or_cgroup(
                 path.unwrap_or_else(|| format!("cgroup {cgroup}")),
             );
         }
+        RecordKind::UnseenSwitch { task } => {
+            let name = metadata.tasks.get(&task).cloned();
+            metadata.add_or_count_warning(UNSEEN_SWITCHES, || {
+                let named = name.map_or_else(String::new, |name| format!(" ({name})"));
+                format!(
+                    "while thread {task}{named} ran on CPU {}, the kernel ran no eBPF programs: interrupts, completions and \
+                     wake-ups at such places are missing",
+                    record.cpu
+                )
+            });
+        }
         _ => {}
     }
 }
@@ -126,6 +140,25 @@ pub(crate) fn keep_task_name_or_cgroup(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn switches_that_no_program_saw_are_counted_and_explained() {
+        let mut metadata = Metadata::default();
+        metadata.tasks.insert(75, "init".to_owned());
+        for task in [75, 75, 76] {
+            let record = Record {
+                time_ns: 5,
+                cpu: 1,
+                kind: RecordKind::UnseenSwitch { task },
+            };
+            keep_fact_for_metadata(&mut metadata, &mut CgroupPaths::default(), &record);
+        }
+        let [warning] = &metadata.warnings[..] else {
+            panic!("{:?}", metadata.warnings);
+        };
+        assert_eq!((warning.name.as_str(), warning.count), (UNSEEN_SWITCHES, 3));
+        assert!(warning.text.contains("thread 75 (init) ran on CPU 1"));
+    }
 
     #[test]
     fn a_task_is_in_the_cgroup_of_its_last_move() {
@@ -138,7 +171,7 @@ mod tests {
                 cpu: 0,
                 kind,
             };
-            keep_task_name_or_cgroup(&mut metadata, &mut cgroups, &record);
+            keep_fact_for_metadata(&mut metadata, &mut cgroups, &record);
         }
         // No directory is known by that number.
         assert_eq!(metadata.cgroups[&812], "cgroup 9");

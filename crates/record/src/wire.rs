@@ -86,6 +86,12 @@ pub enum RecordKind {
         /// Inode number of the cgroup's directory in the hierarchy of version 2.
         cgroup: u64,
     },
+    /// A task stopped running without a run of the eBPF programs: the kernel may run none while this task runs, so that events
+    /// of the CPU are missing.
+    UnseenSwitch {
+        /// The thread number.
+        task: u32,
+    },
 }
 
 /// The governor's input and choice.
@@ -309,6 +315,7 @@ fn decode_first_record(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
             fields.take_clock_cycles().map(RecordKind::Clock),
             HEADER + 24,
         ),
+        30 => (Some(RecordKind::UnseenSwitch { task: word }), HEADER),
         other => return Err(WireError::Kind(other)),
     };
     match kind {
@@ -660,6 +667,8 @@ mod tests {
         bytes.extend((1_u64 << 40 | 7).to_ne_bytes());
         let (task, cgroup) = (812, 1 << 40 | 7);
         assert_eq!(kind_of(&bytes), RecordKind::TaskCgroup { task, cgroup });
+        let unseen = RecordKind::UnseenSwitch { task: 75 };
+        assert_eq!(kind_of(&header(30, 75)), unseen);
         let mut bytes = header(29, 0);
         bytes.extend([2_000_u64, 6_400, 4_800].map(u64::to_ne_bytes).concat());
         let clock = ClockCycles {

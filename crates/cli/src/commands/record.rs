@@ -266,6 +266,7 @@ struct PrintedSummary {
     timers: u64,
     frequency_changes: u64,
     lost: u64,
+    unseen_switches: u64,
     ebpf_ns_per_event: Option<f64>,
     ebpf_cpu_percent: Option<f64>,
     ebpf_missed_runs: Option<u64>,
@@ -288,6 +289,7 @@ fn print_recording_summary(
         timers: summary.timers,
         frequency_changes: summary.frequency_changes,
         lost: summary.lost,
+        unseen_switches: summary.unseen_switches,
         ebpf_ns_per_event: summary.ebpf_ns_per_record(),
         ebpf_cpu_percent: summary.ebpf_percent_of_cpu_time(),
         ebpf_missed_runs: summary.overhead.map(|o| o.missed_runs),
@@ -307,6 +309,7 @@ fn print_recording_summary(
         ("timers fired", printed.timers.to_string()),
         ("frequency changes", printed.frequency_changes.to_string()),
         ("lost", printed.lost.to_string()),
+        ("times eBPF was off", printed.unseen_switches.to_string()),
         (
             "eBPF ns per event",
             printed

@@ -1,6 +1,7 @@
 //! Warnings about what an explanation leaves out or cannot know.
 
 use wakepath_explain::{Coverage, MAX_REQUESTS};
+use wakepath_record::UNSEEN_SWITCHES;
 use wakepath_trace::recording::{DataQuality, Metadata, SCHEMA};
 
 use crate::messages::{note, warning};
@@ -44,6 +45,14 @@ pub(super) fn warn_of_gaps(coverage: &Coverage, lost: u64) {
             "{} requests beyond the first {MAX_REQUESTS} are left out",
             coverage.beyond_limit
         );
+    }
+}
+
+/// Warns of tasks that the kernel ran no eBPF programs for while this was recorded.
+pub(super) fn warn_of_unseen_tasks(metadata: &Metadata) {
+    let unseen = metadata.warnings.iter().find(|w| w.name == UNSEEN_SWITCHES);
+    if let Some(unseen) = unseen {
+        warning!("{} ({} times)", unseen.text, unseen.count);
     }
 }
 

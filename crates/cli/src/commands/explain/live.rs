@@ -13,7 +13,9 @@ use wakepath_record::{
 use wakepath_system::{System, capture};
 
 use super::arguments::{Args, find_drive_number};
-use super::gaps::{note_virtual_machine, warn_of_gaps, warn_of_missing_hooks};
+use super::gaps::{
+    note_virtual_machine, warn_of_gaps, warn_of_missing_hooks, warn_of_unseen_tasks,
+};
 use super::measured::find_measured_exits;
 use super::outputs::OutputTargets;
 use super::results::{self, THIS_MACHINE, TracedResults};
@@ -113,6 +115,7 @@ impl Watch<'_> {
     ) -> anyhow::Result<Ended> {
         let (explanation, ended) = self.follow_interval(None, command)?;
         warn_of_gaps(&explanation.coverage, self.stream.metadata().lost_events);
+        warn_of_unseen_tasks(self.stream.metadata());
         if explanation.kinds.is_empty() {
             let nothing = self.nothing_seen_message();
             match ended {
@@ -166,6 +169,7 @@ impl Watch<'_> {
             }
             if !matches!(ended, Ended::Interval) {
                 warn_of_gaps(&Coverage::default(), self.stream.metadata().lost_events);
+                warn_of_unseen_tasks(self.stream.metadata());
                 return Ok(ended);
             }
         }

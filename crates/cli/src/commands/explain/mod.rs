@@ -10,7 +10,7 @@ use crate::commands::record::refuse_dashes_without_command;
 use crate::messages::note;
 use crate::output::{Format, Screen};
 use arguments::find_drive_number;
-use gaps::{warn_of_gaps, warn_of_missing_hooks};
+use gaps::{warn_of_gaps, warn_of_missing_hooks, warn_of_unseen_tasks};
 use moments::Moment;
 use outputs::OutputTargets;
 use results::TracedResults;
@@ -48,6 +48,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         collected.keep_only_device(device);
     }
     warn_of_gaps(&collected.coverage, 0);
+    warn_of_unseen_tasks(&metadata);
     ensure!(
         !collected.requests.is_empty(),
         "{}: no block request with issue and completion{}; record with `wakepath record`, or trace block_rq_issue and \
