@@ -138,6 +138,12 @@ fn format_progress_line(
             until::duration_in_words(seconds)
         );
     };
+    if done > total {
+        return format!(
+            "{done} {parts_name} after {}, more than the expected {total}",
+            until::duration_in_words(seconds)
+        );
+    }
     let left = if done == 0 {
         String::new()
     } else {
@@ -302,7 +308,7 @@ fn lock_bar() -> MutexGuard<'static, Option<ProgressBar>> {
 }
 
 /// Calls `print`, which writes lines to standard error, while no progress bar is drawn there.
-fn print_beside_bar(print: impl FnOnce()) {
+pub(crate) fn print_beside_bar(print: impl FnOnce()) {
     let shown = lock_bar().clone();
     match shown {
         Some(bar) => bar.suspend(print),
@@ -500,6 +506,10 @@ mod tests {
         assert_eq!(
             format_progress_line(after, 20, Some(100), "runs"),
             "20 of 100 runs after 60.0 s, about 4 min left"
+        );
+        assert_eq!(
+            format_progress_line(after, 101, Some(100), "runs"),
+            "101 runs after 60.0 s, more than the expected 100"
         );
     }
 }

@@ -148,6 +148,36 @@ fn assumed_figures_are_varied_unless_told_otherwise() {
         .stdout(predicate::str::contains("assumed figure"));
 }
 
+/// Each limit of the slider has a search of its own, and assumed figures are varied for half as many requests.
+#[test]
+fn progress_counts_every_search_and_the_variation_of_assumed_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let progress = folder.path().join("progress");
+    std::fs::write(&progress, "").unwrap();
+    let job = repository().join("workloads/iowait-rk3399.fio");
+    let machine = ["--machine", "rk3399", "--seconds", "20ms"];
+    let limits = ["--over", "cpu-latency", "--budget", "500000"];
+    let keep = ["--keep", "p99_us < 450", "--slider", "300,600"];
+    assert_cmd::Command::cargo_bin("wakepath")
+        .unwrap()
+        .args(["tune", job.to_str().unwrap()])
+        .args(machine.iter().chain(&limits).chain(&keep))
+        .args(["-o", folder.path().join("tune.html").to_str().unwrap()])
+        .env("WAKEPATH_PROGRESS", &progress)
+        .env("WAKEPATH_HERE", "")
+        .assert()
+        .success();
+    let lines = std::fs::read_to_string(&progress).unwrap();
+    let last: Vec<u64> = (lines.lines().last().unwrap().split(' '))
+        .map(|number| number.parse().unwrap())
+        .collect();
+    let [done, total] = last[..] else {
+        panic!("{lines}");
+    };
+    assert_eq!(total, 500_000 * 3 + 250_000);
+    assert!(0 < done && done <= total, "{done} of {total}");
+}
+
 #[test]
 fn a_page_has_the_answer_and_a_slider_of_limits_that_were_searched() {
     let folder = tempfile::tempdir().unwrap();

@@ -42,11 +42,18 @@ pub(super) fn set_budget_and_search(
     // A measurement shows by itself how good the prediction is.
     let leaves_out_sensitivity = args.no_sensitivity || args.measure.on == DecidedOn::Live;
     let fixes = list_fixes_by_doctor(args)?;
+    let searches = 1 + args.page.requests_for_further_limits(request).len();
+    let varied_share = if leaves_out_sensitivity {
+        0.0
+    } else {
+        SENSITIVITY_SHARE
+    };
+    let budgets = searches as f64 + varied_share;
+    // A float beyond the range of `usize` becomes its highest number.
     let total = match args.budget {
-        BudgetArgument::Requests(requests) => requests,
+        BudgetArgument::Requests(requests) => (requests as f64 * budgets).round() as usize,
         BudgetArgument::Time(_) => 0,
     };
-    let total = usize::try_from(total).unwrap_or(usize::MAX);
     waiting::run_with_progress(args.jobs, total, "requests", |finished, cancelled| {
         let count = |requests: u64| finished(usize::try_from(requests).unwrap_or(usize::MAX));
         let simulation = Simulation::new(
@@ -64,13 +71,7 @@ pub(super) fn set_budget_and_search(
             BudgetArgument::Requests(requests) => Budget(requests),
             BudgetArgument::Time(time) => {
                 let all = estimate_requests_in_time(&simulation, time, args.seed)?.0 as f64;
-                let varied = if leaves_out_sensitivity {
-                    0.0
-                } else {
-                    SENSITIVITY_SHARE
-                };
-                let searches = 1 + args.page.requests_for_further_limits(request).len();
-                Budget((all / (searches as f64 + varied)).round().max(1.0) as u64)
+                Budget((all / budgets).round().max(1.0) as u64)
             }
         };
         let mut answer = search_best_policy_set(&space, request, &simulation)?;
