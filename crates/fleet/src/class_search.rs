@@ -132,6 +132,9 @@ pub(crate) struct ClassSearch {
     /// Machines with other settings in force.
     #[serde(default)]
     others: Vec<DescribedMachine>,
+    /// Policy sets that doctor recommends for the stand-in; the search begins with them.
+    #[serde(default)]
+    fixes: Vec<PolicySet>,
 }
 
 /// A machine of the fleet, described for the simulator.
@@ -192,8 +195,11 @@ impl ClassSearch {
             .machines
             .iter()
             .filter(|machine| known.insert(&machine.settings));
+        let fixes = class.findings.iter().filter_map(|found| found.fix.as_ref());
         Ok(Self {
             class: class.name.clone(),
+            // A file by another version of doctor may recommend what this version does not know.
+            fixes: fixes.filter_map(|fix| fix.parse().ok()).collect(),
             representative: DescribedMachine::describe(representative)?,
             others: others
                 .take(MOST_TRIED)
@@ -216,7 +222,7 @@ impl ClassSearch {
 
     fn find_set(&self, request: &DecisionRequest<'_>) -> Result<ClassAnswer, ClassError> {
         let machine = self.representative.read().map_err(ClassError::Machine)?;
-        let answer = search_on_machine(&machine, request, None)?;
+        let answer = search_on_machine(&machine, request, &Choice::Space { fixes: &self.fixes })?;
         let best = answer.best.as_ref();
         let chosen = best.filter(|best| !best.changes_nothing());
         let set = chosen
@@ -265,7 +271,7 @@ impl ClassSearch {
     ) -> Result<(), ClassError> {
         for other in &self.others {
             let machine = other.read().map_err(ClassError::Machine)?;
-            let answer = match search_on_machine(&machine, request, Some(set)) {
+            let answer = match search_on_machine(&machine, request, &Choice::Only(set)) {
                 Ok(answer) => answer,
                 // With such settings in force the set changes nothing, or the machine refuses it.
                 Err(TuneError::Space(_) | TuneError::InForce(_)) => continue,
@@ -317,11 +323,19 @@ impl DescribedMachine {
     }
 }
 
-/// Searches on a machine; `only` limits the search to a single set.
+/// The policy sets to choose from.
+enum Choice<'a> {
+    /// All sets over the wanted mechanisms, beginning with fixes.
+    Space { fixes: &'a [PolicySet] },
+    /// A single set.
+    Only(&'a PolicySet),
+}
+
+/// Searches on a machine for the best policy set.
 fn search_on_machine(
     machine: &Machine,
     request: &DecisionRequest<'_>,
-    only: Option<&PolicySet>,
+    choice: &Choice<'_>,
 ) -> Result<SearchAnswer, TuneError> {
     let simulation = Simulation::new(
         machine,
@@ -330,8 +344,8 @@ fn search_on_machine(
         request.cancelled,
         request.report_requests,
     )?;
-    let space = match only {
-        Some(set) => {
+    let space = match choice {
+        Choice::Only(set) => {
             let in_force = simulation
                 .policies_in_force_under(&PolicySet::default())
                 .map_err(TuneError::InForce)?;
@@ -343,14 +357,49 @@ fn search_on_machine(
             }
             Space {
                 dimensions: Vec::new(),
-                profiles: vec![set.clone()],
+                profiles: vec![(*set).clone()],
                 left_out: Vec::new(),
                 first: Vec::new(),
             }
         }
-        None => Space::new(machine, request.over, |set| {
-            simulation.policies_in_force_under(set)
-        })?,
+        Choice::Space { fixes } => {
+            let mut space = Space::new(machine, request.over, |set| {
+                simulation.policies_in_force_under(set)
+            })?;
+            space.try_sets_first(fixes);
+            space
+        }
     };
     search_best_policy_set(&space, request.search, &simulation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::survey::{SurveyRequest, survey_fleet};
+    use std::path::Path;
+
+    #[test]
+    fn a_class_is_searched_from_the_fixes_that_doctor_recommends() {
+        let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples");
+        let survey = |examined_per_class| {
+            survey_fleet(&SurveyRequest {
+                folder: Path::new(examples),
+                labels_for: &|_| Vec::new(),
+                includes: &|name| name == "captured-laptop",
+                examined_per_class,
+                cancelled: &AtomicBool::new(false),
+                report_read: &|_| {},
+            })
+        };
+        let examined = survey(1).unwrap();
+        let class = &examined.classes[0];
+        let search = ClassSearch::describe(class).unwrap();
+        assert!(!search.fixes.is_empty(), "{:?}", class.findings);
+        let text = toml::to_string(&search).unwrap();
+        assert_eq!(toml::from_str::<ClassSearch>(&text).unwrap(), search);
+        let unexamined = survey(0).unwrap();
+        let bare = ClassSearch::describe(&unexamined.classes[0]).unwrap();
+        assert!(bare.fixes.is_empty());
+    }
 }

@@ -103,7 +103,7 @@ const CPU_INFO: &str = "proc/cpuinfo";
 const CPU_FOLDER: &str = "sys/devices/system/cpu";
 
 /// Whether a folder is a captured machine.
-fn is_capture(folder: &Path) -> bool {
+pub fn is_capture(folder: &Path) -> bool {
     folder.join(CPU_INFO).is_file() && folder.join(CPU_FOLDER).is_dir()
 }
 

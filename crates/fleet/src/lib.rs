@@ -28,7 +28,7 @@ pub use class_search::{ClassOutcome, DecisionRequest, OutcomeOfCondition};
 pub use decision::{FleetDecision, FleetDecisions, decide_for_classes};
 pub use error::FleetError;
 pub use facts::{ClassKey, MachineFacts};
-pub use inventory::{FleetInventory, FoundMaterial};
+pub use inventory::{FleetInventory, FoundMaterial, is_capture};
 pub use name_pattern::{LabelPattern, NamePattern};
 pub use outlier::{Deviation, DividedFact};
 pub use output::{LIST, PAGE, ReportFile};

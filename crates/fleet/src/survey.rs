@@ -64,6 +64,9 @@ pub struct ClassFinding {
     pub name: String,
     /// The finding in a sentence, for the representative.
     pub title: String,
+    /// The policy set that doctor recommends.
+    #[serde(skip)]
+    pub fix: Option<String>,
 }
 
 /// Machines with the same processor, drives, kernel series and labels.
@@ -127,6 +130,8 @@ struct DoctorFileFinding {
     title: String,
     #[serde(default)]
     note: bool,
+    #[serde(default)]
+    set: Option<String>,
 }
 
 /// Surveys a fleet.
@@ -491,6 +496,7 @@ fn examine_class(
             let own = own.map(|finding| ClassFinding {
                 name: finding.name.clone(),
                 title: finding.title.clone(),
+                fix: finding.set.clone(),
             });
             findings.entry(place).or_insert_with(|| own.collect());
         }
@@ -531,6 +537,7 @@ fn examine_captured_machine(machine: &FleetMachine) -> Result<Vec<ClassFinding>,
         .map(|finding| ClassFinding {
             name: finding.name.to_owned(),
             title: finding.title,
+            fix: finding.set.map(|set| set.to_string()),
         })
         .collect())
 }

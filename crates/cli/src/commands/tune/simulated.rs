@@ -1,12 +1,14 @@
 //! The search of `wakepath tune` over simulated runs.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use wakepath_doctor::examine_machine;
+use wakepath_doctor::{EarlierCalibration, examine_machine};
+use wakepath_fleet::is_capture;
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
-use wakepath_system::System;
+use wakepath_system::{Root, System};
 use wakepath_tune::{
     Budget, Effort, Evaluator, SearchAnswer, SearchRequest, Sensitivity, Simulation, Space,
     TrialOutcome, add_power_at_rest_to_answer, leaves_hours_of_rest, search_best_policy_set,
@@ -105,17 +107,39 @@ pub(super) fn set_budget_and_search(
     })
 }
 
-/// Policy sets that `wakepath doctor` recommends, the one of most weight first; none where the machine is not this one. What doctor
-/// cannot examine is no reason not to search.
+/// Policy sets that `wakepath doctor` recommends, the one of most weight first: on this machine, or on the capture in whose folder the
+/// machine file lies; none for other machines. What doctor cannot examine is no reason not to search.
 fn list_fixes_by_doctor(args: &Args) -> anyhow::Result<Vec<PolicySet>> {
-    if !here::means_calibrated_machine(args.machine.as_deref()) {
-        return Ok(Vec::new());
+    let name = args.machine.as_deref();
+    if here::means_calibrated_machine(name) {
+        let system = System::live();
+        let calibration = here::find_calibration(name, &system)?;
+        return Ok(list_fixes_for_system(&system, calibration.as_ref()));
     }
-    let calibration = here::find_calibration(args.machine.as_deref(), &System::live())?;
-    let examined = examine_machine(&System::live(), "", calibration.as_ref());
+    Ok(find_capture_of_machine_file(name)
+        .map_or_else(Vec::new, |system| list_fixes_for_system(&system, None)))
+}
+
+/// The captured machine in the folder of a machine file; `None` where the folder has no capture.
+fn find_capture_of_machine_file(name: Option<&str>) -> Option<System> {
+    let file = Path::new(name?);
+    let folder = file.parent().filter(|_| file.is_file())?;
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    is_capture(folder).then(|| System::new(Root::at_directory(folder)))
+}
+
+fn list_fixes_for_system(
+    system: &System,
+    calibration: Option<&EarlierCalibration>,
+) -> Vec<PolicySet> {
+    let examined = examine_machine(system, "", calibration);
     let findings = examined.map_or_else(|_| Vec::new(), |report| report.findings);
     let fixes = findings.into_iter().filter(|finding| !finding.note);
-    Ok(fixes.filter_map(|finding| finding.set).collect())
+    fixes.filter_map(|finding| finding.set).collect()
 }
 
 /// Number of requests that this computer simulates in a time, by the rate of two runs for each thread.
@@ -153,4 +177,37 @@ pub(super) fn load_machine_and_note_choice(args: &Args) -> anyhow::Result<Machin
         note!("{line}");
     }
     Ok(machine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::process::Command;
+
+    #[test]
+    fn a_machine_file_in_its_captures_folder_has_the_fixes_of_doctor() {
+        let laptop = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/examples/captured-laptop"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let parts = ["proc", "sys"].map(|part| format!("{laptop}/{part}"));
+        let copied = Command::new("cp")
+            .arg("-r")
+            .args(parts)
+            .arg(folder.path())
+            .status();
+        assert!(copied.unwrap().success());
+        let file = folder.path().join("machine.toml");
+        let name = file.to_str().unwrap();
+        assert!(find_capture_of_machine_file(Some(name)).is_none());
+        fs::write(&file, "").unwrap();
+        let system = find_capture_of_machine_file(Some(name)).unwrap();
+        let fixes = list_fixes_for_system(&system, None);
+        assert!(!fixes.is_empty());
+        let alone = tempfile::NamedTempFile::new().unwrap();
+        assert!(find_capture_of_machine_file(alone.path().to_str()).is_none());
+        assert!(find_capture_of_machine_file(Some("rk3399")).is_none());
+    }
 }
