@@ -11,7 +11,8 @@ use wakepath_policies::PolicySet;
 use wakepath_system::capture::machine::describe_machine;
 use wakepath_system::{Root, System};
 use wakepath_tune::{
-    Finalist, SearchAnswer, SearchRequest, Simulation, Space, TuneError, search_best_policy_set,
+    Budget, Finalist, SearchAnswer, SearchRequest, Simulation, Space, TuneError, find_least_budget,
+    search_best_policy_set,
 };
 use wakepath_units::causes::with_causes;
 
@@ -220,6 +221,25 @@ impl ClassSearch {
         }
     }
 
+    /// The least budget for the stand-in; 0 where the class cannot be searched.
+    ///
+    /// # Errors
+    /// The loads fit no search; it was called off.
+    pub(crate) fn find_least_budget(
+        &self,
+        request: &DecisionRequest<'_>,
+    ) -> Result<u64, FleetError> {
+        let found = match self.representative.read() {
+            Ok(machine) => find_least_budget_on_machine(&machine, request).map_err(Into::into),
+            Err(why) => Err(ClassError::Machine(why)),
+        };
+        match found {
+            Ok(budget) => Ok(budget.0),
+            Err(ClassError::Called(error)) => Err(error),
+            Err(ClassError::Machine(_)) => Ok(0),
+        }
+    }
+
     fn find_set(&self, request: &DecisionRequest<'_>) -> Result<ClassAnswer, ClassError> {
         let machine = self.representative.read().map_err(ClassError::Machine)?;
         let answer = search_on_machine(&machine, request, &Choice::Space { fixes: &self.fixes })?;
@@ -331,19 +351,37 @@ enum Choice<'a> {
     Only(&'a PolicySet),
 }
 
+fn new_simulation<'a>(
+    machine: &'a Machine,
+    request: &'a DecisionRequest<'_>,
+) -> Result<Simulation<'a>, TuneError> {
+    Simulation::new(
+        machine,
+        &request.search.loads,
+        request.search.objective.counts_hours_of_rest(),
+        request.cancelled,
+        request.report_requests,
+    )
+}
+
+fn find_least_budget_on_machine(
+    machine: &Machine,
+    request: &DecisionRequest<'_>,
+) -> Result<Budget, TuneError> {
+    let simulation = new_simulation(machine, request)?;
+    let space = Space::new(machine, request.over, |set| {
+        simulation.policies_in_force_under(set)
+    })?;
+    find_least_budget(&space, request.search, &simulation)
+}
+
 /// Searches on a machine for the best policy set.
 fn search_on_machine(
     machine: &Machine,
     request: &DecisionRequest<'_>,
     choice: &Choice<'_>,
 ) -> Result<SearchAnswer, TuneError> {
-    let simulation = Simulation::new(
-        machine,
-        &request.search.loads,
-        request.search.objective.counts_hours_of_rest(),
-        request.cancelled,
-        request.report_requests,
-    )?;
+    let simulation = new_simulation(machine, request)?;
     let space = match choice {
         Choice::Only(set) => {
             let in_force = simulation

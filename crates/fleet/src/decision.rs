@@ -78,6 +78,25 @@ pub fn decide_for_classes(
     ))
 }
 
+/// The least budget with which every class of a survey can be searched, as far as a class can be searched at all.
+///
+/// # Errors
+/// The loads fit no search; it was called off.
+pub fn find_least_budget_for_classes(
+    survey: &FleetSurvey,
+    request: &DecisionRequest<'_>,
+) -> Result<u64, FleetError> {
+    let (large, _) = divide_by_size(survey, request.fewest_machines);
+    let mut least = 0;
+    for class in large {
+        // A class that cannot be described has its reason among the decisions.
+        if let Ok(search) = ClassSearch::describe(class) {
+            least = least.max(search.find_least_budget(request)?);
+        }
+    }
+    Ok(least)
+}
+
 /// Divides classes into those with a search of their own, and small classes.
 pub(crate) fn divide_by_size(
     survey: &FleetSurvey,

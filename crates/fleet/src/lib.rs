@@ -25,7 +25,9 @@ mod search;
 mod survey;
 
 pub use class_search::{ClassOutcome, DecisionRequest, OutcomeOfCondition};
-pub use decision::{FleetDecision, FleetDecisions, decide_for_classes};
+pub use decision::{
+    FleetDecision, FleetDecisions, decide_for_classes, find_least_budget_for_classes,
+};
 pub use error::FleetError;
 pub use facts::{ClassKey, MachineFacts};
 pub use inventory::{FleetInventory, FoundMaterial, is_capture};

@@ -50,7 +50,7 @@ pub use measured::{
 };
 pub use objective::SearchObjective;
 pub use rest::add_power_at_rest_to_answer;
-pub use search::{SearchRequest, search_best_policy_set};
+pub use search::{SearchRequest, find_least_budget, search_best_policy_set};
 pub use sensitivity::{AnswerAtRangeEnd, Sensitivity, VariedFigure, vary_assumed_figures};
 pub use simulation::Simulation;
 pub use space::{Dimension, SetChoice, Space};

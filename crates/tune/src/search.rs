@@ -192,25 +192,7 @@ pub fn search_best_policy_set(
 ) -> Result<SearchAnswer, TuneError> {
     request.check_loads_of_conditions_exist()?;
     let conditions = request.conditions_with_implied_rates();
-    let mut search = SearchState {
-        space,
-        evaluator,
-        question: Question {
-            loads: &request.loads,
-            rest_hours: check_hours_and_count_rest(&request.loads)?,
-            objective: &request.objective,
-            conditions: &conditions,
-            noise: Vec::new(),
-        },
-        seed: request.seed,
-        fewest_repeats: FINAL_REPEATS.0,
-        simulated: 0,
-        costliest_run: 0,
-        tried: BTreeSet::new(),
-        refused: BTreeSet::new(),
-        in_force: BTreeMap::new(),
-        run_costs: BTreeMap::new(),
-    };
+    let mut search = new_search_state(space, request, evaluator, &conditions)?;
     let shortened = search.run_policies_in_force(search.effort_of_rung(RUNGS[0]))?;
     // Whole runs may take minutes, so shortened runs already show a budget to be far too small.
     let least_cost =
@@ -226,14 +208,7 @@ pub fn search_best_policy_set(
             is_estimate: true,
         });
     }
-    let in_force =
-        search.run_policies_in_force(search.effort_with_stage_seeds(2, NOISE_REPEATS, 1))?;
-    let cost = (in_force.requests / u64::from(NOISE_REPEATS)).max(1);
-    search.fewest_repeats = find_repeats_for_percentiles(
-        &search.question,
-        &in_force,
-        (FINAL_REPEATS.0, MOST_REPEATS_FOR_PERCENTILES),
-    )?;
+    let (in_force, cost) = search.run_in_force_and_set_fewest_repeats()?;
     let stage_ends = StageEnds::new(request.budget, cost, &search)?;
     search.question.noise = search.question.measure_noise(&in_force);
     let costs = RunCosts {
@@ -267,6 +242,54 @@ pub fn search_best_policy_set(
         budget: request.budget.0,
         notes,
         ..answer
+    })
+}
+
+/// The least budget with which a space can be searched for the best answer to a request, whose own budget counts for nothing.
+///
+/// # Errors
+/// As [`search_best_policy_set`].
+pub fn find_least_budget(
+    space: &Space,
+    request: &SearchRequest,
+    evaluator: &dyn Evaluator,
+) -> Result<Budget, TuneError> {
+    request.check_loads_of_conditions_exist()?;
+    let conditions = request.conditions_with_implied_rates();
+    let mut search = new_search_state(space, request, evaluator, &conditions)?;
+    let (_, cost) = search.run_in_force_and_set_fewest_repeats()?;
+    match StageEnds::new(Budget(0), cost, &search) {
+        Err(TuneError::Budget { least, .. }) => Ok(Budget(least)),
+        Err(other) => Err(other),
+        Ok(_) => Ok(Budget(0)),
+    }
+}
+
+/// A search that has run nothing so far.
+fn new_search_state<'a>(
+    space: &'a Space,
+    request: &'a SearchRequest,
+    evaluator: &'a dyn Evaluator,
+    conditions: &'a [LoadCondition],
+) -> Result<SearchState<'a>, TuneError> {
+    Ok(SearchState {
+        space,
+        evaluator,
+        question: Question {
+            loads: &request.loads,
+            rest_hours: check_hours_and_count_rest(&request.loads)?,
+            objective: &request.objective,
+            conditions,
+            noise: Vec::new(),
+        },
+        seed: request.seed,
+        fewest_repeats: FINAL_REPEATS.0,
+        simulated: 0,
+        costliest_run: 0,
+        tried: BTreeSet::new(),
+        refused: BTreeSet::new(),
+        in_force: BTreeMap::new(),
+        run_costs: BTreeMap::new(),
     })
 }
 
@@ -347,6 +370,19 @@ impl RunCosts {
 }
 
 impl SearchState<'_> {
+    /// Whole runs of what is in force, and the number of requests in one of them. They show how often a finalist has to run.
+    fn run_in_force_and_set_fewest_repeats(&mut self) -> Result<(Trial, u64), TuneError> {
+        let in_force =
+            self.run_policies_in_force(self.effort_with_stage_seeds(2, NOISE_REPEATS, 1))?;
+        let cost = (in_force.requests / u64::from(NOISE_REPEATS)).max(1);
+        self.fewest_repeats = find_repeats_for_percentiles(
+            &self.question,
+            &in_force,
+            (FINAL_REPEATS.0, MOST_REPEATS_FOR_PERCENTILES),
+        )?;
+        Ok((in_force, cost))
+    }
+
     fn effort_of_rung(&self, rung: Rung) -> Effort {
         self.effort_with_stage_seeds(rung.stage, rung.repeats, rung.shortened)
     }

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, ensure};
 use wakepath_fleet::{
     DecisionRequest, FleetLoad, FleetReport, FleetSearch, LIST, LabelPattern, NamePattern, PAGE,
-    SurveyOptions, SurveyRequest, decide_for_classes, replay_classes, survey_fleet,
+    SurveyOptions, SurveyRequest, decide_for_classes, find_least_budget_for_classes,
+    replay_classes, survey_fleet,
 };
 use wakepath_results::{Goal, LoadCondition};
 use wakepath_tune::{Budget, SearchObjective, SearchRequest};
@@ -21,6 +22,9 @@ use crate::until;
 use crate::waiting::{self, ThreadCount};
 
 mod tables;
+
+/// Requests for each class, where nobody gives a number and the loads need no more.
+const DEFAULT_BUDGET: u64 = 400_000;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -55,9 +59,9 @@ pub(crate) struct Args {
         requires = "load"
     )]
     over: Vec<String>,
-    /// Requests to simulate for each class, and for each machine that its set is tried on.
-    #[arg(long, value_name = "REQUESTS", default_value_t = 400_000, value_parser = parse_request_count)]
-    budget: u64,
+    /// Requests to simulate for each class, and for each machine that its set is tried on [default: 400000, or what the loads take].
+    #[arg(long, value_name = "REQUESTS", value_parser = parse_request_count)]
+    budget: Option<u64>,
     /// Start of all seeds.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -122,18 +126,29 @@ fn survey_and_decide(
     })?;
     let replays = replay_classes(&survey.classes, &|| !cancelled.load(Ordering::Relaxed))?;
     let decisions = search.map(|search| {
-        decide_for_classes(
-            &survey,
-            &DecisionRequest {
-                search,
-                over: &args.over,
-                fewest_machines: usize::from(args.fewest),
-                cancelled,
-                report_requests: &|requests| {
-                    finished(usize::try_from(requests).unwrap_or(usize::MAX));
-                },
+        let mut request = DecisionRequest {
+            search,
+            over: &args.over,
+            fewest_machines: usize::from(args.fewest),
+            cancelled,
+            report_requests: &|requests| {
+                finished(usize::try_from(requests).unwrap_or(usize::MAX));
             },
-        )
+        };
+        let mut raised = search.clone();
+        if args.budget.is_none() {
+            let least = find_least_budget_for_classes(&survey, &request)?;
+            if least > DEFAULT_BUDGET {
+                raised.budget = Budget(least);
+                request.search = &raised;
+                waiting::print_beside_bar(|| {
+                    note!(
+                        "--budget {least} is taken for each class, the least that these loads need"
+                    );
+                });
+            }
+        }
+        decide_for_classes(&survey, &request)
     });
     Ok(FleetReport {
         decisions: decisions.transpose()?,
@@ -192,13 +207,21 @@ fn make_search_request(args: &Args) -> anyhow::Result<SearchRequest> {
         )?,
         objective: SearchObjective::new(&args.minimise, Goal::Minimise)?,
         conditions: args.keep.clone(),
-        budget: Budget(args.budget),
+        budget: Budget(args.budget.unwrap_or(DEFAULT_BUDGET)),
         seed: args.seed,
     })
 }
 
+/// The budget that was taken for each class.
+fn taken_budget(args: &Args, report: &FleetReport) -> u64 {
+    let decided = report.decisions.as_ref();
+    decided.map_or(args.budget.unwrap_or(DEFAULT_BUDGET), |decisions| {
+        decisions.question.budget
+    })
+}
+
 /// The command that makes the same survey and decisions again.
-fn compose_command(args: &Args) -> anyhow::Result<String> {
+fn compose_command(args: &Args, report: &FleetReport) -> anyhow::Result<String> {
     let options = SurveyOptions {
         labels: args.label.iter().map(ToString::to_string).collect(),
         only: args.only.iter().map(ToString::to_string).collect(),
@@ -210,7 +233,7 @@ fn compose_command(args: &Args) -> anyhow::Result<String> {
         minimise: args.minimise.clone(),
         conditions: args.keep.iter().map(ToString::to_string).collect(),
         over: args.over.clone(),
-        budget: args.budget,
+        budget: taken_budget(args, report),
         seed: args.seed,
         loads: FleetLoad::parse_all(&args.load)?,
     };
@@ -220,7 +243,7 @@ fn compose_command(args: &Args) -> anyhow::Result<String> {
 
 /// Writes the page, the list of machines, and a settings file for each class with a set.
 fn write_output_folder(folder: &Path, args: &Args, report: &FleetReport) -> anyhow::Result<()> {
-    let files = report.compose_files(&args.folder, &compose_command(args)?)?;
+    let files = report.compose_files(&args.folder, &compose_command(args, report)?)?;
     for file in &files {
         write_text(&folder.join(&file.name), args.force, &file.content)?;
     }

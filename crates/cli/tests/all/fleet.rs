@@ -173,6 +173,29 @@ fn recordings_and_reports_belong_to_their_captures() {
     );
 }
 
+/// Without `--budget`, loads whose finalists need more than the default get what they need.
+#[test]
+fn a_budget_that_nobody_gives_is_enough_for_the_loads() {
+    let job = repository().join("docs/examples/tutorial.fio");
+    let load = format!("{}=8h", job.to_str().unwrap());
+    let search = ["--load", &load, "--seconds", "1s", "--over", "apst"];
+    let space = ["--fewest", "1", "--examine", "0", "--format", "json"];
+    let only = ["--only", "captured-laptop"];
+    let ended = survey(&[&search[..], &space, &only].concat()).success();
+    let report = json(&ended);
+    let taken = report["decisions"]["question"]["budget"].as_u64().unwrap();
+    assert!(taken > 400_000, "{taken}");
+    let told = String::from_utf8_lossy(&ended.get_output().stderr).into_owned();
+    assert!(
+        told.contains(&format!("--budget {taken} is taken for each class")),
+        "{told}"
+    );
+    let given = ["--budget", "400000"];
+    let refused = survey(&[&search[..], &space, &only, &given].concat()).code(1);
+    let notes = json(&refused)["decisions"]["notes"].to_string();
+    assert!(notes.contains(&format!("give at least {taken}")), "{notes}");
+}
+
 #[test]
 fn a_fleet_without_any_decision_ends_with_an_exit_code_that_scripts_see() {
     let job = repository().join("docs/examples/tutorial.fio");

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use wakepath_tune::{Dimension, Space, TuneError, search_best_policy_set};
+use wakepath_tune::{
+    Budget, Dimension, Space, TuneError, find_least_budget, search_best_policy_set,
+};
 
 use crate::made_up::{COST, Effect, MadeUp, best_set, in_full, request, saves, space, tune};
 
@@ -244,6 +246,8 @@ fn a_budget_that_is_too_small_names_the_least_one() {
             .contains(", and may take 40 % of a budget; give at least "),
         "{refused}"
     );
+    let found = find_least_budget(&space, &request(&[], 1), &machine).unwrap();
+    assert_eq!(found, Budget(least));
     let answer = search_best_policy_set(&space, &request(&[], least), &machine).unwrap();
     assert_eq!(answer.repeats, 5);
     assert!(matches!(
