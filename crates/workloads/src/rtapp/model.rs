@@ -201,6 +201,18 @@ pub enum RtAppEvent {
     IoRun(u64),
 }
 
+impl RtAppEvent {
+    /// The condition that a thread waits for, if for any.
+    pub(super) fn awaited_condition(&self) -> Option<&str> {
+        match self {
+            Self::Suspend(condition)
+            | Self::Wait { condition, .. }
+            | Self::Sync { condition, .. } => Some(condition),
+            _ => None,
+        }
+    }
+}
+
 impl RtAppFile {
     /// The same workload `copies` times side by side, each copy with threads and resources of its own.
     ///

@@ -554,16 +554,7 @@ const MOST_LOST: usize = 20;
 /// Warnings about names that are resumed although no thread waits for them, each name once.
 fn warn_of_lost_resumes(tasks: &[RtTask]) -> Vec<RtAppWarning> {
     let awaited: BTreeSet<&str> = (tasks.iter().flat_map(RtTask::events))
-        .filter_map(|e| match e {
-            RtAppEvent::Suspend(name)
-            | RtAppEvent::Wait {
-                condition: name, ..
-            }
-            | RtAppEvent::Sync {
-                condition: name, ..
-            } => Some(name.as_str()),
-            _ => None,
-        })
+        .filter_map(RtAppEvent::awaited_condition)
         .collect();
     // Number of lost resumes, by the line of the task.
     let mut lost: BTreeMap<&str, (usize, usize)> = BTreeMap::new();

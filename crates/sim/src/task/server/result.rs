@@ -82,7 +82,10 @@ impl ServerRun {
             refused: totals.refused,
             most_waiting: totals.most_waiting as u64,
             waiting_at_end: totals.waiting as u64,
-            in_hand_at_end: totals.arrived.saturating_sub(replies).min(setup.workers.into()),
+            in_hand_at_end: totals
+                .arrived
+                .saturating_sub(replies)
+                .min(setup.workers.into()),
             disk_per_reply: DiskPerReply::new(&totals.disk, replies),
             is_open: !matches!(setup.arrivals, ArrivalSetup::Clients { .. }),
         }
