@@ -62,19 +62,7 @@ fn merge_with_models_up_to(
         let message = format!("more than {MAX_CHAIN} machines in a row are like another one");
         return Err(MachineError::invalid_value_error(origin, LIKE, message));
     }
-    if let Some(missing) = ["name", "title"]
-        .into_iter()
-        .find(|key| !own.contains_key(*key))
-    {
-        let message = format!("a machine that is like {model} has a {missing} of its own");
-        return Err(MachineError::invalid_value_error(origin, missing, message));
-    }
-    if let Some((table, missing)) = find_table_lacking_source_or_reason(&own, "", None) {
-        let message = format!(
-            "a table that differs from {model} needs `{missing}`, since that of {model} does not cover it"
-        );
-        return Err(MachineError::invalid_value_error(origin, &table, message));
-    }
+    refuse_file_with_missing_keys(&own, &model, origin)?;
     let (text, next_origin) = read_like_model_text_and_origin(&model, folder)
         .map_err(|why| MachineError::invalid_value_error(origin, LIKE, why))?;
     let base = text
@@ -88,6 +76,46 @@ fn merge_with_models_up_to(
         .map_err(|why| MachineError::invalid_value_error(origin, "drive", why))?;
     overlay_keys(&mut whole, own, "");
     Ok(whole)
+}
+
+/// Returns an error that names all that a file which says `like` has to have and lacks.
+fn refuse_file_with_missing_keys(
+    own: &Table,
+    model: &str,
+    origin: &str,
+) -> Result<(), MachineError> {
+    let names = ["name", "title"];
+    let missing_names: Vec<&str> = (names.into_iter())
+        .filter(|key| !own.contains_key(*key))
+        .collect();
+    let mut missing_below = Vec::new();
+    add_tables_lacking_source_or_reason(own, "", None, &mut missing_below);
+    let (key, message) = match (&missing_names[..], &missing_below[..]) {
+        ([], []) => return Ok(()),
+        ([missing], []) => (
+            *missing,
+            format!("a machine that is like {model} has a {missing} of its own"),
+        ),
+        ([], [(table, missing)]) => (
+            table.as_str(),
+            format!(
+                "a table that differs from {model} needs `{missing}`, since that of {model} does not cover it"
+            ),
+        ),
+        _ => {
+            let names = missing_names.iter().map(|key| format!("`{key}`"));
+            let below = missing_below
+                .iter()
+                .map(|(table, missing)| format!("`{missing}` in [{table}]"));
+            let all: Vec<String> = names.chain(below).collect();
+            let message = format!(
+                "a machine that is like {model} has some keys of its own, and these are missing: {}",
+                all.join(", ")
+            );
+            (LIKE, message)
+        }
+    };
+    Err(MachineError::invalid_value_error(origin, key, message))
 }
 
 /// The text of the machine that a file is like: a built-in or recorded machine, or a file in the same folder.
@@ -125,19 +153,25 @@ fn read_like_model_text_and_origin(
     Ok((text, path.display().to_string()))
 }
 
-/// Path of the first table whose own figures have no source, and the missing key.
+/// Adds the path of each table whose own figures have no source or reason, with the missing key.
 ///
 /// Plain figures need the `source` of their table, or of the nearest table around that takes one: `outer` is that table's
 /// path and whether it has one. Tables that must have `assumed` need one of their own.
-fn find_table_lacking_source_or_reason(
+fn add_tables_lacking_source_or_reason(
     own: &Table,
     table: &str,
     outer: Option<(&str, bool)>,
-) -> Option<(String, &'static str)> {
+    found: &mut Vec<(String, &'static str)>,
+) {
+    let mut add_once = |place: &str, key| {
+        if !found.iter().any(|known| *known == (place.to_owned(), key)) {
+            found.push((place.to_owned(), key));
+        }
+    };
     if !own.contains_key("assumed")
         && find_documented_key(table, "assumed").is_some_and(|key| key.required)
     {
-        return Some((table.to_owned(), "assumed"));
+        add_once(table, "assumed");
     }
     let covering = match find_documented_key(table, "source") {
         Some(_) if !table.is_empty() => Some((table, own.contains_key("source"))),
@@ -146,22 +180,22 @@ fn find_table_lacking_source_or_reason(
     let mut figures = own.iter();
     let has_plain = figures.any(|(name, value)| is_plain_number_of_figure_key(table, name, value));
     if let Some((place, false)) = covering.filter(|_| has_plain) {
-        return Some((place.to_owned(), "source"));
+        add_once(place, "source");
     }
-    own.iter().find_map(|(name, value)| {
+    for (name, value) in own {
         let below = join_key_path(table, name);
         match value {
             Value::Table(inner) if !has_value_key(inner) => {
-                find_table_lacking_source_or_reason(inner, &below, covering)
+                add_tables_lacking_source_or_reason(inner, &below, covering, found);
             }
             Value::Array(list) => {
-                let mut tables = list.iter().filter_map(Value::as_table);
-                tables
-                    .find_map(|inner| find_table_lacking_source_or_reason(inner, &below, covering))
+                for inner in list.iter().filter_map(Value::as_table) {
+                    add_tables_lacking_source_or_reason(inner, &below, covering, found);
+                }
             }
-            _ => None,
+            _ => {}
         }
-    })
+    }
 }
 
 fn is_plain_number_of_figure_key(table: &str, name: &str, value: &Value) -> bool {
@@ -463,6 +497,16 @@ source = \"measured here\"
             (
                 "like = \"rk3399\"\nname = \"a\"\ntitle = \"a\"\n[io_path.completion]\ncpu = 1\n",
                 "m.toml: io_path.completion: a table that differs from rk3399 needs `assumed`",
+            ),
+            // All that is missing is named at once.
+            (
+                "like = \"laptop\"\n[io_path.completion]\npoll_queues = 2\n",
+                "m.toml: like: a machine that is like laptop has some keys of its own, and these are missing: `name`, \
+                 `title`, `assumed` in [io_path.completion]",
+            ),
+            (
+                "like = \"rk3399\"\nname = \"a\"\n[io_path]\nkcycles_per_io = 1\n[io_path.completion]\ncoalesce = 8\n",
+                "missing: `title`, `source` in [io_path], `assumed` in [io_path.completion]",
             ),
             (
                 "like = \"rk3399\"\nname = \"a\"\ntitle = \"a\"\n[scheduler]\nipi_us = \"5\"\n",
