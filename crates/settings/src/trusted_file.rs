@@ -82,5 +82,8 @@ pub(crate) fn read_open_file_if_trusted(
         return Err(TrustedFileError::Unsafe("it belongs to another user"));
     }
     let bytes = wakepath_files::read_up_to(file, limit)?;
-    decode_text_strictly(bytes).map_err(|error| TrustedFileError::Read(io::Error::other(error)))
+    decode_text_strictly(bytes).map_err(|_| {
+        let error = io::Error::new(io::ErrorKind::InvalidData, "is not UTF-8 text");
+        TrustedFileError::Read(error)
+    })
 }

@@ -88,12 +88,12 @@ fn skip_escape_sequence(text: &str) -> &str {
     end.map_or(text, |end| &rest[end..])
 }
 
-/// As [`decode_text`], but bytes that are no UTF-8 are refused, and escape sequences stay. Faults in UTF-16 are replaced.
+/// As [`decode_text`], but bytes that are neither UTF-16 without faults nor UTF-8 are refused, and escape sequences stay.
 ///
 /// # Errors
-/// The bytes have no mark of UTF-16 and are not UTF-8.
+/// The bytes are no such text.
 pub fn decode_text_strictly(mut bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
-    if let Some(text) = decode_utf16(&bytes) {
+    if let Some(text) = decode_utf16_without_faults(&bytes) {
         return Ok(text);
     }
     if bytes.starts_with(UTF8_MARK) {
@@ -111,6 +111,15 @@ pub fn is_utf16(bytes: &[u8]) -> bool {
 fn decode_utf16(bytes: &[u8]) -> Option<String> {
     let (text, order) = utf16_text_and_order(bytes)?;
     Some(String::from_utf16_lossy(&utf16_units(text, order)))
+}
+
+/// Decodes UTF-16; `None` for other bytes, a mark without any text behind it, and text with a fault.
+fn decode_utf16_without_faults(bytes: &[u8]) -> Option<String> {
+    let (text, order) = utf16_text_and_order(bytes)?;
+    let is_whole = !text.is_empty() && text.len().is_multiple_of(2);
+    is_whole
+        .then(|| String::from_utf16(&utf16_units(text, order)).ok())
+        .flatten()
 }
 
 /// The bytes behind the byte-order mark of UTF-16, and the byte order; `None` if the text is not UTF-16.
@@ -343,7 +352,10 @@ mod tests {
             decode_text_strictly(b"\xfe\xff\0m\0n\0\n".to_vec()).unwrap(),
             "mn\n"
         );
-        assert!(decode_text_strictly(b"\xff".to_vec()).is_err());
+        // A mark alone, half a character, and half a pair of surrogates are no text.
+        for bytes in [&b"\xff"[..], b"\xff\xfe", b"\xff\xfea", b"\xff\xfe\x00\xd8"] {
+            assert!(decode_text_strictly(bytes.to_vec()).is_err(), "{bytes:?}");
+        }
     }
 
     #[test]

@@ -198,6 +198,23 @@ fn a_wrong_file_changes_nothing() {
 }
 
 #[test]
+fn bytes_that_are_no_text_are_not_an_empty_file() {
+    let (directory, system) = persistent();
+    // The mark of UTF-16 without any text behind it, half a character of UTF-16, and what is no UTF-8.
+    for bytes in [&b"\xff\xfe"[..], b"\xff\xfep", b"policy = '\xff'"] {
+        fs::write(directory.path().join(FILE), bytes).unwrap();
+        let message = apply_persistent_settings_at_boot(&system)
+            .unwrap_err()
+            .to_string();
+        let usual = PersistentSettings::file_path(&system);
+        assert_eq!(
+            message,
+            format!("{}: cannot be read: is not UTF-8 text", usual.display())
+        );
+    }
+}
+
+#[test]
 fn what_this_machine_refuses_names_file_and_key() {
     let (directory, system) = persistent();
     for (text, parts) in [
