@@ -1,6 +1,6 @@
 //! Samples from all files, each once, and the hourly series made from samples.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use time::OffsetDateTime;
@@ -74,6 +74,8 @@ pub(crate) struct SampleStore {
     /// The first place with two values.
     contradiction: Option<String>,
     not_numbers: u64,
+    /// Rows of a table without their count of requests.
+    missing_requests: BTreeSet<SampleKey>,
     notes: Vec<String>,
 }
 
@@ -97,6 +99,7 @@ impl SampleStore {
             repeated: 0,
             contradiction: None,
             not_numbers: 0,
+            missing_requests: BTreeSet::new(),
             notes: Vec::new(),
         }
     }
@@ -166,6 +169,18 @@ impl SampleStore {
         self.requests.insert(key, buckets);
     }
 
+    /// Adds a sample without any value.
+    pub(crate) const fn add_gap(&mut self) {
+        self.not_numbers += 1;
+    }
+
+    /// Adds a bucket whose requests are not known. The machine's other buckets of this time are left out, too, since a histogram with
+    /// only some of its buckets is another one.
+    pub(crate) fn add_missing_requests(&mut self, key: SampleKey) {
+        self.add_gap();
+        self.missing_requests.insert(key);
+    }
+
     /// Notes a value that follows another one of the same machine and time.
     fn note_repetition<T: PartialEq>(
         &mut self,
@@ -231,11 +246,29 @@ impl SampleStore {
                 .or_default()
                 .add_sample(UnixHour::containing_ms(key.time_ms), value);
         }
+        let incomplete: BTreeSet<(String, i64)> = self
+            .missing_requests
+            .into_iter()
+            .filter(|key| !self.requests.contains_key(key))
+            .map(|key| (key.machine, key.time_ms))
+            .collect();
+        let mut left_out = 0;
         for (key, buckets) in self.requests {
-            let machine = machines.entry(key.machine).or_default();
-            for (low_ns, high_ns, count) in buckets {
-                machine.add_requests(UnixHour::containing_ms(key.time_ms), low_ns, high_ns, count);
+            let place = (key.machine, key.time_ms);
+            if incomplete.contains(&place) {
+                left_out += 1;
+                continue;
             }
+            let (machine, time_ms) = place;
+            let series = machines.entry(machine).or_default();
+            for (low_ns, high_ns, count) in buckets {
+                series.add_requests(UnixHour::containing_ms(time_ms), low_ns, high_ns, count);
+            }
+        }
+        if left_out > 0 {
+            notes.push(format!(
+                "{left_out} counts of requests were left out, because another bucket of their machine and time has none"
+            ));
         }
         notes.extend(add_requests_by_counters(
             &mut machines,
@@ -251,7 +284,7 @@ impl SampleStore {
         }
         if self.not_numbers > 0 {
             notes.push(format!(
-                "{} samples are no numbers, or negative counts, and were left out",
+                "{} samples are empty, no numbers, or negative counts, and were left out",
                 self.not_numbers
             ));
         }

@@ -148,11 +148,11 @@ fn add_row(
     };
     match columns.values {
         ValueColumns::Sample(column) => {
-            collector.add_gauge_sample(key, parse_number(&row[column])?);
+            collector.add_gauge_sample(key, parse_number_or_gap(&row[column])?);
         }
         ValueColumns::Bucket { low, high, count } => {
             let (low_ns, high_ns) = (parse_us_to_ns(&row[low])?, parse_us_to_ns(&row[high])?);
-            let requests = parse_number(&row[count])?;
+            let requests = parse_number_or_gap(&row[count])?;
             if low_ns > high_ns || requests < 0.0 {
                 return Err(RowError::Row(
                     "expected low_us up to high_us, and a count of 0 or more".to_owned(),
@@ -162,10 +162,18 @@ fn add_row(
                 labels: format!("{low_ns}-{high_ns}"),
                 ..key
             };
-            collector.add_requests(bucket_key, vec![(low_ns, high_ns, requests)]);
+            if requests.is_finite() {
+                collector.add_requests(bucket_key, vec![(low_ns, high_ns, requests)]);
+            } else {
+                collector.add_missing_requests(bucket_key);
+            }
         }
         ValueColumns::File(column) => {
             let name = &row[column];
+            if name.is_empty() {
+                collector.add_gap();
+                return Ok(());
+            }
             let file = resolve_beside(path, name)?;
             let runs = read_whole_runs(&file).map_err(RowError::Row)?;
             let run_key = SampleKey {
@@ -176,6 +184,14 @@ fn add_row(
         }
     }
     Ok(())
+}
+
+/// Parses a cell with a measured value; NaN for a gap, which is an empty cell or NaN.
+fn parse_number_or_gap(text: &str) -> Result<f64, String> {
+    if text.is_empty() || text.eq_ignore_ascii_case("nan") {
+        return Ok(f64::NAN);
+    }
+    parse_number(text)
 }
 
 fn parse_number(text: &str) -> Result<f64, String> {

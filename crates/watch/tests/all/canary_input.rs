@@ -288,7 +288,38 @@ fn numbers_that_are_none_are_counted() {
     let series = collect("mean_mw", &[("a.json", &text)]).unwrap();
     assert_eq!(
         series.notes,
-        ["2 samples are no numbers, or negative counts, and were left out"]
+        ["2 samples are empty, no numbers, or negative counts, and were left out"]
+    );
+}
+
+#[test]
+fn a_gap_in_a_table_is_left_out_and_counted() {
+    let gaps = "2 samples are empty, no numbers, or negative counts, and were left out";
+    let whole = collect("mean_mw", &[("a.csv", "time,machine,mean_mw\n0,a,1\n")]).unwrap();
+    let text = "time,machine,mean_mw\n0,a,1\n60,a,\n120,a,NaN\n";
+    let series = collect("mean_mw", &[("a.csv", text)]).unwrap();
+    assert_eq!(series.machines, whole.machines);
+    assert_eq!(series.notes, [gaps]);
+
+    let head = "time,machine,low_us,high_us,count\n0,a,0,100,5\n0,a,100,200,5\n";
+    let whole = collect("p99_us", &[("a.csv", head)]).unwrap();
+    let text = format!(
+        "{head}60,a,0,100,5\n60,a,100,200,\n60,a,200,300,5\n120,a,0,100,nan\n120,a,100,200,5\n"
+    );
+    let series = collect("p99_us", &[("a.csv", &text)]).unwrap();
+    assert_eq!(series.machines, whole.machines);
+    let left_out = "3 counts of requests were left out, because another bucket of their machine and time has none";
+    assert_eq!(series.notes, [left_out, gaps]);
+
+    // A value in another row of the same bucket fills the gap.
+    let text = "time,machine,low_us,high_us,count\n0,a,0,100,5\n0,a,100,200,\n0,a,100,200,5\n";
+    let series = collect("p99_us", &[("a.csv", text)]).unwrap();
+    assert_eq!(series.machines, whole.machines);
+
+    let message = collect("p99_us", &[("a.csv", "time,machine,file\n0,a,\n")]).unwrap_err();
+    assert_eq!(
+        message,
+        "no machine has any value; is the machine's label right (--label)?"
     );
 }
 
