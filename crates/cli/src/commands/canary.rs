@@ -63,7 +63,7 @@ struct PlanArgs {
     #[command(flatten)]
     input: InputArgs,
     /// The harm to find, such as 5%.
-    #[arg(long, value_name = "PERCENT", value_parser = parse_percent_to_share)]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent_to_share, allow_hyphen_values = true)]
     harm: f64,
     /// Machines of the fleet, 10000 at most: more do not change the plan [default: those of the history].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -93,7 +93,7 @@ struct JudgeArgs {
     #[arg(long, default_value_t = 14, value_parser = clap::value_parser!(u32).range(1..=365))]
     days: u32,
     /// Harm that is tolerated: the verdict is to go on once more is excluded.
-    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = parse_percent_to_share)]
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = parse_percent_to_share, allow_hyphen_values = true)]
     tolerate: f64,
     /// Exit with 3 if the change is to be taken back, 4 if the roll-out is to stop, 0 if it goes on.
     #[arg(long)]
@@ -149,13 +149,13 @@ const TAKE_BACK_CODE: u8 = 3;
 /// Exit code for a roll-out that is to stop, under `--exit-code`.
 const STOP_CODE: u8 = 4;
 
-/// Parses `5%` or `5` as a share of 0.05.
+/// Parses `5%` or `5` as a share of 0.05. Its options take text with a hyphen, since clap knows `-5` as a number, but not `-5%`.
 fn parse_percent_to_share(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();
     number
         .filter(|percent| *percent > 0.0 && *percent <= 1000.0)
         .map(|percent| percent / 100.0)
-        .ok_or_else(|| "expected per cent above 0, such as 5%".to_owned())
+        .ok_or_else(|| "expected a number above 0, in per cent, such as 5%".to_owned())
 }
 
 /// Runs `wakepath canary`; returns the exit code.

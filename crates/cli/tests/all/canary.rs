@@ -122,6 +122,22 @@ fn wrong_calls_are_told_what_to_do() {
 }
 
 #[test]
+fn harm_below_0_is_told_what_to_be() {
+    for (verb, option) in [("plan", "--harm"), ("judge", "--tolerate")] {
+        for value in ["-5%", "-5", "0%"] {
+            let run = canary(verb, &[option, value]).code(2);
+            let told = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
+            assert!(
+                told.contains(&format!(
+                    "invalid value '{value}' for '{option} <PERCENT>': expected a number above 0, in per cent, such as 5%"
+                )),
+                "{told}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_list_names_results_of_explain() {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("a.parquet");
