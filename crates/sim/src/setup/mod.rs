@@ -106,9 +106,11 @@ impl Setup {
             Workload::Fio(_) | Workload::RtApp(_) | Workload::Tasks(_) => None,
         };
         let programs = match workload {
-            Workload::Server(_) => {
-                Programs::for_server(server.as_ref().map_or(0, |server| server.end_of_run()))
-            }
+            Workload::Server(_) => Programs::for_server(
+                server
+                    .as_ref()
+                    .map_or(0, |server| server.latest_end_of_run()),
+            ),
             Workload::Fio(file) => Programs::for_jobs(file, &mut jobs, machine.cpus()),
             Workload::Tasks(file) => {
                 check_flushes_of_tasks(file, &machine.drive)?;

@@ -215,14 +215,43 @@ fn recorded_arrivals_come_when_they_came() {
     let arrivals = "pattern = 'recorded'\ntimes_ns = [0, 10000000, 10010000, 50000000, 60000000]";
     let text = server_text(1, 10.0, arrivals, SERVICE).replace("warm_up_s = 0.1", "warm_up_s = 0");
     let run = run_on(&machine, &text);
-    // The last one arrives as the run ends. The third waits for 90 us.
-    assert_eq!(run.requests, 4);
+    // The third waits for 90 us.
+    assert_eq!(run.requests, 5);
     assert!(
         (run.latency_us.max - 190.0).abs() < 0.5,
         "{}",
         run.latency_us.max
     );
-    assert!((run.seconds - 0.06).abs() < 1e-9);
+    // The run ends with the last reply, 100 us after the last arrival.
+    assert!((run.seconds - 0.0601).abs() < 1e-6, "{}", run.seconds);
+    assert!((run.rates[0].achieved_share() - 1.0).abs() < 1e-9);
+    // A run that is cut before the last arrival ends there.
+    let cut = run_on(&machine, &text.replace("seconds = 10.0", "seconds = 0.05"));
+    assert_eq!((cut.requests, cut.seconds), (3, 0.05));
+}
+
+#[test]
+fn the_replies_after_the_last_recorded_arrival_do_not_hide_that_a_server_is_late() {
+    let machine = ideal_machine();
+    let each_ms: Vec<String> = (0..100).map(|ms| (ms * 1_000_000).to_string()).collect();
+    let arrivals = format!("pattern = 'recorded'\ntimes_ns = [{}]", each_ms.join(", "));
+    let with = |work_us: u32| {
+        let text = server_text(1, 10.0, &arrivals, &format!("work_us = {work_us}"));
+        run_on(&machine, &text.replace("warm_up_s = 0.1", "warm_up_s = 0"))
+    };
+    let late = with(2_000);
+    assert_eq!(late.requests, 100);
+    assert!((late.seconds - 0.2).abs() < 1e-3, "{}", late.seconds);
+    let share = late.rates[0].achieved_share();
+    assert!((0.45..0.55).contains(&share), "{share}");
+    // What takes too long is not waited for.
+    let endless = with(1_000_000);
+    assert_eq!(endless.requests, 10);
+    assert!(
+        (endless.seconds - 10.099).abs() < 1e-3,
+        "{}",
+        endless.seconds
+    );
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub struct ServerRun {
     pub arrived_per_second: f64,
     /// Replies per second, after the warm-up.
     pub replied_per_second: f64,
-    /// Requests that got their reply by the end of the counted time.
+    /// Requests that got their reply by the end of the counted time; of recorded arrivals, by the last one.
     pub replied_in_time: u64,
     /// Requests for which the full queue had no room: of a server that cannot keep up for long.
     pub refused: u64,
@@ -77,14 +77,13 @@ impl ServerRun {
             name: setup.name.clone(),
             arrived: totals.arrived,
             arrived_per_second: totals.arrived as f64 / seconds.max(1e-9),
-            replied_per_second: replies as f64 / seconds.max(1e-9),
-            replied_in_time: replies,
+            replied_per_second: totals.replied_in_time as f64 / seconds.max(1e-9),
+            replied_in_time: totals.replied_in_time,
             refused: totals.refused,
             most_waiting: totals.most_waiting as u64,
             waiting_at_end: totals.waiting as u64,
-            in_hand_at_end: totals
-                .arrived
-                .saturating_sub(replies)
+            in_hand_at_end: (totals.arrived)
+                .saturating_sub(totals.replied_in_time)
                 .min(setup.workers.into()),
             disk_per_reply: DiskPerReply::new(&totals.disk, replies),
             is_open: !matches!(setup.arrivals, ArrivalSetup::Clients { .. }),

@@ -14,6 +14,9 @@ use crate::error::SimError;
 /// Most work in cycles of one step of a request: some minutes.
 const MOST_WORK: f64 = 1e12;
 
+/// Longest time in ns after the last recorded arrival for which a run waits for replies.
+const LONGEST_WAIT_FOR_REPLIES: u64 = 10_000_000_000;
+
 /// A server's figures.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerSetup {
@@ -21,8 +24,10 @@ pub(crate) struct ServerSetup {
     pub(super) workers: u32,
     /// Time in ns from which on requests count.
     pub(super) warm_up: u64,
-    /// Time in ns when the run ends.
+    /// Time in ns up to which requests arrive.
     pub(super) end: u64,
+    /// Number of recorded arrivals, if all of them come: the run ends when each has its reply.
+    pub(super) awaited_replies: Option<u64>,
     pub(super) arrivals: ArrivalSetup,
     /// CPUs that the network interrupts.
     pub(super) cpus: Vec<CpuId>,
@@ -258,11 +263,19 @@ impl ServerSetup {
         if cpus.is_empty() {
             cpus.extend(0..machine.cpus());
         }
+        let end = file.warm_up.0.saturating_add(file.counted_time().0);
+        let awaited_replies = match &file.arrivals {
+            Arrivals::Recorded { times } => (times.last())
+                .filter(|last| last.0 <= end)
+                .map(|_| times.len() as u64),
+            Arrivals::Open { .. } | Arrivals::Clients { .. } => None,
+        };
         Ok(Self {
             name: file.name.clone(),
             workers: file.workers,
             warm_up: file.warm_up.0,
-            end: file.warm_up.0.saturating_add(file.counted_time().0),
+            end,
+            awaited_replies,
             arrivals: ArrivalSetup::new(&file.arrivals),
             cpus,
             work: WorkSetup::new(&file.work, highest_khz),
@@ -291,7 +304,7 @@ impl ServerSetup {
         )
     }
 
-    /// Begin and end in ns of the time in which requests count.
+    /// Begin and end in ns of the time in which requests arrive and count.
     pub(crate) fn span_with_counted_requests(&self) -> (u64, u64) {
         (self.warm_up, self.end)
     }
@@ -301,9 +314,10 @@ impl ServerSetup {
         (self.warm_up > 0).then_some(self.warm_up)
     }
 
-    /// Time in ns when the run ends.
-    pub(crate) fn end_of_run(&self) -> u64 {
-        self.end
+    /// Latest time in ns when the run ends.
+    pub(crate) fn latest_end_of_run(&self) -> u64 {
+        let wait = self.awaited_replies.map_or(0, |_| LONGEST_WAIT_FOR_REPLIES);
+        self.end.saturating_add(wait)
     }
 }
 

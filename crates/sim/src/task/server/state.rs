@@ -133,6 +133,8 @@ pub(crate) struct ServerTotals {
     /// Requests that arrived and count, and those among them for which there was no room.
     pub(super) arrived: u64,
     pub(super) refused: u64,
+    /// Replies that count, up to the end of the time in which requests arrive.
+    pub(super) replied_in_time: u64,
     /// Calls to the disk that count.
     pub(super) disk: DiskTotals,
     /// Most requests that waited for a worker at once, and those that wait at the end.

@@ -293,6 +293,10 @@ impl<O: Observer> Engine<'_, O> {
         let now = self.context.now();
         (self.recorder).record_finished_request(&request.way, now, setup.warm_up, NO_JOB);
         server.replies += 1;
+        server.totals.replied_in_time += u64::from((setup.warm_up..=setup.end).contains(&now));
+        if setup.awaited_replies == Some(server.replies) {
+            self.context.count_ended_process();
+        }
         if let Some(log) = setup.log.filter(|_| !setup.requests_wait_for_log()) {
             server.log.append_bytes(log.bytes);
         }
