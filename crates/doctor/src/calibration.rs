@@ -42,12 +42,7 @@ impl EarlierCalibration {
             self.file,
             taken.join(", ")
         )];
-        notes.extend(
-            self.machine
-                .prediction
-                .iter()
-                .map(|error| format!("predictions on this machine: {error}")),
-        );
+        notes.extend(self.machine.describe_prediction_error());
         Ok(notes)
     }
 }
@@ -64,13 +59,15 @@ pub(crate) fn describe_exit(name: &str, declared_us: u64, states: &[MachineIdleS
     }
 }
 
-/// A measured figure in us with its interval; `None` for a figure of another origin.
+/// A measured figure in us with its interval, if known; `None` for a figure of another origin.
 fn measured_us(figure: &Figure) -> Option<String> {
     let Origin::Measured(measurement) = &figure.origin else {
         return None;
     };
-    Some(format!(
-        "{:.1} us measured, {:.1} to {:.1}",
-        figure.value, measurement.low, measurement.high
-    ))
+    let interval = measurement
+        .interval()
+        .map_or_else(String::new, |(low, high)| {
+            format!(", {low:.1} to {high:.1}")
+        });
+    Some(format!("{:.1} us measured{interval}", figure.value))
 }

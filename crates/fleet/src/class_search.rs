@@ -62,6 +62,9 @@ pub struct ClassOutcome {
     pub conditions: Vec<OutcomeOfCondition>,
     /// Conditions broken on further machines.
     pub broken: Vec<String>,
+    /// How far predictions on the searched machine were off, in words; absent: it was not calibrated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prediction: Option<String>,
 }
 
 /// A condition's metric before and after a change of settings.
@@ -114,7 +117,7 @@ pub(crate) enum ClassAnswer {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         set: Option<PolicySet>,
         /// The set's effect.
-        outcome: ClassOutcome,
+        outcome: Box<ClassOutcome>,
     },
     /// The class has no decision.
     Undecided {
@@ -255,10 +258,14 @@ impl ClassSearch {
             ));
         }
         let mut outcome = self.describe_outcome(&answer, chosen);
+        outcome.prediction = machine.describe_prediction_error();
         if let Some(set) = &set {
             self.try_on_others(set, request, &mut outcome)?;
         }
-        Ok(ClassAnswer::Decided { set, outcome })
+        Ok(ClassAnswer::Decided {
+            set,
+            outcome: Box::new(outcome),
+        })
     }
 
     fn describe_outcome(&self, answer: &SearchAnswer, chosen: Option<&Finalist>) -> ClassOutcome {
@@ -279,6 +286,7 @@ impl ClassSearch {
                 &answer.in_force,
             ),
             broken: Vec::new(),
+            prediction: None,
         }
     }
 
@@ -329,7 +337,12 @@ impl DescribedMachine {
             describe_machine(&system, &found.name).map_err(|error| with_causes(&error))?;
         if let Some(path) = &found.calibration {
             let calibrated = Machine::load(path).map_err(|error| with_causes(&error))?;
-            machine.take_calibrated_figures(&calibrated, |_| false);
+            if !machine
+                .take_calibrated_figures(&calibrated, |_| false)
+                .is_empty()
+            {
+                machine.prediction = calibrated.prediction;
+            }
             machine.check().map_err(|error| with_causes(&error))?;
         }
         Ok(Self {

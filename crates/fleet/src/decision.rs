@@ -120,12 +120,20 @@ pub(crate) fn merge_answers(
     let mut decided: Vec<DecidedClass<'_>> = Vec::new();
     for (class, answer) in large.into_iter().zip(answers) {
         match answer {
-            ClassAnswer::Decided { set, outcome } => decided.push(DecidedClass {
-                class,
-                set,
-                outcome,
-                joined: Vec::new(),
-            }),
+            ClassAnswer::Decided { set, outcome } => {
+                notes.extend(
+                    outcome
+                        .prediction
+                        .iter()
+                        .map(|text| format!("{}: {}: {text}", class.name, outcome.machine)),
+                );
+                decided.push(DecidedClass {
+                    class,
+                    set,
+                    outcome: *outcome,
+                    joined: Vec::new(),
+                });
+            }
             ClassAnswer::Undecided { why } => {
                 notes.push(format!("{}: no decision: {why}", class.name));
             }

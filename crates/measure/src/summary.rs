@@ -81,8 +81,8 @@ impl Estimate {
         let [value, low, high] = [self.ns, self.low, self.high].map(round_to_us);
         let measurement = Measurement {
             n,
-            low,
-            high,
+            low: Some(low),
+            high: Some(high),
             date: conditions.date.clone(),
             kernel: conditions.kernel.clone(),
             what: what.to_owned(),

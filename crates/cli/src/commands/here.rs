@@ -7,10 +7,12 @@ use wakepath_calibrate::{StaleFigure, find_stale_figures, take_policies_in_force
 use wakepath_doctor::EarlierCalibration;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{HERE, MachineError, find_calibration_file};
+use wakepath_results::RunOrigin;
+use wakepath_study::plan::Plan;
 use wakepath_system::System;
 use wakepath_units::KernelVersion;
 
-use crate::messages::{note, warning};
+use crate::messages::{self, MessageKind, note, warning};
 
 /// Finds a machine by name, or without a name the calibrated machine, if any; with a line that says which was taken.
 pub(super) fn find_machine_and_notice_if_calibrated(
@@ -32,15 +34,48 @@ pub(super) fn find_machine_and_notice_if_calibrated(
     Ok((machine, Some(line)))
 }
 
-/// Finds a machine for a simulation, by name or calibrated, with the given kernel and drive in place of its own; with a
-/// line that says which was taken. The calibrated machine has the governors that are in force now; warns of its stale figures.
+/// Finds a machine for a simulation as [`find_changed_machine_and_notice`] does, and notes how far predictions on it were off.
 pub(super) fn find_machine_to_simulate_and_notice(
     name: Option<&str>,
     kernel: Option<KernelVersion>,
     drive: Option<&str>,
 ) -> anyhow::Result<(Machine, Option<String>)> {
+    let (machine, chosen) = find_changed_machine_and_notice(name, kernel, drive)?;
+    note_prediction_error(None, &machine);
+    Ok((machine, chosen))
+}
+
+/// Says of the machines of a plan what [`find_machine_to_simulate_and_notice`] says of a machine: stale figures of the
+/// calibrated one, and how far predictions on each were off.
+pub(super) fn hold_notes_on_planned_machines(plan: &Plan) {
+    let are_several = plan.machines.len() > 1;
+    for planned in &plan.machines {
+        let Some(model) = &planned.model else {
+            continue;
+        };
+        if planned.is_here {
+            hold_warning_per_change(&find_stale_figures(model, &System::live()));
+        }
+        if plan.target == RunOrigin::Sim {
+            note_prediction_error(are_several.then_some(&*planned.name), model);
+        }
+    }
+}
+
+fn note_prediction_error(about: Option<&str>, machine: &Machine) {
+    if let Some(text) = machine.describe_prediction_error() {
+        messages::hold_message_until_result(MessageKind::Note, about, text);
+    }
+}
+
+/// Finds a machine, by name or calibrated, with the given kernel and drive in place of its own; with a line that says
+/// which was taken. The calibrated machine has the governors that are in force now; warns of its stale figures.
+pub(super) fn find_changed_machine_and_notice(
+    name: Option<&str>,
+    kernel: Option<KernelVersion>,
+    drive: Option<&str>,
+) -> anyhow::Result<(Machine, Option<String>)> {
     let (mut machine, chosen) = find_machine_and_notice_if_calibrated(name)?;
-    hold_warnings_on_stale_figures(name, &machine);
     if means_calibrated_machine(name)
         && let Some(difference) = take_policies_in_force_now(&mut machine, &System::live())
     {
@@ -54,6 +89,7 @@ pub(super) fn find_machine_to_simulate_and_notice(
         let found = machine.find_own_or_known_drive(name).context("--drive")?;
         machine.replace_drive_keeping_count(found);
     }
+    hold_warning_per_change(&stale_figures_if_calibrated(name, &machine));
     Ok((machine, chosen))
 }
 
@@ -116,11 +152,6 @@ pub(super) fn warn_of_stale_figures_in_use(
     figures.retain(|figure| is_used(&figure.key));
     hold_warning_per_change(&figures);
     figures.into_iter().map(|figure| figure.key).collect()
-}
-
-/// Warns of figures of the calibrated machine that were measured in another state of this machine.
-pub(super) fn hold_warnings_on_stale_figures(name: Option<&str>, machine: &Machine) {
-    hold_warning_per_change(&stale_figures_if_calibrated(name, machine));
 }
 
 /// Warns of stale figures, once for each change of the machine.

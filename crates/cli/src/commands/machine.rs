@@ -155,6 +155,9 @@ fn show_machine_model(
                 ..counts
             };
             let (assumed, given) = (counts.assumed, given.count());
+            if let Some(text) = machine.describe_prediction_error() {
+                out.write_folded(&text, 2)?;
+            }
             writeln!(out, "{assumed} of {given} figures assumed; {known}\n")?;
             output::write_table(out, FIGURE_HEADER, rows)
         }

@@ -14,6 +14,7 @@ mod counters;
 mod drive;
 mod explain;
 mod fleet;
+mod foreign_recording;
 mod generate;
 mod here;
 mod import;

@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use serde::Serialize;
 use wakepath_hardware::Machine;
+use wakepath_hardware::machine::PredictionError;
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
-use wakepath_sim::{PolicyComparison, policies_in_force};
+use wakepath_sim::{PolicyComparison, PolicyResult, policies_in_force};
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::{Plan, load_block_trace, longest_simulated_time};
 use wakepath_study::run::RunControl;
@@ -196,7 +198,7 @@ pub(crate) fn simulate_and_print_policies(
         (None, _) => {}
     }
     match args.format {
-        Format::Json => output::write_json(out, &PolicyComparison::from(comparison)),
+        Format::Json => output::write_json(out, &SimulationFile::new(&machine, comparison)),
         Format::Csv if of_threads => threads::write_tasks_as_csv(out, &comparison),
         Format::Csv => tables::write_runs_as_csv(out, &comparison),
         Format::Table if of_threads => threads::write_rt_app_tables(out, &machine, &comparison),
@@ -208,6 +210,36 @@ pub(crate) fn simulate_and_print_policies(
                 }
             };
             tables::write_request_tables_and_drawing(out, &machine, &comparison, tables)
+        }
+    }
+}
+
+/// JSON output.
+#[derive(Serialize)]
+struct SimulationFile<'a> {
+    machine: SimulatedMachine<'a>,
+    results: Vec<PolicyResult>,
+}
+
+/// The machine that was simulated.
+#[derive(Serialize)]
+struct SimulatedMachine<'a> {
+    name: &'a str,
+    title: &'a str,
+    /// How far predictions on a calibrated machine were off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prediction: Option<&'a PredictionError>,
+}
+
+impl<'a> SimulationFile<'a> {
+    fn new(machine: &'a Machine, comparison: SimComparison) -> Self {
+        Self {
+            machine: SimulatedMachine {
+                name: &machine.name,
+                title: &machine.title,
+                prediction: machine.prediction.as_ref(),
+            },
+            results: PolicyComparison::from(comparison).results,
         }
     }
 }
@@ -277,7 +309,6 @@ fn hold_notes_on_job_drive_and_runs(
     notes::note_use_of_page_cache(machine, comparison);
     notes::note_polling_without_polled_queues(workload, machine);
     notes::note_policies_at_power_limit(comparison);
-    notes::note_prediction_error_if_calibrated(machine, args.drive.is_some());
     let drive = &machine.drive;
     if let Some(note) = &drive.note {
         note!("{note}");

@@ -108,8 +108,8 @@ fn measured_figures_of_a_calibration_stand_in_place_of_declared_ones() {
     let deepest = machine.idle_state.last_mut().unwrap();
     let measurement = wakepath_hardware::machine::Measurement {
         n: 400,
-        low: 910.0,
-        high: 912.0,
+        low: Some(910.0),
+        high: Some(912.0),
         date: "2026-11-27".to_owned(),
         kernel: "6.12.48".to_owned(),
         what: "test".to_owned(),

@@ -234,8 +234,8 @@ fn measured_machine(exits_us: [f64; 2]) -> Machine {
         let state = states.find(|state| state.name == name).unwrap();
         let measurement = Measurement {
             n: 400,
-            low: us - 0.1,
-            high: us + 0.1,
+            low: Some(us - 0.1),
+            high: Some(us + 0.1),
             date: "2026-11-20".to_owned(),
             kernel: "6.12.48".to_owned(),
             what: "mean".to_owned(),

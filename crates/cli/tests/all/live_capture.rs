@@ -134,8 +134,8 @@ fn the_machine_file_has_the_drive_with_its_power_states() {
     );
 }
 
-/// Simulates reads of 4 KiB by CPUs that poll, records them, and returns the drive's mean time in us.
-fn record_simulated_reads(folder: &Path, size: &str) -> f64 {
+/// Simulates reads by CPUs of a machine that poll, records them in `reads.parquet`, and returns the drive's mean time in us.
+fn record_simulated_reads(folder: &Path, machine: &str, size: &str) -> f64 {
     let job = format!(
         "[reads]\nfilename=/dev/nvme0n1\nrw=randread\ndirect=1\nbs={size}\nthinktime=50us\ntime_based\nruntime=1\n"
     );
@@ -146,7 +146,7 @@ fn record_simulated_reads(folder: &Path, size: &str) -> f64 {
             "sim",
             &path("job.fio"),
             "--machine",
-            "xeon-e3-1240v5",
+            machine,
             "--policy",
             "menu + cpu-latency[limit=0us]",
             "--runs",
@@ -170,9 +170,12 @@ fn record_simulated_reads(folder: &Path, size: &str) -> f64 {
 #[test]
 fn a_recording_gives_the_drive_its_service_time() {
     let folder = tempfile::tempdir().unwrap();
-    let truth = record_simulated_reads(folder.path(), "4k");
-    let recording = folder.path().join("reads.parquet");
     let root = laptop();
+    let own = folder.path().join("own.toml").display().to_string();
+    let described = wakepath(&["machine", "capture", "--root", root.to_str().unwrap()]).success();
+    fs::write(&own, &described.get_output().stdout).unwrap();
+    let truth = record_simulated_reads(folder.path(), &own, "4k");
+    let recording = folder.path().join("reads.parquet");
     let arguments = [
         "--root",
         root.to_str().unwrap(),
@@ -185,7 +188,8 @@ fn a_recording_gives_the_drive_its_service_time() {
     let Origin::Measured(measurement) = &figure.origin else {
         panic!("{figure:?}");
     };
-    assert!(measurement.n > 1000 && measurement.low <= figure.value);
+    let (low, high) = measurement.interval().unwrap();
+    assert!(measurement.n > 1000 && (low..=high).contains(&figure.value));
     assert!(
         (figure.value / truth - 1.0).abs() < 0.02,
         "{} for {truth} us",
@@ -202,11 +206,21 @@ fn a_recording_gives_the_drive_its_service_time() {
         Origin::Measured(_)
     ));
 
-    record_simulated_reads(folder.path(), "64k");
+    record_simulated_reads(folder.path(), &own, "64k");
     let arguments = [&["machine", "capture"], &arguments[..]].concat();
     fails_with(
         wakepath(&arguments),
         &["--recording", "no 4 KiB request without others in flight"],
+    );
+    // Another machine has a drive of the same name.
+    record_simulated_reads(folder.path(), "xeon-e3-1240v5", "4k");
+    fails_with(
+        wakepath(&arguments),
+        &[
+            "--recording",
+            "reads.parquet: the recording is of another machine than captured-laptop: 8 CPUs against 2",
+            "Give one that was made on it",
+        ],
     );
 }
 
@@ -228,6 +242,11 @@ fn counters_since_boot_give_the_drive_coarse_times() {
     .unwrap();
     let (machine, notes) = captured_machine(copy.path());
     assert!((machine.drive.read_service_us.value - 65.0).abs() < 1e-9);
+    // Counters are a sum and a number, and tell no interval.
+    let Origin::Measured(counted) = &machine.drive.read_service_us.origin else {
+        panic!("{:?}", machine.drive.read_service_us);
+    };
+    assert_eq!((counted.n, counted.interval()), (20_000, None));
     assert!(
         notes.contains("nvme0n1: read_service_us is 65 us"),
         "{notes}"

@@ -159,10 +159,8 @@ fn a_calibration_says_before_what_it_will_do() {
     assert_eq!(fs::read_to_string(&taken).unwrap(), "precious");
 }
 
-#[test]
-fn a_simulation_says_how_far_predictions_were_off() {
-    let folder = folder();
-    let machine = folder.path().join("machine.toml").display().to_string();
+/// A machine file with a prediction error, a job, and a study of both.
+fn machine_with_prediction_error(folder: &Path) -> [String; 3] {
     let mut model = wakepath_hardware::Machine::find("rk3399").unwrap();
     model.prediction = Some(wakepath_hardware::machine::PredictionError {
         jobs: 4,
@@ -177,18 +175,101 @@ fn a_simulation_says_how_far_predictions_were_off() {
         itself: None,
         uncalibrated: None,
     });
-    fs::write(&machine, model.to_toml().unwrap()).unwrap();
-    let job = folder.path().join("job.fio").display().to_string();
-    fs::write(&job, "[j]\nfilename=/dev/nvme0n1\nrw=randread\ndirect=1\n").unwrap();
-    let run = |more: &[&str]| {
-        let arguments = ["sim", &job, "--machine", &machine, "--seconds", "0.1"];
-        let assert = wakepath(&[&arguments[..], more].concat()).success();
-        String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+    let text = model.to_toml().unwrap();
+    let write = |name: &str, text: &str| {
+        fs::write(folder.join(name), text).unwrap();
+        folder.join(name).display().to_string()
     };
-    let own = run(&[]);
-    let says = "predictions on this machine: mean within 6 %, p99 15 %, IOPS 6 % (4 jobs, 2026-11-27, Linux 6.12.48)";
-    assert!(own.contains(says), "{own}");
-    assert!(!run(&["--drive", "sn530"]).contains("predictions on this machine"));
+    [
+        write("machine.toml", &text),
+        write("job.fio", JOB),
+        write("study.toml", &study_on("machine.toml")),
+    ]
+}
+
+/// A job of random reads.
+const JOB: &str = "[j]\nfilename=/dev/nvme0n1\nrw=randread\ndirect=1\ntime_based\nruntime=100ms\n";
+
+/// A study of `job.fio` on a machine.
+fn study_on(machine: &str) -> String {
+    format!(
+        "name = 's'\nmachine = '{machine}'\nrepeats = 2\npolicy = ['menu']\n[[workload]]\nname = 'j'\nfio = 'job.fio'\n"
+    )
+}
+
+const OWN_PREDICTIONS: &str = "predictions on this machine: mean within 6 %, p99 15 %, IOPS 6 % (4 jobs, 2026-11-27, Linux 6.12.48)";
+
+/// What a command that succeeds prints, and its messages.
+fn printed_and_told(arguments: &[&str]) -> [String; 2] {
+    let assert = wakepath(arguments).success();
+    let output = assert.get_output();
+    [&output.stdout, &output.stderr].map(|bytes| String::from_utf8(bytes.clone()).unwrap())
+}
+
+#[test]
+fn a_simulation_says_how_far_predictions_were_off() {
+    let folder = folder();
+    let [machine, job, _] = machine_with_prediction_error(folder.path());
+    let run = |more: &[&str]| {
+        let arguments = ["sim", &job, "--machine", &machine, "--format", "json"];
+        let [printed, told] = printed_and_told(&[&arguments[..], more].concat());
+        let file: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        (file["machine"].clone(), told)
+    };
+    let (shown, told) = run(&[]);
+    assert!(told.contains(OWN_PREDICTIONS), "{told}");
+    assert_eq!(shown["name"], "rk3399");
+    assert_eq!(shown["prediction"]["p99_percent"], 15.0);
+    // Nobody compared predictions with another drive.
+    let (shown, told) = run(&["--drive", "sn530"]);
+    assert!(!told.contains("predictions on this machine"), "{told}");
+    assert!(shown["prediction"].is_null(), "{shown}");
+
+    let tune = [
+        "tune",
+        &job,
+        "--machine",
+        &machine,
+        "--over",
+        "idle",
+        "--seconds",
+        "20ms",
+        "--budget",
+        "400000",
+        "--no-sensitivity",
+        "--minimise",
+        "p99_us",
+    ];
+    let [_, told] = printed_and_told(&tune);
+    assert_eq!(told.matches(OWN_PREDICTIONS).count(), 1, "{told}");
+    let [shown, _] = printed_and_told(&["machine", "show", &machine]);
+    let unfolded = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(unfolded.contains(OWN_PREDICTIONS), "{shown}");
+}
+
+#[test]
+fn a_study_and_its_results_say_how_far_predictions_were_off() {
+    let folder = folder();
+    let [_, _, study] = machine_with_prediction_error(folder.path());
+    let [results, page] = ["results", "page.html"].map(|name| folder.path().join(name));
+    let [results, page] = [&results, &page].map(|path| path.to_str().unwrap());
+    let [_, told] = printed_and_told(&["study", "run", &study, "-o", results]);
+    assert_eq!(told.matches(OWN_PREDICTIONS).count(), 1, "{told}");
+    let [compared, _] = printed_and_told(&["compare", results]);
+    let unfolded = compared.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(unfolded.contains(OWN_PREDICTIONS), "{compared}");
+    wakepath(&["report", results, "-o", page]).success();
+    assert!(fs::read_to_string(page).unwrap().contains(OWN_PREDICTIONS));
+
+    let other_drive = format!("drive = \"sn530\"\n{}", study_on("machine.toml"));
+    fs::write(&study, other_drive).unwrap();
+    let [_, told] = printed_and_told(&["study", "run", &study, "-o", results, "--force"]);
+    assert!(!told.contains("predictions on this machine"), "{told}");
+    let [compared, _] = printed_and_told(&["compare", results]);
+    assert!(
+        !compared.contains("predictions on this machine"),
+        "{compared}"
+    );
 }
 
 /// A machine file with a measured figure from another kernel, and a job.
@@ -197,8 +278,8 @@ fn calibrated_machine(folder: &Path) -> [String; 2] {
     let mut model = wakepath_hardware::Machine::find("rk3399").unwrap();
     let measurement = Measurement {
         n: 9,
-        low: 80.0,
-        high: 80.0,
+        low: Some(80.0),
+        high: Some(80.0),
         date: "2026-11-27".to_owned(),
         kernel: "1.2.3".to_owned(),
         what: "mean".to_owned(),
@@ -257,6 +338,31 @@ fn a_simulation_without_a_machine_takes_the_calibrated_one_and_says_so() {
         shown.is_empty() && told.contains("is not calibrated"),
         "{told}"
     );
+}
+
+#[test]
+fn a_study_on_the_calibrated_machine_warns_of_stale_figures() {
+    let folder = folder();
+    let [machine, _] = calibrated_machine(folder.path());
+    let study = folder.path().join("study.toml").display().to_string();
+    let results = folder.path().join("results").display().to_string();
+    let run = |name: &str| {
+        fs::write(folder.path().join("job.fio"), JOB).unwrap();
+        fs::write(&study, study_on(name)).unwrap();
+        let run = ["study", "run", &study, "-o", &results, "--force"];
+        let [printed, told] = run_calibrated(&machine, &run);
+        assert!(
+            printed.contains("next: wakepath compare"),
+            "{printed}{told}"
+        );
+        told
+    };
+    let told = run("here");
+    assert!(told.contains("stale figures (kernel 1.2.3, now "), "{told}");
+    assert!(told.contains("drive.read_service_us"), "{told}");
+    // By its path the file may be another machine's.
+    let told = run("machine.toml");
+    assert!(!told.contains("stale"), "{told}");
 }
 
 #[test]

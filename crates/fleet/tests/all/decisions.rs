@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use rand::SeedableRng;
@@ -9,8 +10,11 @@ use rand_pcg::Pcg64Mcg;
 use wakepath_fleet::{
     DecisionRequest, FleetDecisions, FleetSurvey, SurveyRequest, decide_for_classes, survey_fleet,
 };
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::{Figure, Measurement};
 use wakepath_results::Goal;
 use wakepath_settings::PersistentSettings;
+use wakepath_system::capture::machine::describe_machine;
 use wakepath_system::{Root, System};
 use wakepath_tune::{Budget, DailyLoad, SearchObjective, SearchRequest};
 use wakepath_workloads::{Workload, fio};
@@ -41,16 +45,63 @@ pub(crate) fn survey_kinds(kinds: &[(&MachineKind, usize)]) -> (tempfile::TempDi
             );
         }
     }
-    let survey = survey_fleet(&SurveyRequest {
-        folder: folder.path(),
+    let survey = survey(folder.path());
+    (folder, survey)
+}
+
+fn survey(folder: &Path) -> FleetSurvey {
+    survey_fleet(&SurveyRequest {
+        folder,
         labels_for: &|_| Vec::new(),
         includes: &|_| true,
         examined_per_class: 0,
         cancelled: &AtomicBool::new(false),
         report_read: &|_| {},
     })
-    .unwrap();
-    (folder, survey)
+    .unwrap()
+}
+
+/// Writes a calibration with a prediction error beside a capture.
+fn calibrate_capture(capture: &Path) {
+    let system = System::new(Root::at_directory(capture));
+    let (captured, _) = describe_machine(&system, "calibrated").unwrap();
+    let text = format!("{}{CALIBRATION}", captured.to_toml().unwrap());
+    let mut machine = Machine::parse(&text, "calibrated").unwrap();
+    let measurement = Measurement {
+        n: 900,
+        low: Some(59.0),
+        high: Some(61.0),
+        date: "2026-11-27".to_owned(),
+        kernel: "6.12.48".to_owned(),
+        what: "mean".to_owned(),
+    };
+    machine.io_path.kcycles_per_io = Figure::measured_here(60.0, measurement);
+    fs::write(capture.join("calibrated.toml"), machine.to_toml().unwrap()).unwrap();
+}
+
+/// Tables that `wakepath calibrate` adds to a machine file.
+const CALIBRATION: &str = "\n[calibrated_on]\ndate = \"2026-11-27\"\nkernel = \"6.12.48\"\ncpus = 1\n\
+    [prediction]\njobs = 4\nmean_percent = 6\np99_percent = 15\niops_percent = 6\ndate = \"2026-11-27\"\n\
+    kernel = \"6.12.48\"\n";
+
+#[test]
+fn a_decision_says_how_far_predictions_on_its_machine_were_off() {
+    let (folder, before) = survey_kinds(&[(&KINDS[0], 3)]);
+    assert!(
+        !decide(&before, 100_000)
+            .notes
+            .join("\n")
+            .contains("predictions")
+    );
+    for found in &before.classes[0].machines {
+        calibrate_capture(&found.path);
+    }
+    let notes = decide(&survey(folder.path()), 100_000).notes.join("\n");
+    let expected = "predictions on this machine: mean within 6 %, p99 15 %, IOPS 6 % (4 jobs, 2026-11-27, Linux 6.12.48)";
+    assert!(
+        notes.starts_with("class-1: ") && notes.contains(expected),
+        "{notes}"
+    );
 }
 
 fn decide(survey: &FleetSurvey, budget: u64) -> FleetDecisions {

@@ -117,8 +117,8 @@ mod tests {
     fn measured(value: f64) -> Figure {
         let measurement = Measurement {
             n: 100,
-            low: value,
-            high: value,
+            low: Some(value),
+            high: Some(value),
             date: "2026-11-27".to_owned(),
             kernel: "6.12.48".to_owned(),
             what: "test".to_owned(),

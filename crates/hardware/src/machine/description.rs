@@ -190,8 +190,17 @@ impl Machine {
         true
     }
 
-    /// Replaces the machine's drives, keeping their number.
+    /// How far predictions on the machine were off, for readers of a simulation; `None` if nobody compared.
+    pub fn describe_prediction_error(&self) -> Option<String> {
+        let error = self.prediction.as_ref()?;
+        Some(format!("predictions on this machine: {error}"))
+    }
+
+    /// Replaces the machine's drives, keeping their number. Predictions with another drive were never compared with the machine.
     pub fn replace_drive_keeping_count(&mut self, drive: DriveModel) {
+        if drive.device.is_none() || drive.device != self.drive.device {
+            self.prediction = None;
+        }
         self.drive = DriveModel {
             count: self.drive.count,
             chunk_kib: self.drive.chunk_kib.clone(),

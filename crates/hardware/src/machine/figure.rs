@@ -60,10 +60,12 @@ impl Origin {
 pub struct Measurement {
     /// Number of samples, at least 1.
     pub n: u64,
-    /// Lower end of the 95 % interval, in the figure's unit.
-    pub low: f64,
-    /// Upper end of the 95 % interval, in the figure's unit.
-    pub high: f64,
+    /// Lower end of the 95 % interval, in the figure's unit. Absent: no interval is known, as for a mean that the kernel counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Upper end of the 95 % interval, in the figure's unit. Absent with `low`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
     /// Day of the measurement: YYYY-MM-DD, in UTC.
     pub date: String,
     /// Release of the kernel that ran, as `uname -r` prints it.
@@ -72,20 +74,27 @@ pub struct Measurement {
     pub what: String,
 }
 
+impl Measurement {
+    /// Ends of the 95 % interval, in the figure's unit; `None` if no interval is known.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        self.low.zip(self.high)
+    }
+}
+
 impl fmt::Display for Measurement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             n,
-            low,
-            high,
             date,
             kernel,
             what,
+            ..
         } = self;
-        write!(
-            f,
-            "{what}; n {n}, 95 % interval {low} to {high}, {date}, Linux {kernel}"
-        )
+        write!(f, "{what}; n {n}, ")?;
+        if let Some((low, high)) = self.interval() {
+            write!(f, "95 % interval {low} to {high}, ")?;
+        }
+        write!(f, "{date}, Linux {kernel}")
     }
 }
 
@@ -286,12 +295,19 @@ impl<'de> Visitor<'de> for FigureVisitor {
     }
 }
 
-/// Refuses a measurement whose interval has no width or the wrong order.
+/// Refuses a measurement without samples, or whose interval has one end only or the wrong order.
 fn refuse_impossible_measurement<E: de::Error>(measurement: Measurement) -> Result<Measurement, E> {
     let Measurement { n, low, high, .. } = measurement;
-    if n == 0 || !low.is_finite() || !high.is_finite() || low > high {
+    let is_possible = match (low, high) {
+        (None, None) => true,
+        (Some(low), Some(high)) => low.is_finite() && high.is_finite() && low <= high,
+        _ => false,
+    };
+    if n == 0 || !is_possible {
+        let [low, high] =
+            [low, high].map(|end| end.map_or("absent".to_owned(), |end| end.to_string()));
         return Err(E::custom(format!(
-            "measured: expected n >= 1 and low <= high, not n = {n}, low = {low}, high = {high}"
+            "measured: expected n >= 1, and low <= high or neither, not n = {n}, low = {low}, high = {high}"
         )));
     }
     Ok(measurement)
@@ -327,8 +343,29 @@ mod tests {
         );
     }
 
+    /// A mean that the kernel counted has no interval.
     #[test]
-    fn a_measurement_without_samples_or_interval_is_refused() {
+    fn a_measurement_has_both_ends_of_an_interval_or_none() {
+        let text = |ends: &str| {
+            format!(
+                "{{ value = 37.5, measured = {{ n = 9, {ends}date = \"2026-11-27\", kernel = \"6.12\", what = \"mean\" }} }}"
+            )
+        };
+        let counted = parse(&text("")).unwrap();
+        let Origin::Measured(measurement) = &counted.origin else {
+            panic!("{counted:?}");
+        };
+        assert_eq!(measurement.interval(), None);
+        assert_eq!(measurement.to_string(), "mean; n 9, 2026-11-27, Linux 6.12");
+        let error = parse(&text("low = 37, ")).unwrap_err();
+        assert!(
+            error.contains("low <= high or neither, not n = 9, low = 37, high = absent"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_measurement_without_samples_or_with_a_wrong_interval_is_refused() {
         for (n, low, high) in [
             (0, "1", "2"),
             (5, "3", "2"),

@@ -112,11 +112,22 @@ impl fmt::Display for PredictionError {
 mod tests {
     use super::*;
     use crate::Machine;
+    use crate::machine::DriveModel;
 
     #[test]
-    fn a_machine_file_keeps_its_prediction_error() {
+    fn nothing_was_predicted_with_another_drive() {
         let mut machine = Machine::find("laptop").unwrap();
-        machine.prediction = Some(PredictionError {
+        machine.prediction = Some(prediction_error());
+        machine.drive.device = Some("nvme0".to_owned());
+        machine.replace_drive_keeping_count(machine.drive.clone());
+        let words = machine.describe_prediction_error().unwrap();
+        assert!(words.starts_with("predictions on this machine: mean within 6 %"));
+        machine.replace_drive_keeping_count(DriveModel::find("sn530").unwrap());
+        assert_eq!(machine.describe_prediction_error(), None);
+    }
+
+    fn prediction_error() -> PredictionError {
+        PredictionError {
             jobs: 4,
             rounds: 5,
             mean_percent: 6.0,
@@ -132,7 +143,13 @@ mod tests {
                 iops_percent: 1.0,
             }),
             uncalibrated: None,
-        });
+        }
+    }
+
+    #[test]
+    fn a_machine_file_keeps_its_prediction_error() {
+        let mut machine = Machine::find("laptop").unwrap();
+        machine.prediction = Some(prediction_error());
         let text = machine.to_toml().unwrap();
         let again = Machine::parse(&text, "text").unwrap();
         assert_eq!(again.prediction, machine.prediction);

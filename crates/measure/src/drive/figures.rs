@@ -94,12 +94,12 @@ impl DriveMeasurement {
             [1.0, time.ns / time.high, highest].map(|factor| (rate * factor * 10.0).round() / 10.0);
         let measurement = Measurement {
             n,
-            low,
-            high: if high.is_finite() {
+            low: Some(low),
+            high: Some(if high.is_finite() {
                 high.max(value)
             } else {
                 value
-            },
+            }),
             date: self.conditions.date.clone(),
             kernel: self.conditions.kernel.clone(),
             what: what.to_owned(),
@@ -178,8 +178,8 @@ impl DriveMeasurement {
     fn figure_without_interval(&self, value: f64, service: &ServiceTime, what: &str) -> Figure {
         let measurement = Measurement {
             n: service.latency.n,
-            low: value,
-            high: value,
+            low: None,
+            high: None,
             date: self.conditions.date.clone(),
             kernel: self.conditions.kernel.clone(),
             what: what.to_owned(),
@@ -278,8 +278,8 @@ impl DriveMeasurement {
         let [low, high] = [entry.awake_after, entry.asleep_after].map(|gap| gap.0 as f64 / 1e6);
         let measurement = Measurement {
             n: 1,
-            low,
-            high,
+            low: Some(low),
+            high: Some(high),
             date: self.conditions.date.clone(),
             kernel: self.conditions.kernel.clone(),
             what: "between the longest pause that left reads fast and the shortest that made them slow".to_owned(),

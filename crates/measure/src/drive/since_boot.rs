@@ -41,17 +41,12 @@ struct CountersSinceBoot {
 }
 
 impl FinishedRequests {
-    /// Mean time in us and its bounds: the kernel cuts a sum to whole milliseconds. `None` for too few requests.
-    fn mean_us_and_bounds(self) -> Option<[f64; 3]> {
+    /// Mean time in us; `None` for too few requests.
+    fn mean_us(self) -> Option<f64> {
         if self.count < FEWEST || self.ms == 0 {
             return None;
         }
-        let sums = [
-            self.ms as f64,
-            self.ms as f64,
-            self.ms.saturating_add(1) as f64,
-        ];
-        Some(sums.map(|ms| (ms * 1e6 / self.count as f64).round() / 1e3))
+        Some((self.ms as f64 * 1e6 / self.count as f64).round() / 1e3)
     }
 
     fn mean_kib(self) -> f64 {
@@ -130,10 +125,9 @@ pub fn take_figures_since_boot(
     ];
     let mut notes = Vec::new();
     for (kind, requests, figure) in kinds {
-        let Some(mean_and_bounds) = requests.mean_us_and_bounds() else {
+        let Some(mean) = requests.mean_us() else {
             continue;
         };
-        let [mean, ..] = mean_and_bounds;
         let kib = requests.mean_kib();
         let is_like_model = kib <= SMALL_KIB && in_flight <= ALONE;
         let shape = format!("{kib:.1} KiB and {in_flight:.1} in flight in the mean");
@@ -145,7 +139,7 @@ pub fn take_figures_since_boot(
                 "mean of {kind}s of {disk} since boot (/sys/block/{disk}/stat), {shape}: coarse, with waits for other requests and \
                  idle exits of CPUs"
             );
-            *figure = measured_figure(requests.count, mean_and_bounds, what, conditions);
+            *figure = counted_figure(requests.count, mean, what, conditions);
             notes.push(format!(
                 "{disk}: {kind}_service_us is {mean} us, the mean of {} requests since boot ({shape}): coarse; `wakepath measure \
                  drive` tells more",
@@ -159,15 +153,14 @@ pub fn take_figures_since_boot(
             ));
         }
     }
-    if let Some(mean_and_bounds) = counters.flushes.mean_us_and_bounds()
+    if let Some(mean) = counters.flushes.mean_us()
         && !is_measured(&drive.flush_us)
     {
         let what = format!(
             "mean of flushes of {disk} since boot (/sys/block/{disk}/stat): coarse, with the emptying of the drive's buffer"
         );
         let count = counters.flushes.count;
-        drive.flush_us = measured_figure(count, mean_and_bounds, what, conditions);
-        let [mean, ..] = mean_and_bounds;
+        drive.flush_us = counted_figure(count, mean, what, conditions);
         notes.push(format!(
             "{disk}: flush_us is {mean} us, the mean of {count} flushes since boot: coarse, with the emptying of the drive's buffer"
         ));
@@ -180,16 +173,12 @@ fn is_measured(figure: &Figure) -> bool {
     figure.origin.origin_kind_name() == "measured"
 }
 
-fn measured_figure(
-    n: u64,
-    [value, low, high]: [f64; 3],
-    what: String,
-    conditions: &Conditions,
-) -> Figure {
+/// A figure from a sum and a count of the kernel, which tell nothing of the spread: its interval is not known.
+fn counted_figure(n: u64, value: f64, what: String, conditions: &Conditions) -> Figure {
     let measurement = Measurement {
         n,
-        low,
-        high,
+        low: None,
+        high: None,
         date: conditions.date.clone(),
         kernel: conditions.kernel.clone(),
         what,
@@ -234,9 +223,8 @@ mod tests {
         let Origin::Measured(about) = &drive.read_service_us.origin else {
             panic!("{:?}", drive.read_service_us);
         };
-        let bounds = [drive.read_service_us.value, about.low, about.high].map(|us| us.to_string());
-        assert_eq!(bounds, ["125", "125", "125.5"]);
-        assert_eq!(about.n, 2000);
+        assert_eq!(drive.read_service_us.value.to_string(), "125");
+        assert_eq!((about.n, about.interval()), (2000, None));
         assert!(about.what.contains("4.0 KiB and 1.0 in flight") && about.what.contains("coarse"));
         for (figure, us) in [(&drive.write_service_us, 30.0), (&drive.flush_us, 400.0)] {
             assert!(

@@ -185,6 +185,7 @@ impl Plan {
                 name: machine.name.clone(),
                 model: Some(machine),
                 file: MACHINE.to_owned(),
+                is_here: false,
             }],
             workloads: vec![PlannedWorkload::without_entry(name, workload)],
             policies,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use toml::Spanned;
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::MachineError;
+use wakepath_hardware::machine::{HERE, MachineError};
 use wakepath_results::directory::{MACHINE, MACHINES};
 use wakepath_results::document::CpuKind;
 use wakepath_trace::recording::Metadata;
@@ -32,6 +32,8 @@ pub struct PlannedMachine {
     pub model: Option<Machine>,
     /// Path of the machine's copy in the result directory.
     pub file: String,
+    /// Whether the model is the calibrated machine `here`, whose figures may be stale.
+    pub is_here: bool,
 }
 
 impl PlannedMachine {
@@ -41,6 +43,7 @@ impl PlannedMachine {
             name: host_name(),
             model: None,
             file: MACHINE.to_owned(),
+            is_here: false,
         }
     }
 
@@ -127,6 +130,7 @@ pub(super) fn plan_simulated_machines(
                 file: machine_copy_path(&name, count > 1),
                 name,
                 model: Some(model),
+                is_here: resolve_name_or_path(machine.get_ref(), folder) == HERE,
             });
         }
     }
@@ -219,6 +223,7 @@ pub(super) fn plan_replayed_machines(
             file: machine_copy_path(&name, several),
             name,
             model: None,
+            is_here: false,
         })
         .collect();
     if !several {

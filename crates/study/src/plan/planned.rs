@@ -156,6 +156,16 @@ impl Plan {
         notes
     }
 
+    /// How far predictions on each calibrated machine were off.
+    pub(crate) fn list_prediction_errors(&self) -> Vec<String> {
+        let machines = self.machines.iter();
+        let errors = machines.filter_map(|machine| {
+            let error = machine.model.as_ref()?.describe_prediction_error()?;
+            Some(format!("{}: {error}", machine.name))
+        });
+        errors.collect()
+    }
+
     /// Replaces the number of repeats and the first seed, where given.
     pub fn set_repeats_and_seed(&mut self, repeats: Option<u32>, seed: Option<u64>) {
         if let Some(repeats) = repeats {

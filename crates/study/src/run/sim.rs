@@ -456,7 +456,7 @@ impl Backend for Sim<'_> {
                 .map(|(machine, model)| machine.describe_model(model))
                 .collect(),
             machine_files: files.collect::<Result<_, _>>()?,
-            notes: list_policy_notes(self.plan, models.map(|(_, model)| model)),
+            notes: list_notes(self.plan, models.map(|(_, model)| model)),
         })
     }
 
@@ -643,9 +643,9 @@ fn count_idle_decisions(run: &wakepath_sim::Run) -> u64 {
     run.idle_states.iter().map(|state| state.entries).sum()
 }
 
-/// Notes on the policies for readers, each once.
-fn list_policy_notes<'a>(plan: &Plan, machines: impl Iterator<Item = &'a Machine>) -> Vec<String> {
-    let mut notes: Vec<String> = Vec::new();
+/// Notes on the machines' predictions and on the policies for readers, each once.
+fn list_notes<'a>(plan: &Plan, machines: impl Iterator<Item = &'a Machine>) -> Vec<String> {
+    let mut notes = plan.list_prediction_errors();
     for machine in machines {
         let of_sets = plan.policies.iter().filter_map(|policy| {
             // A policy set that does not fit the machine was refused before.

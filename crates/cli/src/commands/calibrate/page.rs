@@ -125,7 +125,9 @@ fn measured_section(figures: &[MachineFigure]) -> MeasuredSection {
         let (n, interval) = match &figure.figure.origin {
             Origin::Measured(measurement) => (
                 measurement.n.to_string(),
-                format!("{} to {}", measurement.low, measurement.high),
+                measurement
+                    .interval()
+                    .map_or_else(String::new, |(low, high)| format!("{low} to {high}")),
             ),
             Origin::Fitted(_) => (String::new(), String::new()),
             _ => return None,

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::bail;
 use wakepath_explain::ExitEstimate;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{CalibratedOn, MachineError, Origin, find_calibration_file};
 use wakepath_record::facts::read_metadata;
-use wakepath_study::run::replay::{doubt_by_few_recorded_cpus, evidence_for_other_machine};
 use wakepath_system::System;
 use wakepath_trace::recording::Metadata;
 
+use crate::commands::foreign_recording::check_recording_is_of_machine;
 use crate::commands::here::warn_of_stale_figures_in_use;
-use crate::messages::{note, warning};
+use crate::messages::note;
 
 /// Measured exits by index of the idle state: of the named machine, or else of the machine `here` if that is the recorded one.
 /// Stale figures are told, and are left out.
@@ -32,7 +31,8 @@ pub(super) fn find_measured_exits(
         },
     };
     if let Some(name) = name {
-        check_recording_is_of_machine(name, metadata, &machine)?;
+        let advice = "Explain it without --machine, or name its own";
+        check_recording_is_of_machine(name, metadata, &machine, advice)?;
     }
     // Where kinds of CPUs differ in their states, an index means several states.
     let [group] = &metadata.idle_states[..] else {
@@ -55,23 +55,6 @@ pub(super) fn find_measured_exits(
         .into_iter()
         .filter(|(_, state, _)| !stale.contains(&exit_key(state)));
     Ok(fresh.map(|(index, _, exit)| (index, exit)).collect())
-}
-
-/// Refuses figures from another machine than the recorded machine, and warns of doubts.
-fn check_recording_is_of_machine(
-    name: &str,
-    metadata: &Metadata,
-    machine: &Machine,
-) -> anyhow::Result<()> {
-    if let Some(what) = evidence_for_other_machine(metadata, machine) {
-        bail!(
-            "the recording is of another machine than {name}: {what}. Explain it without --machine, or name its own"
-        );
-    }
-    if let Some(doubt) = doubt_by_few_recorded_cpus(metadata, machine) {
-        warning!("about the recording: {doubt}");
-    }
-    Ok(())
 }
 
 /// Key of a state's exit in [`Machine::figures`].
@@ -120,7 +103,7 @@ fn change_since_calibration(then: &CalibratedOn, metadata: &Metadata) -> Option<
         .map(|(what, before, now)| format!("{what} {before} when calibrated, {now} when recorded"))
 }
 
-/// A state's exit, if it was measured and is the same on all CPUs and after all pauses.
+/// A state's exit, if it was measured with an interval and is the same on all CPUs and after all pauses.
 fn measured_exit(machine: &Machine, name: &str) -> Option<ExitEstimate> {
     let differs = machine.cluster.iter().any(|cluster| {
         let mut own = cluster.idle_state.iter();
@@ -131,10 +114,11 @@ fn measured_exit(machine: &Machine, name: &str) -> Option<ExitEstimate> {
         return None;
     };
     let depends_on_pause = state.deeper_after_us.is_given();
+    let (low, high) = measurement.interval()?;
     (!differs && !depends_on_pause).then_some(ExitEstimate {
         mean_ns: state.true_exit_us.value * 1e3,
-        low_ns: measurement.low * 1e3,
-        high_ns: measurement.high * 1e3,
+        low_ns: low * 1e3,
+        high_ns: high * 1e3,
     })
 }
 

@@ -31,6 +31,7 @@ use wakepath_units::cpus;
 
 pub(crate) use arguments::Args;
 
+use crate::commands::here;
 use crate::messages::warning;
 use crate::new_file;
 use crate::output::{self, Format, Screen};
@@ -46,6 +47,7 @@ pub(crate) fn replay_and_print_recording(args: &Args, out: &mut Screen) -> anyho
     let metadata = Reader::open(&args.trace)?.metadata().clone();
     let request = study::make_replay_request(args, &metadata)?;
     let plan = Plan::for_replay(&request, args.programs.allowed)?;
+    here::hold_notes_on_planned_machines(&plan);
     let named = plan.machines.iter().find_map(|m| m.model.as_ref());
     if let Some(machine) = named.filter(|_| !args.any_machine) {
         let trace = args.trace.display();

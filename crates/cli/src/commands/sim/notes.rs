@@ -447,10 +447,3 @@ fn median_worst_reached_percent(result: &SimulatedPolicy) -> Option<f64> {
         .collect();
     Some(100.0 * median(shares?)?)
 }
-
-/// Notes how far predictions on a calibrated machine were off. Nothing was compared with another drive.
-pub(super) fn note_prediction_error_if_calibrated(machine: &Machine, has_other_drive: bool) {
-    if let Some(error) = machine.prediction.as_ref().filter(|_| !has_other_drive) {
-        note!("predictions on this machine: {error}");
-    }
-}

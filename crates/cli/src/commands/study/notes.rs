@@ -2,12 +2,13 @@
 
 use wakepath_study::plan::Plan;
 
-use crate::commands::arguments;
+use crate::commands::{arguments, here};
 use crate::messages::{self, MessageKind, note};
 use crate::policy_set;
 
 /// Prints notes on accepted input of a study that readers should know of.
 pub(super) fn hold_notes_on_study_input(plan: &Plan) {
+    here::hold_notes_on_planned_machines(plan);
     policy_set::hold_compiler_warnings(plan.policies.iter().map(|p| &p.set));
     for workload in &plan.workloads {
         for warning in &workload.warnings {

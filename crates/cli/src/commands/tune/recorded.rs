@@ -38,13 +38,9 @@ pub(super) fn find_drive(args: &Args) -> anyhow::Result<DriveModel> {
     let drive = match (&args.drive, &args.machine) {
         (Some(name), None) => DriveModel::find(name).context("--drive")?,
         (drive, Some(_)) => {
-            here::find_machine_to_simulate_and_notice(
-                args.machine.as_deref(),
-                None,
-                drive.as_deref(),
-            )?
-            .0
-            .drive
+            here::find_changed_machine_and_notice(args.machine.as_deref(), None, drive.as_deref())?
+                .0
+                .drive
         }
         (None, None) => bail!(
             "a recording says when a drive was busy, not which drive to model; give --drive NAME, as `wakepath drive list` \

@@ -12,6 +12,7 @@ use wakepath_system::System;
 use wakepath_trace::recording::{Metadata, Reader};
 
 use super::drive_of_disk::find_drive_of_disk;
+use crate::commands::foreign_recording::check_recording_is_of_machine;
 
 /// Fewest requests for a figure.
 const FEWEST: usize = 100;
@@ -22,7 +23,7 @@ const BYTES: u32 = 4096;
 /// drive is the one with most such requests. Returns notes.
 ///
 /// # Errors
-/// The recording cannot be read, or has too few such requests.
+/// The recording cannot be read, is of another machine, or has too few such requests.
 pub(super) fn take_recorded_figures(
     path: &Path,
     system: &System,
@@ -30,6 +31,9 @@ pub(super) fn take_recorded_figures(
 ) -> anyhow::Result<Vec<String>> {
     let mut reader = Reader::open(path)?;
     let metadata = reader.metadata().clone();
+    let advice = "Give one that was made on it, or leave --recording out";
+    check_recording_is_of_machine(&machine.name, &metadata, machine, advice)
+        .with_context(|| path.display().to_string())?;
     let mut collector = Collector::new(&metadata);
     collector.collect_recording(&mut reader)?;
     let collected = collector.finish();
