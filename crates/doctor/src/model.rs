@@ -26,7 +26,7 @@ const RUNS: u32 = 3;
 /// The load of one 4 KiB read at a time, the next as soon as the last is done.
 pub const READS: &str = "one 4 KiB read at a time";
 const READS_JOB: &str =
-    "[reads]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\ntime_based\nruntime=200ms\n";
+    "[reads]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\ntime_based\nruntime=1s\n";
 /// The load of reads with about as much computing between them as a read takes, so that the clock matters.
 pub const WORK: &str = "one 4 KiB read at a time and 200,000 cycles of work after each";
 /// The load of a read every 10 ms, so that the machine is mostly idle.
