@@ -363,8 +363,8 @@ fn find_too_deep_choices(case: &mut Case<'_>, states: &[Counted], usage: u64) ->
     Some(finding.fixed_by_set(case, set))
 }
 
-/// The fastest governor that this kernel offers, or a latency limit where governors gain less than half as much: a limit
-/// keeps CPUs out of deep states at rest, too.
+/// The fastest governor that this kernel offers, or a latency limit where governors gain less than half as much, by a difference that
+/// matters: a limit keeps CPUs out of deep states at rest, too.
 fn choose_set_against_deep_choices(case: &Case<'_>) -> Option<PolicySet> {
     let limit = policy_set_that_leaves_shallow_states(case);
     let Some((governor, latency)) = fastest_other_governor(case) else {
@@ -376,7 +376,9 @@ fn choose_set_against_deep_choices(case: &Case<'_>) -> Option<PolicySet> {
         .as_ref()
         .and_then(|set| simulate_read_latency_us(case, set));
     let gain_of_limit = limited.map_or(0.0, |limited| now - limited);
-    if gain > 0.0 && gain >= gain_of_limit * GOVERNOR_SUFFICES {
+    let suffices =
+        gain >= gain_of_limit * GOVERNOR_SUFFICES || gain_of_limit - gain < now * MATTERS;
+    if gain > 0.0 && suffices {
         Some(governor)
     } else {
         limit

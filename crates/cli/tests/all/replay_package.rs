@@ -190,11 +190,11 @@ fn replay_and_sim_agree_which_state_is_cheapest_and_by_how_much() {
             saved(&totals)
         );
 
-        // The oracle takes it, too, and wastes nothing. Ticks that RCU keeps make some periods short.
+        // The oracle takes it, too, and wastes nothing.
         let oracle = &replayed(&whole, &path(deepest), "oracle").policies[1];
         let shallower = oracle.states.iter().rev().skip(1);
         let counts: u64 = shallower.map(|state| state.count).sum();
         let deep = oracle.states.last().unwrap().count;
-        assert!(counts * 15 < deep, "{name}: {counts} of {deep}");
+        assert!(counts * 20 < deep, "{name}: {counts} of {deep}");
     }
 }

@@ -365,9 +365,8 @@ fn a_preference_for_power_never_draws_more_for_the_same_io() {
         let [first, .., default, _, last] = rows;
         assert!(default.2 < first.2, "{machine}: {rows:?}");
         if lines == READS {
-            let slower = |w: &[(f64, f64, f64)]| w[1].1 < w[0].1 - 100.0;
+            let slower = |w: &[(f64, f64, f64)]| w[1].1 < w[0].1 - 100.0 && w[1].0 < w[0].0;
             assert!(rows[..5].windows(2).all(slower), "{machine}: {rows:?}");
-            assert!(default.0 < first.0, "{machine}: {rows:?}");
         } else {
             assert!(last.0 < 0.8 * default.0, "{machine}: {rows:?}");
         }

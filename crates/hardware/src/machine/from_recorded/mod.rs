@@ -72,6 +72,8 @@ impl Machine {
         // A captured machine is one cluster whatever the number of sockets.
         use_package_power_of_family(&mut machine, &record, captured.sockets.max(1));
         machine.platform = power_at_rest_of_captured_machine(system, captured, &template);
+        machine.rcu = Some(Rcu::assumed_work());
+        machine.background = usual_work_and_timers_of_programs(&template);
         if !lender.power {
             machine.remove_cpu_and_package_power(&lender.why);
         }
@@ -170,8 +172,6 @@ fn assemble_machine(record: &RecordAndLender<'_>, policy: &RecordedPolicy) -> Ma
         cluster,
         idle_state: make_machine_idle_states(record, package_us),
         scheduler,
-        rcu: Some(Rcu::assumed_work()),
-        background: usual_work_and_timers_of_programs(template),
         ..template.clone()
     };
     drop_demotion_of_unknown_states(&mut machine);

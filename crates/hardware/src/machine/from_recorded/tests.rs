@@ -188,9 +188,8 @@ fn only_figures_of_the_system_itself_have_a_source() {
             let is_of_family = FAMILIES
                 .iter()
                 .any(|name| words.starts_with(&format!("{name}: ")));
-            let is_of_kernel_or_fio = figure.key.starts_with("background.");
             assert!(
-                !has_source || words.contains(&record) || is_of_family || is_of_kernel_or_fio,
+                !has_source || words.contains(&record) || is_of_family,
                 "{what}"
             );
         }
