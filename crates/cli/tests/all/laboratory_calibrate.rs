@@ -232,8 +232,7 @@ fn figures_of_a_guest_that_wakes_sooner_than_it_declares_are_found() {
         read: 47.0,
         write: 15.0,
         sleep: [60_000, 1_000, 3_000],
-        // Runs gave 5.7 to 8.6: reads at depth 8 follow what was fitted for libaio.
-        most_percent: 10.0,
+        most_percent: 8.0,
         most_percent_as_emulator: None,
     };
     calibrate("laboratory-calibrate-sooner", &truth);
@@ -250,8 +249,7 @@ fn figures_of_a_guest_that_wakes_later_than_it_declares_are_found() {
         sleep: [400_000, 5_000, 12_000],
         // Two runs gave 10.4 and 15.8. Without turns of CPUs reads at depth 8 are off by a quarter.
         most_percent: 20.0,
-        // Two runs gave 3.0 and 8.3.
-        most_percent_as_emulator: Some(10.0),
+        most_percent_as_emulator: Some(8.0),
     };
     calibrate("laboratory-calibrate-later", &truth);
 }

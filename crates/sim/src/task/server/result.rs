@@ -90,11 +90,13 @@ impl ServerRun {
         }
     }
 
-    /// Share of the arrivals that got their reply, or that workers had in hand at the end, 0 to 1: below 1 if the server cannot
-    /// keep up.
+    /// Share of the arrivals that got their reply, 0 to 1: below 1 if the server cannot keep up. It is 1 if workers had all other
+    /// requests in hand at the end.
     pub fn kept_up_share(&self) -> f64 {
         let without_reply = self.arrived.saturating_sub(self.replied_in_time);
-        let left = without_reply - self.in_hand_at_end.min(without_reply);
-        1.0 - left as f64 / self.arrived.max(1) as f64
+        if without_reply == self.in_hand_at_end {
+            return 1.0;
+        }
+        self.replied_in_time as f64 / self.arrived as f64
     }
 }
