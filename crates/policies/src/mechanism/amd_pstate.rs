@@ -4,6 +4,7 @@ use super::key::{Fallback, Form, Key, KeyInfo, choice_key, switch_key};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 use crate::freq::FreqPolicy;
 use crate::freq::amd_pstate::{AmdGovernor, AmdMode, AmdPstateSettings};
+use crate::freq::epp::Epp;
 
 /// Energy-performance preferences that have names in AMD's driver (`epp_values`,
 /// `drivers/cpufreq/amd-pstate.c`, Linux 7.3).
@@ -105,10 +106,13 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     },
 };
 
-/// Number of a named energy-performance preference in AMD's driver; `None` for an unknown name.
-pub fn amd_epp_number_by_name(name: &str) -> Option<u8> {
-    NAMED
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, number)| *number)
+/// Number of an energy-performance preference in AMD's driver, whose names may stand for other numbers than elsewhere; `None` for the
+/// firmware's own.
+pub fn amd_epp_number(epp: Epp) -> Option<u8> {
+    let Epp::Named(name, elsewhere) = epp else {
+        return epp.number();
+    };
+    let mut named = NAMED.iter();
+    let own = named.find(|(known, _)| *known == name);
+    Some(own.map_or(elsewhere, |(_, number)| *number))
 }

@@ -15,7 +15,7 @@ use crate::idle::program::{Program, ProgramForm};
 use crate::idle::{IdlePolicy, KernelVersion};
 use crate::kernel_config::KernelConfig;
 use crate::latency::{CpuLatency, DriveLatency};
-use crate::mechanism::amd_pstate::amd_epp_number_by_name;
+use crate::mechanism::amd_pstate::amd_epp_number;
 use crate::mechanism::{Kind, Policy};
 use crate::poll::PollPolicy;
 use crate::profile::{Profile, find_profile_if_tool_named};
@@ -306,11 +306,7 @@ impl PolicySet {
                 }
             }
             Some(FreqPolicy::AmdPstate(settings)) if settings.takes_preference() => {
-                let number = self.epp().and_then(|epp| match epp {
-                    Epp::Named(name, number) => amd_epp_number_by_name(name).or(Some(number)),
-                    other => other.number(),
-                });
-                if let Some(number) = number {
+                if let Some(number) = self.epp().and_then(amd_epp_number) {
                     settings.epp = number;
                     taken.push(Kind::Epp);
                 }

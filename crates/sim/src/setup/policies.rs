@@ -17,7 +17,7 @@ use wakepath_policies::freq::limits::FrequencyLimits;
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::idle::limit::IdleStatesLimit;
 use wakepath_policies::latency::{CpuLatency, LatencyScope};
-use wakepath_policies::mechanism::amd_pstate::amd_epp_number_by_name;
+use wakepath_policies::mechanism::amd_pstate::amd_epp_number;
 use wakepath_policies::mechanism::{Kind, Place, Policy};
 use wakepath_policies::poll::PollPolicy;
 use wakepath_policies::profile::Expanded;
@@ -524,11 +524,7 @@ fn frequency_policy_with_epp_and_boost(set: &PolicySet) -> Result<FreqPolicy, Si
         && let Some(epp) = set.epp()
         && set.hwp_boost().is_none()
     {
-        let named = match epp {
-            Epp::Named(name, number) => amd_epp_number_by_name(name).or(Some(number)),
-            other => other.number(),
-        };
-        settings.epp = named.ok_or_else(firmware_epp_error)?;
+        settings.epp = amd_epp_number(epp).ok_or_else(firmware_epp_error)?;
         return Ok(FreqPolicy::AmdPstate(settings));
     }
     // The governor `performance` implies an energy preference of 0 anyway.

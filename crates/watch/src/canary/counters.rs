@@ -91,20 +91,21 @@ impl CounterFaults {
         if let Some((first, hour)) = self.incomplete_hours.first() {
             let names: BTreeSet<&String> =
                 self.incomplete_hours.iter().map(|(name, _)| name).collect();
-            let count = |number: usize, noun: &str| {
-                let ending = if number == 1 { "" } else { "s" };
-                format!("{number} {noun}{ending}")
-            };
             notes.push(format!(
                 "left out: times in {} of {}, such as {} in the hour of {}, when only some buckets of a histogram have a sample",
-                count(self.incomplete_hours.len(), "hour"),
-                count(names.len(), "machine"),
+                count_in_words(self.incomplete_hours.len(), "hour"),
+                count_in_words(names.len(), "machine"),
                 escape_for_one_line(first),
                 hour.format_begin()
             ));
         }
         notes
     }
+}
+
+fn count_in_words(number: usize, noun: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{ending}")
 }
 
 /// Takes times out of all buckets of a histogram at which a bucket lacks a sample between its first and its last one. Buckets may come and go

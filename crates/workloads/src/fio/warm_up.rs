@@ -289,8 +289,8 @@ mod tests {
     fn a_job_with_a_steady_state_counts_from_its_first_request() {
         let counts_from = |options: &str, warm_up: Option<Nanoseconds>| {
             let text = format!("[a]\nrw=randread\nsize=1m\ntime_based\nruntime=30\n{options}\n");
-            let file = parse(&text, "x").unwrap();
-            let file = file.with_given_or_default_warm_up(warm_up);
+            let parsed = parse(&text, "x").unwrap();
+            let file = parsed.with_given_or_default_warm_up(warm_up);
             file.earliest_counting_start_after_ramp()
         };
         let second = Nanoseconds::from_secs(1);

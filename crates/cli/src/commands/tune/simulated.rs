@@ -123,11 +123,11 @@ fn list_fixes_by_doctor(args: &Args) -> anyhow::Result<Vec<PolicySet>> {
 /// The captured machine in the folder of a machine file; `None` where the folder has no capture.
 fn find_capture_of_machine_file(name: Option<&str>) -> Option<System> {
     let file = Path::new(name?);
-    let folder = file.parent().filter(|_| file.is_file())?;
-    let folder = if folder.as_os_str().is_empty() {
+    let parent = file.parent().filter(|_| file.is_file())?;
+    let folder = if parent.as_os_str().is_empty() {
         Path::new(".")
     } else {
-        folder
+        parent
     };
     is_capture(folder).then(|| System::new(Root::at_directory(folder)))
 }
