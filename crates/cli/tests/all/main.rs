@@ -40,6 +40,7 @@ mod own_governor;
 mod package;
 mod pasted;
 mod persist;
+mod persist_clock;
 mod persist_rig;
 mod policy;
 mod printing;
