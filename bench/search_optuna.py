@@ -1,7 +1,9 @@
-"""Optuna's TPE and NSGA-II on the spaces of `search_quality`: how many of its searches find a good set.
+"""Optuna's TPE and NSGA-II beside `tune` on the spaces of `search_quality`: how many searches find a good set.
 
-Argument: the folder of `cargo run --example search_quality`, whose tables give each set's figures. Each search has the
-budget of a search of `tune`. Its first trial is the set in force. A trial costs three runs, as in random search.
+Argument: the folder of `cargo run --example search_quality`, whose tables give each set's figures, and how often `tune`
+and random search found a good one. Each search has the budget of a search of `tune`. Its first trials are the profiles
+and the set in force. A trial costs three runs, as in random search. Exit code 1: a sampler finds more than `tune`; 3:
+Optuna is missing.
 """
 
 import json
@@ -11,9 +13,13 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import optuna
-from optuna.samplers import BaseSampler, NSGAIISampler, TPESampler
-from optuna.trial import Trial
+try:
+    import optuna
+    from optuna.samplers import BaseSampler, NSGAIISampler, TPESampler
+    from optuna.trial import Trial
+except ImportError as error:
+    print(f"skipped: TPE and NSGA-II beside tune: {error}; scripts/setup-python.sh installs Optuna", file=sys.stderr)
+    sys.exit(3)
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,9 @@ class Space:
     budget: int
     searches: int
     good: frozenset[int]
+    # Searches of tune and of random search that found one of these.
+    found_by_tune: int
+    found_at_random: int
     # For each first seed and each set; None where the machine refuses the set.
     figures: list[list[Figures | None]]
 
@@ -56,6 +65,8 @@ class Space:
             budget=content["budget"],
             searches=content["searches"],
             good=frozenset(content["good"]),
+            found_by_tune=content["found"]["tune"],
+            found_at_random=content["found"]["random"],
             figures=figures,
         )
 
@@ -122,18 +133,22 @@ def main() -> int:
     if not paths:
         print(f"{sys.argv[1]}: no *.searches.json; run the example search_quality first", file=sys.stderr)
         return 1
-    print("space            " + "".join(f"{name:>13}" for name in SAMPLERS))
+    names = ["tune", "random", *SAMPLERS]
+    print(f"{'searches that find a good set':<30}" + "".join(f"{name:>12}" for name in names))
+    worse = 0
     with ProcessPoolExecutor() as pool:
         for path in paths:
             space = Space.read(path)
             parts = [range(first, space.searches, 4) for first in range(4)]
-            line = f"{space.name:<17}"
+            counts = [space.found_by_tune, space.found_at_random]
             for sampler in SAMPLERS:
                 jobs = [pool.submit(count_good_searches, path, sampler, part) for part in parts]
-                count = sum(job.result() for job in jobs)
-                line += f"{count:>6} of {space.searches}"
-            print(line, flush=True)
-    return 0
+                counts.append(sum(job.result() for job in jobs))
+            is_worse = space.found_by_tune < max(counts)
+            worse += is_worse
+            cells = "".join(f"{f'{count} of {space.searches}':>12}" for count in counts)
+            print(f"{space.name:<30}{cells}  no worse: {'NOT MET' if is_worse else 'met'}", flush=True)
+    return min(worse, 1)
 
 
 if __name__ == "__main__":

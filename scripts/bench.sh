@@ -1,20 +1,22 @@
 #!/bin/bash
 # Runs all benchmarks and writes their output into docs/background/performance.md, between "figures" and "end of figures". Nothing else
-# should run meanwhile. It takes about half an hour, most of it for five release builds.
+# should run meanwhile. It takes about an hour, most of it for release builds.
 #
 #   scripts/bench.sh                 builds with a profile, runs all, writes the page
 #   scripts/bench.sh --dry-run       the same, and prints the page's figures instead of writing them
 #   scripts/bench.sh --all-searches  with 100 searches of tune in each of the five spaces, not 20 in two of them
+#   scripts/bench.sh --statistics    only searches, the canary's roll-outs and fleets, at a reduced size, printed and not written
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-dry_run= searches=(20 board-power board-writes)
+dry_run= statistics= searches=(20 board-power board-writes) roll_outs=10000 captures=2000 recordings_mb=1000
 for option in "$@"; do
     case $option in
         --dry-run) dry_run=1 ;;
         --all-searches) searches=(100) ;;
+        --statistics) statistics=1 searches=(10 board-power) roll_outs=500 captures=300 recordings_mb=60 ;;
         *)
-            echo "bench: unknown option $option; there are --dry-run and --all-searches" >&2
+            echo "bench: unknown option $option; there are --dry-run, --all-searches and --statistics" >&2
             exit 2
             ;;
     esac
@@ -28,11 +30,19 @@ for marker in '<!-- figures -->' '<!-- end of figures -->'; do
     fi
 done
 
-scripts/setup-python.sh || echo "bench: no SimPy to compare with" >&2
-scripts/setup-llvm-tools.sh
-scripts/profiled-build.sh bench/Cargo.toml wakepath-bench sh -c '"$PROGRAM" --train'
-cargo build --quiet --release --locked -p wakepath-conformance -p wakepath-cli
-cargo build --quiet --release --locked -p wakepath-tune --example search_quality
+# Optuna, pyarrow and SimPy. Where they cannot be had, each comparison with them says in a line that it is skipped.
+scripts/setup-python.sh || echo "bench: no Python packages to compare with" >&2
+python=${WAKEPATH_PYTHON:-.cache/python/bin/python}
+[ -x "$python" ] || python=python3
+profile=${WAKEPATH_PROFILE:-release}
+if [ -z "$statistics" ]; then
+    scripts/setup-llvm-tools.sh
+    scripts/profiled-build.sh bench/Cargo.toml wakepath-bench sh -c '"$PROGRAM" --train'
+    cargo build --quiet --release --locked -p wakepath-conformance -p wakepath-cli
+fi
+cargo build --quiet --profile "$profile" --locked -p wakepath-tune -p wakepath-watch -p wakepath-fleet \
+    --example search_quality --example canary_figures --example fleet_figures --example fleet_recordings
+examples=target/${profile/#dev/debug}/examples
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -56,6 +66,24 @@ step_if_possible() {
     "$@" 2>&1 | tee >(cat >&2) || { codes=("${PIPESTATUS[@]}") && [ "${codes[0]}" = 3 ] || missed=1; }
 }
 
+# What tune, canary and fleet find, beside other programs.
+run_statistics() {
+    step "$examples/search_quality" "$folder/searches" "${searches[@]}"
+    echo
+    step_if_possible "$python" bench/search_optuna.py "$folder/searches"
+    echo
+    step "$examples/canary_figures" "$roll_outs"
+    echo
+    step "$examples/fleet_figures" "$captures"
+    echo
+    step_if_possible "$examples/fleet_recordings" "$folder/recordings" "$recordings_mb" "$python"
+}
+
+if [ -n "$statistics" ]; then
+    run_statistics >"$folder/figures"
+    exit "$missed"
+fi
+
 {
     echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | sort -u), $(nproc) CPUs, $(uname -sr)"
     echo "$(rustc --version), $(version_of gcc --version), $(version_of trace-cmd -v)"
@@ -69,7 +97,7 @@ step_if_possible() {
     echo "explain beside other tracers, three rounds; scripts/explain-cost.sh has more:"
     step_if_possible scripts/explain-cost.sh target 3 2
     echo
-    step target/release/examples/search_quality "$folder/searches" "${searches[@]}"
+    run_statistics
 } >"$folder/figures"
 
 awk -v figures="$folder/figures" '

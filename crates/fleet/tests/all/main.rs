@@ -9,5 +9,6 @@
 mod decisions;
 mod generated_fleet;
 mod parts;
+mod planted_faults;
 mod replays;
 mod survey;

@@ -8,81 +8,22 @@ use std::sync::atomic::AtomicBool;
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use wakepath_fleet::{FleetClass, FleetError, FleetSurvey, SurveyRequest, survey_fleet};
+use wakepath_fleet::{FleetSurvey, SurveyRequest, survey_fleet};
 
-use crate::generated_fleet::{KINDS, generate_capture, generate_fleet, write_capture};
-
-/// The first folder of a machine's name as its label.
-fn rack_label(name: &str) -> Vec<String> {
-    name.split_once('/')
-        .map(|(rack, _)| rack.to_owned())
-        .into_iter()
-        .collect()
-}
-
-fn survey(folder: &Path, examined_per_class: usize) -> Result<FleetSurvey, FleetError> {
-    survey_fleet(&SurveyRequest {
-        folder,
-        labels_for: &rack_label,
-        includes: &|_| true,
-        examined_per_class,
-        cancelled: &AtomicBool::new(false),
-        report_read: &|_| {},
-    })
-}
-
-/// Most memory that this process has had, in bytes (`VmHWM`, `Documentation/filesystems/proc.rst`).
-fn peak_memory() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
-    let kib = line
-        .and_then(|line| line.split_whitespace().nth(1))
-        .unwrap();
-    kib.parse::<u64>().unwrap() * 1024
-}
+use crate::generated_fleet::{FAULTS, KINDS, generate_capture, generate_fleet, write_capture};
+use crate::planted_faults::{
+    LEAST_NAMED, MOST_MEMORY, MOST_OTHERS, survey, survey_generated_fleet,
+};
 
 /// Surveys a generated fleet: six classes, and at least 18 of 20 faults with at most 5 other machines.
 fn find_planted_faults(machines: usize, seed: u64) {
-    let fleet = generate_fleet(machines, seed);
-    let survey = survey(fleet.folder.path(), 0).unwrap();
-    assert_eq!(survey.classes.len(), KINDS.len());
-    for class in &survey.classes {
-        let racks: BTreeSet<&str> = class
-            .machines
-            .iter()
-            .map(|machine| machine.name.split('/').next().unwrap())
-            .collect();
-        assert_eq!(racks.len(), 1, "{}: {racks:?}", class.name);
-        let rack = racks.first().unwrap();
-        assert_eq!(class.machines.len(), fleet.by_rack[rack]);
-        assert!(class.representative().deviations.is_empty());
-    }
-    let named: BTreeSet<&str> = survey
-        .classes
-        .iter()
-        .flat_map(FleetClass::outliers)
-        .map(|machine| machine.name.as_str())
-        .collect();
-    let found = fleet
-        .faulty
-        .keys()
-        .filter(|name| named.contains(name.as_str()))
-        .count();
-    let others = named.len() - found;
-    let missed: Vec<&&str> = fleet
-        .faulty
-        .iter()
-        .filter(|(name, _)| !named.contains(name.as_str()))
-        .map(|(_, fault)| fault)
-        .collect();
-    println!(
-        "{machines} captures, seed {seed}: {found} of {} planted faults named, {others} other machines named, peak {} MB",
-        fleet.faulty.len(),
-        peak_memory() >> 20
-    );
-    assert!(found >= 18, "missed: {missed:?}");
-    assert!(others <= 5, "{named:?}");
-    assert!(peak_memory() <= 1 << 30);
+    let found = survey_generated_fleet(machines, seed);
+    println!("{found:?}");
+    assert_eq!(found.right_classes, KINDS.len(), "{found:?}");
+    assert_eq!((found.other_classes, found.planted), (0, FAULTS.len()));
+    assert!(found.named >= LEAST_NAMED, "{found:?}");
+    assert!(found.others.len() <= MOST_OTHERS, "{found:?}");
+    assert!(found.peak_bytes <= MOST_MEMORY, "{found:?}");
 }
 
 #[test]

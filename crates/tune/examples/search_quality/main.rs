@@ -125,7 +125,6 @@ fn judge_searches(
     let good: Vec<usize> = (0..table.sets.len())
         .filter(|number| good_kinds.contains(&alike[*number]))
         .collect();
-    write_table_for_other_searches(problem, folder, searches, &table, &good, budget)?;
     let (mut found, mut random, mut spent) = (0, 0, 0);
     let mut answers: BTreeMap<String, u64> = BTreeMap::new();
     for seed in 0..searches {
@@ -148,6 +147,19 @@ fn judge_searches(
     fs::write(
         problem.path_in(folder, ".decisions"),
         serde_json::to_string(&decisions)?,
+    )?;
+    let answers_found = GoodAnswers {
+        tune: found,
+        random,
+    };
+    write_table_for_other_searches(
+        problem,
+        folder,
+        searches,
+        &table,
+        &good,
+        budget,
+        answers_found,
     )?;
     println!(
         "{:<16} {:>4}  {:>4}  {:>6.0}  {:>8.1}  {:>11}  {:>13}",
@@ -230,6 +242,13 @@ impl Problem {
     }
 }
 
+/// How many searches found a good set.
+#[derive(Clone, Copy, Serialize)]
+struct GoodAnswers {
+    tune: u64,
+    random: u64,
+}
+
 /// The figures of each set for each first seed, for searches by other programs.
 #[derive(Serialize)]
 struct SearchTable<'a> {
@@ -237,6 +256,7 @@ struct SearchTable<'a> {
     budget: u64,
     searches: u64,
     good: &'a [usize],
+    found: GoodAnswers,
     /// Excess, objective and requests, by first seed and set.
     figures: Vec<Vec<Option<(f64, f64, u64)>>>,
 }
@@ -248,6 +268,7 @@ fn write_table_for_other_searches(
     table: &Table,
     good: &[usize],
     budget: u64,
+    found: GoodAnswers,
 ) -> Result<(), Box<dyn Error>> {
     let seeds = 0..u64::from(SEARCH_SEEDS);
     let figures = seeds.map(|seed| {
@@ -260,6 +281,7 @@ fn write_table_for_other_searches(
         budget,
         searches,
         good,
+        found,
         figures: figures.collect(),
     };
     let path = folder.join(format!("{}.searches.json", problem.name));

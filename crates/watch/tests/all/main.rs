@@ -6,5 +6,6 @@
 )]
 
 mod canary_input;
+mod error_rates;
 mod roll_outs;
 mod simulated_fleet;

@@ -2,73 +2,16 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use rayon::prelude::*;
 use statrs::distribution::{ContinuousCDF, LogNormal};
 use wakepath_watch::canary::{
     CanaryMetric, CanaryVerdict, FleetSeries, Judgement, NO_UPPER_END_NS, PlanRequest, RollOut,
     UnixHour, judge_roll_out, plan_roll_out,
 };
 
+use crate::error_rates::{
+    BEFORE, CONFIRMED_POWER, DAYS, count_verdicts, judge, metric, plan_and_simulate, random_model,
+};
 use crate::simulated_fleet::{FleetModel, Reported, name_of_machine, simulate_fleet};
-
-/// Hours before the change, and days after.
-const BEFORE: i64 = 7 * 24;
-const DAYS: u32 = 14;
-
-fn metric(reported: Reported) -> CanaryMetric {
-    let name = match reported {
-        Reported::Power => "mean_mw",
-        Reported::Latencies => "p99_us",
-    };
-    CanaryMetric::from_name(name, None).unwrap()
-}
-
-fn judge(series: &FleetSeries, model: FleetModel, days: u32, tolerated: f64) -> Judgement {
-    let roll_out = RollOut {
-        changed: (0..model.changed).map(name_of_machine).collect(),
-        since_s: UnixHour(model.change).begin_s(),
-        days,
-        tolerated,
-        alpha: 0.05,
-    };
-    judge_roll_out(series, &roll_out, &metric(model.reported)).unwrap()
-}
-
-/// A roll-out of random size.
-fn random_model(seed: u64, harm: f64, reported: Reported) -> FleetModel {
-    let mut random = Pcg64Mcg::seed_from_u64(seed ^ 0x5eed);
-    let changed = random.random_range(2..=10);
-    FleetModel {
-        machines: changed + random.random_range(2..=30),
-        hours: BEFORE + i64::from(DAYS) * 24 + 1,
-        change: BEFORE,
-        changed,
-        harm,
-        reported,
-    }
-}
-
-/// Number of roll-outs with each verdict: go on, stop, take back.
-fn count_verdicts(roll_outs: u64, harm: f64, tolerated: f64, reported: Reported) -> [u64; 3] {
-    let verdicts: Vec<CanaryVerdict> = (0..roll_outs)
-        .into_par_iter()
-        .map(|seed| {
-            let model = random_model(seed, harm, reported);
-            judge(&simulate_fleet(model, seed), model, DAYS, tolerated).verdict
-        })
-        .collect();
-    [
-        CanaryVerdict::GoOn,
-        CanaryVerdict::Stop,
-        CanaryVerdict::TakeBack,
-    ]
-    .map(|wanted| {
-        verdicts
-            .iter()
-            .filter(|verdict| **verdict == wanted)
-            .count() as u64
-    })
-}
 
 fn assert_at_most_5_percent(wrong: u64, roll_outs: u64, what: &str) {
     println!(
@@ -231,68 +174,21 @@ fn cut_after(series: &FleetSeries, end: i64) -> FleetSeries {
     }
 }
 
-/// Share of fresh roll-outs that find a harm as a plan says.
-fn share_found(days: u32, changed: usize, machines: usize, harm: f64, roll_outs: u64) -> f64 {
-    let found = (0..roll_outs)
-        .into_par_iter()
-        .filter(|seed| {
-            let model = FleetModel {
-                machines,
-                hours: BEFORE + i64::from(days) * 24 + 1,
-                change: BEFORE,
-                changed,
-                harm,
-                reported: Reported::Power,
-            };
-            let series = simulate_fleet(model, 1_000_000 + seed);
-            judge(&series, model, days, harm).verdict == CanaryVerdict::TakeBack
-        })
-        .count();
-    found as f64 / roll_outs as f64
-}
-
 fn plan_and_confirm(trials: u32, roll_outs: u64) {
-    let machines = 60;
-    let history = FleetModel {
-        machines,
-        hours: 21 * 24,
-        change: 0,
-        changed: 0,
-        harm: 0.0,
-        reported: Reported::Power,
-    };
-    let request = PlanRequest {
-        harm: 0.1,
-        machines,
-        power: 0.8,
-        alpha: 0.05,
-        trials,
-        seed: 1,
-    };
-    let plan = plan_roll_out(
-        &simulate_fleet(history, 77),
-        &metric(Reported::Power),
-        &request,
-    )
-    .unwrap();
-    let mut confirmed = 0;
-    for row in &plan.roll_outs {
-        assert!(row.false_alarms.unwrap_or(0.0) <= 0.05, "{row:?}");
-        let Some(changed) = row.changed.filter(|_| row.days >= 4) else {
-            continue;
-        };
-        let found = share_found(row.days, changed, machines, request.harm, roll_outs);
+    let plans = plan_and_simulate(trials, roll_outs);
+    assert!(!plans.is_empty());
+    for plan in &plans {
         println!(
-            "{} days, {changed} of {machines} machines: 10 % harm planned to be found in {:.1} %, found in {:.1} % of {roll_outs} fresh roll-outs",
-            row.days,
-            100.0 * row.found.unwrap(),
-            100.0 * found
+            "{} days, {} of {} machines: 10 % harm planned to be found in {:.1} %, found in {:.1} % of {roll_outs} fresh roll-outs",
+            plan.days,
+            plan.changed,
+            plan.machines,
+            100.0 * plan.planned,
+            100.0 * plan.found
         );
-        // A plan knows the noise only from one history of some weeks.
-        assert!((0.72..=0.97).contains(&found), "{row:?}: {found}");
-        confirmed += 1;
+        assert!(plan.false_alarms <= 0.05, "{plan:?}");
+        assert!(CONFIRMED_POWER.contains(&plan.found), "{plan:?}");
     }
-    assert!(confirmed > 0, "{plan:?}");
 }
 
 #[test]
