@@ -14,10 +14,7 @@ use crate::SettingsError;
 use crate::nvme::set_apst_until_drive_reset;
 use crate::text_file::overwrite_existing_file;
 
-/// Settings that the kernel takes up in a work item after the write has returned (`cpufreq_notifier_max()`,
-/// `drivers/cpufreq/cpufreq.c`).
-const TAKEN_UP_LATER: [&str; 2] = ["frequency-min", "frequency-max"];
-/// Longest time until the work item has run on a busy machine.
+/// Longest time until a busy machine has taken up a setting that it takes up later.
 const LONGEST_DELAY: Duration = Duration::from_secs(1);
 /// Time between two looks at a setting that is taken up later.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
@@ -33,10 +30,11 @@ pub(crate) fn write_setting(
 ) -> Result<Option<File>, SystemError> {
     match key.setting.mechanism {
         Access::Text => {
-            let before = TAKEN_UP_LATER
-                .contains(&key.setting.name)
-                .then(|| system.read_setting(key).ok())
-                .flatten();
+            let before = if key.setting.is_taken_up_later {
+                system.read_setting(key).ok()
+            } else {
+                None
+            };
             let line = format!("{value}\n");
             overwrite_existing_file(system.root(), &key.relative_path(), line.as_bytes())
                 .map_err(|source| write_error(system, key, value, source))?;

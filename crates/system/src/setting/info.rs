@@ -87,6 +87,9 @@ pub struct SettingInfo {
     /// Settings that the kernel changes along with this setting. Their old values are kept, too, and are written after
     /// this setting when it is put back.
     pub changes: &'static [&'static str],
+    /// Whether the kernel takes a new value up in a work item, after the write has returned (`cpufreq_notifier_max()`,
+    /// `drivers/cpufreq/cpufreq.c`).
+    pub is_taken_up_later: bool,
 }
 
 impl SettingInfo {

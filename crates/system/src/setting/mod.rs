@@ -30,6 +30,7 @@ const fn text_file_setting(
         values,
         meaning,
         changes: &[],
+        is_taken_up_later: false,
     }
 }
 
@@ -86,10 +87,16 @@ pub static SETTINGS: &[SettingInfo] = &[
         Values::Between(0, 1), "", "1: no clocks above the base clock (intel_pstate)"),
     text_file_setting("boost", SettingScope::System, "sys/devices/system/cpu/cpufreq/boost",
         Values::Between(0, 1), "", "1: clocks above the base clock may be used (other drivers)"),
-    text_file_setting("frequency-min", SettingScope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_min_freq",
-        Values::BetweenFiles("cpuinfo_min_freq", "cpuinfo_max_freq"), "kHz", "the lowest frequency to use"),
-    text_file_setting("frequency-max", SettingScope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_max_freq",
-        Values::BetweenFiles("cpuinfo_min_freq", "cpuinfo_max_freq"), "kHz", "the highest frequency to use"),
+    SettingInfo {
+        is_taken_up_later: true,
+        ..text_file_setting("frequency-min", SettingScope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_min_freq",
+            Values::BetweenFiles("cpuinfo_min_freq", "cpuinfo_max_freq"), "kHz", "the lowest frequency to use")
+    },
+    SettingInfo {
+        is_taken_up_later: true,
+        ..text_file_setting("frequency-max", SettingScope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/scaling_max_freq",
+            Values::BetweenFiles("cpuinfo_min_freq", "cpuinfo_max_freq"), "kHz", "the highest frequency to use")
+    },
     text_file_setting("epp", SettingScope::CpufreqPolicy, "sys/devices/system/cpu/cpufreq/policy{n}/energy_performance_preference",
         Values::ListedOrUpTo("energy_performance_available_preferences", 255), "",
         "energy-performance preference of the hardware: 0 performance, 255 power"),
