@@ -17,6 +17,7 @@ use wakepath_tune::{
 use wakepath_units::causes::with_causes;
 
 use crate::FleetError;
+use crate::known_runs::{KnownRuns, RememberingEvaluator};
 use crate::survey::{FleetClass, FleetMachine};
 
 /// Most further machines for trying a class's set.
@@ -34,6 +35,8 @@ pub struct DecisionRequest<'a> {
     pub cancelled: &'a AtomicBool,
     /// Called with numbers of simulated requests.
     pub report_requests: &'a (dyn Fn(u64) + Sync),
+    /// Runs that an earlier question about the same machines and search has made.
+    pub known_runs: &'a KnownRuns,
 }
 
 /// A decision's effect in a class.
@@ -233,7 +236,10 @@ impl ClassSearch {
         request: &DecisionRequest<'_>,
     ) -> Result<u64, FleetError> {
         let found = match self.representative.read() {
-            Ok(machine) => find_least_budget_on_machine(&machine, request).map_err(Into::into),
+            Ok(machine) => {
+                find_least_budget_on_machine(&machine, &self.representative.name, request)
+                    .map_err(Into::into)
+            }
             Err(why) => Err(ClassError::Machine(why)),
         };
         match found {
@@ -245,7 +251,12 @@ impl ClassSearch {
 
     fn find_set(&self, request: &DecisionRequest<'_>) -> Result<ClassAnswer, ClassError> {
         let machine = self.representative.read().map_err(ClassError::Machine)?;
-        let answer = search_on_machine(&machine, request, &Choice::Space { fixes: &self.fixes })?;
+        let answer = search_on_machine(
+            &machine,
+            &self.representative.name,
+            request,
+            &Choice::Space { fixes: &self.fixes },
+        )?;
         let best = answer.best.as_ref();
         let chosen = best.filter(|best| !best.changes_nothing());
         let set = chosen
@@ -299,7 +310,8 @@ impl ClassSearch {
     ) -> Result<(), ClassError> {
         for other in &self.others {
             let machine = other.read().map_err(ClassError::Machine)?;
-            let answer = match search_on_machine(&machine, request, &Choice::Only(set)) {
+            let answer = match search_on_machine(&machine, &other.name, request, &Choice::Only(set))
+            {
                 Ok(answer) => answer,
                 // With such settings in force the set changes nothing, or the machine refuses it.
                 Err(TuneError::Space(_) | TuneError::InForce(_)) => continue,
@@ -379,18 +391,25 @@ fn new_simulation<'a>(
 
 fn find_least_budget_on_machine(
     machine: &Machine,
+    name: &str,
     request: &DecisionRequest<'_>,
 ) -> Result<Budget, TuneError> {
     let simulation = new_simulation(machine, request)?;
     let space = Space::new(machine, request.over, |set| {
         simulation.policies_in_force_under(set)
     })?;
-    find_least_budget(&space, request.search, &simulation)
+    let evaluator = RememberingEvaluator {
+        simulation: &simulation,
+        machine: name,
+        known: request.known_runs,
+    };
+    find_least_budget(&space, request.search, &evaluator)
 }
 
 /// Searches on a machine for the best policy set.
 fn search_on_machine(
     machine: &Machine,
+    name: &str,
     request: &DecisionRequest<'_>,
     choice: &Choice<'_>,
 ) -> Result<SearchAnswer, TuneError> {
@@ -421,7 +440,12 @@ fn search_on_machine(
             space
         }
     };
-    search_best_policy_set(&space, request.search, &simulation)
+    let evaluator = RememberingEvaluator {
+        simulation: &simulation,
+        machine: name,
+        known: request.known_runs,
+    };
+    search_best_policy_set(&space, request.search, &evaluator)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod decision;
 mod error;
 mod facts;
 mod inventory;
+mod known_runs;
 mod name_pattern;
 mod outlier;
 mod output;
@@ -31,6 +32,7 @@ pub use decision::{
 pub use error::FleetError;
 pub use facts::{ClassKey, MachineFacts};
 pub use inventory::{FleetInventory, FoundMaterial, is_capture};
+pub use known_runs::KnownRuns;
 pub use name_pattern::{LabelPattern, NamePattern};
 pub use outlier::{Deviation, DividedFact};
 pub use output::{LIST, PAGE, ReportFile};

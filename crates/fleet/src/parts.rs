@@ -16,6 +16,7 @@ use wakepath_units::printable;
 use crate::FleetError;
 use crate::class_search::{ClassAnswer, ClassSearch, DecisionRequest};
 use crate::decision::{divide_by_size, merge_answers};
+use crate::known_runs::KnownRuns;
 use crate::question::FleetQuestion;
 use crate::replayed::{
     RecordingReplay, ReplayedRecording, add_up_replays, list_recordings_to_replay, move_path,
@@ -236,6 +237,7 @@ impl FleetPart {
                     fewest_machines: 0,
                     cancelled,
                     report_requests: &|_| {},
+                    known_runs: &KnownRuns::default(),
                 })?)
             }
             PartWork::Undescribed { why } => {

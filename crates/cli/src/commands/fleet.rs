@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, ensure};
 use wakepath_fleet::{
-    DecisionRequest, FleetLoad, FleetReport, FleetSearch, LIST, LabelPattern, NamePattern, PAGE,
-    SurveyOptions, SurveyRequest, decide_for_classes, find_least_budget_for_classes,
-    replay_classes, survey_fleet,
+    DecisionRequest, FleetLoad, FleetReport, FleetSearch, KnownRuns, LIST, LabelPattern,
+    NamePattern, PAGE, SurveyOptions, SurveyRequest, decide_for_classes,
+    find_least_budget_for_classes, replay_classes, survey_fleet,
 };
 use wakepath_results::{Goal, LoadCondition};
 use wakepath_tune::{Budget, SearchObjective, SearchRequest};
@@ -125,6 +125,7 @@ fn survey_and_decide(
         report_read: finished,
     })?;
     let replays = replay_classes(&survey.classes, &|| !cancelled.load(Ordering::Relaxed))?;
+    let known_runs = KnownRuns::default();
     let decisions = search.map(|search| {
         let mut request = DecisionRequest {
             search,
@@ -134,6 +135,7 @@ fn survey_and_decide(
             report_requests: &|requests| {
                 finished(usize::try_from(requests).unwrap_or(usize::MAX));
             },
+            known_runs: &known_runs,
         };
         let mut raised = search.clone();
         if args.budget.is_none() {

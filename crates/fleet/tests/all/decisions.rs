@@ -3,12 +3,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use wakepath_fleet::{
-    DecisionRequest, FleetDecisions, FleetSurvey, SurveyRequest, decide_for_classes, survey_fleet,
+    DecisionRequest, FleetDecisions, FleetSurvey, KnownRuns, SurveyRequest, decide_for_classes,
+    find_least_budget_for_classes, survey_fleet,
 };
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Figure, Measurement};
@@ -105,6 +106,14 @@ fn a_decision_says_how_far_predictions_on_its_machine_were_off() {
 }
 
 fn decide(survey: &FleetSurvey, budget: u64) -> FleetDecisions {
+    with_request(budget, |request| {
+        decide_for_classes(survey, request).unwrap()
+    })
+    .0
+}
+
+/// Calls `ask` with the request of all tests here. Returns also the number of requests that were simulated.
+fn with_request<T>(budget: u64, ask: impl FnOnce(&DecisionRequest<'_>) -> T) -> (T, u64) {
     let file = fio::parse(JOB, "reads.fio").unwrap();
     let workload = Workload::from(file.with_given_or_default_warm_up(None));
     let search = SearchRequest {
@@ -118,14 +127,37 @@ fn decide(survey: &FleetSurvey, budget: u64) -> FleetDecisions {
         budget: Budget(budget),
         seed: 1,
     };
+    let simulated = AtomicU64::new(0);
     let request = DecisionRequest {
         search: &search,
         over: &["cpu-latency".to_owned()],
         fewest_machines: 3,
         cancelled: &AtomicBool::new(false),
-        report_requests: &|_| {},
+        report_requests: &|requests| {
+            simulated.fetch_add(requests, Ordering::Relaxed);
+        },
+        known_runs: &KnownRuns::default(),
     };
-    decide_for_classes(survey, &request).unwrap()
+    let answer = ask(&request);
+    (answer, simulated.into_inner())
+}
+
+#[test]
+fn the_least_budget_and_the_search_run_what_is_in_force_once() {
+    let (_folder, survey) = survey_kinds(&[(&KINDS[0], 3), (&KINDS[3], 3)]);
+    let (least, of_budget) = with_request(100_000, |request| {
+        find_least_budget_for_classes(&survey, request).unwrap()
+    });
+    assert!(least > 0 && of_budget > 0, "{least}, {of_budget}");
+    let (alone, of_search) = with_request(100_000, |request| {
+        decide_for_classes(&survey, request).unwrap()
+    });
+    let (after, of_both) = with_request(100_000, |request| {
+        find_least_budget_for_classes(&survey, request).unwrap();
+        decide_for_classes(&survey, request).unwrap()
+    });
+    assert_eq!(of_both, of_search);
+    assert_eq!(format!("{after:?}"), format!("{alone:?}"));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use wakepath_fleet::{
     DecisionRequest, FleetError, FleetLoad, FleetPart, FleetParts, FleetReport, FleetSearch,
-    FleetSurvey, PartAnswer, decide_for_classes, replay_classes,
+    FleetSurvey, KnownRuns, PartAnswer, decide_for_classes, replay_classes,
 };
 
 use crate::decisions::{JOB, survey_kinds};
@@ -47,6 +47,7 @@ fn report_at_once(survey: &FleetSurvey, search: &FleetSearch) -> FleetReport {
             fewest_machines: 3,
             cancelled: &AtomicBool::new(false),
             report_requests: &|_| {},
+            known_runs: &KnownRuns::default(),
         },
     );
     FleetReport {
